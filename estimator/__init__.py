@@ -1,0 +1,1 @@
+"""Model summaries to GPU memory. Knows nothing of Slurm; inference imports no torch."""

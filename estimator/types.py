@@ -1,0 +1,103 @@
+"""The values that pass between the estimator and its users. Pure data: touches nothing outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+Optimizer = Literal["adam", "adamw", "sgd", "sgd_momentum", "rmsprop"]
+Precision = Literal["fp32", "amp", "bf16", "fp16"]
+Kind = Literal["train", "infer"]
+Family = Literal["mlp", "cnn", "transformer"]
+
+OPTIMIZERS: tuple[Optimizer, ...] = ("adam", "adamw", "sgd", "sgd_momentum", "rmsprop")
+PRECISIONS: tuple[Precision, ...] = ("fp32", "amp", "bf16", "fp16")
+KINDS: tuple[Kind, ...] = ("train", "infer")
+
+
+class SummaryError(ValueError):
+    """A summary that cannot be understood; the message quotes the line and says the cure."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One row of a summary.
+
+    Attributes:
+        type: class name as printed, for example ``Conv2d``.
+        params: parameters of this layer itself, without its children's.
+        output_shape: shape of the output without the batch dimension, or None where the summary
+            does not show it and it could not be derived.
+        children: layers inside this one, in order of use.
+        args: what the print says of the layer, as written (``kernel_size=(3, 3)`` -> ``{"kernel_size": "(3, 3)"}``).
+    """
+
+    type: str
+    params: int
+    output_shape: tuple[int, ...] | None = None
+    children: tuple[Layer, ...] = ()
+    args: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """What a summary says, whichever tool printed it.
+
+    Attributes:
+        format: ``torchsummary``, ``torchinfo``, ``module`` or ``keras``.
+        root: the tree of layers.
+        batch_size: batch size that the summary was printed with, or None if it does not show one.
+        total_params: parameters of the whole model, shared ones counted once.
+        inferred: one sentence for each thing the summary did not say and had to be derived.
+    """
+
+    format: str
+    root: Layer
+    batch_size: int | None
+    total_params: int
+    inferred: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Workload:
+    """How a model is run: what a user says beside the summary."""
+
+    batch_size: int
+    seq_len: int | None = None
+    optimizer: Optimizer = "adam"
+    precision: Precision = "fp32"
+    kind: Kind = "train"
+    gpu: str = "h200"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """GPU memory of one job on one GPU, CUDA context included.
+
+    Attributes:
+        expected_mib: best guess of the peak, in MiB.
+        upper_mib: the bound that is reserved, in MiB; never under ``expected_mib``.
+        method: name (and version, where it is learned) of the method that made it.
+        family: family the model was taken for.
+        fingerprint: equal for two requests exactly when layers, batch size, sequence length, optimizer,
+            precision, kind and GPU are.
+        reasons: sentences that tell how the estimate came about.
+    """
+
+    expected_mib: int
+    upper_mib: int
+    method: str
+    family: Family
+    fingerprint: str
+    reasons: tuple[str, ...] = field(default=())
+
+
+class Method(Protocol):
+    """A way to estimate memory from a summary."""
+
+    @property
+    def name(self) -> str:
+        """Name under which commands and configuration know the method."""
+
+    def predict(self, summary: ModelSummary, workload: Workload) -> Estimate:
+        """Estimate the peak GPU memory of ``summary`` run as ``workload``."""

@@ -1,0 +1,1 @@
+"""Profiles to slowdowns of jobs that share a GPU. Knows nothing of Slurm."""

@@ -1,0 +1,1 @@
+"""The resident decision service behind job_submit.lua."""

@@ -1,0 +1,1 @@
+"""The one adapter to Slurm: commands, or pyslurm where its version matches."""
