@@ -1,0 +1,219 @@
+"""What a site can set: every key of rad.toml, its type, default and meaning, in this one place.
+
+`load` reads and checks a file; the reference page and etc/rad.toml.example are made from the same classes
+(`slurm_hooks.config_reference`). Touches nothing but the file it is given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULT_PATH = Path("/etc/rad/rad.toml")
+
+Mode = Literal["enforce", "advise", "shadow"]
+SharingMethod = Literal["mps", "streams", "mig", "off"]
+PlacementPolicy = Literal["magm", "lug", "mug", "rr", "exclusive"]
+JobPolicy = Literal["collocation", "exclusive"]
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; the message names file, key and cure."""
+
+
+def _key(default: Any, doc: str, *, low: float | None = None, high: float | None = None) -> Any:
+    """A documented key with its default and, for numbers, the range that is accepted."""
+    return field(default=default, metadata={"doc": doc, "low": low, "high": high})
+
+
+@dataclass(frozen=True)
+class Radd:
+    """[radd]: the decision service on the controller."""
+
+    socket: str = _key("/run/rad/radd.sock", "Unix socket on which job_submit.lua asks.")
+    slurm_user: str = _key(
+        "slurm", "User that slurmctld runs as: the only one, beside root, who may write to the socket."
+    )
+    max_request_kib: int = _key(
+        1024, "Longest request that is read; a longer one is answered with an error.", low=64, high=65536
+    )
+    max_connections: int = _key(64, "Connections served at once; more are closed at once.", low=1, high=4096)
+    read_timeout_s: float = _key(
+        2.0, "A client that has not sent its whole request by then is dropped.", low=0.1, high=60
+    )
+    poll_s: float = _key(5.0, "Time between two looks at Slurm's nodes and jobs.", low=1, high=600)
+    stale_s: float = _key(30.0, "A view of the cluster older than this pins no job.", low=2, high=3600)
+    recent_s: float = _key(15.0, "How long a decision counts as resident before Slurm shows the job.", low=1, high=600)
+    command_timeout_s: float = _key(20.0, "A Slurm command that takes longer is given up.", low=1, high=300)
+    unpin_after_s: float = _key(
+        60.0,
+        "A pinned job that still waits after this is unpinned, where Slurm allows that.",
+        low=5,
+        high=86400,
+    )
+
+
+@dataclass(frozen=True)
+class EstimatorSettings:
+    """[estimator]: how memory is estimated."""
+
+    method: str = _key("horus", "Method by name: horus, gpumemnet or rad (faketensor needs the model's code).")
+    models_dir: str = _key(
+        "/var/lib/rad/models", "Where retrained models lie; those shipped with RAD serve where it is empty."
+    )
+    max_summary_kib: int = _key(512, "Longest summary that is read.", low=1, high=16384)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """[partitions.NAME] (and [defaults], which holds for every partition that does not say otherwise)."""
+
+    mode: Mode = _key("enforce", "enforce: rewrite requests; advise: tell the user only; shadow: record only.")
+    method: SharingMethod = _key("mps", "How jobs share a GPU: mps, streams (plain time slicing), mig, or off.")
+    placement: PlacementPolicy = _key("magm", "Which GPU is best: magm, lug, mug, rr or exclusive (no sharing).")
+    policy: JobPolicy = _key("collocation", "What a job that names no policy gets: collocation or exclusive.")
+    gpu_model: str = _key(
+        "", "Model of the partition's GPUs (h200, a100-40gb); a user's GPU type must be this. Empty: any."
+    )
+    gpu_memory_mib: int = _key(0, "Memory of one GPU in MiB; 0: as known for gpu_model.", low=0, high=10_000_000)
+    margin_mib: int = _key(2048, "Memory of each GPU that RAD never gives away.", low=0, high=1_000_000)
+    share_limit: int = _key(90, "A job that needs more shares than this gets the whole GPU.", low=1, high=100)
+    smact_cap: float = _key(0.8, "Sum of SMACT that is put on one GPU; above 1 oversubscribes it.", low=0.05, high=10)
+    default_smact: float = _key(0.25, "SMACT of a job of which nothing is known.", low=0, high=1)
+    feature: str = _key("", "Node feature that stands for gpu_model; empty: the model's name.")
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """[recovery]: jobs that ran out of GPU memory."""
+
+    enabled: bool = _key(True, "Requeue such jobs with a larger share.")
+    step_mib: int = _key(5120, "Memory is grown by at least this.", low=1, high=1_000_000)
+    factor: float = _key(1.5, "Memory is grown to at least this times what it was.", low=1, high=10)
+    log_tail_kib: int = _key(
+        1024, "How much of the end of a job's log is searched for the framework's error.", low=1, high=16384
+    )
+
+
+@dataclass(frozen=True)
+class Mps:
+    """[mps]: the MPS daemons of a node."""
+
+    run_dir: str = _key("/run/rad/mps", "Pipe and log directories, one of each for every GPU.")
+    control: str = _key("/usr/bin/nvidia-cuda-mps-control", "The control daemon's program.")
+    users: Literal["single", "multi"] = _key(
+        "single",
+        "single: a GPU is shared by one user's jobs; multi: clients of several users share one server.",
+    )
+
+
+@dataclass(frozen=True)
+class Node:
+    """[node]: Prolog, TaskProlog and Epilog."""
+
+    state_dir: str = _key("/run/rad/jobs", "What Prolog notes of a job for its Epilog.")
+    spool_dir: str = _key("/var/spool/rad", "Records that wait for slurmdbd.")
+    command_timeout_s: float = _key(3.0, "A Slurm command that takes longer is given up.", low=0.5, high=60)
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings of a site."""
+
+    radd: Radd = Radd()
+    estimator: EstimatorSettings = EstimatorSettings()
+    defaults: Partition = Partition()
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    recovery: Recovery = Recovery()
+    mps: Mps = Mps()
+    node: Node = Node()
+
+    def partition(self, name: str) -> Partition | None:
+        """Settings of a partition, or None where RAD has no business there (it is not configured)."""
+        return self.partitions.get(name)
+
+
+def load(path: Path) -> Config:
+    """Read a configuration.
+
+    Raises:
+        ConfigError: if the file cannot be read or a key or value is wrong; the message names file, key and cure.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from error
+    return parse(data, str(path))
+
+
+def parse(data: Mapping[str, Any], source: str) -> Config:
+    """Check what a file holds; `source` names it in messages."""
+    sections = {f.name: f for f in dataclasses.fields(Config)}
+    for name, value in data.items():
+        if name not in sections:
+            raise ConfigError(f"{source}: [{name}]: no such section{_nearest(name, sections)}")
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{source}: {name}: is a section: write [{name}]")
+    made: dict[str, Any] = {}
+    hints = typing.get_type_hints(Config)
+    for name in sections:
+        if name == "partitions":
+            continue
+        made[name] = _section(hints[name](), data.get(name, {}), f"{source}: [{name}]")
+    partitions = {}
+    for name, value in data.get("partitions", {}).items():
+        where = f"{source}: [partitions.{name}]"
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{where}: is a section: write [partitions.{name}]")
+        partitions[name] = _section(made["defaults"], value, where)
+    return Config(partitions=types.MappingProxyType(partitions), **made)
+
+
+def _section(base: Any, values: Mapping[str, Any], where: str) -> Any:
+    hints = typing.get_type_hints(type(base))
+    fields = {f.name: f for f in dataclasses.fields(base)}
+    checked = {}
+    for key, value in values.items():
+        if key not in fields:
+            raise ConfigError(f"{where} {key}: no such key{_nearest(key, fields)}")
+        checked[key] = _value(hints[key], fields[key].metadata, value, f"{where} {key}")
+    return dataclasses.replace(base, **checked)
+
+
+def _value(hint: Any, meta: Mapping[str, Any], value: Any, where: str) -> Any:
+    if typing.get_origin(hint) is Literal:
+        choices = typing.get_args(hint)
+        if value not in choices:
+            near = _nearest(str(value), choices)
+            raise ConfigError(f"{where} = {value!r}: must be one of {', '.join(choices)}{near}")
+        return value
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not hint:
+        raise ConfigError(f"{where} = {value!r}: must be {_WORDS[hint]}")
+    low, high = meta["low"], meta["high"]
+    if low is not None and not low <= value <= high:
+        raise ConfigError(f"{where} = {value!r}: must lie between {low} and {high}")
+    return value
+
+
+_WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
+
+
+def _nearest(word: str, known: typing.Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f": did you mean {near[0]!r}?" if near else f": known are {', '.join(known)}"
