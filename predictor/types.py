@@ -1,0 +1,178 @@
+"""The values that pass between the predictor and its users. Pure data: touches nothing outside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Origin = Literal["measured", "estimated"]
+Floats = npt.NDArray[np.float64]
+
+
+class ProfileError(ValueError):
+    """A profile that cannot be read or made; the message names the file or field and says the cure."""
+
+
+@dataclass(frozen=True)
+class KernelMetrics:
+    """What the kernels of a workload look like, averaged over launches and weighted by duration.
+
+    A metric that was not measured is NaN: predictors that need it say so, ``rad`` does without.
+
+    Attributes:
+        threads: threads of a launch (grid times block).
+        registers: registers of a launch (threads times registers per thread).
+        static_shared_bytes: static shared memory of a block, in bytes.
+        sm_throughput: Nsight Compute's "Compute (SM) Throughput", 0..1.
+        dram_throughput: Nsight Compute's "DRAM Throughput", 0..1.
+        memory_throughput: Nsight Compute's "Memory Throughput", 0..1.
+        launches_per_s: kernel launches a second, running alone.
+        mean_us: mean duration of a launch, in microseconds.
+        long_ratio: launches longer than a millisecond over the shorter ones.
+    """
+
+    threads: float = math.nan
+    registers: float = math.nan
+    static_shared_bytes: float = math.nan
+    sm_throughput: float = math.nan
+    dram_throughput: float = math.nan
+    memory_throughput: float = math.nan
+    launches_per_s: float = math.nan
+    mean_us: float = math.nan
+    long_ratio: float = math.nan
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A workload's exclusive metrics: how it uses one GPU that it has to itself.
+
+    Attributes:
+        smact: SM activity (DCGM 1002), 0..1: fraction of time a warp is resident, averaged over the SMs.
+        smocc: SM occupancy (DCGM 1003), 0..1.
+        tensor: tensor pipe activity (DCGM 1004), 0..1.
+        dram: DRAM activity (DCGM 1005), 0..1.
+        pcie: PCIe traffic in both directions over what the link moves in both, 0..1.
+        memory_mib: GPU memory in MiB, CUDA context included.
+        throughput: iterations per second, running alone.
+        busy: fraction of time at least one kernel runs (nvidia-smi's GPU utilization), 0..1, or NaN.
+        power_w: mean power of the board in watts, or NaN.
+        kernel: kernel metrics.
+        origin: ``measured`` from counters, or ``estimated`` from a summary.
+        name: what the workload is called in messages and figures; no prediction depends on it.
+    """
+
+    smact: float
+    smocc: float
+    tensor: float
+    dram: float
+    pcie: float
+    memory_mib: float
+    throughput: float
+    busy: float = math.nan
+    power_w: float = math.nan
+    kernel: KernelMetrics = field(default_factory=KernelMetrics)
+    origin: Origin = "measured"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        for key in ("smact", "smocc", "tensor", "dram", "pcie"):
+            value = getattr(self, key)
+            if not 0.0 <= value <= 1.0:
+                raise ProfileError(f"profile {self.name!r}: {key} is {value}, it must lie between 0 and 1")
+        for key in ("memory_mib", "throughput"):
+            value = getattr(self, key)
+            if not (math.isfinite(value) and value >= 0.0):
+                raise ProfileError(
+                    f"profile {self.name!r}: {key} is {value}, it must be finite and not negative"
+                )
+
+    @cached_property
+    def demand(self) -> Floats:
+        """Demand for what jobs on one GPU share: (smact, smocc, tensor, dram, pcie), each 0..1.
+
+        Kept with the profile, so that ranking a thousand GPUs does not rebuild it for every resident.
+        """
+        return np.array([self.smact, self.smocc, self.tensor, self.dram, self.pcie], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a predictor says of jobs on one GPU.
+
+    Attributes:
+        candidate: progress of the candidate relative to running alone, 0..1.
+        residents: progress of each resident, in the order given, 0..1.
+        uncertainty: standard deviation of one side's progress, as the predictor knows it.
+    """
+
+    candidate: float
+    residents: tuple[float, ...]
+    uncertainty: float
+
+    @property
+    def throughput_sum(self) -> float:
+        """Sum of all sides' progress; 1.0 for a job alone."""
+        return self.candidate + sum(self.residents)
+
+    @property
+    def worst_resident(self) -> float:
+        """Progress of the resident that suffers most, 1.0 if there is none."""
+        return min(self.residents, default=1.0)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of one candidate on many GPUs, as arrays: one entry a group, in the order given.
+
+    Attributes:
+        candidate: shape (groups,), progress of the candidate.
+        throughput_sum: shape (groups,), sum of all sides' progress.
+        worst_resident: shape (groups,), least progress of a resident, 1.0 in an empty group.
+        uncertainty: shape (groups,), standard deviation of one side's progress.
+        residents: shape (sum of group sizes,), progress of all residents, group after group.
+        offsets: shape (groups + 1,), where each group's residents start in ``residents``.
+    """
+
+    candidate: Floats
+    throughput_sum: Floats
+    worst_resident: Floats
+    uncertainty: Floats
+    residents: Floats
+    offsets: npt.NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.candidate)
+
+    def __getitem__(self, index: int) -> Prediction:
+        if index < 0:
+            index += len(self)
+        start, stop = self.offsets[index], self.offsets[index + 1]
+        return Prediction(
+            candidate=float(self.candidate[index]),
+            residents=tuple(float(value) for value in self.residents[start:stop]),
+            uncertainty=float(self.uncertainty[index]),
+        )
+
+
+class Predictor(Protocol):
+    """Says how fast jobs run together on one GPU."""
+
+    @property
+    def name(self) -> str:
+        """Name under which commands and configuration know the predictor."""
+
+    @property
+    def version(self) -> str:
+        """Version of the installed weights, for records."""
+
+    def predict(self, candidate: Profile, residents: Sequence[Profile]) -> Prediction:
+        """Predict the progress of ``candidate`` beside ``residents``, and theirs."""
+
+    def predict_many(self, candidate: Profile, groups: Sequence[Sequence[Profile]]) -> Predictions:
+        """Predict ``candidate`` on each group of residents: one call for all GPUs of a cluster."""
