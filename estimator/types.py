@@ -29,7 +29,10 @@ class Layer:
         output_shape: shape of the output without the batch dimension, or None where the summary
             does not show it and it could not be derived.
         children: layers inside this one, in order of use.
-        args: what the print says of the layer, as written (``kernel_size=(3, 3)`` -> ``{"kernel_size": "(3, 3)"}``).
+        args: what the summary says of the layer, as written: ``kernel_size=(3, 3)`` is
+            ``("kernel_size", "(3, 3)")``; positional ones are numbered ``"0"``, ``"1"``, ...
+        name: attribute under which the parent holds the layer (``conv1``), or "" where it is not shown.
+        input_shape: shape of the input without the batch dimension, where the summary shows it.
     """
 
     type: str
@@ -37,6 +40,8 @@ class Layer:
     output_shape: tuple[int, ...] | None = None
     children: tuple[Layer, ...] = ()
     args: tuple[tuple[str, str], ...] = ()
+    name: str = ""
+    input_shape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class ModelSummary:
         batch_size: batch size that the summary was printed with, or None if it does not show one.
         total_params: parameters of the whole model, shared ones counted once.
         inferred: one sentence for each thing the summary did not say and had to be derived.
+        pass_mb: the printed "Forward/backward pass size (MB)" for ``batch_size`` samples (1 where it is
+            None): twice the outputs of the layers, also of those that the printed depth hides.
     """
 
     format: str
@@ -56,6 +63,7 @@ class ModelSummary:
     batch_size: int | None
     total_params: int
     inferred: tuple[str, ...] = ()
+    pass_mb: float | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 
@@ -10,6 +12,23 @@ def evaluate() -> None:
     """Compare what RAD said with what was measured."""
 
 
-@click.group()
-def retrain() -> None:
-    """Fit RAD's models again, from measurements."""
+@click.group(invoke_without_command=True)
+@click.option(
+    "--data",
+    "data_dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of measured rows; without a subcommand, `radctl retrain --data DIR` means `retrain memory`.",
+)
+@click.pass_context
+def retrain(ctx: click.Context, data_dir: Path | None) -> None:
+    """Fit a model again and install it only if it is no worse."""
+    if ctx.invoked_subcommand is not None:
+        if data_dir is not None:
+            raise click.UsageError("put --data after the subcommand: radctl retrain memory --data DIR")
+        return
+    if data_dir is None:
+        raise click.UsageError("missing --data DIR")
+    memory = retrain.get_command(ctx, "memory")
+    if memory is None:
+        raise click.UsageError("`retrain memory` is not installed")
+    ctx.invoke(memory, data_dir=data_dir)
