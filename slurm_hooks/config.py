@@ -26,6 +26,7 @@ DEFAULT_PATH = Path("/etc/rad/rad.toml")
 Mode = Literal["enforce", "advise", "shadow"]
 SharingMethod = Literal["mps", "streams", "mig", "off"]
 PlacementPolicy = Literal["magm", "lug", "mug", "rr", "exclusive"]
+EstimatorMethod = Literal["horus", "gpumemnet", "rad"]
 JobPolicy = Literal["collocation", "exclusive"]
 
 
@@ -69,7 +70,7 @@ class Radd:
 class EstimatorSettings:
     """[estimator]: how memory is estimated."""
 
-    method: str = _key("horus", "Method by name: horus, gpumemnet or rad (faketensor needs the model's code).")
+    method: EstimatorMethod = _key("horus", "Method by name; faketensor is not among them: it needs the model's code.")
     models_dir: str = _key(
         "/var/lib/rad/models", "Where retrained models lie; those shipped with RAD serve where it is empty."
     )
@@ -78,7 +79,7 @@ class EstimatorSettings:
 
 @dataclass(frozen=True)
 class Partition:
-    """[partitions.NAME] (and [defaults], which holds for every partition that does not say otherwise)."""
+    """[defaults] and [partitions.NAME]: how GPUs are shared; a partition overrides what [defaults] says."""
 
     mode: Mode = _key("enforce", "enforce: rewrite requests; advise: tell the user only; shadow: record only.")
     method: SharingMethod = _key("mps", "How jobs share a GPU: mps, streams (plain time slicing), mig, or off.")

@@ -1,0 +1,135 @@
+"""The `radctl` command itself: its global options, its table of commands and how errors are shown.
+
+A command's module is imported when the command runs, not before: `radctl --help` must not wait for numpy or
+torch. So the table below carries each command's name, the modules that make it and its one line of help;
+a test holds it against the modules. To add a command, give its module a list ``COMMANDS`` and add a line here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from slurm_hooks import __version__, config
+
+PACKAGES = frozenset({"estimator", "predictor", "slurm_hooks"})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One command of `radctl`.
+
+    Attributes:
+        modules: modules of this package to import; one of them lists the command in ``COMMANDS``. A group that
+            several parts add commands to names them all.
+        help: the command's line in `radctl --help`.
+    """
+
+    modules: tuple[str, ...]
+    help: str
+
+
+TABLE: Mapping[str, Entry] = {
+    "config": Entry(("config",), "Check rad.toml, print its reference page or an example."),
+}
+
+
+@dataclass(frozen=True)
+class Site:
+    """What every command gets (`click.pass_obj`): where the configuration lies.
+
+    Attributes:
+        path: the configuration file.
+        named: whether the user named it; then it must be there.
+    """
+
+    path: Path = config.DEFAULT_PATH
+    named: bool = False
+
+    def load(self) -> config.Config:
+        """Read the configuration; RAD's defaults where the default file is absent (a login node, a laptop).
+
+        Raises:
+            ConfigError: if the file is wrong, or named by the user and absent.
+        """
+        if not self.named and not self.path.exists():
+            return config.Config()
+        return config.load(self.path)
+
+
+class Failure(click.ClickException):
+    """An error that the user can cure: one line, no traceback."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        """Write the message to stderr, starting with the program's name."""
+        click.echo(f"radctl: {self.message}", err=True, file=file)
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def __init__(self, *args: Any, table: Mapping[str, Entry], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands, sorted."""
+        return sorted(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command, or None where there is none of that name."""
+        entry = self.table.get(cmd_name)
+        if entry is None:
+            return None
+        found = None
+        for module in entry.modules:
+            for command in importlib.import_module(f"slurm_hooks.radctl.{module}").COMMANDS:
+                found = command if command.name == cmd_name else found
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands' part of the help from the table, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.table[name].help) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; an error of RAD's own or of the file system becomes one line on stderr, exit code 2."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # click ends quietly when the reader of a pipe has gone
+        except (ValueError, OSError, RuntimeError) as error:
+            fail(error)
+
+
+def fail(error: Exception) -> NoReturn:
+    """Show `error` as a message if it is meant for the user, else let it through as the defect that it is."""
+    if isinstance(error, OSError):
+        named = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
+        raise Failure(named) from error
+    if type(error).__module__.partition(".")[0] in PACKAGES:
+        raise Failure(str(error)) from error
+    raise error
+
+
+@click.group(cls=LazyGroup, table=TABLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    envvar="RAD_CONFIG",
+    help=f"Configuration of the site [default: {config.DEFAULT_PATH}; environment: RAD_CONFIG].",
+)
+@click.version_option(__version__, prog_name="radctl")
+@click.pass_context
+def cli(ctx: click.Context, path: Path | None) -> None:
+    """Share GPUs safely under Slurm: estimate, decide, explain, report."""
+    ctx.obj = Site(config.DEFAULT_PATH, named=False) if path is None else Site(path, named=True)

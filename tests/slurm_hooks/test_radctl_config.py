@@ -1,0 +1,74 @@
+"""`radctl config`, and that the committed reference page and example are what it prints."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from slurm_hooks import config, config_reference
+from slurm_hooks.radctl.main import cli
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+
+
+def _radctl(*args: str) -> Result:
+    return CliRunner().invoke(cli, args)
+
+
+@pytest.mark.parametrize(
+    ("command", "path"), [("reference", "docs/configuration.md"), ("example", "etc/rad.toml.example")]
+)
+def test_committed_file_is_up_to_date(command: str, path: str) -> None:
+    committed = (ROOT / path).read_text()
+    assert _radctl("config", command).output == committed, f"run: radctl config {command} > {path}"
+
+
+def test_example_names_every_key_with_its_default() -> None:
+    uncommented = "\n".join(
+        line.removeprefix("#") if line.startswith("#") and not line.startswith("# ") else line
+        for line in config_reference.example().splitlines()
+    )
+    data = tomllib.loads(uncommented)
+    partitions = data.pop("partitions")
+    assert config.parse(data, "example") == config.Config()
+    assert {name: set(section) for name, section in data.items()} == {
+        name: set(vars(getattr(config.Config(), name))) for name in data
+    }
+    assert set(data) | {"partitions"} == set(vars(config.Config()))
+    assert config.parse({"partitions": partitions}, "example").partition("gpu") is not None
+
+
+def test_check_names_partitions() -> None:
+    result = _radctl("config", "check", str(ROOT / "etc/rad.toml.example"))
+    assert result.exit_code == 0
+    assert result.output.endswith("ok: partitions gpu (enforce, mps)\n")
+
+
+def test_check_takes_the_sites_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "rad.toml"
+    path.write_text("")
+    result = _radctl("--config", str(path), "config", "check")
+    assert result.exit_code == 0
+    assert "names no partition" in result.output
+
+
+def test_check_says_file_key_and_cure(tmp_path: Path) -> None:
+    path = tmp_path / "rad.toml"
+    path.write_text("[partitions.gpu]\nplacment = 'magm'\n")
+    result = _radctl("config", "check", str(path))
+    assert result.exit_code == 2
+    assert result.stderr == f"radctl: {path}: [partitions.gpu] placment: no such key: did you mean 'placement'?\n"
+
+
+def test_check_of_an_absent_file(tmp_path: Path) -> None:
+    result = _radctl("config", "check", str(tmp_path / "none.toml"))
+    assert result.exit_code == 2
+    assert "none.toml: cannot be read" in result.stderr

@@ -1,0 +1,97 @@
+"""The frame of `radctl`: lazy commands, their one line of help, errors as one line."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from estimator.types import SummaryError
+from slurm_hooks import __version__, config
+from slurm_hooks.radctl import main
+
+
+def _group(error: Exception) -> click.Command:
+    @click.command()
+    def broken() -> None:
+        raise error
+
+    group = main.LazyGroup(name="radctl", table={"broken": main.Entry(("x",), "Break.")})
+    group.get_command = lambda ctx, cmd_name: broken  # type: ignore[method-assign]
+    return group
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (SummaryError("line 3: no layer"), "radctl: line 3: no layer\n"),
+        (FileNotFoundError(2, "No such file or directory", "a.txt"), "radctl: a.txt: No such file or directory\n"),
+        (OSError("the disk is full"), "radctl: the disk is full\n"),
+    ],
+)
+def test_errors_for_the_user_are_one_line(error: Exception, message: str) -> None:
+    result = CliRunner().invoke(_group(error), ["broken"])
+    assert result.exit_code == 2
+    assert result.stderr == message
+
+
+def test_defects_are_not_hidden() -> None:
+    result = CliRunner().invoke(_group(ValueError("a defect")), ["broken"])
+    assert isinstance(result.exception, ValueError)
+
+
+def test_a_closed_pipe_is_left_to_click() -> None:
+    result = CliRunner().invoke(_group(BrokenPipeError(32, "Broken pipe")), ["broken"])
+    assert result.stderr == ""
+
+
+def test_table_is_what_the_modules_say() -> None:
+    for name, entry in main.TABLE.items():
+        command = main.cli.get_command(click.Context(main.cli), name)
+        assert command is not None, name
+        assert command.get_short_help_str(200) == entry.help, name
+
+
+def test_every_command_of_a_module_is_in_the_table() -> None:
+    for path in Path(main.__file__).parent.glob("[a-z]*.py"):
+        module = importlib.import_module(f"slurm_hooks.radctl.{path.stem}")
+        for command in getattr(module, "COMMANDS", ()):
+            assert path.stem in main.TABLE[command.name].modules
+
+
+def test_unknown_command() -> None:
+    result = CliRunner().invoke(main.cli, ["reprot"])
+    assert result.exit_code == 2
+    assert "reprot" in result.stderr
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from slurm_hooks.radctl.main import cli\n"
+        "cli(['--help'], standalone_mode=False)\n"
+        "print(sorted({'numpy', 'torch', 'sklearn', 'joblib', 'rich'} & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+    for name, entry in main.TABLE.items():
+        assert name in done.stdout
+        assert entry.help.split()[0] in done.stdout
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(main.cli, ["--version"]).output == f"radctl, version {__version__}\n"
+
+
+def test_site(tmp_path: Path) -> None:
+    absent = tmp_path / "rad.toml"
+    assert main.Site(absent).load() == config.Config()
+    with pytest.raises(config.ConfigError, match="cannot be read"):
+        main.Site(absent, named=True).load()
+    absent.write_text("[radd]\npoll_s = 7\n")
+    assert main.Site(absent).load().radd.poll_s == 7.0
