@@ -1,21 +1,28 @@
 """A job's record: what RAD decided, what was measured, how it ended. Pure: text in, text out.
 
-Stored in Slurm's AdminComment as ``RAD1:`` + base64 of JSON, beside what other tools keep there.
+Stored in Slurm's AdminComment as ``RAD1:`` + base64 of JSON, beside what other tools keep there. A record is
+read by people's terminals and by reports, and parts of it come from users (a model's name, a line of a log):
+so both ways it is bounded, typed and free of characters that a terminal would obey.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import dataclasses
 import json
+import math
 import re
+import types
+import typing
 from dataclasses import dataclass
 from typing import Any, Literal
 
 PREFIX = "RAD1:"
-_TOKEN = re.compile(r"RAD1:[A-Za-z0-9+/]*={0,2}")
-MAX_BYTES = 32_768
+_TOKEN = re.compile(r" ?(?<![A-Za-z0-9])RAD1:[A-Za-z0-9+/]*={0,2}")
+MAX_BYTES = 60_000  # slurmdbd's column holds 65,535, and other tools want some of it
+MAX_TEXT = 200  # bytes of one string, in UTF-8
+MAX_ITEMS = 16  # entries of one list; the first are kept, of runs the last
+MAX_NUMBER = 2**53
 
 Action = Literal["share", "exclusive", "left_alone", "advised", "shadowed"]
 
@@ -95,12 +102,15 @@ class Record:
 
 
 def encode(record: Record) -> str:
-    """The token that stands in AdminComment; fields that say nothing are left out."""
+    """The token that stands in AdminComment.
+
+    Fields that say nothing are left out; texts and lists longer than the record's bounds are cut.
+    """
     data = _compact(record)
-    data["runs"] = [_compact(run) for run in record.runs]
+    data["runs"] = [_compact(run) for run in record.runs[-MAX_ITEMS:]]
     if not record.runs:
         del data["runs"]
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return PREFIX + base64.b64encode(text.encode()).decode()
 
 
@@ -110,9 +120,9 @@ def decode(admin_comment: str) -> Record | None:
     if found is None or len(found.group()) > MAX_BYTES:
         return None
     try:
-        data = json.loads(base64.b64decode(found.group()[len(PREFIX) :], validate=True))
-        return _record(data)
-    except (ValueError, TypeError, KeyError, binascii.Error, RecursionError):
+        data = json.loads(base64.b64decode(found.group().strip()[len(PREFIX) :], validate=True))
+        return typing.cast(Record, _typed(Record, data))
+    except (ValueError, TypeError, RecursionError):  # TypeError: no action
         return None
 
 
@@ -125,23 +135,57 @@ def merge(admin_comment: str, record: Record) -> str:
 
 def strip(admin_comment: str) -> str:
     """What other tools keep in `admin_comment`."""
-    return _TOKEN.sub("", admin_comment).strip()
+    return _TOKEN.sub("", admin_comment)
 
 
 def _compact(value: Record | Run) -> dict[str, Any]:
-    return {
-        f.name: getattr(value, f.name)
-        for f in dataclasses.fields(value)
-        if getattr(value, f.name) != f.default or f.default is dataclasses.MISSING
-    }
+    made = {}
+    for f in dataclasses.fields(value):
+        item = getattr(value, f.name)
+        if f.name == "runs" or (item == f.default and f.default is not dataclasses.MISSING):
+            continue
+        if isinstance(item, tuple):
+            made[f.name] = [_bounded(entry) for entry in item[:MAX_ITEMS]]
+        else:
+            made[f.name] = _bounded(item)
+    return made
 
 
-def _record(data: dict[str, Any]) -> Record:
-    known = {f.name for f in dataclasses.fields(Record)}
-    run_known = {f.name for f in dataclasses.fields(Run)}
-    fields = {k: v for k, v in data.items() if k in known and k != "runs"}
-    for name in ("residents", "reasons", "user_changes"):
-        if name in fields:
-            fields[name] = tuple(fields[name])
-    runs = tuple(Run(**{k: v for k, v in run.items() if k in run_known}) for run in data.get("runs", ()))
-    return Record(runs=runs, **fields)
+def _bounded(value: Any) -> Any:
+    return _clean(value) if isinstance(value, str) else value
+
+
+def _clean(text: str) -> str:
+    """`text` without what a terminal would obey, and at most MAX_TEXT bytes of UTF-8."""
+    shown = "".join(c if c.isprintable() else "?" for c in text[:MAX_TEXT])
+    return shown.encode()[:MAX_TEXT].decode(errors="ignore")
+
+
+def _typed(cls: type[Record] | type[Run], data: Any) -> Record | Run:
+    """Make a `cls` from what JSON gave; a field that is unknown is left out, one of the wrong type is an error."""
+    if not isinstance(data, dict):
+        raise ValueError("not an object")
+    hints = _HINTS[cls]
+    return cls(**{key: _checked(hints[key], value) for key, value in data.items() if key in hints})
+
+
+def _checked(hint: Any, value: Any) -> Any:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal and value in args:
+        return value
+    if origin is types.UnionType:
+        return None if value is None else _checked(args[0], value)
+    if origin is tuple and isinstance(value, list) and len(value) <= MAX_ITEMS:
+        return tuple(_checked(args[0], entry) for entry in value)
+    if hint is Run:
+        return _typed(Run, value)
+    if hint is str and isinstance(value, str):
+        return _clean(value)
+    if hint is int and type(value) is int and abs(value) <= MAX_NUMBER:
+        return value
+    if hint is float and type(value) in (int, float) and math.isfinite(value) and abs(value) <= MAX_NUMBER:
+        return float(value)
+    raise ValueError(f"{value!r} is not {hint}")
+
+
+_HINTS = {cls: typing.get_type_hints(cls) for cls in (Record, Run)}
