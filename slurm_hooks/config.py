@@ -162,53 +162,61 @@ def load(path: Path) -> Config:
 
 
 def parse(data: Mapping[str, Any], source: str) -> Config:
-    """Check what a file holds; `source` names it in messages."""
+    """Check what a file holds; `source` names it in messages.
+
+    Raises:
+        ConfigError: one line for each thing that is wrong.
+    """
     sections = {f.name: f for f in dataclasses.fields(Config)}
-    for name, value in data.items():
-        if name not in sections:
-            raise ConfigError(f"{source}: [{name}]: no such section{_nearest(name, sections)}")
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{source}: {name}: is a section: write [{name}]")
-    made: dict[str, Any] = {}
     hints = typing.get_type_hints(Config)
-    for name in sections:
-        if name == "partitions":
-            continue
-        made[name] = _section(hints[name](), data.get(name, {}), f"{source}: [{name}]")
-    partitions = {}
-    for name, value in data.get("partitions", {}).items():
-        where = f"{source}: [partitions.{name}]"
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{where}: is a section: write [partitions.{name}]")
-        partitions[name] = _section(made["defaults"], value, where)
+    problems = [f"[{name}]: no such section{_nearest(name, sections)}" for name in data if name not in sections]
+    tables = {name: _table(data.get(name, {}), name, problems) for name in sections}
+    made = {name: _section(hints[name](), tables[name], name, problems) for name in sections if name != "partitions"}
+    partitions = {
+        name: _section(made["defaults"], _table(value, f"partitions.{name}", problems), f"partitions.{name}", problems)
+        for name, value in tables["partitions"].items()
+    }
+    if problems:
+        raise ConfigError("\n".join(f"{source}: {problem}" for problem in problems))
     return Config(partitions=types.MappingProxyType(partitions), **made)
 
 
-def _section(base: Any, values: Mapping[str, Any], where: str) -> Any:
+def _table(value: Any, name: str, problems: list[str]) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    problems.append(f"{name}: is a section: write [{name}]")
+    return {}
+
+
+def _section(base: Any, values: Mapping[str, Any], name: str, problems: list[str]) -> Any:
     hints = typing.get_type_hints(type(base))
     fields = {f.name: f for f in dataclasses.fields(base)}
     checked = {}
     for key, value in values.items():
-        if key not in fields:
-            raise ConfigError(f"{where} {key}: no such key{_nearest(key, fields)}")
-        checked[key] = _value(hints[key], fields[key].metadata, value, f"{where} {key}")
+        try:
+            if key not in fields:
+                raise ConfigError(f"no such key{_nearest(key, fields)}")
+            checked[key] = _value(hints[key], fields[key].metadata, value)
+        except ConfigError as error:
+            problems.append(f"[{name}] {key}: {error}")
     return dataclasses.replace(base, **checked)
 
 
-def _value(hint: Any, meta: Mapping[str, Any], value: Any, where: str) -> Any:
+def _value(hint: Any, meta: Mapping[str, Any], value: Any) -> Any:
     if typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
         if value not in choices:
-            near = _nearest(str(value), choices)
-            raise ConfigError(f"{where} = {value!r}: must be one of {', '.join(choices)}{near}")
+            near = difflib.get_close_matches(str(value), choices, n=1)
+            guess = f": did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"{value!r} must be one of {', '.join(choices)}{guess}")
         return value
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+    if hint is float and type(value) is int:
         value = float(value)
     if type(value) is not hint:
-        raise ConfigError(f"{where} = {value!r}: must be {_WORDS[hint]}")
+        raise ConfigError(f"{value!r} must be {_WORDS[hint]}")
     low, high = meta["low"], meta["high"]
     if low is not None and not low <= value <= high:
-        raise ConfigError(f"{where} = {value!r}: must lie between {low} and {high}")
+        raise ConfigError(f"{value!r} must lie between {low} and {high}")
     return value
 
 
