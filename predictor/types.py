@@ -88,9 +88,7 @@ class Profile:
         for key in ("memory_mib", "throughput"):
             value = getattr(self, key)
             if not (math.isfinite(value) and value >= 0.0):
-                raise ProfileError(
-                    f"profile {self.name!r}: {key} is {value}, it must be finite and not negative"
-                )
+                raise ProfileError(f"profile {self.name!r}: {key} is {value}, it must be finite and not negative")
 
     @cached_property
     def demand(self) -> Floats:

@@ -1,0 +1,1 @@
+"""What a person runs: demo, test, install, development cluster, benchmarks."""

@@ -1,0 +1,480 @@
+"""A cluster of munged, MariaDB, slurmdbd, slurmctld and slurmds on loopback, below one folder, with RAD or without.
+
+Touches the cluster's folder, processes it started, and, where they are missing, makes the users alice, bob and rad.
+Leaves /etc/slurm and the system's own daemons alone. Needs root: slurmd starts jobs as their users.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scripts.devcluster import processes, settings
+from scripts.devcluster.layout import Layout, Rad
+from scripts.devcluster.processes import ClusterError, Daemon, wait_for
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+USERS = ("alice", "bob")
+ACCOUNTS = {"alice": "research", "bob": "teaching"}
+NVIDIA_MAJOR = 195
+START_DEADLINE_S = 60.0
+COMMAND_DEADLINE_S = 120.0
+LEFTOVERS_DEADLINE_S = 2.0  # job steps do not end when asked politely
+ENDED = frozenset(
+    ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
+)
+
+__all__ = ["Cluster", "ClusterError", "CommandResult"]
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What a command said."""
+
+    code: int
+    out: str
+    err: str
+
+    def require(self) -> CommandResult:
+        """This result.
+
+        Raises:
+            ClusterError: if the command failed.
+        """
+        if self.code:
+            raise ClusterError(f"exit status {self.code}: {self.out}{self.err}")
+        return self
+
+    @property
+    def job_id(self) -> int:
+        """Number of the batch job that sbatch submitted.
+
+        Raises:
+            ClusterError: if it submitted none.
+        """
+        found = re.search(r"Submitted batch job (\d+)", self.out)
+        if self.code or not found:
+            raise ClusterError(f"nothing was submitted (exit status {self.code}): {self.out}{self.err}")
+        return int(found.group(1))
+
+
+@dataclass
+class Cluster:
+    """One development cluster.
+
+    Attributes:
+        layout: where it lies and how large it is.
+        rad: how RAD takes part, or None for plain Slurm.
+        say: gets one line for each step.
+    """
+
+    layout: Layout
+    rad: Rad | None = None
+    say: Callable[[str], None] = field(default=lambda line: None)
+
+    # Bringing up and down
+
+    def up(self) -> None:
+        """Bring up what does not run yet; returns when jobs can be submitted.
+
+        Raises:
+            ClusterError: if a daemon does not come up; the message ends with its log.
+        """
+        if os.geteuid() != 0:
+            raise ClusterError("a cluster needs root: slurmd starts jobs as their users")
+        self._make_users()
+        self._make_folders()
+        self._write_settings()
+        self.layout.save()
+        self.start("munged")
+        self.start("mariadbd")
+        self.start("slurmdbd")
+        self._make_accounts()
+        if self.rad is not None:
+            self.start("radd")
+        self.start("slurmctld")
+        for name in self.layout.node_names:
+            self.start(f"slurmd-{name}", wait=False)
+        wait_for("nodes idle", self._nodes_ready, START_DEADLINE_S, self.layout.logs / "slurmd-node0.log")
+        self.say(f"{self.layout.nodes} node(s) with {self.layout.gpus} GPU(s) each are ready")
+
+    def down(self) -> None:
+        """End every process of the cluster, jobs too; its files stay."""
+        directory = self.layout.directory
+        if processes.running(directory, "slurmctld") is not None:
+            self.run(["scancel", "--quiet", "--state=PENDING", "--user=alice,bob"], timeout=20)
+        for name in ("radd", *self._slurmds(), "slurmctld", "slurmdbd", "mariadbd", "munged"):
+            self.stop(name)
+        processes.stop(directory, processes.members(directory), LEFTOVERS_DEADLINE_S)
+        self.say("nothing of the cluster runs any more")
+
+    def destroy(self) -> None:
+        """`down`, and remove the cluster's folder."""
+        self.down()
+        shutil.rmtree(self.layout.directory, ignore_errors=True)
+
+    def is_up(self, name: str) -> bool:
+        """Whether a daemon runs."""
+        return processes.running(self.layout.directory, name) is not None
+
+    def daemons(self) -> list[str]:
+        """Names of the daemons, in the order in which they start."""
+        rad = ["radd"] if self.rad is not None else []
+        return ["munged", "mariadbd", "slurmdbd", *rad, "slurmctld", *self._slurmds()]
+
+    def start(self, name: str, *, wait: bool = True) -> None:
+        """Start a daemon where it does not run, and wait until it answers."""
+        if self.is_up(name):
+            return
+        if name == "mariadbd":
+            self._make_database_folder()
+        daemon, ready = self._daemon(name)
+        self.say(f"starting {name}")
+        processes.start(daemon, self.layout.directory)
+        if not wait:
+            return
+
+        def answers() -> bool:
+            if not self.is_up(name):
+                raise ClusterError(f"{name} ended at once{processes.tail(self._log(name))}")
+            return ready()
+
+        wait_for(f"{name} answers", answers, START_DEADLINE_S, self._log(name))
+
+    def stop(self, name: str) -> None:
+        """End a daemon."""
+        pid = processes.running(self.layout.directory, name)
+        if pid is not None:
+            self.say(f"ending {name}")
+            processes.stop(self.layout.directory, [pid])
+
+    def signal(self, name: str, number: int) -> None:
+        """Send a signal to a daemon, for example SIGSTOP to make it hang."""
+        pid = processes.running(self.layout.directory, name)
+        if pid is None:
+            raise ClusterError(f"{name} does not run")
+        os.kill(pid, number)
+
+    # Using it
+
+    def env(self) -> dict[str, str]:
+        """What a user's environment holds so that Slurm's commands talk to this cluster."""
+        made = {
+            "SLURM_CONF": str(self.layout.slurm_conf),
+            "PATH": f"{self.layout.bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "LANG": "C.UTF-8",
+        }
+        if self.rad is not None:
+            made["RAD_CONFIG"] = str(self.layout.rad_toml)
+        return made
+
+    def home(self, user: str) -> Path:
+        """A user's folder for job scripts and logs."""
+        return self.layout.directory / "home" / user
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        user: str | None = None,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = None,
+        timeout: float = COMMAND_DEADLINE_S,
+    ) -> CommandResult:
+        """Run a command as `user` (root where None) with the cluster's environment."""
+        home = self.home(user) if user else self.layout.directory
+        identity = {"HOME": str(home), "USER": user or "root", "LOGNAME": user or "root"}
+        done = subprocess.run(
+            list(argv),
+            env={**self.env(), **identity, **(env or {})},
+            cwd=cwd or home,
+            input=stdin if stdin is not None else b"",
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            user=user,
+            group=pwd.getpwnam(user).pw_gid if user else None,
+            extra_groups=[] if user else None,
+        )
+        return CommandResult(
+            done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+        )
+
+    def submit(
+        self,
+        script: str | bytes,
+        *args: str,
+        user: str = "alice",
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> CommandResult:
+        """`sbatch ARGS` of a script text, from the user's folder; the script is kept there as job.sh."""
+        folder = cwd or self.home(user)
+        path = folder / "job.sh"
+        path.write_bytes(script.encode() if isinstance(script, str) else script)
+        return self.run(["sbatch", *args, str(path)], user=user, cwd=folder, env=env)
+
+    def job(self, job_id: int | str) -> dict[str, str]:
+        """A job as `scontrol show job` tells it; empty where Slurm has forgotten it."""
+        shown = self.run(["scontrol", "--oneliner", "show", "job", str(job_id)])
+        if shown.code:
+            return {}
+        line = shown.out.splitlines()[0]
+        return {m.group(1): m.group(2) for m in re.finditer(r"(\S+?)=(.*?)(?= [A-Za-z][\w/:]*=|$)", line)}
+
+    def state(self, job_id: int | str) -> str:
+        """State of a job, for example RUNNING."""
+        return self.job(job_id).get("JobState", "")
+
+    def wait_state(self, job_id: int | str, *states: str, deadline_s: float = 60.0) -> str:
+        """Wait until a job is in one of `states` (where none is named: has ended), and return which."""
+        wanted = frozenset(states) or ENDED
+        seen = ""
+
+        def reached() -> bool:
+            nonlocal seen
+            seen = self.state(job_id)
+            return seen in wanted
+
+        try:
+            wait_for(f"job {job_id} is {' or '.join(sorted(wanted))}", reached, deadline_s)
+        except ClusterError as error:
+            shown = self.run(["scontrol", "show", "job", str(job_id)]).out
+            log = processes.tail(self._log("slurmctld"))
+            raise ClusterError(f"{error}; it is {seen}\n{shown}{log}") from None
+        return seen
+
+    def sacct(self, job_id: int | str, *fields: str, duplicates: bool = False) -> list[dict[str, str]]:
+        """Rows of a job in slurmdbd, without its steps."""
+        names = fields or ("JobID", "State", "ExitCode", "AllocTRES", "AdminComment")
+        argv = ["sacct", "-j", str(job_id), "-X", "-n", "--parsable2", "-o", ",".join(names)]
+        shown = self.run([*argv, *(["-D"] if duplicates else [])]).require()
+        return [dict(zip(names, line.split("|"), strict=True)) for line in shown.out.splitlines()]
+
+    def wait_for(self, what: str, condition: Callable[[], bool], deadline_s: float = 30.0) -> None:
+        """Wait until a condition holds, else raise with the end of slurmctld's log."""
+        wait_for(what, condition, deadline_s, self._log("slurmctld"))
+
+    # The parts
+
+    def _slurmds(self) -> list[str]:
+        return [f"slurmd-{name}" for name in self.layout.node_names]
+
+    def _log(self, name: str) -> Path:
+        """The log that a daemon wrote last: its own, or what it said on standard error before it opened that."""
+        logs = (self.layout.logs / f"{name}.log", self.layout.logs / name / f"{name}.log")
+        return max((log for log in logs if log.exists()), key=lambda log: log.stat().st_mtime, default=logs[0])
+
+    def _daemon(self, name: str) -> tuple[Daemon, Callable[[], bool]]:
+        layout = self.layout
+        slurm = {"SLURM_CONF": str(layout.slurm_conf)}
+        if name == "munged":
+            folder = layout.munge_socket.parent
+            argv = [
+                "munged",
+                "--foreground",
+                "--force",
+                f"--socket={layout.munge_socket}",
+                f"--key-file={layout.etc}/munge.key",
+                f"--pid-file={folder}/munged.pid",
+                f"--seed-file={folder}/munged.seed",
+                "--num-threads=4",
+            ]
+            return Daemon(name, argv), lambda: self._quiet(["munge", "-n", f"--socket={layout.munge_socket}"])
+        if name == "mariadbd":
+            argv = [
+                "mariadbd",
+                "--no-defaults",
+                "--user=mysql",
+                f"--datadir={layout.directory}/db",
+                f"--socket={layout.run}/db/mariadb.sock",
+                f"--pid-file={layout.run}/db/mariadb.pid",
+                "--bind-address=127.0.0.1",
+                f"--port={layout.db_port}",
+                "--skip-log-bin",
+                "--innodb-buffer-pool-size=64M",
+                "--innodb-flush-log-at-trx-commit=0",
+                "--innodb-lock-wait-timeout=900",
+                "--max-allowed-packet=16M",
+            ]
+            return Daemon(name, argv), lambda: self._quiet([*self._mariadb(), "-e", "SELECT 1"])
+        if name == "slurmdbd":
+            self._make_database()
+            return Daemon(name, ["slurmdbd", "-D"], "slurm", slurm), lambda: self._quiet(
+                ["sacctmgr", "-n", "list", "cluster"]
+            )
+        if name == "slurmctld":
+            argv = ["slurmctld", "-D", "-f", str(layout.slurm_conf)]
+            return Daemon(name, argv, "slurm", slurm), self._controller_answers
+        if name.startswith("slurmd-"):
+            node = name.removeprefix("slurmd-")
+            argv = ["slurmd", "-D", "-N", node, "-f", str(layout.slurm_conf)]
+            return Daemon(name, argv, None, slurm), lambda: self._ready_nodes().get(node, False)
+        raise ClusterError(f"no such daemon: {name}; known are {', '.join(self.daemons())}")
+
+    def _quiet(self, argv: Sequence[str]) -> bool:
+        return self.run(argv, timeout=20).code == 0
+
+    def _controller_answers(self) -> bool:
+        shown = self.run(["scontrol", "ping"], timeout=20)
+        return shown.code == 0 and " is UP" in shown.out
+
+    def _ready_nodes(self) -> dict[str, bool]:
+        shown = self.run(["sinfo", "-h", "-N", "-o", "%N %T"], timeout=20)
+        states = dict(line.split() for line in shown.out.splitlines() if len(line.split()) == 2)
+        return {name: state in ("idle", "mixed", "allocated", "completing") for name, state in states.items()}
+
+    def _nodes_ready(self) -> bool:
+        ready = self._ready_nodes()
+        return len(ready) == self.layout.nodes and all(ready.values())
+
+    def _make_users(self) -> None:
+        for user in (*USERS, "rad"):
+            try:
+                pwd.getpwnam(user)
+            except KeyError:
+                kind = ["--system"] if user == "rad" else []
+                shell = "/usr/sbin/nologin" if user == "rad" else "/bin/bash"
+                argv = ["useradd", *kind, "--no-create-home", "--user-group", "--shell", shell, user]
+                try:
+                    self._plain(argv)
+                except ClusterError:
+                    pwd.getpwnam(user)  # another cluster made it at the same moment
+
+    def _make_folders(self) -> None:
+        layout = self.layout
+        unreachable = next((p for p in layout.directory.resolve().parents if not p.stat().st_mode & stat.S_IXOTH), None)
+        if unreachable is not None:
+            raise ClusterError(f"{layout.directory}: ordinary users cannot enter {unreachable}: choose another --dir")
+        owners = {
+            "": "root",
+            "etc": "root",
+            "dev": "root",
+            "bin": "root",
+            "home": "root",
+            "log": "root",
+            "run": "root",
+            "spool": "root",
+            "run/munge": "root",
+            "spool/rad": "root",
+            "state": "slurm",
+            "log/slurmctld": "slurm",
+            "run/slurmctld": "slurm",
+            "log/slurmdbd": "slurm",
+            "run/slurmdbd": "slurm",
+            "run/db": "mysql",
+            "db": "mysql",
+            "models": "rad",
+            "run/rad": "rad",
+            **{f"home/{user}": user for user in USERS},
+        }
+        for name, owner in owners.items():
+            path = layout.directory / name
+            path.mkdir(parents=True, exist_ok=True)
+            path.chmod(0o755)
+            entry = pwd.getpwnam(owner)
+            os.chown(path, entry.pw_uid, entry.pw_gid)
+        # Who may enter this folder may connect to radd: it and slurmctld.
+        os.chown(layout.run / "rad", pwd.getpwnam("rad").pw_uid, grp.getgrnam("slurm").gr_gid)
+        (layout.run / "rad").chmod(0o750)
+        key = layout.etc / "munge.key"
+        if not key.exists():
+            key.touch(mode=0o600)
+            key.write_bytes(os.urandom(1024))
+        if not layout.real_gpus:
+            for index in range(layout.gpus):
+                _make_device(Path(layout.device(index)), index)
+
+    def _write_settings(self) -> None:
+        layout = self.layout
+        texts: dict[str, str] = {
+            "slurm.conf": settings.slurm_conf(layout, rad=self.rad is not None),
+            "gres.conf": settings.gres_conf(layout),
+            "slurmdbd.conf": settings.slurmdbd_conf(layout),
+        }
+        if self.rad is not None:
+            base: Mapping[str, Any] = {}
+            if self.rad.config is not None:
+                base = tomllib.loads(self.rad.config.read_text(encoding="utf-8"))
+            texts["rad.toml"] = settings.toml(settings.rad_settings(layout, base))
+        for name, text in texts.items():
+            (layout.etc / name).write_text(text, encoding="utf-8")
+        secret = layout.etc / "slurmdbd.conf"
+        secret.chmod(0o600)
+        os.chown(secret, pwd.getpwnam("slurm").pw_uid, -1)
+
+    def _mariadb(self) -> list[str]:
+        return ["mariadb", "--no-defaults", f"--socket={self.layout.run}/db/mariadb.sock", "--user=root"]
+
+    def _make_database_folder(self) -> None:
+        if (self.layout.directory / "db" / "mysql").is_dir():
+            return
+        self.say("making an empty database")
+        self._plain(
+            [
+                "mariadb-install-db",
+                "--no-defaults",
+                "--user=mysql",
+                f"--datadir={self.layout.directory}/db",
+                "--auth-root-authentication-method=socket",
+                "--skip-test-db",
+            ]
+        )
+
+    def _make_database(self) -> None:
+        statements = (
+            "CREATE DATABASE IF NOT EXISTS slurm_acct_db;"
+            "CREATE USER IF NOT EXISTS slurm@'127.0.0.1' IDENTIFIED BY 'slurm';"
+            "CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED BY 'slurm';"
+            "GRANT ALL ON slurm_acct_db.* TO slurm@'127.0.0.1';"
+            "GRANT ALL ON slurm_acct_db.* TO slurm@localhost;"
+        )
+        self.run([*self._mariadb(), "-e", statements]).require()
+
+    def _make_accounts(self) -> None:
+        have = self.run(["sacctmgr", "-n", "-P", "list", "assoc", "format=cluster,account,user"]).require().out
+        if f"{settings.CLUSTER_NAME}|" not in have:
+            self._sacctmgr("add", "cluster", settings.CLUSTER_NAME)
+        for user, account in ACCOUNTS.items():
+            if f"|{account}|{user}" not in have:
+                self._sacctmgr("add", "account", account, f"cluster={settings.CLUSTER_NAME}")
+                self._sacctmgr("add", "user", user, f"account={account}", f"cluster={settings.CLUSTER_NAME}")
+        if "|rad|rad" not in have:
+            # radd takes back pins of waiting jobs, which belong to other users: it is an operator.
+            self._sacctmgr("add", "account", "rad", f"cluster={settings.CLUSTER_NAME}")
+            self._sacctmgr("add", "user", "rad", "account=rad", "adminlevel=operator")
+
+    def _sacctmgr(self, *words: str) -> None:
+        done = self.run(["sacctmgr", "-i", *words])
+        if done.code and "Nothing new added" not in done.out and "already exists" not in done.out:
+            done.require()
+
+    def _plain(self, argv: Sequence[str]) -> None:
+        done = subprocess.run(list(argv), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ClusterError(f"{argv[0]}: exit status {done.returncode}: {done.stdout}{done.stderr}")
+
+
+def _make_device(path: Path, index: int) -> None:
+    """A stand-in for a GPU's device file: Slurm wants a character device, and nothing ever opens it."""
+    if path.exists():
+        return
+    try:
+        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(NVIDIA_MAJOR, index))
+    except PermissionError as error:
+        raise ClusterError(f"{path}: device nodes cannot be made here: run with CAP_MKNOD") from error

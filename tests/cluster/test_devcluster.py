@@ -1,0 +1,96 @@
+"""The development cluster itself: what the other tests stand on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from scripts.devcluster import Cluster, ClusterError, Layout, processes, settings
+
+MPS_JOB = """#!/bin/bash
+#SBATCH --gres=mps:g1:30
+env | grep -E '^(CUDA|SLURM_JOB_USER)'
+"""
+
+
+def test_a_users_job_runs_on_the_gpu_that_it_names(plain_cluster: Cluster) -> None:
+    job = plain_cluster.submit(MPS_JOB, user="bob").job_id
+    assert plain_cluster.wait_state(job) == "COMPLETED"
+    log = (plain_cluster.home("bob") / f"slurm-{job}.out").read_text()
+    assert sorted(log.split()) == [
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30",
+        "CUDA_VISIBLE_DEVICES=1",
+        "SLURM_JOB_USER=bob",
+    ]
+    plain_cluster.wait_for("slurmdbd knows the end", lambda: _accounted(plain_cluster, job) == "COMPLETED")
+    row = plain_cluster.sacct(job, "Account", "AllocTRES")[0]
+    assert row["Account"] == "teaching"
+    assert "gres/mps:g1=30" in row["AllocTRES"]
+
+
+def _accounted(cluster: Cluster, job: int) -> str:
+    rows = cluster.sacct(job, "State")
+    return rows[0]["State"] if rows else ""
+
+
+def test_up_is_safe_to_repeat_and_brings_back_what_died(plain_cluster: Cluster) -> None:
+    directory = plain_cluster.layout.directory
+    before = {name: processes.running(directory, name) for name in plain_cluster.daemons()}
+    plain_cluster.signal("slurmd-node0", signal.SIGKILL)
+    plain_cluster.wait_for("slurmd is dead", lambda: not plain_cluster.is_up("slurmd-node0"))
+    plain_cluster.up()
+    after = {name: processes.running(directory, name) for name in plain_cluster.daemons()}
+    assert after.pop("slurmd-node0") not in (None, before.pop("slurmd-node0"))
+    assert after == before
+
+
+def test_two_clusters_stand_side_by_side_and_down_leaves_nothing(plain_cluster: Cluster, other: Cluster) -> None:
+    other.up()
+    job = other.submit("#!/bin/bash\nsleep 1000 & sleep 1000\n").job_id
+    other.wait_state(job, "RUNNING")
+    members = processes.members(other.layout.directory)
+    assert len(members) > len(other.daemons())
+    assert plain_cluster.layout.base_port != other.layout.base_port
+    other.down()
+    assert not processes.members(other.layout.directory)
+    assert not [pid for pid in members if processes.alive(pid)]
+    assert all(plain_cluster.is_up(name) for name in plain_cluster.daemons())
+
+
+def test_a_daemon_that_does_not_come_up_is_named_with_its_log(other: Cluster) -> None:
+    other.up()
+    other.stop("slurmctld")
+    conf = other.layout.slurm_conf
+    conf.write_text(conf.read_text() + "NoSuchKey=1\n")
+    with pytest.raises(ClusterError, match=r"(?s)slurmctld ended at once.*NoSuchKey"):
+        other.start("slurmctld")
+
+
+def test_a_foreign_pid_in_a_pid_file_is_never_touched(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    processes.pid_file(tmp_path, "slurmctld").write_text(f"{os.getpid()}\n")
+    assert processes.running(tmp_path, "slurmctld") is None
+    Cluster(Layout(tmp_path, 1)).stop("slurmctld")
+
+
+def test_a_folder_that_users_cannot_enter_is_refused(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    with pytest.raises(ClusterError, match=f"users cannot enter {tmp_path}.*: choose another --dir"):
+        Cluster(Layout(closed / "c", 1)).up()
+
+
+def test_every_gpu_has_a_type_of_its_own_in_both_kinds(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, 1, nodes=2, gpus=2)
+    text = settings.gres_conf(layout)
+    assert text.splitlines() == [
+        "AutoDetect=off",
+        f"NodeName=node[0-1] Name=gpu Type=g0 File={tmp_path}/dev/nvidia0",
+        f"NodeName=node[0-1] Name=gpu Type=g1 File={tmp_path}/dev/nvidia1",
+        f"NodeName=node[0-1] Name=mps Type=g0 Count=100 File={tmp_path}/dev/nvidia0 Flags=all_sharing",
+        f"NodeName=node[0-1] Name=mps Type=g1 Count=100 File={tmp_path}/dev/nvidia1 Flags=all_sharing",
+    ]
+    assert "Gres=gpu:g0:1,gpu:g1:1,mps:g0:100,mps:g1:100" in settings.slurm_conf(layout, rad=False)
