@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal, Protocol
 
 import numpy as np
@@ -89,14 +88,6 @@ class Profile:
             value = getattr(self, key)
             if not (math.isfinite(value) and value >= 0.0):
                 raise ProfileError(f"profile {self.name!r}: {key} is {value}, it must be finite and not negative")
-
-    @cached_property
-    def demand(self) -> Floats:
-        """Demand for what jobs on one GPU share: (smact, smocc, tensor, dram, pcie), each 0..1.
-
-        Kept with the profile, so that ranking a thousand GPUs does not rebuild it for every resident.
-        """
-        return np.array([self.smact, self.smocc, self.tensor, self.dram, self.pcie], dtype=np.float64)
 
 
 @dataclass(frozen=True)

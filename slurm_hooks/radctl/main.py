@@ -36,6 +36,7 @@ class Entry:
 
 TABLE: Mapping[str, Entry] = {
     "config": Entry(("config",), "Check rad.toml, print its reference page or an example."),
+    "evaluate": Entry(("predict",), "Compare what RAD said with what was measured."),
 }
 
 

@@ -1,0 +1,174 @@
+"""Reads measured colocations in the CSV layout of KACE's artifact. Touches only the files it is given.
+
+A row is one measurement of two or more workloads on one GPU: each side's exclusive metrics, its exclusive
+throughput and what it reached beside the others (columns ``w1_Threads``, ``w1sm%``, ``w1throughput``, ...).
+Our own measurements are written in the same columns plus our counters, so one reader serves both.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from predictor.types import KernelMetrics, Profile
+
+MAX_SIDES = 8
+MIB_PER_GB = 1e9 / 2**20
+
+
+class ArtifactError(ValueError):
+    """A file of measurements that cannot be used; the message names file, line and column."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One workload in a colocation.
+
+    Attributes:
+        workload: the workload's name; equal names are the same workload.
+        profile: its exclusive metrics.
+        throughput: what it reached in this colocation, in the unit of ``profile.throughput``.
+    """
+
+    workload: str
+    profile: Profile
+    throughput: float
+
+    @property
+    def progress(self) -> float:
+        """Throughput relative to the exclusive one, as measured: noise can carry it over 1."""
+        return self.throughput / self.profile.throughput
+
+
+@dataclass(frozen=True)
+class Colocation:
+    """Workloads measured together on one GPU."""
+
+    sides: tuple[Side, ...]
+
+    @property
+    def throughput_sum(self) -> float:
+        """Sum of the sides' throughputs in their own units: what KACE maximises."""
+        return sum(side.throughput for side in self.sides)
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """Names of the sides' workloads, each once, in order."""
+        return tuple(dict.fromkeys(side.workload for side in self.sides))
+
+
+def _open(path: Path) -> TextIO:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8", newline="")
+    return path.open(encoding="utf-8", newline="")
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Rows of a CSV file (gzipped if it ends in ``.gz``) with their line numbers.
+
+    Raises:
+        ArtifactError: the file is missing, is no text, or a row is shorter or longer than the header.
+    """
+    try:
+        with _open(path) as stream:
+            reader = csv.DictReader(stream)
+            if not reader.fieldnames:
+                raise ArtifactError(f"{path}: empty file; it must start with a header line")
+            for row in reader:
+                if None in row or None in row.values():
+                    raise ArtifactError(f"{path}: line {reader.line_num}: not as many fields as the header has")
+                yield reader.line_num, row
+    except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+        raise ArtifactError(f"{path}: cannot be read: {error}") from error
+
+
+def number(row: Mapping[str, str], column: str, where: str, default: float | None = None) -> float:
+    """The finite number in ``column``; ``default`` where the column is missing or empty.
+
+    Raises:
+        ArtifactError: the value is missing without a default, no number, or not finite.
+    """
+    text = row.get(column, "")
+    if text == "":
+        if default is None:
+            raise ArtifactError(f"{where}: column {column!r} is missing or empty")
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        raise ArtifactError(f"{where}: column {column!r}: {text[:40]!r} is not a number") from None
+    if not math.isfinite(value):
+        raise ArtifactError(f"{where}: column {column!r}: {text!r} is not finite")
+    return value
+
+
+def _fraction(row: Mapping[str, str], column: str, where: str, default: float | None = None) -> float:
+    percent = number(row, column, where, default)
+    if math.isnan(percent):
+        return percent
+    if not 0.0 <= percent <= 100.0:
+        raise ArtifactError(f"{where}: column {column!r}: {percent} is not a percentage")
+    return percent / 100.0
+
+
+def _side(row: Mapping[str, str], index: int, where: str) -> Side:
+    key = f"w{index}"
+    busy = _fraction(row, f"{key}sm%", where)
+    # The artifact has nvidia-smi's two utilizations where newer GPUs give SMACT and DRAM activity.
+    exclusive = number(row, f"{key}exclusive_throughput", where)
+    throughput = number(row, f"{key}throughput", where)
+    if exclusive <= 0 or throughput <= 0:
+        raise ArtifactError(f"{where}: throughputs of side {index} must be above 0")
+    name = row[f"workload{index}"]
+    profile = Profile(
+        smact=_fraction(row, f"{key}smact%", where, 100 * busy),
+        smocc=_fraction(row, f"{key}smocc%", where, 0.0),
+        tensor=_fraction(row, f"{key}tensor%", where, 0.0),
+        dram=_fraction(row, f"{key}mem%", where),
+        pcie=_fraction(row, f"{key}pcie%", where, 0.0),
+        memory_mib=number(row, f"{key}memcap", where) * MIB_PER_GB,
+        throughput=exclusive,
+        busy=busy,
+        kernel=KernelMetrics(
+            threads=number(row, f"{key}_Threads", where, math.nan),
+            registers=number(row, f"{key}_Registers", where, math.nan),
+            static_shared_bytes=number(row, f"{key}_Static Shared Memory", where, math.nan),
+            sm_throughput=_fraction(row, f"{key}_Compute (SM) Throughput", where, math.nan),
+            dram_throughput=_fraction(row, f"{key}_DRAM Throughput", where, math.nan),
+            memory_throughput=_fraction(row, f"{key}_Memory Throughput", where, math.nan),
+            launches_per_s=number(row, f"{key}_Launches", where, math.nan),
+            mean_us=number(row, f"{key}_Mean us", where, math.nan),
+            long_ratio=number(row, f"{key}_Long ratio", where, math.nan),
+        ),
+        name=name,
+    )
+    return Side(workload=name, profile=profile, throughput=throughput)
+
+
+def load_colocations(path: Path) -> tuple[Colocation, ...]:
+    """Measured colocations of a file in the artifact's columns, two or more sides a row.
+
+    Raises:
+        ArtifactError: the file or a row cannot be used.
+    """
+    colocations = []
+    for line, row in read_rows(path):
+        where = f"{path}: line {line}"
+        count = sum(1 for index in range(1, MAX_SIDES + 1) if row.get(f"workload{index}"))
+        if count < 2:
+            raise ArtifactError(f"{where}: a colocation needs the columns workload1 and workload2")
+        colocations.append(Colocation(tuple(_side(row, index, where) for index in range(1, count + 1))))
+    if not colocations:
+        raise ArtifactError(f"{path}: holds no colocation")
+    return tuple(colocations)
+
+
+def workloads_of(colocations: Iterable[Colocation]) -> dict[str, Profile]:
+    """Every workload's profile, in order of name."""
+    found = {side.workload: side.profile for pair in colocations for side in pair.sides}
+    return dict(sorted(found.items()))

@@ -1,0 +1,179 @@
+"""RAD's predictor: choice of settings within the training data, evaluation, weights on disk, fast ranking.
+
+Reads and writes only the JSON file of weights that it is given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from predictor.artifact import Colocation
+from predictor.contention import Fit, Settings, fit, offsets_of
+from predictor.types import Floats, Prediction, Predictions, Profile
+
+FORMAT = "rad-contention-1"
+FOLDS = 6
+MAX_WEIGHTS_BYTES = 1 << 20
+LOG_ERROR_CAP = 1.0
+
+
+class WeightsError(ValueError):
+    """A file of weights that cannot be used; the message names the file and says the cure."""
+
+
+def candidate_settings(base: Settings | None = None) -> tuple[Settings, ...]:
+    """The settings that :func:`choose_settings` tries: how much workloads differ beyond their profiles, and noise."""
+    start = base or Settings()
+    grid = itertools.product((0.25, 0.4, 0.6), (0.05, 0.1))
+    return tuple(replace(start, effect_sd=effect, noise=noise) for effect, noise in grid)
+
+
+def held_out_error(colocations: Sequence[Colocation], settings: Settings, folds: int = FOLDS) -> float:
+    """Mean squared log-error of a side's throughput on colocations that were left out, each once."""
+    errors: list[float] = []
+    for fold in range(min(folds, len(colocations))):
+        kept = [row for index, row in enumerate(colocations) if index % folds != fold]
+        held = [row for index, row in enumerate(colocations) if index % folds == fold]
+        if not kept:
+            continue
+        model = fit(kept, settings)
+        sides = [side for row in held for side in row.sides]
+        offsets = offsets_of([len(row.sides) for row in held])
+        progress, _ = model.sides([side.profile for side in sides], offsets, [side.workload for side in sides])
+        factor = np.array([model.alone_factor(side.workload) for side in sides])
+        actual = np.array([side.progress for side in sides])
+        errors.extend(np.minimum(np.log(factor * progress / actual) ** 2, LOG_ERROR_CAP))
+    return float(np.mean(errors)) if errors else 0.0
+
+
+def choose_settings(colocations: Sequence[Colocation], candidates: Sequence[Settings]) -> Settings:
+    """The candidate with the least error in cross-validation within ``colocations``; nothing else is looked at."""
+    return min(candidates, key=lambda settings: held_out_error(colocations, settings))
+
+
+class Rad:
+    """The model as it is evaluated on measured colocations: predicts the sum of raw throughputs."""
+
+    name = "rad"
+
+    def __init__(self, base: Settings | None = None) -> None:
+        self.base = base
+
+    def fit(self, colocations: Sequence[Colocation]) -> Rad:
+        """Choose settings within ``colocations`` and fit to them."""
+        self.model = fit(colocations, choose_settings(colocations, candidate_settings(self.base)))
+        return self
+
+    def predict(self, colocations: Sequence[Colocation]) -> Floats:
+        """Predicted throughput sums, shape (colocations,)."""
+        return self.model.throughput_sums(colocations)
+
+
+class RadPredictor:
+    """The predictor that decisions use: profiles in, progress out. Holds nothing but numbers.
+
+    Args:
+        model: a fit; effects of the training workloads are not used, a prediction depends on profiles alone.
+        version: what records should name.
+    """
+
+    name = "rad"
+
+    def __init__(self, model: Fit, version: str = "unversioned") -> None:
+        self.model = model
+        self.version = version
+
+    def predict(self, candidate: Profile, residents: Sequence[Profile]) -> Prediction:
+        """Predict the progress of ``candidate`` beside ``residents``, and theirs."""
+        return self.predict_many(candidate, [residents])[0]
+
+    def predict_many(self, candidate: Profile, groups: Sequence[Sequence[Profile]]) -> Predictions:
+        """Predict ``candidate`` on each group of residents: one call for all GPUs of a cluster."""
+        sides: list[Profile] = []
+        sizes = []
+        for group in groups:
+            sides.append(candidate)
+            sides.extend(group)
+            sizes.append(1 + len(group))
+        offsets = offsets_of(sizes)
+        if not sizes:
+            none = np.zeros(0)
+            return Predictions(none, none, none, none, none, offsets)
+        progress, deviation = self.model.sides(sides, offsets)
+        first = offsets[:-1]
+        resident = np.ones(len(sides), dtype=bool)
+        resident[first] = False
+        worst = np.where(resident, progress, 1.0)
+        return Predictions(
+            candidate=progress[first],
+            throughput_sum=np.add.reduceat(progress, first),
+            worst_resident=np.minimum.reduceat(worst, first),
+            uncertainty=np.maximum.reduceat(deviation, first),
+            residents=progress[resident],
+            offsets=(offsets - np.arange(len(offsets))).astype(np.intp),
+        )
+
+
+def to_json(model: Fit, note: str) -> str:
+    """The weights as JSON text: settings and numbers, no code; ``note`` says what they were fitted to."""
+    content = {
+        "format": FORMAT,
+        "note": note,
+        "settings": asdict(model.settings),
+        "centre": [round(float(value), 6) for value in model.centre],
+        "theta": [round(float(value), 6) for value in model.theta],
+        "covariance": [[round(float(value), 8) for value in row] for row in model.covariance],
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def from_json(text: str, where: str) -> Fit:
+    """Weights back from JSON.
+
+    Raises:
+        WeightsError: the text is no such JSON, or its shapes do not fit together.
+    """
+    try:
+        content: Any = json.loads(text)
+        if content["format"] != FORMAT:
+            raise WeightsError(f"{where}: format {content['format']!r}, expected {FORMAT!r}: retrain it")
+        fields = dict(content["settings"])
+        for key in ("activity", "turns"):
+            fields[key] = tuple(fields[key])
+        settings = Settings(**fields)
+        centre, theta, covariance = (
+            np.array(content[key], dtype=np.float64) for key in ("centre", "theta", "covariance")
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        if isinstance(error, WeightsError):
+            raise
+        raise WeightsError(f"{where}: not a file of weights ({error}): run `radctl retrain interference`") from error
+    width = len(settings.activity) + len(settings.turns)
+    fits = centre.shape == (width,) and theta.shape == (1 + width,) and covariance.shape == (1 + width, 1 + width)
+    if not fits or not all(np.isfinite(part).all() for part in (centre, theta, covariance)):
+        raise WeightsError(f"{where}: weights of the wrong shape or not finite: run `radctl retrain interference`")
+    return Fit(settings, centre, theta, covariance)
+
+
+def load_rad(path: Path) -> RadPredictor:
+    """The predictor from a file of weights.
+
+    Raises:
+        WeightsError: the file is missing, too large, or not a file of weights.
+    """
+    try:
+        if path.stat().st_size > MAX_WEIGHTS_BYTES:
+            raise WeightsError(f"{path}: larger than any file of weights: run `radctl retrain interference`")
+        data = path.read_bytes()
+        text = data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WeightsError(f"{path}: cannot be read ({error}): run `radctl retrain interference`") from error
+    return RadPredictor(from_json(text, str(path)), hashlib.sha256(data).hexdigest()[:12])
