@@ -1,0 +1,67 @@
+# What scripts/test and scripts/demo share: progress lines, Debian's packages, the virtual environment. Sourced by bash.
+
+begun=$SECONDS
+
+say() {
+    printf '\n[%4d s] %s\n' "$((SECONDS - begun))" "$*"
+}
+
+fail() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+DEBIAN_PACKAGES=(
+    slurm-wlm slurmdbd slurm-wlm-mysql-plugin slurm-wlm-basic-plugins munge mariadb-server
+    lua5.1 lua-socket lua-posix python3 python3-venv
+)
+
+# Install what is missing. The packages' own services stay off: the clusters of scripts/ bring their own.
+install_packages() {
+    local missing=() package
+    for package in "${DEBIAN_PACKAGES[@]}"; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || missing+=("$package")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    [ "$(id -u)" = 0 ] || fail "these Debian packages are missing: ${missing[*]}; run this as root, or install them"
+    command -v apt-get >/dev/null || fail "no apt-get here: install what holds ${missing[*]} yourself"
+    say "installing from Debian: ${missing[*]}"
+    local policy=/usr/sbin/policy-rc.d made=
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+        made=1
+    fi
+    local status=0
+    {
+        apt-get update -qq &&
+            DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+                -o Dpkg::Use-Pty=0 "${missing[@]}" </dev/null >/dev/null
+    } || status=$?
+    [ -z "$made" ] || rm -f "$policy"
+    [ "$status" = 0 ] || fail "apt-get could not install ${missing[*]}"
+}
+
+# Whether ordinary users can come to a folder: radd and users' commands run from the checkout.
+reachable() {
+    local path
+    path=$(readlink -f "$1")
+    while [ "$path" != / ]; do
+        [ $((0$(stat -c %a "$path") & 1)) = 1 ] || return 1
+        path=$(dirname "$path")
+    done
+}
+
+# Make or bring up to date the virtual environment, and set `python` to its interpreter.
+# Arguments: what to install, as pip takes it.
+make_venv() {
+    local venv=.venv stamp
+    reachable . || venv=/var/tmp/rad-venv-$(printf %s "$PWD" | cksum | cut -d' ' -f1)
+    python=$venv/bin/python
+    stamp=$(printf '%s\n' "$PWD" "$@" | cat - setup.cfg pyproject.toml | cksum)
+    [ "$(cat "$venv/stamp" 2>/dev/null)" = "$stamp" ] && "$python" -c '' && return 0
+    say "making the virtual environment $venv (downloads; the first time takes a minute or two)"
+    /usr/bin/python3 -m venv --clear "$venv"
+    "$python" -m pip install -qq --disable-pip-version-check "$@"
+    printf '%s\n' "$stamp" >"$venv/stamp"
+}
