@@ -56,6 +56,7 @@ class ModelSummary:
         inferred: one sentence for each thing the summary did not say and had to be derived.
         pass_mb: the printed "Forward/backward pass size (MB)" for ``batch_size`` samples (1 where it is
             None): twice the outputs of the layers, also of those that the printed depth hides.
+        frozen_params: parameters that are not trained, as the summary says.
     """
 
     format: str
@@ -64,6 +65,7 @@ class ModelSummary:
     total_params: int
     inferred: tuple[str, ...] = ()
     pass_mb: float | None = None
+    frozen_params: int = 0
 
 
 @dataclass(frozen=True)

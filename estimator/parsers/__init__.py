@@ -1,0 +1,54 @@
+"""Summary text to `ModelSummary`, whichever tool printed it. Pure; raises `SummaryError` and nothing else."""
+
+from __future__ import annotations
+
+from estimator.parsers import keras, module, torchinfo, torchsummary
+from estimator.parsers.text import clean, fail, is_rule
+from estimator.sharing import share
+from estimator.types import ModelSummary, SummaryError
+
+__all__ = ["SummaryError", "parse_summary"]
+
+_HEADER = "Layer (type"
+
+
+def parse_summary(text: str) -> ModelSummary:
+    """Read a model summary as torchsummary, torchinfo, ``print(model)`` or Keras write it.
+
+    Text before and after the summary, ANSI colours, CRLF, box characters and wrapped lines are allowed.
+
+    Args:
+        text: the summary.
+
+    Raises:
+        SummaryError: no summary is found, or a line of it cannot be understood; the message quotes the line.
+    """
+    lines = clean(text)
+    for at, line in enumerate(lines):
+        if _HEADER in line:
+            return share(_table(lines, at))
+        if line.rstrip().endswith(("(", ")")) and module.starts(line):
+            return share(module.parse(lines, at))
+    at = next(index for index, line in enumerate(lines) if line.strip())
+    raise fail(
+        at + 1,
+        lines[at],
+        "no model summary starts here: give the output of torchsummary, torchinfo, print(model) or Keras' summary()",
+    )
+
+
+def _table(lines: list[str], start: int) -> ModelSummary:
+    """Choose the reader for a table by its header and its first row."""
+    header = lines[start]
+    if "┃" in header or "│" in header:
+        return keras.parse(lines, start)
+    if "depth-idx" in header or "(var_name)" in header:
+        return torchinfo.parse(lines, start)
+    first = next((line for line in lines[start + 1 :] if line.strip() and not is_rule(line)), "")
+    label = first.strip().partition("  ")[0]
+    if "(None" in first or "[(" in first or ("(" in label and not first.lstrip().startswith(("├", "└", "+"))):
+        return keras.parse(lines, start)
+    type_, dash, index = label.partition(" ")[0].rpartition("-")
+    if dash and type_ and index.isdecimal():
+        return torchsummary.parse(lines, start)
+    return torchinfo.parse(lines, start)

@@ -1,0 +1,326 @@
+"""Read what ``print(model)`` writes of a PyTorch module, with or without ``, 1,234 params`` behind each layer. Pure.
+
+The parentheses give the tree, not the indentation, so that text that lost its blanks still reads. Newer versions of
+PyTorch write equal layers once, as ``(0-11): 12 x BertLayer(``; they are expanded (as one shared object).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from estimator import sizes
+from estimator.parsers import text as t
+from estimator.types import Layer, ModelSummary
+
+_OPEN, _LEAF, _CLOSE, _NOTE = range(4)
+_BARE = "Parameter"
+_MAX_WRAPPED = 12
+_MAX_NOTES = 64
+
+Args = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class _Line:
+    kind: int
+    type: str = ""
+    name: str = ""
+    repeat: int = 1
+    args: Args = ()
+    params: int | None = None
+
+
+@dataclass
+class _Frame:
+    line: _Line
+    number: int
+    children: list[Layer] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    size: int = 1
+    total: int = 0
+
+
+def starts(line: str) -> bool:
+    """Tell whether a module's print can start with this line: ``Net(`` or ``Linear(in_features=1, out_features=2)``."""
+    text = line.strip()
+    type_, open_, rest = text.partition("(")
+    if not open_ or not type_ or not type_[0].isupper() or not t.is_name(type_):
+        return False
+    return rest == "" or ("=" in rest and rest.endswith(")")) or rest == ")"
+
+
+def parse(lines: list[str], start: int) -> ModelSummary:
+    """Parse the print that starts at ``lines[start]`` and ends where its first parenthesis closes.
+
+    Raises:
+        SummaryError: a line cannot be read, the print has no end, or it is too large.
+    """
+    reader = _Reader()
+    cache: dict[str, _Line | None] = {}
+    at = start
+    count = len(lines)
+    while at < count:
+        text = lines[at].strip()
+        at += 1
+        if not text:
+            continue
+        line = cache.get(text)
+        if line is None:
+            number = at
+            line, at = _whole(lines, at, text, number)
+            if at == number:
+                cache[text] = line
+        else:
+            number = at
+        if reader.take(line, number, lines):
+            break
+    if reader.root is None:
+        raise t.fail(start + 1, lines[start], "the print of this module has no end: paste it up to its last `)`")
+    return _summary(reader, lines, at)
+
+
+def _whole(lines: list[str], at: int, text: str, number: int) -> tuple[_Line, int]:
+    """Read one line, joined with the following ones as long as it was wrapped."""
+    line = _line(text)
+    while line is None and at < len(lines) and at - number < _MAX_WRAPPED:
+        more = lines[at].strip()
+        # Soft wraps break after a comma; a terminal breaks anywhere, between two letters too.
+        text = f"{text} {more}" if text.endswith((",", ":")) else text + more
+        at += 1
+        line = _line(text)
+    if line is None:
+        raise t.fail(number, text, "expected `(name): Type(...)`: paste the model as `print(model)` writes it")
+    return line, at
+
+
+def _line(text: str) -> _Line | None:
+    """Read one line; None if it is not whole."""
+    if text[0] == ")":
+        if text == ")":
+            return _Line(_CLOSE)
+        params = _tail(text[1:])
+        return None if params is None else _Line(_CLOSE, params=params)
+    name = ""
+    rest = text
+    if text[0] == "(":
+        close = text.find("):")
+        if close < 0:
+            return None
+        name = text[1:close]
+        rest = text[close + 2 :].lstrip()
+        if len(name) > t.MAX_NAME or "(" in name:
+            return None
+    repeat = 1
+    digits, times, after = rest.partition(" x ")
+    if times and digits.isdecimal() and len(digits) < 8:
+        repeat, rest = int(digits), after.lstrip()
+    type_, open_, inner = rest.partition("(")
+    if not open_ or not t.is_name(type_):
+        return _other(text, name, rest)
+    if not inner:
+        return _Line(_OPEN, type_, name, repeat)
+    end = _closing(inner)
+    if end < 0:
+        return None if name or type_[0].isupper() else _Line(_NOTE, args=(("", text),))
+    params = _tail(inner[end + 1 :]) if end + 1 < len(inner) else -1
+    if params is None:
+        return None
+    return _Line(_LEAF, type_, name, repeat, _args(inner[:end]), None if params < 0 else params)
+
+
+def _other(text: str, name: str, rest: str) -> _Line | None:
+    """Read a bare parameter of a ParameterList, or a line of a container's own settings."""
+    if name or text[0] == "(":
+        if rest.startswith("Parameter containing:"):
+            _, found, size = rest.partition(" of size ")
+            if not found:
+                return None
+            size = size.partition("]")[0].partition(" (")[0]
+            dims = [part.strip() for part in size.split("x")]
+            if not all(part.isdecimal() and len(part) <= 12 for part in dims):
+                return None
+            params = 1
+            for part in dims:
+                params *= int(part)
+            return _Line(_LEAF, _BARE, name, 1, (("size", size.strip()),), min(params, t.MAX_PARAMS))
+        return None
+    return _Line(_NOTE, args=(("", text),))
+
+
+def _closing(inner: str) -> int:
+    """Find the parenthesis that closes the one before ``inner``; -1 if it is not there."""
+    end = inner.find(")")
+    if end >= 0 and "(" not in inner[:end]:
+        return end
+    depth = 1
+    for at, char in enumerate(inner):
+        if char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
+            if depth == 0:
+                return at
+    return -1
+
+
+def _tail(tail: str) -> int | None:
+    """Read ``, 1,234 params``; None if this is something else."""
+    words = tail.strip(" ,").split()
+    if len(words) != 2 or words[1].lower() not in ("params", "param", "parameters"):
+        return None
+    return t.read_count(words[0])
+
+
+def _args(text: str) -> Args:
+    """Split ``3, 64, kernel_size=(7, 7)`` at its outer commas."""
+    if not text:
+        return ()
+    parts = text.split(", ")
+    if "(" in text or "[" in text or "{" in text:
+        joined: list[str] = []
+        depth = 0
+        for part in parts:
+            if depth > 0:
+                joined[-1] += ", " + part
+            else:
+                joined.append(part)
+            depth += sum(map(part.count, "([{")) - sum(map(part.count, ")]}"))
+        parts = joined
+    args: list[tuple[str, str]] = []
+    for index, part in enumerate(parts[:64]):
+        key, equals, value = part.partition("=")
+        if equals and key.isidentifier():
+            args.append((key, value[: t.MAX_ARGS]))
+        else:
+            args.append((str(index), part.strip(" ,")[: t.MAX_ARGS]))
+    return tuple(args)
+
+
+class _Reader:
+    """Takes the lines of one print in order and builds the tree."""
+
+    def __init__(self) -> None:
+        self.root: Layer | None = None
+        self.total: int = 0
+        self.counted = False
+        self.guessed: dict[str, None] = {}
+        self._stack: list[_Frame] = []
+        self._leaves: dict[int, tuple[Layer, int, _Line]] = {}
+
+    def take(self, line: _Line, number: int, lines: list[str]) -> bool:
+        """Take one line; True when the model is complete.
+
+        Raises:
+            SummaryError: too many or too deep layers, or a parenthesis that closes nothing.
+        """
+        stack = self._stack
+        if line.kind == _OPEN:
+            if len(stack) >= t.MAX_DEPTH:
+                raise t.fail(number, lines[number - 1], f"nested deeper than {t.MAX_DEPTH}")
+            stack.append(_Frame(line, number))
+            return False
+        if line.kind == _NOTE:
+            if not stack:
+                raise t.fail(
+                    number, lines[number - 1], "expected the model's class: paste `print(model)` from its start"
+                )
+            if len(stack[-1].notes) < _MAX_NOTES:
+                stack[-1].notes.append(line.args[0][1])
+            return False
+        if line.kind == _LEAF:
+            layer, total = self._leaf(line)
+            size = 1
+            head = line
+        else:
+            if not stack:
+                raise t.fail(number, lines[number - 1], "this `)` closes nothing: paste `print(model)` from its start")
+            frame = stack.pop()
+            head, size = frame.line, frame.size
+            layer, total = self._container(frame, line.params)
+        if not stack:
+            self.root, self.total = layer, total
+            return True
+        parent = stack[-1]
+        parent.size += size * head.repeat
+        if parent.size > t.MAX_LAYERS:
+            raise t.fail(number, lines[number - 1], f"more than {t.MAX_LAYERS:,} layers")
+        if head.repeat == 1:
+            parent.children.append(layer)
+        else:
+            parent.children.extend([layer] * head.repeat)
+        parent.total += total * head.repeat
+        return False
+
+    def _leaf(self, line: _Line) -> tuple[Layer, int]:
+        made = self._leaves.get(id(line))  # lines of equal text are one object, see parse()
+        if made is not None:
+            return made[:2]
+        params = line.params
+        if params is None:
+            params = self._size(line.type, line.args)
+        elif line.type != _BARE:
+            self.counted = True
+        layer = Layer(line.type, params, None, (), line.args, line.name)
+        self._leaves[id(line)] = layer, params, line  # the line is kept so that its id stays its own
+        return layer, params
+
+    def _container(self, frame: _Frame, stated: int | None) -> tuple[Layer, int]:
+        line = frame.line
+        args = _args(", ".join(frame.notes)) if frame.notes else ()
+        if stated is not None:
+            self.counted = True
+            own = max(stated - frame.total, 0)
+            total = stated
+        else:
+            own = self._own(frame, args)
+            total = frame.total + own
+        return Layer(line.type, own, None, tuple(frame.children), args, line.name), total
+
+    def _own(self, frame: _Frame, args: Args) -> int:
+        """Count what a container owns beside its children, where its class tells."""
+        if frame.line.type == "MultiheadAttention" and len(frame.children) == 1:
+            # The packed projection of query, key and value is a bare parameter, which no print shows.
+            projection = dict(frame.children[0].args)
+            try:
+                width = sizes.number(projection, "in_features")
+            except (KeyError, ValueError):
+                return 0
+            self.guessed[
+                "MultiheadAttention's packed input projection is not printed; 3 x width x (width + 1) was added"
+            ] = None
+            return 3 * width * width + (3 * width if sizes.flag(projection, "bias") else 0)
+        if frame.line.type == "XLNetRelativeAttention":
+            return self._xlnet(frame)
+        return self._size(frame.line.type, args) if args else 0
+
+    def _xlnet(self, frame: _Frame) -> int:
+        """Count XLNet's five projections and five biases, bare parameters as wide as its norm."""
+        norm = next((dict(child.args) for child in frame.children if child.type == "LayerNorm"), {})
+        try:
+            (width,) = sizes.numbers(norm.get("0", ""))
+        except ValueError:
+            return 0
+        self.guessed["XLNet's attention projections are not printed; 5 x width x (width + 1) was added"] = None
+        return 5 * width * width + 5 * width
+
+    def _size(self, type_: str, args: Args) -> int:
+        params = sizes.parameters(type_, dict(args))
+        return 0 if params is None else params
+
+
+def _summary(reader: _Reader, lines: list[str], at: int) -> ModelSummary:
+    if reader.root is None:
+        raise AssertionError("parse() has checked that the print is complete")
+    total = reader.total
+    inferred = list(reader.guessed)
+    if not reader.counted:
+        stated = t.total_params(t.read_totals(lines, at))
+        inferred.insert(0, "the print has no parameter counts; they follow from the layers' sizes")
+        if stated is not None and stated != total:
+            inferred.append(f"the layers add up to {total:,} parameters; the stated total of {stated:,} was taken")
+            total = stated
+    if total > t.MAX_PARAMS:
+        raise t.fail(1, lines[0], "the layers add up to more parameters than any GPU can hold")
+    return ModelSummary(
+        format="module", root=reader.root, batch_size=None, total_params=total, inferred=tuple(inferred)
+    )

@@ -1,0 +1,179 @@
+"""Raw summary text to clean lines, and the small readers that all formats share. Pure.
+
+The text comes from users, so every reader is a single pass without backtracking, and everything that could grow
+(text, lines, layers, depth, numbers) has a limit here.
+"""
+
+from __future__ import annotations
+
+from estimator.types import SummaryError
+
+MAX_CHARS = 4 * 1024 * 1024
+MAX_LINES = 200_000
+MAX_LAYERS = 20_000
+MAX_DEPTH = 64
+MAX_LINE = 8_192
+MAX_NAME = 128
+MAX_ARGS = 4_096
+# 10^15 parameters and 10^12 elements along one axis are far beyond any GPU; larger numbers are garbage.
+MAX_PARAMS = 10**15
+MAX_DIM = 10**12
+MAX_DIMS = 12
+
+_QUOTE = 120
+_MAX_SHAPE = 200
+_BLANKS = (("\0", ""), ("\u00a0", " "), ("\u200b", ""), ("\ufeff", ""))
+
+
+def fail(number: int, line: str, why: str) -> SummaryError:
+    """Build the error for one line.
+
+    Args:
+        number: line number, counted from 1 in the text as given.
+        line: the line; a long one is shortened.
+        why: what is wrong and how to cure it.
+    """
+    shown = line.strip()
+    return SummaryError(f"summary line {number}: {short(shown)}: {why}")
+
+
+def short(text: str) -> str:
+    """Quote a piece of the user's text; a long one is cut."""
+    return repr(text) if len(text) <= _QUOTE else repr(text[:_QUOTE]) + "..."
+
+
+def clean(text: str) -> list[str]:
+    """Split the text into lines without ANSI colours, NULs, no-break spaces, tabs and trailing blanks.
+
+    Raises:
+        SummaryError: the text is empty or larger than a summary can be.
+    """
+    if len(text) > MAX_CHARS:
+        raise SummaryError(
+            f"the summary has {len(text):,} characters, more than the {MAX_CHARS:,} that are read: "
+            "print it with a smaller depth"
+        )
+    if "\x1b" in text:
+        text = _without_ansi(text)
+    for odd, plain in _BLANKS:
+        if odd in text:
+            text = text.replace(odd, plain)
+    lines = text.splitlines()
+    if len(lines) > MAX_LINES:
+        raise SummaryError(f"the summary has {len(lines):,} lines, more than the {MAX_LINES:,} that are read")
+    for number, line in enumerate(lines):
+        if len(line) > MAX_LINE:
+            # Rules of "=" as wide as a very wide table are harmless; anything else this long is not a summary.
+            if line.strip("=-_ "):
+                raise fail(number + 1, line, f"a line of {len(line):,} characters cannot be part of a summary")
+            lines[number] = line[:MAX_LINE]
+        elif "\t" in line:
+            lines[number] = line.expandtabs(4)
+    if not any(line.strip() for line in lines):
+        raise SummaryError("the summary is empty: print the model into the file that the directive names")
+    return lines
+
+
+def _without_ansi(text: str) -> str:
+    first, *rest = text.split("\x1b")
+    parts = [first]
+    for part in rest:
+        if part.startswith("["):
+            end = 1
+            while end < len(part) and not "@" <= part[end] <= "~":
+                end += 1
+            parts.append(part[end + 1 :])
+        elif part.startswith("]"):  # an OSC ends with BEL; what has no end is text
+            _, bell, after = part.partition("\a")
+            parts.append(after if bell else part[1:])
+        else:
+            parts.append(part[1:])
+    return "".join(parts)
+
+
+def read_count(text: str) -> int | None:
+    """Read ``1,234``, ``1_234``, ``1.234.567``-free integers with thousands separators; None if it is no number."""
+    digits = text.replace(",", "").replace("_", "").strip()
+    if not digits or len(digits) > 18 or not (digits.isascii() and digits.isdecimal()):
+        return None
+    value = int(digits)
+    return value if value <= MAX_PARAMS else None
+
+
+def read_shape(text: str) -> tuple[int | None, ...] | None:
+    """Read the first innermost shape of ``[-1, 64, 7, 7]``, ``(None, 7, 7, 64)`` or ``[[2, 3], [2, 4]]``.
+
+    Returns:
+        The dimensions, None for each one that is not given (``-1``, ``None``); or None if this is no shape.
+    """
+    if len(text) > _MAX_SHAPE:
+        return None
+    inner = text.replace(")", "]").partition("]")[0].replace("(", "[").rpartition("[")
+    if not inner[1]:
+        return None
+    items = inner[2].strip(" ,").replace("None", "-1").replace("?", "-1").split(",")
+    if items == [""]:
+        return ()
+    try:
+        dims = tuple(map(int, items))
+    except ValueError:
+        return None
+    if len(dims) > MAX_DIMS or max(dims) > MAX_DIM or min(dims) < -1:
+        return None
+    return tuple(None if size == -1 else size for size in dims) if -1 in dims else dims
+
+
+def is_name(text: str) -> bool:
+    """Tell whether this is a class or attribute name as Python writes it (dots allowed, as in ``a.B``)."""
+    return len(text) <= MAX_NAME and (
+        text.isidentifier() or (bool(text) and all(part.isidentifier() for part in text.split(".")))
+    )
+
+
+def is_rule(line: str) -> bool:
+    """Tell whether the line only draws: ``=====``, ``-----``, ``_____`` or box characters."""
+    return not line.strip("=-_ ━─┏┳┓┡╇┩├┼┤└┴┘┌┬┐╞╪╡╘╧╛╒╤╕+|")
+
+
+def read_totals(lines: list[str], start: int) -> dict[str, str]:
+    """Read the ``Total params: 1,234`` lines from line index ``start`` on; the first of each name counts.
+
+    Returns:
+        Lower-case names without units, such as ``total params`` and ``forward/backward pass size``, to values.
+    """
+    totals: dict[str, str] = {}
+    for line in lines[start:]:
+        name, colon, value = line.partition(":")
+        if colon and len(name) < 60 and ("params" in name.lower() or "size" in name or "mult-adds" in name):
+            label, _, unit = name.strip(" │┃|#").lower().partition(" (")
+            totals.setdefault(label, f"{value.strip()} {unit.rstrip(')')}".strip())
+    return totals
+
+
+def total_params(totals: dict[str, str]) -> int | None:
+    """Read the total of parameters from `read_totals`, also in units (``11.69 m``); None if there is none."""
+    text = totals.get("total params", totals.get("total parameters", "")).partition("(")[0].strip()
+    value, _, unit = text.partition(" ")
+    count = read_count(value)
+    if count is not None and not unit:
+        return count
+    try:
+        scaled = float(value.replace(",", "")) * {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "": 1.0}[unit.strip()]
+    except (ValueError, KeyError):
+        return None
+    return int(scaled) if 0 <= scaled <= MAX_PARAMS else None
+
+
+def frozen_params(totals: dict[str, str]) -> int:
+    """Read "Non-trainable params" from `read_totals`; 0 if there is none."""
+    return read_count(totals.get("non-trainable params", "0").partition("(")[0].partition(" ")[0]) or 0
+
+
+def pass_mb(totals: dict[str, str]) -> float | None:
+    """Read "Forward/backward pass size" in MB from `read_totals`; None if there is none."""
+    value, _, unit = totals.get("forward/backward pass size", "").partition(" ")
+    try:
+        size = float(value.replace(",", "")) * {"mb": 1.0, "gb": 1e3, "kb": 1e-3, "": 1.0}[unit.strip()]
+    except (ValueError, KeyError):
+        return None
+    return size if 0 <= size < MAX_DIM else None

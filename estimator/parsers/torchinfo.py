@@ -1,0 +1,259 @@
+"""Read the table of ``torchinfo.summary`` (and its older name torch-summary), whatever its columns and depth. Pure.
+
+Rows stand in depth-first order, drawn with ``├─`` or, in ASCII, ``+``. A row whose children are hidden shows the
+parameters of all of them; a row whose children are shown has only its own. Rows of single weights (``verbose=2``) are
+not layers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from estimator.parsers import text as t
+from estimator.parsers.tree import RawShape, batch_of, nest, per_sample, root_of
+from estimator.types import Layer, ModelSummary
+
+_TITLES = {
+    "Kernel Shape": "kernel",
+    "Groups": "groups",
+    "Input Shape": "input",
+    "Output Shape": "output",
+    "Param #": "params",
+    "Param %": "percent",
+    "Mult-Adds": "macs",
+    "Trainable": "trainable",
+}
+_DRAWN = "│├└─|+ "
+_INDENT = 5
+_MAX_WRAPPED = 8
+
+
+class _Row(NamedTuple):
+    depth: int
+    type: str
+    name: str
+    cells: dict[str, str]
+    number: int
+
+
+class _Columns:
+    """Splits the values of rows by the header; rows with equal text share one dictionary."""
+
+    def __init__(self, names: list[str], has_index: bool) -> None:
+        self.names = names
+        self.has_index = has_index
+        self._made: dict[str, dict[str, str]] = {}
+
+    def read(self, rest: str) -> dict[str, str] | None:
+        """Give the values by column; None if there are not as many as columns."""
+        made = self._made.get(rest)
+        if made is not None:
+            return made
+        values = [cell.strip() for cell in rest.split("  ") if cell and not cell.isspace()]
+        if len(values) != len(self.names):
+            values = _cells(rest)
+            if len(values) != len(self.names):
+                return None
+        made = self._made[rest] = dict(zip(self.names, values, strict=True))
+        return made
+
+
+def parse(lines: list[str], start: int) -> ModelSummary:
+    """Parse the table whose header starts at ``lines[start]``.
+
+    Raises:
+        SummaryError: a row cannot be read, or there is none.
+    """
+    header = lines[start]
+    indent = len(header) - len(header.lstrip())
+    if indent:
+        lines = [line[indent:] if line[:indent].isspace() else line for line in lines]
+    at = start + 1
+    while at < len(lines) and not t.is_rule(lines[at]) and at - start < 8:
+        header += " " + lines[at].strip()
+        at += 1
+    found = sorted((header.find(title), key) for title, key in _TITLES.items() if title in header)
+    columns = _Columns([key for _, key in found], "depth-idx" in header)
+    if not columns.names:
+        raise t.fail(start + 1, header, "no known column stands in this header: paste it as torchinfo prints it")
+    rows, at = _rows(lines, at, columns)
+    if not rows:
+        raise t.fail(start + 1, header, "no layer follows this header: paste the whole table")
+    return _summary(lines, at, rows, columns.names)
+
+
+def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Row], int]:
+    """Read the rows from line index ``at`` on, and the index of the line behind them."""
+    rows: list[_Row] = []
+    while at < len(lines):
+        line = lines[at]
+        if not line.strip() or t.is_rule(line):
+            if rows and line.strip():
+                break
+            at += 1
+            continue
+        if line.startswith(("Total params", "Trainable params")):
+            break
+        at += 1
+        number = at
+        row = _row(line, columns, number)
+        while row is None and at < len(lines) and at - number < _MAX_WRAPPED:
+            more = lines[at].strip()
+            if not more or more[0] in "├│└|+" or t.is_rule(more) or more.startswith("Total params"):
+                break
+            line = f"{line} {more}"
+            at += 1
+            row = _row(line, columns, number)
+        if row is not None:
+            rows.append(row)
+        elif not _is_weight(line, columns.has_index):
+            raise t.fail(
+                number,
+                line,
+                f"expected a layer and {len(columns.names)} columns: paste the table as torchinfo prints it",
+            )
+        if len(rows) > t.MAX_LAYERS:
+            raise t.fail(number, line, f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
+    return rows, at
+
+
+def _row(line: str, columns: _Columns, number: int) -> _Row | None:
+    """Read one row; None if it is not whole or not a layer.
+
+    Raises:
+        SummaryError: the row is nested too deep.
+    """
+    body = line.lstrip(_DRAWN)
+    indent = len(line) - len(body)
+    depth = (indent - 2) // _INDENT + 1 if indent >= 2 else 0
+    type_, _, rest = body.partition(" ")
+    name = ""
+    if (
+        type_[-1:] != ":"
+        and rest[:1] == "("
+        and (close := rest.find(")")) > 0
+        and rest[1:2].isidentifier() | rest[1:2].isdecimal()
+    ):
+        name = rest[1:close]
+        rest = rest[close + 1 :]
+        if rest[:1] == ":":
+            type_, rest = type_ + ":", rest[1:].lstrip()
+    if type_[-1:] == ":":
+        type_ = type_[:-1]
+        index, _, rest = rest.lstrip().partition(" ")
+        level, _, _ = index.partition("-")
+        if not level.isdecimal() or len(level) > 4:
+            return None
+        depth = int(level)
+    elif depth > 0 and (columns.has_index or not type_[:1].isupper()):
+        return None
+    if not t.is_name(type_):
+        return None
+    if depth > t.MAX_DEPTH:
+        raise t.fail(number, line, f"nested deeper than {t.MAX_DEPTH}: print the model with a smaller depth")
+    cells = columns.read(rest)
+    return None if cells is None else _Row(depth, type_, name, cells, number)
+
+
+def _cells(rest: str) -> list[str]:
+    """Split the values of a row at blanks outside of brackets."""
+    values: list[str] = []
+    open_ = 0
+    for part in rest.split():
+        if open_ > 0:
+            values[-1] += " " + part
+        else:
+            values.append(part)
+        open_ += part.count("[") - part.count("]")
+    return values
+
+
+def _is_weight(line: str, has_index: bool) -> bool:
+    """Tell whether this is a row of one weight (``│    └─weight  [3, 64]  ├─192``), as ``verbose=2`` prints."""
+    body = line.lstrip(_DRAWN)
+    label = body.partition(" ")[0]
+    drawn = len(line) - len(body) >= 2
+    return drawn and ":" not in label and (has_index or "." in label or not label[:1].isupper())
+
+
+def _summary(lines: list[str], at: int, rows: list[_Row], columns: list[str]) -> ModelSummary:
+    shapes: dict[str, RawShape | None] = {"--": None, "[]": None}
+    for row in rows:
+        for key in ("output", "input"):
+            cell = row.cells.get(key, "--")
+            if cell not in shapes:
+                shapes[cell] = shape = t.read_shape(cell)
+                if shape is None:
+                    raise t.fail(row.number, lines[row.number - 1], f"{t.short(cell)} is not a shape")
+    first = rows[0].cells
+    root_shape = shapes[first.get("output", "--")] or shapes[first.get("input", "--")]
+    main = "output" if "output" in columns else "input"
+    batch = batch_of((shapes[row.cells.get(main, "--")] for row in rows), root_shape if rows[0].depth == 0 else None)
+    samples = {text: per_sample(shape, batch) for text, shape in shapes.items()}
+    flat: list[tuple[int, Layer]] = []
+    counted = 0
+    made: dict[int, tuple[int, tuple[tuple[str, str], ...]]] = {}
+    for row in rows:
+        cells = row.cells
+        known = made.get(id(cells))
+        if known is None:
+            known = _params(row, lines, batch or 1, shapes)
+            if "params" in cells:
+                made[id(cells)] = known  # `rows` keeps the dictionary alive, so its id stays its own
+        params, args = known
+        counted += params
+        output, input_ = samples[cells.get("output", "--")], samples[cells.get("input", "--")]
+        flat.append((row.depth, Layer(row.type, params, output, (), args, row.name, input_)))
+    totals = t.read_totals(lines, at)
+    stated = t.total_params(totals)
+    inferred: list[str] = []
+    if "params" not in columns:
+        inferred.append("the summary has no column of parameters; they follow from mult-adds, percentages or the total")
+    if stated is not None and stated != counted:
+        inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
+    if "output" not in columns:
+        inferred.append("the summary has no output shapes; the input of the next layer stands for them")
+    return ModelSummary(
+        format="torchinfo",
+        root=root_of(nest(flat)),
+        batch_size=batch,
+        total_params=counted if stated is None else stated,
+        inferred=tuple(inferred),
+        pass_mb=t.pass_mb(totals),
+        frozen_params=t.frozen_params(totals),
+    )
+
+
+def _params(
+    row: _Row, lines: list[str], batch: int, shapes: dict[str, RawShape | None]
+) -> tuple[int, tuple[tuple[str, str], ...]]:
+    """Read a row's parameters and what else it says: kernel, groups, recursive, frozen.
+
+    Raises:
+        SummaryError: the cell is no number.
+    """
+    args = tuple((key, row.cells[key]) for key in ("kernel", "groups") if row.cells.get(key, "--") != "--")
+    cell = row.cells.get("params")
+    if cell is None:
+        return _params_from_macs(row, batch, shapes), args
+    if cell == "(recursive)":
+        return 0, (*args, ("recursive", "True"))
+    params = 0 if cell == "--" else t.read_count(cell.strip("()├└─|+ "))
+    if params is None:
+        raise t.fail(row.number, lines[row.number - 1], f"{t.short(cell)} is not a number of parameters")
+    if cell[0] == "(" or row.cells.get("trainable") == "False":
+        args = (*args, ("trainable", "False"))
+    return params, args
+
+
+def _params_from_macs(row: _Row, batch: int, shapes: dict[str, RawShape | None]) -> int:
+    """Undo torchinfo's mult-adds: parameters x outputs of one channel (convolutions) or x batch (other layers)."""
+    macs = t.read_count(row.cells.get("macs", ""))
+    shape = shapes.get(row.cells.get("output", "--"))
+    if not macs or not shape:
+        return 0
+    times = shape[0] or batch
+    if "Conv" in row.type:
+        for size in shape[2:]:
+            times *= size or 1
+    return macs // times if times > 0 else 0

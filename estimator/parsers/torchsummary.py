@@ -1,0 +1,110 @@
+"""Read the table of ``torchsummary.summary(model, size)``. Pure.
+
+Rows stand in order of execution and end in ``[-1, 64, 7, 7]  9,408``; a container's row follows its children and the
+tree cannot be told, so all rows become children of one root. Only ``weight`` and ``bias`` are counted by the tool.
+"""
+
+from __future__ import annotations
+
+from estimator.parsers import text as t
+from estimator.parsers.tree import RawShape, batch_of, per_sample
+from estimator.types import Layer, ModelSummary
+
+# torchvision's Swin calls the attention's projections as functions, so that torchsummary never sees these layers.
+_HIDING = ("ShiftedWindowAttention", "ShiftedWindowAttentionV2")
+
+
+def parse(lines: list[str], start: int) -> ModelSummary:
+    """Parse the table whose header is ``lines[start]``.
+
+    Raises:
+        SummaryError: a row cannot be read, or there is none.
+    """
+    shapes: dict[str, RawShape | None] = {}
+    rows: list[tuple[str, str, int]] = []
+    at = start + 1
+    count = len(lines)
+    while at < count:
+        line = lines[at].strip()
+        at += 1
+        if not line or (line[0] in "=-_" and t.is_rule(line)):
+            if rows and line:
+                break
+            continue
+        if ":" in line and line.startswith(("Total params", "Trainable params", "Input size")):
+            at -= 1
+            break
+        number = at
+        # A terminal or a mail program may have wrapped the row: it ends with the count of parameters.
+        while (row := _row(line)) is None and at < count and at - number < 8:
+            more = lines[at].strip()
+            if not more or t.is_rule(more):
+                break
+            line = f"{line} {more}"
+            at += 1
+        if row is None:
+            raise t.fail(
+                number, line, "expected `Type-N  [output shape]  parameters`: paste the table as torchsummary prints it"
+            )
+        if row[1] not in shapes:
+            shape = t.read_shape(row[1])
+            if shape is None and row[1] not in ("[]", "--"):
+                raise t.fail(number, line, f"{t.short(row[1])} is not an output shape")
+            shapes[row[1]] = shape
+        rows.append(row)
+        if len(rows) > t.MAX_LAYERS:
+            raise t.fail(number, line, f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
+    if not rows:
+        raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
+    return _summary(lines, at, rows, shapes)
+
+
+def _summary(
+    lines: list[str], at: int, rows: list[tuple[str, str, int]], shapes: dict[str, RawShape | None]
+) -> ModelSummary:
+    batch = batch_of((shapes[shape] for _, shape, _ in rows), None)
+    samples = {text: per_sample(shape, batch) for text, shape in shapes.items()}
+    children = tuple(Layer(type_, params, samples[shape]) for type_, shape, params in rows)
+    totals = t.read_totals(lines, at)
+    counted = sum(params for _, _, params in rows)
+    stated = t.total_params(totals)
+    inferred: list[str] = []
+    if stated is not None and stated != counted:
+        inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
+    hidden = sum(
+        4 * shape[-1] * (shape[-1] + 1) for type_, text, _ in rows if type_ in _HIDING and (shape := samples[text])
+    )
+    if hidden:
+        inferred.append(f"torchsummary does not count the projections of windowed attention; {hidden:,} were added")
+    return ModelSummary(
+        format="torchsummary",
+        root=Layer("Model", 0, None, children),
+        batch_size=batch,
+        total_params=(counted if stated is None else stated) + hidden,
+        inferred=tuple(inferred),
+        pass_mb=t.pass_mb(totals),
+        frozen_params=t.frozen_params(totals),
+    )
+
+
+def _row(line: str) -> tuple[str, str, int] | None:
+    """Read ``Conv2d-1 [-1, 64, 7, 7] 9,408`` as type, shape text and parameters; None if the line is not whole."""
+    head, _, tail = line.rpartition(" ")
+    params = t.read_count(tail)
+    if params is None:
+        return None
+    head = head.strip()
+    open_at = head.find("[")
+    if open_at < 0:
+        label, _, shape = head.rpartition(" ")
+        if shape != "--":
+            return None
+    else:
+        label, shape = head[:open_at], head[open_at:]
+        opened = shape.count("[")
+        if shape[-1] != "]" or opened != shape.count("]") or (opened > 1 and shape[1] != "["):
+            return None
+    type_, dash, index = label.rstrip().rpartition("-")
+    if not dash or not index.isdecimal() or not t.is_name(type_):
+        return None
+    return type_, shape, params

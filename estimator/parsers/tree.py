@@ -1,0 +1,79 @@
+"""Rows of a table to a tree of layers: the batch dimension and the depth. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from estimator.types import Layer
+
+RawShape = tuple[int | None, ...]
+
+
+def batch_of(shapes: Iterable[RawShape | None], root: RawShape | None) -> int | None:
+    """Find the batch size that the summary was printed with.
+
+    Args:
+        shapes: shapes of all rows, None where a row shows none.
+        root: shape of the model's own row, which is the best witness, or None.
+
+    Returns:
+        The batch size, or None where the summary leaves it open (``-1``, ``None``) or shows no shapes.
+    """
+    if root and len(root) > 1:
+        return root[0]
+    firsts = Counter(shape[0] for shape in shapes if shape and len(shape) > 1)
+    return firsts.most_common(1)[0][0] if firsts else None
+
+
+def per_sample(shape: RawShape | None, batch: int | None) -> tuple[int, ...] | None:
+    """Take the batch out of a shape.
+
+    A first dimension that is a multiple of the batch (windows of a Swin) keeps the factor; a batch that is not the
+    first dimension (sequence first) is taken out where it stands.
+
+    Returns:
+        The shape of one sample, or None where it is unknown.
+    """
+    if not shape:
+        return None
+    first = shape[0]
+    if first is None or first == batch or batch is None:
+        rest = shape[1:]
+    elif batch > 0 and first and first % batch == 0 and batch not in shape[1:2]:
+        rest = (first // batch, *shape[1:])
+    elif batch in shape:
+        where = shape.index(batch)
+        rest = shape[:where] + shape[where + 1 :]
+    else:
+        rest = shape
+    return tuple(1 if size is None else size for size in rest)
+
+
+def nest(rows: list[tuple[int, Layer]]) -> list[Layer]:
+    """Turn rows in order of a depth-first walk into trees.
+
+    Args:
+        rows: depth (0 is outermost) and layer without children, in the order printed.
+
+    Returns:
+        The outermost layers in order.
+    """
+    stack: list[tuple[int, Layer]] = []
+    for depth, layer in reversed(rows):
+        made = layer
+        if stack and stack[-1][0] > depth:
+            children: list[Layer] = []
+            while stack and stack[-1][0] > depth:
+                children.append(stack.pop()[1])
+            made = replace(layer, children=tuple(children))
+        stack.append((depth, made))
+    return [layer for _, layer in reversed(stack)]
+
+
+def root_of(layers: list[Layer]) -> Layer:
+    """Make one root: the only outermost layer, or a ``Model`` around several."""
+    if len(layers) == 1:
+        return layers[0]
+    return Layer("Model", 0, children=tuple(layers))

@@ -1,0 +1,99 @@
+"""Parameters that two layers share are counted once, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator.parsers import parse_summary
+
+
+def lm(root: str, head: str = "Linear(in_features=16, out_features=1000, bias=False)", extra: str = "") -> str:
+    return f"""{root}(
+  (transformer): Body(
+    (wte): Embedding(1000, 16)
+    (wpe): Embedding(64, 16)
+    (fc): Linear(in_features=16, out_features=64, bias=False)
+{extra}  )
+  (lm_head): {head}
+)
+"""
+
+
+BODY = 16_000 + 64 * 16 + 16 * 64
+
+
+@pytest.mark.parametrize("root", ["GPT2LMHeadModel", "BertForMaskedLM", "T5ForConditionalGeneration"])
+def test_heads_of_language_models_are_tied(root: str) -> None:
+    summary = parse_summary(lm(root))
+    assert summary.total_params == BODY
+    assert any("lm_head" in reason for reason in summary.inferred)
+
+
+@pytest.mark.parametrize(
+    "root", ["LlamaForCausalLM", "GPTNeoXForCausalLM", "MyOwnNet", "BertForSequenceClassification"]
+)
+def test_heads_of_other_models_are_not(root: str) -> None:
+    assert parse_summary(lm(root)).total_params == BODY + 16_000
+
+
+def test_a_wrapper_does_not_hide_the_model() -> None:
+    text = f"DataParallel(\n  (module): {lm('GPT2LMHeadModel')})\n"
+    assert parse_summary(text).total_params == BODY
+
+
+def test_a_head_keeps_its_bias() -> None:
+    head = "Linear(in_features=16, out_features=1000, bias=True)"
+    assert parse_summary(lm("BertForMaskedLM", head)).total_params == BODY + 1000
+
+
+def test_a_head_of_another_size_is_its_own() -> None:
+    head = "Linear(in_features=16, out_features=999, bias=False)"
+    assert parse_summary(lm("BertForMaskedLM", head)).total_params == BODY + 16 * 999
+
+
+def test_embeddings_printed_several_times_are_one() -> None:
+    extra = "    (embed_tokens): Embedding(1000, 16)\n    (decoder_embed): Embedding(1000, 16)\n"
+    assert parse_summary(lm("T5ForConditionalGeneration", extra=extra)).total_params == BODY
+
+
+def test_a_total_that_counts_once_stays() -> None:
+    text = """GPT2LMHeadModel(
+  (wte): Embedding(1000, 16), 16,000 params
+  (lm_head): Linear(in_features=16, out_features=1000, bias=False), 16,000 params
+), 16,000 params
+"""
+    summary = parse_summary(text)
+    assert (summary.total_params, summary.inferred) == (16_000, ())
+
+
+def test_torchinfo_rows_without_names() -> None:
+    text = """\
+Layer (type:depth-idx)                   Output Shape              Param #
+==========
+GPT2LMHeadModel                          [4, 8, 1000]              --
+├─Embedding: 1-1                         [4, 8, 16]                16,000
+├─Embedding: 1-2                         [8, 16]                   256
+├─Linear: 1-3                            [4, 8, 16]                256
+├─Linear: 1-4                            [4, 8, 1000]              16,000
+==========
+"""
+    assert parse_summary(text).total_params == 16_512
+
+
+def test_without_embeddings_nothing_is_shared() -> None:
+    text = "OddForCausalLM(\n  (fc): Linear(in_features=16, out_features=1000, bias=False)\n  (e): Embedding(?)\n)\n"
+    assert parse_summary(text).total_params == 16_000
+
+
+def test_xlnet_projections_are_added() -> None:
+    text = """XLNetLMHeadModel(
+  (rel_attn): XLNetRelativeAttention(
+    (layer_norm): LayerNorm((16,), eps=1e-12, elementwise_affine=True)
+    (dropout): Dropout(p=0.1, inplace=False)
+  )
+  (other): XLNetRelativeAttention(
+    (dropout): Dropout(p=0.1, inplace=False)
+  )
+)
+"""
+    assert parse_summary(text).total_params == 32 + 5 * 16 * 17
