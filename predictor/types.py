@@ -27,12 +27,14 @@ class KernelMetrics:
     Attributes:
         threads: threads of a launch (grid times block).
         registers: registers of a launch (threads times registers per thread).
-        static_shared_bytes: static shared memory of a block, in bytes.
+        static_shared_bytes: shared memory of a block, in bytes (Nsight Compute's static part in KACE's
+            artifact; static and dynamic together from the PyTorch profiler).
         sm_throughput: Nsight Compute's "Compute (SM) Throughput", 0..1.
         dram_throughput: Nsight Compute's "DRAM Throughput", 0..1.
         memory_throughput: Nsight Compute's "Memory Throughput", 0..1.
         launches_per_s: kernel launches a second, running alone.
         mean_us: mean duration of a launch, in microseconds.
+        turn_us: mean duration weighted by duration: how long the kernel lasts that a neighbour finds running.
         long_ratio: launches longer than a millisecond over the shorter ones.
     """
 
@@ -44,6 +46,7 @@ class KernelMetrics:
     memory_throughput: float = math.nan
     launches_per_s: float = math.nan
     mean_us: float = math.nan
+    turn_us: float = math.nan
     long_ratio: float = math.nan
 
 

@@ -1,0 +1,70 @@
+"""Kernel metrics out of a PyTorch profiler trace (Chrome's JSON). Reads only the file it is given."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from predictor.types import ProfileError
+
+LONG_US = 1000.0
+MAX_TRACE_BYTES = 1 << 30
+
+
+def _volume(value: Any) -> float:
+    return float(math.prod(value)) if isinstance(value, list) and value else math.nan
+
+
+def kernel_metrics(path: Path) -> dict[str, float]:
+    """Metrics of all kernel launches in a trace, weighted by duration where that has a meaning.
+
+    Returns:
+        ``launches``, ``busy_us`` (sum of durations), ``mean_us``, ``long_ratio`` (launches over a millisecond
+        per shorter one), ``turn_us`` (mean duration as one who arrives at any moment finds it) and, weighted by
+        duration, ``threads`` and ``registers`` of a launch and
+        ``static_shared_bytes`` of a block. Without any kernel, only ``launches`` = 0 and ``busy_us`` = 0.
+
+    Raises:
+        ProfileError: the file is no trace.
+    """
+    try:
+        if path.stat().st_size > MAX_TRACE_BYTES:
+            raise ProfileError(f"{path}: trace over 1 GiB; profile fewer iterations")
+        data = path.read_bytes()
+        content = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+        events = content["traceEvents"]
+        kernels = [event for event in events if isinstance(event, dict) and event.get("cat") == "kernel"]
+        rows = [(float(event["dur"]), dict(event["args"])) for event in kernels]
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        if isinstance(error, ProfileError):
+            raise
+        raise ProfileError(f"{path}: not a profiler trace ({type(error).__name__})") from error
+    busy = sum(duration for duration, _ in rows)
+    if not rows or busy <= 0:
+        return {"launches": 0.0, "busy_us": 0.0}
+    long = sum(1 for duration, _ in rows if duration > LONG_US)
+
+    def weighted(values: list[float]) -> float:
+        known = [(d, v) for (d, _), v in zip(rows, values, strict=True) if not math.isnan(v)]
+        total = sum(d for d, _ in known)
+        return sum(d * v for d, v in known) / total if total > 0 else math.nan
+
+    threads = [_volume(args.get("grid")) * _volume(args.get("block")) for _, args in rows]
+    registers = [
+        count * float(args.get("registers per thread", math.nan))
+        for count, (_, args) in zip(threads, rows, strict=True)
+    ]
+    shared = [float(args.get("shared memory", math.nan)) for _, args in rows]
+    return {
+        "launches": float(len(rows)),
+        "busy_us": busy,
+        "mean_us": busy / len(rows),
+        "turn_us": sum(duration**2 for duration, _ in rows) / busy,
+        "long_ratio": long / max(len(rows) - long, 1),
+        "threads": weighted(threads),
+        "registers": weighted(registers),
+        "static_shared_bytes": weighted(shared),
+    }
