@@ -141,7 +141,7 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
     profiles = {}
     for line, row in read_rows(path):
         where = f"{path}: line {line}"
-        values = {key: number(row, key, where, math.nan) for key in WORKLOAD_COLUMNS[1:]}
+        values: dict[str, Any] = {key: number(row, key, where, math.nan) for key in WORKLOAD_COLUMNS[1:]}
         again = values.pop("throughput_again")
         if not math.isnan(again):
             values["throughput"] = (values["throughput"] + again) / 2.0
