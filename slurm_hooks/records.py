@@ -3,6 +3,9 @@
 Stored in Slurm's AdminComment as ``RAD1:`` + base64 of JSON, beside what other tools keep there. A record is
 read by people's terminals and by reports, and parts of it come from users (a model's name, a line of a log):
 so both ways it is bounded, typed and free of characters that a terminal would obey.
+
+22.05's ``sacctmgr modify job``, the only way to write into a job that has ended, turns every letter of the comment
+into a small one. So behind the base64 stands a ``.`` and, in hexadecimal, which of its letters are capitals.
 """
 
 from __future__ import annotations
@@ -18,10 +21,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 PREFIX = "RAD1:"
-_TOKEN = re.compile(r" ?(?<![A-Za-z0-9])RAD1:[A-Za-z0-9+/]*={0,2}")
+_TOKEN = re.compile(r" ?(?<![A-Za-z0-9])(RAD1:)([A-Za-z0-9+/]*={0,2})(?:\.([0-9A-Fa-f]*))?", re.IGNORECASE)
 MAX_BYTES = 60_000  # slurmdbd's column holds 65,535, and other tools want some of it
 MAX_TEXT = 200  # bytes of one string, in UTF-8
-MAX_ITEMS = 16  # entries of one list; the first are kept, of runs the last
+MAX_ITEMS = 12  # entries of one list; the first are kept, of runs the last
 MAX_NUMBER = 2**53
 
 Action = Literal["share", "exclusive", "left_alone", "advised", "shadowed"]
@@ -111,7 +114,8 @@ def encode(record: Record) -> str:
     if not record.runs:
         del data["runs"]
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return PREFIX + base64.b64encode(text.encode()).decode()
+    body = base64.b64encode(text.encode()).decode()
+    return f"{PREFIX}{body}.{_capitals(body)}"
 
 
 def decode(admin_comment: str) -> Record | None:
@@ -120,7 +124,9 @@ def decode(admin_comment: str) -> Record | None:
     if found is None or len(found.group()) > MAX_BYTES:
         return None
     try:
-        data = json.loads(base64.b64decode(found.group().strip()[len(PREFIX) :], validate=True))
+        prefix, body, capitals = found.groups()
+        whole = body if prefix == PREFIX else _with_capitals(body, capitals or "")
+        data = json.loads(base64.b64decode(whole, validate=True))
         return typing.cast(Record, _typed(Record, data))
     except (ValueError, TypeError, RecursionError):  # TypeError: no action
         return None
@@ -136,6 +142,19 @@ def merge(admin_comment: str, record: Record) -> str:
 def strip(admin_comment: str) -> str:
     """What other tools keep in `admin_comment`."""
     return _TOKEN.sub("", admin_comment)
+
+
+def _capitals(body: str) -> str:
+    """One bit for each character of `body`, first one highest, in hexadecimal."""
+    return f"{int('1' + ''.join('1' if c.isupper() else '0' for c in body), 2):x}"
+
+
+def _with_capitals(body: str, capitals: str) -> str:
+    """`body` as it was before its letters became small; ValueError where `capitals` are not its own."""
+    bits = f"{int(capitals, 16):b}"[1:]
+    if len(bits) != len(body):
+        raise ValueError("the capitals belong to another text")
+    return "".join(c.upper() if bit == "1" else c for c, bit in zip(body, bits, strict=True))
 
 
 def _compact(value: Record | Run) -> dict[str, Any]:

@@ -51,13 +51,25 @@ def _token(data: object) -> str:
     return records.PREFIX + base64.b64encode(json.dumps(data).encode()).decode()
 
 
-@given(_records(_PRINTABLE, 6), st.text(max_size=30).filter(lambda text: "RAD1:" not in text))
+@given(_records(_PRINTABLE, 6), st.text(max_size=30).filter(lambda text: "rad1:" not in text.lower()))
 def test_round_trip_beside_other_tools(record: Record, others: str) -> None:
     comment = records.merge(others, record)
     assert records.decode(comment) == record
     assert records.strip(comment) == others
     assert comment.startswith(others)
     assert '"' not in comment[len(others) :]
+
+
+@given(_records(_PRINTABLE, 6))
+def test_a_record_survives_small_letters(record: Record) -> None:
+    comment = records.merge("JS1:H4sI=", record).lower()
+    assert records.decode(comment) == record
+    assert records.strip(comment) == "js1:h4si="
+
+
+def test_base64_alone_is_a_record() -> None:
+    token = records.encode(Record(action="share", share=38))
+    assert records.decode(token.partition(".")[0]) == Record(action="share", share=38)
 
 
 @given(_records(st.text(), 6), _records(_PRINTABLE, 3))
@@ -121,7 +133,20 @@ def test_wrong_types_are_no_record(data: object) -> None:
     assert records.decode(_token(data)) is None
 
 
-@pytest.mark.parametrize("comment", ["", "RAD1:", "RAD1:====", "RAD1:e30", "xRAD1:e30=", "RAD1:" + "A" * 100_000])
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "",
+        "RAD1:",
+        "RAD1:====",
+        "RAD1:e30",
+        "xRAD1:e30=",
+        "RAD1:" + "A" * 100_000,
+        "rad1:e30=",
+        "rad1:e30=.1",
+        "rad1:e30=.g",
+    ],
+)
 def test_broken_tokens(comment: str) -> None:
     assert records.decode(comment) is None
 
