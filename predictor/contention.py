@@ -44,7 +44,8 @@ METRICS: Mapping[str, tuple[str, float]] = {
     "pcie": ("pcie", ACTIVITY_FLOOR),
     "threads": ("kernel.threads", 1.0),
     "registers": ("kernel.registers", 1.0),
-    "kernel_us": ("kernel.mean_us", 0.5),
+    "mean_us": ("kernel.mean_us", 0.5),
+    "turn_us": ("kernel.turn_us", 0.5),
 }
 """Metrics that a fit may use: where they stand in a profile, and the least value that counts (their logarithm does)."""
 

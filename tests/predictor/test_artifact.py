@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from predictor.artifact import ArtifactError, load_colocations, workloads_of
+from tests.predictor.synthetic import HEADER, cells, every_pair, workloads, write_csv
+
+PAIRS = every_pair(workloads(6), noise=0.0)
+
+
+def test_reads_back_what_was_written(tmp_path: Path) -> None:
+    read = load_colocations(write_csv(tmp_path / "pairs.csv", PAIRS))
+    assert len(read) == len(PAIRS)
+    for wanted, found in zip(PAIRS, read, strict=True):
+        assert found.throughput_sum == pytest.approx(wanted.throughput_sum)
+        assert found.workloads == wanted.workloads
+        for one, other in zip(wanted.sides, found.sides, strict=True):
+            assert other.progress == pytest.approx(one.progress)
+            assert other.profile.busy == pytest.approx(one.profile.busy)
+            assert other.profile.memory_mib == pytest.approx(one.profile.memory_mib)
+            assert other.profile.kernel.threads == one.profile.kernel.threads
+
+
+def test_gzip_and_names(tmp_path: Path) -> None:
+    plain = write_csv(tmp_path / "pairs.csv", PAIRS)
+    packed = tmp_path / "pairs.csv.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert load_colocations(packed) == load_colocations(plain)
+    assert list(workloads_of(load_colocations(plain))) == sorted(workloads(6))
+
+
+def test_a_workload_beside_itself_is_one_workload() -> None:
+    twins = [row for row in PAIRS if row.sides[0].workload == row.sides[1].workload]
+    assert twins and all(len(row.workloads) == 1 for row in twins)
+
+
+def _broken(tmp_path: Path, column: str, value: str) -> Path:
+    row = cells(PAIRS[1])
+    row[HEADER.index(column)] = value
+    path = tmp_path / "broken.csv"
+    path.write_text(",".join(HEADER) + "\n" + ",".join(row) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("w1throughput", "fast", "not a number"),
+        ("w1throughput", "inf", "not finite"),
+        ("w2throughput", "0", "must be above 0"),
+        ("w1exclusive_throughput", "-3", "must be above 0"),
+        ("w1sm%", "101", "not a percentage"),
+        ("w2mem%", "", "missing or empty"),
+        ("workload2", "", "workload1 and workload2"),
+    ],
+)
+def test_errors_name_line_and_column(tmp_path: Path, column: str, value: str, says: str) -> None:
+    path = _broken(tmp_path, column, value)
+    with pytest.raises(ArtifactError, match=says) as caught:
+        load_colocations(path)
+    assert f"{path}: line 2" in str(caught.value)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    cases = {
+        "empty.csv": b"",
+        "header.csv": ",".join(HEADER).encode() + b"\n",
+        "short.csv": ",".join(HEADER).encode() + b"\n1,2\n",
+        "long.csv": b"a,b\n1,2,3\n",
+        "binary.csv": bytes(range(256)) * 8,
+        "fake.csv.gz": b"not gzip",
+    }
+    for name, content in cases.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(ArtifactError, match=name.replace(".", r"\.")):
+            load_colocations(path)
+    with pytest.raises(ArtifactError, match="cannot be read"):
+        load_colocations(tmp_path / "absent.csv")

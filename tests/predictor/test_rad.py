@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from predictor.contention import Fit, Settings, fit, log_metrics, offsets_of
+from predictor.measure import score
+from predictor.rad import (
+    Rad,
+    RadPredictor,
+    WeightsError,
+    candidate_settings,
+    choose_settings,
+    from_json,
+    held_out_error,
+    load_rad,
+    to_json,
+)
+from predictor.types import KernelMetrics, Profile
+from tests.predictor.synthetic import colocate, every_pair, profile, truth, workloads
+
+FOUND = workloads(15)
+PAIRS = every_pair(FOUND)
+MODEL = fit(PAIRS, Settings())
+PREDICTOR = RadPredictor(MODEL, "test")
+
+
+def progress(model: Fit, profiles: Sequence[Profile]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return model.sides(profiles, offsets_of([len(profiles)]))[0]
+
+
+def test_learns_the_law_from_few_pairs_and_ranks_by_it() -> None:
+    model = Rad().fit(PAIRS[::4])
+    held = [row for index, row in enumerate(PAIRS) if index % 4]
+    found = score(held, model.predict(held))
+    assert found.oracle_fraction > 0.97
+    assert found.r2 > 0.95
+
+
+def test_unseen_workloads_are_predicted_from_their_profiles() -> None:
+    strangers = list(workloads(30, seed=11).values())
+    errors = [
+        abs(progress(MODEL, [one, two])[0] - truth(one, [two]))
+        for one, two in zip(strangers[:15], strangers[15:], strict=True)
+    ]
+    assert np.mean(errors) < 0.06
+
+
+def test_pairs_teach_triples() -> None:
+    chance = random.Random(2)
+    errors = []
+    for _ in range(40):
+        three = chance.sample(list(FOUND.values()), 3)
+        errors.append(abs(progress(MODEL, three)[0] - truth(three[0], three[1:])))
+    assert np.mean(errors) < 0.06
+
+
+def test_triples_can_be_learned_from() -> None:
+    chance = random.Random(4)
+    triples = [colocate(chance.sample(list(FOUND.values()), 3), 0.02, chance) for _ in range(60)]
+    model = fit(triples, Settings())
+    assert model.throughput_sums(triples) == pytest.approx([row.throughput_sum for row in triples], rel=0.25)
+
+
+def test_a_wrong_exclusive_throughput_is_found_out() -> None:
+    name = next(iter(FOUND))
+    wrong = dataclasses.replace(FOUND[name], throughput=FOUND[name].throughput * 4)
+    rows = []
+    for row in PAIRS:
+        sides = tuple(dataclasses.replace(side, profile=wrong) if side.workload == name else side for side in row.sides)
+        rows.append(dataclasses.replace(row, sides=sides))
+    model = fit(rows, Settings())
+    assert model.alone_factor(name) == pytest.approx(0.25, rel=0.15)
+    assert model.alone_factor("never seen") == 1.0
+
+
+busy = st.floats(0.0, 1.0)
+grown = st.floats(0.0, 0.5)
+threads = st.floats(1.0, 1e8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(own=busy, first=busy, second=busy, more=grown, size=threads, larger=st.floats(1.0, 1e3))
+def test_a_busier_neighbour_never_helps(
+    own: float, first: float, second: float, more: float, size: float, larger: float
+) -> None:
+    me, other = profile("me", busy=own), profile("other", busy=second)
+    calm = profile("calm", busy=first, threads=size)
+    wild = profile("wild", busy=min(first + more, 1.0), threads=size * larger)
+    for rest in ([], [other]):
+        before = PREDICTOR.predict(me, [calm, *rest])
+        after = PREDICTOR.predict(me, [wild, *rest])
+        assert after.candidate <= before.candidate + 1e-12
+        if rest:
+            assert after.residents[1] <= before.residents[1] + 1e-12
+
+
+@settings(max_examples=60, deadline=None)
+@given(sides=st.lists(st.tuples(busy, threads), min_size=1, max_size=6))
+def test_everything_stays_in_range(sides: list[tuple[float, float]]) -> None:
+    profiles = [profile(str(index), busy=b, threads=t) for index, (b, t) in enumerate(sides)]
+    found = PREDICTOR.predict(profiles[0], profiles[1:])
+    values = [found.candidate, *found.residents]
+    assert len(found.residents) == len(sides) - 1
+    assert all(0.0 < value <= 1.0 for value in values)
+    assert 0.0 <= found.uncertainty < 1.0
+    assert found.throughput_sum == pytest.approx(sum(values))
+    assert found.worst_resident == min(found.residents, default=1.0)
+
+
+def test_one_more_neighbour_never_helps() -> None:
+    listed = list(FOUND.values())
+    for count in range(1, 6):
+        fewer = PREDICTOR.predict(listed[0], listed[1 : 1 + count])
+        more = PREDICTOR.predict(listed[0], listed[1 : 2 + count])
+        assert more.candidate < fewer.candidate
+        assert all(a < b for a, b in zip(more.residents, fewer.residents, strict=False))
+
+
+def test_many_groups_agree_with_one_at_a_time() -> None:
+    listed = list(FOUND.values())
+    groups: list[list[Profile]] = [[], listed[1:2], listed[2:5], [], listed[5:6]]
+    many = PREDICTOR.predict_many(listed[0], groups)
+    assert len(many) == len(groups)
+    for group, found in zip(groups, (many[index] for index in range(len(groups))), strict=True):
+        alone = PREDICTOR.predict(listed[0], group)
+        assert found.candidate == pytest.approx(alone.candidate)
+        assert found.residents == pytest.approx(alone.residents)
+        assert found.uncertainty == pytest.approx(alone.uncertainty)
+    assert many.throughput_sum == pytest.approx([many[index].throughput_sum for index in range(len(groups))])
+    assert many.worst_resident == pytest.approx([many[index].worst_resident for index in range(len(groups))])
+    assert many[0].candidate == 1.0 and many[0].uncertainty == 0.0
+    assert many[-1] == many[4]
+    with pytest.raises(IndexError):
+        many[5]
+    assert len(PREDICTOR.predict_many(listed[0], [])) == 0
+
+
+def test_a_thousand_gpus_in_under_five_milliseconds() -> None:
+    chance = random.Random(0)
+    groups = [
+        [profile(f"{gpu}-{index}", chance.random(), 10 ** chance.uniform(4, 7)) for index in range(gpu % 3 + 1)]
+        for gpu in range(1000)
+    ]
+    me = profile("me")
+    times = []
+    for _ in range(7):
+        begin = time.perf_counter()
+        PREDICTOR.predict_many(me, groups)
+        times.append(time.perf_counter() - begin)
+    assert min(times) < 0.005
+
+
+def test_uncertainty_is_larger_where_nothing_like_it_was_measured() -> None:
+    def logit_deviation(one: Profile, two: Profile) -> float:
+        found = PREDICTOR.predict(one, [two])
+        return found.uncertainty / (found.candidate * (1.0 - found.candidate))
+
+    known = logit_deviation(profile("a"), profile("b"))
+    strange = logit_deviation(profile("a", busy=0.006, threads=1e2), profile("b", busy=0.9, threads=1e9))
+    assert strange > 1.2 * known > 0.0
+
+
+def test_uncertainty_covers_held_out_errors() -> None:
+    model = fit(PAIRS, choose_settings(PAIRS, candidate_settings()))
+    strangers = list(workloads(40, seed=12).values())
+    inside = 0
+    for one, two in zip(strangers[:20], strangers[20:], strict=True):
+        found = RadPredictor(model).predict(one, [two])
+        inside += abs(found.candidate - truth(one, [two])) <= 2 * found.uncertainty
+    assert inside >= 17
+
+
+def test_a_missing_metric_counts_as_average() -> None:
+    bare = dataclasses.replace(profile("bare"), kernel=KernelMetrics(), busy=math.nan)
+    logs = log_metrics([bare], ("busy", "threads"))
+    assert logs[0, 0] == pytest.approx(math.log(bare.smact))
+    assert math.isnan(logs[0, 1])
+    assert 0.0 < PREDICTOR.predict(bare, [bare]).candidate < 1.0
+    assert log_metrics([], ("busy",)).shape == (0, 1)
+
+
+def test_a_metric_that_no_workload_has_gets_no_say() -> None:
+    model = fit(PAIRS, Settings(turns=("turn_us", "registers")))
+    bare = [
+        dataclasses.replace(
+            row,
+            sides=tuple(
+                dataclasses.replace(side, profile=dataclasses.replace(side.profile, kernel=KernelMetrics(threads=1e5)))
+                for side in row.sides
+            ),
+        )
+        for row in PAIRS
+    ]
+    assert np.isfinite(model.theta).all()
+    assert np.isfinite(fit(bare, Settings(turns=("turn_us", "registers"))).theta).all()
+
+
+def test_cross_validation_sees_only_the_training_data() -> None:
+    rows = PAIRS[:20]
+    best = choose_settings(rows, candidate_settings())
+    errors = {candidate: held_out_error(rows, candidate) for candidate in candidate_settings()}
+    assert errors[best] == min(errors.values())
+    assert held_out_error(rows[:1], Settings()) == 0.0
+
+
+def test_training_takes_seconds() -> None:
+    begin = time.perf_counter()
+    Rad().fit(PAIRS)
+    assert time.perf_counter() - begin < 5.0
+
+
+def test_weights_survive_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "rad.json"
+    path.write_text(to_json(MODEL, "synthetic pairs"), encoding="utf-8")
+    loaded = load_rad(path)
+    listed = list(FOUND.values())
+    assert loaded.predict(listed[0], listed[1:3]).candidate == pytest.approx(
+        PREDICTOR.predict(listed[0], listed[1:3]).candidate, abs=1e-4
+    )
+    assert len(loaded.version) == 12 and loaded.name == "rad"
+
+
+def test_broken_weights_are_refused(tmp_path: Path) -> None:
+    good = json.loads(to_json(MODEL, ""))
+    cases = {
+        "text": "no json",
+        "list": "[]",
+        "format": json.dumps({**good, "format": "other"}),
+        "shape": json.dumps({**good, "theta": [1.0]}),
+        "nan": json.dumps({**good, "theta": [math.nan] * len(good["theta"])}),
+        "setting": json.dumps({**good, "settings": {"activity": ["busy"], "turns": [], "colour": 1}}),
+        "missing": json.dumps({key: value for key, value in good.items() if key != "centre"}),
+    }
+    for name, text in cases.items():
+        with pytest.raises(WeightsError, match=f"{name}.*retrain"):
+            from_json(text, name)
+    large = tmp_path / "large.json"
+    large.write_bytes(b" " * (2 << 20))
+    with pytest.raises(WeightsError, match="larger"):
+        load_rad(large)
+    with pytest.raises(WeightsError, match="cannot be read"):
+        load_rad(tmp_path / "absent.json")
