@@ -1,0 +1,89 @@
+"""The view of the cluster that decisions are made from: frozen values, no reading of anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+SHARES_PER_GPU = 100
+
+
+@dataclass(frozen=True)
+class Resident:
+    """A job that holds shares of a GPU, or is pinned to it and waits.
+
+    Attributes:
+        job_id: Slurm's id, or 0 for a decision whose job Slurm does not show yet.
+        share: shares out of 100.
+        memory_mib: upper bound of its memory in MiB, or None where nothing is known.
+        smact: its SMACT (0 to 1) as declared, or None.
+        profile: fingerprint of its model, or the empty string.
+    """
+
+    job_id: int
+    user: str
+    share: int
+    memory_mib: int | None = None
+    smact: float | None = None
+    profile: str = ""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU of a node.
+
+    Attributes:
+        type: its device type in Slurm, for example ``g2``.
+        used_shares: shares that are spoken for, 100 where the whole GPU is taken; it covers the residents' shares
+            and those of jobs of which nothing else is known.
+    """
+
+    node: str
+    type: str
+    used_shares: int
+    residents: tuple[Resident, ...] = ()
+
+    @property
+    def free_shares(self) -> int:
+        """Shares that a job could still get."""
+        return max(0, SHARES_PER_GPU - self.used_shares)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node: what decides whether a job can start there now."""
+
+    name: str
+    available: bool
+    partitions: frozenset[str]
+    features: frozenset[str]
+    free_cpus: int
+    free_memory_mib: int
+    gpus: tuple[Gpu, ...]
+
+
+@dataclass(frozen=True)
+class PinnedJob:
+    """A pending job that asks for shares of one device type."""
+
+    job_id: int
+    type: str
+    share: int
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """What is known of the cluster at one time.
+
+    Attributes:
+        taken: clock reading, in seconds, at which the look at Slurm began; minus infinity for never.
+        waiting: jobs of each partition that wait for resources or behind such jobs.
+        pinned: jobs that wait for resources and may run on one device type only.
+        can_retype: whether this Slurm can move a pending job to another device type.
+    """
+
+    taken: float = float("-inf")
+    nodes: tuple[Node, ...] = ()
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    pinned: tuple[PinnedJob, ...] = ()
+    can_retype: bool = False

@@ -1,0 +1,221 @@
+"""The decision: from request, directives, estimate and view to a share, a pin and reasons. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from estimator.gpus import lookup
+from estimator.types import Estimate
+from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
+from slurm_hooks.config import Partition
+from slurm_hooks.directives import Directives
+from slurm_hooks.placement import Need, choose
+from slurm_hooks.records import Record
+from slurm_hooks.request import GpuRequest, Submission
+from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU, cap_of, share_of, usable_mib
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of a request.
+
+    Attributes:
+        share: shares of one GPU; 100 for the whole of it.
+        pin: the GPU that was chosen, or None where Slurm is to choose.
+        feature: node feature that the request gains, or the empty string.
+        cap_mib: memory cap in MiB, or None for no cap.
+        thread_percentage: MPS thread percentage.
+        smact: compute demand that was reckoned with, 0 to 1.
+        reasons: sentences for the record.
+    """
+
+    share: int
+    pin: Gpu | None
+    feature: str
+    cap_mib: int | None
+    thread_percentage: int
+    smact: float
+    reasons: tuple[str, ...]
+
+
+def memory_of(partition: Partition) -> int:
+    """Memory of one GPU of a partition that may be given away, in MiB; 0 where no one says how much it has."""
+    total = partition.gpu_memory_mib or lookup(partition.gpu_model).memory_mib
+    return usable_mib(total, partition)
+
+
+def decide(
+    submission: Submission,
+    request: GpuRequest,
+    directives: Directives,
+    estimate: Estimate | None,
+    partition: Partition,
+    view: ClusterView,
+    *,
+    now: float,
+    stale_s: float,
+    unplaced: bool = False,
+    last: tuple[str, str] | None = None,
+) -> Decision:
+    """Share, pin and cap of a job.
+
+    Args:
+        submission: the job's fields.
+        request: the GPU that it asks for.
+        directives: what its `#RAD` lines say.
+        partition: settings of its partition.
+        view: the cluster, with the decisions that Slurm does not show yet.
+        estimate: memory of the job, or None for a job that wants the whole GPU.
+        now: clock reading in seconds, of the same clock as `view.taken`.
+        stale_s: a view older than this pins nothing.
+        unplaced: whether jobs are under way of which the view does not show yet where Slurm put them.
+        last: node and type of the GPU that round robin chose last.
+    """
+    reasons: list[str] = []
+    job_policy = directives.policy or partition.policy
+    smact = partition.default_smact
+    usable = memory_of(partition)
+    if job_policy == "exclusive" or partition.placement == "exclusive":
+        share = WHOLE_GPU
+        reasons.append("policy exclusive")
+    elif estimate is None:
+        share = WHOLE_GPU
+        reasons.append("nothing is known of the job's memory")
+    else:
+        share = share_of(estimate.upper_mib, smact, usable, partition)
+        reasons.append(_share_reason(share, estimate, smact, usable, partition))
+    gpu_type, feature = _types(request, partition, view)
+    if feature:
+        reasons.append(f"GPU type {request.type} became the node feature {feature}")
+    need = need_of(submission, share, partition, gpu_type, feature)
+    why_unpinned = _uncertain(submission, view, age_s=now - view.taken, stale_s=stale_s, unplaced=unplaced, now=now)
+    pin = None
+    if not why_unpinned:
+        policy = "exclusive" if share == WHOLE_GPU else partition.placement
+        pin = choose(view, need, policy, last)
+        why_unpinned = "" if pin else "no GPU has room now"
+    reasons.append(f"{partition.placement} chose {pin.type} of {pin.node}" if pin else f"not pinned: {why_unpinned}")
+    return Decision(share, pin, feature, cap_of(share, usable), FULL_THREADS, smact, tuple(reasons))
+
+
+def _share_reason(share: int, estimate: Estimate, smact: float, usable: int, partition: Partition) -> str:
+    if usable <= 0:
+        return "neither gpu_memory_mib nor a known gpu_model is configured"
+    if estimate.upper_mib > usable:
+        return f"{estimate.upper_mib} MiB are estimated, {usable} MiB can be given away"
+    if share == WHOLE_GPU:
+        return f"more than {partition.share_limit} shares"
+    by_memory = estimate.upper_mib / usable >= smact / partition.smact_cap
+    ground = f"{estimate.upper_mib} of {usable} MiB" if by_memory else f"SMACT {smact:.2f} of {partition.smact_cap:.2f}"
+    return f"{share} shares for {ground}"
+
+
+def _types(request: GpuRequest, partition: Partition, view: ClusterView) -> tuple[str, str]:
+    """Device type and node feature that a user's GPU type means: one of the two, or neither."""
+    if not request.type:
+        return "", ""
+    if any(gpu.type == request.type for node in view.nodes for gpu in node.gpus):
+        return request.type, ""
+    return "", partition.feature or request.type
+
+
+def need_of(submission: Submission, share: int, partition: Partition, gpu_type: str = "", feature: str = "") -> Need:
+    """What a job that gets `share` needs of a GPU and its node."""
+    tasks = max(1, submission.num_tasks or 1)
+    cpus = max(submission.min_cpus or 1, tasks * (submission.cpus_per_task or 1), submission.cpus_per_gpu or 1)
+    memory = submission.memory_per_node_mib or submission.memory_per_gpu_mib or 0
+    memory = memory or (submission.memory_per_cpu_mib or 0) * cpus
+    return Need(
+        share=share,
+        partition=submission.partition,
+        cpus=cpus,
+        memory_mib=memory,
+        usable_mib=memory_of(partition),
+        smact_default=partition.default_smact,
+        nodes=frozenset(filter(None, submission.req_nodes.split(","))),
+        excluded=frozenset(filter(None, submission.exc_nodes.split(","))),
+        features=frozenset({feature} - {""}),
+        gpu_type=gpu_type,
+    )
+
+
+def _uncertain(
+    submission: Submission, view: ClusterView, *, age_s: float, stale_s: float, unplaced: bool, now: float
+) -> str:
+    """Why the job may not start at once, so that a pin could hold it back; the empty string if it may."""
+    waiting = sum(view.waiting.get(name, 0) for name in submission.partition.split(","))
+    checks = (
+        (age_s > stale_s, "the view of the cluster is stale"),
+        ("," in submission.partition, "the job names several partitions"),
+        (bool(submission.array), "the tasks of an array go where there is room"),
+        (submission.held, "the job is held"),
+        (bool(submission.dependency), "the job waits for others"),
+        (submission.begin_time is not None and submission.begin_time > now, "the job is to begin later"),
+        (bool(submission.reservation), "the job uses a reservation"),
+        (any(c in submission.req_nodes + submission.exc_nodes for c in "[,"), "the job names several nodes"),
+        (bool(submission.features), "the job names node features"),
+        (waiting > 0, f"{waiting} jobs of the partition wait already"),
+        (unplaced, "jobs submitted just now may take the room"),
+    )
+    return next((reason for uncertain, reason in checks if uncertain), "")
+
+
+def with_resident(view: ClusterView, gpu: Gpu, resident: Resident, cpus: int, memory_mib: int) -> ClusterView:
+    """`view` as it will be when a job that Slurm does not show yet has started."""
+
+    def changed(node: Node) -> Node:
+        if node.name != gpu.node:
+            return node
+        gpus = tuple(
+            replace(g, residents=(*g.residents, resident), used_shares=g.used_shares + resident.share)
+            if g.type == gpu.type
+            else g
+            for g in node.gpus
+        )
+        return replace(
+            node, gpus=gpus, free_cpus=node.free_cpus - cpus, free_memory_mib=node.free_memory_mib - memory_mib
+        )
+
+    return replace(view, nodes=tuple(changed(node) for node in view.nodes))
+
+
+def record_of(
+    submission: Submission,
+    request: GpuRequest,
+    directives: Directives,
+    estimate: Estimate | None,
+    decision: Decision,
+    partition: Partition,
+) -> Record:
+    """The record of a decision."""
+    pin = decision.pin
+    action = {"enforce": "share", "advise": "advised", "shadow": "shadowed"}[partition.mode]
+    if action == "share" and decision.share == WHOLE_GPU:
+        action = "exclusive"
+    return Record(
+        action=action,  # type: ignore[arg-type]
+        asked=request.text,
+        mode=partition.mode,
+        job_policy=directives.policy or partition.policy,
+        policy=partition.placement,
+        model=(directives.model or "")[:200],
+        batch_size=directives.batch_size,
+        seq_len=directives.seq_len,
+        optimizer=directives.optimizer or "",
+        precision=directives.precision or "",
+        kind=directives.kind or "",
+        expected_mib=estimate.expected_mib if estimate else None,
+        upper_mib=estimate.upper_mib if estimate else None,
+        method=estimate.method if estimate else "",
+        family=estimate.family if estimate else "",
+        fingerprint=estimate.fingerprint if estimate else "",
+        gpu=partition.gpu_model,
+        smact=decision.smact,
+        share=decision.share,
+        pin=pin.type if pin else "",
+        node=pin.node if pin else "",
+        cap_mib=decision.cap_mib,
+        thread_percentage=decision.thread_percentage,
+        residents=tuple(r.job_id for r in pin.residents if r.job_id) if pin else (),
+        reasons=decision.reasons,
+    )

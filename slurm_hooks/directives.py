@@ -1,0 +1,204 @@
+"""The `#RAD` lines of a batch script. Pure: text in, values or an error with line, reason and cure out.
+
+Directives stand in the leading comment block, as `#SBATCH` lines do: the first line that is neither blank nor a
+comment ends it. Whatever stands there comes from a user.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Precision
+
+MARK = "#RAD"
+SUMMARY_BEGIN = "summary-begin"
+SUMMARY_END = "summary-end"
+
+JobPolicy = Literal["collocation", "exclusive"]
+JOB_POLICIES: tuple[JobPolicy, ...] = ("collocation", "exclusive")
+KEYS = ("model", "batch_size", "seq_len", "optimizer", "precision", "kind", "policy", "memory")
+
+_LARGEST_COUNT = 100_000_000
+_LARGEST_MEMORY_MIB = 10 * 1024 * 1024
+_LONGEST_PATH = 4096
+_MIB_PER_UNIT = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
+_PAIR = re.compile(r"""([A-Za-z][\w+-]*)\s*[=:]\s*("[^"]*"|'[^']*'|[^\s"']\S*)?,?(?=\s|$)""")
+_MEMORY = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNORECASE)
+
+
+class DirectiveError(ValueError):
+    """A directive that cannot be followed.
+
+    Attributes:
+        line: number of the line in the script, from 1.
+        reason: what is wrong and what to write instead.
+    """
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+        self.line = line
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Directives:
+    """What a script's `#RAD` lines say; None where they say nothing.
+
+    Attributes:
+        model: path of the summary as written, relative to the submit directory.
+        memory_mib: the user's claim, in MiB, that replaces the estimate.
+        summary: text of the inline summary.
+    """
+
+    model: str | None = None
+    batch_size: int | None = None
+    seq_len: int | None = None
+    optimizer: Optimizer | None = None
+    precision: Precision | None = None
+    kind: Kind | None = None
+    policy: JobPolicy | None = None
+    memory_mib: int | None = None
+    summary: str | None = None
+
+
+def leading_block(script: str) -> list[str]:
+    """The lines of a script's leading comment block, without line ends."""
+    lines = []
+    for line in script.split("\n"):
+        if line.strip() and not line.startswith("#"):
+            break
+        lines.append(line.removesuffix("\r"))
+    return lines
+
+
+def has_directives(script: str) -> bool:
+    """Whether the leading comment block holds a `#RAD` line."""
+    return any(_is_directive(line) for line in leading_block(script))
+
+
+def parse_script(script: str) -> Directives | None:
+    """The directives of a script, or None where it has none.
+
+    Raises:
+        DirectiveError: at the first directive that cannot be followed.
+    """
+    values: dict[str, object] = {}
+    first_line: dict[str, int] = {}
+    summary: list[str] | None = None
+    begin = 0
+    seen = False
+    for number, line in enumerate(leading_block(script), start=1):
+        inside = begin and "summary" not in values
+        if not _is_directive(line):
+            if inside and summary is not None:
+                summary.append(_uncomment(line))
+            continue
+        seen = True
+        word = line[len(MARK) :].strip()
+        if word == SUMMARY_BEGIN:
+            if begin:
+                raise DirectiveError(number, f"a second {SUMMARY_BEGIN}: the first is in line {begin}")
+            begin, summary = number, []
+        elif word == SUMMARY_END:
+            if not inside or summary is None:
+                raise DirectiveError(number, f"{SUMMARY_END} without {SUMMARY_BEGIN} before it")
+            values["summary"] = "\n".join(summary)
+        elif inside:
+            raise DirectiveError(number, f"a directive inside the summary that begins in line {begin}")
+        else:
+            for key, text in _pairs(word, number):
+                if key in first_line:
+                    raise DirectiveError(number, f"{key} is already set in line {first_line[key]}: keep one of them")
+                first_line[key] = number
+                values["memory_mib" if key == "memory" else key] = _value(key, text, number)
+    if begin and "summary" not in values:
+        raise DirectiveError(begin, f"{SUMMARY_BEGIN} has no {MARK} {SUMMARY_END} in the leading comment block")
+    return Directives(**values) if seen else None  # type: ignore[arg-type]
+
+
+def _is_directive(line: str) -> bool:
+    return line.startswith(MARK) and (len(line) == len(MARK) or line[len(MARK)] in " \t:=")
+
+
+def _uncomment(line: str) -> str:
+    text = line[1:] if line.startswith("#") else line
+    return text.removeprefix(" ")
+
+
+def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:
+    position = 0
+    if not text or text[0] in ":=":
+        raise DirectiveError(number, f"nothing is set: write {MARK} key=value")
+    while position < len(text) and text[position] != "#":
+        found = _PAIR.match(text, position)
+        if found is None:
+            piece = text[position : position + 40].split(maxsplit=1)[0]
+            raise DirectiveError(number, f"cannot read {piece!r}: write {MARK} key=value{_hint(piece, KEYS)}")
+        key = found.group(1).lower().replace("-", "_")
+        value = (found.group(2) or "").rstrip(",")
+        if key not in KEYS:
+            raise DirectiveError(number, f"unknown key {_short(found.group(1))!r}{_hint(key, KEYS)}")
+        if value[:1] in ("'", '"'):
+            value = value[1:-1]
+        if not value:
+            raise DirectiveError(number, f"{key} has no value: write {MARK} {key}=...")
+        yield key, value
+        position = found.end()
+        while position < len(text) and text[position] in " \t":
+            position += 1
+
+
+def _value(key: str, text: str, number: int) -> object:
+    if key == "model":
+        if len(text) > _LONGEST_PATH or not text.isprintable():
+            raise DirectiveError(number, "model is not a path: too long, or characters that cannot be printed")
+        return text
+    if key in ("batch_size", "seq_len"):
+        return _count(key, text, number)
+    if key == "memory":
+        return _memory(text, number)
+    choices: dict[str, tuple[str, ...]] = {
+        "optimizer": OPTIMIZERS,
+        "precision": PRECISIONS,
+        "kind": KINDS,
+        "policy": JOB_POLICIES,
+    }
+    word = text.lower().replace("-", "_").replace("+", "_")
+    if word not in choices[key]:
+        raise DirectiveError(number, f"{key}={_short(text)}: not known{_hint(word, choices[key])}")
+    return cast("object", word)
+
+
+def _count(key: str, text: str, number: int) -> int:
+    if not (text.isascii() and text.isdigit()):
+        bare = re.sub(r"(?<=\d)[,_'](?=\d{3})", "", text)
+        cure = f": write {key}={bare}" if bare != text and bare.isdigit() else f": write {key}=64, for example"
+        raise DirectiveError(number, f"{key}={_short(text)}: not a whole number above 0{cure}")
+    if len(text) > 12 or not 1 <= int(text) <= _LARGEST_COUNT:
+        raise DirectiveError(number, f"{key}={_short(text)}: must lie between 1 and {_LARGEST_COUNT}")
+    return int(text)
+
+
+def _memory(text: str, number: int) -> int:
+    found = _MEMORY.fullmatch(text)
+    if found is None:
+        raise DirectiveError(number, f"memory={_short(text)}: not an amount of memory: write memory=12G, for example")
+    mib = round(float(found.group(1)) * _MIB_PER_UNIT[found.group(2).lower()])
+    if not 1 <= mib <= _LARGEST_MEMORY_MIB:
+        raise DirectiveError(number, f"memory={_short(text)}: must lie between 1M and 10T")
+    return mib
+
+
+def _short(text: str) -> str:
+    clean = "".join(c if c.isprintable() else "?" for c in text[:40])
+    return clean + ("..." if len(text) > 40 else "")
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    known = tuple(known)
+    near = difflib.get_close_matches(word[:40], known, n=1, cutoff=0.5)
+    return f": did you mean {near[0]!r}?" if near else f": known are {', '.join(known)}"

@@ -1,0 +1,123 @@
+"""Which GPU is best for a job: the site's policy over the view of the cluster. Pure.
+
+Policies as in section 6.2.2 of the RAD-RM dissertation, on shares instead of momentary readings: what is
+available is what is not reserved, so that the answer holds for as long as the residents stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Gpu, Node
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a job needs of a GPU and of its node.
+
+    Attributes:
+        share: shares of one GPU.
+        smact_default: SMACT of a resident that declares none.
+        usable_mib: memory of one GPU that may be given away.
+        nodes: names of the only nodes that will do; empty for any.
+        excluded: names of nodes that will not do.
+        features: node features that are all needed.
+        gpu_type: the only device type that will do; empty for any.
+    """
+
+    share: int
+    partition: str
+    cpus: int = 1
+    memory_mib: int = 0
+    usable_mib: int = 0
+    smact_default: float = 0.0
+    nodes: frozenset[str] = frozenset()
+    excluded: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset()
+    gpu_type: str = ""
+
+
+def candidates(view: ClusterView, need: Need) -> list[Gpu]:
+    """GPUs on which the job could start now, in the order of nodes and devices."""
+    return [
+        gpu
+        for node in view.nodes
+        if _node_fits(node, need)
+        for gpu in node.gpus
+        if gpu.free_shares >= need.share and need.gpu_type in ("", gpu.type)
+    ]
+
+
+def _node_fits(node: Node, need: Need) -> bool:
+    return (
+        node.available
+        and need.partition in node.partitions
+        and node.free_cpus >= need.cpus
+        and node.free_memory_mib >= need.memory_mib
+        and (not need.nodes or node.name in need.nodes)
+        and node.name not in need.excluded
+        and need.features <= node.features
+    )
+
+
+def free_memory_mib(gpu: Gpu, usable_mib: int) -> float:
+    """Memory of `gpu` that no resident has reserved, in MiB."""
+    known = sum(
+        r.memory_mib if r.memory_mib is not None else usable_mib * r.share / SHARES_PER_GPU for r in gpu.residents
+    )
+    unknown = max(0, gpu.used_shares - sum(r.share for r in gpu.residents)) * usable_mib / SHARES_PER_GPU
+    return usable_mib - known - unknown
+
+
+def smact(gpu: Gpu, default: float) -> float:
+    """Sum of the residents' SMACT; shares held by jobs that are not known count as one resident."""
+    total = sum(default if r.smact is None else r.smact for r in gpu.residents)
+    if gpu.used_shares > sum(r.share for r in gpu.residents):
+        total += default
+    return total
+
+
+Ranking = Callable[[Gpu, Need], tuple[float, ...]]
+
+
+def _magm(gpu: Gpu, need: Need) -> tuple[float, ...]:
+    return (-free_memory_mib(gpu, need.usable_mib), smact(gpu, need.smact_default))
+
+
+def _lug(gpu: Gpu, need: Need) -> tuple[float, ...]:
+    return (smact(gpu, need.smact_default), -free_memory_mib(gpu, need.usable_mib))
+
+
+def _mug(gpu: Gpu, need: Need) -> tuple[float, ...]:
+    return (-smact(gpu, need.smact_default), free_memory_mib(gpu, need.usable_mib))
+
+
+RANKINGS: dict[str, Ranking] = {"magm": _magm, "lug": _lug, "mug": _mug}
+
+
+def choose(view: ClusterView, need: Need, policy: str, last: tuple[str, str] | None = None) -> Gpu | None:
+    """The best GPU for a job, or None where it must wait.
+
+    Args:
+        view: the cluster as it is, with the decisions that Slurm does not show yet.
+        need: what the job needs.
+        policy: ``magm`` most available memory, ``lug`` least SMACT, ``mug`` most utilised, ``rr`` round robin,
+            ``exclusive`` an idle GPU.
+        last: node and type of the GPU that round robin chose last.
+    """
+    fitting = candidates(view, need)
+    if policy == "exclusive":
+        fitting = [gpu for gpu in fitting if gpu.free_shares == SHARES_PER_GPU]
+    if not fitting:
+        return None
+    if policy == "rr":
+        return _after(fitting, last)
+    ranking = RANKINGS.get(policy)
+    return min(fitting, key=lambda gpu: ranking(gpu, need)) if ranking else fitting[0]
+
+
+def _after(gpus: Sequence[Gpu], last: tuple[str, str] | None) -> Gpu:
+    if last is None:
+        return gpus[0]
+    return next((gpu for gpu in gpus if (gpu.node, gpu.type) > last), gpus[0])

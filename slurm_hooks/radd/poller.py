@@ -1,0 +1,88 @@
+"""The background look at Slurm: keeps the service's view fresh and takes back pins that hold a job up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from slurm_hooks.cluster import ClusterView
+from slurm_hooks.config import Config
+from slurm_hooks.records import Record
+from slurm_hooks.service import Service
+from slurm_hooks.slurm.commands import SlurmError
+
+log = logging.getLogger("rad.poller")
+
+_SHORTEST_PAUSE_S = 1.0
+
+
+class Slurm(Protocol):
+    """What the poller needs of Slurm."""
+
+    def look(self, partitions: Sequence[str]) -> ClusterView:
+        """The cluster as it is now."""
+
+    def record(self, job_id: int) -> Record | None:
+        """The record of a job that is not yet done."""
+
+    def unpin(self, job_id: int, share: int) -> None:
+        """Let a pending job go to any GPU."""
+
+
+class Poller:
+    """Looks at Slurm every `radd.poll_s` seconds, in a thread, so that no answer waits for it."""
+
+    def __init__(self, config: Config, service: Service, slurm: Slurm) -> None:
+        self._config = config
+        self._service = service
+        self._slurm = slurm
+        self._healthy = True
+        self._pinned_since: dict[int, float] = {}
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            started = time.monotonic()
+            await asyncio.to_thread(self.once)
+            due = started + self._config.radd.poll_s
+            # Jobs that went through unpinned are looked for at once: until they are seen, no other is pinned.
+            await asyncio.sleep(_SHORTEST_PAUSE_S)
+            while time.monotonic() < due and not self._service.unplaced:
+                await asyncio.sleep(_SHORTEST_PAUSE_S / 4)
+
+    def once(self) -> None:
+        """One look; a Slurm that does not answer is logged once and leaves the view to grow stale."""
+        try:
+            view = self._slurm.look(tuple(self._config.partitions))
+        except SlurmError as error:
+            if self._healthy:
+                log.warning("Slurm does not answer, no job is pinned meanwhile: %s", error)
+            self._healthy = False
+            return
+        if not self._healthy:
+            log.info("Slurm answers again")
+        self._healthy = True
+        self._service.update(view)
+        self._unpin_waiting(view)
+
+    def _unpin_waiting(self, view: ClusterView) -> None:
+        """Take back pins of RAD's that still wait, where this Slurm can move a pending job to another type."""
+        since = self._pinned_since
+        self._pinned_since = {pin.job_id: since.get(pin.job_id, view.taken) for pin in view.pinned}
+        if not view.can_retype:
+            return
+        for pin in view.pinned:
+            if view.taken - self._pinned_since[pin.job_id] < self._config.radd.unpin_after_s:
+                continue
+            # Tried once in a while, not at every look: Slurm may refuse.
+            self._pinned_since[pin.job_id] = view.taken
+            try:
+                record = self._slurm.record(pin.job_id)
+                if record is not None and record.pin == pin.type:
+                    self._slurm.unpin(pin.job_id, pin.share)
+                    log.info("job %d waits for %s no longer: any GPU will do", pin.job_id, pin.type)
+            except SlurmError as error:
+                log.warning("job %d stays pinned to %s: %s", pin.job_id, pin.type, error)

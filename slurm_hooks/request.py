@@ -1,0 +1,141 @@
+"""What a job asks Slurm for, and whether RAD may rewrite it. Pure.
+
+A request comes as strings from job_submit.lua (Slurm's job descriptor). 22.05 writes ``gres:gpu:h200:1``,
+later versions ``gres/gpu:h200:1``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_GRES = re.compile(r"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::([A-Za-z][\w.-]*))?(?:[:=](\d+))?$")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The fields of a job descriptor that matter here; None where unset.
+
+    Attributes:
+        script: the leading comment block of the batch script.
+        tres: ``tres_per_node``, ``tres_per_job``, ``tres_per_task``, ``tres_per_socket`` as Slurm writes them.
+        cpus_per_gpu, memory_per_gpu_mib: ``--cpus-per-gpu`` and ``--mem-per-gpu``.
+        per_gpu_options: other options that go by GPU, as users write them.
+        handed_summary: summary text that cli_filter.lua handed on, or None.
+        handed_error: why cli_filter.lua handed on none, or the empty string.
+    """
+
+    script: str
+    user: str = ""
+    name: str = ""
+    partition: str = ""
+    tres: Mapping[str, str] | None = None
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    num_tasks: int | None = None
+    cpus_per_task: int | None = None
+    min_cpus: int | None = None
+    memory_per_node_mib: int | None = None
+    memory_per_cpu_mib: int | None = None
+    exclusive: bool = False
+    array: str = ""
+    het_job: bool = False
+    held: bool = False
+    dependency: str = ""
+    begin_time: int | None = None
+    reservation: str = ""
+    features: str = ""
+    req_nodes: str = ""
+    exc_nodes: str = ""
+    cpus_per_gpu: int | None = None
+    memory_per_gpu_mib: int | None = None
+    per_gpu_options: tuple[str, ...] = ()
+    admin_comment: str = ""
+    handed_summary: str | None = None
+    handed_error: str = ""
+
+
+@dataclass(frozen=True)
+class GpuRequest:
+    """One GPU on one node.
+
+    Attributes:
+        text: the request in a user's words, for example ``gpu:h200:1``.
+        type: the type that the user named, or the empty string.
+        field: which of the descriptor's fields held it.
+        others: other generic resources of that field, as written.
+        separator: ``:`` or ``/`` after ``gres``, as this Slurm writes it.
+    """
+
+    text: str
+    type: str
+    field: str
+    others: tuple[str, ...]
+    separator: str
+
+
+@dataclass(frozen=True)
+class LeftAlone:
+    """Why RAD does not touch a request."""
+
+    asked: str
+    reason: str
+
+
+def understand(submission: Submission) -> GpuRequest | LeftAlone:
+    """The one-GPU request in a submission, or why it is left alone."""
+    tres = {k: v for k, v in (submission.tres or {}).items() if v}
+    asked = ",".join(tres.values())
+    asked = re.sub(r"gres[:/]", "", asked)
+    found: list[tuple[str, str, str, int]] = []
+    others: dict[str, list[str]] = {}
+    for where, text in tres.items():
+        for item in text.split(","):
+            match = _GRES.match(item)
+            if match is None:
+                return LeftAlone(asked, f"the request {item[:60]!r} is not understood")
+            name, kind, count = match.group(1), match.group(2) or "", int(match.group(3) or 1)
+            if name in ("mps", "shard"):
+                return LeftAlone(asked, f"the request already names {name}")
+            if name == "gpu":
+                found.append((where, kind, item, count))
+            else:
+                others.setdefault(where, []).append(item)
+    reason = _why_not(submission, found)
+    if reason:
+        return LeftAlone(asked, reason)
+    where, kind, item, _ = found[0]
+    separator = "/" if item.startswith("gres/") else ":"
+    return GpuRequest(re.sub(r"^gres[:/]", "", item), kind, where, tuple(others.get(where, ())), separator)
+
+
+def _why_not(submission: Submission, found: list[tuple[str, str, str, int]]) -> str:
+    nodes = submission.min_nodes or 1
+    tasks = submission.num_tasks or 1
+    checks = (
+        (not found, "the job asks for no GPU"),
+        (len(found) > 1, "GPUs are asked for in more than one way"),
+        (bool(found) and found[0][3] != 1, "the job asks for more than one GPU"),
+        (bool(found) and found[0][0] == "tres_per_socket", "GPUs are asked for per socket"),
+        (submission.het_job, "the job is heterogeneous"),
+        (submission.exclusive, "the job asks for its nodes exclusively"),
+        (nodes > 1, "the job asks for several nodes"),
+        (
+            bool(found) and found[0][0] == "tres_per_task" and tasks > 1,
+            "the job asks for one GPU for each of several tasks",
+        ),
+        (
+            tasks > 1 and submission.max_nodes != 1,
+            "several tasks without --nodes=1 may spread over several nodes",
+        ),
+        (
+            submission.cpus_per_gpu is not None and tasks > 1,
+            "the job uses --cpus-per-gpu for several tasks: ask per task instead",
+        ),
+        (
+            bool(submission.per_gpu_options),
+            f"the job uses {', '.join(submission.per_gpu_options)}: ask per task or per node instead",
+        ),
+    )
+    return next((reason for wrong, reason in checks if wrong), "")

@@ -1,0 +1,357 @@
+"""From a submission to radd's answer: the whole pipeline in memory, for radd and for `radctl decide`.
+
+Holds the view of the cluster and the decisions of the last seconds; reads nothing itself, so an answer never waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from estimator.parsers import parse_summary
+from estimator.types import Estimate, Method, ModelSummary, SummaryError, Workload
+from slurm_hooks import decision as rules
+from slurm_hooks.cluster import ClusterView, Gpu, Resident
+from slurm_hooks.config import Config, Partition
+from slurm_hooks.directives import DirectiveError, Directives, parse_script
+from slurm_hooks.records import Record, merge
+from slurm_hooks.request import GpuRequest, LeftAlone, Submission, understand
+from slurm_hooks.shares import WHOLE_GPU
+
+log = logging.getLogger("rad.service")
+
+MIB_PER_GIB = 1024
+# A job shows up in Slurm right after its decision: a look that began this much later has seen it, in seconds.
+_SETTLING_S = 1.0
+_UNSET_FROM = 0xFFFFFFFE
+_UNSET_16 = (0xFFFE, 0xFFFF)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What job_submit.lua is to do.
+
+    Attributes:
+        reject: whether the job is refused; `message` then says why.
+        message: lines for the user, without prefix; empty for none.
+        fields: new values of the job descriptor's fields.
+        environment: variables that the job gains.
+        record: what is stored with the job, or None for nothing.
+    """
+
+    reject: bool = False
+    message: str = ""
+    fields: Mapping[str, str] | None = None
+    environment: Mapping[str, str] | None = None
+    record: Record | None = None
+
+    def to_fields(self) -> dict[str, str]:
+        """The answer as the fields of a message."""
+        fields = {"status": "reject" if self.reject else "pass", "message": self.message}
+        fields.update({f"set.{name}": value for name, value in (self.fields or {}).items()})
+        fields.update({f"env.{name}": value for name, value in (self.environment or {}).items()})
+        return fields
+
+
+@dataclass(frozen=True)
+class _Recent:
+    at: float
+    gpu: Gpu
+    resident: Resident
+    cpus: int
+    memory_mib: int
+
+
+class Service:
+    """Answers submissions from memory."""
+
+    def __init__(self, config: Config, method: Method, clock: Callable[[], float] = time.time) -> None:
+        self.config = config
+        self.method = method
+        self._clock = clock
+        self._view = ClusterView()
+        self._recent: list[_Recent] = []
+        self._last: tuple[str, str] | None = None
+        self._unplaced_at = float("-inf")
+
+    @property
+    def view(self) -> ClusterView:
+        """The cluster as Slurm last showed it, with the decisions that it does not show yet."""
+        now = self._clock()
+        settings = self.config.radd
+        self._recent = [
+            r for r in self._recent if r.at + _SETTLING_S > self._view.taken and now - r.at < settings.recent_s
+        ]
+        view = self._view
+        for r in self._recent:
+            view = rules.with_resident(view, r.gpu, r.resident, r.cpus, r.memory_mib)
+        return view
+
+    @property
+    def unplaced(self) -> bool:
+        """Whether jobs were let through unpinned that Slurm has placed where the view does not show them yet."""
+        return self._unplaced_at + _SETTLING_S > self._view.taken
+
+    def update(self, view: ClusterView) -> None:
+        """Take a new look at the cluster."""
+        self._view = view
+
+    def answer(self, fields: Mapping[str, str]) -> Answer:
+        """What becomes of the submission in a message's fields."""
+        return self.decide(submission_from(fields))
+
+    def decide(self, submission: Submission) -> Answer:
+        """What becomes of a submission."""
+        names = submission.partition.split(",")
+        partitions = [self.config.partition(name) for name in names]
+        first = partitions[0]
+        if first is None or first.method == "off" or any(p != first for p in partitions):
+            reason = "RAD does not serve it" if len(names) == 1 else "RAD does not serve them alike"
+            return Answer(message=f"partition {submission.partition}: {reason}: the job goes through as written")
+        answer = self._decide(submission, first)
+        if first.mode == "shadow":
+            return replace(answer, reject=False, message="")
+        if first.mode == "advise" and answer.reject:
+            return replace(answer, reject=False)
+        return answer
+
+    def _decide(self, submission: Submission, partition: Partition) -> Answer:
+        try:
+            directives = parse_script(submission.script)
+        except DirectiveError as error:
+            return Answer(reject=True, message=f"{error}")
+        if directives is None:
+            return Answer()
+        request = understand(submission)
+        if isinstance(request, LeftAlone):
+            self._unplaced_at = self._clock()
+            return _left_alone(submission, directives, partition, request)
+        try:
+            estimate = self._estimate(submission, directives, partition)
+        except SummaryError as error:
+            self._unplaced_at = self._clock()
+            return _left_alone(submission, directives, partition, LeftAlone(request.text, str(error)))
+        decision = rules.decide(
+            submission,
+            request,
+            directives,
+            estimate,
+            partition,
+            self.view,
+            now=self._clock(),
+            stale_s=self.config.radd.stale_s,
+            unplaced=self.unplaced,
+            last=self._last,
+        )
+        record = rules.record_of(submission, request, directives, estimate, decision, partition)
+        message = _message(directives, estimate, decision, partition)
+        if partition.mode != "enforce":
+            self._unplaced_at = self._clock()
+            return Answer(message=f"advice: {message}", fields=_record_field(submission, record), record=record)
+        self._remember(submission, decision, estimate, partition)
+        several = sum(submission.partition in node.partitions for node in self._view.nodes) > 1
+        return Answer(
+            message=message,
+            fields={**_request_fields(submission, request, decision, several), **_record_field(submission, record)},
+            environment={
+                "RAD_SHARE": str(decision.share),
+                "RAD_THREAD_PERCENTAGE": str(decision.thread_percentage),
+            },
+            record=record,
+        )
+
+    def _remember(
+        self, submission: Submission, decision: rules.Decision, estimate: Estimate | None, partition: Partition
+    ) -> None:
+        """Keep a decision until Slurm shows its job, so that the next one is not made as if it were not."""
+        gpu = decision.pin
+        if gpu is None:
+            self._unplaced_at = self._clock()
+            return
+        need = rules.need_of(submission, decision.share, partition)
+        upper = estimate.upper_mib if estimate else None
+        resident = Resident(0, submission.user, decision.share, upper, decision.smact)
+        self._recent.append(_Recent(self._clock(), gpu, resident, need.cpus, need.memory_mib))
+        self._last = (gpu.node, gpu.type)
+
+    def _estimate(self, submission: Submission, directives: Directives, partition: Partition) -> Estimate | None:
+        """Memory of the job; None where the whole GPU is wanted and nothing is known.
+
+        Raises:
+            SummaryError: if there is no estimate; the message says why and what to do.
+        """
+        exclusive = (directives.policy or partition.policy) == "exclusive"
+        if directives.memory_mib is not None:
+            return Estimate(
+                directives.memory_mib, directives.memory_mib, "claim", "cnn", "", ("memory as the script claims",)
+            )
+        try:
+            return self._from_summary(submission, directives, partition)
+        except SummaryError:
+            if exclusive:
+                return None
+            raise
+
+    def _from_summary(self, submission: Submission, directives: Directives, partition: Partition) -> Estimate:
+        text = directives.summary if directives.summary is not None else submission.handed_summary
+        if text is None:
+            raise SummaryError(_no_summary(submission, directives))
+        if len(text) > self.config.estimator.max_summary_kib * 1024:
+            raise SummaryError(f"the summary is longer than {self.config.estimator.max_summary_kib} KiB")
+        summary = parse_summary(text)
+        workload = _workload(directives, summary, partition)
+        return self.method.predict(summary, workload)
+
+
+def _workload(directives: Directives, summary: ModelSummary, partition: Partition) -> Workload:
+    batch_size = directives.batch_size or summary.batch_size
+    if batch_size is None:
+        raise SummaryError("neither the script nor the summary tells the batch size: add #RAD batch_size=64, say")
+    return Workload(
+        batch_size=batch_size,
+        seq_len=directives.seq_len,
+        optimizer=directives.optimizer or "adam",
+        precision=directives.precision or "fp32",
+        kind=directives.kind or "train",
+        gpu=partition.gpu_model or "unknown",
+    )
+
+
+def _no_summary(submission: Submission, directives: Directives) -> str:
+    if directives.model is None:
+        return "nothing tells the job's memory: add #RAD model=SUMMARY or #RAD memory=12G"
+    why = submission.handed_error or "it was not handed on with the job (--export=NONE, or no cli_filter.lua)"
+    return f"summary {directives.model}: {why}; `radctl embed` writes it into the script"
+
+
+def _left_alone(submission: Submission, directives: Directives, partition: Partition, left: LeftAlone) -> Answer:
+    record = Record(
+        action="left_alone",
+        asked=left.asked,
+        mode=partition.mode,
+        job_policy=directives.policy or partition.policy,
+        model=(directives.model or "")[:200],
+        reasons=(left.reason[:500],),
+    )
+    return Answer(message=f"left as written: {left.reason}", fields=_record_field(submission, record), record=record)
+
+
+def _record_field(submission: Submission, record: Record) -> dict[str, str]:
+    return {"admin_comment": merge(submission.admin_comment, record)}
+
+
+def _request_fields(
+    submission: Submission, request: GpuRequest, decision: rules.Decision, several_nodes: bool
+) -> dict[str, str]:
+    """The descriptor's fields that turn a GPU into shares of one."""
+    tres = dict(submission.tres or {})
+    fields = {request.field: ",".join(request.others)}
+    rest = request.others if request.field == "tres_per_node" else tuple(filter(None, [tres.get("tres_per_node", "")]))
+    kind = (
+        f"{decision.pin.type}:"
+        if decision.pin
+        else (f"{request.type}:" if request.type and not decision.feature else "")
+    )
+    fields["tres_per_node"] = ",".join((*rest, f"gres{request.separator}mps:{kind}{decision.share}"))
+    # With the GPU go what was asked for each of it.
+    if submission.cpus_per_gpu is not None:
+        fields["cpus_per_tres"] = ""
+        fields["cpus_per_task"] = str(submission.cpus_per_gpu)
+    if submission.memory_per_gpu_mib is not None:
+        fields["mem_per_tres"] = ""
+        fields["min_mem_per_node"] = str(submission.memory_per_gpu_mib)
+    if decision.feature:
+        old = submission.features
+        if old and any(c in old for c in "|[*"):
+            old = f"({old})"
+        fields["features"] = f"{old}&{decision.feature}" if old else decision.feature
+    if decision.pin and several_nodes and not submission.req_nodes:
+        fields["req_nodes"] = decision.pin.node
+    return fields
+
+
+def _message(directives: Directives, estimate: Estimate | None, decision: rules.Decision, partition: Partition) -> str:
+    share = f"{decision.share} of 100 shares of one GPU"
+    if decision.share == WHOLE_GPU:
+        share = f"the whole GPU ({decision.reasons[0]})"
+    if estimate is None:
+        return share
+    if estimate.method == "claim":
+        return f"{_gib(estimate.upper_mib)} GiB claimed: {share}"
+    facts = [directives.model or "summary in the script"]
+    if directives.batch_size:
+        facts.append(f"batch {directives.batch_size}")
+    if directives.seq_len:
+        facts.append(f"length {directives.seq_len}")
+    facts += [directives.optimizer or "adam", directives.precision or "fp32"]
+    if directives.kind == "infer":
+        facts.append("inference")
+    return (
+        f"{_gib(estimate.expected_mib)} GiB expected, {_gib(estimate.upper_mib)} GiB reserved "
+        f"({', '.join(facts)}): {share}"
+    )
+
+
+def _gib(mib: int) -> str:
+    return f"{mib / MIB_PER_GIB:.1f}"
+
+
+def submission_from(fields: Mapping[str, str]) -> Submission:
+    """The submission in a message's fields; what cannot be read counts as unset."""
+
+    def text(name: str) -> str:
+        return fields.get(name, "")
+
+    def number(name: str) -> int | None:
+        try:
+            value = int(float(fields.get(name, "")))
+        except (ValueError, OverflowError):
+            return None
+        return None if value < 0 or value >= _UNSET_FROM or value in _UNSET_16 else value
+
+    def amount(name: str) -> int | None:
+        found = re.fullmatch(r"gres[:/]gpu[:=](\d{1,9})", fields.get(name, ""))
+        return int(found.group(1)) if found else None
+
+    per_gpu = tuple(
+        option
+        for field, option in (
+            ("ntasks_per_tres", "--ntasks-per-gpu"),
+            ("tres_bind", "--gpu-bind"),
+            ("tres_freq", "--gpu-freq"),
+        )
+        if fields.get(field) and (field != "ntasks_per_tres" or number(field) is not None)
+    )
+    return Submission(
+        script=text("script"),
+        user=text("user_name"),
+        name=text("name"),
+        partition=text("partition"),
+        tres={name: text(name) for name in ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")},
+        min_nodes=number("min_nodes"),
+        max_nodes=number("max_nodes"),
+        num_tasks=number("num_tasks"),
+        cpus_per_task=number("cpus_per_task"),
+        min_cpus=number("min_cpus"),
+        memory_per_node_mib=number("min_mem_per_node"),
+        memory_per_cpu_mib=number("min_mem_per_cpu"),
+        exclusive=fields.get("shared", "") == "0",
+        array=text("array_inx"),
+        het_job=number("het_job_offset") is not None,
+        held=fields.get("priority", "") == "0",
+        dependency=text("dependency"),
+        begin_time=number("begin_time") or None,
+        reservation=text("reservation"),
+        features=text("features"),
+        req_nodes=text("req_nodes"),
+        exc_nodes=text("exc_nodes"),
+        cpus_per_gpu=amount("cpus_per_tres"),
+        memory_per_gpu_mib=amount("mem_per_tres"),
+        per_gpu_options=per_gpu,
+        admin_comment=text("admin_comment"),
+        handed_summary=fields.get("summary"),
+        handed_error=text("summary_error")[:300],
+    )

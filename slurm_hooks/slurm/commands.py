@@ -1,0 +1,99 @@
+"""Slurm through its commands: the only module that starts them for the controller side.
+
+Every command has a time limit and never goes through a shell.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+
+from slurm_hooks.cluster import ClusterView
+from slurm_hooks.records import Record, decode
+from slurm_hooks.slurm import view as parsing
+
+# From this version on, `scontrol update gres=` moves a pending job to another device type instead of adding one.
+RETYPE_SINCE = (25, 11)
+
+
+class SlurmError(RuntimeError):
+    """A Slurm command that failed or took too long; the message names the command."""
+
+
+Runner = Callable[[Sequence[str], float], str]
+
+
+def run(command: Sequence[str], timeout_s: float) -> str:
+    """Standard output of a command.
+
+    Raises:
+        SlurmError: if it cannot be started, fails, or takes longer than `timeout_s`.
+    """
+    try:
+        done = subprocess.run(
+            list(command), capture_output=True, timeout=timeout_s, check=False, text=True, errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SlurmError(f"{command[0]}: {error}") from error
+    if done.returncode != 0:
+        detail = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        raise SlurmError(f"{' '.join(command[:3])}: {detail[0]}")
+    return done.stdout
+
+
+class SlurmCommands:
+    """Looks at the cluster through squeue and scontrol, and takes pins back through scontrol."""
+
+    def __init__(self, timeout_s: float, runner: Runner = run, clock: Callable[[], float] = time.time) -> None:
+        self._timeout_s = timeout_s
+        self._run = runner
+        self._clock = clock
+        self._version: tuple[int, int] | None = None
+
+    def version(self) -> tuple[int, int]:
+        """Slurm's major version, for example (22, 5)."""
+        if self._version is None:
+            found = re.search(r"(\d+)\.(\d+)", self._run(["squeue", "--version"], self._timeout_s))
+            self._version = (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+        return self._version
+
+    def look(self, partitions: Sequence[str]) -> ClusterView:
+        """The cluster as it is now.
+
+        Raises:
+            SlurmError: if Slurm does not answer.
+        """
+        taken = self._clock()
+        where = ["-p", ",".join(partitions)] if partitions else []
+        columns = parsing.SEPARATOR.join(parsing.JOB_COLUMNS)
+        jobs = self._run(["squeue", "-h", "-a", "-t", "PD", *where, "-o", columns], self._timeout_s)
+        wide = ",".join(f"{name}:{width}" for name, width in parsing.RESIDENT_COLUMNS)
+        residents = self._run(["squeue", "-h", "-a", "-t", "R,S,CG,CF", "-O", wide], self._timeout_s)
+        nodes = self._run(["scontrol", "show", "node", "-o"], self._timeout_s)
+        return parsing.build(
+            parsing.parse_nodes(nodes),
+            parsing.parse_jobs(jobs),
+            parsing.parse_residents(residents),
+            taken=taken,
+            can_retype=self.version() >= RETYPE_SINCE,
+        )
+
+    def record(self, job_id: int) -> Record | None:
+        """The record of a job that is not yet done.
+
+        Raises:
+            SlurmError: if Slurm does not know the job.
+        """
+        text = self._run(["scontrol", "show", "job", "-o", str(job_id)], self._timeout_s)
+        found = re.search(r" AdminComment=(.*)", text)
+        return decode(found.group(1)) if found else None
+
+    def unpin(self, job_id: int, share: int) -> None:
+        """Let a pending job go to any GPU. Needs Slurm's operator rights.
+
+        Raises:
+            SlurmError: if Slurm refuses.
+        """
+        self._run(["scontrol", "update", f"jobid={job_id}", f"gres=mps:{share}", "reqnodelist="], self._timeout_s)

@@ -1,0 +1,196 @@
+"""From what Slurm's commands print to the view of the cluster. Pure: text in, values out.
+
+Nodes come from ``scontrol show node -o``, which has no JSON on 22.05. What is taken of each device comes from the
+running jobs' AllocTRES, because 22.05's ``GresUsed`` counts the jobs of an MPS device and not their shares. Jobs come
+from ``squeue`` with chosen columns: its ``--json`` ignores filters on 22.05 and costs far more for a long queue
+(scripts/bench).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Gpu, Node, PinnedJob, Resident
+from slurm_hooks.records import decode
+
+# Columns of squeue's -o, joined by SEPARATOR; the reason comes last because it is free text.
+JOB_COLUMNS = ("%i", "%t", "%P", "%u", "%b", "%r")
+SEPARATOR = "\x1f"
+# Columns and widths of squeue's -O for jobs that hold GPUs. A longer AdminComment is cut and then counts as unknown.
+RESIDENT_COLUMNS = (("JobID", 20), ("NodeList", 512), ("tres-alloc", 512), ("UserName", 64), ("admin_comment", 4096))
+
+_WAITING_REASONS = ("Resources", "Priority")
+_USABLE_STATES = ("IDLE", "MIXED", "ALLOCATED")
+_UNUSABLE_FLAGS = ("DRAIN", "DOWN", "NOT_RESPONDING", "MAINT", "FAIL", "REBOOT", "POWER", "RESERVED", "PLANNED_DRAIN")
+_GRES_ITEM = re.compile(r"(gpu|mps)(?::([A-Za-z][\w.-]*))?:(\d+)")
+_ALLOC_ITEM = re.compile(r"gres/(gpu|mps)(?::([A-Za-z][\w.-]*))?=(\d+)")
+_HOSTS = re.compile(r"([^,\[\]]*)(?:\[([\d,-]+)\])?([^,\[\]]*)(?:,|$)")
+_MOST_HOSTS = 10_000
+_ASKED_ITEM = re.compile(r"(?:gres[:/])?mps(?::([A-Za-z][\w.-]*))?:(\d+)")
+_FIELD = re.compile(r"(?:^| )([A-Za-z][A-Za-z_]*)=(\S*)")
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """One line of the queue."""
+
+    job_id: int
+    state: str
+    partition: str
+    user: str
+    asked: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ResidentRow:
+    """One running job and what it holds."""
+
+    job_id: int
+    nodes: str
+    allocated: str
+    user: str
+    admin_comment: str
+
+
+def parse_jobs(text: str) -> list[JobRow]:
+    """Lines of squeue in JOB_COLUMNS; a line that is not such a row is passed over."""
+    rows = []
+    for line in text.splitlines():
+        parts = line.split(SEPARATOR, len(JOB_COLUMNS) - 1)
+        if len(parts) != len(JOB_COLUMNS):
+            continue
+        number = re.match(r"\d+", parts[0])
+        if number:
+            rows.append(JobRow(int(number.group()), *parts[1:]))
+    return rows
+
+
+def parse_residents(text: str) -> list[ResidentRow]:
+    """Lines of squeue in RESIDENT_COLUMNS, which are padded to their widths."""
+    rows = []
+    for line in text.splitlines():
+        parts, position = [], 0
+        for _, width in RESIDENT_COLUMNS:
+            parts.append(line[position : position + width].strip())
+            position += width
+        if parts[0].isdigit():
+            rows.append(ResidentRow(int(parts[0]), *parts[1:]))
+    return rows
+
+
+def parse_nodes(text: str) -> list[Node]:
+    """Lines of ``scontrol show node -o``; nodes without GPUs are left out."""
+    nodes = []
+    for line in text.splitlines():
+        fields = dict(_FIELD.findall(line))
+        gpus = _gpus(fields)
+        if gpus:
+            nodes.append(_node(fields, gpus))
+    return nodes
+
+
+def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...]) -> Node:
+    state = fields.get("State", "")
+    base = re.split(r"[^A-Z_]", state)[0]
+    flags = state[len(base) :]
+    available = base in _USABLE_STATES and not any(flag in flags for flag in _UNUSABLE_FLAGS) and "*" not in state
+    total = _int(fields.get("RealMemory"))
+    features = fields.get("ActiveFeatures") or fields.get("AvailableFeatures", "")
+    return Node(
+        name=fields.get("NodeName", ""),
+        available=available,
+        partitions=frozenset(filter(None, fields.get("Partitions", "").split(","))),
+        features=frozenset(filter(None, features.replace("(null)", "").split(","))),
+        free_cpus=_int(fields.get("CPUEfctv") or fields.get("CPUTot")) - _int(fields.get("CPUAlloc")),
+        free_memory_mib=total - _int(fields.get("AllocMem")),
+        gpus=gpus,
+    )
+
+
+def _gpus(fields: Mapping[str, str]) -> tuple[Gpu, ...]:
+    """One GPU for each device type; a type with several devices cannot be told apart and is left out."""
+    name = fields.get("NodeName", "")
+    counts: dict[str, int] = {}
+    for kind, device, count in _GRES_ITEM.findall(fields.get("Gres", "")):
+        if kind == "gpu" and device:
+            counts[device] = counts.get(device, 0) + int(count)
+    return tuple(Gpu(name, device, 0) for device, count in counts.items() if count == 1)
+
+
+def build(
+    nodes: Iterable[Node],
+    jobs: Iterable[JobRow],
+    residents: Iterable[ResidentRow],
+    *,
+    taken: float,
+    can_retype: bool,
+) -> ClusterView:
+    """Put nodes, queue and running jobs together."""
+    holders: dict[tuple[str, str], list[Resident]] = {}
+    opaque: set[str] = set()
+    for row in residents:
+        held = _ALLOC_ITEM.findall(row.allocated)
+        typed = [item for item in held if item[1]]
+        if held and not typed:
+            # AccountingStorageTRES names no types, so nobody can tell which of the node's devices the job holds.
+            opaque.update(expand_hostlist(row.nodes))
+        for kind, device, count in typed:
+            share = SHARES_PER_GPU if kind == "gpu" else int(count)
+            for name in expand_hostlist(row.nodes):
+                holders.setdefault((name, device), []).append(_resident(row, share))
+    jobs = [job for job in jobs if job.state == "PD"]
+    waiting: dict[str, int] = {}
+    for job in jobs:
+        if job.reason in _WAITING_REASONS:
+            for partition in job.partition.split(","):
+                waiting[partition] = waiting.get(partition, 0) + 1
+    pinned = tuple(
+        PinnedJob(job.job_id, device, int(count))
+        for job in jobs
+        if job.reason in ("None", *_WAITING_REASONS)
+        for device, count in _ASKED_ITEM.findall(job.asked)
+        if device
+    )
+    spoken_for: dict[str, int] = {}
+    for pin in pinned:
+        spoken_for[pin.type] = spoken_for.get(pin.type, 0) + pin.share
+    made = []
+    for node in nodes:
+        gpus = []
+        for gpu in node.gpus:
+            held_by = tuple(holders.get((gpu.node, gpu.type), ()))
+            # A pinned job that waits will take its shares on whichever node comes free: count it on each.
+            used = sum(r.share for r in held_by) + spoken_for.get(gpu.type, 0)
+            gpus.append(replace(gpu, residents=held_by, used_shares=min(SHARES_PER_GPU, used)))
+        made.append(replace(node, gpus=tuple(gpus), available=node.available and node.name not in opaque))
+    return ClusterView(taken, tuple(made), waiting, pinned, can_retype)
+
+
+def expand_hostlist(text: str) -> list[str]:
+    """Names in a host list such as ``n[01-03,7],login``; at most 10,000."""
+    names: list[str] = []
+    for prefix, ranges, suffix in _HOSTS.findall(text):
+        if not ranges:
+            names += [prefix] if prefix else []
+            continue
+        for part in ranges.split(","):
+            low, _, high = part.partition("-")
+            if not low.isdigit() or not (high or low).isdigit():
+                continue
+            for number in range(int(low), min(int(high or low), int(low) + _MOST_HOSTS) + 1):
+                names.append(f"{prefix}{number:0{len(low)}d}{suffix}")
+    return names[:_MOST_HOSTS]
+
+
+def _resident(row: ResidentRow, share: int) -> Resident:
+    record = decode(row.admin_comment)
+    if record is None:
+        return Resident(row.job_id, row.user, share)
+    return Resident(row.job_id, row.user, share, record.upper_mib, record.smact, record.fingerprint)
+
+
+def _int(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else 0

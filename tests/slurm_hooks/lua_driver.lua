@@ -1,0 +1,32 @@
+-- Runs rad.lua outside slurmctld: arg[1] is the module, arg[2] a Lua file that returns the settings and the jobs.
+-- Prints what would have been done, one fact a line.
+local module, plan = arg[1], dofile(arg[2])
+slurm = {
+    SUCCESS = 0,
+    log_user = function(form, ...) print("user " .. string.format(form, ...):gsub("\n", "\\n")) end,
+    log_info = function(form, ...) print("log " .. string.format(form, ...):gsub("\n", "\\n")) end,
+}
+function slurm_job_submit() return slurm.SUCCESS end
+local rad = dofile(module)
+rad.wrap(plan.settings)
+for _, job in ipairs(plan.jobs) do
+    if job.script_file then
+        local file = assert(io.open(job.script_file, "rb"))
+        job.script = file:read("*a")
+        file:close()
+    end
+    local set = {}
+    local proxy = setmetatable({}, {
+        __index = function(_, name) return job[name] end,
+        __newindex = function(_, name, value)
+            if job.refuses == name then error("cannot set " .. name) end
+            job[name] = value
+            set[#set + 1] = name .. "=" .. tostring(value)
+        end,
+    })
+    local begin = os.clock()
+    local result = slurm_job_submit(proxy, { cpu = { flag_default = 0 }, gpu = { flag_default = 1 } }, 1000)
+    table.sort(set)
+    print("result " .. tostring(result) .. " " .. table.concat(set, " "))
+    for name, value in pairs(job.environment or {}) do print("env " .. name .. "=" .. value) end
+end

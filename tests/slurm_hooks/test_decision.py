@@ -1,0 +1,161 @@
+"""Shares, caps, pins and their reasons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from estimator.types import Estimate
+from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
+from slurm_hooks.config import Partition
+from slurm_hooks.decision import Decision, decide, memory_of, with_resident
+from slurm_hooks.directives import Directives
+from slurm_hooks.request import GpuRequest, Submission
+from slurm_hooks.shares import cap_of, share_of, usable_mib
+
+PARTITION = Partition(gpu_memory_mib=102_048, default_smact=0.1)
+SUBMISSION = Submission("", partition="gpu")
+NO_DIRECTIVES = Directives()
+REQUEST = GpuRequest("gpu:1", "", "tres_per_node", (), ":")
+VIEW = ClusterView(
+    100.0,
+    (
+        Node(
+            "n1",
+            True,
+            frozenset({"gpu"}),
+            frozenset({"h200"}),
+            16,
+            64_000,
+            (Gpu("n1", "g0", 50, (Resident(7, "bob", 50),)), Gpu("n1", "g1", 0)),
+        ),
+    ),
+)
+
+
+def made(
+    upper_mib: int | None = 38_000,
+    *,
+    submission: Submission = SUBMISSION,
+    request: GpuRequest = REQUEST,
+    directives: Directives = NO_DIRECTIVES,
+    partition: Partition = PARTITION,
+    view: ClusterView = VIEW,
+    now: float = 101.0,
+    unplaced: bool = False,
+) -> Decision:
+    estimate = None if upper_mib is None else Estimate(upper_mib, upper_mib, "horus", "cnn", "f")
+    return decide(submission, request, directives, estimate, partition, view, now=now, stale_s=30.0, unplaced=unplaced)
+
+
+def test_memory_decides() -> None:
+    decision = made()
+    assert (decision.share, decision.cap_mib, decision.thread_percentage) == (38, 38_000, 100)
+    assert decision.pin is not None
+    assert decision.pin.type == "g1"
+    assert decision.reasons == ("38 shares for 38000 of 100000 MiB", "magm chose g1 of n1")
+
+
+def test_compute_decides() -> None:
+    decision = made(1000, partition=replace(PARTITION, default_smact=0.4))
+    assert decision.share == 50
+    assert decision.reasons[0] == "50 shares for SMACT 0.40 of 0.80"
+
+
+@pytest.mark.parametrize(
+    ("upper_mib", "directives", "partition", "words"),
+    [
+        (90_001, Directives(), PARTITION, "more than 90 shares"),
+        (200_000, Directives(), PARTITION, "200000 MiB are estimated, 100000 MiB can be given away"),
+        (10, Directives(policy="exclusive"), PARTITION, "policy exclusive"),
+        (10, Directives(), replace(PARTITION, policy="exclusive"), "policy exclusive"),
+        (10, Directives(policy="collocation"), replace(PARTITION, placement="exclusive"), "policy exclusive"),
+        (None, Directives(), PARTITION, "nothing is known"),
+        (10, Directives(), replace(PARTITION, gpu_memory_mib=0), "neither gpu_memory_mib nor a known gpu_model"),
+    ],
+)
+def test_the_whole_gpu(upper_mib: int | None, directives: Directives, partition: Partition, words: str) -> None:
+    decision = made(upper_mib, directives=directives, partition=partition)
+    assert (decision.share, decision.cap_mib) == (100, None)
+    assert words in decision.reasons[0]
+    assert decision.pin is not None
+    assert decision.pin.type == "g1"
+
+
+def test_a_user_may_ask_to_share_where_exclusive_is_the_default() -> None:
+    decision = made(directives=Directives(policy="collocation"), partition=replace(PARTITION, policy="exclusive"))
+    assert decision.share == 38
+
+
+@pytest.mark.parametrize(
+    ("submission", "words"),
+    [
+        (replace(SUBMISSION, array="1-3"), "array"),
+        (replace(SUBMISSION, held=True), "held"),
+        (replace(SUBMISSION, dependency="afterok:1"), "waits for others"),
+        (replace(SUBMISSION, begin_time=102), "begin later"),
+        (replace(SUBMISSION, reservation="r"), "reservation"),
+        (replace(SUBMISSION, req_nodes="n[1-2]"), "several nodes"),
+        (replace(SUBMISSION, features="big"), "features"),
+        (replace(SUBMISSION, partition="gpu,other"), "several partitions"),
+        (replace(SUBMISSION, cpus_per_task=17), "no GPU has room now"),
+    ],
+)
+def test_unpinned(submission: Submission, words: str) -> None:
+    decision = made(submission=submission)
+    assert decision.pin is None
+    assert decision.reasons[-1].startswith("not pinned: ")
+    assert words in decision.reasons[-1]
+
+
+def test_unpinned_for_the_state_of_the_cluster() -> None:
+    assert "stale" in made(now=131.0).reasons[-1]
+    assert "2 jobs of the partition wait already" in made(view=replace(VIEW, waiting={"gpu": 2})).reasons[-1]
+    assert "submitted just now" in made(unplaced=True).reasons[-1]
+    assert made(submission=replace(SUBMISSION, begin_time=100)).pin is not None
+
+
+def test_a_type_is_a_device_or_a_feature() -> None:
+    decision = made(request=replace(REQUEST, type="g0"))
+    assert decision.pin is not None
+    assert (decision.pin.type, decision.feature) == ("g0", "")
+    decision = made(request=replace(REQUEST, type="h200"))
+    assert (decision.pin is not None, decision.feature) == (True, "h200")
+    decision = made(request=replace(REQUEST, type="a100"))
+    assert (decision.pin, decision.feature) == (None, "a100")
+    decision = made(request=replace(REQUEST, type="h200"), partition=replace(PARTITION, feature="gpu_h200"))
+    assert decision.feature == "gpu_h200"
+
+
+def test_a_decision_counts_as_resident() -> None:
+    view = with_resident(VIEW, VIEW.nodes[0].gpus[1], Resident(0, "alice", 60), 4, 1000)
+    (node,) = view.nodes
+    assert (node.free_cpus, node.free_memory_mib) == (12, 63_000)
+    assert [gpu.free_shares for gpu in node.gpus] == [50, 40]
+    decision = made(view=view)
+    assert decision.pin is not None
+    assert decision.pin.type == "g0"
+
+
+def test_known_models_need_no_memory_in_the_configuration() -> None:
+    assert memory_of(Partition(gpu_model="a100-40gb")) == 40_960 - 2048
+    assert memory_of(Partition()) == 0
+
+
+@given(st.lists(st.integers(1, 120_000), min_size=1, max_size=8), st.integers(4096, 200_000))
+def test_caps_cover_the_estimate_and_what_is_put_together_fits(uppers: list[int], memory: int) -> None:
+    partition = Partition(share_limit=100)
+    usable = usable_mib(memory, partition)
+    together, caps = 0, 0
+    for upper in uppers:
+        share = share_of(upper, 0.0, usable, partition)
+        cap = cap_of(share, usable)
+        assert 1 <= share <= 100
+        assert cap is None or cap >= upper
+        if together + share <= 100:
+            together += share
+            caps += usable if cap is None else cap
+    assert caps <= usable

@@ -1,0 +1,137 @@
+"""Directives: what users write, right and wrong."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_hooks.directives import DirectiveError, Directives, has_directives, parse_script
+
+HEAD = "#!/bin/bash\n#SBATCH --gres=gpu:1\n"
+
+
+def parsed(*lines: str) -> Directives:
+    found = parse_script(HEAD + "\n".join(lines) + "\npython train.py\n")
+    assert found is not None
+    return found
+
+
+def refusal(*lines: str) -> DirectiveError:
+    with pytest.raises(DirectiveError) as caught:
+        parsed(*lines)
+    return caught.value
+
+
+def test_every_key() -> None:
+    assert parsed(
+        "#RAD model=resnet50.txt batch_size=128 optimizer=adam",
+        "#RAD seq_len: 512  precision : bf16",
+        "#RAD kind = infer, policy=exclusive memory=12G   # as measured",
+    ) == Directives("resnet50.txt", 128, 512, "adam", "bf16", "infer", "exclusive", 12 * 1024)
+
+
+def test_spellings() -> None:
+    assert parsed("#RAD BATCH-SIZE=8 optimizer=SGD+momentum") == Directives(batch_size=8, optimizer="sgd_momentum")
+    assert parsed("#RAD model='my model.txt'").model == "my model.txt"
+    assert parsed('#RAD\tmodel: "a=b.txt"').model == "a=b.txt"
+    assert parsed("#RAD model=path/with=equals.txt").model == "path/with=equals.txt"
+
+
+@pytest.mark.parametrize(
+    ("text", "mib"), [("12G", 12288), ("800M", 800), ("1.5GiB", 1536), ("12gb", 12288), ("2T", 2097152), ("2048K", 2)]
+)
+def test_memory(text: str, mib: int) -> None:
+    assert parsed(f"#RAD memory={text}").memory_mib == mib
+
+
+def test_no_directives() -> None:
+    assert parse_script(HEAD + "python train.py\n") is None
+    assert parse_script("") is None
+    assert parse_script("\x00\x01\x02") is None
+    assert parse_script(HEAD + "# RAD model=x\n#RADIO on\n##RAD model=y\n") is None
+
+
+def test_directives_end_with_the_comment_block() -> None:
+    script = HEAD + "\n\n#RAD batch_size=4\ntrue\n#RAD batch_size=x\n"
+    assert parse_script(script) == Directives(batch_size=4)
+    assert has_directives(script)
+    assert not has_directives(HEAD + "true\n#RAD batch_size=4\n")
+
+
+def test_only_newlines_end_a_line() -> None:
+    assert parsed("# a\u2028b \x0c c", "#RAD batch_size=4\r").batch_size == 4
+
+
+def test_inline_summary() -> None:
+    found = parsed(
+        "#RAD model=net.txt",
+        "#RAD summary-begin",
+        "# ----------",
+        "#  Linear-1   [-1, 10]",
+        "#",
+        "#RAD summary-end",
+        "#RAD batch_size=2",
+    )
+    assert found.summary == "----------\n Linear-1   [-1, 10]\n"
+    assert found.batch_size == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "words"),
+    [
+        (["#RAD batchsize=4"], 3, ["unknown key 'batchsize'", "did you mean 'batch_size'"]),
+        (["#RAD " + "k" * 5000 + "=4"], 3, ["unknown key 'kkk"]),
+        (["#RAD zzz=4"], 3, ["known are model, batch_size"]),
+        (["#RAD optimizer=adma"], 3, ["optimizer=adma", "did you mean 'adam'"]),
+        (["#RAD policy=shared"], 3, ["known are collocation, exclusive"]),
+        (["#RAD batch_size=64", "#RAD batch_size=32"], 4, ["already set in line 3"]),
+        (["#RAD batch_size=64 batch_size=64"], 3, ["already set in line 3"]),
+        (["#RAD batch_size=-1"], 3, ["not a whole number above 0"]),
+        (["#RAD batch_size=0"], 3, ["between 1 and"]),
+        (["#RAD batch_size=1e30"], 3, ["not a whole number"]),
+        (["#RAD batch_size=1,024"], 3, ["write batch_size=1024"]),
+        (["#RAD batch_size=999999999999999999999"], 3, ["between 1 and"]),
+        (["#RAD batch_size=" + "9" * 5000], 3, ["between 1 and"]),
+        (["#RAD batch_size=\u0664"], 3, ["not a whole number"]),
+        (["#RAD batch_size="], 3, ["no value"]),
+        (["#RAD model="], 3, ["no value"]),
+        (["#RAD memory=12"], 3, ["write memory=12G"]),
+        (["#RAD memory=-3G"], 3, ["not an amount"]),
+        (["#RAD memory=0G"], 3, ["between 1M and 10T"]),
+        (["#RAD memory=999999999G"], 3, ["between 1M and 10T"]),
+        (["#RAD"], 3, ["write #RAD key=value"]),
+        (["#RAD: model=x"], 3, ["write #RAD key=value"]),
+        (["#RAD resnet50.txt"], 3, ["cannot read 'resnet50.txt'"]),
+        (['#RAD model="unfinished'], 3, ["cannot read"]),
+        (["#RAD model=a\x07b"], 3, ["not a path"]),
+        (["#RAD summary-begin", "# x"], 3, ["no #RAD summary-end"]),
+        (["#RAD summary-end"], 3, ["without summary-begin"]),
+        (["#RAD summary-begin", "#RAD summary-begin"], 4, ["the first is in line 3"]),
+        (["#RAD summary-begin", "#RAD batch_size=3", "#RAD summary-end"], 4, ["inside the summary"]),
+    ],
+)
+def test_refusals(lines: list[str], line: int, words: list[str]) -> None:
+    error = refusal(*lines)
+    assert error.line == line
+    for word in words:
+        assert word in str(error)
+    assert len(str(error)) < 300
+    assert str(error).isprintable()
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_an_answer_or_a_refusal(text: str) -> None:
+    try:
+        parse_script("#RAD " + text)
+    except DirectiveError as error:
+        assert error.line >= 1
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_an_answer_or_a_refusal(data: bytes) -> None:
+    text = data.decode("utf-8", "surrogateescape")
+    try:
+        parse_script("#!/bin/sh\n#RAD batch_size=4 " + text)
+    except DirectiveError as error:
+        assert "surrogate" not in str(error)

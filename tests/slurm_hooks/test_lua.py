@@ -1,0 +1,217 @@
+"""rad.lua in the interpreter that slurmctld embeds, against a socket that answers well, badly or never.
+
+The job descriptor is a table here; tests/cluster runs the same file inside a real slurmctld.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from slurm_hooks.radd.protocol import decode, encode
+
+HERE = Path(__file__).parent
+MODULE = HERE.parents[1] / "slurm_hooks" / "lua" / "rad.lua"
+SCRIPT = "#!/bin/sh\n#RAD batch_size=4\ntrue\n"
+Reply = Callable[[dict[str, str]], bytes | None]
+
+
+class Radd:
+    """A socket that says what a test wants; keeps what it was asked."""
+
+    def __init__(self, path: Path, reply: Reply) -> None:
+        self.asked: list[dict[str, str]] = []
+        self._reply = reply
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(str(path))
+        self._socket.listen(16)
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            peer, _ = self._socket.accept()
+            with peer, peer.makefile("rb") as stream:
+                head = stream.readline()
+                if self._done.is_set():
+                    return
+                fields = decode(stream.read(int(head.split()[1])))
+                self.asked.append(fields)
+                answer = self._reply(fields)
+                if answer is None:
+                    self._done.wait(5)
+                else:
+                    peer.sendall(answer)
+
+    def stop(self, path: Path) -> None:
+        self._done.set()
+        with socket.socket(socket.AF_UNIX) as waker:
+            waker.connect(str(path))
+        self._thread.join()
+        self._socket.close()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[[Reply], Radd]]:
+    path, made = tmp_path / "s", []
+
+    def start(reply: Reply) -> Radd:
+        made.append(Radd(path, reply))
+        return made[-1]
+
+    yield start
+    for radd in made:
+        radd.stop(path)
+
+
+def lua(tmp_path: Path, jobs: list[dict[str, str]], **settings: float) -> list[str]:
+    """What the hook does with each job."""
+
+    def literal(value: str) -> str:
+        return value if value.startswith("{") else '"' + "".join(f"\\{ord(c):03d}" for c in value) + '"'
+
+    rows = ",".join("{" + ",".join(f"{k}={literal(v)}" for k, v in job.items()) + "}" for job in jobs)
+    extra = "".join(f",{k}={v}" for k, v in settings.items())
+    plan = tmp_path / "plan.lua"
+    plan.write_text(f'return {{settings={{socket="{tmp_path}/s"{extra}}}, jobs={{{rows}}}}}')
+    command = ["lua5.1", str(HERE / "lua_driver.lua"), str(MODULE), str(plan)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.splitlines()
+
+
+def passing(**fields: str) -> Reply:
+    return lambda _: encode({"status": "pass", **fields})
+
+
+def test_a_job_without_directives_costs_no_question(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    radd = serve(passing())
+    scripts = ["#!/bin/sh\ntrue\n", "", "\x00\x01#RAD", "#RADIO x\ntrue", "# see #RAD x=y\ntrue", "true\n"]
+    assert lua(tmp_path, [{"script": s} for s in scripts] + [{}]) == ["result 0 "] * 7
+    assert radd.asked == []
+
+
+def test_an_answer_is_applied(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    radd = serve(passing(**{"set.tres_per_node": "gres:mps:38", "env.RAD_SHARE": "38", "message": "13 GiB\n38 of 100"}))
+    job = {"script": SCRIPT, "tres_per_node": "gres:gpu:1", "environment": "{}"}
+    assert lua(tmp_path, [job]) == [
+        "user rad: 13 GiB\\nrad: 38 of 100",
+        "result 0 tres_per_node=gres:mps:38",
+        "env RAD_SHARE=38",
+    ]
+    assert radd.asked[0]["script"] == "#!/bin/sh\n#RAD batch_size=4\n"
+    assert radd.asked[0]["partition"] == "gpu"
+    assert radd.asked[0]["tres_per_node"] == "gres:gpu:1"
+
+
+def test_a_refusal(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    serve(lambda _: encode({"status": "reject", "message": "line 2: no %s"}))
+    assert lua(tmp_path, [{"script": SCRIPT}]) == ["user rad: line 2: no %s", "result 2072 "]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "#RAD x=1\n",
+        "\n\n#RAD x=1\n",
+        "#!/bin/sh\n\n  \n# c\n#RAD x=1\n\n",
+        "#!/bin/sh\n#RAD",
+        "#!/bin/sh\n#RAD\tx\n\n\n",
+    ],
+)
+def test_the_leading_block(tmp_path: Path, serve: Callable[[Reply], Radd], block: str) -> None:
+    radd = serve(passing())
+    tail = "true\n#RAD y=2\n" if block.endswith("\n") else ""
+    assert lua(tmp_path, [{"script": block + tail}]) == ["result 0 "]
+    assert radd.asked[0]["script"].rstrip() == block.rstrip()
+
+
+def test_directives_after_the_first_command(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    radd = serve(passing())
+    lines = lua(tmp_path, [{"script": "#!/bin/sh\ntrue\n#RAD x=1\n"}, {"script": "  #!/bin/sh\n#RAD x=1\n"}])
+    assert [line for line in lines if "after the first command have no effect" in line] == lines[::2]
+    assert radd.asked == []
+
+
+def test_a_long_block(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    radd = serve(passing())
+    file = tmp_path / "script"
+    file.write_text("#!/bin/sh\n#RAD x=1\n" + "# \n" * 100_000 + "true\n")
+    assert lua(tmp_path, [{"script_file": str(file)}], longest_block=200_000)[-1] == "result 0 "
+    assert radd.asked == []
+    assert lua(tmp_path, [{"script_file": str(file)}]) == ["result 0 "]
+    assert len(radd.asked[0]["script"]) == 300_019
+
+
+def test_the_summary_is_taken_out_of_the_environment(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    radd = serve(passing())
+    env = '{RAD_SUMMARY="ok 2", RAD_SUMMARY_1="one ", RAD_SUMMARY_2="two"}'
+    lines = lua(tmp_path, [{"script": SCRIPT, "environment": env}])
+    assert radd.asked[0]["summary"] == "one two"
+    assert sorted(lines) == ["env RAD_SUMMARY=", "env RAD_SUMMARY_1=", "env RAD_SUMMARY_2=", "result 0 "]
+    lua(tmp_path, [{"script": SCRIPT, "environment": '{RAD_SUMMARY="error is not a regular file"}'}])
+    assert radd.asked[1]["summary_error"] == "is not a regular file"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"\n",
+        b"garbage\n",
+        b"RAD1 99999999999\n",
+        b"RAD1 4\nabc",
+        b"RAD1 5\nx 9\na",
+        b"RAD1 8\nstatus 0",
+        encode({"status": "pass", "set.user_id": "0"}),
+        encode({"status": "what"}),
+        encode({"message": "hello"}),
+        None,
+    ],
+)
+def test_whatever_goes_wrong_the_job_goes_through(
+    tmp_path: Path, serve: Callable[[Reply], Radd], answer: bytes | None
+) -> None:
+    serve(lambda _: answer)
+    lines = lua(tmp_path, [{"script": SCRIPT, "tres_per_node": "gres:gpu:1"}])
+    assert lines[0].startswith("log rad: a job goes through as written: ")
+    assert lines[1:] == ["user rad: RAD does not answer: the job goes through as written", "result 0 "]
+
+
+def test_a_field_that_cannot_be_set_undoes_the_others(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    serve(passing(**{"set.tres_per_node": "gres:mps:3", "set.features": "x", "set.admin_comment": "r"}))
+    job = {"script": SCRIPT, "tres_per_node": "gres:gpu:1", "refuses": "features"}
+    lines = lua(tmp_path, [job])
+    last = [word for word in lines[-1].split() if word.startswith("tres_per_node")]
+    assert last in ([], ["tres_per_node=gres:gpu:1", "tres_per_node=gres:mps:3"])
+    assert "cannot set features" in lines[0]
+
+
+def test_the_breaker(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    radd = serve(lambda _: b"garbage\n")
+    lines = lua(tmp_path, [{"script": SCRIPT}] * 5)
+    assert [line for line in lines if line.startswith("result")] == ["result 0 "] * 5
+    assert len(radd.asked) == 3
+    assert [line.split(": ")[-1] for line in lines if line.startswith("log")][2:] == [
+        "the answer is not one of radd's; radd is not asked for 10 s",
+        "radd did not answer before",
+        "radd did not answer before",
+    ]
+
+
+def test_the_breaker_closes_again(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    replies = iter([b"garbage\n"] * 3)
+    radd = serve(lambda _: next(replies, encode({"status": "pass"})))
+    lua(tmp_path, [{"script": SCRIPT}] * 6, breaker_seconds=0)
+    assert len(radd.asked) == 6
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    lines = lua(tmp_path, [{"script": SCRIPT}])
+    assert lines[-1] == "result 0 "
+    assert "No such file" in lines[0]

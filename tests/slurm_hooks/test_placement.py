@@ -1,0 +1,100 @@
+"""Placement: each policy on a small cluster, and what makes a GPU no candidate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
+from slurm_hooks.placement import Need, candidates, choose, free_memory_mib, smact
+
+NEED = Need(share=30, partition="gpu", cpus=4, memory_mib=1000, usable_mib=1000, smact_default=0.25)
+
+
+def gpu(number: int, *residents: Resident, used: int | None = None, node: str = "n1") -> Gpu:
+    total = sum(r.share for r in residents)
+    return Gpu(node, f"g{number}", total if used is None else used, residents)
+
+
+def node(*gpus: Gpu, **changes: object) -> Node:
+    base = Node(gpus[0].node, True, frozenset({"gpu"}), frozenset({"h200"}), 16, 64_000, gpus)
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def resident(share: int, memory_mib: int | None = None, load: float | None = None) -> Resident:
+    return Resident(1, "alice", share, memory_mib, load)
+
+
+VIEW = ClusterView(
+    nodes=(
+        node(
+            gpu(0, resident(40, 300, 0.5)),
+            gpu(1, resident(60, 600, 0.1)),
+            gpu(2, resident(50, 200, 0.3)),
+            gpu(3, resident(100)),
+        ),
+    )
+)
+
+
+@pytest.mark.parametrize(("policy", "chosen"), [("magm", "g2"), ("lug", "g1"), ("mug", "g0")])
+def test_policies(policy: str, chosen: str) -> None:
+    found = choose(VIEW, NEED, policy)
+    assert found is not None
+    assert found.type == chosen
+
+
+def test_round_robin_goes_round() -> None:
+    last: tuple[str, str] | None = None
+    seen = []
+    for _ in range(4):
+        found = choose(VIEW, NEED, "rr", last)
+        assert found is not None
+        last = (found.node, found.type)
+        seen.append(found.type)
+    assert seen == ["g0", "g1", "g2", "g0"]
+
+
+def test_exclusive_takes_an_idle_gpu_or_none() -> None:
+    assert choose(VIEW, NEED, "exclusive") is None
+    idle = ClusterView(nodes=(node(gpu(0, resident(10)), gpu(1)),))
+    found = choose(idle, replace(NEED, share=100), "exclusive")
+    assert found is not None
+    assert found.type == "g1"
+
+
+def test_no_room() -> None:
+    assert choose(VIEW, replace(NEED, share=61), "magm") is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"available": False},
+        {"partitions": frozenset({"cpu"})},
+        {"free_cpus": 3},
+        {"free_memory_mib": 999},
+    ],
+)
+def test_nodes_that_will_not_do(changes: dict[str, object]) -> None:
+    assert candidates(ClusterView(nodes=(node(gpu(0), **changes),)), NEED) == []
+
+
+@pytest.mark.parametrize(
+    "need",
+    [
+        replace(NEED, nodes=frozenset({"n2"})),
+        replace(NEED, excluded=frozenset({"n1"})),
+        replace(NEED, features=frozenset({"a100"})),
+        replace(NEED, gpu_type="g7"),
+    ],
+)
+def test_needs_that_the_node_does_not_meet(need: Need) -> None:
+    assert candidates(VIEW, need) == []
+
+
+def test_a_resident_of_which_nothing_is_known_counts_by_its_share() -> None:
+    assert free_memory_mib(gpu(0, resident(40)), 1000) == 600
+    assert free_memory_mib(gpu(0, resident(40, 100), used=60), 1000) == 700
+    assert smact(gpu(0, resident(40), used=60), 0.25) == 0.5

@@ -1,0 +1,255 @@
+"""radd's socket and its background look: garbage, half messages, slow writers, and a Slurm that does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import stat
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slurm_hooks.cluster import ClusterView, PinnedJob
+from slurm_hooks.config import Config, Radd, parse
+from slurm_hooks.radd import protocol
+from slurm_hooks.radd.poller import Poller
+from slurm_hooks.radd.server import Server
+from slurm_hooks.records import Record
+from slurm_hooks.service import Service
+from slurm_hooks.slurm.commands import SlurmError
+
+
+def echo(fields: Mapping[str, str]) -> Mapping[str, str]:
+    if "fail" in fields:
+        raise RuntimeError("a bug")
+    return {"status": "pass", **fields}
+
+
+async def exchange(path: str, data: bytes, *, half: bool = False) -> bytes:
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(data)
+    if not half:
+        writer.write_eof()
+    try:
+        answer = await asyncio.wait_for(reader.read(), 10)
+    except ConnectionResetError:
+        answer = b""
+    await close(writer)
+    return answer
+
+
+async def close(*writers: asyncio.StreamWriter) -> None:
+    for writer in writers:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+def with_server(settings: Radd, *messages: bytes, half: bool = False) -> list[bytes]:
+    async def talk() -> list[bytes]:
+        async with await Server(settings, echo).start():
+            return [await exchange(settings.socket, message, half=half) for message in messages]
+
+    return asyncio.run(talk())
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Radd:
+    return Radd(socket=str(tmp_path / "radd.sock"), slurm_user="nobody")
+
+
+GOOD = protocol.encode({"script": "#RAD x"})
+ANSWER = protocol.encode({"status": "pass", "script": "#RAD x"})
+
+
+def test_an_answer(settings: Radd) -> None:
+    assert with_server(settings, GOOD, GOOD) == [ANSWER, ANSWER]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"",
+        b"\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x00" * 5000,
+        b"x" * 100_000,
+        b"RAD1 99999999\n",
+        b"RAD1 10\nabc",
+        b"RAD1 3\nabc",
+        GOOD[:-3],
+        protocol.encode({"fail": "1"}),
+    ],
+)
+def test_garbage_costs_its_own_connection_only(settings: Radd, garbage: bytes) -> None:
+    assert with_server(settings, garbage, GOOD) == [b"", ANSWER]
+
+
+def test_a_slow_writer_is_dropped(settings: Radd) -> None:
+    quick = replace(settings, read_timeout_s=0.1)
+    assert with_server(quick, GOOD[:-3], GOOD, half=True) == [b"", ANSWER]
+
+
+def test_slow_writers_hold_nobody_up(settings: Radd) -> None:
+    async def talk() -> bytes:
+        async with await Server(replace(settings, max_connections=5), echo).start():
+            idle = [await asyncio.open_unix_connection(settings.socket) for _ in range(4)]
+            answer = await exchange(settings.socket, GOOD)
+            await close(*(writer for _, writer in idle))
+            return answer
+
+    assert asyncio.run(talk()) == ANSWER
+
+
+def test_too_many_connections_are_closed(settings: Radd) -> None:
+    async def talk() -> bytes:
+        async with await Server(replace(settings, max_connections=2), echo).start():
+            idle = [await asyncio.open_unix_connection(settings.socket) for _ in range(2)]
+            await exchange(settings.socket, b"")
+            answer = await exchange(settings.socket, GOOD)
+            await close(*(writer for _, writer in idle))
+            return answer
+
+    assert asyncio.run(talk()) == b""
+
+
+def test_a_stale_socket_is_replaced_and_a_file_is_not(settings: Radd, tmp_path: Path) -> None:
+    old = socket.socket(socket.AF_UNIX)
+    old.bind(settings.socket)
+    old.close()
+    assert with_server(settings, GOOD) == [ANSWER]
+    file = tmp_path / "file"
+    file.write_text("precious")
+    with pytest.raises(OSError, match="in use"):
+        with_server(replace(settings, socket=str(file)), GOOD)
+    assert file.read_text() == "precious"
+
+
+def test_only_slurmctlds_user_may_ask(settings: Radd, caplog: pytest.LogCaptureFixture) -> None:
+    async def talk() -> tuple[int, str]:
+        async with await Server(settings, echo).start():
+            status = Path(settings.socket).stat()
+            program = (
+                "import os,socket,sys; os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[3]));"
+                "s=socket.socket(socket.AF_UNIX)\n"
+                "try: s.connect(sys.argv[1]); s.sendall(b'RAD1 0\\n'); print(s.recv(99))\n"
+                "except PermissionError: print('refused')\n"
+                "except ConnectionError: print('closed')\n"
+            )
+            said = []
+            for gid, uid in ((54321, 54321), (status.st_gid, 54321), (status.st_gid, 65534)):
+                child = await asyncio.create_subprocess_exec(
+                    "/usr/bin/python3",
+                    "-c",
+                    program,
+                    settings.socket,
+                    str(gid),
+                    str(uid),
+                    stdout=asyncio.subprocess.PIPE,
+                )
+                out, _ = await child.communicate()
+                said.append(out.decode().strip())
+            return stat.S_IMODE(status.st_mode), " ".join(said)
+
+    for parent in Path(settings.socket).parents:
+        if parent.stat().st_uid == os.getuid() and parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o011)
+    mode, said = asyncio.run(talk())
+    assert mode == 0o660
+    first, second, third = said.split()[0], said.split()[1], " ".join(said.split()[2:])
+    assert first == "refused"
+    assert second in ("b''", "closed")
+    assert third == repr(protocol.encode({"status": "pass"}))
+    assert "user 54321 may not ask" in caplog.text
+
+
+def test_a_user_that_does_not_exist(settings: Radd, caplog: pytest.LogCaptureFixture) -> None:
+    assert with_server(replace(settings, slurm_user="no-such-user"), GOOD) == [ANSWER]
+    assert "no user 'no-such-user'" in caplog.text
+
+
+class FakeSlurm:
+    """A Slurm whose answers a test sets."""
+
+    def __init__(self, *views: ClusterView | SlurmError) -> None:
+        self.views = list(views)
+        self.unpinned: list[tuple[int, int]] = []
+        self.records: dict[int, Record] = {}
+
+    def look(self, partitions: object) -> ClusterView:
+        view = self.views.pop(0)
+        if isinstance(view, SlurmError):
+            raise view
+        return view
+
+    def record(self, job_id: int) -> Record | None:
+        return self.records.get(job_id)
+
+    def unpin(self, job_id: int, share: int) -> None:
+        if job_id == 9:
+            raise SlurmError("scontrol: Access denied")
+        self.unpinned.append((job_id, share))
+
+
+class Nothing:
+    name = "nothing"
+
+
+CONFIG: Config = parse({"partitions": {"gpu": {}}, "radd": {"unpin_after_s": 60}}, "test")
+
+
+def poller(slurm: FakeSlurm) -> tuple[Poller, Service]:
+    service = Service(CONFIG, Nothing())  # type: ignore[arg-type]
+    return Poller(CONFIG, service, slurm), service
+
+
+def test_a_silent_slurm_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    slurm = FakeSlurm(SlurmError("squeue: no"), SlurmError("squeue: no"), ClusterView(5.0))
+    made, service = poller(slurm)
+    for _ in range(3):
+        made.once()
+    assert [r.message for r in caplog.records] == [
+        "Slurm does not answer, no job is pinned meanwhile: squeue: no",
+        "Slurm answers again",
+    ]
+    assert service.view.taken == 5.0
+
+
+def test_pins_that_hold_a_job_up_are_taken_back() -> None:
+    pins = (PinnedJob(7, "g1", 30), PinnedJob(8, "g1", 20), PinnedJob(9, "g1", 10), PinnedJob(10, "g1", 5))
+    views = [ClusterView(at, pinned=pins, can_retype=True) for at in (0.0, 59.0, 61.0, 62.0)]
+    slurm = FakeSlurm(*views)
+    # 8 is not RAD's, 9 is refused by Slurm, 10 was pinned elsewhere by RAD and moved by its user.
+    slurm.records = {7: Record("share", pin="g1"), 9: Record("share", pin="g1"), 10: Record("share", pin="g2")}
+    made, _ = poller(slurm)
+    for _ in range(4):
+        made.once()
+    assert slurm.unpinned == [(7, 30)]
+
+
+def test_where_slurm_cannot_retype_pins_stay() -> None:
+    slurm = FakeSlurm(*[ClusterView(at, pinned=(PinnedJob(7, "g1", 30),)) for at in (0.0, 100.0)])
+    slurm.records = {7: Record("share", pin="g1")}
+    made, _ = poller(slurm)
+    made.once()
+    made.once()
+    assert slurm.unpinned == []
+
+
+def test_the_poller_goes_on_until_cancelled() -> None:
+    async def run() -> float:
+        made, service = poller(FakeSlurm(ClusterView(3.0)))
+        task = asyncio.create_task(made.run())
+        while service.view.taken != 3.0:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return service.view.taken
+
+    assert asyncio.run(run()) == 3.0

@@ -1,0 +1,69 @@
+"""Requests: what is understood, and why the rest is left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurm_hooks.request import GpuRequest, LeftAlone, understand
+from slurm_hooks.service import submission_from
+
+
+def asked(**fields: str) -> GpuRequest | LeftAlone:
+    return understand(submission_from({"min_nodes": "1", "num_tasks": "1", **fields}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "kind", "field"),
+    [
+        ({"tres_per_node": "gres:gpu:1"}, "gpu:1", "", "tres_per_node"),
+        ({"tres_per_node": "gres:gpu"}, "gpu", "", "tres_per_node"),
+        ({"tres_per_node": "gres/gpu:h200:1"}, "gpu:h200:1", "h200", "tres_per_node"),
+        ({"tres_per_node": "gres:gpu:a100-40gb"}, "gpu:a100-40gb", "a100-40gb", "tres_per_node"),
+        ({"tres_per_job": "gres:gpu:1"}, "gpu:1", "", "tres_per_job"),
+        ({"tres_per_task": "gres/gpu=1"}, "gpu=1", "", "tres_per_task"),
+        ({"tres_per_node": "gres:gpu:1", "num_tasks": "4", "max_nodes": "1"}, "gpu:1", "", "tres_per_node"),
+        ({"tres_per_node": "gres:gpu:1", "min_nodes": "4294967294"}, "gpu:1", "", "tres_per_node"),
+        ({"tres_per_node": "gres:gpu:1", "ntasks_per_tres": "65534", "shared": "65534"}, "gpu:1", "", "tres_per_node"),
+    ],
+)
+def test_understood(fields: dict[str, str], text: str, kind: str, field: str) -> None:
+    found = asked(**fields)
+    assert isinstance(found, GpuRequest)
+    assert (found.text, found.type, found.field) == (text, kind, field)
+
+
+def test_other_resources_are_kept() -> None:
+    found = asked(tres_per_node="gres:nvme:2,gres:gpu:1")
+    assert isinstance(found, GpuRequest)
+    assert found.others == ("gres:nvme:2",)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "no GPU"),
+        ({"tres_per_node": "gres:nvme:2"}, "no GPU"),
+        ({"tres_per_node": "gres:gpu:2"}, "more than one GPU"),
+        ({"tres_per_node": "gres:gpu:0"}, "more than one GPU"),
+        ({"tres_per_node": "gres:gpu:1", "tres_per_job": "gres:gpu:1"}, "more than one way"),
+        ({"tres_per_node": "gres:mps:30"}, "already names mps"),
+        ({"tres_per_node": "gres:shard:2"}, "already names shard"),
+        ({"tres_per_socket": "gres:gpu:1"}, "per socket"),
+        ({"tres_per_node": "gres:gpu:1", "min_nodes": "2"}, "several nodes"),
+        ({"tres_per_node": "gres:gpu:1", "shared": "0"}, "exclusively"),
+        ({"tres_per_node": "gres:gpu:1", "het_job_offset": "0"}, "heterogeneous"),
+        ({"tres_per_task": "gres:gpu:1", "num_tasks": "2", "max_nodes": "1"}, "each of several tasks"),
+        ({"tres_per_node": "gres:gpu:1", "num_tasks": "2"}, "--nodes=1"),
+        ({"tres_per_node": "gres:gpu:1", "tres_bind": "gpu:closest"}, "--gpu-bind"),
+        (
+            {"tres_per_node": "gres:gpu:1", "cpus_per_tres": "gres:gpu:4", "num_tasks": "2", "max_nodes": "1"},
+            "--cpus-per-gpu",
+        ),
+        ({"tres_per_node": "gres:gpu:\x00"}, "not understood"),
+        ({"tres_per_node": "gres:gpu:1" + ",x:y:z:w"}, "not understood"),
+    ],
+)
+def test_left_alone(fields: dict[str, str], words: str) -> None:
+    found = asked(**fields)
+    assert isinstance(found, LeftAlone)
+    assert words in found.reason

@@ -1,0 +1,264 @@
+"""The whole pipeline from a message's fields to the answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator.types import Estimate, ModelSummary, SummaryError, Workload
+from slurm_hooks import config as settings
+from slurm_hooks.cluster import ClusterView, Gpu, Node
+from slurm_hooks.records import Record, decode
+from slurm_hooks.service import Answer, Service
+
+SUMMARY = """----------------------------------------------------------------
+        Layer (type)               Output Shape         Param #
+================================================================
+            Linear-1                   [-1, 10]           1,010
+================================================================
+Total params: 1,010
+Trainable params: 1,010
+Non-trainable params: 0
+----------------------------------------------------------------
+"""
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Fixed:
+    """A method that always answers the same, and keeps what it was asked."""
+
+    name = "fixed"
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[ModelSummary, Workload]] = []
+
+    def predict(self, summary: ModelSummary, workload: Workload) -> Estimate:
+        self.asked.append((summary, workload))
+        if workload.seq_len == 666:
+            raise SummaryError("line 4: 'Linear' is too long")
+        return Estimate(13_400, 30_000, "fixed", "mlp", "print")
+
+
+def node(name: str, gpus: int = 4) -> Node:
+    devices = tuple(Gpu(name, f"g{i}", 0) for i in range(gpus))
+    return Node(name, True, frozenset({"gpu"}), frozenset({"h200"}), 64, 256_000, devices)
+
+
+def service(*nodes: Node, clock: Clock | None = None, **partition: object) -> tuple[Service, Fixed]:
+    base = {"gpu_memory_mib": 102_048, "default_smact": 0.1, **partition}
+    config = settings.parse(
+        {"partitions": {"gpu": base, "off": {"method": "off"}, "twin": base, "other": {"mode": "shadow"}}}, "test"
+    )
+    method = Fixed()
+    made = Service(config, method, clock or Clock())
+    made.update(ClusterView(1000.0, nodes or (node("n1"),)))
+    return made, method
+
+
+def ask(made: Service, *lines: str, **fields: str) -> Answer:
+    script = "#!/bin/sh\n" + "\n".join(lines or ("#RAD model=net.txt batch_size=8",)) + "\n"
+    base = {"script": script, "partition": "gpu", "tres_per_node": "gres:gpu:1", "user_name": "alice"}
+    return made.answer({**base, "summary": SUMMARY, **fields})
+
+
+def record(answer: Answer) -> Record:
+    found = decode((answer.fields or {})["admin_comment"])
+    assert found is not None
+    return found
+
+
+def test_a_job_that_shares() -> None:
+    made, method = service()
+    answer = ask(made, "#RAD model=net.txt batch_size=8 optimizer=sgd precision=amp kind=infer seq_len=5")
+    assert answer.message == (
+        "13.1 GiB expected, 29.3 GiB reserved (net.txt, batch 8, length 5, sgd, amp, inference): "
+        "30 of 100 shares of one GPU"
+    )
+    assert answer.fields is not None
+    assert answer.fields["tres_per_node"] == "gres:mps:g0:30"
+    assert "req_nodes" not in answer.fields
+    assert answer.environment == {"RAD_SHARE": "30", "RAD_THREAD_PERCENTAGE": "100"}
+    kept = record(answer)
+    assert (kept.action, kept.share, kept.pin, kept.node, kept.cap_mib) == ("share", 30, "g0", "n1", 30_000)
+    assert (kept.upper_mib, kept.fingerprint, kept.asked) == (30_000, "print", "gpu:1")
+    assert method.asked[0][1] == Workload(8, 5, "sgd", "amp", "infer", "unknown")
+    assert answer.to_fields()["set.tres_per_node"] == "gres:mps:g0:30"
+    assert answer.to_fields()["status"] == "pass"
+
+
+def test_an_inline_summary_wins_and_shows_its_batch_size() -> None:
+    made, method = service()
+    inline = ["# " + line for line in SUMMARY.replace("[-1, 10]", "[16, 10]").splitlines()]
+    ask(made, "#RAD summary-begin", *inline, "#RAD summary-end", summary="not read")
+    assert method.asked[0][1].batch_size == 16
+
+
+def test_a_claim_needs_no_summary() -> None:
+    made, method = service()
+    answer = ask(made, "#RAD memory=20G", summary="")
+    assert answer.message == "20.0 GiB claimed: 21 of 100 shares of one GPU"
+    assert method.asked == []
+
+
+def test_exclusive_needs_no_summary() -> None:
+    made, _ = service()
+    answer = made.answer(
+        {"script": "#RAD policy=exclusive\n", "partition": "gpu", "tres_per_job": "gres/gpu:1", "tres_per_node": ""}
+    )
+    assert answer.message == "the whole GPU (policy exclusive)"
+    assert answer.fields is not None
+    assert answer.fields["tres_per_job"] == ""
+    assert answer.fields["tres_per_node"] == "gres/mps:g0:100"
+    assert record(answer).action == "exclusive"
+
+
+def test_what_was_asked_for_each_gpu_goes_with_it() -> None:
+    made, _ = service()
+    fields = ask(made, cpus_per_tres="gres:gpu:4", mem_per_tres="gres:gpu:16384").fields
+    assert fields is not None
+    assert [fields[k] for k in ("cpus_per_tres", "cpus_per_task", "mem_per_tres", "min_mem_per_node")] == [
+        "",
+        "4",
+        "",
+        "16384",
+    ]
+
+
+def test_other_resources_stay() -> None:
+    made, _ = service()
+    fields = ask(made, tres_per_node="gres:nvme:1", tres_per_task="gres:gpu:1,gres:x:2").fields
+    assert fields is not None
+    assert fields["tres_per_task"] == "gres:x:2"
+    assert fields["tres_per_node"] == "gres:nvme:1,gres:mps:g0:30"
+
+
+@pytest.mark.parametrize(("old", "new"), [("", "h200"), ("big", "big&h200"), ("a|b", "(a|b)&h200")])
+def test_a_type_becomes_a_constraint(old: str, new: str) -> None:
+    made, _ = service()
+    fields = ask(made, tres_per_node="gres:gpu:h200:1", features=old).fields
+    assert fields is not None
+    assert fields["features"] == new
+    assert fields["tres_per_node"] == ("gres:mps:30" if old else "gres:mps:g0:30")
+
+
+def test_a_pin_names_the_node_where_there_are_several() -> None:
+    made, _ = service(node("n1"), node("n2"))
+    fields = ask(made).fields
+    assert fields is not None
+    assert fields["req_nodes"] == "n1"
+
+
+def test_ten_submits_in_one_second_do_not_pick_the_same_gpu() -> None:
+    made, _ = service()
+    pins = [record(ask(made)).pin for _ in range(12)]
+    assert pins == ["g0", "g1", "g2", "g3"] * 3
+    answer = ask(made)
+    assert record(answer).pin == ""
+    assert "no GPU has room now" in record(answer).reasons[-1]
+
+
+def test_decisions_are_forgotten_once_slurm_shows_the_jobs() -> None:
+    clock = Clock()
+    made, _ = service(clock=clock)
+    ask(made)
+    assert made.view.nodes[0].gpus[0].used_shares == 30
+    clock.now = 1000.5
+    made.update(ClusterView(1000.5, (node("n1"),)))
+    assert made.view.nodes[0].gpus[0].used_shares == 30
+    made.update(ClusterView(1001.5, (node("n1"),)))
+    assert made.view.nodes[0].gpus[0].used_shares == 0
+    ask(made)
+    clock.now = 1000.5 + made.config.radd.recent_s
+    assert made.view.nodes[0].gpus[0].used_shares == 0
+
+
+def test_after_an_unpinned_job_nothing_is_pinned_until_the_next_look() -> None:
+    made, _ = service()
+    ask(made, array_inx="1-3")
+    assert made.unplaced
+    assert record(ask(made)).pin == ""
+    made.update(ClusterView(1001.5, (node("n1"),)))
+    assert not made.unplaced
+    assert record(ask(made)).pin == "g0"
+
+
+@pytest.mark.parametrize(
+    ("lines", "fields", "words"),
+    [
+        ((), {"tres_per_node": "gres:gpu:2"}, "more than one GPU"),
+        ((), {"summary": "what is this"}, "what is this"),
+        ((), {"summary": "x" * 600_000}, "longer than 512 KiB"),
+        (("#RAD model=net.txt",), {}, "add #RAD batch_size=64"),
+        (("#RAD model=net.txt batch_size=8 seq_len=666",), {}, "'Linear' is too long"),
+        (("#RAD batch_size=8",), {"summary": None}, "nothing tells the job's memory"),
+        (("#RAD model=net.txt batch_size=8",), {"summary": None}, "net.txt: it was not handed on"),
+        (
+            ("#RAD model=net.txt batch_size=8",),
+            {"summary": None, "summary_error": "is not a regular file"},
+            "net.txt: is not a regular file; `radctl embed`",
+        ),
+    ],
+)
+def test_left_alone(lines: tuple[str, ...], fields: dict[str, str | None], words: str) -> None:
+    made, _ = service()
+    script = "#!/bin/sh\n" + "\n".join(lines or ("#RAD model=net.txt batch_size=8",)) + "\n"
+    base: dict[str, str | None] = {
+        "script": script,
+        "partition": "gpu",
+        "tres_per_node": "gres:gpu:1",
+        "summary": SUMMARY,
+    }
+    answer = made.answer({k: v for k, v in {**base, **fields}.items() if v is not None})
+    assert not answer.reject
+    assert answer.message.startswith("left as written: ")
+    assert words in answer.message
+    assert answer.fields is not None
+    assert list(answer.fields) == ["admin_comment"]
+    assert record(answer).action == "left_alone"
+    assert words in record(answer).reasons[0]
+
+
+def test_a_wrong_directive_is_refused() -> None:
+    made, _ = service()
+    answer = ask(made, "#RAD batchsize=3")
+    assert answer.reject
+    assert "line 2" in answer.message
+    assert answer.to_fields()["status"] == "reject"
+
+
+def test_modes() -> None:
+    advise, _ = service(mode="advise")
+    answer = ask(advise)
+    assert answer.message.startswith("advice: 13.1 GiB expected")
+    assert list(answer.fields or {}) == ["admin_comment"]
+    assert record(answer).action == "advised"
+    assert not ask(advise, "#RAD batchsize=3").reject
+    shadow, _ = service(mode="shadow")
+    answer = ask(shadow)
+    assert (answer.message, list(answer.fields or {})) == ("", ["admin_comment"])
+    assert record(answer).action == "shadowed"
+    assert ask(shadow, "#RAD batchsize=3") == Answer()
+
+
+@pytest.mark.parametrize("partition", ["cpu", "off", "gpu,other", "gpu,cpu", ""])
+def test_partitions_that_rad_does_not_serve(partition: str) -> None:
+    made, _ = service()
+    answer = ask(made, partition=partition)
+    assert not answer.reject
+    assert answer.fields is None
+    assert "goes through as written" in answer.message
+
+
+def test_partitions_that_are_alike() -> None:
+    made, _ = service()
+    assert record(ask(made, partition="gpu,twin")).pin == ""
+
+
+def test_what_other_tools_keep_stays() -> None:
+    made, _ = service()
+    assert (ask(made, admin_comment="JS1:xyz").fields or {})["admin_comment"].startswith("JS1:xyz RAD1:")

@@ -1,0 +1,133 @@
+"""What Slurm 22.05 printed on a cluster of one node with four stand-in GPUs, and what the view makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from slurm_hooks.cluster import Gpu, PinnedJob, Resident
+from slurm_hooks.records import Record, encode
+from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
+from slurm_hooks.slurm.view import (
+    RESIDENT_COLUMNS,
+    build,
+    expand_hostlist,
+    parse_jobs,
+    parse_nodes,
+    parse_residents,
+)
+
+NODE = (
+    "NodeName=node0 Arch=x86_64 CoresPerSocket=1  CPUAlloc=5 CPUEfctv=64 CPUTot=64 CPULoad=0.62 "
+    "AvailableFeatures=h200,big ActiveFeatures=h200,big "
+    "Gres=gpu:g0:1,gpu:g1:1,gpu:g2:1,gpu:g3:1,mps:g0:100,mps:g1:100,mps:g2:100,mps:g3:100 "
+    "NodeAddr=127.0.0.1 NodeHostName=vm Port=23930 Version=22.05.8 OS=Linux 6.18.44 #1 SMP @0  RealMemory=262144 "
+    "AllocMem=1024 FreeMem=19940 Sockets=64 Boards=1 State=MIXED+PLANNED ThreadsPerCore=1 TmpDisk=0 Weight=1 "
+    "Owner=N/A MCS_label=N/A Partitions=gpu,debug  BootTime=2026-11-20T18:34:01 CapWatts=n/a"
+)
+JOBS = (
+    "8+0\x1fPD\x1fgpu\x1falice\x1fgres:gpu:1\x1fResources\n"
+    "10\x1fPD\x1fgpu\x1falice\x1fgres:mps:25\x1fPriority\n"
+    "14\x1fPD\x1fgpu,debug\x1fbob\x1fgres:mps:g2:30\x1fPriority\n"
+    "15_[1-9]\x1fPD\x1fgpu\x1fbob\x1fgres:mps:g3:30\x1fJobHeldUser\n"
+    "16\x1fPD\x1fgpu\x1fbob\x1fN/A\x1f(Nodes required for job are DOWN, DRAINED, \x1f)\n"
+    "garbage\n"
+)
+
+
+def resident_line(*values: str) -> str:
+    return "".join(f"{v:<{width}}" for v, (_, width) in zip(values, RESIDENT_COLUMNS, strict=True))
+
+
+RECORD = Record("share", upper_mib=4000, smact=0.4, fingerprint="f")
+RESIDENTS = "\n".join(
+    [
+        resident_line("11", "node0", "cpu=1,node=1,billing=1,gres/mps=30,gres/mps:g2=30", "alice", encode(RECORD)),
+        resident_line("12", "node0", "cpu=1,node=1,billing=1,gres/mps=25,gres/mps:g0=25", "bob", "(null)"),
+        resident_line("13", "node0", "cpu=4,node=1,billing=4,gres/gpu=1,gres/gpu:g1=1", "alice", "(null)"),
+        resident_line("17", "node9", "cpu=4,node=1", "alice", "(null)"),
+        "",
+    ]
+)
+
+
+def test_a_whole_view() -> None:
+    view = build(
+        parse_nodes(NODE + "\nNodeName=cpu1 State=IDLE Gres=(null) CPUTot=4\n"),
+        parse_jobs(JOBS),
+        parse_residents(RESIDENTS),
+        taken=5.0,
+        can_retype=False,
+    )
+    (node,) = view.nodes
+    assert (node.name, node.available, node.free_cpus, node.free_memory_mib) == ("node0", True, 59, 261120)
+    assert node.partitions == {"gpu", "debug"}
+    assert node.features == {"h200", "big"}
+    assert node.gpus == (
+        Gpu("node0", "g0", 25, (Resident(12, "bob", 25),)),
+        Gpu("node0", "g1", 100, (Resident(13, "alice", 100),)),
+        Gpu("node0", "g2", 60, (Resident(11, "alice", 30, 4000, 0.4, "f"),)),
+        Gpu("node0", "g3", 0),
+    )
+    assert view.waiting == {"gpu": 3, "debug": 1}
+    assert view.pinned == (PinnedJob(14, "g2", 30),)
+    assert view.taken == 5.0
+
+
+def test_states_that_take_no_job() -> None:
+    for state in ("DOWN", "IDLE+DRAIN", "MIXED+DRAIN", "IDLE*", "ALLOCATED+NOT_RESPONDING", "IDLE+POWERED_DOWN", ""):
+        (node,) = parse_nodes(NODE.replace("State=MIXED+PLANNED", f"State={state}"))
+        assert not node.available, state
+
+
+def test_devices_that_cannot_be_told_apart_are_left_out() -> None:
+    assert parse_nodes(NODE.replace("gpu:g0:1,gpu:g1:1,gpu:g2:1,gpu:g3:1", "gpu:4")) == []
+    assert parse_nodes(NODE.replace("gpu:g0:1,gpu:g1:1,gpu:g2:1,gpu:g3:1", "gpu:h200:4")) == []
+
+
+def test_untyped_accounting_makes_a_node_opaque() -> None:
+    rows = parse_residents(resident_line("11", "node0", "cpu=1,gres/mps=30", "alice", ""))
+    view = build(parse_nodes(NODE), [], rows, taken=0, can_retype=False)
+    assert not view.nodes[0].available
+
+
+def test_a_job_on_several_nodes_holds_its_types_on_each() -> None:
+    rows = parse_residents(resident_line("11", "node[0-1]", "gres/gpu=2,gres/gpu:g1=2", "alice", ""))
+    view = build(parse_nodes(NODE + "\n" + NODE.replace("node0", "node1")), [], rows, taken=0, can_retype=False)
+    assert [gpu.used_shares for node in view.nodes for gpu in node.gpus] == [0, 100, 0, 0] * 2
+
+
+def test_hostlists() -> None:
+    assert expand_hostlist("n1") == ["n1"]
+    assert expand_hostlist("n[08-10,7],login,gpu[1]-x") == ["n08", "n09", "n10", "n7", "login", "gpu1-x"]
+    assert expand_hostlist("") == []
+    assert len(expand_hostlist("n[0-99999999]")) == 10_000
+
+
+def test_commands() -> None:
+    asked: list[list[str]] = []
+    answers = {"--version": "slurm 25.11.2\n", "node": NODE, "update": "", "-o": JOBS, "-O": RESIDENTS}
+
+    def recorded(command: Sequence[str], _: float) -> str:
+        asked.append(list(command))
+        return next(text for word, text in answers.items() if word in command)
+
+    slurm = SlurmCommands(3.0, recorded, lambda: 7.0)
+    view = slurm.look(["gpu", "debug"])
+    assert (view.taken, view.can_retype, len(view.nodes)) == (7.0, True, 1)
+    assert asked[0][5:7] == ["-p", "gpu,debug"]
+    slurm.unpin(14, 30)
+    assert asked[-1] == ["scontrol", "update", "jobid=14", "gres=mps:30", "reqnodelist="]
+
+
+def test_the_record_of_a_pending_job() -> None:
+    text = f"JobId=14 JobName=x AdminComment=JS1:abc {encode(RECORD)} Partition=gpu"
+    assert SlurmCommands(3.0, lambda *_: text).record(14) == RECORD
+    assert SlurmCommands(3.0, lambda *_: "JobId=14 JobName=x").record(14) is None
+
+
+@pytest.mark.parametrize("command", [["false"], ["/nonexistent/squeue"], ["sleep", "9"]])
+def test_a_command_that_fails(command: list[str]) -> None:
+    with pytest.raises(SlurmError, match=command[0]):
+        run(command, 0.05)
