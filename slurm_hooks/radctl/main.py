@@ -35,7 +35,14 @@ class Entry:
 
 
 TABLE: Mapping[str, Entry] = {
+    "convert": Entry(("script",), "Print the batch script that does what RAD-RM's TASK.rad does."),
+    "embed": Entry(("script",), "Put a model summary into a batch script."),
     "config": Entry(("config",), "Check rad.toml, print its reference page or an example."),
+    "doctor": Entry(
+        ("doctor",), "Look at a controller or node and say what RAD lacks there; exit code 1 if it lacks anything."
+    ),
+    "explain": Entry(("jobs",), "Tell one job's story in plain words (4711, or 4711_3 for a task of an array)."),
+    "report": Entry(("jobs",), "Tell what sharing did: GPU-hours asked, held and saved, memory, out-of-memory errors."),
     "evaluate": Entry(("predict",), "Compare what RAD said with what was measured."),
 }
 

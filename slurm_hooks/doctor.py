@@ -1,0 +1,389 @@
+"""What a controller or a node lacks for RAD. Pure: facts in, findings with cures out (`doctor_facts` gathers)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from slurm_hooks.config import Config
+
+Role = Literal["controller", "node"]
+OLDEST_SLURM = (22, 5)
+SHARES_PER_GPU = 100
+# How long a requeued job waits with Slurm's default, in seconds.
+_SLOW_REQUEUE_S = 121
+_GRES = re.compile(r"(gpu|mps)(?::([A-Za-z][\w.-]*))?:(\d+)")
+_GROUP_WRITE = 0o020
+_OTHER_WRITE = 0o002
+
+
+@dataclass(frozen=True)
+class FileFact:
+    """What lies at a path: its kind, permission bits and owners (ids)."""
+
+    kind: Literal["absent", "file", "directory", "socket", "other"] = "absent"
+    mode: int = 0
+    uid: int = -1
+    gid: int = -1
+
+
+@dataclass(frozen=True)
+class NodeFact:
+    """A node as Slurm describes it."""
+
+    name: str
+    host: str = ""
+    gres: str = ""
+    partitions: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was found on a machine.
+
+    Attributes:
+        slurm_error: why Slurm did not answer, or the empty string.
+        settings: Slurm's configuration, names to values, ``(null)`` as the empty string.
+        partitions: names of Slurm's partitions.
+        nodes: Slurm's nodes.
+        gres_conf: text of gres.conf, or None where there is none to read.
+        scripts: texts of the Lua scripts beside slurm.conf by file name, None for those that are absent.
+        lua_version: version of Lua that slurmctld runs, for example ``5.1``, or the empty string if unknown.
+        lua_modules: where a Lua module was found; the empty string for nowhere.
+        files: what lies at the paths that the configurations name.
+        users: user and group id of users that the configuration names.
+        radd_error: why radd takes no connection, or the empty string; None where it could not be tried.
+        gpus: number of GPUs that NVML sees, or None where it does not work.
+        programs: where a program was found; the empty string for nowhere.
+        host: this machine's name.
+    """
+
+    slurm_error: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    partitions: frozenset[str] = frozenset()
+    nodes: tuple[NodeFact, ...] = ()
+    gres_conf: str | None = None
+    scripts: Mapping[str, str | None] = field(default_factory=dict)
+    lua_version: str = ""
+    lua_modules: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, FileFact] = field(default_factory=dict)
+    users: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    radd_error: str | None = ""
+    gpus: int | None = None
+    programs: Mapping[str, str] = field(default_factory=dict)
+    host: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        subject: what it is, for example ``JobSubmitPlugins``.
+        ok: whether it is as RAD needs it.
+        found: what was found.
+        cure: what to do about it; the empty string where nothing is to be done.
+        needed: False for advice: RAD works without it.
+    """
+
+    subject: str
+    ok: bool
+    found: str
+    cure: str = ""
+    needed: bool = True
+
+
+def roles_of(facts: Facts) -> tuple[Role, ...]:
+    """What this machine is to Slurm; a node where Slurm does not say."""
+    hosts = {value.partition("(")[0] for name, value in facts.settings.items() if name.startswith("SlurmctldHost")}
+    controller: tuple[Role, ...] = ("controller",) if facts.host in hosts else ()
+    node: tuple[Role, ...] = ("node",) if _here(facts) or not controller else ()
+    return controller + node
+
+
+def examine(role: Role, facts: Facts, config: Config) -> list[Finding]:
+    """All findings for a machine in its role."""
+    return _controller(facts, config) if role == "controller" else _node(facts, config)
+
+
+def _controller(facts: Facts, config: Config) -> list[Finding]:
+    radd = _radd(facts, config)
+    if facts.slurm_error:
+        return [_slurm(facts), *radd]
+    return [
+        _slurm(facts),
+        *_hooks(facts),
+        *radd,
+        *_partitions(facts, config),
+        *_gres(facts, config),
+        *_accounting(facts),
+        *_prologs(facts),
+        _cred_expire(facts),
+    ]
+
+
+def _node(facts: Facts, config: Config) -> list[Finding]:
+    findings = [_slurm(facts)]
+    for name in ("Prolog", "TaskProlog", "Epilog"):
+        path = facts.settings.get(name, "")
+        if path:
+            fact = facts.files.get(path, FileFact())
+            runs = fact.kind == "file" and bool(fact.mode & 0o111)
+            findings.append(
+                Finding(name, runs, f"{path}: {_seen(fact, runs)}", f"put RAD's script there: chmod 755 {path}")
+            )
+        elif not facts.slurm_error:
+            findings.append(Finding(name, False, "not set", f"set {name} in slurm.conf, see etc/slurm.conf.rad"))
+    for subject, path in (
+        ("[node] state_dir", config.node.state_dir),
+        ("[node] spool_dir", config.node.spool_dir),
+        ("[mps] run_dir", config.mps.run_dir),
+    ):
+        findings.append(_directory(subject, path, facts))
+    for program in ("scontrol", "sacct", "sacctmgr", "nvidia-smi"):
+        at = facts.programs.get(program, "")
+        package = "NVIDIA's driver" if program == "nvidia-smi" else "Slurm's client commands"
+        findings.append(Finding(program, bool(at), at or "not found", f"install {package}"))
+    findings.append(_nvml(facts))
+    if any(part.method == "mps" for part in config.partitions.values()):
+        path = config.mps.control
+        fact = facts.files.get(path, FileFact())
+        runs = fact.kind == "file" and bool(fact.mode & 0o111)
+        findings.append(
+            Finding(
+                "MPS control program",
+                runs,
+                f"{path}: {_seen(fact, runs)}",
+                "install it with NVIDIA's driver, or set [mps] control in rad.toml",
+            )
+        )
+    return findings
+
+
+def _slurm(facts: Facts) -> Finding:
+    if facts.slurm_error:
+        return Finding("Slurm", False, facts.slurm_error, "start slurmctld, or set SLURM_CONF to its slurm.conf")
+    text = facts.settings.get("SLURM_VERSION", "")
+    found = re.match(r"(\d+)\.(\d+)", text)
+    version = (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+    return Finding("Slurm", version >= OLDEST_SLURM, f"version {text}", "RAD needs Slurm 22.05 or newer")
+
+
+def _hooks(facts: Facts) -> list[Finding]:
+    findings = []
+    for setting, script, needed, why in (
+        ("JobSubmitPlugins", "job_submit.lua", True, "without it no job is shared"),
+        ("CliFilterPlugins", "cli_filter.lua", False, "without it users need `radctl embed`"),
+    ):
+        plugins = facts.settings.get(setting, "").split(",")
+        findings.append(
+            Finding(
+                setting,
+                "lua" in plugins,
+                ",".join(plugins) or "not set",
+                f"set {setting}=lua in slurm.conf and restart slurmctld: {why}",
+                needed,
+            )
+        )
+        text = facts.scripts.get(script)
+        asks = text is not None and re.search(r"""require[\s(,]+["']rad["']""", text) is not None
+        found = "absent" if text is None else "loads RAD" if asks else "does not load RAD"
+        cure = f"copy etc/{script} beside slurm.conf, or add its line with `require` to yours"
+        findings.append(Finding(script, asks, found, cure, needed))
+    version = facts.lua_version or "5.x"
+    own_path = any("package.path" in (text or "") for text in facts.scripts.values())
+    at = facts.lua_modules.get("rad", "")
+    findings.append(
+        Finding(
+            "Lua module rad",
+            bool(at) or own_path,
+            at or ("a script names its own path" if own_path else "not found"),
+            f"copy slurm_hooks/lua/rad.lua to /usr/local/share/lua/{version}/",
+        )
+    )
+    at = facts.lua_modules.get("socket.unix", "")
+    findings.append(
+        Finding("Lua module socket.unix", bool(at), at or f"not found for Lua {version}", "install Debian's lua-socket")
+    )
+    return findings
+
+
+def _radd(facts: Facts, config: Config) -> list[Finding]:
+    path, user = config.radd.socket, config.radd.slurm_user
+    fact = facts.files.get(path, FileFact())
+    if fact.kind != "socket":
+        return [Finding("radd socket", False, f"{path}: {_seen(fact, False)}", "start radd: systemctl start radd")]
+    findings = []
+    uid, gid = facts.users.get(user, (-1, -1))
+    may = fact.uid == uid or (fact.gid == gid and bool(fact.mode & _GROUP_WRITE))
+    closed = not fact.mode & _OTHER_WRITE
+    bits = f"{path}: mode {fact.mode & 0o777:o}, user {fact.uid}, group {fact.gid}"
+    if user not in facts.users:
+        cure = f"there is no user {user!r}: set [radd] slurm_user in rad.toml to SlurmUser"
+    elif not closed:
+        cure = "everybody may write to it: restart radd, which makes it anew with mode 660"
+    else:
+        cure = f"{user} may not write to it: run radd with the group of {user} (SupplementaryGroups)"
+    findings.append(Finding("radd socket", may and closed, bits, cure))
+    slurm_user = facts.settings.get("SlurmUser", "").partition("(")[0]
+    if slurm_user:
+        cure = f'set slurm_user = "{slurm_user}" in section [radd] of rad.toml'
+        findings.append(Finding("[radd] slurm_user", slurm_user == user, f"{user}, SlurmUser is {slurm_user}", cure))
+    if facts.radd_error is not None:
+        found = facts.radd_error or "takes connections"
+        findings.append(Finding("radd", not facts.radd_error, found, "restart radd: systemctl restart radd"))
+    return findings
+
+
+def _partitions(facts: Facts, config: Config) -> list[Finding]:
+    if not config.partitions:
+        return [Finding("rad.toml", False, "names no partition", "add [partitions.NAME], see etc/rad.toml.example")]
+    findings = []
+    for name, part in config.partitions.items():
+        known = name in facts.partitions
+        cure = f"rename [partitions.{name}] in rad.toml: Slurm has {', '.join(sorted(facts.partitions)) or 'none'}"
+        findings.append(Finding(f"partition {name}", known, f"{part.mode}, {part.method}", cure))
+        feature = part.feature or part.gpu_model
+        without = [node.name for node in facts.nodes if name in node.partitions and feature not in node.features]
+        if known and feature and without:
+            cure = f"add Feature={feature} to them in slurm.conf, so that requests for gpu:{feature}:1 find them"
+            found = f"nodes without it: {_some(without)}"
+            findings.append(Finding(f"feature {feature}", False, found, cure, needed=False))
+    return findings
+
+
+def _gres(facts: Facts, config: Config) -> list[Finding]:
+    types = set(facts.settings.get("GresTypes", "").split(","))
+    findings = [
+        Finding(
+            "GresTypes",
+            {"gpu", "mps"} <= types,
+            facts.settings.get("GresTypes", "") or "not set",
+            "set GresTypes=gpu,mps in slurm.conf",
+        ),
+        Finding(
+            "SelectType",
+            facts.settings.get("SelectType") == "select/cons_tres",
+            facts.settings.get("SelectType", ""),
+            "set SelectType=select/cons_tres in slurm.conf: shares need it",
+        ),
+    ]
+    shared = {name for name, part in config.partitions.items() if part.method == "mps"}
+    for node in facts.nodes:
+        if node.partitions & shared:
+            problem = _gres_problem(node.gres)
+            cure = "give each device a Type of its own, for gpu and for mps: see etc/gres.conf.rad"
+            findings.append(Finding(f"GRES of {node.name}", not problem, problem or node.gres, cure))
+    if facts.gres_conf is not None:
+        lines = [line.split("#")[0] for line in facts.gres_conf.splitlines()]
+        lacking = [
+            line.strip()
+            for line in lines
+            if re.search(r"\bName=mps\b", line, re.IGNORECASE) and "all_sharing" not in line.lower()
+        ]
+        cure = "add Flags=all_sharing to every line with Name=mps: without it one GPU of a node is shared"
+        findings.append(
+            Finding("gres.conf", not lacking, lacking[0] if lacking else "mps lines have all_sharing", cure)
+        )
+    return findings
+
+
+def _gres_problem(gres: str) -> str:
+    """What is wrong with a node's GRES, or the empty string."""
+    counts: dict[tuple[str, str], int] = {}
+    for kind, device, count in _GRES.findall(gres):
+        counts[kind, device] = counts.get((kind, device), 0) + int(count)
+    gpus = {device: count for (kind, device), count in counts.items() if kind == "gpu"}
+    shares = {device: count for (kind, device), count in counts.items() if kind == "mps"}
+    checks = (
+        (not gpus, "no GPU"),
+        ("" in gpus, "GPUs without a Type: 22.05 would book a shared GPU twice"),
+        (any(count > 1 for count in gpus.values()), "several GPUs of one Type: shares cannot be pinned to one of them"),
+        (not shares, "no mps"),
+        ("" in shares, "mps without a Type: job steps of typed jobs fail on 22.05"),
+        (set(gpus) != set(shares), "gpu and mps name different Types"),
+        (any(count != SHARES_PER_GPU for count in shares.values()), f"mps of a device is not {SHARES_PER_GPU}"),
+    )
+    problem = next((text for wrong, text in checks if wrong), "")
+    return f"{problem}: {gres or 'nothing set'}" if problem else ""
+
+
+def _accounting(facts: Facts) -> list[Finding]:
+    storage = facts.settings.get("AccountingStorageType", "")
+    flags = facts.settings.get("AccountingStoreFlags", "")
+    tracked = set(facts.settings.get("AccountingStorageTRES", "").split(","))
+    devices = {device for node in facts.nodes for kind, device, _ in _GRES.findall(node.gres) if kind == "mps"}
+    wanted = {"gres/gpu", "gres/mps", *(f"gres/mps:{device}" for device in devices if device)}
+    lacking = ",".join(sorted(wanted - tracked))
+    return [
+        Finding(
+            "AccountingStorageType",
+            storage == "accounting_storage/slurmdbd",
+            storage or "not set",
+            "set AccountingStorageType=accounting_storage/slurmdbd: records are kept there",
+        ),
+        Finding(
+            "AccountingStoreFlags",
+            "job_comment" in flags.lower(),
+            flags or "not set",
+            "add job_comment to AccountingStoreFlags in slurm.conf: records are kept there",
+        ),
+        Finding(
+            "AccountingStorageTRES",
+            not lacking,
+            f"lacks {lacking}" if lacking else "shares are accounted for",
+            f"add {lacking} to AccountingStorageTRES in slurm.conf",
+        ),
+    ]
+
+
+def _prologs(facts: Facts) -> list[Finding]:
+    findings = []
+    for name in ("Prolog", "TaskProlog", "Epilog"):
+        path = facts.settings.get(name, "")
+        cure = f"set {name} in slurm.conf, see etc/slurm.conf.rad"
+        findings.append(Finding(name, bool(path), path or "not set", cure))
+    flags = facts.settings.get("PrologFlags", "")
+    cure = "set PrologFlags=Alloc in slurm.conf: Prolog must run before the job's first process"
+    findings.append(Finding("PrologFlags", "alloc" in flags.lower(), flags or "not set", cure))
+    return findings
+
+
+def _cred_expire(facts: Facts) -> Finding:
+    found = re.search(r"cred_expire=(\d+)", facts.settings.get("AuthInfo", ""))
+    cure = f"add cred_expire=5 to AuthInfo in slurm.conf: else a requeued job waits {_SLOW_REQUEUE_S} s"
+    return Finding("AuthInfo", found is not None, found.group() if found else "no cred_expire", cure, needed=False)
+
+
+def _directory(subject: str, path: str, facts: Facts) -> Finding:
+    fact = facts.files.get(path, FileFact())
+    safe = fact.kind == "directory" and fact.uid == 0 and not fact.mode & (_GROUP_WRITE | _OTHER_WRITE)
+    found = f"{path}: {_seen(fact, safe)}"
+    return Finding(subject, safe, found, f"mkdir -p {path}; chown root {path}; chmod 755 {path}")
+
+
+def _seen(fact: FileFact, ok: bool) -> str:
+    if fact.kind == "absent":
+        return "absent"
+    return fact.kind if ok else f"{fact.kind} of user {fact.uid} with mode {fact.mode & 0o7777:o}"
+
+
+def _nvml(facts: Facts) -> Finding:
+    here = _here(facts)
+    listed = sum(int(count) for kind, _, count in _GRES.findall(here.gres) if kind == "gpu") if here else None
+    if facts.gpus is None:
+        return Finding("NVML", False, "does not answer", "install NVIDIA's driver; then check: nvidia-smi -L")
+    agree = listed is None or listed == facts.gpus
+    found = f"{facts.gpus} GPUs" + ("" if agree else f", Slurm lists {listed}")
+    return Finding("NVML", agree, found, "make Gres in slurm.conf and gres.conf match nvidia-smi -L")
+
+
+def _here(facts: Facts) -> NodeFact | None:
+    return next((node for node in facts.nodes if facts.host and facts.host in (node.name, node.host)), None)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,178 @@
+"""Gathers what `slurm_hooks.doctor` judges: Slurm's configuration, files, Lua modules, radd's socket, NVML.
+
+Reads only, but for one connection to radd's socket that it closes at once.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+import socket
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pynvml
+
+from slurm_hooks.config import Config
+from slurm_hooks.doctor import Facts, FileFact, NodeFact
+from slurm_hooks.slurm.commands import Runner, SlurmError, run
+
+_SETTING = re.compile(r"^(\S+)\s+= (.*)$")
+_LUA_DIRS = ("/usr/local/share/lua", "/usr/local/lib/lua", "/usr/share/lua", "/usr/lib/lua", "/usr/lib64/lua")
+_TEXT_LIMIT = 1024 * 1024
+_CONNECT_TIMEOUT_S = 1.0
+_PROGRAMS = ("scontrol", "sacct", "sacctmgr", "nvidia-smi")
+_SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Facts:
+    """All facts of this machine.
+
+    Args:
+        config: names the paths and users to look at.
+        runner: starts Slurm's commands.
+        root: folder below which Lua modules are looked for.
+    """
+    settings, partitions, nodes, error = _slurm(runner, config.radd.command_timeout_s)
+    folder = Path(settings["SLURM_CONF"]).parent if settings.get("SLURM_CONF") else None
+    lua_version = _lua_version(settings.get("PluginDir", ""))
+    paths = (
+        config.radd.socket,
+        config.node.state_dir,
+        config.node.spool_dir,
+        config.mps.run_dir,
+        config.mps.control,
+        *filter(None, (settings.get(name, "") for name in ("Prolog", "TaskProlog", "Epilog"))),
+    )
+    return Facts(
+        slurm_error=error,
+        settings=settings,
+        partitions=frozenset(partitions),
+        nodes=tuple(nodes),
+        gres_conf=_text(folder / "gres.conf") if folder else None,
+        scripts={name: _text(folder / name) if folder else None for name in ("job_submit.lua", "cli_filter.lua")},
+        lua_version=lua_version,
+        lua_modules={
+            "rad": _lua_module(root, lua_version, "rad.lua"),
+            "socket.unix": _lua_module(root, lua_version, "socket/unix.so"),
+        },
+        files={path: _file(path) for path in paths},
+        users=_users((config.radd.slurm_user,)),
+        radd_error=_connect(config.radd.socket),
+        gpus=_gpus(),
+        programs={
+            name: shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}") or "" for name in _PROGRAMS
+        },
+        host=socket.gethostname().partition(".")[0],
+    )
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """What ``scontrol show config`` prints; ``(null)`` becomes the empty string."""
+    found = (_SETTING.match(line) for line in text.splitlines())
+    return {m.group(1): "" if m.group(2) == "(null)" else m.group(2).strip() for m in found if m}
+
+
+def parse_nodes(text: str) -> list[NodeFact]:
+    """Lines of ``scontrol show node -o``."""
+    nodes = []
+    for line in text.splitlines():
+        fields = dict(re.findall(r"(?:^| )([A-Za-z]+)=(\S*)", line))
+        fields = {name: "" if value == "(null)" else value for name, value in fields.items()}
+        if fields.get("NodeName"):
+            nodes.append(
+                NodeFact(
+                    fields["NodeName"],
+                    fields.get("NodeHostName", ""),
+                    fields.get("Gres", ""),
+                    frozenset(filter(None, fields.get("Partitions", "").split(","))),
+                    frozenset(filter(None, fields.get("AvailableFeatures", "").split(","))),
+                )
+            )
+    return nodes
+
+
+def _slurm(runner: Runner, timeout_s: float) -> tuple[Mapping[str, str], list[str], list[NodeFact], str]:
+    try:
+        settings = parse_settings(runner(["scontrol", "show", "config"], timeout_s))
+        partitions = re.findall(
+            r"^PartitionName=(\S+)", runner(["scontrol", "show", "partition", "-o"], timeout_s), re.M
+        )
+        return settings, partitions, parse_nodes(runner(["scontrol", "show", "node", "-o"], timeout_s)), ""
+    except SlurmError as error:
+        return {}, [], [], str(error)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(_TEXT_LIMIT)
+    except OSError:
+        return None
+
+
+def _lua_version(plugin_dir: str) -> str:
+    """Version of Lua that Slurm's plugin was built with: the library's name stands in its file."""
+    try:
+        data = (Path(plugin_dir) / "job_submit_lua.so").read_bytes()
+    except OSError:
+        return ""
+    found = re.search(rb"liblua-?(5\.\d)", data)
+    return found.group(1).decode() if found else ""
+
+
+def _lua_module(root: Path, version: str, name: str) -> str:
+    """Where a module of this Lua lies; of any Lua where its version is not known."""
+    folders = [root / folder.lstrip("/") for folder in _LUA_DIRS]
+    folders += sorted((root / "usr/lib").glob("*-linux-gnu/lua"))
+    found = (path for folder in folders for path in sorted(folder.glob(f"{version or '5.*'}/{name}")))
+    return str(next(found, ""))
+
+
+def _file(path: str) -> FileFact:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return FileFact()
+    kinds = ((stat.S_ISREG, "file"), (stat.S_ISDIR, "directory"), (stat.S_ISSOCK, "socket"))
+    kind = next((name for test, name in kinds if test(found.st_mode)), "other")
+    return FileFact(kind, found.st_mode & 0o7777, found.st_uid, found.st_gid)  # type: ignore[arg-type]
+
+
+def _users(names: Iterable[str]) -> dict[str, tuple[int, int]]:
+    found = {}
+    for name in names:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        found[name] = (entry.pw_uid, entry.pw_gid)
+    return found
+
+
+def _connect(path: str) -> str | None:
+    """Why radd takes no connection; the empty string where it does, None where only its own users may try."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(_CONNECT_TIMEOUT_S)
+        try:
+            client.connect(path)
+        except PermissionError:
+            return None
+        except OSError as error:
+            return f"{path}: {error.strerror or error}"
+    return ""
+
+
+def _gpus() -> int | None:
+    """Number of GPUs, or None where NVML does not work."""
+    try:
+        pynvml.nvmlInit()
+        try:
+            return int(pynvml.nvmlDeviceGetCount())
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        return None

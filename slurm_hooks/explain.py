@@ -1,0 +1,182 @@
+"""One job's story in plain words, as `radctl explain` prints it. Pure: runs and records in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slurm_hooks.records import Record, Run
+from slurm_hooks.report import SHARES_PER_GPU, Job
+from slurm_hooks.slurm.accounting import LIVE_STATES, JobRun
+
+_LABEL_WIDTH = 9
+_CLOCKS_DIFFER_S = 60  # an Epilog's clock and slurmctld's; a requeued job waits longer than that
+_NOT_SEEN = (
+    "RAD did nothing with this job: its script has no #RAD line, RAD does not serve its partition, or radd did not "
+    "answer when it was submitted"
+)
+_OUTCOMES = {
+    "completed": "completed",
+    "failed": "failed",
+    "oom_requeued": "ran out of GPU memory and was queued again with a larger share",
+    "oom_exclusive": "ran out of GPU memory and was queued again with a whole GPU",
+    "oom_final": "ran out of GPU memory and was not tried again",
+    "oom_told": "ran out of GPU memory; --no-requeue forbids another try: ask for more with #RAD memory=",
+}
+
+
+def explain(job: Job, neighbours: Mapping[int, Job], now: int) -> str:
+    """The story of a job.
+
+    Args:
+        job: the job, with all its runs.
+        neighbours: jobs that the record names as residents, where they could be found.
+        now: Unix time in seconds, for a job that still runs.
+    """
+    run, record = job.last, job.record
+    lines = [_clean(f"job {run.shown_id} {run.name}, {run.user}, partition {run.partition}")]
+    if record is None:
+        lines.append(_line("record", _NOT_SEEN))
+    else:
+        lines += _decided(record, neighbours)
+    lines += _happened(job, now)
+    return "\n".join(lines)
+
+
+def _decided(record: Record, neighbours: Mapping[int, Job]) -> list[str]:
+    lines = [_line("asked", ", ".join(filter(None, (record.asked, f"policy {record.job_policy}", _workload(record)))))]
+    if record.action == "left_alone":
+        return [*lines, _line("decision", f"left as written: {'; '.join(record.reasons)}")]
+    if record.expected_mib is not None:
+        upper = f", {_gib(record.upper_mib)} upper" if record.upper_mib is not None else ""
+        method = f" ({record.method})" if record.method else ""
+        lines.append(_line("estimate", f"{_gib(record.expected_mib)} expected{upper}{method}"))
+    lines.append(_line("decision", _decision(record, neighbours)))
+    if record.reasons:
+        lines.append(_line("why", "; ".join(record.reasons)))
+    lines += [_line("changed", f"by the user: {change}") for change in record.user_changes]
+    return lines
+
+
+def _workload(record: Record) -> str:
+    parts = [
+        record.model,
+        f"batch {record.batch_size}" if record.batch_size else "",
+        f"length {record.seq_len}" if record.seq_len else "",
+        record.optimizer,
+        record.precision,
+        "inference" if record.kind == "infer" else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _decision(record: Record, neighbours: Mapping[int, Job]) -> str:
+    share = record.share if record.share is not None else SHARES_PER_GPU
+    where = f"mps:{record.pin}:{share}" if record.pin else f"mps:{share}"
+    text = f"the whole GPU ({where})" if share >= SHARES_PER_GPU else where
+    text += f" on {record.node}" if record.node else ""
+    if record.residents:
+        text += ", beside " + ", ".join(_neighbour(number, neighbours.get(number)) for number in record.residents)
+    elif record.pin:
+        text += ", alone there when it was placed"
+    if record.cap_mib is not None:
+        text += f"; capped at {_gib(record.cap_mib)}"
+    if record.action == "advised":
+        return f"advice only, the request stayed as written: {text}"
+    if record.action == "shadowed":
+        return f"recorded only, the request stayed as written: {text}"
+    return text
+
+
+def _neighbour(number: int, job: Job | None) -> str:
+    if job is None or job.record is None:
+        return str(number)
+    what = [job.record.model or job.last.name]
+    if job.record.share is not None:
+        what.append(f"{job.record.share} shares")
+    return f"{job.last.shown_id} ({', '.join(what)})"
+
+
+def _happened(job: Job, now: int) -> list[str]:
+    lines = []
+    kept = job.record.runs if job.record else ()
+    ended = [run for run in job.runs if run.state not in LIVE_STATES or run.end is not None]
+    for index, run in enumerate(ended):
+        label = "ran" if index == 0 else "then"
+        lines.append(_line(label, _ended(run, _kept(run, kept))))
+    if job.last not in ended:
+        lines.append(_line("now", _live(job.last, now)))
+    return lines
+
+
+def _kept(run: JobRun, kept: tuple[Run, ...]) -> Run | None:
+    """What the record says of one of Slurm's runs: a run that RAD did not see end is missing from the record."""
+    return next(
+        (k for k in kept if k.end is not None and run.end is not None and abs(k.end - run.end) <= _CLOCKS_DIFFER_S),
+        None,
+    )
+
+
+def _ended(run: JobRun, kept: Run | None) -> str:
+    if run.start is None or not run.nodes:
+        return f"never: {run.state.lower()}"
+    facts = [f"{duration(run.elapsed_s)} on {run.nodes}{_held(run)}"]
+    if kept is not None and kept.peak_mib is not None:
+        cap = f" of a cap of {_gib(kept.cap_mib)}" if kept.cap_mib is not None else ""
+        facts.append(f"peak {_gib(kept.peak_mib)}{cap}")
+    if kept is not None and kept.outcome in _OUTCOMES:
+        facts.append(_OUTCOMES[kept.outcome])
+        if kept.evidence:
+            facts.append(f"its log says: {kept.evidence}")
+    else:
+        status = f", exit status {run.exit_code}" if run.exit_code else ""
+        facts.append(run.state.lower().replace("_", " ") + (f", signal {run.signal}" if run.signal else status))
+    return "; ".join(facts)
+
+
+def _live(run: JobRun, now: int) -> str:
+    if run.start is None:
+        return f"waits{f' ({run.reason})' if run.reason else ''}{_since(run.submit, now)}"
+    return f"{run.state.lower()} on {run.nodes}{_held(run)}{_since(run.start, now)}"
+
+
+def _held(run: JobRun) -> str:
+    """What Slurm gave, for example `` with mps:g2:38``; the untyped sum is left out where types tell more."""
+    given = [
+        (kind, device, count)
+        for name, count in sorted(run.allocated.items())
+        for kind, _, device in [name.removeprefix("gres/").partition(":")]
+        if name.startswith("gres/") and kind in ("gpu", "mps")
+    ]
+    typed = [item for item in given if item[1]] or given
+    names = [":".join(filter(None, (kind, device, str(count)))) for kind, device, count in typed]
+    return f" with {', '.join(names)}" if names else ""
+
+
+def _since(start: int | None, now: int) -> str:
+    return "" if start is None else f", for {duration(max(0, now - start))}"
+
+
+def duration(seconds: int) -> str:
+    """A time in its two largest units: ``1 h 12 m``."""
+    units = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+    for index, (size, name) in enumerate(units):
+        if seconds >= size:
+            text = f"{seconds // size} {name}"
+            rest = seconds % size
+            if index + 1 < len(units) and rest >= units[index + 1][0]:
+                text += f" {rest // units[index + 1][0]} {units[index + 1][1]}"
+            return text
+    return "0 s"
+
+
+def _gib(mib: int | None) -> str:
+    return f"{(mib or 0) / 1024:.1f} GiB"
+
+
+def _line(label: str, text: str) -> str:
+    return f"  {label:<{_LABEL_WIDTH}}{_clean(text)}"
+
+
+def _clean(text: str) -> str:
+    """`text` without what a terminal would obey: names come from users."""
+    return "".join(c if c.isprintable() else "?" for c in text)

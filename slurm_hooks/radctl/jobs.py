@@ -1,0 +1,125 @@
+"""`radctl report` and `radctl explain`: read jobs back from Slurm. Asks `sacct` and `squeue`, writes stdout."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from datetime import datetime
+from typing import get_args
+
+import click
+
+from slurm_hooks import report as reporting
+from slurm_hooks.explain import explain as story
+from slurm_hooks.report import By, Job, Report, Row
+from slurm_hooks.slurm.accounting import SlurmAccounting
+
+MAX_NEIGHBOURS = 8
+MIB_PER_GIB = 1024
+_SPAN = re.compile(r"(\d{1,6})([mhdw])")
+_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+class JobError(ValueError):
+    """A job or a time that cannot be told of; the message says why."""
+
+
+def moment(text: str, now: int) -> int:
+    """Unix time of ``now``, ``7d`` (that long ago; also w, h, m) or an ISO date or time of this machine's zone.
+
+    Raises:
+        JobError: if `text` is none of these.
+    """
+    if text == "now":
+        return now
+    if span := _SPAN.fullmatch(text):
+        return max(0, now - int(span.group(1)) * _SECONDS[span.group(2)])
+    try:
+        return int(datetime.fromisoformat(text).timestamp())
+    except (ValueError, OverflowError, OSError) as error:
+        raise JobError(f"{text!r} is no time: write 2026-01-31, 2026-01-31T12:00, 7d, 12h or now") from error
+
+
+@click.command()
+@click.option("--since", default="7d", show_default=True, help="Start: a date, a time, or how long ago (7d, 12h).")
+@click.option("--until", default="now", show_default=True, help="End, likewise.")
+@click.option("--by", type=click.Choice(get_args(By)), default="user", show_default=True, help="What a row is.")
+@click.option("--user", default="", help="Only this user's jobs.")
+@click.option("--json", "form", flag_value="json", help="Print JSON.")
+@click.option("--csv", "form", flag_value="csv", help="Print CSV.")
+@click.option("--table", "form", flag_value="table", default="table", help="Print a table (the default).")
+def report(*, since: str, until: str, by: By, user: str, form: str) -> None:
+    """Tell what sharing did: GPU-hours asked, held and saved, memory, out-of-memory errors."""
+    now = int(time.time())
+    first, last = moment(since, now), moment(until, now)
+    if first >= last:
+        raise JobError(f"--since {since} is not before --until {until}")
+    made = reporting.make(reporting.jobs_of(SlurmAccounting().runs(first, last, user)), first, last, by)
+    if form == "json":
+        click.echo(json.dumps(reporting.as_dict(made), indent=2))
+    elif form == "csv":
+        click.echo(reporting.as_csv(made), nl=False)
+    else:
+        _table(made)
+
+
+@click.command()
+@click.argument("job_id")
+def explain(job_id: str) -> None:
+    """Tell one job's story in plain words (4711, or 4711_3 for a task of an array)."""
+    accounting = SlurmAccounting()
+    jobs = reporting.put_together(accounting.runs_of(job_id))
+    if not jobs:
+        raise JobError(f"job {job_id}: neither slurmdbd nor slurmctld knows it")
+    if len(jobs) > 1:
+        names = ", ".join(sorted(job.last.shown_id for job in jobs)[:5])
+        raise JobError(f"job {job_id} is an array of {len(jobs)} tasks: name one of them: {names}")
+    job = jobs[0]
+    residents = job.record.residents[:MAX_NEIGHBOURS] if job.record is not None else ()
+    found = {number: reporting.put_together(accounting.runs_of(str(number))) for number in residents}
+    neighbours = {number: match for number, several in found.items() for match in several if _is(match, number)}
+    click.echo(story(job, neighbours, int(time.time())))
+
+
+def _is(job: Job, number: int) -> bool:
+    return job.last.job_id == number
+
+
+def _table(made: Report) -> None:
+    # Imported here: rich costs as much time as the rest of the command.
+    from rich import box  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    begin, end = (datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") for at in (made.since, made.until))
+    click.echo(f"GPU sharing from {begin} to {end}, by {made.by}")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column(made.by, no_wrap=True, overflow="ellipsis")
+    for name in ("jobs", "shared", "whole", "other", *(f"GPU h\n{word}" for word in ("asked", "held", "saved"))):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("GiB\nest.", "GiB\nused", "OOM", "finished"):
+        table.add_column(name, justify="right", no_wrap=True)
+    rows = [*made.rows, made.total] if made.rows else []
+    for row in rows:
+        last = row is made.total
+        table.add_row(*map(Text, _cells(row)), style="bold" if last else "", end_section=row is made.rows[-1])
+    Console(highlight=False).print(table)
+    if not rows:
+        click.echo("no job asked for a GPU in that time")
+
+
+def _cells(row: Row) -> list[str]:
+    memory = (row.estimated_mib, row.used_mib)
+    return [
+        row.group or "-",
+        *(str(n) for n in (row.jobs, row.shared, row.exclusive, row.left_alone + row.unseen)),
+        *(f"{hours:.2f}" for hours in (row.gpu_hours_asked, row.gpu_hours_held, row.gpu_hours_saved)),
+        *("-" if mib is None else f"{mib / MIB_PER_GIB:.1f}" for mib in memory),
+        str(row.ooms),
+        f"{row.oom_finished}/{row.oom_finished + row.oom_failed + row.oom_open}" if row.ooms else "-",
+    ]
+
+
+COMMANDS = [explain, report]

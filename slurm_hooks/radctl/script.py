@@ -1,0 +1,74 @@
+"""`radctl embed` and `radctl convert`: write batch scripts. Reads the files named, writes stdout or the script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from estimator.parsers import parse_summary
+from estimator.types import SummaryError
+from slurm_hooks import embed as embedding
+from slurm_hooks import files, rad_file
+from slurm_hooks.directives import DirectiveError, Directives, parse_script
+from slurm_hooks.radctl.main import Site
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("script", type=_PATH)
+@click.option("--summary", type=_PATH, help="The summary [default: what the script's model= names].")
+@click.option("-i", "--in-place", is_flag=True, help="Change SCRIPT itself instead of printing the new one.")
+@click.pass_obj
+def embed(site: Site, script: Path, summary: Path | None, in_place: bool) -> None:
+    """Put a model summary into a batch script.
+
+    Prints SCRIPT with the summary between #RAD summary-begin and #RAD summary-end; a summary that it already holds is
+    replaced. A path is relative to the current directory, as it is for sbatch. Try: radctl embed job.sh | sbatch
+    """
+    text = files.read_text(script, files.MAX_SCRIPT_BYTES)
+    try:
+        directives = parse_script(text)
+        path = summary or _named(directives)
+        summary_text = files.read_text(path, site.load().estimator.max_summary_kib * 1024)
+        made = embedding.embed(text, summary_text)
+    except (DirectiveError, embedding.EmbedError) as error:
+        raise embedding.EmbedError(f"{script}: {error}") from error
+    try:
+        parse_summary(summary_text)
+    except SummaryError as error:
+        raise SummaryError(f"{path}: {error}") from error
+    if len(made.encode(errors="surrogateescape")) > files.MAX_SCRIPT_BYTES:
+        raise embedding.EmbedError(f"{script}: longer than Slurm takes with the summary inside")
+    _write(made, script if in_place else None)
+
+
+@click.command()
+@click.argument("task", type=_PATH)
+def convert(task: Path) -> None:
+    """Print the batch script that does what RAD-RM's TASK.rad does.
+
+    Try: radctl convert task.rad > task.sh
+    """
+    try:
+        made = rad_file.convert(files.read_text(task, files.MAX_SCRIPT_BYTES), task.stem)
+    except rad_file.RadFileError as error:
+        raise rad_file.RadFileError(f"{task}: {error}") from error
+    _write(made, None)
+
+
+def _named(directives: Directives | None) -> Path:
+    if directives is None or directives.model is None:
+        raise embedding.EmbedError("no #RAD model= names a summary: add one, or give --summary FILE")
+    return Path(directives.model)
+
+
+def _write(text: str, path: Path | None) -> None:
+    if path is None:
+        click.echo(text.encode(errors="surrogateescape"), nl=False)
+    else:
+        files.replace(path, text)
+
+
+COMMANDS = [embed, convert]

@@ -1,0 +1,259 @@
+"""What sharing did over a time: jobs, GPU-hours, memory and out-of-memory errors by group. Pure.
+
+Hours count within the time asked for; a run counts on the day on which it started. Jobs that ask for no GPU are left
+out.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Any, Literal
+
+from slurm_hooks.records import Record, decode
+from slurm_hooks.slurm.accounting import JobRun
+
+By = Literal["user", "account", "partition", "time"]
+BY: tuple[By, ...] = ("user", "account", "partition", "time")
+ENDED_WELL = "COMPLETED"
+SHARES_PER_GPU = 100
+_ASKED = re.compile(r"(?:^|,)gpu(?::[A-Za-z][\w.-]*)?(?::(\d{1,4}))?(?=,|$)")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job: its runs, oldest first, and its record.
+
+    Attributes:
+        runs: as Slurm counts them.
+        record: RAD's record, or None for a job that RAD did not see.
+    """
+
+    runs: tuple[JobRun, ...]
+    record: Record | None
+
+    @property
+    def last(self) -> JobRun:
+        """The newest run, which tells the job's state."""
+        return self.runs[-1]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether RAD turned the request into shares of a GPU."""
+        return self.record is not None and self.record.action == "share"
+
+    @property
+    def gpus_asked(self) -> float:
+        """GPUs that the user asked for, whatever came of it."""
+        if self.record is not None and (found := _ASKED.search(self.record.asked)):
+            return float(found.group(1) or 1)
+        requested = self.last.requested
+        return (
+            float(requested["gres/gpu"]) if "gres/gpu" in requested else requested.get("gres/mps", 0) / SHARES_PER_GPU
+        )
+
+    def gpus_held(self, run: JobRun) -> float:
+        """GPUs that a run held; the record's share where Slurm does not account for shares."""
+        if run.gpus or self.record is None or self.record.share is None:
+            return run.gpus
+        return self.record.share / SHARES_PER_GPU if self.record.action in ("share", "exclusive") else run.gpus
+
+    @property
+    def ooms(self) -> int:
+        """Runs that ended because GPU memory ran out."""
+        return sum(run.outcome.startswith("oom") for run in self.record.runs) if self.record else 0
+
+    @property
+    def peak_mib(self) -> int | None:
+        """Largest GPU memory that was measured, in MiB."""
+        peaks = [run.peak_mib for run in self.record.runs if run.peak_mib is not None] if self.record else []
+        return max(peaks, default=None)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One group's numbers.
+
+    Attributes:
+        group: whose they are.
+        jobs: jobs that asked for a GPU.
+        shared: of these, jobs that RAD gave shares of a GPU.
+        exclusive: jobs that RAD gave a whole GPU.
+        left_alone: jobs with `#RAD` lines that RAD did not change, by their kind or by the partition's mode.
+        unseen: jobs without a record of RAD's.
+        gpu_hours_asked: GPUs asked for times the time they ran.
+        gpu_hours_held: shares held, as parts of a GPU, times the time they ran.
+        gpu_hours_saved: the difference.
+        measured: jobs of which both the estimate and the use of memory are known.
+        estimated_mib, upper_mib, used_mib: means over those jobs, in MiB, or None if there are none.
+        over_upper: of those jobs, how many used more than the estimate's upper bound.
+        ooms: runs that ended because GPU memory ran out.
+        oom_finished: jobs that did so and completed in a later run.
+        oom_failed: jobs that did so and ended otherwise.
+        oom_open: jobs that did so and wait or run again.
+    """
+
+    group: str
+    jobs: int
+    shared: int
+    exclusive: int
+    left_alone: int
+    unseen: int
+    gpu_hours_asked: float
+    gpu_hours_held: float
+    gpu_hours_saved: float
+    measured: int
+    estimated_mib: int | None
+    upper_mib: int | None
+    used_mib: int | None
+    over_upper: int
+    ooms: int
+    oom_finished: int
+    oom_failed: int
+    oom_open: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """The report of a time.
+
+    Attributes:
+        since, until: Unix times in seconds.
+        by: what the rows group by.
+        rows: one for each group, sorted by name.
+        total: all groups together.
+    """
+
+    since: int
+    until: int
+    by: By
+    rows: tuple[Row, ...]
+    total: Row
+
+
+def put_together(runs: Iterable[JobRun]) -> list[Job]:
+    """Jobs from their runs, in the order of their first runs."""
+    by_id: dict[int, list[JobRun]] = {}
+    for run in runs:
+        by_id.setdefault(run.job_id, []).append(run)
+    jobs = []
+    for several in by_id.values():
+        several.sort(key=lambda run: (run.submit or 0, run.start or math.inf))
+        records = (decode(run.admin_comment) for run in reversed(several))
+        jobs.append(Job(tuple(several), next((record for record in records if record is not None), None)))
+    return jobs
+
+
+def jobs_of(runs: Iterable[JobRun]) -> list[Job]:
+    """Jobs that a report counts: those that ask for a GPU or have a record."""
+    return [job for job in put_together(runs) if job.record is not None or job.gpus_asked]
+
+
+def make(jobs: Sequence[Job], since: int, until: int, by: By, zone: tzinfo | None = None) -> Report:
+    """The report of `jobs` between two Unix times.
+
+    Args:
+        jobs: as `jobs_of` puts them together.
+        since: hours before this do not count; Unix time in seconds.
+        until: hours after this do not count; Unix time in seconds.
+        by: what the rows group by.
+        zone: where days begin at midnight; None for this machine's.
+    """
+    key = _keys(zone)[by]
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(key(job), []).append(job)
+    rows = tuple(_row(name, groups[name], since, until) for name in sorted(groups))
+    return Report(since, until, by, rows, _row("total", jobs, since, until))
+
+
+def _keys(zone: tzinfo | None) -> Mapping[By, Callable[[Job], str]]:
+    def day(job: Job) -> str:
+        first = job.runs[0]
+        at = first.start if first.start is not None else first.submit
+        return "" if at is None else datetime.fromtimestamp(at, zone).date().isoformat()
+
+    return {
+        "user": lambda job: job.last.user,
+        "account": lambda job: job.last.account,
+        "partition": lambda job: job.last.partition,
+        "time": day,
+    }
+
+
+def seconds_within(run: JobRun, since: int, until: int) -> int:
+    """Seconds that a run ran between two Unix times; one that has not ended runs until the later of them."""
+    if run.start is None:
+        return 0
+    end = run.end if run.end is not None else until
+    whole = max(0, end - run.start)
+    part = max(0, min(end, until) - max(run.start, since))
+    # Slurm's count leaves out suspended time: keep its ratio.
+    return part if run.end is None or not whole else round(part * min(1.0, run.elapsed_s / whole))
+
+
+def _row(name: str, jobs: Sequence[Job], since: int, until: int) -> Row:
+    hours_asked = hours_held = 0.0
+    for job in jobs:
+        for run in job.runs:
+            hours = seconds_within(run, since, until) / 3600
+            hours_asked += job.gpus_asked * hours
+            hours_held += job.gpus_held(run) * hours
+    actions = [job.record.action if job.record else "" for job in jobs]
+    known = [
+        (job.record.expected_mib, job.record.upper_mib or job.record.expected_mib, job.peak_mib)
+        for job in jobs
+        if job.record is not None and job.record.expected_mib is not None and job.peak_mib is not None
+    ]
+    died = [job for job in jobs if job.ooms]
+    finished = sum(job.last.state == ENDED_WELL for job in died)
+    failed = sum(job.last.end is not None and job.last.state not in (ENDED_WELL, "REQUEUED") for job in died)
+    return Row(
+        group=name,
+        jobs=len(jobs),
+        shared=actions.count("share"),
+        exclusive=actions.count("exclusive"),
+        left_alone=sum(action in ("left_alone", "advised", "shadowed") for action in actions),
+        unseen=actions.count(""),
+        gpu_hours_asked=round(hours_asked, 4),
+        gpu_hours_held=round(hours_held, 4),
+        gpu_hours_saved=round(hours_asked - hours_held, 4),
+        measured=len(known),
+        estimated_mib=_mean([expected for expected, _, _ in known]),
+        upper_mib=_mean([upper for _, upper, _ in known]),
+        used_mib=_mean([used for _, _, used in known]),
+        over_upper=sum(used > upper for _, upper, used in known),
+        ooms=sum(job.ooms for job in jobs),
+        oom_finished=finished,
+        oom_failed=failed,
+        oom_open=len(died) - finished - failed,
+    )
+
+
+def _mean(values: Sequence[int]) -> int | None:
+    return round(sum(values) / len(values)) if values else None
+
+
+def as_dict(report: Report) -> dict[str, Any]:
+    """The report as JSON has it: times as Unix seconds, rows and total as objects."""
+    return dataclasses.asdict(report)
+
+
+def as_csv(report: Report) -> str:
+    """The rows as CSV, one line of names first; a cell that a spreadsheet would run as a formula gains a quote."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(f.name for f in dataclasses.fields(Row))
+    for row in report.rows:
+        writer.writerow(_harmless(value) for value in dataclasses.astuple(row))
+    return out.getvalue()
+
+
+def _harmless(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

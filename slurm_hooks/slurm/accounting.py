@@ -1,0 +1,254 @@
+"""Jobs as Slurm's accounting and its controller know them: `sacct` and `squeue` behind one small interface.
+
+Starts these two commands and nothing else; what they print is parsed by pure functions.
+
+Text, not ``--json``: on 22.05 ``sacct --json`` gives exit code 0 for a job that failed with 3, and no user for one
+without an association, where the text is right; and every version prints the same text. Free text (a job's name, an
+AdminComment) may hold whatever its user likes, line ends too: so `sacct`'s delimiter is a fresh random word, and
+`squeue`'s columns have fixed widths, the name last. 22.05 tells no number of restarts: ``-D`` shows every run.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from slurm_hooks.slurm.commands import Runner, SlurmError, run
+
+SACCT_FIELDS = (
+    "JobIDRaw", "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw", "AllocTRES",
+    "ReqTRES", "ExitCode", "NodeList", "JobName", "AdminComment",
+)  # fmt: skip
+SQUEUE_COLUMNS = (
+    ("JobID", 20), ("JobArrayID", 64), ("UserName", 64), ("Account", 64), ("Partition", 128), ("State", 20),
+    ("SubmitTime", 20), ("StartTime", 20), ("EndTime", 20), ("TimeUsed", 20), ("tres-alloc", 512),
+    ("Reason", 128), ("NodeList", 128), ("admin_comment", 16_384), ("Name", 256),
+)  # fmt: skip
+LIVE_STATES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"})
+JOB_ID = re.compile(r"\d{1,18}(_\d{1,18})?")
+# Both commands write times as this says: seconds since 1970, which no change of the clock makes ambiguous.
+_ENV = ("env", "SLURM_TIME_FORMAT=%s")
+
+
+class AccountingError(ValueError):
+    """A question that Slurm's accounting cannot answer; the message says why."""
+
+
+@dataclass(frozen=True)
+class JobRun:
+    """One run of a job; a requeued job has several.
+
+    Attributes:
+        job_id: Slurm's own number of the job, of array tasks too.
+        shown_id: what users write: ``4711``, or ``4711_3`` for an array task.
+        user, account, partition, name, nodes: as Slurm shows them.
+        state: one word, for example ``COMPLETED`` or ``CANCELLED``.
+        submit, start, end: Unix times in seconds, or None where Slurm knows none.
+        elapsed_s: how long it ran, in seconds, as Slurm counts it.
+        allocated, requested: resources by name, for example ``{"gres/mps:g2": 38}``.
+        exit_code, signal: how it ended.
+        reason: why it waits, or the empty string.
+        admin_comment: text of RAD and other tools.
+    """
+
+    job_id: int
+    shown_id: str
+    user: str
+    account: str
+    partition: str
+    state: str
+    submit: int | None
+    start: int | None
+    end: int | None
+    elapsed_s: int
+    allocated: Mapping[str, int]
+    requested: Mapping[str, int]
+    exit_code: int
+    signal: int
+    nodes: str
+    name: str
+    admin_comment: str
+    reason: str = ""
+
+    @property
+    def gpus(self) -> float:
+        """GPUs held: whole ones, and shares as hundredths of one."""
+        if "gres/gpu" in self.allocated:
+            return float(self.allocated["gres/gpu"])
+        return self.allocated.get("gres/mps", 0) / 100
+
+
+class Accounting(Protocol):
+    """Where jobs are looked up."""
+
+    def runs(self, since: int, until: int, user: str = "") -> list[JobRun]:
+        """All runs of jobs that were there at some time between two Unix times."""
+
+    def runs_of(self, job: str) -> list[JobRun]:
+        """All runs of one job, of an array task, or of all tasks of an array; empty if Slurm knows none."""
+
+
+class SlurmAccounting:
+    """`sacct` for what slurmdbd keeps, `squeue` for what has not got there yet."""
+
+    def __init__(self, timeout_s: float = 60.0, runner: Runner = run) -> None:
+        self._timeout_s = timeout_s
+        self._run = runner
+
+    def runs(self, since: int, until: int, user: str = "") -> list[JobRun]:
+        """All runs of jobs that were there at some time between two Unix times.
+
+        Raises:
+            SlurmError: if `sacct` fails.
+        """
+        who = ["-u", user] if user else ["-a"]
+        return self._sacct([*who, "-S", f"uts{since}", "-E", f"uts{until}"])
+
+    def runs_of(self, job: str) -> list[JobRun]:
+        """All runs of one job, oldest first.
+
+        The controller has the last word on a job that has not ended: its record reaches slurmdbd later.
+
+        Raises:
+            AccountingError: if `job` is no job id.
+            SlurmError: if neither `sacct` nor `squeue` answers.
+        """
+        if JOB_ID.fullmatch(job) is None:
+            raise AccountingError(f"{job!r} is no job id: write 4711, or 4711_3 for a task of an array")
+        kept, sacct_error = self._try(lambda: self._sacct(["-j", job]))
+        queued, squeue_error = self._try(lambda: self._squeue(job))
+        if sacct_error is not None and not queued:
+            raise sacct_error
+        if squeue_error is not None and "Invalid job id" not in str(squeue_error) and not kept:
+            raise squeue_error
+        return _newest(kept, queued)
+
+    def _try(self, ask: Callable[[], list[JobRun]]) -> tuple[list[JobRun], SlurmError | None]:
+        try:
+            return ask(), None
+        except SlurmError as error:
+            return [], error
+
+    def _sacct(self, which: Sequence[str]) -> list[JobRun]:
+        delimiter = f"<{secrets.token_hex(8)}>"
+        fields = ",".join(SACCT_FIELDS)
+        command = [*_ENV, "sacct", "-n", "-X", "-D", "-p", f"--delimiter={delimiter}", "-o", fields, *which]
+        return parse_sacct(self._run(command, self._timeout_s), delimiter)
+
+    def _squeue(self, job: str) -> list[JobRun]:
+        columns = ",".join(f"{name}:{width}" for name, width in SQUEUE_COLUMNS)
+        # -r: one row for each task, so that a task that waits is found by its own number.
+        tasks = ["-r"] if "_" in job else []
+        command = [*_ENV, "squeue", "-h", "-a", "-t", "all", *tasks, "-j", job, "-O", columns]
+        return parse_squeue(self._run(command, self._timeout_s))
+
+
+def parse_sacct(text: str, delimiter: str) -> list[JobRun]:
+    """What ``sacct -p`` printed of SACCT_FIELDS, whatever line ends a job's name holds."""
+    words = text.split(delimiter)
+    size = len(SACCT_FIELDS)
+    # The last row ends with a delimiter too; what follows it is a line end.
+    rows = [words[at : at + size] for at in range(0, len(words) - size + 1, size)]
+    made = (_from_sacct(dict(zip(SACCT_FIELDS, (row[0].lstrip("\n"), *row[1:]), strict=True))) for row in rows)
+    return [run for run in made if run is not None]
+
+
+def parse_squeue(text: str) -> list[JobRun]:
+    """What ``squeue -O`` printed of SQUEUE_COLUMNS; a line too short to be a row is part of a job's name."""
+    runs = []
+    for line in text.split("\n"):
+        data, row, position = line.encode(), {}, 0  # Slurm pads to bytes
+        for name, width in SQUEUE_COLUMNS:
+            cell = data[position : position + width].decode(errors="replace")
+            row[name] = cell.strip().replace("(null)", "")
+            position += width
+        if len(data) > _SQUEUE_SHORTEST and row["JobID"].isdigit():
+            runs.append(_from_squeue(row))
+    return runs
+
+
+def _from_sacct(row: Mapping[str, str]) -> JobRun | None:
+    if not row["JobIDRaw"].isdigit():
+        return None
+    code, _, signal = row["ExitCode"].partition(":")
+    return JobRun(
+        job_id=int(row["JobIDRaw"]),
+        shown_id=row["JobID"],
+        user=row["User"],
+        account=row["Account"],
+        partition=row["Partition"],
+        state=row["State"].partition(" ")[0],
+        submit=_number(row["Submit"]),
+        start=_number(row["Start"]),
+        end=_number(row["End"]),
+        elapsed_s=_number(row["ElapsedRaw"]) or 0,
+        allocated=_tres(row["AllocTRES"]),
+        requested=_tres(row["ReqTRES"]),
+        exit_code=_number(code) or 0,
+        signal=_number(signal) or 0,
+        nodes=row["NodeList"] if row["NodeList"] != "None assigned" else "",
+        name=row["JobName"],
+        admin_comment=row["AdminComment"],
+    )
+
+
+def _from_squeue(row: Mapping[str, str]) -> JobRun:
+    ended = row["State"] not in LIVE_STATES
+    started = row["State"] != "PENDING"
+    start = _number(row["StartTime"]) if started else None
+    tres = _tres(row["tres-alloc"])
+    return JobRun(
+        job_id=int(row["JobID"]),
+        shown_id=row["JobArrayID"],
+        user=row["UserName"],
+        account=row["Account"],
+        partition=row["Partition"],
+        state=row["State"],
+        submit=_number(row["SubmitTime"]),
+        start=start,
+        end=_number(row["EndTime"]) if ended else None,  # of a running job this is its time limit
+        elapsed_s=_clock(row["TimeUsed"]),
+        allocated=tres if started else {},
+        requested=tres,
+        exit_code=0,
+        signal=0,
+        nodes=row["NodeList"],
+        name=row["Name"],
+        admin_comment=row["admin_comment"],
+        reason=row["Reason"] if row["Reason"] != "None" else "",
+    )
+
+
+def _newest(kept: Sequence[JobRun], queued: Sequence[JobRun]) -> list[JobRun]:
+    """Rows of slurmdbd, with the controller's in place of those that have not ended or are not there yet."""
+    live = {run.job_id: run for run in queued if run.state in LIVE_STATES}
+    known = {run.job_id for run in kept}
+    stay = [run for run in kept if run.job_id not in live or run.end is not None]
+    fresh = [run for run in queued if run.job_id in live or run.job_id not in known]
+    return [*stay, *fresh]
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+def _clock(text: str) -> int:
+    """Seconds of Slurm's ``[days-][hours:]minutes:seconds``; 0 where it says something else."""
+    found = _CLOCK.fullmatch(text)
+    if found is None:
+        return 0
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _tres(text: str) -> dict[str, int]:
+    """Resources that are counted, ``gres/mps:g2=38`` for example; amounts of memory are left out."""
+    pairs = (item.partition("=") for item in text.split(","))
+    return {name: number for name, _, value in pairs if (number := _number(value)) is not None}
+
+
+_CLOCK = re.compile(r"(?:(?:(\d{1,6})-)?(\d{1,6}):)?(\d{1,6}):(\d{1,6})")
+_SQUEUE_SHORTEST = sum(width for name, width in SQUEUE_COLUMNS if name != "Name")

@@ -1,0 +1,168 @@
+"""What sacct and squeue print, recorded from a real Slurm 22.05, and how both are put together."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_hooks.records import decode
+from slurm_hooks.slurm import accounting
+from slurm_hooks.slurm.accounting import AccountingError, JobRun, SlurmAccounting, parse_sacct, parse_squeue
+from slurm_hooks.slurm.commands import SlurmError
+
+RECORDED = Path(__file__).parent / "recorded"
+SACCT = (RECORDED / "sacct_22.05.txt").read_text()
+SQUEUE = gzip.decompress((RECORDED / "squeue_22.05.txt.gz").read_bytes()).decode()
+DELIMITER = "<0123456789abcdef>"
+HOSTILE_NAME = "we|ird\nname RAD1:e30="
+
+
+class Recorded:
+    """Answers as the recorded commands did; `broken` names a command that fails, and how."""
+
+    def __init__(self, broken: dict[str, str] | None = None, squeue: str = SQUEUE) -> None:
+        self.broken = broken or {}
+        self.squeue = squeue
+        self.asked: list[Sequence[str]] = []
+
+    def __call__(self, command: Sequence[str], timeout_s: float) -> str:
+        self.asked.append(command)
+        for name, message in self.broken.items():
+            if name in command:
+                raise SlurmError(f"{name}: {message}")
+        if "squeue" in command:
+            return self.squeue
+        delimiter = next(word for word in command if word.startswith("--delimiter=")).partition("=")[2]
+        return SACCT.replace(DELIMITER, delimiter)
+
+
+def test_sacct_rows() -> None:
+    runs = parse_sacct(SACCT, DELIMITER)
+    assert [(run.shown_id, run.job_id, run.state) for run in runs] == [
+        ("1", 1, "REQUEUED"),
+        ("4", 4, "COMPLETED"),
+        ("2_0", 5, "FAILED"),
+        ("2_1", 6, "FAILED"),
+        ("2_2", 7, "FAILED"),
+        ("2_3", 2, "FAILED"),
+        ("1", 1, "COMPLETED"),
+        ("8_0", 9, "COMPLETED"),
+        ("8_1", 10, "COMPLETED"),
+        ("8_2", 11, "RUNNING"),
+    ]
+    first = runs[0]
+    assert first.name == HOSTILE_NAME
+    assert decode(first.admin_comment) is not None
+    assert (first.submit, first.start, first.end, first.elapsed_s) == (1795201212, 1795201213, 1795201216, 3)
+    assert first.allocated == {"billing": 1, "cpu": 1, "gres/mps": 38, "gres/mps:g2": 38, "node": 1}
+    assert first.gpus == 0.38
+    assert (runs[2].exit_code, runs[2].gpus, runs[2].user, runs[2].account) == (3, 1.0, "alice", "research")
+    assert runs[9].end is None
+
+
+def test_squeue_rows() -> None:
+    runs = {run.shown_id: run for run in parse_squeue(SQUEUE)}
+    assert len(runs) == 10
+    waiting = runs["3"]
+    assert (waiting.state, waiting.reason, waiting.name) == ("PENDING", "BeginTime", "blocked")
+    assert (waiting.start, waiting.gpus, waiting.requested["gres/gpu"]) == (None, 0.0, 2)
+    assert waiting.admin_comment == "JS1:abc= RAD1:eyJhY3Rpb24iOiJzaGFyZSJ9 é"
+    running = runs["12"]
+    assert (running.name, running.start, running.end, running.gpus) == ("naïve name", 1795201769, None, 0.4)
+    assert runs["8_0"].elapsed_s == 40
+    assert runs["8_0"].end == 1795201713
+
+
+@given(st.text())
+def test_a_name_forges_no_row(name: str) -> None:
+    cells = ["7", "7", "eve", "", "", "COMPLETED", "1", "1", "2", "1", "", "", "0:0", "n", name, ""]
+    assert [run.name for run in parse_sacct("<x>".join([*cells, "\n"]), "<x>")] in ([name], [])
+    padded = [f"{text:<{width}}" for (_, width), text in zip(accounting.SQUEUE_COLUMNS, cells[:-3], strict=False)]
+    row = "".join(padded).ljust(sum(width for column, width in accounting.SQUEUE_COLUMNS if column != "Name"))
+    assert [run.user for run in parse_squeue(f"{row}{name[:256]}\n")] in (["eve"], [])
+
+
+def test_a_delimiter_is_never_the_same() -> None:
+    ask = Recorded()
+    for _ in range(2):
+        assert len(SlurmAccounting(runner=ask).runs(0, 10)) == 10
+    first, second = (next(w for w in command if w.startswith("--delimiter=")) for command in ask.asked)
+    assert first != second
+
+
+def test_runs_of_a_time() -> None:
+    ask = Recorded()
+    SlurmAccounting(runner=ask).runs(5, 10, "alice")
+    SlurmAccounting(runner=ask).runs(5, 10)
+    assert list(ask.asked[0][-6:]) == ["-u", "alice", "-S", "uts5", "-E", "uts10"]
+    assert "-a" in ask.asked[1]
+
+
+def test_the_controller_has_the_last_word_on_live_jobs() -> None:
+    runs = SlurmAccounting(runner=Recorded()).runs_of("8")
+    by_id = {run.shown_id: run for run in runs}
+    assert by_id["8_2"].elapsed_s == 17  # sacct said 16
+    assert by_id["2_0"].exit_code == 3  # sacct's row: squeue knows no exit code here
+    assert by_id["3"].state == "PENDING"  # only squeue knows it
+    assert [run.state for run in runs if run.job_id == 1] == ["REQUEUED", "COMPLETED"]
+
+
+def test_an_earlier_run_stays_beside_the_live_one() -> None:
+    again = parse_squeue(SQUEUE)[-1]
+    kept = parse_sacct(SACCT, DELIMITER)[0]
+    live = JobRun(**{**vars(again), "job_id": 1})
+    assert accounting._newest([kept], [live]) == [kept, live]
+
+
+@pytest.mark.parametrize("job", ["1", "2_3"])
+def test_tasks_are_asked_for_one_by_one(job: str) -> None:
+    ask = Recorded()
+    SlurmAccounting(runner=ask).runs_of(job)
+    assert ("-r" in ask.asked[1]) == ("_" in job)
+
+
+@pytest.mark.parametrize("job", ["", "x", "1;2", "-1", "1_", "4711_[1-3]", "1 2", "1" * 30, "1\n"])
+def test_what_is_no_job_id(job: str) -> None:
+    with pytest.raises(AccountingError, match="no job id"):
+        SlurmAccounting(runner=Recorded()).runs_of(job)
+
+
+def test_one_of_both_is_enough() -> None:
+    without_dbd = SlurmAccounting(runner=Recorded({"sacct": "Connection refused"})).runs_of("3")
+    assert "3" in {run.shown_id for run in without_dbd}
+    without_ctld = SlurmAccounting(runner=Recorded({"squeue": "Unable to contact slurm controller"})).runs_of("1")
+    assert {run.shown_id for run in without_ctld} >= {"1"}
+
+
+def test_none_of_both_is_an_error() -> None:
+    with pytest.raises(SlurmError, match="refused"):
+        SlurmAccounting(runner=Recorded({"sacct": "Connection refused", "squeue": "down"})).runs_of("1")
+    with pytest.raises(SlurmError, match="refused"):
+        SlurmAccounting(runner=Recorded({"sacct": "Connection refused"}, squeue="")).runs_of("1")
+
+
+def test_an_unknown_job_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "SACCT", "")
+    unknown = Recorded({"squeue": "slurm_load_jobs error: Invalid job id specified"})
+    assert SlurmAccounting(runner=unknown).runs_of("77") == []
+    with pytest.raises(SlurmError, match="contact"):
+        SlurmAccounting(runner=Recorded({"squeue": "Unable to contact slurm controller"})).runs_of("77")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("0:40", 40), ("1:02:03", 3723), ("2-00:00:01", 172801), ("INVALID", 0), ("", 0)]
+)
+def test_clock(text: str, seconds: int) -> None:
+    assert accounting._clock(text) == seconds
+
+
+@given(st.text())
+def test_any_text_is_read(text: str) -> None:
+    parse_sacct(text, "<x>")
+    parse_squeue(text)
+    accounting._tres(text)

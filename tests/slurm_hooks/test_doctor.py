@@ -1,0 +1,357 @@
+"""`radctl doctor`: each thing that can be missing, and what is said of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+from click.testing import CliRunner
+
+from slurm_hooks import doctor_facts
+from slurm_hooks.config import Config, Node, Partition, Radd
+from slurm_hooks.doctor import Facts, FileFact, Finding, NodeFact, Role, examine, roles_of
+from slurm_hooks.radctl import doctor as command
+from slurm_hooks.radctl.main import cli
+from slurm_hooks.slurm.commands import SlurmError
+
+RECORDED = Path(__file__).parent / "recorded"
+CONFIG_TEXT = (RECORDED / "scontrol_config_22.05.txt").read_text()
+NODE_TEXT = (RECORDED / "scontrol_node_22.05.txt").read_text()
+PARTITION_TEXT = "PartitionName=gpu AllowGroups=ALL Nodes=node0\nPartitionName=cpu AllowGroups=ALL\n"
+
+CONFIG = Config(partitions={"gpu": Partition(gpu_model="h200")})
+HOOK = 'local ok, rad = pcall(require, "rad"); if ok then rad.wrap() end\n'
+GRES_CONF = "Name=gpu Type=g0 File=/dev/nvidia0\nName=mps Type=g0 Count=100 File=/dev/nvidia0 Flags=all_sharing\n"
+SCRIPT = FileFact("file", 0o755, 0, 0)
+FOLDER = FileFact("directory", 0o755, 0, 0)
+
+# A machine that lacks nothing; each case takes something away.
+SETTINGS = {
+    **doctor_facts.parse_settings(CONFIG_TEXT),
+    "JobSubmitPlugins": "lua",
+    "CliFilterPlugins": "lua",
+    "Prolog": "/opt/rad/prolog.sh",
+    "TaskProlog": "/opt/rad/task_prolog.sh",
+    "Epilog": "/opt/rad/epilog.sh",
+    "PrologFlags": "Alloc",
+}
+WELL = Facts(
+    settings=SETTINGS,
+    partitions=frozenset({"gpu", "cpu"}),
+    nodes=tuple(doctor_facts.parse_nodes(NODE_TEXT)),
+    gres_conf=GRES_CONF,
+    scripts={"job_submit.lua": HOOK, "cli_filter.lua": HOOK},
+    lua_version="5.1",
+    lua_modules={"rad": "/usr/local/share/lua/5.1/rad.lua", "socket.unix": "/usr/lib/lua/5.1/socket/unix.so"},
+    files={
+        "/run/rad/radd.sock": FileFact("socket", 0o660, 991, 64030),
+        "/run/rad/jobs": FOLDER,
+        "/run/rad/mps": FOLDER,
+        "/var/spool/rad": FileFact("directory", 0o700, 0, 0),
+        "/usr/bin/nvidia-cuda-mps-control": SCRIPT,
+        "/opt/rad/prolog.sh": SCRIPT,
+        "/opt/rad/task_prolog.sh": SCRIPT,
+        "/opt/rad/epilog.sh": SCRIPT,
+    },
+    users={"slurm": (64030, 64030)},
+    gpus=4,
+    programs={name: f"/usr/bin/{name}" for name in ("scontrol", "sacct", "sacctmgr", "nvidia-smi")},
+    host="vm",
+)
+
+
+def _problems(role: Role, facts: Facts, config: Config = CONFIG) -> list[Finding]:
+    return [finding for finding in examine(role, facts, config) if not finding.ok]
+
+
+def _only(role: Role, config: Config = CONFIG, **changes: Any) -> Finding:
+    (finding,) = _problems(role, dataclasses.replace(WELL, **changes), config)
+    return finding
+
+
+def _setting(name: str, value: str) -> dict[str, Any]:
+    return {"settings": {**SETTINGS, name: value}}
+
+
+def _gres(gres: str) -> dict[str, Any]:
+    return {"nodes": (dataclasses.replace(WELL.nodes[0], gres=gres),)}
+
+
+def _file(path: str, fact: FileFact) -> dict[str, Any]:
+    return {"files": {**WELL.files, path: fact}}
+
+
+@pytest.mark.parametrize("role", ["controller", "node"])
+def test_a_machine_that_lacks_nothing(role: Role) -> None:
+    assert _problems(role, WELL) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "subject", "cure"),
+    [
+        (_setting("SLURM_VERSION", "20.11.4"), "Slurm", "22.05 or newer"),
+        (_setting("SLURM_VERSION", ""), "Slurm", "22.05 or newer"),
+        (_setting("JobSubmitPlugins", "all_partitions"), "JobSubmitPlugins", "JobSubmitPlugins=lua"),
+        (_setting("GresTypes", "gpu"), "GresTypes", "GresTypes=gpu,mps"),
+        (_setting("SelectType", "select/linear"), "SelectType", "cons_tres"),
+        (_setting("AccountingStorageType", ""), "AccountingStorageType", "slurmdbd"),
+        (_setting("AccountingStoreFlags", "job_env"), "AccountingStoreFlags", "job_comment"),
+        (_setting("AccountingStorageTRES", "cpu,gres/gpu,gres/mps,gres/mps:g0,gres/mps:g1,gres/mps:g3"),
+         "AccountingStorageTRES", "add gres/mps:g2 to"),
+        (_setting("Epilog", ""), "Epilog", "set Epilog"),
+        (_setting("PrologFlags", "X11"), "PrologFlags", "PrologFlags=Alloc"),
+        (_setting("SlurmUser", "slurmadm(77)"), "[radd] slurm_user", 'slurm_user = "slurmadm"'),
+        ({"scripts": {**WELL.scripts, "job_submit.lua": None}}, "job_submit.lua", "copy etc/job_submit.lua"),
+        ({"scripts": {**WELL.scripts, "job_submit.lua": "-- rad\n"}}, "job_submit.lua", "add its line"),
+        ({"lua_modules": {**WELL.lua_modules, "rad": ""}}, "Lua module rad", "/usr/local/share/lua/5.1/"),
+        ({"lua_modules": {**WELL.lua_modules, "socket.unix": ""}}, "Lua module socket.unix", "lua-socket"),
+        (_file("/run/rad/radd.sock", FileFact()), "radd socket", "start radd"),
+        (_file("/run/rad/radd.sock", FileFact("file", 0o660, 991, 64030)), "radd socket", "start radd"),
+        (_file("/run/rad/radd.sock", FileFact("socket", 0o666, 991, 64030)), "radd socket", "everybody may write"),
+        (_file("/run/rad/radd.sock", FileFact("socket", 0o660, 991, 991)), "radd socket", "slurm may not write"),
+        (_file("/run/rad/radd.sock", FileFact("socket", 0o640, 991, 64030)), "radd socket", "slurm may not write"),
+        ({"users": {}}, "radd socket", "there is no user 'slurm'"),
+        ({"radd_error": "Connection refused"}, "radd", "restart radd"),
+        ({"partitions": frozenset({"big"})}, "partition gpu", "Slurm has big"),
+        ({"partitions": frozenset()}, "partition gpu", "Slurm has none"),
+        (_gres(""), "GRES of node0", "etc/gres.conf.rad"),
+        ({"gres_conf": "Name=MPS Type=g0 Count=100 # all_sharing\n"}, "gres.conf", "Flags=all_sharing"),
+    ],
+)  # fmt: skip
+def test_what_a_controller_can_lack(changes: dict[str, Any], subject: str, cure: str) -> None:
+    finding = _only("controller", **changes)
+    assert finding.subject == subject
+    assert finding.needed
+    assert cure in finding.cure
+
+
+@pytest.mark.parametrize(
+    ("changes", "subject"),
+    [
+        (_setting("CliFilterPlugins", ""), "CliFilterPlugins"),
+        (_setting("AuthInfo", "socket=/run/munge.socket"), "AuthInfo"),
+        ({"nodes": (dataclasses.replace(WELL.nodes[0], features=frozenset()),)}, "feature h200"),
+    ],
+)
+def test_advice(changes: dict[str, Any], subject: str) -> None:
+    finding = _only("controller", **changes)
+    assert (finding.subject, finding.needed) == (subject, False)
+
+
+@pytest.mark.parametrize(
+    ("gres", "problem"),
+    [
+        ("gpu:4,mps:400", "GPUs without a Type"),
+        ("gpu:h200:4,mps:h200:400", "several GPUs of one Type"),
+        ("gpu:g0:1", "no mps"),
+        ("gpu:g0:1,mps:100", "mps without a Type"),
+        ("gpu:g0:1,mps:g1:100", "gpu and mps name different Types"),
+        ("gpu:g0:1,mps:g0:50", "mps of a device is not 100"),
+        ("tmpfs:3", "no GPU: tmpfs:3"),
+    ],
+)
+def test_gres(gres: str, problem: str) -> None:
+    tres = "gres/gpu,gres/mps,gres/mps:g0,gres/mps:g1,gres/mps:h200"
+    finding = _only("controller", **_gres(gres), **_setting("AccountingStorageTRES", tres))
+    assert finding.found.startswith(problem)
+
+
+def test_nodes_of_other_partitions_are_none_of_our_business() -> None:
+    other = NodeFact("node1", gres="gpu:8", partitions=frozenset({"cpu"}))
+    assert _problems("controller", dataclasses.replace(WELL, nodes=(*WELL.nodes, other))) == []
+
+
+def test_many_nodes_are_not_all_named() -> None:
+    nodes = tuple(dataclasses.replace(WELL.nodes[0], name=f"n{n}", features=frozenset()) for n in range(9))
+    assert _only("controller", nodes=nodes).found == "nodes without it: n0, n1, n2 and 6 more"
+
+
+def test_a_script_with_a_path_of_its_own() -> None:
+    scripts = {"job_submit.lua": f"package.path = '/opt/?.lua'\n{HOOK}", "cli_filter.lua": HOOK}
+    modules = {**WELL.lua_modules, "rad": ""}
+    assert _problems("controller", dataclasses.replace(WELL, scripts=scripts, lua_modules=modules)) == []
+
+
+def test_a_configuration_without_partitions() -> None:
+    assert _only("controller", Config()).subject == "rad.toml"
+
+
+def test_a_user_who_may_not_try_the_socket() -> None:
+    assert _problems("controller", dataclasses.replace(WELL, radd_error=None)) == []
+
+
+def test_slurm_down() -> None:
+    down = dataclasses.replace(
+        WELL, slurm_error="scontrol: no controller", settings={}, partitions=frozenset(), nodes=()
+    )
+    for role in ("controller", "node"):
+        assert [finding.subject for finding in _problems(role, down)] == ["Slurm"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "subject", "found"),
+    [
+        (_file("/opt/rad/prolog.sh", FileFact("file", 0o644, 0, 0)), "Prolog", "file of user 0 with mode 644"),
+        (_file("/opt/rad/epilog.sh", FileFact()), "Epilog", "/opt/rad/epilog.sh: absent"),
+        (_setting("TaskProlog", ""), "TaskProlog", "not set"),
+        (_file("/run/rad/jobs", FileFact()), "[node] state_dir", "absent"),
+        (_file("/run/rad/jobs", FileFact("directory", 0o777, 0, 0)), "[node] state_dir", "mode 777"),
+        (_file("/var/spool/rad", FileFact("directory", 0o755, 7, 0)), "[node] spool_dir", "of user 7"),
+        (_file("/run/rad/mps", FileFact("other", 0o755, 0, 0)), "[mps] run_dir", "other of user 0"),
+        ({"programs": {**WELL.programs, "nvidia-smi": ""}}, "nvidia-smi", "not found"),
+        ({"gpus": None}, "NVML", "does not answer"),
+        ({"gpus": 3}, "NVML", "3 GPUs, Slurm lists 4"),
+        (_file("/usr/bin/nvidia-cuda-mps-control", FileFact()), "MPS control program", "absent"),
+    ],
+)
+def test_what_a_node_can_lack(changes: dict[str, Any], subject: str, found: str) -> None:
+    finding = _only("node", **changes)
+    assert finding.subject == subject
+    assert found in finding.found
+    assert finding.cure
+
+
+def test_a_partition_without_mps_needs_no_control_program() -> None:
+    config = Config(partitions={"gpu": Partition(method="streams")})
+    changed = dataclasses.replace(WELL, **_file("/usr/bin/nvidia-cuda-mps-control", FileFact()))
+    assert _problems("node", changed, config) == []
+
+
+def test_a_node_that_slurm_does_not_list() -> None:
+    assert _problems("node", dataclasses.replace(WELL, host="login1", gpus=7)) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "nodes", "roles"),
+    [
+        ("vm", WELL.nodes, ("controller", "node")),
+        ("vm", (), ("controller",)),
+        ("node0", WELL.nodes, ("node",)),
+        ("login1", WELL.nodes, ("node",)),
+    ],
+)
+def test_roles(host: str, nodes: tuple[NodeFact, ...], roles: tuple[Role, ...]) -> None:
+    assert roles_of(dataclasses.replace(WELL, host=host, nodes=nodes)) == roles
+
+
+def test_slurms_own_words() -> None:
+    assert SETTINGS["AuthInfo"] == "socket=/srv/slurm/run/munge/munge.socket,cred_expire=5"
+    assert doctor_facts.parse_settings(CONFIG_TEXT)["JobSubmitPlugins"] == ""
+    (node,) = WELL.nodes
+    assert (node.name, node.host, node.partitions, node.features) == (
+        "node0",
+        "vm",
+        frozenset({"gpu"}),
+        frozenset({"h200"}),
+    )
+    assert node.gres.startswith("gpu:g0:1,gpu:g1:1,")
+    assert doctor_facts.parse_nodes("NodeName=x Gres=(null)\nNodeHostName=y\n") == [NodeFact("x")]
+
+
+def _slurm_says(folder: Path) -> dict[str, str]:
+    config = CONFIG_TEXT.replace("/srv/slurm/etc/slurm.conf", str(folder / "slurm.conf"))
+    plugins = config.replace("/usr/lib/x86_64-linux-gnu/slurm-wlm", str(folder))
+    return {"config": plugins, "partition": PARTITION_TEXT, "node": NODE_TEXT}
+
+
+def test_facts_of_a_machine(tmp_path: Path) -> None:
+    (tmp_path / "gres.conf").write_text(GRES_CONF)
+    (tmp_path / "job_submit.lua").write_text(HOOK)
+    (tmp_path / "job_submit_lua.so").write_bytes(b"\x7fELF\0liblua5.1.so.0\0")
+    module = tmp_path / "usr/local/share/lua/5.1/rad.lua"
+    module.parent.mkdir(parents=True)
+    module.touch()
+    other = tmp_path / "usr/lib/x86_64-linux-gnu/lua/5.3/socket/unix.so"
+    other.parent.mkdir(parents=True)
+    other.touch()
+    control = tmp_path / "fifo"
+    os.mkfifo(control)
+    says = _slurm_says(tmp_path)
+
+    def run(command: Sequence[str], timeout_s: float) -> str:
+        return says[command[2]]
+
+    path = str(tmp_path / "radd.sock")
+    config = Config(
+        radd=Radd(socket=path, slurm_user="nobody-of-that-name"),
+        node=Node(state_dir=str(tmp_path), spool_dir=str(control)),
+    )
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        facts = doctor_facts.gather(config, run, tmp_path)
+    assert facts.slurm_error == ""
+    assert facts.partitions == {"gpu", "cpu"}
+    assert facts.gres_conf == GRES_CONF
+    assert facts.scripts == {"job_submit.lua": HOOK, "cli_filter.lua": None}
+    assert facts.lua_version == "5.1"
+    assert facts.lua_modules == {"rad": str(module), "socket.unix": ""}
+    assert facts.files[path].kind == "socket"
+    assert facts.files[str(tmp_path)].kind == "directory"
+    assert facts.files[str(control)].kind == "other"
+    assert facts.users == {}
+    assert facts.radd_error == ""
+    assert doctor_facts.gather(config, run, tmp_path).radd_error == f"{path}: Connection refused"
+
+
+def test_facts_without_slurm(tmp_path: Path) -> None:
+    def run(command: Sequence[str], timeout_s: float) -> str:
+        raise SlurmError("scontrol: Unable to contact slurm controller")
+
+    config = Config(radd=Radd(socket=str(tmp_path / "none"), slurm_user="root"))
+    facts = doctor_facts.gather(config, run, tmp_path)
+    assert facts.slurm_error == "scontrol: Unable to contact slurm controller"
+    assert (facts.settings, facts.nodes, facts.gres_conf, facts.lua_version) == ({}, (), None, "")
+    assert facts.users == {"root": (0, 0)}
+    assert "No such file" in (facts.radd_error or "")
+
+
+def test_a_socket_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: socket.socket, path: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    assert doctor_facts._connect("/run/rad/radd.sock") is None
+
+
+def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", fail)
+    assert doctor_facts._gpus() is None
+    ended: list[bool] = []
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 4)
+    monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: ended.append(True))
+    assert doctor_facts._gpus() == 4
+    assert ended == [True]
+
+
+@pytest.mark.parametrize(
+    ("facts", "args", "code"),
+    [
+        (WELL, [], 0),
+        (WELL, ["controller"], 0),
+        (dataclasses.replace(WELL, **_setting("AuthInfo", "")), ["controller"], 0),
+        (dataclasses.replace(WELL, gpus=None), ["node"], 1),
+    ],
+)
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: Facts, args: list[str], code: int) -> None:
+    path = tmp_path / "rad.toml"
+    path.write_text("[partitions.gpu]\ngpu_model = 'h200'\n")
+    monkeypatch.setattr(command, "gather", lambda config: facts)
+    shown = CliRunner().invoke(cli, ["--config", str(path), "doctor", *args])
+    assert shown.exit_code == code
+    assert "  ok       Slurm                    version 22.05.8\n" in shown.output
+    assert ("controller:\n" in shown.output) == (args != ["node"])
+    assert ("missing" in shown.output) == (code == 1)
+    data = json.loads(CliRunner().invoke(cli, ["--config", str(path), "doctor", "--json", *args]).output)
+    assert set(data) == set(args or ["controller", "node"])

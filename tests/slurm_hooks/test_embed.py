@@ -1,0 +1,212 @@
+"""`radctl embed` and `radctl convert`: what they write, what they refuse."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_hooks import files
+from slurm_hooks.directives import DirectiveError, leading_block, parse_script
+from slurm_hooks.embed import EmbedError, embed
+from slurm_hooks.rad_file import RadFileError, convert
+from slurm_hooks.radctl.main import cli
+
+SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD model=net.txt batch_size=8\n# a comment\n\npython train.py # \u00e9\n"
+SUMMARY = """\
+Net(
+  (fc1): Linear(in_features=784, out_features=10, bias=True)
+)
+"""
+LISTING = """\
+# assumption is that model.txt file is in the same directory
+conda activate tf # specifying the conda environment
+python resnet.py --b 128 # command to execute
+model: resnet.txt # model summary file name
+batch_size: 128 # batch size
+policy: exclusive/ collocation
+"""
+
+
+def _radctl(*args: str | Path) -> Result:
+    return CliRunner().invoke(cli, [str(arg) for arg in args])
+
+
+@given(st.text())
+def test_summary_is_read_back_and_the_rest_stays(summary: str) -> None:
+    made = embed(SCRIPT, summary)
+    parsed = parse_script(made)
+    assert parsed is not None
+    assert parsed.summary == "\n".join(summary.splitlines())
+    assert parsed.batch_size == 8
+    inserted = made[len("#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD model=net.txt batch_size=8\n") :]
+    assert inserted.endswith("#RAD summary-end\n# a comment\n\npython train.py # \u00e9\n")
+    assert all(line.startswith("#") for line in inserted.split("\n")[: len(leading_block(made)) - 4])
+
+
+@given(st.text(), st.text())
+def test_a_second_embed_replaces_the_first(first: str, second: str) -> None:
+    assert embed(embed(SCRIPT, first), second) == embed(SCRIPT, second)
+
+
+def test_the_last_line_needs_no_end() -> None:
+    assert embed("#!/bin/sh\n#RAD memory=1G", "x") == (
+        "#!/bin/sh\n#RAD memory=1G\n#RAD summary-begin\n# x\n#RAD summary-end\n"
+    )
+
+
+def test_line_ends_of_the_script_are_kept() -> None:
+    made = embed(SCRIPT.replace("\n", "\r\n"), SUMMARY)
+    assert made.count("\r\n") == made.count("\n")
+
+
+@pytest.mark.parametrize("script", ["", "#!/bin/bash\n", "#!/bin/bash\necho\n#RAD batch_size=3\n"])
+def test_a_script_without_directives(script: str) -> None:
+    with pytest.raises(EmbedError, match="no #RAD line"):
+        embed(script, SUMMARY)
+
+
+def test_a_script_with_a_wrong_directive() -> None:
+    with pytest.raises(DirectiveError, match="line 1"):
+        embed("#RAD bach_size=3\n", SUMMARY)
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "job.sh"
+    path.write_text(SCRIPT)
+    path.chmod(0o750)
+    (tmp_path / "net.txt").write_text(SUMMARY)
+    return path
+
+
+def test_embed_prints(job: Path) -> None:
+    result = _radctl("embed", job)
+    assert result.exit_code == 0
+    assert result.output == embed(SCRIPT, SUMMARY)
+    assert job.read_text() == SCRIPT
+
+
+def test_embed_in_place_keeps_mode_and_link(job: Path) -> None:
+    link = job.with_name("link.sh")
+    link.symlink_to(job)
+    result = _radctl("embed", "--in-place", link)
+    assert (result.exit_code, result.output) == (0, "")
+    assert link.is_symlink()
+    assert job.read_text() == embed(SCRIPT, SUMMARY)
+    assert job.stat().st_mode & 0o777 == 0o750
+    assert sorted(path.name for path in job.parent.iterdir()) == ["job.sh", "link.sh", "net.txt"]
+
+
+def test_embed_keeps_bytes_that_are_not_utf8(job: Path) -> None:
+    job.write_bytes(SCRIPT.encode() + b"echo \xff\xfe\n")
+    assert _radctl("embed", job).stdout_bytes.endswith(b"echo \xff\xfe\n")
+
+
+def test_embed_takes_another_summary(job: Path) -> None:
+    job.write_text("#RAD batch_size=8\n")
+    job.with_name("other.txt").write_text(SUMMARY)
+    assert _radctl("embed", "--summary", "other.txt", job).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"#RAD batch_size=8\n", "job.sh: no #RAD model= names a summary"),
+        (b"echo hello\n", "job.sh: no #RAD model= names a summary"),
+        (b"#RAD model=none.txt\n", "none.txt: No such file or directory"),
+        (b"#RAD model=.\n", ".: not a regular file"),
+        (b"#RAD model=pipe\n", "pipe: not a regular file"),
+        (b"#RAD model=nul.txt\n", "nul.txt: binary"),
+        (b"#RAD model=huge.txt\n", "huge.txt: longer than 512 KiB"),
+        (b"#RAD model=prose.txt\n", "prose.txt: "),
+        (b"#RAD batch_sise=8\n", "job.sh: line 1: unknown key 'batch_sise': did you mean 'batch_size'?"),
+        (b"\x7fELF\0", "job.sh: binary"),
+        (b"#RAD model=net.txt\n#" + b" " * (4 * 1024 * 1024 - 24) + b"\n", "job.sh: longer than Slurm takes"),
+        (b"#" * 5_000_000, "job.sh: longer than 4096 KiB"),
+    ],
+)
+def test_embed_refuses(job: Path, content: bytes, message: str) -> None:
+    job.write_bytes(content)
+    os.mkfifo("pipe")
+    Path("nul.txt").write_bytes(b"Net(\0)")
+    Path("huge.txt").write_text("x\n" * 300_000)
+    Path("prose.txt").write_text("Dear user, this is no summary.\n")
+    result = _radctl("embed", job)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("radctl: ")
+    assert message in result.stderr
+
+
+def test_convert_the_listing(tmp_path: Path) -> None:
+    task = tmp_path / "resnet.rad"
+    task.write_text(LISTING)
+    result = _radctl("convert", task)
+    assert result.exit_code == 0
+    assert result.output == (
+        "#!/bin/bash\n"
+        "#SBATCH --job-name=resnet\n"
+        "#SBATCH --gres=gpu:1\n"
+        "#RAD model=resnet.txt\n"
+        "#RAD batch_size=128\n"
+        "# assumption is that model.txt file is in the same directory\n"
+        'eval "$(conda shell.bash hook)"\n'
+        "conda activate tf # specifying the conda environment\n"
+        "python resnet.py --b 128 # command to execute\n"
+    )
+
+
+def test_convert_takes_the_listing_as_printed() -> None:
+    printed = "".join(f"{n} {line}" for n, line in enumerate(LISTING.splitlines(keepends=True), start=1))
+    assert convert(printed) == convert(LISTING)
+
+
+@pytest.mark.parametrize(
+    ("line", "directive"),
+    [
+        ("policy: exclusive", "#RAD policy=exclusive"),
+        ("Batch-Size:\t64", "#RAD batch_size=64"),
+        ("model: my net.txt # ours", '#RAD model="my net.txt"'),
+        ("memory: 12G", "#RAD memory=12G"),
+    ],
+)
+def test_convert_keys(line: str, directive: str) -> None:
+    made = convert(f"python a.py\n{line}\n", "no good name")
+    assert made == f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{directive}\npython a.py\n"
+    assert parse_script(made) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no command"),
+        ("# only a comment\nmodel: a.txt\n", "no command"),
+        ("python a.py\nmodle: a.txt\n", "line 2: unknown key 'modle': did you mean 'model'?"),
+        ("python a.py\ncolour: red\n", "line 2: unknown key 'colour': known are model, "),
+        ("python a.py\nmodel:\n", "line 2: model has no value"),
+        ("python a.py\nbatch_size: many\n", "line 2: batch_size=many: not a whole number"),
+        ("model: a\npython a.py\nmodel: b\n", "line 3: model is already set in line 1"),
+        ("python a.py\npolicy: shared\n", "line 2: policy=shared: not known"),
+    ],
+)
+def test_convert_refuses(text: str, message: str) -> None:
+    with pytest.raises(RadFileError) as caught:
+        convert(text)
+    assert message in str(caught.value)
+
+
+def test_convert_names_the_file(tmp_path: Path) -> None:
+    task = tmp_path / "a.rad"
+    task.write_text("x:\n")
+    assert _radctl("convert", task).stderr.startswith(f"radctl: {task}: line 1: unknown key 'x'")
+
+
+def test_replace_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        files.replace(tmp_path / "gone", "x")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,164 @@
+"""The story of a job: every way that it can go."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from slurm_hooks.explain import duration, explain
+from slurm_hooks.records import Record, Run
+from slurm_hooks.report import put_together
+from slurm_hooks.slurm.accounting import JobRun
+from tests.slurm_hooks.jobs import HOUR, NOON, job_run
+
+RECORD = Record(
+    action="share",
+    asked="gpu:1",
+    model="resnet50.txt",
+    batch_size=128,
+    optimizer="adam",
+    precision="fp32",
+    expected_mib=13414,
+    upper_mib=14950,
+    method="rad 3",
+    share=38,
+    pin="g2",
+    node="node07",
+    cap_mib=15360,
+    reasons=("38 shares for 14950 of 40000 MiB", "magm chose g2 of node07"),
+)
+
+
+def _story(*runs: JobRun, now: int = NOON + HOUR) -> list[str]:
+    (job,) = put_together(runs)
+    return explain(job, {}, now).splitlines()
+
+
+def _with(**changes: object) -> Record:
+    return dataclasses.replace(RECORD, **changes)  # type: ignore[arg-type]
+
+
+def test_a_job_that_ran() -> None:
+    ended = Run(share=38, end=NOON + HOUR, outcome="completed", peak_mib=13210, cap_mib=15360)
+    assert _story(job_run(_with(runs=(ended,)))) == [
+        "job 1 train.sh, alice, partition gpu",
+        "  asked    gpu:1, policy collocation, resnet50.txt, batch 128, adam, fp32",
+        "  estimate 13.1 GiB expected, 14.6 GiB upper (rad 3)",
+        "  decision mps:g2:38 on node07, alone there when it was placed; capped at 15.0 GiB",
+        "  why      38 shares for 14950 of 40000 MiB; magm chose g2 of node07",
+        "  ran      1 h on node07 with mps:g2:40; peak 12.9 GiB of a cap of 15.0 GiB; completed",
+    ]
+
+
+def test_neighbours() -> None:
+    (job,) = put_together([job_run(_with(residents=(4698, 4699, 4700)))])
+    (bert,) = put_together([job_run(_with(model="bert", share=41), job_id=4698)])
+    (plain,) = put_together([job_run(None, job_id=4700)])
+    assert "beside 4698 (bert, 41 shares), 4699, 4700; capped" in explain(job, {4698: bert, 4700: plain}, NOON)
+
+
+@pytest.mark.parametrize(
+    ("record", "decision"),
+    [
+        (_with(pin="", node="", cap_mib=None), "mps:38"),
+        (_with(share=100, pin="", node="", cap_mib=None, action="exclusive"), "the whole GPU (mps:100)"),
+        (_with(share=None, pin="", node="", cap_mib=None, action="exclusive"), "the whole GPU (mps:100)"),
+        (_with(action="advised", pin="", node="", cap_mib=None), "advice only, the request stayed as written: mps:38"),
+        (_with(action="shadowed", pin="", node="", cap_mib=None),
+         "recorded only, the request stayed as written: mps:38"),
+        (_with(action="left_alone", reasons=("the job asks for several nodes",)),
+         "left as written: the job asks for several nodes"),
+    ],
+)  # fmt: skip
+def test_decisions(record: Record, decision: str) -> None:
+    assert f"  decision {decision}" in _story(job_run(record))
+
+
+def test_an_estimate_without_an_upper_bound() -> None:
+    record = _with(upper_mib=None, method="", seq_len=512, kind="infer", batch_size=None)
+    story = _story(job_run(record))
+    assert "  estimate 13.1 GiB expected" in story
+    assert story[1].endswith("resnet50.txt, length 512, adam, fp32, inference")
+
+
+def test_nothing_known_of_the_memory() -> None:
+    story = _story(job_run(Record(action="exclusive", asked="gpu:1", share=100)))
+    assert [line.split()[0] for line in story] == ["job", "asked", "decision", "ran"]
+
+
+def test_a_job_that_rad_did_not_see() -> None:
+    story = _story(job_run(None, allocated={"gres/gpu": 1}))
+    assert story[1].startswith("  record   RAD did nothing with this job: ")
+    assert story[2] == "  ran      1 h on node07 with gpu:1; completed"
+
+
+def test_a_job_that_came_back_with_more() -> None:
+    runs = (
+        Run(
+            end=NOON + 2, outcome="oom_requeued", evidence="torch.OutOfMemoryError: CUDA out of memory", peak_mib=15000
+        ),
+        Run(end=NOON + HOUR - 1, outcome="completed"),
+    )
+    first = job_run(None, state="REQUEUED", end=NOON + 2, elapsed_s=2)
+    second = job_run(_with(runs=runs), submit=NOON + 2, start=NOON + 130, allocated={"gres/mps": 57, "cpu": 1})
+    assert _story(first, second)[-2:] == [
+        "  ran      2 s on node07 with mps:g2:40; peak 14.6 GiB; ran out of GPU memory and was queued again with a "
+        "larger share; its log says: torch.OutOfMemoryError: CUDA out of memory",
+        "  then     1 h on node07 with mps:57; completed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ("oom_exclusive", "queued again with a whole GPU"),
+        ("oom_final", "not tried again"),
+        ("oom_told", "ask for more with #RAD memory="),
+    ],
+)
+def test_other_ends_of_out_of_memory(outcome: str, words: str) -> None:
+    assert words in _story(job_run(_with(runs=(Run(end=NOON + HOUR, outcome=outcome),))))[-1]
+
+
+def test_a_run_that_the_record_misses() -> None:
+    kept = Run(end=NOON + 9 * HOUR, outcome="oom_final", peak_mib=1)
+    story = _story(job_run(_with(runs=(kept, Run(outcome="failed"))), state="FAILED", exit_code=3))
+    assert story[-1] == "  ran      1 h on node07 with mps:g2:40; failed, exit status 3"
+
+
+def test_a_job_that_was_killed() -> None:
+    assert _story(job_run(RECORD, state="TIMEOUT", signal=15))[-1].endswith("; timeout, signal 15")
+
+
+def test_a_job_that_waits() -> None:
+    waits = job_run(RECORD, state="PENDING", start=None, end=None, reason="Resources", allocated={}, nodes="")
+    assert _story(waits)[-1] == "  now      waits (Resources), for 1 h 1 m"
+    unknown = dataclasses.replace(waits, reason="", submit=None)
+    assert _story(unknown)[-1] == "  now      waits"
+
+
+def test_a_job_that_runs() -> None:
+    assert (
+        _story(job_run(RECORD, state="RUNNING", end=None))[-1] == "  now      running on node07 with mps:g2:40, for 1 h"
+    )
+
+
+def test_a_job_that_was_cancelled_before_it_ran() -> None:
+    assert _story(job_run(RECORD, state="CANCELLED", start=None, nodes=""))[-1] == "  ran      never: cancelled"
+
+
+def test_what_its_user_changed() -> None:
+    assert "  changed  by the user: gres=mps:50" in _story(job_run(_with(user_changes=("gres=mps:50",))))
+
+
+def test_names_that_a_terminal_would_obey() -> None:
+    assert _story(job_run(RECORD, name="a\x1b[2J\nb"))[0] == "job 1 a?[2J?b, alice, partition gpu"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (59, "59 s"), (60, "1 m"), (4320, "1 h 12 m"), (3601, "1 h"), (90061, "1 d 1 h"), (86400, "1 d")],
+)
+def test_durations(seconds: int, text: str) -> None:
+    assert duration(seconds) == text

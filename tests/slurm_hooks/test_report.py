@@ -1,0 +1,241 @@
+"""The report's numbers, its forms, and the command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import timedelta, timezone
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_hooks import report
+from slurm_hooks.radctl import jobs as command
+from slurm_hooks.radctl.main import cli
+from slurm_hooks.records import Record, Run
+from slurm_hooks.slurm.accounting import JobRun
+from tests.slurm_hooks.jobs import HOUR, NOON, job_run
+
+UTC = timezone.utc
+SHARED = Record(action="share", asked="gpu:1", share=40, expected_mib=10_000, upper_mib=12_000)
+DAY = (NOON - 12 * HOUR, NOON + 12 * HOUR)
+
+
+def _row(*runs: JobRun, since: int = DAY[0], until: int = DAY[1]) -> report.Row:
+    return report.make(report.jobs_of(runs), since, until, "user", UTC).total
+
+
+def _with_runs(*runs: Run) -> Record:
+    return Record(action="share", asked="gpu:1", share=40, expected_mib=10_000, upper_mib=12_000, runs=runs)
+
+
+def test_a_shared_job() -> None:
+    row = _row(job_run(SHARED))
+    assert (row.jobs, row.shared, row.exclusive, row.left_alone, row.unseen) == (1, 1, 0, 0, 0)
+    assert (row.gpu_hours_asked, row.gpu_hours_held, row.gpu_hours_saved) == (1.0, 0.4, 0.6)
+    assert (row.measured, row.estimated_mib, row.used_mib, row.ooms) == (0, None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("action", "allocated", "counts", "held"),
+    [
+        ("exclusive", {"gres/mps": 100}, (0, 1, 0, 0), 1.0),
+        ("left_alone", {"gres/gpu": 1}, (0, 0, 1, 0), 1.0),
+        ("advised", {"gres/gpu": 1}, (0, 0, 1, 0), 1.0),
+        ("shadowed", {"gres/gpu": 1}, (0, 0, 1, 0), 1.0),
+        ("share", {}, (1, 0, 0, 0), 0.4),  # a site that does not account for shares
+        ("advised", {}, (0, 0, 1, 0), 0.0),
+    ],
+)
+def test_what_was_done(action: str, allocated: dict[str, int], counts: tuple[int, ...], held: float) -> None:
+    record = Record(action=action, asked="gpu:h200:1", share=40)  # type: ignore[arg-type]
+    row = _row(job_run(record, allocated=allocated))
+    assert (row.shared, row.exclusive, row.left_alone, row.unseen) == counts
+    assert (row.gpu_hours_asked, row.gpu_hours_held) == (1.0, held)
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus"),
+    [("gpu", 1), ("gpu:2", 2), ("gpu:h200:4", 4), ("tmpfs:1,gpu:h200", 1), ("mps:30", 0.4), ("", 0.4)],
+)
+def test_gpus_asked(asked: str, gpus: float) -> None:
+    assert _row(job_run(Record(action="left_alone", asked=asked))).gpu_hours_asked == gpus
+
+
+def test_jobs_without_a_record() -> None:
+    whole = job_run(job_id=1, requested={"gres/gpu": 2}, allocated={"gres/gpu": 2})
+    mps = job_run(job_id=2)
+    none = job_run(job_id=3, requested={"cpu": 1}, allocated={"cpu": 1})
+    row = _row(whole, mps, none)
+    assert (row.jobs, row.unseen, row.gpu_hours_asked, row.gpu_hours_saved) == (2, 2, 2.4, 0.0)
+
+
+def test_hours_count_within_the_time() -> None:
+    assert _row(job_run(SHARED), since=NOON + HOUR // 2).gpu_hours_asked == 0.5
+    assert _row(job_run(SHARED), until=NOON + HOUR // 4).gpu_hours_asked == 0.25
+    assert _row(job_run(SHARED), since=NOON + 2 * HOUR).gpu_hours_asked == 0
+    assert _row(job_run(SHARED, end=None, state="RUNNING"), until=NOON + 3 * HOUR).gpu_hours_asked == 3
+    assert _row(job_run(SHARED, start=None, end=None, state="PENDING")).gpu_hours_asked == 0
+    assert _row(job_run(SHARED, elapsed_s=HOUR // 2)).gpu_hours_asked == 0.5  # suspended half of the time
+
+
+def test_all_runs_of_a_job_count_but_the_job_once() -> None:
+    record = _with_runs(Run(outcome="oom_requeued", peak_mib=11_000), Run(outcome="completed", peak_mib=15_000))
+    first = job_run(None, state="REQUEUED", end=NOON + HOUR)
+    second = job_run(record, submit=NOON + HOUR, start=NOON + HOUR, end=NOON + 2 * HOUR, allocated={"gres/mps": 60})
+    row = _row(second, first)
+    assert (row.jobs, row.gpu_hours_asked, row.gpu_hours_held) == (1, 2.0, 1.0)
+    assert (row.measured, row.estimated_mib, row.upper_mib, row.used_mib) == (1, 10_000, 12_000, 15_000)
+    assert (row.over_upper, row.ooms, row.oom_finished, row.oom_failed, row.oom_open) == (1, 1, 1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "end", "ended"),
+    [
+        ("COMPLETED", NOON + HOUR, (1, 0, 0)),
+        ("FAILED", NOON + HOUR, (0, 1, 0)),
+        ("CANCELLED", NOON + HOUR, (0, 1, 0)),
+        ("REQUEUED", NOON + HOUR, (0, 0, 1)),
+        ("PENDING", None, (0, 0, 1)),
+        ("RUNNING", None, (0, 0, 1)),
+    ],
+)
+def test_how_oom_ended(state: str, end: int | None, ended: tuple[int, int, int]) -> None:
+    row = _row(job_run(_with_runs(Run(outcome="oom_requeued")), state=state, end=end))
+    assert row.ooms == 1
+    assert (row.oom_finished, row.oom_failed, row.oom_open) == ended
+
+
+def test_groups() -> None:
+    runs = [
+        job_run(SHARED, job_id=1, user="bob"),
+        job_run(SHARED, job_id=2, account="teaching"),
+        job_run(SHARED, job_id=3, partition="big", start=NOON + 20 * HOUR),
+        job_run(SHARED, job_id=4, submit=None, start=None),
+    ]
+    jobs = report.jobs_of(runs)
+
+    def groups(by: report.By, hours: int = 0) -> dict[str, int]:
+        made = report.make(jobs, *DAY, by, timezone(timedelta(hours=hours)))
+        assert sum(row.jobs for row in made.rows) == made.total.jobs
+        return {row.group: row.jobs for row in made.rows}
+
+    assert groups("user") == {"alice": 3, "bob": 1}
+    assert groups("account") == {"research": 3, "teaching": 1}
+    assert groups("partition") == {"big": 1, "gpu": 3}
+    assert groups("time") == {"": 1, "2026-01-01": 2, "2026-01-02": 1}
+    assert groups("time", -10)["2026-01-01"] == 3
+    assert groups("time", 14)["2026-01-02"] == 3
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4 * HOUR), st.integers(0, 4 * HOUR), st.integers(1, 100), st.booleans()), max_size=8
+    )
+)
+def test_nothing_is_lost_between_groups(given_runs: list[tuple[int, int, int, bool]]) -> None:
+    runs = [
+        job_run(SHARED, job_id=n, user=f"u{n % 3}", start=NOON + a, end=None if open_ else NOON + a + b, elapsed_s=b,
+                allocated={"gres/mps": share})
+        for n, (a, b, share, open_) in enumerate(given_runs)
+    ]  # fmt: skip
+    made = report.make(report.jobs_of(runs), *DAY, "user", UTC)
+    assert sum(row.gpu_hours_held for row in made.rows) == pytest.approx(made.total.gpu_hours_held, abs=1e-3)
+    assert made.total.gpu_hours_saved >= 0
+
+
+def test_csv_has_the_same_numbers_and_no_formulas() -> None:
+    jobs = report.jobs_of([job_run(SHARED, user="=cmd()"), job_run(SHARED, job_id=2, user='a"b,c')])
+    rows = list(csv.DictReader(io.StringIO(report.as_csv(report.make(jobs, *DAY, "user")))))
+    assert [row["group"] for row in rows] == ["'=cmd()", 'a"b,c']
+    assert rows[0]["gpu_hours_held"] == "0.4"
+    assert rows[0]["estimated_mib"] == ""
+
+
+class _Slurm:
+    """Stands where Slurm's accounting stands."""
+
+    known: tuple[JobRun, ...] = ()
+
+    def runs(self, since: int, until: int, user: str = "") -> list[JobRun]:
+        return [run for run in self.known if user in ("", run.user)]
+
+    def runs_of(self, job: str) -> list[JobRun]:
+        return [run for run in self.known if job in (run.shown_id, str(run.job_id), run.shown_id.partition("_")[0])]
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch) -> type[_Slurm]:
+    monkeypatch.setattr(command, "SlurmAccounting", _Slurm)
+    monkeypatch.setattr(_Slurm, "known", ())
+    return _Slurm
+
+
+def _radctl(*args: str) -> Result:
+    return CliRunner().invoke(cli, args)
+
+
+def test_table(slurm: type[_Slurm]) -> None:
+    slurm.known = (
+        job_run(SHARED),
+        job_run(_with_runs(Run(outcome="oom_final", peak_mib=2048)), job_id=2, user="[red]"),
+    )
+    shown = _radctl("report", "--since", "2026-01-01", "--until", "2026-01-03")
+    assert shown.exit_code == 0
+    lines = [line.split() for line in shown.output.splitlines()]
+    assert ["alice", "1", "1", "0", "0", "1.00", "0.40", "0.60", "-", "-", "0", "-"] in lines
+    assert ["[red]", "1", "1", "0", "0", "1.00", "0.40", "0.60", "9.8", "2.0", "1", "1/1"] in lines
+    assert lines[-2][0] == "total" or lines[-1][0] == "total"
+    assert max(map(len, shown.output.splitlines())) <= 80
+
+
+def test_json_csv_and_user(slurm: type[_Slurm]) -> None:
+    slurm.known = (job_run(SHARED), job_run(SHARED, job_id=2, user="bob"))
+    made = json.loads(_radctl("report", "--json", "--user", "bob", "--by", "account", "--since", "2026-01-01").output)
+    assert [row["jobs"] for row in made["rows"]] == [1]
+    assert made["by"] == "account"
+    assert made["total"]["gpu_hours_saved"] == 0.6
+    assert _radctl("report", "--csv", "--since", "2026-01-01").output.count("\n") == 3
+
+
+def test_nothing_to_report(slurm: type[_Slurm]) -> None:
+    assert "no job asked for a GPU in that time" in _radctl("report").output
+
+
+@pytest.mark.parametrize(("text", "at"), [("now", 1000), ("10m", 400), ("1d", 0), ("1970-01-01T00:10:00+00:00", 600)])
+def test_moments(text: str, at: int) -> None:
+    assert command.moment(text, 1000) == at
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "7", "7y", "2026-13-01", "9999999999d"])
+def test_what_is_no_moment(slurm: type[_Slurm], text: str) -> None:
+    result = _radctl("report", "--since", text)
+    assert result.exit_code == 2
+    assert "is no time: write" in result.stderr
+
+
+def test_a_time_that_ends_before_it_begins(slurm: type[_Slurm]) -> None:
+    result = _radctl("report", "--since", "1d", "--until", "2d")
+    assert result.stderr == "radctl: --since 1d is not before --until 2d\n"
+
+
+def test_explain(slurm: type[_Slurm]) -> None:
+    record = Record(action="share", asked="gpu:1", share=40, pin="g2", residents=(7, 8))
+    slurm.known = (job_run(record), job_run(SHARED, job_id=7, name="bert"))
+    shown = _radctl("explain", "1")
+    assert shown.exit_code == 0
+    assert "beside 7 (bert, 40 shares), 8" in shown.output
+
+
+def test_explain_an_array(slurm: type[_Slurm]) -> None:
+    slurm.known = tuple(job_run(SHARED, job_id=n, shown_id=f"4711_{n}") for n in range(3))
+    assert "name one of them: 4711_0, 4711_1, 4711_2" in _radctl("explain", "4711").stderr
+    assert _radctl("explain", "4711_2").output.startswith("job 4711_2 train.sh, alice, partition gpu\n")
+
+
+def test_explain_an_unknown_job(slurm: type[_Slurm]) -> None:
+    result = _radctl("explain", "12")
+    assert (result.exit_code, result.stderr) == (2, "radctl: job 12: neither slurmdbd nor slurmctld knows it\n")
