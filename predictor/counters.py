@@ -124,6 +124,13 @@ class NvmlCounters:
         value = self._quiet("nvmlDeviceGetTotalEnergyConsumption", self._device)
         return math.nan if value is None else float(value)
 
+    def processes(self) -> int:
+        """Compute processes on the GPU now, MPS clients and servers included."""
+        found: list[Any] = []
+        for function in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses"):
+            found.extend(self._quiet(function, self._device) or [])
+        return len(found)
+
     def start(self) -> None:
         """Begin a window."""
         if self._gpm:

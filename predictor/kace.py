@@ -7,14 +7,26 @@ dozen pairs are ill-conditioned.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from predictor.artifact import Colocation
-from predictor.types import Floats, Profile, ProfileError
+from predictor.artifact import Colocation, workloads_of
+from predictor.types import Floats, Prediction, Predictions, Profile, ProfileError, WeightsError
+
+FORMAT = "rad-kace-1"
+MIN_PROGRESS = 0.01
+
+
+def _or(measured: float, counter: float, busy: float) -> float:
+    """Nsight Compute's throughput while kernels run or, where it was not asked, what the counters say of that time."""
+    if not math.isnan(measured) or math.isnan(busy) or busy <= 0.0:
+        return measured
+    return min(counter / busy, 1.0)
+
 
 SUMMED: tuple[tuple[str, Callable[[Profile], float]], ...] = (
     ("threads", lambda p: p.kernel.threads),
@@ -24,13 +36,19 @@ SUMMED: tuple[tuple[str, Callable[[Profile], float]], ...] = (
     ("throughput", lambda p: p.throughput),
 )
 AVERAGED: tuple[tuple[str, Callable[[Profile], float]], ...] = (
-    ("sm_throughput", lambda p: p.kernel.sm_throughput),
-    ("dram_throughput", lambda p: p.kernel.dram_throughput),
-    ("memory_throughput", lambda p: p.kernel.memory_throughput),
+    ("sm_throughput", lambda p: _or(p.kernel.sm_throughput, p.smact, p.busy)),
+    ("dram_throughput", lambda p: _or(p.kernel.dram_throughput, p.dram, p.busy)),
+    ("memory_throughput", lambda p: _or(p.kernel.memory_throughput, max(p.dram, p.smact / 2.0), p.busy)),
     ("busy", lambda p: p.busy),
     ("dram", lambda p: p.dram),
 )
 FEATURE_NAMES = tuple(name for name, _ in SUMMED + AVERAGED)
+
+
+def metrics_of(profiles: Sequence[Profile]) -> Floats:
+    """KACE's metrics of each workload, shape (profiles, 10); NaN where a profile lacks one."""
+    metrics = [metric for _, metric in SUMMED + AVERAGED]
+    return np.array([[metric(profile) for metric in metrics] for profile in profiles], dtype=np.float64)
 
 
 def pair_features(profiles: Sequence[Profile]) -> Floats:
@@ -39,7 +57,7 @@ def pair_features(profiles: Sequence[Profile]) -> Floats:
     Raises:
         ProfileError: a profile lacks a kernel metric that KACE needs.
     """
-    values = np.array([[metric(profile) for _, metric in SUMMED + AVERAGED] for profile in profiles])
+    values = metrics_of(profiles)
     if np.isnan(values).any():
         row, column = (int(index[0]) for index in np.nonzero(np.isnan(values)))
         raise ProfileError(
@@ -126,3 +144,107 @@ class Kace:
         if self._fit is None:
             raise RuntimeError("kace is not fitted")
         return self._fit.predict(features_of(colocations))
+
+
+class KacePredictor:
+    """KACE behind the seam that decisions use.
+
+    It predicts a sum, here of relative progress, and says nothing of the sides: each gets an equal part. A metric
+    that a profile lacks counts as the average of the training workloads.
+
+    Args:
+        model: fit of the sum of progress on :func:`pair_features`.
+        fill: shape (10,), averages that stand in for missing metrics.
+        residual: standard deviation of one side's progress around the equal part.
+        version: what records should name.
+    """
+
+    name = "kace"
+
+    def __init__(self, model: LinearFit, fill: Floats, residual: float, version: str = "unversioned") -> None:
+        self.model, self.fill, self.residual, self.version = model, fill, residual, version
+
+    def predict(self, candidate: Profile, residents: Sequence[Profile]) -> Prediction:
+        """Predict the progress of ``candidate`` beside ``residents``, and theirs."""
+        return self.predict_many(candidate, [residents])[0]
+
+    def predict_many(self, candidate: Profile, groups: Sequence[Sequence[Profile]]) -> Predictions:
+        """Predict ``candidate`` on each group of residents: one call for all GPUs of a cluster."""
+        sides = [profile for group in groups for profile in (candidate, *group)]
+        sizes = np.array([1 + len(group) for group in groups], dtype=np.intp)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        if not sides:
+            none = np.zeros(0)
+            return Predictions(none, none, none, none, none, offsets)
+        values = metrics_of(sides)
+        values = np.where(np.isnan(values), self.fill, values)
+        features = np.add.reduceat(values, offsets[:-1], axis=0)
+        features[:, len(SUMMED) :] /= sizes[:, None]
+        part = np.clip(self.model.predict(features) / sizes, MIN_PROGRESS, 1.0)
+        part = np.where(sizes == 1, 1.0, part)
+        return Predictions(
+            candidate=part,
+            throughput_sum=part * sizes,
+            worst_resident=part.copy(),
+            uncertainty=np.where(sizes == 1, 0.0, self.residual),
+            residents=np.repeat(part, sizes - 1),
+            offsets=(offsets - np.arange(len(offsets))).astype(np.intp),
+        )
+
+
+def fit_predictor(colocations: Sequence[Colocation]) -> KacePredictor:
+    """Fit the predictor to measured colocations, its target the sum of relative progress."""
+    profiles = list(workloads_of(colocations).values())
+    metrics = metrics_of(profiles)
+    known = ~np.isnan(metrics)
+    fill = np.where(known, metrics, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    predictor = KacePredictor(LinearFit(fill, np.ones(len(fill)), np.zeros(len(fill)), 1.0), fill, 0.0)
+    features: list[Floats] = []
+    target: list[float] = []
+    for row in colocations:
+        values = metrics_of([side.profile for side in row.sides])
+        total = np.where(np.isnan(values), fill, values).sum(axis=0)
+        total[len(SUMMED) :] /= len(row.sides)
+        features.append(total)
+        target.append(sum(side.progress for side in row.sides))
+    model = fit_linear(np.array(features), np.array(target))
+    predictor = KacePredictor(model, fill, 0.0)
+    errors: list[float] = []
+    for row in colocations:
+        found = predictor.predict(row.sides[0].profile, [side.profile for side in row.sides[1:]])
+        errors.extend(side.progress - found.candidate for side in row.sides)
+    return KacePredictor(model, fill, float(np.std(errors)))
+
+
+def to_json(predictor: KacePredictor, note: str) -> str:
+    """Weights as JSON text."""
+    model = predictor.model
+    arrays = {"mean": model.mean, "scale": model.scale, "weights": model.weights, "fill": predictor.fill}
+    content = {"format": FORMAT, "note": note, "bias": model.bias, "residual": predictor.residual}
+    return json.dumps(content | {key: [float(v) for v in value] for key, value in arrays.items()}, indent=1) + "\n"
+
+
+def from_json(text: str, where: str, version: str = "unversioned") -> KacePredictor:
+    """Weights back from JSON.
+
+    Raises:
+        WeightsError: the text is no such JSON, or its shapes do not fit together.
+    """
+    try:
+        content = json.loads(text)
+        if content["format"] != FORMAT:
+            raise WeightsError(f"{where}: format {content['format']!r}, expected {FORMAT!r}: retrain it")
+        mean, scale, weights, fill = (
+            np.array(content[key], dtype=np.float64) for key in ("mean", "scale", "weights", "fill")
+        )
+        bias, residual = float(content["bias"]), float(content["residual"])
+    except (ValueError, TypeError, KeyError) as error:
+        if isinstance(error, WeightsError):
+            raise
+        raise WeightsError(f"{where}: not a file of weights ({error}): run `radctl retrain interference`") from error
+    parts = (mean, scale, weights, fill, np.array([bias, residual]))
+    if any(part.shape != (len(FEATURE_NAMES),) for part in parts[:4]) or not all(
+        np.isfinite(part).all() for part in parts
+    ):
+        raise WeightsError(f"{where}: weights of the wrong shape or not finite: run `radctl retrain interference`")
+    return KacePredictor(LinearFit(mean, scale, weights, bias), fill, residual, version)

@@ -1,32 +1,25 @@
 """RAD's predictor: choice of settings within the training data, evaluation, weights on disk, fast ranking.
 
-Reads and writes only the JSON file of weights that it is given.
+Pure: weights are read and written as text, files are the concern of :mod:`predictor.weights`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from predictor.artifact import Colocation
 from predictor.contention import Fit, Settings, fit, offsets_of
-from predictor.types import Floats, Prediction, Predictions, Profile
+from predictor.types import Floats, Prediction, Predictions, Profile, WeightsError
 
 FORMAT = "rad-contention-1"
 FOLDS = 6
-MAX_WEIGHTS_BYTES = 1 << 20
 LOG_ERROR_CAP = 1.0
-
-
-class WeightsError(ValueError):
-    """A file of weights that cannot be used; the message names the file and says the cure."""
 
 
 def candidate_settings(base: Settings | None = None) -> tuple[Settings, ...]:
@@ -161,19 +154,3 @@ def from_json(text: str, where: str) -> Fit:
     if not fits or not all(np.isfinite(part).all() for part in (centre, theta, covariance)):
         raise WeightsError(f"{where}: weights of the wrong shape or not finite: run `radctl retrain interference`")
     return Fit(settings, centre, theta, covariance)
-
-
-def load_rad(path: Path) -> RadPredictor:
-    """The predictor from a file of weights.
-
-    Raises:
-        WeightsError: the file is missing, too large, or not a file of weights.
-    """
-    try:
-        if path.stat().st_size > MAX_WEIGHTS_BYTES:
-            raise WeightsError(f"{path}: larger than any file of weights: run `radctl retrain interference`")
-        data = path.read_bytes()
-        text = data.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise WeightsError(f"{path}: cannot be read ({error}): run `radctl retrain interference`") from error
-    return RadPredictor(from_json(text, str(path)), hashlib.sha256(data).hexdigest()[:12])

@@ -18,6 +18,10 @@ class ProfileError(ValueError):
     """A profile that cannot be read or made; the message names the file or field and says the cure."""
 
 
+class WeightsError(ValueError):
+    """A file of weights that cannot be used; the message names the file and says the cure."""
+
+
 @dataclass(frozen=True)
 class KernelMetrics:
     """What the kernels of a workload look like, averaged over launches and weighted by duration.

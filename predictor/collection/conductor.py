@@ -46,10 +46,17 @@ class Worker:
         )
 
     def send(self, **command: Any) -> None:
-        """Send a command."""
+        """Send a command.
+
+        Raises:
+            ProfileError: the worker is gone.
+        """
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(command) + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(json.dumps(command) + "\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise self._fail(f"it is gone ({error.strerror})") from error
 
     def require(self) -> None:
         """Do nothing if the worker can take commands.
@@ -83,7 +90,7 @@ class Worker:
 
     def close(self) -> None:
         """Stop the process, by force if it does not go."""
-        with suppress(OSError, ValueError):
+        with suppress(ProfileError, ValueError):
             self.send(do="stop")
         for stream in (self.process.stdin, self.process.stdout):
             with suppress(OSError):

@@ -7,13 +7,23 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import tempfile
+from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 import click
 
+from predictor import load_predictor
+from predictor.counters import nvml_counters
 from predictor.evaluation import NAMES
 from predictor.evaluation import evaluate as evaluate_files
-from slurm_hooks.radctl.groups import evaluate
+from predictor.profile_files import dumps
+from predictor.profiling import Kernels, Request, profile_command
+from predictor.training import TRAINERS, errors_of, families_left_out, load_measured, summarise, weights_text
+from predictor.types import WeightsError
+from slurm_hooks.radctl.groups import evaluate, retrain
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -35,4 +45,102 @@ def evaluate_interference(train: Path, test: Path, model: str, as_json: bool) ->
     click.echo(f"{model}: {result.oracle_fraction:.3f} of the oracle over {result.n_targets} targets, {fit}")
 
 
-COMMANDS: list[click.Command] = [evaluate]
+@retrain.command("interference")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, path_type=Path),
+    required=True,
+    help="Folder of measurements (scripts/collect_interference finish), or a CSV in the artifact's columns.",
+)
+@click.option("--model", type=click.Choice(list(TRAINERS)), default="rad", show_default=True)
+@click.option(
+    "--models-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder of the installed weights.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def retrain_interference(data: Path, model: str, models_dir: Path, as_json: bool) -> None:
+    """Fit the predictor to measured colocations; install it only if it is no worse on families left out."""
+    colocations = load_measured(data)
+    fresh, _ = families_left_out(colocations, TRAINERS[model])
+    try:
+        installed = summarise(*errors_of(load_predictor(model, models_dir), colocations))
+    except WeightsError as error:
+        installed = None
+        click.echo(f"radctl: {error}; there is nothing to compare with", err=True)
+    better = installed is None or fresh.mean_abs <= installed.mean_abs
+    if better:
+        note = f"{len(colocations)} colocations; mean absolute error on families left out {fresh.mean_abs:.4f}"
+        _install(models_dir / f"{model}.json", weights_text(model, colocations, note))
+    answer = {
+        "model": model,
+        "colocations": len(colocations),
+        "new": asdict(fresh),
+        "installed": None if installed is None else asdict(installed),
+        "replaced": better,
+    }
+    if as_json:
+        click.echo(json.dumps(answer))
+        return
+    was = "none" if installed is None else f"{installed.mean_abs:.3f}"
+    click.echo(
+        f"{model}: mean absolute error of a side's progress {fresh.mean_abs:.3f} on families left out "
+        f"(installed: {was}): {'installed the new one' if better else 'kept the installed one'}"
+    )
+
+
+def _install(path: Path, text: str) -> None:
+    """Put a file in place at once, so that a reader sees the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option(
+    "--output", type=click.Path(dir_okay=False, path_type=Path), help="File for the profile (default: stdout)."
+)
+@click.option("--seconds", type=click.FloatRange(1, 600), default=20.0, show_default=True, help="Measured time.")
+@click.option(
+    "--warm-up", type=click.FloatRange(0, 3600), default=60.0, show_default=True, help="Longest wait before it."
+)
+@click.option("--marker", help="Regular expression; each line of output in which it is found is one iteration.")
+@click.option("--kernels", type=click.Choice(["none", "torch", "ncu"]), default="none", show_default=True)
+@click.option("--gpu", type=click.IntRange(0), default=0, show_default=True, help="NVML index of the GPU.")
+@click.option("--name", default="", help="What the profile is called (default: the program).")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def profile(
+    *,
+    output: Path | None,
+    seconds: float,
+    warm_up: float,
+    marker: str | None,
+    kernels: str,
+    gpu: int,
+    name: str,
+    command: tuple[str, ...],
+) -> None:
+    """Run COMMAND alone on a GPU for a bounded time and write its profile.
+
+    COMMAND calls predictor.hook.iteration() once an iteration, or prints a line that --marker finds.
+    """
+    request = Request(
+        command, seconds=seconds, warm_up_s=warm_up, kernels=cast("Kernels", kernels), name=name
+    ).with_marker(marker)
+    with nvml_counters(gpu) as counters:
+        found = profile_command(request, counters, say=lambda text: click.echo(f"radctl: {text}", err=True))
+    if output is None:
+        click.echo(dumps(found), nl=False)
+    else:
+        _install(output, dumps(found))
+        click.echo(f"radctl: profile of {found.name} in {output}", err=True)
+
+
+COMMANDS: list[click.Command] = [evaluate, retrain, profile]

@@ -18,15 +18,14 @@ from predictor.measure import score
 from predictor.rad import (
     Rad,
     RadPredictor,
-    WeightsError,
     candidate_settings,
     choose_settings,
     from_json,
     held_out_error,
-    load_rad,
     to_json,
 )
-from predictor.types import KernelMetrics, Profile
+from predictor.types import KernelMetrics, Profile, WeightsError
+from predictor.weights import load_predictor
 from tests.predictor.synthetic import colocate, every_pair, profile, truth, workloads
 
 FOUND = workloads(15)
@@ -223,7 +222,7 @@ def test_training_takes_seconds() -> None:
 def test_weights_survive_the_disk(tmp_path: Path) -> None:
     path = tmp_path / "rad.json"
     path.write_text(to_json(MODEL, "synthetic pairs"), encoding="utf-8")
-    loaded = load_rad(path)
+    loaded = load_predictor("rad", tmp_path)
     listed = list(FOUND.values())
     assert loaded.predict(listed[0], listed[1:3]).candidate == pytest.approx(
         PREDICTOR.predict(listed[0], listed[1:3]).candidate, abs=1e-4
@@ -245,9 +244,11 @@ def test_broken_weights_are_refused(tmp_path: Path) -> None:
     for name, text in cases.items():
         with pytest.raises(WeightsError, match=f"{name}.*retrain"):
             from_json(text, name)
-    large = tmp_path / "large.json"
-    large.write_bytes(b" " * (2 << 20))
+    (tmp_path / "rad.json").write_bytes(b" " * (2 << 20))
     with pytest.raises(WeightsError, match="larger"):
-        load_rad(large)
+        load_predictor("rad", tmp_path)
+    (tmp_path / "rad.json").write_bytes(b"\xff\xfe")
     with pytest.raises(WeightsError, match="cannot be read"):
-        load_rad(tmp_path / "absent.json")
+        load_predictor("rad", tmp_path)
+    with pytest.raises(WeightsError, match="no predictor 'oracle'"):
+        load_predictor("oracle")

@@ -1,0 +1,269 @@
+"""A profile for a job that was never profiled: from its summary and the chip's rates. Pure but for its weights.
+
+Each layer's work (floating-point operations, bytes moved, kernels launched) is set against what the chip can do;
+the host launches one kernel after another, and an iteration lasts as long as the slower of the two. That gives a
+raw profile; a correction fitted to our measured workloads (``scripts/results_interference``) makes it a prediction.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+
+from estimator.types import Layer, ModelSummary, Workload
+from predictor.types import KernelMetrics, Profile, ProfileError
+
+
+@dataclass(frozen=True)
+class Chip:
+    """What a GPU model can do, from its vendor's data sheet.
+
+    Attributes:
+        fp32_flops: floating-point operations a second outside the tensor cores.
+        tensor_flops: the same in them, at 16 bit.
+        bytes_per_s: bandwidth of its memory.
+        threads: threads that all SMs hold at once.
+    """
+
+    fp32_flops: float
+    tensor_flops: float
+    bytes_per_s: float
+    threads: float
+
+
+CHIPS: Mapping[str, Chip] = {
+    "h200": Chip(67e12, 990e12, 4.8e12, 132 * 2048),
+    "h100": Chip(67e12, 990e12, 3.35e12, 132 * 2048),
+    "a100-80gb": Chip(19.5e12, 312e12, 2.04e12, 108 * 2048),
+    "a100-40gb": Chip(19.5e12, 312e12, 1.56e12, 108 * 2048),
+    "l40s": Chip(91.6e12, 362e12, 0.864e12, 142 * 1536),
+    "a40": Chip(37.4e12, 150e12, 0.696e12, 84 * 1536),
+    "v100": Chip(15.7e12, 125e12, 0.9e12, 80 * 2048),
+    "t4": Chip(8.1e12, 65e12, 0.32e12, 40 * 1024),
+}
+REACHED = 0.5
+"""Part of a rate that a kernel of a framework reaches."""
+LAUNCH_S = 9e-6
+"""Time that the host needs for one operation of an eager framework."""
+KERNEL_S = 2.5e-6
+"""Least duration of a kernel."""
+UNKNOWN_POSITIONS = 784.0
+"""Positions of a convolution whose output the summary does not show: 28 x 28."""
+ELEMENTS_PER_THREAD = 8.0
+CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose")
+TABLES = ("Embedding",)
+OPTIMIZER_BYTES: Mapping[str, float] = {"adam": 28, "adamw": 28, "rmsprop": 20, "sgd_momentum": 20, "sgd": 12}
+"""Bytes that an optimizer's step moves for each parameter."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Work of one layer in one iteration.
+
+    Attributes:
+        flops: floating-point operations.
+        moved: bytes to and from memory.
+        kernels: launches.
+        elements: output elements of one launch.
+        dense: whether it is matrix work.
+    """
+
+    flops: float
+    moved: float
+    kernels: float
+    elements: float
+    dense: bool
+
+
+def leaves(layer: Layer) -> Iterator[Layer]:
+    """The layers that compute: those without children, and those with parameters of their own."""
+    if not layer.children:
+        yield layer
+        return
+    if layer.params:
+        yield Layer(layer.type, layer.params, layer.output_shape, (), layer.args)
+    for child in layer.children:
+        yield from leaves(child)
+
+
+def _shape(layer: Layer, sequence: int | None) -> tuple[float, float]:
+    """Positions at which a layer's weights are used for one sample, and its output elements."""
+    shape = layer.output_shape
+    convolution = layer.type.startswith(CONVOLUTIONS)
+    if shape:
+        elements = float(math.prod(shape))
+        used = math.prod(shape[1:]) if convolution else math.prod(shape[:-1])
+        return float(max(used, 1)), max(elements, 1.0)
+    positions = UNKNOWN_POSITIONS if convolution else float(sequence or 1)
+    return positions, positions * max(math.sqrt(layer.params), 64.0)
+
+
+def layer_work(layer: Layer, workload: Workload) -> Work:
+    """Work of one layer, forward and (in training) backward, over the whole batch."""
+    positions, elements = _shape(layer, workload.seq_len)
+    batch = float(workload.batch_size)
+    half = workload.precision != "fp32"
+    width = 2.0 if half else 4.0
+    table = layer.type.startswith(TABLES)
+    dense = layer.params > 0 and not table and "Norm" not in layer.type
+    passes = 3.0 if workload.kind == "train" else 1.0
+    flops = passes * batch * (2.0 * layer.params * positions if dense else 4.0 * elements)
+    moved = passes * (2.0 * width * batch * elements + (0.0 if table else width * layer.params))
+    kernels = passes if dense else math.ceil(passes / 2.0)
+    if half and dense:
+        kernels += 2.0
+    return Work(flops, moved, kernels, batch * elements, dense)
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A profile by the chip's rates alone.
+
+    Attributes:
+        busy: part of an iteration in which a kernel runs.
+        smact: the same, weighted with how far kernels fill the SMs.
+        dram: part of the memory bandwidth in use.
+        tensor: part of the tensor rate in use.
+        seconds: duration of an iteration.
+        threads: threads of a launch, weighted by duration.
+        turn_us: duration of a launch, weighted by duration.
+        mean_us: mean duration of a launch.
+        launches: launches of an iteration.
+    """
+
+    busy: float
+    smact: float
+    dram: float
+    tensor: float
+    seconds: float
+    threads: float
+    turn_us: float
+    mean_us: float
+    launches: float
+
+
+def chip_of(gpu: str) -> Chip:
+    """A chip by name.
+
+    Raises:
+        ProfileError: the name is not known.
+    """
+    try:
+        return CHIPS[gpu.lower()]
+    except KeyError:
+        raise ProfileError(f"GPU {gpu!r} is not known; known are {', '.join(CHIPS)}") from None
+
+
+def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
+    """Set the work of every layer against the rates of a chip.
+
+    Raises:
+        ProfileError: the GPU is not known.
+    """
+    chip = chip_of(gpu)
+    half = workload.precision != "fp32"
+    works = [layer_work(layer, workload) for layer in leaves(summary.root)]
+    if workload.kind == "train":
+        bytes_each = OPTIMIZER_BYTES[workload.optimizer]
+        parameters = float(summary.total_params)
+        tensors = sum(1 for layer in leaves(summary.root) if layer.params)
+        kernels = 12.0 + tensors / 4.0
+        works.append(Work(10.0 * parameters, bytes_each * parameters, kernels, parameters / kernels, False))
+    busy_s = moved = launches = dense_flops = square = threads = filled = 0.0
+    for work in works:
+        rate = chip.tensor_flops if half and work.dense else chip.fp32_flops
+        each = max(work.flops / (REACHED * rate), work.moved / (REACHED * chip.bytes_per_s)) / work.kernels
+        each = max(each, KERNEL_S)
+        spent = each * work.kernels
+        busy_s += spent
+        moved += work.moved
+        launches += work.kernels
+        dense_flops += work.flops if work.dense else 0.0
+        count = max(work.elements / ELEMENTS_PER_THREAD, 32.0)
+        square += spent * each
+        threads += spent * count
+        filled += spent * min(1.0, count / chip.threads)
+    busy_s = max(busy_s, KERNEL_S)
+    launches = max(launches, 1.0)
+    seconds = max(busy_s, launches * LAUNCH_S)
+    return Raw(
+        busy=busy_s / seconds,
+        smact=max(filled, 1e-9) / seconds,
+        dram=min(moved / chip.bytes_per_s / seconds, 1.0),
+        tensor=min(dense_flops / chip.tensor_flops / seconds, 1.0) if half else 0.0,
+        seconds=seconds,
+        threads=max(threads / busy_s, 32.0),
+        turn_us=1e6 * max(square / busy_s, KERNEL_S),
+        mean_us=1e6 * busy_s / launches,
+        launches=launches,
+    )
+
+
+CORRECTED = ("busy", "smact", "dram", "seconds", "threads", "turn_us", "mean_us")
+
+
+@lru_cache(maxsize=1)
+def _correction() -> Mapping[str, tuple[float, float]]:
+    """Slope and offset on logarithms, for each corrected metric."""
+    text = resources.files("predictor").joinpath("data", "estimate.json").read_text(encoding="utf-8")
+    content: dict[str, list[float]] = json.loads(text)["correction"]
+    return {key: (float(slope), float(offset)) for key, (slope, offset) in content.items()}
+
+
+def corrected(raw: Raw, correction: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """Raw metrics after the correction; one without a correction stays as it is."""
+    found = {}
+    for key in CORRECTED:
+        slope, offset = correction.get(key, (1.0, 0.0))
+        found[key] = math.exp(slope * math.log(max(getattr(raw, key), 1e-9)) + offset)
+    return found
+
+
+def estimate_profile(
+    summary: ModelSummary,
+    workload: Workload,
+    gpu: str,
+    *,
+    memory_mib: float = 0.0,
+    correction: Mapping[str, tuple[float, float]] | None = None,
+) -> Profile:
+    """A profile from a summary, where no run was ever measured.
+
+    Args:
+        summary: the model.
+        workload: how it is run.
+        gpu: model of the GPU, for example ``h200``.
+        memory_mib: estimate of the GPU memory, if there is one.
+        correction: slopes and offsets on logarithms by metric; the fitted ones by default.
+
+    Returns:
+        A profile with origin ``estimated``.
+
+    Raises:
+        ProfileError: the GPU is not known.
+    """
+    raw = raw_profile(summary, workload, gpu)
+    found = corrected(raw, _correction() if correction is None else correction)
+    busy = min(found["busy"], 1.0)
+    return Profile(
+        smact=min(found["smact"], 1.0),
+        smocc=min(found["smact"], 1.0) / 3.0,
+        tensor=raw.tensor,
+        dram=min(found["dram"], 1.0),
+        pcie=0.0,
+        memory_mib=memory_mib,
+        throughput=1.0 / found["seconds"],
+        busy=busy,
+        kernel=KernelMetrics(
+            threads=found["threads"],
+            mean_us=found["mean_us"],
+            turn_us=found["turn_us"],
+            launches_per_s=raw.launches / found["seconds"],
+        ),
+        origin="estimated",
+        name="estimated from its summary",
+    )

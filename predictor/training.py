@@ -1,0 +1,149 @@
+"""Fits the predictors that decisions use to measured colocations, and says how well they do on what they never saw.
+
+Pure but for reading the measurements that it is pointed at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from predictor import kace, rad
+from predictor.artifact import ArtifactError, Colocation, load_colocations
+from predictor.contention import Settings, fit, log_metrics
+from predictor.evaluation import leave_out
+from predictor.measurements import family, load_runs, shared
+from predictor.rad import RadPredictor
+from predictor.types import Floats, Predictor
+
+COUNTER_SETTINGS: tuple[Settings, ...] = tuple(
+    Settings(
+        activity=("smact", "dram"),
+        turns=turns,
+        activity_prior=0.5,
+        turns_prior=0.5,
+        weight_sd=0.5,
+        effect_sd=effect,
+        alone_sd=0.05,
+        noise=0.03,
+    )
+    for turns in (("turn_us",), ("threads",))
+    for effect in (0.2, 0.4)
+)
+"""What is tried on measurements with hardware counters; the choice is made inside the training data."""
+
+
+@dataclass(frozen=True)
+class SideErrors:
+    """How far predicted progress of single sides was off.
+
+    Attributes:
+        mean_abs: mean absolute error.
+        bias: mean of predicted minus measured.
+        covered: part of the errors within two of the stated standard deviations.
+        count: sides.
+    """
+
+    mean_abs: float
+    bias: float
+    covered: float
+    count: int
+
+
+def load_measured(path: Path) -> tuple[Colocation, ...]:
+    """Colocations of a folder of our measurements (pairs and triples under MPS) or of a CSV in the artifact's columns.
+
+    Raises:
+        ArtifactError: nothing usable there.
+    """
+    if path.is_dir():
+        runs = load_runs(path)
+        return (*shared(runs, 2), *shared(runs, 3))
+    return load_colocations(path)
+
+
+def fit_rad(colocations: Sequence[Colocation], candidates: Sequence[Settings] = COUNTER_SETTINGS) -> RadPredictor:
+    """``rad`` for decisions, its settings chosen by leaving whole families out inside ``colocations``."""
+    usable = [settings for settings in candidates if _measured(colocations, settings)]
+    if not usable:
+        usable = [replace(candidates[0], activity=("busy", "dram"), turns=("threads",))]
+    best = min(usable, key=lambda settings: _family_error(colocations, settings)) if len(usable) > 1 else usable[0]
+    return RadPredictor(fit(colocations, best))
+
+
+def _measured(colocations: Sequence[Colocation], settings: Settings) -> bool:
+    """Whether most profiles have the metrics that the settings use."""
+    profiles = [side.profile for row in colocations for side in row.sides]
+    known = ~np.isnan(log_metrics(profiles, settings.activity + settings.turns))
+    return bool((known.mean(axis=0) > 0.5).all())
+
+
+def _family_error(colocations: Sequence[Colocation], settings: Settings) -> float:
+    errors: list[Floats] = []
+    for train, test in leave_out(colocations, family).values():
+        if train:
+            errors.append(np.abs(errors_of(RadPredictor(fit(train, settings)), test)[0]))
+    return float(np.concatenate(errors).mean()) if errors else 0.0
+
+
+def errors_of(predictor: Predictor, colocations: Sequence[Colocation]) -> tuple[Floats, Floats]:
+    """Predicted minus measured progress of every side, and the stated standard deviations.
+
+    Measured progress over 1 is noise and counts as 1.
+    """
+    errors: list[float] = []
+    stated: list[float] = []
+    for row in colocations:
+        found = predictor.predict(row.sides[0].profile, [side.profile for side in row.sides[1:]])
+        for predicted, side in zip((found.candidate, *found.residents), row.sides, strict=True):
+            errors.append(predicted - min(side.progress, 1.0))
+            stated.append(found.uncertainty)
+    return np.array(errors), np.array(stated)
+
+
+def summarise(errors: Floats, stated: Floats) -> SideErrors:
+    """Errors in a few numbers."""
+    return SideErrors(
+        mean_abs=float(np.abs(errors).mean()),
+        bias=float(errors.mean()),
+        covered=float((np.abs(errors) <= 2.0 * stated).mean()),
+        count=len(errors),
+    )
+
+
+def families_left_out(
+    colocations: Sequence[Colocation], train: Callable[[Sequence[Colocation]], Predictor]
+) -> tuple[SideErrors, Mapping[str, SideErrors]]:
+    """Errors on colocations with a family that the training never saw: of all, and for each family.
+
+    Raises:
+        ArtifactError: there are too few families to leave one out.
+    """
+    each: dict[str, SideErrors] = {}
+    every: list[tuple[Floats, Floats]] = []
+    for name, (kept, test) in leave_out(colocations, family).items():
+        if not kept:
+            continue
+        found = errors_of(train(kept), test)
+        each[name] = summarise(*found)
+        every.append(found)
+    if not every:
+        raise ArtifactError("too few model families: leaving one out must leave a colocation to learn from")
+    errors, stated = (np.concatenate([pair[part] for pair in every]) for part in (0, 1))
+    return summarise(errors, stated), each
+
+
+TRAINERS: Mapping[str, Callable[[Sequence[Colocation]], Predictor]] = {
+    "rad": fit_rad,
+    "kace": kace.fit_predictor,
+}
+
+
+def weights_text(name: str, colocations: Sequence[Colocation], note: str) -> str:
+    """Weights of a predictor fitted to all of ``colocations``."""
+    if name == "rad":
+        return rad.to_json(fit_rad(colocations).model, note)
+    return kace.to_json(kace.fit_predictor(colocations), note)

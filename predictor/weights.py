@@ -1,0 +1,41 @@
+"""Installed predictors: which there are, and their files of weights. Reads only the folder of weights."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from predictor import kace, rad
+from predictor.types import Predictor, WeightsError
+
+MAX_WEIGHTS_BYTES = 1 << 20
+BUNDLED = Path(__file__).resolve().parent / "data"
+
+
+def _rad(text: str, where: str, version: str) -> Predictor:
+    return rad.RadPredictor(rad.from_json(text, where), version)
+
+
+READERS: Mapping[str, Callable[[str, str, str], Predictor]] = {"rad": _rad, "kace": kace.from_json}
+
+
+def load_predictor(name: str, models_dir: Path | None = None) -> Predictor:
+    """The predictor ``name`` with the weights of ``models_dir``, or the bundled ones where it has none.
+
+    Raises:
+        WeightsError: no such predictor, or its file of weights cannot be used.
+    """
+    if name not in READERS:
+        raise WeightsError(f"no predictor {name!r}; there are {', '.join(READERS)}")
+    path = BUNDLED / f"{name}.json"
+    if models_dir is not None and (models_dir / f"{name}.json").exists():
+        path = models_dir / f"{name}.json"
+    try:
+        if path.stat().st_size > MAX_WEIGHTS_BYTES:
+            raise WeightsError(f"{path}: larger than any file of weights: run `radctl retrain interference`")
+        data = path.read_bytes()
+        text = data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WeightsError(f"{path}: cannot be read ({error}): run `radctl retrain interference`") from error
+    return READERS[name](text, str(path), hashlib.sha256(data).hexdigest()[:12])

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from predictor.artifact import ArtifactError, Colocation, Side
+from predictor.baselines import RULES, XU_FEATURES, NeuralNetwork, RandomForest, Xu, load_xu
+from predictor.evaluation import (
+    NAMES,
+    SumModel,
+    evaluate,
+    evaluate_colocations,
+    leave_out,
+    unseen_fractions,
+    without_batch,
+)
+from predictor.measure import score
+from tests.predictor.synthetic import every_pair, profile, workloads, write_csv
+
+PAIRS = every_pair(workloads(8))
+
+
+def _pair(neighbour: str, **metrics: float) -> Colocation:
+    me, other = profile("me"), profile(neighbour, **metrics)
+    return Colocation((Side("me", me, 1.0), Side(neighbour, other, 1.0)))
+
+
+def test_rules_pick_the_neighbour_they_name() -> None:
+    rows = [
+        _pair("small", memory_mib=100.0, busy=0.5, dram=0.5),
+        _pair("busy", memory_mib=900.0, busy=0.9, dram=0.9),
+        _pair("calm", memory_mib=800.0, busy=0.2, dram=0.1),
+    ]
+    assert RULES["memcap"]("me", rows) == 0
+    assert RULES["sm"]("me", rows) == 1
+    assert RULES["mem"]("me", rows) == 2
+
+
+def test_a_workload_beside_itself_is_its_own_neighbour() -> None:
+    me = profile("me", memory_mib=10.0)
+    twin = Colocation((Side("me", me, 1.0), Side("me", me, 1.0)))
+    assert RULES["memcap"]("me", [_pair("other", memory_mib=500.0), twin]) == 1
+
+
+@pytest.mark.parametrize("kind", [RandomForest, NeuralNetwork])
+def test_other_regressions_learn(kind: type[RandomForest | NeuralNetwork]) -> None:
+    model: SumModel = kind()
+    found = score(PAIRS[1::2], model.fit(PAIRS[::2]).predict(PAIRS[1::2]))
+    assert found.r2 > 0.5
+
+
+def _write_xu(path: Path, rows: list[Colocation]) -> Path:
+    header = [f"w{side}_{name}" for side in (1, 2) for name in XU_FEATURES]
+    header += ["workload1", "workload2", "w1throughput", "w2throughput"]
+    lines = [",".join(header)]
+    for row in rows:
+        cells = []
+        for side in row.sides:
+            size = side.profile.kernel.threads**0.5
+            cells += [f"{value:.4f}" for value in (1.0, 2.0, size * 3, size, size / 1e3, size**2)]
+        cells += [side.workload for side in row.sides]
+        lines.append(",".join([*cells, *(f"{side.throughput:.4f}" for side in row.sides)]))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_xu_reads_its_own_columns(tmp_path: Path) -> None:
+    path = _write_xu(tmp_path / "xu.csv", PAIRS)
+    rows = load_xu(path)
+    assert [row.throughput_sum for row in rows] == pytest.approx([row.throughput_sum for row in PAIRS], abs=1e-3)
+    assert {len(row.features) for row in rows} == {12}
+    assert Xu().fit(rows).predict(rows).shape == (len(rows),)
+    assert evaluate(path, path, "xu").oracle_fraction > 0.8
+    path.write_text(path.read_text(encoding="utf-8").replace("model0_batch1-train", ""), encoding="utf-8")
+    with pytest.raises(ArtifactError, match="workload1"):
+        load_xu(path)
+
+
+def test_every_model_by_name(tmp_path: Path) -> None:
+    train, test = write_csv(tmp_path / "a.csv", PAIRS[::2]), write_csv(tmp_path / "b.csv", PAIRS[1::2])
+    found = {name: evaluate(train, test, name) for name in NAMES if name != "xu"}
+    assert all(0.0 < one.oracle_fraction <= 1.0 and one.n_targets == 8 for one in found.values())
+    assert found["rad"].oracle_fraction > found["random"].oracle_fraction
+    assert np.isnan(found["random"].r2) and np.isnan(found["memcap"].r2)
+    with pytest.raises(KeyError):
+        evaluate_colocations(PAIRS, PAIRS, "oracle")
+
+
+def test_a_group_left_out_is_in_no_training_row() -> None:
+    for name, (train, test) in leave_out(PAIRS, without_batch).items():
+        assert len(train) + len(test) == len(PAIRS)
+        assert all(without_batch(side.workload) != name for row in train for side in row.sides)
+        assert all(any(without_batch(side.workload) == name for side in row.sides) for row in test)
+
+
+def test_unseen_workloads_each_count_once() -> None:
+    assert without_batch("vit_h_14_batch8-train") == "vit_h_14-train"
+    for model in ("rad", "kace", "memcap", "random"):
+        found = unseen_fractions(PAIRS, model)
+        assert sorted(found) == sorted(workloads(8))
+        assert all(0.0 < value <= 1.0 for value in found.values())
+    assert np.mean(list(unseen_fractions(PAIRS, "rad").values())) > 0.9

@@ -1,0 +1,210 @@
+"""The whole measurement, rehearsed on the processor with tiny stand-ins."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from predictor.artifact import ArtifactError
+from predictor.collection.conductor import PARTITIONS, Collector, Plan, Worker, mps, workers
+from predictor.collection.workloads import PARTITIONED, SPECS, Spec, build, build_model
+from predictor.counters import NoCounters
+from predictor.measurements import family, finish, load_profiles, load_runs, shared
+from predictor.types import ProfileError
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("mlp_batch64-train", "bert_batch1-infer")
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_every_workload_takes_a_step(spec: Spec) -> None:
+    step = build(spec, "cpu", tiny=True)
+    step()
+    step()
+
+
+def test_the_set_is_as_wide_as_it_says() -> None:
+    assert len(SPECS) >= 24 and len({spec.name for spec in SPECS}) == len(SPECS)
+    assert {spec.kind for spec in SPECS} == {"train", "infer"}
+    assert set(PARTITIONED) <= {spec.name for spec in SPECS}
+    assert len(PARTITIONED) * (len(PARTITIONED) - 1) // 2 >= 30
+    assert all(family(spec.name) == spec.family for spec in SPECS)
+    with pytest.raises(ValueError, match="family 'none'"):
+        build_model(Spec("none_batch1-train", "none", "train", 1))
+
+
+def test_plan_covers_every_pair_once_and_the_rest_as_asked(tmp_path: Path) -> None:
+    plan = Plan()
+    jobs = Collector(plan, "cpu", NoCounters(), tmp_path / "raw").colocations()
+    count = len(plan.names)
+    first = [group for kind, group, repeat in jobs if kind == "pair" and not repeat]
+    assert len(first) == len(set(first)) == count * (count - 1) // 2
+    assert sum(1 for kind, _, _ in jobs if kind == "triple") == 60
+    assert sum(repeat for _, _, repeat in jobs) == 20
+    assert len(Collector(plan, "cpu", NoCounters(), tmp_path / "raw").chosen_pairs()) == 30
+
+
+def test_rehearsal_from_processes_to_tables(tmp_path: Path) -> None:
+    raw = tmp_path / "raw.jsonl"
+    plan = Plan(window_s=0.15, names=NAMES, partitioned=NAMES, triples=1, pairs_again=1, repeats=1)
+    said: list[str] = []
+    collector = Collector(plan, "cpu", NoCounters(), raw, tiny=True, say=said.append)
+    collector.shared({})
+    rows = [json.loads(line) for line in raw.read_text(encoding="utf-8").splitlines()]
+    kinds = [row["kind"] for row in rows]
+    assert "failed" not in kinds
+    assert kinds.count("alone") == 4 and kinds.count("pair") == 2 + len(NAMES)
+    assert all(rate > 0 for row in rows for rate in row["rates"])
+    assert any("workers ready" in text for text in said)
+
+
+def test_partitions_and_slicing_need_a_process_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = tmp_path / "raw.jsonl"
+    asked: list[tuple[tuple[str, ...], str]] = []
+
+    class Instant(Worker):
+        def __init__(self, names: object, device: str, tiny: bool, environment: dict[str, str]) -> None:
+            asked.append((tuple(names), environment.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "")))  # type: ignore[arg-type]
+            self.names, self.failure = tuple(names), ""  # type: ignore[arg-type]
+            self.reserved_mib, self.sent = dict.fromkeys(self.names, 1.0), []  # type: ignore[var-annotated]
+            self.ready = False
+
+        def send(self, **command: object) -> None:
+            self.sent.append(command["do"])
+
+        def receive(self, timeout_s: float) -> dict[str, object]:
+            if not self.sent:
+                return {"ready": self.reserved_mib}
+            if self.sent[-1] == "kernels":
+                return {"launches": 4.0, "iterations": 2, "threads": 100.0, "busy_us": 1.0}
+            return {"rate": 3.0}
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("predictor.collection.conductor.Worker", Instant)
+    plan = Plan(window_s=0.0, names=NAMES, partitioned=NAMES, pairs_again=1)
+    collector = Collector(plan, "cpu", NoCounters(), raw)
+    collector.partitioned({"A": "b"})
+    shares = {share for partition in PARTITIONS for share in partition}
+    assert sorted(asked) == sorted(((name,), str(share)) for name in NAMES for share in shares)
+    collector.sliced()
+    rows = [json.loads(line) for line in raw.read_text(encoding="utf-8").splitlines()]
+    assert [row["shares"] for row in rows if row["kind"] == "pair" and "shares" in row] == [list(p) for p in PARTITIONS]
+    assert [row["method"] for row in rows if row["kind"] == "pair"][-1] == "slicing"
+    assert sum(row["kind"] == "kernels" for row in rows) == len(NAMES)
+
+
+def test_a_worker_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    raw = tmp_path / "raw.jsonl"
+    with workers([("no_such_workload",), (NAMES[0],)], "cpu", tiny=True) as (bad, good):
+        collector = Collector(Plan(window_s=0.1), "cpu", NoCounters(), raw, tiny=True)
+        with pytest.raises(ProfileError, match="no_such_workload: StopIteration"):
+            collector.together([(good, NAMES[0]), (bad, "no_such_workload")])
+        rates, _ = collector.together([(good, NAMES[0])])
+        assert rates[0] > 0
+        good.process.kill()
+        good.process.wait()
+        with pytest.raises(ProfileError):
+            collector.together([(good, NAMES[0])])
+
+
+def test_kernels_loading_and_dropping(tmp_path: Path) -> None:
+    with workers([()], "cpu", tiny=True) as (guest,):
+        guest.send(do="load", name=NAMES[0])
+        assert guest.receive(60) == {"ready": {NAMES[0]: 0.0}}
+        guest.send(do="kernels", name=NAMES[0])
+        assert guest.receive(60)["launches"] == 0.0
+        guest.send(do="drop", name=NAMES[0])
+        assert guest.receive(60) == {"dropped": NAMES[0]}
+
+
+def test_mps_daemon_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "calls"
+    fake = tmp_path / "nvidia-cuda-mps-control"
+    fake.write_text(f'#!/bin/sh\necho "$1 $CUDA_MPS_PIPE_DIRECTORY" >> {log}\n[ "$1" = -d ] || cat >> {log}\n', "utf-8")
+    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with mps(tmp_path / "daemon") as environment:
+        assert Path(environment["CUDA_MPS_PIPE_DIRECTORY"]).is_dir()
+    lines = log.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == f"-d {environment['CUDA_MPS_PIPE_DIRECTORY']}" and lines[-1] == "quit"
+
+
+COUNTERS = {"smact": 0.5, "smocc": 0.2, "tensor": 0.1, "dram": 0.3, "pcie": 0.01, "busy": 0.7, "power_w": 300.0}
+
+
+def raw_file(path: Path) -> Path:
+    rows: list[dict[str, object]] = []
+    for name in NAMES:
+        row = {"kind": "alone", "workloads": [name], "method": "mps"}
+        rows.append({**row, "rates": [10.0], "counters": {**COUNTERS, "used_mib": 1.0}, "reserved_mib": 256.0})
+        rows.append({**row, "rates": [12.0], "counters": COUNTERS, "reserved_mib": 256.0, "repeat": 1})
+        rows.append({**row, "rates": [4.0], "counters": COUNTERS, "reserved_mib": 256.0, "share": 30})
+        metrics = {"launches": 50.0, "iterations": 5, "threads": 1e5, "mean_us": 3.0, "turn_us": 7.0}
+        rows.append({"kind": "kernels", "workloads": [name], "metrics": metrics})
+    pair = {"kind": "pair", "workloads": list(NAMES), "method": "mps"}
+    rows.append({**pair, "rates": [5.0, 9.0], "repeat": 0})
+    rows.append({**pair, "rates": [5.5, 8.0], "repeat": 1})
+    rows.append({**pair, "rates": [3.0, 7.0], "shares": [30, 70]})
+    rows.append({**pair, "rates": [0.0, 7.0], "repeat": 0})
+    rows.append({**pair, "rates": [4.0, 6.0], "method": "slicing"})
+    rows.append({"kind": "triple", "workloads": [*NAMES, NAMES[0]], "rates": [1.0, 2.0, 3.0], "method": "mps"})
+    rows.append({"kind": "failed", "what": "x", "why": "y"})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_tables_hold_what_was_measured(tmp_path: Path) -> None:
+    assert finish([raw_file(tmp_path / "raw.jsonl")], tmp_path / "data") == (2, 7)
+    found = load_profiles(tmp_path / "data")[NAMES[0]]
+    assert (found.throughput, found.smact, found.busy) == (11.0, 0.5, 0.7)
+    assert found.memory_mib == 256.0 + 744.0
+    assert found.kernel.launches_per_s == 100.0 and found.kernel.turn_us == 7.0
+    assert math.isnan(found.kernel.registers)
+    runs = load_runs(tmp_path / "data")
+    assert [side.throughput for side in shared(runs, 2)[0].sides] == [5.0, 9.0]
+    assert len(shared(runs, 2)) == len(shared(runs, 2, repeat=1)) == len(shared(runs, 3)) == 1
+    assert [run.threads for run in runs if run.method == "mps" and len(run.threads) == 2][-1] == (30, 70)
+    assert sum(run.method == "slicing" for run in runs) == 1
+
+
+def test_tables_that_do_not_fit_together(tmp_path: Path) -> None:
+    raw = tmp_path / "raw.jsonl"
+    raw.write_text("{}\n", encoding="utf-8")
+    with pytest.raises(ArtifactError, match="line 1: not a measurement"):
+        finish([raw], tmp_path)
+    with pytest.raises(ArtifactError, match="cannot be read"):
+        finish([tmp_path / "absent"], tmp_path)
+    finish([raw_file(raw)], tmp_path)
+    table = tmp_path / "workloads.csv"
+    table.write_text("\n".join(table.read_text(encoding="utf-8").splitlines()[:2]) + "\n", encoding="utf-8")
+    with pytest.raises(ArtifactError, match=r"not in workloads\.csv"):
+        load_runs(tmp_path)
+
+
+def test_waiting_for_an_answer_has_an_end() -> None:
+    with workers([()], "cpu", tiny=True) as (guest,):
+        begin = time.monotonic()
+        with pytest.raises(ProfileError, match="no answer within"):
+            guest.receive(0.2)
+        assert time.monotonic() - begin < 5
+        with pytest.raises(ProfileError, match="no answer"):
+            guest.require()

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from estimator.types import Layer, ModelSummary, Workload
+from predictor.profile_files import dumps, load, loads, save
+from predictor.profiles import CHIPS, Work, chip_of, corrected, estimate_profile, layer_work, leaves, raw_profile
+from predictor.types import Profile, ProfileError
+from tests.predictor.synthetic import profile
+
+
+def mlp(width: int, depth: int = 4) -> ModelSummary:
+    layers = []
+    for _ in range(depth):
+        layers += [Layer("Linear", width * width, (width,)), Layer("ReLU", 0, (width,))]
+    return ModelSummary("torchinfo", Layer("Sequential", 0, None, tuple(layers)), None, depth * width * width)
+
+
+def raw(summary: ModelSummary, **how: object):  # type: ignore[no-untyped-def]
+    return raw_profile(summary, Workload(**{"batch_size": 64, **how}), "h200")  # type: ignore[arg-type]
+
+
+def test_linear_work_is_two_operations_a_weight_and_sample() -> None:
+    work = layer_work(Layer("Linear", 1000, (10,)), Workload(batch_size=8, kind="infer"))
+    assert work == Work(flops=16000.0, moved=8 * 10 * 8 + 4000.0, kernels=1.0, elements=80.0, dense=True)
+
+
+def test_training_does_three_times_the_work() -> None:
+    layer = Layer("Conv2d", 9408, (64, 112, 112))
+    infer = layer_work(layer, Workload(batch_size=4, kind="infer"))
+    train = layer_work(layer, Workload(batch_size=4))
+    assert train.flops == 3 * infer.flops == 3 * 4 * 2 * 9408 * 112 * 112
+    assert train.kernels == 3
+
+
+def test_tables_are_looked_up_not_multiplied() -> None:
+    layer = Layer("Embedding", 10_000_000, (128, 64))
+    work = layer_work(layer, Workload(batch_size=4, kind="infer"))
+    assert work.flops < 1e6 and work.moved < 1e6 and not work.dense
+
+
+def test_sequence_length_stands_in_where_no_shape_is_shown() -> None:
+    layer = Layer("Linear", 1000)
+    short = layer_work(layer, Workload(batch_size=1, seq_len=16))
+    long = layer_work(layer, Workload(batch_size=1, seq_len=512))
+    assert long.flops == 32 * short.flops
+    assert (
+        layer_work(Layer("Conv2d", 1000), Workload(batch_size=1)).flops
+        > layer_work(layer, Workload(batch_size=1)).flops
+    )
+
+
+def test_a_layer_with_children_counts_once() -> None:
+    tree = Layer("Block", 5, None, (Layer("Linear", 10, (3,)), Layer("Sequential", 0, None, (Layer("ReLU", 0),))))
+    assert [(leaf.type, leaf.params) for leaf in leaves(tree)] == [("Block", 5), ("Linear", 10), ("ReLU", 0)]
+
+
+def test_small_work_is_bound_by_the_host_and_large_work_fills_the_gpu() -> None:
+    small, large = raw(mlp(64)), raw(mlp(8192), batch_size=16384)
+    assert small.busy < 0.5 and small.smact < 0.01
+    assert large.busy == 1.0 and large.smact > 0.9
+    assert large.seconds > 10 * small.seconds and large.turn_us > 10 * small.turn_us
+
+
+def test_bandwidth_and_tensor_cores() -> None:
+    fp32 = raw(mlp(4096), batch_size=4096)
+    amp = raw(mlp(4096), batch_size=4096, precision="amp")
+    assert fp32.tensor == 0.0 < amp.tensor <= 1.0
+    assert amp.seconds < fp32.seconds
+    assert raw(mlp(4096), optimizer="adam").dram > 0.1
+
+
+def test_estimated_profiles_are_profiles() -> None:
+    found = estimate_profile(mlp(1024), Workload(batch_size=256), "H200", memory_mib=900.0, correction={})
+    assert found.origin == "estimated" and found.memory_mib == 900.0
+    assert 0.0 < found.smact <= 1.0 and found.throughput > 0.0
+    assert math.isnan(found.power_w)
+    larger = estimate_profile(mlp(1024), Workload(batch_size=16384), "h200", correction={})
+    assert larger.smact > found.smact
+
+
+def test_corrections_shift_logarithms() -> None:
+    it = raw(mlp(1024))
+    found = corrected(it, {"smact": (0.5, math.log(2.0))})
+    assert found["smact"] == pytest.approx(2.0 * math.sqrt(it.smact))
+    assert found["dram"] == pytest.approx(it.dram)
+
+
+def test_unknown_gpus_are_named() -> None:
+    assert chip_of("A100-40GB") is CHIPS["a100-40gb"]
+    with pytest.raises(ProfileError, match="'tpu' is not known; known are h200"):
+        chip_of("tpu")
+
+
+def test_an_empty_summary_still_makes_a_profile() -> None:
+    empty = ModelSummary("module", Layer("Model", 0), None, 0)
+    assert 0.0 < estimate_profile(empty, Workload(batch_size=1, kind="infer"), "h200", correction={}).busy <= 1.0
+
+
+def same(one: Profile, other: Profile) -> bool:
+    return dumps(one) == dumps(other)
+
+
+def test_profiles_survive_the_disk(tmp_path: Path) -> None:
+    it = dataclasses.replace(profile("bert"), power_w=math.nan, origin="estimated")
+    path = tmp_path / "bert.json"
+    save(it, path)
+    assert same(load(path), it)
+    assert "NaN" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"format": "x"}, "profile it again"),
+        ({"smact": 1.5}, "smact is 1.5"),
+        ({"smact": None}, "smact is nan"),
+        ({"dram": "much"}, "dram is 'much'"),
+        ({"dram": True}, "dram is True"),
+        ({"throughput": -1}, "throughput is -1"),
+        ({"kernel": []}, "not a profile"),
+        ({"origin": "dreamt"}, "origin 'dreamt'"),
+    ],
+)
+def test_wrong_profiles_are_refused(change: dict[str, object], says: str) -> None:
+    content = {**json.loads(dumps(profile("a"))), **change}
+    with pytest.raises(ProfileError, match=says):
+        loads(json.dumps(content), "a.json")
+
+
+def test_files_that_are_no_profiles(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(ProfileError, match=r"p\.json: not a profile"):
+        load(path)
+    path.write_bytes(b" " * 70_000)
+    with pytest.raises(ProfileError, match="no profile is that large"):
+        load(path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(ProfileError, match="cannot be read"):
+        load(path)
+    with pytest.raises(ProfileError, match="cannot be read"):
+        load(tmp_path / "absent.json")

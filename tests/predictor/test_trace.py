@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from predictor.trace import kernel_metrics
+from predictor.types import ProfileError
+
+
+def kernel(duration: float, grid: int = 10, block: int = 128, registers: int = 32, shared: int = 0) -> dict[str, Any]:
+    args = {
+        "grid": [grid, 1, 1],
+        "block": [block, 1, 1],
+        "registers per thread": registers,
+        "shared memory": shared,
+    }
+    return {"cat": "kernel", "dur": duration, "args": args, "name": "k"}
+
+
+def write(path: Path, events: list[Any]) -> Path:
+    path.write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    return path
+
+
+def test_metrics_are_weighted_by_duration(tmp_path: Path) -> None:
+    events = [kernel(1.0, grid=1), kernel(3.0, grid=5, registers=64, shared=100), {"cat": "cpu_op", "dur": 9}, "x"]
+    found = kernel_metrics(write(tmp_path / "t.json", events))
+    assert found["launches"] == 2 and found["busy_us"] == 4.0 and found["mean_us"] == 2.0
+    assert found["turn_us"] == pytest.approx((1 + 9) / 4)
+    assert found["threads"] == pytest.approx((128 + 3 * 640) / 4)
+    assert found["registers"] == pytest.approx((128 * 32 + 3 * 640 * 64) / 4)
+    assert found["static_shared_bytes"] == pytest.approx(75.0)
+    assert found["long_ratio"] == 0.0
+
+
+def test_long_kernels_are_those_over_a_millisecond(tmp_path: Path) -> None:
+    found = kernel_metrics(write(tmp_path / "t.json", [kernel(1500.0), kernel(10.0), kernel(10.0)]))
+    assert found["long_ratio"] == 0.5
+
+
+def test_a_kernel_without_a_grid_is_left_out_of_the_mean(tmp_path: Path) -> None:
+    events = [kernel(1.0, grid=2), {"cat": "kernel", "dur": 5.0, "args": {}}]
+    assert kernel_metrics(write(tmp_path / "t.json", events))["threads"] == 256
+
+
+def test_gzip_and_no_kernel(tmp_path: Path) -> None:
+    plain = write(tmp_path / "t.json", [kernel(2.0)])
+    packed = tmp_path / "t.json.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert kernel_metrics(packed) == kernel_metrics(plain)
+    assert kernel_metrics(write(plain, [])) == {"launches": 0.0, "busy_us": 0.0}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"traceEvents": 3}', '{"traceEvents": [{"cat": "kernel"}]}'])
+def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ProfileError, match="not a profiler trace"):
+        kernel_metrics(path)
+
+
+def test_an_absent_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match="not a profiler trace"):
+        kernel_metrics(tmp_path / "absent.json")
