@@ -44,7 +44,7 @@ TABLE: Mapping[str, Entry] = {
     "explain": Entry(("jobs",), "Tell one job's story in plain words (4711, or 4711_3 for a task of an array)."),
     "report": Entry(("jobs",), "Tell what sharing did: GPU-hours asked, held and saved, memory, out-of-memory errors."),
     "evaluate": Entry(("predict",), "Compare what RAD said with what was measured."),
-    "profile": Entry(("predict",), "Run a workload alone for a bounded time and write its profile."),
+    "profile": Entry(("predict",), "Run COMMAND alone on a GPU for a bounded time and write its profile."),
     "retrain": Entry(("predict",), "Fit a model again and install it only if it is no worse."),
 }
 
