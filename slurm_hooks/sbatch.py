@@ -1,0 +1,104 @@
+"""What sbatch would tell slurmctld of a script: `#SBATCH` lines and options as the fields of a job descriptor. Pure.
+
+For trying a script without submitting it (`radctl decide`). Options that cannot matter to RAD are passed over; Slurm
+alone knows whether they are right.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from slurm_hooks.directives import leading_block
+
+_SHORT = {
+    "a": "array", "C": "constraint", "c": "cpus-per-task", "d": "dependency", "G": "gpus", "H": "hold", "J": "job-name",
+    "N": "nodes", "n": "ntasks", "p": "partition", "w": "nodelist", "x": "exclude",
+}  # fmt: skip
+_FLAGS = frozenset({"hold", "exclusive"})  # --exclusive=user takes a value, but never as a separate word
+_TEXT = {
+    "array": "array_inx", "constraint": "features", "dependency": "dependency", "job-name": "name",
+    "partition": "partition", "nodelist": "req_nodes", "exclude": "exc_nodes", "reservation": "reservation",
+    "gpu-bind": "tres_bind", "gpu-freq": "tres_freq",
+}  # fmt: skip
+_NUMBER = {"cpus-per-task": "cpus_per_task", "ntasks": "num_tasks", "ntasks-per-gpu": "ntasks_per_tres"}
+_GPUS = {
+    "gpus": "tres_per_job", "gpus-per-node": "tres_per_node", "gpus-per-task": "tres_per_task",
+    "gpus-per-socket": "tres_per_socket", "cpus-per-gpu": "cpus_per_tres",
+}  # fmt: skip
+_MEMORY = {"mem": "min_mem_per_node", "mem-per-cpu": "min_mem_per_cpu", "mem-per-gpu": "mem_per_tres"}
+_LONG = {*_TEXT, *_NUMBER, *_GPUS, *_MEMORY, *_FLAGS, "gres", "nodes", "begin"}
+_MIB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+_A_DAY_S = 86_400
+
+
+def fields_of(script: str, options: Sequence[str] = (), now: int = 0) -> dict[str, str]:
+    """The fields of a submission, as job_submit.lua sends them to radd.
+
+    Args:
+        script: text of the batch script.
+        options: sbatch's options on the command line; they override the script's.
+        now: Unix time in seconds.
+    """
+    block = leading_block(script)
+    fields = {"script": "".join(f"{line}\n" for line in block)}
+    for name, value in [*_in_script(block), *_options(options)]:
+        fields.update(_fields(name, value, now))
+    return fields
+
+
+def _in_script(block: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for line in block:
+        if not line.startswith("#SBATCH"):
+            continue
+        try:
+            words = shlex.split(line[len("#SBATCH") :], comments=True)
+        except ValueError:
+            continue  # an open quote: sbatch says so itself
+        if words[:1] in (["hetjob"], ["packjob"]):
+            yield "hetjob", ""
+        yield from _options(words)
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Names and values of the known options; a value may stand in the next word."""
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if found := re.fullmatch(r"--([\w-]+)(?:=(.*))?", word, re.DOTALL):
+            name, value = found.group(1), found.group(2)
+        elif found := re.fullmatch(r"-([A-Za-z])=?(.*)", word, re.DOTALL):
+            name, value = _SHORT.get(found.group(1), ""), found.group(2) or None
+        else:
+            continue
+        if name not in _LONG:
+            continue
+        if value is None:
+            value = "" if name in _FLAGS or not rest else rest.pop(0)
+        yield name, value
+
+
+def _fields(name: str, value: str, now: int) -> Mapping[str, str]:
+    if name in _TEXT:
+        return {_TEXT[name]: value}
+    if name in _NUMBER:
+        return {_NUMBER[name]: value}
+    if name in _GPUS:
+        return {_GPUS[name]: ",".join(f"gres:gpu:{item}" for item in value.split(",") if item)}
+    if name in _MEMORY:
+        mib = _mib(value)
+        return {_MEMORY[name]: f"gres:gpu:{mib}" if name == "mem-per-gpu" else str(mib)} if mib is not None else {}
+    if name == "gres":
+        return {"tres_per_node": ",".join(f"gres:{item}" for item in value.split(",") if item and item != "none")}
+    if name == "nodes":
+        least, _, most = value.partition("-")
+        return {"min_nodes": least, "max_nodes": most or least}
+    if name == "begin":
+        return {} if value == "now" else {"begin_time": str(now + _A_DAY_S)}  # when does not matter, that it waits does
+    return {"hold": {"priority": "0"}, "exclusive": {"shared": "0"}, "hetjob": {"het_job_offset": "0"}}[name]
+
+
+def _mib(text: str) -> int | None:
+    found = re.fullmatch(r"(\d{1,12})([KMGT]?)B?", text, re.IGNORECASE)
+    return int(int(found.group(1)) * _MIB[found.group(2).lower() or "m"]) if found else None

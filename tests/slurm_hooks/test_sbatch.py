@@ -1,0 +1,64 @@
+"""What a script and sbatch's options become."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_hooks.sbatch import fields_of
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ("--gres=gpu:1", {"tres_per_node": "gres:gpu:1"}),
+        ("--gres gpu:h200:2,tmpfs:1", {"tres_per_node": "gres:gpu:h200:2,gres:tmpfs:1"}),
+        ("--gres=none", {"tres_per_node": ""}),
+        ("--gpus=1", {"tres_per_job": "gres:gpu:1"}),
+        ("-G 2", {"tres_per_job": "gres:gpu:2"}),
+        ("--gpus-per-node=a100:1", {"tres_per_node": "gres:gpu:a100:1"}),
+        ("--gpus-per-task=1 -n4", {"tres_per_task": "gres:gpu:1", "num_tasks": "4"}),
+        ("--cpus-per-gpu=4 --mem-per-gpu=2G", {"cpus_per_tres": "gres:gpu:4", "mem_per_tres": "gres:gpu:2048"}),
+        ("-p gpu", {"partition": "gpu"}),
+        ("-pgpu", {"partition": "gpu"}),
+        ("-p=gpu", {"partition": "gpu"}),
+        ('--job-name="a b" # ours', {"name": "a b"}),
+        ("-N 2-4", {"min_nodes": "2", "max_nodes": "4"}),
+        ("--nodes=1", {"min_nodes": "1", "max_nodes": "1"}),
+        ("--mem=16G -c 8", {"min_mem_per_node": "16384", "cpus_per_task": "8"}),
+        ("--mem=1000", {"min_mem_per_node": "1000"}),
+        ("--mem-per-cpu=2048K", {"min_mem_per_cpu": "2"}),
+        ("--mem=lots", {}),
+        ("--exclusive --hold", {"shared": "0", "priority": "0"}),
+        ("--exclusive=user", {"shared": "0"}),
+        ("-H -p gpu", {"priority": "0", "partition": "gpu"}),
+        ("--array=0-9%2", {"array_inx": "0-9%2"}),
+        ("--begin=now+1hour", {"begin_time": "86500"}),
+        ("--begin now", {}),
+        ("hetjob", {"het_job_offset": "0"}),
+        ("--time=2:00:00 --mail-user me -o x.log -t 5 --no-requeue", {}),
+        ("--job-name='open", {}),
+        ("-p", {"partition": ""}),
+        ("", {}),
+    ],
+)
+def test_lines(line: str, fields: dict[str, str]) -> None:
+    script = f"#!/bin/bash\n#SBATCH {line}\n"
+    assert fields_of(script, now=100) == {"script": script, **fields}
+
+
+def test_options_override_the_script() -> None:
+    fields = fields_of(
+        "#!/bin/bash\n#SBATCH -p a --gres=gpu:1\n\npython x\n#SBATCH -p b\n", ["--partition", "c", "x.sh"]
+    )
+    assert fields == {
+        "script": "#!/bin/bash\n#SBATCH -p a --gres=gpu:1\n\n",
+        "partition": "c",
+        "tres_per_node": "gres:gpu:1",
+    }
+
+
+@given(st.lists(st.text()))
+def test_any_words(words: list[str]) -> None:
+    fields_of("".join(f"#SBATCH {word}\n" for word in words), words)
