@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurm_hooks.directives import MARK, SUMMARY_BEGIN, SUMMARY_END, DirectiveError, leading_block, parse_script
+from slurm_hooks.directives import MARK, SUMMARY_BEGIN, SUMMARY_END, leading_block, parse_script
 
 _BEGIN = f"{MARK} {SUMMARY_BEGIN}"
 _END = f"{MARK} {SUMMARY_END}"
@@ -23,23 +23,23 @@ def embed(script: str, summary: str) -> str:
     """
     if parse_script(script) is None:
         raise EmbedError(f"no {MARK} line in the leading comment block: add one, for example: {MARK} batch_size=64")
-    lines = script.splitlines(keepends=True)
+    lines = script.split("\n")
     block = len(leading_block(script))
     if begin := _find(lines[:block], _BEGIN):
         del lines[begin - 1 : _find(lines[:block], _END)]
         at = begin - 1
     else:
         at = max(number for number, line in enumerate(lines[:block], start=1) if line.startswith(MARK))
-    end = "\r\n" if lines[:1] and lines[0].endswith("\r\n") else "\n"
-    if at and not lines[at - 1].endswith(("\n", "\r")):
-        lines[at - 1] += end
-    # Split as the reader of directives splits: a form feed inside the summary must not end the comment block.
-    commented = [f"# {line}" if line else "#" for line in summary.splitlines()]
+    if at == len(lines):
+        lines.append("")  # the last line had no end
+    end = "\r" if lines[0].endswith("\r") else ""
+    wanted = [line.removesuffix("\r") for line in summary.removesuffix("\n").split("\n")]
+    commented = [f"# {line}" if line else "#" for line in wanted]
     lines[at:at] = [line + end for line in (_BEGIN, *commented, _END)]
-    made = "".join(lines)
+    made = "\n".join(lines)
     parsed = parse_script(made)
-    if parsed is None or parsed.summary != "\n".join(summary.splitlines()):
-        raise DirectiveError(at + 1, "the summary holds lines that read as directives: take them out of it")
+    if parsed is None or parsed.summary != "\n".join(wanted):
+        raise EmbedError("the summary holds lines that do not survive a comment block: carriage returns")
     return made
 
 

@@ -42,7 +42,7 @@ def fields_of(script: str, options: Sequence[str] = (), now: int = 0) -> dict[st
         now: Unix time in seconds.
     """
     block = leading_block(script)
-    fields = {"script": "".join(f"{line}\n" for line in block)}
+    fields = {"script": "\n".join(block)}
     for name, value in [*_in_script(block), *_options(options)]:
         fields.update(_fields(name, value, now))
     return fields
