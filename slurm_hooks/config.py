@@ -118,6 +118,9 @@ class Mps:
         "single",
         "single: a GPU is shared by one user's jobs; multi: clients of several users share one server.",
     )
+    nvidia_smi: str = _key("/usr/bin/nvidia-smi", "The program that tells UUID and memory of a node's GPUs.")
+    grace_s: float = _key(30.0, "A daemon that no job has used for this long is ended.", low=0, high=600)
+    command_timeout_s: float = _key(2.0, "A daemon that has not answered by then is replaced.", low=0.1, high=30)
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,13 @@ class Node:
     state_dir: str = _key("/run/rad/jobs", "What Prolog notes of a job for its Epilog.")
     spool_dir: str = _key("/var/spool/rad", "Records that wait for slurmdbd.")
     command_timeout_s: float = _key(3.0, "A Slurm command that takes longer is given up.", low=0.5, high=60)
+    send_for_s: float = _key(
+        300.0,
+        "How long an Epilog's background process tries to reach slurmdbd; the next one, or rad-spool.timer, goes on.",
+        low=0,
+        high=3600,
+    )
+    log: str = _key("/var/log/rad/node.log", "What the hooks of a node have to say.")
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,12 @@ class Run:
         exit_code: as a shell sees it, or None where unknown.
         outcome: ``completed``, ``failed``, ``oom_requeued``, ``oom_exclusive`` (requeued with the whole GPU),
             ``oom_final`` (no more tries) or ``oom_told`` (may not be requeued; the user was told what to ask for).
+            A run that ended otherwise has Slurm's word for it in small letters: ``cancelled``, ``timeout``,
+            ``preempted``, ``node_fail``, ``requeued``.
         evidence: the line of the log that shows an out-of-memory error, or the empty string.
         peak_mib: measured peak of GPU memory in MiB, or None where not measured.
+        node: where it ran.
+        restart: number of the run, from 0.
     """
 
     share: int | None = None
@@ -54,6 +58,7 @@ class Run:
     evidence: str = ""
     peak_mib: int | None = None
     node: str = ""
+    restart: int | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +134,14 @@ def decode(admin_comment: str) -> Record | None:
         data = json.loads(base64.b64decode(whole, validate=True))
         return typing.cast(Record, _typed(Record, data))
     except (ValueError, TypeError, RecursionError):  # TypeError: no action
+        return None
+
+
+def run_from(data: Any) -> Run | None:
+    """The run that `data` (as `dataclasses.asdict` gives it) tells of, or None where it is something else."""
+    try:
+        return typing.cast(Run, _typed(Run, data))
+    except (ValueError, TypeError):
         return None
 
 

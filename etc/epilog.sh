@@ -1,0 +1,14 @@
+#!/bin/sh
+# Slurm's Epilog (slurm.conf: Epilog=): how the run ended, recovery, the record, the idle MPS daemon.
+# Copy it beside a file rad.env, or set the two lines below there:
+[ -r "${0%/*}/rad.env" ] && . "${0%/*}/rad.env"
+RAD_PYTHON=${RAD_PYTHON:-/opt/rad/bin/python} # the Python that RAD is installed for
+RAD_CONFIG=${RAD_CONFIG:-/etc/rad/rad.toml}
+[ -n "${SLURM_JOB_GPUS:-}" ] || exit 0 # no GPU, nothing to do
+PATH=${RAD_PATH:-/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin} # of the Slurm commands
+export PATH
+export RAD_CONFIG
+main=${0%/*}/../slurm_hooks/node/main.py # in a checkout
+if [ -r "$main" ]; then set -- "$main"; else set -- -m slurm_hooks.node.main; fi
+/usr/bin/timeout -k 1 45 "$RAD_PYTHON" -I "$@" epilog </dev/null
+exit 0

@@ -1,0 +1,94 @@
+"""What goes on after an Epilog: records are sent and idle MPS daemons ended, in a process of its own.
+
+rad-spool.timer starts the same (``main.py flush``), for what was left over and for jobs whose Epilog never came.
+Touches the spool and state folders, Slurm through `spool` and `commands`, daemons through `mps`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Mapping
+
+from slurm_hooks.config import Config
+from slurm_hooks.node import commands, context, mps, spool, state
+from slurm_hooks.node.context import Say
+
+_OLD_NOTE_S = 120.0
+
+
+def hook(env: Mapping[str, str]) -> None:
+    """What rad-spool.timer does."""
+    config = context.load(env)
+    say = context.speaker(config, "flush")
+    tidy(config, say)
+    background(config, say)
+
+
+def detach(work: Callable[[], None]) -> None:
+    """Do `work` in a process of its own that outlives the hook; slurmd waits for neither it nor its output."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    try:
+        os.setsid()
+        if os.fork() == 0:
+            os.chdir("/")
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for file in (0, 1, 2):
+                os.dup2(nothing, file)
+            os.closerange(3, 256)
+            work()
+    finally:
+        os._exit(0)
+
+
+def background(config: Config, say: Say) -> None:
+    """Send records and end idle daemons until there is nothing to do soon. One process at a time does it.
+
+    A second one waits for the first, since the first may have looked before the second's record was there; a
+    third need not.
+    """
+    folder = state.folder(config.node.spool_dir, 0o700)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    queue, running = (os.open(f"{folder}/.{name}", flags, 0o600) for name in ("next", "now"))
+    try:
+        fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    try:
+        fcntl.flock(running, fcntl.LOCK_EX)
+        fcntl.flock(queue, fcntl.LOCK_UN)
+        until = time.monotonic() + config.node.send_for_s
+        spool.send_all(config.node, until, lambda: mps.reap(config.mps, time.time()), say)
+    except Exception as error:  # the last words of a process without a terminal
+        say(f"{type(error).__name__}: {error}")
+    finally:
+        os.close(queue)
+        os.close(running)
+
+
+def tidy(config: Config, say: Say) -> None:
+    """Forget jobs whose Epilog never came: their notes, and their use of MPS daemons."""
+    notes: dict[int, str] = {}
+    now = time.time()
+    try:
+        names = os.listdir(config.node.state_dir)  # noqa: PTH208
+    except FileNotFoundError:
+        return
+    for name in names:
+        job, _, rest = name.partition(".")
+        path = f"{config.node.state_dir}/{name}"
+        if rest == "json" and job.isdigit() and os.stat(path).st_mtime < now - _OLD_NOTE_S:  # noqa: PTH116
+            notes[int(job)] = str((state.read(path) or {}).get("node", ""))
+    here = {node: commands.jobs_on(node, config.node.command_timeout_s) for node in sorted(set(notes.values())) if node}
+    for number, node in sorted(notes.items()):
+        running = here.get(node)
+        if running is None or number in running:
+            continue
+        mps.leave(config.mps, number)
+        state.remove(context.note_path(config, number))
+        state.remove(context.task_note_path(config, number))
+        say(f"job {number} has gone without an Epilog")

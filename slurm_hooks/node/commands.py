@@ -1,0 +1,242 @@
+"""Slurm's commands as the node side uses them, each under a time limit. The only module here that starts them.
+
+Everything that a user can put into a job (its name, its comment) may come back in their output, so what is read
+is only trusted as far as the functions say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended; `code` is None where it could not be started or took too long."""
+
+    code: int | None
+    out: str
+    err: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it did what it was asked to."""
+        return self.code == 0
+
+    @property
+    def problem(self) -> str:
+        """One line that says what went wrong."""
+        if self.code is None:
+            return self.err
+        last = (self.err.strip() or self.out.strip()).splitlines()[-1:] or [""]
+        return f"exit status {self.code}: {last[0]}"
+
+
+def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None, stdin: str = "") -> Done:
+    """Run a command; at the time limit it and what it started are killed."""
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=None if env is None else dict(env),
+            start_new_session=True,
+            text=True,
+            errors="replace",
+        )
+    except OSError as error:
+        return Done(None, "", f"{argv[0]}: {error.strerror}")
+    try:
+        out, err = process.communicate(stdin, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        return Done(None, "", f"{argv[0]}: no answer within {timeout_s:g} s")
+    return Done(process.returncode, out, err)
+
+
+@dataclass(frozen=True)
+class ShownJob:
+    """What the controller knows of a job.
+
+    Attributes:
+        target: how commands name this job and no other: of an array's last task, whose number is the array's too,
+            only ``array_task`` does.
+        array_job, array_task: of a task of an array.
+        name: the job's name.
+        requeue: whether Slurm may requeue it.
+        batch: whether it has a batch script.
+        restarts: how often it was requeued.
+        state, reason: Slurm's words; `state` hides behind COMPLETING while an Epilog runs.
+        exit_status, exit_signal: how it ended.
+        tres_per_node: its request, for example ``gres:mps:g2:30``.
+        admin_comment: as stored; None where more than one is shown, for then a user wrote one of them.
+        stdout, stderr: paths of the logs as Slurm shows them.
+    """
+
+    target: str
+    array_job: int | None
+    array_task: int | None
+    name: str
+    requeue: bool
+    batch: bool
+    restarts: int
+    state: str
+    reason: str
+    exit_status: int
+    exit_signal: int
+    tres_per_node: str
+    admin_comment: str | None
+    stdout: str
+    stderr: str
+
+
+def show_job(job: int, timeout_s: float) -> tuple[ShownJob | None, str]:
+    """A job as slurmctld knows it, or None and why not."""
+    done = run(["scontrol", "show", "job", "-o", str(job)], timeout_s)
+    if not done.ok:
+        return None, done.problem
+    shown = parse_job(done.out, job)
+    return shown, "" if shown else f"job {job} is not in what scontrol shows"
+
+
+def parse_job(text: str, job: int) -> ShownJob | None:
+    """The job in the output of `scontrol show job -o`, which for an array holds all its tasks."""
+    starts = list(re.finditer(r"^JobId=(\d+) (?:ArrayJobId=(\d+) ArrayTaskId=(\S+) )?", text, re.MULTILINE))
+    for start, after in zip(starts, [*starts[1:], None], strict=True):
+        if int(start.group(1)) == job:
+            return _shown(text[start.start() : after.start() if after else len(text)].rstrip("\n"), start, job)
+    return None
+
+
+def _shown(line: str, start: re.Match[str], job: int) -> ShownJob:
+    array_job, array_task = start.group(2), start.group(3)
+    task = int(array_task) if array_task and array_task.isdigit() else None
+    status, _, signal_ = _field(line, "ExitCode").partition(":")
+    comments = re.findall(r"\sAdminComment=(.*?)\s?(?=\s(?:SystemComment|Comment|StdErr)=)", line, re.DOTALL)
+    return ShownJob(
+        target=f"{job}_{task}" if task is not None and int(array_job) == job else str(job),
+        array_job=int(array_job) if task is not None else None,
+        array_task=task,
+        name=_field(line, "JobName", "UserId"),
+        requeue=_field(line, "Requeue") == "1",
+        batch=_field(line, "BatchFlag") not in ("", "0"),
+        restarts=int(_field(line, "Restarts") or 0),
+        state=_field(line, "JobState"),
+        reason=_field(line, "Reason"),
+        exit_status=int(status or 0),
+        exit_signal=int(signal_ or 0),
+        tres_per_node=_field(line, "TresPerNode"),
+        admin_comment=(comments[0] if comments else "") if line.count("AdminComment=") <= 1 else None,
+        stdout=_field(line, "StdOut", "Power|TresPerNode|MailUser|NtasksPerTRES|TresPerJob|TresPerTask"),
+        stderr=_field(line, "StdErr", "StdIn"),
+    )
+
+
+def _field(line: str, key: str, following: str = "") -> str:
+    """A field's value: one word, or all up to the field that follows it."""
+    value = rf"(.*?)\s*(?:\s(?:{following})=|$)" if following else r"(\S*)"
+    found = re.search(rf"\s{key}={value}", line, re.DOTALL)
+    return found.group(1) if found else ""
+
+
+def grown_gres(tres_per_node: str, share: int) -> str | None:
+    """A request with another number of shares, as `scontrol update gres=` takes it.
+
+    The device type stays: Slurm 22.05 would add another one to it. None where the request has no shares.
+    """
+    entries, found = [], False
+    for entry in tres_per_node.split(","):
+        words = re.sub(r"^gres[:/]", "", entry)
+        parts = words.split(":")
+        if parts[0] == "mps":
+            kind = [p for p in parts[1:2] if p and not p.isdigit()]
+            words, found = ":".join(["mps", *kind, str(share)]), True
+        entries.append(words)
+    return ",".join(entries) if found else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run of a job in slurmdbd.
+
+    Attributes:
+        id: as a command names it: ``12`` or ``12_3``.
+        state: first word of Slurm's state.
+        start, end: Unix times in seconds; None where it has not started or ended.
+        admin_comment: as stored.
+    """
+
+    id: str
+    state: str
+    start: int | None
+    end: int | None
+    admin_comment: str
+
+
+def rows(jobs: Sequence[int], timeout_s: float) -> tuple[dict[int, list[Row]] | None, str]:
+    """The runs of jobs as slurmdbd has them, oldest first; None and why where it does not answer."""
+    argv = ["sacct", "-n", "-P", "-X", "-D", "-j", ",".join(map(str, jobs))]
+    argv += ["-o", "JobIDRaw,JobID,State,Start,End,AdminComment"]
+    done = run(argv, timeout_s, env={**os.environ, "SLURM_TIME_FORMAT": "%s"})
+    return (parse_rows(done.out, jobs), "") if done.ok else (None, done.problem)
+
+
+def parse_rows(text: str, jobs: Sequence[int]) -> dict[int, list[Row]]:
+    """The rows of `sacct -P`; a comment may hold any sign, so it stands last."""
+    found: dict[int, list[Row]] = {job: [] for job in jobs}
+    pattern = r"^(\d+)\|([\d_]+)\|([A-Z_]+)[^|\n]*\|([^|\n]*)\|([^|\n]*)\|"
+    starts = list(re.finditer(pattern, text, re.MULTILINE))
+    for start, after in zip(starts, [*starts[1:], None], strict=True):
+        job = int(start.group(1))
+        comment = text[start.end() : after.start() if after else len(text)].removesuffix("\n")
+        if job in found:
+            found[job].append(
+                Row(start.group(2), start.group(3), _time(start.group(4)), _time(start.group(5)), comment)
+            )
+    for runs in found.values():
+        runs.sort(key=lambda row: (row.start is None, row.start or 0))
+    return found
+
+
+def _time(text: str) -> int | None:
+    return int(text) if text.isdigit() and int(text) > 0 else None
+
+
+def store_comment(row: str, admin_comment: str, timeout_s: float) -> Done:
+    """Write a finished run's AdminComment into slurmdbd."""
+    argv = ["sacctmgr", "-i", "modify", "job", "where", f"jobid={row}", "set", f"AdminComment={admin_comment}"]
+    return run(argv, timeout_s)
+
+
+def requeue_hold(target: str, timeout_s: float) -> Done:
+    """Requeue a job, held."""
+    return run(["scontrol", "requeuehold", target], timeout_s)
+
+
+def update(target: str, gres: str | None, admin_comment: str, timeout_s: float) -> Done:
+    """Change a held job's request and record in one message."""
+    changes = ([f"gres={gres}"] if gres else []) + [f"admincomment={admin_comment}"]
+    return run(["scontrol", "update", f"jobid={target}", *changes], timeout_s)
+
+
+def release(target: str, timeout_s: float) -> Done:
+    """Let a held job go."""
+    return run(["scontrol", "release", target], timeout_s)
+
+
+def jobs_on(node: str, timeout_s: float) -> set[int] | None:
+    """Numbers of the jobs that Slurm has on a node, or None where it does not answer."""
+    done = run(["squeue", "-h", "-a", "-w", node, "-t", "R,S,CG,CF,SO,ST", "-O", "JobID:32"], timeout_s)
+    return {int(word) for word in done.out.split() if word.isdigit()} if done.ok else None

@@ -1,0 +1,103 @@
+"""What a hook works with: its job, the settings that hold for it, and a voice in the node's log."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_hooks import config as configuration
+from slurm_hooks.config import Config, Partition
+from slurm_hooks.node.job import NodeJob, from_environment
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Context:
+    """A hook's surroundings.
+
+    Attributes:
+        job: the job that slurmd tells of.
+        partition: settings of its partition.
+        config: all settings.
+        say: writes a line to the node's log.
+    """
+
+    job: NodeJob
+    partition: Partition
+    config: Config
+    say: Say
+
+    @property
+    def note(self) -> str:
+        """What Prolog notes for Epilog; for root alone."""
+        return note_path(self.config, self.job.id)
+
+    @property
+    def task_note(self) -> str:
+        """What Prolog notes for TaskProlog, which runs as the user."""
+        return task_note_path(self.config, self.job.id)
+
+    def say_once(self, key: str, text: str) -> None:
+        """Say something that holds for the node rather than the job: once until it boots."""
+        with contextlib.suppress(FileExistsError):
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+            os.close(os.open(f"{self.config.node.state_dir}/.said-{key}", flags, 0o600))
+            self.say(text)
+
+
+def note_path(config: Config, job: int) -> str:
+    """Where a job's note for Epilog lies."""
+    return f"{config.node.state_dir}/{job}.json"
+
+
+def task_note_path(config: Config, job: int) -> str:
+    """Where a job's note for TaskProlog lies."""
+    return f"{config.node.state_dir}/{job}.task.json"
+
+
+def load(env: Mapping[str, str]) -> Config:
+    """The site's configuration.
+
+    Raises:
+        ConfigError: if it cannot be used.
+    """
+    return configuration.load(Path(env.get("RAD_CONFIG") or configuration.DEFAULT_PATH))
+
+
+def of_job(hook: str, env: Mapping[str, str]) -> Context | None:
+    """The context of a Prolog or Epilog, or None where the job is none of RAD's business.
+
+    Raises:
+        ConfigError: if the configuration cannot be used.
+    """
+    job = from_environment(env)
+    if job is None or not job.gpus:
+        return None
+    config = load(env)
+    partition = config.partition(job.partition)
+    return Context(job, partition, config, speaker(config, f"{hook}: job {job.id}")) if partition else None
+
+
+def speaker(config: Config, who: str) -> Say:
+    """A voice in the node's log."""
+    return lambda text: _log(config.node.log, f"{who}: {text}")
+
+
+def _log(path: str, text: str) -> None:
+    """Write a line to the log, or where there is none to standard error, which slurmd may keep."""
+    import logging  # noqa: PLC0415 - most hooks have nothing to say
+
+    handler: logging.Handler
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(path, encoding="utf-8")
+    except OSError:
+        handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s rad[%(process)d] %(message)s"))
+    handler.emit(logging.LogRecord("rad", logging.INFO, __file__, 0, text.replace("\n", "; "), None, None))
+    handler.close()

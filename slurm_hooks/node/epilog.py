@@ -1,0 +1,171 @@
+"""Epilog: end a run. Leave its MPS daemon, find out how it ended, recover it, keep its outcome for slurmdbd.
+
+Touches the state and spool folders, the job's logs (as its user), the GPU's daemon through `mps`, and, where a run
+did not end well, the controller through `commands`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from slurm_hooks.config import Partition
+from slurm_hooks.node import (
+    background,
+    commands,
+    context,
+    gpus,
+    loglist,
+    logname,
+    logs,
+    mps,
+    oom,
+    recovery,
+    spool,
+    state,
+)
+from slurm_hooks.node.caps import gpu_memory_mib
+from slurm_hooks.node.context import Context
+from slurm_hooks.node.recovery import Verdict
+from slurm_hooks.records import Run, decode, merge
+
+
+def hook(env: Mapping[str, str]) -> None:
+    """Slurm's Epilog."""
+    scene = context.of_job("epilog", env)
+    if scene is None:
+        return
+    try:
+        end(scene)
+    except Exception as error:  # a hook fails open
+        scene.say(f"{type(error).__name__}: {error}")
+    config = scene.config
+    background.detach(lambda: background.background(config, context.speaker(config, "flush")))
+
+
+def end(scene: Context) -> None:
+    """End a run.
+
+    Raises:
+        StateError: if the spool folder cannot be used.
+    """
+    job = scene.job
+    try:
+        mps.leave(scene.config.mps, job.id)
+    except (state.StateError, OSError) as error:
+        scene.say(f"its use of MPS stays noted until rad-spool.timer looks: {error}")
+    note = state.read(scene.note) or {}
+    task = state.read(scene.task_note) or {}
+    if note.get("restart") != job.restart:  # Prolog did not come so far
+        note = task = {}
+    run = Run(
+        share=job.share,
+        cap_mib=_whole(task.get("cap_mib")),
+        start=_whole(note.get("start")),
+        end=int(time.time()),
+        peak_mib=_peak(scene),
+        node=job.node,
+        restart=job.restart,
+    )
+    _close(scene, run, note)
+    for path in (scene.note, scene.task_note):
+        state.remove(path)
+
+
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int else None
+
+
+def _peak(scene: Context) -> int | None:
+    """The peak of the job's GPU memory, where the node's monitor has left it."""
+    path = f"{scene.config.node.state_dir}/{scene.job.id}.counters.json"
+    return _whole((state.read(path) or {}).get("peak_mib"))
+
+
+def _close(scene: Context, run: Run, note: Mapping[str, Any]) -> None:
+    """Find out how a run ended, and do what follows from it."""
+    job = scene.job
+    status, signal = job.exit_status, job.exit_signal
+    shown = record = None
+    if status != 0 or signal != 0:  # a run that ended well costs the controller nothing
+        shown, problem = commands.show_job(job.id, scene.config.node.command_timeout_s)
+        if shown is None:
+            scene.say(f"not recovered: {problem}")
+        else:
+            if status is None or signal is None:
+                status, signal = shown.exit_status, shown.exit_signal
+            record = decode(shown.admin_comment or "")
+    code = None if status is None or signal is None else 128 + signal if signal else status
+    run = dataclasses.replace(run, exit_code=code, outcome="completed" if code == 0 else "failed")
+    if shown is None or record is None or shown.restarts != job.restart:
+        spool.put(scene.config.node, job.id, job.restart, run)
+        return
+    paths = loglist.of_job(job, shown)
+    run = dataclasses.replace(run, evidence=_evidence(scene, paths, note))
+    ended = recovery.Ended(
+        job=str(job.id) if shown.array_task is None else f"{shown.array_job}_{shown.array_task}",
+        restart=job.restart,
+        exit_status=status or 0,
+        exit_signal=signal or 0,
+        reason=shown.reason,
+        share=run.share,
+        cap_mib=run.cap_mib,
+        evidence=run.evidence,
+        peak_mib=run.peak_mib,
+        may_requeue=shown.requeue and shown.batch,
+    )
+    partition = _with_memory(scene)
+    verdict = recovery.judge(record, ended, partition, scene.config.recovery)
+    run = dataclasses.replace(run, outcome=verdict.outcome)
+    spool.put(scene.config.node, job.id, job.restart, run)
+    gres = None if verdict.share is None else commands.grown_gres(shown.tres_per_node, verdict.share)
+    if verdict.share is None or gres is None:
+        _tell(scene, paths, verdict.message)
+    else:
+        after = recovery.requeued(record, run, verdict.share, partition)
+        comment = merge(shown.admin_comment or "", after)
+        _requeue(scene, spool.Requeue(job.id, job.restart, shown.target, gres, comment), verdict, paths)
+
+
+def _with_memory(scene: Context) -> Partition:
+    """The partition's settings, with the GPU's memory as the node measured it where they do not tell."""
+    if gpu_memory_mib(scene.partition):
+        return scene.partition
+    measured = gpus.least_memory_mib(f"{scene.config.mps.run_dir}/gpus.json")
+    return dataclasses.replace(scene.partition, gpu_memory_mib=measured)
+
+
+def _evidence(scene: Context, paths: list[str], note: Mapping[str, Any]) -> str:
+    """The framework's error in what this run wrote, or the empty string."""
+    job = scene.job
+    known = {mark.path: mark for mark in map(logs.mark_from, note.get("logs", [])) if mark}
+    # Where no mark was made, only a log that nobody else writes to is this run's, and only in the first run.
+    fresh = job.restart == 0 and logname.names_job(job.stdout) and logname.names_job(job.stderr)
+    marks = [known.get(path, logs.LogMark(path)) for path in paths if path in known or fresh]
+    return oom.evidence(logs.written(job, marks, scene.config.recovery.log_tail_kib * 1024)) if marks else ""
+
+
+def _tell(scene: Context, paths: list[str], message: str) -> None:
+    """Tell the admin in the node's log, and the user at the end of the job's."""
+    if message:
+        scene.say(message)
+        if paths:
+            logs.append(scene.job, paths[0], message)
+
+
+def _requeue(scene: Context, requeue: spool.Requeue, verdict: Verdict, paths: list[str]) -> None:
+    """Requeue a job with another request; what cannot be done now is done by `spool` later."""
+    settings = scene.config.node
+    path = spool.begin(settings, requeue)
+    held = commands.requeue_hold(requeue.target, settings.command_timeout_s)
+    if held.code is None:
+        scene.say(f"whether it was requeued is looked at later: {held.problem}")
+    elif not held.ok:
+        state.remove(path)
+        _tell(scene, paths, f"{verdict.message.partition(';')[0]}; Slurm refused to requeue it: {held.problem}")
+    else:
+        problem = spool.finish(settings, requeue, path, lambda: _tell(scene, paths, verdict.message))
+        if problem:
+            scene.say(f"it is requeued and held, and will be released: {problem}")

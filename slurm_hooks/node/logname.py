@@ -1,0 +1,88 @@
+"""Names of a job's logs: sbatch's filename patterns, expanded as slurmd does it. Pure.
+
+slurmd hands Prolog and Epilog the name as the user wrote it, and `scontrol show job` leaves padded patterns
+such as ``%5j`` alone, so we expand ourselves. The rules were checked against the files that Slurm 22.05 makes.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import dataclass
+
+NOT_AN_ARRAY = 4294967294  # what Slurm writes for %a in a job that is no task of an array
+MAX_WIDTH = 10
+_PATTERN = re.compile(r"%(?:%|(\d*)([AajJNnstux]))")
+_OWN = re.compile(r"%\d*[AjJ]")
+
+
+@dataclass(frozen=True)
+class LogNames:
+    """What the patterns stand for.
+
+    Attributes:
+        job: the job's own number (``%j``, ``%J``).
+        array_job, array_task: ``%A`` and ``%a``; None outside an array.
+        user, name: ``%u`` and ``%x``; None where they are not known.
+        node: ``%N``.
+    """
+
+    job: int
+    user: str | None = None
+    name: str | None = None
+    node: str = ""
+    array_job: int | None = None
+    array_task: int | None = None
+
+
+def default(names: LogNames) -> str:
+    """The pattern of a job whose user named no log."""
+    return "slurm-%j.out" if names.array_task is None else "slurm-%A_%a.out"
+
+
+def expand(pattern: str, names: LogNames, work_dir: str) -> str | None:
+    """The absolute path of a log, or None where a pattern stands for something unknown.
+
+    A backslash in the name switches all patterns off and is taken away, as slurmd does.
+    """
+    pattern = pattern or default(names)
+    if "\\" in pattern:
+        path: str | None = re.sub(r"\\(.?)", r"\1", pattern, flags=re.DOTALL)
+    else:
+        path = _expanded(pattern, names)
+    return None if path is None else posixpath.join(work_dir, path)
+
+
+def names_job(pattern: str) -> bool:
+    """Whether a log's name holds the number of the job or its array, so that no other job writes there."""
+    return not pattern or ("\\" not in pattern and _OWN.search(pattern.replace("%%", "")) is not None)
+
+
+def _expanded(pattern: str, names: LogNames) -> str | None:
+    values = {
+        "A": str(names.job if names.array_job is None else names.array_job),
+        "a": str(NOT_AN_ARRAY if names.array_task is None else names.array_task),
+        "j": str(names.job),
+        "J": str(names.job),
+        "N": names.node.partition(".")[0],
+        "n": "0",
+        "s": "batch",
+        "t": "0",
+        "u": names.user,
+        "x": names.name,
+    }
+    known = True
+
+    def value(found: re.Match[str]) -> str:
+        nonlocal known
+        width, letter = found.groups()
+        if letter is None:
+            return "%"
+        text = values[letter]
+        if text is None:
+            known = False
+            return ""
+        return text.zfill(min(int(width), MAX_WIDTH)) if width and letter in "AajJnt" else text
+
+    path = _PATTERN.sub(value, pattern)
+    return path if known else None

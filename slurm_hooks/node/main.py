@@ -1,0 +1,34 @@
+"""What prolog.sh, task_prolog.sh, epilog.sh and rad-spool.timer start: ``main.py prolog|task-prolog|epilog|flush``.
+
+A hook fails open: whatever goes wrong is told in the node's log, and the exit status is 0, for a Prolog that fails
+drains the node. Each hook imports only what it needs, because this starts before every job.
+
+Touches the environment; the modules beside it touch the rest.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+if __package__ in {None, ""}:  # started as a file, isolated from the user's and the site's paths
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
+
+HOOKS = {"prolog": "prolog", "task-prolog": "task_prolog", "epilog": "epilog", "flush": "background"}
+
+
+def main(argv: list[str]) -> int:
+    """Run one hook; always 0, but for a wrong command line."""
+    if len(argv) != 2 or argv[1] not in HOOKS:
+        sys.stderr.write(f"usage: main.py {'|'.join(HOOKS)}\n")
+        return 2
+    try:
+        importlib.import_module(f"slurm_hooks.node.{HOOKS[argv[1]]}").hook(os.environ)
+    except Exception as error:  # a hook fails open
+        sys.stderr.write(f"rad: {argv[1]}: {type(error).__name__}: {error}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

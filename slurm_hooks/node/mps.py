@@ -1,0 +1,301 @@
+"""MPS on a node: one control daemon for each GPU and, unless users share one, each user on it.
+
+Below [mps].run_dir lies for every GPU a folder gN and in it one for each daemon ("slot"): ``u1003`` for a user,
+``all`` where clients of several users share a server. A slot holds the daemon's pipes and logs and, under ``jobs``,
+one file for each job that uses it. The first job starts the daemon; when the last has left and the grace time is
+over, it is ended. All of that happens under a lock for each GPU, so that one GPU's trouble is no other's.
+
+Why a daemon a user: a daemon without -multiuser-server serves one user at a time, and a second user's process
+waits inside CUDA until the first user's last process has ended. With a daemon each, both run.
+
+Touches run_dir, the control program and the processes that it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slurm_hooks.config import Mps
+from slurm_hooks.node import commands, state
+
+LOCK_TIMEOUT_S = 8.0
+START_TIMEOUT_S = 5.0
+STOP_TIMEOUT_S = 3.0
+POLL_S = 0.02
+_SHARED = "all"
+
+
+class MpsError(RuntimeError):
+    """MPS cannot be used on a GPU; the message says why."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of one daemon.
+
+    Attributes:
+        gpu: index of the GPU.
+        name: ``u1003`` or ``all``.
+        path: its folder.
+    """
+
+    gpu: int
+    name: str
+    path: str
+
+    @property
+    def pipe(self) -> str:
+        """What CUDA_MPS_PIPE_DIRECTORY names."""
+        return f"{self.path}/pipe"
+
+    @property
+    def log(self) -> str:
+        """What CUDA_MPS_LOG_DIRECTORY names."""
+        return f"{self.path}/log"
+
+    @property
+    def jobs(self) -> str:
+        """Holds a file for each job that uses the daemon; the file's text is the user's number."""
+        return f"{self.path}/jobs"
+
+    def residents(self) -> dict[int, int]:
+        """Users by job."""
+        found = {}
+        for name in _names(self.jobs):
+            with contextlib.suppress(OSError, ValueError), open(f"{self.jobs}/{name}", encoding="ascii") as file:  # noqa: PTH123
+                found[int(name)] = int(file.read())
+        return found
+
+
+def available(settings: Mps) -> bool:
+    """Whether this node has the control program."""
+    return os.access(settings.control, os.X_OK)
+
+
+def slot_of(settings: Mps, gpu: int, uid: int) -> Slot:
+    """Where the daemon for a user's jobs on a GPU belongs."""
+    name = _SHARED if settings.users == "multi" else f"u{uid}"
+    return Slot(gpu, name, f"{settings.run_dir}/g{gpu}/{name}")
+
+
+def slots(settings: Mps) -> list[Slot]:
+    """All slots that lie in run_dir."""
+    found = []
+    for folder in _names(settings.run_dir):
+        if folder[:1] == "g" and folder[1:].isdigit():
+            found += [
+                Slot(int(folder[1:]), name, f"{settings.run_dir}/{folder}/{name}")
+                for name in _names(f"{settings.run_dir}/{folder}")
+            ]
+    return found
+
+
+def join(settings: Mps, gpu: int, uid: int, job: int, visible: str) -> Slot:
+    """Note a job as user of a GPU's daemon, and see to it that the daemon runs and answers.
+
+    Args:
+        settings: [mps].
+        gpu: index of the GPU.
+        uid: whose job it is.
+        job: its number.
+        visible: CUDA_VISIBLE_DEVICES of the daemon: the GPU's UUID, or its index.
+
+    Raises:
+        MpsError: if there is no daemon that answers afterwards; the job is then no user of it.
+        StateError: if the folder cannot be used.
+    """
+    slot = slot_of(settings, gpu, uid)
+    state.folder(settings.run_dir)
+    state.folder(os.path.dirname(slot.path))  # noqa: PTH120
+    with _locked(settings, gpu):
+        for other in slots(settings):
+            if other.gpu == gpu and other != slot and not other.residents():
+                _stop(settings, other)
+        for path, mode in ((slot.path, 0o711), (slot.pipe, 0o755), (slot.log, 0o755), (slot.jobs, 0o700)):
+            state.folder(path, mode)
+        _note(slot, job, uid)
+        if not _answers(settings, slot):
+            _kill(settings, slot, servers=len(slot.residents()) == 1)
+            try:
+                _start(settings, slot, visible)
+            except MpsError:
+                _forget(slot, job)
+                raise
+        _admit(slot)
+    return slot
+
+
+def leave(settings: Mps, job: int) -> bool:
+    """Forget a job's use of daemons; whether it had used one."""
+    left = False
+    for slot in slots(settings):
+        if os.path.exists(f"{slot.jobs}/{job}"):  # noqa: PTH110
+            with _locked(settings, slot.gpu):
+                _forget(slot, job)
+                _admit(slot)
+            left = True
+    return left
+
+
+def reap(settings: Mps, now: float) -> float | None:
+    """End the daemons that nobody has used for the grace time.
+
+    Args:
+        settings: [mps].
+        now: Unix time in seconds.
+
+    Returns:
+        Seconds until the next one is due, or None where none idles.
+    """
+    waits = []
+    for slot in slots(settings):
+        with _locked(settings, slot.gpu):
+            since = _idle_since(slot)
+            if since is None:
+                continue
+            wait = since + settings.grace_s - now
+            if wait <= 0:
+                _stop(settings, slot)
+            else:
+                waits.append(wait)
+    return min(waits, default=None)
+
+
+def _idle_since(slot: Slot) -> float | None:
+    """When the last job left: its going changed the folder."""
+    try:
+        return None if _names(slot.jobs) else os.stat(slot.jobs).st_mtime  # noqa: PTH116
+    except FileNotFoundError:
+        return None if not os.path.isdir(slot.path) else 0.0  # noqa: PTH112
+
+
+def _note(slot: Slot, job: int, uid: int) -> None:
+    with open(f"{slot.jobs}/{job}", "w", encoding="ascii") as file:  # noqa: PTH123
+        file.write(str(uid))
+
+
+def _forget(slot: Slot, job: int) -> None:
+    state.remove(f"{slot.jobs}/{job}")
+
+
+def _environment(slot: Slot) -> dict[str, str]:
+    return {
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "CUDA_MPS_PIPE_DIRECTORY": slot.pipe,
+        "CUDA_MPS_LOG_DIRECTORY": slot.log,
+    }
+
+
+def control(settings: Mps, slot: Slot, command: str) -> commands.Done:
+    """Ask a slot's daemon something."""
+    return commands.run([settings.control], settings.command_timeout_s, _environment(slot), f"{command}\n")
+
+
+def _answers(settings: Mps, slot: Slot) -> bool:
+    done = control(settings, slot, "get_server_list")
+    return done.ok and "Cannot find" not in done.out + done.err
+
+
+def _start(settings: Mps, slot: Slot, visible: str) -> None:
+    argv = [settings.control, "-d"] + (["-multiuser-server"] if settings.users == "multi" else [])
+    done = commands.run(argv, START_TIMEOUT_S, {**_environment(slot), "CUDA_VISIBLE_DEVICES": visible})
+    if not done.ok:
+        raise MpsError(f"GPU {slot.gpu}: {done.problem}")
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not _answers(settings, slot):
+        if time.monotonic() >= deadline:
+            _kill(settings, slot, servers=True)
+            raise MpsError(f"GPU {slot.gpu}: the control daemon was started and does not answer: see {slot.log}")
+        time.sleep(POLL_S)
+
+
+def _stop(settings: Mps, slot: Slot) -> None:
+    """End a slot's daemon and take its folder away."""
+    if _daemons(settings, slot):
+        control(settings, slot, "quit")
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while _daemons(settings, slot) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+    _kill(settings, slot, servers=True)
+    import shutil  # noqa: PLC0415 - starts slowly, and is seldom needed
+
+    shutil.rmtree(slot.path, ignore_errors=True)
+
+
+def _kill(settings: Mps, slot: Slot, *, servers: bool) -> None:
+    """Kill what is left of a daemon, and its servers too where no other job can be using them."""
+    for pid in _daemons(settings, slot) + (_servers(slot) if servers else []):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while _daemons(settings, slot) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    with contextlib.suppress(FileNotFoundError):
+        for name in _names(slot.pipe):
+            state.remove(f"{slot.pipe}/{name}")
+
+
+def _daemons(settings: Mps, slot: Slot) -> list[int]:
+    """Control daemons of a slot: our own processes that run the control program with the slot's pipes."""
+    program = os.path.basename(settings.control)  # noqa: PTH119
+    return [pid for pid, words in _processes(slot, os.geteuid()) if program in words[:2]]
+
+
+def _servers(slot: Slot) -> list[int]:
+    return [pid for pid, words in _processes(slot, None) if any("mps-server" in word for word in words[:2])]
+
+
+def _processes(slot: Slot, owner: int | None) -> Iterator[tuple[int, list[str]]]:
+    """Processes that were started with a slot's pipes: number, and the words of the command without folders."""
+    wanted = f"CUDA_MPS_PIPE_DIRECTORY={slot.pipe}".encode()
+    for name in _names("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            if owner is not None and os.stat(f"/proc/{name}").st_uid != owner:  # noqa: PTH116
+                continue
+            with open(f"/proc/{name}/environ", "rb") as file:  # noqa: PTH123
+                if wanted not in file.read().split(b"\0"):
+                    continue
+            with open(f"/proc/{name}/cmdline", "rb") as file:  # noqa: PTH123
+                words = [os.path.basename(word.decode(errors="replace")) for word in file.read().split(b"\0")]  # noqa: PTH119
+        except OSError:
+            continue
+        yield int(name), words
+
+
+def _admit(slot: Slot) -> None:
+    """Let the users of the slot's jobs, and no others, reach its pipes.
+
+    The folder stays ours, so that its users cannot change what lies in it: an access list says who may pass.
+    """
+    uids = sorted(set(slot.residents().values()))
+    entries = [(0x01, 7, 0xFFFFFFFF), *((0x02, 1, uid) for uid in uids), (0x04, 0, 0xFFFFFFFF)]
+    entries += [(0x10, 1, 0xFFFFFFFF), (0x20, 0, 0xFFFFFFFF)]
+    packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    try:
+        os.setxattr(slot.path, "system.posix_acl_access", packed)
+    except OSError as error:
+        if error.errno not in (errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EPERM):
+            raise
+        os.chmod(slot.path, 0o711)  # noqa: PTH101, S103 - a file system without access lists: everybody may pass
+
+
+@contextlib.contextmanager
+def _locked(settings: Mps, gpu: int) -> Iterator[None]:
+    with state.locked(f"{settings.run_dir}/g{gpu}.lock", LOCK_TIMEOUT_S):
+        yield
+
+
+def _names(path: str) -> list[str]:
+    try:
+        return os.listdir(path)  # noqa: PTH208 - pathlib starts slowly
+    except (FileNotFoundError, NotADirectoryError):
+        return []

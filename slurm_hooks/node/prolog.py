@@ -1,0 +1,81 @@
+"""Prolog: note how things are when a run starts, and put the MPS daemon of the job's GPU in place.
+
+Touches the state folder, the ends of the job's logs (as its user) and, through `mps`, the GPU's daemon.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from slurm_hooks.node import commands, context, gpus, loglist, logs, mps, state
+from slurm_hooks.node.caps import WHOLE_GPU, cap_of, gpu_memory_mib
+from slurm_hooks.node.context import Context
+
+
+def hook(env: Mapping[str, str]) -> None:
+    """Slurm's Prolog."""
+    scene = context.of_job("prolog", env)
+    if scene is None:
+        return
+    try:
+        start(scene)
+    except Exception as error:  # a hook fails open
+        scene.say(f"{type(error).__name__}: {error}")
+
+
+def start(scene: Context) -> None:
+    """Note the start of a run, and let the job use its GPU's daemon.
+
+    Raises:
+        StateError: if the state folder cannot be used.
+    """
+    job = scene.job
+    state.folder(scene.config.node.state_dir)
+    state.remove(scene.task_note)
+    marks = logs.mark(job, _logs(scene))
+    note = {
+        "restart": job.restart,
+        "start": int(time.time()),
+        "node": job.node,
+        "logs": [dataclasses.asdict(mark) for mark in marks],
+    }
+    state.write(scene.note, note)
+    task: dict[str, Any] = {"share": job.share}
+    if scene.partition.method == "mps" and job.gpu is not None and job.share is not None and job.share < WHOLE_GPU:
+        task.update(_join(scene, job.gpu, job.share))
+    state.write(scene.task_note, task, 0o644)
+
+
+def _logs(scene: Context) -> list[str]:
+    paths = loglist.before_start(scene.job, None)
+    if paths is None:
+        shown, problem = commands.show_job(scene.job.id, scene.config.node.command_timeout_s)
+        if shown is None:
+            scene.say(f"its logs are not known: {problem}")
+            return []
+        paths = loglist.of_job(scene.job, shown)
+    return paths
+
+
+def _join(scene: Context, gpu: int, share: int) -> dict[str, Any]:
+    """Let a job use its GPU's daemon; what its tasks must know, or nothing where there is no daemon."""
+    settings, partition = scene.config.mps, scene.partition
+    if not mps.available(settings):
+        scene.say_once("no-mps", f"{settings.control} is not on this node: jobs get neither MPS nor memory caps")
+        return {}
+    found = gpus.gpu(gpu, settings.nvidia_smi, f"{state.folder(settings.run_dir)}/gpus.json")
+    if not gpu_memory_mib(partition) and found:
+        partition = dataclasses.replace(partition, gpu_memory_mib=found.memory_mib)
+    cap = cap_of(share, partition)
+    if cap is None:
+        scene.say_once("no-memory", "the GPU's memory is not known: set gpu_memory_mib; jobs get no memory caps")
+    try:
+        slot = mps.join(settings, gpu, scene.job.uid, scene.job.id, found.uuid if found else str(gpu))
+    except (mps.MpsError, state.StateError) as error:
+        scene.say(f"no MPS: {error}")
+        return {}
+    # The daemon shows its clients one GPU, whose index is 0 there; the UUID is right with and without the daemon.
+    return {"pipe": slot.pipe, "visible": found.uuid if found else "0", "cap_mib": cap}

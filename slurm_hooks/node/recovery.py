@@ -1,0 +1,147 @@
+"""What becomes of a run that has ended: was it GPU memory, and is it tried again? Pure.
+
+Nothing here can be stretched by a user: what was tried before stands in AdminComment, which users cannot write,
+and Slurm counts the restarts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from dataclasses import dataclass
+
+from slurm_hooks.config import Partition, Recovery
+from slurm_hooks.node.caps import WHOLE_GPU, cap_of, share_of, usable_mib
+from slurm_hooks.records import Record, Run
+
+MAX_RETRIES = 2  # once with a larger share, once with the whole GPU
+MAX_RESTARTS = 10  # however the record looks: after this many restarts for any reason a job is left to its user
+# Reasons that Slurm gives for a job whose script ended by itself; others (TimeLimit, Preempted) are no failure of it.
+_OWN_FAILURES = re.compile(r"NonZeroExitCode|JobLaunchFailure|RaisedSignal.*")
+_SIGABRT = 6  # how a C++ program dies of an exception
+_TRIED = re.compile(r"Tried to allocate ([\d.]+) ([KMG])iB")
+REGROWN = ("oom_requeued", "oom_exclusive")
+_MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0}
+_CONTRADICTION = 0.5  # a run that reached and asked for less than this part of its cap did not die of the cap
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that has ended.
+
+    Attributes:
+        job: what the user calls the job: ``4711`` or ``4711_3``.
+        restart: number of the run, from 0.
+        exit_status, exit_signal: how the batch script ended.
+        reason: Slurm's reason, such as ``NonZeroExitCode``.
+        share: shares held, or None where it held none.
+        cap_mib: cap in this run, or None where there was none.
+        evidence: the framework's error in what the run wrote, or the empty string.
+        peak_mib: measured peak of the job's GPU memory, or None.
+        may_requeue: whether Slurm would requeue the job.
+    """
+
+    job: str
+    restart: int
+    exit_status: int
+    exit_signal: int
+    reason: str
+    share: int | None
+    cap_mib: int | None
+    evidence: str
+    peak_mib: int | None
+    may_requeue: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to do.
+
+    Attributes:
+        outcome: for the record, see `slurm_hooks.records.Run`.
+        share: shares to requeue the job with, or None to leave it.
+        message: a line for the user, or the empty string.
+    """
+
+    outcome: str
+    share: int | None = None
+    message: str = ""
+
+
+def judge(record: Record | None, ended: Ended, partition: Partition, settings: Recovery) -> Verdict:
+    """Tell what becomes of a run."""
+    if ended.exit_status == 0 and ended.exit_signal == 0:
+        return Verdict("completed")
+    if not died_of_memory(ended) or record is None or record.action not in ("share", "exclusive"):
+        return Verdict("failed")
+    share = ended.share if ended.share is not None else record.share
+    held = f"{share} of {WHOLE_GPU} shares" + (f", {ended.cap_mib} MiB" if ended.cap_mib else "")
+    died = f"rad: job {ended.job} ran out of GPU memory ({held})"
+    if share is None or share >= WHOLE_GPU:
+        return Verdict("oom_final", message=f"{died}: it had a whole GPU and is not tried again")
+    memory, larger = grown(share, record, partition, settings)
+    ask = f"ask for more: #RAD memory={math.ceil(memory / 1024)}G"
+    if record.retries >= MAX_RETRIES or ended.restart >= MAX_RESTARTS:
+        return Verdict("oom_final", message=f"{died}: it was tried {ended.restart + 1} times; {ask}")
+    if not settings.enabled or not ended.may_requeue:
+        return Verdict("oom_told", message=f"{died} and may not be requeued; {ask}")
+    if record.retries > 0:
+        larger = WHOLE_GPU
+    outcome = "oom_exclusive" if larger >= WHOLE_GPU else "oom_requeued"
+    new = "the whole GPU" if larger >= WHOLE_GPU else f"{larger} shares, {cap_of(larger, partition)} MiB"
+    return Verdict(outcome, larger, f"{died}; requeued with {new}")
+
+
+def died_of_memory(ended: Ended) -> bool:
+    """Whether a run is believed to have died of GPU memory: it failed by itself, and the evidence fits."""
+    if not ended.evidence or not (ended.exit_status != 0 or ended.exit_signal == _SIGABRT):
+        return False
+    if not _OWN_FAILURES.fullmatch(ended.reason):
+        return False
+    return not _contradicted(ended)
+
+
+def _contradicted(ended: Ended) -> bool:
+    """Whether the measured peak shows that the error cannot be true."""
+    tried = _TRIED.search(ended.evidence)
+    if ended.peak_mib is None or ended.cap_mib is None or tried is None:
+        return False
+    wanted = float(tried.group(1)) * _MIB[tried.group(2)]
+    return ended.peak_mib + wanted < _CONTRADICTION * ended.cap_mib
+
+
+def grown(share: int, record: Record, partition: Partition, settings: Recovery) -> tuple[int, int]:
+    """Memory in MiB and shares for the next try: the configured step more than the run's share was good for."""
+    memory = cap_of(share, partition) or record.upper_mib or 0
+    larger = math.ceil(max(memory + settings.step_mib, memory * settings.factor))
+    if usable_mib(partition) <= 0:
+        return larger, WHOLE_GPU
+    return larger, max(share + 1, share_of(larger, 0.0, partition))
+
+
+def with_run(record: Record, run: Run) -> Record:
+    """`record` with a run added, or put in the place of the same run told before."""
+    same = (run.restart, run.start)
+    runs = tuple(r for r in record.runs if (r.restart, r.start) != same)
+    changes = record.user_changes
+    change = f"mps:{run.share}"
+    if _changed_by_user(record, run) and (not changes or changes[-1] != change):
+        changes = (*changes, change)
+    runs = tuple(sorted((*runs, run), key=lambda r: (r.restart or 0, r.start or 0)))
+    return dataclasses.replace(record, runs=runs, user_changes=changes)
+
+
+def _changed_by_user(record: Record, run: Run) -> bool:
+    """Whether a run held other shares than decided; the record's share is that of the latest decision."""
+    if run.share is None or record.share is None or record.action not in ("share", "exclusive"):
+        return False
+    later = any((r.restart or 0) >= (run.restart or 0) and r.outcome in REGROWN for r in record.runs)
+    return run.share != record.share and not later
+
+
+def requeued(record: Record, run: Run, share: int, partition: Partition) -> Record:
+    """The record of a job that goes into its next run with `share`."""
+    return dataclasses.replace(
+        with_run(record, run), share=share, cap_mib=cap_of(share, partition), retries=record.retries + 1
+    )

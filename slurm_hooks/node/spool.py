@@ -1,0 +1,293 @@
+"""Records on their way to slurmdbd: written to disk by Epilog, sent by a background process or rad-spool.timer.
+
+A run's outcome waits as ``JOB-RESTART.json`` until slurmdbd shows that the job has ended for good: before that
+slurmctld's own messages would write over it. Then it is merged into what AdminComment holds, so sending it again
+changes nothing. A requeue that was begun waits as ``JOB-RESTART.requeue.json`` until the job is released.
+
+Touches the spool folder, and Slurm through `commands`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from slurm_hooks.config import Node
+from slurm_hooks.node import commands, recovery, state
+from slurm_hooks.records import Run, decode, merge, run_from
+
+_NAME = re.compile(r"(\d+)-(\d+)(\.requeue)?\.json")
+_LIVE = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING")
+_PLAIN = ("COMPLETED", "FAILED")
+MAX_DAYS = 60  # a job that slurmdbd has not known for so long was never there or is purged
+BATCH = 200  # jobs in one question to slurmdbd
+FIRST_WAIT_S = 0.5
+LAST_WAIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Item:
+    """One outcome that waits.
+
+    Attributes:
+        path: its file.
+        job, restart: whose outcome it is.
+        run: the outcome.
+        at: when it was written, Unix time in seconds.
+    """
+
+    path: str
+    job: int
+    restart: int
+    run: Run
+    at: float
+
+
+@dataclass(frozen=True)
+class Requeue:
+    """A requeue that was begun.
+
+    Attributes:
+        job, restart: the run that ended.
+        target: how commands name the job.
+        gres: its new request.
+        admin_comment: its new record.
+    """
+
+    job: int
+    restart: int
+    target: str
+    gres: str
+    admin_comment: str
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a round did.
+
+    Attributes:
+        sent: outcomes that slurmdbd has now.
+        soon: outcomes and requeues that are worth another try in a moment.
+        later: outcomes of jobs that Slurm still has to do with.
+        problems: what went wrong, one line each.
+    """
+
+    sent: int = 0
+    soon: int = 0
+    later: int = 0
+    problems: tuple[str, ...] = ()
+
+
+def put(settings: Node, job: int, restart: int, run: Run) -> None:
+    """Keep an outcome for sending.
+
+    Raises:
+        StateError, OSError: if the spool folder cannot be used.
+    """
+    path = f"{state.folder(settings.spool_dir, 0o700)}/{job}-{restart}.json"
+    state.write(path, {"at": time.time(), "run": dataclasses.asdict(run)})
+
+
+def begin(settings: Node, requeue: Requeue) -> str:
+    """Note a requeue before it is begun; returns the path of the note."""
+    path = f"{state.folder(settings.spool_dir, 0o700)}/{requeue.job}-{requeue.restart}.requeue.json"
+    state.write(path, dataclasses.asdict(requeue))
+    return path
+
+
+def items(settings: Node) -> list[Item]:
+    """All outcomes that wait; a file that is broken is put aside, under another name."""
+    found = []
+    for path, job, restart in _files(settings, requeues=False):
+        data = state.read(path) or {}
+        run, at = run_from(data.get("run")), data.get("at")
+        if run is None or not isinstance(at, (int, float)):
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(path, f"{path}.broken")  # noqa: PTH104
+            continue
+        found.append(Item(path, job, restart, run, at))
+    return found
+
+
+def _files(settings: Node, *, requeues: bool) -> Iterator[tuple[str, int, int]]:
+    try:
+        names = sorted(os.listdir(settings.spool_dir))  # noqa: PTH208
+    except FileNotFoundError:
+        return
+    for name in names:
+        found = _NAME.fullmatch(name)
+        if found and (found.group(3) is not None) == requeues:
+            yield f"{settings.spool_dir}/{name}", int(found.group(1)), int(found.group(2))
+
+
+def send(settings: Node) -> Sent:
+    """One round: go on with requeues, and send every outcome that can be sent."""
+    begun = [_resume(settings, path) for path, _, _ in _files(settings, requeues=True)]
+    total = Sent(soon=sum(1 for problem in begun if problem), problems=tuple(p for p in begun if p))
+    waiting = items(settings)
+    for first in range(0, len(waiting), BATCH):
+        total = _added(total, _send_batch(settings, waiting[first : first + BATCH]))
+    return total
+
+
+def _added(one: Sent, other: Sent) -> Sent:
+    return Sent(one.sent + other.sent, one.soon + other.soon, one.later + other.later, one.problems + other.problems)
+
+
+def _send_batch(settings: Node, batch: list[Item]) -> Sent:
+    limit = 4 * settings.command_timeout_s
+    found, problem = commands.rows(sorted({item.job for item in batch}), limit)
+    if found is None:
+        return Sent(soon=len(batch), problems=(problem,))
+    total = Sent()
+    for job, rows in found.items():
+        mine = [item for item in batch if item.job == job]
+        total = _added(total, _send_job(mine, rows, limit))
+    return total
+
+
+def _send_job(mine: list[Item], rows: list[commands.Row], limit: float) -> Sent:
+    """Send the outcomes of one job's runs: into the row of its last run, once that has ended."""
+    if not rows:
+        old = [item for item in mine if time.time() - item.at > MAX_DAYS * 86400]
+        for item in old:
+            state.remove(item.path)
+        fresh = [item for item in mine if time.time() - item.at < 60]
+        return Sent(soon=len(fresh), later=len(mine) - len(old) - len(fresh))
+    last = rows[-1]
+    if last.end is None or last.state in _LIVE:
+        # Slurm has requeued the job, or slurmdbd has not heard of its end yet.
+        ended = last.start is not None and any(_belongs(item.run, last) for item in mine)
+        return Sent(soon=len(mine)) if ended else Sent(later=len(mine))
+    before = decode(last.admin_comment)
+    sent = 0
+    if before is not None:  # else it is a job that RAD had nothing to do with
+        record = before
+        for item in mine:
+            record = recovery.with_run(record, _told_by_slurm(item.run, rows))
+        problem = _store(mine[0].job, last, merge(last.admin_comment, record), limit)
+        if problem:
+            return Sent(soon=len(mine), problems=(problem,))
+        sent = len(mine)
+    for item in mine:
+        state.remove(item.path)
+    return Sent(sent=sent)
+
+
+def _store(job: int, row: commands.Row, text: str, limit: float) -> str:
+    """Write a row's AdminComment and read it back; what went wrong, or the empty string.
+
+    Another node may tell of an earlier run of the job at the same moment: who finds the other's text in the place
+    of its own merges again.
+    """
+    wanted = decode(text)
+    if decode(row.admin_comment) == wanted:
+        return ""
+    done = commands.store_comment(row.id, text, limit)
+    if not done.ok:
+        return done.problem
+    again, problem = commands.rows([job], limit)
+    if again is None:
+        return problem
+    now = again[job][-1] if again[job] else None
+    if now is None or (now.id, now.start) != (row.id, row.start) or decode(now.admin_comment) != wanted:
+        return f"job {row.id}: AdminComment reads back otherwise than written"
+    return ""
+
+
+def _belongs(run: Run, row: commands.Row) -> bool:
+    """Whether a row is that run's: Prolog starts at or after the time that Slurm notes, and before it ends."""
+    return (
+        row.start is not None
+        and run.end is not None
+        and row.start <= run.end + 1
+        and (run.start is None or row.start >= run.start - 600)
+    )
+
+
+def _told_by_slurm(run: Run, rows: list[commands.Row]) -> Run:
+    """`run`, with Slurm's own word where the run ended neither well nor by its own failure."""
+    row = next((r for r in reversed(rows) if r.start is not None and _belongs(run, r)), None)
+    if run.outcome in recovery.REGROWN and row is rows[-1]:
+        return dataclasses.replace(run, outcome="oom_told")  # the requeue did not come about
+    if row is None or row.state in _PLAIN or run.outcome.startswith("oom"):
+        return run
+    return dataclasses.replace(run, outcome=row.state.lower())
+
+
+def _resume(settings: Node, path: str) -> str:
+    """Go on with a requeue that was begun and not ended; why it must wait, or the empty string."""
+    data = state.read(path)
+    try:
+        requeue = Requeue(**(data or {}))
+    except TypeError:
+        state.remove(path)
+        return ""
+    shown, problem = commands.show_job(requeue.job, settings.command_timeout_s)
+    if shown is None:
+        gone = "Invalid job id" in problem
+        if gone:
+            state.remove(path)
+        return "" if gone else problem
+    if shown.state != "PENDING" or shown.restarts != requeue.restart + 1:
+        if shown.state == "COMPLETING":
+            return f"job {requeue.target} is still completing"
+        state.remove(path)  # it was never requeued, or runs again, or was cancelled
+        return ""
+    return finish(settings, requeue, path)
+
+
+def finish(settings: Node, requeue: Requeue, path: str, told: Callable[[], None] | None = None) -> str:
+    """Give a requeued, held job its new request and record, and release it.
+
+    A request that Slurm refuses for good does not keep the job held: it is released with its record alone.
+
+    Returns:
+        Why it must be tried again, or the empty string.
+    """
+    limit = settings.command_timeout_s
+    done = commands.update(requeue.target, requeue.gres, requeue.admin_comment, limit)
+    if done.code is None or "Unable to contact" in done.err:
+        return done.problem
+    if not done.ok:
+        only = commands.update(requeue.target, None, requeue.admin_comment, limit)
+        if only.code is None:
+            return only.problem
+    if told is not None and done.ok:
+        told()
+    released = commands.release(requeue.target, limit)
+    if not released.ok:
+        return released.problem
+    state.remove(path)
+    return ""
+
+
+def send_all(settings: Node, until: float, idle: Callable[[], float | None], say: Callable[[str], None]) -> None:
+    """Send until nothing is left that can be sent soon; between rounds look after idle daemons.
+
+    Args:
+        settings: [node].
+        until: when to give up, on the monotonic clock.
+        idle: looks after idle daemons; seconds until it wants to be called again, or None.
+        say: takes problems.
+    """
+    wait, said = FIRST_WAIT_S, ""
+    while True:
+        round_ = send(settings)
+        problem = round_.problems[0] if round_.problems else ""
+        if problem and problem != said:
+            say(f"{round_.soon} records wait: {problem}")
+            said = problem
+        due = idle()
+        trying = round_.soon > 0 and time.monotonic() < until
+        if not trying and due is None:
+            return
+        pause = min(w for w in (wait if trying else None, due) if w is not None)
+        time.sleep(max(0.05, pause))
+        if trying:
+            wait = min(wait * 2, LAST_WAIT_S)

@@ -1,0 +1,100 @@
+"""Files that the hooks keep: written whole or not at all, readable by root alone unless said otherwise.
+
+Touches only the folders it is given, and refuses one that another user could change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator
+from typing import Any
+
+
+class StateError(RuntimeError):
+    """A folder or lock that cannot be used; the message names it and the cure."""
+
+
+def folder(path: str, mode: int = 0o755) -> str:
+    """Make a folder where it is missing, and check that only we can write there.
+
+    Raises:
+        StateError: if it is a link, another user's, or writable by others.
+    """
+    try:
+        os.makedirs(os.path.dirname(path) or "/", mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120 - pathlib starts slowly
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, mode)  # noqa: PTH102
+            os.chmod(path, mode)  # noqa: PTH101 - whatever the umask
+        about = os.lstat(path)
+    except OSError as error:
+        raise StateError(f"{path}: cannot be made: {error.strerror}: see [node] and [mps] in rad.toml") from error
+    if not stat.S_ISDIR(about.st_mode):
+        raise StateError(f"{path}: is no folder: remove it")
+    if about.st_uid != os.geteuid() or about.st_mode & 0o022:
+        raise StateError(f"{path}: others can change it: chown root and chmod go-w it")
+    return path
+
+
+def write(path: str, data: Any, mode: int = 0o600) -> None:
+    """Put `data` as JSON into a file: whoever reads it meets the old text or the new, also after a crash."""
+    aside = f"{path}.{os.getpid()}.new"
+    file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(file, "w", encoding="utf-8") as out:
+            os.fchmod(out.fileno(), mode)
+            json.dump(data, out)
+            out.flush()
+            os.fsync(out.fileno())
+        os.rename(aside, path)  # noqa: PTH104
+    except OSError:
+        remove(aside)
+        raise
+
+
+def read(path: str) -> dict[str, Any] | None:
+    """What a file holds, or None where it is missing or broken."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(file, encoding="utf-8") as text:
+            data = json.load(text)
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def remove(path: str) -> None:
+    """Take a file away; it may be gone already."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)  # noqa: PTH108
+
+
+@contextlib.contextmanager
+def locked(path: str, timeout_s: float) -> Iterator[None]:
+    """Hold a lock file; the kernel frees it if we die.
+
+    Raises:
+        StateError: if others hold it for longer than `timeout_s`.
+    """
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + timeout_s
+        while not _try_lock(file):
+            if time.monotonic() >= deadline:
+                raise StateError(f"{path}: locked by another process for {timeout_s:g} s")
+            time.sleep(0.01)
+        yield
+    finally:
+        os.close(file)
+
+
+def _try_lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

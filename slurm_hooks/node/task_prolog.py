@@ -1,0 +1,56 @@
+"""TaskProlog: MPS variables for a task. Runs as the job's user, so it reads one file and prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from slurm_hooks.node import context, state
+
+
+def hook(env: Mapping[str, str]) -> None:
+    """Slurm's TaskProlog."""
+    task = None
+    if env.get("SLURM_JOB_ID", "").isdigit():
+        task = state.read(context.task_note_path(context.load(env), int(env["SLURM_JOB_ID"])))
+    sys.stdout.write("".join(f"{line}\n" for line in task_lines(task, env)))
+
+
+def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str]) -> list[str]:
+    """What a TaskProlog prints to set and unset variables of a task. Pure.
+
+    Args:
+        task: what Prolog noted for tasks, or None where it noted nothing.
+        env: the task's environment.
+    """
+    lines = []
+    # job_submit.lua sets RAD_SHARE. Slurm makes the share a ceiling on compute as well, which RAD does not want;
+    # a job that asked for shares itself keeps what Slurm gives it.
+    ours = "RAD_SHARE" in env
+    if task and task.get("pipe"):
+        lines.append(f"export CUDA_MPS_PIPE_DIRECTORY={task['pipe']}")
+        lines.append(f"export CUDA_VISIBLE_DEVICES={task['visible']}")
+        if task.get("cap_mib"):
+            lines.append(f"export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0={task['cap_mib']}M")
+        else:
+            lines.append("unset CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")
+        if ours:
+            lines.append(f"export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={_percentage(env)}")
+        return lines
+    if ours:
+        lines.append("unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
+    if _is_slot(env.get("CUDA_MPS_PIPE_DIRECTORY", "")):  # inherited: the job was submitted from within another
+        lines += ["unset CUDA_MPS_PIPE_DIRECTORY", "unset CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]
+    return lines
+
+
+def _percentage(env: Mapping[str, str]) -> int:
+    text = env.get("RAD_THREAD_PERCENTAGE", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= 100 else 100
+
+
+def _is_slot(pipe: str) -> bool:
+    """Whether a pipe directory is one of ours, of whichever job: .../g2/u1003/pipe."""
+    parts = pipe.split("/")
+    return len(parts) >= 4 and parts[-1] == "pipe" and parts[-3][:1] == "g" and parts[-3][1:].isdigit()
