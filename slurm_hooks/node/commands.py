@@ -220,6 +220,12 @@ def store_comment(row: str, admin_comment: str, timeout_s: float) -> Done:
     return run(argv, timeout_s)
 
 
+def version(timeout_s: float) -> tuple[int, int]:
+    """Slurm's major version, for example (22, 5); (0, 0) where it is not known."""
+    found = re.search(r"(\d+)\.(\d+)", run(["sacctmgr", "--version"], timeout_s).out)
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+
+
 def requeue_hold(target: str, timeout_s: float) -> Done:
     """Requeue a job, held."""
     return run(["scontrol", "requeuehold", target], timeout_s)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from slurm_hooks.config import Partition
 from slurm_hooks.node import (
     background,
     commands,
@@ -20,13 +19,13 @@ from slurm_hooks.node import (
     loglist,
     logname,
     logs,
+    memory,
     mps,
     oom,
     recovery,
     spool,
     state,
 )
-from slurm_hooks.node.caps import gpu_memory_mib
 from slurm_hooks.node.context import Context
 from slurm_hooks.node.recovery import Verdict
 from slurm_hooks.records import Run, decode, merge
@@ -116,25 +115,18 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any]) -> None:
         peak_mib=run.peak_mib,
         may_requeue=shown.requeue and shown.batch,
     )
-    partition = _with_memory(scene)
-    verdict = recovery.judge(record, ended, partition, scene.config.recovery)
+    measured = gpus.least_memory_mib(f"{scene.config.mps.run_dir}/gpus.json")
+    site = recovery.Site(scene.partition, memory.usable(scene.partition, measured), scene.config.recovery)
+    verdict = recovery.judge(record, ended, site)
     run = dataclasses.replace(run, outcome=verdict.outcome)
     spool.put(scene.config.node, job.id, job.restart, run)
     gres = None if verdict.share is None else commands.grown_gres(shown.tres_per_node, verdict.share)
     if verdict.share is None or gres is None:
         _tell(scene, paths, verdict.message)
     else:
-        after = recovery.requeued(record, run, verdict.share, partition)
+        after = recovery.requeued(record, run, verdict.share, site)
         comment = merge(shown.admin_comment or "", after)
         _requeue(scene, spool.Requeue(job.id, job.restart, shown.target, gres, comment), verdict, paths)
-
-
-def _with_memory(scene: Context) -> Partition:
-    """The partition's settings, with the GPU's memory as the node measured it where they do not tell."""
-    if gpu_memory_mib(scene.partition):
-        return scene.partition
-    measured = gpus.least_memory_mib(f"{scene.config.mps.run_dir}/gpus.json")
-    return dataclasses.replace(scene.partition, gpu_memory_mib=measured)
 
 
 def _evidence(scene: Context, paths: list[str], note: Mapping[str, Any]) -> str:

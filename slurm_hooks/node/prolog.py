@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from slurm_hooks.node import commands, context, gpus, loglist, logs, mps, state
-from slurm_hooks.node.caps import WHOLE_GPU, cap_of, gpu_memory_mib
+from slurm_hooks.node import commands, context, gpus, loglist, logs, memory, mps, state
 from slurm_hooks.node.context import Context
+from slurm_hooks.shares import WHOLE_GPU, cap_of
 
 
 def hook(env: Mapping[str, str]) -> None:
@@ -62,14 +62,12 @@ def _logs(scene: Context) -> list[str]:
 
 def _join(scene: Context, gpu: int, share: int) -> dict[str, Any]:
     """Let a job use its GPU's daemon; what its tasks must know, or nothing where there is no daemon."""
-    settings, partition = scene.config.mps, scene.partition
+    settings = scene.config.mps
     if not mps.available(settings):
         scene.say_once("no-mps", f"{settings.control} is not on this node: jobs get neither MPS nor memory caps")
         return {}
     found = gpus.gpu(gpu, settings.nvidia_smi, f"{state.folder(settings.run_dir)}/gpus.json")
-    if not gpu_memory_mib(partition) and found:
-        partition = dataclasses.replace(partition, gpu_memory_mib=found.memory_mib)
-    cap = cap_of(share, partition)
+    cap = cap_of(share, memory.usable(scene.partition, found.memory_mib if found else 0))
     if cap is None:
         scene.say_once("no-memory", "the GPU's memory is not known: set gpu_memory_mib; jobs get no memory caps")
     try:

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 
 from slurm_hooks.config import Partition, Recovery
-from slurm_hooks.node.caps import WHOLE_GPU, cap_of, share_of, usable_mib
 from slurm_hooks.records import Record, Run
+from slurm_hooks.shares import WHOLE_GPU, cap_of, share_of
 
 MAX_RETRIES = 2  # once with a larger share, once with the whole GPU
 MAX_RESTARTS = 10  # however the record looks: after this many restarts for any reason a job is left to its user
@@ -69,7 +69,22 @@ class Verdict:
     message: str = ""
 
 
-def judge(record: Record | None, ended: Ended, partition: Partition, settings: Recovery) -> Verdict:
+@dataclass(frozen=True)
+class Site:
+    """What a site has and wants.
+
+    Attributes:
+        partition: settings of the job's partition.
+        usable: memory of one GPU that may be given away, in MiB; 0 where it is not known.
+        settings: [recovery].
+    """
+
+    partition: Partition
+    usable: int
+    settings: Recovery
+
+
+def judge(record: Record | None, ended: Ended, site: Site) -> Verdict:
     """Tell what becomes of a run."""
     if ended.exit_status == 0 and ended.exit_signal == 0:
         return Verdict("completed")
@@ -80,16 +95,16 @@ def judge(record: Record | None, ended: Ended, partition: Partition, settings: R
     died = f"rad: job {ended.job} ran out of GPU memory ({held})"
     if share is None or share >= WHOLE_GPU:
         return Verdict("oom_final", message=f"{died}: it had a whole GPU and is not tried again")
-    memory, larger = grown(share, record, partition, settings)
+    memory, larger = grown(share, record, site)
     ask = f"ask for more: #RAD memory={math.ceil(memory / 1024)}G"
     if record.retries >= MAX_RETRIES or ended.restart >= MAX_RESTARTS:
         return Verdict("oom_final", message=f"{died}: it was tried {ended.restart + 1} times; {ask}")
-    if not settings.enabled or not ended.may_requeue:
+    if not site.settings.enabled or not ended.may_requeue:
         return Verdict("oom_told", message=f"{died} and may not be requeued; {ask}")
     if record.retries > 0:
         larger = WHOLE_GPU
     outcome = "oom_exclusive" if larger >= WHOLE_GPU else "oom_requeued"
-    new = "the whole GPU" if larger >= WHOLE_GPU else f"{larger} shares, {cap_of(larger, partition)} MiB"
+    new = "the whole GPU" if larger >= WHOLE_GPU else f"{larger} shares, {cap_of(larger, site.usable)} MiB"
     return Verdict(outcome, larger, f"{died}; requeued with {new}")
 
 
@@ -111,13 +126,11 @@ def _contradicted(ended: Ended) -> bool:
     return ended.peak_mib + wanted < _CONTRADICTION * ended.cap_mib
 
 
-def grown(share: int, record: Record, partition: Partition, settings: Recovery) -> tuple[int, int]:
+def grown(share: int, record: Record, site: Site) -> tuple[int, int]:
     """Memory in MiB and shares for the next try: the configured step more than the run's share was good for."""
-    memory = cap_of(share, partition) or record.upper_mib or 0
-    larger = math.ceil(max(memory + settings.step_mib, memory * settings.factor))
-    if usable_mib(partition) <= 0:
-        return larger, WHOLE_GPU
-    return larger, max(share + 1, share_of(larger, 0.0, partition))
+    memory = cap_of(share, site.usable) or record.upper_mib or 0
+    larger = math.ceil(max(memory + site.settings.step_mib, memory * site.settings.factor))
+    return larger, max(share + 1, share_of(larger, 0.0, site.usable, site.partition))
 
 
 def with_run(record: Record, run: Run) -> Record:
@@ -140,8 +153,8 @@ def _changed_by_user(record: Record, run: Run) -> bool:
     return run.share != record.share and not later
 
 
-def requeued(record: Record, run: Run, share: int, partition: Partition) -> Record:
+def requeued(record: Record, run: Run, share: int, site: Site) -> Record:
     """The record of a job that goes into its next run with `share`."""
     return dataclasses.replace(
-        with_run(record, run), share=share, cap_mib=cap_of(share, partition), retries=record.retries + 1
+        with_run(record, run), share=share, cap_mib=cap_of(share, site.usable), retries=record.retries + 1
     )

@@ -4,6 +4,9 @@ A run's outcome waits as ``JOB-RESTART.json`` until slurmdbd shows that the job 
 slurmctld's own messages would write over it. Then it is merged into what AdminComment holds, so sending it again
 changes nothing. A requeue that was begun waits as ``JOB-RESTART.requeue.json`` until the job is released.
 
+22.05's sacctmgr makes every letter of a comment small. Our own record survives that; what other tools keep beside
+it (jobstats: base64) may not, and then it is left alone and our outcome stays here, under another name.
+
 Touches the spool folder, and Slurm through `commands`.
 """
 
@@ -19,7 +22,7 @@ from dataclasses import dataclass
 
 from slurm_hooks.config import Node
 from slurm_hooks.node import commands, recovery, state
-from slurm_hooks.records import Run, decode, merge, run_from
+from slurm_hooks.records import Run, decode, merge, run_from, strip
 
 _NAME = re.compile(r"(\d+)-(\d+)(\.requeue)?\.json")
 _LIVE = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING")
@@ -28,6 +31,10 @@ MAX_DAYS = 60  # a job that slurmdbd has not known for so long was never there o
 BATCH = 200  # jobs in one question to slurmdbd
 FIRST_WAIT_S = 0.5
 LAST_WAIT_S = 30.0
+_PATIENCE = 4  # slurmdbd may take this many times as long as slurmctld
+_HOOK_S = 60.0  # a requeue that was noted longer ago than a hook may run is nobody's any more
+_LETTERS = ".letters.json"  # whether sacctmgr was seen to keep letters as they are
+_SMALL_LETTERS_UNTIL = (22, 5)
 
 
 @dataclass(frozen=True)
@@ -127,8 +134,9 @@ def _files(settings: Node, *, requeues: bool) -> Iterator[tuple[str, int, int]]:
 
 def send(settings: Node) -> Sent:
     """One round: go on with requeues, and send every outcome that can be sent."""
-    begun = [_resume(settings, path) for path, _, _ in _files(settings, requeues=True)]
-    total = Sent(soon=sum(1 for problem in begun if problem), problems=tuple(p for p in begun if p))
+    begun = [_resume(settings, path) for path, _, _ in list(_files(settings, requeues=True))]
+    waits = [problem for problem in begun if problem is not None]
+    total = Sent(soon=len(waits), problems=tuple(filter(None, waits)))
     waiting = items(settings)
     for first in range(0, len(waiting), BATCH):
         total = _added(total, _send_batch(settings, waiting[first : first + BATCH]))
@@ -140,18 +148,17 @@ def _added(one: Sent, other: Sent) -> Sent:
 
 
 def _send_batch(settings: Node, batch: list[Item]) -> Sent:
-    limit = 4 * settings.command_timeout_s
-    found, problem = commands.rows(sorted({item.job for item in batch}), limit)
+    found, problem = commands.rows(sorted({item.job for item in batch}), _PATIENCE * settings.command_timeout_s)
     if found is None:
         return Sent(soon=len(batch), problems=(problem,))
     total = Sent()
     for job, rows in found.items():
         mine = [item for item in batch if item.job == job]
-        total = _added(total, _send_job(mine, rows, limit))
+        total = _added(total, _send_job(settings, mine, rows))
     return total
 
 
-def _send_job(mine: list[Item], rows: list[commands.Row], limit: float) -> Sent:
+def _send_job(settings: Node, mine: list[Item], rows: list[commands.Row]) -> Sent:
     """Send the outcomes of one job's runs: into the row of its last run, once that has ended."""
     if not rows:
         old = [item for item in mine if time.time() - item.at > MAX_DAYS * 86400]
@@ -164,13 +171,19 @@ def _send_job(mine: list[Item], rows: list[commands.Row], limit: float) -> Sent:
         # Slurm has requeued the job, or slurmdbd has not heard of its end yet.
         ended = last.start is not None and any(_belongs(item.run, last) for item in mine)
         return Sent(soon=len(mine)) if ended else Sent(later=len(mine))
+    if any(_too_early(item, rows) for item in mine):
+        return Sent(soon=len(mine))
     before = decode(last.admin_comment)
     sent = 0
     if before is not None:  # else it is a job that RAD had nothing to do with
         record = before
         for item in mine:
             record = recovery.with_run(record, _told_by_slurm(item.run, rows))
-        problem = _store(mine[0].job, last, merge(last.admin_comment, record), limit)
+        if _would_harm(settings, strip(last.admin_comment)):
+            for item in mine:
+                os.rename(item.path, f"{item.path}.kept")  # noqa: PTH104
+            return Sent(problems=(f"job {last.id}: kept here: sacctmgr would spoil what other tools keep with it",))
+        problem = _store(settings, mine[0].job, last, merge(last.admin_comment, record))
         if problem:
             return Sent(soon=len(mine), problems=(problem,))
         sent = len(mine)
@@ -179,13 +192,13 @@ def _send_job(mine: list[Item], rows: list[commands.Row], limit: float) -> Sent:
     return Sent(sent=sent)
 
 
-def _store(job: int, row: commands.Row, text: str, limit: float) -> str:
+def _store(settings: Node, job: int, row: commands.Row, text: str) -> str:
     """Write a row's AdminComment and read it back; what went wrong, or the empty string.
 
     Another node may tell of an earlier run of the job at the same moment: who finds the other's text in the place
     of its own merges again.
     """
-    wanted = decode(text)
+    wanted, limit = decode(text), _PATIENCE * settings.command_timeout_s
     if decode(row.admin_comment) == wanted:
         return ""
     done = commands.store_comment(row.id, text, limit)
@@ -197,7 +210,24 @@ def _store(job: int, row: commands.Row, text: str, limit: float) -> str:
     now = again[job][-1] if again[job] else None
     if now is None or (now.id, now.start) != (row.id, row.start) or decode(now.admin_comment) != wanted:
         return f"job {row.id}: AdminComment reads back otherwise than written"
+    _learn(settings, now.admin_comment == text)
     return ""
+
+
+def _learn(settings: Node, keeps: bool) -> None:
+    path = f"{settings.spool_dir}/{_LETTERS}"
+    if (state.read(path) or {}).get("kept") != keeps:
+        state.write(path, {"kept": keeps})
+
+
+def _would_harm(settings: Node, others: str) -> bool:
+    """Whether writing through sacctmgr would change other tools' text: it may know small letters and no quotes."""
+    if others == others.lower() and not set(others) & set("'\""):
+        return False
+    learnt = (state.read(f"{settings.spool_dir}/{_LETTERS}") or {}).get("kept")
+    if isinstance(learnt, bool):
+        return not learnt
+    return commands.version(settings.command_timeout_s) <= _SMALL_LETTERS_UNTIL
 
 
 def _belongs(run: Run, row: commands.Row) -> bool:
@@ -210,9 +240,19 @@ def _belongs(run: Run, row: commands.Row) -> bool:
     )
 
 
+def _row_of(run: Run, rows: list[commands.Row]) -> commands.Row | None:
+    return next((row for row in reversed(rows) if _belongs(run, row)), None)
+
+
+def _too_early(item: Item, rows: list[commands.Row]) -> bool:
+    """Whether an Epilog may just now be requeueing the job, so that its last run is not the last for long."""
+    young = time.time() - item.at < _HOOK_S
+    return young and item.run.outcome in recovery.REGROWN and _row_of(item.run, rows) is rows[-1]
+
+
 def _told_by_slurm(run: Run, rows: list[commands.Row]) -> Run:
     """`run`, with Slurm's own word where the run ended neither well nor by its own failure."""
-    row = next((r for r in reversed(rows) if r.start is not None and _belongs(run, r)), None)
+    row = _row_of(run, rows)
     if run.outcome in recovery.REGROWN and row is rows[-1]:
         return dataclasses.replace(run, outcome="oom_told")  # the requeue did not come about
     if row is None or row.state in _PLAIN or run.outcome.startswith("oom"):
@@ -220,26 +260,27 @@ def _told_by_slurm(run: Run, rows: list[commands.Row]) -> Run:
     return dataclasses.replace(run, outcome=row.state.lower())
 
 
-def _resume(settings: Node, path: str) -> str:
-    """Go on with a requeue that was begun and not ended; why it must wait, or the empty string."""
+def _resume(settings: Node, path: str) -> str | None:
+    """Go on with a requeue that was begun; why it must wait (empty: no trouble), or None where nothing is left."""
     data = state.read(path)
+    with contextlib.suppress(FileNotFoundError):
+        if time.time() - os.stat(path).st_mtime < _HOOK_S:  # noqa: PTH116
+            return ""
     try:
         requeue = Requeue(**(data or {}))
     except TypeError:
         state.remove(path)
-        return ""
+        return None
     shown, problem = commands.show_job(requeue.job, settings.command_timeout_s)
     if shown is None:
-        gone = "Invalid job id" in problem
-        if gone:
-            state.remove(path)
-        return "" if gone else problem
-    if shown.state != "PENDING" or shown.restarts != requeue.restart + 1:
-        if shown.state == "COMPLETING":
-            return f"job {requeue.target} is still completing"
-        state.remove(path)  # it was never requeued, or runs again, or was cancelled
+        if "Invalid job id" not in problem:
+            return problem
+    elif shown.state == "COMPLETING":
         return ""
-    return finish(settings, requeue, path)
+    elif shown.state == "PENDING" and shown.restarts == requeue.restart + 1:
+        return finish(settings, requeue, path) or None
+    state.remove(path)  # it was never requeued, or runs again, or is gone
+    return None
 
 
 def finish(settings: Node, requeue: Requeue, path: str, told: Callable[[], None] | None = None) -> str:
@@ -281,7 +322,7 @@ def send_all(settings: Node, until: float, idle: Callable[[], float | None], say
         round_ = send(settings)
         problem = round_.problems[0] if round_.problems else ""
         if problem and problem != said:
-            say(f"{round_.soon} records wait: {problem}")
+            say(problem)
             said = problem
         due = idle()
         trying = round_.soon > 0 and time.monotonic() < until
