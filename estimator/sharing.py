@@ -6,9 +6,9 @@ with counts count both, and a print without counts shows both sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
+from estimator import walk
 from estimator.types import Layer, ModelSummary
 
 _TIED_ENDINGS = (
@@ -55,7 +55,7 @@ def share(summary: ModelSummary) -> ModelSummary:
         root = root.children[0]
     if not root.type.endswith(_TIED_ENDINGS) or root.type.startswith(_UNTIED_STARTS):
         return summary
-    layers = list(_walk(root))
+    layers = list(walk.layers(root))
     if sum(layer.params for layer in layers) > summary.total_params:
         return summary  # the total was printed by something that counts shared parameters once
     sizes = {id(layer): size for layer in layers if (size := _embedding_size(layer)) is not None}
@@ -77,14 +77,6 @@ def share(summary: ModelSummary) -> ModelSummary:
     return replace(
         summary, total_params=summary.total_params - saved, inferred=(*summary.inferred, *dict.fromkeys(said))
     )
-
-
-def _walk(root: Layer) -> Iterator[Layer]:
-    stack = [root]
-    while stack:
-        layer = stack.pop()
-        yield layer
-        stack.extend(reversed(layer.children))
 
 
 def _embedding_size(layer: Layer) -> tuple[int, int] | None:
