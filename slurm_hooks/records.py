@@ -27,6 +27,8 @@ MAX_TEXT = 200  # bytes of one string, in UTF-8
 MAX_ITEMS = 12  # entries of one list; the first are kept, of runs the last
 MAX_NUMBER = 2**53
 
+_CAPITAL_BITS = {i: "1" if chr(i).isupper() else "0" for i in range(128)}
+
 Action = Literal["share", "exclusive", "left_alone", "advised", "shadowed"]
 
 
@@ -159,7 +161,7 @@ def strip(admin_comment: str) -> str:
 
 def _capitals(body: str) -> str:
     """One bit for each character of `body`, first one highest, in hexadecimal."""
-    return f"{int('1' + ''.join('1' if c.isupper() else '0' for c in body), 2):x}"
+    return f"{int('1' + body.translate(_CAPITAL_BITS), 2):x}"
 
 
 def _with_capitals(body: str, capitals: str) -> str:

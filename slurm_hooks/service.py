@@ -5,6 +5,7 @@ Holds the view of the cluster and the decisions of the last seconds; reads nothi
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import time
@@ -26,6 +27,9 @@ log = logging.getLogger("rad.service")
 MIB_PER_GIB = 1024
 # A job shows up in Slurm right after its decision: a look that began this much later has seen it, in seconds.
 _SETTLING_S = 1.0
+# Sweeps submit the same summary over and over. Bounded in length and number: whoever submits fills this memory.
+_SHORT_SUMMARY = 65_536
+_parse_again = functools.lru_cache(maxsize=32)(parse_summary)
 _UNSET_FROM = 0xFFFFFFFE
 _UNSET_16 = (0xFFFE, 0xFFFF)
 
@@ -201,7 +205,7 @@ class Service:
             raise SummaryError(_no_summary(submission, directives))
         if len(text) > self.config.estimator.max_summary_kib * 1024:
             raise SummaryError(f"the summary is longer than {self.config.estimator.max_summary_kib} KiB")
-        summary = parse_summary(text)
+        summary = _parse_again(text) if len(text) <= _SHORT_SUMMARY else parse_summary(text)
         workload = _workload(directives, summary, partition)
         return self.method.predict(summary, workload)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import Sequence
@@ -47,6 +48,7 @@ class Poller:
         while True:
             started = time.monotonic()
             await asyncio.to_thread(self.once)
+            gc.collect()
             due = started + self._config.radd.poll_s
             # Jobs that went through unpinned are looked for at once: until they are seen, no other is pinned.
             await asyncio.sleep(_SHORTEST_PAUSE_S)

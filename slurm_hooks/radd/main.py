@@ -1,0 +1,64 @@
+"""`radd`: reads the configuration, looks at Slurm in the background, serves the socket until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+from pathlib import Path
+
+import click
+
+from estimator.methods import load_method
+from slurm_hooks.config import DEFAULT_PATH, Config, ConfigError, load
+from slurm_hooks.radd.poller import Poller
+from slurm_hooks.radd.server import Server
+from slurm_hooks.service import Service
+from slurm_hooks.slurm.commands import SlurmCommands
+
+log = logging.getLogger("rad")
+
+
+@click.command()
+@click.option("--config", "path", type=click.Path(path_type=Path), default=DEFAULT_PATH, show_default=True)
+@click.option("--verbose", is_flag=True, help="Log every decision.")
+def main(path: Path, verbose: bool) -> None:
+    """Decide what becomes of `#RAD` jobs; asked by job_submit.lua over a Unix socket."""
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s"
+    )
+    if os.geteuid() == 0:
+        raise click.ClickException("radd does not run as root: start it as user rad (etc/systemd/radd.service)")
+    try:
+        config = load(path)
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
+    asyncio.run(serve(config))
+
+
+async def serve(config: Config) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    service = Service(config, load_method(config.estimator.method, Path(config.estimator.models_dir)))
+    poller = Poller(config, service, SlurmCommands(config.radd.command_timeout_s))
+    server = await Server(config.radd, lambda fields: service.answer(fields).to_fields()).start()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    # No collection in the middle of an answer: the poller collects after each look at Slurm.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    log.info("radd serves %s", config.radd.socket)
+    polling = asyncio.create_task(poller.run())
+    async with server:
+        await stop.wait()
+        polling.cancel()
+    Path(config.radd.socket).unlink(missing_ok=True)
+    log.info("radd stops")
+
+
+if __name__ == "__main__":
+    main()
