@@ -23,9 +23,10 @@ from typing import Any, Literal
 PREFIX = "RAD1:"
 _TOKEN = re.compile(r" ?(?<![A-Za-z0-9])(RAD1:)([A-Za-z0-9+/]*={0,2})(?:\.([0-9A-Fa-f]*))?", re.IGNORECASE)
 MAX_BYTES = 60_000  # slurmdbd's column holds 65,535, and other tools want some of it
-MAX_TEXT = 200  # bytes of one string, in UTF-8
+MAX_TEXT = 160  # bytes of one string, in UTF-8
 MAX_ITEMS = 12  # entries of one list; the first are kept, of runs the last
 MAX_NUMBER = 2**53
+DECIMALS = 4
 
 _CAPITAL_BITS = {i: "1" if chr(i).isupper() else "0" for i in range(128)}
 
@@ -49,6 +50,10 @@ class Run:
         peak_mib: measured peak of GPU memory in MiB, or None where not measured.
         node: where it ran.
         restart: number of the run, from 0.
+        smact_mean, smact_p95, smocc_mean, smocc_p95, dram_mean, dram_p95: measured activity of the GPU while the
+            run held it, 0 to 1, or None where not measured.
+        energy_j: energy in joules, the run's part of what its GPU used.
+        neighbours: ids of the jobs that held shares of the same GPU during the run.
     """
 
     share: int | None = None
@@ -61,6 +66,14 @@ class Run:
     peak_mib: int | None = None
     node: str = ""
     restart: int | None = None
+    smact_mean: float | None = None
+    smact_p95: float | None = None
+    smocc_mean: float | None = None
+    smocc_p95: float | None = None
+    dram_mean: float | None = None
+    dram_p95: float | None = None
+    energy_j: float | None = None
+    neighbours: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,6 +88,8 @@ class Record:
         share, pin, node, cap_mib, thread_percentage: the decision. ``pin`` is a device type such as ``g2``.
         policy: placement policy that chose the GPU.
         residents: ids of the jobs that held shares of the pinned GPU at decision time.
+        progress: predicted progress of the job relative to running alone, 0 to 1, or None where not predicted.
+        residents_progress: the same of each resident, in the order of ``residents``.
         reasons: sentences that tell why.
         retries: how often RAD has requeued the job for want of GPU memory.
         user_changes: requests that the user made later (``scontrol update``), as Slurm shows them.
@@ -105,6 +120,8 @@ class Record:
     cap_mib: int | None = None
     thread_percentage: int | None = None
     residents: tuple[int, ...] = ()
+    progress: float | None = None
+    residents_progress: tuple[float, ...] = ()
     reasons: tuple[str, ...] = ()
     retries: int = 0
     user_changes: tuple[str, ...] = ()
@@ -186,6 +203,8 @@ def _compact(value: Record | Run) -> dict[str, Any]:
 
 
 def _bounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, DECIMALS)
     return _clean(value) if isinstance(value, str) else value
 
 

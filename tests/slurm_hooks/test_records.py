@@ -15,7 +15,7 @@ from slurm_hooks.records import Record, Run
 
 _PRINTABLE = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), max_size=70)
 _NUMBER = st.none() | st.integers(0, records.MAX_NUMBER)
-_FLOAT = st.none() | st.floats(0, 1e6)
+_FLOAT = st.none() | st.floats(0, 1e6).map(lambda value: round(value, records.DECIMALS))
 
 
 def _runs(text: st.SearchStrategy[str]) -> st.SearchStrategy[Run]:
@@ -92,9 +92,11 @@ def test_any_record_is_bounded_and_read_back(record: Record) -> None:
 @pytest.mark.parametrize("character", ["\U0001f600", '"', "\x00"])
 def test_the_largest_record_fits(character: str) -> None:
     long = character * 400
-    runs = Run(outcome=long, evidence=long, node=long)
-    texts = {f.name: long for f in dataclasses.fields(Record) if f.type == "str"}
-    record = Record(action="share", reasons=(long,) * 50, user_changes=(long,) * 50, runs=(runs,) * 50, **texts)  # type: ignore[arg-type]
+    many = {"str": long, "int | None": records.MAX_NUMBER, "float | None": 0.1234567, "tuple[int, ...]": (2**31,) * 50,
+            "tuple[float, ...]": (0.1234567,) * 50, "tuple[str, ...]": (long,) * 50}  # fmt: skip
+    run = Run(**{f.name: many[str(f.type)] for f in dataclasses.fields(Run)})  # type: ignore[arg-type]
+    rest = {f.name: many[str(f.type)] for f in dataclasses.fields(Record) if str(f.type) in many}
+    record = Record(action="share", runs=(run,) * 50, **rest)  # type: ignore[arg-type]
     assert len(records.encode(record)) <= records.MAX_BYTES
     assert records.decode(records.encode(record)) is not None
 
