@@ -1,0 +1,82 @@
+"""radd as a process: starts, answers, stops cleanly, and says what is wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scripts.devcluster.interpreter import for_everybody
+from slurm_hooks.radd import protocol
+
+ROOT = Path(__file__).parents[2]
+
+
+def start(config: Path, *, user: int = 65534) -> subprocess.Popen[str]:
+    chosen = for_everybody(Path(sys.executable))
+    path = os.pathsep.join(map(str, filter(None, (ROOT, chosen.packages))))
+    return subprocess.Popen(
+        [str(chosen.python), "-m", "slurm_hooks.radd.main", "--config", str(config)],
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+        user=user,
+        group=user,
+        extra_groups=[],
+    )
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 30
+    while not path.is_socket():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_it_answers_and_stops(tmp_path: Path) -> None:
+    path, config = tmp_path / "run" / "radd.sock", tmp_path / "rad.toml"
+    path.parent.mkdir()
+    path.parent.chmod(0o777)
+    for parent in (tmp_path, *tmp_path.parents[:2]):
+        parent.chmod(parent.stat().st_mode | 0o011)
+    config.write_text(f'[radd]\nsocket = "{path}"\nslurm_user = "root"\n[partitions.gpu]\nmode = "shadow"\n')
+    process = start(config)
+    try:
+        wait_for(path, process)
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(path))
+            peer.sendall(protocol.encode({"script": "#RAD batch_size=1\n", "partition": "cpu"}))
+            with peer.makefile("rb") as stream:
+                body = stream.read(protocol.body_length(stream.readline(), 10_000))
+        assert protocol.decode(body)["message"].startswith("partition cpu: RAD does not serve it")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "radd stops" in said
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "user", "words"),
+    [("", 0, "does not run as root"), ("[partitions.gpu]\nmode = 3\n", 65534, "mode"), (None, 65534, "cannot be read")],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, text: str | None, user: int, words: str) -> None:
+    config = tmp_path / "rad.toml"
+    if text is not None:
+        config.write_text(text)
+    for parent in (tmp_path, *tmp_path.parents[:2]):
+        parent.chmod(parent.stat().st_mode | 0o011)
+    process = start(config, user=user)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert words in said
+    assert "Traceback" not in said
