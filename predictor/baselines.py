@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from predictor.artifact import ArtifactError, Colocation, Side, number, read_rows
 from predictor.kace import features_of
 from predictor.measure import Chooser
-from predictor.types import Floats
+from predictor.types import Floats, ProfileError
 
 XU_FEATURES = (
     "PCIe read bandwidth",
@@ -87,6 +87,49 @@ class NeuralNetwork:
         """Predicted throughput sums, shape (colocations,)."""
         standard = np.asarray(self._model.predict(features_of(colocations)), dtype=np.float64)
         return self._mean + self._scale * standard
+
+
+class AutoMl:
+    """FLAML's AutoML on KACE's features, within a time budget; an extra that must be installed.
+
+    Args:
+        budget_s: time to search, in seconds.
+        seed: of the search.
+    """
+
+    name = "automl"
+
+    def __init__(self, budget_s: float = 10.0, seed: int = 0) -> None:
+        self.budget_s, self.seed = budget_s, seed
+
+    def fit(self, colocations: Sequence[Colocation]) -> AutoMl:
+        """Fit to measured colocations.
+
+        Raises:
+            ProfileError: FLAML is not installed.
+        """
+        try:
+            from flaml.automl import AutoML  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise ProfileError(f"automl needs an extra ({error}): pip install 'rad-slurm[automl]'") from error
+        target = np.array([row.throughput_sum for row in colocations])
+        self._model = AutoML()
+        self._model.fit(
+            features_of(colocations),
+            target,
+            task="regression",
+            time_budget=self.budget_s,
+            eval_method="cv",
+            n_splits=min(3, len(target)),
+            n_jobs=1,
+            seed=self.seed,
+            verbose=0,
+        )
+        return self
+
+    def predict(self, colocations: Sequence[Colocation]) -> Floats:
+        """Predicted throughput sums, shape (colocations,)."""
+        return np.asarray(self._model.predict(features_of(colocations)), dtype=np.float64)
 
 
 def _neighbour(target: str, colocation: Colocation) -> Side:

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from predictor.artifact import Colocation, load_colocations
-from predictor.baselines import RULES, NeuralNetwork, RandomForest, Xu, load_xu
+from predictor.baselines import RULES, AutoMl, NeuralNetwork, RandomForest, Xu, load_xu
 from predictor.kace import Kace
 from predictor.measure import Score, choices, fractions, random_fractions, score
 from predictor.rad import Rad
@@ -31,6 +31,7 @@ MODELS: Mapping[str, Callable[[], SumModel]] = {
     "kace": Kace,
     "random_forest": RandomForest,
     "neural_network": NeuralNetwork,
+    "automl": AutoMl,
 }
 XU = "xu"
 RANDOM = "random"

@@ -88,10 +88,13 @@ class Worker:
             raise self._fail(content["error"])
         return content
 
-    def close(self) -> None:
-        """Stop the process, by force if it does not go."""
+    def dismiss(self) -> None:
+        """Tell the process to end, without waiting for it."""
         with suppress(ProfileError, ValueError):
             self.send(do="stop")
+
+    def close(self) -> None:
+        """Wait for the end of the process, and force it if it does not come."""
         for stream in (self.process.stdin, self.process.stdout):
             with suppress(OSError):
                 if stream is not None:
@@ -125,6 +128,8 @@ def workers(
                 worker.reserved_mib = worker.receive(max(1.0, deadline - time.monotonic()))["ready"]
         yield started
     finally:
+        for worker in started:
+            worker.dismiss()
         for worker in started:
             worker.close()
 
@@ -258,6 +263,9 @@ class Collector:
                 self._safely(self.alone, name, at[name], name, method="mps")
             jobs = self.colocations()
             for done, (kind, group, repeat) in enumerate(jobs):
+                if done == len(jobs) // 2:
+                    for name in names:
+                        self._safely(self.alone, name, at[name], name, method="mps", repeat=1)
                 sides = [(at[name], name) for name in group]
                 self._safely(self.colocated, group, kind, sides, method="mps", repeat=repeat)
                 if done % 50 == 0:
@@ -265,7 +273,7 @@ class Collector:
             for name in names:
                 self._safely(self.beside_itself, name, at[name], twin, name)
             for name in names:
-                self._safely(self.alone, name, at[name], name, method="mps", repeat=1)
+                self._safely(self.alone, name, at[name], name, method="mps", repeat=2)
 
     def colocations(self) -> list[tuple[str, tuple[str, ...], int]]:
         """Kind, workloads and repeat of every colocation of different workloads.

@@ -82,7 +82,7 @@ class Runner:
             activities = [torch.profiler.ProfilerActivity.CUDA]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "trace.json"
-            with torch.profiler.profile(activities=activities) as profiler:
+            with torch.profiler.profile(activities=activities, acc_events=True) as profiler:
                 begin = time.monotonic()
                 for _ in range(iterations):
                     self.step()

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from predictor.artifact import ArtifactError, Colocation, Side
-from predictor.baselines import RULES, XU_FEATURES, NeuralNetwork, RandomForest, Xu, load_xu
+from predictor.baselines import RULES, XU_FEATURES, AutoMl, NeuralNetwork, RandomForest, Xu, load_xu
 from predictor.evaluation import (
     NAMES,
     SumModel,
@@ -17,6 +19,7 @@ from predictor.evaluation import (
     without_batch,
 )
 from predictor.measure import score
+from predictor.types import ProfileError
 from tests.predictor.synthetic import every_pair, profile, workloads, write_csv
 
 PAIRS = every_pair(workloads(8))
@@ -51,6 +54,26 @@ def test_other_regressions_learn(kind: type[RandomForest | NeuralNetwork]) -> No
     assert found.r2 > 0.5
 
 
+def test_automl_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "flaml.automl", None)
+    with pytest.raises(ProfileError, match=r"rad-slurm\[automl\]"):
+        AutoMl().fit(PAIRS)
+
+    class Fake:
+        def fit(self, features: np.ndarray, target: np.ndarray, **how: object) -> None:
+            assert features.shape == (len(PAIRS), 10) and how["time_budget"] == 3.0
+            self.mean = target.mean()
+
+        def predict(self, features: np.ndarray) -> list[float]:
+            return [self.mean] * len(features)
+
+    module = types.ModuleType("flaml.automl")
+    module.AutoML = Fake  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "flaml", types.ModuleType("flaml"))
+    monkeypatch.setitem(sys.modules, "flaml.automl", module)
+    assert score(PAIRS, AutoMl(3.0).fit(PAIRS).predict(PAIRS)).r2 == pytest.approx(0.0)
+
+
 def _write_xu(path: Path, rows: list[Colocation]) -> Path:
     header = [f"w{side}_{name}" for side in (1, 2) for name in XU_FEATURES]
     header += ["workload1", "workload2", "w1throughput", "w2throughput"]
@@ -80,7 +103,7 @@ def test_xu_reads_its_own_columns(tmp_path: Path) -> None:
 
 def test_every_model_by_name(tmp_path: Path) -> None:
     train, test = write_csv(tmp_path / "a.csv", PAIRS[::2]), write_csv(tmp_path / "b.csv", PAIRS[1::2])
-    found = {name: evaluate(train, test, name) for name in NAMES if name != "xu"}
+    found = {name: evaluate(train, test, name) for name in NAMES if name not in {"xu", "automl"}}
     assert all(0.0 < one.oracle_fraction <= 1.0 and one.n_targets == 8 for one in found.values())
     assert found["rad"].oracle_fraction > found["random"].oracle_fraction
     assert np.isnan(found["random"].r2) and np.isnan(found["memcap"].r2)

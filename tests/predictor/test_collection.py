@@ -71,7 +71,7 @@ def test_rehearsal_from_processes_to_tables(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in raw.read_text(encoding="utf-8").splitlines()]
     kinds = [row["kind"] for row in rows]
     assert "failed" not in kinds
-    assert kinds.count("alone") == 4 and kinds.count("pair") == 2 + len(NAMES)
+    assert kinds.count("alone") == 6 and kinds.count("pair") == 2 + len(NAMES)
     assert all(rate > 0 for row in rows for rate in row["rates"])
     assert any("workers ready" in text for text in said)
 
@@ -96,6 +96,8 @@ def test_partitions_and_slicing_need_a_process_each(tmp_path: Path, monkeypatch:
             if self.sent[-1] == "kernels":
                 return {"launches": 4.0, "iterations": 2, "threads": 100.0, "busy_us": 1.0}
             return {"rate": 3.0}
+
+        def dismiss(self) -> None: ...
 
         def close(self) -> None: ...
 
