@@ -35,16 +35,18 @@ class Entry:
 
 
 TABLE: Mapping[str, Entry] = {
-    "convert": Entry(("script",), "Print the batch script that does what RAD-RM's TASK.rad does."),
-    "embed": Entry(("script",), "Put a model summary into a batch script."),
+    "bench": Entry(("decide",), "Measure RAD on this machine."),
     "config": Entry(("config",), "Check rad.toml, print its reference page or an example."),
+    "convert": Entry(("script",), "Print the batch script that does what RAD-RM's TASK.rad does."),
+    "decide": Entry(("decide",), "Tell what would become of a script if it were submitted now; change nothing."),
     "doctor": Entry(
         ("doctor",), "Look at a controller or node and say what RAD lacks there; exit code 1 if it lacks anything."
     ),
-    "explain": Entry(("jobs",), "Tell one job's story in plain words (4711, or 4711_3 for a task of an array)."),
-    "report": Entry(("jobs",), "Tell what sharing did: GPU-hours asked, held and saved, memory, out-of-memory errors."),
+    "embed": Entry(("script",), "Put a model summary into a batch script."),
     "evaluate": Entry(("predict",), "Compare what RAD said with what was measured."),
+    "explain": Entry(("jobs",), "Tell one job's story in plain words (4711, or 4711_3 for a task of an array)."),
     "profile": Entry(("predict",), "Run COMMAND alone on a GPU for a bounded time and write its profile."),
+    "report": Entry(("jobs",), "Tell what sharing did: GPU-hours asked, held and saved, memory, out-of-memory errors."),
     "retrain": Entry(("predict",), "Fit a model again and install it only if it is no worse."),
 }
 

@@ -1,0 +1,126 @@
+"""How long a decision takes, from a submission's text to its answer, as radd makes it. Touches only the clock."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from estimator.parsers import parse_summary
+from estimator.types import Layer, Method
+from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
+from slurm_hooks.config import Config
+from slurm_hooks.embed import embed
+from slurm_hooks.service import Service
+
+PARTITION = "bench"
+_SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD batch_size=64 optimizer=adam\n"
+_WARM_UP = 20
+_STEP_S = 100.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """Times of one summary.
+
+    Attributes:
+        summary: its name.
+        layers: layers in it, containers included.
+        p50_us, p99_us: median and 99th percentile, in microseconds.
+    """
+
+    summary: str
+    layers: int
+    p50_us: float
+    p99_us: float
+
+
+def mlp(layers: int) -> str:
+    """A module print of a fully connected network, as PyTorch writes it."""
+    lines = [f"  ({n}): Linear(in_features=1024, out_features=1024, bias=True)" for n in range(layers)]
+    return "\n".join(["Sequential(", *lines, ")"]) + "\n"
+
+
+def cnn(layers: int) -> str:
+    """A torchsummary table of a convolutional network on 3 x 64 x 64 images."""
+    rule = "-" * 64
+    lines = [rule, "        Layer (type)               Output Shape         Param #", "=" * 64]
+    total, channels = 0, 3
+    for n in range(1, layers + 1):
+        params = (channels * 9 + 1) * 64
+        lines.append(f"{f'Conv2d-{n}':>20} {'[-1, 64, 64, 64]':>26} {params:>15,}")
+        total, channels = total + params, 64
+    lines += ["=" * 64, f"Total params: {total:,}", f"Trainable params: {total:,}", "Non-trainable params: 0", rule]
+    return "\n".join(lines) + "\n"
+
+
+MADE_UP: Mapping[str, str] = {"mlp-3": mlp(3), "cnn-100": cnn(100), "mlp-300": mlp(300)}
+
+
+def decide(
+    summaries: Mapping[str, str], method: Method, config: Config, *, repeat: int, nodes: int, gpus: int
+) -> list[Row]:
+    """Time decisions on a made-up cluster, half of whose GPUs are taken by another job.
+
+    Args:
+        summaries: texts of summaries by name.
+        method: estimates memory.
+        config: how decisions are made; its defaults hold for the made-up partition.
+        repeat: decisions for each summary.
+        nodes: nodes of the cluster.
+        gpus: GPUs of each node.
+
+    Raises:
+        SummaryError: if a summary cannot be understood.
+    """
+    part = dataclasses.replace(
+        config.defaults, mode="enforce", method="mps", gpu_model=config.defaults.gpu_model or "h200"
+    )
+    rows = []
+    for name, text in summaries.items():
+        fields = {
+            "script": embed(_SCRIPT, text),
+            "partition": PARTITION,
+            "tres_per_node": "gres:gpu:1",
+            "user_name": "bench",
+        }
+        times = _times(
+            fields, method, dataclasses.replace(config, partitions={PARTITION: part}), repeat, _cluster(nodes, gpus)
+        )
+        rows.append(Row(name, _count(parse_summary(text).root), _at(times, 0.50), _at(times, 0.99)))
+    return rows
+
+
+def _times(fields: Mapping[str, str], method: Method, config: Config, repeat: int, view: ClusterView) -> list[float]:
+    now = 0.0
+    service = Service(config, method, lambda: now)
+    times = []
+    for _ in range(repeat + _WARM_UP):
+        # A new look at the cluster each time: the decisions before are not to fill it.
+        now += _STEP_S
+        service.update(dataclasses.replace(view, taken=now))
+        begin = time.perf_counter_ns()
+        service.answer(fields)
+        times.append((time.perf_counter_ns() - begin) / 1000)
+    return sorted(times[_WARM_UP:])
+
+
+def _cluster(nodes: int, gpus: int) -> ClusterView:
+    taken = (Resident(1, "other", 50),)
+    made = []
+    for n in range(nodes):
+        name = f"node{n}"
+        devices = tuple(Gpu(name, f"g{g}", 50 * (g % 2), taken if g % 2 else ()) for g in range(gpus))
+        made.append(Node(name, True, frozenset({PARTITION}), frozenset(), 128, 1_000_000, devices))
+    return ClusterView(0.0, tuple(made))
+
+
+def _at(times: list[float], fraction: float) -> float:
+    """The nearest-rank percentile of sorted times."""
+    return round(times[max(0, math.ceil(fraction * len(times)) - 1)], 1)
+
+
+def _count(layer: Layer) -> int:
+    return len(layer.children) + sum(_count(child) for child in layer.children)

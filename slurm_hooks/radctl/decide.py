@@ -1,0 +1,157 @@
+"""`radctl decide` and `radctl bench decide`: radd's own code in this process.
+
+Reads the script, the summary that it names, and Slurm; changes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from estimator.methods import load_method
+from slurm_hooks import bench as timing
+from slurm_hooks import files
+from slurm_hooks.cluster import ClusterView
+from slurm_hooks.config import Config
+from slurm_hooks.directives import DirectiveError, parse_script
+from slurm_hooks.radctl.main import Site
+from slurm_hooks.sbatch import fields_of
+from slurm_hooks.service import Answer, Service
+from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
+
+_PATH = click.Path(path_type=Path)
+
+
+class DecideError(ValueError):
+    """A script that cannot be decided on; the message says why and what to do."""
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("script", type=_PATH)
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[SBATCH OPTIONS]...")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def decide(site: Site, script: Path, options: tuple[str, ...], as_json: bool) -> None:
+    """Tell what would become of a script if it were submitted now; change nothing.
+
+    Options of sbatch may follow SCRIPT: radctl decide job.sh --partition=gpu. Exit code 1 if it would be refused.
+    """
+    config = site.load()
+    text = files.read_text(script, files.MAX_SCRIPT_BYTES)
+    now = time.time()
+    fields = {"user_name": getpass.getuser(), **fields_of(text, options, int(now))}
+    fields.update(_summary(text, config))
+    if not fields.get("partition"):
+        fields["partition"] = _default_partition(config)
+    service = Service(config, _method(config))
+    view, problem = _look(config)
+    service.update(view)
+    if problem:
+        click.echo(f"radctl: no look at the cluster, so no GPU is chosen: {problem}", err=True)
+    answer = service.answer(fields)
+    if as_json:
+        click.echo(json.dumps(_as_dict(answer, fields["partition"]), indent=2))
+    else:
+        _tell(answer)
+    sys.exit(1 if answer.reject else 0)
+
+
+def _summary(text: str, config: Config) -> dict[str, str]:
+    """What cli_filter.lua would hand on: the summary that the script names, or why there is none."""
+    try:
+        directives = parse_script(text)
+    except DirectiveError:
+        return {}  # the service refuses it, with the line
+    if directives is None or directives.model is None or directives.summary is not None:
+        return {}
+    try:
+        return {"summary": files.read_text(Path(directives.model), config.estimator.max_summary_kib * 1024)}
+    except files.FileRefusedError as error:
+        return {"summary_error": str(error).partition(": ")[2]}
+    except OSError as error:
+        return {"summary_error": f"cannot be read: {error.strerror}"}
+
+
+def _method(config: Config) -> Any:
+    models = Path(config.estimator.models_dir)
+    return load_method(config.estimator.method, models if models.is_dir() and any(models.iterdir()) else None)
+
+
+def _default_partition(config: Config) -> str:
+    """Slurm's default partition; where Slurm does not say, the only one that RAD serves."""
+    try:
+        shown = run(["scontrol", "show", "partition", "-o"], config.radd.command_timeout_s)
+    except SlurmError:
+        shown = ""
+    if found := re.search(r"^PartitionName=(\S+) .*\bDefault=YES\b", shown, re.MULTILINE):
+        return found.group(1)
+    if len(config.partitions) == 1:
+        return next(iter(config.partitions))
+    raise DecideError("Slurm names no default partition: add --partition=NAME")
+
+
+def _look(config: Config) -> tuple[ClusterView, str]:
+    try:
+        return SlurmCommands(config.radd.command_timeout_s).look(tuple(config.partitions)), ""
+    except SlurmError as error:
+        return ClusterView(), str(error)
+
+
+def _as_dict(answer: Answer, partition: str) -> dict[str, Any]:
+    record = dataclasses.asdict(answer.record) if answer.record else {"action": "refused" if answer.reject else "none"}
+    fields = {name: value for name, value in (answer.fields or {}).items() if name != "admin_comment"}
+    return {**record, "partition": partition, "message": answer.message, "refused": answer.reject, "request": fields}
+
+
+def _tell(answer: Answer) -> None:
+    if answer.reject:
+        click.echo(f"refused: {answer.message}")
+        return
+    click.echo(answer.message or "the job goes through as written: its script has no #RAD line")
+    for name, value in (answer.fields or {}).items():
+        if name != "admin_comment":
+            click.echo(f"  {name}={value}")
+    for reason in answer.record.reasons if answer.record else ():
+        click.echo(f"  {reason}")
+
+
+@click.group()
+def bench() -> None:
+    """Measure RAD on this machine."""
+
+
+@bench.command("decide")
+@click.argument("summaries", nargs=-1, type=_PATH)
+@click.option("--repeat", type=click.IntRange(10, 100_000), default=500, show_default=True, help="Decisions each.")
+@click.option("--nodes", type=click.IntRange(1, 10_000), default=16, show_default=True, help="Nodes of the cluster.")
+@click.option("--gpus", type=click.IntRange(1, 64), default=8, show_default=True, help="GPUs of a node.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def bench_decide(site: Site, *, summaries: tuple[Path, ...], repeat: int, nodes: int, gpus: int, as_json: bool) -> None:
+    """Time from script text to decision, in one process, for each of SUMMARIES.
+
+    Without SUMMARIES: three made-up networks, of 3, 100 and 300 layers.
+    """
+    config = site.load()
+    cases = {path.name: files.read_text(path, config.estimator.max_summary_kib * 1024) for path in summaries}
+    rows = timing.decide(cases or timing.MADE_UP, _method(config), config, repeat=repeat, nodes=nodes, gpus=gpus)
+    if as_json:
+        click.echo(
+            json.dumps({"repeat": repeat, "nodes": nodes, "gpus": gpus, "rows": list(map(dataclasses.asdict, rows))})
+        )
+        return
+    click.echo(f"{repeat} decisions each, {nodes} nodes with {gpus} GPUs, method {config.estimator.method}")
+    click.echo(f"{'summary':<28} {'layers':>6} {'p50 us':>9} {'p99 us':>9}")
+    for row in rows:
+        click.echo(f"{row.summary:<28} {row.layers:>6} {row.p50_us:>9.0f} {row.p99_us:>9.0f}")
+
+
+COMMANDS = [bench, decide]

@@ -1,0 +1,218 @@
+"""`radctl decide` and `radctl bench decide`: radd's answers without submitting."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from estimator.parsers import parse_summary
+from estimator.types import Estimate, ModelSummary, Workload
+from slurm_hooks import bench
+from slurm_hooks.cluster import ClusterView, Gpu, Node
+from slurm_hooks.config import Config
+from slurm_hooks.radctl import decide as command
+from slurm_hooks.radctl.main import cli
+from slurm_hooks.service import Service
+from slurm_hooks.slurm.commands import SlurmError
+
+SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD model=net.txt batch_size=8\npython train.py\n"
+NODE = Node(
+    "node0", True, frozenset({"gpu"}), frozenset(), 64, 100_000, (Gpu("node0", "g0", 80), Gpu("node0", "g1", 0))
+)
+PARTITIONS = "PartitionName=cpu AllowGroups=ALL Default=NO State=UP\nPartitionName=gpu Default=YES QoS=N/A\n"
+
+
+class _Fixed:
+    """Estimates 20,000 MiB for everything."""
+
+    name = "fixed"
+
+    def predict(self, summary: ModelSummary, workload: Workload) -> Estimate:
+        return Estimate(20_000, 28_000, "fixed", "mlp", "abc", ("fixed",))
+
+
+class _Slurm:
+    error = ""
+
+    def __init__(self, timeout_s: float) -> None:
+        pass
+
+    def look(self, partitions: Sequence[str]) -> ClusterView:
+        if self.error:
+            raise SlurmError(self.error)
+        return ClusterView(taken=float("inf"), nodes=(NODE,))
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "load_method", lambda name, models: _Fixed())
+    monkeypatch.setattr(command, "SlurmCommands", _Slurm)
+    monkeypatch.setattr(command, "run", lambda words, timeout_s: PARTITIONS)
+    monkeypatch.setattr(_Slurm, "error", "")
+    (tmp_path / "net.txt").write_text(bench.mlp(3))
+    (tmp_path / "rad.toml").write_text("[partitions.gpu]\ngpu_model = 'h200'\n")
+    path = tmp_path / "job.sh"
+    path.write_text(SCRIPT)
+    return path
+
+
+def _radctl(*args: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["--config", "rad.toml", *map(str, args)])
+
+
+def test_the_decision(job: Path) -> None:
+    shown = _radctl("decide", job)
+    assert shown.exit_code == 0
+    assert shown.output.splitlines() == [
+        "19.5 GiB expected, 27.3 GiB reserved (net.txt, batch 8, adam, fp32): 32 of 100 shares of one GPU",
+        "  tres_per_node=gres:mps:g1:32",
+        "  32 shares for SMACT 0.25 of 0.80",
+        "  magm chose g1 of node0",
+    ]
+
+
+def test_json(job: Path) -> None:
+    made = json.loads(_radctl("decide", job, "--json").output)
+    assert (made["action"], made["share"], made["pin"], made["node"]) == ("share", 32, "g1", "node0")
+    assert (made["expected_mib"], made["upper_mib"], made["method"]) == (20_000, 28_000, "fixed")
+    assert made["request"] == {"tres_per_node": "gres:mps:g1:32"}
+    assert (made["partition"], made["refused"]) == ("gpu", False)
+
+
+def test_nothing_is_changed(job: Path) -> None:
+    before = {path.name: path.read_bytes() for path in job.parent.iterdir()}
+    _radctl("decide", job)
+    assert {path.name: path.read_bytes() for path in job.parent.iterdir()} == before
+
+
+def test_options_of_sbatch(job: Path) -> None:
+    made = json.loads(_radctl("decide", job, "--json", "--gres=gpu:2", "-p", "gpu").output)
+    assert made["action"] == "left_alone"
+    assert made["reasons"] == ["the job asks for more than one GPU"]
+    assert "RAD does not serve it" in _radctl("decide", job, "--partition=cpu").output
+
+
+def test_refused(job: Path) -> None:
+    job.write_text(SCRIPT.replace("batch_size", "bach_size"))
+    shown = _radctl("decide", job)
+    assert shown.exit_code == 1
+    assert shown.output == "refused: line 3: unknown key 'bach_size': did you mean 'batch_size'?\n"
+    made = json.loads(_radctl("decide", job, "--json").output)
+    assert (made["action"], made["refused"]) == ("refused", True)
+
+
+def test_no_directives(job: Path) -> None:
+    job.write_text("#!/bin/bash\n#SBATCH --gres=gpu:1\npython x\n#RAD late=1\n")
+    assert _radctl("decide", job).output == "the job goes through as written: its script has no #RAD line\n"
+    assert json.loads(_radctl("decide", job, "--json").output)["action"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        ("none.txt", "summary none.txt: cannot be read: No such file or directory"),
+        (".", "summary .: not a regular file"),
+        ("pipe", "summary pipe: not a regular file"),
+    ],
+)
+def test_a_summary_that_cannot_be_read(job: Path, model: str, why: str) -> None:
+    os.mkfifo("pipe")
+    job.write_text(SCRIPT.replace("net.txt", model))
+    shown = _radctl("decide", job)
+    assert shown.exit_code == 0
+    assert f"left as written: {why}" in shown.output
+    assert "radctl embed" in shown.output
+
+
+def test_a_summary_in_the_script(job: Path) -> None:
+    job.write_text(_radctl("embed", job).output)
+    Path("net.txt").unlink()
+    assert "27.3 GiB reserved" in _radctl("decide", job).output
+
+
+def test_without_slurm(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(words: Sequence[str], timeout_s: float) -> str:
+        raise SlurmError("scontrol: down")
+
+    monkeypatch.setattr(command, "run", fail)
+    monkeypatch.setattr(_Slurm, "error", "squeue: down")
+    shown = _radctl("decide", job)
+    assert "no GPU is chosen: squeue: down" in shown.stderr
+    assert "tres_per_node=gres:mps:32" in shown.stdout
+    Path("rad.toml").write_text("[partitions.a]\n[partitions.b]\n")
+    shown = _radctl("decide", job)
+    assert (shown.exit_code, shown.stderr) == (2, "radctl: Slurm names no default partition: add --partition=NAME\n")
+    assert _radctl("decide", job, "--partition=a").exit_code == 0
+
+
+def test_models_of_the_site(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Path | None] = []
+
+    def load(name: str, models: Path | None) -> _Fixed:
+        asked.append(models)
+        return _Fixed()
+
+    monkeypatch.setattr(command, "load_method", load)
+    Path("rad.toml").write_text("[estimator]\nmodels_dir = 'models'\n[partitions.gpu]\n")
+    _radctl("decide", job)
+    Path("models").mkdir()
+    _radctl("decide", job)
+    Path("models/rad.npz").touch()
+    _radctl("decide", job)
+    assert asked == [None, None, Path("models")]
+
+
+def test_bench(job: Path) -> None:
+    shown = _radctl("bench", "decide", "--repeat", "10", "--nodes", "2", "--gpus", "2")
+    assert shown.exit_code == 0
+    assert [line.split()[:2] for line in shown.output.splitlines()[2:]] == [
+        ["mlp-3", "3"],
+        ["cnn-100", "100"],
+        ["mlp-300", "300"],
+    ]
+    made = json.loads(_radctl("bench", "decide", "net.txt", "--repeat", "10", "--json").output)
+    (row,) = made["rows"]
+    assert (row["summary"], row["layers"]) == ("net.txt", 3)
+    assert 0 < row["p50_us"] <= row["p99_us"]
+
+
+def test_bench_decides_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[str] = []
+    real = Service.answer
+
+    def answer(self: Service, fields: dict[str, str]) -> object:
+        made = real(self, fields)
+        answers.append((made.fields or {})["tres_per_node"])
+        return made
+
+    monkeypatch.setattr(Service, "answer", answer)
+    bench.decide({"net": bench.cnn(4)}, _Fixed(), Config(), repeat=10, nodes=2, gpus=2)
+    assert set(answers) == {"gres:mps:g0:32"}
+
+
+@pytest.mark.parametrize("name", bench.MADE_UP)
+def test_made_up_summaries_are_summaries(name: str) -> None:
+    summary = parse_summary(bench.MADE_UP[name])
+    assert bench._count(summary.root) == int(name.rpartition("-")[2])
+    assert summary.total_params > 0
+
+
+def test_percentiles() -> None:
+    assert (bench._at([1.0], 0.99), bench._at([1.0, 2.0, 3.0, 4.0], 0.5), bench._at([1.0, 2.0], 0.99)) == (
+        1.0,
+        2.0,
+        2.0,
+    )
+    assert dataclasses.asdict(bench.Row("x", 1, 2.0, 3.0)) == {
+        "summary": "x",
+        "layers": 1,
+        "p50_us": 2.0,
+        "p99_us": 3.0,
+    }
