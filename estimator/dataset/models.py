@@ -1,0 +1,191 @@
+"""Builds the torch model of a configuration and feeds it: synthetic plans and real libraries. Needs torch.
+
+torchvision, timm and transformers are imported only when one of their models is asked for. Nothing is
+downloaded: every model starts from its configuration with random weights.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from estimator.dataset import modules
+from estimator.dataset.catalogue import Entry, entry_of
+from estimator.dataset.plans import plan_of
+from estimator.dataset.specs import Spec
+from estimator.dataset.trace import Inputs
+
+AUDIO_RATE = 16000
+_WHISPER_FRAMES = 3000
+_AST_FRAMES = (1024, 128)
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A model and how a step feeds it.
+
+    Attributes:
+        model: the module.
+        inputs: makes the arguments for a batch size.
+        loss: makes a loss from the model's output and the batch size.
+    """
+
+    model: nn.Module
+    inputs: Callable[[int], Inputs]
+    loss: Callable[[Any, int], torch.Tensor]
+
+
+def build_model(spec: Spec) -> nn.Module:
+    """Build the model of a configuration on torch's default device, in fp32.
+
+    Raises:
+        ImportError: the library of a real model is not installed.
+        Exception: whatever the library raises for a name or a configuration that it does not know.
+    """
+    if spec.source == "synthetic":
+        return modules.build(plan_of(spec.family, spec.arch)[0])
+    entry = entry_of(spec)
+    library = importlib.import_module(spec.source)
+    if spec.source == "timm":
+        made = library.create_model(
+            entry.name, pretrained=False, num_classes=spec.arch["classes"], **_timm_size(spec, entry)
+        )
+    elif spec.source == "torchvision":
+        made = _torchvision(entry, spec.arch["classes"])
+    else:
+        made = _transformers(library, entry, spec)
+    model: nn.Module = made
+    return model
+
+
+def _timm_size(spec: Spec, entry: Entry) -> dict[str, Any]:
+    """Return the picture's side as timm's vision transformers want it; convolutional ones take any."""
+    return {} if entry.family == "cnn" or spec.arch["size"] == 224 else {"img_size": spec.arch["size"]}
+
+
+def _torchvision(entry: Entry, classes: int) -> Any:
+    models = importlib.import_module("torchvision.models")
+    if entry.feed == "dense_image":
+        return models.get_model(entry.name, weights=None, weights_backbone=None, num_classes=21)
+    extra = {"init_weights": False} if entry.name in ("inception_v3", "googlenet") else {}
+    return models.get_model(entry.name, weights=None, num_classes=classes, **extra)
+
+
+def _transformers(library: Any, entry: Entry, spec: Spec) -> Any:
+    config = library.AutoConfig.for_model(entry.model_type, **entry.config)
+    if entry.head.endswith("Classification"):
+        config.num_labels = spec.arch["classes"]
+    if getattr(config, "pad_token_id", None) is None and entry.head.endswith("SequenceClassification"):
+        config.pad_token_id = 0
+    if entry.feed == "seq2seq" and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = 0
+    extra = {"attn_implementation": entry.attention} if entry.attention else {}
+    head = getattr(library, entry.head)
+    return head.from_config(config, **extra) if entry.head.startswith("Auto") else head(config)
+
+
+def feed(spec: Spec, model: nn.Module) -> Fed:
+    """Say how a step of a configuration feeds its model; tensors are made on the model's device."""
+    first = next(model.parameters())
+    maker = _Maker(first.device, first.dtype)
+    if spec.source == "synthetic":
+        return _feed_synthetic(spec, model, maker)
+    entry = entry_of(spec)
+    if spec.source != "transformers":
+        return _feed_pictures(spec, entry, model, maker)
+    return Fed(model, lambda batch: ((), _hf_inputs(spec, entry, model, maker, batch)), lambda out, _: out.loss)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes random tensors of one device and dtype."""
+
+    device: torch.device
+    dtype: torch.dtype
+
+    def numbers(self, *shape: int) -> torch.Tensor:
+        return torch.randn(*shape, device=self.device, dtype=self.dtype)
+
+    def labels(self, classes: int, *shape: int) -> torch.Tensor:
+        return torch.randint(0, classes, shape, device=self.device)
+
+
+def _feed_synthetic(spec: Spec, model: nn.Module, make: _Maker) -> Fed:
+    _, shape = plan_of(spec.family, spec.arch)
+    targets: dict[int, torch.Tensor] = {}
+
+    def inputs(batch: int) -> Inputs:
+        if spec.family == "transformer":
+            return (make.labels(spec.arch["vocab"], batch, *shape),), {}
+        return (make.numbers(batch, *shape),), {}
+
+    def loss(out: torch.Tensor, batch: int) -> torch.Tensor:
+        if batch not in targets:
+            places = (batch, *out.shape[1:-1])
+            targets[batch] = make.labels(out.shape[-1], *places).reshape(-1)
+        return nn.functional.cross_entropy(out.reshape(-1, out.shape[-1]), targets[batch])
+
+    return Fed(model, inputs, loss)
+
+
+def _feed_pictures(spec: Spec, entry: Entry, model: nn.Module, make: _Maker) -> Fed:
+    size = spec.arch["size"]
+    targets: dict[tuple[int, ...], torch.Tensor] = {}
+
+    def target(logits: torch.Tensor) -> torch.Tensor:
+        key = (logits.shape[0], *logits.shape[2:])
+        if key not in targets:
+            targets[key] = make.labels(logits.shape[1], *key)
+        return targets[key]
+
+    def loss(out: Any, batch: int) -> torch.Tensor:
+        # Auxiliary heads (Inception, GoogLeNet, segmentation) count with 0.4, as their papers do.
+        main, *aux = _logits(out)
+        total = nn.functional.cross_entropy(main, target(main))
+        for logits in aux:
+            total = total + 0.4 * nn.functional.cross_entropy(logits, target(logits))
+        return total
+
+    return Fed(model, lambda batch: ((make.numbers(batch, 3, size, size),), {}), loss)
+
+
+def _logits(out: Any) -> list[torch.Tensor]:
+    if isinstance(out, torch.Tensor):
+        return [out]
+    values: Iterator[Any] = iter(out.values() if isinstance(out, dict) else out)
+    return [value for value in values if isinstance(value, torch.Tensor)]
+
+
+def _hf_inputs(spec: Spec, entry: Entry, model: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    classes, length = spec.arch["classes"], spec.seq_len or 0
+    config = model.config
+    if entry.feed == "image":
+        return {"pixel_values": make.numbers(batch, 3, 224, 224), "labels": make.labels(classes, batch)}
+    if entry.feed == "audio":
+        return {"input_values": make.numbers(batch, AUDIO_RATE * length), "labels": make.labels(classes, batch)}
+    if entry.feed == "spectrogram":
+        return {"input_values": make.numbers(batch, *_AST_FRAMES), "labels": make.labels(classes, batch)}
+    if entry.feed == "speech_seq2seq":
+        features = make.numbers(batch, config.num_mel_bins, _WHISPER_FRAMES)
+        return {"input_features": features, "labels": make.labels(config.vocab_size, batch, length)}
+    if entry.feed == "clip":
+        vocabulary = config.text_config.vocab_size
+        pictures = make.numbers(batch, 3, 224, 224)
+        return {"input_ids": make.labels(vocabulary, batch, length), "pixel_values": pictures, "return_loss": True}
+    ids = make.labels(config.vocab_size - 2, batch, length) + 1
+    given: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if entry.head.endswith("SequenceClassification"):
+        given["labels"] = make.labels(classes, batch)
+    elif entry.head.endswith("TokenClassification"):
+        given["labels"] = make.labels(classes, batch, length)
+    elif entry.head.endswith("QuestionAnswering"):
+        given["start_positions"] = make.labels(length, batch)
+        given["end_positions"] = make.labels(length, batch)
+    else:
+        given["labels"] = ids
+    return given

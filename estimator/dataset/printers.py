@@ -1,0 +1,213 @@
+"""Texts of a traced model in the formats that users paste. Pure: needs neither torch nor the tools themselves.
+
+The layouts follow torchsummary 1.5, torchinfo 1.8 and ``torch.nn.Module.__repr__`` of torch 2.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from estimator.dataset.tree import Module, Shape, Trace, resolve
+
+_MIB = 1024.0 * 1024.0
+_TORCHSUMMARY_SKIPS = ("Sequential", "ModuleList")
+
+
+def module_text(trace: Trace, *, collapse: bool = True, with_params: bool = False) -> str:
+    """Return what ``print(model)`` shows.
+
+    Args:
+        trace: the model.
+        collapse: write equal neighbours in a ``ModuleList`` once (``(0-11): 12 x ...``), as torch 2 does.
+        with_params: append ``, N params`` to every line that ends a module, as users' own printers do.
+    """
+    return _module_text(trace.root, collapse, with_params)[0]
+
+
+def _module_text(module: Module, collapse: bool, with_params: bool) -> tuple[str, int]:
+    """Return the text of one module and its parameters with its children's."""
+    texts = [(child.name, *_module_text(child, collapse, with_params)) for child in module.children]
+    total = module.params + sum(params for _, _, params in texts)
+    suffix = f", {total:,} params" if with_params else ""
+    if not texts:
+        return f"{module.type}({module.repr}){suffix}", total
+    if collapse and module.type == "ModuleList":
+        entries = _collapsed([text for _, text, _ in texts])
+    else:
+        entries = [f"({name}): {text}" for name, text, _ in texts]
+    lines = [module.repr] if module.repr else []
+    for entry in entries:
+        lines.extend(entry.split("\n"))
+    body = "\n".join(f"  {line}" for line in lines)
+    return f"{module.type}(\n{body}\n){suffix}", total
+
+
+def _collapsed(texts: list[str]) -> list[str]:
+    entries: list[str] = []
+    start = 0
+    while start < len(texts):
+        end = start
+        while end + 1 < len(texts) and texts[end + 1] == texts[start]:
+            end += 1
+        if end == start:
+            entries.append(f"({start}): {texts[start]}")
+        else:
+            entries.append(f"({start}-{end}): {end - start + 1} x {texts[start]}")
+        start = end + 1
+    return entries
+
+
+def torchsummary_text(trace: Trace, batch: int | None = None) -> str:
+    """Return what torchsummary prints: one line for each call, in the order in which the calls ended.
+
+    Args:
+        trace: the model.
+        batch: batch size given to ``summary``; None prints -1, torchsummary's default.
+    """
+    modules = trace.modules()
+    rule = "-" * 64
+    lines = [rule, "{:>20}  {:>25} {:>15}".format("Layer (type)", "Output Shape", "Param #"), "=" * 64]
+    total = 0
+    numbers = 0.0
+    count = 0
+    for index in _post_order(trace):
+        call = trace.calls[index]
+        module = modules[call.module]
+        if call.depth == 0 or module.type in _TORCHSUMMARY_SKIPS or call.output_shape is None:
+            continue
+        count += 1
+        shape = resolve(call.output_shape, batch)
+        total += module.params
+        numbers += abs(prod(shape))
+        lines.append(f"{f'{module.type}-{count}':>20}  {list(shape)!s:>25} {f'{module.params:,}':>15}")
+    inputs = _mib(trace.calls[0].input_shape, batch) if trace.calls else 0.0
+    passes = 2.0 * numbers * 4.0 / _MIB
+    params = total * 4.0 / _MIB
+    lines += [
+        "=" * 64,
+        f"Total params: {total:,}",
+        f"Trainable params: {total:,}",
+        "Non-trainable params: 0",
+        rule,
+        f"Input size (MB): {inputs:.2f}",
+        f"Forward/backward pass size (MB): {passes:.2f}",
+        f"Params size (MB): {params:.2f}",
+        f"Estimated Total Size (MB): {inputs + passes + params:.2f}",
+        rule,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _mib(shape: Shape | None, batch: int | None) -> float:
+    return 0.0 if shape is None else abs(prod(resolve(shape, batch))) * 4.0 / _MIB
+
+
+def _post_order(trace: Trace) -> list[int]:
+    """Return indices of ``trace.calls`` in the order in which the calls ended."""
+    order: list[int] = []
+    running: list[int] = []
+    for index, call in enumerate(trace.calls):
+        while len(running) > call.depth:
+            order.append(running.pop())
+        running.append(index)
+    return order + running[::-1]
+
+
+_TORCHINFO_COLUMNS = {"input_size": "Input Shape", "output_size": "Output Shape", "num_params": "Param #"}
+_TORCHINFO_COLUMN_WIDTH = 25
+
+
+def torchinfo_text(
+    trace: Trace,
+    batch: int,
+    *,
+    depth: int = 3,
+    columns: tuple[str, ...] = ("output_size", "num_params"),
+    var_names: bool = False,
+) -> str:
+    """Return what torchinfo prints.
+
+    Args:
+        trace: the model.
+        batch: batch size of the input that ``summary`` was given.
+        depth: levels of the tree that are shown.
+        columns: any of ``input_size``, ``output_size``, ``num_params``, in the order wanted.
+        var_names: write ``Type (name): depth-index`` as with ``row_settings=["depth", "var_names"]``.
+    """
+    modules = trace.modules()
+    subtree = _subtree_params(trace.root)
+    names: list[tuple[str, Module, Shape | None, Shape | None, str]] = []
+    counts: dict[int, int] = {}
+    seen: dict[int, int] = {}
+    for position, call in enumerate(trace.calls):
+        if call.depth > depth:
+            continue
+        module = modules[call.module]
+        again = call.module in seen
+        if not again:
+            counts[call.depth] = counts.get(call.depth, 0) + 1
+            seen[call.module] = counts[call.depth]
+        label = f"{module.type} ({module.name or module.type})" if var_names else module.type
+        if call.depth:
+            label = f"{'│    ' * (call.depth - 1)}{'├─' if call.depth == 1 else '└─'}{label}"
+            label += f": {call.depth}-{seen[call.module]}"
+        leaf = call.depth == depth or not _has_inner_call(trace, position)
+        number = subtree[call.module] if leaf else module.params
+        params = "(recursive)" if again and number else f"{number:,}" if number else "--"
+        names.append((label, module, call.input_shape, call.output_shape, params))
+    width = max([40, *(len(name[0]) for name in names)]) + 1
+    line = width + _TORCHINFO_COLUMN_WIDTH * len(columns)
+    title = "Layer (type (var_name):depth-idx)" if var_names else "Layer (type:depth-idx)"
+    lines = ["=" * line, _torchinfo_row(title, [_TORCHINFO_COLUMNS[c] for c in columns], width), "=" * line]
+    for label, _, into, out, params in names:
+        cells = {"input_size": _listed(into, batch), "output_size": _listed(out, batch), "num_params": params}
+        lines.append(_torchinfo_row(label, [cells[c] for c in columns], width))
+    return "\n".join([*lines, *_torchinfo_totals(trace, batch, line)]) + "\n"
+
+
+def _torchinfo_totals(trace: Trace, batch: int, line: int) -> list[str]:
+    modules = trace.modules()
+    outputs = sum(
+        _mib(c.output_shape, batch) for i, c in enumerate(trace.calls) if not modules[c.module].children or i == 0
+    )
+    inputs = _mib(trace.calls[0].input_shape, batch)
+    params = trace.total_params * 4.0 / _MIB
+    return [
+        "=" * line,
+        f"Total params: {trace.total_params:,}",
+        f"Trainable params: {trace.total_params:,}",
+        "Non-trainable params: 0",
+        "=" * line,
+        f"Input size (MB): {inputs:.2f}",
+        f"Forward/backward pass size (MB): {2 * outputs:.2f}",
+        f"Params size (MB): {params:.2f}",
+        f"Estimated Total Size (MB): {inputs + 2 * outputs + params:.2f}",
+        "=" * line,
+    ]
+
+
+def _torchinfo_row(label: str, cells: list[str], width: int) -> str:
+    return (label.ljust(width) + "".join(cell.ljust(_TORCHINFO_COLUMN_WIDTH) for cell in cells)).rstrip()
+
+
+def _listed(shape: Shape | None, batch: int) -> str:
+    return "--" if shape is None else str(list(resolve(shape, batch)))
+
+
+def _has_inner_call(trace: Trace, position: int) -> bool:
+    following = trace.calls[position + 1 : position + 2]
+    return bool(following) and following[0].depth > trace.calls[position].depth
+
+
+def _subtree_params(root: Module) -> list[int]:
+    """Parameters of each module with its children's, by depth-first index."""
+    sizes: list[int] = []
+
+    def visit(module: Module) -> int:
+        index = len(sizes)
+        sizes.append(0)
+        sizes[index] = module.params + sum(visit(child) for child in module.children)
+        return sizes[index]
+
+    visit(root)
+    return sizes

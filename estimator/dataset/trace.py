@@ -1,0 +1,110 @@
+"""Traces a torch model: runs it twice with hooks and notes modules, calls and shapes. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from estimator.dataset.tree import Call, Module, Recorder, Trace, grow, parents_of
+
+Inputs = tuple[tuple[Any, ...], Mapping[str, Any]]
+"""Positional and keyword arguments of a model."""
+
+
+def modules_of(model: nn.Module, name: str = "") -> Module:
+    """Return the tree of a model's modules, as ``print(model)`` shows it."""
+    own = sum(p.numel() for p in model._parameters.values() if p is not None)
+    children = tuple(modules_of(child, key) for key, child in model._modules.items() if child is not None)
+    return Module(name, type(model).__name__, model.extra_repr(), own, children)
+
+
+def trace(model: nn.Module, inputs: Callable[[int], Inputs], batches: tuple[int, int] = (2, 3)) -> Trace:
+    """Trace a model.
+
+    Args:
+        model: the model, on its device; it is put into evaluation mode and back.
+        inputs: makes the arguments for a batch size.
+        batches: the two batch sizes whose shapes are compared to find what grows with the batch.
+
+    Returns:
+        The trace. Where the two runs differ in their calls, shapes of the first are kept as they are.
+    """
+    root = modules_of(model)
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            one, other = (_calls(model, root, inputs(batch)) for batch in batches)
+    finally:
+        model.train(training)
+    if len(one) == len(other):
+        one = tuple(
+            Call(a.module, a.depth, _grown(a, b, "input_shape", batches), _grown(a, b, "output_shape", batches))
+            for a, b in zip(one, other, strict=True)
+        )
+    total = sum(p.numel() for p in model.parameters())
+    return Trace(root, one, total)
+
+
+def _grown(a: Call, b: Call, which: str, batches: tuple[int, int]) -> Any:
+    one, other = getattr(a, which), getattr(b, which)
+    return one if one is None or other is None else grow(one, other, *batches)
+
+
+def _calls(model: nn.Module, root: Module, arguments: Inputs) -> tuple[Call, ...]:
+    """Run the model once and return its calls."""
+    recorder = Recorder(parents_of(root))
+    tokens: list[int] = []
+    handles = []
+    hooked: set[int] = set()
+    for index, module in enumerate(_depth_first(model)):
+        if id(module) in hooked:  # one module under two names: its calls belong to the first
+            continue
+        hooked.add(id(module))
+
+        def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], index: int = index) -> None:
+            tokens.append(recorder.enter(index, _shape((args, kwargs))))
+
+        def after(_: nn.Module, args: tuple[Any, ...], out: Any) -> None:
+            recorder.leave(tokens.pop(), _shape(out))
+
+        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        handles.append(module.register_forward_hook(after))
+    try:
+        args, kwargs = arguments
+        model(*args, **kwargs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return recorder.calls()
+
+
+def _depth_first(model: nn.Module) -> list[nn.Module]:
+    """Return a model's modules in the order of ``modules_of``."""
+    found: list[nn.Module] = []
+
+    def visit(module: nn.Module) -> None:
+        found.append(module)
+        for child in module._modules.values():
+            if child is not None:
+                visit(child)
+
+    visit(model)
+    return found
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """Return the shape of the first tensor inside a value that is no scalar (a loss is one), or None."""
+    if isinstance(value, torch.Tensor):
+        return tuple(int(d) for d in value.shape) or None
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            found = _shape(item)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,41 @@
+"""Reads the published GPUMemNet data (CSV, plain or gzip). Reads the file that it is given, nothing else.
+
+Source: itu-rad/GPUMemNet, data set under CC-BY-4.0; RAD does not ship it.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from pathlib import Path
+
+from estimator.gpumemnet.described import from_published
+from estimator.gpumemnet.train import Example
+
+_LARGEST_FIELD = 10_000_000
+
+
+def read(path: Path, *, with_oom: bool = True) -> list[Example]:
+    """Return the runs of a file of the published data.
+
+    Args:
+        path: ``mlp_a100.csv.gz``, ``cnn_a100.csv.gz``, or the like.
+        with_oom: keep runs that ran out of memory, at the peak that was seen before they died.
+
+    Raises:
+        ValueError: a column is missing, or a row is not understood; the message names file and line.
+    """
+    csv.field_size_limit(_LARGEST_FIELD)
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    examples = []
+    reader = csv.DictReader(io.StringIO(raw.decode("utf-8")))
+    for row in reader:
+        try:
+            memory = float(row["Max GPU Memory (MiB)"])
+            if memory <= 0 or (not with_oom and row.get("Status", "SUCCESSFUL") != "SUCCESSFUL"):
+                continue
+            examples.append(Example(from_published(row), int(row["Batch Size"]), memory))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path}:{reader.line_num}: {error}; is this the published GPUMemNet data?") from None
+    return examples

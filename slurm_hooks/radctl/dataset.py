@@ -1,0 +1,141 @@
+"""radctl's commands around the data set: draw configurations, measure them on a GPU, pack and describe the rows.
+
+Reads and writes the files that the user names; ``collect`` starts processes on this machine's GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from estimator.dataset import coverage, store
+from estimator.dataset.catalogue import generate_real
+from estimator.dataset.collect import ROWS, Collector, Options, read_jsonl
+from estimator.dataset.specs import Spec, generate_synthetic, spec_from_json
+from estimator.types import Family
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+@click.group()
+def dataset() -> None:
+    """Draw configurations, measure them on a GPU, show what the data set covers."""
+
+
+@dataset.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--mlp", type=click.IntRange(0), default=3200, show_default=True, help="Synthetic MLPs.")
+@click.option("--cnn", type=click.IntRange(0), default=3200, show_default=True, help="Synthetic CNNs.")
+@click.option("--transformer", type=click.IntRange(0), default=2200, show_default=True, help="Synthetic Transformers.")
+@click.option("--real", type=click.IntRange(0), default=5, show_default=True, help="Workloads of each real model.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Equal seeds draw equal configurations.")
+def generate(file: Path, mlp: int, cnn: int, transformer: int, real: int, seed: int) -> None:
+    """Write configurations to FILE, one JSON object a line."""
+    specs: list[Spec] = list(generate_real(real, seed))
+    for family, count in zip(get_args(Family), (mlp, cnn, transformer), strict=True):
+        specs += generate_synthetic(family, count, seed)
+    specs = _mixed(specs, seed)
+    file.write_text("".join(json.dumps(s.to_json(), separators=(",", ":")) + "\n" for s in specs), "utf-8")
+    click.echo(f"{len(specs)} configurations in {file}: {_counts(specs)}")
+
+
+def _mixed(specs: list[Spec], seed: int) -> list[Spec]:
+    """Mix models, so that a collection that ends early covers all families; a model's rows keep their order."""
+    rng = random.Random(seed)  # noqa: S311 - an order, no secret
+    keys = {(s.source, s.name, json.dumps(s.arch, sort_keys=True)): rng.random() for s in specs}
+    return sorted(specs, key=lambda s: keys[(s.source, s.name, json.dumps(s.arch, sort_keys=True))])
+
+
+def _counts(specs: list[Spec]) -> str:
+    found = Counter(s.family if s.source == "synthetic" else s.source for s in specs)
+    return ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
+
+
+@dataset.command()
+@click.argument("file", type=_FILE)
+@click.option("--into", type=_FOLDER, required=True, help="Folder of raw results; what it holds is not measured again.")
+@click.option("--workers", type=click.IntRange(1, 64), default=8, show_default=True, help="Processes on the GPU.")
+@click.option(
+    "--capacity-gib", type=click.FloatRange(1), default=120.0, show_default=True, help="Memory for all of them."
+)
+@click.option(
+    "--minutes", type=click.FloatRange(0), default=600.0, show_default=True, help="Hand out nothing new after."
+)
+@click.option("--seconds", type=click.FloatRange(0), default=0.0, help="Measure speed and counters for so long each.")
+@click.option("--isolated", is_flag=True, help="A new process for each model.")
+@click.option(
+    "--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True, help="cpu only rehearses."
+)
+def collect(
+    file: Path,
+    into: Path,
+    workers: int,
+    capacity_gib: float,
+    minutes: float,
+    seconds: float,
+    isolated: bool,
+    device: str,
+) -> None:
+    """Measure the configurations of FILE on this machine's GPU (torch extra)."""
+    try:
+        import torch  # noqa: F401 - the workers need it: say so before any is started
+    except ImportError:
+        raise click.ClickException("measuring needs torch: pip install 'rad-slurm[torch]'") from None
+    if seconds and workers > 1:
+        raise click.UsageError("counters need a quiet GPU: give --workers 1 with --seconds")
+    specs = [_spec(file, number, item) for number, item in enumerate(read_jsonl(file), 1)]
+    options = Options(workers, capacity_gib * 1024, device, minutes, seconds, isolated)
+    Collector(specs, into, options).run(click.echo)
+
+
+def _spec(file: Path, number: int, item: dict[str, Any]) -> Spec:
+    try:
+        return spec_from_json(item)
+    except ValueError as error:
+        raise click.ClickException(f"{file}:{number}: {error}") from None
+
+
+@dataset.command()
+@click.argument("raw", type=_FOLDER)
+@click.option("--into", type=_FOLDER, required=True, help="Folder of the packed data set.")
+@click.option("--meta", type=_FILE, required=True, help="JSON: gpu, versions, context_mib, limit_mib.")
+def pack(raw: Path, into: Path, meta: Path) -> None:
+    """Pack the raw results in RAW."""
+    facts = json.loads(meta.read_text("utf-8"))
+    if not isinstance(facts, dict) or not isinstance(facts.get("context_mib"), (int, float)):
+        raise click.ClickException(f"{meta}: context_mib is missing or no number; it is part of every label")
+    try:
+        counts = store.pack(raw, into, facts)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    size = sum(path.stat().st_size for path in into.iterdir())
+    click.echo(", ".join(f"{n} {name}" for name, n in counts.items()) + f"; {size / 2**20:.2f} MiB")
+
+
+@dataset.command()
+@click.option("--raw", type=_FOLDER, help="Folder of a running or broken off collection instead of the packed rows.")
+@click.option("--data", type=_FOLDER, default=store.DEFAULT, help="Folder of a packed data set.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the coverage (figures extra).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def status(raw: Path | None, data: Path, plot: Path | None, as_json: bool) -> None:
+    """Say what was measured and what it covers."""
+    rows = coverage.raw_rows(read_jsonl(raw / ROWS)) if raw else list(store.load(data).rows)
+    table = coverage.table(rows)
+    if as_json:
+        click.echo(json.dumps(table))
+    else:
+        click.echo(coverage.text(table))
+    if plot:
+        try:
+            coverage.plot(rows, plot)
+        except ImportError:
+            raise click.ClickException("a plot needs matplotlib: pip install 'rad-slurm[figures]'") from None
+
+
+COMMANDS: list[click.Command] = [dataset]
