@@ -23,9 +23,9 @@ def live_bytes_mode() -> Any:
     Attributes ``live`` and ``peak`` of the mode hold bytes; ``watch(tensor)`` counts a tensor that was
     made before the mode was entered, ``reset()`` sets the peak to what is live.
     """
-    import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves
+    import torch  # noqa: PLC0415
+    from torch.utils._python_dispatch import TorchDispatchMode  # noqa: PLC0415
+    from torch.utils._pytree import tree_leaves  # noqa: PLC0415
 
     class LiveBytes(TorchDispatchMode):  # type: ignore[misc] # torch is not followed by mypy
         def __init__(self) -> None:
@@ -71,7 +71,7 @@ def _step_peak(
     loss: Callable[[Any], Any],
     workload: Workload,
 ) -> int:
-    from estimator.dataset.measure import make_optimizer, step
+    from estimator.dataset.measure import make_optimizer, step  # noqa: PLC0415
 
     optimizer = make_optimizer(workload.optimizer, model) if workload.kind == "train" else None
     kept: list[Any] = []
@@ -99,8 +99,8 @@ def peak_mib(
         ImportError: torch is not installed.
         Exception: what torch raises where the model's code needs the values of its tensors.
     """
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
+    import torch  # noqa: PLC0415
+    from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415
 
     mode = live_bytes_mode()
     with FakeTensorMode(allow_non_fake_inputs=True), mode:
@@ -151,8 +151,8 @@ class FakeTensor:
 
 def first_sum(out: Any) -> Any:
     """Return the sum of the first floating-point tensor in a model's output: a loss for any model."""
-    import torch
-    from torch.utils._pytree import tree_leaves
+    import torch  # noqa: PLC0415
+    from torch.utils._pytree import tree_leaves  # noqa: PLC0415
 
     leaves = out.values() if isinstance(out, Mapping) else tree_leaves(out)
     for leaf in leaves:

@@ -151,8 +151,33 @@ _TIMM = {
     "swiftformer": "swiftformer_xs",
 }
 _ATTENTION_GROUPS = frozenset(
-    "vit beit eva cait xcit convit coat pit levit tnt twins visformer crossvit nest mlp_mixer maxvit swin volo focalnet "
-    "davit gcvit pvt mvit hiera sequencer".split()
+    [
+        "vit",
+        "beit",
+        "eva",
+        "cait",
+        "xcit",
+        "convit",
+        "coat",
+        "pit",
+        "levit",
+        "tnt",
+        "twins",
+        "visformer",
+        "crossvit",
+        "nest",
+        "mlp_mixer",
+        "maxvit",
+        "swin",
+        "volo",
+        "focalnet",
+        "davit",
+        "gcvit",
+        "pvt",
+        "mvit",
+        "hiera",
+        "sequencer",
+    ]
 )
 _SIZES = {
     "inception_v3": 299,
@@ -175,7 +200,22 @@ _SIZES = {
     "mobilevitv2_100": 256,
 }
 _FLEXIBLE = frozenset(
-    "vgg resnet densenet mobilenet efficientnet regnet convnext mnasnet nfnet dpn dla resnetv2 vovnet byobnet".split()
+    [
+        "vgg",
+        "resnet",
+        "densenet",
+        "mobilenet",
+        "efficientnet",
+        "regnet",
+        "convnext",
+        "mnasnet",
+        "nfnet",
+        "dpn",
+        "dla",
+        "resnetv2",
+        "vovnet",
+        "byobnet",
+    ]
 )
 
 _MLM, _CLS, _TOK, _QA = "MaskedLM", "SequenceClassification", "TokenClassification", "QuestionAnswering"

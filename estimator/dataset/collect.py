@@ -119,7 +119,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 def done_ids(folder: Path) -> set[str]:
     """Return ids of configurations that a folder of raw results already holds, failures too."""
-    from estimator.dataset.specs import spec_from_json
+    from estimator.dataset.specs import spec_from_json  # noqa: PLC0415
 
     ids = {spec_from_json(row["spec"]).id for row in read_jsonl(folder / ROWS)}
     return ids | {str(row["id"]) for row in read_jsonl(folder / FAILURES)}
@@ -200,7 +200,7 @@ class Collector:
         progress(f"{self.done} of {self.total} measured, {self.failed} failed, {time.monotonic() - begin:.0f} s")
 
     def _start(self) -> None:
-        from estimator.dataset.worker import main
+        from estimator.dataset.worker import main  # noqa: PLC0415
 
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()

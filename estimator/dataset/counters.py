@@ -30,7 +30,7 @@ class Window:
         self._begin = 0.0
         self.activity: Activity | None = None
         try:
-            import pynvml
+            import pynvml  # noqa: PLC0415
 
             pynvml.nvmlInit()
             self._device = pynvml.nvmlDeviceGetHandleByIndex(0)
@@ -80,7 +80,7 @@ class Window:
 def process_mib(pid: int) -> float | None:
     """Return NVML's used memory of one process on the first GPU in MiB, or None where not available."""
     try:
-        import pynvml
+        import pynvml  # noqa: PLC0415
 
         pynvml.nvmlInit()
         handle = pynvml.nvmlDeviceGetHandleByIndex(0)

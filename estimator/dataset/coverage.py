@@ -68,10 +68,10 @@ def plot(rows: Iterable[Row], file: Path) -> None:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    import matplotlib as mpl
+    import matplotlib as mpl  # noqa: PLC0415
 
     mpl.use("Agg")
-    from matplotlib import pyplot as plt
+    from matplotlib import pyplot as plt  # noqa: PLC0415
 
     parts: dict[str, list[Row]] = {}
     for row in rows:

@@ -107,7 +107,7 @@ class Rehearsal:
     name = "cpu"
 
     def __init__(self) -> None:
-        from estimator.faketensor import live_bytes_mode
+        from estimator.faketensor import live_bytes_mode  # noqa: PLC0415
 
         self._mode = live_bytes_mode()
 

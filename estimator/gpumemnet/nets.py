@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float32]
+Array = NDArray[np.floating[Any]]
 Arrays = Mapping[str, NDArray[Any]]
 
 HEADS = 4
@@ -35,8 +35,8 @@ def ensemble(arrays: Arrays, features: Array) -> Array:
     Returns:
         Probabilities, shape (n, classes).
     """
-    x = (features - arrays["mean"]) / arrays["std"]
-    members = []
+    x: Array = (features - arrays["mean"]) / arrays["std"]
+    members: list[Array] = []
     while f"m{len(members)}.w0" in arrays:
         members.append(softmax(_mlp(arrays, f"m{len(members)}.", x)))
     mean: Array = np.mean(members, axis=0)
@@ -69,7 +69,7 @@ def transformer(
         Probabilities, shape (n, classes).
     """
     scaled = (sizes - arrays["size_mean"]) / arrays["size_std"]
-    x = arrays["types"][codes] + scaled @ arrays["sizes.w"].T + arrays["sizes.b"]
+    x: Array = arrays["types"][codes] + scaled @ arrays["sizes.w"].T + arrays["sizes.b"]
     x = x + arrays["places"][: x.shape[1]]
     block = 0
     while f"b{block}.qkv.w" in arrays:

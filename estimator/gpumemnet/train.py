@@ -5,6 +5,7 @@ Adam and cross-entropy, as in the dissertation; of all epochs the one with the b
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -140,7 +141,7 @@ def train(
     Returns:
         The arrays and the scores on validation and test rows, computed with numpy as users will.
     """
-    import torch
+    import torch  # noqa: PLC0415
 
     torch.manual_seed(seed)
     learn, check, test = (data.part(rows) for rows in parts)
@@ -180,8 +181,8 @@ def _score(kind: str, arrays: dict[str, NDArray[Any]], data: Batch) -> Scores:
 
 def _fit(model: Any, forward: Any, learn: Batch, check: Batch, epochs: int, rate: float, size: int) -> None:
     """Run Adam and leave the model at the epoch with the least validation loss."""
-    import torch
-    from torch.nn.functional import cross_entropy
+    import torch  # noqa: PLC0415
+    from torch.nn.functional import cross_entropy  # noqa: PLC0415
 
     device = next(model.parameters()).device
     tensors = [[torch.as_tensor(a, device=device) for a in _columns(part)] for part in (learn, check)]
@@ -219,12 +220,12 @@ def _train_member(
     epochs: int,
     device: str,
 ) -> dict[str, NDArray[Any]]:
-    import torch
-    from torch import nn
+    import torch  # noqa: PLC0415
+    from torch import nn  # noqa: PLC0415
 
     widths = [learn.features.shape[1], *hidden]
     steps: list[Any] = []
-    for inp, out in zip(widths, widths[1:], strict=False):
+    for inp, out in itertools.pairwise(widths):
         steps += [nn.Linear(inp, out), nn.ReLU(), nn.Dropout(0.1)]
     model = nn.Sequential(*steps, nn.Linear(widths[-1], classes)).to(device)
     mean, std = (torch.as_tensor(arrays[k], device=device) for k in ("mean", "std"))
@@ -241,8 +242,8 @@ def _numpy(tensor: Any) -> NDArray[np.float32]:
 def _train_transformer(
     classes: int, arrays: dict[str, NDArray[Any]], learn: Batch, check: Batch, epochs: int, device: str
 ) -> dict[str, NDArray[Any]]:
-    import torch
-    from torch import nn
+    import torch  # noqa: PLC0415
+    from torch import nn  # noqa: PLC0415
 
     width, features = WIDTH, learn.features.shape[1]
     parts: dict[str, Any] = {"sizes": nn.Linear(2, width)}

@@ -84,7 +84,7 @@ def collect(
 ) -> None:
     """Measure the configurations of FILE on this machine's GPU (torch extra)."""
     try:
-        import torch  # noqa: F401 - the workers need it: say so before any is started
+        import torch  # noqa: F401, PLC0415
     except ImportError:
         raise click.ClickException("measuring needs torch: pip install 'rad-slurm[torch]'") from None
     if seconds and workers > 1:

@@ -38,6 +38,7 @@ TABLE: Mapping[str, Entry] = {
     "bench": Entry(("decide",), "Measure RAD on this machine."),
     "config": Entry(("config",), "Check rad.toml, print its reference page or an example."),
     "convert": Entry(("script",), "Print the batch script that does what RAD-RM's TASK.rad does."),
+    "dataset": Entry(("dataset",), "Draw configurations, measure them on a GPU, show what the data set covers."),
     "decide": Entry(("decide",), "Tell what would become of a script if it were submitted now; change nothing."),
     "doctor": Entry(
         ("doctor",), "Look at a controller or node and say what RAD lacks there; exit code 1 if it lacks anything."
