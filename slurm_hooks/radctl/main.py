@@ -44,11 +44,17 @@ TABLE: Mapping[str, Entry] = {
         ("doctor",), "Look at a controller or node and say what RAD lacks there; exit code 1 if it lacks anything."
     ),
     "embed": Entry(("script",), "Put a model summary into a batch script."),
-    "evaluate": Entry(("predict",), "Compare what RAD said with what was measured."),
+    "estimate": Entry(("estimate",), "Estimate the GPU memory of a model from its SUMMARY (a file, or - for stdin)."),
+    "evaluate": Entry(("predict", "estimate"), "Compare what RAD said with what was measured."),
     "explain": Entry(("jobs",), "Tell one job's story in plain words (4711, or 4711_3 for a task of an array)."),
+    "models": Entry(("estimate",), "List learned models, or go back to the version before."),
     "profile": Entry(("predict",), "Run COMMAND alone on a GPU for a bounded time and write its profile."),
     "report": Entry(("jobs",), "Tell what sharing did: GPU-hours asked, held and saved, memory, out-of-memory errors."),
-    "retrain": Entry(("predict",), "Fit a model again and install it only if it is no worse."),
+    "retrain": Entry(("predict", "estimate"), "Fit a model again and install it only if it is no worse."),
+    "summarize": Entry(
+        ("estimate",),
+        "Print a summary of the model that MODULE:FACTORY returns (needs the torch extra; runs that code).",
+    ),
 }
 
 

@@ -1,0 +1,191 @@
+"""Compare a method with measured cases. Reads the folder of cases that it is given and nothing else."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import cast, get_args
+
+from estimator.parsers import parse_summary
+from estimator.types import Kind, Method, Optimizer, Precision, SummaryError, Workload
+
+LABELS = "labels.csv"
+COLUMNS = ("file", "batch_size", "optimizer", "precision", "seq_len", "kind", "gpu", "gpu_memory_mib")
+
+
+class CasesError(ValueError):
+    """Cases that cannot be read; the message names the file, the line and the cure."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measured run.
+
+    Attributes:
+        file: name of the summary in the folder.
+        text: the summary.
+        workload: how it was run.
+        memory_mib: peak GPU memory that was measured.
+    """
+
+    file: str
+    text: str
+    workload: Workload
+    memory_mib: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method said of a case.
+
+    Attributes:
+        case: the case.
+        expected_mib: best guess, or None where the method could not say.
+        upper_mib: bound, or None.
+        family: family the model was taken for.
+        error: why it could not say, else "".
+    """
+
+    case: Case
+    expected_mib: int | None
+    upper_mib: int | None
+    family: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How good a method was over all cases that it could answer.
+
+    Attributes:
+        n: cases answered.
+        failed: cases not answered.
+        under_rate: share of answered cases whose ``upper`` was below the measurement.
+        median_abs_rel_error: median of |expected - measured| / measured.
+        p90_abs_rel_error: 90th percentile of the same.
+        mean_over_mib: mean of ``upper`` - measured where that is positive, else 0, over all answered.
+        mean_over_fraction: the same, divided by the measurement.
+        outcomes: every case.
+    """
+
+    n: int
+    failed: int
+    under_rate: float
+    median_abs_rel_error: float
+    p90_abs_rel_error: float
+    mean_over_mib: float
+    mean_over_fraction: float
+    outcomes: tuple[Outcome, ...]
+
+
+def read_cases(folder: Path) -> list[Case]:
+    """Read ``labels.csv`` and the summaries beside it.
+
+    Raises:
+        CasesError: a file is missing or a line cannot be understood.
+    """
+    path = folder / LABELS
+    try:
+        text = path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        raise CasesError(f"{path} is missing: a folder of cases holds {LABELS} with {','.join(COLUMNS)}") from None
+    reader = csv.DictReader(text.splitlines())
+    missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    if missing:
+        raise CasesError(f"{path}: line 1 lacks {', '.join(missing)}: the header is {','.join(COLUMNS)}")
+    cases = []
+    for line, row in enumerate(reader, 2):
+        name = row["file"] or ""
+        if not name or Path(name).is_absolute() or ".." in Path(name).parts:
+            raise CasesError(f"{path}: line {line}: {name!r} is no file of this folder")
+        try:
+            summary = (folder / name).read_text("utf-8", errors="replace")
+        except FileNotFoundError:
+            raise CasesError(f"{path}: line {line}: {name} is not there") from None
+        try:
+            cases.append(Case(name, summary, workload_of(row), float(row["gpu_memory_mib"])))
+        except (ValueError, TypeError) as error:
+            raise CasesError(f"{path}: line {line}: {error}") from None
+    if not cases:
+        raise CasesError(f"{path} has no line under its header")
+    return cases
+
+
+def workload_of(row: Mapping[str, str | None]) -> Workload:
+    """Read the workload's columns of one line; empty ones take their defaults.
+
+    Raises:
+        ValueError: a value is not allowed; the message names the column.
+    """
+
+    def one_of(column: str, allowed: tuple[str, ...], default: str) -> str:
+        value = (row.get(column) or default).strip()
+        if value not in allowed:
+            raise ValueError(f"{column} is {value!r}: choose one of {', '.join(allowed)}")
+        return value
+
+    def whole(column: str) -> int | None:
+        value = (row.get(column) or "").strip()
+        if not value:
+            return None
+        if not value.isdecimal() or not 0 < int(value) < 10**9:
+            raise ValueError(f"{column} is {value!r}: expected a positive whole number")
+        return int(value)
+
+    batch = whole("batch_size")
+    if batch is None:
+        raise ValueError("batch_size is empty")
+    return Workload(
+        batch_size=batch,
+        seq_len=whole("seq_len"),
+        optimizer=cast("Optimizer", one_of("optimizer", get_args(Optimizer), "adam")),
+        precision=cast("Precision", one_of("precision", get_args(Precision), "fp32")),
+        kind=cast("Kind", one_of("kind", get_args(Kind), "train")),
+        gpu=(row.get("gpu") or "h200").strip(),
+    )
+
+
+def ask(method: Method, case: Case) -> Outcome:
+    """Ask a method about one case; a summary that cannot be read, or a method that needs more, is an outcome too."""
+    try:
+        estimate = method.predict(parse_summary(case.text), case.workload)
+    except (SummaryError, ValueError, ImportError) as error:
+        return Outcome(case, None, None, error=str(error))
+    return Outcome(case, estimate.expected_mib, estimate.upper_mib, estimate.family)
+
+
+def evaluate(cases: list[Case], method: Method) -> Score:
+    """Ask a method about all cases and say how good it was.
+
+    Raises:
+        CasesError: it could answer none of them.
+    """
+    outcomes = tuple(ask(method, case) for case in cases)
+    errors: list[float] = []
+    over: list[float] = []
+    part: list[float] = []
+    under = 0
+    for outcome in outcomes:
+        if outcome.expected_mib is None or outcome.upper_mib is None:
+            continue
+        actual = outcome.case.memory_mib
+        errors.append(abs(outcome.expected_mib - actual) / actual)
+        under += outcome.upper_mib < actual
+        over.append(max(outcome.upper_mib - actual, 0.0))
+        part.append(over[-1] / actual)
+    if not errors:
+        raise CasesError(f"the method {method.name} answered none of {len(cases)} cases: {outcomes[0].error}")
+    n = len(errors)
+    return Score(
+        n=n,
+        failed=len(outcomes) - n,
+        under_rate=under / n,
+        median_abs_rel_error=median(errors),
+        p90_abs_rel_error=sorted(errors)[min(int(0.9 * n), n - 1)],
+        mean_over_mib=fmean(over),
+        mean_over_fraction=fmean(part),
+        outcomes=outcomes,
+    )

@@ -1,0 +1,129 @@
+"""RAD's own estimate: an explicit account of a step's memory, a learned correction on top, a calibrated upper bound."""
+
+from __future__ import annotations
+
+from math import exp
+from pathlib import Path
+from typing import Any
+
+from estimator.family import family_of
+from estimator.fingerprint import fingerprint
+from estimator.gpus import Gpu, lookup
+from estimator.methods.rad.features import FEATURES, MIB, features
+from estimator.methods.rad.liveness import Memory, measure
+from estimator.methods.rad.program import Program, compile_program
+from estimator.methods.rad.trees import Trees
+from estimator.methods.rad.workspace import Workspaces
+from estimator.shapes import with_shapes
+from estimator.store import ModelError, store_for
+from estimator.types import Estimate, Family, ModelSummary, Workload
+from estimator.walk import layers
+
+NAME = "rad"
+# A GPU that the model was not fitted on differs in convolution algorithms and in the context; nothing measured says by
+# how much, so the bound is widened by what the six public A100 cases need at most, rounded up.
+_OTHER_GPU = 1.10
+_UNKNOWN_GPU = 1.20
+_MOST_MIB = 10.0**12
+
+
+class Rad:
+    """The default method.
+
+    Attributes:
+        version: number of the learned model, for messages.
+    """
+
+    def __init__(self, model: dict[str, Any], version: int = 0) -> None:
+        """Take a learned model.
+
+        Args:
+            model: what `estimator.methods.rad.fit` makes and `estimator.store` keeps.
+            version: its number.
+
+        Raises:
+            ModelError: the model is damaged or was made for other features.
+        """
+        self.version = version
+        try:
+            if tuple(model["features"]) != FEATURES:
+                raise ModelError("this model was fitted to other features: run `radctl retrain --data DIR` again")
+            self._workspaces = Workspaces(model["workspaces"])
+            self._correction = Trees(model["correction"])
+            self._spread = Trees(model["spread"])
+            self._bounds = {str(key): float(value) for key, value in model["bounds"].items()}
+            self._fitted_on = str(model["gpu"])
+            self._context_mib = float(model["context_mib"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, ModelError):
+                raise
+            raise ModelError(f"this model of {NAME} is damaged ({error!r}): roll back") from None
+
+    @classmethod
+    def load(cls, models_dir: Path | None = None) -> Rad:
+        """Read the current version from a folder, or the one that comes with the package.
+
+        Raises:
+            ModelError: no model lies there, or it is damaged.
+        """
+        store = store_for(NAME, models_dir)
+        return cls(store.load(), store.current or 0)
+
+    @property
+    def name(self) -> str:
+        """Name under which commands and configuration know the method."""
+        return NAME
+
+    def predict(self, summary: ModelSummary, workload: Workload) -> Estimate:
+        """Estimate the peak GPU memory.
+
+        Args:
+            summary: the model; shapes that it does not show are derived first.
+            workload: how it is run.
+        """
+        shaped, program, memory, family = self.account(summary, workload)
+        row = features(memory, program, shaped, workload, family)
+        gpu = lookup(workload.gpu)
+        explicit = memory.peak / MIB
+        context = self._context(gpu)
+        expected = (explicit + self._context_mib) * exp(self._correction.predict(row)) + context - self._context_mib
+        expected = max(expected, context + (memory.weights + memory.gradients + memory.states) / MIB)
+        spread = exp(self._spread.predict(row))
+        factor = exp(spread * self._bounds.get(family, max(self._bounds.values(), default=1.0)))
+        other = 1.0 if gpu.name == self._fitted_on else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
+        upper = min(expected * factor * other, _MOST_MIB)
+        return Estimate(
+            expected_mib=round(min(expected, _MOST_MIB)),
+            upper_mib=max(round(upper), round(min(expected, _MOST_MIB))),
+            method=f"{NAME} {self.version}",
+            family=family,
+            fingerprint=fingerprint(summary, workload),
+            reasons=self._reasons(memory, explicit, context, gpu, shaped),
+        )
+
+    def account(self, summary: ModelSummary, workload: Workload) -> tuple[ModelSummary, Program, Memory, Family]:
+        """Make the explicit part alone: the summary with shapes, its program, its memory, its family."""
+        shaped = with_shapes(summary, workload)
+        program = compile_program(shaped)
+        memory = measure(program, shaped, workload, self._workspaces)
+        return shaped, program, memory, family_of(layers(summary.root))
+
+    def _context(self, gpu: Gpu) -> float:
+        return self._context_mib if gpu.name == self._fitted_on else float(gpu.context_mib)
+
+    def _reasons(
+        self, memory: Memory, explicit: float, context: float, gpu: Gpu, shaped: ModelSummary
+    ) -> tuple[str, ...]:
+        fixed = (memory.weights + memory.gradients + memory.states) / MIB
+        said = [
+            f"{fixed:.0f} MiB of weights, gradients and optimizer state; {memory.kept / MIB:.0f} MiB of activations; "
+            f"{explicit:.0f} MiB at the peak before correction",
+            f"{context:.0f} MiB of CUDA context ({gpu.name})",
+        ]
+        if gpu.name != self._fitted_on:
+            said.append(f"the model was fitted on {self._fitted_on}: a wider bound for {gpu.name}")
+        if memory.hidden:
+            said.append("the summary hides the insides of some layers: print it with a greater depth")
+        if shaped.format == "keras":
+            said.append("TensorFlow takes the whole GPU unless memory growth is on")
+        return (*said, *shaped.inferred)

@@ -1,0 +1,122 @@
+"""What the correction looks at: shares of the explicit estimate, sizes, and how the summary was printed. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import log2
+
+from estimator.methods.rad.kinds import Kind
+from estimator.methods.rad.liveness import Memory
+from estimator.methods.rad.program import Program
+from estimator.types import Family, ModelSummary, Workload
+
+MIB = 2.0**20
+
+FEATURES: tuple[str, ...] = (
+    "log_peak",
+    "weights",
+    "gradients",
+    "states",
+    "kept",
+    "forward",
+    "loss",
+    "backward",
+    "step",
+    "workspace",
+    "at_peak",
+    "widest",
+    "logits",
+    "hidden",
+    "log_batch",
+    "log_steps",
+    "log_params",
+    "log_tokens",
+    "fp32",
+    "amp",
+    "bf16",
+    "training",
+    "adam",
+    "rmsprop",
+    "momentum",
+    "cnn",
+    "transformer",
+    "torchsummary",
+    "torchinfo",
+    "module",
+    "log_widest_mib",
+    "convs",
+    "linears",
+    "batch_norms",
+    "layer_norms",
+    "rms_norms",
+    "keeps_output",
+    "keeps_input",
+    "many_steps",
+    "dropouts",
+    "pools",
+    "attentions",
+    "matrices",
+    "grouped",
+    "inferred",
+    "pass_share",
+)
+
+
+def features(
+    memory: Memory, program: Program, summary: ModelSummary, workload: Workload, family: Family
+) -> list[float]:
+    """Describe one request; the order is `FEATURES`."""
+    peak = max(memory.peak, 1.0)
+    kinds = Counter(op.kind for op in program.ops)
+    steps = max(len(program.ops), 1)
+    matrices = sum(op.matrix for op in program.ops) * workload.batch_size * 4.0
+    grouped = sum(1 for op in program.ops if op.conv is not None and op.conv.groups > 1)
+    printed = (summary.pass_mb or 0.0) * 1e6 / 2 * workload.batch_size / max(summary.batch_size or 1, 1)
+    return [
+        log2(peak / MIB + 1),
+        memory.weights / peak,
+        memory.gradients / peak,
+        memory.states / peak,
+        memory.kept / peak,
+        memory.forward / peak,
+        memory.loss / peak,
+        memory.backward / peak,
+        memory.step / peak,
+        memory.workspace / peak,
+        memory.at_peak / peak,
+        memory.widest / peak,
+        memory.logits / peak,
+        memory.hidden / max(summary.total_params, 1),
+        log2(max(workload.batch_size, 1)),
+        log2(steps),
+        log2(max(summary.total_params, 1)),
+        log2(max(program.tokens, 1)),
+        float(workload.precision == "fp32"),
+        float(workload.precision == "amp"),
+        float(workload.precision in ("bf16", "fp16")),
+        float(workload.kind == "train"),
+        float(workload.optimizer in ("adam", "adamw")),
+        float(workload.optimizer == "rmsprop"),
+        float(workload.optimizer == "sgd_momentum"),
+        float(family == "cnn"),
+        float(family == "transformer"),
+        float(summary.format == "torchsummary"),
+        float(summary.format == "torchinfo"),
+        float(summary.format == "module"),
+        log2(memory.widest / MIB + 1),
+        kinds[Kind.CONV] / steps,
+        kinds[Kind.LINEAR] / steps,
+        kinds[Kind.BATCH_NORM] / steps,
+        kinds[Kind.LAYER_NORM] / steps,
+        kinds[Kind.RMS_NORM] / steps,
+        kinds[Kind.KEEPS_OUTPUT] / steps,
+        kinds[Kind.KEEPS_INPUT] / steps,
+        kinds[Kind.MANY_STEPS] / steps,
+        kinds[Kind.DROPOUT] / steps,
+        (kinds[Kind.MAX_POOL] + kinds[Kind.AVG_POOL]) / steps,
+        kinds[Kind.ATTENTION] / steps,
+        matrices / peak,
+        grouped / steps,
+        float(len(summary.inferred)),
+        printed / peak,
+    ]

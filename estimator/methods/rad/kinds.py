@@ -1,0 +1,166 @@
+"""What a layer's type means for memory: which tensors autograd keeps of it. Pure tables.
+
+The rules follow PyTorch's derivatives: a convolution or a linear layer keeps its input, ReLU its output, a norm its
+input and two statistics a row, dropout a mask of one byte an element, max pooling the indices of its maxima.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cache
+
+
+class Kind(IntEnum):
+    """Groups of layer types that keep the same tensors."""
+
+    VIEW = 0
+    CONV = 1
+    LINEAR = 2
+    BATCH_NORM = 3
+    LAYER_NORM = 4
+    RMS_NORM = 5
+    KEEPS_OUTPUT = 6
+    KEEPS_INPUT = 7
+    MANY_STEPS = 8
+    DROPOUT = 9
+    MAX_POOL = 10
+    AVG_POOL = 11
+    SHRINK = 12
+    EMBEDDING = 13
+    SOFTMAX = 14
+    RECURRENT = 15
+    NEW = 16
+    ATTENTION = 17
+    OPAQUE = 18
+
+
+_EXACT = {
+    "Conv1D": Kind.LINEAR,
+    "Dense": Kind.LINEAR,
+    "Bilinear": Kind.LINEAR,
+    "BatchNormalization": Kind.BATCH_NORM,
+    "Tanh": Kind.KEEPS_OUTPUT,
+    "Sigmoid": Kind.KEEPS_OUTPUT,
+    "ReLU": Kind.KEEPS_OUTPUT,
+    "ReLUSquaredActivation": Kind.MANY_STEPS,
+    "NewGELUActivation": Kind.MANY_STEPS,
+    "FastGELUActivation": Kind.MANY_STEPS,
+    "AccurateGELUActivation": Kind.MANY_STEPS,
+    "QuickGELUActivation": Kind.MANY_STEPS,
+    "QuickGELU": Kind.MANY_STEPS,
+    "Activation": Kind.KEEPS_OUTPUT,
+    "Flatten": Kind.VIEW,
+    "Identity": Kind.VIEW,
+    "Softmax": Kind.SOFTMAX,
+    "LogSoftmax": Kind.SOFTMAX,
+    "MultiHeadAttention": Kind.ATTENTION,
+    "LSTM": Kind.RECURRENT,
+    "GRU": Kind.RECURRENT,
+    "RNN": Kind.RECURRENT,
+    "Add": Kind.NEW,
+    "Multiply": Kind.NEW,
+    "Concatenate": Kind.NEW,
+    "ZeroPadding2D": Kind.NEW,
+    "ZeroPad2d": Kind.NEW,
+    "ConstantPad2d": Kind.NEW,
+    "PixelShuffle": Kind.NEW,
+    "StochasticDepth": Kind.NEW,
+    "DropPath": Kind.NEW,
+    "LayerScale": Kind.KEEPS_INPUT,
+    "Permute": Kind.NEW,
+    "Parameter": Kind.VIEW,
+}
+_MARKS: tuple[tuple[str, Kind], ...] = (
+    ("RMSNorm", Kind.RMS_NORM),
+    ("T5LayerNorm", Kind.RMS_NORM),
+    ("BatchNorm", Kind.BATCH_NORM),
+    ("InstanceNorm", Kind.BATCH_NORM),
+    ("GroupNorm", Kind.LAYER_NORM),
+    ("LayerNorm", Kind.LAYER_NORM),
+    ("NoNorm", Kind.KEEPS_INPUT),
+    ("Embedding", Kind.EMBEDDING),
+    ("LocalResponseNorm", Kind.KEEPS_INPUT),
+    ("AdaptiveAvgPool", Kind.SHRINK),
+    ("GlobalAveragePool", Kind.SHRINK),
+    ("SelectAdaptivePool", Kind.SHRINK),
+    ("MaxPool", Kind.MAX_POOL),
+    ("AvgPool", Kind.AVG_POOL),
+    ("AveragePool", Kind.AVG_POOL),
+    ("Upsample", Kind.NEW),
+    ("UpSampling", Kind.NEW),
+    ("Linear", Kind.LINEAR),
+    ("Dropout", Kind.DROPOUT),
+    ("Softmax", Kind.SOFTMAX),
+    ("ReLU6", Kind.KEEPS_INPUT),
+    ("LeakyReLU", Kind.KEEPS_INPUT),
+    ("PReLU", Kind.KEEPS_INPUT),
+    ("ReLU", Kind.KEEPS_OUTPUT),
+    ("GELU", Kind.KEEPS_INPUT),
+    ("GeLU", Kind.KEEPS_INPUT),
+    ("Gelu", Kind.KEEPS_INPUT),
+    ("SiLU", Kind.KEEPS_INPUT),
+    ("Swish", Kind.KEEPS_INPUT),
+    ("swish", Kind.KEEPS_INPUT),
+    ("Mish", Kind.KEEPS_INPUT),
+    ("ELU", Kind.KEEPS_INPUT),
+    ("Softplus", Kind.KEEPS_INPUT),
+    ("Softsign", Kind.KEEPS_INPUT),
+    ("Hardtanh", Kind.KEEPS_INPUT),
+    ("Hardsigmoid", Kind.KEEPS_INPUT),
+    ("HardSigmoid", Kind.KEEPS_INPUT),
+    ("Tanh", Kind.KEEPS_OUTPUT),
+    ("Sigmoid", Kind.KEEPS_OUTPUT),
+    ("LSTM", Kind.RECURRENT),
+    ("GRU", Kind.RECURRENT),
+)
+_CONV_ENDS = ("1d", "2d", "3d", "1D", "2D", "3D", "Same", "Transpose")
+
+# Attention that multiplies queries and keys itself and so keeps the matrix of weights.
+_EAGER = (
+    "T5",
+    "Deberta",
+    "Disentangled",
+    "XLNet",
+    "MPNet",
+    "RoFormer",
+    "ConvBert",
+    "SqueezeBert",
+    "BigBird",
+    "MobileBert",
+    "Funnel",
+    "Longformer",
+    "ShiftedWindow",
+    "GPTNeoSelf",
+    "CodeGen",
+    "GPTJ",
+    "Reformer",
+    "Bloom",
+)
+
+
+@cache
+def kind_of(type_: str) -> Kind:
+    """Give the group of a layer type; types that are not known keep nothing."""
+    exact = _EXACT.get(type_)
+    if exact is not None:
+        return exact
+    for mark, kind in _MARKS:
+        if mark in type_:
+            return kind
+    if "Conv" in type_ and type_.endswith(_CONV_ENDS):
+        return Kind.CONV
+    return Kind.VIEW
+
+
+@cache
+def attends(type_: str) -> bool:
+    """Tell whether a container of this type is one attention."""
+    return (
+        "Attention" in type_ or type_.endswith(("Attn", "SelfAttn")) or type_ in ("MultiHeadAttention", "MHA")
+    ) and "Pool" not in type_
+
+
+@cache
+def attends_eagerly(type_: str) -> bool:
+    """Tell whether this attention is known to keep its matrix of weights."""
+    return "Sdpa" not in type_ and "Flash" not in type_ and any(mark in type_ for mark in _EAGER)

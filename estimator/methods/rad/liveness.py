@@ -1,0 +1,243 @@
+"""How much memory a program needs over one training step, as PyTorch's allocator would see it. Pure.
+
+Four moments can be the peak: the forward pass (everything kept so far and the tensors at work), the loss (logits, their
+softmax and gradients), the backward pass (what is still kept, gradients at work, gradients of the parameters so far),
+and the optimizer's step. Sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from estimator.methods.rad.kinds import Kind
+from estimator.methods.rad.program import Conv, Op, Program
+from estimator.methods.rad.workspace import Workspaces
+from estimator.types import ModelSummary, Workload
+
+_STATES = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
+# Temporaries of the optimizers' foreach step, in copies of the parameters.
+_STEP_COPIES = {"adam": 1, "adamw": 1, "rmsprop": 1, "sgd_momentum": 0, "sgd": 0}
+_WHOLE = 4
+_INDEX = 8
+_MANY = 3
+_MATMULS = (Kind.CONV, Kind.LINEAR)
+
+
+class Memory(NamedTuple):
+    """Bytes of one job by purpose, and its peaks.
+
+    Attributes:
+        weights: parameters.
+        gradients: their gradients.
+        states: the optimizer's state.
+        kept: activations kept for the backward pass.
+        forward: peak of the forward pass.
+        loss: peak at the loss.
+        backward: peak of the backward pass.
+        step: peak of the optimizer's step.
+        workspace: largest workspace of a convolution.
+        at_peak: workspace at the moment of the peak.
+        widest: largest tensor.
+        logits: size of the model's output.
+        hidden: parameters inside layers that the summary does not open.
+        steps: steps of the forward pass.
+    """
+
+    weights: float
+    gradients: float
+    states: float
+    kept: float
+    forward: float
+    loss: float
+    backward: float
+    step: float
+    workspace: float
+    at_peak: float
+    widest: float
+    logits: float
+    hidden: float
+    steps: int
+
+    @property
+    def peak(self) -> float:
+        """The largest of the moments."""
+        return max(self.forward, self.loss, self.backward, self.step)
+
+
+def measure(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces) -> Memory:
+    """Walk through one step of the workload."""
+    training = workload.kind == "train"
+    return (_train if training else _infer)(program, summary, workload, workspaces)
+
+
+def _size(workload: Workload) -> int:
+    return _WHOLE if workload.precision == "fp32" else 2
+
+
+def _workspace(conv: Conv | None, workload: Workload, workspaces: Workspaces) -> tuple[float, float]:
+    return (0.0, 0.0) if conv is None else workspaces.of(conv, workload.batch_size, workload.precision)
+
+
+def _infer(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces) -> Memory:
+    """Nothing is kept: the peak is at the layer with the largest input, output and workspace."""
+    batch, size = workload.batch_size, _size(workload)
+    whole = workload.precision in ("fp32", "amp")
+    weights = float(summary.total_params * (_WHOLE if whole else 2))
+    if workload.precision == "amp":
+        weights *= 1.5  # autocast caches half-precision copies while the forward pass runs
+    tensors = program.tensors
+    peak = work = widest = at_peak = 0.0
+    for op in program.ops:
+        moved = tensors[op.x] + (0 if op.inplace else tensors[op.y]) + op.extra + 2 * op.matrix
+        forward, _ = _workspace(op.conv, workload, workspaces)
+        work = max(work, forward)
+        now = moved * batch * size + forward
+        widest = max(widest, tensors[op.y] * batch * size)
+        if now > peak:
+            peak, at_peak = now, forward
+    logits = float(program.classes * program.tokens * batch * size)
+    top = weights + peak + tensors[0] * batch * _WHOLE + logits
+    return Memory(
+        weights,
+        0.0,
+        0.0,
+        0.0,
+        top,
+        0.0,
+        0.0,
+        0.0,
+        work,
+        at_peak,
+        widest,
+        logits,
+        program.hidden_params,
+        len(program.ops),
+    )
+
+
+class _Kept:
+    """Counts each tensor that is kept once."""
+
+    def __init__(self, program: Program, batch: int, size: int) -> None:
+        self.tensors = program.tensors
+        self.bytes = 0.0
+        self._batch, self._size = batch, size
+        self._seen: set[int] = set()
+        self._always = program.kept
+
+    def add(self, index: int) -> None:
+        """Keep a tensor."""
+        if index not in self._seen:
+            self._seen.add(index)
+            self.bytes += self.tensors[index] * self._batch * self._size
+
+    def output(self, index: int) -> None:
+        """Keep a tensor if a product needs it."""
+        if index in self._always:
+            self.add(index)
+
+    def more(self, elements: int, size: float) -> None:
+        """Keep elements that are no tensor of the program."""
+        self.bytes += elements * self._batch * size
+
+
+def _keep(op: Op, kept: _Kept, size: int, whole: bool) -> None:
+    """Keep what one step's derivative needs."""
+    kind = op.kind
+    tensors = kept.tensors
+    if kind in (Kind.CONV, Kind.LINEAR, Kind.KEEPS_INPUT, Kind.BATCH_NORM, Kind.AVG_POOL, Kind.ATTENTION, Kind.OPAQUE):
+        kept.add(op.x)
+        if op.inplace and kind is Kind.KEEPS_INPUT:
+            pass  # autograd keeps a copy of what the step overwrites: the same size
+    elif kind in (Kind.LAYER_NORM, Kind.RMS_NORM):
+        kept.add(op.x)
+        if whole and size != _WHOLE:
+            kept.more(tensors[op.x], _WHOLE)  # autocast runs it in fp32 on a copy
+        if kind is Kind.RMS_NORM:
+            kept.more(tensors[op.x], size)
+    elif kind is Kind.MANY_STEPS:
+        kept.add(op.x)
+        kept.more(_MANY * tensors[op.x], size)
+    elif kind in (Kind.KEEPS_OUTPUT, Kind.SOFTMAX):
+        kept.add(op.y)
+    elif kind is Kind.DROPOUT:
+        kept.more(tensors[op.y], 1)
+    elif kind is Kind.MAX_POOL:
+        kept.add(op.x)
+        kept.more(tensors[op.y], _INDEX)
+    if op.extra:
+        kept.more(op.extra, size)
+    if kind is Kind.ATTENTION:
+        kept.add(op.y)
+        if op.matrix:
+            kept.more(op.matrix, 2 * size + 1)
+    kept.output(op.y)
+
+
+def _train(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces) -> Memory:
+    batch, size = workload.batch_size, _size(workload)
+    amp = workload.precision == "amp"
+    whole = workload.precision in ("fp32", "amp")
+    each = _WHOLE if whole else 2
+    params = summary.total_params
+    trained = max(params - summary.frozen_params, 0)
+    weights = float(params * each)
+    gradients = float(trained * each)
+    states = float(trained * each * _STATES[workload.optimizer])
+    tensors = program.tensors
+    unit = batch * size
+    logits = float(program.classes * program.tokens * batch * (_WHOLE if whole else size))
+    inputs = float(tensors[0] * batch * _WHOLE) if tensors else 0.0
+    base = weights + states + inputs + logits  # the loop's variable still holds the last output
+
+    kept = _Kept(program, batch, size)
+    marks: list[float] = []
+    works: list[tuple[float, float]] = []
+    forward = widest = work = at_forward = 0.0
+    copies = 0.0
+    for op in program.ops:
+        before = kept.bytes
+        if amp and op.kind in _MATMULS:
+            copies += 2.0 * op.params
+        _keep(op, kept, size, whole)
+        pair = _workspace(op.conv, workload, workspaces)
+        works.append(pair)
+        work = max(work, *pair)
+        moved = (tensors[op.x] + tensors[op.y] + op.matrix) * unit
+        now = max(kept.bytes, before + moved) + tensors[op.y] * unit * 0.5 + pair[0] + copies
+        if now > forward:
+            forward, at_forward = now, pair[0]
+        widest = max(widest, tensors[op.y] * unit)
+        marks.append(kept.bytes)
+    forward += base
+    loss = base + copies + kept.bytes + 3.0 * logits
+
+    backward = at_backward = 0.0
+    done = 0.0
+    share = gradients / max(sum(op.params for op in program.ops), 1)
+    for op, mark, pair in zip(reversed(program.ops), reversed(marks), reversed(works), strict=True):
+        moved = (tensors[op.x] + tensors[op.y] + 2 * op.matrix) * unit
+        done += op.params * share
+        now = mark + moved + done + pair[1]
+        if now > backward:
+            backward, at_backward = now, pair[1]
+    backward += base + copies
+    step = weights + gradients + states + inputs + logits + trained * each * _STEP_COPIES[workload.optimizer]
+    top = max(forward, loss, backward, step)
+    at_peak = at_backward if top == backward else at_forward if top == forward else 0.0
+    return Memory(
+        weights,
+        gradients,
+        states,
+        kept.bytes,
+        forward,
+        loss,
+        backward,
+        step,
+        work,
+        at_peak,
+        widest,
+        logits,
+        program.hidden_params,
+        len(program.ops),
+    )

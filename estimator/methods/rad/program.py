@@ -1,0 +1,491 @@
+"""A summary as a program: the tensors that a forward pass makes and what each layer keeps of them. Pure.
+
+A summary lists layers, not what connects them. Branches, skip connections, gates and the products inside an attention
+are recognised by sizes that do not fit; see `docs/estimator.md` for the rules and where they are wrong.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from estimator import sizes
+from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, kind_of
+from estimator.types import Layer, ModelSummary
+from estimator.walk import elements
+
+Shape = tuple[int, ...]
+
+_BACK = 14
+_HEAD_WIDTH = 64
+_OUT_NAMES = frozenset(
+    ("o", "o_proj", "out_proj", "c_proj", "dense", "proj", "out", "out_lin", "to_out", "wo", "out_proj")
+)
+_SQUARES = {1, 3, 4, 5, 7, 9, 15, 16, 21, 25, 27, 35, 36, 49, 64, 81, 121, 169, 196, 225, 256, 289, 441, 961, 1024}
+
+
+class Conv(NamedTuple):
+    """Sizes of a convolution that decide about its workspace; one sample.
+
+    Attributes:
+        channels_in: channels of the input.
+        channels_out: channels of the output.
+        area: elements of the kernel (9 for 3x3).
+        stride: step along one side.
+        groups: groups of channels.
+        size_in: elements of one channel at the input.
+        size_out: elements of one channel at the output.
+        transposed: whether it is a transposed convolution.
+    """
+
+    channels_in: int
+    channels_out: int
+    area: int
+    stride: int
+    groups: int
+    size_in: int
+    size_out: int
+    transposed: bool = False
+
+
+class Op(NamedTuple):
+    """One step of the forward pass.
+
+    Attributes:
+        kind: what it keeps.
+        x: index of the tensor that goes in.
+        y: index of the tensor that comes out.
+        params: parameters that it owns.
+        conv: sizes of a convolution, else None.
+        extra: elements kept beside input and output: queries, keys and values of an attention, gates.
+        matrix: elements of an attention's matrix of weights, 0 where it is never stored.
+        inplace: whether the output takes the input's place.
+        frozen: whether its parameters are not trained.
+    """
+
+    kind: Kind
+    x: int
+    y: int
+    params: int = 0
+    conv: Conv | None = None
+    extra: int = 0
+    matrix: int = 0
+    inplace: bool = False
+    frozen: bool = False
+
+
+class Program(NamedTuple):
+    """What a forward pass does.
+
+    Attributes:
+        tensors: elements of each tensor, for one sample.
+        ops: the steps in order.
+        kept: tensors that are kept for the backward pass although no single step says so (factors of products).
+        hidden_params: parameters of layers whose insides the summary does not show.
+        classes: width of the last output, for the loss.
+        tokens: tokens of a sample at the last output; 1 where there are none.
+    """
+
+    tensors: list[int]
+    ops: list[Op]
+    kept: set[int]
+    hidden_params: int
+    classes: int
+    tokens: int
+
+
+def compile_program(summary: ModelSummary) -> Program:
+    """Follow a summary whose layers all have shapes (see `estimator.shapes`)."""
+    builder = _Builder(summary.format in ("torchsummary", "keras"))
+    builder.run(summary.root)
+    last = builder.shapes[builder.current]
+    return Program(
+        builder.tensors,
+        builder.ops,
+        builder.kept,
+        builder.hidden,
+        last[-1] if last else 1,
+        elements(last[:-1]) if len(last) > 1 else 1,
+    )
+
+
+class _Attention:
+    """What is known of the attention that is being read."""
+
+    def __init__(self, type_: str, entry: int) -> None:
+        self.type = type_
+        self.entry = entry
+        self.projections: list[int] = []
+        self.matrix = 0
+        self.done = False
+
+
+class _Builder:
+    def __init__(self, flat: bool) -> None:
+        self.flat = flat
+        self.tensors: list[int] = []
+        self.shapes: list[Shape] = []
+        self.ops: list[Op] = []
+        self.kept: set[int] = set()
+        self.hidden = 0
+        self.current = 0
+        self._by_activation = False
+        self._gate = -1
+        self._attention: _Attention | None = None
+        self._outer: list[_Attention | None] = []
+
+    def run(self, root: Layer) -> None:
+        """Read the whole tree, children in order."""
+        stack: list[tuple[Layer, bool]] = [(root, False)]
+        while stack:
+            layer, closing = stack.pop()
+            if closing:
+                self._close(layer)
+            elif layer.children:
+                self._open(layer)
+                stack.append((layer, True))
+                for child in reversed(layer.children):
+                    stack.append((child, False))
+            else:
+                self._leaf(layer)
+
+    def tensor(self, shape: Shape) -> int:
+        """Add a tensor."""
+        self.tensors.append(elements(shape))
+        self.shapes.append(shape)
+        return len(self.tensors) - 1
+
+    def _open(self, layer: Layer) -> None:
+        if not self.tensors:
+            self.current = self.tensor(layer.input_shape or _first_input(layer))
+        if attends(layer.type):
+            self._outer.append(self._attention)
+            self._attention = _Attention(layer.type, self.current)
+        if layer.params and kind_of(layer.type) is Kind.BATCH_NORM:
+            self._keep(layer, Kind.BATCH_NORM, layer.output_shape or self.shapes[self.current])
+
+    def _close(self, layer: Layer) -> None:
+        if attends(layer.type):
+            self._attend(layer.output_shape, layer.params)
+            self._attention = self._outer.pop()
+        elif layer.output_shape is not None:
+            self._behind(layer.output_shape)
+
+    def _behind(self, shape: Shape) -> None:
+        """Go on with what a block gives out; where that is nothing seen so far, it was made in its own code."""
+        if elements(shape) != self.tensors[self.current]:
+            found = self._search(shape)
+            # A gate of one pixel a channel was multiplied with the picture before it.
+            if found >= 0 and self.tensors[self.current] * 4 <= self.tensors[found]:
+                self.kept.add(found)
+            self.current = self.tensor(shape)
+
+    def _search(self, shape: Shape) -> int:
+        """Find the last tensor of this shape."""
+        for index in range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1):
+            if self.shapes[index] == shape:
+                return index
+        return -1
+
+    def _leaf(self, layer: Layer) -> None:
+        shape = layer.output_shape
+        kind = kind_of(layer.type)
+        if not self.tensors:
+            self.current = self.tensor(layer.input_shape or _first_input(layer))
+        if shape is None:
+            return
+        if attends(layer.type):
+            outer, self._attention = self._attention, _Attention(layer.type, self.current)
+            self._attend(shape, layer.params)
+            self._attention = outer
+        elif kind is Kind.CONV and len(shape) >= 2:
+            self._convolve(layer, shape)
+        elif kind is Kind.LINEAR:
+            self._project(layer, shape)
+        elif kind is Kind.EMBEDDING:
+            self._embed(layer, shape)
+        elif kind is Kind.VIEW or kind is Kind.CONV:
+            if layer.params and kind is Kind.VIEW and layer.type != "Parameter":
+                self.hidden += layer.params
+                self._emit(Kind.OPAQUE, self.current, shape, layer)
+            else:
+                self._behind(shape)
+        else:
+            self._keep(layer, kind, shape)
+
+    def _emit(
+        self,
+        kind: Kind,
+        x: int,
+        shape: Shape,
+        layer: Layer | None,
+        *,
+        conv: Conv | None = None,
+        extra: int = 0,
+        matrix: int = 0,
+    ) -> None:
+        params, inplace, frozen = 0, False, False
+        if layer is not None:
+            params = layer.params
+            for key, value in layer.args:
+                if key == "inplace":
+                    inplace = value == "True"
+                elif key == "trainable":
+                    frozen = value == "False"
+        y = x if inplace and kind is Kind.KEEPS_OUTPUT else self.tensor(shape)
+        self.ops.append(Op(kind, x, y, params, conv, extra, matrix, inplace, frozen))
+        self.current = y
+
+    def _same(self, shape: Shape) -> int:
+        """Find the input of a layer that keeps the shape."""
+        if self.tensors[self.current] == elements(shape):
+            return self.current
+        found = self._search(shape)
+        return found if found >= 0 else self.tensor(shape)
+
+    def _keep(self, layer: Layer, kind: Kind, shape: Shape) -> None:
+        attention = self._attention
+        if (
+            attention is not None
+            and len(shape) >= 3
+            and shape[-1] == shape[-2]
+            and kind in (Kind.DROPOUT, Kind.SOFTMAX)
+        ):
+            attention.matrix = max(attention.matrix, elements(shape))
+            return
+        if kind in (Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK):
+            self._emit(kind, self.current, shape, layer)
+            return
+        if kind is Kind.DROPOUT and ("p", "0.0") in layer.args:
+            return
+        if kind is Kind.RECURRENT:
+            count = next((value for key, value in layer.args if key == "num_layers"), "1")
+            depth = int(count) if count.isdecimal() and len(count) < 4 else 1
+            self._emit(kind, self.current, shape, layer, extra=6 * depth * elements(shape))
+            return
+        x = self._same(shape)
+        self._emit(kind, x, shape, layer)
+        self._by_activation = kind in (Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS)
+
+    def _embed(self, layer: Layer, shape: Shape) -> None:
+        if self._attention is not None or (layer.name and "pos" in layer.name.lower()):
+            return  # positions are small and have no batch
+        x = self.current if not self.ops else self.tensor((1,))
+        self._emit(Kind.EMBEDDING, x, shape, layer)
+
+    # -- linear layers and attention
+
+    def _project(self, layer: Layer, shape: Shape) -> None:
+        inputs = _features(layer, shape)
+        attention = self._attention
+        if attention is not None and not attention.done:
+            entry = attention.entry
+            width = self.shapes[entry][-1] if self.shapes[entry] else 0
+            fused = bool(attention.projections) and self.tensors[attention.projections[0]] > 2.5 * self.tensors[entry]
+            if attention.projections and (
+                layer.name in _OUT_NAMES or (not layer.name and (fused or len(attention.projections) >= 3))
+            ):
+                self._attend(None, 0)
+            elif inputs in (0, width):
+                self._emit(Kind.LINEAR, entry, shape, layer)
+                attention.projections.append(self.current)
+                return
+        x = self.current
+        if self._gate >= 0:  # the other factor has come: the product goes into this layer
+            self.kept.update((self._gate, x))
+            x = self.tensor(self.shapes[x])
+            self._gate = -1
+        if inputs and self.shapes[x] and self.shapes[x][-1] != inputs and self.tensors[x] != inputs:
+            found = self._with_width(inputs)
+            if found >= 0:
+                if self._by_activation and self.tensors[x] == elements(shape):
+                    self._gate = x
+                x = found
+        self._emit(Kind.LINEAR, x, shape, layer)
+        self._by_activation = False
+
+    def _with_width(self, width: int) -> int:
+        for index in range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1):
+            shape = self.shapes[index]
+            if shape and shape[-1] == width:
+                return index
+        return -1
+
+    def _attend(self, shape: Shape | None, own: int) -> None:
+        """Add the products of an attention behind its projections."""
+        attention = self._attention
+        if attention is None or attention.done:
+            if shape is not None:
+                self._behind(shape)
+            return
+        attention.done = True
+        entry = self.shapes[attention.entry]
+        if attention.projections:
+            self.kept.update(attention.projections)
+            first = self.shapes[attention.projections[0]]
+            width = first[-1]
+            if len(attention.projections) == 1 and width % 3 == 0 and (not entry or width > 2 * entry[-1]):
+                width //= 3
+            out = (*first[:-1], width)
+            extra = 0
+        else:
+            out = shape or entry
+            extra = 3 * elements(out)
+        if not out:
+            return
+        tokens = elements(out[:-1]) if len(out) > 1 else 1
+        matrix = attention.matrix
+        if not matrix and attends_eagerly(attention.type):
+            matrix = max(out[-1] // _HEAD_WIDTH, 1) * tokens * min(tokens, 4096)
+        layer = Layer(attention.type, own) if own else None
+        self._emit(Kind.ATTENTION, attention.entry, out, layer, extra=extra, matrix=matrix)
+        if shape is not None and elements(shape) != elements(out):
+            self._behind(shape)
+
+    # -- convolutions
+
+    def _convolve(self, layer: Layer, shape: Shape) -> None:
+        outputs, size_out = shape[0], elements(shape[1:])
+        args = dict(layer.args)
+        transposed = "Transpose" in layer.type
+        x, area, groups = self._conv_input(layer, shape, args, _weights(layer.params, outputs, args))
+        inner = self.shapes[x]
+        channels = inner[0] if inner else 1
+        size_in = max(self.tensors[x] // max(channels, 1), 1)
+        stride = max(round((size_in / max(size_out, 1)) ** (1 / max(len(shape) - 1, 1))), 1)
+        conv = Conv(channels, outputs, area, stride, groups, size_in, size_out, transposed)
+        self._emit(Kind.CONV, x, shape, layer, conv=conv)
+        self._by_activation = False
+
+    def _conv_input(
+        self, layer: Layer, shape: Shape, args: dict[str, str], weights: tuple[int, ...]
+    ) -> tuple[int, int, int]:
+        """Find a convolution's input tensor, the area of its kernel and its groups."""
+        known = layer.input_shape
+        area, groups = _kernel(args)
+        if known is not None and len(known) == len(shape):
+            x = self.current if self.tensors[self.current] == elements(known) else self._search(known)
+            if x < 0:
+                x = self.tensor(known)
+            if not area:
+                area, groups = _solved(weights, known[0], shape[0])
+            return x, area or 1, groups
+        size_out = elements(shape[1:])
+        for index in range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1):
+            candidate = self.shapes[index] if index != len(self.shapes) - 1 else self.shapes[self.current]
+            at = index if index != len(self.shapes) - 1 else self.current
+            if len(candidate) != len(shape) or (elements(candidate[1:]) < size_out and "Transpose" not in layer.type):
+                continue
+            solved = _solved(weights, candidate[0], shape[0]) if not area else (area, groups)
+            if solved[0] and (not area or candidate[0] * shape[0] * area // groups in weights):
+                if at != self.current and self.tensors[self.current] * 4 <= self.tensors[at]:
+                    before = self.shapes[self.current]
+                    if before and before[0] == candidate[0] and len(before) == len(candidate):
+                        # A gate: its product with the picture is what goes in.
+                        self.kept.add(at)
+                        at = self.tensor(candidate)
+                return at, solved[0], solved[1]
+        # Joined branches: the channels that the weights ask for, at the size before.
+        before = self.shapes[self.current]
+        each = next((size // shape[0] for size in weights if size % shape[0] == 0), 1)
+        area = area or next((area for area in (9, 25, 49, 1) if each % area == 0), 1)
+        channels = max(each * groups // area, 1)
+        space = before[1:] if len(before) == len(shape) and elements(before[1:]) >= size_out else shape[1:]
+        return self.tensor((channels, *space)), area, groups
+
+
+def _first_input(layer: Layer) -> Shape:
+    """Guess what goes into the first layer: as much as comes out, of as many channels as its weights take."""
+    while layer.children:
+        layer = layer.children[0]
+    if layer.input_shape:
+        return layer.input_shape
+    shape = layer.output_shape or (1,)
+    kind = kind_of(layer.type)
+    if kind is Kind.LINEAR:
+        return (*shape[:-1], max(_features(layer, shape), 1))
+    if kind is Kind.CONV and len(shape) >= 2:
+        for channels in (3, 1, 4, 2, 6, 12):
+            area, _ = _solved((layer.params - shape[0], layer.params), channels, shape[0])
+            if area:
+                # Stems halve the picture from 5x5 on, patches are cut without overlap.
+                side = round(area**0.5)
+                step = side if side % 2 == 0 or side > 11 else (2 if side >= 5 else 1)
+                return (channels, *(size * step for size in shape[1:]))
+        return (3, *shape[1:])
+    if kind is Kind.EMBEDDING:
+        return (shape[0], 2) if len(shape) > 1 else (2,)
+    return shape
+
+
+def _features(layer: Layer, shape: Shape) -> int:
+    """Read or solve the inputs of a linear layer; 0 where neither works."""
+    for key, value in layer.args:
+        if key in ("in_features", "nx") and value.isdecimal() and len(value) < 12:
+            return int(value)
+    outputs = shape[-1] if shape else 0
+    if not outputs or not layer.params:
+        return 0
+    inputs, rest = divmod(layer.params, outputs)
+    if rest:
+        return 0
+    # With a bias the quotient is one too large; an even width is the likelier one.
+    return inputs - 1 if inputs % 2 and inputs > 1 else inputs
+
+
+def _weights(params: int, outputs: int, args: dict[str, str]) -> tuple[int, ...]:
+    """List how many of a convolution's parameters may be weights: with a bias first, where nothing says."""
+    if args.get("bias") == "False":
+        return (params,)
+    if "kernel_size" in args:
+        return (params - outputs,)
+    return (params - outputs, params)
+
+
+def _solved(weights: tuple[int, ...], inputs: int, outputs: int) -> tuple[int, int]:
+    """Solve for the first number of weights that has a solution."""
+    for size in weights:
+        area, groups = _solve(size, inputs, outputs)
+        if area:
+            return area, groups
+    return 0, 1
+
+
+def _kernel(args: dict[str, str]) -> tuple[int, int]:
+    """Read the kernel's area and the groups from what is printed; (0, 1) where nothing is."""
+    text = args.get("kernel_size") or args.get("kernel") or args.get("2")
+    if text is None:
+        return 0, 1
+    try:
+        values = sizes.numbers(text)
+        groups = sizes.number(args, "groups") if "groups" in args else 1
+    except ValueError:
+        return 0, 1
+    if "kernel" in args and len(values) > 3:
+        values = values[2:]  # older torchinfo prints channels too
+    area = 1
+    for value in values if len(values) > 1 else values * 2:
+        area *= value
+    if not 0 < area < 10**6:
+        return 0, 1
+    if "groups" in args or "kernel_size" in args:
+        return area, max(groups, 1)
+    return 0, 1  # torchinfo's column of kernels says nothing of groups; the weights do
+
+
+def _solve(weights: int, inputs: int, outputs: int) -> tuple[int, int]:
+    """Find the kernel's area and the groups that make so many weights of so many channels; (0, 1) if none do."""
+    if weights <= 0 or inputs <= 0 or outputs <= 0:
+        return 0, 1
+    area, rest = divmod(weights, inputs * outputs)
+    if not rest and area in _SQUARES:
+        return area, 1
+    if weights % outputs:
+        return 0, 1
+    each = weights // outputs
+    if (inputs % outputs == 0 or outputs % inputs == 0) and each in _SQUARES:
+        return each, inputs
+    for area in (9, 1, 25, 49):
+        deep, rest = divmod(each, area)
+        if not rest and deep and inputs % deep == 0 and deep < inputs:
+            return area, inputs // deep
+    return 0, 1

@@ -1,0 +1,104 @@
+"""Workspaces of convolutions, from a table learned on measured ones. Reads only the dictionary it is given.
+
+cuDNN mostly works on channels-last copies, so that a workspace is either nothing or input, output and weights once
+more; which, depends on sizes, precision and direction. Small decision trees, fitted to measurements, say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import log2
+from typing import Any
+
+from estimator.methods.rad.program import Conv
+from estimator.methods.rad.trees import Trees
+from estimator.store import ModelError
+from estimator.types import Precision
+
+FEATURES = (
+    "half",
+    "bf16",
+    "area",
+    "stride",
+    "in_per_group",
+    "out_per_group",
+    "groups",
+    "depthwise",
+    "side_in",
+    "side_out",
+    "log_batch",
+    "log_x",
+    "log_y",
+    "log_w",
+    "log_rows",
+    "log_work",
+    "in_mod_8",
+    "out_mod_8",
+    "log_fan_in",
+)
+_MOST = 8.0
+
+
+def features(conv: Conv, batch: int, precision: Precision) -> list[float]:
+    """Describe a convolution as the trees want it; the order is `FEATURES`."""
+    half = precision != "fp32"
+    size = 2 if half else 4
+    groups = conv.groups
+    rows = batch * conv.size_out
+    weights = conv.channels_in // groups * conv.channels_out * conv.area
+    fan_in = max(conv.channels_in // groups, 1) * conv.area
+    return [
+        float(half),
+        float(precision == "bf16"),
+        conv.area,
+        conv.stride,
+        conv.channels_in // groups,
+        conv.channels_out // groups,
+        groups,
+        float(groups == conv.channels_in),
+        conv.size_in**0.5,
+        conv.size_out**0.5,
+        log2(max(batch, 1)),
+        log2(max(batch * conv.channels_in * conv.size_in * size, 1)),
+        log2(max(batch * conv.channels_out * conv.size_out * size, 1)),
+        log2(max(weights * size, 1)),
+        log2(max(rows, 1)),
+        log2(max(rows * conv.channels_out * fan_in, 1)),
+        conv.channels_in % 8,
+        conv.channels_out % 8,
+        log2(fan_in),
+    ]
+
+
+def total_bytes(conv: Conv, batch: int, precision: Precision) -> float:
+    """Count the bytes of input, output and weights, which the trees' values multiply."""
+    size = 4 if precision == "fp32" else 2
+    weights = conv.channels_in // conv.groups * conv.channels_out * conv.area
+    return float(size * (batch * (conv.channels_in * conv.size_in + conv.channels_out * conv.size_out) + weights))
+
+
+class Workspaces:
+    """Says how much workspace a convolution takes."""
+
+    def __init__(self, trees: Mapping[str, Any]) -> None:
+        """Take the trees ``forward``, ``input`` and ``weight``, as `estimator.methods.rad.fit` writes them."""
+        try:
+            self._trees = [Trees(trees[name]) for name in ("forward", "input", "weight")]
+        except KeyError as error:
+            raise ModelError(f"the workspaces of this model are damaged ({error!r}): roll back") from None
+        self._known: dict[tuple[Conv, int, str], tuple[float, float]] = {}
+
+    def of(self, conv: Conv, batch: int, precision: Precision) -> tuple[float, float]:
+        """Give the bytes of workspace of the forward and of the backward pass."""
+        key = (conv, batch, precision)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) > 4096:
+                self._known.clear()
+            row = features(conv, batch, precision)
+            total = total_bytes(conv, batch, precision)
+            forward, into, weight = (min(max(tree.predict(row), 0.0), _MOST) * total for tree in self._trees)
+            if conv.transposed:  # its forward pass is a convolution's backward pass
+                forward, into = into, forward
+            known = self._known[key] = forward, max(into, weight)
+        return known

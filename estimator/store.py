@@ -1,0 +1,215 @@
+"""Where learned models lie: numbered versions, a file that names the current one, SHA-256 of each in a manifest.
+
+Touches only the folder that it is given. A model is JSON: reading one executes nothing, and what does not match its
+manifest is refused.
+
+    DIR/rad/current          the number of the version in use
+    DIR/rad/3/model.json
+    DIR/rad/3/manifest.json  SHA-256 of model.json, and what the version reached on the held-out set
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SHIPPED = Path(__file__).parent / "models"
+_CURRENT, _MODEL, _MANIFEST = "current", "model.json", "manifest.json"
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+class ModelError(ValueError):
+    """A learned model that cannot be used; the message names the file and the cure."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a learned model.
+
+    Attributes:
+        number: counts up from 1.
+        current: whether it is in use.
+        about: what the manifest says: when and from what it was fitted, what it reached.
+    """
+
+    number: int
+    current: bool
+    about: dict[str, Any]
+
+
+class Store:
+    """The versions of one method's model."""
+
+    def __init__(self, folder: Path, method: str) -> None:
+        """Name a folder; it is made when the first version is put into it.
+
+        Args:
+            folder: the folder of all models.
+            method: name of the method.
+        """
+        self.folder = folder / method
+        self.method = method
+        self._seen: tuple[int, int] | None = None
+
+    @property
+    def current(self) -> int | None:
+        """Number of the version in use; None where nothing was installed.
+
+        Raises:
+            ModelError: the file that names it is damaged.
+        """
+        path = self.folder / _CURRENT
+        try:
+            text = path.read_text("ascii").strip()
+        except FileNotFoundError:
+            return None
+        except UnicodeDecodeError:
+            text = ""
+        if not text.isdecimal() or len(text) > 9:
+            raise ModelError(f"{path} names no version: write the number of one of the folders beside it")
+        return int(text)
+
+    def changed(self) -> bool:
+        """Tell whether another version became current since the last call of `load` or `changed` (one stat)."""
+        try:
+            stat = (self.folder / _CURRENT).stat()
+            now: tuple[int, int] | None = (stat.st_mtime_ns, stat.st_ino)
+        except OSError:
+            now = None
+        before, self._seen = self._seen, now
+        return before != now
+
+    def versions(self) -> list[Version]:
+        """List what is there, oldest first; a version whose manifest cannot be read is left out."""
+        found: list[Version] = []
+        current = self.current
+        if not self.folder.is_dir():
+            return found
+        for path in self.folder.iterdir():
+            if path.name.isdecimal() and len(path.name) < 10:
+                try:
+                    about = self._manifest(int(path.name))
+                except ModelError:
+                    continue
+                found.append(Version(int(path.name), int(path.name) == current, about.get("about", {})))
+        return sorted(found, key=lambda version: version.number)
+
+    def load(self, number: int | None = None) -> dict[str, Any]:
+        """Read a model.
+
+        Args:
+            number: the version; None takes the current one.
+
+        Raises:
+            ModelError: there is none, it does not match its manifest, or it is no model of this method.
+        """
+        if number is None:
+            self.changed()
+            number = self.current
+            if number is None:
+                raise ModelError(f"{self.folder} holds no model: run `radctl retrain --data DIR`")
+        path = self.folder / str(number) / _MODEL
+        manifest = self._manifest(number)
+        data = _read(path)
+        digest = hashlib.sha256(data).hexdigest()
+        if digest != manifest.get("sha256"):
+            raise ModelError(f"{path} is not what its manifest says: install it again, or roll back")
+        try:
+            model = json.loads(data)
+        except ValueError as error:
+            raise ModelError(f"{path} is no JSON ({error}): install it again, or roll back") from None
+        if not isinstance(model, dict) or model.get("method") != self.method:
+            raise ModelError(f"{path} is no model of the method {self.method}")
+        return model
+
+    def install(self, model: dict[str, Any], about: dict[str, Any]) -> int:
+        """Put a new version in place and make it current.
+
+        Args:
+            model: what `load` will give back; ``method`` is added.
+            about: what to keep of how it was made.
+
+        Returns:
+            The new version's number.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        numbers = [int(path.name) for path in self.folder.iterdir() if path.name.isdecimal()]
+        number = max(numbers, default=0) + 1
+        data = json.dumps({**model, "method": self.method}, separators=(",", ":"), sort_keys=True).encode()
+        manifest = {"about": about, "sha256": hashlib.sha256(data).hexdigest()}
+        target = self.folder / str(number)
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".new-") as name:
+            made = Path(name) / str(number)
+            made.mkdir(mode=0o755)
+            (made / _MODEL).write_bytes(data)
+            (made / _MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", "utf-8")
+            made.rename(target)
+        self.use(number)
+        return number
+
+    def use(self, number: int) -> None:
+        """Make a version current, in one step for those who read.
+
+        Raises:
+            ModelError: there is no such version, or it is damaged.
+        """
+        self.load(number)
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=".current-")
+        try:
+            with os.fdopen(handle, "w", encoding="ascii") as file:
+                file.write(f"{number}\n")
+            Path(name).chmod(0o644)
+            Path(name).replace(self.folder / _CURRENT)
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+    def rollback(self) -> int:
+        """Go back to the version before the current one.
+
+        Returns:
+            The number that is current now.
+
+        Raises:
+            ModelError: there is no older version.
+        """
+        current = self.current
+        older = [version.number for version in self.versions() if current is not None and version.number < current]
+        if not older:
+            raise ModelError(f"{self.folder} holds no version before {current}: nothing to go back to")
+        self.use(older[-1])
+        return older[-1]
+
+    def _manifest(self, number: int) -> dict[str, Any]:
+        path = self.folder / str(number) / _MANIFEST
+        try:
+            manifest = json.loads(_read(path))
+        except ValueError as error:
+            raise ModelError(f"{path} cannot be read ({error}): install the version again") from None
+        if not isinstance(manifest, dict) or not isinstance(manifest.get("about"), dict):
+            raise ModelError(f"{path} is no manifest: install the version again")
+        return manifest
+
+
+def store_for(method: str, models_dir: Path | None) -> Store:
+    """Choose the store of a method: the site's own models where it has any, else those that come with the package."""
+    if models_dir is not None:
+        store = Store(models_dir, method)
+        if store.current is not None:
+            return store
+    return Store(SHIPPED, method)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise ModelError(f"{path} is missing: install the version again, or roll back") from None
+    if len(data) > _MOST_BYTES:
+        raise ModelError(f"{path} is larger than any model of ours")
+    return data

@@ -1,0 +1,225 @@
+"""radctl's commands around the estimator: estimate, judge, fit again, list and roll back models, print a summary.
+
+Reads the summaries and folders that the user names; `retrain` and `models rollback` write into the models' folder.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from estimator.evaluate import Score, read_cases
+from estimator.evaluate import evaluate as evaluate_cases
+from estimator.methods import DEFAULT, METHODS, load_method
+from estimator.parsers import parse_summary
+from estimator.store import SHIPPED, Store
+from estimator.summarize import summary_of
+from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Precision, Workload
+from slurm_hooks.radctl.groups import evaluate, retrain
+
+_MOST_BYTES = 16 * 1024 * 1024
+_LEARNED = ("rad", "gpumemnet")
+
+METHOD = click.option(
+    "--method", type=click.Choice(METHODS), default=DEFAULT, show_default=True, help="What estimates."
+)
+MODELS_DIR = click.option(
+    "--models-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of learned models (default: those that come with RAD).",
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+@click.command()
+@click.argument("summary", type=click.File("rb"))
+@click.option("--batch-size", type=click.IntRange(1, 10**9), required=True)
+@click.option("--optimizer", type=click.Choice(OPTIMIZERS), default="adam", show_default=True)
+@click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True)
+@click.option("--seq-len", type=click.IntRange(1, 10**8), help="Tokens of one sample.")
+@click.option("--kind", type=click.Choice(KINDS), default="train", show_default=True)
+@click.option("--gpu", default="h200", show_default=True, help="Name of the GPU, as in gres.conf.")
+@METHOD
+@MODELS_DIR
+@JSON
+def estimate(
+    *,
+    summary: Any,
+    batch_size: int,
+    optimizer: str,
+    precision: str,
+    seq_len: int | None,
+    kind: str,
+    gpu: str,
+    method: str,
+    models_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Estimate the GPU memory of a model from its SUMMARY (a file, or - for stdin)."""
+    text = summary.read(_MOST_BYTES).decode("utf-8", errors="replace")
+    workload = Workload(
+        batch_size,
+        seq_len,
+        cast("Optimizer", optimizer),
+        cast("Precision", precision),
+        cast("Kind", kind),
+        gpu,
+    )
+    model = _load(method, models_dir)
+    found = model.predict(parse_summary(text), workload)
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "expected_mib": found.expected_mib,
+                    "upper_mib": found.upper_mib,
+                    "method": found.method,
+                    "family": found.family,
+                    "fingerprint": found.fingerprint,
+                    "reasons": list(found.reasons),
+                }
+            )
+        )
+        return
+    click.echo(
+        f"{found.expected_mib / 1024:.1f} GiB expected, {found.upper_mib / 1024:.1f} GiB upper "
+        f"({found.method}, {found.family})"
+    )
+    for reason in found.reasons:
+        click.echo(f"  {reason}")
+
+
+def _load(method: str, models_dir: Path | None) -> Any:
+    try:
+        return load_method(method, models_dir)
+    except ImportError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def score_json(method: str, score: Score) -> dict[str, Any]:
+    """Make the answer of `radctl evaluate memory --json`."""
+    return {
+        "method": method,
+        "n": score.n,
+        "failed": score.failed,
+        "under_rate": round(score.under_rate, 6),
+        "median_abs_rel_error": round(score.median_abs_rel_error, 6),
+        "p90_abs_rel_error": round(score.p90_abs_rel_error, 6),
+        "mean_over_mib": round(score.mean_over_mib, 3),
+        "mean_over_fraction": round(score.mean_over_fraction, 6),
+        "cases": [
+            {
+                "file": outcome.case.file,
+                "batch_size": outcome.case.workload.batch_size,
+                "gpu_memory_mib": outcome.case.memory_mib,
+                "expected_mib": outcome.expected_mib,
+                "upper_mib": outcome.upper_mib,
+                "family": outcome.family,
+                "error": outcome.error,
+            }
+            for outcome in score.outcomes
+        ],
+    }
+
+
+@evaluate.command("memory")
+@click.option(
+    "--cases",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    help="Folder with labels.csv and the summaries that it names.",
+)
+@METHOD
+@MODELS_DIR
+@JSON
+def evaluate_memory(*, cases: Path, method: str, models_dir: Path | None, as_json: bool) -> None:
+    """Compare estimates with measured memory."""
+    score = evaluate_cases(read_cases(cases), _load(method, models_dir))
+    if as_json:
+        click.echo(json.dumps(score_json(method, score)))
+        return
+    for outcome in score.outcomes:
+        case = outcome.case
+        if outcome.expected_mib is None or outcome.upper_mib is None:
+            click.echo(f"  {case.file}: {outcome.error}")
+            continue
+        click.echo(
+            f"  {case.file}, batch {case.workload.batch_size}: measured {case.memory_mib:.0f}, "
+            f"expected {outcome.expected_mib}, upper {outcome.upper_mib} MiB"
+        )
+    click.echo(
+        f"{method}: {score.n} cases, {score.failed} not answered; upper too low in {score.under_rate:.1%}; "
+        f"median error of expected {score.median_abs_rel_error:.1%}; "
+        f"upper over by {score.mean_over_mib:.0f} MiB ({score.mean_over_fraction:.1%}) on average"
+    )
+
+
+@click.group()
+def models() -> None:
+    """List learned models, or go back to the version before."""
+
+
+@models.command("list")
+@MODELS_DIR
+@JSON
+def models_list(models_dir: Path | None, as_json: bool) -> None:
+    """List the versions of every learned method."""
+    rows = [
+        {
+            "method": method,
+            "version": version.number,
+            "current": version.current,
+            "folder": str(folder),
+            "about": version.about,
+        }
+        for folder in (SHIPPED, *((models_dir,) if models_dir else ()))
+        for method in _LEARNED
+        for version in Store(folder, method).versions()
+    ]
+    if as_json:
+        click.echo(json.dumps({"models": rows}))
+        return
+    for row in rows:
+        about = cast("dict[str, Any]", row["about"])
+        mark = "*" if row["current"] else " "
+        click.echo(f"{mark} {row['method']} {row['version']}  {about.get('note', '')}  ({row['folder']})")
+
+
+@models.command("rollback")
+@click.argument("method", type=click.Choice(_LEARNED), default="rad")
+@click.option(
+    "--models-dir",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    required=True,
+    help="Folder of models.",
+)
+def models_rollback(method: str, models_dir: Path) -> None:
+    """Make the version before the current one current again."""
+    number = Store(models_dir, method).rollback()
+    click.echo(f"{method}: version {number} is current")
+
+
+@click.command()
+@click.argument("place", metavar="MODULE:FACTORY")
+def summarize(place: str) -> None:
+    """Print a summary of the model that MODULE:FACTORY returns (needs the torch extra; runs that code).
+
+    The output can be named by a #RAD line: a module's print with the parameters of every layer.
+    """
+    module_name, colon, factory_name = place.partition(":")
+    if not colon or not module_name or not factory_name:
+        raise click.UsageError("expected MODULE:FACTORY, for example torchvision.models:resnet50")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        factory = getattr(importlib.import_module(module_name), factory_name)
+    except (ImportError, AttributeError) as error:
+        raise click.ClickException(f"{place} cannot be loaded: {error}") from None
+    click.echo(summary_of(factory()))
+
+
+COMMANDS: list[click.Command] = [estimate, evaluate, retrain, models, summarize]
