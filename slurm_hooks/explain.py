@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slurm_hooks.records import Record, Run
-from slurm_hooks.report import SHARES_PER_GPU, Job
+from slurm_hooks.report import JOULES_PER_KWH, SHARES_PER_GPU, Job
 from slurm_hooks.slurm.accounting import LIVE_STATES, JobRun
 
 _LABEL_WIDTH = 9
-_CLOCKS_DIFFER_S = 60  # an Epilog's clock and slurmctld's; a requeued job waits longer than that
 _NOT_SEEN = (
     "RAD did nothing with this job: its script has no #RAD line, RAD does not serve its partition, or radd did not "
     "answer when it was submitted"
@@ -78,6 +77,9 @@ def _decision(record: Record, neighbours: Mapping[int, Job]) -> str:
         text += ", beside " + ", ".join(_neighbour(number, neighbours.get(number)) for number in record.residents)
     elif record.pin:
         text += ", alone there when it was placed"
+    if record.progress is not None:
+        shown = " / ".join(f"{value:.2f}" for value in (record.progress, *record.residents_progress))
+        text += f"; predicted progress {shown} of running alone"
     if record.cap_mib is not None:
         text += f"; capped at {_gib(record.cap_mib)}"
     if record.action == "advised":
@@ -98,31 +100,20 @@ def _neighbour(number: int, job: Job | None) -> str:
 
 def _happened(job: Job, now: int) -> list[str]:
     lines = []
-    kept = job.record.runs if job.record else ()
     ended = [run for run in job.runs if run.state not in LIVE_STATES or run.end is not None]
     for index, run in enumerate(ended):
         label = "ran" if index == 0 else "then"
-        lines.append(_line(label, _ended(run, _kept(run, kept))))
+        lines.append(_line(label, _ended(run, job.kept(run))))
     if job.last not in ended:
         lines.append(_line("now", _live(job.last, now)))
     return lines
-
-
-def _kept(run: JobRun, kept: tuple[Run, ...]) -> Run | None:
-    """What the record says of one of Slurm's runs: a run that RAD did not see end is missing from the record."""
-    return next(
-        (k for k in kept if k.end is not None and run.end is not None and abs(k.end - run.end) <= _CLOCKS_DIFFER_S),
-        None,
-    )
 
 
 def _ended(run: JobRun, kept: Run | None) -> str:
     if run.start is None or not run.nodes:
         return f"never: {run.state.lower()}"
     facts = [f"{duration(run.elapsed_s)} on {run.nodes}{_held(run)}"]
-    if kept is not None and kept.peak_mib is not None:
-        cap = f" of a cap of {_gib(kept.cap_mib)}" if kept.cap_mib is not None else ""
-        facts.append(f"peak {_gib(kept.peak_mib)}{cap}")
+    facts += _measured(kept) if kept is not None else []
     if kept is not None and kept.outcome in _OUTCOMES:
         facts.append(_OUTCOMES[kept.outcome])
         if kept.evidence:
@@ -131,6 +122,18 @@ def _ended(run: JobRun, kept: Run | None) -> str:
         status = f", exit status {run.exit_code}" if run.exit_code else ""
         facts.append(run.state.lower().replace("_", " ") + (f", signal {run.signal}" if run.signal else status))
     return "; ".join(facts)
+
+
+def _measured(kept: Run) -> list[str]:
+    cap = f" of a cap of {_gib(kept.cap_mib)}" if kept.cap_mib is not None else ""
+    facts = [f"peak {_gib(kept.peak_mib)}{cap}"] if kept.peak_mib is not None else []
+    if kept.smact_mean is not None:
+        facts.append(f"SMACT {kept.smact_mean:.0%}")
+    if kept.energy_j is not None:
+        facts.append(f"{kept.energy_j / JOULES_PER_KWH:.2f} kWh")
+    if kept.neighbours:
+        facts.append(f"beside {', '.join(map(str, kept.neighbours))}")
+    return [", ".join(facts)] if facts else []
 
 
 def _live(run: JobRun, now: int) -> str:

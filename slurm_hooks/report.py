@@ -16,13 +16,15 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any, Literal
 
-from slurm_hooks.records import Record, decode
+from slurm_hooks.records import Record, Run, decode
 from slurm_hooks.slurm.accounting import JobRun
 
 By = Literal["user", "account", "partition", "time"]
 BY: tuple[By, ...] = ("user", "account", "partition", "time")
 ENDED_WELL = "COMPLETED"
 SHARES_PER_GPU = 100
+JOULES_PER_KWH = 3_600_000
+_CLOCKS_DIFFER_S = 60  # an Epilog's clock and slurmctld's; a requeued job waits longer than that
 _ASKED = re.compile(r"(?:^|,)gpu(?::[A-Za-z][\w.-]*)?(?::(\d{1,4}))?(?=,|$)")
 
 
@@ -64,6 +66,13 @@ class Job:
             return run.gpus
         return self.record.share / SHARES_PER_GPU if self.record.action in ("share", "exclusive") else run.gpus
 
+    def kept(self, run: JobRun) -> Run | None:
+        """What the record says of one of Slurm's runs: one that RAD did not see end is missing there."""
+        if run.end is None or self.record is None:
+            return None
+        near = (k for k in self.record.runs if k.end is not None and abs(k.end - run.end) <= _CLOCKS_DIFFER_S)
+        return next(near, None)
+
     @property
     def ooms(self) -> int:
         """Runs that ended because GPU memory ran out."""
@@ -90,6 +99,9 @@ class Row:
         gpu_hours_asked: GPUs asked for times the time they ran.
         gpu_hours_held: shares held, as parts of a GPU, times the time they ran.
         gpu_hours_saved: the difference.
+        gpu_hours_idle: of the hours held in runs whose SMACT was measured, those in which no warp was resident; None
+            if it was measured in none.
+        energy_kwh: energy of the runs of which it was measured, or None.
         measured: jobs of which both the estimate and the use of memory are known.
         estimated_mib, upper_mib, used_mib: means over those jobs, in MiB, or None if there are none.
         over_upper: of those jobs, how many used more than the estimate's upper bound.
@@ -108,6 +120,8 @@ class Row:
     gpu_hours_asked: float
     gpu_hours_held: float
     gpu_hours_saved: float
+    gpu_hours_idle: float | None
+    energy_kwh: float | None
     measured: int
     estimated_mib: int | None
     upper_mib: int | None
@@ -200,11 +214,18 @@ def seconds_within(run: JobRun, since: int, until: int) -> int:
 
 def _row(name: str, jobs: Sequence[Job], since: int, until: int) -> Row:
     hours_asked = hours_held = 0.0
+    idle: list[float] = []
+    energy: list[float] = []
     for job in jobs:
         for run in job.runs:
             hours = seconds_within(run, since, until) / 3600
             hours_asked += job.gpus_asked * hours
             hours_held += job.gpus_held(run) * hours
+            kept = job.kept(run)
+            if kept is not None and kept.smact_mean is not None:
+                idle.append(max(0.0, job.gpus_held(run) - kept.smact_mean) * hours)
+            if kept is not None and kept.energy_j is not None:
+                energy.append(kept.energy_j / JOULES_PER_KWH)
     actions = [job.record.action if job.record else "" for job in jobs]
     known = [
         (job.record.expected_mib, job.record.upper_mib or job.record.expected_mib, job.peak_mib)
@@ -224,6 +245,8 @@ def _row(name: str, jobs: Sequence[Job], since: int, until: int) -> Row:
         gpu_hours_asked=round(hours_asked, 4),
         gpu_hours_held=round(hours_held, 4),
         gpu_hours_saved=round(hours_asked - hours_held, 4),
+        gpu_hours_idle=round(sum(idle), 4) if idle else None,
+        energy_kwh=round(sum(energy), 4) if energy else None,
         measured=len(known),
         estimated_mib=_mean([expected for expected, _, _ in known]),
         upper_mib=_mean([upper for _, upper, _ in known]),

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from datetime import datetime
+from pathlib import Path
 from typing import get_args
 
 import click
@@ -13,6 +14,7 @@ import click
 from slurm_hooks import report as reporting
 from slurm_hooks.explain import explain as story
 from slurm_hooks.report import By, Job, Report, Row
+from slurm_hooks.report_html import page
 from slurm_hooks.slurm.accounting import SlurmAccounting
 
 MAX_NEIGHBOURS = 8
@@ -48,15 +50,26 @@ def moment(text: str, now: int) -> int:
 @click.option("--user", default="", help="Only this user's jobs.")
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
-@click.option("--table", "form", flag_value="table", default="table", help="Print a table (the default).")
-def report(*, since: str, until: str, by: By, user: str, form: str) -> None:
+@click.option(
+    "--html",
+    is_flag=False,
+    flag_value="-",
+    metavar="[FILE]",
+    help="Write a page that needs nothing else to FILE, or print it.",
+)
+def report(*, since: str, until: str, by: By, user: str, form: str | None, html: str | None) -> None:
     """Tell what sharing did: GPU-hours asked, held and saved, memory, out-of-memory errors."""
     now = int(time.time())
     first, last = moment(since, now), moment(until, now)
     if first >= last:
         raise JobError(f"--since {since} is not before --until {until}")
-    made = reporting.make(reporting.jobs_of(SlurmAccounting().runs(first, last, user)), first, last, by)
-    if form == "json":
+    if form is not None and html is not None:
+        raise click.UsageError(f"--{form} and --html exclude each other")
+    jobs = reporting.jobs_of(SlurmAccounting().runs(first, last, user))
+    made = reporting.make(jobs, first, last, by)
+    if html is not None:
+        _html(page(made, jobs, now), html)
+    elif form == "json":
         click.echo(json.dumps(reporting.as_dict(made), indent=2))
     elif form == "csv":
         click.echo(reporting.as_csv(made), nl=False)
@@ -80,6 +93,14 @@ def explain(job_id: str) -> None:
     found = {number: reporting.put_together(accounting.runs_of(str(number))) for number in residents}
     neighbours = {number: match for number, several in found.items() for match in several if _is(match, number)}
     click.echo(story(job, neighbours, int(time.time())))
+
+
+def _html(text: str, target: str) -> None:
+    if target == "-":
+        click.echo(text, nl=False)
+    else:
+        Path(target).write_text(text, encoding="utf-8")
+        click.echo(f"wrote {target}")
 
 
 def _is(job: Job, number: int) -> bool:

@@ -51,6 +51,13 @@ def test_a_job_that_ran() -> None:
     ]
 
 
+def test_what_was_measured() -> None:
+    ended = Run(end=NOON + HOUR, outcome="completed", smact_mean=0.64, energy_j=1_476_000, neighbours=(4698, 4699))
+    story = _story(job_run(_with(runs=(ended,), progress=0.83, residents_progress=(0.88,))))
+    assert story[3].endswith("when it was placed; predicted progress 0.83 / 0.88 of running alone; capped at 15.0 GiB")
+    assert story[-1].endswith("mps:g2:40; SMACT 64%, 0.41 kWh, beside 4698, 4699; completed")
+
+
 def test_neighbours() -> None:
     (job,) = put_together([job_run(_with(residents=(4698, 4699, 4700)))])
     (bert,) = put_together([job_run(_with(model="bert", share=41), job_id=4698)])

@@ -92,6 +92,16 @@ def test_all_runs_of_a_job_count_but_the_job_once() -> None:
     assert (row.over_upper, row.ooms, row.oom_finished, row.oom_failed, row.oom_open) == (1, 1, 1, 0, 0)
 
 
+def test_activity_and_energy() -> None:
+    measured = Run(end=NOON + HOUR - 3, smact_mean=0.3, energy_j=1_800_000)
+    row = _row(job_run(_with_runs(measured)), job_run(SHARED, job_id=2))
+    assert (row.gpu_hours_idle, row.energy_kwh) == (0.1, 0.5)
+    busy = _row(job_run(_with_runs(Run(end=NOON + HOUR, smact_mean=0.9))))
+    assert (busy.gpu_hours_idle, busy.energy_kwh) == (0.0, None)
+    unseen = _row(job_run(_with_runs(Run(end=NOON + 2 * HOUR, smact_mean=0.9))))
+    assert unseen.gpu_hours_idle is None
+
+
 @pytest.mark.parametrize(
     ("state", "end", "ended"),
     [

@@ -1,0 +1,285 @@
+"""The report as one page that needs nothing else: no script, font or image from anywhere. Pure: values in, text out.
+
+Every word of the page that comes from Slurm or a user is escaped; a content security policy forbids the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta, tzinfo
+from html import escape
+
+from slurm_hooks import charts
+from slurm_hooks.charts import Point, Series, number
+from slurm_hooks.explain import duration
+from slurm_hooks.report import ENDED_WELL, Job, Report, Row, make, seconds_within
+from slurm_hooks.slurm.accounting import JobRun
+
+MIB_PER_GIB = 1024
+_STEPS = 120
+_MAX_POINTS = 1500
+_MAX_OOMS = 50
+_TOP = 10
+_SHORT_S = 3 * 86_400
+
+_STYLE = """
+:root{--bg:#fff;--fg:#1b2733;--soft:#5c6b7a;--line:#dde4ea;--card:#f6f8fa;--held:#0b7a75;--asked:#e08e0b;
+--whole:#7b8ea1;--unseen:#c9d3dc;--bad:#c0392b}
+@media (prefers-color-scheme:dark){:root{--bg:#12181f;--fg:#e6edf3;--soft:#9fb0c0;--line:#2b3641;--card:#1a232c;
+--held:#2bb5ad;--asked:#f0ad4e;--whole:#73879b;--unseen:#3c4a58;--bad:#ff7566}}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:28px 20px 60px;max-width:1180px;background:var(--bg);color:var(--fg);
+font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
+h1{font-size:26px;margin:0}h2{font-size:17px;margin:0 0 10px}
+.when{color:var(--soft);margin:2px 0 22px}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin-bottom:18px}
+.tile,.card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:14px 16px}
+.tile b{display:block;font-size:27px;line-height:1.2;font-variant-numeric:tabular-nums}
+.tile span{color:var(--soft);font-size:13px}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(460px,100%),1fr));gap:14px}
+.wide{grid-column:1/-1}.card p{margin:8px 0 0;color:var(--soft);font-size:13px}
+svg{width:100%;height:auto;display:block}
+.grid{stroke:var(--line)}.tick{fill:var(--soft);font-size:11px}
+.area{fill:var(--c);opacity:.28}.line{fill:none;stroke:var(--c);stroke-width:2}
+.bar{fill:var(--c)}.dot{fill:var(--c);fill-opacity:.75}.whisker{stroke:var(--c);stroke-width:1.5;opacity:.6}
+.diagonal{stroke:var(--soft);stroke-dasharray:4 4}
+.legend{list-style:none;display:flex;flex-wrap:wrap;gap:4px 18px;padding:0;margin:8px 0 0;font-size:13px}
+.legend li::before{content:"";display:inline-block;width:11px;height:11px;border-radius:3px;background:var(--c);
+margin-right:6px}
+.scroll{overflow-x:auto}
+table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
+th,td{padding:6px 8px;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
+th{color:var(--soft);font-weight:600}th.l,td.l{text-align:left}tr.total td{font-weight:700;border-bottom:0}
+.bad{color:var(--bad)}
+@media print{body{max-width:none}.card,.tile{break-inside:avoid}}
+"""
+
+
+def page(report: Report, jobs: Sequence[Job], now: int, zone: tzinfo | None = None) -> str:
+    """The page.
+
+    Args:
+        report: the numbers by group.
+        jobs: the jobs that it was made from.
+        now: Unix time in seconds at which it is made.
+        zone: time zone of the page; None for this machine's.
+    """
+    begin, end = _when(report.since, zone), _when(report.until, zone)
+    cards = [
+        _card("GPUs over time", _gpus(report, jobs, zone), wide=True),
+        _card("Shared against exclusive", _split(report, jobs, zone)),
+        _card("Estimate against use of memory", _memory(jobs)),
+        _card("Out of GPU memory", _ooms(jobs, zone)),
+        _card("Energy", _energy(report)),
+        _card("Top users by waste", _waste(jobs, report), wide=True),
+        _card(f"By {report.by}", _table(report), wide=True),
+    ]
+    return (
+        "<!doctype html>\n"
+        '<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>GPU sharing, {begin} to {end}</title><style>{_STYLE}</style></head><body>"
+        f'<h1>GPU sharing</h1><p class="when">{begin} to {end}, made {_when(now, zone)} by radctl report</p>'
+        f'<div class="tiles">{"".join(_tiles(report.total))}</div><div class="cards">{"".join(cards)}</div>'
+        "</body></html>\n"
+    )
+
+
+def _tiles(total: Row) -> list[str]:
+    saved = total.gpu_hours_saved / total.gpu_hours_asked if total.gpu_hours_asked else 0.0
+    tiles = [
+        (str(total.jobs), "jobs that asked for GPUs"),
+        (str(total.shared), "of them shared a GPU"),
+        (number(total.gpu_hours_asked), "GPU-hours asked"),
+        (number(total.gpu_hours_held), "GPU-hours held"),
+        (f"{saved:.0%}", f"saved: {number(total.gpu_hours_saved)} GPU-hours"),
+        (str(total.ooms), f"runs out of memory, {total.oom_finished} jobs of them finished"),
+    ]
+    if total.energy_kwh is not None:
+        tiles.append((number(total.energy_kwh), "kWh measured"))
+    return [f'<div class="tile"><b>{escape(value)}</b><span>{escape(text)}</span></div>' for value, text in tiles]
+
+
+def _card(title: str, body: str, *, wide: bool = False) -> str:
+    return f'<section class="card{" wide" if wide else ""}"><h2>{escape(title)}</h2>{body}</section>'
+
+
+def _none(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
+
+
+def _gpus(report: Report, jobs: Sequence[Job], zone: tzinfo | None) -> str:
+    if not jobs:
+        return _none("No job asked for a GPU in this time.")
+    asked = _binned(report, jobs, lambda job, run: job.gpus_asked)
+    held = _binned(report, jobs, lambda job, run: job.gpus_held(run))
+    span = report.until - report.since
+    form = "%H:%M" if span <= 86_400 else "%b %d %H:%M" if span <= _SHORT_S else "%b %d"
+    ends = [datetime.fromtimestamp(report.since + span * n / _STEPS, zone).strftime(form) for n in range(_STEPS + 1)]
+    rows = [Series("held", "held", held, filled=True), Series("asked", "asked", asked)]
+    return charts.over_time(rows, ends, "GPUs", "GPUs asked and held over time") + _none(
+        "Asked: whole GPUs of the jobs that ran. Held: their shares. The space between is what sharing gave back."
+    )
+
+
+def _binned(report: Report, jobs: Sequence[Job], gpus: Callable[[Job, JobRun], float]) -> list[float]:
+    """Mean number of GPUs in each step of the report's time."""
+    step = (report.until - report.since) / _STEPS
+    made = [0.0] * _STEPS
+    for job in jobs:
+        for run in job.runs:
+            if run.start is None or not (amount := gpus(job, run)):
+                continue
+            begin = max(0.0, (run.start - report.since) / step)
+            stop = min(float(_STEPS), ((report.until if run.end is None else run.end) - report.since) / step)
+            for n in range(math.floor(begin), min(_STEPS, math.ceil(stop))):
+                made[n] += amount * max(0.0, min(stop, n + 1) - max(begin, n))
+    return made
+
+
+def _split(report: Report, jobs: Sequence[Job], zone: tzinfo | None) -> str:
+    """GPU-hours of each day, or hour where the time is short, by what was done with the job."""
+    if not jobs:
+        return _none("No job asked for a GPU in this time.")
+    hourly = report.until - report.since <= _SHORT_S
+    edges = _edges(report, zone, timedelta(hours=1) if hourly else timedelta(days=1))
+    hours = {kind: [0.0] * (len(edges) - 1) for kind in ("shared", "whole", "without RAD")}
+    for job in jobs:
+        kind = "shared" if job.is_shared else "whole" if job.record is not None else "without RAD"
+        for run in job.runs:
+            held = job.gpus_held(run)
+            for n in range(len(edges) - 1):
+                seconds = seconds_within(run, edges[n], edges[n + 1]) if held else 0
+                hours[kind][n] += held * seconds / 3600
+    rows = [
+        Series(kind, colour, hours[kind])
+        for kind, colour in (("shared", "held"), ("whole", "whole"), ("without RAD", "unseen"))
+    ]
+    form = "%H:%M" if hourly else "%b %d"
+    labels = [datetime.fromtimestamp(edge, zone).strftime(form) for edge in edges[:-1]]
+    return charts.bars(rows, labels, "GPU-hours held", "GPU-hours held by shared and other jobs")
+
+
+def _edges(report: Report, zone: tzinfo | None, step: timedelta) -> list[int]:
+    """The report's time cut at full hours or midnights."""
+    at = datetime.fromtimestamp(report.since, zone).replace(minute=0, second=0, microsecond=0)
+    at = at if step < timedelta(days=1) else at.replace(hour=0)
+    edges = [report.since]
+    while (later := int((at := at + step).timestamp())) < report.until:
+        edges.append(later)
+    return [*edges, report.until]
+
+
+def _memory(jobs: Sequence[Job]) -> str:
+    points = []
+    for job in jobs:
+        record, peak = job.record, job.peak_mib
+        if record is None or record.expected_mib is None or peak is None:
+            continue
+        upper = max(record.expected_mib, record.upper_mib or record.expected_mib)
+        gib = [mib / MIB_PER_GIB for mib in (peak, record.expected_mib, upper)]
+        title = (
+            f"job {job.last.shown_id}, {record.model or job.last.name}: used {gib[0]:.1f} GiB, "
+            f"expected {gib[1]:.1f}, reserved {gib[2]:.1f}"
+        )
+        points.append(Point(gib[0], gib[1], gib[2], "bad" if peak > upper else "held", title))
+    if not points:
+        return _none("No job of this time has both an estimate and a measured peak.")
+    every = math.ceil(len(points) / _MAX_POINTS)
+    legend = [("expected, with the bound above it", "held"), ("used more than the bound", "bad")]
+    over = sum(point.colour == "bad" for point in points)
+    return charts.scatter(points[::every], "GiB", legend, "Memory estimated against memory used") + _none(
+        f"To the right: GiB used. Upwards: GiB estimated. {over} of {len(points)} jobs used more than their bound."
+    )
+
+
+def _ooms(jobs: Sequence[Job], zone: tzinfo | None) -> str:
+    died = [job for job in jobs if job.ooms]
+    if not died:
+        return _none("No run ended because GPU memory ran out.")
+    rows = []
+    for job in sorted(died, key=lambda job: job.last.submit or 0, reverse=True)[:_MAX_OOMS]:
+        well = job.last.state == ENDED_WELL
+        record = job.record
+        started = job.runs[0].start
+        rows.append(
+            (
+                [job.last.shown_id, job.last.user, (record.model if record else "") or job.last.name],
+                ["" if started is None else _when(started, zone)[5:], str(job.ooms), job.last.state.lower()],
+                not well,
+            )
+        )
+    head = _head(("job", "user", "model"), ("first run", "times", "now"))
+    body = "".join(
+        f"<tr>{_cells(left, right)}</tr>" if not bad else f'<tr class="bad">{_cells(left, right)}</tr>'
+        for left, right, bad in rows
+    )
+    more = _none(f"The newest {_MAX_OOMS} of {len(died)} jobs.") if len(died) > _MAX_OOMS else ""
+    return f'<div class="scroll"><table>{head}{body}</table></div>{more}'
+
+
+def _energy(report: Report) -> str:
+    known = [(row.group, row.energy_kwh) for row in report.rows if row.energy_kwh is not None]
+    if not known:
+        return _none("No run of this time has measured energy: rad-monitor measures it on the nodes.")
+    known = sorted(known, key=lambda item: -item[1])[:_TOP]
+    rows = [Series("kWh", "asked", [value for _, value in known])]
+    return charts.bars(rows, [name for name, _ in known], "kWh", f"Energy by {report.by}")
+
+
+def _waste(jobs: Sequence[Job], report: Report) -> str:
+    users = make(jobs, report.since, report.until, "user").rows
+    known = [(row, row.gpu_hours_idle) for row in users if row.gpu_hours_idle is not None]
+    if not known:
+        return _none("No run of this time has measured activity: rad-monitor measures it on the nodes.")
+    known = sorted(known, key=lambda item: -item[1])[:_TOP]
+    head = _head(("user",), ("GPU-hours idle", "GPU-hours held", "GPU-hours asked", "jobs"))
+    rows = [
+        ([row.group], [*map(number, (idle, row.gpu_hours_held, row.gpu_hours_asked)), str(row.jobs)])
+        for row, idle in known
+    ]
+    body = "".join(f"<tr>{_cells(left, right)}</tr>" for left, right in rows)
+    return f'<div class="scroll"><table>{head}{body}</table></div>' + _none(
+        "Idle: GPU-hours held in which no warp was resident (1 - SMACT), of the runs that were measured."
+    )
+
+
+def _table(report: Report) -> str:
+    head = _head(
+        (report.by,),
+        ("jobs", "shared", "whole", "other", "asked", "held", "saved", "GiB est.", "GiB used", "OOMs", "finished"),
+    )
+    rows = [f"<tr>{_row(row)}</tr>" for row in report.rows]
+    rows.append(f'<tr class="total">{_row(report.total)}</tr>')
+    return f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>' + _none(
+        f"Asked, held and saved are GPU-hours within {duration(report.until - report.since)}."
+    )
+
+
+def _row(row: Row) -> str:
+    memory = (row.estimated_mib, row.used_mib)
+    return _cells(
+        [row.group or "-"],
+        [
+            *map(str, (row.jobs, row.shared, row.exclusive, row.left_alone + row.unseen)),
+            *map(number, (row.gpu_hours_asked, row.gpu_hours_held, row.gpu_hours_saved)),
+            *("-" if mib is None else f"{mib / MIB_PER_GIB:.1f}" for mib in memory),
+            *map(str, (row.ooms, row.oom_finished)),
+        ],
+    )
+
+
+def _head(left: Iterable[str], right: Iterable[str]) -> str:
+    cells = [f'<th class="l">{escape(text)}</th>' for text in left] + [f"<th>{escape(text)}</th>" for text in right]
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _cells(left: Iterable[str], right: Iterable[str]) -> str:
+    cells = [f'<td class="l">{escape(text)}</td>' for text in left] + [f"<td>{escape(text)}</td>" for text in right]
+    return "".join(cells)
+
+
+def _when(at: int, zone: tzinfo | None) -> str:
+    return datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d %H:%M")
