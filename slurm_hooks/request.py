@@ -21,6 +21,7 @@ class Submission:
         script: the leading comment block of the batch script.
         tres: ``tres_per_node``, ``tres_per_job``, ``tres_per_task``, ``tres_per_socket`` as Slurm writes them.
         cpus_per_gpu, memory_per_gpu_mib: ``--cpus-per-gpu`` and ``--mem-per-gpu``.
+        implied_binding: whether the descriptor holds a binding that the request for a GPU implied.
         per_gpu_options: other options that go by GPU, as users write them.
         handed_summary: summary text that cli_filter.lua handed on, or None.
         handed_error: why cli_filter.lua handed on none, or the empty string.
@@ -50,6 +51,7 @@ class Submission:
     exc_nodes: str = ""
     cpus_per_gpu: int | None = None
     memory_per_gpu_mib: int | None = None
+    implied_binding: bool = False
     per_gpu_options: tuple[str, ...] = ()
     admin_comment: str = ""
     handed_summary: str | None = None

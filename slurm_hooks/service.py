@@ -267,6 +267,8 @@ def _request_fields(
     if submission.memory_per_gpu_mib is not None:
         fields["mem_per_tres"] = ""
         fields["min_mem_per_node"] = str(submission.memory_per_gpu_mib)
+    if submission.implied_binding:
+        fields["tres_bind"] = ""
     if decision.feature:
         old = submission.features
         if old and any(c in old for c in "|[*"):
@@ -320,14 +322,16 @@ def submission_from(fields: Mapping[str, str]) -> Submission:
         found = re.fullmatch(r"gres[:/]gpu[:=](\d{1,9})", fields.get(name, ""))
         return int(found.group(1)) if found else None
 
+    # --gpus-per-task implies a binding from 23.11 on; with one GPU for one task it says nothing.
+    implied = re.fullmatch(r"gres[:/]gpu:per_task:1", text("tres_bind")) is not None
     per_gpu = tuple(
         option
-        for field, option in (
-            ("ntasks_per_tres", "--ntasks-per-gpu"),
-            ("tres_bind", "--gpu-bind"),
-            ("tres_freq", "--gpu-freq"),
+        for given, option in (
+            (number("ntasks_per_tres") is not None, "--ntasks-per-gpu"),
+            (text("tres_bind") and not implied, "--gpu-bind"),
+            (text("tres_freq"), "--gpu-freq"),
         )
-        if fields.get(field) and (field != "ntasks_per_tres" or number(field) is not None)
+        if given
     )
     return Submission(
         script=text("script"),
@@ -354,6 +358,7 @@ def submission_from(fields: Mapping[str, str]) -> Submission:
         exc_nodes=text("exc_nodes"),
         cpus_per_gpu=amount("cpus_per_tres"),
         memory_per_gpu_mib=amount("mem_per_tres"),
+        implied_binding=implied,
         per_gpu_options=per_gpu,
         admin_comment=text("admin_comment"),
         handed_summary=fields.get("summary"),

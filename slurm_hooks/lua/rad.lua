@@ -32,6 +32,7 @@ local TOLD = {
 local SETTABLE = {
     tres_per_node = true, tres_per_job = true, tres_per_task = true, features = true, req_nodes = true,
     admin_comment = true, cpus_per_tres = true, mem_per_tres = true, cpus_per_task = true, min_mem_per_node = true,
+    tres_bind = true,
 }
 local NUMBERS = { cpus_per_task = true, min_mem_per_node = true }
 

@@ -129,6 +129,13 @@ def test_what_was_asked_for_each_gpu_goes_with_it() -> None:
     ]
 
 
+def test_an_implied_binding_goes_with_the_gpu() -> None:
+    made, _ = service()
+    fields = ask(made, tres_per_node="", tres_per_task="gres/gpu=1", tres_bind="gres/gpu:per_task:1").fields
+    assert fields is not None
+    assert (fields["tres_bind"], fields["tres_per_task"], fields["tres_per_node"]) == ("", "", "gres/mps:g0:30")
+
+
 def test_other_resources_stay() -> None:
     made, _ = service()
     fields = ask(made, tres_per_node="gres:nvme:1", tres_per_task="gres:gpu:1,gres:x:2").fields
