@@ -6,7 +6,6 @@ Leaves /etc/slurm and the system's own daemons alone. Needs root: slurmd starts 
 
 from __future__ import annotations
 
-import grp
 import os
 import pwd
 import re
@@ -20,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from scripts.devcluster import processes, settings
-from scripts.devcluster.layout import Layout, Rad
+from scripts.devcluster.interpreter import Interpreter, closed, for_everybody
+from scripts.devcluster.layout import MARKER, Layout, Rad
 from scripts.devcluster.processes import ClusterError, Daemon, wait_for
 
 if sys.version_info >= (3, 11):
@@ -318,6 +318,12 @@ class Cluster:
             return Daemon(name, ["slurmdbd", "-D"], "slurm", slurm), lambda: self._quiet(
                 ["sacctmgr", "-n", "list", "cluster"]
             )
+        if name == "radd" and self.rad is not None:
+            socket = layout.run / "rad" / "radd.sock"
+            chosen = for_everybody(self.rad.python)
+            argv = [str(chosen.python), "-m", "slurm_hooks.radd.main", "--config", str(layout.rad_toml)]
+            env = {**slurm, "PYTHONPATH": self._pythonpath(self.rad, chosen), "PYTHONDONTWRITEBYTECODE": "1"}
+            return Daemon(name, argv, "rad", env, ("slurm",)), socket.is_socket
         if name == "slurmctld":
             argv = ["slurmctld", "-D", "-f", str(layout.slurm_conf)]
             return Daemon(name, argv, "slurm", slurm), self._controller_answers
@@ -358,9 +364,9 @@ class Cluster:
 
     def _make_folders(self) -> None:
         layout = self.layout
-        unreachable = next((p for p in layout.directory.resolve().parents if not p.stat().st_mode & stat.S_IXOTH), None)
-        if unreachable is not None:
-            raise ClusterError(f"{layout.directory}: ordinary users cannot enter {unreachable}: choose another --dir")
+        wall = closed(layout.directory.resolve().parent)
+        if wall is not None:
+            raise ClusterError(f"{layout.directory}: ordinary users cannot enter {wall}: choose another --dir")
         owners = {
             "": "root",
             "etc": "root",
@@ -389,9 +395,6 @@ class Cluster:
             path.chmod(0o755)
             entry = pwd.getpwnam(owner)
             os.chown(path, entry.pw_uid, entry.pw_gid)
-        # Who may enter this folder may connect to radd: it and slurmctld.
-        os.chown(layout.run / "rad", pwd.getpwnam("rad").pw_uid, grp.getgrnam("slurm").gr_gid)
-        (layout.run / "rad").chmod(0o750)
         key = layout.etc / "munge.key"
         if not key.exists():
             key.touch(mode=0o600)
@@ -412,11 +415,44 @@ class Cluster:
             if self.rad.config is not None:
                 base = tomllib.loads(self.rad.config.read_text(encoding="utf-8"))
             texts["rad.toml"] = settings.toml(settings.rad_settings(layout, base))
+            self._write_hooks(self.rad)
         for name, text in texts.items():
             (layout.etc / name).write_text(text, encoding="utf-8")
         secret = layout.etc / "slurmdbd.conf"
         secret.chmod(0o600)
         os.chown(secret, pwd.getpwnam("slurm").pw_uid, -1)
+
+    def _write_hooks(self, rad: Rad) -> None:
+        """What an admin copies, each behind lines that say where this cluster has its things."""
+        layout = self.layout
+        code = self._code(rad)
+        if code != rad.checkout:
+            for name in ("slurm_hooks", "estimator", "predictor", "etc"):
+                shutil.copytree(rad.checkout / name, code / name, dirs_exist_ok=True)
+        for name in ("job_submit.lua", "cli_filter.lua"):
+            begin = f'package.path = "{code}/slurm_hooks/lua/?.lua;" .. package.path\n'
+            begin += f'require("rad").socket = "{layout.run}/rad/radd.sock"\n'
+            (layout.etc / name).write_text(begin + (code / "etc" / name).read_text(encoding="utf-8"), encoding="utf-8")
+        chosen = for_everybody(rad.python)
+        env = {
+            MARKER: layout.directory,
+            "RAD_CONFIG": layout.rad_toml,
+            "RAD_PYTHON": chosen.python,
+            "PYTHONPATH": self._pythonpath(rad, chosen),
+        }
+        exports = "".join(f"export {name}='{value}'\n" for name, value in env.items())
+        commands = {layout.etc / name: f"'{code}/etc/{name}'" for name in ("prolog.sh", "task_prolog.sh", "epilog.sh")}
+        commands[layout.bin / "radctl"] = f"'{chosen.python}' -m slurm_hooks.radctl"
+        for path, command in commands.items():
+            path.write_text(f'#!/bin/sh\n{exports}exec {command} "$@"\n', encoding="utf-8")
+            path.chmod(0o755)
+
+    def _pythonpath(self, rad: Rad, chosen: Interpreter) -> str:
+        return ":".join(str(folder) for folder in (self._code(rad), chosen.packages) if folder is not None)
+
+    def _code(self, rad: Rad) -> Path:
+        """The checkout, or, where ordinary users cannot come to it, a copy of what of it runs."""
+        return rad.checkout if closed(rad.checkout) is None else self.layout.directory / "code"
 
     def _mariadb(self) -> list[str]:
         return ["mariadb", "--no-defaults", f"--socket={self.layout.run}/db/mariadb.sock", "--user=root"]

@@ -7,6 +7,7 @@ a crash; processes without that mark are never touched. Touches processes and lo
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import subprocess
 import time
@@ -33,12 +34,14 @@ class Daemon:
         argv: command.
         user: whom it runs as, or None for the caller.
         env: added to the environment.
+        groups: supplementary groups of `user`.
     """
 
     name: str
     argv: Sequence[str]
     user: str | None = None
     env: Mapping[str, str] | None = None
+    groups: Sequence[str] = ()
 
 
 def wait_for(what: str, condition: Callable[[], bool], deadline_s: float, log: Path | None = None) -> None:
@@ -78,8 +81,8 @@ def start(daemon: Daemon, directory: Path) -> int:
             start_new_session=True,
             cwd=directory,
             user=daemon.user,
-            group=None if daemon.user is None else _group_of(daemon.user),
-            extra_groups=None if daemon.user is None else [],
+            group=None if daemon.user is None else pwd.getpwnam(daemon.user).pw_gid,
+            extra_groups=None if daemon.user is None else list(daemon.groups),
         )
     pid_file(directory, daemon.name).write_text(f"{process.pid}\n", encoding="utf-8")
     _children[process.pid] = process
@@ -87,12 +90,6 @@ def start(daemon: Daemon, directory: Path) -> int:
 
 
 _children: dict[int, subprocess.Popen[bytes]] = {}  # kept, so that ended children can be reaped
-
-
-def _group_of(user: str) -> int:
-    import pwd  # noqa: PLC0415  (only where somebody else's process is started)
-
-    return pwd.getpwnam(user).pw_gid
 
 
 def pid_file(directory: Path, name: str) -> Path:
