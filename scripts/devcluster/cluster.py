@@ -116,7 +116,8 @@ class Cluster:
         """End every process of the cluster, jobs too; its files stay."""
         directory = self.layout.directory
         if processes.running(directory, "slurmctld") is not None:
-            self.run(["scancel", "--quiet", "--state=PENDING", "--user=alice,bob"], timeout=20)
+            for user in USERS:
+                self.run(["scancel", "--quiet", "--state=PENDING", f"--user={user}"], timeout=20)
         for name in ("radd", *self._slurmds(), "slurmctld", "slurmdbd", "mariadbd", "munged"):
             self.stop(name)
         processes.stop(directory, processes.members(directory), LEFTOVERS_DEADLINE_S)
@@ -235,7 +236,7 @@ class Cluster:
         if shown.code:
             return {}
         line = shown.out.splitlines()[0]
-        return {m.group(1): m.group(2) for m in re.finditer(r"(\S+?)=(.*?)(?= [A-Za-z][\w/:]*=|$)", line)}
+        return {m.group(1): m.group(2) for m in re.finditer(r"(\S+?)=(.*?)(?= [A-Za-z][\w/:]*=|\s*$)", line)}
 
     def state(self, job_id: int | str) -> str:
         """State of a job, for example RUNNING."""
@@ -265,6 +266,13 @@ class Cluster:
         argv = ["sacct", "-j", str(job_id), "-X", "-n", "--parsable2", "-o", ",".join(names)]
         shown = self.run([*argv, *(["-D"] if duplicates else [])]).require()
         return [dict(zip(names, line.split("|"), strict=True)) for line in shown.out.splitlines()]
+
+    def cancel_all(self) -> None:
+        """Cancel all jobs and wait until nothing holds a GPU any more."""
+        for user in USERS:
+            self.run(["scancel", "--quiet", "--full", "--signal=KILL", "--state=RUNNING", f"--user={user}"])
+            self.run(["scancel", "--quiet", f"--user={user}"])
+        self.wait_for("the queue is empty", lambda: not self.run(["squeue", "-h"]).out.strip(), 20)
 
     def wait_for(self, what: str, condition: Callable[[], bool], deadline_s: float = 30.0) -> None:
         """Wait until a condition holds, else raise with the end of slurmctld's log."""
@@ -432,6 +440,7 @@ class Cluster:
         for name in ("job_submit.lua", "cli_filter.lua"):
             begin = f'package.path = "{code}/slurm_hooks/lua/?.lua;" .. package.path\n'
             begin += f'require("rad").socket = "{layout.run}/rad/radd.sock"\n'
+            begin += "".join(f'require("rad").{key} = {value}\n' for key, value in rad.hook)
             (layout.etc / name).write_text(begin + (code / "etc" / name).read_text(encoding="utf-8"), encoding="utf-8")
         chosen = for_everybody(rad.python)
         env = {

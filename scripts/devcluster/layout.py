@@ -22,11 +22,13 @@ class Rad:
         python: interpreter that has the project's dependencies.
         config: rad.toml that the cluster starts from; its paths are replaced by ones below the cluster's folder.
             None: one that suits the cluster's partitions.
+        hook: settings of the Lua hook other than its defaults, for example ("breaker_seconds", "2").
     """
 
     checkout: Path
     python: Path
     config: Path | None = None
+    hook: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def slurm_conf(layout: Layout, *, rad: bool) -> str:
         ]
     lines += [
         f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={layout.node_port(index)} CPUs={layout.cpus}"
-        f" RealMemory=262144 Feature={layout.gpu_model} Gres={gres}"
+        f" RealMemory=262144 Feature={layout.gpu_model},infiniband Gres={gres}"
         for index, name in enumerate(layout.node_names)
     ]
     lines += [

@@ -1,0 +1,234 @@
+"""What becomes of requests, through a real sbatch: rewritten, left alone, refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from scripts.devcluster import Cluster
+from tests.cluster.conftest import need_record, output, record_of, shares, wait_until_radd_sees
+
+# A claim of 48 GiB of an H200's 143771 MiB, less a margin of 2048: the share is 35.
+CLAIM = "48G"
+SHARE = 35
+SCRIPT = f"""#!/bin/bash
+#RAD memory={CLAIM}
+echo "device $CUDA_VISIBLE_DEVICES threads $CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+"""
+WAIT = "#!/bin/bash\n#RAD memory=48G\nsleep 300\n"
+
+
+@pytest.mark.parametrize(
+    "request_form",
+    [
+        ["--gres=gpu"],
+        ["--gres=gpu:1"],
+        ["--gpus=1"],
+        ["-G1"],
+        ["--gpus-per-node=1"],
+        ["--gpus-per-task=1", "--ntasks=1"],
+    ],
+    ids=" ".join,
+)
+def test_every_form_of_a_request_for_one_gpu_becomes_a_share(cluster: Cluster, request_form: list[str]) -> None:
+    said = cluster.submit(SCRIPT, *request_form)
+    job = said.job_id
+    assert f"{SHARE} of 100 shares of one GPU" in said.err
+    assert cluster.wait_state(job) == "COMPLETED"
+    shown = cluster.job(job)
+    assert shares(shown["TresPerNode"]) == SHARE
+    assert f"gres/mps={SHARE}" in shown["TRES"]
+    assert "gres/gpu" not in shown["TRES"]
+    assert output(cluster, job).startswith("device ")
+    record = need_record(cluster, job)
+    assert (record.action, record.share) == ("share", SHARE)
+    assert record.asked.startswith("gpu")
+
+
+@pytest.mark.parametrize("request_form", ["--gres=gpu:h200:1", "--gpus=h200:1", "--gpus-per-node=h200:1"])
+def test_a_gpu_type_becomes_a_constraint(cluster: Cluster, request_form: str) -> None:
+    job = cluster.submit(SCRIPT, request_form).job_id
+    assert cluster.wait_state(job) == "COMPLETED"
+    shown = cluster.job(job)
+    assert shares(shown["TresPerNode"]) == SHARE
+    assert shown["Features"] == "h200"
+    assert need_record(cluster, job).asked == "gpu:h200:1"
+
+
+def test_a_constraint_of_the_user_stays_beside_that_of_the_type(cluster: Cluster) -> None:
+    job = cluster.submit(SCRIPT, "--gres=gpu:h200:1", "--constraint=h200|infiniband").job_id
+    assert cluster.wait_state(job) == "COMPLETED"
+    assert cluster.job(job)["Features"] == "(h200|infiniband)&h200"
+
+
+def test_a_device_type_stays_a_device_type(cluster: Cluster) -> None:
+    job = cluster.submit(SCRIPT, "--gres=gpu:g1:1").job_id
+    assert cluster.wait_state(job) == "COMPLETED"
+    assert cluster.job(job)["TresPerNode"] in (f"gres:mps:g1:{SHARE}", f"gres/mps:g1:{SHARE}")
+    assert output(cluster, job).startswith("device 1 ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--gres=gpu:2"], "more than one GPU"),
+        (["--gpus=2"], "more than one GPU"),
+        (["--gpus-per-task=1", "--ntasks=2", "--nodes=1"], "several tasks"),
+        (["--gres=gpu:1", "--nodes=2"], "several nodes"),
+        (["--gres=gpu:1", "--exclusive"], "exclusively"),
+        (["--gres=mps:20"], "already names mps"),
+        ([], "no GPU"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_rad_does_not_understand_is_left_alone(cluster: Cluster, arguments: list[str], reason: str) -> None:
+    with_rad = cluster.submit(SCRIPT, "--hold", *arguments)
+    without = cluster.submit(SCRIPT.replace("#RAD", "#"), "--hold", *arguments)
+    job = with_rad.job_id
+    assert reason in with_rad.err
+    record = need_record(cluster, job)
+    assert record.action == "left_alone"
+    assert reason in record.reasons[0]
+    asked, plain = cluster.job(job), cluster.job(without.job_id)
+    for field in ("TresPerNode", "TresPerJob", "TresPerTask", "TRES", "Features", "ReqNodeList"):
+        assert asked.get(field) == plain.get(field)
+
+
+def test_a_heterogeneous_job_is_left_alone(cluster: Cluster) -> None:
+    said = cluster.submit(
+        "#!/bin/bash\n#RAD memory=48G\n#SBATCH --hold --gres=gpu:1\n#SBATCH hetjob\n#SBATCH --gres=gpu:1\ntrue\n"
+    )
+    assert "heterogeneous" in said.err
+    assert cluster.job(said.job_id)["TresPerNode"] == "gres:gpu:1"
+
+
+def test_every_task_of_an_array_gets_the_share(cluster: Cluster) -> None:
+    job = cluster.submit(WAIT, "--array=0-5", "--gres=gpu:1").job_id
+    cluster.wait_for("all tasks run", lambda: cluster.run(["squeue", "-h", "-t", "R", "-o", "%A"]).out.count("\n") == 6)
+    for task in range(6):
+        shown = cluster.job(f"{job}_{task}")
+        assert f"gres/mps={SHARE}" in shown["TRES"]
+        assert need_record(cluster, f"{job}_{task}").share == SHARE
+
+
+def test_an_exclusive_job_holds_a_whole_gpu_alone(cluster: Cluster) -> None:
+    script = "#!/bin/bash\n#RAD policy=exclusive\necho $CUDA_VISIBLE_DEVICES; sleep 300\n"
+    jobs = [cluster.submit(script, "--gres=gpu:1").job_id for _ in range(4)]
+    for job in jobs:
+        cluster.wait_state(job, "RUNNING")
+        assert "gres/mps=100" in cluster.job(job)["TRES"]
+        assert need_record(cluster, job).action == "exclusive"
+    held = {(cluster.job(job)["NodeList"], *_device(cluster.job(job))) for job in jobs}
+    assert len(held) == 4
+    waiting = cluster.submit(SCRIPT, "--gres=gpu:1").job_id
+    cluster.wait_for("the fifth waits", lambda: cluster.job(waiting)["Reason"] == "Resources")
+    cluster.run(["scancel", str(jobs[0])])
+    assert cluster.wait_state(waiting) == "COMPLETED"
+
+
+def test_two_jobs_share_a_gpu_at_the_same_time(cluster: Cluster) -> None:
+    script = WAIT.replace("sleep", "echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES; sleep")
+    first = cluster.submit(script, "--gres=gpu:1", "--partition=pack").job_id
+    cluster.wait_state(first, "RUNNING")
+    wait_until_radd_sees(cluster)
+    second = cluster.submit(WAIT, "--gres=gpu:1", "--partition=pack", user="bob").job_id
+    cluster.wait_state(second, "RUNNING")
+    assert need_record(cluster, second).residents == (first,)
+    one, two = cluster.job(first), cluster.job(second)
+    assert one["JobState"] == two["JobState"] == "RUNNING"
+    assert one["NodeList"] == two["NodeList"]
+    assert _device(one) == _device(two)
+
+
+def _device(job: dict[str, str]) -> list[str]:
+    return re.findall(r"gres/mps:(g\d)=", job["TRES"])
+
+
+def test_ten_submits_at_once_are_spread_over_all_gpus(cluster: Cluster) -> None:
+    wait_until_radd_sees(cluster)
+    jobs = [cluster.submit(WAIT.replace("48G", "27G"), "--gres=gpu:1").job_id for _ in range(10)]
+    for job in jobs:
+        cluster.wait_state(job, "RUNNING")
+    records = [need_record(cluster, job) for job in jobs]
+    pins = [(record.node, record.pin) for record in records]
+    assert ("", "") not in pins, [record.reasons for record in records]
+    assert len(set(pins)) == 4
+    assert max(pins.count(pin) for pin in pins) <= 4
+    for job, record in zip(jobs, records, strict=True):
+        shown = cluster.job(job)
+        assert shown["NodeList"] == record.node
+        assert f"gres/mps:{record.pin}={record.share}" in shown["TRES"]
+
+
+def test_a_job_without_directives_is_none_of_rads_business(cluster: Cluster) -> None:
+    said = cluster.submit("#!/bin/bash\necho $CUDA_VISIBLE_DEVICES\n", "--gres=gpu:1")
+    assert cluster.wait_state(said.job_id) == "COMPLETED"
+    assert "rad" not in said.err
+    assert "gres/gpu=1" in cluster.job(said.job_id)["TRES"]
+    assert record_of(cluster, said.job_id) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("#RAD batch_sise=64", ["line 3", "batch_sise", "did you mean 'batch_size'"]),
+        ("#RAD optimizer=adamx memory=4G", ["line 3", "adamx", "did you mean 'adam"]),
+        ("#RAD memory=4G memory=5G", ["line 3", "memory is already set in line 3"]),
+        ("#RAD batch_size=-1", ["line 3", "batch_size=-1"]),
+        ("#RAD batch_size=0", ["line 3", "between 1 and"]),
+        ("#RAD batch_size=1e30", ["line 3", "batch_size=1e30"]),
+        ("#RAD batch_size=1,024", ["line 3", "write batch_size=1024"]),
+        ("#RAD memory=much", ["line 3", "write memory=12G"]),
+        ("#RAD", ["line 3", "write #RAD key=value"]),
+    ],
+)
+def test_a_wrong_directive_is_refused_with_line_and_cure(cluster: Cluster, line: str, words: list[str]) -> None:
+    said = cluster.submit(f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{line}\ntrue\n")
+    assert said.code != 0
+    assert not said.out
+    for word in words:
+        assert word in said.err
+    assert "rad: " in said.err
+    assert not cluster.run(["squeue", "-h"]).out
+
+
+def test_advise_tells_and_changes_nothing(cluster: Cluster) -> None:
+    said = cluster.submit(SCRIPT, "--gres=gpu:1", "--partition=advise")
+    assert cluster.wait_state(said.job_id) == "COMPLETED"
+    assert f"{SHARE} of 100 shares" in said.err
+    assert "gres/gpu=1" in cluster.job(said.job_id)["TRES"]
+    record = need_record(cluster, said.job_id)
+    assert (record.action, record.mode, record.share) == ("advised", "advise", SHARE)
+    wrong = cluster.submit("#!/bin/bash\n#RAD batch_sise=1\ntrue\n", "--gres=gpu:1", "--partition=advise")
+    assert "did you mean 'batch_size'" in wrong.err
+    assert cluster.wait_state(wrong.job_id) == "COMPLETED"
+
+
+def test_shadow_decides_in_silence(cluster: Cluster) -> None:
+    said = cluster.submit(SCRIPT, "--gres=gpu:1", "--partition=shadow")
+    assert cluster.wait_state(said.job_id) == "COMPLETED"
+    assert said.err == ""
+    assert "gres/gpu=1" in cluster.job(said.job_id)["TRES"]
+    record = need_record(cluster, said.job_id)
+    assert (record.action, record.mode, record.share) == ("shadowed", "shadow", SHARE)
+    wrong = cluster.submit("#!/bin/bash\n#RAD batch_sise=1\ntrue\n", "--gres=gpu:1", "--partition=shadow")
+    assert wrong.err == ""
+    assert cluster.wait_state(wrong.job_id) == "COMPLETED"
+
+
+@pytest.mark.parametrize("partition", ["off", "plain"])
+def test_partitions_that_rad_does_not_serve_are_left_alone(cluster: Cluster, partition: str) -> None:
+    said = cluster.submit(SCRIPT, "--gres=gpu:1", f"--partition={partition}")
+    assert cluster.wait_state(said.job_id) == "COMPLETED"
+    assert "RAD does not serve it" in said.err
+    assert "gres/gpu=1" in cluster.job(said.job_id)["TRES"]
+
+
+def test_srun_is_left_alone(cluster: Cluster) -> None:
+    said = cluster.run(
+        ["srun", "--gres=gpu:1", "--partition=gpu", "bash", "-c", "echo $CUDA_VISIBLE_DEVICES"], user="bob"
+    )
+    assert said.code == 0
+    assert said.out.strip().isdigit()
+    assert "rad" not in said.err
