@@ -1,0 +1,93 @@
+"""Every page's links lead somewhere, and every command that it names exists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from slurm_hooks.radctl.main import cli
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+_COMMAND = re.compile(r"\bradctl((?: +[^\s`#|;>]+)*)")
+_WORD = re.compile(r"[a-z][a-z-]*")
+
+
+def _links(page: Path) -> Iterator[str]:
+    for target in _LINK.findall(_CODE.sub("", page.read_text())):
+        if not re.match(r"[a-z]+:", target):
+            yield target
+
+
+def _anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def _commands(page: Path) -> Iterator[list[str]]:
+    for code in _CODE.findall(page.read_text()):
+        for words in _COMMAND.findall(code):
+            yield words.split()
+
+
+def _problem(words: list[str]) -> str:
+    """Why `radctl WORDS` is no command line, or the empty string."""
+    command: click.Command = cli
+    known = {option for parameter in cli.params for option in parameter.opts} | {"-h", "--help"}
+    for word in words:
+        if word.startswith("-"):
+            name = word.partition("=")[0]
+            if name not in known:
+                return f"{command.name} has no option {name}"
+        elif isinstance(command, click.Group) and _WORD.fullmatch(word):
+            found = command.get_command(click.Context(command), word)
+            if found is None:
+                return f"{command.name} has no command {word}"
+            command = found
+            known |= {option for parameter in command.params for option in parameter.opts}
+            if command.context_settings.get("ignore_unknown_options"):
+                return ""
+    return ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links(page: Path) -> None:
+    for link in _links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name}: {link}"
+        assert not anchor or anchor in _anchors(target), f"{page.name}: {link}: no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands(page: Path) -> None:
+    assert [problem for words in _commands(page) if (problem := _problem(words))] == []
+
+
+def test_every_command_is_documented() -> None:
+    text = (ROOT / "docs/radctl.md").read_text()
+    for name in cli.list_commands(click.Context(cli)):
+        assert f"`radctl {name}" in text, name
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("report --csv", ""),
+        ("--config FILE report", ""),
+        ("config check rad.toml", ""),
+        ("decide job.sh --partition=gpu", ""),
+        ("reprot", "radctl has no command reprot"),
+        ("config chek", "config has no command chek"),
+        ("report --cvs", "report has no option --cvs"),
+    ],
+)
+def test_this_test_finds_problems(words: str, problem: str) -> None:
+    assert _problem(words.split()).replace("cli ", "radctl ") == problem
