@@ -64,6 +64,8 @@ class Radd:
         low=5,
         high=86400,
     )
+    learn_s: float = _key(300.0, "Time between two looks at the records of ended jobs.", low=5, high=86400)
+    learn_days: int = _key(90, "How far back radd learns from ended jobs when it starts.", low=0, high=3650)
 
 
 @dataclass(frozen=True)

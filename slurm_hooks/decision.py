@@ -55,6 +55,7 @@ def decide(
     now: float,
     stale_s: float,
     unplaced: bool = False,
+    smact: float | None = None,
     last: tuple[str, str] | None = None,
 ) -> Decision:
     """Share, pin and cap of a job.
@@ -69,11 +70,13 @@ def decide(
         now: clock reading in seconds, of the same clock as `view.taken`.
         stale_s: a view older than this pins nothing.
         unplaced: whether jobs are under way of which the view does not show yet where Slurm put them.
+        smact: compute demand as measured in earlier runs, 0 to 1, or None for the partition's default.
         last: node and type of the GPU that round robin chose last.
     """
     reasons: list[str] = []
     job_policy = directives.policy or partition.policy
-    smact = partition.default_smact
+    if smact is None:
+        smact = partition.default_smact
     usable = memory_of(partition)
     if job_policy == "exclusive" or partition.placement == "exclusive":
         share = WHOLE_GPU

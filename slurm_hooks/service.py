@@ -9,15 +9,17 @@ import functools
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from estimator.history import from_history
 from estimator.parsers import parse_summary
 from estimator.types import Estimate, Method, ModelSummary, SummaryError, Workload
 from slurm_hooks import decision as rules
 from slurm_hooks.cluster import ClusterView, Gpu, Resident
 from slurm_hooks.config import Config, Partition
 from slurm_hooks.directives import DirectiveError, Directives, parse_script
+from slurm_hooks.experience import Experience, Measured
 from slurm_hooks.records import Record, merge
 from slurm_hooks.request import GpuRequest, LeftAlone, Submission, understand
 from slurm_hooks.shares import WHOLE_GPU
@@ -75,6 +77,7 @@ class Service:
     def __init__(self, config: Config, method: Method, clock: Callable[[], float] = time.time) -> None:
         self.config = config
         self.method = method
+        self.experience: Experience = {}
         self._clock = clock
         self._view = ClusterView()
         self._recent: list[_Recent] = []
@@ -135,6 +138,9 @@ class Service:
             return _left_alone(submission, directives, partition, request)
         try:
             estimate = self._estimate(submission, directives, partition)
+            earlier = self._earlier(submission, estimate)
+            if estimate is not None:
+                estimate = from_history(estimate, {estimate.fingerprint: [m.peak_mib for m in earlier]})
         except SummaryError as error:
             self._unplaced_at = self._clock()
             return _left_alone(submission, directives, partition, LeftAlone(request.text, str(error)))
@@ -148,6 +154,7 @@ class Service:
             now=self._clock(),
             stale_s=self.config.radd.stale_s,
             unplaced=self.unplaced,
+            smact=_smact(earlier),
             last=self._last,
         )
         record = rules.record_of(submission, request, directives, estimate, decision, partition)
@@ -166,6 +173,12 @@ class Service:
             },
             record=record,
         )
+
+    def _earlier(self, submission: Submission, estimate: Estimate | None) -> tuple[Measured, ...]:
+        """What was measured of the user's earlier runs of the same model."""
+        if estimate is None or not estimate.fingerprint:
+            return ()
+        return self.experience.get((submission.user, estimate.fingerprint), ())
 
     def _remember(
         self, submission: Submission, decision: rules.Decision, estimate: Estimate | None, partition: Partition
@@ -208,6 +221,11 @@ class Service:
         summary = _parse_again(text) if len(text) <= _SHORT_SUMMARY else parse_summary(text)
         workload = _workload(directives, summary, partition)
         return self.method.predict(summary, workload)
+
+
+def _smact(earlier: Sequence[Measured]) -> float | None:
+    """Compute demand as last measured; None where it never was."""
+    return next((m.smact for m in reversed(earlier) if m.smact is not None), None)
 
 
 def _workload(directives: Directives, summary: ModelSummary, partition: Partition) -> Workload:

@@ -13,12 +13,16 @@ import click
 
 from estimator.methods import load_method
 from slurm_hooks.config import DEFAULT_PATH, Config, ConfigError, load
+from slurm_hooks.radd.learner import Learner
 from slurm_hooks.radd.poller import Poller
 from slurm_hooks.radd.server import Server
 from slurm_hooks.service import Service
+from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands
 
 log = logging.getLogger("rad")
+
+_ACCOUNTING_TIMEOUT_S = 120.0
 
 
 @click.command()
@@ -52,10 +56,12 @@ async def serve(config: Config) -> None:
     gc.freeze()
     gc.disable()
     log.info("radd serves %s", config.radd.socket)
-    polling = asyncio.create_task(poller.run())
+    learner = Learner(config, service, SlurmAccounting(_ACCOUNTING_TIMEOUT_S))
+    background = [asyncio.create_task(poller.run()), asyncio.create_task(learner.run())]
     async with server:
         await stop.wait()
-        polling.cancel()
+        for task in background:
+            task.cancel()
     Path(config.radd.socket).unlink(missing_ok=True)
     log.info("radd stops")
 

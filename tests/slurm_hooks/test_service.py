@@ -7,6 +7,7 @@ import pytest
 from estimator.types import Estimate, ModelSummary, SummaryError, Workload
 from slurm_hooks import config as settings
 from slurm_hooks.cluster import ClusterView, Gpu, Node
+from slurm_hooks.experience import Measured
 from slurm_hooks.records import Record, decode
 from slurm_hooks.service import Answer, Service
 
@@ -158,6 +159,16 @@ def test_a_pin_names_the_node_where_there_are_several() -> None:
     fields = ask(made).fields
     assert fields is not None
     assert fields["req_nodes"] == "n1"
+
+
+def test_a_second_submission_is_decided_from_the_first() -> None:
+    made, _ = service()
+    made.experience = {("alice", "print"): (Measured((7, 200), 50_000.0, None), Measured((8, 300), 49_000.0, 0.6))}
+    answer = ask(made)
+    kept = record(answer)
+    assert (kept.method, kept.expected_mib, kept.upper_mib) == ("history", 50_000, 53_000)
+    assert (kept.share, kept.smact) == (75, 0.6)
+    assert record(ask(made, user_name="bob")).method == "fixed"
 
 
 def test_ten_submits_in_one_second_do_not_pick_the_same_gpu() -> None:

@@ -1,0 +1,74 @@
+"""What earlier runs of a model needed, by user and fingerprint. Pure: jobs' records in, lookups out.
+
+A user's jobs are estimated from that user's own runs only: a summary is text that anybody can submit beside a program
+of another size, and nobody's share may depend on what others claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from slurm_hooks.records import Record, Run, decode
+from slurm_hooks.slurm.accounting import JobRun
+
+# Runs of one model that are kept; the latest count.
+KEPT_RUNS = 16
+# A run that failed still shows its peak once it was past its first steps, in seconds.
+_SETTLED_S = 300
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of one run.
+
+    Attributes:
+        key: job id and end time, so that a run that is looked at twice counts once.
+        peak_mib: peak of GPU memory in MiB.
+        smact: mean SMACT, 0 to 1, or None where it was not measured while the job had the GPU to itself.
+    """
+
+    key: tuple[int, int]
+    peak_mib: float
+    smact: float | None
+
+
+Experience = Mapping[tuple[str, str], tuple[Measured, ...]]
+
+
+def learn(known: Experience, jobs: Iterable[JobRun]) -> dict[tuple[str, str], tuple[Measured, ...]]:
+    """`known` with what the records of `jobs` add."""
+    learned = dict(known)
+    for job in jobs:
+        record = decode(job.admin_comment)
+        if record is None or not record.fingerprint or not job.user:
+            continue
+        where = (job.user, record.fingerprint)
+        old = {m.key: m for m in learned.get(where, ())}
+        old.update({m.key: m for m in _measured(job.job_id, record)})
+        if old:
+            latest = sorted(old.values(), key=lambda m: m.key[1])[-KEPT_RUNS:]
+            learned[where] = tuple(latest)
+    return learned
+
+
+def _measured(job_id: int, record: Record) -> list[Measured]:
+    return [
+        Measured((job_id, run.end), float(run.peak_mib), _smact(run))
+        for run in record.runs
+        if run.peak_mib and run.end is not None and _tells(run)
+    ]
+
+
+def _tells(run: Run) -> bool:
+    if run.outcome == "completed":
+        return True
+    lasted = (run.end or 0) - (run.start or 0) if run.start else 0
+    return run.outcome == "failed" and lasted >= _SETTLED_S
+
+
+def _smact(run: Run) -> float | None:
+    """Activity of the GPU is the run's own only where no neighbour was there."""
+    if run.smact_mean is None or run.neighbours:
+        return None
+    return min(1.0, max(0.0, run.smact_mean))

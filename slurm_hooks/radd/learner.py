@@ -1,0 +1,59 @@
+"""The background look at ended jobs: what was measured becomes the next estimate of the same model.
+
+One day of accounting at a time, so that slurmdbd and radd's answers hardly notice; then only what is new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from slurm_hooks.config import Config
+from slurm_hooks.experience import learn
+from slurm_hooks.service import Service
+from slurm_hooks.slurm.accounting import Accounting
+from slurm_hooks.slurm.commands import SlurmError
+
+log = logging.getLogger("rad.learner")
+
+_DAY_S = 86_400
+# Records reach slurmdbd after their jobs have ended; what is younger than this is looked at again.
+_OVERLAP_S = 3_600
+
+
+class Learner:
+    """Reads the records of ended jobs every `radd.learn_s` seconds, in a thread."""
+
+    def __init__(
+        self, config: Config, service: Service, accounting: Accounting, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._config = config
+        self._service = service
+        self._accounting = accounting
+        self._clock = clock
+        self._since = int(clock()) - config.radd.learn_days * _DAY_S
+        self._healthy = True
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        while True:
+            behind = await asyncio.to_thread(self.once)
+            await asyncio.sleep(1.0 if behind else self._config.radd.learn_s)
+
+    def once(self) -> bool:
+        """Read at most one day; whether more waits to be read."""
+        now = int(self._clock())
+        until = min(now, self._since + _DAY_S)
+        try:
+            jobs = self._accounting.runs(self._since, until)
+        except SlurmError as error:
+            if self._healthy:
+                log.warning("slurmdbd does not answer, nothing is learned meanwhile: %s", error)
+            self._healthy = False
+            return False
+        self._healthy = True
+        self._service.experience = learn(self._service.experience, jobs)
+        self._since = until if until < now else now - _OVERLAP_S
+        return until < now

@@ -1,0 +1,102 @@
+"""What radd learns from ended jobs, and that it learns it once, in the background, from the right ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slurm_hooks.config import Config, parse
+from slurm_hooks.experience import KEPT_RUNS, Measured, learn
+from slurm_hooks.radd.learner import Learner
+from slurm_hooks.records import Record, Run, encode
+from slurm_hooks.service import Service
+from slurm_hooks.slurm.accounting import JobRun
+from slurm_hooks.slurm.commands import SlurmError
+
+RUN = Run(start=100, end=200, outcome="completed", peak_mib=5000, smact_mean=0.5)
+RECORD = Record("share", fingerprint="f", runs=(RUN,))
+
+
+def job(record: Record | None, job_id: int = 7, user: str = "alice") -> JobRun:
+    comment = encode(record) if record else "JS1:x"
+    return JobRun(
+        job_id, str(job_id), user, "a", "gpu", "COMPLETED", 0, 100, 200, 100, {}, {}, 0, 0, "n1", "j", comment
+    )
+
+
+def test_runs_that_tell() -> None:
+    known = learn({}, [job(RECORD), job(None), job(replace(RECORD, fingerprint="")), job(RECORD, user="")])
+    assert known == {("alice", "f"): (Measured((7, 200), 5000.0, 0.5),)}
+    assert learn(known, [job(RECORD)]) == known
+
+
+@pytest.mark.parametrize(
+    ("run", "counts"),
+    [
+        (replace(RUN, outcome="failed"), False),
+        (replace(RUN, outcome="failed", end=500), True),
+        (replace(RUN, outcome="oom_requeued", end=500), False),
+        (replace(RUN, peak_mib=None), False),
+        (replace(RUN, end=None), False),
+        (replace(RUN, start=None, outcome="failed"), False),
+    ],
+)
+def test_which_runs_count(run: Run, counts: bool) -> None:
+    assert bool(learn({}, [job(replace(RECORD, runs=(run,)))])) is counts
+
+
+def test_activity_beside_neighbours_is_not_the_jobs_own() -> None:
+    known = learn({}, [job(replace(RECORD, runs=(replace(RUN, neighbours=(9,)),)))])
+    assert known["alice", "f"][0].smact is None
+
+
+def test_the_latest_runs_are_kept() -> None:
+    jobs = [job(replace(RECORD, runs=(replace(RUN, end=200 + n),)), job_id=n) for n in range(KEPT_RUNS + 5)]
+    kept = learn({}, reversed(jobs))["alice", "f"]
+    assert [m.key[0] for m in kept] == list(range(5, KEPT_RUNS + 5))
+
+
+class Books:
+    """An accounting that keeps what it was asked."""
+
+    def __init__(self, *answers: list[JobRun] | SlurmError) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[int, int]] = []
+
+    def runs(self, since: int, until: int, user: str = "") -> list[JobRun]:
+        self.asked.append((since, until))
+        answer = self.answers.pop(0) if self.answers else []
+        if isinstance(answer, SlurmError):
+            raise answer
+        return answer
+
+    def runs_of(self, job: str) -> list[JobRun]:
+        return []
+
+
+class Nothing:
+    name = "nothing"
+
+
+CONFIG: Config = parse({"partitions": {"gpu": {}}, "radd": {"learn_days": 2}}, "test")
+DAY = 86_400
+
+
+def test_a_day_at_a_time_then_what_is_new(caplog: pytest.LogCaptureFixture) -> None:
+    now = [10 * DAY + 0.5]
+    books = Books([job(RECORD)], SlurmError("sacct: no"), SlurmError("sacct: no"))
+    service = Service(CONFIG, Nothing())  # type: ignore[arg-type]
+    learner = Learner(CONFIG, service, books, lambda: now[0])
+    assert [learner.once() for _ in range(4)] == [True, False, False, False]
+    now[0] += 300
+    assert learner.once() is False
+    assert books.asked == [
+        (8 * DAY, 9 * DAY),
+        (9 * DAY, 10 * DAY),
+        (9 * DAY, 10 * DAY),
+        (9 * DAY, 10 * DAY),
+        (10 * DAY - 3600, 10 * DAY + 300),
+    ]
+    assert [r.message for r in caplog.records] == ["slurmdbd does not answer, nothing is learned meanwhile: sacct: no"]
+    assert service.experience["alice", "f"][0].peak_mib == 5000.0
