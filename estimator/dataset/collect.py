@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from estimator.dataset.specs import Spec
+from estimator.dataset.specs import Spec, spec_from_json
 
 _LOG = logging.getLogger(__name__)
 _SILENCE_SECONDS = 90.0
@@ -119,8 +119,6 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 def done_ids(folder: Path) -> set[str]:
     """Return ids of configurations that a folder of raw results already holds, failures too."""
-    from estimator.dataset.specs import spec_from_json  # noqa: PLC0415
-
     ids = {spec_from_json(row["spec"]).id for row in read_jsonl(folder / ROWS)}
     return ids | {str(row["id"]) for row in read_jsonl(folder / FAILURES)}
 
@@ -154,14 +152,18 @@ class _Child:
 class Collector:
     """One collection."""
 
-    def __init__(self, specs: list[Spec], folder: Path, options: Options) -> None:
+    def __init__(
+        self, specs: list[Spec], folder: Path, options: Options, target: Callable[..., None] | None = None
+    ) -> None:
         """Prepare.
 
         Args:
             specs: what to measure; what the folder already holds is left out.
             folder: where raw results are.
             options: how to collect.
+            target: what a worker process runs; default ``worker.main``, which needs torch.
         """
+        self._target = target
         done = done_ids(folder)
         self._queue = bundles(s for s in specs if s.id not in done)
         self.total = sum(len(b) for b in self._queue)
@@ -200,12 +202,14 @@ class Collector:
         progress(f"{self.done} of {self.total} measured, {self.failed} failed, {time.monotonic() - begin:.0f} s")
 
     def _start(self) -> None:
-        from estimator.dataset.worker import main  # noqa: PLC0415
+        target = self._target
+        if target is None:
+            from estimator.dataset.worker import main as target  # noqa: PLC0415 - needs torch
 
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         arguments = (theirs, self._options.device, self._options.seconds, not self._options.isolated)
-        process = context.Process(target=main, args=arguments, daemon=True)
+        process = context.Process(target=target, args=arguments, daemon=True)
         process.start()
         theirs.close()
         self._children[self._next] = _Child(process, ours, time.monotonic())

@@ -27,6 +27,9 @@ LAYER_TYPES = (
 )
 """Kinds of layers that the sequence distinguishes; the place in this tuple is the code."""
 
+LONGEST = 256
+"""Layers that the sequence shows at most."""
+
 ACTIVATION_FUNCTIONS = (
     "ELU",
     "GELU",

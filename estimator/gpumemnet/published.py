@@ -33,9 +33,11 @@ def read(path: Path, *, with_oom: bool = True) -> list[Example]:
     for row in reader:
         try:
             memory = float(row["Max GPU Memory (MiB)"])
-            if memory <= 0 or (not with_oom and row.get("Status", "SUCCESSFUL") != "SUCCESSFUL"):
-                continue
-            examples.append(Example(from_published(row), int(row["Batch Size"]), memory))
+            model = from_published(row)
+            failed = row.get("Status", "SUCCESSFUL") != "SUCCESSFUL"
+            if memory <= 0 or not model.layers or (failed and not with_oom):
+                continue  # died before anything was recorded, or not wanted
+            examples.append(Example(model, int(row["Batch Size"]), memory))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path}:{reader.line_num}: {error}; is this the published GPUMemNet data?") from None
     return examples

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.gpumemnet.described import LAYER_TYPES, Described, sequence, totals
+from estimator.gpumemnet.described import LAYER_TYPES, LONGEST, Described, sequence, totals
 from estimator.gpumemnet.metrics import Scores, scores
 from estimator.gpumemnet.nets import HEADS, ensemble, transformer
 
@@ -37,7 +37,6 @@ HIDDEN: tuple[tuple[int, ...], ...] = (
 
 WIDTH = 64
 BLOCKS = 2
-LONGEST = 256
 
 
 @dataclass(frozen=True)
@@ -146,16 +145,22 @@ def train(
     torch.manual_seed(seed)
     learn, check, test = (data.part(rows) for rows in parts)
     classes = int(data.classes.max()) + 1
-    arrays: dict[str, NDArray[Any]] = {"mean": learn.features.mean(0), "std": learn.features.std(0) + 1e-6}
+    arrays: dict[str, NDArray[Any]] = {"mean": learn.features.mean(0), "std": _spread(learn.features)}
     if kind == "mlp":
         for place, hidden in enumerate(HIDDEN):
             found = _train_member(hidden, classes, arrays, learn, check, epochs, device)
             arrays.update({f"m{place}.{name}": value for name, value in found.items()})
     else:
         real = learn.sizes[learn.mask]
-        arrays.update(size_mean=real.mean(0), size_std=real.std(0) + 1e-6)
+        arrays.update(size_mean=real.mean(0), size_std=_spread(real))
         arrays.update(_train_transformer(classes, arrays, learn, check, epochs, device))
     return Trained(arrays, _score(kind, arrays, test), _score(kind, arrays, check), _lengths(parts))
+
+
+def _spread(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return standard deviations to divide by; 1 for what never changed in training."""
+    std = values.std(0)
+    return np.where(std < 1e-3, np.float32(1), std).astype(np.float32)
 
 
 def _lengths(parts: tuple[Sequence[int], Sequence[int], Sequence[int]]) -> tuple[int, int, int]:

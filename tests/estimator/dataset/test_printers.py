@@ -1,0 +1,111 @@
+"""The texts of traces are what the tools print, and our parsers read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator.dataset.plans import plan_of, trace_of
+from estimator.dataset.printers import module_text, torchinfo_text, torchsummary_text
+from estimator.dataset.tree import Trace
+from estimator.parsers import parse_summary
+
+TRANSFORMER = {
+    "shape": "decoder",
+    "vocab": 1000,
+    "width": 64,
+    "depth": 3,
+    "heads": 4,
+    "ff": 128,
+    "seq": 16,
+    "classes": 2,
+    "drop": 0.1,
+    "act": "GELU",
+    "gated": False,
+    "prenorm": True,
+    "eager": True,
+    "lm": True,
+}
+MLP = {
+    "shape": "uniform",
+    "inp": 10,
+    "width": 8,
+    "out": 3,
+    "depth": 2,
+    "act": "ReLU",
+    "bn": True,
+    "drop": 0.2,
+    "softmax": False,
+}
+
+
+@pytest.fixture(scope="module")
+def mlp() -> Trace:
+    return trace_of(*plan_of("mlp", MLP))
+
+
+@pytest.fixture(scope="module")
+def transformer() -> Trace:
+    return trace_of(*plan_of("transformer", TRANSFORMER))
+
+
+def test_torchsummary_has_its_layout(mlp: Trace) -> None:
+    lines = torchsummary_text(mlp, 32).splitlines()
+    assert lines[0] == "-" * 64
+    assert lines[1] == "        Layer (type)               Output Shape         Param #"
+    assert lines[3] == "            Linear-1                    [32, 8]              88"
+    assert lines[4] == "       BatchNorm1d-2                    [32, 8]              16"
+    assert "Total params: 219" in lines
+    assert not any("Sequential" in line for line in lines)
+
+
+def test_torchsummary_without_a_batch_prints_minus_one(mlp: Trace) -> None:
+    assert "[-1, 8]" in torchsummary_text(mlp)
+
+
+def test_torchinfo_has_its_layout(transformer: Trace) -> None:
+    text = torchinfo_text(transformer, 4, columns=("input_size", "output_size", "num_params"))
+    lines = text.splitlines()
+    assert lines[1].split() == ["Layer", "(type:depth-idx)", "Input", "Shape", "Output", "Shape", "Param", "#"]
+    assert any(line.startswith("├─ModuleList: 1-2 ") for line in lines)
+    assert any(line.startswith("│    └─TransformerBlock: 2-7 ") for line in lines)
+    assert "[4, 16, 1000]" in lines[3]
+    assert f"Total params: {transformer.total_params:,}" in lines
+
+
+def test_torchinfo_adds_up_what_its_depth_hides(transformer: Trace) -> None:
+    top = torchinfo_text(transformer, 4, depth=1)
+    blocks = next(line for line in top.splitlines() if "ModuleList" in line)
+    assert blocks.split()[-1].replace(",", "").isdigit()
+    assert "TransformerBlock:" not in top
+
+
+def test_torchinfo_names_variables(transformer: Trace) -> None:
+    assert "├─Embeddings (embeddings): 1-1" in torchinfo_text(transformer, 4, var_names=True)
+
+
+def test_print_collapses_equal_entries_of_a_list(transformer: Trace) -> None:
+    text = module_text(transformer)
+    assert "(0-2): 3 x TransformerBlock(" in text
+    assert "    (tokens): Embedding(1000, 64)" in text
+    assert "(2): TransformerBlock(" in module_text(transformer, collapse=False)
+
+
+def test_print_with_parameters_ends_modules_with_their_sums(mlp: Trace) -> None:
+    text = module_text(mlp, with_params=True)
+    assert "(0): Linear(in_features=10, out_features=8, bias=True), 88 params" in text
+    assert text.endswith("), 219 params")
+
+
+@pytest.mark.parametrize("collapse", [True, False])
+def test_our_parsers_read_every_text(transformer: Trace, mlp: Trace, collapse: bool) -> None:
+    for trace in (transformer, mlp):
+        texts = [
+            torchsummary_text(trace, 4),
+            torchsummary_text(trace),
+            torchinfo_text(trace, 4, depth=9),
+            torchinfo_text(trace, 4, depth=9, columns=("input_size", "output_size", "num_params")),
+            module_text(trace, collapse=collapse),
+            module_text(trace, collapse=collapse, with_params=True),
+        ]
+        for text in texts:
+            assert parse_summary(text).total_params == trace.total_params, text[:300]

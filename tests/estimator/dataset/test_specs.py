@@ -1,0 +1,121 @@
+"""Configurations: within the dissertation's ranges, the same for the same seed, split by architecture."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from estimator.dataset.catalogue import entries, entry_of, generate_real
+from estimator.dataset.plans import params_of, plan_of, trace_of
+from estimator.dataset.specs import (
+    CNN_SHAPES,
+    LIMIT_MIB,
+    MLP_SHAPES,
+    Spec,
+    claim_mib,
+    costs,
+    generate_synthetic,
+    spec_from_json,
+    split_of,
+)
+from estimator.types import OPTIMIZERS
+
+
+def test_equal_seeds_draw_equal_configurations() -> None:
+    one, same = list(generate_synthetic("cnn", 20, 5)), list(generate_synthetic("cnn", 20, 5))
+    other = list(generate_synthetic("cnn", 20, 6))
+    assert one == same
+    assert one != other
+    assert len({spec.id for spec in one}) == 20
+
+
+def test_mlps_are_within_table_5_2() -> None:
+    specs = list(generate_synthetic("mlp", 400, 0))
+    assert {s.name for s in specs} == set(MLP_SHAPES)
+    assert all(4 <= s.arch["inp"] <= 4096 and 1 <= s.arch["out"] <= 1024 for s in specs)
+    assert all(2 <= s.arch["depth"] + 1 <= 12 for s in specs)
+    assert {s.optimizer for s in specs} == set(OPTIMIZERS)
+    assert {s.precision for s in specs} == {"fp32", "amp", "bf16"}
+    assert {s.kind for s in specs} == {"train", "infer"}
+
+
+def test_cnns_are_within_table_5_4() -> None:
+    specs = list(generate_synthetic("cnn", 400, 0))
+    assert {s.name for s in specs} == set(CNN_SHAPES)
+    assert all(1 <= s.arch["depth"] <= 29 and s.arch["chans"] in (1, 3) for s in specs)
+    assert all(16 <= s.arch["base"] <= 512 and 2 <= s.arch["classes"] <= 22000 for s in specs)
+    assert {s.arch["k"] for s in specs} == {3, 5, 7}
+
+
+def test_transformers_are_within_table_5_6() -> None:
+    specs = list(generate_synthetic("transformer", 300, 0))
+    assert all(128 <= s.arch["width"] <= 2048 and s.seq_len in (128, 256, 512, 1024) for s in specs)
+    assert max(s.arch["depth"] for s in specs) > 30
+    assert max(s.arch["vocab"] for s in specs if not s.arch["lm"]) > 500_000
+    assert all(s.arch["width"] % s.arch["heads"] == 0 for s in specs)
+
+
+def test_batches_reach_the_limit_and_claims_follow_them() -> None:
+    claims = [claim_mib(s) for s in generate_synthetic("cnn", 1500, 0)]
+    assert max(claims) > LIMIT_MIB
+    assert min(claims) < 1024
+
+
+def test_costs_count_outputs_and_operations_of_leaves() -> None:
+    arch = {"shape": "uniform", "inp": 10, "width": 8, "out": 3, "depth": 1, "act": "ReLU", "bn": False}
+    plan = plan_of("mlp", {**arch, "drop": 0.0, "softmax": False})
+    found = costs(trace_of(*plan))
+    assert found.numbers == 8 + 8 + 3
+    assert found.flops == 2 * params_of(plan[0])
+
+
+def test_a_group_is_in_one_split_and_splits_have_their_sizes() -> None:
+    names = [f"group {i}" for i in range(2000)]
+    shares = {part: sum(split_of(n) == part for n in names) / 2000 for part in ("train", "val", "test")}
+    assert shares["train"] == pytest.approx(0.65, abs=0.04)
+    assert shares["test"] == pytest.approx(0.25, abs=0.04)
+    assert split_of("resnet") == split_of("resnet")
+
+
+def test_json_keeps_a_configuration() -> None:
+    for spec in list(generate_real(1, 0))[::40]:
+        assert spec_from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"kind": "guess"}, "kind='guess'"), ({"source": "net"}, "source='net'"), ({"more": 1}, "not a configuration")],
+)
+def test_a_wrong_configuration_is_refused(change: dict[str, object], message: str) -> None:
+    spec = next(generate_synthetic("mlp", 1, 0)).to_json()
+    with pytest.raises(ValueError, match=message):
+        spec_from_json({**spec, **change})
+
+
+def test_real_models_cover_libraries_and_heads_and_share_families() -> None:
+    found = entries()
+    assert len({(e.source, e.name, e.attention) for e in found}) == len(found)
+    assert {e.source for e in found} == {"torchvision", "timm", "transformers"}
+    groups = {e.name: e.group for e in found}
+    assert groups["resnet50"] == groups["resnext50_32x4d"] == groups["hf-resnet-50"] == groups["seresnet50"]
+    assert groups["bert-base-MaskedLM"] == groups["roberta-base-MaskedLM"]
+    assert {"AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForSequenceClassification"} <= {
+        e.head for e in found
+    }
+
+
+def test_workloads_of_a_real_model_come_small_batches_first_within_a_precision() -> None:
+    last: Spec | None = None
+    for spec in generate_real(4, 1):
+        same = last is not None and (last.source, last.name, last.arch) == (spec.source, spec.name, spec.arch)
+        if last is not None and same and last.precision == spec.precision:
+            assert last.batch_size * (last.seq_len or 1) <= spec.batch_size * (spec.seq_len or 1)
+        assert entry_of(spec).group == spec.group
+        last = spec
+
+
+def test_an_unknown_model_is_named() -> None:
+    spec = next(generate_real(1, 0))
+    with pytest.raises(KeyError, match="nothing_net"):
+        entry_of(Spec(**{**spec.to_json(), "name": "nothing_net"}))
