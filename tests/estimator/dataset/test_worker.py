@@ -110,7 +110,7 @@ def test_counters_are_taken_while_steps_go_on() -> None:
     assert activity["smact"] is None
 
 
-class Net(torch.nn.Module):
+class Net(torch.nn.Module):  # type: ignore[misc] # torch is not followed by mypy
     """A real model's stand-in: a convolution and a head."""
 
     def __init__(self) -> None:
@@ -129,7 +129,12 @@ def _real(**changes: Any) -> Spec:
 
 def test_a_real_model_is_built_once_and_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[str] = []
-    monkeypatch.setattr(workers, "build_model", lambda s: built.append(s.name) or Net())
+
+    def build(made: Spec) -> Net:
+        built.append(made.name)
+        return Net()
+
+    monkeypatch.setattr(workers, "build_model", build)
     jobs = [_real(batch_size=2), _real(batch_size=4), _real(batch_size=2, precision="bf16")]
     pipe = Answers(jobs)
     Worker(pipe, Rehearsal()).run()
@@ -209,7 +214,7 @@ def test_slow_workloads_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_lost_context_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[int] = []
-    monkeypatch.setattr(workers.os, "_exit", ends.append)
+    monkeypatch.setattr("os._exit", ends.append)
 
     def build(_: Spec) -> Net:
         raise RuntimeError("CUDA error: device-side assert triggered")
