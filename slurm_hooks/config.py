@@ -28,6 +28,9 @@ SharingMethod = Literal["mps", "streams", "mig", "off"]
 PlacementPolicy = Literal["magm", "lug", "mug", "rr", "exclusive"]
 EstimatorMethod = Literal["horus", "gpumemnet", "rad"]
 JobPolicy = Literal["collocation", "exclusive"]
+MonitorBackend = Literal["auto", "dcgm", "gpm", "nvml"]
+OverAllotment = Literal["record", "warn", "end"]
+MeasurementSource = Literal["none", "monitors", "prometheus"]
 
 
 class ConfigError(ValueError):
@@ -142,6 +145,38 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Monitor:
+    """[monitor]: rad-monitor on the nodes, and how radd reads what it measures."""
+
+    backend: MonitorBackend = _key(
+        "auto",
+        "Who counts: dcgm, gpm (NVML, Hopper and later), nvml (memory and power alone); auto: the first that works.",
+    )
+    interval_s: float = _key(1.0, "Time between two looks at the GPUs.", low=0.1, high=60)
+    window_s: float = _key(90.0, "What is told of a GPU or job is the mean over this time.", low=1, high=3600)
+    write_s: float = _key(
+        10.0, "A running job's counters are kept for its Epilog at least this often.", low=1, high=600
+    )
+    listen: str = _key("127.0.0.1", "Address on which Prometheus and radd may read; empty for none.")
+    port: int = _key(9836, "Port of it.", low=1, high=65535)
+    max_connections: int = _key(16, "Readers served at once; more are closed at once.", low=1, high=1024)
+    over_allotment: OverAllotment = _key(
+        "warn",
+        "What becomes of a job whose processes use more GPU memory than its cap: record it, warn its user too, "
+        "or end the largest process as well.",
+    )
+    dcgmi: str = _key("/usr/bin/dcgmi", "DCGM's command.")
+    source: MeasurementSource = _key(
+        "none", "Where radd learns what jobs use: nowhere, from each node's monitor, or from a Prometheus server."
+    )
+    url: str = _key("http://{node}:9836", "A node's monitor as radd reads it; {node} is Slurm's name of the node.")
+    prometheus_url: str = _key("http://127.0.0.1:9090", "The Prometheus server that radd asks.")
+    read_s: float = _key(10.0, "Time between two readings by radd.", low=1, high=600)
+    read_timeout_s: float = _key(2.0, "An answer that is not there by then is done without.", low=0.1, high=60)
+    stale_s: float = _key(60.0, "A reading older than this counts no more.", low=2, high=3600)
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings of a site."""
 
@@ -152,6 +187,7 @@ class Config:
     recovery: Recovery = Recovery()
     mps: Mps = Mps()
     node: Node = Node()
+    monitor: Monitor = Monitor()
 
     def partition(self, name: str) -> Partition | None:
         """Settings of a partition, or None where RAD has no business there (it is not configured)."""

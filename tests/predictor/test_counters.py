@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from predictor.counters import GPM_METRICS, Counters, NoCounters, NvmlCounters, nvml_counters
+from predictor.counters import Counters, NoCounters, NvmlCounters, nvml_counters
+from predictor.nvml import GPM_METRICS, Gpm, NvmlMissingError, load
 from predictor.types import ProfileError
 
 
@@ -149,3 +151,30 @@ def test_no_counters_know_nothing() -> None:
     counters = NoCounters()
     counters.start()
     assert math.isnan(counters.stop().smact)
+
+
+def test_each_look_takes_the_place_of_the_last() -> None:
+    seen: list[tuple[object, object]] = []
+
+    class Watched(FakeNvml):
+        def nvmlGpmMetricsGet(self, request: Any) -> None:  # noqa: N802
+            seen.append((request.sample1, request.sample2))
+            super().nvmlGpmMetricsGet(request)
+
+    gpm = Gpm(Watched(), "gpu")
+    assert gpm.read() == {}, "there was no first look"
+    gpm.begin()
+    assert gpm.read()["smact"] == 0.5 and gpm.read()["pcie_tx"] == 6000.0
+    assert seen[0] == seen[1][::-1]
+
+
+def test_a_package_of_the_same_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", ModuleType("pynvml"))
+    with pytest.raises(NvmlMissingError, match="pip uninstall pynvml nvidia-ml-py3"):
+        load()
+
+
+def test_no_binding_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(ProfileError, match="pip install nvidia-ml-py"):
+        NvmlCounters()
