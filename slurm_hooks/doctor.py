@@ -361,8 +361,10 @@ def _cred_expire(facts: Facts) -> Finding:
 def _directory(subject: str, path: str, facts: Facts) -> Finding:
     fact = facts.files.get(path, FileFact())
     safe = fact.kind == "directory" and fact.uid == 0 and not fact.mode & (_GROUP_WRITE | _OTHER_WRITE)
+    if fact.kind == "absent":
+        return Finding(subject, True, f"{path}: made when it is needed")
     found = f"{path}: {_seen(fact, safe)}"
-    return Finding(subject, safe, found, f"mkdir -p {path}; chown root {path}; chmod 755 {path}")
+    return Finding(subject, safe, found, f"make it root's alone: chown root {path}; chmod 755 {path}")
 
 
 def _seen(fact: FileFact, ok: bool) -> str:

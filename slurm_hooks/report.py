@@ -1,7 +1,7 @@
 """What sharing did over a time: jobs, GPU-hours, memory and out-of-memory errors by group. Pure.
 
-Hours count within the time asked for; a run counts on the day on which it started. Jobs that ask for no GPU are left
-out.
+Hours count within the time asked for; a job counts on the day on which it first started. Jobs that ask for no GPU
+and jobs that have not run yet are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BY: tuple[By, ...] = ("user", "account", "partition", "time")
 ENDED_WELL = "COMPLETED"
 SHARES_PER_GPU = 100
 JOULES_PER_KWH = 3_600_000
-_CLOCKS_DIFFER_S = 60  # an Epilog's clock and slurmctld's; a requeued job waits longer than that
+_CLOCKS_DIFFER_S = 60  # an Epilog's clock and slurmctld's
 _ASKED = re.compile(r"(?:^|,)gpu(?::[A-Za-z][\w.-]*)?(?::(\d{1,4}))?(?=,|$)")
 
 
@@ -68,10 +68,10 @@ class Job:
 
     def kept(self, run: JobRun) -> Run | None:
         """What the record says of one of Slurm's runs: one that RAD did not see end is missing there."""
-        if run.end is None or self.record is None:
+        if self.record is None:
             return None
-        near = (k for k in self.record.runs if k.end is not None and abs(k.end - run.end) <= _CLOCKS_DIFFER_S)
-        return next(near, None)
+        near = [(distance, n) for n, k in enumerate(self.record.runs) if (distance := _distance(run, k)) is not None]
+        return self.record.runs[min(near)[1]] if near else None
 
     @property
     def ooms(self) -> int:
@@ -151,6 +151,15 @@ class Report:
     total: Row
 
 
+def _distance(run: JobRun, kept: Run) -> int | None:
+    """Seconds between the ends of a run as Slurm and as the record has it; None where it is another run."""
+    if run.end is None or run.start is None or kept.end is None or abs(kept.end - run.end) > _CLOCKS_DIFFER_S:
+        return None
+    if kept.start is not None and (kept.start > run.end or kept.end < run.start):
+        return None
+    return abs(kept.end - run.end)
+
+
 def put_together(runs: Iterable[JobRun]) -> list[Job]:
     """Jobs from their runs, in the order of their first runs."""
     by_id: dict[int, list[JobRun]] = {}
@@ -165,8 +174,9 @@ def put_together(runs: Iterable[JobRun]) -> list[Job]:
 
 
 def jobs_of(runs: Iterable[JobRun]) -> list[Job]:
-    """Jobs that a report counts: those that ask for a GPU or have a record."""
-    return [job for job in put_together(runs) if job.record is not None or job.gpus_asked]
+    """Jobs that a report counts: those that have run, and ask for a GPU or have a record."""
+    started = (job for job in put_together(runs) if any(run.start is not None for run in job.runs))
+    return [job for job in started if job.record is not None or job.gpus_asked]
 
 
 def make(jobs: Sequence[Job], since: int, until: int, by: By, zone: tzinfo | None = None) -> Report:
@@ -189,9 +199,8 @@ def make(jobs: Sequence[Job], since: int, until: int, by: By, zone: tzinfo | Non
 
 def _keys(zone: tzinfo | None) -> Mapping[By, Callable[[Job], str]]:
     def day(job: Job) -> str:
-        first = job.runs[0]
-        at = first.start if first.start is not None else first.submit
-        return "" if at is None else datetime.fromtimestamp(at, zone).date().isoformat()
+        first = min(run.start for run in job.runs if run.start is not None)
+        return datetime.fromtimestamp(first, zone).date().isoformat()
 
     return {
         "user": lambda job: job.last.user,

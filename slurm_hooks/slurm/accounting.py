@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from slurm_hooks.slurm.commands import Runner, SlurmError, run
@@ -105,7 +105,18 @@ class SlurmAccounting:
             SlurmError: if `sacct` fails.
         """
         who = ["-u", user] if user else ["-a"]
-        return self._sacct([*who, "-S", f"uts{since}", "-E", f"uts{until}"])
+        kept = self._sacct([*who, "-S", f"uts{since}", "-E", f"uts{until}"])
+        if all(run.end is not None for run in kept):
+            return kept
+        # Slurm 22.05 sends a job's comment to slurmdbd when the job ends, not before.
+        live, _ = self._try(lambda: self._squeue(["-t", "R,S,CG,CF"]))
+        comments = {run.job_id: run.admin_comment for run in live}
+        return [
+            run
+            if run.end is not None or run.admin_comment
+            else replace(run, admin_comment=comments.get(run.job_id, ""))
+            for run in kept
+        ]
 
     def runs_of(self, job: str) -> list[JobRun]:
         """All runs of one job, oldest first.
@@ -118,8 +129,10 @@ class SlurmAccounting:
         """
         if JOB_ID.fullmatch(job) is None:
             raise AccountingError(f"{job!r} is no job id: write 4711, or 4711_3 for a task of an array")
+        # -r: one row for each task, so that a task that waits is found by its own number.
+        tasks = ["-r"] if "_" in job else []
         kept, sacct_error = self._try(lambda: self._sacct(["-j", job]))
-        queued, squeue_error = self._try(lambda: self._squeue(job))
+        queued, squeue_error = self._try(lambda: self._squeue(["-t", "all", *tasks, "-j", job]))
         if sacct_error is not None and not queued:
             raise sacct_error
         if squeue_error is not None and "Invalid job id" not in str(squeue_error) and not kept:
@@ -138,12 +151,9 @@ class SlurmAccounting:
         command = [*_ENV, "sacct", "-n", "-X", "-D", "-p", f"--delimiter={delimiter}", "-o", fields, *which]
         return parse_sacct(self._run(command, self._timeout_s), delimiter)
 
-    def _squeue(self, job: str) -> list[JobRun]:
+    def _squeue(self, which: Sequence[str]) -> list[JobRun]:
         columns = ",".join(f"{name}:{width}" for name, width in SQUEUE_COLUMNS)
-        # -r: one row for each task, so that a task that waits is found by its own number.
-        tasks = ["-r"] if "_" in job else []
-        command = [*_ENV, "squeue", "-h", "-a", "-t", "all", *tasks, "-j", job, "-O", columns]
-        return parse_squeue(self._run(command, self._timeout_s))
+        return parse_squeue(self._run([*_ENV, "squeue", "-h", "-a", *which, "-O", columns], self._timeout_s))
 
 
 def parse_sacct(text: str, delimiter: str) -> list[JobRun]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_hooks.records import decode
+from slurm_hooks.records import Record, decode, encode
 from slurm_hooks.slurm import accounting
 from slurm_hooks.slurm.accounting import AccountingError, JobRun, SlurmAccounting, parse_sacct, parse_squeue
 from slurm_hooks.slurm.commands import SlurmError
@@ -91,16 +91,29 @@ def test_a_delimiter_is_never_the_same() -> None:
     ask = Recorded()
     for _ in range(2):
         assert len(SlurmAccounting(runner=ask).runs(0, 10)) == 10
-    first, second = (next(w for w in command if w.startswith("--delimiter=")) for command in ask.asked)
+    first, second = (next(w for w in command if w.startswith("--delim")) for command in ask.asked if "sacct" in command)
     assert first != second
+
+
+def test_a_running_jobs_record_comes_from_the_controller() -> None:
+    row = next(line for line in SQUEUE.split("\n") if line.startswith("11 "))
+    start = sum(width for name, width in accounting.SQUEUE_COLUMNS if name not in ("admin_comment", "Name"))
+    token = encode(Record(action="share"))
+    squeue = row[:start] + token.ljust(16_384) + row[start + 16_384 :]
+    runs = {run.shown_id: run for run in SlurmAccounting(runner=Recorded(squeue=squeue)).runs(0, 10)}
+    assert runs["8_2"].admin_comment == token
+    assert runs["8_1"].admin_comment == ""
+    without = SlurmAccounting(runner=Recorded({"squeue": "down"})).runs(0, 10)
+    assert len(without) == 10
 
 
 def test_runs_of_a_time() -> None:
     ask = Recorded()
     SlurmAccounting(runner=ask).runs(5, 10, "alice")
     SlurmAccounting(runner=ask).runs(5, 10)
-    assert list(ask.asked[0][-6:]) == ["-u", "alice", "-S", "uts5", "-E", "uts10"]
-    assert "-a" in ask.asked[1]
+    by_user, of_all = (command for command in ask.asked if "sacct" in command)
+    assert list(by_user[-6:]) == ["-u", "alice", "-S", "uts5", "-E", "uts10"]
+    assert "-a" in of_all
 
 
 def test_the_controller_has_the_last_word_on_live_jobs() -> None:

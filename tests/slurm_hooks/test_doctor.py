@@ -201,7 +201,6 @@ def test_slurm_down() -> None:
         (_file("/opt/rad/prolog.sh", FileFact("file", 0o644, 0, 0)), "Prolog", "file of user 0 with mode 644"),
         (_file("/opt/rad/epilog.sh", FileFact()), "Epilog", "/opt/rad/epilog.sh: absent"),
         (_setting("TaskProlog", ""), "TaskProlog", "not set"),
-        (_file("/run/rad/jobs", FileFact()), "[node] state_dir", "absent"),
         (_file("/run/rad/jobs", FileFact("directory", 0o777, 0, 0)), "[node] state_dir", "mode 777"),
         (_file("/var/spool/rad", FileFact("directory", 0o755, 7, 0)), "[node] spool_dir", "of user 7"),
         (_file("/run/rad/mps", FileFact("other", 0o755, 0, 0)), "[mps] run_dir", "other of user 0"),
@@ -216,6 +215,10 @@ def test_what_a_node_can_lack(changes: dict[str, Any], subject: str, found: str)
     assert finding.subject == subject
     assert found in finding.found
     assert finding.cure
+
+
+def test_folders_are_made_when_needed() -> None:
+    assert _problems("node", dataclasses.replace(WELL, **_file("/run/rad/jobs", FileFact()))) == []
 
 
 def test_a_partition_without_mps_needs_no_control_program() -> None:

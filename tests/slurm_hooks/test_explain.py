@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from slurm_hooks.explain import duration, explain
-from slurm_hooks.records import Record, Run
+from slurm_hooks.records import Record, Run, encode
 from slurm_hooks.report import put_together
 from slurm_hooks.slurm.accounting import JobRun
 from tests.slurm_hooks.jobs import HOUR, NOON, job_run
@@ -126,6 +126,21 @@ def test_a_job_that_came_back_with_more() -> None:
 )
 def test_other_ends_of_out_of_memory(outcome: str, words: str) -> None:
     assert words in _story(job_run(_with(runs=(Run(end=NOON + HOUR, outcome=outcome),))))[-1]
+
+
+def test_runs_that_ended_close_to_each_other() -> None:
+    runs = (
+        Run(start=NOON, end=NOON + 2, outcome="oom_requeued"),
+        Run(start=NOON + 8, end=NOON + 11, outcome="completed"),
+    )
+    first = job_run(None, state="REQUEUED", start=NOON, end=NOON + 2, elapsed_s=2)
+    second = job_run(_with(runs=runs), submit=NOON + 2, start=NOON + 8, end=NOON + 11, elapsed_s=3)
+    assert [line.rpartition("; ")[2] for line in _story(first, second)[-2:]] == [
+        "ran out of GPU memory and was queued again with a larger share",
+        "completed",
+    ]
+    not_yet = dataclasses.replace(second, admin_comment=encode(_with(runs=runs[:1])), state="FAILED")
+    assert _story(first, not_yet)[-1].endswith("; failed")
 
 
 def test_a_run_that_the_record_misses() -> None:

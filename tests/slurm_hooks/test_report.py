@@ -78,7 +78,7 @@ def test_hours_count_within_the_time() -> None:
     assert _row(job_run(SHARED), until=NOON + HOUR // 4).gpu_hours_asked == 0.25
     assert _row(job_run(SHARED), since=NOON + 2 * HOUR).gpu_hours_asked == 0
     assert _row(job_run(SHARED, end=None, state="RUNNING"), until=NOON + 3 * HOUR).gpu_hours_asked == 3
-    assert _row(job_run(SHARED, start=None, end=None, state="PENDING")).gpu_hours_asked == 0
+    assert _row(job_run(SHARED, start=None, end=None, state="PENDING")).jobs == 0
     assert _row(job_run(SHARED, elapsed_s=HOUR // 2)).gpu_hours_asked == 0.5  # suspended half of the time
 
 
@@ -109,7 +109,6 @@ def test_activity_and_energy() -> None:
         ("FAILED", NOON + HOUR, (0, 1, 0)),
         ("CANCELLED", NOON + HOUR, (0, 1, 0)),
         ("REQUEUED", NOON + HOUR, (0, 0, 1)),
-        ("PENDING", None, (0, 0, 1)),
         ("RUNNING", None, (0, 0, 1)),
     ],
 )
@@ -124,7 +123,7 @@ def test_groups() -> None:
         job_run(SHARED, job_id=1, user="bob"),
         job_run(SHARED, job_id=2, account="teaching"),
         job_run(SHARED, job_id=3, partition="big", start=NOON + 20 * HOUR),
-        job_run(SHARED, job_id=4, submit=None, start=None),
+        job_run(SHARED, job_id=4, start=NOON + 20 * HOUR),
     ]
     jobs = report.jobs_of(runs)
 
@@ -136,9 +135,9 @@ def test_groups() -> None:
     assert groups("user") == {"alice": 3, "bob": 1}
     assert groups("account") == {"research": 3, "teaching": 1}
     assert groups("partition") == {"big": 1, "gpu": 3}
-    assert groups("time") == {"": 1, "2026-01-01": 2, "2026-01-02": 1}
-    assert groups("time", -10)["2026-01-01"] == 3
-    assert groups("time", 14)["2026-01-02"] == 3
+    assert groups("time") == {"2026-01-01": 2, "2026-01-02": 2}
+    assert groups("time", -10) == {"2026-01-01": 4}
+    assert groups("time", 14) == {"2026-01-02": 4}
 
 
 @given(
