@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 SHARES_PER_GPU = 100
 
@@ -87,3 +87,57 @@ class ClusterView:
     waiting: Mapping[str, int] = field(default_factory=dict)
     pinned: tuple[PinnedJob, ...] = ()
     can_retype: bool = False
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A job that Slurm does not show yet.
+
+    Attributes:
+        resident: what it will hold; 100 shares for a whole GPU.
+        gpu: where it goes, or None where Slurm chooses.
+        partitions: partitions that it may go to.
+        cpus, memory_mib: what it takes of its node.
+    """
+
+    resident: Resident
+    gpu: Gpu | None
+    partitions: frozenset[str]
+    cpus: int
+    memory_mib: int
+
+
+def with_arrival(view: ClusterView, arrival: Arrival) -> ClusterView:
+    """`view` as it may be when a job has started that Slurm does not show yet.
+
+    A job that goes wherever Slurm likes is counted on every GPU that it fits on: what is free then is free for sure.
+    """
+    target = arrival.gpu
+    if target is not None:
+        return _with_resident(view, arrival, lambda node, gpu: (node.name, gpu.type) == (target.node, target.type))
+
+    def may_take(node: Node, gpu: Gpu) -> bool:
+        return bool(arrival.partitions & node.partitions) and gpu.free_shares >= arrival.resident.share
+
+    return _with_resident(view, arrival, may_take)
+
+
+def _with_resident(view: ClusterView, arrival: Arrival, here: Callable[[Node, Gpu], bool]) -> ClusterView:
+    def changed(node: Node) -> Node:
+        taken = [here(node, gpu) for gpu in node.gpus]
+        if not any(taken):
+            return node
+        gpus = tuple(
+            replace(
+                gpu,
+                residents=(*gpu.residents, arrival.resident),
+                used_shares=gpu.used_shares + arrival.resident.share,
+            )
+            if takes
+            else gpu
+            for gpu, takes in zip(node.gpus, taken, strict=True)
+        )
+        free_memory = node.free_memory_mib - arrival.memory_mib
+        return replace(node, gpus=gpus, free_cpus=node.free_cpus - arrival.cpus, free_memory_mib=free_memory)
+
+    return replace(view, nodes=tuple(changed(node) for node in view.nodes))

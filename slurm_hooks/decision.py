@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from estimator.gpus import lookup
 from estimator.types import Estimate
-from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
+from slurm_hooks.cluster import ClusterView, Gpu
 from slurm_hooks.config import Partition
 from slurm_hooks.directives import Directives
 from slurm_hooks.placement import Need, choose
@@ -54,7 +54,6 @@ def decide(
     *,
     now: float,
     stale_s: float,
-    unplaced: bool = False,
     smact: float | None = None,
     last: tuple[str, str] | None = None,
 ) -> Decision:
@@ -69,7 +68,6 @@ def decide(
         estimate: memory of the job, or None for a job that wants the whole GPU.
         now: clock reading in seconds, of the same clock as `view.taken`.
         stale_s: a view older than this pins nothing.
-        unplaced: whether jobs are under way of which the view does not show yet where Slurm put them.
         smact: compute demand as measured in earlier runs, 0 to 1, or None for the partition's default.
         last: node and type of the GPU that round robin chose last.
     """
@@ -91,7 +89,7 @@ def decide(
     if feature:
         reasons.append(f"GPU type {request.type} became the node feature {feature}")
     need = need_of(submission, share, partition, gpu_type, feature)
-    why_unpinned = _uncertain(submission, view, age_s=now - view.taken, stale_s=stale_s, unplaced=unplaced, now=now)
+    why_unpinned = _uncertain(submission, view, age_s=now - view.taken, stale_s=stale_s, now=now)
     pin = None
     if not why_unpinned:
         policy = "exclusive" if share == WHOLE_GPU else partition.placement
@@ -142,44 +140,26 @@ def need_of(submission: Submission, share: int, partition: Partition, gpu_type: 
     )
 
 
-def _uncertain(
-    submission: Submission, view: ClusterView, *, age_s: float, stale_s: float, unplaced: bool, now: float
-) -> str:
+def waits_for_itself(submission: Submission, now: float) -> bool:
+    """Whether a job cannot start now however much is free."""
+    later = submission.begin_time is not None and submission.begin_time > now
+    return submission.held or bool(submission.dependency) or later
+
+
+def _uncertain(submission: Submission, view: ClusterView, *, age_s: float, stale_s: float, now: float) -> str:
     """Why the job may not start at once, so that a pin could hold it back; the empty string if it may."""
     waiting = sum(view.waiting.get(name, 0) for name in submission.partition.split(","))
     checks = (
         (age_s > stale_s, "the view of the cluster is stale"),
         ("," in submission.partition, "the job names several partitions"),
         (bool(submission.array), "the tasks of an array go where there is room"),
-        (submission.held, "the job is held"),
-        (bool(submission.dependency), "the job waits for others"),
-        (submission.begin_time is not None and submission.begin_time > now, "the job is to begin later"),
+        (waits_for_itself(submission, now), "the job is held, waits for others, or is to begin later"),
         (bool(submission.reservation), "the job uses a reservation"),
         (any(c in submission.req_nodes + submission.exc_nodes for c in "[,"), "the job names several nodes"),
         (bool(submission.features), "the job names node features"),
         (waiting > 0, f"{waiting} jobs of the partition wait already"),
-        (unplaced, "jobs submitted just now may take the room"),
     )
     return next((reason for uncertain, reason in checks if uncertain), "")
-
-
-def with_resident(view: ClusterView, gpu: Gpu, resident: Resident, cpus: int, memory_mib: int) -> ClusterView:
-    """`view` as it will be when a job that Slurm does not show yet has started."""
-
-    def changed(node: Node) -> Node:
-        if node.name != gpu.node:
-            return node
-        gpus = tuple(
-            replace(g, residents=(*g.residents, resident), used_shares=g.used_shares + resident.share)
-            if g.type == gpu.type
-            else g
-            for g in node.gpus
-        )
-        return replace(
-            node, gpus=gpus, free_cpus=node.free_cpus - cpus, free_memory_mib=node.free_memory_mib - memory_mib
-        )
-
-    return replace(view, nodes=tuple(changed(node) for node in view.nodes))
 
 
 def record_of(

@@ -16,7 +16,7 @@ from estimator.history import from_history
 from estimator.parsers import parse_summary
 from estimator.types import Estimate, Method, ModelSummary, SummaryError, Workload
 from slurm_hooks import decision as rules
-from slurm_hooks.cluster import ClusterView, Gpu, Resident
+from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Resident, with_arrival
 from slurm_hooks.config import Config, Partition
 from slurm_hooks.directives import DirectiveError, Directives, parse_script
 from slurm_hooks.experience import Experience, Measured
@@ -65,10 +65,7 @@ class Answer:
 @dataclass(frozen=True)
 class _Recent:
     at: float
-    gpu: Gpu
-    resident: Resident
-    cpus: int
-    memory_mib: int
+    arrival: Arrival
 
 
 class Service:
@@ -82,7 +79,6 @@ class Service:
         self._view = ClusterView()
         self._recent: list[_Recent] = []
         self._last: tuple[str, str] | None = None
-        self._unplaced_at = float("-inf")
 
     @property
     def view(self) -> ClusterView:
@@ -94,13 +90,13 @@ class Service:
         ]
         view = self._view
         for r in self._recent:
-            view = rules.with_resident(view, r.gpu, r.resident, r.cpus, r.memory_mib)
+            view = with_arrival(view, r.arrival)
         return view
 
     @property
     def unplaced(self) -> bool:
-        """Whether jobs were let through unpinned that Slurm has placed where the view does not show them yet."""
-        return self._unplaced_at + _SETTLING_S > self._view.taken
+        """Whether the view waits to show where Slurm has put a job that was not pinned."""
+        return any(r.arrival.gpu is None and r.at + _SETTLING_S > self._view.taken for r in self._recent)
 
     def update(self, view: ClusterView) -> None:
         """Take a new look at the cluster."""
@@ -134,16 +130,14 @@ class Service:
             return Answer()
         request = understand(submission)
         if isinstance(request, LeftAlone):
-            self._unplaced_at = self._clock()
-            return _left_alone(submission, directives, partition, request)
+            return self._left_alone(submission, directives, partition, request)
         try:
             estimate = self._estimate(submission, directives, partition)
             earlier = self._earlier(submission, estimate)
             if estimate is not None:
                 estimate = from_history(estimate, {estimate.fingerprint: [m.peak_mib for m in earlier]})
         except SummaryError as error:
-            self._unplaced_at = self._clock()
-            return _left_alone(submission, directives, partition, LeftAlone(request.text, str(error)))
+            return self._left_alone(submission, directives, partition, LeftAlone(request.text, str(error)))
         decision = rules.decide(
             submission,
             request,
@@ -153,16 +147,17 @@ class Service:
             self.view,
             now=self._clock(),
             stale_s=self.config.radd.stale_s,
-            unplaced=self.unplaced,
             smact=_smact(earlier),
             last=self._last,
         )
         record = rules.record_of(submission, request, directives, estimate, decision, partition)
         message = _message(directives, estimate, decision, partition)
         if partition.mode != "enforce":
-            self._unplaced_at = self._clock()
+            self._remember(submission, None, Resident(0, submission.user, WHOLE_GPU), partition)
             return Answer(message=f"advice: {message}", fields=_record_field(submission, record), record=record)
-        self._remember(submission, decision, estimate, partition)
+        upper = estimate.upper_mib if estimate else None
+        resident = Resident(0, submission.user, decision.share, upper, decision.smact)
+        self._remember(submission, decision.pin, resident, partition)
         several = sum(submission.partition in node.partitions for node in self._view.nodes) > 1
         return Answer(
             message=message,
@@ -180,19 +175,22 @@ class Service:
             return ()
         return self.experience.get((submission.user, estimate.fingerprint), ())
 
-    def _remember(
-        self, submission: Submission, decision: rules.Decision, estimate: Estimate | None, partition: Partition
-    ) -> None:
-        """Keep a decision until Slurm shows its job, so that the next one is not made as if it were not."""
-        gpu = decision.pin
-        if gpu is None:
-            self._unplaced_at = self._clock()
+    def _left_alone(
+        self, submission: Submission, directives: Directives, partition: Partition, left: LeftAlone
+    ) -> Answer:
+        if left.asked:
+            self._remember(submission, None, Resident(0, submission.user, WHOLE_GPU), partition)
+        return _left_alone(submission, directives, partition, left)
+
+    def _remember(self, submission: Submission, gpu: Gpu | None, resident: Resident, partition: Partition) -> None:
+        """Keep a job until Slurm shows it, so that the next decision is not made as if it were not there."""
+        if rules.waits_for_itself(submission, self._clock()):
             return
-        need = rules.need_of(submission, decision.share, partition)
-        upper = estimate.upper_mib if estimate else None
-        resident = Resident(0, submission.user, decision.share, upper, decision.smact)
-        self._recent.append(_Recent(self._clock(), gpu, resident, need.cpus, need.memory_mib))
-        self._last = (gpu.node, gpu.type)
+        need = rules.need_of(submission, resident.share, partition)
+        where = frozenset(submission.partition.split(","))
+        self._recent.append(_Recent(self._clock(), Arrival(resident, gpu, where, need.cpus, need.memory_mib)))
+        if gpu is not None:
+            self._last = (gpu.node, gpu.type)
 
     def _estimate(self, submission: Submission, directives: Directives, partition: Partition) -> Estimate | None:
         """Memory of the job; None where the whole GPU is wanted and nothing is known.

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from estimator.types import Estimate
-from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
+from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Node, Resident, with_arrival
 from slurm_hooks.config import Partition
-from slurm_hooks.decision import Decision, decide, memory_of, with_resident
+from slurm_hooks.decision import Decision, decide, memory_of
 from slurm_hooks.directives import Directives
 from slurm_hooks.request import GpuRequest, Submission
 from slurm_hooks.shares import cap_of, share_of, usable_mib
@@ -45,10 +45,9 @@ def made(
     partition: Partition = PARTITION,
     view: ClusterView = VIEW,
     now: float = 101.0,
-    unplaced: bool = False,
 ) -> Decision:
     estimate = None if upper_mib is None else Estimate(upper_mib, upper_mib, "horus", "cnn", "f")
-    return decide(submission, request, directives, estimate, partition, view, now=now, stale_s=30.0, unplaced=unplaced)
+    return decide(submission, request, directives, estimate, partition, view, now=now, stale_s=30.0)
 
 
 def test_memory_decides() -> None:
@@ -94,7 +93,7 @@ def test_a_user_may_ask_to_share_where_exclusive_is_the_default() -> None:
     ("submission", "words"),
     [
         (replace(SUBMISSION, array="1-3"), "array"),
-        (replace(SUBMISSION, held=True), "held"),
+        (replace(SUBMISSION, held=True), "is held"),
         (replace(SUBMISSION, dependency="afterok:1"), "waits for others"),
         (replace(SUBMISSION, begin_time=102), "begin later"),
         (replace(SUBMISSION, reservation="r"), "reservation"),
@@ -114,7 +113,6 @@ def test_unpinned(submission: Submission, words: str) -> None:
 def test_unpinned_for_the_state_of_the_cluster() -> None:
     assert "stale" in made(now=131.0).reasons[-1]
     assert "2 jobs of the partition wait already" in made(view=replace(VIEW, waiting={"gpu": 2})).reasons[-1]
-    assert "submitted just now" in made(unplaced=True).reasons[-1]
     assert made(submission=replace(SUBMISSION, begin_time=100)).pin is not None
 
 
@@ -130,14 +128,27 @@ def test_a_type_is_a_device_or_a_feature() -> None:
     assert decision.feature == "gpu_h200"
 
 
+def arrival(share: int, gpu: Gpu | None = None, partition: str = "gpu") -> Arrival:
+    return Arrival(Resident(0, "alice", share), gpu, frozenset({partition}), 4, 1000)
+
+
 def test_a_decision_counts_as_resident() -> None:
-    view = with_resident(VIEW, VIEW.nodes[0].gpus[1], Resident(0, "alice", 60), 4, 1000)
+    view = with_arrival(VIEW, arrival(60, VIEW.nodes[0].gpus[1]))
     (node,) = view.nodes
     assert (node.free_cpus, node.free_memory_mib) == (12, 63_000)
     assert [gpu.free_shares for gpu in node.gpus] == [50, 40]
     decision = made(view=view)
     assert decision.pin is not None
     assert decision.pin.type == "g0"
+
+
+@pytest.mark.parametrize(
+    ("share", "partition", "free"),
+    [(30, "gpu", [20, 70]), (60, "gpu", [50, 40]), (100, "gpu", [50, 0]), (9, "x", [50, 100])],
+)
+def test_a_job_that_may_go_anywhere_counts_wherever_it_fits(share: int, partition: str, free: list[int]) -> None:
+    view = with_arrival(VIEW, arrival(share, partition=partition))
+    assert [gpu.free_shares for gpu in view.nodes[0].gpus] == free
 
 
 def test_known_models_need_no_memory_in_the_configuration() -> None:

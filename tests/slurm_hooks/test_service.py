@@ -195,14 +195,41 @@ def test_decisions_are_forgotten_once_slurm_shows_the_jobs() -> None:
     assert made.view.nodes[0].gpus[0].used_shares == 0
 
 
-def test_after_an_unpinned_job_nothing_is_pinned_until_the_next_look() -> None:
+def test_an_unpinned_job_counts_wherever_it_may_have_gone_until_it_is_seen() -> None:
     made, _ = service()
-    ask(made, array_inx="1-3")
+    sent = [record(ask(made, features="h200")) for _ in range(3)]
+    assert [kept.pin for kept in sent] == ["", "", ""]
     assert made.unplaced
+    # 90 of 100 shares may be taken on each GPU: nothing is free for sure, though the view shows all of it free.
     assert record(ask(made)).pin == ""
     made.update(ClusterView(1001.5, (node("n1"),)))
     assert not made.unplaced
     assert record(ask(made)).pin == "g0"
+
+
+def test_a_whole_gpu_that_slurm_places_takes_an_idle_one() -> None:
+    made, _ = service()
+    ask(made)
+    ask(made, tres_per_node="gres:gpu:2")
+    assert record(ask(made)).pin == "g0"
+
+
+def test_jobs_that_cannot_start_yet_count_nowhere() -> None:
+    made, _ = service()
+    for fields in ({"priority": "0"}, {"dependency": "afterok:1"}, {"begin_time": "2000"}):
+        assert record(ask(made, **fields)).pin == ""
+    assert not made.unplaced
+    assert [record(ask(made)).pin for _ in range(2)] == ["g0", "g1"]
+
+
+def test_a_steady_flow_of_unpinned_jobs_does_not_stop_pinning() -> None:
+    clock = Clock()
+    made, _ = service(clock=clock)
+    for _ in range(20):
+        clock.now += 1.0
+        made.update(ClusterView(clock.now - 0.5, (node("n1"),)))
+        ask(made, features="h200")
+        assert record(ask(made)).pin
 
 
 @pytest.mark.parametrize(
