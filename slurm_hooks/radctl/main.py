@@ -55,6 +55,7 @@ TABLE: Mapping[str, Entry] = {
         ("estimate",),
         "Print a summary of the model that MODULE:FACTORY returns (needs the torch extra; runs that code).",
     ),
+    "top": Entry(("top",), "Show GPUs, the jobs on them and their shares, live; end with Ctrl-C."),
 }
 
 

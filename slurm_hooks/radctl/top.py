@@ -1,0 +1,82 @@
+"""`radctl top`: GPUs, residents and shares, live. Asks Slurm again and again, writes the terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+
+import click
+from rich import box
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from slurm_hooks import top as view_of
+from slurm_hooks.cluster import ClusterView
+from slurm_hooks.radctl.main import Site
+from slurm_hooks.slurm.commands import SlurmCommands, SlurmError
+from slurm_hooks.top import MIB_PER_GIB, Line
+
+
+@click.command()
+@click.option("--partition", default="", help="Only this partition's GPUs.")
+@click.option("--interval", type=click.FloatRange(1, 3600), default=5, show_default=True, help="Seconds between looks.")
+@click.option("--once", is_flag=True, help="Look once and end; so it is where there is no terminal.")
+@click.option("--json", "as_json", is_flag=True, help="Look once and print JSON.")
+@click.pass_obj
+def top(site: Site, partition: str, interval: float, once: bool, as_json: bool) -> None:
+    """Show GPUs, the jobs on them and their shares, live; end with Ctrl-C."""
+    config = site.load()
+    slurm = SlurmCommands(config.radd.command_timeout_s)
+    served = (partition,) if partition else tuple(config.partitions)
+    console = Console(highlight=False)
+    if as_json or once or not console.is_terminal:
+        view = slurm.look(served)
+        shown = view_of.lines(view, partition)
+        if as_json:
+            click.echo(json.dumps({"gpus": list(map(dataclasses.asdict, shown)), "waiting": dict(view.waiting)}))
+        else:
+            console.print(_screen(shown, view))
+        return
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        try:
+            while True:
+                live.update(_look(slurm, served, partition), refresh=True)
+                time.sleep(interval)
+        except KeyboardInterrupt:
+            sys.exit(0)
+
+
+def _look(slurm: SlurmCommands, served: tuple[str, ...], partition: str) -> Group | Text:
+    """The screen now; where Slurm does not answer, why: the next look may find it again."""
+    try:
+        view = slurm.look(served)
+    except SlurmError as error:
+        return Text(f"Slurm does not answer: {error}", style="red")
+    return _screen(view_of.lines(view, partition), view)
+
+
+def _screen(shown: list[Line], view: ClusterView) -> Group:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in ("node", "GPU"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("shares", no_wrap=True)
+    for name in ("SMACT", "GiB"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("job, user, shares, memory", overflow="fold")
+    for line in shown:
+        table.add_row(
+            Text(line.node, style="" if line.available else "red"),
+            Text(line.gpu),
+            Text(f"{view_of.bar(line.used_shares)} {line.used_shares:>3}"),
+            Text("-" if line.smact is None else f"{line.smact:.2f}"),
+            Text("-" if line.reserved_mib is None else f"{line.reserved_mib / MIB_PER_GIB:.1f}"),
+            Text(view_of.residents(line)),
+        )
+    return Group(Text(view_of.summary(shown, view)), table)
+
+
+COMMANDS = [top]

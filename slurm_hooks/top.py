@@ -1,0 +1,79 @@
+"""The live view of GPUs that `radctl top` shows. Pure: a view of the cluster in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Gpu
+
+BAR_WIDTH = 20
+MIB_PER_GIB = 1024
+
+
+@dataclass(frozen=True)
+class Line:
+    """One GPU.
+
+    Attributes:
+        node: its node.
+        gpu: its device type, for example ``g2``.
+        available: whether its node takes jobs.
+        used_shares: shares that are held or spoken for.
+        residents: job id, user, share and reserved memory in MiB (None where unknown) of each job on it.
+        reserved_mib: memory that the residents' estimates reserve, in MiB; None where none is known.
+        smact: sum of the residents' SMACT as radd reckons with it, or None where none is known.
+    """
+
+    node: str
+    gpu: str
+    available: bool
+    used_shares: int
+    residents: tuple[tuple[int, str, int, int | None], ...]
+    reserved_mib: int | None
+    smact: float | None
+
+
+def lines(view: ClusterView, partition: str = "") -> list[Line]:
+    """All GPUs of a partition (or of all), in the order of nodes and devices."""
+    return [
+        _line(gpu, node.available) for node in view.nodes if partition in ("", *node.partitions) for gpu in node.gpus
+    ]
+
+
+def _line(gpu: Gpu, available: bool) -> Line:
+    reserved = [r.memory_mib for r in gpu.residents if r.memory_mib is not None]
+    declared = [r.smact for r in gpu.residents if r.smact is not None]
+    return Line(
+        node=gpu.node,
+        gpu=gpu.type,
+        available=available,
+        used_shares=gpu.used_shares,
+        residents=tuple((r.job_id, r.user, r.share, r.memory_mib) for r in gpu.residents),
+        reserved_mib=sum(reserved) if reserved else None,
+        smact=sum(declared) if declared else None,
+    )
+
+
+def bar(used: int, width: int = BAR_WIDTH) -> str:
+    """Shares of a GPU as a bar."""
+    full = round(width * max(0, min(used, SHARES_PER_GPU)) / SHARES_PER_GPU)
+    return "\u2588" * full + "\u2591" * (width - full)
+
+
+def residents(line: Line) -> str:
+    """The jobs on a GPU, for example ``4711 alice 38 (13.1 GiB), 4712 bob 41``."""
+    words = []
+    for job_id, user, share, mib in line.residents:
+        memory = f" ({mib / MIB_PER_GIB:.1f} GiB)" if mib is not None else ""
+        words.append(f"{job_id} {user} {share}{memory}")
+    return ", ".join(words)
+
+
+def summary(shown: Sequence[Line], view: ClusterView) -> str:
+    """One line about all of them."""
+    held = sum(line.used_shares for line in shown) / SHARES_PER_GPU
+    jobs = sum(len(line.residents) for line in shown)
+    waiting = sum(view.waiting.values())
+    shared = sum(len(line.residents) > 1 for line in shown)
+    return f"{len(shown)} GPUs, {held:.2f} held by {jobs} jobs, {shared} shared now, {waiting} jobs wait"

@@ -1,0 +1,120 @@
+"""`radctl top`: rows, one look, the live screen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from rich.console import Console
+
+from slurm_hooks import top
+from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
+from slurm_hooks.radctl import top as command
+from slurm_hooks.radctl.main import cli
+from slurm_hooks.slurm.commands import SlurmError
+
+SHARED = Gpu("node0", "g0", 79, (Resident(4711, "alice", 38, 13_414, 0.3), Resident(4712, "bob", 41, None, 0.25)))
+VIEW = ClusterView(
+    taken=0.0,
+    nodes=(
+        Node("node0", True, frozenset({"gpu"}), frozenset(), 8, 8, (SHARED, Gpu("node0", "g1", 0))),
+        Node(
+            "node1", False, frozenset({"big"}), frozenset(), 8, 8, (Gpu("node1", "g0", 100, (Resident(9, "c", 100),)),)
+        ),
+    ),
+    waiting={"gpu": 3},
+)
+
+
+def test_lines() -> None:
+    shared, free, whole = top.lines(VIEW)
+    assert (shared.used_shares, shared.reserved_mib, shared.smact) == (79, 13_414, 0.55)
+    assert (free.residents, free.reserved_mib, free.smact) == ((), None, None)
+    assert (whole.node, whole.available) == ("node1", False)
+    assert [line.node for line in top.lines(VIEW, "big")] == ["node1"]
+    assert top.residents(shared) == "4711 alice 38 (13.1 GiB), 4712 bob 41"
+    assert top.summary(top.lines(VIEW), VIEW) == "3 GPUs, 1.79 held by 3 jobs, 1 shared now, 3 jobs wait"
+
+
+@pytest.mark.parametrize(("used", "shown"), [(0, "░░░░"), (38, "██░░"), (100, "████"), (140, "████"), (-1, "░░░░")])
+def test_bars(used: int, shown: str) -> None:
+    assert top.bar(used, 4) == shown
+
+
+class _Slurm:
+    """Answers three looks and is then interrupted; the second finds no Slurm."""
+
+    looks = 0
+    asked: Sequence[str] = ()
+
+    def __init__(self, timeout_s: float) -> None:
+        pass
+
+    def look(self, partitions: Sequence[str]) -> ClusterView:
+        _Slurm.looks += 1
+        _Slurm.asked = partitions
+        if _Slurm.looks == 2:
+            raise SlurmError("squeue: no controller")
+        return VIEW
+
+
+@pytest.fixture(autouse=True)
+def slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "SlurmCommands", _Slurm)
+    monkeypatch.setattr(_Slurm, "looks", 0)
+
+
+def _radctl(tmp_path: Path, *args: str) -> Result:
+    path = tmp_path / "rad.toml"
+    path.write_text("[partitions.gpu]\n[partitions.big]\n")
+    return CliRunner().invoke(cli, ["--config", str(path), "top", *args])
+
+
+def test_one_look(tmp_path: Path) -> None:
+    shown = _radctl(tmp_path)
+    assert shown.exit_code == 0
+    lines = shown.output.splitlines()
+    assert lines[0] == "3 GPUs, 1.79 held by 3 jobs, 1 shared now, 3 jobs wait"
+    assert any(line.split()[:6] == ["node0", "g0", top.bar(79), "79", "0.55", "13.1"] for line in lines)
+    assert _Slurm.asked == ("gpu", "big")
+
+
+def test_one_partition(tmp_path: Path) -> None:
+    shown = _radctl(tmp_path, "--once", "--partition", "big").stdout
+    assert "node1" in shown
+    assert "node0" not in shown
+    assert _Slurm.asked == ("big",)
+
+
+def test_json(tmp_path: Path) -> None:
+    made = json.loads(_radctl(tmp_path, "--json").output)
+    assert made["waiting"] == {"gpu": 3}
+    assert made["gpus"][0]["residents"] == [[4711, "alice", 38, 13414], [4712, "bob", 41, None]]
+
+
+def test_no_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Slurm, "looks", 1)
+    result = _radctl(tmp_path, "--once")
+    assert (result.exit_code, result.stderr) == (2, "radctl: squeue: no controller\n")
+
+
+def test_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr(
+        command, "Console", lambda highlight: Console(highlight=highlight, force_terminal=True, width=90)
+    )
+    shown = _radctl(tmp_path, "--interval", "2")
+    assert shown.exit_code == 0
+    assert waited == [2.0, 2.0, 2.0]
+    assert "Slurm does not answer: squeue: no controller" in shown.output
+    assert shown.output.count("3 GPUs, 1.79 held") == 2
