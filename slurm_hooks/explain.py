@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from slurm_hooks.experience import learn
 from slurm_hooks.records import Record, Run
 from slurm_hooks.report import JOULES_PER_KWH, SHARES_PER_GPU, Job
 from slurm_hooks.slurm.accounting import LIVE_STATES, JobRun
@@ -38,6 +39,7 @@ def explain(job: Job, neighbours: Mapping[int, Job], now: int) -> str:
     else:
         lines += _decided(record, neighbours)
     lines += _happened(job, now)
+    lines += _next(job)
     return "\n".join(lines)
 
 
@@ -47,13 +49,25 @@ def _decided(record: Record, neighbours: Mapping[int, Job]) -> list[str]:
         return [*lines, _line("decision", f"left as written: {'; '.join(record.reasons)}")]
     if record.expected_mib is not None:
         upper = f", {_gib(record.upper_mib)} upper" if record.upper_mib is not None else ""
-        method = f" ({record.method})" if record.method else ""
-        lines.append(_line("estimate", f"{_gib(record.expected_mib)} expected{upper}{method}"))
+        lines.append(_line("estimate", f"{_gib(record.expected_mib)} expected{upper}{_origin(record)}"))
     lines.append(_line("decision", _decision(record, neighbours)))
     if record.reasons:
         lines.append(_line("why", "; ".join(record.reasons)))
     lines += [_line("changed", f"by the user: {change}") for change in record.user_changes]
     return lines
+
+
+def _origin(record: Record) -> str:
+    known = {"": "", "history": " (measured in earlier runs of this model)", "claim": " (as the script claims)"}
+    return known.get(record.method, f" ({record.method}; no earlier run of this model)")
+
+
+def _next(job: Job) -> list[str]:
+    """What the next run of the same model will be estimated from, if this job was measured."""
+    peaks = [max(run.peak_mib for run in runs) for runs in learn({}, job.runs).values()]
+    return [
+        _line("next", f"this model's next run is estimated from what this job used: {_gib(round(p))}") for p in peaks
+    ]
 
 
 def _workload(record: Record) -> str:

@@ -19,14 +19,16 @@ import click
 from estimator.methods import load_method
 from slurm_hooks import bench as timing
 from slurm_hooks import files
-from slurm_hooks.cluster import ClusterView
 from slurm_hooks.config import Config
 from slurm_hooks.directives import DirectiveError, parse_script
+from slurm_hooks.experience import learn
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.sbatch import fields_of
 from slurm_hooks.service import Answer, Service
+from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
 
+_DAY_S = 86_400
 _PATH = click.Path(path_type=Path)
 
 
@@ -52,10 +54,7 @@ def decide(site: Site, script: Path, options: tuple[str, ...], as_json: bool) ->
     if not fields.get("partition"):
         fields["partition"] = _default_partition(config)
     service = Service(config, _method(config))
-    view, problem = _look(config)
-    service.update(view)
-    if problem:
-        click.echo(f"radctl: no look at the cluster, so no GPU is chosen: {problem}", err=True)
+    _look(service, fields["user_name"], int(now))
     answer = service.answer(fields)
     if as_json:
         click.echo(json.dumps(_as_dict(answer, fields["partition"]), indent=2))
@@ -98,11 +97,18 @@ def _default_partition(config: Config) -> str:
     raise DecideError("Slurm names no default partition: add --partition=NAME")
 
 
-def _look(config: Config) -> tuple[ClusterView, str]:
+def _look(service: Service, user: str, now: int) -> None:
+    """Tell the service what radd knows: the cluster as it is, and what was measured of the user's earlier runs."""
+    radd = service.config.radd
     try:
-        return SlurmCommands(config.radd.command_timeout_s).look(tuple(config.partitions)), ""
+        service.update(SlurmCommands(radd.command_timeout_s).look(tuple(service.config.partitions)))
     except SlurmError as error:
-        return ClusterView(), str(error)
+        click.echo(f"radctl: no look at the cluster, so no GPU is chosen: {error}", err=True)
+    try:
+        runs = SlurmAccounting(radd.command_timeout_s).runs(max(0, now - radd.learn_days * _DAY_S), now, user)
+        service.experience = learn({}, runs)
+    except SlurmError as error:
+        click.echo(f"radctl: slurmdbd does not answer, so earlier runs do not count: {error}", err=True)
 
 
 def _as_dict(answer: Answer, partition: str) -> dict[str, Any]:

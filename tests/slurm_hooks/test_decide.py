@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
 import json
 import os
 from collections.abc import Sequence
@@ -18,13 +19,34 @@ from slurm_hooks.cluster import ClusterView, Gpu, Node
 from slurm_hooks.config import Config
 from slurm_hooks.radctl import decide as command
 from slurm_hooks.radctl.main import cli
+from slurm_hooks.records import Record, Run
 from slurm_hooks.service import Service
+from slurm_hooks.slurm.accounting import JobRun
 from slurm_hooks.slurm.commands import SlurmError
+from tests.slurm_hooks.jobs import HOUR, NOON, job_run
 
 SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD model=net.txt batch_size=8\npython train.py\n"
 NODE = Node(
     "node0", True, frozenset({"gpu"}), frozenset(), 64, 100_000, (Gpu("node0", "g0", 80), Gpu("node0", "g1", 0))
 )
+
+
+class _Accounting:
+    """slurmdbd, with what the test puts in."""
+
+    known: tuple[JobRun, ...] = ()
+    error = ""
+
+    def __init__(self, timeout_s: float) -> None:
+        pass
+
+    def runs(self, since: int, until: int, user: str = "") -> list[JobRun]:
+        if self.error:
+            raise SlurmError(self.error)
+        assert since < until
+        return [run for run in self.known if run.user == user]
+
+
 PARTITIONS = "PartitionName=cpu AllowGroups=ALL Default=NO State=UP\nPartitionName=gpu Default=YES QoS=N/A\n"
 
 
@@ -54,6 +76,9 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "load_method", lambda name, models: _Fixed())
     monkeypatch.setattr(command, "SlurmCommands", _Slurm)
+    monkeypatch.setattr(command, "SlurmAccounting", _Accounting)
+    monkeypatch.setattr(_Accounting, "known", ())
+    monkeypatch.setattr(_Accounting, "error", "")
     monkeypatch.setattr(command, "run", lambda words, timeout_s: PARTITIONS)
     monkeypatch.setattr(_Slurm, "error", "")
     (tmp_path / "net.txt").write_text(bench.mlp(3))
@@ -143,13 +168,25 @@ def test_without_slurm(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(command, "run", fail)
     monkeypatch.setattr(_Slurm, "error", "squeue: down")
+    monkeypatch.setattr(_Accounting, "error", "sacct: down")
     shown = _radctl("decide", job)
     assert "no GPU is chosen: squeue: down" in shown.stderr
+    assert "earlier runs do not count: sacct: down" in shown.stderr
     assert "tres_per_node=gres:mps:32" in shown.stdout
     Path("rad.toml").write_text("[partitions.a]\n[partitions.b]\n")
     shown = _radctl("decide", job)
     assert (shown.exit_code, shown.stderr) == (2, "radctl: Slurm names no default partition: add --partition=NAME\n")
     assert _radctl("decide", job, "--partition=a").exit_code == 0
+
+
+def test_earlier_runs_of_the_user_count(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = Run(end=NOON + HOUR, outcome="completed", peak_mib=50_000)
+    record = Record(action="share", fingerprint="abc", runs=(ended,))
+    monkeypatch.setattr(_Accounting, "known", (job_run(record, user="somebody"),))
+    assert json.loads(_radctl("decide", job, "--json").output)["method"] == "fixed"
+    monkeypatch.setattr(_Accounting, "known", (job_run(record, user=getpass.getuser()),))
+    made = json.loads(_radctl("decide", job, "--json").output)
+    assert (made["method"], made["expected_mib"]) == ("history", 50_000)
 
 
 def test_models_of_the_site(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:

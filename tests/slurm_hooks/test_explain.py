@@ -44,7 +44,7 @@ def test_a_job_that_ran() -> None:
     assert _story(job_run(_with(runs=(ended,)))) == [
         "job 1 train.sh, alice, partition gpu",
         "  asked    gpu:1, policy collocation, resnet50.txt, batch 128, adam, fp32",
-        "  estimate 13.1 GiB expected, 14.6 GiB upper (rad 3)",
+        "  estimate 13.1 GiB expected, 14.6 GiB upper (rad 3; no earlier run of this model)",
         "  decision mps:g2:38 on node07, alone there when it was placed; capped at 15.0 GiB",
         "  why      38 shares for 14950 of 40000 MiB; magm chose g2 of node07",
         "  ran      1 h on node07 with mps:g2:40; peak 12.9 GiB of a cap of 15.0 GiB; completed",
@@ -87,6 +87,20 @@ def test_an_estimate_without_an_upper_bound() -> None:
     story = _story(job_run(record))
     assert "  estimate 13.1 GiB expected" in story
     assert story[1].endswith("resnet50.txt, length 512, adam, fp32, inference")
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [("history", "measured in earlier runs of this model"), ("claim", "as the script claims")],
+)
+def test_where_an_estimate_comes_from(method: str, words: str) -> None:
+    assert _story(job_run(_with(method=method)))[2].endswith(f"upper ({words})")
+
+
+def test_the_loop_closes() -> None:
+    ended = Run(start=NOON, end=NOON + HOUR, outcome="completed", peak_mib=13_722)
+    story = _story(job_run(_with(fingerprint="abc", runs=(ended,))))
+    assert story[-1] == "  next     this model's next run is estimated from what this job used: 13.4 GiB"
 
 
 def test_nothing_known_of_the_memory() -> None:
