@@ -385,6 +385,7 @@ class Cluster:
             "run": "root",
             "spool": "root",
             "run/munge": "root",
+            "run/mps": "root",
             "spool/rad": "root",
             "state": "slurm",
             "log/slurmctld": "slurm",

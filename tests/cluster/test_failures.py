@@ -1,0 +1,208 @@
+"""radd stopped, hung, answering nonsense, restarted: every job goes through as its user wrote it, and is told so."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from scripts.devcluster import Cluster
+from tests.cluster.conftest import need_record, record_of, shares
+
+SCRIPT = "#!/bin/bash\n#SBATCH --hold --gres=gpu:1\n#RAD memory=48G\ntrue\n"
+AS_WRITTEN = "RAD does not answer: the job goes through as written"
+ANSWERS = 3  # failures in a row that open the breaker
+
+
+@pytest.fixture(autouse=True)
+def _closed_breaker(cluster: Cluster) -> Iterator[None]:
+    """Each test begins and ends with a hook that asks radd."""
+    yield
+    cluster.up()
+    wait_until_decided(cluster)
+
+
+def wait_until_decided(cluster: Cluster) -> None:
+    cluster.wait_for("RAD decides again", lambda: decided(cluster), 20)
+
+
+def decided(cluster: Cluster) -> bool:
+    said = cluster.submit(SCRIPT)
+    return shares(cluster.job(said.job_id)["TresPerNode"]) is not None
+
+
+def must_go_through(cluster: Cluster) -> None:
+    said = cluster.submit(SCRIPT)
+    assert said.err.count("rad: ") == 1
+    assert AS_WRITTEN in said.err
+    job = cluster.job(said.job_id)
+    assert job["TresPerNode"] == "gres:gpu:1"
+    assert record_of(cluster, said.job_id) is None
+
+
+def log_of_controller(cluster: Cluster) -> str:
+    return (cluster.layout.logs / "slurmctld" / "slurmctld.log").read_text()
+
+
+def test_radd_stopped_and_started_again(cluster: Cluster) -> None:
+    cluster.stop("radd")
+    for _ in range(ANSWERS + 1):
+        must_go_through(cluster)
+    log = log_of_controller(cluster)
+    assert "radd is not asked for 2 s" in log
+    assert "radd did not answer before" in log
+    # One line for each job, no more.
+    assert log.count("rad: a job goes through as written") == ANSWERS + 1
+    cluster.start("radd")
+    wait_until_decided(cluster)
+
+
+def test_radd_hung_and_woken(cluster: Cluster) -> None:
+    cluster.signal("radd", signal.SIGSTOP)
+    before = log_of_controller(cluster).count("no answer in 50 ms")
+    for _ in range(ANSWERS):
+        must_go_through(cluster)
+    assert log_of_controller(cluster).count("no answer in 50 ms") == before + ANSWERS
+    # Other users' commands are served meanwhile.
+    assert cluster.run(["sinfo", "-h"]).code == 0
+    cluster.signal("radd", signal.SIGCONT)
+    wait_until_decided(cluster)
+
+
+def test_radd_killed_leaves_a_socket_that_the_next_one_replaces(cluster: Cluster) -> None:
+    cluster.signal("radd", signal.SIGKILL)
+    cluster.wait_for("radd is dead", lambda: not cluster.is_up("radd"))
+    assert (cluster.layout.run / "rad" / "radd.sock").is_socket()
+    must_go_through(cluster)
+    cluster.up()
+    wait_until_decided(cluster)
+
+
+def _field(name: str, value: str) -> bytes:
+    return f"{name} {len(value)}\n{value}\n".encode()
+
+
+def _message(*fields: bytes) -> bytes:
+    body = b"".join(fields)
+    return b"RAD1 %d\n" % len(body) + body
+
+
+NONSENSE = {
+    "nothing": b"",
+    "garbage": bytes(range(256)) * 8,
+    "another protocol": b"HTTP/1.1 200 OK\r\n\r\n",
+    "half a message": b"RAD1 5000\nstatus 4\npass\n",
+    "a length that is no number": b"RAD1 -1\n",
+    "a length beyond all bounds": b"RAD1 99999999999\n",
+    "a field longer than the message": b"RAD1 14\nstatus 900\nno\n",
+    "no status": _message(_field("message", "hello")),
+    "an unknown status": _message(_field("status", "maybe")),
+    "a field that may not be set": _message(_field("status", "pass"), _field("set.user_id", "0")),
+    "a field that cannot be set": _message(_field("status", "pass"), _field("set.tres_per_node", "\0")),
+    "a line without end": b"RAD1 " + b"9" * 100_000,
+}
+
+
+@contextmanager
+def impostor(path: Path, answer: bytes) -> Iterator[list[int]]:
+    """Listens in radd's place, reads nothing, says `answer` and hangs until it is closed."""
+    path.unlink(missing_ok=True)
+    open_connections: list[socket.socket] = []
+    calls: list[int] = []
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        path.chmod(0o666)
+        server.listen()
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                calls.append(1)
+                open_connections.append(connection)
+                try:
+                    connection.sendall(answer)
+                except OSError:
+                    continue
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield calls
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for connection in open_connections:
+                connection.close()
+            path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("answer", NONSENSE.values(), ids=NONSENSE.keys())
+def test_nonsense_from_radds_socket_changes_no_job(cluster: Cluster, answer: bytes) -> None:
+    cluster.stop("radd")
+    with impostor(cluster.layout.run / "rad" / "radd.sock", answer) as calls:
+        must_go_through(cluster)
+        assert calls
+    assert cluster.run(["scontrol", "ping"]).out.count("UP")
+
+
+def _garbage(connection: socket.socket) -> None:
+    connection.sendall(bytes(range(256)) * 64)
+
+
+def _half(connection: socket.socket) -> None:
+    connection.sendall(b"RAD1 100\nscript 50\n")
+    connection.shutdown(socket.SHUT_WR)
+
+
+def _huge(connection: socket.socket) -> None:
+    connection.sendall(b"RAD1 99999999999\n" + b"x" * 65536)
+
+
+def _silent(connection: socket.socket) -> None:
+    connection.setblocking(False)
+
+
+@pytest.mark.parametrize("abuse", [_garbage, _half, _huge, _silent])
+def test_clients_that_talk_nonsense_cost_radd_nothing(cluster: Cluster, abuse: Callable[[socket.socket], None]) -> None:
+    path = str(cluster.layout.run / "rad" / "radd.sock")
+    connections = [socket.socket(socket.AF_UNIX) for _ in range(20)]
+    for connection in connections:
+        connection.connect(path)
+        try:
+            abuse(connection)
+        except OSError:  # radd has hung up already
+            continue
+    assert decided(cluster)
+    assert cluster.is_up("radd")
+    for connection in connections:
+        connection.close()
+
+
+def test_only_slurmctld_may_ask_radd(cluster: Cluster) -> None:
+    path = cluster.layout.run / "rad" / "radd.sock"
+    ask = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    for user, code in (("alice", 1), ("slurm", 0), ("rad", 0)):
+        assert cluster.run(["/usr/bin/python3", "-c", ask, str(path)], user=user, cwd=Path("/")).code == code
+
+
+def test_slurmctld_starts_without_radd(cluster: Cluster) -> None:
+    cluster.stop("radd")
+    cluster.stop("slurmctld")
+    cluster.start("slurmctld")
+    must_go_through(cluster)
+
+
+def test_a_decision_outlives_radd(cluster: Cluster) -> None:
+    said = cluster.submit(SCRIPT)
+    cluster.stop("radd")
+    cluster.run(["scontrol", "release", str(said.job_id)], user="alice")
+    assert cluster.wait_state(said.job_id) == "COMPLETED"
+    assert need_record(cluster, said.job_id).action == "share"

@@ -1,0 +1,142 @@
+"""What is kept of a job, and what a user sees of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from scripts.devcluster import Cluster
+from slurm_hooks.records import Record, decode
+from tests.cluster.conftest import CHECKOUT, need_record
+
+SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD memory=48G\nsleep 1\n"
+
+
+def outcome_of(cluster: Cluster, job: int) -> Callable[[], bool]:
+    """Whether slurmdbd has the end of a job's last run."""
+    return lambda: bool((record := accounted(cluster, job)) and record.runs and record.runs[-1].outcome)
+
+
+def accounted(cluster: Cluster, job: int) -> Record | None:
+    rows = cluster.sacct(job, "AdminComment")
+    return decode(rows[-1]["AdminComment"]) if rows else None
+
+
+def test_a_finished_job_is_in_sacct_report_and_explain(cluster: Cluster) -> None:
+    job = cluster.submit(SCRIPT, "--job-name=train").job_id
+    assert cluster.wait_state(job) == "COMPLETED"
+    cluster.wait_for("slurmdbd has the outcome", outcome_of(cluster, job), 30)
+    # A job's name reaches slurmdbd last.
+    cluster.wait_for("slurmdbd has it all", lambda: cluster.sacct(job, "JobName")[0]["JobName"] == "train", 30)
+    record = accounted(cluster, job)
+    assert record is not None
+    assert record.runs[-1].outcome == "completed"
+    assert record.runs[-1].share == record.share == 35
+    told = cluster.run(["radctl", "explain", str(job)], user="alice").require().out
+    for words in (f"job {job}", "train", "alice", "gpu:1", "35"):
+        assert words in told
+    shown = cluster.run(["radctl", "report", "--json"]).require().out
+    assert json.loads(shown)
+    for form in ([], ["--csv"], ["--by", "account"], ["--by", "partition"], ["--by", "time"]):
+        assert cluster.run(["radctl", "report", *form]).require().out.strip()
+    assert "alice" in cluster.run(["radctl", "report"]).out
+    assert "research" in cluster.run(["radctl", "report", "--by", "account", "--csv"]).out
+
+
+def with_comment(cluster: Cluster, text: str) -> tuple[int, str]:
+    """A finished job beside whose record another tool has written `text`, and its AdminComment before it ran."""
+    job = cluster.submit(SCRIPT, "--hold").job_id
+    comment = f"{text} {cluster.job(job)['AdminComment']}"
+    cluster.run(["scontrol", "update", f"jobid={job}", f"admincomment={comment}"]).require()
+    cluster.run(["scontrol", "release", str(job)]).require()
+    assert cluster.wait_state(job) == "COMPLETED"
+    return job, comment
+
+
+def test_what_other_tools_keep_in_the_comment_stays(cluster: Cluster) -> None:
+    job, _ = with_comment(cluster, "note=abc")
+    cluster.wait_for("slurmdbd has the outcome", outcome_of(cluster, job), 30)
+    assert cluster.sacct(job, "AdminComment")[0]["AdminComment"].startswith("note=abc ")
+
+
+def test_a_comment_that_this_sacctmgr_would_harm_stays_as_it_is(cluster: Cluster) -> None:
+    """22.05's sacctmgr makes letters small, which would destroy base64 of others: then our outcome waits on disk."""
+    job, comment = with_comment(cluster, "JS1:H4sIAAAB")
+    spool = cluster.layout.directory / "spool" / "rad"
+    cluster.wait_for(
+        "the outcome is sent or put aside",
+        lambda: outcome_of(cluster, job)() or bool(list(spool.glob(f"{job}-*.kept"))),
+        30,
+    )
+    kept = cluster.sacct(job, "AdminComment")[0]["AdminComment"]
+    assert kept.startswith("JS1:H4sIAAAB ")
+    assert decode(kept) is not None
+    assert kept == comment or outcome_of(cluster, job)()
+
+
+def test_a_change_by_the_user_is_possible_and_recorded(cluster: Cluster) -> None:
+    job = cluster.submit(SCRIPT, "--hold").job_id
+    cluster.run(["scontrol", "update", f"jobid={job}", "gres=mps:50"], user="alice").require()
+    cluster.run(["scontrol", "release", str(job)], user="alice").require()
+    assert cluster.wait_state(job) == "COMPLETED"
+    assert "gres/mps=50" in cluster.job(job)["TRES"]
+    cluster.wait_for("slurmdbd has the outcome", outcome_of(cluster, job), 30)
+    record = accounted(cluster, job)
+    assert record is not None
+    assert record.user_changes == ("mps:50",)
+    assert record.runs[-1].share == 50
+
+
+def test_nothing_is_lost_while_slurmdbd_is_down(cluster: Cluster) -> None:
+    job = cluster.submit(SCRIPT).job_id
+    cluster.wait_state(job, "RUNNING")
+    cluster.stop("slurmdbd")
+    assert cluster.wait_state(job) == "COMPLETED"
+    spool = cluster.layout.directory / "spool" / "rad"
+    cluster.wait_for("the outcome is on disk", lambda: bool(list(spool.glob(f"{job}-*.json"))), 30)
+    states = cluster.run(["sinfo", "-h", "-o", "%T"]).out.split()
+    assert not {"drained", "draining", "down"} & set(states)
+    cluster.start("slurmdbd")
+
+    def sent() -> bool:
+        flush(cluster)
+        return outcome_of(cluster, job)()
+
+    cluster.wait_for("the outcome is sent", sent, 60)
+    cluster.wait_for("the spool is empty", lambda: not list(spool.glob(f"{job}-*.json")), 30)
+
+
+def flush(cluster: Cluster) -> None:
+    """What rad-spool.timer starts."""
+    main = CHECKOUT / "slurm_hooks" / "node" / "main.py"
+    cluster.run([sys.executable, "-I", str(main), "flush"]).require()
+
+
+def test_decide_says_what_submit_does(cluster: Cluster) -> None:
+    path = cluster.home("alice") / "decided.sh"
+    path.write_text(SCRIPT)
+    said = cluster.run(["radctl", "decide", "decided.sh", "--json"], user="alice").require().out
+    assert "35" in said
+    job = cluster.submit(SCRIPT, "--hold").job_id
+    assert need_record(cluster, job).share == 35
+
+
+def test_doctor_finds_no_fault_with_the_controller(cluster: Cluster) -> None:
+    said = cluster.run(["radctl", "doctor", "controller"])
+    assert said.code == 0, said.out
+
+
+def test_doctor_misses_nothing_on_the_node_but_nvidias_own(cluster: Cluster) -> None:
+    findings = json.loads(cluster.run(["radctl", "doctor", "node", "--json"]).out)
+    missing = {finding["subject"] for finding in findings["node"] if not finding["ok"]}
+    assert missing <= {"nvidia-smi", "NVML", "MPS control program"}
+
+
+def test_the_example_of_the_units_names_what_is_there() -> None:
+    """Every path below /opt/rad/etc that the snippets name is a file of etc/."""
+    text = (CHECKOUT / "etc" / "slurm.conf.rad").read_text()
+    named = [Path(line.partition("=")[2]) for line in text.splitlines() if "=/opt/rad/etc/" in line]
+    assert len(named) == 3
+    assert all((CHECKOUT / "etc" / path.name).is_file() for path in named)

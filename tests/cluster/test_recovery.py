@@ -1,0 +1,177 @@
+"""Jobs that run out of GPU memory, and jobs that only say so: what Epilog believes, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from scripts.devcluster import Cluster
+from slurm_hooks.config import Partition
+from slurm_hooks.records import Record, decode
+from slurm_hooks.shares import WHOLE_GPU
+from tests.cluster.conftest import output
+
+ERROR = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 20.00 GiB"
+)
+OOM = """#!/bin/bash
+#SBATCH --gres=gpu:1
+#RAD memory=20G
+echo "run ${SLURM_RESTART_COUNT:-0}"
+if [ "${SLURM_RESTART_COUNT:-0}" -lt %d ]; then
+    echo "%s"
+    exit %d
+fi
+"""
+NEVER = 99
+JOBS: dict[str, tuple[str, list[str]]] = {
+    "once": (OOM % (1, ERROR, 1), ["--open-mode=append"]),
+    "twice": (OOM % (2, ERROR, 1), []),
+    "always": (OOM % (NEVER, ERROR, 1), ["--open-mode=append"]),
+    "exit 0": (OOM % (NEVER, ERROR, 0), []),
+    "no requeue": (OOM % (NEVER, ERROR, 1), ["--no-requeue"]),
+    "another error": (OOM % (NEVER, "ValueError: the shapes do not match", 1), []),
+    "no directive": ((OOM % (NEVER, ERROR, 1)).replace("#RAD", "#"), []),
+    "advised": (OOM % (NEVER, ERROR, 1), ["--partition=advise"]),
+    "array": (OOM % (1, ERROR, 1), ["--array=3"]),
+    "to a file": (OOM % (1, ERROR, 1), ["--output=own.log", "--open-mode=append"]),
+}
+
+Jobs = dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def jobs(rad_cluster: Cluster) -> Iterator[Jobs]:
+    """All jobs, submitted at once: most of their time is Slurm's waiting before it starts a requeued job again."""
+    rad_cluster.up()
+    submitted = {name: rad_cluster.submit(script, *args).job_id for name, (script, args) in JOBS.items()}
+    yield submitted
+    rad_cluster.cancel_all()
+
+
+@pytest.fixture
+def ended(rad_cluster: Cluster, jobs: Jobs) -> Callable[[str], tuple[str, Record | None]]:
+    """Final state and record of a job, when slurmdbd has both."""
+
+    def wait(name: str) -> tuple[str, Record | None]:
+        job = jobs[name]
+        state = rad_cluster.wait_state(job, "COMPLETED", "FAILED", deadline_s=90)
+        record: Record | None = None
+
+        def recorded() -> bool:
+            nonlocal record
+            rows = rad_cluster.sacct(job, "State", "AdminComment")
+            record = decode(rows[-1]["AdminComment"]) if rows else None
+            final = bool(rows) and rows[-1]["State"] == state
+            return final and (record is None or not _enforced(record) or _last_outcome(record) in _FINAL)
+
+        rad_cluster.wait_for(f"slurmdbd has the outcome of {name}", recorded, 40)
+        return state, record
+
+    return wait
+
+
+_FINAL = ("completed", "failed", "oom_final", "oom_told")
+
+
+def _enforced(record: Record) -> bool:
+    return record.action in ("share", "exclusive")
+
+
+def _last_outcome(record: Record) -> str:
+    return record.runs[-1].outcome if record.runs else ""
+
+
+Ended = Callable[[str], tuple[str, Record | None]]
+
+
+def test_the_first_time_the_job_comes_back_with_a_larger_share(rad_cluster: Cluster, jobs: Jobs, ended: Ended) -> None:
+    state, record = ended("once")
+    assert state == "COMPLETED"
+    assert record is not None
+    assert [run.outcome for run in record.runs] == ["oom_requeued", "completed"]
+    first, second = record.runs
+    assert first.share is not None
+    assert second.share is not None
+    usable = 143771 - Partition().margin_mib
+    grown = first.share * usable / 100 + 5120
+    assert first.share < second.share < WHOLE_GPU
+    assert second.share * usable / 100 >= grown
+    assert first.evidence.startswith("torch.OutOfMemoryError: CUDA out of memory")
+    assert first.exit_code == 1
+    assert record.retries == 1
+    assert rad_cluster.job(jobs["once"])["Restarts"] == "1"
+    assert f"gres/mps={second.share}" in rad_cluster.job(jobs["once"])["TRES"]
+    log = output(rad_cluster, jobs["once"])
+    assert log.index("run 0\n") < log.index(f"requeued with {second.share} shares") < log.index("run 1\n")
+    assert len(rad_cluster.sacct(jobs["once"], "State", duplicates=True)) == 2
+
+
+def test_the_second_time_it_gets_the_whole_gpu(rad_cluster: Cluster, jobs: Jobs, ended: Ended) -> None:
+    state, record = ended("twice")
+    assert state == "COMPLETED"
+    assert record is not None
+    assert [run.outcome for run in record.runs] == ["oom_requeued", "oom_exclusive", "completed"]
+    assert record.runs[-1].share == WHOLE_GPU
+    assert f"gres/mps={WHOLE_GPU}" in rad_cluster.job(jobs["twice"])["TRES"]
+
+
+def test_the_third_time_it_fails_and_says_why(rad_cluster: Cluster, jobs: Jobs, ended: Ended) -> None:
+    state, record = ended("always")
+    assert state == "FAILED"
+    assert record is not None
+    assert [run.outcome for run in record.runs] == ["oom_requeued", "oom_exclusive", "oom_final"]
+    assert rad_cluster.job(jobs["always"])["Restarts"] == "2"
+    log = output(rad_cluster, jobs["always"])
+    assert [line for line in log.splitlines() if line.startswith("run ")] == ["run 0", "run 1", "run 2"]
+    assert "it had a whole GPU and is not tried again" in log
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "outcome"),
+    [("exit 0", "COMPLETED", "completed"), ("another error", "FAILED", "failed")],
+)
+def test_what_is_no_death_of_memory_is_never_requeued(
+    rad_cluster: Cluster, jobs: Jobs, ended: Ended, name: str, state: str, outcome: str
+) -> None:
+    seen, record = ended(name)
+    assert seen == state
+    assert record is not None
+    assert [run.outcome for run in record.runs] == [outcome]
+    assert rad_cluster.job(jobs[name])["Restarts"] == "0"
+    assert "rad:" not in output(rad_cluster, jobs[name])
+
+
+def test_a_job_that_may_not_be_requeued_is_told_what_to_ask_for(rad_cluster: Cluster, jobs: Jobs, ended: Ended) -> None:
+    state, record = ended("no requeue")
+    assert state == "FAILED"
+    assert record is not None
+    assert [run.outcome for run in record.runs] == ["oom_told"]
+    assert "may not be requeued; ask for more: #RAD memory=" in output(rad_cluster, jobs["no requeue"])
+
+
+@pytest.mark.parametrize("name", ["no directive", "advised"])
+def test_jobs_that_hold_no_share_are_none_of_recoverys_business(
+    rad_cluster: Cluster, jobs: Jobs, ended: Ended, name: str
+) -> None:
+    state, _ = ended(name)
+    assert state == "FAILED"
+    assert rad_cluster.job(jobs[name])["Restarts"] == "0"
+    assert "rad:" not in output(rad_cluster, jobs[name])
+
+
+def test_a_task_of_an_array_comes_back_too(rad_cluster: Cluster, jobs: Jobs, ended: Ended) -> None:
+    state, record = ended("array")
+    assert state == "COMPLETED"
+    assert record is not None
+    assert [run.outcome for run in record.runs] == ["oom_requeued", "completed"]
+
+
+def test_a_log_that_every_run_appends_to_is_read_from_this_runs_beginning(
+    rad_cluster: Cluster, jobs: Jobs, ended: Ended
+) -> None:
+    state, record = ended("to a file")
+    assert state == "COMPLETED"
+    assert record is not None
+    assert [run.outcome for run in record.runs] == ["oom_requeued", "completed"]
