@@ -7,6 +7,7 @@ is only trusted as far as the functions say.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import signal
@@ -114,7 +115,7 @@ def show_job(job: int, timeout_s: float) -> tuple[ShownJob | None, str]:
 def parse_job(text: str, job: int) -> ShownJob | None:
     """The job in the output of `scontrol show job -o`, which for an array holds all its tasks."""
     starts = list(re.finditer(r"^JobId=(\d+) (?:ArrayJobId=(\d+) ArrayTaskId=(\S+) )?", text, re.MULTILINE))
-    for start, after in zip(starts, [*starts[1:], None], strict=True):
+    for start, after in itertools.zip_longest(starts, starts[1:]):
         if int(start.group(1)) == job:
             return _shown(text[start.start() : after.start() if after else len(text)].rstrip("\n"), start, job)
     return None
@@ -198,7 +199,7 @@ def parse_rows(text: str, jobs: Sequence[int]) -> dict[int, list[Row]]:
     found: dict[int, list[Row]] = {job: [] for job in jobs}
     pattern = r"^(\d+)\|([\d_]+)\|([A-Z_]+)[^|\n]*\|([^|\n]*)\|([^|\n]*)\|"
     starts = list(re.finditer(pattern, text, re.MULTILINE))
-    for start, after in zip(starts, [*starts[1:], None], strict=True):
+    for start, after in itertools.zip_longest(starts, starts[1:]):
         job = int(start.group(1))
         comment = text[start.end() : after.start() if after else len(text)].removesuffix("\n")
         if job in found:

@@ -30,6 +30,7 @@ START_TIMEOUT_S = 5.0
 STOP_TIMEOUT_S = 3.0
 POLL_S = 0.02
 _SHARED = "all"
+_COMMAND = 3  # words of a command in which the program may stand, where an interpreter runs it
 
 
 class MpsError(RuntimeError):
@@ -218,7 +219,7 @@ def _start(settings: Mps, slot: Slot, visible: str) -> None:
 
 def _stop(settings: Mps, slot: Slot) -> None:
     """End a slot's daemon and take its folder away."""
-    if _daemons(settings, slot):
+    if _names(slot.pipe):
         control(settings, slot, "quit")
         deadline = time.monotonic() + STOP_TIMEOUT_S
         while _daemons(settings, slot) and time.monotonic() < deadline:
@@ -245,11 +246,11 @@ def _kill(settings: Mps, slot: Slot, *, servers: bool) -> None:
 def _daemons(settings: Mps, slot: Slot) -> list[int]:
     """Control daemons of a slot: our own processes that run the control program with the slot's pipes."""
     program = os.path.basename(settings.control)  # noqa: PTH119
-    return [pid for pid, words in _processes(slot, os.geteuid()) if program in words[:2]]
+    return [pid for pid, words in _processes(slot, os.geteuid()) if program in words[:_COMMAND]]
 
 
 def _servers(slot: Slot) -> list[int]:
-    return [pid for pid, words in _processes(slot, None) if any("mps-server" in word for word in words[:2])]
+    return [pid for pid, words in _processes(slot, None) if any("mps-server" in word for word in words[:_COMMAND])]
 
 
 def _processes(slot: Slot, owner: int | None) -> Iterator[tuple[int, list[str]]]:

@@ -1,0 +1,181 @@
+"""What the tests of the node's hooks share."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_hooks.node.job import NodeJob
+from tests.slurm_hooks.node import standins
+
+UID = 40001  # a user that needs no account
+OTHER_UID = 40002
+JOB = NodeJob(
+    id=4711,
+    restart=0,
+    uid=UID,
+    gid=UID,
+    user="",
+    partition="gpu",
+    node="node0",
+    gpus=(2,),
+    share=30,
+    work_dir="/",
+    stdout="",
+    stderr="",
+    exit_status=None,
+    exit_signal=None,
+)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that every user can enter (pytest's own temporary folders only root can)."""
+    path = Path(tempfile.mkdtemp(prefix="rad-node-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def home(place: Path) -> Path:
+    """A folder of the job's user."""
+    path = place / "home"
+    path.mkdir()
+    os.chown(path, UID, UID)
+    return path
+
+
+@pytest.fixture
+def job(home: Path) -> NodeJob:
+    """A job whose working directory is `home`."""
+    return replace(JOB, work_dir=str(home))
+
+
+class FakeSlurm:
+    """Slurm's commands, as stand-ins that answer what a test says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def job(self, number: int, text: str) -> None:
+        """What `scontrol show job -o` says of a job."""
+        (self.folder / f"job-{number}").write_text(text + "\n")
+
+    def rows(self, *rows: str) -> None:
+        """What sacct says."""
+        (self.folder / "answer-sacct").write_text("".join(f"{row}\n" for row in rows))
+
+    def on_node(self, *jobs: int) -> None:
+        """What squeue says."""
+        (self.folder / "answer-squeue").write_text("".join(f"{job}    \n" for job in jobs))
+
+    def comment(self, row: int = -1) -> str:
+        """AdminComment of a row."""
+        return (self.folder / "answer-sacct").read_text().splitlines()[row].split("|", 5)[5]
+
+    def trouble(self, verb: str, code: Any = 1, text: str = "") -> None:
+        """Let a command fail, or hang."""
+        (self.folder / f"trouble-{verb}").write_text(json.dumps([code, text]))
+
+    def well(self, verb: str) -> None:
+        """Let it work again."""
+        (self.folder / f"trouble-{verb}").unlink()
+
+    def small_letters(self) -> None:
+        """Be Slurm 22.05, whose sacctmgr knows no capitals."""
+        (self.folder / "small-letters").touch()
+
+    def calls(self, name: str = "") -> list[list[str]]:
+        """How the commands were called."""
+        file = self.folder / "calls"
+        calls: list[list[str]] = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        return [call for call in calls if not name or name in call[:2]]
+
+
+@pytest.fixture
+def programs(place: Path) -> Path:
+    """Folder of the stand-in programs."""
+    folder = place / "bin"
+    folder.mkdir()
+    return standins.install(folder)
+
+
+@pytest.fixture
+def slurm(place: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    """Slurm's commands on PATH."""
+    folder = place / "slurm"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("RAD_STANDIN", str(folder))
+    return FakeSlurm(folder)
+
+
+def shown(number: int, **fields: str) -> str:
+    """A line of `scontrol show job -o`, as Slurm 22.05 writes it."""
+    values = {
+        "JobName": "train.sh",
+        "UserId": f"alice({UID})",
+        "JobState": "COMPLETING",
+        "Reason": "NonZeroExitCode",
+        "Dependency": "(null)",
+        "Requeue": "1",
+        "Restarts": "0",
+        "BatchFlag": "1",
+        "Reboot": "0",
+        "ExitCode": "1:0",
+        "RunTime": "00:00:01",
+        "NodeList": "node0",
+        "Features": "(null)",
+        "Command": "/home/alice/train.sh",
+        "WorkDir": "/home/alice",
+        "AdminComment": "",
+        "Comment": "",
+        "StdErr": f"/home/alice/slurm-{number}.out",
+        "StdIn": "/dev/null",
+        "StdOut": f"/home/alice/slurm-{number}.out",
+        "Power": "",
+        "TresPerNode": "gres:mps:g1:30",
+        **fields,
+    }
+    head = f"JobId={number} "
+    if "ArrayJobId" in values:
+        head += f"ArrayJobId={values.pop('ArrayJobId')} ArrayTaskId={values.pop('ArrayTaskId')} "
+    # Slurm leaves empty comments out, and puts a blank behind those that it shows.
+    pairs = [
+        f"{key}={value}{' ' if 'Comment' in key else ''}"
+        for key, value in values.items()
+        if value or "Comment" not in key
+    ]
+    return head + " ".join(pairs) + " "
+
+
+def processes_with(text: str) -> list[int]:
+    """Processes whose environment holds `text`."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and text.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def kill_all(text: str) -> None:
+    """End what a test has left behind: processes whose environment holds `text`."""
+    for pid in processes_with(text):
+        if pid != os.getpid():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue

@@ -1,0 +1,660 @@
+"""Prolog, TaskProlog and Epilog as slurmd starts them: the shell scripts in etc/, with stand-ins for Slurm and MPS."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from scripts.devcluster.interpreter import closed, for_everybody
+from slurm_hooks.node import background, commands, context, main, spool, task_prolog
+from slurm_hooks.records import Record, Run, decode, merge
+from tests.slurm_hooks.node import standins
+from tests.slurm_hooks.node.conftest import OTHER_UID, UID, FakeSlurm, kill_all, processes_with, shown
+
+ROOT = Path(__file__).parents[3]
+OOM = (
+    'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n'
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+)
+RECORD = Record(action="share", asked="gpu:1", share=30, upper_mib=23000)
+
+
+class Site:
+    """A node with hooks, on which a job of a user is to run."""
+
+    def __init__(self, place: Path, home: Path, programs: Path, slurm: FakeSlurm, code: Path) -> None:
+        self.place, self.home, self.slurm, self.python = place, home, slurm, for_everybody(Path(sys.executable)).python
+        self.etc = place / "etc"
+        self.etc.mkdir()
+        for name in ("prolog.sh", "task_prolog.sh", "epilog.sh"):
+            (self.etc / name).write_text(f"#!/bin/sh\n{self._exports(programs)}exec {code}/etc/{name}\n")
+            (self.etc / name).chmod(0o755)
+        self.settings: dict[str, dict[str, Any]] = {
+            "mps": {"run_dir": f"{place}/mps", "control": "/nowhere/mps", "nvidia_smi": "/nowhere/smi", "grace_s": 0.0},
+            "node": {
+                "state_dir": f"{place}/jobs",
+                "spool_dir": f"{place}/spool",
+                "log": f"{place}/log/node.log",
+                "send_for_s": 0.0,
+            },
+            "partitions.gpu": {"gpu_memory_mib": 81920},
+        }
+        self.write()
+
+    def _exports(self, programs: Path) -> str:
+        return f"export RAD_CONFIG={self.place}/rad.toml RAD_PYTHON={self.python} RAD_PATH={programs}:/usr/bin:/bin\n"
+
+    def write(self) -> None:
+        """Write rad.toml."""
+        lines: list[str] = []
+        for section, values in self.settings.items():
+            lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
+        (self.place / "rad.toml").write_text("\n".join(lines) + "\n")
+
+    def env(self, **more: str) -> dict[str, str]:
+        """What slurmd puts into a hook's environment."""
+        return {
+            "SLURM_JOB_ID": "7",
+            "SLURM_JOB_UID": str(UID),
+            "SLURM_JOB_GID": str(UID),
+            "SLURM_JOB_USER": "",
+            "SLURM_JOB_PARTITION": "gpu",
+            "SLURMD_NODENAME": "node0",
+            "SLURM_JOB_GPUS": "2",
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "30",
+            "SLURM_JOB_WORK_DIR": str(self.home),
+            "SLURM_JOB_RESTART_COUNT": "0",
+            "RAD_STANDIN": str(self.slurm.folder),
+            **more,
+        }
+
+    def run(self, hook: str, **more: str) -> str:
+        """Start a hook; what it printed."""
+        done = subprocess.run(
+            [str(self.etc / f"{hook}.sh")], env=self.env(**more), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0
+        assert done.stderr == ""
+        return done.stdout
+
+    def task(self, more: Mapping[str, str] = MappingProxyType({}), uid: int = UID) -> list[str]:
+        """Start a TaskProlog, as a user; the lines that it printed."""
+        done = subprocess.run(
+            [str(self.etc / "task_prolog.sh")],
+            env=self.env(**more),
+            capture_output=True,
+            text=True,
+            check=False,
+            user=uid,
+            group=uid,
+            extra_groups=[],
+            cwd="/",
+        )
+        assert done.returncode == 0
+        return done.stdout.splitlines()
+
+    @property
+    def said(self) -> str:
+        """The node's log."""
+        log = self.place / "log" / "node.log"
+        return log.read_text() if log.exists() else ""
+
+    def waiting(self) -> dict[str, Run]:
+        """Outcomes that wait for slurmdbd."""
+        config = context.load({"RAD_CONFIG": f"{self.place}/rad.toml"})
+        return {Path(item.path).name: item.run for item in spool.items(config.node)}
+
+    def notes(self) -> list[str]:
+        """Notes of jobs."""
+        return sorted(path.name for path in (self.place / "jobs").glob("[0-9]*"))
+
+    def log(self, text: str, name: str = "slurm-7.out") -> Path:
+        """Let the job write to a log."""
+        path = self.home / name
+        new = not path.exists()
+        with path.open("a") as file:
+            file.write(text)
+        if new:
+            os.chown(path, UID, UID)
+        return path
+
+
+@pytest.fixture(scope="module")
+def checkout() -> Iterator[Path]:
+    """The code, where users can read it: TaskProlog runs as one."""
+    if closed(ROOT) is None:
+        yield ROOT
+        return
+    folder = Path(tempfile.mkdtemp(prefix="rad-code-"))
+    folder.chmod(0o755)
+    for name in ("slurm_hooks", "estimator", "etc"):
+        shutil.copytree(ROOT / name, folder / name)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def site(place: Path, home: Path, programs: Path, slurm: FakeSlurm, checkout: Path) -> Iterator[Site]:
+    made = Site(place, home, programs, slurm, checkout)
+    yield made
+    kill_all(str(place))
+
+
+@pytest.fixture
+def mps_site(site: Site, programs: Path) -> Site:
+    """A node with (stand-ins of) NVIDIA's tools."""
+    smi = programs / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho '2, GPU-11111111-2222-3333-4444-555555555555, 143771'\n")
+    smi.chmod(0o755)
+    site.settings["mps"].update(control=str(programs / standins.CONTROL), nvidia_smi=str(smi))
+    site.write()
+    return site
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _oom_job(site: Site, **told: str) -> None:
+    values = {"AdminComment": merge("JS1:H4sI", RECORD), "TresPerNode": "gres:mps:g2:30", **told}
+    site.slurm.job(7, shown(7, **values))
+
+
+# A node without NVIDIA's tools
+
+
+def test_a_node_without_nvidia_says_so_once(site: Site) -> None:
+    for job in ("7", "8"):
+        site.run("prolog", SLURM_JOB_ID=job)
+    assert site.said.count("/nowhere/mps is not on this node") == 1
+    assert site.task() == []
+    assert site.notes() == ["7.json", "7.task.json", "8.json", "8.task.json"]
+    assert not (site.place / "mps").exists()
+
+
+def test_a_run_that_ended_well_costs_the_controller_nothing(site: Site) -> None:
+    site.run("prolog")
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    [(name, run)] = site.waiting().items()
+    assert name == "7-0.json"
+    assert (run.outcome, run.exit_code, run.share, run.node, run.restart) == ("completed", 0, 30, "node0", 0)
+    assert run.start is not None
+    assert run.end is not None
+    assert site.notes() == []
+    assert [call[0] for call in site.slurm.calls() if call[0] == "scontrol"] == []
+
+
+def test_the_record_goes_to_slurmdbd_behind_the_epilogs_back(site: Site) -> None:
+    site.settings["node"]["send_for_s"] = 30.0
+    site.write()
+    site.run("prolog")
+    site.slurm.rows(f"7|7|RUNNING|{int(time.time()) - 1}|Unknown|{merge('', RECORD)}")
+    begin = time.monotonic()
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    assert time.monotonic() - begin < 10
+    _wait(lambda: bool(site.slurm.calls("sacct")))
+    site.slurm.rows(f"7|7|COMPLETED|{int(time.time()) - 1}|{int(time.time())}|{merge('', RECORD)}")
+    _wait(lambda: not site.waiting())
+    record = decode(site.slurm.comment())
+    assert record is not None
+    assert [run.outcome for run in record.runs] == ["completed"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"SLURM_JOB_GPUS": ""}, {"SLURM_JOB_PARTITION": "plain"}, {"SLURM_JOB_ID": "x"}],
+)
+def test_jobs_that_are_none_of_our_business(site: Site, changes: dict[str, str]) -> None:
+    for hook in ("prolog", "epilog"):
+        site.run(hook, **changes)
+    assert not (site.place / "jobs").exists()
+    assert not (site.place / "spool").exists()
+    assert site.slurm.calls() == []
+
+
+# Recovery
+
+
+def test_a_job_out_of_memory_is_requeued_with_more(site: Site) -> None:
+    log = site.log("an older job: " + OOM)
+    site.run("prolog")
+    site.log(OOM)
+    _oom_job(site)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0", SLURM_JOB_STDOUT="slurm-%j.out")
+    [_, update] = [call for call in site.slurm.calls("scontrol") if call[1] in ("requeuehold", "update")]
+    assert update[2:4] == ["jobid=7", "gres=mps:g2:45"]
+    record = decode(update[4])
+    assert record is not None
+    assert update[4].startswith("admincomment=JS1:H4sI RAD1:")
+    assert (record.share, record.retries, [run.outcome for run in record.runs]) == (45, 1, ["oom_requeued"])
+    assert record.runs[0].evidence.startswith("torch.OutOfMemoryError: CUDA out of memory")
+    order = [call[1] for call in site.slurm.calls("scontrol")]
+    assert order == ["show", "requeuehold", "update", "release"]
+    assert log.read_text().splitlines()[-1] == (
+        "rad: job 7 ran out of GPU memory (30 of 100 shares); requeued with 45 shares, 35942 MiB"
+    )
+    assert site.waiting()["7-0.json"].outcome == "oom_requeued"
+    assert not list((site.place / "spool").glob("*.requeue.json"))
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        ("nothing\n", "1:0", {}),
+        (OOM, "0:0", {}),  # printed it and ended well
+        (OOM, "0:9", {"ExitCode": "0:9"}),
+        (OOM, "1:0", {"Reason": "TimeLimit"}),
+        (OOM, "1:0", {"AdminComment": ""}),
+        (OOM, "1:0", {"AdminComment": merge("", dataclasses.replace(RECORD, action="left_alone"))}),
+        (OOM, "1:0", {"JobName": "x AdminComment=" + merge("", RECORD)}),
+        (OOM, "1:0", {"Restarts": "1"}),  # somebody else requeues it
+    ],
+)
+def test_other_failures_are_never_requeued(site: Site, text: str, code: str, told: dict[str, str]) -> None:
+    site.run("prolog")
+    log = site.log(text)
+    _oom_job(site, **told)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2=code)
+    assert site.slurm.calls("requeuehold") == []
+    assert log.read_text() == text
+    assert site.waiting()["7-0.json"].outcome == ("completed" if code == "0:0" else "failed")
+
+
+def test_an_old_error_in_the_log_is_not_this_runs(site: Site) -> None:
+    site.log(OOM)
+    _oom_job(site, Restarts="1")
+    site.run("prolog", SLURM_JOB_RESTART_COUNT="1")
+    site.log("KeyError\n")
+    site.run("epilog", SLURM_JOB_RESTART_COUNT="1", SLURM_JOB_EXIT_CODE2="1:0")
+    assert site.slurm.calls("requeuehold") == []
+
+
+def test_a_restarted_run_whose_log_was_not_known(site: Site) -> None:
+    site.slurm.trouble("show", 1, "Unable to contact slurm controller\n")
+    site.run("prolog", SLURM_JOB_RESTART_COUNT="1")
+    assert "its logs are not known: exit status 1: Unable to contact" in site.said
+    site.slurm.well("show")
+    site.log(OOM)
+    _oom_job(site, Restarts="1")
+    site.run("epilog", SLURM_JOB_RESTART_COUNT="1", SLURM_JOB_EXIT_CODE2="1:0")
+    assert site.slurm.calls("requeuehold") == []
+    assert site.waiting()["7-1.json"].outcome == "failed"
+
+
+def test_the_log_of_a_job_with_a_name(site: Site) -> None:
+    _oom_job(site, JobName="my job")
+    names = {"SLURM_JOB_STDOUT": "%x.out", "SLURM_JOB_STDERR": "%x.err"}
+    site.log("old: " + OOM, "my job.err")
+    site.run("prolog", **names)
+    out = site.log("epoch 1\n", "my job.out")
+    site.log(OOM, "my job.err")
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0", **names)
+    assert len(site.slurm.calls("requeuehold")) == 1
+    assert out.read_text().splitlines()[-1].startswith("rad: job 7 ran out")
+
+
+def test_the_last_task_of_an_array_is_requeued_alone(site: Site) -> None:
+    _oom_job(site, ArrayJobId="7", ArrayTaskId="3")
+    site.run("prolog")
+    log = site.log(OOM, "slurm-7_3.out")
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert site.slurm.calls("requeuehold") == [["scontrol", "requeuehold", "7_3"]]
+    assert site.slurm.calls("release") == [["scontrol", "release", "7_3"]]
+    assert "rad: job 7_3 ran out" in log.read_text()
+
+
+def test_no_requeue_is_told_what_to_ask_for(site: Site) -> None:
+    _oom_job(site, Requeue="0")
+    site.run("prolog")
+    log = site.log(OOM)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert site.slurm.calls("requeuehold") == []
+    assert "may not be requeued; ask for more: #RAD memory=36G" in log.read_text()
+    assert site.waiting()["7-0.json"].outcome == "oom_told"
+
+
+def test_a_request_without_shares_is_not_changed(site: Site) -> None:
+    _oom_job(site, TresPerNode="gres:gpu:1")
+    site.run("prolog")
+    site.log(OOM)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert site.slurm.calls("requeuehold") == []
+
+
+def test_slurm_refuses_to_requeue(site: Site) -> None:
+    site.slurm.trouble("requeuehold", 1, "Requested operation is presently disabled\n")
+    _oom_job(site)
+    site.run("prolog")
+    log = site.log(OOM)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert "Slurm refused to requeue it: exit status 1: Requested operation" in log.read_text()
+    assert site.slurm.calls("release") == []
+    assert not list((site.place / "spool").glob("*.requeue.json"))
+
+
+@pytest.mark.parametrize("verb", ["requeuehold", "update", "release"])
+def test_a_controller_that_hangs_leaves_the_rest_for_later(site: Site, verb: str) -> None:
+    site.settings["node"]["command_timeout_s"] = 1.0
+    site.write()
+    site.slurm.trouble(verb, "hang")
+    _oom_job(site)
+    site.run("prolog")
+    site.log(OOM)
+    begin = time.monotonic()
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert time.monotonic() - begin < 10
+    assert "no answer within 1 s" in site.said
+    assert [path.name for path in (site.place / "spool").glob("*.requeue.json")] == ["7-0.requeue.json"]
+
+
+def test_a_controller_that_is_away(site: Site) -> None:
+    site.slurm.trouble("show", 1, "Unable to contact slurm controller\n")
+    site.run("prolog")
+    site.log(OOM)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert "not recovered: exit status 1: Unable to contact" in site.said
+    assert site.waiting()["7-0.json"].outcome == "failed"
+
+
+def test_slurm_that_does_not_tell_the_exit_code(site: Site) -> None:
+    _oom_job(site)
+    site.run("prolog")
+    site.log(OOM)
+    site.run("epilog")
+    assert len(site.slurm.calls("requeuehold")) == 1
+    assert site.waiting()["7-0.json"].exit_code == 1
+
+
+def test_a_peak_that_contradicts(site: Site) -> None:
+    _oom_job(site)
+    site.run("prolog")
+    (site.place / "jobs" / "7.task.json").write_text('{"cap_mib": 23961}')
+    (site.place / "jobs" / "7.counters.json").write_text('{"peak_mib": 700}')
+    site.log(OOM)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert site.slurm.calls("requeuehold") == []
+    run = site.waiting()["7-0.json"]
+    assert (run.outcome, run.peak_mib, run.cap_mib) == ("failed", 700, 23961)
+
+
+# MPS
+
+
+def test_the_way_of_a_job_under_mps(mps_site: Site) -> None:
+    mps_site.run("prolog")
+    pipe = f"{mps_site.place}/mps/g2/u{UID}/pipe"
+    assert len(processes_with(f"CUDA_MPS_PIPE_DIRECTORY={pipe}")) == 1
+    exports = [
+        f"export CUDA_MPS_PIPE_DIRECTORY={pipe}",
+        "export CUDA_VISIBLE_DEVICES=GPU-11111111-2222-3333-4444-555555555555",
+        "export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=23961M",
+    ]
+    assert mps_site.task({"RAD_SHARE": "30"}) == [*exports, "export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100"]
+    assert mps_site.task() == exports  # a job that asked for shares itself keeps its ceiling
+    assert mps_site.task(uid=OTHER_UID) == exports
+    mps_site.run("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    _wait(lambda: not processes_with(f"CUDA_MPS_PIPE_DIRECTORY={pipe}"))
+    assert mps_site.waiting()["7-0.json"].cap_mib == 23961
+
+
+def test_the_cap_follows_the_share_that_the_job_holds_now(mps_site: Site) -> None:
+    mps_site.run("prolog", CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="57")
+    assert "export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=45527M" in mps_site.task({"RAD_SHARE": "30"})
+
+
+@pytest.mark.parametrize(
+    ("partition", "cap"),
+    [
+        ({"gpu_model": "h200"}, (143771 - 2048) * 30 // 100),
+        ({"gpu_model": "", "margin_mib": 1000}, (143771 - 1000) * 30 // 100),  # as nvidia-smi says
+        ({"gpu_memory_mib": 40960, "gpu_model": "h200"}, (40960 - 2048) * 30 // 100),
+    ],
+)
+def test_where_the_memory_is_known_from(mps_site: Site, partition: dict[str, Any], cap: int) -> None:
+    mps_site.settings["partitions.gpu"] = partition
+    mps_site.write()
+    mps_site.run("prolog")
+    assert f"export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0={cap}M" in mps_site.task()
+
+
+def test_memory_that_nobody_knows(mps_site: Site) -> None:
+    mps_site.settings["partitions.gpu"] = {"gpu_model": ""}
+    mps_site.settings["mps"]["nvidia_smi"] = "/nowhere/smi"
+    mps_site.write()
+    for job in ("7", "8"):
+        mps_site.run("prolog", SLURM_JOB_ID=job)
+    assert mps_site.said.count("the GPU's memory is not known") == 1
+    assert mps_site.task()[1:] == ["export CUDA_VISIBLE_DEVICES=0", "unset CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]
+
+
+@pytest.mark.parametrize(
+    ("method", "share", "gpus"),
+    [("mps", "100", "2"), ("streams", "30", "2"), ("off", "30", "2"), ("mps", "30", "2,3"), ("mps", "", "2")],
+)
+def test_jobs_that_get_no_daemon(mps_site: Site, method: str, share: str, gpus: str) -> None:
+    mps_site.settings["partitions.gpu"]["method"] = method
+    mps_site.write()
+    more = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": share, "SLURM_JOB_GPUS": gpus}
+    mps_site.run("prolog", **more)
+    assert processes_with(f"CUDA_MPS_PIPE_DIRECTORY={mps_site.place}") == []
+    assert mps_site.task({"RAD_SHARE": share, **more}) == ["unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]
+
+
+def test_a_daemon_that_does_not_start_costs_the_job_only_its_cap(mps_site: Site) -> None:
+    broken = Path(mps_site.settings["mps"]["control"]).parent / "broken"
+    broken.write_text("#!/bin/sh\necho no device >&2\nexit 1\n")
+    broken.chmod(0o755)
+    mps_site.settings["mps"]["control"] = str(broken)
+    mps_site.write()
+    mps_site.run("prolog")
+    assert "no MPS: GPU 2: exit status 1: no device" in mps_site.said
+    assert mps_site.task({"RAD_SHARE": "30"}) == ["unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]
+
+
+# TaskProlog's lines
+
+
+@pytest.mark.parametrize(
+    ("env", "lines"),
+    [
+        ({}, []),
+        ({"RAD_SHARE": "100"}, ["unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]),
+        ({"CUDA_MPS_PIPE_DIRECTORY": "/tmp/nvidia-mps"}, []),  # the user's own
+        (
+            {"CUDA_MPS_PIPE_DIRECTORY": "/run/rad/mps/g2/u1003/pipe"},
+            ["unset CUDA_MPS_PIPE_DIRECTORY", "unset CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("task", [None, {"share": 100}])
+def test_what_a_task_without_a_daemon_gets(task: Any, env: Mapping[str, str], lines: list[str]) -> None:
+    assert task_prolog.task_lines(task, env) == lines
+
+
+@pytest.mark.parametrize(("asked", "given"), [("40", 40), ("0", 100), ("101", 100), ("x", 100), ("²", 100), ("", 100)])
+def test_thread_percentage(asked: str, given: int) -> None:
+    task = {"pipe": "/p", "visible": "0", "cap_mib": None}
+    lines = task_prolog.task_lines(task, {"RAD_SHARE": "30", "RAD_THREAD_PERCENTAGE": asked})
+    assert lines[-1] == f"export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={given}"
+
+
+def test_a_task_outside_any_job(site: Site) -> None:
+    assert site.task({"SLURM_JOB_ID": ""}) == []
+
+
+# Trouble
+
+
+@pytest.mark.parametrize("hook", ["prolog", "epilog", "task_prolog"])
+@pytest.mark.parametrize("config", ["[nothing", "[node]\nstate_dir = 3\n", None])
+def test_a_configuration_that_cannot_be_used(site: Site, hook: str, config: str | None) -> None:
+    (site.place / "rad.toml").unlink() if config is None else (site.place / "rad.toml").write_text(config)
+    done = subprocess.run([site.etc / f"{hook}.sh"], env=site.env(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert ("rad.toml" in done.stderr) == (hook != "task_prolog")
+
+
+@pytest.mark.parametrize("hook", ["prolog", "epilog"])
+def test_folders_that_cannot_be_used(site: Site, hook: str) -> None:
+    (site.place / "jobs").mkdir()
+    (site.place / "jobs").chmod(0o777)
+    (site.place / "spool").touch()
+    site.run(hook, SLURM_JOB_EXIT_CODE2="0:0")
+    assert "StateError" in site.said
+
+
+def test_no_log_to_write_to(site: Site) -> None:
+    site.settings["node"]["log"] = "/proc/nowhere/node.log"
+    site.write()
+    done = subprocess.run([site.etc / "prolog.sh"], env=site.env(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "/nowhere/mps is not on this node" in done.stderr
+
+
+@pytest.mark.parametrize("hook", ["prolog", "epilog", "task_prolog"])
+def test_no_python(site: Site, hook: str, tmp_path: Path) -> None:
+    script = tmp_path / f"{hook}.sh"
+    shutil.copy(ROOT / "etc" / f"{hook}.sh", script)
+    (tmp_path / "rad.env").write_text("RAD_PYTHON=/nowhere/python\n")
+    done = subprocess.run([str(script)], env=site.env(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_modules_of_the_users_folder_are_not_loaded(site: Site) -> None:
+    for name in ("json", "os", "slurm_hooks", "pathlib"):
+        (site.home / f"{name}.py").write_text("print('export EVIL=1')\n")
+    env = {**site.env(), "PYTHONPATH": str(site.home), "PYTHONSTARTUP": str(site.home / "os.py")}
+    done = subprocess.run(
+        [site.etc / "task_prolog.sh"], env=env, cwd=site.home, capture_output=True, text=True, check=False
+    )
+    assert "EVIL" not in done.stdout
+
+
+@pytest.mark.parametrize("argv", [["main.py"], ["main.py", "nothing"], ["main.py", "prolog", "more"]])
+def test_a_wrong_command_line(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(argv) == 2
+    assert capsys.readouterr().err == "usage: main.py prolog|task-prolog|epilog|flush\n"
+
+
+# What goes on after an Epilog
+
+
+def _config(site: Site) -> Any:
+    return context.load({"RAD_CONFIG": f"{site.place}/rad.toml"})
+
+
+def test_jobs_that_went_without_an_epilog(mps_site: Site) -> None:
+    for job in ("7", "8", "9"):
+        mps_site.run("prolog", SLURM_JOB_ID=job)
+    for job in ("7", "8"):
+        old = time.time() - 1000
+        os.utime(mps_site.place / "jobs" / f"{job}.json", (old, old))
+    config = _config(mps_site)
+    said: list[str] = []
+    mps_site.slurm.trouble("squeue")
+    background.tidy(config, said.append)
+    assert said == []  # not known is not gone
+    mps_site.slurm.well("squeue")
+    mps_site.slurm.on_node(8)
+    background.tidy(config, said.append)
+    assert said == ["job 7 has gone without an Epilog"]
+    assert mps_site.notes() == ["8.json", "8.task.json", "9.json", "9.task.json"]
+    jobs = mps_site.place / "mps" / "g2" / f"u{UID}" / "jobs"
+    assert sorted(path.name for path in jobs.iterdir()) == ["8", "9"]
+
+
+def test_nothing_to_tidy(site: Site) -> None:
+    background.tidy(_config(site), pytest.fail)
+
+
+def test_the_timer_sends_what_was_left_over(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.run("prolog")
+    site.slurm.trouble("sacct", 1, "slurmdbd is down\n")
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    _wait(lambda: "slurmdbd is down" in site.said)
+    site.slurm.well("sacct")
+    site.slurm.rows(f"7|7|COMPLETED|{int(time.time()) - 1}|{int(time.time())}|{merge('', RECORD)}")
+    monkeypatch.setenv("RAD_CONFIG", f"{site.place}/rad.toml")
+    assert main.main(["main.py", "flush"]) == 0
+    assert site.waiting() == {}
+    assert decode(site.slurm.comment()) != RECORD
+
+
+_SECOND = """
+import sys
+from scripts.devcluster.interpreter import closed, for_everybody
+from slurm_hooks.node import background, context, spool
+spool.send_all = lambda *_: open(sys.argv[2], "w").close()
+background.background(context.load({"RAD_CONFIG": sys.argv[1]}), print)
+"""
+
+
+def test_one_at_a_time_and_one_that_waits(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, done = _config(site), site.place / "done"
+    seconds: list[subprocess.Popen[bytes]] = []
+
+    def at_work(*_: Any) -> None:
+        # While the first is at work a second comes and waits; a third finds it waiting, and goes.
+        argv = [sys.executable, "-c", _SECOND, f"{site.place}/rad.toml", str(done)]
+        seconds.append(subprocess.Popen(argv, cwd=ROOT))
+        _wait(lambda: _locked(f"{config.node.spool_dir}/.next"))
+        background.background(config, pytest.fail)
+        assert not done.exists()
+
+    monkeypatch.setattr(spool, "send_all", at_work)
+    background.background(config, pytest.fail)
+    assert len(seconds) == 1
+    assert seconds[0].wait(20) == 0
+    assert done.exists()
+
+
+def _locked(path: str) -> bool:
+    file = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def test_the_last_words_of_the_background(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr(spool, "send_all", broken)
+    said: list[str] = []
+    background.background(_config(site), said.append)
+    assert said == ["RuntimeError: no room"]
+
+
+def test_work_that_outlives_the_hook(place: Path) -> None:
+    def work() -> None:
+        (place / "session").write_text(f"{os.getsid(0)} {Path('/proc/self/fd/1').readlink()}")
+
+    background.detach(work)
+    _wait(lambda: (place / "session").exists() and (place / "session").read_text() != "")
+    session, out = (place / "session").read_text().split()
+    assert int(session) != os.getsid(0)
+    assert out == os.devnull
+
+
+def test_no_commands_are_started_through_a_shell() -> None:
+    assert commands.run(["echo", "$(id)"], 5).out == "$(id)\n"

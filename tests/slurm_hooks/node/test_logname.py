@@ -1,0 +1,111 @@
+"""Expected names are those of the files that Slurm 22.05.8 made."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from slurm_hooks.node.commands import parse_job
+from slurm_hooks.node.loglist import before_start, of_job
+from slurm_hooks.node.logname import LogNames, expand, names_job
+from tests.slurm_hooks.node.conftest import JOB, shown
+
+PLAIN = LogNames(22, user="alice", name="n m", node="node0.cluster")
+TASK = LogNames(30, user="alice", name="nm", node="node0", array_job=30, array_task=7)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("", "slurm-22.out"),
+        ("a%j", "a22"),
+        ("%%j", "%j"),
+        ("%%%j", "%22"),
+        ("%10j-%011j-%0j", "0000000022-0000000022-22"),
+        ("%q-%", "%q-%"),
+        ("%A-%a-%2a", "22-4294967294-4294967294"),
+        ("%J-%N-%n-%s-%t-%4t-%3s", "22-node0-0-batch-0-0000-batch"),
+        ("%j%", "22%"),
+        ("%u %x", "alice n m"),
+        ("d1\\a", "d1a"),
+        ("d2\\\\a", "d2\\a"),
+        ("d4\\a%j\\b%j", "d4a%jb%j"),
+        ("d5a\\\\\\b", "d5a\\b"),
+        ("d7\\%\\%", "d7%%"),
+        ("logs/../x", "logs/../x"),
+    ],
+)
+def test_names_of_a_job(pattern: str, name: str) -> None:
+    assert expand(pattern, PLAIN, "/home/alice") == f"/home/alice/{name}"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("", "slurm-30_7.out"),
+        ("%A-%5A-%a-%3a-%j-%J-%x-%N-%n-%s-%t", "30-00030-7-007-30-30-nm-node0-0-batch-0"),
+    ],
+)
+def test_names_of_a_task(pattern: str, name: str) -> None:
+    assert expand(pattern, TASK, "/home/alice") == f"/home/alice/{name}"
+
+
+def test_an_absolute_name_stays() -> None:
+    assert expand("/scratch/%j", PLAIN, "/home/alice") == "/scratch/22"
+
+
+@pytest.mark.parametrize("pattern", ["%x.out", "%u-%j"])
+def test_what_is_not_known_gives_no_name(pattern: str) -> None:
+    assert expand(pattern, LogNames(22), "/") is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "own"),
+    [
+        ("", True),
+        ("%j.out", True),
+        ("%4A_%a", True),
+        ("%x.out", False),
+        ("%%j", False),
+        ("\\%j", False),
+        ("log", False),
+    ],
+)
+def test_names_of_its_own(pattern: str, own: bool) -> None:
+    assert names_job(pattern) is own
+
+
+@pytest.mark.parametrize(
+    ("restart", "out", "err", "paths"),
+    [
+        (0, "", "", ["/slurm-4711.out"]),
+        (0, "%j.out", "%j.err", ["/4711.out", "/4711.err"]),
+        (0, "%x-%j.out", "", []),  # its own, and its name is not known: nothing to look at
+        (0, "log", "", ["/log"]),
+        (0, "%x.out", "", None),
+        (0, "log", "%x.err", None),
+        (1, "", "", None),  # perhaps a task of an array
+    ],
+)
+def test_what_a_prolog_knows(restart: int, out: str, err: str, paths: list[str] | None) -> None:
+    job = dataclasses.replace(JOB, restart=restart, stdout=out, stderr=err)
+    assert before_start(job, None) == paths
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "told", "paths"),
+    [
+        ("", "", {}, ["/slurm-4711.out"]),
+        ("", "", {"ArrayJobId": "4700", "ArrayTaskId": "3"}, ["/slurm-4700_3.out"]),
+        ("%x.out", "%x.err", {"JobName": "a b"}, ["/a b.out", "/a b.err"]),
+        ("%5j", "", {}, ["/04711"]),
+        ("", "", {"StdOut": "/home/alice/my log"}, ["/home/alice/my log"]),  # Slurm before 22.05
+    ],
+)
+def test_what_slurmctld_knows(out: str, err: str, told: dict[str, str], paths: list[str]) -> None:
+    job = dataclasses.replace(JOB, stdout=out, stderr=err)
+    answer = parse_job(shown(4711, **told), 4711)
+    assert answer is not None
+    assert of_job(job, answer) == paths
+    assert before_start(job, answer) == paths

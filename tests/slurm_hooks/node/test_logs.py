@@ -1,0 +1,158 @@
+"""Files are looked at as the job's user: the tests make them as root and other users."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from slurm_hooks.node import logs
+from slurm_hooks.node.asuser import as_user
+from slurm_hooks.node.job import NodeJob
+from slurm_hooks.node.logs import LogMark, append, mark, mark_from, written
+from tests.slurm_hooks.node.conftest import OTHER_UID, UID
+
+
+def _log(path: Path, text: str, uid: int = UID, mode: int = 0o600) -> str:
+    path.write_text(text)
+    os.chown(path, uid, uid)
+    path.chmod(mode)
+    return str(path)
+
+
+def test_work_is_done_as_the_user() -> None:
+    def who() -> bytes:
+        return f"{os.getuid()} {os.geteuid()} {os.getgid()} {os.getgroups()}".encode()
+
+    assert as_user("", UID, UID, who, 5) == f"{UID} {UID} {UID} []".encode()
+    assert as_user("nobody", 65534, 65534, who, 5) == b"65534 65534 65534 [65534]"
+    assert os.geteuid() == 0
+
+
+def test_work_that_fails_or_hangs_or_says_too_much() -> None:
+    def fails() -> bytes:
+        raise OSError
+
+    def hangs() -> bytes:
+        time.sleep(60)
+        return b""
+
+    assert as_user("", UID, UID, fails, 5) is None
+    begin = time.monotonic()
+    assert as_user("", UID, UID, hangs, 0.2) is None
+    assert time.monotonic() - begin < 5
+    assert as_user("", UID, UID, lambda: b"x" * (33 << 20), 20) is None
+    assert as_user("no-such-user-here", UID, UID, lambda: b"x", 5) == b"x"
+    assert len(as_user("", UID, UID, lambda: b"x" * (9 << 20), 20) or b"") == 9 << 20
+
+
+def test_only_what_the_run_wrote(job: NodeJob, home: Path) -> None:
+    path = _log(home / "log", "old run\n" * 100)
+    marks = mark(job, [path])
+    assert marks[0].size == 800
+    with Path(path).open("a") as file:
+        file.write("new\n")
+    assert written(job, marks, 1 << 20) == b"new\n"
+    assert mark_from(dataclasses.asdict(marks[0])) == marks[0]
+
+
+def test_nothing_written(job: NodeJob, home: Path) -> None:
+    marks = mark(job, [_log(home / "log", "old OOM\n")])
+    assert written(job, marks, 1 << 20) == b""
+
+
+def test_a_log_that_was_not_there(job: NodeJob, home: Path) -> None:
+    marks = mark(job, [str(home / "log")])
+    assert marks == (LogMark(str(home / "log")),)
+    _log(home / "log", "all new\n")
+    assert written(job, marks, 1 << 20) == b"all new\n"
+
+
+@pytest.mark.parametrize("text", ["x", "same size\n"[::-1], "longer than before, and other text " * 10])
+def test_a_log_that_was_written_anew(job: NodeJob, home: Path, text: str) -> None:
+    path = _log(home / "log", "same size\n")
+    marks = mark(job, [path])
+    os.utime(path, ns=(0, 1))  # the old writing lies long ago
+    marks = mark(job, [path])
+    Path(path).write_text(text)
+    assert written(job, marks, 1 << 20) == text.encode()
+
+
+def test_a_log_that_was_replaced(job: NodeJob, home: Path) -> None:
+    path = _log(home / "log", "old\n")
+    marks = mark(job, [path])
+    Path(path).rename(home / "older")
+    _log(home / "log", "old\nnew\n")
+    assert written(job, marks, 1 << 20) == b"old\nnew\n"
+
+
+def test_the_end_of_a_long_log(job: NodeJob, home: Path) -> None:
+    marks = (LogMark(_log(home / "out", "a" * 5000 + "end")), LogMark(_log(home / "err", "b" * 5000 + "fin")))
+    assert written(job, marks, 10) == b"aaaaaaaend\nbbbbbbbfin"
+
+
+@pytest.mark.parametrize(
+    "kind", ["link", "fifo", "folder", "device", "socket", "root's", "another's", "nowhere", "nul"]
+)
+def test_what_is_no_log_of_the_user(job: NodeJob, home: Path, kind: str) -> None:
+    path = home / "log"
+    secret = _log(home / "secret", "torch.OutOfMemoryError: CUDA out of memory", 0)
+    if kind == "link":
+        path.symlink_to(_log(home / "mine", "text"))
+    elif kind == "fifo":
+        os.mkfifo(path)
+        os.chown(path, UID, UID)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "device":
+        os.mknod(path, 0o20666, os.makedev(1, 3))
+    elif kind == "socket":
+        os.mknod(path, 0o140666)
+    elif kind == "root's":
+        path = Path(secret)
+    elif kind == "another's":
+        _log(path, "text", OTHER_UID)
+    elif kind == "nowhere":
+        path = home / "no" / "log"
+    else:
+        path = home / "a\0b"
+    begin = time.monotonic()
+    assert mark(job, [str(path)]) == (LogMark(str(path)),)
+    assert written(job, [LogMark(str(path))], 1 << 20) == b""
+    assert not append(job, str(path), "rad: hello")
+    assert time.monotonic() - begin < 3
+    assert Path(secret).read_text() == "torch.OutOfMemoryError: CUDA out of memory"
+
+
+def test_a_link_to_the_shadow_file(job: NodeJob, home: Path) -> None:
+    (home / "log").symlink_to("/etc/shadow")
+    before = Path("/etc/shadow").read_bytes()
+    assert written(job, [LogMark(str(home / "log")), LogMark("/etc/shadow")], 1 << 20).strip() == b""
+    assert not append(job, str(home / "log"), "rad: hello")
+    assert Path("/etc/shadow").read_bytes() == before
+
+
+@pytest.mark.parametrize(("before", "after"), [("", ""), ("text\n", "text\n"), ("20%|##", "20%|##\n")])
+def test_a_line_for_the_user(job: NodeJob, home: Path, before: str, after: str) -> None:
+    path = _log(home / "log", before)
+    assert append(job, path, "rad: hello")
+    assert Path(path).read_text() == after + "rad: hello\n"
+
+
+def test_no_log_is_made_for_it(job: NodeJob, home: Path) -> None:
+    assert not append(job, str(home / "log"), "rad: hello")
+    assert not (home / "log").exists()
+
+
+def test_a_user_that_cannot_be_become(job: NodeJob, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "as_user", lambda *_: None)
+    assert mark(job, ["/a", "/b"]) == (LogMark("/a"), LogMark("/b"))
+    assert written(job, [LogMark("/a")], 10) == b""
+
+
+@pytest.mark.parametrize("data", [None, 3, {}, {"path": 3}, {"path": "/a", "size": "x"}, {"path": "/a", "more": 1}])
+def test_marks_from_elsewhere(data: object) -> None:
+    assert mark_from(data) is None

@@ -1,0 +1,256 @@
+"""MPS daemons' lives, against a stand-in control program that starts real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slurm_hooks.config import Mps
+from slurm_hooks.node import mps, state
+from slurm_hooks.node.mps import Slot
+from tests.slurm_hooks.node import standins
+from tests.slurm_hooks.node.conftest import OTHER_UID, UID, kill_all, processes_with
+
+ROOT = Path(__file__).parents[3]
+UUID = "GPU-11111111-2222-3333-4444-555555555555"
+
+
+@pytest.fixture
+def settings(place: Path, programs: Path) -> Iterator[Mps]:
+    run_dir = place / "mps"
+    yield Mps(run_dir=str(run_dir), control=str(programs / standins.CONTROL), grace_s=0, command_timeout_s=1)
+    kill_all(str(run_dir))
+
+
+def _daemons(settings: Mps) -> list[int]:
+    return sorted(processes_with(f"CUDA_MPS_PIPE_DIRECTORY={settings.run_dir}"))
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _can_enter(slot: Slot, uid: int) -> bool:
+    code = f"import os; os.setgroups([]); os.setgid({uid}); os.setuid({uid}); os.stat({slot.pipe!r})"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_the_first_starts_it_and_the_last_ends_it(settings: Mps) -> None:
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    first = _daemons(settings)
+    assert len(first) == 1
+    assert json.loads((Path(slot.pipe) / "facts").read_text()) == [["-d"], UUID]
+    assert mps.join(settings, 2, UID, 12, UUID) == slot
+    assert _daemons(settings) == first
+    assert slot.residents() == {11: UID, 12: UID}
+    assert mps.leave(settings, 11)
+    assert mps.reap(settings, time.time()) is None
+    assert _daemons(settings) == first
+    assert mps.leave(settings, 12)
+    assert not mps.leave(settings, 12)
+    assert mps.reap(settings, time.time() + 1) is None
+    assert _daemons(settings) == []
+    assert mps.slots(settings) == []
+
+
+def test_a_daemon_outlives_its_last_job_by_the_grace_time(settings: Mps) -> None:
+    settings = replace(settings, grace_s=30)
+    mps.join(settings, 2, UID, 11, UUID)
+    mps.leave(settings, 11)
+    now = time.time()
+    wait = mps.reap(settings, now)
+    assert wait is not None
+    assert 20 < wait <= 30
+    mps.join(settings, 2, UID, 12, UUID)
+    assert mps.reap(settings, now + 40) is None
+    assert len(_daemons(settings)) == 1
+    mps.leave(settings, 12)
+    assert mps.reap(settings, time.time() + 31) is None
+    assert _daemons(settings) == []
+
+
+def test_each_user_has_a_daemon_that_others_cannot_reach(settings: Mps) -> None:
+    mine = mps.join(settings, 2, UID, 11, UUID)
+    theirs = mps.join(settings, 2, OTHER_UID, 12, UUID)
+    assert mine.pipe != theirs.pipe
+    assert len(_daemons(settings)) == 2
+    assert [_can_enter(slot, uid) for slot in (mine, theirs) for uid in (UID, OTHER_UID)] == [True, False, False, True]
+    assert Path(mine.path).stat().st_uid == 0
+
+
+def test_users_may_share_a_server(settings: Mps) -> None:
+    settings = replace(settings, users="multi")
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    assert not _can_enter(slot, OTHER_UID)
+    assert mps.join(settings, 2, OTHER_UID, 12, UUID) == slot
+    assert json.loads((Path(slot.pipe) / "facts").read_text())[0] == ["-d", "-multiuser-server"]
+    assert len(_daemons(settings)) == 1
+    assert _can_enter(slot, OTHER_UID)
+    mps.leave(settings, 11)
+    assert not _can_enter(slot, UID)
+
+
+def test_another_users_idle_daemon_gives_way(settings: Mps) -> None:
+    settings = replace(settings, grace_s=600)
+    old = mps.join(settings, 2, UID, 11, UUID)
+    elsewhere = mps.join(settings, 3, UID, 12, UUID)
+    mps.leave(settings, 11)
+    mps.leave(settings, 12)
+    mps.join(settings, 2, OTHER_UID, 13, UUID)
+    assert len(_daemons(settings)) == 2  # the one of GPU 3 goes on
+    assert not Path(old.path).exists()
+    assert Path(elsewhere.path).exists()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_daemon_that_died_or_hangs_is_replaced(settings: Mps, how: signal.Signals) -> None:
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    mps.join(settings, 3, UID, 12, UUID)
+    [broken] = processes_with(f"CUDA_MPS_PIPE_DIRECTORY={slot.pipe}")
+    [other] = set(_daemons(settings)) - {broken}
+    os.kill(broken, how)
+    mps.join(settings, 2, UID, 13, UUID)
+    now = _daemons(settings)
+    assert len(now) == 2
+    assert broken not in now
+    assert other in now
+    assert mps.control(settings, slot, "get_server_list").ok
+
+
+def _server(settings: Mps, slot: Slot) -> subprocess.Popen[bytes]:
+    """A process that looks like a daemon's server."""
+    path = Path(settings.control).parent / "nvidia-cuda-mps-server"
+    path.write_text(f"#!{sys.executable} -IS\nimport time\ntime.sleep(60)\n")
+    path.chmod(0o755)
+    return subprocess.Popen([str(path)], env={"CUDA_MPS_PIPE_DIRECTORY": slot.pipe})
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_servers_that_other_jobs_may_use_are_spared(settings: Mps, others: bool) -> None:
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    [daemon] = _daemons(settings)
+    if not others:
+        mps.leave(settings, 11)
+    with _server(settings, slot) as server:
+        _wait(lambda: len(_daemons(settings)) == 2)
+        os.kill(daemon, signal.SIGKILL)
+        mps.join(settings, 2, UID, 12, UUID)
+        if others:
+            assert server.poll() is None
+            server.kill()
+        else:
+            assert server.wait(10) == -signal.SIGKILL
+
+
+def test_a_daemon_that_ignores_quit_is_killed(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mps, "STOP_TIMEOUT_S", 0.2)
+    mps.join(settings, 2, UID, 11, UUID)
+    mps.leave(settings, 11)
+    os.kill(_daemons(settings)[0], signal.SIGSTOP)
+    mps.reap(settings, time.time() + 1)
+    assert _daemons(settings) == []
+
+
+def test_a_daemon_that_does_not_start(settings: Mps) -> None:
+    with pytest.raises(mps.MpsError, match="GPU 2: exit status 1: no such device"):
+        mps.join(settings, 2, UID, 11, "broken")
+    assert mps.slot_of(settings, 2, UID).residents() == {}
+
+
+def test_a_daemon_that_starts_and_does_not_answer(settings: Mps, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mps, "START_TIMEOUT_S", 0.2)
+    mute = place / "mute"
+    mute.write_text('#!/bin/sh\n[ "$1" = -d ] || { cat; exit 1; }\n')
+    mute.chmod(0o755)
+    with pytest.raises(mps.MpsError, match="was started and does not answer"):
+        mps.join(replace(settings, control=str(mute)), 2, UID, 11, UUID)
+
+
+def test_no_control_program(settings: Mps) -> None:
+    assert mps.available(settings)
+    assert not mps.available(replace(settings, control="/nowhere/nvidia-cuda-mps-control"))
+
+
+def test_a_busy_gpu_does_not_hold_up_another(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mps, "LOCK_TIMEOUT_S", 0.1)
+    mps.join(settings, 2, UID, 11, UUID)
+    with state.locked(f"{settings.run_dir}/g2.lock", 1):
+        with pytest.raises(state.StateError, match=r"g2\.lock: locked by another process"):
+            mps.join(settings, 2, UID, 12, UUID)
+        mps.join(settings, 3, UID, 13, UUID)
+
+
+def test_what_else_lies_in_the_folder(settings: Mps) -> None:
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    (Path(settings.run_dir) / "gpus.json").write_text("{}")
+    (Path(settings.run_dir) / "gx").mkdir()
+    (Path(slot.jobs) / "note").write_text("x")
+    (Path(slot.jobs) / "12").write_text("x")
+    assert mps.slots(settings) == [slot]
+    assert slot.residents() == {11: UID}
+    half = Path(settings.run_dir) / "g5" / "u1"
+    half.mkdir(parents=True)
+    mps.reap(settings, time.time() + 1)  # a slot whose making was cut short
+    assert not half.exists()
+
+
+def test_a_file_system_without_access_lists(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "setxattr", unsupported)
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    assert _can_enter(slot, UID)
+
+
+_RACE = """
+import sys, time
+from slurm_hooks.config import Mps
+from slurm_hooks.node import mps
+settings = Mps(run_dir=sys.argv[1], control=sys.argv[2], grace_s=0, command_timeout_s=5)
+job = int(sys.argv[3])
+sys.stdin.readline()
+for _ in range(3):
+    slot = mps.join(settings, 2, int(sys.argv[4]), job, "GPU-1")
+    assert mps.control(settings, slot, "get_server_list").ok, "no daemon"
+    assert job in slot.residents()
+    mps.leave(settings, job)
+    mps.reap(settings, time.time())
+if sys.argv[5] == "stay":
+    mps.join(settings, 2, int(sys.argv[4]), job, "GPU-1")
+print("done")
+"""
+
+
+@pytest.mark.parametrize(("end", "left"), [("stay", 1), ("leave", 0)])
+def test_ten_jobs_that_start_and_end_at_once(settings: Mps, end: str, left: int) -> None:
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _RACE, settings.run_dir, settings.control, str(job), str(UID), end],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for job in range(10)
+    ]
+    for racer in racers:
+        assert racer.stdin
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    said = [racer.communicate(timeout=60)[0] for racer in racers]
+    assert said == ["done\n"] * 10
+    mps.reap(settings, time.time() + 1)
+    assert len(_daemons(settings)) == left

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from slurm_hooks.config import Partition, Recovery
+from slurm_hooks.node.recovery import Ended, Site, died_of_memory, grown, judge, requeued, with_run
+from slurm_hooks.records import Record, Run, decode, encode
+
+PARTITION = Partition(gpu_memory_mib=81920)
+SITE = Site(PARTITION, 81920 - 2048, Recovery())
+RECORD = Record(action="share", share=30, upper_mib=23000)
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+ENDED = Ended(
+    job="4711",
+    restart=0,
+    exit_status=1,
+    exit_signal=0,
+    reason="NonZeroExitCode",
+    share=30,
+    cap_mib=23961,
+    evidence=OOM,
+    peak_mib=None,
+    may_requeue=True,
+)
+
+
+def _ended(**changes: Any) -> Ended:
+    return dataclasses.replace(ENDED, **changes)
+
+
+def test_first_a_larger_share() -> None:
+    verdict = judge(RECORD, ENDED, SITE)
+    assert (verdict.outcome, verdict.share) == ("oom_requeued", 45)
+    assert verdict.message == (
+        "rad: job 4711 ran out of GPU memory (30 of 100 shares, 23961 MiB); requeued with 45 shares, 35942 MiB"
+    )
+
+
+def test_then_the_whole_gpu_then_never_again() -> None:
+    record, restart, outcomes = RECORD, 0, []
+    share: int | None = 30
+    while share is not None:
+        held, run = share, Run(share=share, restart=restart)
+        verdict = judge(record, _ended(share=held, restart=restart), SITE)
+        outcomes.append(verdict.outcome)
+        share = verdict.share
+        if share is not None:
+            record, restart = requeued(record, run, share, SITE), restart + 1
+    assert outcomes == ["oom_requeued", "oom_exclusive", "oom_final"]
+    assert (record.retries, record.share, record.cap_mib) == (2, 100, None)
+    assert [(run.restart, run.share) for run in record.runs] == [(0, 30), (1, 45)]
+    assert record.user_changes == ()
+    assert decode(encode(record)) == record
+
+
+def test_a_user_who_takes_the_share_back_gains_no_try() -> None:
+    verdict = judge(dataclasses.replace(RECORD, retries=2), _ended(share=10, restart=2), SITE)
+    assert (verdict.outcome, verdict.share) == ("oom_final", None)
+    assert "#RAD memory=13G" in verdict.message
+
+
+def test_restarts_bound_what_the_record_does_not() -> None:
+    assert judge(RECORD, _ended(restart=10), SITE).outcome == "oom_final"
+    assert judge(RECORD, _ended(restart=9), SITE).outcome == "oom_requeued"
+
+
+@pytest.mark.parametrize(
+    ("share", "larger"),
+    [
+        (5, 12),  # by 5 GiB
+        (30, 45),  # by half
+        (59, 89),
+        (60, 100),  # over the partition's limit
+        (95, 100),
+    ],
+)
+def test_growth(share: int, larger: int) -> None:
+    assert grown(share, RECORD, SITE)[1] == larger
+
+
+def test_growth_where_the_memory_is_not_known() -> None:
+    site = dataclasses.replace(SITE, usable=0)
+    assert grown(30, RECORD, site) == (34500, 100)
+    assert judge(RECORD, ENDED, site).outcome == "oom_exclusive"
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings", "outcome"),
+    [
+        ({"may_requeue": False}, Recovery(), "oom_told"),
+        ({}, Recovery(enabled=False), "oom_told"),
+        ({"share": 100}, Recovery(), "oom_final"),
+    ],
+)
+def test_what_is_told_and_not_requeued(changes: dict[str, Any], settings: Recovery, outcome: str) -> None:
+    verdict = judge(RECORD, _ended(**changes), dataclasses.replace(SITE, settings=settings))
+    assert (verdict.outcome, verdict.share) == (outcome, None)
+    assert verdict.message.startswith("rad: job 4711 ran out of GPU memory")
+    assert ("#RAD memory=36G" in verdict.message) == (outcome == "oom_told")
+
+
+def test_the_share_of_the_record_where_slurm_tells_none() -> None:
+    assert judge(RECORD, _ended(share=None), SITE).share == 45
+    assert judge(dataclasses.replace(RECORD, share=None), _ended(share=None), SITE).outcome == "oom_final"
+
+
+def test_a_run_that_ended_well_is_completed_whatever_it_printed() -> None:
+    assert judge(RECORD, _ended(exit_status=0), SITE).outcome == "completed"
+
+
+@pytest.mark.parametrize("record", [None, *(Record(action=a, share=30) for a in ("left_alone", "advised", "shadowed"))])
+def test_jobs_that_are_not_ours_to_requeue(record: Record | None) -> None:
+    assert judge(record, ENDED, SITE).outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "believed"),
+    [
+        ({}, True),
+        ({"exit_status": 0, "exit_signal": 6, "reason": "RaisedSignal:6(Aborted)"}, True),
+        ({"exit_status": 0, "exit_signal": 6, "reason": "JobLaunchFailure"}, True),
+        ({"exit_status": 0, "exit_signal": 9}, False),  # killed
+        ({"evidence": ""}, False),
+        ({"reason": "TimeLimit"}, False),
+        ({"reason": "Preempted"}, False),
+        ({"reason": "None"}, False),  # cancelled
+        ({"peak_mib": 22000}, True),
+        ({"peak_mib": 9000}, False),  # with 2 GiB more far below its cap
+        ({"peak_mib": 10000}, True),
+        ({"peak_mib": 9000, "cap_mib": None}, True),
+        ({"peak_mib": 9000, "evidence": "RuntimeError: CUDA error: out of memory"}, True),
+        ({"peak_mib": 100, "evidence": OOM.replace("2.00 GiB", "60000.00 MiB")}, True),
+    ],
+)
+def test_evidence(changes: dict[str, Any], believed: bool) -> None:
+    assert died_of_memory(_ended(**changes)) is believed
+    assert (judge(RECORD, _ended(**changes), SITE).outcome == "failed") is not believed
+
+
+def test_a_run_is_told_once() -> None:
+    run = Run(share=30, restart=0, start=5, outcome="failed")
+    once = with_run(RECORD, run)
+    assert with_run(once, run) == once
+    later = with_run(once, dataclasses.replace(run, outcome="timeout"))
+    assert [r.outcome for r in later.runs] == ["timeout"]
+
+
+def test_runs_stand_in_their_order() -> None:
+    record = with_run(with_run(RECORD, Run(restart=2, share=30)), Run(restart=0, share=30))
+    assert [run.restart for run in record.runs] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("action", "share", "changes"),
+    [
+        ("share", 30, ()),
+        ("share", 55, ("mps:55",)),
+        ("exclusive", 55, ("mps:55",)),
+        ("left_alone", 55, ()),
+        ("share", None, ()),
+    ],
+)
+def test_a_request_that_the_user_changed_is_recorded(action: Any, share: int | None, changes: tuple[str, ...]) -> None:
+    record = with_run(Record(action=action, share=30), Run(share=share, restart=0))
+    assert record.user_changes == changes
+    assert with_run(record, Run(share=share, restart=0)).user_changes == changes
+
+
+def test_our_own_regrowth_is_no_change_of_the_user() -> None:
+    record = requeued(RECORD, Run(share=30, restart=0, outcome="oom_requeued"), 45, SITE)
+    assert with_run(record, Run(share=30, restart=0, outcome="oom_requeued")).user_changes == ()
+    assert with_run(record, Run(share=45, restart=1)).user_changes == ()
+    assert with_run(record, Run(share=50, restart=1)).user_changes == ("mps:50",)

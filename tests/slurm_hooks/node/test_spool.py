@@ -1,0 +1,366 @@
+"""Records on their way to slurmdbd, against stand-ins of Slurm's commands."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import stat
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from slurm_hooks.config import Node
+from slurm_hooks.node import commands, spool, state
+from slurm_hooks.node.spool import Requeue, Sent
+from slurm_hooks.records import Record, Run, decode, merge
+from tests.slurm_hooks.node.conftest import FakeSlurm, shown
+
+NOW = int(time.time())
+RUN = Run(share=30, cap_mib=23961, start=NOW - 60, end=NOW, exit_code=0, outcome="completed", node="node0", restart=0)
+RECORD = Record(action="share", share=30, asked="gpu:1")
+OURS = merge("", RECORD)
+REQUEUE = Requeue(7, 0, "7_3", "mps:g1:45", merge("js1:abc", dataclasses.replace(RECORD, share=45, retries=1)))
+
+
+@pytest.fixture
+def node(place: Path) -> Node:
+    return Node(spool_dir=str(place / "spool"), state_dir=str(place / "jobs"), command_timeout_s=2)
+
+
+def _row(
+    state_: str = "COMPLETED", comment: str = OURS, *, name: str = "7", start: Any = NOW - 61, end: Any = NOW
+) -> str:
+    return f"7|{name}|{state_}|{start}|{end}|{comment}"
+
+
+def _kept(node: Node) -> list[str]:
+    return sorted(path.name for path in Path(node.spool_dir).iterdir() if not path.name.startswith("."))
+
+
+def _age(node: Node, name: str, seconds: float) -> None:
+    path = f"{node.spool_dir}/{name}"
+    data = state.read(path) or {}
+    state.write(path, {**data, "at": time.time() - seconds} if "run" in data else data)
+    os.utime(path, (time.time() - seconds, time.time() - seconds))
+
+
+def test_what_waits_is_for_root_alone(node: Node) -> None:
+    spool.put(node, 7, 0, RUN)
+    assert stat.S_IMODE(Path(node.spool_dir).stat().st_mode) == 0o700
+    assert stat.S_IMODE(Path(f"{node.spool_dir}/7-0.json").stat().st_mode) == 0o600
+    assert [(item.job, item.restart, item.run) for item in spool.items(node)] == [(7, 0, RUN)]
+
+
+def test_an_outcome_is_sent_once(node: Node, slurm: FakeSlurm) -> None:
+    slurm.rows(_row(comment=merge("JS1:H4sI", RECORD)))
+    slurm.trouble("version")
+    state.folder(node.spool_dir, 0o700)
+    state.write(f"{node.spool_dir}/.letters.json", {"kept": True})
+    spool.put(node, 7, 0, RUN)
+    assert spool.send(node) == Sent(sent=1)
+    assert slurm.comment().startswith("JS1:H4sI RAD1:")
+    assert decode(slurm.comment()) == dataclasses.replace(RECORD, runs=(RUN,))
+    assert _kept(node) == []
+    spool.put(node, 7, 0, RUN)  # told again, as after a crash
+    before = len(slurm.calls("sacctmgr"))
+    assert spool.send(node) == Sent(sent=1)
+    assert len(slurm.calls("sacctmgr")) == before
+
+
+def test_small_letters_do_our_record_no_harm(node: Node, slurm: FakeSlurm) -> None:
+    slurm.small_letters()
+    slurm.rows(_row(comment=merge("js1:abc", RECORD)))
+    spool.put(node, 7, 0, RUN)
+    assert spool.send(node) == Sent(sent=1)
+    assert slurm.comment().startswith("js1:abc rad1:")
+    assert decode(slurm.comment()) == dataclasses.replace(RECORD, runs=(RUN,))
+
+
+@pytest.mark.parametrize("others", ["JS1:H4sI", 'note="x"'])
+def test_other_tools_are_not_spoiled(node: Node, slurm: FakeSlurm, others: str) -> None:
+    slurm.small_letters()
+    slurm.rows(_row())
+    spool.put(node, 7, 0, RUN)
+    assert spool.send(node) == Sent(sent=1)  # from this one it is learnt what sacctmgr does
+    slurm.rows(_row(comment=merge(others, RECORD)))
+    spool.put(node, 7, 1, RUN)
+    sent = spool.send(node)
+    assert (sent.sent, sent.soon) == (0, 0)
+    assert "sacctmgr would spoil" in sent.problems[0]
+    assert slurm.comment() == merge(others, RECORD)
+    assert _kept(node) == ["7-1.json.kept"]
+    assert spool.send(node) == Sent()
+
+
+@pytest.mark.parametrize(("version", "sent"), [("slurm-wlm 22.05.8", 0), ("slurm 25.11.2", 1)])
+def test_what_sacctmgr_does_where_nothing_was_learnt(node: Node, slurm: FakeSlurm, version: str, sent: int) -> None:
+    (slurm.folder / "answer-sacctmgr").write_text(version)
+    slurm.rows(_row(comment=merge("JS1:H4sI", RECORD)))
+    spool.put(node, 7, 0, RUN)
+    assert spool.send(node).sent == sent
+
+
+def test_jobs_without_a_record_are_forgotten(node: Node, slurm: FakeSlurm) -> None:
+    slurm.rows(_row(comment="JS1:H4sI"))
+    spool.put(node, 7, 0, RUN)
+    assert spool.send(node) == Sent()
+    assert _kept(node) == []
+    assert slurm.calls("modify") == slurm.calls("sacctmgr") == []
+
+
+def test_a_task_is_named_so_that_its_array_is_left_alone(node: Node, slurm: FakeSlurm) -> None:
+    slurm.rows(_row(name="7_3"), "8|7_2|COMPLETED|1|2|")
+    spool.put(node, 7, 0, RUN)
+    assert spool.send(node).sent == 1
+    assert "jobid=7_3" in slurm.calls("sacctmgr")[-1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "soon", "later"),
+    [
+        ([_row("RUNNING", end="Unknown")], 1, 0),  # slurmdbd has not heard of the end yet
+        ([_row("PENDING", end="Unknown")], 1, 0),
+        ([_row("REQUEUED")], 1, 0),
+        ([_row("REQUEUED"), _row("PENDING", start="Unknown", end="Unknown")], 0, 1),
+        ([_row("REQUEUED"), _row("RUNNING", start=NOW + 60, end="Unknown")], 0, 1),
+        ([], 1, 0),
+    ],
+)
+def test_what_cannot_be_sent_yet(node: Node, slurm: FakeSlurm, rows: list[str], soon: int, later: int) -> None:
+    slurm.rows(*rows)
+    spool.put(node, 7, 0, RUN)
+    assert spool.send(node) == Sent(soon=soon, later=later)
+    assert _kept(node) == ["7-0.json"]
+
+
+def test_jobs_that_slurmdbd_does_not_know(node: Node, slurm: FakeSlurm) -> None:
+    slurm.rows()
+    spool.put(node, 7, 0, RUN)
+    _age(node, "7-0.json", 3600)
+    assert spool.send(node) == Sent(later=1)
+    _age(node, "7-0.json", 61 * 86400)
+    assert spool.send(node) == Sent()
+    assert _kept(node) == []
+
+
+def test_all_runs_of_a_job_come_to_its_last(node: Node, slurm: FakeSlurm) -> None:
+    slurm.rows(_row("PREEMPTED", start=NOW - 500, end=NOW - 400), _row("TIMEOUT"))
+    first = dataclasses.replace(RUN, start=NOW - 499, end=NOW - 400, exit_code=143, outcome="failed")
+    second = dataclasses.replace(RUN, restart=1, outcome="failed")
+    spool.put(node, 7, 1, second)
+    spool.put(node, 7, 0, first)
+    assert spool.send(node) == Sent(sent=2)
+    record = decode(slurm.comment())
+    assert record is not None
+    assert [(run.restart, run.outcome) for run in record.runs] == [(0, "preempted"), (1, "timeout")]
+    assert slurm.comment(0) == OURS
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "told"),
+    [
+        ([_row("FAILED")], "failed", "failed"),
+        ([_row("CANCELLED by 1003")], "completed", "cancelled"),
+        ([_row("NODE_FAIL", start=NOW - 9000, end=NOW - 8000)], "failed", "failed"),  # not this run's row
+        ([_row("FAILED")], "oom_final", "oom_final"),
+        ([_row("FAILED")], "oom_requeued", "oom_told"),  # Slurm did not requeue it after all
+        ([_row("REQUEUED"), _row("COMPLETED", start=NOW + 9, end=NOW + 10)], "oom_requeued", "oom_requeued"),
+    ],
+)
+def test_slurms_word_for_how_it_ended(node: Node, slurm: FakeSlurm, rows: list[str], outcome: str, told: str) -> None:
+    slurm.rows(*rows)
+    spool.put(node, 7, 0, dataclasses.replace(RUN, outcome=outcome))
+    _age(node, "7-0.json", 120)
+    assert spool.send(node).sent == 1
+    record = decode(slurm.comment())
+    assert record is not None
+    assert [run.outcome for run in record.runs] == [told]
+
+
+def test_a_run_that_is_just_being_requeued_is_waited_for(node: Node, slurm: FakeSlurm) -> None:
+    slurm.rows(_row("FAILED"))
+    spool.put(node, 7, 0, dataclasses.replace(RUN, outcome="oom_requeued"))
+    assert spool.send(node) == Sent(soon=1)
+    assert slurm.comment() == OURS
+
+
+@pytest.mark.parametrize("verb", ["sacct", "sacctmgr"])
+def test_slurmdbd_is_down_and_comes_back(node: Node, slurm: FakeSlurm, verb: str) -> None:
+    slurm.rows(_row())
+    spool.put(node, 7, 0, RUN)
+    slurm.trouble(verb, 1, "slurm_persist_conn_open: Connection refused\n")
+    sent = spool.send(node)
+    assert (sent.sent, sent.soon) == (0, 1)
+    assert "Connection refused" in sent.problems[0]
+    assert _kept(node) == ["7-0.json"]
+    slurm.well(verb)
+    assert spool.send(node) == Sent(sent=1)
+    assert _kept(node) == []
+
+
+def test_who_finds_another_nodes_text_merges_again(
+    node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm.rows(_row())
+    spool.put(node, 7, 1, dataclasses.replace(RUN, restart=1))
+    theirs = merge("", dataclasses.replace(RECORD, runs=(dataclasses.replace(RUN, restart=0),)))
+    store = commands.store_comment
+
+    def overtaken(row: str, text: str, limit: float) -> Any:
+        done = store(row, text, limit)
+        slurm.rows(_row(comment=theirs))
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commands, "store_comment", overtaken)
+        assert "reads back otherwise" in spool.send(node).problems[0]
+    assert spool.send(node) == Sent(sent=1)
+    record = decode(slurm.comment())
+    assert record is not None
+    assert [run.restart for run in record.runs] == [0, 1]
+
+
+def test_a_job_requeued_between_reading_and_writing(
+    node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm.rows(_row())
+    spool.put(node, 7, 0, RUN)
+
+    def requeued(*_: Any) -> commands.Done:
+        slurm.rows(_row("REQUEUED"), _row("PENDING", start="Unknown", end="Unknown"))
+        return commands.Done(0, "", "")
+
+    monkeypatch.setattr(commands, "store_comment", requeued)
+    assert spool.send(node).soon == 1
+    assert _kept(node) == ["7-0.json"]
+
+
+def test_broken_files_are_put_aside(node: Node, slurm: FakeSlurm) -> None:
+    state.folder(node.spool_dir, 0o700)
+    for name, text in (("7-0.json", "{"), ("7-1.json", '{"run": {"share": "x"}, "at": 1}'), ("x.json", "{}")):
+        (Path(node.spool_dir) / name).write_text(text)
+    assert spool.send(node) == Sent()
+    assert _kept(node) == ["7-0.json.broken", "7-1.json.broken", "x.json"]
+
+
+def test_no_folder_nothing_to_do(node: Node) -> None:
+    assert spool.send(node) == Sent()
+
+
+def _begun(node: Node, age: float = 120) -> str:
+    path = spool.begin(node, REQUEUE)
+    _age(node, "7-0.requeue.json", age)
+    return path
+
+
+def test_a_requeue_that_was_begun_is_ended(node: Node, slurm: FakeSlurm) -> None:
+    _begun(node)
+    slurm.job(7, shown(7, JobState="PENDING", Restarts="1"))
+    assert spool.send(node) == Sent()
+    assert slurm.calls("update") == [
+        ["scontrol", "update", "jobid=7_3", "gres=mps:g1:45", f"admincomment={REQUEUE.admin_comment}"]
+    ]
+    assert slurm.calls("release") == [["scontrol", "release", "7_3"]]
+    assert _kept(node) == []
+
+
+def test_a_requeue_of_an_epilog_at_work_is_left_to_it(node: Node, slurm: FakeSlurm) -> None:
+    _begun(node, age=5)
+    assert spool.send(node) == Sent(soon=1)
+    assert slurm.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ({"JobState": "PENDING", "Restarts": "0"}, False),  # it never was requeued
+        ({"JobState": "RUNNING", "Restarts": "1"}, False),  # somebody released it
+        ({"JobState": "CANCELLED", "Restarts": "1"}, False),
+        ({"JobState": "COMPLETING", "Restarts": "1"}, True),
+    ],
+)
+def test_a_requeue_that_is_no_more(node: Node, slurm: FakeSlurm, told: dict[str, str], kept: bool) -> None:
+    _begun(node)
+    slurm.job(7, shown(7, **told))
+    assert spool.send(node) == Sent(soon=int(kept))
+    assert slurm.calls("update") == slurm.calls("release") == []
+    assert bool(_kept(node)) is kept
+
+
+def test_a_requeue_of_a_job_that_is_gone(node: Node, slurm: FakeSlurm) -> None:
+    _begun(node)
+    assert spool.send(node) == Sent()
+    assert _kept(node) == []
+
+
+def test_a_broken_note_of_a_requeue(node: Node, slurm: FakeSlurm) -> None:
+    Path(_begun(node)).write_text("{}")
+    _age(node, "7-0.requeue.json", 120)
+    assert spool.send(node) == Sent()
+    assert _kept(node) == []
+
+
+@pytest.mark.parametrize("verb", ["show", "update", "release"])
+def test_the_controller_is_away_during_a_requeue(node: Node, slurm: FakeSlurm, verb: str) -> None:
+    _begun(node)
+    slurm.job(7, shown(7, JobState="PENDING", Restarts="1"))
+    slurm.trouble(verb, 1, "Unable to contact slurm controller (connect failure)\n")
+    sent = spool.send(node)
+    assert sent.soon == 1
+    assert "Unable to contact" in sent.problems[0]
+    assert _kept(node) == ["7-0.requeue.json"]
+    slurm.well(verb)
+    assert spool.send(node) == Sent()
+    assert len(slurm.calls("release")) == (2 if verb == "release" else 1)
+
+
+def test_a_request_that_slurm_refuses_does_not_hold_the_job(node: Node, slurm: FakeSlurm) -> None:
+    path = spool.begin(node, REQUEUE)
+    slurm.trouble("update", 1, "Invalid generic resource (gres) specification for job 7\n")
+    told: list[str] = []
+    assert spool.finish(node, REQUEUE, path, lambda: told.append("told")) == ""
+    assert [len(call) for call in slurm.calls("update")] == [5, 4]  # with the request, then the record alone
+    assert len(slurm.calls("release")) == 1
+    assert told == []
+    assert _kept(node) == []
+
+
+def test_a_controller_that_hangs_during_a_requeue(node: Node, slurm: FakeSlurm) -> None:
+    node = dataclasses.replace(node, command_timeout_s=0.5)
+    path = spool.begin(node, REQUEUE)
+    slurm.trouble("update", "hang")
+    assert "no answer within" in spool.finish(node, REQUEUE, path)
+    assert slurm.calls("release") == []
+
+
+def test_sending_goes_on_until_nothing_is_left(node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm.rows(_row("RUNNING", end="Unknown"))
+    spool.put(node, 7, 0, RUN)
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            slurm.rows(_row())
+
+    monkeypatch.setattr(spool, "time", SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=sleep))
+    idle = iter([None, 0.2, 7.0, None, None])
+    said: list[str] = []
+    spool.send_all(node, time.monotonic() + 1000, lambda: next(idle), said.append)
+    assert waits == [0.5, 0.2, 2.0]  # longer each time, sooner where a daemon is due
+    assert _kept(node) == []
+    assert said == []
+
+
+def test_sending_is_given_up_for_the_next(node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm.trouble("sacct", 1, "down\n")
+    spool.put(node, 7, 0, RUN)
+    clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=lambda _: None)
+    monkeypatch.setattr(spool, "time", clock)
+    said: list[str] = []
+    spool.send_all(node, time.monotonic() + 0.3, lambda: None, said.append)
+    assert said == ["exit status 1: down"]  # once
+    assert _kept(node) == ["7-0.json"]
