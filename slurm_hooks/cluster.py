@@ -17,7 +17,7 @@ class Resident:
         share: shares out of 100.
         memory_mib: upper bound of its memory in MiB, or None where nothing is known.
         smact: its SMACT (0 to 1) as declared, or None.
-        profile: fingerprint of its model, or the empty string.
+        activity: its profile as `interference.pack` makes it, or empty.
     """
 
     job_id: int
@@ -25,7 +25,7 @@ class Resident:
     share: int
     memory_mib: int | None = None
     smact: float | None = None
-    profile: str = ""
+    activity: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ DEFAULT_PATH = Path("/etc/rad/rad.toml")
 
 Mode = Literal["enforce", "advise", "shadow"]
 SharingMethod = Literal["mps", "streams", "mig", "off"]
-PlacementPolicy = Literal["magm", "lug", "mug", "rr", "exclusive"]
+PlacementPolicy = Literal["magm", "lug", "mug", "rr", "kace", "exclusive"]
 EstimatorMethod = Literal["horus", "gpumemnet", "rad"]
 JobPolicy = Literal["collocation", "exclusive"]
 MonitorBackend = Literal["auto", "dcgm", "gpm", "nvml"]
@@ -83,12 +83,26 @@ class EstimatorSettings:
 
 
 @dataclass(frozen=True)
+class PredictorSettings:
+    """[predictor]: how jobs on one GPU are predicted to slow each other down."""
+
+    model: Literal["rad", "kace", "off"] = _key("rad", "Which predictor is asked; off: none, placement kace is magm.")
+    models_dir: str = _key("/var/lib/rad/predictors", "Where retrained ones lie; those shipped with RAD serve else.")
+    min_gain: float = _key(
+        1.1, "Placement kace shares a GPU only for at least this sum of relative progress.", low=1, high=10
+    )
+    min_progress: float = _key(
+        0.5, "Placement kace shares a GPU only if each job keeps this progress, relative to alone.", low=0, high=1
+    )
+
+
+@dataclass(frozen=True)
 class Partition:
     """[defaults] and [partitions.NAME]: how GPUs are shared; a partition overrides what [defaults] says."""
 
     mode: Mode = _key("enforce", "enforce: rewrite requests; advise: tell the user only; shadow: record only.")
     method: SharingMethod = _key("mps", "How jobs share a GPU: mps, streams (plain time slicing), mig, or off.")
-    placement: PlacementPolicy = _key("magm", "Which GPU is best: magm, lug, mug, rr or exclusive (no sharing).")
+    placement: PlacementPolicy = _key("magm", "Which GPU is best: magm, lug, mug, rr, kace or exclusive (no sharing).")
     policy: JobPolicy = _key("collocation", "What a job that names no policy gets: collocation or exclusive.")
     gpu_model: str = _key(
         "", "Model of the partition's GPUs (h200, a100-40gb); a user's GPU type must be this. Empty: any."
@@ -182,6 +196,7 @@ class Config:
 
     radd: Radd = Radd()
     estimator: EstimatorSettings = EstimatorSettings()
+    predictor: PredictorSettings = PredictorSettings()
     defaults: Partition = Partition()
     partitions: Mapping[str, Partition] = field(default_factory=dict)
     recovery: Recovery = Recovery()

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from estimator.gpus import lookup
 from estimator.types import Estimate
+from predictor.types import Prediction, Profile
 from slurm_hooks.cluster import ClusterView, Gpu
 from slurm_hooks.config import Partition
 from slurm_hooks.directives import Directives
-from slurm_hooks.placement import Need, choose
+from slurm_hooks.interference import Interference, pack, typical
+from slurm_hooks.placement import Need, candidates, choose
 from slurm_hooks.records import Record
 from slurm_hooks.request import GpuRequest, Submission
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU, cap_of, share_of, usable_mib
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is known of a job's needs.
+
+    Attributes:
+        estimate: memory of the job, or None for a job that wants the whole GPU.
+        smact: compute demand as measured in earlier runs, 0 to 1, or None for the partition's default.
+        profile: exclusive profile, measured or estimated, or None.
+    """
+
+    estimate: Estimate | None
+    smact: float | None = None
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True)
@@ -26,6 +43,7 @@ class Decision:
         cap_mib: memory cap in MiB, or None for no cap.
         thread_percentage: MPS thread percentage.
         smact: compute demand that was reckoned with, 0 to 1.
+        prediction: progress beside the residents of the pinned GPU, or None where nothing was predicted.
         reasons: sentences for the record.
     """
 
@@ -35,6 +53,7 @@ class Decision:
     cap_mib: int | None
     thread_percentage: int
     smact: float
+    prediction: Prediction | None
     reasons: tuple[str, ...]
 
 
@@ -48,13 +67,13 @@ def decide(
     submission: Submission,
     request: GpuRequest,
     directives: Directives,
-    estimate: Estimate | None,
+    demand: Demand,
     partition: Partition,
     view: ClusterView,
     *,
     now: float,
     stale_s: float,
-    smact: float | None = None,
+    interference: Interference | None = None,
     last: tuple[str, str] | None = None,
 ) -> Decision:
     """Share, pin and cap of a job.
@@ -65,16 +84,16 @@ def decide(
         directives: what its `#RAD` lines say.
         partition: settings of its partition.
         view: the cluster, with the decisions that Slurm does not show yet.
-        estimate: memory of the job, or None for a job that wants the whole GPU.
+        demand: what is known of its needs.
         now: clock reading in seconds, of the same clock as `view.taken`.
         stale_s: a view older than this pins nothing.
-        smact: compute demand as measured in earlier runs, 0 to 1, or None for the partition's default.
+        interference: predictor, or None where none is installed.
         last: node and type of the GPU that round robin chose last.
     """
     reasons: list[str] = []
     job_policy = directives.policy or partition.policy
-    if smact is None:
-        smact = partition.default_smact
+    estimate = demand.estimate
+    smact = partition.default_smact if demand.smact is None else demand.smact
     usable = memory_of(partition)
     if job_policy == "exclusive" or partition.placement == "exclusive":
         share = WHOLE_GPU
@@ -90,13 +109,64 @@ def decide(
         reasons.append(f"GPU type {request.type} became the node feature {feature}")
     need = need_of(submission, share, partition, gpu_type, feature)
     why_unpinned = _uncertain(submission, view, age_s=now - view.taken, stale_s=stale_s, now=now)
-    pin = None
-    if not why_unpinned:
-        policy = "exclusive" if share == WHOLE_GPU else partition.placement
-        pin = choose(view, need, policy, last)
-        why_unpinned = "" if pin else "no GPU has room now"
-    reasons.append(f"{partition.placement} chose {pin.type} of {pin.node}" if pin else f"not pinned: {why_unpinned}")
-    return Decision(share, pin, feature, cap_of(share, usable), FULL_THREADS, smact, tuple(reasons))
+    if why_unpinned:
+        place = _Place(None, None, f"not pinned: {why_unpinned}")
+    elif partition.placement == "kace" and interference is not None and share != WHOLE_GPU:
+        place = _by_outlook(view, need, demand, interference)
+    else:
+        place = _by_policy(view, need, "exclusive" if share == WHOLE_GPU else partition.placement, last)
+        place = _with_outlook(place, demand, interference, partition)
+    if place.alone:
+        share = WHOLE_GPU
+        reasons.insert(0, place.reason)
+        place = _by_policy(view, replace(need, share=share), "exclusive", last)
+    reasons.append(place.reason)
+    return Decision(
+        share, place.gpu, feature, cap_of(share, usable), FULL_THREADS, smact, place.prediction, tuple(reasons)
+    )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A GPU, what is predicted there, and why; `alone` where no colocation is worth it."""
+
+    gpu: Gpu | None
+    prediction: Prediction | None
+    reason: str
+    alone: bool = False
+
+
+def _by_policy(view: ClusterView, need: Need, policy: str, last: tuple[str, str] | None) -> _Place:
+    gpu = choose(view, need, policy, last)
+    reason = f"{policy} chose {gpu.type} of {gpu.node}" if gpu else "not pinned: no GPU has room now"
+    return _Place(gpu, None, reason)
+
+
+def _with_outlook(place: _Place, demand: Demand, interference: Interference | None, partition: Partition) -> _Place:
+    """`place` with what is predicted there, for the record."""
+    if interference is None or place.gpu is None or not place.gpu.residents:
+        return place
+    job = demand.profile or typical(partition.default_smact if demand.smact is None else demand.smact)
+    (outlook,) = interference.outlooks(job, [place.gpu], partition.default_smact)
+    return replace(place, prediction=outlook.prediction)
+
+
+def _by_outlook(view: ClusterView, need: Need, demand: Demand, interference: Interference) -> _Place:
+    """The colocation with the highest predicted throughput sum, if one is worth it."""
+    fitting = candidates(view, need)
+    shared = [gpu for gpu in fitting if gpu.used_shares]
+    if not shared:
+        return _by_policy(view, need, "magm", None)
+    job = demand.profile or typical(need.smact_default if demand.smact is None else demand.smact)
+    outlooks = interference.outlooks(job, shared, need.smact_default)
+    worth = [outlook for outlook in outlooks if interference.worth_it(outlook)]
+    best = max(worth or outlooks, key=lambda outlook: outlook.prediction.throughput_sum)
+    said = best.prediction
+    if not worth:
+        why = f"the best colocation is predicted to give {said.throughput_sum:.2f} with progress "
+        return _Place(None, None, why + f"{min(said.candidate, said.worst_resident):.2f} of the slowest", alone=True)
+    reason = f"kace chose {best.gpu.type} of {best.gpu.node}: predicted throughput sum {said.throughput_sum:.2f}"
+    return _Place(best.gpu, said, reason)
 
 
 def _share_reason(share: int, estimate: Estimate, smact: float, usable: int, partition: Partition) -> str:
@@ -166,12 +236,12 @@ def record_of(
     submission: Submission,
     request: GpuRequest,
     directives: Directives,
-    estimate: Estimate | None,
+    demand: Demand,
     decision: Decision,
     partition: Partition,
 ) -> Record:
     """The record of a decision."""
-    pin = decision.pin
+    estimate, pin, said = demand.estimate, decision.pin, decision.prediction
     action = {"enforce": "share", "advise": "advised", "shadow": "shadowed"}[partition.mode]
     if action == "share" and decision.share == WHOLE_GPU:
         action = "exclusive"
@@ -200,5 +270,8 @@ def record_of(
         cap_mib=decision.cap_mib,
         thread_percentage=decision.thread_percentage,
         residents=tuple(r.job_id for r in pin.residents if r.job_id) if pin else (),
+        activity=pack(demand.profile) if demand.profile else (),
+        progress=round(said.candidate, 3) if said else None,
+        residents_progress=tuple(round(value, 3) for value in said.residents) if said else (),
         reasons=decision.reasons,
     )

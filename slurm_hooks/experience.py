@@ -25,12 +25,15 @@ class Measured:
     Attributes:
         key: job id and end time, so that a run that is looked at twice counts once.
         peak_mib: peak of GPU memory in MiB.
-        smact: mean SMACT, 0 to 1, or None where it was not measured while the job had the GPU to itself.
+        smact, smocc, dram: mean activity, 0 to 1, or None where it was not measured while the job had the GPU to
+            itself.
     """
 
     key: tuple[int, int]
     peak_mib: float
-    smact: float | None
+    smact: float | None = None
+    smocc: float | None = None
+    dram: float | None = None
 
 
 Experience = Mapping[tuple[str, str], tuple[Measured, ...]]
@@ -54,7 +57,7 @@ def learn(known: Experience, jobs: Iterable[JobRun]) -> dict[tuple[str, str], tu
 
 def _measured(job_id: int, record: Record) -> list[Measured]:
     return [
-        Measured((job_id, run.end), float(run.peak_mib), _smact(run))
+        Measured((job_id, run.end), float(run.peak_mib), *_activity(run))
         for run in record.runs
         if run.peak_mib and run.end is not None and _tells(run)
     ]
@@ -67,8 +70,7 @@ def _tells(run: Run) -> bool:
     return run.outcome == "failed" and lasted >= _SETTLED_S
 
 
-def _smact(run: Run) -> float | None:
+def _activity(run: Run) -> tuple[float | None, ...]:
     """Activity of the GPU is the run's own only where no neighbour was there."""
-    if run.smact_mean is None or run.neighbours:
-        return None
-    return min(1.0, max(0.0, run.smact_mean))
+    measured = (None, None, None) if run.neighbours else (run.smact_mean, run.smocc_mean, run.dram_mean)
+    return tuple(None if value is None else min(1.0, max(0.0, value)) for value in measured)

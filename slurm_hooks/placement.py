@@ -93,7 +93,7 @@ def _mug(gpu: Gpu, need: Need) -> tuple[float, ...]:
     return (-smact(gpu, need.smact_default), free_memory_mib(gpu, need.usable_mib))
 
 
-RANKINGS: dict[str, Ranking] = {"magm": _magm, "lug": _lug, "mug": _mug}
+RANKINGS: dict[str, Ranking] = {"magm": _magm, "lug": _lug, "mug": _mug, "kace": _magm}
 
 
 def choose(view: ClusterView, need: Need, policy: str, last: tuple[str, str] | None = None) -> Gpu | None:
@@ -103,7 +103,7 @@ def choose(view: ClusterView, need: Need, policy: str, last: tuple[str, str] | N
         view: the cluster as it is, with the decisions that Slurm does not show yet.
         need: what the job needs.
         policy: ``magm`` most available memory, ``lug`` least SMACT, ``mug`` most utilised, ``rr`` round robin,
-            ``exclusive`` an idle GPU.
+            ``exclusive`` an idle GPU, ``kace`` (where no predictor is installed) as ``magm``.
         last: node and type of the GPU that round robin chose last.
     """
     fitting = candidates(view, need)

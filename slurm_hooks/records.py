@@ -88,6 +88,7 @@ class Record:
         share, pin, node, cap_mib, thread_percentage: the decision. ``pin`` is a device type such as ``g2``.
         policy: placement policy that chose the GPU.
         residents: ids of the jobs that held shares of the pinned GPU at decision time.
+        activity: the job's profile as the predictor was given it (`interference.pack`), or empty.
         progress: predicted progress of the job relative to running alone, 0 to 1, or None where not predicted.
         residents_progress: the same of each resident, in the order of ``residents``.
         reasons: sentences that tell why.
@@ -120,6 +121,7 @@ class Record:
     cap_mib: int | None = None
     thread_percentage: int | None = None
     residents: tuple[int, ...] = ()
+    activity: tuple[float, ...] = ()
     progress: float | None = None
     residents_progress: tuple[float, ...] = ()
     reasons: tuple[str, ...] = ()

@@ -9,17 +9,20 @@ import functools
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from estimator.history import from_history
 from estimator.parsers import parse_summary
 from estimator.types import Estimate, Method, ModelSummary, SummaryError, Workload
+from predictor.profiles import estimate_profile
+from predictor.types import Predictor, Profile, ProfileError
 from slurm_hooks import decision as rules
 from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Resident, with_arrival
 from slurm_hooks.config import Config, Partition
 from slurm_hooks.directives import DirectiveError, Directives, parse_script
-from slurm_hooks.experience import Experience, Measured
+from slurm_hooks.experience import Experience
+from slurm_hooks.interference import Interference
 from slurm_hooks.records import Record, merge
 from slurm_hooks.request import GpuRequest, LeftAlone, Submission, understand
 from slurm_hooks.shares import WHOLE_GPU
@@ -71,10 +74,20 @@ class _Recent:
 class Service:
     """Answers submissions from memory."""
 
-    def __init__(self, config: Config, method: Method, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        config: Config,
+        method: Method,
+        clock: Callable[[], float] = time.time,
+        predictor: Predictor | None = None,
+    ) -> None:
         self.config = config
         self.method = method
         self.experience: Experience = {}
+        settings = config.predictor
+        self._interference = (
+            Interference(predictor, settings.min_gain, settings.min_progress) if predictor is not None else None
+        )
         self._clock = clock
         self._view = ClusterView()
         self._recent: list[_Recent] = []
@@ -132,31 +145,29 @@ class Service:
         if isinstance(request, LeftAlone):
             return self._left_alone(submission, directives, partition, request)
         try:
-            estimate = self._estimate(submission, directives, partition)
-            earlier = self._earlier(submission, estimate)
-            if estimate is not None:
-                estimate = from_history(estimate, {estimate.fingerprint: [m.peak_mib for m in earlier]})
+            demand = self._demand(submission, directives, partition)
         except SummaryError as error:
             return self._left_alone(submission, directives, partition, LeftAlone(request.text, str(error)))
         decision = rules.decide(
             submission,
             request,
             directives,
-            estimate,
+            demand,
             partition,
             self.view,
             now=self._clock(),
             stale_s=self.config.radd.stale_s,
-            smact=_smact(earlier),
+            interference=self._interference,
             last=self._last,
         )
-        record = rules.record_of(submission, request, directives, estimate, decision, partition)
-        message = _message(directives, estimate, decision, partition)
+        record = rules.record_of(submission, request, directives, demand, decision, partition)
+        message = _message(directives, demand.estimate, decision)
         if partition.mode != "enforce":
             self._remember(submission, None, Resident(0, submission.user, WHOLE_GPU), partition)
             return Answer(message=f"advice: {message}", fields=_record_field(submission, record), record=record)
-        upper = estimate.upper_mib if estimate else None
-        resident = Resident(0, submission.user, decision.share, upper, decision.smact)
+        resident = Resident(
+            0, submission.user, decision.share, record.upper_mib, decision.smact, activity=record.activity
+        )
         self._remember(submission, decision.pin, resident, partition)
         several = sum(submission.partition in node.partitions for node in self._view.nodes) > 1
         return Answer(
@@ -168,12 +179,6 @@ class Service:
             },
             record=record,
         )
-
-    def _earlier(self, submission: Submission, estimate: Estimate | None) -> tuple[Measured, ...]:
-        """What was measured of the user's earlier runs of the same model."""
-        if estimate is None or not estimate.fingerprint:
-            return ()
-        return self.experience.get((submission.user, estimate.fingerprint), ())
 
     def _left_alone(
         self, submission: Submission, directives: Directives, partition: Partition, left: LeftAlone
@@ -192,38 +197,47 @@ class Service:
         if gpu is not None:
             self._last = (gpu.node, gpu.type)
 
-    def _estimate(self, submission: Submission, directives: Directives, partition: Partition) -> Estimate | None:
-        """Memory of the job; None where the whole GPU is wanted and nothing is known.
+    def _demand(self, submission: Submission, directives: Directives, partition: Partition) -> rules.Demand:
+        """What is known of the job's needs; no memory where the whole GPU is wanted and nothing is known.
 
         Raises:
             SummaryError: if there is no estimate; the message says why and what to do.
         """
-        exclusive = (directives.policy or partition.policy) == "exclusive"
-        if directives.memory_mib is not None:
-            return Estimate(
-                directives.memory_mib, directives.memory_mib, "claim", "cnn", "", ("memory as the script claims",)
-            )
+        claim = directives.memory_mib
+        if claim is not None:
+            return rules.Demand(Estimate(claim, claim, "claim", "cnn", "", ("memory as the script claims",)))
         try:
-            return self._from_summary(submission, directives, partition)
+            summary = self._summary(submission, directives)
+            workload = _workload(directives, summary, partition)
+            estimate = self.method.predict(summary, workload)
         except SummaryError:
-            if exclusive:
-                return None
+            if (directives.policy or partition.policy) == "exclusive":
+                return rules.Demand(None)
             raise
+        earlier = self.experience.get((submission.user, estimate.fingerprint), ())
+        estimate = from_history(estimate, {estimate.fingerprint: [m.peak_mib for m in earlier]})
+        profile = _profile(summary, workload, estimate) if self._interference else None
+        last = next((m for m in reversed(earlier) if m.smact is not None), None)
+        if last is not None and profile is not None:
+            known = {"smact": last.smact, "busy": last.smact, "smocc": last.smocc, "dram": last.dram}
+            profile = replace(profile, **{k: v for k, v in known.items() if v is not None})  # type: ignore[arg-type]
+        return rules.Demand(estimate, last.smact if last else None, profile)
 
-    def _from_summary(self, submission: Submission, directives: Directives, partition: Partition) -> Estimate:
+    def _summary(self, submission: Submission, directives: Directives) -> ModelSummary:
         text = directives.summary if directives.summary is not None else submission.handed_summary
         if text is None:
             raise SummaryError(_no_summary(submission, directives))
         if len(text) > self.config.estimator.max_summary_kib * 1024:
             raise SummaryError(f"the summary is longer than {self.config.estimator.max_summary_kib} KiB")
-        summary = _parse_again(text) if len(text) <= _SHORT_SUMMARY else parse_summary(text)
-        workload = _workload(directives, summary, partition)
-        return self.method.predict(summary, workload)
+        return _parse_again(text) if len(text) <= _SHORT_SUMMARY else parse_summary(text)
 
 
-def _smact(earlier: Sequence[Measured]) -> float | None:
-    """Compute demand as last measured; None where it never was."""
-    return next((m.smact for m in reversed(earlier) if m.smact is not None), None)
+def _profile(summary: ModelSummary, workload: Workload, estimate: Estimate) -> Profile | None:
+    """The profile that the summary suggests, or None for a GPU of which nothing is known."""
+    try:
+        return estimate_profile(summary, workload, workload.gpu, memory_mib=estimate.upper_mib)
+    except ProfileError:
+        return None
 
 
 def _workload(directives: Directives, summary: ModelSummary, partition: Partition) -> Workload:
@@ -295,7 +309,7 @@ def _request_fields(
     return fields
 
 
-def _message(directives: Directives, estimate: Estimate | None, decision: rules.Decision, partition: Partition) -> str:
+def _message(directives: Directives, estimate: Estimate | None, decision: rules.Decision) -> str:
     share = f"{decision.share} of 100 shares of one GPU"
     if decision.share == WHOLE_GPU:
         share = f"the whole GPU ({decision.reasons[0]})"

@@ -16,9 +16,8 @@ from typing import Any
 
 import click
 
-from estimator.methods import load_method
 from slurm_hooks import bench as timing
-from slurm_hooks import files
+from slurm_hooks import files, loading
 from slurm_hooks.config import Config
 from slurm_hooks.directives import DirectiveError, parse_script
 from slurm_hooks.experience import learn
@@ -53,7 +52,7 @@ def decide(site: Site, script: Path, options: tuple[str, ...], as_json: bool) ->
     fields.update(_summary(text, config))
     if not fields.get("partition"):
         fields["partition"] = _default_partition(config)
-    service = Service(config, _method(config))
+    service = loading.load_service(config)
     _look(service, fields["user_name"], int(now))
     answer = service.answer(fields)
     if as_json:
@@ -77,11 +76,6 @@ def _summary(text: str, config: Config) -> dict[str, str]:
         return {"summary_error": str(error).partition(": ")[2]}
     except OSError as error:
         return {"summary_error": f"cannot be read: {error.strerror}"}
-
-
-def _method(config: Config) -> Any:
-    models = Path(config.estimator.models_dir)
-    return load_method(config.estimator.method, models if models.is_dir() and any(models.iterdir()) else None)
 
 
 def _default_partition(config: Config) -> str:
@@ -148,7 +142,9 @@ def bench_decide(site: Site, *, summaries: tuple[Path, ...], repeat: int, nodes:
     """
     config = site.load()
     cases = {path.name: files.read_text(path, config.estimator.max_summary_kib * 1024) for path in summaries}
-    rows = timing.decide(cases or timing.MADE_UP, _method(config), config, repeat=repeat, nodes=nodes, gpus=gpus)
+    rows = timing.decide(
+        cases or timing.MADE_UP, loading.load_service(config).method, config, repeat=repeat, nodes=nodes, gpus=gpus
+    )
     if as_json:
         click.echo(
             json.dumps({"repeat": repeat, "nodes": nodes, "gpus": gpus, "rows": list(map(dataclasses.asdict, rows))})

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import click
 
-from estimator.methods import load_method
 from slurm_hooks.config import DEFAULT_PATH, Config, ConfigError, load
+from slurm_hooks.loading import ModelWatch, load_service
 from slurm_hooks.radd.learner import Learner
 from slurm_hooks.radd.poller import Poller
 from slurm_hooks.radd.server import Server
-from slurm_hooks.service import Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands
 
@@ -44,8 +43,8 @@ def main(path: Path, verbose: bool) -> None:
 
 async def serve(config: Config) -> None:
     """Serve until SIGTERM or SIGINT."""
-    service = Service(config, load_method(config.estimator.method, Path(config.estimator.models_dir)))
-    poller = Poller(config, service, SlurmCommands(config.radd.command_timeout_s))
+    service = load_service(config)
+    poller = Poller(config, service, SlurmCommands(config.radd.command_timeout_s), ModelWatch(config))
     server = await Server(config.radd, lambda fields: service.answer(fields).to_fields()).start()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
+from estimator.types import Method
 from slurm_hooks.cluster import ClusterView
 from slurm_hooks.config import Config
 from slurm_hooks.records import Record
@@ -33,13 +34,21 @@ class Slurm(Protocol):
         """Let a pending job go to any GPU."""
 
 
+class Models(Protocol):
+    """What the poller needs of the models' folder."""
+
+    def fresh(self) -> Method | None:
+        """The estimator, if another version of it became current."""
+
+
 class Poller:
     """Looks at Slurm every `radd.poll_s` seconds, in a thread, so that no answer waits for it."""
 
-    def __init__(self, config: Config, service: Service, slurm: Slurm) -> None:
+    def __init__(self, config: Config, service: Service, slurm: Slurm, models: Models | None = None) -> None:
         self._config = config
         self._service = service
         self._slurm = slurm
+        self._models = models
         self._healthy = True
         self._pinned_since: dict[int, float] = {}
 
@@ -57,6 +66,9 @@ class Poller:
 
     def once(self) -> None:
         """One look; a Slurm that does not answer is logged once and leaves the view to grow stale."""
+        method = self._models.fresh() if self._models else None
+        if method is not None:
+            self._service.method = method
         try:
             view = self._slurm.look(tuple(self._config.partitions))
         except SlurmError as error:

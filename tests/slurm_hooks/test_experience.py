@@ -14,7 +14,7 @@ from slurm_hooks.service import Service
 from slurm_hooks.slurm.accounting import JobRun
 from slurm_hooks.slurm.commands import SlurmError
 
-RUN = Run(start=100, end=200, outcome="completed", peak_mib=5000, smact_mean=0.5)
+RUN = Run(start=100, end=200, outcome="completed", peak_mib=5000, smact_mean=0.5, dram_mean=0.2)
 RECORD = Record("share", fingerprint="f", runs=(RUN,))
 
 
@@ -27,7 +27,7 @@ def job(record: Record | None, job_id: int = 7, user: str = "alice") -> JobRun:
 
 def test_runs_that_tell() -> None:
     known = learn({}, [job(RECORD), job(None), job(replace(RECORD, fingerprint="")), job(RECORD, user="")])
-    assert known == {("alice", "f"): (Measured((7, 200), 5000.0, 0.5),)}
+    assert known == {("alice", "f"): (Measured((7, 200), 5000.0, 0.5, None, 0.2),)}
     assert learn(known, [job(RECORD)]) == known
 
 

@@ -1,0 +1,83 @@
+"""What jobs on one GPU are predicted to do to each other, and whether a colocation is worth it. Pure.
+
+Between the predictor, which knows profiles, and the decision, which knows GPUs and residents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from predictor.types import KernelMetrics, Prediction, Predictor, Profile, ProfileError
+from slurm_hooks.cluster import Gpu, Resident
+
+# A profile as a record keeps it, in this order; -1 stands for what was not measured.
+_RATES = ("smact", "smocc", "tensor", "dram", "pcie", "throughput", "busy")
+_KERNEL = ("threads", "turn_us", "mean_us")
+_UNKNOWN = -1.0
+_DIGITS = 4
+
+
+def pack(profile: Profile) -> tuple[float, ...]:
+    """The numbers of a profile that predictors use, for a record."""
+    values = [getattr(profile, name) for name in _RATES] + [getattr(profile.kernel, name) for name in _KERNEL]
+    return tuple(float(f"{v:.{_DIGITS}g}") if math.isfinite(v) else _UNKNOWN for v in values)
+
+
+def unpack(values: Sequence[float], memory_mib: int | None) -> Profile | None:
+    """The profile that `pack` made, or None where the numbers are none."""
+    if len(values) != len(_RATES) + len(_KERNEL):
+        return None
+    known = [math.nan if v == _UNKNOWN else float(v) for v in values]
+    smact, smocc, tensor, dram, pcie, throughput, busy, threads, turn_us, mean_us = known
+    kernel = KernelMetrics(threads=threads, turn_us=turn_us, mean_us=mean_us)
+    memory = float(memory_mib or 0)
+    try:
+        return Profile(smact, smocc, tensor, dram, pcie, memory, throughput, busy, kernel=kernel, origin="estimated")
+    except ProfileError:
+        return None
+
+
+def typical(smact: float) -> Profile:
+    """A job of which only the compute demand is known or assumed."""
+    return Profile(smact, smact / 3, 0.0, smact / 2, 0.0, 0.0, 0.0, origin="estimated")
+
+
+def profile_of(resident: Resident, default_smact: float) -> Profile:
+    """The profile of a resident, as far as its record tells."""
+    known = unpack(resident.activity, resident.memory_mib)
+    return known or typical(default_smact if resident.smact is None else min(1.0, max(0.0, resident.smact)))
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is predicted for a job on one GPU."""
+
+    gpu: Gpu
+    prediction: Prediction
+
+
+@dataclass(frozen=True)
+class Interference:
+    """A predictor and what a colocation must promise.
+
+    Attributes:
+        min_gain: least sum of relative progress; 1.0 is what one job alone gives.
+        min_progress: least progress of each job, relative to running alone.
+    """
+
+    predictor: Predictor
+    min_gain: float
+    min_progress: float
+
+    def outlooks(self, job: Profile, gpus: Sequence[Gpu], default_smact: float) -> list[Outlook]:
+        """One prediction for each GPU, in the order given."""
+        groups = [[profile_of(resident, default_smact) for resident in gpu.residents] for gpu in gpus]
+        predictions = self.predictor.predict_many(job, groups)
+        return [Outlook(gpu, predictions[index]) for index, gpu in enumerate(gpus)]
+
+    def worth_it(self, outlook: Outlook) -> bool:
+        """Whether the colocation gains enough and slows nobody too much."""
+        said = outlook.prediction
+        return said.throughput_sum >= self.min_gain and min(said.candidate, said.worst_resident) >= self.min_progress

@@ -1,0 +1,72 @@
+"""From a configuration to a service: loads the models that it names. Reads the folders of models only."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from estimator.methods import load_method
+from estimator.store import ModelError, store_for
+from estimator.types import Method
+from predictor.types import Predictor, WeightsError
+from predictor.weights import load_predictor
+from slurm_hooks.config import Config
+from slurm_hooks.service import Service
+
+log = logging.getLogger("rad.models")
+
+
+def load_service(config: Config) -> Service:
+    """A service with the estimator and the predictor that `config` names.
+
+    Raises:
+        ValueError: no such estimator, or its model is damaged.
+        ImportError: the estimator needs a package that is not installed.
+    """
+    return Service(config, _method(config), predictor=_predictor(config))
+
+
+class ModelWatch:
+    """Notices that another version of the estimator's model became current (`radctl retrain`, `models rollback`)."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._seen = self._current()
+
+    def fresh(self) -> Method | None:
+        """The method with its new version, or None where nothing changed or the new one cannot be used."""
+        now = self._current()
+        if now == self._seen:
+            return None
+        self._seen = now
+        try:
+            method = _method(self._config)
+        except (ModelError, OSError, ValueError) as error:
+            log.warning(
+                "the new version of %s cannot be used, the old one stays: %s", self._config.estimator.method, error
+            )
+            return None
+        log.info("%s now answers with version %s of %s", self._config.estimator.method, now[1], now[0])
+        return method
+
+    def _current(self) -> tuple[Path, int | None]:
+        try:
+            store = store_for(self._config.estimator.method, Path(self._config.estimator.models_dir))
+            return store.folder, store.current
+        except ModelError:
+            return Path(), None
+
+
+def _method(config: Config) -> Method:
+    return load_method(config.estimator.method, Path(config.estimator.models_dir))
+
+
+def _predictor(config: Config) -> Predictor | None:
+    """The configured predictor; without one jobs are placed all the same, so a damaged one is only said."""
+    if config.predictor.model == "off":
+        return None
+    try:
+        return load_predictor(config.predictor.model, Path(config.predictor.models_dir))
+    except WeightsError as error:
+        log.warning("no interference is predicted: %s", error)
+        return None

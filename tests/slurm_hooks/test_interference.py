@@ -1,0 +1,121 @@
+"""Policy kace: the best colocation that is worth it, or a GPU of its own; and what is recorded of predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from estimator.types import Estimate
+from predictor.types import KernelMetrics, Prediction, Predictions, Profile
+from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
+from slurm_hooks.config import Partition
+from slurm_hooks.decision import Decision, Demand, decide, record_of
+from slurm_hooks.directives import Directives
+from slurm_hooks.interference import Interference, pack, profile_of, typical, unpack
+from slurm_hooks.request import GpuRequest, Submission
+
+PROFILE = Profile(0.6, 0.2, 0.0, 0.3, 0.01, 4000.0, 12.5, 0.7, kernel=KernelMetrics(threads=1e5, turn_us=80.0))
+
+
+class Halves:
+    """A predictor by a simple rule: whoever shares progresses by 1 - the neighbours' SMACT."""
+
+    name = "halves"
+    version = "1"
+
+    def predict(self, candidate: Profile, residents: Sequence[Profile]) -> Prediction:
+        return self.predict_many(candidate, [residents])[0]
+
+    def predict_many(self, candidate: Profile, groups: Sequence[Sequence[Profile]]) -> Predictions:
+        own = np.array([1 - sum(r.smact for r in group) for group in groups])
+        theirs = [np.full(len(group), 1 - candidate.smact) for group in groups]
+        worst = np.array([min([1.0, *side]) for side in theirs])
+        offsets = np.cumsum([0, *map(len, groups)]).astype(np.intp)
+        flat = np.concatenate(theirs) if theirs else np.zeros(0)
+        return Predictions(own, own + np.array([s.sum() for s in theirs]), worst, own * 0, flat, offsets)
+
+
+def gpu(name: str, *loads: float) -> Gpu:
+    residents = tuple(Resident(i + 1, "bob", 30, 20_000, load) for i, load in enumerate(loads))
+    return Gpu("n1", name, 30 * len(loads), residents)
+
+
+def made(*gpus: Gpu, smact: float = 0.2, predictor: bool = True, placement: str = "kace") -> Decision:
+    view = ClusterView(100.0, (Node("n1", True, frozenset({"gpu"}), frozenset(), 64, 64_000, gpus),))
+    partition = Partition(gpu_memory_mib=102_048, placement=placement, default_smact=0.1)  # type: ignore[arg-type]
+    demand = Demand(Estimate(30_000, 30_000, "m", "cnn", "f"), None, replace(PROFILE, smact=smact))
+    return decide(
+        Submission("", partition="gpu"),
+        GpuRequest("gpu:1", "", "tres_per_node", (), ":"),
+        Directives(),
+        demand,
+        partition,
+        view,
+        now=101.0,
+        stale_s=30.0,
+        interference=Interference(Halves(), 1.1, 0.5) if predictor else None,
+    )
+
+
+def test_the_highest_throughput_sum_is_chosen() -> None:
+    decision = made(gpu("g0", 0.4), gpu("g1", 0.1), gpu("g2"), gpu("g3", 0.3))
+    assert decision.pin is not None
+    assert (decision.pin.type, decision.share) == ("g1", 30)
+    assert decision.prediction is not None
+    assert decision.prediction.candidate == pytest.approx(0.9)
+    assert decision.reasons[-1] == "kace chose g1 of n1: predicted throughput sum 1.70"
+
+
+@pytest.mark.parametrize(("load", "smact"), [(0.6, 0.2), (0.2, 0.6), (0.48, 0.48)])
+def test_a_colocation_that_slows_somebody_too_much_or_gains_too_little(load: float, smact: float) -> None:
+    decision = made(gpu("g0", load), gpu("g1"), smact=smact)
+    assert decision.share == 100
+    assert decision.cap_mib is None
+    assert decision.pin is not None
+    assert decision.pin.type == "g1"
+    assert decision.reasons[0].startswith("the best colocation is predicted to give ")
+    assert made(gpu("g0", load), smact=smact).pin is None
+
+
+def test_nobody_to_share_with_yet() -> None:
+    decision = made(gpu("g0"), gpu("g1"), smact=0.9)
+    assert decision.pin is not None
+    assert (decision.share, decision.pin.type, decision.prediction) == (30, "g0", None)
+
+
+def test_without_a_predictor_kace_is_magm() -> None:
+    decision = made(gpu("g0", 0.1), gpu("g1"), predictor=False)
+    assert decision.pin is not None
+    assert decision.pin.type == "g1"
+
+
+def test_other_policies_record_what_is_predicted() -> None:
+    decision = made(gpu("g0", 0.4), placement="mug")
+    assert decision.prediction is not None
+    record = record_of(
+        Submission(""),
+        GpuRequest("gpu:1", "", "tres_per_node", (), ":"),
+        Directives(),
+        Demand(None, None, PROFILE),
+        decision,
+        Partition(),
+    )
+    assert (record.progress, record.residents_progress, record.residents) == (0.6, (0.8,), (1,))
+    assert unpack(record.activity, 4000) == replace(PROFILE, origin="estimated")
+
+
+def test_profiles_in_records() -> None:
+    assert unpack(pack(PROFILE), 4000) == replace(PROFILE, origin="estimated")
+    assert math.isnan(unpack(pack(PROFILE), None).kernel.mean_us)  # type: ignore[union-attr]
+    for damaged in ((), (0.5,), (7.0, *pack(PROFILE)[1:]), (float("inf"), *pack(PROFILE)[1:])):
+        assert unpack(damaged, 1) is None
+
+
+def test_a_resident_of_which_little_is_known() -> None:
+    assert profile_of(Resident(1, "bob", 30), 0.25) == typical(0.25)
+    assert profile_of(Resident(1, "bob", 30, smact=3.0), 0.25) == typical(1.0)
+    assert profile_of(Resident(1, "bob", 30, activity=pack(PROFILE)), 0.25).smact == 0.6
