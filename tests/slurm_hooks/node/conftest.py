@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -173,9 +175,10 @@ def processes_with(text: str) -> list[int]:
 
 def kill_all(text: str) -> None:
     """End what a test has left behind: processes whose environment holds `text`."""
-    for pid in processes_with(text):
-        if pid != os.getpid():
-            try:
+    deadline = time.monotonic() + 10
+    while pids := [pid for pid in processes_with(text) if pid != os.getpid()]:
+        assert time.monotonic() < deadline
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        time.sleep(0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import importlib
 import json
 import os
 import shutil
@@ -81,8 +82,13 @@ class Site:
             **more,
         }
 
-    def run(self, hook: str, **more: str) -> str:
-        """Start a hook; what it printed."""
+    def run(self, hook: str, **more: str) -> None:
+        """Run a hook within this process."""
+        module: Any = importlib.import_module(f"slurm_hooks.node.{hook}")
+        module.hook({**self.env(**more), "RAD_CONFIG": f"{self.place}/rad.toml"})
+
+    def start(self, hook: str, **more: str) -> str:
+        """Start a hook as slurmd does; what it printed."""
         done = subprocess.run(
             [str(self.etc / f"{hook}.sh")], env=self.env(**more), capture_output=True, text=True, check=False
         )
@@ -147,7 +153,11 @@ def checkout() -> Iterator[Path]:
 
 
 @pytest.fixture
-def site(place: Path, home: Path, programs: Path, slurm: FakeSlurm, checkout: Path) -> Iterator[Site]:
+def site(
+    place: Path, home: Path, programs: Path, slurm: FakeSlurm, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Site]:
+    # A hook within this process leaves nothing behind; those that are started do.
+    monkeypatch.setattr(background, "detach", lambda _: None)
     made = Site(place, home, programs, slurm, checkout)
     yield made
     kill_all(str(place))
@@ -181,7 +191,7 @@ def _oom_job(site: Site, **told: str) -> None:
 
 def test_a_node_without_nvidia_says_so_once(site: Site) -> None:
     for job in ("7", "8"):
-        site.run("prolog", SLURM_JOB_ID=job)
+        site.start("prolog", SLURM_JOB_ID=job)
     assert site.said.count("/nowhere/mps is not on this node") == 1
     assert site.task() == []
     assert site.notes() == ["7.json", "7.task.json", "8.json", "8.task.json"]
@@ -203,10 +213,10 @@ def test_a_run_that_ended_well_costs_the_controller_nothing(site: Site) -> None:
 def test_the_record_goes_to_slurmdbd_behind_the_epilogs_back(site: Site) -> None:
     site.settings["node"]["send_for_s"] = 30.0
     site.write()
-    site.run("prolog")
+    site.start("prolog")
     site.slurm.rows(f"7|7|RUNNING|{int(time.time()) - 1}|Unknown|{merge('', RECORD)}")
     begin = time.monotonic()
-    site.run("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    site.start("epilog", SLURM_JOB_EXIT_CODE2="0:0")
     assert time.monotonic() - begin < 10
     _wait(lambda: bool(site.slurm.calls("sacct")))
     site.slurm.rows(f"7|7|COMPLETED|{int(time.time()) - 1}|{int(time.time())}|{merge('', RECORD)}")
@@ -222,7 +232,7 @@ def test_the_record_goes_to_slurmdbd_behind_the_epilogs_back(site: Site) -> None
 )
 def test_jobs_that_are_none_of_our_business(site: Site, changes: dict[str, str]) -> None:
     for hook in ("prolog", "epilog"):
-        site.run(hook, **changes)
+        site.start(hook, **changes)
     assert not (site.place / "jobs").exists()
     assert not (site.place / "spool").exists()
     assert site.slurm.calls() == []
@@ -233,10 +243,10 @@ def test_jobs_that_are_none_of_our_business(site: Site, changes: dict[str, str])
 
 def test_a_job_out_of_memory_is_requeued_with_more(site: Site) -> None:
     log = site.log("an older job: " + OOM)
-    site.run("prolog")
+    site.start("prolog")
     site.log(OOM)
     _oom_job(site)
-    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0", SLURM_JOB_STDOUT="slurm-%j.out")
+    site.start("epilog", SLURM_JOB_EXIT_CODE2="1:0", SLURM_JOB_STDOUT="slurm-%j.out")
     [_, update] = [call for call in site.slurm.calls("scontrol") if call[1] in ("requeuehold", "update")]
     assert update[2:4] == ["jobid=7", "gres=mps:g2:45"]
     record = decode(update[4])
@@ -354,10 +364,10 @@ def test_a_controller_that_hangs_leaves_the_rest_for_later(site: Site, verb: str
     site.write()
     site.slurm.trouble(verb, "hang")
     _oom_job(site)
-    site.run("prolog")
+    site.start("prolog")
     site.log(OOM)
     begin = time.monotonic()
-    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    site.start("epilog", SLURM_JOB_EXIT_CODE2="1:0")
     assert time.monotonic() - begin < 10
     assert "no answer within 1 s" in site.said
     assert [path.name for path in (site.place / "spool").glob("*.requeue.json")] == ["7-0.requeue.json"]
@@ -397,7 +407,7 @@ def test_a_peak_that_contradicts(site: Site) -> None:
 
 
 def test_the_way_of_a_job_under_mps(mps_site: Site) -> None:
-    mps_site.run("prolog")
+    mps_site.start("prolog")
     pipe = f"{mps_site.place}/mps/g2/u{UID}/pipe"
     assert len(processes_with(f"CUDA_MPS_PIPE_DIRECTORY={pipe}")) == 1
     exports = [
@@ -408,7 +418,7 @@ def test_the_way_of_a_job_under_mps(mps_site: Site) -> None:
     assert mps_site.task({"RAD_SHARE": "30"}) == [*exports, "export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100"]
     assert mps_site.task() == exports  # a job that asked for shares itself keeps its ceiling
     assert mps_site.task(uid=OTHER_UID) == exports
-    mps_site.run("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    mps_site.start("epilog", SLURM_JOB_EXIT_CODE2="0:0")
     _wait(lambda: not processes_with(f"CUDA_MPS_PIPE_DIRECTORY={pipe}"))
     assert mps_site.waiting()["7-0.json"].cap_mib == 23961
 
@@ -515,7 +525,7 @@ def test_folders_that_cannot_be_used(site: Site, hook: str) -> None:
     (site.place / "jobs").mkdir()
     (site.place / "jobs").chmod(0o777)
     (site.place / "spool").touch()
-    site.run(hook, SLURM_JOB_EXIT_CODE2="0:0")
+    site.start(hook, SLURM_JOB_EXIT_CODE2="0:0")
     assert "StateError" in site.said
 
 
@@ -586,7 +596,7 @@ def test_nothing_to_tidy(site: Site) -> None:
 def test_the_timer_sends_what_was_left_over(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.run("prolog")
     site.slurm.trouble("sacct", 1, "slurmdbd is down\n")
-    site.run("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    site.start("epilog", SLURM_JOB_EXIT_CODE2="0:0")
     _wait(lambda: "slurmdbd is down" in site.said)
     site.slurm.well("sacct")
     site.slurm.rows(f"7|7|COMPLETED|{int(time.time()) - 1}|{int(time.time())}|{merge('', RECORD)}")
