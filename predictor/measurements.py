@@ -22,6 +22,8 @@ COLOCATIONS_FILE = "colocations.csv"
 CONTEXT_MIB = 744.0
 """A CUDA context of PyTorch with its libraries, measured on the same kind of machine."""
 SIDES = 3
+WINDOW_S = 0.6
+"""Window of measurements that do not name theirs."""
 FRACTIONS = ("smact", "smocc", "tensor", "dram", "pcie", "busy")
 KERNEL = (
     "threads",
@@ -32,7 +34,16 @@ KERNEL = (
     "turn_us",
     "long_ratio",
 )
-WORKLOAD_COLUMNS = ("workload", "throughput", "throughput_again", *FRACTIONS, "power_w", "memory_mib", *KERNEL)
+WORKLOAD_COLUMNS = (
+    "workload",
+    "throughput",
+    "throughput_spread",
+    "repeats",
+    *FRACTIONS,
+    "power_w",
+    "memory_mib",
+    *KERNEL,
+)
 COLOCATION_COLUMNS = (
     "method",
     "repeat",
@@ -83,21 +94,24 @@ def finish(raw: Sequence[Path], folder: Path) -> tuple[int, int]:
         ArtifactError: a raw file is no such file.
     """
     alone: dict[str, dict[str, float]] = {}
+    rates: dict[str, list[float]] = {}
     runs: list[Mapping[str, Any]] = []
     kernels: dict[str, Mapping[str, float]] = {}
     for row in (row for path in raw for row in _json_lines(path)):
         names = row.get("workloads", [])
         if row["kind"] == "alone" and row.get("method") == "mps" and "share" not in row:
             found = alone.setdefault(names[0], {})
-            if row.get("repeat"):
-                found["throughput_again"] = row["rates"][0]
-            else:
-                found.update(row["counters"], throughput=row["rates"][0])
-                found["memory_mib"] = row["reserved_mib"] + CONTEXT_MIB
+            rates.setdefault(names[0], []).append(row["rates"][0])
+            if not row.get("repeat"):
+                found.update(row["counters"], memory_mib=row["reserved_mib"] + CONTEXT_MIB)
         elif row["kind"] == "kernels":
             kernels[names[0]] = row["metrics"]
         elif row["kind"] in ("pair", "triple", "alone"):
             runs.append(row)
+    for name, measured in rates.items():
+        mean = sum(measured) / len(measured)
+        spread = math.sqrt(sum((rate - mean) ** 2 for rate in measured) / len(measured))
+        alone[name] |= {"throughput": mean, "throughput_spread": spread / mean, "repeats": float(len(measured))}
     for name, metrics in kernels.items():
         if name in alone and metrics["launches"]:
             per_iteration = metrics["launches"] / metrics["iterations"]
@@ -115,7 +129,7 @@ def finish(raw: Sequence[Path], folder: Path) -> tuple[int, int]:
         writer.writerow(COLOCATION_COLUMNS)
         for row in runs:
             names = row["workloads"]
-            if all(name in alone for name in names) and min(row["rates"]) > 0:
+            if all(name in alone for name in names):
                 writer.writerow(_colocation_cells(row))
                 count += 1
     return len(alone), count
@@ -127,8 +141,10 @@ def _colocation_cells(row: Mapping[str, Any]) -> list[str]:
 
     names, rates = row["workloads"], row["rates"]
     shares = row.get("shares") or [row.get("share", 100)] * len(names)
+    # A side so slow that no iteration ended in the window is taken to have done half of one.
+    least = 0.5 / row.get("window_s", WINDOW_S)
     head = [row["method"], str(row.get("repeat", 0))]
-    return [*head, *padded(names), *padded(shares), *padded([_text(rate) for rate in rates])]
+    return [*head, *padded(names), *padded(shares), *padded([_text(max(rate, least)) for rate in rates])]
 
 
 def load_profiles(folder: Path) -> dict[str, Profile]:
@@ -142,9 +158,7 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
     for line, row in read_rows(path):
         where = f"{path}: line {line}"
         values: dict[str, Any] = {key: number(row, key, where, math.nan) for key in WORKLOAD_COLUMNS[1:]}
-        again = values.pop("throughput_again")
-        if not math.isnan(again):
-            values["throughput"] = (values["throughput"] + again) / 2.0
+        del values["throughput_spread"], values["repeats"]
         kernel = KernelMetrics(**{key: values.pop(key) for key in KERNEL})
         profiles[row["workload"]] = Profile(**values, kernel=kernel, name=row["workload"])
     return profiles

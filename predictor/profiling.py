@@ -25,7 +25,7 @@ from typing import IO, Literal, Protocol
 
 from predictor.counters import Counters, Source
 from predictor.hook import MARKER, MARKER_VARIABLE, TRACE_ITERATIONS, TRACE_VARIABLE
-from predictor.trace import LONG_US, kernel_metrics
+from predictor.trace import LONG_US, kernel_metrics, read_kernels
 from predictor.types import KernelMetrics, Profile, ProfileError
 
 Kernels = Literal["none", "torch", "ncu"]
@@ -265,7 +265,7 @@ def _run_until(
 
 
 def _from_trace(trace: Path, rate: float) -> KernelMetrics:
-    found = kernel_metrics(trace)
+    found = kernel_metrics(read_kernels(trace))
     if not found["launches"]:
         raise ProfileError("the traced iterations launched no kernel on a GPU")
     per_iteration = found["launches"] / TRACE_ITERATIONS

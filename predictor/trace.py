@@ -18,14 +18,8 @@ def _volume(value: Any) -> float:
     return float(math.prod(value)) if isinstance(value, list) and value else math.nan
 
 
-def kernel_metrics(path: Path) -> dict[str, float]:
-    """Metrics of all kernel launches in a trace, weighted by duration where that has a meaning.
-
-    Returns:
-        ``launches``, ``busy_us`` (sum of durations), ``mean_us``, ``long_ratio`` (launches over a millisecond
-        per shorter one), ``turn_us`` (mean duration as one who arrives at any moment finds it) and, weighted by
-        duration, ``threads`` and ``registers`` of a launch and
-        ``static_shared_bytes`` of a block. Without any kernel, only ``launches`` = 0 and ``busy_us`` = 0.
+def read_kernels(path: Path) -> list[tuple[float, dict[str, Any]]]:
+    """Duration in microseconds and arguments of every kernel launch in a trace.
 
     Raises:
         ProfileError: the file is no trace.
@@ -37,11 +31,41 @@ def kernel_metrics(path: Path) -> dict[str, float]:
         content = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
         events = content["traceEvents"]
         kernels = [event for event in events if isinstance(event, dict) and event.get("cat") == "kernel"]
-        rows = [(float(event["dur"]), dict(event["args"])) for event in kernels]
+        return [(float(event["dur"]), dict(event["args"])) for event in kernels]
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         if isinstance(error, ProfileError):
             raise
         raise ProfileError(f"{path}: not a profiler trace ({type(error).__name__})") from error
+
+
+def kernel_groups(rows: list[tuple[float, dict[str, Any]]]) -> list[list[float]]:
+    """Launches of one shape together, the shape that takes most time first.
+
+    A group is: blocks, threads of a block, registers of a thread, shared bytes of a block, launches, and their mean
+    duration in microseconds.
+    """
+    found: dict[tuple[float, ...], list[float]] = {}
+    for duration, args in rows:
+        shape = (
+            _volume(args.get("grid")),
+            _volume(args.get("block")),
+            float(args.get("registers per thread", math.nan)),
+            float(args.get("shared memory", math.nan)),
+        )
+        found.setdefault(shape, []).append(duration)
+    groups = [[*shape, float(len(each)), round(sum(each) / len(each), 2)] for shape, each in found.items()]
+    return sorted(groups, key=lambda group: -group[4] * group[5])
+
+
+def kernel_metrics(rows: list[tuple[float, dict[str, Any]]]) -> dict[str, float]:
+    """Metrics of all kernel launches, weighted by duration where that has a meaning.
+
+    Returns:
+        ``launches``, ``busy_us`` (sum of durations), ``mean_us``, ``long_ratio`` (launches over a millisecond
+        per shorter one), ``turn_us`` (mean duration as one who arrives at any moment finds it) and, weighted by
+        duration, ``threads`` and ``registers`` of a launch and ``static_shared_bytes`` of a block. Without any
+        kernel, only ``launches`` = 0 and ``busy_us`` = 0.
+    """
     busy = sum(duration for duration, _ in rows)
     if not rows or busy <= 0:
         return {"launches": 0.0, "busy_us": 0.0}

@@ -240,7 +240,7 @@ class Collector:
         """Measure workloads together."""
         names = [name for _, name in sides]
         rates, _ = self.together(sides)
-        self.write(kind=kind, workloads=names, rates=rates, **labels)
+        self.write(kind=kind, workloads=names, rates=rates, window_s=self.plan.window_s, **labels)
 
     def _safely(self, run: Callable[..., None], what: Any, *arguments: Any, **labels: Any) -> None:
         """One failed measurement is reported and left out; the others go on."""
@@ -308,17 +308,22 @@ class Collector:
         return chance.sample(pairs, min(self.plan.pairs_again, len(pairs)))
 
     def sliced(self) -> None:
-        """The chosen pairs under plain time slicing, then every workload's kernels."""
-        with workers([(name,) for name in self.plan.names], self.device, self.tiny) as resident:
+        """The chosen pairs under plain time slicing."""
+        with workers([(name,) for name in self.plan.partitioned], self.device, self.tiny) as resident:
             self.say(f"{len(resident)} workers ready, no MPS")
-            by_name = dict(zip(self.plan.names, resident, strict=True))
+            by_name = dict(zip(self.plan.partitioned, resident, strict=True))
             for name in self.plan.partitioned:
                 self._safely(self.alone, name, by_name[name], name, method="slicing")
             for pair in self.chosen_pairs():
                 sides = [(by_name[name], name) for name in pair]
                 self._safely(self.colocated, pair, "pair", sides, method="slicing")
-            for name in self.plan.names:
-                self._safely(self.kernels, name, by_name[name], name)
+
+    def traced(self) -> None:
+        """Every workload's kernels, in processes of their own: tracing may slow one down for good."""
+        with workers([(name,) for name in self.plan.names], self.device, self.tiny) as resident:
+            self.say(f"{len(resident)} workers ready, to be traced")
+            for name, worker in zip(self.plan.names, resident, strict=True):
+                self._safely(self.kernels, name, worker, name)
 
     def kernels(self, worker: Worker, name: str) -> None:
         """Kernel metrics of one workload."""

@@ -15,18 +15,20 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from predictor.collection.workloads import SPECS, Step, build
-from predictor.trace import kernel_metrics
+from predictor.trace import kernel_groups, kernel_metrics, read_kernels
 from predictor.types import ProfileError
 
 AHEAD = 2
 WARM_UP = 6
 LEAD_S = 0.1
+MAX_GROUPS = 150
 
 
 class Runner:
@@ -75,7 +77,7 @@ class Runner:
         rate = (len(inside) - 1) / (inside[-1] - inside[0]) if enough else len(inside) / (end - begin)
         return {"rate": rate, "iterations": len(inside)}
 
-    def kernels(self, iterations: int = 5) -> dict[str, float]:
+    def kernels(self, iterations: int = 3) -> dict[str, Any]:
         """Kernel metrics by the PyTorch profiler. Tracing may slow a process down for good: do it last."""
         activities = [torch.profiler.ProfilerActivity.CPU]
         if self.cuda:
@@ -89,8 +91,9 @@ class Runner:
                 self.finish()
                 elapsed = time.monotonic() - begin
             profiler.export_chrome_trace(str(path))
-            metrics = kernel_metrics(path)
-        return {**metrics, "iterations": iterations, "elapsed_s": elapsed}
+            rows = read_kernels(path)
+        groups = kernel_groups(rows)[:MAX_GROUPS]
+        return {**kernel_metrics(rows), "iterations": iterations, "elapsed_s": elapsed, "groups": groups}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -141,4 +144,5 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    with suppress(KeyboardInterrupt):
+        main(sys.argv[1:])

@@ -108,6 +108,7 @@ def test_partitions_and_slicing_need_a_process_each(tmp_path: Path, monkeypatch:
     shares = {share for partition in PARTITIONS for share in partition}
     assert sorted(asked) == sorted(((name,), str(share)) for name in NAMES for share in shares)
     collector.sliced()
+    collector.traced()
     rows = [json.loads(line) for line in raw.read_text(encoding="utf-8").splitlines()]
     assert [row["shares"] for row in rows if row["kind"] == "pair" and "shares" in row] == [list(p) for p in PARTITIONS]
     assert [row["method"] for row in rows if row["kind"] == "pair"][-1] == "slicing"
@@ -166,7 +167,7 @@ def raw_file(path: Path) -> Path:
     rows.append({**pair, "rates": [5.0, 9.0], "repeat": 0})
     rows.append({**pair, "rates": [5.5, 8.0], "repeat": 1})
     rows.append({**pair, "rates": [3.0, 7.0], "shares": [30, 70]})
-    rows.append({**pair, "rates": [0.0, 7.0], "repeat": 0})
+    rows.append({**pair, "rates": [0.0, 7.0], "repeat": 2, "window_s": 0.25})
     rows.append({**pair, "rates": [4.0, 6.0], "method": "slicing"})
     rows.append({"kind": "triple", "workloads": [*NAMES, NAMES[0]], "rates": [1.0, 2.0, 3.0], "method": "mps"})
     rows.append({"kind": "failed", "what": "x", "why": "y"})
@@ -175,17 +176,18 @@ def raw_file(path: Path) -> Path:
 
 
 def test_tables_hold_what_was_measured(tmp_path: Path) -> None:
-    assert finish([raw_file(tmp_path / "raw.jsonl")], tmp_path / "data") == (2, 7)
+    assert finish([raw_file(tmp_path / "raw.jsonl")], tmp_path / "data") == (2, 8)
     found = load_profiles(tmp_path / "data")[NAMES[0]]
     assert (found.throughput, found.smact, found.busy) == (11.0, 0.5, 0.7)
     assert found.memory_mib == 256.0 + 744.0
-    assert found.kernel.launches_per_s == 100.0 and found.kernel.turn_us == 7.0
+    assert found.kernel.launches_per_s == 110.0 and found.kernel.turn_us == 7.0
     assert math.isnan(found.kernel.registers)
     runs = load_runs(tmp_path / "data")
     assert [side.throughput for side in shared(runs, 2)[0].sides] == [5.0, 9.0]
     assert len(shared(runs, 2)) == len(shared(runs, 2, repeat=1)) == len(shared(runs, 3)) == 1
-    assert [run.threads for run in runs if run.method == "mps" and len(run.threads) == 2][-1] == (30, 70)
+    assert [run.threads for run in runs if run.method == "mps" and len(run.threads) == 2][2] == (30, 70)
     assert sum(run.method == "slicing" for run in runs) == 1
+    assert [side.throughput for side in shared(runs, 2, repeat=2)[0].sides] == [2.0, 7.0], "half an iteration"
 
 
 def test_tables_that_do_not_fit_together(tmp_path: Path) -> None:

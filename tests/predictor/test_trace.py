@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from predictor.trace import kernel_metrics
+from predictor.trace import kernel_groups, kernel_metrics, read_kernels
 from predictor.types import ProfileError
 
 
@@ -28,7 +28,7 @@ def write(path: Path, events: list[Any]) -> Path:
 
 def test_metrics_are_weighted_by_duration(tmp_path: Path) -> None:
     events = [kernel(1.0, grid=1), kernel(3.0, grid=5, registers=64, shared=100), {"cat": "cpu_op", "dur": 9}, "x"]
-    found = kernel_metrics(write(tmp_path / "t.json", events))
+    found = kernel_metrics(read_kernels(write(tmp_path / "t.json", events)))
     assert found["launches"] == 2 and found["busy_us"] == 4.0 and found["mean_us"] == 2.0
     assert found["turn_us"] == pytest.approx((1 + 9) / 4)
     assert found["threads"] == pytest.approx((128 + 3 * 640) / 4)
@@ -37,22 +37,27 @@ def test_metrics_are_weighted_by_duration(tmp_path: Path) -> None:
     assert found["long_ratio"] == 0.0
 
 
+def test_launches_of_one_shape_are_one_group(tmp_path: Path) -> None:
+    rows = read_kernels(write(tmp_path / "t.json", [kernel(2.0), kernel(4.0), kernel(50.0, grid=7, shared=9)]))
+    assert kernel_groups(rows) == [[7.0, 128.0, 32.0, 9.0, 1.0, 50.0], [10.0, 128.0, 32.0, 0.0, 2.0, 3.0]]
+
+
 def test_long_kernels_are_those_over_a_millisecond(tmp_path: Path) -> None:
-    found = kernel_metrics(write(tmp_path / "t.json", [kernel(1500.0), kernel(10.0), kernel(10.0)]))
+    found = kernel_metrics(read_kernels(write(tmp_path / "t.json", [kernel(1500.0), kernel(10.0), kernel(10.0)])))
     assert found["long_ratio"] == 0.5
 
 
 def test_a_kernel_without_a_grid_is_left_out_of_the_mean(tmp_path: Path) -> None:
     events = [kernel(1.0, grid=2), {"cat": "kernel", "dur": 5.0, "args": {}}]
-    assert kernel_metrics(write(tmp_path / "t.json", events))["threads"] == 256
+    assert kernel_metrics(read_kernels(write(tmp_path / "t.json", events)))["threads"] == 256
 
 
 def test_gzip_and_no_kernel(tmp_path: Path) -> None:
     plain = write(tmp_path / "t.json", [kernel(2.0)])
     packed = tmp_path / "t.json.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert kernel_metrics(packed) == kernel_metrics(plain)
-    assert kernel_metrics(write(plain, [])) == {"launches": 0.0, "busy_us": 0.0}
+    assert kernel_metrics(read_kernels(packed)) == kernel_metrics(read_kernels(plain))
+    assert kernel_metrics(read_kernels(write(plain, []))) == {"launches": 0.0, "busy_us": 0.0}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"traceEvents": 3}', '{"traceEvents": [{"cat": "kernel"}]}'])
@@ -60,9 +65,9 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ProfileError, match="not a profiler trace"):
-        kernel_metrics(path)
+        kernel_metrics(read_kernels(path))
 
 
 def test_an_absent_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProfileError, match="not a profiler trace"):
-        kernel_metrics(tmp_path / "absent.json")
+        kernel_metrics(read_kernels(tmp_path / "absent.json"))
