@@ -6,15 +6,17 @@ import dataclasses
 import gc
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from estimator.parsers import parse_summary
-from estimator.types import Layer, Method
+from estimator.types import Layer
 from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
 from slurm_hooks.config import Config
 from slurm_hooks.embed import embed
 from slurm_hooks.service import Service
+
+ServiceLoader = Callable[[Config, Callable[[], float]], Service]
 
 PARTITION = "bench"
 _SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD batch_size=64 optimizer=adam\n"
@@ -62,13 +64,13 @@ MADE_UP: Mapping[str, str] = {"mlp-3": mlp(3), "cnn-100": cnn(100), "mlp-300": m
 
 
 def decide(
-    summaries: Mapping[str, str], method: Method, config: Config, *, repeat: int, nodes: int, gpus: int
+    summaries: Mapping[str, str], load: ServiceLoader, config: Config, *, repeat: int, nodes: int, gpus: int
 ) -> list[Row]:
     """Time decisions on a made-up cluster, half of whose GPUs are taken by another job.
 
     Args:
         summaries: texts of summaries by name.
-        method: estimates memory.
+        load: makes a service from a configuration and a clock, as radd does.
         config: how decisions are made; its defaults hold for the made-up partition.
         repeat: decisions for each summary.
         nodes: nodes of the cluster.
@@ -83,15 +85,15 @@ def decide(
     site = dataclasses.replace(config, partitions={PARTITION: part})
     rows = []
     for name, text in summaries.items():
-        times = _times(text, method, site, repeat, _cluster(nodes, gpus))
+        times = _times(text, load, site, repeat, _cluster(nodes, gpus))
         rows.append(Row(name, _count(parse_summary(text).root), _at(times, 0.50), _at(times, 0.99)))
     return rows
 
 
-def _times(text: str, method: Method, config: Config, repeat: int, view: ClusterView) -> list[float]:
+def _times(text: str, load: ServiceLoader, config: Config, repeat: int, view: ClusterView) -> list[float]:
     """Sorted times of decisions on a summary, in microseconds."""
     now = 0.0
-    service = Service(config, method, lambda: now)
+    service = load(config, lambda: now)
     fields = {"partition": PARTITION, "tres_per_node": "gres:gpu:1", "user_name": "bench"}
     times = []
     collects = gc.isenabled()

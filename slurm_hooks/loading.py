@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from estimator.methods import load_method
@@ -16,14 +18,14 @@ from slurm_hooks.service import Service
 log = logging.getLogger("rad.models")
 
 
-def load_service(config: Config) -> Service:
+def load_service(config: Config, clock: Callable[[], float] = time.time) -> Service:
     """A service with the estimator and the predictor that `config` names.
 
     Raises:
         ValueError: no such estimator, or its model is damaged.
         ImportError: the estimator needs a package that is not installed.
     """
-    return Service(config, _method(config), predictor=_predictor(config))
+    return Service(config, _method(config), clock, _predictor(config))
 
 
 class ModelWatch:

@@ -142,9 +142,7 @@ def bench_decide(site: Site, *, summaries: tuple[Path, ...], repeat: int, nodes:
     """
     config = site.load()
     cases = {path.name: files.read_text(path, config.estimator.max_summary_kib * 1024) for path in summaries}
-    rows = timing.decide(
-        cases or timing.MADE_UP, loading.load_service(config).method, config, repeat=repeat, nodes=nodes, gpus=gpus
-    )
+    rows = timing.decide(cases or timing.MADE_UP, loading.load_service, config, repeat=repeat, nodes=nodes, gpus=gpus)
     if as_json:
         click.echo(
             json.dumps({"repeat": repeat, "nodes": nodes, "gpus": gpus, "rows": list(map(dataclasses.asdict, rows))})

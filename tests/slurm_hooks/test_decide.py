@@ -213,7 +213,8 @@ def test_bench_decides_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
         return made
 
     monkeypatch.setattr(Service, "answer", answer)
-    bench.decide({"net": bench.cnn(4)}, _Fixed(), Config(), repeat=10, nodes=2, gpus=2)
+    load = lambda config, clock: Service(config, _Fixed(), clock)  # noqa: E731
+    bench.decide({"net": bench.cnn(4)}, load, Config(), repeat=10, nodes=2, gpus=2)
     assert set(answers) == {"gres:mps:g0:32"}
 
 
