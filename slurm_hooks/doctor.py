@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slurm_hooks.config import Config
+from slurm_hooks.decision import memory_of
 
 Role = Literal["controller", "node"]
 OLDEST_SLURM = (22, 5)
@@ -56,6 +57,8 @@ class Facts:
         files: what lies at the paths that the configurations name.
         users: user and group id of users that the configuration names.
         radd_error: why radd takes no connection, or the empty string; None where it could not be tried.
+        radd_user: name of the user that radd runs as, or the empty string.
+        radd_rights: that user's AdminLevel in slurmdbd, or None where it could not be asked.
         gpus: number of GPUs that NVML sees, or None where it does not work.
         programs: where a program was found; the empty string for nowhere.
         host: this machine's name.
@@ -72,6 +75,8 @@ class Facts:
     files: Mapping[str, FileFact] = field(default_factory=dict)
     users: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     radd_error: str | None = ""
+    radd_user: str = ""
+    radd_rights: str | None = None
     gpus: int | None = None
     programs: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
@@ -117,6 +122,7 @@ def _controller(facts: Facts, config: Config) -> list[Finding]:
         _slurm(facts),
         *_hooks(facts),
         *radd,
+        *_rights(facts),
         *_partitions(facts, config),
         *_gres(facts, config),
         *_accounting(facts),
@@ -238,6 +244,15 @@ def _radd(facts: Facts, config: Config) -> list[Finding]:
     return findings
 
 
+def _rights(facts: Facts) -> list[Finding]:
+    user = facts.radd_user
+    if facts.radd_rights is None or user in ("", "root", facts.settings.get("SlurmUser", "").partition("(")[0]):
+        return []
+    enough = facts.radd_rights in ("Operator", "Administrator")
+    cure = f"make {user} an operator: sacctmgr modify user {user} set adminlevel=operator; else pins are not taken back"
+    return [Finding("rights of radd", enough, f"{user}: {facts.radd_rights or 'none'}", cure, needed=False)]
+
+
 def _partitions(facts: Facts, config: Config) -> list[Finding]:
     if not config.partitions:
         return [Finding("rad.toml", False, "names no partition", "add [partitions.NAME], see etc/rad.toml.example")]
@@ -246,6 +261,10 @@ def _partitions(facts: Facts, config: Config) -> list[Finding]:
         known = name in facts.partitions
         cure = f"rename [partitions.{name}] in rad.toml: Slurm has {', '.join(sorted(facts.partitions)) or 'none'}"
         findings.append(Finding(f"partition {name}", known, f"{part.mode}, {part.method}", cure))
+        if part.method != "off" and not memory_of(part):
+            found = f"gpu_model {part.gpu_model!r} is not known" if part.gpu_model else "not told"
+            cure = f"set gpu_model or gpu_memory_mib in [partitions.{name}]: else every job gets a whole GPU"
+            findings.append(Finding(f"GPU memory of {name}", False, found, cure))
         feature = part.feature or part.gpu_model
         without = [node.name for node in facts.nodes if name in node.partitions and feature not in node.features]
         if known and feature and without:

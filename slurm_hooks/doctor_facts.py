@@ -47,6 +47,7 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
         config.mps.control,
         *filter(None, (settings.get(name, "") for name in ("Prolog", "TaskProlog", "Epilog"))),
     )
+    radd_user = _owner(config.radd.socket)
     return Facts(
         slurm_error=error,
         settings=settings,
@@ -62,6 +63,8 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
         files={path: _file(path) for path in paths},
         users=_users((config.radd.slurm_user,)),
         radd_error=_connect(config.radd.socket),
+        radd_user=radd_user,
+        radd_rights=_rights(runner, radd_user, config.radd.command_timeout_s) if radd_user else None,
         gpus=_gpus(),
         programs={
             name: shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}") or "" for name in _PROGRAMS
@@ -140,6 +143,23 @@ def _file(path: str) -> FileFact:
     kinds = ((stat.S_ISREG, "file"), (stat.S_ISDIR, "directory"), (stat.S_ISSOCK, "socket"))
     kind = next((name for test, name in kinds if test(found.st_mode)), "other")
     return FileFact(kind, found.st_mode & 0o7777, found.st_uid, found.st_gid)  # type: ignore[arg-type]
+
+
+def _owner(path: str) -> str:
+    """Name of the user that a path belongs to; the empty string where there is none."""
+    try:
+        return Path(path).owner()
+    except (OSError, KeyError):
+        return ""
+
+
+def _rights(runner: Runner, user: str, timeout_s: float) -> str | None:
+    """A user's AdminLevel in slurmdbd; the empty string for a user that it does not know, None where it is silent."""
+    try:
+        shown = runner(["sacctmgr", "-n", "-P", "show", "user", user, "format=AdminLevel"], timeout_s)
+    except SlurmError:
+        return None
+    return shown.strip()
 
 
 def _users(names: Iterable[str]) -> dict[str, tuple[int, int]]:
