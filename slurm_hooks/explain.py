@@ -20,6 +20,8 @@ _OUTCOMES = {
     "oom_requeued": "ran out of GPU memory and was queued again with a larger share",
     "oom_exclusive": "ran out of GPU memory and was queued again with a whole GPU",
     "oom_final": "ran out of GPU memory and was not tried again",
+    "mps_victim": "lost its GPU's MPS server through no fault of its own and was queued again as it was",
+    "mps_told": "lost its GPU's MPS server through no fault of its own and was not queued again",
     "oom_told": "ran out of GPU memory; --no-requeue forbids another try: ask for more with #RAD memory=",
 }
 

@@ -15,13 +15,13 @@ from slurm_hooks.node import (
     background,
     commands,
     context,
+    evidence,
     gpus,
     loglist,
     logname,
     logs,
     memory,
     mps,
-    oom,
     recovery,
     spool,
     state,
@@ -102,7 +102,8 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any]) -> None:
         spool.put(scene.config.node, job.id, job.restart, run)
         return
     paths = loglist.of_job(job, shown)
-    run = dataclasses.replace(run, evidence=_evidence(scene, paths, note))
+    written = _written(scene, paths, note)
+    run = dataclasses.replace(run, evidence=evidence.of_memory(written) or evidence.of_lost_mps(written))
     ended = recovery.Ended(
         job=str(job.id) if shown.array_task is None else f"{shown.array_job}_{shown.array_task}",
         restart=job.restart,
@@ -111,7 +112,8 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any]) -> None:
         reason=shown.reason,
         share=run.share,
         cap_mib=run.cap_mib,
-        evidence=run.evidence,
+        evidence=evidence.of_memory(written),
+        lost_mps=evidence.of_lost_mps(written),
         peak_mib=run.peak_mib,
         may_requeue=shown.requeue and shown.batch,
     )
@@ -129,14 +131,14 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any]) -> None:
         _requeue(scene, spool.Requeue(job.id, job.restart, shown.target, gres, comment), verdict, paths)
 
 
-def _evidence(scene: Context, paths: list[str], note: Mapping[str, Any]) -> str:
-    """The framework's error in what this run wrote, or the empty string."""
+def _written(scene: Context, paths: list[str], note: Mapping[str, Any]) -> bytes:
+    """What this run wrote to its logs, as far as that is known."""
     job = scene.job
     known = {mark.path: mark for mark in map(logs.mark_from, note.get("logs", [])) if mark}
     # Where no mark was made, only a log that nobody else writes to is this run's, and only in the first run.
     fresh = job.restart == 0 and logname.names_job(job.stdout) and logname.names_job(job.stderr)
     marks = [known.get(path, logs.LogMark(path)) for path in paths if path in known or fresh]
-    return oom.evidence(logs.written(job, marks, scene.config.recovery.log_tail_kib * 1024)) if marks else ""
+    return logs.written(job, marks, scene.config.recovery.log_tail_kib * 1024) if marks else b""
 
 
 def _tell(scene: Context, paths: list[str], message: str) -> None:

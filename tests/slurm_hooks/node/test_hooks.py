@@ -329,6 +329,19 @@ def test_the_last_task_of_an_array_is_requeued_alone(site: Site) -> None:
     assert "rad: job 7_3 ran out" in log.read_text()
 
 
+def test_a_job_that_lost_its_mps_server_is_requeued_as_it_was(site: Site) -> None:
+    _oom_job(site)
+    site.run("prolog")
+    log = site.log("RuntimeError: CUDA error: MPS server is not ready to accept new MPS client requests\n")
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    [update] = site.slurm.calls("update")
+    assert update[3] == "gres=mps:g2:30"
+    record = decode(update[4])
+    assert record is not None
+    assert (record.retries, [run.outcome for run in record.runs]) == (0, ["mps_victim"])
+    assert "through no fault of its own; requeued as it was" in log.read_text()
+
+
 def test_no_requeue_is_told_what_to_ask_for(site: Site) -> None:
     _oom_job(site, Requeue="0")
     site.run("prolog")
