@@ -13,7 +13,7 @@ from estimator.parsers import parse_summary
 from scripts import demonstration
 from scripts.demo_data import bert_base, resnet50
 from slurm_hooks.directives import DirectiveError, parse_script
-from slurm_hooks.node.oom import evidence
+from slurm_hooks.node.evidence import of_memory
 
 TRAIN = Path(demonstration.__file__).with_name("demo_data") / "train.py"
 
@@ -44,4 +44,4 @@ def test_the_stand_in_says_that_it_is_one_and_dies_as_pytorch_would(run: str, co
     )
     assert done.returncode == code
     assert b"stand-in" in done.stdout
-    assert bool(evidence(done.stdout)) == dies
+    assert bool(of_memory(done.stdout)) == dies
