@@ -52,8 +52,8 @@ class Run:
         peak_mib: measured peak of GPU memory in MiB, or None where not measured.
         node: where it ran.
         restart: number of the run, from 0.
-        smact_mean, smact_p95, smocc_mean, smocc_p95, dram_mean, dram_p95: measured activity of the GPU while the
-            run held it, 0 to 1, or None where not measured.
+        smact_mean, smact_p95, smocc_mean, smocc_p95, dram_mean, dram_p95: the run's part of the GPU's measured
+            activity, 0 to 1, or None where not measured.
         energy_j: energy in joules, the run's part of what its GPU used.
         neighbours: ids of the jobs that held shares of the same GPU during the run.
     """

@@ -87,7 +87,8 @@ def main() -> None:
     parser.add_argument("--backend", choices=(STAND_IN, *get_args(MonitorBackend)), default=STAND_IN)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    # In memory, as /run is.
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:  # noqa: S108
         # Port 0: any that is free.
         settings = Monitor(port=0, backend="auto" if options.backend == STAND_IN else options.backend)
         config = Config(monitor=settings, node=Node(state_dir=f"{folder}/jobs"))

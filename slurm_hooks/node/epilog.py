@@ -11,6 +11,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from slurm_hooks.monitor import counters
+from slurm_hooks.monitor.counters import JobCounters
 from slurm_hooks.node import (
     background,
     commands,
@@ -29,6 +31,19 @@ from slurm_hooks.node import (
 from slurm_hooks.node.context import Context
 from slurm_hooks.node.recovery import Verdict
 from slurm_hooks.records import Run, decode, merge
+
+# What the record takes over from the node's monitor.
+_MEASURED = (
+    "peak_mib",
+    "smact_mean",
+    "smact_p95",
+    "smocc_mean",
+    "smocc_p95",
+    "dram_mean",
+    "dram_p95",
+    "energy_j",
+    "neighbours",
+)
 
 
 def hook(env: Mapping[str, str]) -> None:
@@ -59,17 +74,18 @@ def end(scene: Context) -> None:
     task = state.read(scene.task_note) or {}
     if note.get("restart") != job.restart:  # Prolog did not come so far
         note = task = {}
+    measured = counters.read(scene.config.node.state_dir, job.id, job.restart) or JobCounters()
     run = Run(
         share=job.share,
         cap_mib=_whole(task.get("cap_mib")),
         start=_whole(note.get("start")),
         end=int(time.time()),
-        peak_mib=_peak(scene),
         node=job.node,
         restart=job.restart,
+        **{name: getattr(measured, name) for name in _MEASURED},
     )
-    _close(scene, run, note)
-    for path in (scene.note, scene.task_note):
+    _close(scene, run, note, measured.evidence)
+    for path in (scene.note, scene.task_note, counters.path(scene.config.node.state_dir, job.id)):
         state.remove(path)
 
 
@@ -77,14 +93,8 @@ def _whole(value: Any) -> int | None:
     return value if type(value) is int else None
 
 
-def _peak(scene: Context) -> int | None:
-    """The peak of the job's GPU memory, where the node's monitor has left it."""
-    path = f"{scene.config.node.state_dir}/{scene.job.id}.counters.json"
-    return _whole((state.read(path) or {}).get("peak_mib"))
-
-
-def _close(scene: Context, run: Run, note: Mapping[str, Any]) -> None:
-    """Find out how a run ended, and do what follows from it."""
+def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str) -> None:
+    """Find out how a run ended, and do what follows from it; `by_monitor` tells of a process that the monitor ended."""
     job = scene.job
     status, signal = job.exit_status, job.exit_signal
     shown = record = None
@@ -103,7 +113,8 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any]) -> None:
         return
     paths = loglist.of_job(job, shown)
     written = _written(scene, paths, note)
-    run = dataclasses.replace(run, evidence=evidence.of_memory(written) or evidence.of_lost_mps(written))
+    of_memory, lost_mps = evidence.of_memory(written) or by_monitor, evidence.of_lost_mps(written)
+    run = dataclasses.replace(run, evidence=of_memory or lost_mps)
     ended = recovery.Ended(
         job=str(job.id) if shown.array_task is None else f"{shown.array_job}_{shown.array_task}",
         restart=job.restart,
@@ -112,8 +123,8 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any]) -> None:
         reason=shown.reason,
         share=run.share,
         cap_mib=run.cap_mib,
-        evidence=evidence.of_memory(written),
-        lost_mps=evidence.of_lost_mps(written),
+        evidence=of_memory,
+        lost_mps=lost_mps,
         peak_mib=run.peak_mib,
         may_requeue=shown.requeue and shown.batch,
     )
