@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     # In memory, as /run is.
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:  # noqa: S108
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         # Port 0: any that is free.
         settings = Monitor(port=0, backend="auto" if options.backend == STAND_IN else options.backend)
         config = Config(monitor=settings, node=Node(state_dir=f"{folder}/jobs"))
