@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -633,6 +634,23 @@ def test_jobs_that_went_without_an_epilog(mps_site: Site) -> None:
     assert mps_site.notes() == ["8.json", "8.task.json", "9.json", "9.task.json"]
     jobs = mps_site.place / "mps" / "g2" / f"u{UID}" / "jobs"
     assert sorted(path.name for path in jobs.iterdir()) == ["8", "9"]
+
+
+def test_the_timer_starts_dead_daemons_anew(mps_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    mps_site.run("prolog")
+    pipe = f"CUDA_MPS_PIPE_DIRECTORY={mps_site.place}/mps/g2/u{UID}/pipe"
+    [daemon] = processes_with(pipe)
+    os.kill(daemon, signal.SIGKILL)
+    monkeypatch.setenv("RAD_CONFIG", f"{mps_site.place}/rad.toml")
+    main.main(["main.py", "flush"])
+    assert "flush: job 7: its MPS daemon was gone and is started anew" in mps_site.said
+    [now] = processes_with(pipe)
+    assert now != daemon
+    os.kill(now, signal.SIGKILL)
+    mps_site.settings["mps"]["control"] = "/nowhere/mps"
+    mps_site.write()
+    main.main(["main.py", "flush"])
+    assert "flush: GPU 2: /nowhere/mps: No such file" in mps_site.said
 
 
 def test_nothing_to_tidy(site: Site) -> None:
