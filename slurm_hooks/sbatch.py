@@ -42,8 +42,8 @@ def fields_of(script: str, options: Sequence[str] = (), now: int = 0) -> dict[st
         now: Unix time in seconds.
     """
     block = leading_block(script)
-    fields = {"script": "\n".join(block)}
-    for name, value in [*_in_script(block), *_options(options)]:
+    fields = {"script": block}
+    for name, value in [*_in_script(block.split("\n")), *_options(options)]:
         fields.update(_fields(name, value, now))
     return fields
 

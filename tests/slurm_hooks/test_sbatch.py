@@ -53,7 +53,7 @@ def test_options_override_the_script() -> None:
         "#!/bin/bash\n#SBATCH -p a --gres=gpu:1\n\npython x\n#SBATCH -p b\n", ["--partition", "c", "x.sh"]
     )
     assert fields == {
-        "script": "#!/bin/bash\n#SBATCH -p a --gres=gpu:1\n",
+        "script": "#!/bin/bash\n#SBATCH -p a --gres=gpu:1\n\n",
         "partition": "c",
         "tres_per_node": "gres:gpu:1",
     }
