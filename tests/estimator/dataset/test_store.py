@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from estimator.dataset import coverage, store
-from estimator.dataset.collect import FAILURES, ROWS, TRACES
+from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_jsonl
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.printers import module_text
-from estimator.dataset.specs import generate_synthetic
+from estimator.dataset.specs import generate_synthetic, spec_from_json
 from estimator.dataset.tree import to_json
 
 META = {"gpu": "X", "limit_mib": 81920}
@@ -31,7 +31,7 @@ def _raw(folder: Path, device: str = "cuda") -> list[Any]:
     activity = {"smact": 0.51234, "smocc": None, "dram": 0.25, "steps_per_s": 12.0}
     profiles = [{"spec": real, "activity": activity}, {"spec": specs[2].to_json(), "activity": activity}]
     trace = to_json(trace_of(*plan_of("mlp", specs[0].arch)))
-    model = store.spec_from_json(real).model_id
+    model = spec_from_json(real).model_id
     traces = [{"model": model, "trace": trace}, {"model": "not needed", "trace": trace}]
     for name, items in (
         (ROWS, rows),
@@ -79,7 +79,7 @@ def test_labels_need_a_measured_context(tmp_path: Path) -> None:
 
 def test_coverage_of_raw_rows(tmp_path: Path) -> None:
     _raw(tmp_path / "raw")
-    rows = coverage.raw_rows(store.read_jsonl(tmp_path / "raw" / ROWS))
+    rows = coverage.raw_rows(read_jsonl(tmp_path / "raw" / ROWS))
     table = coverage.table(rows)
     assert table["mlp"]["rows"] == 2
     assert table["mlp"]["oom"] == 1
@@ -91,7 +91,7 @@ def test_coverage_of_raw_rows(tmp_path: Path) -> None:
 
 def test_coverage_is_drawn(tmp_path: Path) -> None:
     _raw(tmp_path / "raw")
-    coverage.plot(coverage.raw_rows(store.read_jsonl(tmp_path / "raw" / ROWS)), tmp_path / "plot.svg")
+    coverage.plot(coverage.raw_rows(read_jsonl(tmp_path / "raw" / ROWS)), tmp_path / "plot.svg")
     assert (tmp_path / "plot.svg").read_text("utf-8").count("<svg") == 1
 
 
