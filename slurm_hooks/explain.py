@@ -107,7 +107,7 @@ def _decision(record: Record, neighbours: Mapping[int, Job]) -> str:
 
 def _neighbour(number: int, job: Job | None) -> str:
     if job is None or job.record is None:
-        return str(number)
+        return str(number) if number else "a job submitted just before"
     what = [job.record.model or job.last.name]
     if job.record.share is not None:
         what.append(f"{job.record.share} shares")

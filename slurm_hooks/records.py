@@ -89,7 +89,8 @@ class Record:
         expected_mib, upper_mib, method, family, fingerprint: the estimate, where there is one.
         share, pin, node, cap_mib, thread_percentage: the decision. ``pin`` is a device type such as ``g2``.
         policy: placement policy that chose the GPU.
-        residents: ids of the jobs that held shares of the pinned GPU at decision time.
+        residents: ids of the jobs that held shares of the pinned GPU at decision time; 0 for one that was submitted
+            so shortly before that its id was not known yet.
         activity: the job's profile as the predictor was given it (`interference.pack`), or empty.
         progress: predicted progress of the job relative to running alone, 0 to 1, or None where not predicted.
         residents_progress: the same of each resident, in the order of ``residents``.
