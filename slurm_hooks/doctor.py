@@ -13,6 +13,7 @@ from slurm_hooks.decision import memory_of
 Role = Literal["controller", "node"]
 OLDEST_SLURM = (22, 5)
 SHARES_PER_GPU = 100
+HOOKS = ("Prolog", "TaskProlog", "Epilog")
 # How long a requeued job waits with Slurm's default, in seconds.
 _SLOW_REQUEUE_S = 121
 _GRES = re.compile(r"(gpu|mps)(?::([A-Za-z][\w.-]*))?:(\d+)")
@@ -60,6 +61,7 @@ class Facts:
         radd_user: name of the user that radd runs as, or the empty string.
         radd_rights: that user's AdminLevel in slurmdbd, or None where it could not be asked.
         gpus: number of GPUs that NVML sees, or None where it does not work.
+        nvml_error: why NVML does not tell, or the empty string.
         programs: where a program was found; the empty string for nowhere.
         host: this machine's name.
     """
@@ -78,6 +80,7 @@ class Facts:
     radd_user: str = ""
     radd_rights: str | None = None
     gpus: int | None = None
+    nvml_error: str = ""
     programs: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
 
@@ -133,15 +136,15 @@ def _controller(facts: Facts, config: Config) -> list[Finding]:
 
 def _node(facts: Facts, config: Config) -> list[Finding]:
     findings = [_slurm(facts)]
-    for name in ("Prolog", "TaskProlog", "Epilog"):
-        path = facts.settings.get(name, "")
-        if path:
+    for name in HOOKS:
+        paths = [path for path in facts.settings.get(name, "").split(",") if path]
+        for path in paths:
             fact = facts.files.get(path, FileFact())
             runs = fact.kind == "file" and bool(fact.mode & 0o111)
             findings.append(
                 Finding(name, runs, f"{path}: {_seen(fact, runs)}", f"put RAD's script there: chmod 755 {path}")
             )
-        elif not facts.slurm_error:
+        if not paths and not facts.slurm_error:
             findings.append(Finding(name, False, "not set", f"set {name} in slurm.conf, see etc/slurm.conf.rad"))
     for subject, path in (
         ("[node] state_dir", config.node.state_dir),
@@ -361,7 +364,7 @@ def _accounting(facts: Facts) -> list[Finding]:
 
 def _prologs(facts: Facts) -> list[Finding]:
     findings = []
-    for name in ("Prolog", "TaskProlog", "Epilog"):
+    for name in HOOKS:
         path = facts.settings.get(name, "")
         cure = f"set {name} in slurm.conf, see etc/slurm.conf.rad"
         findings.append(Finding(name, bool(path), path or "not set", cure))
@@ -396,7 +399,8 @@ def _nvml(facts: Facts) -> Finding:
     here = _here(facts)
     listed = sum(int(count) for kind, _, count in _GRES.findall(here.gres) if kind == "gpu") if here else None
     if facts.gpus is None:
-        return Finding("NVML", False, "does not answer", "install NVIDIA's driver; then check: nvidia-smi -L")
+        found = facts.nvml_error or "does not answer"
+        return Finding("NVML", False, found, "install NVIDIA's driver; then check: nvidia-smi -L")
     agree = listed is None or listed == facts.gpus
     found = f"{facts.gpus} GPUs" + ("" if agree else f", Slurm lists {listed}")
     return Finding("NVML", agree, found, "make Gres in slurm.conf and gres.conf match nvidia-smi -L")

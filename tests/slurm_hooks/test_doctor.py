@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import socket
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,7 @@ def test_slurm_down() -> None:
         (_file("/run/rad/mps", FileFact("other", 0o755, 0, 0)), "[mps] run_dir", "other of user 0"),
         ({"programs": {**WELL.programs, "nvidia-smi": ""}}, "nvidia-smi", "not found"),
         ({"gpus": None}, "NVML", "does not answer"),
+        ({"gpus": None, "nvml_error": "Driver Not Loaded"}, "NVML", "Driver Not Loaded"),
         ({"gpus": 3}, "NVML", "3 GPUs, Slurm lists 4"),
         (_file("/usr/bin/nvidia-cuda-mps-control", FileFact()), "MPS control program", "absent"),
     ],
@@ -277,6 +279,14 @@ def test_slurms_own_words() -> None:
     )
     assert node.gres.startswith("gpu:g0:1,gpu:g1:1,")
     assert doctor_facts.parse_nodes("NodeName=x Gres=(null)\nNodeHostName=y\n") == [NodeFact("x")]
+
+
+def test_several_hooks() -> None:
+    text = "Prolog[0]               = /opt/rad/prolog.sh\nProlog[1]  = /etc/site.sh\nSlurmctldHost[0] = vm(127.0.0.1)\n"
+    settings = doctor_facts.parse_settings(text)
+    assert settings == {"Prolog": "/opt/rad/prolog.sh,/etc/site.sh", "SlurmctldHost[0]": "vm(127.0.0.1)"}
+    finding = _only("node", settings={**SETTINGS, **settings})
+    assert (finding.subject, finding.found) == ("Prolog", "/etc/site.sh: absent")
 
 
 def _slurm_says(folder: Path) -> dict[str, str]:
@@ -356,13 +366,15 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", fail)
-    assert doctor_facts._gpus() is None
+    assert doctor_facts._gpus() == (None, "NVML Shared Library Not Found")
     ended: list[bool] = []
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 4)
     monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: ended.append(True))
-    assert doctor_facts._gpus() == 4
+    assert doctor_facts._gpus() == (4, "")
     assert ended == [True]
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert doctor_facts._gpus() == (None, "NVML's Python binding is missing: pip install nvidia-ml-py")
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,16 @@ def test_options_override_the_script() -> None:
     }
 
 
+def test_later_versions_of_slurm() -> None:
+    fields = fields_of("#!/bin/bash\n", ["--gres=gpu:1", "--gpus-per-task=2", "--mem-per-gpu=1G"], separator="/")
+    assert fields == {
+        "script": "#!/bin/bash\n",
+        "tres_per_node": "gres/gpu:1",
+        "tres_per_task": "gres/gpu:2",
+        "mem_per_tres": "gres/gpu:1024",
+    }
+
+
 @given(st.lists(st.text()))
 def test_any_words(words: list[str]) -> None:
     fields_of("".join(f"#SBATCH {word}\n" for word in words), words)
