@@ -66,7 +66,13 @@ def render(view: View, host: str) -> str:
     _family(lines, "rad_gpu_jobs", "gauge", "Jobs with processes on the GPU.", jobs)
     _jobs(lines, view.jobs, host)
     _family(lines, "rad_monitor_looks_total", "counter", "Looks at the GPUs.", [("", float(view.looks))])
-    _family(lines, "rad_monitor_last_look_timestamp_seconds", "gauge", "Time of the last look.", [("", view.taken)])
+    _family(
+        lines,
+        "rad_monitor_last_look_timestamp_seconds",
+        "gauge",
+        "Time of the last look.",
+        [("", float(int(view.taken)))],
+    )
     _family(lines, "rad_monitor_info", "gauge", "Who counts.", [(_labels({"backend": view.backend}), 1.0)])
     return "\n".join(lines) + "\n"
 
@@ -114,4 +120,4 @@ def _escape(text: str) -> str:
 
 
 def _value(value: float) -> str:
-    return str(int(value)) if value == int(value) and abs(value) < 2**53 else f"{value:.6g}"
+    return str(int(value)) if value == int(value) and abs(value) < 2**53 else f"{value:.9g}"
