@@ -30,7 +30,8 @@ AT_ONCE = 64
 _MAX_JOB = 2**32
 # A job counts once its mean covers this part of the window: a look may have been missed.
 _COVERED = 0.9
-_NAMES = (SM_MEAN, JOB_SM, JOB_WINDOW)
+_USED = "DCGM_FI_DEV_FB_USED"
+_NAMES = (SM_MEAN, JOB_SM, JOB_WINDOW, _USED)
 _LINE = re.compile(r'([a-zA-Z_:][\w:]*)\{((?:[^"{}]|"(?:[^"\\]|\\.)*")*)\} ([^ ]+)')
 _LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
 _NODE = re.compile(r"[\w.-]{1,255}")
@@ -45,11 +46,13 @@ class Measured:
 
     Attributes:
         gpus: SM activity of each GPU by node and number of the device file, 0 to 1, mean over the window.
+        memory_mib: memory in use of each GPU, likewise, in MiB.
         jobs: SM activity of each job by its number, 0 to 1, mean over the window and over its GPUs.
     """
 
     gpus: Mapping[tuple[str, int], float] = field(default_factory=dict)
     jobs: Mapping[int, float] = field(default_factory=dict)
+    memory_mib: Mapping[tuple[str, int], float] = field(default_factory=dict)
 
 
 class ReadError(RuntimeError):
@@ -99,6 +102,7 @@ def measured(samples: Iterable[tuple[str, Sample]], window_s: float) -> Measured
         window_s: length of the monitors' window.
     """
     gpus: dict[tuple[str, int], float] = {}
+    memory: dict[tuple[str, int], float] = {}
     parts: dict[tuple[int, str, str], float] = {}
     covered: dict[tuple[int, str, str], float] = {}
     for node, (name, labels, value) in samples:
@@ -106,6 +110,8 @@ def measured(samples: Iterable[tuple[str, Sample]], window_s: float) -> Measured
         gpu, job = _int(labels.get("gpu")), _int(labels.get(JOB_LABEL))
         if name == SM_MEAN and gpu is not None and 0 <= value <= 1:
             gpus[node, gpu] = value
+        elif name == _USED and gpu is not None and value >= 0:
+            memory[node, gpu] = value
         elif job is not None and name == JOB_SM and 0 <= value <= 1:
             parts[job, node, labels.get("UUID", "")] = value
         elif job is not None and name == JOB_WINDOW:
@@ -114,7 +120,7 @@ def measured(samples: Iterable[tuple[str, Sample]], window_s: float) -> Measured
     for key, value in parts.items():
         if covered.get(key, 0.0) >= _COVERED * window_s:
             jobs.setdefault(key[0], []).append(value)
-    return Measured(gpus, {job: sum(values) / len(values) for job, values in jobs.items()})
+    return Measured(gpus, {job: sum(values) / len(values) for job, values in jobs.items()}, memory)
 
 
 async def read(settings: Monitor, nodes: Sequence[str]) -> tuple[Measured, list[str]]:
