@@ -14,7 +14,7 @@ import click
 
 from slurm_hooks import report as reporting
 from slurm_hooks.explain import explain as story
-from slurm_hooks.report import By, Report, Row
+from slurm_hooks.report import By, Job, Report, Row
 from slurm_hooks.report_html import page
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmError
@@ -92,12 +92,12 @@ def explain(job_id: str) -> None:
         raise JobError(f"job {job_id} is an array of {len(jobs)} tasks: name one of them: {names}")
     job = jobs[0]
     residents = [number for number in job.record.residents if number] if job.record is not None else []
-    neighbours = {}
+    neighbours: dict[int, Job] = {}
     for number in residents[:MAX_NEIGHBOURS]:
         # A neighbour that Slurm has forgotten, or will not tell of, is told by its number alone.
         with contextlib.suppress(SlurmError):
             found = reporting.put_together(accounting.runs_of(str(number)))
-            neighbours.update({number: match for match in found if match.last.job_id == number})
+            neighbours.update((match.last.job_id, match) for match in found if match.last.job_id == number)
     click.echo(story(job, neighbours, int(time.time())))
 
 
