@@ -19,6 +19,7 @@ def fingerprint(summary: ModelSummary, workload: Workload) -> str:
     """
     parts: list[str] = []
     known: dict[int, str] = {}
+    shapes: dict[tuple[int, ...] | None, str] = {}
     stack: list[Layer | None] = [summary.root]
     while stack:
         layer = stack.pop()
@@ -27,7 +28,11 @@ def fingerprint(summary: ModelSummary, workload: Workload) -> str:
             continue
         text = known.get(id(layer))
         if text is None:
-            text = known[id(layer)] = f"{layer.type}|{layer.params}|{layer.output_shape}|{layer.args}"
+            shape = shapes.get(layer.output_shape)
+            if shape is None:
+                shape = shapes[layer.output_shape] = str(layer.output_shape)
+            said = str(layer.args) if layer.args else ""
+            text = known[id(layer)] = f"{layer.type}|{layer.params}|{shape}|{said}"
         parts.append(text)
         if layer.children:
             parts.append("(")

@@ -23,6 +23,8 @@ _MOST_DIM = 10**6
 _HEADS = ("fc", "head", "classifier", "heads", "last_linear", "output", "logits", "score", "pooler", "qa_outputs")
 _POOLED = ("pooler", "classifier", "pre_classifier", "seq_relationship", "heads", "head")
 _ACTIVATIONS = ("ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "Activation", "Swish", "Mish", "ELU", "Softplus")
+# Tables that are added to the scores of an attention; what they give out goes nowhere else.
+_BESIDE = ("relative_attention_bias", "relative_position", "position_bias")
 _ENTRY_NAMES = ("downsample", "shortcut", "skip", "proj_drop", "conv_skip", "identity")
 
 
@@ -44,7 +46,9 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     missing = [layer for layer in found if layer.output_shape is None and not layer.children]
     if not missing:
         return summary
-    if summary.format != "module" and any(layer.output_shape or layer.input_shape for layer in found):
+    if any(layer.output_shape for layer in found):
+        return summary  # what has no shape there is a list of layers, or was never called
+    if any(layer.input_shape for layer in found):
         return replace(summary, root=_from_inputs(summary.root))
     follower = _Follower(found, workload)
     root, _ = follower.follow(summary.root, follower.start)
@@ -161,19 +165,12 @@ class _Follower:
         self._open.append(shape)
         ordered = "Sequential" in layer.type or all(child.name.isdecimal() for child in layer.children)
         now = shape
-        wide: Shape | None = None
         made: list[Layer] = []
-        for child in layer.children:
+        for child in layer.children if ordered else _in_order_of_use(layer.children):
             begin = shape if child.name in _ENTRY_NAMES else now
-            if not ordered and wide is not None and not child.children and _is_activation(child):
-                # Defined behind the projections it stands between, as in GPT-2's and Llama's feed-forward blocks.
-                begin = wide
-                fitted, _ = self.follow(child, begin)
-            else:
-                fitted, now = self.follow(child, begin)
-                if fitted.input_shape and not child.children and child.type in ("Linear", "Conv1D"):
-                    narrowing = elements(fitted.output_shape) < elements(fitted.input_shape)
-                    wide = fitted.input_shape if narrowing else None
+            fitted, after = self.follow(child, begin)
+            if not any(mark in child.name for mark in _BESIDE):
+                now = after
             made.append(fitted)
         self._open.pop()
         now = self._restored(layer, shape, now)
@@ -211,9 +208,18 @@ class _Follower:
         width = _input_width(layer)
         if width is None or _fits(layer, shape, width):
             return shape
-        for outer in reversed(self._open):
+        outers = [
+            outer
+            for outer in reversed(self._open)
+            if len(outer) > 1 or outer != self.start or self.family != "transformer"
+        ]
+        for outer in outers:
             if _fits(layer, outer, width):
                 return outer
+        if "Linear" in layer.type:  # on the first axis: each pixel, or each channel, by itself
+            for outer in (shape, *outers):
+                if outer and outer[0] == width:
+                    return outer
         if "Conv" in layer.type or "BatchNorm" in layer.type:
             if len(shape) == 3 and shape[-1] == width:
                 return (width, *shape[:-1])  # channels were last
@@ -277,6 +283,20 @@ class _Follower:
         return shape
 
 
+def _in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
+    """Put an activation behind the first of several projections: blocks define it before or behind all of them."""
+    linear = [index for index, child in enumerate(children) if child.type in ("Linear", "Conv1D")]
+    order = list(children)
+    if len(linear) < 2:
+        return order
+    for index, child in enumerate(children):
+        if not child.children and _is_activation(child) and not linear[0] < index < linear[-1]:
+            order.remove(child)
+            order.insert(order.index(children[linear[0]]) + 1, child)
+            break
+    return order
+
+
 def _is_activation(layer: Layer) -> bool:
     return not layer.params and any(mark in layer.type for mark in _ACTIVATIONS)
 
@@ -299,18 +319,15 @@ def _input_width(layer: Layer) -> int | None:
 def _fits(layer: Layer, shape: Shape, width: int) -> bool:
     if ("Conv" in layer.type and layer.type != "Conv1D") or "BatchNorm" in layer.type:
         return bool(shape) and shape[0] == width
-    return bool(shape) and (shape[-1] == width or elements(shape) == width or shape[0] == width)
+    return bool(shape) and (shape[-1] == width or elements(shape) == width)
 
 
 def _conv1d_width(layer: Layer, args: dict[str, str], shape: Shape) -> int:
     if "nf" in args:
         return sizes.number(args, "nf")
-    # params = inputs x outputs + outputs; an input of another width than the one before it still divides.
-    outputs, rest = divmod(layer.params, shape[-1] + 1)
-    if rest == 0 and outputs:
-        return outputs
-    for factor in (4, 3, 2):
-        outputs, rest = divmod(layer.params, shape[-1] * factor + 1)
+    # params = inputs x outputs + outputs; behind a joined projection of queries, keys and values a third goes in.
+    for width in (shape[-1], shape[-1] // 3, shape[-1] * 4, shape[-1] * 3, shape[-1] * 2):
+        outputs, rest = divmod(layer.params, width + 1)
         if rest == 0 and outputs:
             return outputs
     return shape[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from estimator.types import Layer
 
@@ -24,9 +25,4 @@ def leaves(root: Layer) -> list[Layer]:
 
 def elements(shape: tuple[int, ...] | None) -> int:
     """Count the elements of a shape; 0 for None."""
-    if shape is None:
-        return 0
-    count = 1
-    for size in shape:
-        count *= size
-    return count
+    return 0 if shape is None else prod(shape)

@@ -168,10 +168,10 @@ def torchinfo_text(
 def _torchinfo_totals(trace: Trace, batch: int, line: int) -> list[str]:
     modules = trace.modules()
     outputs = sum(
-        _mib(c.output_shape, batch) for i, c in enumerate(trace.calls) if not modules[c.module].children or i == 0
+        _mb(c.output_shape, batch) for c in trace.calls if not modules[c.module].children and modules[c.module].params
     )
-    inputs = _mib(trace.calls[0].input_shape, batch)
-    params = trace.total_params * 4.0 / _MIB
+    inputs = _mb(trace.calls[0].input_shape, batch)
+    params = trace.total_params * 4.0 / 1e6
     return [
         "=" * line,
         f"Total params: {trace.total_params:,}",
@@ -184,6 +184,10 @@ def _torchinfo_totals(trace: Trace, batch: int, line: int) -> list[str]:
         f"Estimated Total Size (MB): {inputs + 2 * outputs + params:.2f}",
         "=" * line,
     ]
+
+
+def _mb(shape: Shape | None, batch: int) -> float:
+    return 0.0 if shape is None else abs(prod(resolve(shape, batch))) * 4.0 / 1e6
 
 
 def _torchinfo_row(label: str, cells: list[str], width: int) -> str:

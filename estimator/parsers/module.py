@@ -205,6 +205,7 @@ class _Reader:
         self.counted = False
         self.guessed: dict[str, None] = {}
         self._stack: list[_Frame] = []
+        self._width = 0
         self._leaves: dict[int, tuple[Layer, int, _Line]] = {}
 
     def take(self, line: _Line, number: int, lines: list[str]) -> bool:
@@ -258,10 +259,15 @@ class _Reader:
         params = line.params
         if params is None:
             params = self._size(line.type, line.args)
+            if line.type == "LayerNorm":
+                self._width = params // 2
+            elif line.type == "Conv1D" and not line.args:
+                params = self._bare_projection(line.name)
         elif line.type != _BARE:
             self.counted = True
         layer = Layer(line.type, params, None, (), line.args, line.name)
-        self._leaves[id(line)] = layer, params, line  # the line is kept so that its id stays its own
+        if line.args or line.params is not None:
+            self._leaves[id(line)] = layer, params, line  # the line is kept so that its id stays its own
         return layer, params
 
     def _container(self, frame: _Frame, stated: int | None) -> tuple[Layer, int]:
@@ -292,6 +298,17 @@ class _Reader:
         if frame.line.type == "XLNetRelativeAttention":
             return self._xlnet(frame)
         return self._size(frame.line.type, args) if args else 0
+
+    def _bare_projection(self, name: str) -> int:
+        """Size GPT-2's ``Conv1D()``, which older versions of transformers print without sizes, by its name."""
+        inner = [frame.line.name for frame in self._stack]
+        wide = 4 if inner and inner[-1] == "mlp" else 1
+        outputs = {"c_attn": 3, "c_fc": 4, "c_proj": 1, "q_attn": 1}.get(name, 0) * self._width
+        inputs = self._width * (wide if name == "c_proj" else 1)
+        if not outputs:
+            return 0
+        self.guessed["Conv1D() shows no sizes; they follow from its name and the norm's width"] = None
+        return inputs * outputs + outputs
 
     def _xlnet(self, frame: _Frame) -> int:
         """Count XLNet's five projections and five biases, bare parameters as wide as its norm."""

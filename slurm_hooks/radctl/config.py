@@ -8,7 +8,6 @@ import click
 
 from slurm_hooks import config as settings
 from slurm_hooks import config_reference
-from slurm_hooks.decision import memory_of
 from slurm_hooks.radctl.main import Site
 
 
@@ -29,9 +28,6 @@ def check(site: Site, file: Path | None) -> None:
         return
     names = ", ".join(f"{name} ({part.mode}, {part.method})" for name, part in loaded.partitions.items())
     click.echo(f"{path}: ok: partitions {names}")
-    for name, part in loaded.partitions.items():
-        if part.method != "off" and not memory_of(part):
-            click.echo(f"{path}: [partitions.{name}]: memory of its GPUs is not known: set gpu_model or gpu_memory_mib")
 
 
 @config.command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,7 +38,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON obje
 
 
 @click.command()
-@click.argument("summary", type=click.File("rb"))
+@click.argument("summary", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--batch-size", type=click.IntRange(1, 10**9), required=True)
 @click.option("--optimizer", type=click.Choice(OPTIMIZERS), default="adam", show_default=True)
 @click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True)
@@ -49,7 +50,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON obje
 @JSON
 def estimate(
     *,
-    summary: Any,
+    summary: Path,
     batch_size: int,
     optimizer: str,
     precision: str,
@@ -61,7 +62,8 @@ def estimate(
     as_json: bool,
 ) -> None:
     """Estimate the GPU memory of a model from its SUMMARY (a file, or - for stdin)."""
-    text = summary.read(_MOST_BYTES).decode("utf-8", errors="replace")
+    with click.open_file(str(summary), "rb") as file:
+        text = file.read(_MOST_BYTES).decode("utf-8", errors="replace")
     workload = Workload(
         batch_size,
         seq_len,
@@ -156,6 +158,38 @@ def evaluate_memory(*, cases: Path, method: str, models_dir: Path | None, as_jso
         f"{method}: {score.n} cases, {score.failed} not answered; upper too low in {score.under_rate:.1%}; "
         f"median error of expected {score.median_abs_rel_error:.1%}; "
         f"upper over by {score.mean_over_mib:.0f} MiB ({score.mean_over_fraction:.1%}) on average"
+    )
+
+
+@retrain.command("memory")
+@click.option(
+    "--data",
+    "data_dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    help="A packed data set, or a folder of your own cases with labels.csv.",
+)
+@click.option(
+    "--models-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("/var/lib/rad/models"),
+    show_default=True,
+    help="Folder of learned models.",
+)
+@JSON
+def retrain_memory(*, data_dir: Path, models_dir: Path, as_json: bool) -> None:
+    """Fit the memory estimate to measured runs; install it only if it is no worse on models left out."""
+    from estimator.methods.rad.retrain import retrain as fit_again  # noqa: PLC0415 - scikit-learn takes seconds to load
+
+    done = fit_again(data_dir, models_dir)
+    if as_json:
+        click.echo(json.dumps({**asdict(done), "installed": done.version is not None}))
+        return
+    was = "none" if done.old is None else f"{done.old.median_abs_rel_error:.1%}, {done.old.under_rate:.1%} too low"
+    what = "kept the installed one" if done.version is None else f"installed version {done.version}"
+    click.echo(
+        f"rad: median error {done.new.median_abs_rel_error:.1%}, upper too low in {done.new.under_rate:.1%} of "
+        f"{done.new.n} held-out summaries (installed: {was}): {what}"
     )
 
 

@@ -19,16 +19,17 @@ def evaluate() -> None:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of measured rows; without a subcommand, `radctl retrain --data DIR` means `retrain memory`.",
 )
+@click.option("--models-dir", type=click.Path(file_okay=False, path_type=Path), help="Folder of learned models.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
-def retrain(ctx: click.Context, data_dir: Path | None) -> None:
+def retrain(ctx: click.Context, data_dir: Path | None, models_dir: Path | None, as_json: bool) -> None:
     """Fit a model again and install it only if it is no worse."""
     if ctx.invoked_subcommand is not None:
-        if data_dir is not None:
-            raise click.UsageError("put --data after the subcommand: radctl retrain memory --data DIR")
+        if data_dir is not None or models_dir is not None or as_json:
+            raise click.UsageError("put the options after the subcommand: radctl retrain memory --data DIR")
         return
-    if data_dir is None:
-        raise click.UsageError("missing --data DIR")
     memory = retrain.get_command(ctx, "memory")
-    if memory is None:
-        raise click.UsageError("`retrain memory` is not installed")
-    ctx.invoke(memory, data_dir=data_dir)
+    if data_dir is None or memory is None:
+        raise click.UsageError("missing --data DIR, or a subcommand")
+    chosen = {} if models_dir is None else {"models_dir": models_dir}
+    ctx.invoke(memory, data_dir=data_dir, as_json=as_json, **chosen)

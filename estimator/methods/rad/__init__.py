@@ -9,7 +9,7 @@ from typing import Any
 from estimator.family import family_of
 from estimator.fingerprint import fingerprint
 from estimator.gpus import Gpu, lookup
-from estimator.methods.rad.features import FEATURES, MIB, features
+from estimator.methods.rad.features import FEATURES, MIB, features, pool_of
 from estimator.methods.rad.liveness import Memory, measure
 from estimator.methods.rad.program import Program, compile_program
 from estimator.methods.rad.trees import Trees
@@ -20,11 +20,13 @@ from estimator.types import Estimate, Family, ModelSummary, Workload
 from estimator.walk import layers
 
 NAME = "rad"
-# A GPU that the model was not fitted on differs in convolution algorithms and in the context; nothing measured says by
-# how much, so the bound is widened by what the six public A100 cases need at most, rounded up.
+# A GPU that the model was not fitted on takes other convolution algorithms and another context; nothing that was
+# measured says by how much, so the bound is widened by a round number.
 _OTHER_GPU = 1.10
 _UNKNOWN_GPU = 1.20
 _MOST_MIB = 10.0**12
+# Nothing is known better than this: the allocator's peak varies by about as much from run to run.
+_LEAST_BOUND = 0.03
 
 
 class Rad:
@@ -86,20 +88,35 @@ class Rad:
         gpu = lookup(workload.gpu)
         explicit = memory.peak / MIB
         context = self._context(gpu)
-        expected = (explicit + self._context_mib) * exp(self._correction.predict(row)) + context - self._context_mib
-        expected = max(expected, context + (memory.weights + memory.gradients + memory.states) / MIB)
-        spread = exp(self._spread.predict(row))
-        factor = exp(spread * self._bounds.get(family, max(self._bounds.values(), default=1.0)))
-        other = 1.0 if gpu.name == self._fitted_on else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
-        upper = min(expected * factor * other, _MOST_MIB)
+        expected, upper = self.from_account(row, explicit, family)
+        wider = 1.0 if gpu.name == self._fitted_on else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
+        shift = context - self._context_mib
+        least = context + (memory.weights + memory.gradients + memory.states) / MIB
+        expected = min(max(expected + shift, least), _MOST_MIB)
+        upper = min(max((upper + shift) * wider, expected), _MOST_MIB)
         return Estimate(
-            expected_mib=round(min(expected, _MOST_MIB)),
-            upper_mib=max(round(upper), round(min(expected, _MOST_MIB))),
+            expected_mib=round(expected),
+            upper_mib=round(upper),
             method=f"{NAME} {self.version}",
             family=family,
             fingerprint=fingerprint(summary, workload),
             reasons=self._reasons(memory, explicit, context, gpu, shaped),
         )
+
+    def from_account(self, row: list[float], explicit: float, family: str) -> tuple[float, float]:
+        """Correct an account.
+
+        Args:
+            row: features of the request.
+            explicit: the account's peak in MiB, without the context.
+            family: family of the model.
+
+        Returns:
+            Expectation and upper bound in MiB on the GPU that the model was fitted on, context included.
+        """
+        expected = (explicit + self._context_mib) * exp(self._correction.predict(row))
+        bound = self._bounds.get(pool_of(row, family), max(self._bounds.values(), default=1.0))
+        return expected, expected * exp(max(self._spread.predict(row) + bound, _LEAST_BOUND))
 
     def account(self, summary: ModelSummary, workload: Workload) -> tuple[ModelSummary, Program, Memory, Family]:
         """Make the explicit part alone: the summary with shapes, its program, its memory, its family."""

@@ -59,7 +59,15 @@ FEATURES: tuple[str, ...] = (
     "grouped",
     "inferred",
     "pass_share",
+    "words",
 )
+_WORDS = FEATURES.index("words")
+POOLS: tuple[str, ...] = ("mlp", "cnn", "transformer", "words")
+
+
+def pool_of(row: list[float], family: Family | str) -> str:
+    """Tell among which models a bound is calibrated: the family, and for transformers whether they read words."""
+    return "words" if family == "transformer" and row[_WORDS] else str(family)
 
 
 def features(
@@ -119,4 +127,5 @@ def features(
         grouped / steps,
         float(len(summary.inferred)),
         printed / peak,
+        float(kinds[Kind.EMBEDDING] > 0),
     ]

@@ -21,6 +21,12 @@ _WHOLE = 4
 _INDEX = 8
 _MANY = 3
 _MATMULS = (Kind.CONV, Kind.LINEAR)
+# cuBLAS takes this much from the allocator for each thread that multiplies: the loop's own, and the backward pass's.
+_CUBLAS = 32.5 * 2**20
+# Copies of the logits in fp32 that a loss on every token has at its peak, the one that the loop still holds included:
+# output, log-softmax, its gradient and the logits' own. A causal language model computes its loss in fp32 always.
+_LOSS_COPIES = {"fp32": 5.0, "amp": 3.65, "bf16": 2.5, "fp16": 2.5}
+_CAUSAL_LOSS_COPIES = {"fp32": 5.0, "amp": 4.1, "bf16": 4.1, "fp16": 4.1}
 
 
 class Memory(NamedTuple):
@@ -88,7 +94,8 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
     tensors = program.tensors
     peak = work = widest = at_peak = 0.0
     for op in program.ops:
-        moved = tensors[op.x] + (0 if op.inplace else tensors[op.y]) + op.extra + 2 * op.matrix
+        moved = tensors[op.x] + (0 if op.inplace else tensors[op.y]) + 2 * op.matrix + op.skip
+        moved += min(op.extra, 2 * tensors[op.y]) if op.kind is Kind.OPAQUE else op.extra
         forward, _ = _workspace(op.conv, workload, workspaces)
         work = max(work, forward)
         now = moved * batch * size + forward
@@ -96,7 +103,11 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
         if now > peak:
             peak, at_peak = now, forward
     logits = float(program.classes * program.tokens * batch * size)
-    top = weights + peak + tensors[0] * batch * _WHOLE + logits
+    library = _CUBLAS if program.multiplies else 0.0
+    held = logits  # of the call before, which the loop's variable still holds
+    if program.causal:  # with the keys and values that a language model returns for the next token, of both calls
+        held += 2.0 * program.cache * batch * size
+    top = weights + peak + tensors[0] * batch * _WHOLE + library + held
     return Memory(
         weights,
         0.0,
@@ -141,36 +152,47 @@ class _Kept:
         self.bytes += elements * self._batch * size
 
 
+_KEEP_INPUT = frozenset(
+    (
+        Kind.CONV,
+        Kind.LINEAR,
+        Kind.KEEPS_INPUT,
+        Kind.BATCH_NORM,
+        Kind.AVG_POOL,
+        Kind.ATTENTION,
+        Kind.OPAQUE,
+        Kind.LAYER_NORM,
+        Kind.RMS_NORM,
+        Kind.MANY_STEPS,
+        Kind.MAX_POOL,
+    )
+)
+_KEEP_OUTPUT = frozenset((Kind.KEEPS_OUTPUT, Kind.SOFTMAX, Kind.ATTENTION))
+
+
 def _keep(op: Op, kept: _Kept, size: int, whole: bool) -> None:
-    """Keep what one step's derivative needs."""
+    """Keep what one step's derivative needs. Whole: parameters are in fp32."""
     kind = op.kind
     tensors = kept.tensors
-    if kind in (Kind.CONV, Kind.LINEAR, Kind.KEEPS_INPUT, Kind.BATCH_NORM, Kind.AVG_POOL, Kind.ATTENTION, Kind.OPAQUE):
+    if kind in _KEEP_INPUT:
+        # Also where the step overwrites its input: autograd then keeps a copy.
         kept.add(op.x)
-        if op.inplace and kind is Kind.KEEPS_INPUT:
-            pass  # autograd keeps a copy of what the step overwrites: the same size
-    elif kind in (Kind.LAYER_NORM, Kind.RMS_NORM):
-        kept.add(op.x)
-        if whole and size != _WHOLE:
-            kept.more(tensors[op.x], _WHOLE)  # autocast runs it in fp32 on a copy
-        if kind is Kind.RMS_NORM:
-            kept.more(tensors[op.x], size)
-    elif kind is Kind.MANY_STEPS:
-        kept.add(op.x)
-        kept.more(_MANY * tensors[op.x], size)
-    elif kind in (Kind.KEEPS_OUTPUT, Kind.SOFTMAX):
+    if kind in _KEEP_OUTPUT:
         kept.add(op.y)
+    if size != _WHOLE and (kind is Kind.RMS_NORM or (kind is Kind.LAYER_NORM and whole)):
+        kept.more(tensors[op.x], _WHOLE)  # these work in fp32 on a copy
+    if kind is Kind.RMS_NORM:
+        kept.more(tensors[op.x], size)
+    elif kind is Kind.MANY_STEPS:
+        kept.more(_MANY * tensors[op.x], size)
     elif kind is Kind.DROPOUT:
         kept.more(tensors[op.y], 1)
     elif kind is Kind.MAX_POOL:
-        kept.add(op.x)
         kept.more(tensors[op.y], _INDEX)
     if op.extra:
         kept.more(op.extra, size)
-    if kind is Kind.ATTENTION:
-        kept.add(op.y)
-        if op.matrix:
-            kept.more(op.matrix, 2 * size + 1)
+    if op.matrix:
+        kept.more(op.matrix, 2 * size + 1)
     kept.output(op.y)
 
 
@@ -186,9 +208,11 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     states = float(trained * each * _STATES[workload.optimizer])
     tensors = program.tensors
     unit = batch * size
-    logits = float(program.classes * program.tokens * batch * (_WHOLE if whole else size))
+    whole_logits = float(program.classes * program.tokens * batch * _WHOLE)
+    logits = whole_logits * size / _WHOLE
     inputs = float(tensors[0] * batch * _WHOLE) if tensors else 0.0
-    base = weights + states + inputs + logits  # the loop's variable still holds the last output
+    library = 2 * _CUBLAS if program.multiplies else 0.0
+    base = weights + states + inputs + library + logits  # the loop's variable still holds the last output
 
     kept = _Kept(program, batch, size)
     marks: list[float] = []
@@ -210,7 +234,8 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
         widest = max(widest, tensors[op.y] * unit)
         marks.append(kept.bytes)
     forward += base
-    loss = base + copies + kept.bytes + 3.0 * logits
+    factors = _CAUSAL_LOSS_COPIES if program.causal else _LOSS_COPIES
+    loss = base - logits + copies + kept.bytes + factors[workload.precision] * whole_logits
 
     backward = at_backward = 0.0
     done = 0.0
@@ -222,7 +247,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
         if now > backward:
             backward, at_backward = now, pair[1]
     backward += base + copies
-    step = weights + gradients + states + inputs + logits + trained * each * _STEP_COPIES[workload.optimizer]
+    step = base + gradients + trained * each * _STEP_COPIES[workload.optimizer]
     top = max(forward, loss, backward, step)
     at_peak = at_backward if top == backward else at_forward if top == forward else 0.0
     return Memory(

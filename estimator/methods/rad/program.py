@@ -16,11 +16,21 @@ from estimator.walk import elements
 Shape = tuple[int, ...]
 
 _BACK = 14
+_BARE = ("Parameter", "ParameterList", "ParameterDict")
+_LISTS = ("ModuleList", "ModuleDict", "Sequential")
+# Kept inside a hidden block, in outputs of the block: where nothing is printed, and for each element printed.
+_USUAL = 8.0
+_INSIDE = 1.25
+_MOST_INSIDE = 1_000.0
+_CAUSAL = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "MTModel")
 _HEAD_WIDTH = 64
+_WINDOW, _WINDOW_HEAD_WIDTH = 49, 32
 _OUT_NAMES = frozenset(
     ("o", "o_proj", "out_proj", "c_proj", "dense", "proj", "out", "out_lin", "to_out", "wo", "out_proj")
 )
 _SQUARES = {1, 3, 4, 5, 7, 9, 15, 16, 21, 25, 27, 35, 36, 49, 64, 81, 121, 169, 196, 225, 256, 289, 441, 961, 1024}
+_FEW_GROUPS = 8
+_DEPTHWISE = {1, 3, 5, 7, 9, 11, 21, 25, 49, 81, 121}
 
 
 class Conv(NamedTuple):
@@ -60,6 +70,7 @@ class Op(NamedTuple):
         matrix: elements of an attention's matrix of weights, 0 where it is never stored.
         inplace: whether the output takes the input's place.
         frozen: whether its parameters are not trained.
+        skip: elements that wait meanwhile for the end of a residual block.
     """
 
     kind: Kind
@@ -71,6 +82,7 @@ class Op(NamedTuple):
     matrix: int = 0
     inplace: bool = False
     frozen: bool = False
+    skip: int = 0
 
 
 class Program(NamedTuple):
@@ -83,6 +95,9 @@ class Program(NamedTuple):
         hidden_params: parameters of layers whose insides the summary does not show.
         classes: width of the last output, for the loss.
         tokens: tokens of a sample at the last output; 1 where there are none.
+        causal: whether it is a language model that predicts the next token.
+        cache: elements of all keys and values.
+        multiplies: whether anything multiplies matrices.
     """
 
     tensors: list[int]
@@ -91,21 +106,48 @@ class Program(NamedTuple):
     hidden_params: int
     classes: int
     tokens: int
+    causal: bool = False
+    cache: int = 0
+    multiplies: bool = False
 
 
 def compile_program(summary: ModelSummary) -> Program:
     """Follow a summary whose layers all have shapes (see `estimator.shapes`)."""
     builder = _Builder(summary.format in ("torchsummary", "keras"))
     builder.run(summary.root)
-    last = builder.shapes[builder.current]
+    last = builder.shapes[builder.current] if builder.shapes else (1,)
+    ops = _opened(builder, summary) if builder.hidden and not builder.flat else builder.ops
     return Program(
         builder.tensors,
-        builder.ops,
+        ops,
         builder.kept,
         builder.hidden,
         last[-1] if last else 1,
         elements(last[:-1]) if len(last) > 1 else 1,
+        any(layer.type.endswith(_CAUSAL) for layer in (summary.root, *summary.root.children[:1])),
+        builder.cache,
+        any(op.kind in (Kind.LINEAR, Kind.ATTENTION) for op in reversed(builder.ops)),
     )
+
+
+def _opened(builder: _Builder, summary: ModelSummary) -> list[Op]:
+    """Give layers whose insides are hidden what they keep inside.
+
+    torchinfo prints the outputs of all layers that own parameters, also of hidden ones: what the visible ones do not
+    explain is inside, in proportion to the sizes of the outputs. Without that line, as much as usual blocks keep is
+    taken.
+    """
+    tensors = builder.tensors
+    opaque = sum(tensors[op.y] for op in builder.ops if op.kind is Kind.OPAQUE)
+    factor = _USUAL
+    if summary.pass_mb is not None:
+        printed = summary.pass_mb * 1e6 / 8 / max(summary.batch_size or 1, 1)
+        visible = sum(tensors[op.y] for op in builder.ops if op.params and op.kind is not Kind.OPAQUE)
+        factor = max(printed - visible, 0.0) / max(opaque, 1) * _INSIDE
+    return [
+        op._replace(extra=round(min(factor, _MOST_INSIDE) * tensors[op.y])) if op.kind is Kind.OPAQUE else op
+        for op in builder.ops
+    ]
 
 
 class _Attention:
@@ -127,11 +169,14 @@ class _Builder:
         self.ops: list[Op] = []
         self.kept: set[int] = set()
         self.hidden = 0
+        self.cache = 0
         self.current = 0
         self._by_activation = False
         self._gate = -1
         self._attention: _Attention | None = None
         self._outer: list[_Attention | None] = []
+        self._blocks: list[tuple[int, int]] = []
+        self._marks: dict[int, tuple[bool, bool]] = {}
 
     def run(self, root: Layer) -> None:
         """Read the whole tree, children in order."""
@@ -157,6 +202,7 @@ class _Builder:
     def _open(self, layer: Layer) -> None:
         if not self.tensors:
             self.current = self.tensor(layer.input_shape or _first_input(layer))
+        self._blocks.append((self.current, len(self.ops)))
         if attends(layer.type):
             self._outer.append(self._attention)
             self._attention = _Attention(layer.type, self.current)
@@ -164,11 +210,24 @@ class _Builder:
             self._keep(layer, Kind.BATCH_NORM, layer.output_shape or self.shapes[self.current])
 
     def _close(self, layer: Layer) -> None:
+        entry, first = self._blocks.pop()
+        if layer.output_shape is not None and "Sequential" not in layer.type:
+            self._wait(entry, first, layer.output_shape)
         if attends(layer.type):
             self._attend(layer.output_shape, layer.params)
             self._attention = self._outer.pop()
         elif layer.output_shape is not None:
             self._behind(layer.output_shape)
+
+    def _wait(self, entry: int, first: int, shape: Shape) -> None:
+        """Let the input of a block that gives out the same shape wait for the sum at its end."""
+        size = self.tensors[entry]
+        if size != elements(shape) or sum(op.conv is not None or op.kind is Kind.LINEAR for op in self.ops[first:]) < 2:
+            return
+        for index in range(first + 1, len(self.ops)):
+            op = self.ops[index]
+            if op.skip < size and op.x != entry:
+                self.ops[index] = op._replace(skip=size)
 
     def _behind(self, shape: Shape) -> None:
         """Go on with what a block gives out; where that is nothing seen so far, it was made in its own code."""
@@ -192,8 +251,13 @@ class _Builder:
         if not self.tensors:
             self.current = self.tensor(layer.input_shape or _first_input(layer))
         if shape is None:
-            return
-        if attends(layer.type):
+            if not layer.params or layer.type in _BARE:
+                return
+            shape, kind = self.shapes[self.current], Kind.VIEW  # a list of layers that is not opened
+        if layer.params and (layer.type in _LISTS or (attends(layer.type) and layer.type != "MultiheadAttention")):
+            self.hidden += layer.params
+            self._emit(Kind.OPAQUE, self.current, shape, layer)
+        elif attends(layer.type):
             outer, self._attention = self._attention, _Attention(layer.type, self.current)
             self._attend(shape, layer.params)
             self._attention = outer
@@ -204,7 +268,7 @@ class _Builder:
         elif kind is Kind.EMBEDDING:
             self._embed(layer, shape)
         elif kind is Kind.VIEW or kind is Kind.CONV:
-            if layer.params and kind is Kind.VIEW and layer.type != "Parameter":
+            if layer.params and kind is Kind.VIEW and layer.type not in _BARE:
                 self.hidden += layer.params
                 self._emit(Kind.OPAQUE, self.current, shape, layer)
             else:
@@ -226,11 +290,12 @@ class _Builder:
         params, inplace, frozen = 0, False, False
         if layer is not None:
             params = layer.params
-            for key, value in layer.args:
-                if key == "inplace":
-                    inplace = value == "True"
-                elif key == "trainable":
-                    frozen = value == "False"
+            if layer.args:
+                marks = self._marks.get(id(layer))
+                if marks is None:
+                    marks = ("inplace", "True") in layer.args, ("trainable", "False") in layer.args
+                    self._marks[id(layer)] = marks
+                inplace, frozen = marks
         y = x if inplace and kind is Kind.KEEPS_OUTPUT else self.tensor(shape)
         self.ops.append(Op(kind, x, y, params, conv, extra, matrix, inplace, frozen))
         self.current = y
@@ -327,6 +392,7 @@ class _Builder:
                 width //= 3
             out = (*first[:-1], width)
             extra = 0
+            self.cache += _cached(attention.projections, self.tensors)
         else:
             out = shape or entry
             extra = 3 * elements(out)
@@ -334,7 +400,9 @@ class _Builder:
             return
         tokens = elements(out[:-1]) if len(out) > 1 else 1
         matrix = attention.matrix
-        if not matrix and attends_eagerly(attention.type):
+        if not matrix and attention.type.startswith("ShiftedWindow"):
+            matrix = max(out[-1] // _WINDOW_HEAD_WIDTH, 1) * tokens * _WINDOW
+        elif not matrix and attends_eagerly(attention.type):
             matrix = max(out[-1] // _HEAD_WIDTH, 1) * tokens * min(tokens, 4096)
         layer = Layer(attention.type, own) if own else None
         self._emit(Kind.ATTENTION, attention.entry, out, layer, extra=extra, matrix=matrix)
@@ -367,30 +435,46 @@ class _Builder:
             if x < 0:
                 x = self.tensor(known)
             if not area:
-                area, groups = _solved(weights, known[0], shape[0])
+                area, groups = _solved(weights, known[0], shape[0], grouped=False)
+            if not area:
+                area, groups = _solved(weights, known[0], shape[0], grouped=True)
             return x, area or 1, groups
         size_out = elements(shape[1:])
-        for index in range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1):
-            candidate = self.shapes[index] if index != len(self.shapes) - 1 else self.shapes[self.current]
-            at = index if index != len(self.shapes) - 1 else self.current
-            if len(candidate) != len(shape) or (elements(candidate[1:]) < size_out and "Transpose" not in layer.type):
-                continue
-            solved = _solved(weights, candidate[0], shape[0]) if not area else (area, groups)
-            if solved[0] and (not area or candidate[0] * shape[0] * area // groups in weights):
-                if at != self.current and self.tensors[self.current] * 4 <= self.tensors[at]:
-                    before = self.shapes[self.current]
-                    if before and before[0] == candidate[0] and len(before) == len(candidate):
-                        # A gate: its product with the picture is what goes in.
-                        self.kept.add(at)
-                        at = self.tensor(candidate)
-                return at, solved[0], solved[1]
+        smallest = 0 if "Transpose" in layer.type else size_out
+        for grouped in (False, True) if not area else (False,):
+            for at in (self.current, *range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1)):
+                candidate = self.shapes[at]
+                if len(candidate) != len(shape) or elements(candidate[1:]) < smallest:
+                    continue
+                if area:
+                    solved = (area, groups) if candidate[0] * shape[0] * area // groups in weights else (0, 1)
+                else:
+                    solved = _solved(weights, candidate[0], shape[0], grouped=grouped)
+                if solved[0]:
+                    return self._gated(at, candidate), *solved
         # Joined branches: the channels that the weights ask for, at the size before.
         before = self.shapes[self.current]
         each = next((size // shape[0] for size in weights if size % shape[0] == 0), 1)
         area = area or next((area for area in (9, 25, 49, 1) if each % area == 0), 1)
-        channels = max(each * groups // area, 1)
+        channels = min(max(each * groups // area, 1), 4 * max(before[0] if before else 1, shape[0]))
         space = before[1:] if len(before) == len(shape) and elements(before[1:]) >= size_out else shape[1:]
         return self.tensor((channels, *space)), area, groups
+
+    def _gated(self, at: int, candidate: Shape) -> int:
+        """Give a convolution's input; behind a gate of one pixel a channel it is the product with what was gated."""
+        before = self.shapes[self.current]
+        small = self.tensors[self.current] * 4 <= self.tensors[at]
+        if at == self.current or not small or len(before) != len(candidate) or before[0] != candidate[0]:
+            return at
+        self.kept.add(at)
+        return self.tensor(candidate)
+
+
+def _cached(projections: list[int], tensors: list[int]) -> int:
+    """Count keys and values: all projections but the first, or two thirds of a single one."""
+    if len(projections) == 1:
+        return tensors[projections[0]] * 2 // 3
+    return sum(tensors[index] for index in projections[1:])
 
 
 def _first_input(layer: Layer) -> Shape:
@@ -405,7 +489,7 @@ def _first_input(layer: Layer) -> Shape:
         return (*shape[:-1], max(_features(layer, shape), 1))
     if kind is Kind.CONV and len(shape) >= 2:
         for channels in (3, 1, 4, 2, 6, 12):
-            area, _ = _solved((layer.params - shape[0], layer.params), channels, shape[0])
+            area, _ = _solved((layer.params - shape[0], layer.params), channels, shape[0], grouped=False)
             if area:
                 # Stems halve the picture from 5x5 on, patches are cut without overlap.
                 side = round(area**0.5)
@@ -441,10 +525,10 @@ def _weights(params: int, outputs: int, args: dict[str, str]) -> tuple[int, ...]
     return (params - outputs, params)
 
 
-def _solved(weights: tuple[int, ...], inputs: int, outputs: int) -> tuple[int, int]:
+def _solved(weights: tuple[int, ...], inputs: int, outputs: int, *, grouped: bool) -> tuple[int, int]:
     """Solve for the first number of weights that has a solution."""
     for size in weights:
-        area, groups = _solve(size, inputs, outputs)
+        area, groups = (_solve_grouped if grouped else _solve)(size, inputs, outputs)
         if area:
             return area, groups
     return 0, 1
@@ -473,19 +557,28 @@ def _kernel(args: dict[str, str]) -> tuple[int, int]:
 
 
 def _solve(weights: int, inputs: int, outputs: int) -> tuple[int, int]:
-    """Find the kernel's area and the groups that make so many weights of so many channels; (0, 1) if none do."""
+    """Find the kernel's area that makes so many weights of so many channels, all joined or each by itself.
+
+    Returns:
+        Area and groups; (0, 1) if there is none.
+    """
     if weights <= 0 or inputs <= 0 or outputs <= 0:
         return 0, 1
     area, rest = divmod(weights, inputs * outputs)
     if not rest and area in _SQUARES:
         return area, 1
-    if weights % outputs:
+    if weights % outputs == 0 and outputs % inputs == 0 and weights // outputs in _DEPTHWISE:
+        return weights // outputs, inputs
+    return 0, 1
+
+
+def _solve_grouped(weights: int, inputs: int, outputs: int) -> tuple[int, int]:
+    """Find the same for several groups of channels."""
+    if weights <= 0 or inputs <= 0 or outputs <= 0 or weights % outputs:
         return 0, 1
     each = weights // outputs
-    if (inputs % outputs == 0 or outputs % inputs == 0) and each in _SQUARES:
-        return each, inputs
-    for area in (9, 1, 25, 49):
+    for area in (9, 25, 49, 1):
         deep, rest = divmod(each, area)
-        if not rest and deep and inputs % deep == 0 and deep < inputs:
+        if not rest and deep and inputs % deep == 0 and deep < inputs and (area > 1 or inputs // deep <= _FEW_GROUPS):
             return area, inputs // deep
     return 0, 1

@@ -1,0 +1,332 @@
+"""Fit RAD's estimate to measurements. Needs scikit-learn; reads the folders that it is given.
+
+What is fitted: decision trees for the workspaces of convolutions, a correction of the explicit account (boosted trees
+on the logarithm of measured / accounted), a high quantile of what is still missing (boosted trees again), and for each
+family the constant on top that almost no measurement exceeds. Quantile and constant are taken from models whose whole
+architecture family was left out of the fit (conformalised quantile regression by family).
+"""
+
+from __future__ import annotations
+
+import csv
+import lzma
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from io import StringIO
+from math import ceil, log
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.tree import DecisionTreeRegressor
+
+from estimator.dataset import printers
+from estimator.dataset.store import Dataset, Row
+from estimator.dataset.tree import Trace
+from estimator.evaluate import Case
+from estimator.methods.rad import Rad
+from estimator.methods.rad.features import FEATURES, MIB, POOLS, features, pool_of
+from estimator.methods.rad.program import Conv
+from estimator.methods.rad.workspace import features as conv_features
+from estimator.methods.rad.workspace import total_bytes
+from estimator.parsers import parse_summary
+from estimator.types import Precision, SummaryError, Workload
+
+WORKSPACES = Path(__file__).parent / "data" / "workspaces_h200.csv.xz"
+FOLDS = 5
+# Share of the left-out models' runs that may exceed the bound. The final fit has seen more families than each of the
+# fits that the calibration leaves families out of, so its bound errs towards caution.
+MISS = 0.05
+QUANTILE = 0.9
+TREES = 150
+_REAL_WEIGHT = 12.0
+
+# Fewer real models than this calibrate nothing: drawn ones are taken with them.
+_ENOUGH = 60
+_UNKNOWN = 1.0
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One summary of one measured run.
+
+    Attributes:
+        row: its features.
+        accounted: the explicit account in MiB, without the context.
+        measured: the label in MiB.
+        family: family of the model.
+        group: architecture family; never divided between folds.
+        weight: how much it counts.
+        real: whether the model is one of a library, not a drawn one.
+        likely: whether users have summaries of this format for this family.
+    """
+
+    row: list[float]
+    accounted: float
+    measured: float
+    family: str
+    group: str
+    weight: float
+    real: bool
+    likely: bool
+
+
+def blank(workspaces: dict[str, Any], context_mib: float, gpu: str) -> dict[str, Any]:
+    """Make a model that corrects nothing."""
+    nothing = {"start": 0.0, "trees": []}
+    return {
+        "features": list(FEATURES),
+        "workspaces": workspaces,
+        "correction": nothing,
+        "spread": nothing,
+        "bounds": dict.fromkeys(POOLS, 0.5),
+        "gpu": gpu,
+        "context_mib": context_mib,
+    }
+
+
+def fit_workspaces(path: Path = WORKSPACES) -> dict[str, Any]:
+    """Fit the trees for workspaces to measured convolutions.
+
+    Args:
+        path: what `estimator.methods.rad.measure_workspaces` wrote.
+    """
+    rows = list(csv.DictReader(StringIO(lzma.decompress(path.read_bytes()).decode())))
+    convs = []
+    for row in rows:
+        kernel, stride, side = int(row["kernel"]), int(row["stride"]), int(row["side"])
+        out = (side + 2 * (kernel // 2) - kernel) // stride + 1
+        convs.append(
+            Conv(
+                int(row["channels_in"]),
+                int(row["channels_out"]),
+                kernel * kernel,
+                stride,
+                int(row["groups"]),
+                side * side,
+                out * out,
+            )
+        )
+    described = [
+        (conv_features(conv, batch, precision), total_bytes(conv, batch, precision))
+        for conv, batch, precision in (
+            (conv, int(row["batch"]), cast("Precision", row["precision"]))
+            for conv, row in zip(convs, rows, strict=True)
+        )
+    ]
+    inputs = np.array([item[0] for item in described], dtype=np.float64)
+    totals = np.array([item[1] for item in described], dtype=np.float64)
+    weights = np.sqrt(totals / MIB)
+    made = {}
+    for name in ("forward", "input", "weight"):
+        ratio = np.minimum(np.array([float(row[name]) for row in rows]) / totals, 8.0)
+        tree = DecisionTreeRegressor(max_depth=12, min_samples_leaf=6, max_leaf_nodes=400, random_state=0)
+        tree.fit(inputs, ratio, weights)
+        made[name] = {"start": 0.0, "trees": [_tree(tree.tree_, 1.0)]}
+    return made
+
+
+def texts(trace: Trace, row: Row) -> Iterable[tuple[str, float, bool]]:
+    """Print a model in every format, each with its weight and whether users have it for such a model."""
+    batch = row.spec.batch_size
+    words = row.spec.family == "transformer" and row.spec.seq_len is not None
+    yield printers.torchinfo_text(trace, batch, depth=20), 1.0, True
+    yield printers.torchinfo_text(trace, batch), 0.4, False
+    if row.spec.family != "mlp":
+        yield printers.torchsummary_text(trace), 0.2 if words else 1.0, not words
+        yield printers.module_text(trace, with_params=True), 1.0 if words else 0.1, words
+        yield printers.module_text(trace), 0.5 if words else 0.1, words
+
+
+def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str]) -> list[Example]:
+    """Account for every measured row of some splits, in every format.
+
+    Rows whose attention was asked to be ``eager`` are left out: no summary shows which implementation runs, and it is
+    not the libraries' default.
+    """
+    found = []
+    for row in dataset.rows:
+        spec = row.spec
+        if row.memory_mib is None or spec.split not in splits or spec.arch.get("attention") == "eager":
+            continue
+        if spec.source == "synthetic" and spec.arch.get("eager"):
+            continue
+        trace = dataset.trace(spec)
+        real = spec.source != "synthetic"
+        for text, weight, likely in texts(trace, row):
+            made = example(account, text, row.workload, row.memory_mib)
+            if made is not None:
+                group = spec.group
+                found.append(Example(*made, spec.family, group, weight * (_REAL_WEIGHT if real else 1.0), real, likely))
+    return found
+
+
+def examples_of_cases(cases: Iterable[Case], account: Rad) -> list[Example]:
+    """Account for a site's own measured cases."""
+    found = []
+    for case in cases:
+        made = example(account, case.text, case.workload, case.memory_mib)
+        if made is not None:
+            family = account.account(parse_summary(case.text), case.workload)[3]
+            found.append(Example(*made, family, f"site:{case.file}", _REAL_WEIGHT, True, True))
+    return found
+
+
+def example(account: Rad, text: str, workload: Workload, measured: float) -> tuple[list[float], float, float] | None:
+    """Account for one summary; None where it cannot be read."""
+    try:
+        summary = parse_summary(text)
+    except SummaryError:
+        return None
+    shaped, program, memory, family = account.account(summary, workload)
+    return features(memory, program, shaped, workload, family), memory.peak / MIB, measured
+
+
+def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) -> dict[str, Any]:
+    """Fit correction, spread and bounds.
+
+    Args:
+        examples: measured runs; families that the model is judged on must not be among them.
+        base: what `blank` makes.
+        trees: size of the correction; the quantile takes two fifths of it.
+
+    Returns:
+        The whole model, as `Rad` takes it.
+    """
+    context = float(base["context_mib"])
+    rows = np.array([item.row for item in examples], dtype=np.float64)
+    target = np.array([log(item.measured / (item.accounted + context)) for item in examples])
+    weights = np.array([item.weight for item in examples])
+    groups = sorted({item.group for item in examples})
+    fold_of = {group: index % FOLDS for index, group in enumerate(groups)}
+    folds = np.array([fold_of[item.group] for item in examples])
+    likely = np.array([item.likely for item in examples])
+    real = np.array([item.real for item in examples])
+    pools = np.array([pool_of(item.row, item.family) for item in examples])
+    residual = target - _left_out(partial(_boosted, trees), rows, target, weights, folds)
+    # Only what users have is calibrated on.
+    high = _left_out(partial(_quantile, trees), rows[likely], residual[likely], weights[likely], folds[likely])
+    bounds = {}
+    for pool in POOLS:
+        chosen = pools[likely] == pool
+        known = chosen & real[likely]
+        chosen = known if known.sum() >= _ENOUGH else chosen
+        bounds[pool] = _conformal((residual[likely] - high)[chosen], MISS)
+    return {
+        **base,
+        "correction": _trees(_boosted(trees).fit(rows, target, weights)),
+        "spread": _trees(_quantile(trees).fit(rows[likely], residual[likely], weights[likely])),
+        "bounds": bounds,
+    }
+
+
+def _left_out(
+    make: Callable[[], GradientBoostingRegressor], rows: Floats, target: Floats, weights: Floats, folds: Floats
+) -> Floats:
+    """Predict each example by a model that has not seen its architecture family."""
+    predicted = np.zeros(len(target))
+    for fold in range(FOLDS):
+        inside = folds != fold
+        if inside.any() and not inside.all():
+            predicted[~inside] = make().fit(rows[inside], target[inside], weights[inside]).predict(rows[~inside])
+    return predicted
+
+
+def _boosted(trees: int) -> GradientBoostingRegressor:
+    return GradientBoostingRegressor(
+        loss="absolute_error",
+        n_estimators=trees,
+        max_depth=4,
+        learning_rate=0.1,
+        subsample=0.5,
+        max_features=0.4,
+        min_samples_leaf=20,
+        random_state=0,
+    )
+
+
+def _quantile(trees: int) -> GradientBoostingRegressor:
+    return GradientBoostingRegressor(
+        loss="quantile",
+        alpha=QUANTILE,
+        n_estimators=max(trees * 2 // 5, 1),
+        max_depth=3,
+        learning_rate=0.1,
+        subsample=0.6,
+        max_features=0.4,
+        min_samples_leaf=20,
+        random_state=0,
+    )
+
+
+def _conformal(scores: Floats, miss: float) -> float:
+    """Give the score that a new one exceeds with a chance of at most ``miss`` (the largest, where there are few)."""
+    if not len(scores):
+        return _UNKNOWN
+    ordered = np.sort(scores)
+    place = min(ceil((len(ordered) + 1) * (1 - miss)), len(ordered))
+    return float(ordered[place - 1])
+
+
+def _trees(model: GradientBoostingRegressor) -> dict[str, Any]:
+    start = float(np.ravel(model.init_.predict(np.zeros((1, model.n_features_in_))))[0])
+    return {
+        "start": start,
+        "trees": [_tree(tree[0].tree_, model.learning_rate) for tree in model.estimators_],
+    }
+
+
+def _tree(tree: Any, rate: float) -> dict[str, list[Any]]:
+    """Write one of scikit-learn's trees as columns, see `estimator.methods.rad.trees`."""
+    leaf = tree.feature < 0
+    values = np.where(leaf, tree.value[:, 0, 0] * rate, tree.threshold)
+    return {
+        "feature": [int(max(item, -1)) for item in tree.feature],
+        "value": [float(f"{item:.6g}") for item in values],
+        "left": [int(item) for item in tree.children_left],
+        "right": [int(item) for item in tree.children_right],
+    }
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a model reaches on held-out examples.
+
+    Attributes:
+        n: examples of likely formats.
+        under_rate: share whose upper bound is too low.
+        median_abs_rel_error: of the expectation.
+        mean_over_fraction: mean over-estimate of the bound.
+    """
+
+    n: int
+    under_rate: float
+    median_abs_rel_error: float
+    mean_over_fraction: float
+
+
+def judge(model: dict[str, Any], examples: Iterable[Example], *, real: bool = True) -> Held:
+    """Judge a model on examples of families that it was not fitted to."""
+    method = Rad(model)
+    errors, over, under = [], [], 0
+    for item in examples:
+        if not item.likely or item.real != real:
+            continue
+        expected, upper = method.from_account(item.row, item.accounted, item.family)
+        errors.append(abs(expected - item.measured) / item.measured)
+        over.append(max(upper - item.measured, 0.0) / item.measured)
+        under += upper < item.measured
+    n = len(errors)
+    if not n:
+        raise ValueError("there is no held-out example to judge the model on")
+    return Held(n, under / n, float(np.median(errors)), float(np.mean(over)))
+
+
+def no_worse(new: Held, old: Held) -> bool:
+    """Tell whether a new model may replace the old one."""
+    return new.median_abs_rel_error <= old.median_abs_rel_error and new.under_rate <= max(old.under_rate, 0.01)

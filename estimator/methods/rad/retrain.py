@@ -1,0 +1,84 @@
+"""Fit RAD's estimate again and install it if it is no worse on models that neither fit has seen. Needs scikit-learn.
+
+Reads the folder of measurements; writes only through the store that it is given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from estimator.dataset.store import load
+from estimator.evaluate import LABELS, read_cases
+from estimator.gpus import canonical
+from estimator.methods.rad import NAME, Rad
+from estimator.methods.rad.fit import (
+    Held,
+    blank,
+    examples_of,
+    examples_of_cases,
+    fit,
+    fit_workspaces,
+    judge,
+    no_worse,
+)
+from estimator.store import ModelError, Store, store_for
+
+
+@dataclass(frozen=True)
+class Retrained:
+    """What came of fitting again.
+
+    Attributes:
+        examples: summaries of measured runs that were fitted to.
+        new: what the new model reaches on held-out models.
+        old: what the installed one reaches, or None where none could be read.
+        version: number of the new version, or None if it was not installed.
+    """
+
+    examples: int
+    new: Held
+    old: Held | None
+    version: int | None
+
+
+def retrain(data: Path, models_dir: Path) -> Retrained:
+    """Fit, judge and perhaps install.
+
+    Args:
+        data: a packed data set, or a folder of a site's own cases with ``labels.csv``, which are added to the data set
+            that comes with RAD.
+        models_dir: folder of models; the new version goes there.
+
+    Raises:
+        FileNotFoundError: the folder holds neither.
+        ValueError: its content cannot be read.
+    """
+    own = (data / LABELS).exists()
+    dataset = load() if own else load(data)
+    gpu = canonical(str(dataset.meta["gpu"]))
+    base = blank(fit_workspaces(), float(dataset.meta["context_mib"]), gpu)
+    account = Rad(base)
+    known = examples_of(dataset, account, ("train", "val"))
+    if own:
+        known += examples_of_cases(read_cases(data), account)
+    held = examples_of(dataset, account, ("test",))
+    model = fit(known, base)
+    new = judge(model, held)
+    old = _installed(models_dir, held)
+    if old is not None and not no_worse(new, old):
+        return Retrained(len(known), new, old, None)
+    about: dict[str, Any] = {
+        "note": f"fitted to {len(known)} summaries of measured runs on {gpu}",
+        "held_out": asdict(new),
+        "torch": dataset.meta.get("torch", ""),
+    }
+    return Retrained(len(known), new, old, Store(models_dir, NAME).install(model, about))
+
+
+def _installed(models_dir: Path, held: list[Any]) -> Held | None:
+    try:
+        return judge(store_for(NAME, models_dir).load(), held)
+    except ModelError:
+        return None

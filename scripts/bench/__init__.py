@@ -1,1 +1,0 @@
-"""What this project's speed and cost are measured with."""

@@ -1,0 +1,106 @@
+"""Fitting RAD's estimate: on runs whose law is known, and the rule for installing."""
+
+from __future__ import annotations
+
+import lzma
+import random
+from math import exp
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from estimator.methods.rad import Rad
+from estimator.methods.rad.features import FEATURES
+from estimator.methods.rad.fit import Example, Held, blank, fit, fit_workspaces, judge, no_worse
+from estimator.methods.rad.measure_workspaces import HEADER, draw
+from estimator.methods.rad.program import Conv
+from estimator.methods.rad.workspace import Workspaces, total_bytes
+
+NOTHING = {"start": 0.0, "trees": []}
+BASE = blank({"forward": NOTHING, "input": NOTHING, "weight": NOTHING}, 700.0, "h200")
+LAW = FEATURES.index("kept")
+NOISE = 0.05
+
+
+def examples(count: int, seed: int) -> list[Example]:
+    """Runs whose true memory is 20 % above the account where much is kept, and varies by 5 %."""
+    rng = random.Random(seed)
+    made = []
+    for index in range(count):
+        row = [rng.random() for _ in FEATURES]
+        accounted = 500 + 5000 * rng.random()
+        law = 0.2 if row[LAW] > 0.5 else 0.0
+        measured = (accounted + 700) * exp(law + rng.uniform(-NOISE, NOISE))
+        made.append(Example(row, accounted, measured, "cnn", f"group{seed}-{index % 10}", 1.0, True, True))
+    return made
+
+
+def test_a_fit_finds_the_law_and_bounds_the_rest() -> None:
+    known, held = examples(400, 1), examples(200, 2)
+    model = fit(known, BASE, trees=25)
+    before, after = judge(BASE, held), judge(model, held)
+    assert after.median_abs_rel_error < 0.8 * before.median_abs_rel_error
+    assert after.under_rate <= 0.08
+    assert after.mean_over_fraction < 0.15
+    expected, upper = Rad(model).from_account(held[0].row, held[0].accounted, "cnn")
+    assert upper > expected
+
+
+def test_equal_data_makes_an_equal_model() -> None:
+    known = examples(80, 3)
+    assert fit(known, BASE, trees=5) == fit(known, BASE, trees=5)
+
+
+def test_families_without_measurements_get_a_wide_bound() -> None:
+    model = fit(examples(80, 4), BASE, trees=5)
+    assert model["bounds"]["mlp"] == 1.0
+    assert model["bounds"]["cnn"] < 0.5
+
+
+def test_nothing_held_out_is_an_error() -> None:
+    with pytest.raises(ValueError, match="held-out"):
+        judge(BASE, [])
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "allowed"),
+    [
+        ((0.05, 0.01), (0.06, 0.01), True),
+        ((0.05, 0.01), (0.05, 0.01), True),
+        ((0.07, 0.00), (0.06, 0.01), False),
+        ((0.05, 0.02), (0.06, 0.01), False),
+        ((0.05, 0.01), (0.06, 0.00), True),
+    ],
+)
+def test_a_model_is_installed_only_if_it_is_no_worse(
+    new: tuple[float, float], old: tuple[float, float], allowed: bool
+) -> None:
+    assert no_worse(Held(9, new[1], new[0], 0.1), Held(9, old[1], old[0], 0.1)) is allowed
+
+
+def test_workspaces_are_learned_from_measured_convolutions(tmp_path: Path) -> None:
+    lines = [HEADER]
+    for batch in range(1, 40):
+        for precision, times in (("fp32", 0), ("bf16", 1)):
+            conv = Conv(16, 32, 9, 1, 1, 256, 256)
+            size = int(total_bytes(conv, batch, "fp32" if precision == "fp32" else "bf16"))
+            lines.append(f"{precision},{batch},16,32,3,1,1,16,{times * size},0,{2 * size}")
+    path = tmp_path / "w.csv.xz"
+    path.write_bytes(lzma.compress("\n".join(lines).encode()))
+    spaces = Workspaces(fit_workspaces(path))
+    conv = Conv(16, 32, 9, 1, 1, 256, 256)
+    assert spaces.of(conv, 8, "fp32") == pytest.approx((0.0, 2 * total_bytes(conv, 8, "fp32")))
+    assert spaces.of(conv, 8, "bf16")[0] == pytest.approx(total_bytes(conv, 8, "bf16"))
+
+
+def test_drawn_convolutions_are_possible() -> None:
+    rng = random.Random(5)
+    drawn = [found for found in (draw(rng) for _ in range(300)) if found is not None]
+    assert len(drawn) > 100
+    for batch, inputs, outputs, kernel, _, groups, side in drawn:
+        assert inputs % groups == outputs % groups == 0
+        assert side >= kernel
+        assert 4 * batch * inputs * side * side <= 3e9
+    assert len({found[0] for found in drawn}) > 5
+    assert np.mean([found[5] > 1 for found in drawn]) > 0.05

@@ -1,0 +1,419 @@
+"""RAD's estimate: the program, the account of a step, workspaces, trees, and the whole method."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from estimator.methods import load_method
+from estimator.methods.rad import Rad
+from estimator.methods.rad.features import FEATURES, POOLS, features, pool_of
+from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, kind_of
+from estimator.methods.rad.liveness import Memory, measure
+from estimator.methods.rad.program import Conv, Program, compile_program
+from estimator.methods.rad.trees import Trees
+from estimator.methods.rad.workspace import Workspaces, total_bytes
+from estimator.methods.rad.workspace import features as conv_features
+from estimator.parsers import parse_summary
+from estimator.shapes import with_shapes
+from estimator.store import ModelError, store_for
+from estimator.types import ModelSummary, Workload
+
+MIB = 2**20
+NOTHING: dict[str, Any] = {"start": 0.0, "trees": []}
+NO_WORKSPACE = {"forward": NOTHING, "input": NOTHING, "weight": NOTHING}
+
+
+def plain(**changes: Any) -> dict[str, Any]:
+    model = {
+        "features": list(FEATURES),
+        "workspaces": NO_WORKSPACE,
+        "correction": NOTHING,
+        "spread": NOTHING,
+        "bounds": dict.fromkeys(POOLS, 0.1),
+        "gpu": "h200",
+        "context_mib": 750,
+    }
+    return {**model, **changes}
+
+
+def account(text: str, **workload: Any) -> tuple[ModelSummary, Program, Memory]:
+    run = Workload(**{"batch_size": 2, **workload})
+    shaped = with_shapes(parse_summary(text), run)
+    program = compile_program(shaped)
+    return shaped, program, measure(program, shaped, run, Workspaces(NO_WORKSPACE))
+
+
+def table(*rows: str) -> str:
+    body = "\n".join(f"{i}".join(row.split("#")) for i, row in enumerate(rows, 1))
+    return f"        Layer (type)               Output Shape         Param #\n======\n{body}\n======\n"
+
+
+VGG = table(
+    "Conv2d-# [-1, 64, 32, 32] 1,792",
+    "ReLU-# [-1, 64, 32, 32] 0",
+    "MaxPool2d-# [-1, 64, 16, 16] 0",
+    "Linear-# [-1, 10] 163,850",
+)
+
+
+def test_a_chain_keeps_what_its_derivatives_need() -> None:
+    _, program, memory = account(VGG)
+    assert [op.kind for op in program.ops] == [Kind.CONV, Kind.KEEPS_OUTPUT, Kind.MAX_POOL, Kind.LINEAR]
+    assert program.ops[0].conv == Conv(3, 64, 9, 1, 1, 1024, 1024)
+    picture, wide, pooled = 3 * 1024, 64 * 1024, 64 * 256
+    # input, ReLU's output (also what pooling keeps), indices, what goes into the linear layer; two samples in fp32
+    assert memory.kept == 2 * (4 * (picture + wide + pooled) + 8 * pooled)
+
+
+def test_weights_gradients_and_states_are_exact() -> None:
+    _, _, adam = account(VGG, optimizer="adam")
+    _, _, momentum = account(VGG, optimizer="sgd_momentum")
+    _, _, sgd = account(VGG, optimizer="sgd")
+    _, _, half = account(VGG, precision="bf16")
+    params = 165_642
+    assert (adam.weights, adam.gradients, adam.states) == (4 * params, 4 * params, 8 * params)
+    assert (momentum.states, sgd.states) == (4 * params, 0)
+    assert (half.weights, half.states) == (2 * params, 4 * params)
+
+
+def test_inference_keeps_nothing() -> None:
+    _, _, memory = account(VGG, kind="infer")
+    assert (memory.gradients, memory.states, memory.kept) == (0, 0, 0)
+    assert memory.peak < account(VGG)[2].peak
+
+
+@pytest.mark.parametrize("precision", ["fp32", "amp", "bf16", "fp16"])
+@pytest.mark.parametrize("kind", ["train", "infer"])
+def test_memory_grows_with_the_batch(precision: str, kind: str) -> None:
+    small = account(VGG, precision=precision, kind=kind, batch_size=8)[2].peak
+    large = account(VGG, precision=precision, kind=kind, batch_size=64)[2].peak
+    assert large > small > 0
+
+
+def test_an_inplace_relu_takes_no_tensor_of_its_own() -> None:
+    text = """Net(
+  (c): Conv2d(3, 8, kernel_size=(3, 3), padding=(1, 1))
+  (r): ReLU(inplace=True)
+  (d): Conv2d(8, 8, kernel_size=(3, 3), padding=(1, 1))
+)
+"""
+    _, program, inplace = account(text)
+    _, other, separate = account(text.replace("inplace=True", ""))
+    assert len(other.tensors) == len(program.tensors) + 1
+    assert inplace.kept == separate.kept
+
+
+BRANCHED = table(
+    "Conv2d-# [-1, 64, 8, 8] 1,728",
+    "Conv2d-# [-1, 256, 8, 8] 16,384",
+    "BatchNorm2d-# [-1, 256, 8, 8] 512",
+    "Conv2d-# [-1, 128, 8, 8] 8,192",
+    "Conv2d-# [-1, 128, 4, 4] 1,152",
+    "Conv2d-# [-1, 96, 4, 4] 20,256",
+    "Conv2d-# [-1, 8, 4, 4] 2,056",
+)
+
+
+def test_the_inputs_of_convolutions_follow_from_their_weights() -> None:
+    _, program, _ = account(BRANCHED)
+    convs = [op.conv for op in program.ops if op.conv is not None]
+    assert convs[0] == Conv(3, 64, 9, 1, 1, 64, 64)
+    assert convs[1] == Conv(64, 256, 1, 1, 1, 64, 64)
+    assert convs[2] == Conv(64, 128, 1, 1, 1, 64, 64)  # 256 channels do not divide: it branches off before
+    assert convs[3] == Conv(128, 128, 9, 2, 128, 64, 16)  # depthwise
+    assert convs[4] == Conv(210, 96, 1, 1, 1, 16, 16)  # 210 channels of nothing seen: joined branches
+    assert convs[5] is not None
+    assert (convs[5].channels_in, convs[5].channels_out) == (256, 8)
+
+
+def test_a_gate_keeps_both_factors() -> None:
+    text = table(
+        "Conv2d-# [-1, 32, 16, 16] 864",
+        "SiLU-# [-1, 32, 16, 16] 0",
+        "AdaptiveAvgPool2d-# [-1, 32, 1, 1] 0",
+        "Conv2d-# [-1, 32, 1, 1] 1,056",
+        "Sigmoid-# [-1, 32, 1, 1] 0",
+        "SqueezeExcitation-# [-1, 32, 16, 16] 0",
+        "Conv2d-# [-1, 16, 16, 16] 512",
+    )
+    _, program, _ = account(text)
+    silu = program.ops[1].y
+    assert silu in program.kept
+    assert program.ops[-1].x not in (silu, program.ops[4].y)
+    assert program.tensors[program.ops[-1].x] == 32 * 256
+
+
+LM = """GPT2LMHeadModel(
+  (transformer): GPT2Model(
+    (wte): Embedding(1000, 64)
+    (h): ModuleList(
+      (0-1): 2 x GPT2Block(
+        (ln_1): LayerNorm((64,), eps=1e-05, elementwise_affine=True)
+        (attn): GPT2Attention(
+          (c_attn): Conv1D(nf=192, nx=64)
+          (c_proj): Conv1D(nf=64, nx=64)
+        )
+        (mlp): GatedMLP(
+          (gate_proj): Linear(in_features=64, out_features=256, bias=False)
+          (up_proj): Linear(in_features=64, out_features=256, bias=False)
+          (down_proj): Linear(in_features=256, out_features=64, bias=False)
+          (act_fn): SiLU()
+        )
+      )
+    )
+  )
+  (lm_head): Linear(in_features=64, out_features=1000, bias=False)
+)
+"""
+
+
+def test_a_language_model_keeps_projections_factors_and_logits() -> None:
+    _, program, memory = account(LM, seq_len=16)
+    assert [op.kind for op in program.ops[:9]] == [
+        Kind.EMBEDDING,
+        Kind.LAYER_NORM,
+        Kind.LINEAR,
+        Kind.ATTENTION,
+        Kind.LINEAR,
+        Kind.LINEAR,
+        Kind.KEEPS_INPUT,
+        Kind.LINEAR,
+        Kind.LINEAR,
+    ]
+    assert program.ops[4].x == program.ops[3].y
+    act, up, down = program.ops[6:9]
+    assert {act.y, up.y} <= program.kept
+    assert program.tensors[down.x] == 16 * 256
+    assert down.x not in (act.y, up.y)
+    assert (program.classes, program.tokens, program.causal) == (1000, 16, True)
+    assert program.cache == 2 * 2 * 16 * 64
+    assert memory.loss > memory.forward
+
+
+def test_half_precision_losses_of_causal_models_are_computed_in_fp32() -> None:
+    causal = account(LM, seq_len=16, precision="bf16", batch_size=512)[2]
+    masked = account(LM.replace("GPT2LMHeadModel", "MyEncoder"), seq_len=16, precision="bf16", batch_size=512)[2]
+    assert causal.loss - masked.loss == pytest.approx((4.1 - 2.5) * 512 * 16 * 1000 * 4, rel=2e-2)
+
+
+def test_eager_attention_keeps_its_matrix() -> None:
+    text = LM.replace("GPT2Attention", "{}")
+    eager = account(text.replace("{}", "T5Attention"), seq_len=64)[1]
+    fused = account(text.replace("{}", "GPT2SdpaAttention"), seq_len=64)[1]
+    assert [op.matrix for op in eager.ops if op.kind is Kind.ATTENTION] == [64 * 64] * 2
+    assert not any(op.matrix for op in fused.ops)
+
+
+INFO = """Layer (type:depth-idx)                   Output Shape              Param #
+==========
+ViT                                      [2, 10]                   --
+├─Conv2d: 1-1                            [2, 96, 4, 4]             4,704
+├─EncoderBlock: 1-2                      [2, 16, 96]               --
+│    └─LayerNorm: 2-1                    [2, 16, 96]               192
+│    └─MultiheadAttention: 2-2           [2, 16, 96]               37,248
+│    └─SelfAttention: 2-3                [2, 16, 96]               --
+│    │    └─Linear: 3-1                  [2, 16, 96]               9,312
+│    │    └─Linear: 3-2                  [2, 16, 96]               9,312
+│    │    └─Linear: 3-3                  [2, 16, 96]               9,312
+│    │    └─Dropout: 3-4                 [2, 4, 16, 16]            --
+│    │    └─Linear: 3-5                  [2, 16, 96]               9,312
+├─Stage: 1-3                             [2, 16, 96]               50,000
+├─ModuleList: 1-4                        --                        70,000
+├─Linear: 1-5                            [2, 10]                   970
+==========
+Forward/backward pass size (MB): 1.00
+"""
+
+
+def test_torchinfo_shows_matrices_and_hides_blocks() -> None:
+    _, program, memory = account(INFO)
+    attentions = [op for op in program.ops if op.kind is Kind.ATTENTION]
+    assert [op.extra for op in attentions] == [3 * 16 * 96, 0]
+    assert [op.matrix for op in attentions] == [0, 4 * 16 * 16]
+    hidden = [op for op in program.ops if op.kind is Kind.OPAQUE]
+    assert program.hidden_params == 120_000
+    assert len(hidden) == 2
+    visible = sum(program.tensors[op.y] for op in program.ops if op.params and op.kind is not Kind.OPAQUE)
+    assert sum(op.extra for op in hidden) == pytest.approx((1e6 / 8 / 2 - visible) * 1.25, rel=0.01)
+    without = account(INFO.partition("Forward")[0])[2]
+    assert without.kept != memory.kept
+
+
+def test_rms_norms_gelus_dropouts_and_recurrence() -> None:
+    base = "Net(\n  (e): Embedding(10, 64)\n  (x): {}\n  (l): Linear(in_features=64, out_features=64, bias=True)\n)\n"
+
+    def kept(layer: str, **workload: Any) -> float:
+        return account(base.format(layer), seq_len=8, **workload)[2].kept
+
+    nothing = kept("Identity()")
+    tensor = 2 * 8 * 64
+    assert kept("Dropout(p=0.0, inplace=False)") == nothing
+    assert kept("Dropout(p=0.5, inplace=False)") == nothing + tensor
+    assert kept("GELU(approximate='none')") == nothing + 4 * tensor
+    assert kept("NewGELUActivation()") == nothing + 16 * tensor
+    assert kept("LlamaRMSNorm((64,), eps=1e-06)") == nothing + 8 * tensor
+    half = kept("Identity()", precision="bf16")
+    assert kept("LlamaRMSNorm((64,), eps=1e-06)", precision="bf16") == half + (2 + 4 + 2) * tensor
+    amp = kept("Identity()", precision="amp")
+    assert kept("LayerNorm((64,), eps=1e-06)", precision="amp") == amp + (2 + 4) * tensor
+    assert kept("LSTM(64, 64, num_layers=2)") == nothing + 4 * 12 * tensor
+
+
+@pytest.mark.parametrize(
+    ("type_", "kind"),
+    [
+        ("Conv2d", Kind.CONV),
+        ("StdConv2dSame", Kind.CONV),
+        ("Conv2D", Kind.CONV),
+        ("ConvTranspose2d", Kind.CONV),
+        ("Conv2dNormActivation", Kind.VIEW),
+        ("BasicConv2d", Kind.CONV),
+        ("Conv1D", Kind.LINEAR),
+        ("FrozenBatchNorm2d", Kind.BATCH_NORM),
+        ("LayerNorm2d", Kind.LAYER_NORM),
+        ("Hardswish", Kind.KEEPS_INPUT),
+        ("ReLU6", Kind.KEEPS_INPUT),
+        ("Bottleneck", Kind.VIEW),
+    ],
+)
+def test_kinds(type_: str, kind: Kind) -> None:
+    assert kind_of(type_) is kind
+
+
+def test_attentions_are_told_by_name() -> None:
+    assert attends("BertSdpaSelfAttention")
+    assert not attends("AttentionPool2d")
+    assert attends_eagerly("T5Attention")
+    assert not attends_eagerly("GPT2SdpaAttention")
+
+
+TREE = {
+    "feature": [0, -1, 1, -1, -1],
+    "value": [1.5, 10.0, 0.5, 20.0, 30.0],
+    "left": [1, -1, 3, -1, -1],
+    "right": [2, -1, 4, -1, -1],
+}
+
+
+def test_trees_add_their_leaves() -> None:
+    trees = Trees({"start": 1.0, "trees": [TREE, TREE]})
+    assert trees.predict([1.0, 0.0]) == 21.0
+    assert trees.predict([2.0, 0.5]) == 41.0
+    assert trees.predict([2.0, 0.6]) == 61.0
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {},
+        {**TREE, "left": [0, -1, 3, -1, -1]},
+        {**TREE, "right": [9, -1, 4, -1, -1]},
+        {**TREE, "value": [1.0]},
+        {**TREE, "feature": ["x"] * 5},
+        {"feature": [], "value": [], "left": [], "right": []},
+    ],
+)
+def test_trees_that_would_not_end_are_refused(tree: dict[str, Any]) -> None:
+    with pytest.raises(ModelError, match="damaged"):
+        Trees({"start": 0.0, "trees": [tree]})
+
+
+def test_workspaces_are_ratios_of_the_tensors() -> None:
+    conv = Conv(16, 32, 9, 1, 1, 1024, 1024)
+    half = {"start": 0.5, "trees": []}
+    spaces = Workspaces({"forward": half, "input": {"start": 2.0, "trees": []}, "weight": NOTHING})
+    total = total_bytes(conv, 4, "fp32")
+    assert total == 4 * (4 * (16 + 32) * 1024 + 16 * 32 * 9)
+    assert spaces.of(conv, 4, "fp32") == (0.5 * total, 2.0 * total)
+    assert spaces.of(conv._replace(transposed=True), 4, "fp32") == (2.0 * total, 0.5 * total)
+    assert len(conv_features(conv, 4, "bf16")) == 19
+    with pytest.raises(ModelError, match="damaged"):
+        Workspaces({"forward": half})
+
+
+def test_the_estimate_is_account_context_correction_and_bound() -> None:
+    summary = parse_summary(VGG)
+    run = Workload(64)
+    method = Rad(plain(correction={"start": math.log(1.5), "trees": []}), version=3)
+    memory = account(VGG, batch_size=64)[2]
+    estimate = method.predict(summary, run)
+    assert estimate.expected_mib == round((memory.peak / MIB + 750) * 1.5)
+    assert estimate.upper_mib == pytest.approx(estimate.expected_mib * math.exp(0.1), abs=1)
+    assert (estimate.method, estimate.family, len(estimate.fingerprint)) == ("rad 3", "cnn", 32)
+    assert any("750 MiB of CUDA context (h200)" in reason for reason in estimate.reasons)
+
+
+def test_other_gpus_have_their_context_and_a_wider_bound() -> None:
+    method = Rad(plain())
+    summary = parse_summary(VGG)
+    own, other, unknown = (method.predict(summary, Workload(64, gpu=gpu)) for gpu in ("h200", "a100", "mystery"))
+    assert own.expected_mib - other.expected_mib == 750 - 620
+    assert other.upper_mib / other.expected_mib > own.upper_mib / own.expected_mib
+    assert unknown.upper_mib / unknown.expected_mib > other.upper_mib / other.expected_mib
+    assert any("wider bound" in reason for reason in other.reasons)
+
+
+def test_hidden_insides_and_keras_are_said() -> None:
+    method = Rad(plain())
+    assert any("greater depth" in reason for reason in method.predict(parse_summary(INFO), Workload(2)).reasons)
+    keras = "Layer (type)      Output Shape         Param #\n=====\nd (Dense)         (None, 10)           110\n=====\n"
+    assert any("TensorFlow" in reason for reason in method.predict(parse_summary(keras), Workload(2)).reasons)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"features": ["other"]},
+        {"bounds": None},
+        {"context_mib": "x"},
+        {"correction": {}},
+        {"workspaces": {}},
+        {"gpu": None, "features": None},
+    ],
+)
+def test_damaged_models_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ModelError):
+        Rad(plain(**change))
+
+
+def test_features_have_names_and_pools() -> None:
+    shaped, program, memory = account(LM, seq_len=16)
+    row = features(memory, program, shaped, Workload(2, 16), "transformer")
+    assert len(row) == len(FEATURES)
+    assert pool_of(row, "transformer") == "words"
+    assert pool_of([0.0] * len(FEATURES), "transformer") == "transformer"
+    assert pool_of(row, "cnn") == "cnn"
+
+
+def test_the_shipped_model_loads_fast_and_answers() -> None:
+    begin = time.perf_counter()
+    method = load_method("rad")
+    assert time.perf_counter() - begin < 2.0
+    number = store_for("rad", None).current
+    estimate = method.predict(parse_summary(VGG), Workload(64))
+    assert estimate.method == f"rad {number}"
+    assert 700 < estimate.expected_mib <= estimate.upper_mib < 2000
+
+
+def test_inference_imports_neither_torch_nor_numpy_nor_sklearn() -> None:
+    code = (
+        "import sys; from estimator.methods import load_method; from estimator.parsers import parse_summary;"
+        "from estimator.types import Workload;"
+        f"load_method('rad').predict(parse_summary({VGG!r}), Workload(8)); load_method('horus');"
+        "print([name for name in ('torch', 'numpy', 'sklearn') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("text", ["Net(\n  (a): Identity()\n)\n", "Net(\n  (a): Conv2d(3, 8, kernel_size=(3, 3))\n)\n"])
+@pytest.mark.parametrize("batch", [1, 10**9])
+def test_extremes_are_answered(text: str, batch: int) -> None:
+    estimate = Rad(plain()).predict(parse_summary(text), Workload(batch))
+    assert 0 < estimate.expected_mib <= estimate.upper_mib <= 10**12

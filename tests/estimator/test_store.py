@@ -1,0 +1,120 @@
+"""The store of learned models: versions, integrity, rolling back, noticing a change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from estimator.store import SHIPPED, ModelError, Store, store_for
+
+
+def test_versions_count_up_and_the_newest_is_current(tmp_path: Path) -> None:
+    store = Store(tmp_path, "rad")
+    assert store.current is None
+    assert store.versions() == []
+    assert store.install({"a": 1}, {"note": "first"}) == 1
+    assert store.install({"a": 2}, {"note": "second"}) == 2
+    assert store.load() == {"a": 2, "method": "rad"}
+    assert store.load(1)["a"] == 1
+    assert [(v.number, v.current, v.about["note"]) for v in store.versions()] == [
+        (1, False, "first"),
+        (2, True, "second"),
+    ]
+
+
+def test_rolling_back_goes_to_the_version_before(tmp_path: Path) -> None:
+    store = Store(tmp_path, "rad")
+    for number in range(3):
+        store.install({"a": number}, {})
+    assert store.rollback() == 2
+    assert store.rollback() == 1
+    assert store.load()["a"] == 0
+    with pytest.raises(ModelError, match="nothing to go back to"):
+        store.rollback()
+
+
+def test_a_change_is_noticed_once(tmp_path: Path) -> None:
+    store = Store(tmp_path, "rad")
+    assert not store.changed()
+    store.install({}, {})
+    assert store.changed()
+    assert not store.changed()
+    Store(tmp_path, "rad").install({"a": 1}, {})
+    assert store.changed()
+    store.load()
+    assert not store.changed()
+
+
+def test_a_model_that_was_altered_is_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path, "rad")
+    store.install({"a": 1}, {})
+    path = tmp_path / "rad" / "1" / "model.json"
+    path.write_text(path.read_text().replace("1", "2", 1))
+    with pytest.raises(ModelError, match="manifest"):
+        store.load()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "match"),
+    [
+        ("manifest.json", "{", "cannot be read"),
+        ("manifest.json", "[]", "no manifest"),
+        ("manifest.json", None, "missing"),
+        ("model.json", None, "missing"),
+    ],
+)
+def test_damaged_files_name_themselves(tmp_path: Path, name: str, text: str | None, match: str) -> None:
+    store = Store(tmp_path, "rad")
+    store.install({"a": 1}, {})
+    path = tmp_path / "rad" / "1" / name
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(text)
+    with pytest.raises(ModelError, match=match) as error:
+        store.load()
+    assert str(path) in str(error.value)
+
+
+def test_a_model_of_another_method_and_no_json_are_refused(tmp_path: Path) -> None:
+    Store(tmp_path, "other").install({}, {})
+    (tmp_path / "other").rename(tmp_path / "rad")
+    with pytest.raises(ModelError, match="no model of the method rad"):
+        Store(tmp_path, "rad").load()
+    path = tmp_path / "rad" / "1"
+    (path / "model.json").write_text("nonsense")
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["sha256"] = "3b8e6f2cf3d7b4ae9d6f4dbbdcb1a3a8c1c8a2c9e9d7e6b5c4a3f2e1d0c9b8a7"
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ModelError, match="manifest says"):
+        Store(tmp_path, "rad").load()
+
+
+@pytest.mark.parametrize("text", ["x", "", "-1", "\u00e9", "1" * 30])
+def test_a_damaged_current_file_says_the_cure(tmp_path: Path, text: str) -> None:
+    (tmp_path / "rad").mkdir()
+    (tmp_path / "rad" / "current").write_text(text, "utf-8")
+    with pytest.raises(ModelError, match="write the number"):
+        _ = Store(tmp_path, "rad").current
+
+
+def test_an_empty_folder_holds_no_model(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="retrain"):
+        Store(tmp_path, "rad").load()
+
+
+def test_a_version_without_manifest_is_not_listed(tmp_path: Path) -> None:
+    store = Store(tmp_path, "rad")
+    store.install({}, {})
+    (tmp_path / "rad" / "7").mkdir()
+    assert [version.number for version in store.versions()] == [1]
+    assert store.install({}, {}) == 8
+
+
+def test_the_sites_models_come_before_the_shipped_ones(tmp_path: Path) -> None:
+    assert store_for("rad", tmp_path).folder == SHIPPED / "rad"
+    Store(tmp_path, "rad").install({}, {})
+    assert store_for("rad", tmp_path).folder == tmp_path / "rad"
+    assert store_for("rad", None).folder == SHIPPED / "rad"

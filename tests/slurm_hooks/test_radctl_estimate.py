@@ -1,0 +1,166 @@
+"""radctl's commands around the estimator, as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from estimator.methods.rad.features import FEATURES, POOLS
+from estimator.methods.rad.fit import Held
+from estimator.methods.rad.retrain import Retrained
+from estimator.store import Store
+from slurm_hooks.radctl.main import cli
+
+SUMMARY = "Net(\n  (fc): Linear(in_features=1000, out_features=1000, bias=True)\n  (act): ReLU()\n)\n"
+NOTHING = {"start": 0.0, "trees": []}
+MODEL = {
+    "features": list(FEATURES),
+    "workspaces": {"forward": NOTHING, "input": NOTHING, "weight": NOTHING},
+    "correction": NOTHING,
+    "spread": NOTHING,
+    "bounds": dict.fromkeys(POOLS, 0.2),
+    "gpu": "h200",
+    "context_mib": 750,
+}
+
+
+def run(*args: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(cli, [str(arg) for arg in args], input=text)
+
+
+@pytest.fixture
+def summary(tmp_path: Path) -> str:
+    path = tmp_path / "net.txt"
+    path.write_text(SUMMARY)
+    return str(path)
+
+
+def test_estimate_as_json(summary: str) -> None:
+    done = run("estimate", summary, "--batch-size", "64", "--optimizer", "sgd", "--precision", "amp", "--json")
+    assert done.exit_code == 0, done.output
+    answer = json.loads(done.output)
+    assert set(answer) == {"expected_mib", "upper_mib", "method", "family", "fingerprint", "reasons"}
+    assert 700 < answer["expected_mib"] <= answer["upper_mib"]
+    assert answer["family"] == "mlp"
+
+
+def test_estimate_reads_stdin_and_speaks_plainly() -> None:
+    done = run("estimate", "-", "--batch-size", "64", "--method", "horus", "--gpu", "a100", text=SUMMARY)
+    assert done.exit_code == 0, done.output
+    assert "GiB expected" in done.output
+    assert "(horus, mlp)" in done.output
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--batch-size", "0"), "batch-size"),
+        ((), "batch-size"),
+        (("--batch-size", "1", "--optimizer", "lion"), "lion"),
+        (("--batch-size", "1", "--method", "magic"), "magic"),
+    ],
+)
+def test_wrong_options_are_named(summary: str, args: tuple[str, ...], message: str) -> None:
+    done = run("estimate", summary, *args)
+    assert done.exit_code == 2
+    assert message in done.output
+
+
+def test_a_text_that_is_no_summary_is_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"\xff\xfehello there")
+    done = run("estimate", str(path), "--batch-size", "1")
+    assert done.exit_code == 2
+    assert "hello there" in done.output
+
+
+def cases(path: Path) -> Path:
+    (path / "net.txt").write_text(SUMMARY)
+    (path / "bad.txt").write_text("nothing\n")
+    (path / "labels.csv").write_text(
+        "file,batch_size,optimizer,precision,seq_len,kind,gpu,gpu_memory_mib\n"
+        "net.txt,64,adam,fp32,,train,h200,800\nbad.txt,64,adam,fp32,,train,h200,800\n"
+    )
+    return path
+
+
+def test_evaluate_memory(tmp_path: Path) -> None:
+    done = run("evaluate", "memory", "--cases", str(cases(tmp_path)), "--json")
+    assert done.exit_code == 0, done.output
+    answer = json.loads(done.output)
+    assert (answer["n"], answer["failed"], answer["method"]) == (1, 1, "rad")
+    assert {"under_rate", "median_abs_rel_error", "mean_over_mib", "mean_over_fraction"} <= set(answer)
+    assert answer["cases"][0]["file"] == "net.txt"
+    plain = run("evaluate", "memory", "--cases", str(tmp_path), "--method", "horus")
+    assert "net.txt, batch 64: measured 800" in plain.output
+    assert "bad.txt: summary line 1" in plain.output
+    assert "horus: 1 cases, 1 not answered" in plain.output
+
+
+def test_models_are_listed_and_rolled_back(tmp_path: Path) -> None:
+    store = Store(tmp_path, "rad")
+    store.install(MODEL, {"note": "one"})
+    store.install(MODEL, {"note": "two"})
+    rows = json.loads(run("models", "list", "--models-dir", str(tmp_path), "--json").output)["models"]
+    assert [(row["version"], row["current"]) for row in rows if row["folder"] == str(tmp_path)] == [
+        (1, False),
+        (2, True),
+    ]
+    assert "* rad 2  two" in run("models", "list", "--models-dir", str(tmp_path)).output
+    assert "version 1 is current" in run("models", "rollback", "--models-dir", str(tmp_path)).output
+    refused = run("models", "rollback", "rad", "--models-dir", str(tmp_path))
+    assert refused.exit_code == 2
+    assert "nothing to go back to" in refused.output
+
+
+def test_estimates_come_from_the_sites_model(tmp_path: Path, summary: str) -> None:
+    Store(tmp_path / "models", "rad").install(MODEL, {})
+    done = run("estimate", summary, "--batch-size", "64", "--models-dir", str(tmp_path / "models"), "--json")
+    assert json.loads(done.output)["method"] == "rad 1"
+
+
+@pytest.mark.parametrize("words", [("retrain",), ("retrain", "memory")])
+@pytest.mark.parametrize("version", [None, 4])
+def test_retrain_says_what_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], version: int | None
+) -> None:
+    seen: list[Any] = []
+
+    def fake(data: Path, models_dir: Path) -> Retrained:
+        seen.append((data, models_dir))
+        return Retrained(10, Held(5, 0.0, 0.04, 0.1), None if version else Held(5, 0.0, 0.03, 0.1), version)
+
+    monkeypatch.setattr("estimator.methods.rad.retrain.retrain", fake)
+    done = run(*words, "--data", str(tmp_path), "--models-dir", str(tmp_path / "m"))
+    assert done.exit_code == 0, done.output
+    assert ("installed version 4" if version else "kept the installed one") in done.output
+    answer = json.loads(run(*words, "--data", str(tmp_path), "--models-dir", str(tmp_path / "m"), "--json").output)
+    assert answer["installed"] is (version is not None)
+    assert seen == [(tmp_path, tmp_path / "m")] * 2
+
+
+def test_retrain_wants_data_and_options_behind_the_subcommand(tmp_path: Path) -> None:
+    assert "missing --data" in run("retrain").output
+    assert "after the subcommand" in run("retrain", "--data", str(tmp_path), "memory").output
+
+
+def test_summarize_prints_what_estimate_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy.py").write_text(
+        "class P:\n    def numel(self): return 7\n"
+        "class Leaf:\n    def parameters(self): return [P()]\n    def extra_repr(self): return 'size=7'\n"
+        "    def named_children(self): return []\n"
+        "class Net:\n    def __init__(self): self.leaf = Leaf(); self.own = P()\n"
+        "    def parameters(self): return [*self.leaf.parameters(), self.own]\n"
+        "    def extra_repr(self): return 'a=1\\nb=2'\n    def named_children(self): return [('leaf', self.leaf)]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    done = run("summarize", "toy:Net")
+    assert done.exit_code == 0, done.output
+    assert "  (leaf): Leaf(size=7), 7 params\n" in done.output
+    assert "), 14 params" in done.output
+    for wrong in ("toy", "toy:Nothing", "nowhere:Net", ":x"):
+        assert run("summarize", wrong).exit_code != 0
