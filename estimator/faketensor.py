@@ -8,11 +8,15 @@ page shows what it costs. It needs the model's code: a summary alone is refused.
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from estimator.types import Estimate, Family, ModelSummary, SummaryError, Workload
+from estimator.family import family_of
+from estimator.fingerprint import fingerprint
+from estimator.types import Estimate, ModelSummary, SummaryError, Workload
+from estimator.walk import layers
 
 MIB = 2**20
 
@@ -102,15 +106,40 @@ def peak_mib(
     import torch  # noqa: PLC0415
     from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415
 
-    mode = live_bytes_mode()
-    with FakeTensorMode(allow_non_fake_inputs=True), mode:
+    fake, mode = FakeTensorMode(allow_non_fake_inputs=True), live_bytes_mode()
+    model = _fake_model(build, fake)
+    with fake, mode:
         # Without a GPU there is nothing to place fake tensors on but the CPU: sizes are the same.
-        with torch.device("cpu"):
-            model = build()
         if workload.precision in ("bf16", "fp16"):
-            model = model.to(torch.bfloat16 if workload.precision == "bf16" else torch.float16)
+            _cast(model, torch.bfloat16 if workload.precision == "bf16" else torch.float16)
+        for tensor in (*model.parameters(), *model.buffers()):
+            mode.watch(tensor)
         mode.reset()
         return _step_peak(mode, model, inputs(model, workload.batch_size), loss, workload) / MIB
+
+
+def _cast(model: Any, dtype: Any) -> None:
+    """Cast a fake model in place; ``module.to`` swaps tensors, which fake ones do not allow."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.is_floating_point():
+            tensor.data = tensor.data.to(dtype)
+
+
+def _fake_model(build: Callable[[], Any], fake: Any) -> Any:
+    """Build a model of fake tensors: under the mode, or as a copy of a real one where its code reads values."""
+    from torch._subclasses.fake_tensor import (  # noqa: PLC0415
+        DataDependentOutputException,
+        FakeCopyMode,
+        UnsupportedFakeTensorException,
+    )
+
+    try:
+        with fake:
+            return build()
+    except (DataDependentOutputException, UnsupportedFakeTensorException):
+        real = build()
+        with FakeCopyMode(fake):
+            return copy.deepcopy(real)
 
 
 class FakeTensor:
@@ -146,7 +175,9 @@ class FakeTensor:
                 "or choose method rad, gpumemnet or horus"
             )
         mib = round(peak_mib(self._build, self._inputs, self._loss or first_sum, workload))
-        return Estimate(mib, mib, self.name, _family(summary), "", ("tensors only: no workspaces, no CUDA context",))
+        family = family_of(layers(summary.root))
+        reasons = ("tensors only: no workspaces, no CUDA context",)
+        return Estimate(mib, mib, self.name, family, fingerprint(summary, workload), reasons)
 
 
 def first_sum(out: Any) -> Any:
@@ -159,15 +190,3 @@ def first_sum(out: Any) -> Any:
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
             return leaf.float().sum()
     raise TypeError(f"the model returned {type(out).__name__} without a floating-point tensor; give a loss")
-
-
-def _family(summary: ModelSummary) -> Family:
-    types = set()
-    todo = [summary.root]
-    while todo:
-        layer = todo.pop()
-        types.add(layer.type)
-        todo.extend(layer.children)
-    if any("Attention" in name or name in ("Embedding", "Conv1D") for name in types):
-        return "transformer"
-    return "cnn" if any(name.startswith("Conv") for name in types) else "mlp"

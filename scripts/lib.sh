@@ -53,15 +53,19 @@ reachable() {
 }
 
 # Make or bring up to date the virtual environment, and set `python` to its interpreter.
-# Arguments: what to install, as pip takes it.
+# Arguments: run or dev (dev has all that run has), and what to install, as pip takes it.
 make_venv() {
-    local venv=.venv stamp
+    local level=$1 venv=.venv facts
+    shift
     reachable . || venv=/var/tmp/rad-venv-$(printf %s "$PWD" | cksum | cut -d' ' -f1)
     python=$venv/bin/python
-    stamp=$(printf '%s\n' "$PWD" "$@" | cat - setup.cfg pyproject.toml | cksum)
-    [ "$(cat "$venv/stamp" 2>/dev/null)" = "$stamp" ] && "$python" -c '' && return 0
-    say "making the virtual environment $venv (downloads; the first time takes a minute or two)"
-    /usr/bin/python3 -m venv --clear "$venv"
+    facts=$(pwd | cat - setup.cfg pyproject.toml scripts/lib.sh | cksum)
+    if "$python" -c '' 2>/dev/null; then
+        grep -qxF -e "$level $facts" -e "dev $facts" "$venv/stamp" 2>/dev/null && return 0
+    else
+        /usr/bin/python3 -m venv --clear "$venv"
+    fi
+    say "installing Python packages into $venv (the first time takes a minute or two)"
     "$python" -m pip install -qq --disable-pip-version-check "$@"
-    printf '%s\n' "$stamp" >"$venv/stamp"
+    printf '%s\n' "$level $facts" >"$venv/stamp"
 }

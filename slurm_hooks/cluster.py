@@ -16,7 +16,7 @@ class Resident:
         job_id: Slurm's id, or 0 for a decision whose job Slurm does not show yet.
         share: shares out of 100.
         memory_mib: upper bound of its memory in MiB, or None where nothing is known.
-        smact: its SMACT (0 to 1) as declared, or None.
+        smact: its SMACT (0 to 1) as measured, else as declared, or None.
         activity: its profile as `interference.pack` makes it, or empty.
     """
 
@@ -141,3 +141,16 @@ def _with_resident(view: ClusterView, arrival: Arrival, here: Callable[[Node, Gp
         return replace(node, gpus=gpus, free_cpus=node.free_cpus - arrival.cpus, free_memory_mib=free_memory)
 
     return replace(view, nodes=tuple(changed(node) for node in view.nodes))
+
+
+def with_smact(view: ClusterView, measured: Mapping[int, float]) -> ClusterView:
+    """`view` with the SMACT of residents that were measured, by job id, in place of what they declared."""
+    if not measured:
+        return view
+
+    def changed(gpu: Gpu) -> Gpu:
+        residents = (replace(r, smact=measured[r.job_id]) if r.job_id in measured else r for r in gpu.residents)
+        return replace(gpu, residents=tuple(residents))
+
+    nodes = tuple(replace(node, gpus=tuple(map(changed, node.gpus))) for node in view.nodes)
+    return replace(view, nodes=nodes)

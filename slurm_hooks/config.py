@@ -169,7 +169,10 @@ class Monitor:
     interval_s: float = _key(1.0, "Time between two looks at the GPUs.", low=0.1, high=60)
     window_s: float = _key(90.0, "What is told of a GPU or job is the mean over this time.", low=1, high=3600)
     write_s: float = _key(
-        10.0, "A running job's counters are kept for its Epilog at least this often.", low=1, high=600
+        30.0,
+        "A job's counters are kept for its Epilog this often, and oftener in its first minutes.",
+        low=1,
+        high=600,
     )
     listen: str = _key("127.0.0.1", "Address on which Prometheus and radd may read; empty for none.")
     port: int = _key(9836, "Port of it.", low=1, high=65535)
@@ -178,6 +181,12 @@ class Monitor:
         "warn",
         "What becomes of a job whose processes use more GPU memory than its cap: record it, warn its user too, "
         "or end the largest process as well.",
+    )
+    slack_mib: int = _key(
+        1024,
+        "Memory over its cap that a job is let pass: MPS does not count all that NVML counts.",
+        low=0,
+        high=1_000_000,
     )
     dcgmi: str = _key("/usr/bin/dcgmi", "DCGM's command.")
     source: MeasurementSource = _key(

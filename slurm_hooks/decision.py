@@ -269,7 +269,7 @@ def record_of(
         node=pin.node if pin else "",
         cap_mib=decision.cap_mib,
         thread_percentage=decision.thread_percentage,
-        residents=tuple(r.job_id for r in pin.residents if r.job_id) if pin else (),
+        residents=tuple(r.job_id for r in pin.residents) if pin else (),
         activity=pack(demand.profile) if demand.profile else (),
         progress=round(said.candidate, 3) if said else None,
         residents_progress=tuple(round(value, 3) for value in said.residents) if said else (),

@@ -30,6 +30,11 @@ _PAIR = re.compile(r"""([A-Za-z][\w+-]*)\s*[=:]\s*("[^"]*"|'[^']*'|[^\s"']\S*)?,
 _MEMORY = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNORECASE)
 
 
+# Searches, not a loop over lines: 100,000 lines of comments are read within a submit's deadline.
+_COMMAND = re.compile(r"\n(?!#)[^\S\n]*\S")
+_DIRECTIVE = re.compile(r"^#RAD((?=[ \t:=\r\n])[^\n]*|\Z)", re.MULTILINE)
+
+
 class DirectiveError(ValueError):
     """A directive that cannot be followed.
 
@@ -65,19 +70,15 @@ class Directives:
     summary: str | None = None
 
 
-def leading_block(script: str) -> list[str]:
-    """The lines of a script's leading comment block, without line ends."""
-    lines = []
-    for line in script.split("\n"):
-        if line.strip() and not line.startswith("#"):
-            break
-        lines.append(line.removesuffix("\r"))
-    return lines
+def leading_block(script: str) -> str:
+    """The leading comment block of a script: up to its first line that is neither blank nor a comment."""
+    command = _COMMAND.search("\n" + script)
+    return script[: command.start()] if command else script
 
 
 def has_directives(script: str) -> bool:
     """Whether the leading comment block holds a `#RAD` line."""
-    return any(_is_directive(line) for line in leading_block(script))
+    return _DIRECTIVE.search(leading_block(script)) is not None
 
 
 def parse_script(script: str) -> Directives | None:
@@ -86,27 +87,24 @@ def parse_script(script: str) -> Directives | None:
     Raises:
         DirectiveError: at the first directive that cannot be followed.
     """
+    block = leading_block(script)
     values: dict[str, object] = {}
     first_line: dict[str, int] = {}
-    summary: list[str] | None = None
-    begin = 0
-    seen = False
-    for number, line in enumerate(leading_block(script), start=1):
-        inside = begin and "summary" not in values
-        if not _is_directive(line):
-            if inside and summary is not None:
-                summary.append(_uncomment(line))
-            continue
-        seen = True
-        word = line[len(MARK) :].strip()
+    begin = begin_end = line = position = 0
+    found = list(_DIRECTIVE.finditer(block))
+    for directive in found:
+        line += block.count("\n", position, directive.start())
+        position = directive.start()
+        number, inside = line + 1, begin and "summary" not in values
+        word = directive.group(1).strip()
         if word == SUMMARY_BEGIN:
             if begin:
                 raise DirectiveError(number, f"a second {SUMMARY_BEGIN}: the first is in line {begin}")
-            begin, summary = number, []
+            begin, begin_end = number, directive.end() + 1
         elif word == SUMMARY_END:
-            if not inside or summary is None:
+            if not inside:
                 raise DirectiveError(number, f"{SUMMARY_END} without {SUMMARY_BEGIN} before it")
-            values["summary"] = "\n".join(summary)
+            values["summary"] = _uncommented(block[begin_end:position])
         elif inside:
             raise DirectiveError(number, f"a directive inside the summary that begins in line {begin}")
         else:
@@ -117,16 +115,13 @@ def parse_script(script: str) -> Directives | None:
                 values["memory_mib" if key == "memory" else key] = _value(key, text, number)
     if begin and "summary" not in values:
         raise DirectiveError(begin, f"{SUMMARY_BEGIN} has no {MARK} {SUMMARY_END} in the leading comment block")
-    return Directives(**values) if seen else None  # type: ignore[arg-type]
+    return Directives(**values) if found else None  # type: ignore[arg-type]
 
 
-def _is_directive(line: str) -> bool:
-    return line.startswith(MARK) and (len(line) == len(MARK) or line[len(MARK)] in " \t:=")
-
-
-def _uncomment(line: str) -> str:
-    text = line[1:] if line.startswith("#") else line
-    return text.removeprefix(" ")
+def _uncommented(lines: str) -> str:
+    """Comment lines without their marks. The stand-in for a line's start is no text: scripts hold no NUL."""
+    text = "\n" + lines.replace("\r\n", "\n").removesuffix("\n")
+    return text.replace("\n# ", "\n\0").replace("\n#", "\n\0").replace("\n\0", "\n").removeprefix("\n")
 
 
 def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:

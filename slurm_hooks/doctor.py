@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slurm_hooks.config import Config
+from slurm_hooks.decision import memory_of
 
 Role = Literal["controller", "node"]
 OLDEST_SLURM = (22, 5)
 SHARES_PER_GPU = 100
+HOOKS = ("Prolog", "TaskProlog", "Epilog")
 # How long a requeued job waits with Slurm's default, in seconds.
 _SLOW_REQUEUE_S = 121
 _GRES = re.compile(r"(gpu|mps)(?::([A-Za-z][\w.-]*))?:(\d+)")
@@ -56,7 +58,10 @@ class Facts:
         files: what lies at the paths that the configurations name.
         users: user and group id of users that the configuration names.
         radd_error: why radd takes no connection, or the empty string; None where it could not be tried.
+        radd_user: name of the user that radd runs as, or the empty string.
+        radd_rights: that user's AdminLevel in slurmdbd, or None where it could not be asked.
         gpus: number of GPUs that NVML sees, or None where it does not work.
+        nvml_error: why NVML does not tell, or the empty string.
         programs: where a program was found; the empty string for nowhere.
         host: this machine's name.
     """
@@ -72,7 +77,10 @@ class Facts:
     files: Mapping[str, FileFact] = field(default_factory=dict)
     users: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     radd_error: str | None = ""
+    radd_user: str = ""
+    radd_rights: str | None = None
     gpus: int | None = None
+    nvml_error: str = ""
     programs: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
 
@@ -117,6 +125,7 @@ def _controller(facts: Facts, config: Config) -> list[Finding]:
         _slurm(facts),
         *_hooks(facts),
         *radd,
+        *_rights(facts),
         *_partitions(facts, config),
         *_gres(facts, config),
         *_accounting(facts),
@@ -127,15 +136,15 @@ def _controller(facts: Facts, config: Config) -> list[Finding]:
 
 def _node(facts: Facts, config: Config) -> list[Finding]:
     findings = [_slurm(facts)]
-    for name in ("Prolog", "TaskProlog", "Epilog"):
-        path = facts.settings.get(name, "")
-        if path:
+    for name in HOOKS:
+        paths = [path for path in facts.settings.get(name, "").split(",") if path]
+        for path in paths:
             fact = facts.files.get(path, FileFact())
             runs = fact.kind == "file" and bool(fact.mode & 0o111)
             findings.append(
                 Finding(name, runs, f"{path}: {_seen(fact, runs)}", f"put RAD's script there: chmod 755 {path}")
             )
-        elif not facts.slurm_error:
+        if not paths and not facts.slurm_error:
             findings.append(Finding(name, False, "not set", f"set {name} in slurm.conf, see etc/slurm.conf.rad"))
     for subject, path in (
         ("[node] state_dir", config.node.state_dir),
@@ -238,6 +247,15 @@ def _radd(facts: Facts, config: Config) -> list[Finding]:
     return findings
 
 
+def _rights(facts: Facts) -> list[Finding]:
+    user = facts.radd_user
+    if facts.radd_rights is None or user in ("", "root", facts.settings.get("SlurmUser", "").partition("(")[0]):
+        return []
+    enough = facts.radd_rights in ("Operator", "Administrator")
+    cure = f"make {user} an operator: sacctmgr modify user {user} set adminlevel=operator; else pins are not taken back"
+    return [Finding("rights of radd", enough, f"{user}: {facts.radd_rights or 'none'}", cure, needed=False)]
+
+
 def _partitions(facts: Facts, config: Config) -> list[Finding]:
     if not config.partitions:
         return [Finding("rad.toml", False, "names no partition", "add [partitions.NAME], see etc/rad.toml.example")]
@@ -246,6 +264,10 @@ def _partitions(facts: Facts, config: Config) -> list[Finding]:
         known = name in facts.partitions
         cure = f"rename [partitions.{name}] in rad.toml: Slurm has {', '.join(sorted(facts.partitions)) or 'none'}"
         findings.append(Finding(f"partition {name}", known, f"{part.mode}, {part.method}", cure))
+        if part.method != "off" and not memory_of(part):
+            found = f"gpu_model {part.gpu_model!r} is not known" if part.gpu_model else "not told"
+            cure = f"set gpu_model or gpu_memory_mib in [partitions.{name}]: else every job gets a whole GPU"
+            findings.append(Finding(f"GPU memory of {name}", False, found, cure))
         feature = part.feature or part.gpu_model
         without = [node.name for node in facts.nodes if name in node.partitions and feature not in node.features]
         if known and feature and without:
@@ -342,7 +364,7 @@ def _accounting(facts: Facts) -> list[Finding]:
 
 def _prologs(facts: Facts) -> list[Finding]:
     findings = []
-    for name in ("Prolog", "TaskProlog", "Epilog"):
+    for name in HOOKS:
         path = facts.settings.get(name, "")
         cure = f"set {name} in slurm.conf, see etc/slurm.conf.rad"
         findings.append(Finding(name, bool(path), path or "not set", cure))
@@ -377,7 +399,8 @@ def _nvml(facts: Facts) -> Finding:
     here = _here(facts)
     listed = sum(int(count) for kind, _, count in _GRES.findall(here.gres) if kind == "gpu") if here else None
     if facts.gpus is None:
-        return Finding("NVML", False, "does not answer", "install NVIDIA's driver; then check: nvidia-smi -L")
+        found = facts.nvml_error or "does not answer"
+        return Finding("NVML", False, found, "install NVIDIA's driver; then check: nvidia-smi -L")
     agree = listed is None or listed == facts.gpus
     found = f"{facts.gpus} GPUs" + ("" if agree else f", Slurm lists {listed}")
     return Finding("NVML", agree, found, "make Gres in slurm.conf and gres.conf match nvidia-smi -L")

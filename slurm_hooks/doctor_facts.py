@@ -14,10 +14,9 @@ import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import pynvml
-
+from predictor import nvml
 from slurm_hooks.config import Config
-from slurm_hooks.doctor import Facts, FileFact, NodeFact
+from slurm_hooks.doctor import HOOKS, Facts, FileFact, NodeFact
 from slurm_hooks.slurm.commands import Runner, SlurmError, run
 
 _SETTING = re.compile(r"^(\S+)\s+= (.*)$")
@@ -45,8 +44,10 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
         config.node.spool_dir,
         config.mps.run_dir,
         config.mps.control,
-        *filter(None, (settings.get(name, "") for name in ("Prolog", "TaskProlog", "Epilog"))),
+        *(path for name in HOOKS for path in settings.get(name, "").split(",") if path),
     )
+    radd_user = _owner(config.radd.socket)
+    gpus, nvml_error = _gpus()
     return Facts(
         slurm_error=error,
         settings=settings,
@@ -62,7 +63,10 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
         files={path: _file(path) for path in paths},
         users=_users((config.radd.slurm_user,)),
         radd_error=_connect(config.radd.socket),
-        gpus=_gpus(),
+        radd_user=radd_user,
+        radd_rights=_rights(runner, radd_user, config.radd.command_timeout_s) if radd_user else None,
+        gpus=gpus,
+        nvml_error=nvml_error,
         programs={
             name: shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}") or "" for name in _PROGRAMS
         },
@@ -71,9 +75,18 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
 
 
 def parse_settings(text: str) -> dict[str, str]:
-    """What ``scontrol show config`` prints; ``(null)`` becomes the empty string."""
-    found = (_SETTING.match(line) for line in text.splitlines())
-    return {m.group(1): "" if m.group(2) == "(null)" else m.group(2).strip() for m in found if m}
+    """What ``scontrol show config`` prints; ``(null)`` becomes the empty string.
+
+    Later versions number hooks, of which there may be several: ``Prolog[0] = ...``; they are joined by commas.
+    """
+    settings: dict[str, str] = {}
+    for line in text.splitlines():
+        if found := _SETTING.match(line):
+            name, value = found.group(1), found.group(2).strip().replace("(null)", "")
+            hook = re.fullmatch(r"(\w*(?:Prolog|Epilog)\w*)\[\d+\]", name)
+            name = hook.group(1) if hook else name
+            settings[name] = f"{settings[name]},{value}" if hook and settings.get(name) else value
+    return settings
 
 
 def parse_nodes(text: str) -> list[NodeFact]:
@@ -142,6 +155,23 @@ def _file(path: str) -> FileFact:
     return FileFact(kind, found.st_mode & 0o7777, found.st_uid, found.st_gid)  # type: ignore[arg-type]
 
 
+def _owner(path: str) -> str:
+    """Name of the user that a path belongs to; the empty string where there is none."""
+    try:
+        return Path(path).owner()
+    except (OSError, KeyError):
+        return ""
+
+
+def _rights(runner: Runner, user: str, timeout_s: float) -> str | None:
+    """A user's AdminLevel in slurmdbd; the empty string for a user that it does not know, None where it is silent."""
+    try:
+        shown = runner(["sacctmgr", "-n", "-P", "show", "user", user, "format=AdminLevel"], timeout_s)
+    except SlurmError:
+        return None
+    return shown.strip()
+
+
 def _users(names: Iterable[str]) -> dict[str, tuple[int, int]]:
     found = {}
     for name in names:
@@ -166,13 +196,17 @@ def _connect(path: str) -> str | None:
     return ""
 
 
-def _gpus() -> int | None:
-    """Number of GPUs, or None where NVML does not work."""
+def _gpus() -> tuple[int | None, str]:
+    """Number of GPUs, or None and why NVML does not tell."""
+    try:
+        pynvml = nvml.load()
+    except nvml.NvmlMissingError as error:
+        return None, str(error)
     try:
         pynvml.nvmlInit()
         try:
-            return int(pynvml.nvmlDeviceGetCount())
+            return int(pynvml.nvmlDeviceGetCount()), ""
         finally:
             pynvml.nvmlShutdown()
-    except pynvml.NVMLError:
-        return None
+    except pynvml.NVMLError as error:
+        return None, str(error)

@@ -24,7 +24,8 @@ def embed(script: str, summary: str) -> str:
     if parse_script(script) is None:
         raise EmbedError(f"no {MARK} line in the leading comment block: add one, for example: {MARK} batch_size=64")
     lines = script.split("\n")
-    block = len(leading_block(script))
+    head = leading_block(script)
+    block = head.count("\n") + (not head.endswith("\n"))
     if begin := _find(lines[:block], _BEGIN):
         del lines[begin - 1 : _find(lines[:block], _END)]
         at = begin - 1

@@ -17,6 +17,7 @@ import math
 import re
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -44,14 +45,15 @@ class Run:
         exit_code: as a shell sees it, or None where unknown.
         outcome: ``completed``, ``failed``, ``oom_requeued``, ``oom_exclusive`` (requeued with the whole GPU),
             ``oom_final`` (no more tries) or ``oom_told`` (may not be requeued; the user was told what to ask for).
+            ``mps_victim``: it lost its MPS server and was requeued as it was; ``mps_told``: the same, not requeued.
             A run that ended otherwise has Slurm's word for it in small letters: ``cancelled``, ``timeout``,
             ``preempted``, ``node_fail``, ``requeued``.
         evidence: the line of the log that shows an out-of-memory error, or the empty string.
         peak_mib: measured peak of GPU memory in MiB, or None where not measured.
         node: where it ran.
         restart: number of the run, from 0.
-        smact_mean, smact_p95, smocc_mean, smocc_p95, dram_mean, dram_p95: measured activity of the GPU while the
-            run held it, 0 to 1, or None where not measured.
+        smact_mean, smact_p95, smocc_mean, smocc_p95, dram_mean, dram_p95: the run's part of the GPU's measured
+            activity, 0 to 1, or None where not measured.
         energy_j: energy in joules, the run's part of what its GPU used.
         neighbours: ids of the jobs that held shares of the same GPU during the run.
     """
@@ -87,7 +89,8 @@ class Record:
         expected_mib, upper_mib, method, family, fingerprint: the estimate, where there is one.
         share, pin, node, cap_mib, thread_percentage: the decision. ``pin`` is a device type such as ``g2``.
         policy: placement policy that chose the GPU.
-        residents: ids of the jobs that held shares of the pinned GPU at decision time.
+        residents: ids of the jobs that held shares of the pinned GPU at decision time; 0 for one that was submitted
+            so shortly before that its id was not known yet.
         activity: the job's profile as the predictor was given it (`interference.pack`), or empty.
         progress: predicted progress of the job relative to running alone, 0 to 1, or None where not predicted.
         residents_progress: the same of each resident, in the order of ``residents``.
@@ -212,7 +215,9 @@ def _bounded(value: Any) -> Any:
 
 def _clean(text: str) -> str:
     """`text` without what a terminal would obey, and at most MAX_TEXT bytes of UTF-8."""
-    shown = "".join(c if c.isprintable() else "?" for c in text[:MAX_TEXT])
+    shown = text[:MAX_TEXT]
+    if not shown.isprintable():
+        shown = "".join(c if c.isprintable() else "?" for c in shown)
     return shown.encode()[:MAX_TEXT].decode(errors="ignore")
 
 
@@ -220,27 +225,54 @@ def _typed(cls: type[Record] | type[Run], data: Any) -> Record | Run:
     """Make a `cls` from what JSON gave; a field that is unknown is left out, one of the wrong type is an error."""
     if not isinstance(data, dict):
         raise ValueError("not an object")
-    hints = _HINTS[cls]
-    return cls(**{key: _checked(hints[key], value) for key, value in data.items() if key in hints})
+    checks = _CHECKS[cls]
+    return cls(**{key: checks[key](value) for key, value in data.items() if key in checks})
 
 
-def _checked(hint: Any, value: Any) -> Any:
+def _check_for(hint: Any) -> Callable[[Any], Any]:
+    """What turns a value from JSON into one of type `hint`, or raises ValueError."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Literal and value in args:
-        return value
     if origin is types.UnionType:
-        return None if value is None else _checked(args[0], value)
-    if origin is tuple and isinstance(value, list) and len(value) <= MAX_ITEMS:
-        return tuple(_checked(args[0], entry) for entry in value)
+        inner = _check_for(args[0])
+        return lambda value: None if value is None else inner(value)
+    if origin is tuple:
+        item = _check_for(args[0])
+        return lambda value: tuple(item(entry) for entry in _list(value))
+    if origin is Literal:
+        return lambda value: _choice(value, args)
     if hint is Run:
-        return _typed(Run, value)
-    if hint is str and isinstance(value, str):
-        return _clean(value)
-    if hint is int and type(value) is int and abs(value) <= MAX_NUMBER:
+        return lambda value: _typed(Run, value)
+    return {str: _text, int: _whole, float: _number}[hint]
+
+
+def _list(value: Any) -> list[Any]:
+    if isinstance(value, list) and len(value) <= MAX_ITEMS:
         return value
-    if hint is float and type(value) in (int, float) and math.isfinite(value) and abs(value) <= MAX_NUMBER:
+    raise ValueError("not a list, or too long")
+
+
+def _choice(value: Any, choices: tuple[Any, ...]) -> Any:
+    if value in choices:
+        return value
+    raise ValueError(f"{value!r} is none of {choices}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return _clean(value)
+    raise ValueError("not a text")
+
+
+def _whole(value: Any) -> int:
+    if type(value) is int and abs(value) <= MAX_NUMBER:
+        return value
+    raise ValueError("not a whole number, or too large")
+
+
+def _number(value: Any) -> float:
+    if type(value) in (int, float) and math.isfinite(value) and abs(value) <= MAX_NUMBER:
         return float(value)
-    raise ValueError(f"{value!r} is not {hint}")
+    raise ValueError("not a number, or too large")
 
 
-_HINTS = {cls: typing.get_type_hints(cls) for cls in (Record, Run)}
+_CHECKS = {cls: {name: _check_for(hint) for name, hint in typing.get_type_hints(cls).items()} for cls in (Record, Run)}

@@ -33,18 +33,20 @@ _MIB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _A_DAY_S = 86_400
 
 
-def fields_of(script: str, options: Sequence[str] = (), now: int = 0) -> dict[str, str]:
+def fields_of(script: str, options: Sequence[str] = (), now: int = 0, separator: str = ":") -> dict[str, str]:
     """The fields of a submission, as job_submit.lua sends them to radd.
 
     Args:
         script: text of the batch script.
         options: sbatch's options on the command line; they override the script's.
         now: Unix time in seconds.
+        separator: what stands behind ``gres`` in a request: ``:`` on 22.05, ``/`` on later versions.
     """
+    gres = f"gres{separator}"
     block = leading_block(script)
-    fields = {"script": "\n".join(block)}
-    for name, value in [*_in_script(block), *_options(options)]:
-        fields.update(_fields(name, value, now))
+    fields = {"script": block}
+    for name, value in [*_in_script(block.split("\n")), *_options(options)]:
+        fields.update(_fields(name, value, now, gres))
     return fields
 
 
@@ -79,18 +81,18 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def _fields(name: str, value: str, now: int) -> Mapping[str, str]:
+def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
     if name in _TEXT:
         return {_TEXT[name]: value}
     if name in _NUMBER:
         return {_NUMBER[name]: value}
     if name in _GPUS:
-        return {_GPUS[name]: ",".join(f"gres:gpu:{item}" for item in value.split(",") if item)}
+        return {_GPUS[name]: ",".join(f"{gres}gpu:{item}" for item in value.split(",") if item)}
     if name in _MEMORY:
         mib = _mib(value)
-        return {_MEMORY[name]: f"gres:gpu:{mib}" if name == "mem-per-gpu" else str(mib)} if mib is not None else {}
+        return {_MEMORY[name]: f"{gres}gpu:{mib}" if name == "mem-per-gpu" else str(mib)} if mib is not None else {}
     if name == "gres":
-        return {"tres_per_node": ",".join(f"gres:{item}" for item in value.split(",") if item and item != "none")}
+        return {"tres_per_node": ",".join(f"{gres}{item}" for item in value.split(",") if item and item != "none")}
     if name == "nodes":
         least, _, most = value.partition("-")
         return {"min_nodes": least, "max_nodes": most or least}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Gpu
+from slurm_hooks.monitor.client import Measured
 
 BAR_WIDTH = 20
 MIB_PER_GIB = 1024
@@ -22,7 +23,9 @@ class Line:
         used_shares: shares that are held or spoken for.
         residents: job id, user, share and reserved memory in MiB (None where unknown) of each job on it.
         reserved_mib: memory that the residents' estimates reserve, in MiB; None where none is known.
-        smact: sum of the residents' SMACT as radd reckons with it, or None where none is known.
+        used_mib: measured memory in use, in MiB; None where not measured.
+        smact: measured SMACT, else the sum of the residents' as radd reckons with it; None where none is known.
+        measured: whether `smact` was measured.
     """
 
     node: str
@@ -31,17 +34,28 @@ class Line:
     used_shares: int
     residents: tuple[tuple[int, str, int, int | None], ...]
     reserved_mib: int | None
+    used_mib: int | None
     smact: float | None
+    measured: bool
 
 
-def lines(view: ClusterView, partition: str = "") -> list[Line]:
-    """All GPUs of a partition (or of all), in the order of nodes and devices."""
+def lines(view: ClusterView, seen: Measured, partition: str = "") -> list[Line]:
+    """All GPUs of a partition (or of all), in the order of nodes and devices.
+
+    Args:
+        view: the cluster as Slurm shows it.
+        seen: what monitors measured; they count a node's GPUs as Slurm lists them.
+        partition: its name, or the empty string.
+    """
     return [
-        _line(gpu, node.available) for node in view.nodes if partition in ("", *node.partitions) for gpu in node.gpus
+        _line(gpu, node.available, seen.gpus.get((node.name, number)), seen.memory_mib.get((node.name, number)))
+        for node in view.nodes
+        if partition in ("", *node.partitions)
+        for number, gpu in enumerate(node.gpus)
     ]
 
 
-def _line(gpu: Gpu, available: bool) -> Line:
+def _line(gpu: Gpu, available: bool, smact: float | None, used_mib: float | None) -> Line:
     reserved = [r.memory_mib for r in gpu.residents if r.memory_mib is not None]
     declared = [r.smact for r in gpu.residents if r.smact is not None]
     return Line(
@@ -51,7 +65,9 @@ def _line(gpu: Gpu, available: bool) -> Line:
         used_shares=gpu.used_shares,
         residents=tuple((r.job_id, r.user, r.share, r.memory_mib) for r in gpu.residents),
         reserved_mib=sum(reserved) if reserved else None,
-        smact=sum(declared) if declared else None,
+        used_mib=None if used_mib is None else round(used_mib),
+        smact=smact if smact is not None else sum(declared) if declared else None,
+        measured=smact is not None,
     )
 
 
@@ -59,6 +75,19 @@ def bar(used: int, width: int = BAR_WIDTH) -> str:
     """Shares of a GPU as a bar."""
     full = round(width * max(0, min(used, SHARES_PER_GPU)) / SHARES_PER_GPU)
     return "\u2588" * full + "\u2591" * (width - full)
+
+
+def smact(line: Line) -> str:
+    """SMACT; what is only reckoned with is marked."""
+    if line.smact is None:
+        return "-"
+    return f"{line.smact:.2f}" if line.measured else f"~{line.smact:.2f}"
+
+
+def memory(line: Line) -> str:
+    """Memory in use, of what is reserved, in GiB."""
+    used, reserved = ("-" if mib is None else f"{mib / MIB_PER_GIB:.1f}" for mib in (line.used_mib, line.reserved_mib))
+    return f"{used} / {reserved}"
 
 
 def residents(line: Line) -> str:

@@ -11,17 +11,19 @@ import lzma
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, get_args
 
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_jsonl
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.specs import Spec, Split, spec_from_json
 from estimator.dataset.tree import Trace, from_json
-from estimator.types import Workload
+from estimator.types import Family, Kind, Workload
 
 DEFAULT = Path(__file__).parent / "h200"
-PROFILES = "profiles.jsonl"
+PROFILES, ISOLATED = "profiles.jsonl", "isolated.jsonl"
 _ROW_FILE, _TRACE_FILE, _META_FILE = "rows.jsonl.xz", "traces.jsonl.xz", "meta.json"
+_CHECK_FILE = "isolated.jsonl.xz"
 
 
 @dataclass(frozen=True)
@@ -61,18 +63,37 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Check:
+    """One configuration measured twice: by a long-lived process, and by a process of its own.
+
+    Attributes:
+        spec: the configuration.
+        long_lived_mib: label of the long-lived process.
+        own_mib: NVML's used memory of the process of its own, at its peak.
+        own_context_mib: the part of it that the allocator did not reserve.
+    """
+
+    spec: Spec
+    long_lived_mib: float
+    own_mib: float
+    own_context_mib: float
+
+
+@dataclass(frozen=True)
 class Dataset:
     """A packed data set.
 
     Attributes:
         rows: the measured configurations, in a fixed order.
-        traces: traces of the real models by ``Spec.model_id``.
+        traces: traces of the real models by ``Spec.model_id``, as ``tree.to_json`` writes them.
         meta: GPU, versions, label constant and limits, as ``meta.json`` holds them.
+        checks: configurations that a process of their own measured again.
     """
 
     rows: tuple[Row, ...]
-    traces: dict[str, Trace]
+    traces: dict[str, dict[str, Any]]
     meta: dict[str, Any]
+    checks: tuple[Check, ...] = ()
 
     def trace(self, spec: Spec) -> Trace:
         """Return the trace of a configuration's model.
@@ -82,7 +103,7 @@ class Dataset:
         """
         if spec.source == "synthetic":
             return trace_of(*plan_of(spec.family, spec.arch))
-        return self.traces[spec.model_id]
+        return from_json(self.traces[spec.model_id])
 
 
 def load(folder: Path = DEFAULT) -> Dataset:
@@ -93,15 +114,24 @@ def load(folder: Path = DEFAULT) -> Dataset:
         ValueError: a row is no configuration.
     """
     meta = json.loads((folder / _META_FILE).read_text("utf-8"))
-    rows = tuple(_row(item, meta["context_mib"]) for item in _read(folder / _ROW_FILE))
-    traces = {item["model"]: from_json(item["trace"]) for item in _read(folder / _TRACE_FILE)}
-    return Dataset(rows, traces, meta)
+    contexts = meta["context_mib"]
+    rows = tuple(_row(item, contexts) for item in _read(folder / _ROW_FILE))
+    traces = {item["model"]: item["trace"] for item in _read(folder / _TRACE_FILE)}
+    by_id = {row.spec.id: row for row in rows}
+    checks = tuple(_check(item, by_id) for item in _read(folder / _CHECK_FILE) if item["id"] in by_id)
+    return Dataset(rows, traces, meta, checks)
 
 
-def _row(item: dict[str, Any], context_mib: float) -> Row:
+def _check(item: dict[str, Any], rows: dict[str, Row]) -> Check:
+    row = rows[item["id"]]
+    peak = float(item["nvml"]) + float(item["reserved"]) - float(item["reserved_now"])
+    return Check(row.spec, row.memory_mib or 0.0, peak, peak - float(item["reserved"]))
+
+
+def _row(item: dict[str, Any], contexts: dict[str, dict[str, float]]) -> Row:
     spec = spec_from_json(item["spec"])
     reserved = float(item["reserved"])
-    memory = reserved + context_mib if item["status"] == "ok" else None
+    memory = reserved + contexts[spec.kind][spec.family] if item["status"] == "ok" else None
     counters = {name: item.get(name) for name in ("smact", "smocc", "dram", "steps_per_s")}
     return Row(spec, item["status"], memory, float(item["allocated"]), reserved, **counters)
 
@@ -123,15 +153,18 @@ def pack(raw: Path, folder: Path, meta: dict[str, Any]) -> dict[str, int]:
     """Pack a folder of raw results.
 
     Args:
-        raw: what a collection wrote; ``profiles.jsonl``, rows with counters, may lie beside.
+        raw: what a collection wrote; ``profiles.jsonl``, rows with counters, and ``isolated.jsonl``, rows of
+            processes of their own, may lie beside.
         folder: where the packed data set goes.
-        meta: what is known of the machine; ``context_mib`` is the part of the label that the allocator does not see.
+        meta: what is known of the machine. ``context_mib``, the part of the label that the allocator does not
+            see, is added: the median over the checks, by kind and family.
 
     Returns:
-        How many rows, traces and profiles were packed.
+        How many rows, traces, profiles and checks were packed, and how many configurations failed.
 
     Raises:
-        ValueError: rows were rehearsed on the CPU: they are no measurements.
+        ValueError: rows were rehearsed on the CPU: they are no measurements; or no check says how large the
+            CUDA context is.
     """
     rows: dict[str, dict[str, Any]] = {}
     profiles = 0
@@ -156,7 +189,36 @@ def pack(raw: Path, folder: Path, meta: dict[str, Any]) -> dict[str, int]:
     order = ("source", "family", "name", "kind", "precision", "batch_size")
     _write(folder / _ROW_FILE, sorted(rows.values(), key=lambda r: ([str(r["spec"][k]) for k in order], str(r))))
     _write(folder / _TRACE_FILE, [traces[key] for key in sorted(traces)])
-    text = json.dumps(meta, indent=2, sort_keys=True) + "\n"
+    checks = [_own(item) for item in read_jsonl(raw / ISOLATED) if item["status"] == "ok"]
+    _write(folder / _CHECK_FILE, checks)
+    contexts = _contexts(raw)
+    text = json.dumps({**meta, "context_mib": contexts}, indent=2, sort_keys=True) + "\n"
     (folder / _META_FILE).write_text(text, "utf-8")
     failures = sum(1 for _ in read_jsonl(raw / FAILURES))
-    return {"rows": len(rows), "traces": len(traces), "profiles": profiles, "failures": failures}
+    counts = {"rows": len(rows), "traces": len(traces), "profiles": profiles}
+    return {**counts, "checks": len(checks), "failures": failures}
+
+
+def _contexts(raw: Path) -> dict[str, dict[str, float]]:
+    """Return the median of what the allocator did not reserve, by kind and family; of the kind where one is missing."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for item in read_jsonl(raw / ISOLATED):
+        if item["status"] == "ok":
+            context = item["nvml_mib"] - item["reserved_mib"]
+            for key in ((item["spec"]["kind"], item["spec"]["family"]), (item["spec"]["kind"], ""), ("", "")):
+                found.setdefault(key, []).append(context)
+    if not found:
+        raise ValueError(f"{raw / ISOLATED} has no row: measure some configurations with --isolated first")
+    return {
+        kind: {
+            family: median(found.get((kind, family)) or found.get((kind, "")) or found["", ""])
+            for family in get_args(Family)
+        }
+        for kind in get_args(Kind)
+    }
+
+
+def _own(item: dict[str, Any]) -> dict[str, Any]:
+    identity = spec_from_json(item["spec"]).id
+    reserved, now = round(item["peak_reserved_mib"]), round(item["reserved_mib"])
+    return {"id": identity, "nvml": item["nvml_mib"], "reserved": reserved, "reserved_now": now}

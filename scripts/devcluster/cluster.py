@@ -172,6 +172,12 @@ class Cluster:
 
     # Using it
 
+    def rad_python(self) -> str:
+        """The interpreter that runs RAD, which every user of the cluster can start."""
+        if self.rad is None:
+            raise ClusterError("RAD takes no part in this cluster")
+        return str(for_everybody(self.rad.python).python)
+
     def env(self) -> dict[str, str]:
         """What a user's environment holds so that Slurm's commands talk to this cluster."""
         made = {

@@ -23,6 +23,11 @@ def hook(env: Mapping[str, str]) -> None:
     config = context.load(env)
     say = context.speaker(config, "flush")
     tidy(config, say)
+    try:
+        for job in mps.revive(config.mps):
+            say(f"job {job}: its MPS daemon was gone and is started anew")
+    except (mps.MpsError, state.StateError) as error:
+        say(str(error))
     background(config, say)
 
 

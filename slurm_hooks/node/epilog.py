@@ -11,17 +11,19 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from slurm_hooks.monitor import counters
+from slurm_hooks.monitor.counters import JobCounters
 from slurm_hooks.node import (
     background,
     commands,
     context,
+    evidence,
     gpus,
     loglist,
     logname,
     logs,
     memory,
     mps,
-    oom,
     recovery,
     spool,
     state,
@@ -29,6 +31,19 @@ from slurm_hooks.node import (
 from slurm_hooks.node.context import Context
 from slurm_hooks.node.recovery import Verdict
 from slurm_hooks.records import Run, decode, merge
+
+# What the record takes over from the node's monitor.
+_MEASURED = (
+    "peak_mib",
+    "smact_mean",
+    "smact_p95",
+    "smocc_mean",
+    "smocc_p95",
+    "dram_mean",
+    "dram_p95",
+    "energy_j",
+    "neighbours",
+)
 
 
 def hook(env: Mapping[str, str]) -> None:
@@ -59,17 +74,18 @@ def end(scene: Context) -> None:
     task = state.read(scene.task_note) or {}
     if note.get("restart") != job.restart:  # Prolog did not come so far
         note = task = {}
+    measured = counters.read(scene.config.node.state_dir, job.id, job.restart) or JobCounters()
     run = Run(
         share=job.share,
         cap_mib=_whole(task.get("cap_mib")),
         start=_whole(note.get("start")),
         end=int(time.time()),
-        peak_mib=_peak(scene),
         node=job.node,
         restart=job.restart,
+        **{name: getattr(measured, name) for name in _MEASURED},
     )
-    _close(scene, run, note)
-    for path in (scene.note, scene.task_note):
+    _close(scene, run, note, measured.evidence)
+    for path in (scene.note, scene.task_note, counters.path(scene.config.node.state_dir, job.id)):
         state.remove(path)
 
 
@@ -77,14 +93,8 @@ def _whole(value: Any) -> int | None:
     return value if type(value) is int else None
 
 
-def _peak(scene: Context) -> int | None:
-    """The peak of the job's GPU memory, where the node's monitor has left it."""
-    path = f"{scene.config.node.state_dir}/{scene.job.id}.counters.json"
-    return _whole((state.read(path) or {}).get("peak_mib"))
-
-
-def _close(scene: Context, run: Run, note: Mapping[str, Any]) -> None:
-    """Find out how a run ended, and do what follows from it."""
+def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str) -> None:
+    """Find out how a run ended, and do what follows from it; `by_monitor` tells of a process that the monitor ended."""
     job = scene.job
     status, signal = job.exit_status, job.exit_signal
     shown = record = None
@@ -102,7 +112,9 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any]) -> None:
         spool.put(scene.config.node, job.id, job.restart, run)
         return
     paths = loglist.of_job(job, shown)
-    run = dataclasses.replace(run, evidence=_evidence(scene, paths, note))
+    written = _written(scene, paths, note)
+    of_memory, lost_mps = evidence.of_memory(written) or by_monitor, evidence.of_lost_mps(written)
+    run = dataclasses.replace(run, evidence=of_memory or lost_mps)
     ended = recovery.Ended(
         job=str(job.id) if shown.array_task is None else f"{shown.array_job}_{shown.array_task}",
         restart=job.restart,
@@ -111,7 +123,8 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any]) -> None:
         reason=shown.reason,
         share=run.share,
         cap_mib=run.cap_mib,
-        evidence=run.evidence,
+        evidence=of_memory,
+        lost_mps=lost_mps,
         peak_mib=run.peak_mib,
         may_requeue=shown.requeue and shown.batch,
     )
@@ -129,14 +142,14 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any]) -> None:
         _requeue(scene, spool.Requeue(job.id, job.restart, shown.target, gres, comment), verdict, paths)
 
 
-def _evidence(scene: Context, paths: list[str], note: Mapping[str, Any]) -> str:
-    """The framework's error in what this run wrote, or the empty string."""
+def _written(scene: Context, paths: list[str], note: Mapping[str, Any]) -> bytes:
+    """What this run wrote to its logs, as far as that is known."""
     job = scene.job
     known = {mark.path: mark for mark in map(logs.mark_from, note.get("logs", [])) if mark}
     # Where no mark was made, only a log that nobody else writes to is this run's, and only in the first run.
     fresh = job.restart == 0 and logname.names_job(job.stdout) and logname.names_job(job.stderr)
     marks = [known.get(path, logs.LogMark(path)) for path in paths if path in known or fresh]
-    return oom.evidence(logs.written(job, marks, scene.config.recovery.log_tail_kib * 1024)) if marks else ""
+    return logs.written(job, marks, scene.config.recovery.log_tail_kib * 1024) if marks else b""
 
 
 def _tell(scene: Context, paths: list[str], message: str) -> None:

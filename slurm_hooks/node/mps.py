@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from slurm_hooks.config import Mps
 from slurm_hooks.node import commands, state
 
-LOCK_TIMEOUT_S = 8.0
+LOCK_TIMEOUT_S = 12.0
 START_TIMEOUT_S = 5.0
 STOP_TIMEOUT_S = 3.0
 POLL_S = 0.02
@@ -65,6 +65,11 @@ class Slot:
     def jobs(self) -> str:
         """Holds a file for each job that uses the daemon; the file's text is the user's number."""
         return f"{self.path}/jobs"
+
+    @property
+    def facts(self) -> str:
+        """A file that tells how the daemon was started."""
+        return f"{self.path}/daemon.json"
 
     def residents(self) -> dict[int, int]:
         """Users by job."""
@@ -119,13 +124,12 @@ def join(settings: Mps, gpu: int, uid: int, job: int, visible: str) -> Slot:
         for other in slots(settings):
             if other.gpu == gpu and other != slot and not other.residents():
                 _stop(settings, other)
-        for path, mode in ((slot.path, 0o711), (slot.pipe, 0o755), (slot.log, 0o755), (slot.jobs, 0o700)):
+        for path, mode in ((slot.path, 0o700), (slot.pipe, 0o755), (slot.log, 0o755), (slot.jobs, 0o700)):
             state.folder(path, mode)
         _note(slot, job, uid)
         if not _answers(settings, slot):
-            _kill(settings, slot, servers=len(slot.residents()) == 1)
             try:
-                _start(settings, slot, visible)
+                _replace(settings, slot, visible, servers=len(slot.residents()) == 1)
             except MpsError:
                 _forget(slot, job)
                 raise
@@ -143,6 +147,25 @@ def leave(settings: Mps, job: int) -> bool:
                 _admit(slot)
             left = True
     return left
+
+
+def revive(settings: Mps) -> list[int]:
+    """Start the daemons anew that died or hang while jobs use them; the numbers of those jobs.
+
+    What of a job was connected is lost, but its next process, and the next job, find a daemon.
+
+    Raises:
+        MpsError: if one does not start.
+    """
+    helped = []
+    for slot in slots(settings):
+        with _locked(settings, slot.gpu):
+            residents = slot.residents()
+            known = state.read(slot.facts)
+            if residents and known and not _answers(settings, slot):
+                _replace(settings, slot, str(known.get("visible")), servers=False)
+                helped += sorted(residents)
+    return helped
 
 
 def reap(settings: Mps, now: float) -> float | None:
@@ -201,12 +224,36 @@ def control(settings: Mps, slot: Slot, command: str) -> commands.Done:
 
 def _answers(settings: Mps, slot: Slot) -> bool:
     done = control(settings, slot, "get_server_list")
+    if done.code is None:  # a daemon that is only slow for once must not be replaced
+        done = control(settings, slot, "get_server_list")
     return done.ok and "Cannot find" not in done.out + done.err
+
+
+def _replace(settings: Mps, slot: Slot, visible: str, *, servers: bool) -> None:
+    """Put a new daemon into a slot, in the place of whatever was there."""
+    _kill(settings, slot, servers=servers)
+    state.write(slot.facts, {"visible": visible})
+    if slot.name != _SHARED:  # the server runs as the user, in a folder where only we make files
+        _hand_over(f"{slot.log}/server.log", int(slot.name[1:]))
+    _start(settings, slot, visible)
+
+
+def _hand_over(path: str, uid: int) -> None:
+    """Make a file that a user may write."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        os.fchown(file, uid, -1)
+    finally:
+        os.close(file)
 
 
 def _start(settings: Mps, slot: Slot, visible: str) -> None:
     argv = [settings.control, "-d"] + (["-multiuser-server"] if settings.users == "multi" else [])
-    done = commands.run(argv, START_TIMEOUT_S, {**_environment(slot), "CUDA_VISIBLE_DEVICES": visible})
+    before = os.umask(0o022)  # slurmd's may be stricter, and the users must reach the daemon's pipes
+    try:
+        done = commands.run(argv, START_TIMEOUT_S, {**_environment(slot), "CUDA_VISIBLE_DEVICES": visible})
+    finally:
+        os.umask(before)
     if not done.ok:
         raise MpsError(f"GPU {slot.gpu}: {done.problem}")
     deadline = time.monotonic() + START_TIMEOUT_S

@@ -38,6 +38,8 @@ def start(scene: Context) -> None:
     marks = logs.mark(job, _logs(scene))
     note = {
         "restart": job.restart,
+        "uid": job.uid,
+        "allotment_mib": _allotment(scene),
         "start": int(time.time()),
         "node": job.node,
         "logs": [dataclasses.asdict(mark) for mark in marks],
@@ -47,6 +49,14 @@ def start(scene: Context) -> None:
     if scene.partition.method == "mps" and job.gpu is not None and job.share is not None and job.share < WHOLE_GPU:
         task.update(_join(scene, job.gpu, job.share))
     state.write(scene.task_note, task, 0o644)
+
+
+def _allotment(scene: Context) -> int | None:
+    """Memory that the job's shares stand for, in MiB: what the monitor holds it to, also where MPS sets no cap."""
+    if scene.job.share is None:
+        return None
+    measured = gpus.least_memory_mib(f"{scene.config.mps.run_dir}/gpus.json")
+    return cap_of(scene.job.share, memory.usable(scene.partition, measured))
 
 
 def _logs(scene: Context) -> list[str]:

@@ -22,6 +22,8 @@ _OWN_FAILURES = re.compile(r"NonZeroExitCode|JobLaunchFailure|RaisedSignal.*")
 _SIGABRT = 6  # how a C++ program dies of an exception
 _TRIED = re.compile(r"Tried to allocate ([\d.]+) ([KMG])iB")
 REGROWN = ("oom_requeued", "oom_exclusive")
+REQUEUED = (*REGROWN, "mps_victim")
+MAX_VICTIMS = 3  # a job that loses its MPS server again and again is left to its user
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0}
 _CONTRADICTION = 0.5  # a run that reached and asked for less than this part of its cap did not die of the cap
 
@@ -38,6 +40,7 @@ class Ended:
         share: shares held, or None where it held none.
         cap_mib: cap in this run, or None where there was none.
         evidence: the framework's error in what the run wrote, or the empty string.
+        lost_mps: CUDA's error that shows that its MPS server was lost, or the empty string.
         peak_mib: measured peak of the job's GPU memory, or None.
         may_requeue: whether Slurm would requeue the job.
     """
@@ -50,6 +53,7 @@ class Ended:
     share: int | None
     cap_mib: int | None
     evidence: str
+    lost_mps: str
     peak_mib: int | None
     may_requeue: bool
 
@@ -88,8 +92,10 @@ def judge(record: Record | None, ended: Ended, site: Site) -> Verdict:
     """Tell what becomes of a run."""
     if ended.exit_status == 0 and ended.exit_signal == 0:
         return Verdict("completed")
-    if not died_of_memory(ended) or record is None or record.action not in ("share", "exclusive"):
+    if record is None or record.action not in ("share", "exclusive"):
         return Verdict("failed")
+    if not died_of_memory(ended):
+        return _victim(record, ended, site) if _lost_mps(ended) else Verdict("failed")
     share = ended.share if ended.share is not None else record.share
     held = f"{share} of {WHOLE_GPU} shares" + (f", {ended.cap_mib} MiB" if ended.cap_mib else "")
     died = f"rad: job {ended.job} ran out of GPU memory ({held})"
@@ -106,6 +112,22 @@ def judge(record: Record | None, ended: Ended, site: Site) -> Verdict:
     outcome = "oom_exclusive" if larger >= WHOLE_GPU else "oom_requeued"
     new = "the whole GPU" if larger >= WHOLE_GPU else f"{larger} shares, {cap_of(larger, site.usable)} MiB"
     return Verdict(outcome, larger, f"{died}; requeued with {new}")
+
+
+def _victim(record: Record, ended: Ended, site: Site) -> Verdict:
+    """A job that lost its MPS server: what ended the server was a fault of the node or of another job."""
+    lost = f"rad: job {ended.job} lost its GPU's MPS server, through no fault of its own"
+    before = sum(run.outcome == "mps_victim" for run in record.runs)
+    bounded = before < MAX_VICTIMS and ended.restart < MAX_RESTARTS
+    if not bounded or not site.settings.enabled or not ended.may_requeue:
+        return Verdict("mps_told", message=f"{lost}; it may not be requeued (again): submit it anew")
+    return Verdict("mps_victim", ended.share, f"{lost}; requeued as it was")
+
+
+def _lost_mps(ended: Ended) -> bool:
+    """Whether a run under MPS is believed to have died because its server did."""
+    shared = ended.share is not None and ended.share < WHOLE_GPU
+    return shared and bool(ended.lost_mps) and _OWN_FAILURES.fullmatch(ended.reason) is not None
 
 
 def died_of_memory(ended: Ended) -> bool:
@@ -155,6 +177,8 @@ def _changed_by_user(record: Record, run: Run) -> bool:
 
 def requeued(record: Record, run: Run, share: int, site: Site) -> Record:
     """The record of a job that goes into its next run with `share`."""
+    if run.outcome not in REGROWN:
+        return with_run(record, run)
     return dataclasses.replace(
         with_run(record, run), share=share, cap_mib=cap_of(share, site.usable), retries=record.retries + 1
     )

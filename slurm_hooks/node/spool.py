@@ -247,15 +247,16 @@ def _row_of(run: Run, rows: list[commands.Row]) -> commands.Row | None:
 def _too_early(item: Item, rows: list[commands.Row]) -> bool:
     """Whether an Epilog may just now be requeueing the job, so that its last run is not the last for long."""
     young = time.time() - item.at < _HOOK_S
-    return young and item.run.outcome in recovery.REGROWN and _row_of(item.run, rows) is rows[-1]
+    return young and item.run.outcome in recovery.REQUEUED and _row_of(item.run, rows) is rows[-1]
 
 
 def _told_by_slurm(run: Run, rows: list[commands.Row]) -> Run:
     """`run`, with Slurm's own word where the run ended neither well nor by its own failure."""
     row = _row_of(run, rows)
-    if run.outcome in recovery.REGROWN and row is rows[-1]:
-        return dataclasses.replace(run, outcome="oom_told")  # the requeue did not come about
-    if row is None or row.state in _PLAIN or run.outcome.startswith("oom"):
+    if run.outcome in recovery.REQUEUED and row is rows[-1]:
+        kind = run.outcome.partition("_")[0]
+        return dataclasses.replace(run, outcome=f"{kind}_told")  # the requeue did not come about
+    if row is None or row.state in _PLAIN or run.outcome.startswith(("oom_", "mps_")):
         return run
     return dataclasses.replace(run, outcome=row.state.lower())
 

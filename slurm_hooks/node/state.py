@@ -47,7 +47,7 @@ def write(path: str, data: Any, mode: int = 0o600) -> None:
     try:
         with os.fdopen(file, "w", encoding="utf-8") as out:
             os.fchmod(out.fileno(), mode)
-            json.dump(data, out)
+            out.write(json.dumps(data))  # several times as fast as dump()
             out.flush()
             os.fsync(out.fileno())
         os.rename(aside, path)  # noqa: PTH104

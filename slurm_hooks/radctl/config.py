@@ -8,6 +8,7 @@ import click
 
 from slurm_hooks import config as settings
 from slurm_hooks import config_reference
+from slurm_hooks.decision import memory_of
 from slurm_hooks.radctl.main import Site
 
 
@@ -28,6 +29,9 @@ def check(site: Site, file: Path | None) -> None:
         return
     names = ", ".join(f"{name} ({part.mode}, {part.method})" for name, part in loaded.partitions.items())
     click.echo(f"{path}: ok: partitions {names}")
+    for name, part in loaded.partitions.items():
+        if part.method != "off" and not memory_of(part):
+            click.echo(f"{path}: [partitions.{name}]: memory of its GPUs is not known: set gpu_model or gpu_memory_mib")
 
 
 @config.command()

@@ -104,13 +104,13 @@ def _spec(file: Path, number: int, item: dict[str, Any]) -> Spec:
 @dataset.command()
 @click.argument("raw", type=_FOLDER)
 @click.option("--into", type=_FOLDER, required=True, help="Folder of the packed data set.")
-@click.option("--meta", type=_FILE, required=True, help="JSON: gpu, versions, context_mib, limit_mib.")
+@click.option("--meta", type=_FILE, required=True, help="JSON object: gpu, versions, limit_mib.")
 def pack(raw: Path, into: Path, meta: Path) -> None:
     """Pack the raw results in RAW."""
-    facts = json.loads(meta.read_text("utf-8"))
-    if not isinstance(facts, dict) or not isinstance(facts.get("context_mib"), (int, float)):
-        raise click.ClickException(f"{meta}: context_mib is missing or no number; it is part of every label")
     try:
+        facts = json.loads(meta.read_text("utf-8"))
+        if not isinstance(facts, dict):
+            raise ValueError(f"{meta} holds no JSON object")
         counts = store.pack(raw, into, facts)
     except ValueError as error:
         raise click.ClickException(str(error)) from None

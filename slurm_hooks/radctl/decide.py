@@ -28,6 +28,7 @@ from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
 
 _DAY_S = 86_400
+_SLASH_SINCE = (23, 11)  # 22.05 writes a colon, 24.11 a slash
 _PATH = click.Path(path_type=Path)
 
 
@@ -48,7 +49,7 @@ def decide(site: Site, script: Path, options: tuple[str, ...], as_json: bool) ->
     config = site.load()
     text = files.read_text(script, files.MAX_SCRIPT_BYTES)
     now = time.time()
-    fields = {"user_name": getpass.getuser(), **fields_of(text, options, int(now))}
+    fields = {"user_name": getpass.getuser(), **fields_of(text, options, int(now), _separator(config))}
     fields.update(_summary(text, config))
     if not fields.get("partition"):
         fields["partition"] = _default_partition(config)
@@ -76,6 +77,15 @@ def _summary(text: str, config: Config) -> dict[str, str]:
         return {"summary_error": str(error).partition(": ")[2]}
     except OSError as error:
         return {"summary_error": f"cannot be read: {error.strerror}"}
+
+
+def _separator(config: Config) -> str:
+    """What this Slurm writes behind ``gres`` in a request; 22.05's where Slurm is not there."""
+    try:
+        version = SlurmCommands(config.radd.command_timeout_s).version()
+    except SlurmError:
+        return ":"
+    return "/" if version >= _SLASH_SINCE else ":"
 
 
 def _default_partition(config: Config) -> str:

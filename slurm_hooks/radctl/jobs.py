@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import time
@@ -16,6 +17,7 @@ from slurm_hooks.explain import explain as story
 from slurm_hooks.report import By, Job, Report, Row
 from slurm_hooks.report_html import page
 from slurm_hooks.slurm.accounting import SlurmAccounting
+from slurm_hooks.slurm.commands import SlurmError
 
 MAX_NEIGHBOURS = 8
 MIB_PER_GIB = 1024
@@ -89,9 +91,13 @@ def explain(job_id: str) -> None:
         names = ", ".join(sorted(job.last.shown_id for job in jobs)[:5])
         raise JobError(f"job {job_id} is an array of {len(jobs)} tasks: name one of them: {names}")
     job = jobs[0]
-    residents = job.record.residents[:MAX_NEIGHBOURS] if job.record is not None else ()
-    found = {number: reporting.put_together(accounting.runs_of(str(number))) for number in residents}
-    neighbours = {number: match for number, several in found.items() for match in several if _is(match, number)}
+    residents = [number for number in job.record.residents if number] if job.record is not None else []
+    neighbours: dict[int, Job] = {}
+    for number in residents[:MAX_NEIGHBOURS]:
+        # A neighbour that Slurm has forgotten, or will not tell of, is told by its number alone.
+        with contextlib.suppress(SlurmError):
+            found = reporting.put_together(accounting.runs_of(str(number)))
+            neighbours.update((match.last.job_id, match) for match in found if match.last.job_id == number)
     click.echo(story(job, neighbours, int(time.time())))
 
 
@@ -101,10 +107,6 @@ def _html(text: str, target: str) -> None:
     else:
         Path(target).write_text(text, encoding="utf-8")
         click.echo(f"wrote {target}")
-
-
-def _is(job: Job, number: int) -> bool:
-    return job.last.job_id == number
 
 
 def _table(made: Report) -> None:

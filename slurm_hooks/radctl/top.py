@@ -1,7 +1,8 @@
-"""`radctl top`: GPUs, residents and shares, live. Asks Slurm again and again, writes the terminal."""
+"""`radctl top`: GPUs, residents and shares, live. Asks Slurm and the monitors again and again, writes the terminal."""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import sys
@@ -16,9 +17,11 @@ from rich.text import Text
 
 from slurm_hooks import top as view_of
 from slurm_hooks.cluster import ClusterView
+from slurm_hooks.config import Config
+from slurm_hooks.monitor import client
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError
-from slurm_hooks.top import MIB_PER_GIB, Line
+from slurm_hooks.top import Line
 
 
 @click.command()
@@ -35,7 +38,7 @@ def top(site: Site, partition: str, interval: float, once: bool, as_json: bool) 
     console = Console(highlight=False)
     if as_json or once or not console.is_terminal:
         view = slurm.look(served)
-        shown = view_of.lines(view, partition)
+        shown = _lines(view, config, partition)
         if as_json:
             click.echo(json.dumps({"gpus": list(map(dataclasses.asdict, shown)), "waiting": dict(view.waiting)}))
         else:
@@ -44,19 +47,25 @@ def top(site: Site, partition: str, interval: float, once: bool, as_json: bool) 
     with Live(console=console, screen=True, auto_refresh=False) as live:
         try:
             while True:
-                live.update(_look(slurm, served, partition), refresh=True)
+                live.update(_look(slurm, served, config, partition), refresh=True)
                 time.sleep(interval)
         except KeyboardInterrupt:
             sys.exit(0)
 
 
-def _look(slurm: SlurmCommands, served: tuple[str, ...], partition: str) -> Group | Text:
+def _look(slurm: SlurmCommands, served: tuple[str, ...], config: Config, partition: str) -> Group | Text:
     """The screen now; where Slurm does not answer, why: the next look may find it again."""
     try:
         view = slurm.look(served)
     except SlurmError as error:
         return Text(f"Slurm does not answer: {error}", style="red")
-    return _screen(view_of.lines(view, partition), view)
+    return _screen(_lines(view, config, partition), view)
+
+
+def _lines(view: ClusterView, config: Config, partition: str) -> list[Line]:
+    """The GPUs, with what monitors measured where [monitor] source names them."""
+    seen, _ = asyncio.run(client.read(config.monitor, [node.name for node in view.nodes]))
+    return view_of.lines(view, seen, partition)
 
 
 def _screen(shown: list[Line], view: ClusterView) -> Group:
@@ -64,7 +73,7 @@ def _screen(shown: list[Line], view: ClusterView) -> Group:
     for name in ("node", "GPU"):
         table.add_column(name, no_wrap=True)
     table.add_column("shares", no_wrap=True)
-    for name in ("SMACT", "GiB"):
+    for name in ("SMACT", "GiB used / reserved"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("job, user, shares, memory", overflow="fold")
     for line in shown:
@@ -72,8 +81,8 @@ def _screen(shown: list[Line], view: ClusterView) -> Group:
             Text(line.node, style="" if line.available else "red"),
             Text(line.gpu),
             Text(f"{view_of.bar(line.used_shares)} {line.used_shares:>3}"),
-            Text("-" if line.smact is None else f"{line.smact:.2f}"),
-            Text("-" if line.reserved_mib is None else f"{line.reserved_mib / MIB_PER_GIB:.1f}"),
+            Text(view_of.smact(line)),
+            Text(view_of.memory(line)),
             Text(view_of.residents(line)),
         )
     return Group(Text(view_of.summary(shown, view)), table)

@@ -13,9 +13,11 @@ import click
 
 from slurm_hooks.config import DEFAULT_PATH, Config, ConfigError, load
 from slurm_hooks.loading import ModelWatch, load_service
+from slurm_hooks.monitor.client import Reader
 from slurm_hooks.radd.learner import Learner
 from slurm_hooks.radd.poller import Poller
 from slurm_hooks.radd.server import Server
+from slurm_hooks.service import Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands
 
@@ -44,7 +46,9 @@ def main(path: Path, verbose: bool) -> None:
 async def serve(config: Config) -> None:
     """Serve until SIGTERM or SIGINT."""
     service = load_service(config)
-    poller = Poller(config, service, SlurmCommands(config.radd.command_timeout_s), ModelWatch(config))
+    monitors = Reader(config.monitor, lambda: _nodes(config, service))
+    slurm = SlurmCommands(config.radd.command_timeout_s)
+    poller = Poller(config, service, slurm, ModelWatch(config), lambda: monitors.latest().jobs)
     server = await Server(config.radd, lambda fields: service.answer(fields).to_fields()).start()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -56,13 +60,18 @@ async def serve(config: Config) -> None:
     gc.disable()
     log.info("radd serves %s", config.radd.socket)
     learner = Learner(config, service, SlurmAccounting(_ACCOUNTING_TIMEOUT_S))
-    background = [asyncio.create_task(poller.run()), asyncio.create_task(learner.run())]
+    background = [asyncio.create_task(part.run()) for part in (poller, monitors, learner)]
     async with server:
         await stop.wait()
         for task in background:
             task.cancel()
     Path(config.radd.socket).unlink(missing_ok=True)
     log.info("radd stops")
+
+
+def _nodes(config: Config, service: Service) -> list[str]:
+    """Nodes whose monitors may know jobs of RAD's."""
+    return [node.name for node in service.view.nodes if not node.partitions.isdisjoint(config.partitions)]
 
 
 if __name__ == "__main__":

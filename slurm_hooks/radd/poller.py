@@ -6,11 +6,11 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from estimator.types import Method
-from slurm_hooks.cluster import ClusterView
+from slurm_hooks.cluster import ClusterView, with_smact
 from slurm_hooks.config import Config
 from slurm_hooks.records import Record
 from slurm_hooks.service import Service
@@ -42,13 +42,29 @@ class Models(Protocol):
 
 
 class Poller:
-    """Looks at Slurm every `radd.poll_s` seconds, in a thread, so that no answer waits for it."""
+    """Looks at Slurm every `radd.poll_s` seconds, in a thread, so that no answer waits for it.
 
-    def __init__(self, config: Config, service: Service, slurm: Slurm, models: Models | None = None) -> None:
+    Args:
+        config: all settings.
+        service: gets the view.
+        slurm: where the view comes from.
+        models: tells of new versions of models.
+        smact: measured SMACT by job id, from memory.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        service: Service,
+        slurm: Slurm,
+        models: Models | None = None,
+        smact: Callable[[], Mapping[int, float]] = dict,
+    ) -> None:
         self._config = config
         self._service = service
         self._slurm = slurm
         self._models = models
+        self._smact = smact
         self._healthy = True
         self._pinned_since: dict[int, float] = {}
 
@@ -70,7 +86,7 @@ class Poller:
         if method is not None:
             self._service.method = method
         try:
-            view = self._slurm.look(tuple(self._config.partitions))
+            view = with_smact(self._slurm.look(tuple(self._config.partitions)), self._smact())
         except SlurmError as error:
             if self._healthy:
                 log.warning("Slurm does not answer, no job is pinned meanwhile: %s", error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from scripts.devcluster import Cluster
 from slurm_hooks.records import Record, decode
@@ -132,11 +131,3 @@ def test_doctor_misses_nothing_on_the_node_but_nvidias_own(cluster: Cluster) -> 
     findings = json.loads(cluster.run(["radctl", "doctor", "node", "--json"]).out)
     missing = {finding["subject"] for finding in findings["node"] if not finding["ok"]}
     assert missing <= {"nvidia-smi", "NVML", "MPS control program"}
-
-
-def test_the_example_of_the_units_names_what_is_there() -> None:
-    """Every path below /opt/rad/etc that the snippets name is a file of etc/."""
-    text = (CHECKOUT / "etc" / "slurm.conf.rad").read_text()
-    named = [Path(line.partition("=")[2]) for line in text.splitlines() if "=/opt/rad/etc/" in line]
-    assert len(named) == 3
-    assert all((CHECKOUT / "etc" / path.name).is_file() for path in named)

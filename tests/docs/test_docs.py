@@ -16,6 +16,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 _COMMAND = re.compile(r"\bradctl((?: +[^\s`#|;>]+)*)")
+_PATH = re.compile(r"(?<![\w/.-])(?:\.ci|docs|estimator|etc|predictor|scripts|slurm_hooks|tests)/[\w./-]*")
 _WORD = re.compile(r"[a-z][a-z-]*")
 
 
@@ -69,6 +70,12 @@ def test_links(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands(page: Path) -> None:
     assert [problem for words in _commands(page) if (problem := _problem(words))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_paths(page: Path) -> None:
+    named = {path.rstrip("./") for code in _CODE.findall(page.read_text()) for path in _PATH.findall(code)}
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
 def test_every_command_is_documented() -> None:

@@ -61,9 +61,15 @@ class _Fixed:
 
 class _Slurm:
     error = ""
+    release = (22, 5)
 
     def __init__(self, timeout_s: float) -> None:
         pass
+
+    def version(self) -> tuple[int, int]:
+        if self.error:
+            raise SlurmError(self.error)
+        return self.release
 
     def look(self, partitions: Sequence[str]) -> ClusterView:
         if self.error:
@@ -109,6 +115,11 @@ def test_json(job: Path) -> None:
     assert (made["expected_mib"], made["upper_mib"], made["method"]) == (20_000, 28_000, "fixed")
     assert made["request"] == {"tres_per_node": "gres:mps:g1:32"}
     assert (made["partition"], made["refused"]) == ("gpu", False)
+
+
+def test_a_later_slurm(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Slurm, "release", (24, 11))
+    assert json.loads(_radctl("decide", job, "--json").output)["request"] == {"tres_per_node": "gres/mps:g1:32"}
 
 
 def test_nothing_is_changed(job: Path) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import socket
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ WELL = Facts(
         "/opt/rad/epilog.sh": SCRIPT,
     },
     users={"slurm": (64030, 64030)},
+    radd_user="rad",
+    radd_rights="Operator",
     gpus=4,
     programs={name: f"/usr/bin/{name}" for name in ("scontrol", "sacct", "sacctmgr", "nvidia-smi")},
     host="vm",
@@ -136,6 +139,8 @@ def test_what_a_controller_can_lack(changes: dict[str, Any], subject: str, cure:
     ("changes", "subject"),
     [
         (_setting("CliFilterPlugins", ""), "CliFilterPlugins"),
+        ({"radd_rights": "None"}, "rights of radd"),
+        ({"radd_rights": ""}, "rights of radd"),
         (_setting("AuthInfo", "socket=/run/munge.socket"), "AuthInfo"),
         ({"nodes": (dataclasses.replace(WELL.nodes[0], features=frozenset()),)}, "feature h200"),
     ],
@@ -183,6 +188,23 @@ def test_a_configuration_without_partitions() -> None:
     assert _only("controller", Config()).subject == "rad.toml"
 
 
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [(Partition(), "not told"), (Partition(gpu_model="h2000", feature="h200"), "gpu_model 'h2000' is not known")],
+)
+def test_gpus_of_unknown_memory(part: Partition, found: str) -> None:
+    finding = _only("controller", Config(partitions={"gpu": part}))
+    assert (finding.subject, finding.found) == ("GPU memory of gpu", found)
+    told = Config(partitions={"gpu": dataclasses.replace(part, gpu_memory_mib=40_960)})
+    assert _problems("controller", WELL, told) == []
+    assert _problems("controller", WELL, Config(partitions={"gpu": Partition(method="off")})) == []
+
+
+@pytest.mark.parametrize("changes", [{"radd_rights": None}, {"radd_rights": "None", "radd_user": "slurm"}])
+def test_rights_that_are_enough_or_not_known(changes: dict[str, Any]) -> None:
+    assert _problems("controller", dataclasses.replace(WELL, **changes)) == []
+
+
 def test_a_user_who_may_not_try_the_socket() -> None:
     assert _problems("controller", dataclasses.replace(WELL, radd_error=None)) == []
 
@@ -206,6 +228,7 @@ def test_slurm_down() -> None:
         (_file("/run/rad/mps", FileFact("other", 0o755, 0, 0)), "[mps] run_dir", "other of user 0"),
         ({"programs": {**WELL.programs, "nvidia-smi": ""}}, "nvidia-smi", "not found"),
         ({"gpus": None}, "NVML", "does not answer"),
+        ({"gpus": None, "nvml_error": "Driver Not Loaded"}, "NVML", "Driver Not Loaded"),
         ({"gpus": 3}, "NVML", "3 GPUs, Slurm lists 4"),
         (_file("/usr/bin/nvidia-cuda-mps-control", FileFact()), "MPS control program", "absent"),
     ],
@@ -222,7 +245,7 @@ def test_folders_are_made_when_needed() -> None:
 
 
 def test_a_partition_without_mps_needs_no_control_program() -> None:
-    config = Config(partitions={"gpu": Partition(method="streams")})
+    config = Config(partitions={"gpu": Partition(method="streams", gpu_model="h200")})
     changed = dataclasses.replace(WELL, **_file("/usr/bin/nvidia-cuda-mps-control", FileFact()))
     assert _problems("node", changed, config) == []
 
@@ -258,6 +281,14 @@ def test_slurms_own_words() -> None:
     assert doctor_facts.parse_nodes("NodeName=x Gres=(null)\nNodeHostName=y\n") == [NodeFact("x")]
 
 
+def test_several_hooks() -> None:
+    text = "Prolog[0]               = /opt/rad/prolog.sh\nProlog[1]  = /etc/site.sh\nSlurmctldHost[0] = vm(127.0.0.1)\n"
+    settings = doctor_facts.parse_settings(text)
+    assert settings == {"Prolog": "/opt/rad/prolog.sh,/etc/site.sh", "SlurmctldHost[0]": "vm(127.0.0.1)"}
+    finding = _only("node", settings={**SETTINGS, **settings})
+    assert (finding.subject, finding.found) == ("Prolog", "/etc/site.sh: absent")
+
+
 def _slurm_says(folder: Path) -> dict[str, str]:
     config = CONFIG_TEXT.replace("/srv/slurm/etc/slurm.conf", str(folder / "slurm.conf"))
     plugins = config.replace("/usr/lib/x86_64-linux-gnu/slurm-wlm", str(folder))
@@ -279,6 +310,9 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     says = _slurm_says(tmp_path)
 
     def run(command: Sequence[str], timeout_s: float) -> str:
+        if command[0] == "sacctmgr":
+            assert command[5] == "root"
+            return "Administrator\n"
         return says[command[2]]
 
     path = str(tmp_path / "radd.sock")
@@ -301,6 +335,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     assert facts.files[str(control)].kind == "other"
     assert facts.users == {}
     assert facts.radd_error == ""
+    assert (facts.radd_user, facts.radd_rights) == ("root", "Administrator")
     assert doctor_facts.gather(config, run, tmp_path).radd_error == f"{path}: Connection refused"
 
 
@@ -313,6 +348,8 @@ def test_facts_without_slurm(tmp_path: Path) -> None:
     assert facts.slurm_error == "scontrol: Unable to contact slurm controller"
     assert (facts.settings, facts.nodes, facts.gres_conf, facts.lua_version) == ({}, (), None, "")
     assert facts.users == {"root": (0, 0)}
+    assert (facts.radd_user, facts.radd_rights) == ("", None)
+    assert doctor_facts._rights(run, "rad", 1.0) is None
     assert "No such file" in (facts.radd_error or "")
 
 
@@ -329,13 +366,15 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", fail)
-    assert doctor_facts._gpus() is None
+    assert doctor_facts._gpus() == (None, "NVML Shared Library Not Found")
     ended: list[bool] = []
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 4)
     monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: ended.append(True))
-    assert doctor_facts._gpus() == 4
+    assert doctor_facts._gpus() == (4, "")
     assert ended == [True]
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert doctor_facts._gpus() == (None, "NVML's Python binding is missing: pip install nvidia-ml-py")
 
 
 @pytest.mark.parametrize(

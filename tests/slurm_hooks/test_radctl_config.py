@@ -60,6 +60,16 @@ def test_check_takes_the_sites_configuration(tmp_path: Path) -> None:
     assert "names no partition" in result.output
 
 
+def test_check_tells_of_gpus_of_unknown_memory(tmp_path: Path) -> None:
+    path = tmp_path / "rad.toml"
+    path.write_text("[partitions.a]\n[partitions.b]\ngpu_model = 'h200'\n[partitions.c]\nmethod = 'off'\n")
+    result = _radctl("config", "check", str(path))
+    assert result.exit_code == 0
+    assert "[partitions.a]: memory of its GPUs is not known: set gpu_model or gpu_memory_mib" in result.output
+    assert "[partitions.b]" not in result.output
+    assert "[partitions.c]" not in result.output
+
+
 def test_check_says_file_key_and_cure(tmp_path: Path) -> None:
     path = tmp_path / "rad.toml"
     path.write_text("[partitions.gpu]\nplacment = 'magm'\n")

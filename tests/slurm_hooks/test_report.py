@@ -17,6 +17,7 @@ from slurm_hooks.radctl import jobs as command
 from slurm_hooks.radctl.main import cli
 from slurm_hooks.records import Record, Run
 from slurm_hooks.slurm.accounting import JobRun
+from slurm_hooks.slurm.commands import SlurmError
 from tests.slurm_hooks.jobs import HOUR, NOON, job_run
 
 UTC = timezone.utc
@@ -173,6 +174,8 @@ class _Slurm:
         return [run for run in self.known if user in ("", run.user)]
 
     def runs_of(self, job: str) -> list[JobRun]:
+        if job in ("0", "9"):
+            raise SlurmError("sacct: Bad job/step specified")
         return [run for run in self.known if job in (run.shown_id, str(run.job_id), run.shown_id.partition("_")[0])]
 
 
@@ -232,11 +235,11 @@ def test_a_time_that_ends_before_it_begins(slurm: type[_Slurm]) -> None:
 
 
 def test_explain(slurm: type[_Slurm]) -> None:
-    record = Record(action="share", asked="gpu:1", share=40, pin="g2", residents=(7, 8))
+    record = Record(action="share", asked="gpu:1", share=40, pin="g2", residents=(7, 8, 0, 9))
     slurm.known = (job_run(record), job_run(SHARED, job_id=7, name="bert"))
     shown = _radctl("explain", "1")
     assert shown.exit_code == 0
-    assert "beside 7 (bert, 40 shares), 8" in shown.output
+    assert "beside 7 (bert, 40 shares), 8, a job submitted just before, 9" in shown.output
 
 
 def test_explain_an_array(slurm: type[_Slurm]) -> None:

@@ -53,9 +53,19 @@ def test_options_override_the_script() -> None:
         "#!/bin/bash\n#SBATCH -p a --gres=gpu:1\n\npython x\n#SBATCH -p b\n", ["--partition", "c", "x.sh"]
     )
     assert fields == {
-        "script": "#!/bin/bash\n#SBATCH -p a --gres=gpu:1\n",
+        "script": "#!/bin/bash\n#SBATCH -p a --gres=gpu:1\n\n",
         "partition": "c",
         "tres_per_node": "gres:gpu:1",
+    }
+
+
+def test_later_versions_of_slurm() -> None:
+    fields = fields_of("#!/bin/bash\n", ["--gres=gpu:1", "--gpus-per-task=2", "--mem-per-gpu=1G"], separator="/")
+    assert fields == {
+        "script": "#!/bin/bash\n",
+        "tres_per_node": "gres/gpu:1",
+        "tres_per_task": "gres/gpu:2",
+        "mem_per_tres": "gres/gpu:1024",
     }
 
 

@@ -176,8 +176,15 @@ def test_ten_submits_in_one_second_do_not_pick_the_same_gpu() -> None:
     pins = [record(ask(made)).pin for _ in range(12)]
     assert pins == ["g0", "g1", "g2", "g3"] * 3
     answer = ask(made)
+    assert record(answer).residents == ()
     assert record(answer).pin == ""
     assert "no GPU has room now" in record(answer).reasons[-1]
+
+
+def test_neighbours_that_have_no_number_yet_are_recorded() -> None:
+    made, _ = service(node("n1", gpus=1))
+    assert record(ask(made)).residents == ()
+    assert record(ask(made)).residents == (0,)
 
 
 def test_decisions_are_forgotten_once_slurm_shows_the_jobs() -> None:

@@ -12,6 +12,9 @@ from rich.console import Console
 
 from slurm_hooks import top
 from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
+from slurm_hooks.config import Monitor
+from slurm_hooks.monitor import client
+from slurm_hooks.monitor.client import Measured
 from slurm_hooks.radctl import top as command
 from slurm_hooks.radctl.main import cli
 from slurm_hooks.slurm.commands import SlurmError
@@ -30,13 +33,24 @@ VIEW = ClusterView(
 
 
 def test_lines() -> None:
-    shared, free, whole = top.lines(VIEW)
+    shared, free, whole = top.lines(VIEW, Measured())
     assert (shared.used_shares, shared.reserved_mib, shared.smact) == (79, 13_414, 0.55)
     assert (free.residents, free.reserved_mib, free.smact) == ((), None, None)
     assert (whole.node, whole.available) == ("node1", False)
-    assert [line.node for line in top.lines(VIEW, "big")] == ["node1"]
+    assert [line.node for line in top.lines(VIEW, Measured(), "big")] == ["node1"]
     assert top.residents(shared) == "4711 alice 38 (13.1 GiB), 4712 bob 41"
-    assert top.summary(top.lines(VIEW), VIEW) == "3 GPUs, 1.79 held by 3 jobs, 1 shared now, 3 jobs wait"
+    assert top.summary(top.lines(VIEW, Measured()), VIEW) == "3 GPUs, 1.79 held by 3 jobs, 1 shared now, 3 jobs wait"
+
+
+def test_what_monitors_measured() -> None:
+    seen = Measured(
+        gpus={("node0", 0): 0.62, ("node1", 1): 0.9}, memory_mib={("node0", 0): 20_480.0, ("node0", 1): 0.4}
+    )
+    shared, free, whole = top.lines(VIEW, seen)
+    assert (top.smact(shared), top.memory(shared)) == ("0.62", "20.0 / 13.1")
+    assert (top.smact(free), top.memory(free)) == ("-", "0.0 / -")
+    assert (top.smact(whole), top.memory(whole)) == ("-", "- / -")
+    assert top.smact(top.lines(VIEW, Measured())[0]) == "~0.55"
 
 
 @pytest.mark.parametrize(("used", "shown"), [(0, "░░░░"), (38, "██░░"), (100, "████"), (140, "████"), (-1, "░░░░")])
@@ -78,7 +92,7 @@ def test_one_look(tmp_path: Path) -> None:
     assert shown.exit_code == 0
     lines = shown.output.splitlines()
     assert lines[0] == "3 GPUs, 1.79 held by 3 jobs, 1 shared now, 3 jobs wait"
-    assert any(line.split()[:6] == ["node0", "g0", top.bar(79), "79", "0.55", "13.1"] for line in lines)
+    assert any(line.split()[:6] == ["node0", "g0", top.bar(79), "79", "~0.55", "-"] for line in lines)
     assert _Slurm.asked == ("gpu", "big")
 
 
@@ -93,6 +107,16 @@ def test_json(tmp_path: Path) -> None:
     made = json.loads(_radctl(tmp_path, "--json").output)
     assert made["waiting"] == {"gpu": 3}
     assert made["gpus"][0]["residents"] == [[4711, "alice", 38, 13414], [4712, "bob", 41, None]]
+
+
+def test_monitors_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read(settings: Monitor, nodes: Sequence[str]) -> tuple[Measured, list[str]]:
+        assert list(nodes) == ["node0", "node1"]
+        return Measured(gpus={("node0", 1): 0.5}), ["node1: no answer"]
+
+    monkeypatch.setattr(client, "read", read)
+    made = json.loads(_radctl(tmp_path, "--json").output)
+    assert [gpu["measured"] for gpu in made["gpus"]] == [False, True, False]
 
 
 def test_no_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ from typing import Any
 import pytest
 
 from scripts.devcluster.interpreter import closed, for_everybody
+from slurm_hooks.monitor import counters
+from slurm_hooks.monitor.counters import Account
 from slurm_hooks.node import background, commands, context, main, spool, task_prolog
 from slurm_hooks.records import Record, Run, decode, merge
 from tests.slurm_hooks.node import standins
@@ -329,6 +332,19 @@ def test_the_last_task_of_an_array_is_requeued_alone(site: Site) -> None:
     assert "rad: job 7_3 ran out" in log.read_text()
 
 
+def test_a_job_that_lost_its_mps_server_is_requeued_as_it_was(site: Site) -> None:
+    _oom_job(site)
+    site.run("prolog")
+    log = site.log("RuntimeError: CUDA error: MPS server is not ready to accept new MPS client requests\n")
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    [update] = site.slurm.calls("update")
+    assert update[3] == "gres=mps:g2:30"
+    record = decode(update[4])
+    assert record is not None
+    assert (record.retries, [run.outcome for run in record.runs]) == (0, ["mps_victim"])
+    assert "through no fault of its own; requeued as it was" in log.read_text()
+
+
 def test_no_requeue_is_told_what_to_ask_for(site: Site) -> None:
     _oom_job(site, Requeue="0")
     site.run("prolog")
@@ -395,12 +411,43 @@ def test_a_peak_that_contradicts(site: Site) -> None:
     _oom_job(site)
     site.run("prolog")
     (site.place / "jobs" / "7.task.json").write_text('{"cap_mib": 23961}')
-    (site.place / "jobs" / "7.counters.json").write_text('{"peak_mib": 700}')
+    counters.write(f"{site.place}/jobs", 7, Account(peak_mib=700))
     site.log(OOM)
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
     assert site.slurm.calls("requeuehold") == []
     run = site.waiting()["7-0.json"]
     assert (run.outcome, run.peak_mib, run.cap_mib) == ("failed", 700, 23961)
+
+
+def test_what_the_monitor_measured_goes_into_the_record(site: Site) -> None:
+    site.run("prolog")
+    note = json.loads((site.place / "jobs" / "7.json").read_text())
+    assert (note["uid"], note["allotment_mib"]) == (UID, 23961)
+    account = Account(peak_mib=700.4, energy_j=1234.5)
+    account.series["smact"].add(0.5, 9.0)
+    account.meet(8)
+    counters.write(f"{site.place}/jobs", 7, account)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    run = site.waiting()["7-0.json"]
+    assert (run.peak_mib, run.smact_mean, run.smact_p95, run.smocc_mean) == (701, 0.5, 0.505, None)
+    assert (run.energy_j, run.neighbours) == (1234.5, (8,))
+    assert not (site.place / "jobs" / "7.counters.json").exists()
+
+
+def test_counters_of_an_earlier_run_are_not_this_ones(site: Site) -> None:
+    site.run("prolog")
+    counters.write(f"{site.place}/jobs", 7, Account(restart=1, peak_mib=700))
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    assert site.waiting()["7-0.json"].peak_mib is None
+
+
+def test_a_process_that_the_monitor_ended_is_evidence(site: Site) -> None:
+    _oom_job(site)
+    site.run("prolog")
+    counters.write(f"{site.place}/jobs", 7, Account(peak_mib=30000, evidence="rad-monitor: process 9 was ended"))
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="143:0")
+    assert len(site.slurm.calls("requeuehold")) == 1
+    assert site.waiting()["7-0.json"].evidence == "rad-monitor: process 9 was ended"
 
 
 # MPS
@@ -589,6 +636,23 @@ def test_jobs_that_went_without_an_epilog(mps_site: Site) -> None:
     assert sorted(path.name for path in jobs.iterdir()) == ["8", "9"]
 
 
+def test_the_timer_starts_dead_daemons_anew(mps_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    mps_site.run("prolog")
+    pipe = f"CUDA_MPS_PIPE_DIRECTORY={mps_site.place}/mps/g2/u{UID}/pipe"
+    [daemon] = processes_with(pipe)
+    os.kill(daemon, signal.SIGKILL)
+    monkeypatch.setenv("RAD_CONFIG", f"{mps_site.place}/rad.toml")
+    main.main(["main.py", "flush"])
+    assert "flush: job 7: its MPS daemon was gone and is started anew" in mps_site.said
+    [now] = processes_with(pipe)
+    assert now != daemon
+    os.kill(now, signal.SIGKILL)
+    mps_site.settings["mps"]["control"] = "/nowhere/mps"
+    mps_site.write()
+    main.main(["main.py", "flush"])
+    assert "flush: GPU 2: /nowhere/mps: No such file" in mps_site.said
+
+
 def test_nothing_to_tidy(site: Site) -> None:
     background.tidy(_config(site), pytest.fail)
 
@@ -609,6 +673,8 @@ def test_the_timer_sends_what_was_left_over(site: Site, monkeypatch: pytest.Monk
 _SECOND = """
 import sys
 from scripts.devcluster.interpreter import closed, for_everybody
+from slurm_hooks.monitor import counters
+from slurm_hooks.monitor.counters import Account
 from slurm_hooks.node import background, context, spool
 spool.send_all = lambda *_: open(sys.argv[2], "w").close()
 background.background(context.load({"RAD_CONFIG": sys.argv[1]}), print)

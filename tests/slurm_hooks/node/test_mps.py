@@ -129,6 +129,38 @@ def test_a_daemon_that_died_or_hangs_is_replaced(settings: Mps, how: signal.Sign
     assert mps.control(settings, slot, "get_server_list").ok
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_daemon_of_jobs_that_run_is_started_anew(settings: Mps, how: signal.Signals) -> None:
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    mps.join(settings, 3, UID, 12, UUID)
+    assert mps.revive(settings) == []
+    [broken] = processes_with(f"CUDA_MPS_PIPE_DIRECTORY={slot.pipe}")
+    os.kill(broken, how)
+    assert mps.revive(settings) == [11]
+    assert mps.control(settings, slot, "get_server_list").ok
+    assert json.loads((Path(slot.pipe) / "facts").read_text())[1] == UUID
+    assert broken not in _daemons(settings)
+    assert len(_daemons(settings)) == 2
+
+
+def test_idle_daemons_are_not_revived(settings: Mps) -> None:
+    mps.join(settings, 2, UID, 11, UUID)
+    mps.leave(settings, 11)
+    os.kill(_daemons(settings)[0], signal.SIGKILL)
+    assert mps.revive(settings) == []
+
+
+def test_what_a_strict_umask_must_not_spoil(settings: Mps) -> None:
+    before = os.umask(0o077)
+    try:
+        slot = mps.join(settings, 2, UID, 11, UUID)
+    finally:
+        assert os.umask(before) == 0o077
+    assert Path(f"{slot.pipe}/facts").stat().st_mode & 0o777 == 0o644
+    log = Path(f"{slot.log}/server.log").stat()
+    assert (log.st_uid, log.st_mode & 0o777) == (UID, 0o600)
+
+
 def _server(settings: Mps, slot: Slot) -> subprocess.Popen[bytes]:
     """A process that looks like a daemon's server."""
     path = Path(settings.control).parent / "nvidia-cuda-mps-server"

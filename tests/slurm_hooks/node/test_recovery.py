@@ -22,6 +22,7 @@ ENDED = Ended(
     share=30,
     cap_mib=23961,
     evidence=OOM,
+    lost_mps="",
     peak_mib=None,
     may_requeue=True,
 )
@@ -48,6 +49,7 @@ def test_then_the_whole_gpu_then_never_again() -> None:
         outcomes.append(verdict.outcome)
         share = verdict.share
         if share is not None:
+            run = dataclasses.replace(run, outcome=verdict.outcome)
             record, restart = requeued(record, run, share, SITE), restart + 1
     assert outcomes == ["oom_requeued", "oom_exclusive", "oom_final"]
     assert (record.retries, record.share, record.cap_mib) == (2, 100, None)
@@ -138,6 +140,42 @@ def test_jobs_that_are_not_ours_to_requeue(record: Record | None) -> None:
 def test_evidence(changes: dict[str, Any], believed: bool) -> None:
     assert died_of_memory(_ended(**changes)) is believed
     assert (judge(RECORD, _ended(**changes), SITE).outcome == "failed") is not believed
+
+
+LOST = {"evidence": "", "lost_mps": "CUDA error: MPS server is not ready to accept new MPS client requests"}
+
+
+def test_a_job_that_lost_its_server_comes_back_without_blame() -> None:
+    verdict = judge(RECORD, _ended(**LOST), SITE)
+    assert (verdict.outcome, verdict.share) == ("mps_victim", 30)
+    assert verdict.message.endswith("through no fault of its own; requeued as it was")
+    after = requeued(RECORD, Run(share=30, restart=0, outcome="mps_victim"), 30, SITE)
+    assert (after.retries, after.share, len(after.runs)) == (0, 30, 1)
+
+
+def test_a_victim_is_requeued_three_times_at_most() -> None:
+    runs = tuple(Run(share=30, restart=n, outcome="mps_victim") for n in range(3))
+    record = dataclasses.replace(RECORD, runs=runs[:2])
+    assert judge(record, _ended(**LOST, restart=2), SITE).outcome == "mps_victim"
+    verdict = judge(dataclasses.replace(RECORD, runs=runs), _ended(**LOST, restart=3), SITE)
+    assert (verdict.outcome, verdict.share) == ("mps_told", None)
+    assert "submit it anew" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome"),
+    [
+        ({"exit_status": 0}, "completed"),
+        ({"share": 100}, "failed"),  # it had no server
+        ({"share": None}, "failed"),
+        ({"reason": "TimeLimit"}, "failed"),
+        ({"may_requeue": False}, "mps_told"),
+        ({"restart": 10}, "mps_told"),
+        ({"evidence": OOM}, "oom_requeued"),
+    ],
+)
+def test_who_is_no_victim(changes: dict[str, Any], outcome: str) -> None:
+    assert judge(RECORD, _ended(**{**LOST, **changes}), SITE).outcome == outcome
 
 
 def test_a_run_is_told_once() -> None:

@@ -167,6 +167,7 @@ def test_all_runs_of_a_job_come_to_its_last(node: Node, slurm: FakeSlurm) -> Non
         ([_row("NODE_FAIL", start=NOW - 9000, end=NOW - 8000)], "failed", "failed"),  # not this run's row
         ([_row("FAILED")], "oom_final", "oom_final"),
         ([_row("FAILED")], "oom_requeued", "oom_told"),  # Slurm did not requeue it after all
+        ([_row("FAILED")], "mps_victim", "mps_told"),
         ([_row("REQUEUED"), _row("COMPLETED", start=NOW + 9, end=NOW + 10)], "oom_requeued", "oom_requeued"),
     ],
 )

@@ -1,7 +1,7 @@
-"""Evidence of GPU memory running out, in what a run wrote to its log. Pure.
+"""Evidence of what ended a run, in what it wrote to its log: GPU memory, or an MPS server that was lost. Pure.
 
-Only the frameworks' own errors count. An error that the program survived does not: where an unrelated traceback
-follows it, something else ended the run.
+Only the errors of frameworks and of CUDA count. An error that the program survived does not: where an unrelated
+traceback follows it, something else ended the run.
 """
 
 from __future__ import annotations
@@ -25,6 +25,13 @@ _OOM = re.compile(
     rb"|CUDA_ERROR_OUT_OF_MEMORY"
     rb")"
 )
+# CUDA's errors 805, 806, 807 and 810: the daemon or the server is gone or recovers from somebody's fault.
+_MPS = re.compile(
+    rb"(?:CUDA_ERROR_MPS_(?:CONNECTION_FAILED|RPC_FAILURE|SERVER_NOT_READY|CLIENT_TERMINATED)"
+    rb"|cudaErrorMps(?:ConnectionFailed|RpcFailure|ServerNotReady|ClientTerminated)"
+    rb"|(?:CUDA error|Error \d+): (?:the )?(?:remote procedural call between the MPS server and the MPS client failed"
+    rb"|MPS client failed to connect|MPS server is not ready|MPS client has been terminated))"
+)
 _TRACEBACK = re.compile(rb"^[^\n]{0,60}?Traceback \(most recent call last\):[^\n]*\n", re.MULTILINE)
 _RANK = re.compile(rb"\[[^\]\n]{1,40}\]:? ?|\d{1,6}: ")  # torchrun's and srun's prefix of each line
 _NAME = re.compile(rb"[\w.]{1,200}")
@@ -38,10 +45,19 @@ _FOLLOWERS = re.compile(
 MAX_EVIDENCE = 200
 
 
-def evidence(log: bytes) -> str:
+def of_memory(log: bytes) -> str:
     """The line that shows that the run died of GPU memory, or the empty string."""
+    return _last(_OOM, log)
+
+
+def of_lost_mps(log: bytes) -> str:
+    """The line that shows that the run lost its MPS server, or the empty string."""
+    return _last(_MPS, log)
+
+
+def _last(pattern: re.Pattern[bytes], log: bytes) -> str:
     last = None
-    for last in _OOM.finditer(log):  # noqa: B007 - the last one is wanted
+    for last in pattern.finditer(log):  # noqa: B007 - the last one is wanted
         pass
     if last is None or _survived(log, last.end()):
         return ""

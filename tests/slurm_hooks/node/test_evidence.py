@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from slurm_hooks.node.oom import evidence
+from slurm_hooks.node.evidence import of_lost_mps, of_memory
 
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n'
 TORCH = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 14 GiB"
@@ -30,7 +30,7 @@ TORCH = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
     ],
 )
 def test_errors_of_frameworks(line: str) -> None:
-    assert evidence(f"epoch 1\n{TRACE}{line}\n".encode()) == line
+    assert of_memory(f"epoch 1\n{TRACE}{line}\n".encode()) == line
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_errors_of_frameworks(line: str) -> None:
     ],
 )
 def test_what_is_no_error_of_a_framework(log: str) -> None:
-    assert evidence(log.encode()) == ""
+    assert of_memory(log.encode()) == ""
 
 
 @pytest.mark.parametrize(
@@ -68,17 +68,17 @@ def test_what_is_no_error_of_a_framework(log: str) -> None:
     ],
 )
 def test_an_error_that_was_survived(after: str, believed: bool) -> None:
-    assert bool(evidence(f"{TRACE}{TORCH}\n{after}".encode())) is believed
+    assert bool(of_memory(f"{TRACE}{TORCH}\n{after}".encode())) is believed
 
 
 def test_the_last_error_counts() -> None:
     log = f"{TRACE}{TORCH}\n{TRACE}KeyError: 'x'\n{TRACE}RuntimeError: CUDA error: out of memory\n"
-    assert evidence(log.encode()) == "RuntimeError: CUDA error: out of memory"
+    assert of_memory(log.encode()) == "RuntimeError: CUDA error: out of memory"
 
 
 def test_evidence_is_one_short_printable_line() -> None:
     log = b"x" * 5000 + b"\x1b[31m\0 20%|##  \r\x1b[0m" + TORCH.encode() + b"\x07" + b"y" * 5000 + b"\nnext"
-    shown = evidence(log)
+    shown = of_memory(log)
     assert shown.startswith("?[0mtorch.OutOfMemoryError")
     assert len(shown) <= 200
     assert shown.isprintable()
@@ -97,5 +97,26 @@ def test_evidence_is_one_short_printable_line() -> None:
 )
 def test_hostile_logs_take_no_time(log: bytes) -> None:
     begin = time.process_time()
-    evidence(log)
+    of_memory(log)
     assert time.process_time() - begin < 5
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: CUDA error: the remote procedural call between the MPS server and the MPS client failed",
+        "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 805: MPS client failed to connect to the MPS",
+        "RuntimeError: CUDA error: MPS server is not ready to accept new MPS client requests",
+        "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: CUDA_ERROR_MPS_CLIENT_TERMINATED",
+        "cudaErrorMpsRpcFailure",
+    ],
+)
+def test_a_lost_server(line: str) -> None:
+    assert of_lost_mps(f"epoch 1\n{TRACE}{line}\n".encode()) == line
+    assert of_memory(f"epoch 1\n{TRACE}{line}\n".encode()) == ""
+    assert of_lost_mps(f"{TRACE}{line}\n{TRACE}KeyError: 'x'\n".encode()) == ""
+
+
+@pytest.mark.parametrize("log", ["", "the MPS server is not ready\n", TORCH])
+def test_no_lost_server(log: str) -> None:
+    assert of_lost_mps(log.encode()) == ""

@@ -1,0 +1,1 @@
+"""What this project's speed and cost are measured with."""

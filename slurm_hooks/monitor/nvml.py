@@ -1,0 +1,200 @@
+"""GPUs through NVML, with GPM where the GPU has it. Touches the driver and nothing else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from predictor.nvml import MIB, Gpm, NvmlMissingError, load, quiet
+from slurm_hooks.monitor.metrics import BackendError, ProcessUse, Reading
+
+log = logging.getLogger("rad.monitor")
+
+# NVML's codes for a driver that is gone: nothing will answer until it is loaded again.
+_UNINITIALIZED, _DRIVER_NOT_LOADED, _LIBRARY_MISMATCH = 1, 9, 18
+# A GPU that has fallen off the bus, must be reset, or answers nothing that NVML knows.
+_LOST = (15, 16, 999)
+_LOOKS_BEFORE_RETRY = 60
+
+
+@dataclass
+class _Device:
+    handle: Any
+    position: int
+    index: int
+    uuid: str
+    name: str
+    gpm: Gpm | None
+    begun: bool = False
+    seen_us: int = 0
+    lost_for: int = 0
+
+
+class NvmlBackend:
+    """All GPUs that NVML shows.
+
+    Args:
+        gpm: whether to ask for GPM's metrics where a GPU has them.
+        nvml: the ``pynvml`` module, or a stand-in with its functions.
+
+    Raises:
+        BackendError: if there is no NVML, no driver or no GPU.
+    """
+
+    def __init__(self, *, gpm: bool, nvml: Any = None) -> None:
+        try:
+            self._nvml = load() if nvml is None else nvml
+        except NvmlMissingError as error:
+            raise BackendError(str(error)) from error
+        nvml = self._nvml
+        try:
+            nvml.nvmlInit()
+            count = nvml.nvmlDeviceGetCount()
+        except nvml.NVMLError as error:
+            raise BackendError(f"NVML: {error}: is an NVIDIA driver loaded on this machine?") from error
+        self._devices = [device for device in (self._open(position, gpm) for position in range(count)) if device]
+        self.has_gpm = any(device.gpm for device in self._devices)
+        self.name = "gpm" if self.has_gpm else "nvml"
+        if not self._devices:
+            nvml.nvmlShutdown()
+            raise BackendError("NVML shows no GPU that answers")
+
+    def _open(self, position: int, gpm: bool) -> _Device | None:
+        nvml = self._nvml
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(position)
+            uuid = _text(nvml.nvmlDeviceGetUUID(handle))
+        except nvml.NVMLError as error:
+            log.warning("GPU %d cannot be opened: %s", position, error)
+            return None
+        minor = quiet(nvml, "nvmlDeviceGetMinorNumber", handle)
+        counting = Gpm(nvml, handle) if gpm else None
+        return _Device(
+            handle=handle,
+            position=position,
+            index=position if minor is None else int(minor),
+            uuid=uuid,
+            name=_text(quiet(nvml, "nvmlDeviceGetName", handle) or ""),
+            gpm=counting if counting and counting.supported else None,
+        )
+
+    def close(self) -> None:
+        """Give NVML's memory back."""
+        for device in self._devices:
+            if device.gpm:
+                device.gpm.close()
+        quiet(self._nvml, "nvmlShutdown")
+
+    def read(self) -> list[Reading]:
+        """All GPUs; one that is lost says so, and the others go on.
+
+        Raises:
+            BackendError: if the driver is gone.
+        """
+        return [self._reading(device) for device in self._devices]
+
+    def _reading(self, device: _Device) -> Reading:
+        if device.lost_for and not self._found_again(device):
+            return Reading(device.index, device.uuid, device.name, lost=True)
+        try:
+            memory = self._memory(device)
+            values = {} if memory is None else {"used_mib": memory}
+            values |= self._counted(device)
+        except self._nvml.NVMLError as error:
+            code = getattr(error, "value", None)
+            if code in (_UNINITIALIZED, _DRIVER_NOT_LOADED, _LIBRARY_MISMATCH):
+                raise BackendError(f"NVML: {error}: the driver is gone") from error
+            log.warning("GPU %d (%s) does not answer: %s", device.index, device.uuid, error)
+            device.lost_for = 1
+            return Reading(device.index, device.uuid, device.name, lost=True)
+        values |= self._drawn(device)
+        return Reading(device.index, device.uuid, device.name, values, self._processes(device))
+
+    def _memory(self, device: _Device) -> float | None:
+        """Memory in use in MiB; this question also finds out whether the GPU still answers."""
+        try:
+            return float(self._nvml.nvmlDeviceGetMemoryInfo(device.handle).used) / MIB
+        except self._nvml.NVMLError as error:
+            if getattr(error, "value", None) in (*_LOST, _UNINITIALIZED, _DRIVER_NOT_LOADED, _LIBRARY_MISMATCH):
+                raise
+            return None
+
+    def _found_again(self, device: _Device) -> bool:
+        """Whether a lost GPU answers again, tried once in a while."""
+        device.lost_for += 1
+        if device.lost_for <= _LOOKS_BEFORE_RETRY:
+            return False
+        device.lost_for = 1
+        handle = quiet(self._nvml, "nvmlDeviceGetHandleByIndex", device.position)
+        if handle is None or _text(quiet(self._nvml, "nvmlDeviceGetUUID", handle) or "") != device.uuid:
+            return False
+        device.handle, device.begun, device.lost_for = handle, False, 0
+        if device.gpm:
+            device.gpm.close()
+            device.gpm = Gpm(self._nvml, handle)
+        log.info("GPU %d answers again", device.index)
+        return True
+
+    def _counted(self, device: _Device) -> dict[str, float]:
+        if device.gpm is None:
+            return {}
+        if not device.begun:
+            device.gpm.begin()
+            device.begun = True
+            return {}
+        found = device.gpm.read()
+        if "busy" in found:
+            found["gract"] = found.pop("busy")
+        for key in ("pcie_tx", "pcie_rx"):
+            if key in found:
+                found[key] *= MIB
+        return found
+
+    def _drawn(self, device: _Device) -> dict[str, float]:
+        nvml, found = self._nvml, {}
+        power = quiet(nvml, "nvmlDeviceGetPowerUsage", device.handle)
+        energy = quiet(nvml, "nvmlDeviceGetTotalEnergyConsumption", device.handle)
+        rates = quiet(nvml, "nvmlDeviceGetUtilizationRates", device.handle)
+        if power is not None:
+            found["power_w"] = power / 1e3
+        if energy is not None:
+            found["energy_mj"] = float(energy)
+        if rates is not None:
+            found["util"] = float(rates.gpu)
+        return found
+
+    def _processes(self, device: _Device) -> tuple[ProcessUse, ...] | None:
+        """Processes that compute, those under MPS too; one that stands in both lists counts once."""
+        lists = [
+            quiet(self._nvml, function, device.handle)
+            for function in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses")
+        ]
+        if all(running is None for running in lists):
+            return None
+        uses: dict[int, float | None] = {}
+        for process in (p for running in lists for p in running or ()):
+            used = process.usedGpuMemory
+            mib = None if used is None else used / MIB
+            known = uses.get(process.pid)
+            uses[process.pid] = mib if known is None or (mib is not None and mib > known) else known
+        return tuple(ProcessUse(pid, mib) for pid, mib in uses.items())
+
+    def activity(self, index: int) -> Mapping[int, float]:
+        """NVML's samples of each process's SM utilization since the last question, added up."""
+        device = next(device for device in self._devices if device.index == index)
+        samples = quiet(self._nvml, "nvmlDeviceGetProcessUtilization", device.handle, device.seen_us) or ()
+        found: dict[int, float] = {}
+        newest = device.seen_us
+        for sample in samples:
+            if sample.timeStamp > device.seen_us:
+                found[sample.pid] = found.get(sample.pid, 0.0) + sample.smUtil
+                newest = max(newest, sample.timeStamp)
+        device.seen_us = newest
+        return found
+
+
+def _text(value: Any) -> str:
+    """Older bindings give bytes."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,102 @@
+"""Whose a process is: its job by its cgroup, else by its environment. Reads /proc.
+
+A cgroup cannot be chosen by a user, so its word is final. Slurm's two forms are ``/slurm/uid_1001/job_42/step_0`` (v1)
+and ``/system.slice/slurmstepd.scope/job_42/step_batch/user/task_0`` (v2); both are looked for at the root only, for
+a user may be lord of a tree of his own below. The environment is what the user says: it counts where the job is
+known to be that user's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+_V1 = re.compile(r"^\d+:[^:]*:/slurm[\w.-]*/uid_\d+/job_(\d{1,10})(?:/|$)", re.MULTILINE)
+_V2 = re.compile(r"^0::/system\.slice/[\w.-]*slurmstepd\.scope/job_(\d{1,10})(?:/|$)", re.MULTILINE)
+_JOB_ID = re.compile(rb"(?:^|\0)SLURM_JOB_ID=(\d{1,10})(?:\0|$)")
+_MAX_ENVIRONMENT = 1 << 20
+_MPS_SERVER = "nvidia-cuda-mps-server"
+# Looks for which an answer is kept. That no job was found may be too early: a process is moved after its start.
+_LOOKS = 30
+_LOOKS_OF_NOBODY = 3
+
+
+def job_of_cgroup(text: str) -> int | None:
+    """The job in what /proc/PID/cgroup holds."""
+    found = _V2.search(text) or _V1.search(text)
+    return int(found.group(1)) if found else None
+
+
+def job_of_environment(data: bytes) -> int | None:
+    """The job in what /proc/PID/environ holds."""
+    found = _JOB_ID.search(data)
+    return int(found.group(1)) if found else None
+
+
+@dataclass
+class _Known:
+    job: int | None
+    server: bool
+    looks: int
+
+
+class Processes:
+    """Jobs of processes, remembered for a few looks.
+
+    Args:
+        trusted: whether a job is a user's (uid): then what that user's processes say of themselves counts.
+        proc: where /proc is.
+    """
+
+    def __init__(self, trusted: Callable[[int, int], bool], proc: str = "/proc") -> None:
+        self._trusted = trusted
+        self._proc = proc
+        self._known: dict[int, _Known] = {}
+
+    def jobs(self, pids: Iterable[int]) -> dict[int, int | None]:
+        """Jobs by pid, None for a process of no job; servers of MPS, which work for others, are left out."""
+        kept: dict[int, _Known] = {}
+        for pid in pids:
+            known = self._known.get(pid)
+            if known is None or known.looks <= 0:
+                known = self._look(pid)
+            known.looks -= 1
+            kept[pid] = known
+        self._known = kept
+        return {pid: known.job for pid, known in kept.items() if not known.server}
+
+    def job(self, pid: int) -> int | None:
+        """The job of a process as it is now."""
+        return self._look(pid).job
+
+    def _look(self, pid: int) -> _Known:
+        job = job_of_cgroup(self._read(pid, "cgroup").decode(errors="replace"))
+        server = job is None and self._is_server(pid)
+        if job is None and not server:
+            job = self._by_environment(pid)
+        return _Known(job, server, _LOOKS_OF_NOBODY if job is None else _LOOKS)
+
+    def _by_environment(self, pid: int) -> int | None:
+        job = job_of_environment(self._read(pid, "environ"))
+        try:
+            uid = os.stat(f"{self._proc}/{pid}").st_uid  # noqa: PTH116
+        except OSError:
+            return None
+        return job if job is not None and self._trusted(job, uid) else None
+
+    def _is_server(self, pid: int) -> bool:
+        """Whether it runs the driver's program, which lies where only root can put it."""
+        try:
+            path = f"{self._proc}/{pid}/exe"
+            return os.path.basename(os.readlink(path)) == _MPS_SERVER and os.stat(path).st_uid == 0  # noqa: PTH115, PTH116, PTH119
+        except OSError:
+            return False
+
+    def _read(self, pid: int, name: str) -> bytes:
+        try:
+            with open(f"{self._proc}/{pid}/{name}", "rb") as file:  # noqa: PTH123
+                return file.read(_MAX_ENVIRONMENT)
+        except OSError:
+            return b""

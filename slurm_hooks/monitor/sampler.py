@@ -1,0 +1,390 @@
+"""The monitor's looks: from readings of GPUs to what each GPU and each job did in the window and in the run.
+
+Reads the GPUs through a backend, jobs of processes through `processes`, and the notes that Prolog left in
+[node].state_dir; writes each job's counters there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from slurm_hooks.config import Config
+from slurm_hooks.monitor import counters
+from slurm_hooks.monitor.counters import SERIES, Account
+from slurm_hooks.monitor.guard import Guard, Notice
+from slurm_hooks.monitor.metrics import ACTIVITIES, RATES, Backend, Reading
+from slurm_hooks.monitor.processes import Processes
+from slurm_hooks.monitor.split import parts
+from slurm_hooks.node import state
+
+log = logging.getLogger("rad.monitor")
+
+# A run's counters are written after this part of its time so far, so that what a short run loses is small too.
+_WRITE_PART = 0.1
+_INSTANT = 1e-6
+_POWER = "power_w"
+_WINDOWED = (*ACTIVITIES, *RATES, _POWER)
+
+
+class Window:
+    """Values of the last seconds, each with the time for which it held; sums are kept, so that asking costs little."""
+
+    def __init__(self, length_s: float) -> None:
+        self._length_s = length_s
+        self._entries: deque[tuple[float, float, Mapping[str, float]]] = deque()
+        self._sums: dict[str, list[float]] = {}
+        self.seconds = 0.0
+
+    def add(self, now: float, seconds: float, values: Mapping[str, float]) -> None:
+        """Take values in that held for the last `seconds`."""
+        self._entries.append((now, seconds, values))
+        self.seconds += seconds
+        for key, value in values.items():
+            sums = self._sums.setdefault(key, [0.0, 0.0])
+            sums[0] += value * seconds
+            sums[1] += seconds
+        self.drop(now)
+
+    def drop(self, now: float) -> None:
+        """Let go of what is too old."""
+        entries, oldest = self._entries, now - self._length_s
+        while entries and entries[0][0] <= oldest:
+            _, seconds, values = entries.popleft()
+            self.seconds -= seconds
+            for key, value in values.items():
+                sums = self._sums[key]
+                sums[0] -= value * seconds
+                sums[1] -= seconds
+        if not entries:
+            # What rounding has left must not stay for ever.
+            self._sums.clear()
+            self.seconds = 0.0
+
+    def means(self) -> dict[str, float]:
+        """Means over time of every value that was available."""
+        return {key: max(0.0, total / held) for key, (total, held) in self._sums.items() if held > _INSTANT}
+
+
+@dataclass(frozen=True)
+class GpuView:
+    """A GPU as others may see it: the last look's values, and the window's means."""
+
+    index: int
+    uuid: str
+    name: str
+    lost: bool
+    values: Mapping[str, float]
+    means: Mapping[str, float]
+    window_s: float
+    processes: int | None
+    jobs: int
+
+
+@dataclass(frozen=True)
+class JobGpuView:
+    """A job's part of one GPU."""
+
+    gpu: int
+    uuid: str
+    means: Mapping[str, float]
+    window_s: float
+    mib: float
+    processes: int
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job: its parts of GPUs, and its run so far."""
+
+    job: int
+    gpus: tuple[JobGpuView, ...]
+    mib: float
+    peak_mib: float | None
+    cap_mib: float | None
+    energy_j: float | None
+    seconds: float
+    over: int
+
+
+@dataclass(frozen=True)
+class View:
+    """Everything at one time."""
+
+    backend: str
+    gpus: tuple[GpuView, ...]
+    jobs: tuple[JobView, ...]
+    looks: int
+    taken: float
+
+
+@dataclass
+class _Gpu:
+    reading: Reading
+    window: Window
+    energy_mj: float | None = None
+    jobs: int = 0
+
+
+@dataclass
+class _Part:
+    """A job on one GPU."""
+
+    uuid: str
+    window: Window
+    mib: float = 0.0
+    processes: int = 0
+
+
+@dataclass
+class _Job:
+    account: Account
+    cap_mib: float | None
+    seen: float
+    parts: dict[int, _Part] = field(default_factory=dict)
+    mib: float = 0.0
+    active: bool = True
+    over: int = 0
+    dirty: bool = True
+    written: float = float("-inf")
+
+
+@dataclass
+class _Share:
+    """What a job did on its GPUs in one look."""
+
+    mib: dict[int, float] = field(default_factory=dict)
+    values: list[Mapping[str, float]] = field(default_factory=list)
+    joules: float | None = None
+
+
+class Sampler:
+    """Looks at all GPUs and keeps what came of it.
+
+    Args:
+        config: all settings; [monitor] and [node] are used.
+        backend: who counts.
+        proc: where /proc is.
+        clock: Unix time in seconds, for others to see.
+    """
+
+    def __init__(
+        self, config: Config, backend: Backend, proc: str = "/proc", clock: Callable[[], float] = time.time
+    ) -> None:
+        self._settings = config.monitor
+        self._state_dir = config.node.state_dir
+        self._backend = backend
+        self._clock = clock
+        self.processes = Processes(self._is_users, proc)
+        self._guard = Guard(self._settings.over_allotment, self._settings.slack_mib)
+        self._lock = threading.Lock()
+        self._gpus: dict[str, _Gpu] = {}
+        self._jobs: dict[int, _Job] = {}
+        self._last: float | None = None
+        self._looks = 0
+        self._taken = 0.0
+        self._writable = True
+
+    def replace_backend(self, backend: Backend) -> None:
+        """Go on with another backend, after the old one has failed; what was counted stays."""
+        self._backend = backend
+        for gpu in self._gpus.values():
+            gpu.energy_mj = None
+
+    def look(self, now: float) -> list[Notice]:
+        """Look once.
+
+        Args:
+            now: monotonic seconds.
+
+        Returns:
+            What is to be done about jobs over their allotments.
+
+        Raises:
+            BackendError: if nothing answers any more.
+        """
+        readings = self._backend.read()
+        pids = [use.pid for reading in readings for use in reading.processes or ()]
+        owners = self.processes.jobs(pids)
+        shared = {}
+        for reading in readings:
+            residents = _residents(reading, owners)
+            activity = self._backend.activity(reading.index) if len(residents) > 1 else {}
+            shared[reading.uuid] = (residents, parts(residents, activity))
+        with self._lock:
+            seconds = 0.0 if self._last is None else max(0.0, now - self._last)
+            self._last, self._looks, self._taken = now, self._looks + 1, self._clock()
+            for part in (part for known in self._jobs.values() for part in known.parts.values()):
+                part.mib, part.processes = 0.0, 0
+            shares: dict[int, _Share] = {}
+            for reading in readings:
+                self._gpu(reading, now, seconds, *shared[reading.uuid], shares)
+            notices = [self._job(job, share, now, seconds) for job, share in shares.items()]
+            self._idle(shares, now)
+            return [notice for notice in notices if notice is not None]
+
+    def _gpu(
+        self,
+        reading: Reading,
+        now: float,
+        seconds: float,
+        residents: Mapping[int | None, Sequence[int]],
+        divided: Mapping[int | None, float],
+        shares: dict[int, _Share],
+    ) -> None:
+        """Take one GPU's reading in, and add to its jobs' shares."""
+        gpu = self._gpus.setdefault(reading.uuid, _Gpu(reading, Window(self._settings.window_s)))
+        gpu.reading = reading
+        gpu.jobs = sum(job is not None for job in residents)
+        joules = _joules(gpu, reading, seconds)
+        counted = {key: reading.values[key] for key in _WINDOWED if key in reading.values}
+        if seconds > 0:
+            gpu.window.add(now, seconds, counted)
+        memory = {use.pid: use.mib or 0.0 for use in reading.processes or ()}
+        for job, pids in residents.items():
+            if job is None:
+                continue
+            known = self._jobs.get(job)
+            if known is None or not known.active:
+                known = self._begin(job, known, now)
+            mine = {pid: memory[pid] for pid in pids}
+            part = known.parts.setdefault(reading.index, _Part(reading.uuid, Window(self._settings.window_s)))
+            part.mib, part.processes = sum(mine.values()), len(pids)
+            values = {key: value * divided[job] for key, value in counted.items()}
+            if seconds > 0:
+                part.window.add(now, seconds, values)
+            share = shares.setdefault(job, _Share())
+            for pid, mib in mine.items():
+                share.mib[pid] = share.mib.get(pid, 0.0) + mib
+            share.values.append(values)
+            if joules is not None:
+                share.joules = (share.joules or 0.0) + joules * divided[job]
+            for other in residents:
+                if other is not None and other != job:
+                    known.account.meet(other)
+
+    def _begin(self, job: int, known: _Job | None, now: float) -> _Job:
+        """A job appears, or appears again: perhaps in a new run, as Prolog's note tells."""
+        note = state.read(f"{self._state_dir}/{job}.json") or {}
+        restart = note.get("restart")
+        restart = restart if type(restart) is int else 0
+        if known is None or known.account.restart != restart:
+            account = counters.load(self._state_dir, job, restart) or Account(restart)
+            known = self._jobs[job] = _Job(account, None, now)
+            self._guard.forget(job)
+        task = state.read(f"{self._state_dir}/{job}.task.json") or {}
+        caps = [cap for cap in (task.get("cap_mib"), note.get("allotment_mib")) if type(cap) is int and cap > 0]
+        known.cap_mib = float(caps[0]) if caps else None
+        known.active = True
+        return known
+
+    def _job(self, job: int, share: _Share, now: float, seconds: float) -> Notice | None:
+        """Take one look's share of a job in."""
+        known = self._jobs[job]
+        account = known.account
+        known.seen, known.dirty = now, True
+        known.mib = sum(share.mib.values())
+        rose = account.peak_mib is None or known.mib >= account.peak_mib + 1
+        account.peak_mib = max(account.peak_mib or 0.0, known.mib)
+        if seconds > 0:
+            account.seconds += seconds
+            for key in SERIES:
+                values = [each[key] for each in share.values if key in each]
+                if values:
+                    account.series[key].add(sum(values) / len(values), seconds)
+        if share.joules is not None:
+            account.energy_j = (account.energy_j or 0.0) + share.joules
+        notice = self._guard.look(job, known.cap_mib, share.mib)
+        if notice is not None:
+            known.over += 1
+            account.evidence = f"rad-monitor: {notice.message}" if notice.pid is not None else account.evidence
+        due = min(self._settings.write_s, max(self._settings.interval_s, _WRITE_PART * account.seconds))
+        if rose or notice is not None or now - known.written >= due - 1e-3:
+            self._write(job, known, now)
+        return notice
+
+    def _idle(self, shares: Mapping[int, _Share], now: float) -> None:
+        """Jobs without processes: the last counters are written, and a job that has ended is forgotten."""
+        for job, known in list(self._jobs.items()):
+            for part in known.parts.values():
+                part.window.drop(now)
+            if job in shares:
+                continue
+            known.active, known.mib = False, 0.0
+            if known.dirty:
+                self._write(job, known, now)
+            if now - known.seen > self._settings.window_s and not os.path.exists(f"{self._state_dir}/{job}.json"):  # noqa: PTH110
+                del self._jobs[job]
+                self._guard.forget(job)
+                with contextlib.suppress(OSError):
+                    state.remove(counters.path(self._state_dir, job))
+
+    def _write(self, job: int, known: _Job, now: float) -> None:
+        known.written, known.dirty = now, False
+        try:
+            counters.write(self._state_dir, job, known.account)
+        except (state.StateError, OSError) as error:
+            if self._writable:
+                log.warning("counters are not kept for Epilog: %s", error)
+            self._writable = False
+        else:
+            self._writable = True
+
+    def _is_users(self, job: int, uid: int) -> bool:
+        """Whether Prolog noted a job as this user's."""
+        note = state.read(f"{self._state_dir}/{job}.json") or {}
+        return note.get("uid") == uid
+
+    def view(self) -> View:
+        """Everything as it is now."""
+        with self._lock:
+            gpus = tuple(
+                GpuView(
+                    index=gpu.reading.index,
+                    uuid=gpu.reading.uuid,
+                    name=gpu.reading.name,
+                    lost=gpu.reading.lost,
+                    values=gpu.reading.values,
+                    means=gpu.window.means(),
+                    window_s=gpu.window.seconds,
+                    processes=None if gpu.reading.processes is None else len(gpu.reading.processes),
+                    jobs=gpu.jobs,
+                )
+                for gpu in self._gpus.values()
+            )
+            jobs = tuple(self._job_view(job, known) for job, known in sorted(self._jobs.items()) if known.active)
+            return View(self._backend.name, gpus, jobs, self._looks, self._taken)
+
+    @staticmethod
+    def _job_view(job: int, known: _Job) -> JobView:
+        gpus = tuple(
+            JobGpuView(index, part.uuid, part.window.means(), part.window.seconds, part.mib, part.processes)
+            for index, part in sorted(known.parts.items())
+        )
+        account = known.account
+        return JobView(
+            job, gpus, known.mib, account.peak_mib, known.cap_mib, account.energy_j, account.seconds, known.over
+        )
+
+
+def _residents(reading: Reading, owners: Mapping[int, int | None]) -> dict[int | None, list[int]]:
+    residents: dict[int | None, list[int]] = {}
+    for use in reading.processes or ():
+        if use.pid in owners:
+            residents.setdefault(owners[use.pid], []).append(use.pid)
+    return residents
+
+
+def _joules(gpu: _Gpu, reading: Reading, seconds: float) -> float | None:
+    """Energy since the last look: the counter's growth, else power times time; None where neither is available."""
+    before, gpu.energy_mj = gpu.energy_mj, reading.values.get("energy_mj")
+    if before is not None and gpu.energy_mj is not None and gpu.energy_mj >= before:
+        return (gpu.energy_mj - before) / 1e3
+    power = reading.values.get(_POWER)
+    return None if power is None or seconds <= 0 else power * seconds

@@ -1,0 +1,85 @@
+"""scripts/install into a folder of its own, and what an admin copies from etc/."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts.devcluster import Layout, settings
+from tests.cluster.conftest import CHECKOUT
+
+
+def install(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    argv = [str(CHECKOUT / "scripts" / "install"), "--prefix", f"{folder}/opt", "--etc", f"{folder}/etc"]
+    argv += ["--lua-dir", f"{folder}/lua", "--system", f"{folder}/system", "--no-deps", *more]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_install_puts_everything_in_place_and_keeps_the_admins_settings(tmp_path: Path) -> None:
+    done = install(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"Prolog={tmp_path}/opt/etc/prolog.sh" in done.stdout
+    assert 'pcall(require, "rad")' in done.stdout
+    assert (tmp_path / "lua" / "rad.lua").read_text() == (CHECKOUT / "slurm_hooks" / "lua" / "rad.lua").read_text()
+    unit = (tmp_path / "system" / "systemd" / "system" / "radd.service").read_text()
+    assert f"ExecStart={tmp_path}/opt/bin/radd --config {tmp_path}/etc/rad.toml" in unit
+    for name in ("prolog.sh", "task_prolog.sh", "epilog.sh"):
+        hook = subprocess.run([str(tmp_path / "opt" / "etc" / name)], env={}, capture_output=True, check=False)
+        assert (hook.returncode, hook.stdout, hook.stderr) == (0, b"", b"")
+    usage = subprocess.run(
+        [str(tmp_path / "opt" / "bin" / "python"), "-I", "-m", "slurm_hooks.node.main"],
+        capture_output=True,
+        check=False,
+    )
+    assert b"usage: main.py" in usage.stderr
+    (tmp_path / "etc" / "rad.toml").write_text("# mine\n")
+    again = install(tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "etc" / "rad.toml").read_text() == "# mine\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--bogus"], "unknown option --bogus"),
+        (["--prefix"], "--prefix needs a value"),
+        (["--prefix", "here"], "give an absolute path"),
+        (["--prefix", str(CHECKOUT)], "holds something that is not RAD's"),
+        (["--python", "/bin/false"], "needs Python 3.10 or newer"),
+        (["--etc", "/proc/rad"], "cannot be written"),
+    ],
+)
+def test_install_refuses_with_a_cure_and_touches_nothing(tmp_path: Path, arguments: list[str], words: str) -> None:
+    done = install(tmp_path, *arguments)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert not (tmp_path / "opt").exists() or not any((tmp_path / "opt").iterdir())
+
+
+def _settings(text: str) -> dict[str, str]:
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    return {key.split()[0]: value for key, value in pairs}
+
+
+def test_the_snippets_say_what_the_development_cluster_uses(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, 1)
+    ours = settings.gres_conf(layout).replace(f"{tmp_path}/dev", "/dev").replace("NodeName=node0 ", "")
+    snippet = (CHECKOUT / "etc" / "gres.conf.rad").read_text()
+    assert [line for line in snippet.splitlines() if not line.startswith("#")] == ours.splitlines()
+    tried = _settings(settings.slurm_conf(layout, rad=True))
+    wanted = _settings((CHECKOUT / "etc" / "slurm.conf.rad").read_text())
+    for key in (
+        "JobSubmitPlugins",
+        "CliFilterPlugins",
+        "PrologFlags",
+        "SelectType",
+        "GresTypes",
+        "AccountingStoreFlags",
+    ):
+        assert tried[key] == wanted[key]
+    for key in ("Prolog", "TaskProlog", "Epilog"):
+        assert Path(tried[key]).name == Path(wanted[key]).name
+    assert wanted["AuthInfo"] in tried["AuthInfo"]
+    assert set(wanted["AccountingStorageTRES"].split(",")) <= set(tried["AccountingStorageTRES"].split(","))

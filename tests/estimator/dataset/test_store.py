@@ -1,0 +1,137 @@
+"""Packing and reading the data set; what the committed one promises."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from estimator.dataset import coverage, store
+from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_jsonl
+from estimator.dataset.plans import plan_of, trace_of
+from estimator.dataset.printers import module_text
+from estimator.dataset.specs import generate_synthetic, spec_from_json
+from estimator.dataset.tree import to_json
+
+META = {"gpu": "X", "limit_mib": 81920}
+
+
+def _raw(folder: Path, device: str = "cuda") -> list[Any]:
+    folder.mkdir()
+    specs = list(generate_synthetic("mlp", 3, 0))
+    real = {**specs[0].to_json(), "source": "timm", "name": "net", "group": "net"}
+    measured = {"peak_allocated_mib": 10.126, "peak_reserved_mib": 20.0, "steps": 3, "step_seconds": 0.1}
+    rows = [
+        {"spec": specs[0].to_json(), "status": "ok", "device": device, **measured},
+        {"spec": specs[1].to_json(), "status": "oom", "device": device, **measured},
+        {"spec": real, "status": "ok", "device": device, **measured},
+    ]
+    activity = {"smact": 0.51234, "smocc": None, "dram": 0.25, "steps_per_s": 12.0}
+    profiles = [{"spec": real, "activity": activity}, {"spec": specs[2].to_json(), "activity": activity}]
+    trace = to_json(trace_of(*plan_of("mlp", specs[0].arch)))
+    model = spec_from_json(real).model_id
+    traces = [{"model": model, "trace": trace}, {"model": "not needed", "trace": trace}]
+    for name, items in (
+        (ROWS, rows),
+        (store.PROFILES, profiles),
+        (TRACES, traces),
+        (FAILURES, [{"id": "x", "why": "y"}]),
+        (store.ISOLATED, [{**rows[0], "nvml_mib": 722.0, "reserved_mib": 18.0}, {**rows[1], "status": "oom"}]),
+    ):
+        (folder / name).write_text("".join(json.dumps(item) + "\n" for item in items), "utf-8")
+    return specs
+
+
+def test_packing_and_reading_give_back_the_rows(tmp_path: Path) -> None:
+    specs = _raw(tmp_path / "raw")
+    counts = store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    assert counts == {"rows": 3, "traces": 1, "profiles": 1, "checks": 1, "failures": 1}
+    data = store.load(tmp_path / "packed")
+    contexts = {"mlp": 704.0, "cnn": 704.0, "transformer": 704.0}
+    assert data.meta == {**META, "context_mib": {"train": contexts, "infer": contexts}}
+    by_name = {(row.spec.source, row.status): row for row in data.rows}
+    plain, dead, real = by_name["synthetic", "ok"], by_name["synthetic", "oom"], by_name["timm", "ok"]
+    assert plain.spec == specs[0]
+    assert (plain.memory_mib, plain.peak_allocated_mib, plain.peak_reserved_mib) == (724.0, 10.13, 20.0)
+    assert plain.smact is None
+    assert dead.memory_mib is None
+    assert (real.smact, real.smocc, real.steps_per_s) == (0.5123, None, 12.0)
+    assert real.workload.batch_size == specs[0].batch_size
+    (check,) = data.checks
+    assert (check.spec, check.long_lived_mib, check.own_mib, check.own_context_mib) == (specs[0], 724.0, 724.0, 704.0)
+    assert module_text(data.trace(real.spec)) == module_text(data.trace(plain.spec))
+
+
+def test_a_rehearsal_is_not_packed(tmp_path: Path) -> None:
+    _raw(tmp_path / "raw", device="cpu")
+    with pytest.raises(ValueError, match="rehearsal on cpu"):
+        store.pack(tmp_path / "raw", tmp_path / "packed", META)
+
+
+def test_labels_need_a_measured_context(tmp_path: Path) -> None:
+    _raw(tmp_path / "raw")
+    (tmp_path / "raw" / store.ISOLATED).write_text("", "utf-8")
+    with pytest.raises(ValueError, match="with --isolated first"):
+        store.pack(tmp_path / "raw", tmp_path / "packed", META)
+
+
+def test_coverage_of_raw_rows(tmp_path: Path) -> None:
+    _raw(tmp_path / "raw")
+    rows = coverage.raw_rows(read_jsonl(tmp_path / "raw" / ROWS))
+    table = coverage.table(rows)
+    assert table["mlp"]["rows"] == 2
+    assert table["mlp"]["oom"] == 1
+    assert table["real"]["rows"] == table["timm"]["rows"] == 1
+    assert coverage.text(table).splitlines()[1].startswith("mlp ")
+    only_oom = [row for row in rows if row.status == "oom"]
+    assert "-" in coverage.text(coverage.table(only_oom))
+
+
+def test_coverage_is_drawn(tmp_path: Path) -> None:
+    _raw(tmp_path / "raw")
+    coverage.plot(coverage.raw_rows(read_jsonl(tmp_path / "raw" / ROWS)), tmp_path / "plot.svg")
+    assert (tmp_path / "plot.svg").read_text("utf-8").count("<svg") == 1
+
+
+@pytest.fixture(scope="module")
+def committed() -> store.Dataset:
+    return store.load()
+
+
+def test_the_committed_data_set_has_its_size(committed: store.Dataset) -> None:
+    found = coverage.table(committed.rows)
+    assert found["mlp"]["rows"] >= 3000
+    assert found["cnn"]["rows"] >= 3000
+    assert found["transformer"]["rows"] >= 2000
+    assert found["real"]["rows"] >= 400
+    assert found["real"]["oom"] > 0
+    assert found["cnn"]["most_mib"] > 40 * 1024
+    assert sum(path.stat().st_size for path in store.DEFAULT.iterdir()) < 5 * 2**20
+
+
+def test_no_architecture_family_is_in_two_splits(committed: store.Dataset) -> None:
+    splits: dict[str, set[str]] = {}
+    for row in committed.rows:
+        splits.setdefault(row.spec.group, set()).add(row.split)
+    assert all(len(found) == 1 for found in splits.values())
+    assert len({row.spec.id for row in committed.rows}) == len(committed.rows)
+    real = [row for row in committed.rows if row.spec.source != "synthetic"]
+    assert {row.split for row in real} == {"train", "val", "test"}
+
+
+def test_every_real_row_has_its_trace(committed: store.Dataset) -> None:
+    for row in committed.rows:
+        if row.spec.source != "synthetic":
+            assert committed.trace(row.spec).calls
+
+
+def test_labels_are_reserved_memory_and_context(committed: store.Dataset) -> None:
+    for row in committed.rows:
+        assert row.peak_allocated_mib <= row.peak_reserved_mib + 1
+        if row.status == "ok":
+            assert (
+                row.memory_mib == row.peak_reserved_mib + committed.meta["context_mib"][row.spec.kind][row.spec.family]
+            )
+            assert row.peak_reserved_mib <= committed.meta["limit_mib"]

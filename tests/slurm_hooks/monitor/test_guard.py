@@ -1,0 +1,100 @@
+"""Jobs over their allotments: when something is done, what, and to whom."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slurm_hooks.monitor.guard import LOOKS, Guard, Notice, act
+
+OVER = {10: 3000.0, 11: 6000.0}
+
+
+def looks(guard: Guard, count: int, processes: dict[int, float] | None = None) -> list[Notice | None]:
+    return [guard.look(7, 8000.0, OVER if processes is None else processes) for _ in range(count)]
+
+
+def test_it_is_said_once_and_only_when_it_lasts() -> None:
+    guard = Guard("warn", 100.0)
+    told = looks(guard, 10)
+    assert told[: LOOKS - 1] == [None] * (LOOKS - 1)
+    assert told[LOOKS - 1] == Notice(7, "job 7 uses 9000 MiB of GPU memory, 8000 MiB allotted", warn=True)
+    assert told[LOOKS:] == [None] * (10 - LOOKS)
+
+
+def test_a_spike_passes() -> None:
+    guard = Guard("warn", 100.0)
+    for _ in range(5):
+        assert looks(guard, LOOKS - 1) == [None] * (LOOKS - 1)
+        assert looks(guard, 1, {10: 8100.0}) == [None]
+
+
+def test_recording_warns_nobody() -> None:
+    (notice,) = filter(None, looks(Guard("record", 0.0), 5))
+    assert not notice.warn and notice.pid is None
+
+
+def test_the_largest_process_is_asked_to_end_and_then_made_to() -> None:
+    guard = Guard("end", 0.0)
+    first, second = filter(None, looks(guard, 2 * LOOKS))
+    assert (first.pid, first.hard, first.warn) == (11, False, True)
+    assert first.message.endswith("process 11 (6000 MiB) was ended")
+    assert (second.pid, second.hard, second.warn) == (11, True, False)
+    (third,) = filter(None, looks(guard, LOOKS, {10: 9000.0}))
+    assert (third.pid, third.hard) == (10, False)
+
+
+def test_jobs_without_a_cap_are_left_alone() -> None:
+    guard = Guard("end", 0.0)
+    assert [guard.look(7, None, OVER) for _ in range(5)] == [None] * 5
+    assert [guard.look(7, 0.0, {}) for _ in range(5)] == [None] * 5
+
+
+def test_a_new_run_is_told_again() -> None:
+    guard = Guard("warn", 0.0)
+    assert len(list(filter(None, looks(guard, 5)))) == 1
+    guard.forget(7)
+    assert len(list(filter(None, looks(guard, 5)))) == 1
+
+
+@pytest.fixture
+def victim() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(["sleep", "60"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize(("hard", "number"), [(False, signal.SIGTERM), (True, signal.SIGKILL)])
+def test_a_process_is_ended(victim: subprocess.Popen[bytes], hard: bool, number: int) -> None:
+    act(Notice(7, "over", pid=victim.pid, hard=hard), lambda pid: 7)
+    assert victim.wait(10) == -number
+
+
+def test_a_number_that_is_another_jobs_by_now_is_left_alone(victim: subprocess.Popen[bytes]) -> None:
+    act(Notice(7, "over", pid=victim.pid, hard=True), lambda pid: 8)
+    act(Notice(7, "over", pid=victim.pid, hard=True), lambda pid: None)
+    act(Notice(7, "over", pid=2**22 + 1, hard=True), lambda pid: 7)
+    os.kill(victim.pid, 0)
+    assert victim.poll() is None
+
+
+def test_the_user_is_told_through_slurm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(f'#!/bin/sh\nprintf "%s|" "$@" > {tmp_path}/said\n')
+    scontrol.chmod(0o755)
+    caplog.set_level(logging.WARNING)
+    act(Notice(7, "job 7 uses much", warn=True), lambda pid: 7, str(scontrol))
+    assert (tmp_path / "said").read_text() == "notify|7|rad: job 7 uses much|"
+    act(Notice(7, "job 7 uses much", warn=True), lambda pid: 7, "/nowhere/scontrol")
+    assert [record.message for record in caplog.records] == [
+        "job 7 uses much",
+        "job 7 uses much",
+        "job 7 was not told: /nowhere/scontrol: No such file or directory",
+    ]

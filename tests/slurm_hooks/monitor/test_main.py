@@ -1,0 +1,149 @@
+"""rad-monitor as a process, and its loop when the driver comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from scripts.bench.monitor import measure, stand_in
+from scripts.bench.standin_nvml import Device, StandInNvml
+from slurm_hooks.config import Config, Monitor, Node
+from slurm_hooks.monitor import main as module
+from slurm_hooks.monitor.guard import Notice
+from slurm_hooks.monitor.main import Daemon, main
+from slurm_hooks.monitor.metrics import Backend, BackendError
+from slurm_hooks.monitor.nvml import NvmlBackend
+
+ROOT = Path(__file__).parents[3]
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def page(port: int, process: subprocess.Popen[str]) -> str:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_a_node_on_which_nothing_counts_serves_an_empty_page(tmp_path: Path) -> None:
+    port, config = free_port(), tmp_path / "rad.toml"
+    config.write_text(
+        f"[monitor]\nport = {port}\ndcgmi = '/nowhere'\nbackend = 'dcgm'\ninterval_s = 0.1\n"
+        f"[node]\nstate_dir = '{tmp_path}/jobs'\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "slurm_hooks.monitor.main", "--config", str(config)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert 'rad_monitor_info{backend="none"} 1' in page(port, process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert said.count("no GPU is measured") == 1
+    assert "rad-monitor stops" in said
+
+
+def config(tmp_path: Path, **settings: object) -> Config:
+    monitor = Monitor(**{"interval_s": 0.1, "port": 0, **settings})  # type: ignore[arg-type]
+    return Config(monitor=monitor, node=Node(state_dir=f"{tmp_path}/jobs"))
+
+
+def test_a_driver_that_comes_and_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    nvml = StandInNvml(Device("GPU-a", 0))
+    nvml.no_driver = True
+    daemon = Daemon(config(tmp_path), lambda: NvmlBackend(gpm=True, nvml=nvml), retry_s=0.0)
+    for _ in range(3):
+        assert daemon.once() == []
+    assert caplog.text.count("no GPU is measured") == 1
+    assert daemon.sampler.view().backend == "none"
+    nvml.no_driver = False
+    daemon.once()
+    assert daemon.sampler.view().backend == "gpm"
+    nvml.no_driver = True
+    daemon.once()
+    assert daemon.sampler.view().backend == "none"
+    assert "the driver is gone; tried again every" in caplog.text
+    nvml.no_driver = False
+    daemon.once()
+    assert daemon.sampler.view().backend == "gpm"
+    daemon.close()
+
+
+def test_a_backend_is_not_tried_at_every_look(tmp_path: Path) -> None:
+    tries: list[int] = []
+
+    def fail() -> Backend:
+        tries.append(1)
+        raise BackendError("no")
+
+    daemon = Daemon(config(tmp_path), fail, retry_s=1000.0)
+    for _ in range(5):
+        daemon.once()
+    assert len(tries) == 1
+
+
+def test_notices_are_acted_on_while_the_looks_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    acted: list[Notice] = []
+    monkeypatch.setattr(module, "act", lambda notice, job_of: acted.append(notice))
+
+    async def run() -> int:
+        daemon = Daemon(config(tmp_path), lambda: NvmlBackend(gpm=True, nvml=StandInNvml(Device("GPU-a", 0))))
+        looks = [0]
+
+        def once() -> list[Notice]:
+            looks[0] += 1
+            return [Notice(looks[0], "over")]
+
+        daemon.once = once  # type: ignore[method-assign]
+        task = asyncio.create_task(daemon.run())
+        while len(acted) < 3:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return looks[0]
+
+    assert asyncio.run(run()) >= 3
+    assert [notice.job for notice in acted[:3]] == [1, 2, 3]
+
+
+def test_what_it_costs_can_be_measured(tmp_path: Path) -> None:
+    result = asyncio.run(measure(config(tmp_path), stand_in(2, [os.getpid()]), 0.0, 0.3))
+    assert (result["gpus"], result["jobs"]) == (2, 0)
+    assert result["looks"] >= 2 and result["core_percent"] >= 0
+
+
+def test_wrong_settings_and_a_port_that_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "rad.toml"
+    path.write_text("[monitor]\nport = 0\n")
+    result = CliRunner().invoke(main, ["--config", str(path)])
+    assert result.exit_code == 1 and "[monitor] port: 0 must lie between 1 and 65535" in result.output
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        path.write_text(f'[monitor]\nport = {one.getsockname()[1]}\n[node]\nstate_dir = "{tmp_path}/jobs"\n')
+        result = CliRunner().invoke(main, ["--config", str(path)])
+    assert result.exit_code == 1 and "see [monitor] listen and port" in result.output

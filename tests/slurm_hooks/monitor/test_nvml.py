@@ -1,0 +1,156 @@
+"""GPUs through NVML: what is available, what is not, and a GPU that is lost."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import pytest
+
+from scripts.bench.standin_nvml import GPU_IS_LOST, Device, StandInNvml
+from slurm_hooks.config import Monitor
+from slurm_hooks.monitor import nvml as module
+from slurm_hooks.monitor.choose import choose
+from slurm_hooks.monitor.metrics import BackendError, ProcessUse
+from slurm_hooks.monitor.nvml import NvmlBackend
+
+PERCENT = {"busy": 90.0, "smact": 50.0, "dram": 130.0, "pcie_tx": 3.0}
+
+
+def test_gpm_gives_what_dcgm_gives() -> None:
+    backend = NvmlBackend(gpm=True, nvml=StandInNvml(Device("GPU-a", 2, percent=PERCENT)))
+    (first,) = backend.read()
+    assert "smact" not in first.values, "one look alone spans no time"
+    (reading,) = backend.read()
+    assert (reading.index, reading.uuid, reading.name, reading.lost) == (2, "GPU-a", "Stand-in 2", False)
+    assert reading.values == {
+        "gract": 0.9,
+        "smact": 0.5,
+        "dram": 1.0,
+        "pcie_tx": 3.0 * 2**20,
+        "used_mib": 1000.0,
+        "power_w": 500.0,
+        "energy_mj": 0.0,
+        "util": 97.0,
+    }
+
+
+def test_what_is_not_available_is_left_out() -> None:
+    missing = (
+        "nvmlDeviceGetMinorNumber",
+        "nvmlDeviceGetName",
+        "nvmlDeviceGetMemoryInfo",
+        "nvmlDeviceGetPowerUsage",
+        "nvmlDeviceGetTotalEnergyConsumption",
+        "nvmlDeviceGetUtilizationRates",
+        "nvmlDeviceGetComputeRunningProcesses",
+        "nvmlDeviceGetMPSComputeRunningProcesses",
+        "nvmlDeviceGetProcessUtilization",
+        "nvmlGpmQueryDeviceSupport",
+    )
+    backend = NvmlBackend(gpm=True, nvml=StandInNvml(Device("GPU-a", 2), missing=missing))
+    (reading,) = backend.read()
+    assert (reading.index, reading.name, reading.values, reading.processes) == (0, "", {}, None)
+    assert backend.activity(0) == {}
+    assert backend.name == "nvml"
+
+
+def test_processes_of_both_lists_count_once() -> None:
+    device = Device("GPU-a", 0, direct={1: 66.0, 2: 500.0, 4: None}, clients={2: 700.0, 3: 100.0, 4: 5.0})
+    (reading,) = NvmlBackend(gpm=False, nvml=StandInNvml(device)).read()
+    assert reading.processes == (
+        ProcessUse(1, 66.0),
+        ProcessUse(2, 700.0),
+        ProcessUse(4, 5.0),
+        ProcessUse(3, 100.0),
+    )
+
+
+def test_a_process_whose_memory_is_not_told() -> None:
+    device = Device("GPU-a", 0, direct={4: None})
+    (reading,) = NvmlBackend(
+        gpm=False, nvml=StandInNvml(device, missing=("nvmlDeviceGetMPSComputeRunningProcesses",))
+    ).read()
+    assert reading.processes == (ProcessUse(4, None),)
+
+
+def test_samples_of_processes_are_added_up_once() -> None:
+    device = Device("GPU-a", 3, samples=[(1, 10, 40), (1, 20, 50), (2, 20, 5)])
+    backend = NvmlBackend(gpm=False, nvml=StandInNvml(device))
+    assert backend.activity(3) == {1: 90.0, 2: 5.0}
+    assert backend.activity(3) == {}
+    device.samples.append((2, 30, 7))
+    assert backend.activity(3) == {2: 7.0}
+
+
+def test_a_lost_gpu_and_one_that_goes_on(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(module, "_LOOKS_BEFORE_RETRY", 2)
+    lost, other = Device("GPU-a", 0, percent=PERCENT), Device("GPU-b", 1, percent=PERCENT)
+    backend = NvmlBackend(gpm=True, nvml=StandInNvml(lost, other))
+    backend.read()
+    lost.error = GPU_IS_LOST
+    for _ in range(4):
+        first, second = backend.read()
+        assert first.lost and first.values == {} and first.processes is None
+        assert not second.lost and second.values["smact"] == 0.5
+    assert len([r for r in caplog.records if "does not answer: GPU is lost" in r.message]) == 1
+    lost.error = 0
+    caplog.set_level(logging.INFO)
+    answers = [backend.read()[0] for _ in range(4)]
+    assert [answer.lost for answer in answers].count(False) >= 1
+    assert "smact" in backend.read()[0].values
+    assert "GPU 0 answers again" in caplog.text
+
+
+def test_another_gpu_in_the_lost_ones_place_is_not_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOOKS_BEFORE_RETRY", 0)
+    device = Device("GPU-a", 0)
+    backend = NvmlBackend(gpm=False, nvml=StandInNvml(device))
+    device.error = GPU_IS_LOST
+    backend.read()
+    device.error, device.uuid = 0, "GPU-z"
+    assert backend.read()[0].lost
+
+
+def test_a_driver_that_goes_away() -> None:
+    nvml = StandInNvml(Device("GPU-a", 0))
+    backend = NvmlBackend(gpm=False, nvml=nvml)
+    nvml.no_driver = True
+    with pytest.raises(BackendError, match="Uninitialized: the driver is gone"):
+        backend.read()
+    backend.close()
+
+
+def test_no_driver_no_gpu_no_binding(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = StandInNvml(Device("GPU-a", 0))
+    nvml.no_driver = True
+    with pytest.raises(BackendError, match="is an NVIDIA driver loaded"):
+        NvmlBackend(gpm=True, nvml=nvml)
+    gone = StandInNvml(Device("GPU-a", 0, error=GPU_IS_LOST))
+    with pytest.raises(BackendError, match="no GPU that answers"):
+        NvmlBackend(gpm=True, nvml=gone)
+    assert gone.open == 0
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(BackendError, match="pip install nvidia-ml-py"):
+        NvmlBackend(gpm=True)
+
+
+def test_the_choice_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    hopper, older = StandInNvml(Device("GPU-a", 0)), StandInNvml(Device("GPU-a", 0, gpm=False))
+    nowhere = Monitor(dcgmi="/nowhere/dcgmi")
+    assert choose(nowhere, hopper).name == "gpm"
+    assert choose(nowhere, older).name == "nvml"
+    assert choose(Monitor(backend="nvml"), hopper).name == "nvml"
+    assert [r.message.split(":")[0] for r in caplog.records] == ["backend gpm", "backend nvml", "backend nvml"]
+    with pytest.raises(BackendError, match="no GPU of this node has GPM"):
+        choose(Monitor(backend="gpm"), older)
+    assert older.open == 1
+
+
+def test_close_gives_everything_back() -> None:
+    nvml = StandInNvml(Device("GPU-a", 0, percent=PERCENT))
+    backend = NvmlBackend(gpm=True, nvml=nvml)
+    backend.read()
+    backend.close()
+    assert (nvml.open, nvml.calls["nvmlGpmSampleFree"]) == (0, 2)
