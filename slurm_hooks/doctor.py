@@ -60,6 +60,7 @@ class Facts:
         radd_error: why radd takes no connection, or the empty string; None where it could not be tried.
         radd_user: name of the user that radd runs as, or the empty string.
         radd_rights: that user's AdminLevel in slurmdbd, or None where it could not be asked.
+        monitor_error: why rad-monitor takes no connection, or the empty string; None where it is not to listen.
         gpus: number of GPUs that NVML sees, or None where it does not work.
         nvml_error: why NVML does not tell, or the empty string.
         programs: where a program was found; the empty string for nowhere.
@@ -79,6 +80,7 @@ class Facts:
     radd_error: str | None = ""
     radd_user: str = ""
     radd_rights: str | None = None
+    monitor_error: str | None = None
     gpus: int | None = None
     nvml_error: str = ""
     programs: Mapping[str, str] = field(default_factory=dict)
@@ -157,6 +159,10 @@ def _node(facts: Facts, config: Config) -> list[Finding]:
         package = "NVIDIA's driver" if program == "nvidia-smi" else "Slurm's client commands"
         findings.append(Finding(program, bool(at), at or "not found", f"install {package}"))
     findings.append(_nvml(facts))
+    if facts.monitor_error is not None:
+        found = facts.monitor_error or "takes connections"
+        cure = "start rad-monitor: systemctl start rad-monitor; without it nothing is measured"
+        findings.append(Finding("rad-monitor", not facts.monitor_error, found, cure, needed=False))
     if any(part.method == "mps" for part in config.partitions.values()):
         path = config.mps.control
         fact = facts.files.get(path, FileFact())

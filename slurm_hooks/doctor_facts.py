@@ -1,6 +1,6 @@
 """Gathers what `slurm_hooks.doctor` judges: Slurm's configuration, files, Lua modules, radd's socket, NVML.
 
-Reads only, but for one connection to radd's socket that it closes at once.
+Reads only, but for one connection each to radd and rad-monitor that it closes at once.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
         radd_error=_connect(config.radd.socket),
         radd_user=radd_user,
         radd_rights=_rights(runner, radd_user, config.radd.command_timeout_s) if radd_user else None,
+        monitor_error=_reach(config.monitor.listen, config.monitor.port) if config.monitor.listen else None,
         gpus=gpus,
         nvml_error=nvml_error,
         programs={
@@ -193,6 +194,16 @@ def _connect(path: str) -> str | None:
             return None
         except OSError as error:
             return f"{path}: {error.strerror or error}"
+    return ""
+
+
+def _reach(listen: str, port: int) -> str:
+    """Why nothing takes connections at an address; the empty string where something does."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen, listen)  # noqa: S104 - compared, not bound
+    try:
+        socket.create_connection((host, port), _CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        return f"{host}:{port}: {error.strerror or error}"
     return ""
 
 

@@ -64,6 +64,7 @@ WELL = Facts(
     users={"slurm": (64030, 64030)},
     radd_user="rad",
     radd_rights="Operator",
+    monitor_error="",
     gpus=4,
     programs={name: f"/usr/bin/{name}" for name in ("scontrol", "sacct", "sacctmgr", "nvidia-smi")},
     host="vm",
@@ -359,6 +360,16 @@ def test_a_socket_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     assert doctor_facts._connect("/run/rad/radd.sock") is None
+
+
+def test_the_monitor() -> None:
+    finding = _only("node", monitor_error="127.0.0.1:9836: Connection refused")
+    assert (finding.subject, finding.needed) == ("rad-monitor", False)
+    assert _problems("node", dataclasses.replace(WELL, monitor_error=None)) == []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert doctor_facts._reach("0.0.0.0", port) == ""
+    assert doctor_facts._reach("127.0.0.1", port) == f"127.0.0.1:{port}: Connection refused"
 
 
 def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
