@@ -1,0 +1,58 @@
+"""What an admin copies: it names metrics, paths and settings that exist."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+from pathlib import Path
+
+from slurm_hooks.config import DEFAULT_PATH, Config, Monitor
+from slurm_hooks.monitor.metrics import METRICS
+from slurm_hooks.monitor.prometheus import render
+from slurm_hooks.monitor.sampler import GpuView, JobGpuView, JobView, View
+
+ROOT = Path(__file__).parents[3]
+ETC = ROOT / "etc"
+
+
+def names() -> set[str]:
+    """Every metric that a page can show."""
+    values = {metric.key: 0.5 for metric in METRICS}
+    gpu = GpuView(0, "GPU-a", "H200", False, values, values, 90.0, 1, 1)
+    job = JobView(1, (JobGpuView(0, "GPU-a", values, 90.0, 1.0, 1),), 1.0, 1.0, 1.0, 1.0, 1.0, 0)
+    page = render(View("gpm", (gpu,), (job,), 1, 1.0), "node")
+    return set(re.findall(r"^# TYPE (\S+)", page, re.MULTILINE))
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
+    board = json.loads((ETC / "grafana-dashboard.json").read_text())
+    panels = board["panels"]
+    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+    asked += [entry["query"]["query"] for entry in board["templating"]["list"] if entry["type"] == "query"]
+    found = {name for text in asked for name in re.findall(r"\b(?:DCGM|rad)_\w+", text)}
+    assert found and found <= names()
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    places = {(p["gridPos"]["x"], p["gridPos"]["y"]) for p in panels}
+    assert len(places) == len(panels) and all(p["gridPos"]["x"] + p["gridPos"]["w"] <= 24 for p in panels)
+
+
+def test_the_manual_names_every_metric_and_none_besides() -> None:
+    text = (ROOT / "docs" / "monitor.md").read_text()
+    assert names() == set(re.findall(r"`((?:DCGM_FI|rad_(?:gpu|job|monitor))_\w+)`", text))
+
+
+def test_the_unit_starts_what_setup_cfg_installs() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read(ETC / "systemd" / "rad-monitor.service")
+    program, option, path = unit["Service"]["ExecStart"].split()
+    assert Path(program).name in (ROOT / "setup.cfg").read_text()
+    assert (option, path) == ("--config", str(DEFAULT_PATH))
+    assert Path(Config().node.state_dir).is_relative_to(unit["Service"]["ReadWritePaths"])
+
+
+def test_the_scrape_example_names_the_port() -> None:
+    targets = re.findall(r"- (node\d+):(\d+)", (ETC / "prometheus.yml.example").read_text())
+    assert targets and {port for _, port in targets} == {str(Monitor().port)}
+    assert Monitor().url.endswith(f":{Monitor().port}")
