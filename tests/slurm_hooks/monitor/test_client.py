@@ -21,6 +21,9 @@ PAGE = """\
 # TYPE rad_gpu_sm_active_mean gauge
 rad_gpu_sm_active_mean{gpu="0",UUID="GPU-a",modelName="NVIDIA {H200} \\"x\\"",Hostname="liar"} 0.5
 rad_gpu_sm_active_mean{gpu="1",UUID="GPU-b",Hostname="liar"} 7
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",Hostname="liar"} 1500.5
+DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-b",Hostname="liar"} -1
+DCGM_FI_DEV_FB_USED{UUID="GPU-b",Hostname="liar"} 5
 rad_job_sm_active{hpc_job="42",gpu="0",UUID="GPU-a",Hostname="liar"} 0.25
 rad_job_sm_active{hpc_job="42",gpu="1",UUID="GPU-b",Hostname="liar"} 0.75
 rad_job_sm_active{hpc_job="43",gpu="0",UUID="GPU-a",Hostname="liar"} 0.1
@@ -41,6 +44,7 @@ rad_job_sm_active 0.5
 def test_a_page() -> None:
     found = measured([("node1", sample) for sample in parse_page(PAGE)], 90.0)
     assert found.gpus == {("node1", 0): 0.5}
+    assert found.memory_mib == {("node1", 0): 1500.5}
     assert found.jobs == {42: 0.5}, "the mean of its GPUs; young jobs and wrong numbers do not count"
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,9 @@ from scripts.bench.monitor import measure, stand_in
 from scripts.bench.standin_nvml import Device, StandInNvml
 from slurm_hooks.config import Config, Monitor, Node
 from slurm_hooks.monitor import main as module
+from slurm_hooks.monitor.client import Measured, read
 from slurm_hooks.monitor.guard import Notice
-from slurm_hooks.monitor.main import Daemon, main
+from slurm_hooks.monitor.main import Daemon, main, serve
 from slurm_hooks.monitor.metrics import Backend, BackendError
 from slurm_hooks.monitor.nvml import NvmlBackend
 
@@ -147,3 +149,34 @@ def test_wrong_settings_and_a_port_that_is_taken(tmp_path: Path) -> None:
         path.write_text(f'[monitor]\nport = {one.getsockname()[1]}\n[node]\nstate_dir = "{tmp_path}/jobs"\n')
         result = CliRunner().invoke(main, ["--config", str(path)])
     assert result.exit_code == 1 and "see [monitor] listen and port" in result.output
+
+
+def test_it_serves_what_it_sees_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    port = free_port()
+    settings = config(tmp_path, port=port)
+    daemon = Daemon(settings, lambda: stand_in(2, []))
+
+    async def run() -> Measured:
+        serving = asyncio.create_task(serve(settings, daemon))
+        where = replace(settings.monitor, source="monitors", url=f"http://127.0.0.1:{port}")
+        while not (seen := (await read(where, ["n1"]))[0]).gpus:
+            assert not serving.done()
+            await asyncio.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(serving, 20)
+        return seen
+
+    seen = asyncio.run(run())
+    assert set(seen.gpus) == {("n1", 0), ("n1", 1)}
+    assert daemon.sampler.view().backend == "none", "the backend was given back"
+
+
+def test_a_loop_that_breaks_ends_the_process(tmp_path: Path) -> None:
+    daemon = Daemon(config(tmp_path, listen=""), lambda: stand_in(1, []))
+
+    def broken() -> list[Notice]:
+        raise ZeroDivisionError
+
+    daemon.once = broken  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(serve(config(tmp_path, listen=""), daemon))
