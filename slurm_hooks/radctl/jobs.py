@@ -67,7 +67,7 @@ def report(*, since: str, until: str, by: By, user: str, form: str | None, html:
         raise JobError(f"--since {since} is not before --until {until}")
     if form is not None and html is not None:
         raise click.UsageError(f"--{form} and --html exclude each other")
-    jobs = reporting.jobs_of(SlurmAccounting().runs(first, last, user))
+    jobs = reporting.jobs_of(SlurmAccounting().runs(first, last, user, live=True))
     made = reporting.make(jobs, first, last, by)
     if html is not None:
         _html(page(made, jobs, now), html)

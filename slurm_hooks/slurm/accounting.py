@@ -84,8 +84,8 @@ class JobRun:
 class Accounting(Protocol):
     """Where jobs are looked up."""
 
-    def runs(self, since: int, until: int, user: str = "") -> list[JobRun]:
-        """All runs of jobs that were there at some time between two Unix times."""
+    def runs(self, since: int, until: int, user: str = "", *, live: bool = False) -> list[JobRun]:
+        """All runs of jobs that were there at some time between two Unix times; with `live`, running ones' records."""
 
     def runs_of(self, job: str) -> list[JobRun]:
         """All runs of one job, of an array task, or of all tasks of an array; empty if Slurm knows none."""
@@ -98,19 +98,24 @@ class SlurmAccounting:
         self._timeout_s = timeout_s
         self._run = runner
 
-    def runs(self, since: int, until: int, user: str = "") -> list[JobRun]:
+    def runs(self, since: int, until: int, user: str = "", *, live: bool = False) -> list[JobRun]:
         """All runs of jobs that were there at some time between two Unix times.
+
+        Args:
+            since: Unix time in seconds.
+            until: Unix time in seconds.
+            user: only this user's; the empty string for everybody's.
+            live: ask slurmctld too for the comments of jobs that run: Slurm 22.05 sends them to slurmdbd at the end.
 
         Raises:
             SlurmError: if `sacct` fails.
         """
         who = ["-u", user] if user else ["-a"]
         kept = self._sacct([*who, "-S", f"uts{since}", "-E", f"uts{until}"])
-        if all(run.end is not None for run in kept):
+        if not live or all(run.end is not None for run in kept):
             return kept
-        # Slurm 22.05 sends a job's comment to slurmdbd when the job ends, not before.
-        live, _ = self._try(lambda: self._squeue(["-t", "R,S,CG,CF"]))
-        comments = {run.job_id: run.admin_comment for run in live}
+        running, _ = self._try(lambda: self._squeue(["-t", "R,S,CG,CF"]))
+        comments = {run.job_id: run.admin_comment for run in running}
         return [
             run
             if run.end is not None or run.admin_comment

@@ -100,11 +100,14 @@ def test_a_running_jobs_record_comes_from_the_controller() -> None:
     start = sum(width for name, width in accounting.SQUEUE_COLUMNS if name not in ("admin_comment", "Name"))
     token = encode(Record(action="share"))
     squeue = row[:start] + token.ljust(16_384) + row[start + 16_384 :]
-    runs = {run.shown_id: run for run in SlurmAccounting(runner=Recorded(squeue=squeue)).runs(0, 10)}
+    runs = {run.shown_id: run for run in SlurmAccounting(runner=Recorded(squeue=squeue)).runs(0, 10, live=True)}
     assert runs["8_2"].admin_comment == token
     assert runs["8_1"].admin_comment == ""
-    without = SlurmAccounting(runner=Recorded({"squeue": "down"})).runs(0, 10)
+    without = SlurmAccounting(runner=Recorded({"squeue": "down"})).runs(0, 10, live=True)
     assert len(without) == 10
+    ask = Recorded(squeue=squeue)
+    SlurmAccounting(runner=ask).runs(0, 10)
+    assert len(ask.asked) == 1
 
 
 def test_runs_of_a_time() -> None:

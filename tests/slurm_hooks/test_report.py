@@ -170,7 +170,8 @@ class _Slurm:
 
     known: tuple[JobRun, ...] = ()
 
-    def runs(self, since: int, until: int, user: str = "") -> list[JobRun]:
+    def runs(self, since: int, until: int, user: str = "", *, live: bool = False) -> list[JobRun]:
+        assert live
         return [run for run in self.known if user in ("", run.user)]
 
     def runs_of(self, job: str) -> list[JobRun]:

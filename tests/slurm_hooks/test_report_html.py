@@ -197,7 +197,8 @@ def test_numbers(value: float, text: str) -> None:
 
 
 class _Slurm:
-    def runs(self, since: int, until: int, user: str = "") -> list[JobRun]:
+    def runs(self, since: int, until: int, user: str = "", *, live: bool = False) -> list[JobRun]:
+        assert live
         return _some_jobs()
 
 
