@@ -84,8 +84,8 @@ class JobRun:
 class Accounting(Protocol):
     """Where jobs are looked up."""
 
-    def runs(self, since: int, until: int, user: str = "", *, live: bool = False) -> list[JobRun]:
-        """All runs of jobs that were there at some time between two Unix times; with `live`, running ones' records."""
+    def runs(self, since: int, until: int, user: str = "") -> list[JobRun]:
+        """All runs of jobs that were there at some time between two Unix times."""
 
     def runs_of(self, job: str) -> list[JobRun]:
         """All runs of one job, of an array task, or of all tasks of an array; empty if Slurm knows none."""
