@@ -5,13 +5,15 @@ want the GPU (their activity) and with how long the neighbour's turns are beside
 kernels): a job of tiny kernels waits long behind huge ones, the other way round it is hardly felt, and a
 launch-bound job, seldom active, hardly notices and hardly disturbs. With k neighbours
 
-    progress_i = 1 / (1 + sum_j exp(z_ij)),   z_ij = b + A_i + A_j + T_j - T_i
+    slowdown_i = slack(1 + sum_j exp(z_ij), busy_i),   z_ij = b + A_i + A_j + T_j - T_i + P_j + O_i
 
-where A is a workload's activity and T the length of its turns, both linear in logarithms of exclusive metrics.
+where A is a workload's activity, T the length of its turns, P how it presses on others and O how it suffers beyond
+that, all linear in logarithms of exclusive metrics. With slack, a job whose GPU is busy a part of the time only
+hides as much of the contention behind its host: slack(s, busy) is a smooth max(1, busy s). Progress is 1/slowdown.
 The prior knows the physics (weights in natural units, drawn to the values that turn-taking suggests), data
-correct it. Weights never turn negative, so a busier neighbour, or one with longer turns, never helps. A workload
-that was in the training data also has small effects of its own: on A, on T, and on its exclusive throughput,
-which pairs can contradict (a job cannot run faster beside others than alone).
+correct it. Weights of A, T and P never turn negative, so a busier neighbour, or one with longer turns, never
+helps. A workload that was in the training data also has small effects of its own: on A, on T, and on its exclusive
+throughput, which pairs can contradict (a job cannot run faster beside others than alone).
 
 The fit is a maximum a posteriori estimate by Levenberg-Marquardt on log-progress with Student-t weights; its
 curvature gives the uncertainty (Laplace's approximation), over which predictions are averaged.
@@ -32,6 +34,7 @@ from predictor.types import Floats, Profile
 
 ACTIVITY_FLOOR = 0.005
 MAX_STEPS = 100
+GUESS_RIDGE = 1.0
 MAX_DAMPING = 1e9
 MAX_CONTENTION = 1e12
 
@@ -46,6 +49,7 @@ METRICS: Mapping[str, tuple[str, float]] = {
     "registers": ("kernel.registers", 1.0),
     "mean_us": ("kernel.mean_us", 0.5),
     "turn_us": ("kernel.turn_us", 0.5),
+    "throughput": ("throughput", 1e-3),
 }
 """Metrics that a fit may use: where they stand in a profile, and the least value that counts (their logarithm does)."""
 
@@ -72,22 +76,48 @@ class Settings:
     Attributes:
         activity: features of A, all of which also weigh on the neighbour.
         turns: features of T.
+        press: features of P.
+        own: features of O, whose weights may have either sign.
+        slack: sharpness of the smooth maximum that hides contention behind the host; 0 for none.
         activity_prior: value that the physics suggests for the weights of ``activity``.
-        turns_prior: value that the physics suggests for the first weight of ``turns``; 0 for the others.
+        turns_prior: value that the physics suggests for the first weight of ``turns``; 0 for all others.
         weight_sd: how far weights may move from these values.
         effect_sd: size of a known workload's own effects on A and T.
         alone_sd: scale of the log-error of an exclusive throughput (heavy-tailed).
         noise: log-noise of one measured throughput.
+        additive: noise of one measured progress beside that: what the window's length and the host add. It keeps
+            sides that hardly move from ruling the fit.
     """
 
     activity: tuple[str, ...] = ("busy", "dram")
     turns: tuple[str, ...] = ("threads",)
+    press: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    slack: float = 0.0
     activity_prior: float = 0.0
     turns_prior: float = 0.5
     weight_sd: float = 0.5
     effect_sd: float = 0.4
     alone_sd: float = 0.3
     noise: float = 0.08
+    additive: float = 0.0
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Every feature, in the order of the weights."""
+        return self.activity + self.turns + self.press + self.own
+
+    @property
+    def as_own(self) -> Floats:
+        """Shape (features,): sign with which a workload's own features enter z."""
+        signs = [1.0] * len(self.activity) + [-1.0] * len(self.turns) + [0.0] * len(self.press)
+        return np.array(signs + [1.0] * len(self.own))
+
+    @property
+    def as_neighbour(self) -> Floats:
+        """Shape (features,): sign with which a neighbour's features enter z."""
+        signs = [1.0] * (len(self.activity) + len(self.turns) + len(self.press))
+        return np.array(signs + [0.0] * len(self.own))
 
 
 @dataclass(frozen=True)
@@ -113,14 +143,18 @@ class Fit:
 
     Attributes:
         settings: what it was fitted with.
-        centre: shape (features,), mean over the training workloads; stands in for a missing metric.
-        theta: shape (1 + features,): b, weights of A, weights of T.
+        centre: shape (1 + features,), mean of the logarithm of throughput and of each feature over the training
+            workloads.
+        guess: shape (features,), what a missing feature is taken to be for each unit of log-throughput over the
+            mean: of a job whose kernels nobody traced only counters and the duration of an iteration are known.
+        theta: shape (1 + features,): b, then the weights of A, T, P and O.
         covariance: shape (1 + features, 1 + features), posterior covariance of ``theta``.
         effects: the training workloads' own effects, by name.
     """
 
     settings: Settings
     centre: Floats
+    guess: Floats
     theta: Floats
     covariance: Floats
     effects: Mapping[str, Effects] = field(default_factory=dict)
@@ -138,21 +172,27 @@ class Fit:
         Returns:
             Expected progress in (0, 1] and its standard deviation, both of shape (profiles,).
         """
-        values = encode(self.settings, profiles, self.centre)
-        split = len(self.settings.activity)
-        activity = values[:, :split] @ self.theta[1 : 1 + split]
-        turn = values[:, split:] @ self.theta[1 + split :]
+        values = encode(self.settings, profiles, self.centre, self.guess)
+        suffer = values @ (self.theta[1:] * self.settings.as_own)
+        press = values @ (self.theta[1:] * self.settings.as_neighbour)
         spread = np.full(len(profiles), 2.0 * self.settings.effect_sd**2)
         for index, name in enumerate(workloads or ()):
             effect = self.effects.get(name)
             if effect is not None:
-                activity[index] += effect.activity
-                turn[index] += effect.turn
+                suffer[index] += effect.activity - effect.turn
+                press[index] += effect.activity + effect.turn
                 spread[index] = effect.variance
-        return self._share(values, activity, turn, spread, offsets)
+        busy = np.exp(log_metrics(profiles, ("busy",))[:, 0]) if self.settings.slack else np.ones(len(profiles))
+        return self._share(values, suffer, np.exp(press), spread, busy, offsets)
 
     def _share(
-        self, values: Floats, activity: Floats, turn: Floats, spread: Floats, offsets: npt.NDArray[np.intp]
+        self,
+        values: Floats,
+        suffer: Floats,
+        press: Floats,
+        spread: Floats,
+        busy: Floats,
+        offsets: npt.NDArray[np.intp],
     ) -> tuple[Floats, Floats]:
         sizes = np.diff(offsets)
         group = np.repeat(np.arange(len(sizes)), sizes)
@@ -162,10 +202,9 @@ class Fit:
             total: Floats = np.add.reduceat(amount, offsets[:-1], axis=0)[group] - amount
             return total
 
-        press = np.exp(activity + turn)
         pressure = np.maximum(others(press), 0.0)
         alone = sizes[group] == 1
-        contention = np.where(alone, 0.0, np.exp(self.theta[0] + activity - turn) * pressure)
+        contention = np.where(alone, 0.0, np.exp(self.theta[0] + suffer) * pressure)
         contention = np.minimum(contention, MAX_CONTENTION)
         # The logistic's mean under a normal logit (MacKay 1992): what profiles do not tell of workloads draws a
         # prediction to the middle. The weights' own uncertainty only widens the deviation: were it in the mean,
@@ -174,14 +213,13 @@ class Fit:
         unknown = spread + others(press * spread) * weight
         shrink = 1.0 / np.sqrt(1.0 + math.pi / 8.0 * unknown)
         met = others(press[:, None] * values) * weight[:, None]
-        split = len(self.settings.activity)
-        rows = np.hstack(
-            [np.ones((len(values), 1)), values[:, :split] + met[:, :split], met[:, split:] - values[:, split:]]
-        )
+        rows = np.hstack([np.ones((len(values), 1)), values * self.settings.as_own + met * self.settings.as_neighbour])
         variance = np.sum((rows @ self.covariance) * rows, axis=1) + unknown
-        progress = np.where(alone, 1.0, 1.0 / (1.0 + contention**shrink))
-        slope = progress * (1.0 - progress) * shrink
-        deviation = np.sqrt(slope**2 * variance + (self.settings.noise * progress) ** 2)
+        stretch, felt = slacken(contention**shrink, busy, self.settings.slack)
+        progress = np.where(alone, 1.0, np.exp(-stretch))
+        slope = progress * felt * shrink
+        measured = (self.settings.noise * progress) ** 2 + self.settings.additive**2
+        deviation = np.sqrt(slope**2 * variance + measured)
         return progress, np.where(alone, 0.0, deviation)
 
     def throughput_sums(self, colocations: Sequence[Colocation]) -> Floats:
@@ -204,29 +242,68 @@ def offsets_of(sizes: Sequence[int]) -> npt.NDArray[np.intp]:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
 
 
-def encode(settings: Settings, profiles: Sequence[Profile], centre: Floats) -> Floats:
-    """Centred features, shape (profiles, features); a missing metric counts as average."""
-    logs = log_metrics(profiles, settings.activity + settings.turns)
-    return np.where(np.isnan(logs), 0.0, logs - centre)
+def slacken(contention: Floats, busy: Floats, sharpness: float) -> tuple[Floats, Floats]:
+    """Log-slowdown under contention, and its derivative by the logarithm of the contention.
+
+    Args:
+        contention: shape (sides,), by how much the time on the GPU stretches: 0 alone, 1 for twice as long.
+        busy: shape (sides,), part of the time that each side's GPU is busy when it runs alone.
+        sharpness: of the smooth maximum of 1 and busy (1 + contention); 0 for no slack at all.
+    """
+    derivative = contention / (1.0 + contention)
+    if sharpness <= 0.0:
+        return np.log1p(contention), derivative
+    hidden = busy**sharpness
+    stretched = (busy * (1.0 + contention)) ** sharpness
+    return np.log((1.0 + stretched) / (1.0 + hidden)) / sharpness, derivative * stretched / (1.0 + stretched)
+
+
+def encode(settings: Settings, profiles: Sequence[Profile], centre: Floats, guess: Floats) -> Floats:
+    """Centred features, shape (profiles, features); a missing metric is guessed from the throughput."""
+    logs = log_metrics(profiles, ("throughput", *settings.metrics)) - centre
+    known: Floats = logs[:, 1:]
+    return np.where(np.isnan(known), logs[:, :1] * guess, known)
+
+
+def _centre(settings: Settings, profiles: Sequence[Profile]) -> tuple[Floats, Floats]:
+    """Means of log-throughput and features, and how each feature goes with throughput (ridge regression)."""
+    logs = log_metrics(profiles, ("throughput", *settings.metrics))
+    known = ~np.isnan(logs)
+    centre = np.where(known, logs, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    shifted = np.where(known, logs - centre, 0.0)
+    pace = shifted[:, :1] * known[:, 1:]
+    guess = (pace * shifted[:, 1:]).sum(axis=0) / ((pace**2).sum(axis=0) + GUESS_RIDGE)
+    return centre, guess
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """The fit as arrays: ``contacts`` rows say who meets whom, ``sides`` rows what came of it."""
+    """The fit as arrays: a row of ``rows`` for each meeting, one of the others for each side.
+
+    Attributes:
+        rows: shape (meetings, parameters), derivative of z.
+        starts: shape (sides,), where the meetings of each side start.
+        alone: shape (sides, parameters), derivative of the logarithm of the exclusive throughput.
+        target: shape (sides,), logarithm of measured progress.
+        busy: shape (sides,).
+        sharpness: of the slack.
+    """
 
     rows: Floats
     starts: npt.NDArray[np.intp]
     alone: Floats
     target: Floats
+    busy: Floats
+    sharpness: float
 
     def slow(self, theta: Floats) -> tuple[Floats, Floats]:
         """Log-slowdown of each side (sides,) and its derivative by theta (sides, parameters)."""
-        z = self.rows @ theta
-        # Floats stay finite: a contention beyond e^30 is as bad as any.
-        part = np.exp(np.minimum(z, 30.0))
-        total = 1.0 + np.add.reduceat(part, self.starts)
+        # Numbers stay finite: a contention beyond e^25 is as bad as any.
+        part = np.exp(np.minimum(self.rows @ theta, 25.0))
+        total = np.add.reduceat(part, self.starts)
+        slow, felt = slacken(total, self.busy, self.sharpness)
         weight = part / np.repeat(total, np.diff(np.append(self.starts, len(part))))
-        return np.log(total), np.add.reduceat(weight[:, None] * self.rows, self.starts, axis=0)
+        return slow, felt[:, None] * np.add.reduceat(weight[:, None] * self.rows, self.starts, axis=0)
 
 
 def fit(colocations: Sequence[Colocation], settings: Settings) -> Fit:
@@ -239,16 +316,16 @@ def fit(colocations: Sequence[Colocation], settings: Settings) -> Fit:
     profiles = {side.workload: side.profile for row in colocations for side in row.sides}
     names = sorted(profiles)
     place = {name: index for index, name in enumerate(names)}
-    raw = log_metrics([profiles[name] for name in names], settings.activity + settings.turns)
-    known = ~np.isnan(raw)
-    centre = np.where(known, raw, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    values = np.where(known, raw - centre, 0.0)
-    problem = _problem(colocations, place, values, len(settings.activity))
-    count, width = len(names), 1 + raw.shape[1]
+    listed = [profiles[name] for name in names]
+    centre, guess = _centre(settings, listed)
+    values = encode(settings, listed, centre, guess)
+    problem = _problem(colocations, place, values, settings)
+    count, width = len(names), 1 + values.shape[1]
 
     prior = np.zeros(width + 3 * count)
-    prior[1 : 1 + len(settings.activity)] = settings.activity_prior
-    prior[1 + len(settings.activity)] = settings.turns_prior
+    split = 1 + len(settings.activity)
+    prior[1:split] = settings.activity_prior
+    prior[split : split + min(1, len(settings.turns))] = settings.turns_prior
     spread = np.concatenate(
         [
             [2.0],
@@ -264,10 +341,12 @@ def fit(colocations: Sequence[Colocation], settings: Settings) -> Fit:
         on_activity, on_turn, on_alone = (width + index + block * count for block in range(3))
         unsure = covariance[on_activity, on_activity] + covariance[on_turn, on_turn]
         effects[name] = Effects(float(theta[on_activity]), float(theta[on_turn]), float(theta[on_alone]), float(unsure))
-    return Fit(settings, centre, theta[:width], covariance[:width, :width], effects)
+    return Fit(settings, centre, guess, theta[:width], covariance[:width, :width], effects)
 
 
-def _problem(colocations: Sequence[Colocation], place: Mapping[str, int], values: Floats, split: int) -> _Problem:
+def _problem(
+    colocations: Sequence[Colocation], place: Mapping[str, int], values: Floats, settings: Settings
+) -> _Problem:
     count, width = len(place), 1 + values.shape[1]
     rows: list[Floats] = []
     alone: list[Floats] = []
@@ -281,8 +360,7 @@ def _problem(colocations: Sequence[Colocation], place: Mapping[str, int], values
                 theirs = place[other.workload]
                 row = np.zeros(width + 3 * count)
                 row[0] = 1.0
-                row[1 : 1 + split] = values[mine, :split] + values[theirs, :split]
-                row[1 + split : width] = values[theirs, split:] - values[mine, split:]
+                row[1:width] = values[mine] * settings.as_own + values[theirs] * settings.as_neighbour
                 for who, sign in ((mine, -1.0), (theirs, 1.0)):
                     row[width + who] += 1.0
                     row[width + count + who] += sign
@@ -291,22 +369,26 @@ def _problem(colocations: Sequence[Colocation], place: Mapping[str, int], values
             exclusive[width + 2 * count + mine] = 1.0
             alone.append(exclusive)
             target.append(math.log(side.progress))
-    return _Problem(np.array(rows), np.array(starts, dtype=np.intp), np.array(alone), np.array(target))
+    sides = [side.profile for colocation in colocations for side in colocation.sides]
+    busy = np.exp(log_metrics(sides, ("busy",))[:, 0])
+    begin = np.array(starts, dtype=np.intp)
+    return _Problem(np.array(rows), begin, np.array(alone), np.array(target), busy, settings.slack)
 
 
 def _solve(problem: _Problem, prior: Floats, spread: Floats, width: int, settings: Settings) -> tuple[Floats, Floats]:
-    """Levenberg-Marquardt with weights kept at or above zero; returns the point and its curvature."""
+    """Levenberg-Marquardt with the weights of A, T and P kept at or above zero; returns the point and its curvature."""
     theta = prior.copy()
     count = (len(prior) - width) // 3
+    bounded = width - len(settings.own)
     tail = slice(len(prior) - count, None)
     precision = 1.0 / spread**2
-    sigma2 = settings.noise**2
+    sigma2 = settings.noise**2 + (settings.additive * np.exp(-problem.target)) ** 2
     damping = 1.0
 
     def objective(point: Floats, trust: Floats) -> float:
         slow, _ = problem.slow(point)
         error = problem.target - (problem.alone @ point - slow)
-        return float(trust @ error**2 / sigma2 + precision @ (point - prior) ** 2)
+        return float(trust @ (error**2 / sigma2) + precision @ (point - prior) ** 2)
 
     curvature = np.diag(precision)
     for _ in range(MAX_STEPS):
@@ -319,7 +401,7 @@ def _solve(problem: _Problem, prior: Floats, spread: Floats, width: int, setting
         curvature = (jacobian.T * (trust / sigma2)) @ jacobian + np.diag(precision)
         gradient = jacobian.T @ (trust * error / sigma2) - precision * (theta - prior)
         held = np.zeros(len(theta), dtype=bool)
-        held[1:width] = (theta[1:width] <= 0.0) & (gradient[1:width] < 0.0)
+        held[1:bounded] = (theta[1:bounded] <= 0.0) & (gradient[1:bounded] < 0.0)
         free = ~held
         now = objective(theta, trust)
         while True:
@@ -327,7 +409,7 @@ def _solve(problem: _Problem, prior: Floats, spread: Floats, width: int, setting
             step = np.zeros(len(theta))
             step[free] = np.linalg.solve(system, gradient[free])
             trial = theta + step
-            trial[1:width] = np.maximum(trial[1:width], 0.0)
+            trial[1:bounded] = np.maximum(trial[1:bounded], 0.0)
             if objective(trial, trust) <= now or damping > MAX_DAMPING:
                 break
             damping *= 4.0

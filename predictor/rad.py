@@ -122,6 +122,7 @@ def to_json(model: Fit, note: str) -> str:
         "note": note,
         "settings": asdict(model.settings),
         "centre": [round(float(value), 6) for value in model.centre],
+        "guess": [round(float(value), 6) for value in model.guess],
         "theta": [round(float(value), 6) for value in model.theta],
         "covariance": [[round(float(value), 8) for value in row] for row in model.covariance],
     }
@@ -139,18 +140,18 @@ def from_json(text: str, where: str) -> Fit:
         if content["format"] != FORMAT:
             raise WeightsError(f"{where}: format {content['format']!r}, expected {FORMAT!r}: retrain it")
         fields = dict(content["settings"])
-        for key in ("activity", "turns"):
+        for key in ("activity", "turns", "press", "own"):
             fields[key] = tuple(fields[key])
         settings = Settings(**fields)
-        centre, theta, covariance = (
-            np.array(content[key], dtype=np.float64) for key in ("centre", "theta", "covariance")
+        centre, guess, theta, covariance = (
+            np.array(content[key], dtype=np.float64) for key in ("centre", "guess", "theta", "covariance")
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, WeightsError):
             raise
         raise WeightsError(f"{where}: not a file of weights ({error}): run `radctl retrain interference`") from error
-    width = len(settings.activity) + len(settings.turns)
-    fits = centre.shape == (width,) and theta.shape == (1 + width,) and covariance.shape == (1 + width, 1 + width)
-    if not fits or not all(np.isfinite(part).all() for part in (centre, theta, covariance)):
+    width = len(settings.metrics)
+    parts = ((centre, (1 + width,)), (guess, (width,)), (theta, (1 + width,)), (covariance, (1 + width, 1 + width)))
+    if any(part.shape != shape or not np.isfinite(part).all() for part, shape in parts):
         raise WeightsError(f"{where}: weights of the wrong shape or not finite: run `radctl retrain interference`")
-    return Fit(settings, centre, theta, covariance)
+    return Fit(settings, centre, guess, theta, covariance)

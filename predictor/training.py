@@ -16,22 +16,24 @@ from predictor.artifact import ArtifactError, Colocation, load_colocations
 from predictor.contention import Settings, fit, log_metrics
 from predictor.evaluation import leave_out
 from predictor.measurements import family, load_runs, shared
-from predictor.rad import RadPredictor
+from predictor.rad import RadPredictor, candidate_settings, choose_settings
 from predictor.types import Floats, Predictor
 
 COUNTER_SETTINGS: tuple[Settings, ...] = tuple(
     Settings(
-        activity=("smact", "dram"),
-        turns=turns,
-        activity_prior=0.5,
-        turns_prior=0.5,
-        weight_sd=0.5,
+        activity=(),
+        turns=(),
+        press=press,
+        own=("mean_us", "smact", "busy"),
+        slack=4.0,
+        weight_sd=1.0,
         effect_sd=effect,
         alone_sd=0.05,
-        noise=0.03,
+        noise=0.05,
+        additive=0.05,
     )
-    for turns in (("turn_us",), ("threads",))
-    for effect in (0.2, 0.4)
+    for press in (("smact", "turn_us", "mean_us"), ("smact", "turn_us", "mean_us", "registers"))
+    for effect in (0.1, 0.2)
 )
 """What is tried on measurements with hardware counters; the choice is made inside the training data."""
 
@@ -65,19 +67,33 @@ def load_measured(path: Path) -> tuple[Colocation, ...]:
     return load_colocations(path)
 
 
+def clipped(colocations: Sequence[Colocation]) -> tuple[Colocation, ...]:
+    """The same, no side faster than alone: on a shared host that is noise."""
+    return tuple(
+        replace(
+            row,
+            sides=tuple(replace(side, throughput=min(side.throughput, side.profile.throughput)) for side in row.sides),
+        )
+        for row in colocations
+    )
+
+
 def fit_rad(colocations: Sequence[Colocation], candidates: Sequence[Settings] = COUNTER_SETTINGS) -> RadPredictor:
-    """``rad`` for decisions, its settings chosen by leaving whole families out inside ``colocations``."""
-    usable = [settings for settings in candidates if _measured(colocations, settings)]
+    """``rad`` for decisions, its settings chosen by leaving whole families out inside ``colocations``.
+
+    Measurements without kernel durations (KACE's artifact) are fitted with what they have.
+    """
+    rows = clipped(colocations)
+    usable = [settings for settings in candidates if _measured(rows, settings)]
     if not usable:
-        usable = [replace(candidates[0], activity=("busy", "dram"), turns=("threads",))]
-    best = min(usable, key=lambda settings: _family_error(colocations, settings)) if len(usable) > 1 else usable[0]
-    return RadPredictor(fit(colocations, best))
+        return RadPredictor(fit(rows, choose_settings(rows, candidate_settings())))
+    return RadPredictor(fit(rows, min(usable, key=lambda settings: _family_error(rows, settings))))
 
 
 def _measured(colocations: Sequence[Colocation], settings: Settings) -> bool:
     """Whether most profiles have the metrics that the settings use."""
     profiles = [side.profile for row in colocations for side in row.sides]
-    known = ~np.isnan(log_metrics(profiles, settings.activity + settings.turns))
+    known = ~np.isnan(log_metrics(profiles, settings.metrics))
     return bool((known.mean(axis=0) > 0.5).all())
 
 
