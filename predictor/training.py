@@ -5,6 +5,7 @@ Pure but for reading the measurements that it is pointed at.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -163,3 +164,25 @@ def weights_text(name: str, colocations: Sequence[Colocation], note: str) -> str
     if name == "rad":
         return rad.to_json(fit_rad(colocations).model, note)
     return kace.to_json(kace.fit_predictor(colocations), note)
+
+
+def fit_correction(
+    raws: Sequence[Mapping[str, float]], measured: Sequence[Mapping[str, float]]
+) -> dict[str, list[float]]:
+    """Slope and offset on logarithms that carry raw estimates to measured metrics, one pair a metric.
+
+    Slopes are drawn to 1 and offsets to 0: a few dozen workloads must not overrule the chip's rates.
+    """
+    found = {}
+    for key in raws[0]:
+        rows = [
+            (math.log(max(raw[key], 1e-9)), math.log(max(real[key], 1e-9)))
+            for raw, real in zip(raws, measured, strict=True)
+            if math.isfinite(real[key])
+        ]
+        x, y = (np.array([row[part] for row in rows]) for part in (0, 1))
+        design = np.column_stack([x, np.ones(len(x))])
+        ridge = np.diag([5.0, 0.1])
+        slope, offset = np.linalg.solve(design.T @ design + ridge, design.T @ (y - x))
+        found[key] = [max(1.0 + float(slope), 0.0), float(offset)]
+    return found

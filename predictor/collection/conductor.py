@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from predictor.collection.workloads import PARTITIONED, SPECS
+from predictor.collection.specs import PARTITIONED, SPECS
 from predictor.counters import Source
 from predictor.types import ProfileError
 

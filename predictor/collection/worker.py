@@ -21,7 +21,8 @@ from typing import Any
 
 import torch
 
-from predictor.collection.workloads import SPECS, Step, build
+from predictor.collection.specs import SPECS
+from predictor.collection.workloads import Step, build
 from predictor.trace import kernel_groups, kernel_metrics, read_kernels
 from predictor.types import ProfileError
 

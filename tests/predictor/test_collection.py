@@ -15,7 +15,8 @@ import torch
 
 from predictor.artifact import ArtifactError
 from predictor.collection.conductor import PARTITIONS, Collector, Plan, Worker, mps, workers
-from predictor.collection.workloads import PARTITIONED, SPECS, Spec, build, build_model
+from predictor.collection.specs import PARTITIONED, SPECS, Spec
+from predictor.collection.workloads import build, build_model
 from predictor.counters import NoCounters
 from predictor.measurements import family, finish, load_profiles, load_runs, shared
 from predictor.types import ProfileError
