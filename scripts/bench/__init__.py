@@ -1,1 +1,1 @@
-"""What this project's speed and cost are measured with."""
+"""Measurements, each of which prints a table: of RAD on a real Slurm (`scripts/bench/run --help` lists them), and others."""

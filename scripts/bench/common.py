@@ -1,0 +1,101 @@
+"""What the measurements share: clusters that come and go, many submits at once, percentiles, tables."""
+
+from __future__ import annotations
+
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from scripts.demo_data import mlp
+from scripts.devcluster import Cluster, ClusterError, Layout, Rad, free_base_port
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+USER = "alice"
+LAYERS = 100
+CONFIG = """
+[radd]
+poll_s = {poll_s}
+
+[defaults]
+default_smact = 0.05
+"""
+
+
+def note(text: str) -> None:
+    """Progress, apart from the tables."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def cluster(*, rad: bool, gpus: int = 4, poll_s: float = 5) -> Iterator[Cluster]:
+    """A fresh one-node cluster, ended and removed afterwards."""
+    directory = Path(tempfile.mkdtemp(prefix="rad-bench-"))
+    directory.chmod(0o755)
+    config = directory / "site.toml"
+    config.write_text(CONFIG.format(poll_s=poll_s), encoding="utf-8")
+    layout = Layout(directory, free_base_port(directory, 1), gpus=gpus)
+    made = Cluster(layout, Rad(CHECKOUT, Path(sys.executable), config) if rad else None)
+    note(f"starting a cluster {'with' if rad else 'without'} RAD in {directory}")
+    try:
+        made.up()
+        yield made
+    finally:
+        made.destroy()
+
+
+def script(directives: str, command: str = "true") -> str:
+    """A batch script that asks for one GPU."""
+    return f"#!/bin/bash\n#SBATCH --gres=gpu:1 --output=/dev/null\n{directives}{command}\n"
+
+
+def inline_summary() -> str:
+    """Directives with the summary of a network of 100 layers."""
+    lines = "".join(f"# {line}\n" for line in mlp(LAYERS).splitlines())
+    return f"#RAD batch_size=32 optimizer=adam\n#RAD summary-begin\n{lines}#RAD summary-end\n"
+
+
+def write(target: Cluster, name: str, text: str) -> Path:
+    """A script in the user's folder."""
+    path = target.home(USER) / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def submit(target: Cluster, path: Path, count: int, clients: int, *options: str) -> float:
+    """Submit a script `count` times from `clients` clients at once; returns seconds.
+
+    Raises:
+        ClusterError: if a submit fails.
+    """
+
+    def one(_: int) -> str:
+        said = target.run(["sbatch", *options, str(path)], user=USER)
+        return "" if said.code == 0 else said.err
+
+    begin = time.monotonic()
+    with ThreadPoolExecutor(clients) as pool:
+        failed = [text for text in pool.map(one, range(count)) if text]
+    if failed:
+        raise ClusterError(f"{len(failed)} of {count} submits failed; the first: {failed[0]}")
+    return time.monotonic() - begin
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest value that at least `percent` % of the values do not exceed."""
+    ranked = sorted(values)
+    return ranked[max(0, math.ceil(len(ranked) * percent / 100) - 1)]
+
+
+def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table."""
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    print(f"\n{title}")
+    for row in (heads, ["-" * width for width in widths], *rows):
+        cells = [row[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        print("  ".join(cells))
+    sys.stdout.flush()
