@@ -10,6 +10,7 @@ import os
 import pwd
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -333,11 +334,10 @@ class Cluster:
                 ["sacctmgr", "-n", "list", "cluster"]
             )
         if name == "radd" and self.rad is not None:
-            socket = layout.run / "rad" / "radd.sock"
             chosen = for_everybody(self.rad.python)
             argv = [str(chosen.python), "-m", "slurm_hooks.radd.main", "--config", str(layout.rad_toml)]
             env = {**slurm, "PYTHONPATH": self._pythonpath(self.rad, chosen), "PYTHONDONTWRITEBYTECODE": "1"}
-            return Daemon(name, argv, "rad", env, ("slurm",)), socket.is_socket
+            return Daemon(name, argv, "rad", env, ("slurm",)), lambda: _listens(layout.run / "rad" / "radd.sock")
         if name == "slurmctld":
             argv = ["slurmctld", "-D", "-f", str(layout.slurm_conf)]
             return Daemon(name, argv, "slurm", slurm), self._controller_answers
@@ -520,6 +520,16 @@ class Cluster:
         done = subprocess.run(list(argv), capture_output=True, text=True, check=False)
         if done.returncode:
             raise ClusterError(f"{argv[0]}: exit status {done.returncode}: {done.stdout}{done.stderr}")
+
+
+def _listens(path: Path) -> bool:
+    """Whether somebody takes connections on a Unix socket."""
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+    return True
 
 
 def _make_device(path: Path, index: int) -> None:

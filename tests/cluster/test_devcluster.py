@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
 from scripts.devcluster import Cluster, ClusterError, Layout, processes, settings
+from tests.cluster.conftest import new_directory
 
 MPS_JOB = """#!/bin/bash
 #SBATCH --gres=mps:g1:30
@@ -76,11 +78,15 @@ def test_a_foreign_pid_in_a_pid_file_is_never_touched(tmp_path: Path) -> None:
     Cluster(Layout(tmp_path, 1)).stop("slurmctld")
 
 
-def test_a_folder_that_users_cannot_enter_is_refused(tmp_path: Path) -> None:
-    closed = tmp_path / "closed"
+def test_a_folder_that_users_cannot_enter_is_refused() -> None:
+    open_to_all = new_directory()
+    closed = open_to_all / "closed"
     closed.mkdir(mode=0o700)
-    with pytest.raises(ClusterError, match=f"users cannot enter {tmp_path}.*: choose another --dir"):
-        Cluster(Layout(closed / "c", 1)).up()
+    try:
+        with pytest.raises(ClusterError, match=f"users cannot enter {closed}: choose another --dir"):
+            Cluster(Layout(closed / "c", 1)).up()
+    finally:
+        shutil.rmtree(open_to_all)
 
 
 def test_every_gpu_has_a_type_of_its_own_in_both_kinds(tmp_path: Path) -> None:
