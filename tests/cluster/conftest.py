@@ -33,8 +33,9 @@ gpu_model = "h200"
 placement = "mug"
 """
 CALLS_PER_LOOK = 6  # two squeue with two each, one scontrol with two
-# The breaker closes again soon, so that a test that opened it need not wait for long.
-HOOK = (("breaker_seconds", "2"),)
+# The breaker closes again soon, so that a test that opened it need not wait for long; and a machine that runs other
+# things beside the tests may take its time to answer.
+HOOK = (("breaker_seconds", "2"), ("deadline", "0.3"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
