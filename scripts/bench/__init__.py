@@ -1,1 +1,1 @@
-"""Measurements, each of which prints a table: of RAD on a real Slurm (`scripts/bench/run --help` lists them), and others."""
+"""Measurements, each of which prints a table; `scripts/bench/run --help` lists those of RAD on a real Slurm."""
