@@ -126,7 +126,7 @@ class StandInNvml:
         return _processes(self._alive(device).clients)
 
     def nvmlDeviceGetProcessUtilization(self, device: Device, since: int) -> list[Any]:  # noqa: D102, N802
-        found = [s for s in self._alive(device).samples if s[1] > since]
+        found = [s for s in self._alive(device).samples if s[1] >= since]
         if not found:
             raise NvmlCallError(NOT_SUPPORTED)
         return [SimpleNamespace(pid=pid, timeStamp=at, smUtil=percent) for pid, at, percent in found]

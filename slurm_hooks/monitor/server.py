@@ -49,12 +49,12 @@ class Page:
         except (asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError) as error:
             log.debug("a connection was dropped: %r", error)
         finally:
-            self._open -= 1
             if writer.transport.get_write_buffer_size():
                 writer.transport.abort()  # what a reader does not take is thrown away, not waited for
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+            self._open -= 1
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
