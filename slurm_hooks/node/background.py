@@ -7,6 +7,7 @@ Touches the spool and state folders, Slurm through `spool` and `commands`, daemo
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -56,6 +57,7 @@ def background(config: Config, say: Say) -> None:
     A second one waits for the first, since the first may have looked before the second's record was there; a
     third need not.
     """
+    gc.enable()
     folder = state.folder(config.node.spool_dir, 0o700)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     queue, running = (os.open(f"{folder}/.{name}", flags, 0o600) for name in ("next", "now"))

@@ -8,6 +8,7 @@ Touches the environment; the modules beside it touch the rest.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -23,6 +24,7 @@ def main(argv: list[str]) -> int:
     if len(argv) != 2 or argv[1] not in HOOKS:
         sys.stderr.write(f"usage: main.py {'|'.join(HOOKS)}\n")
         return 2
+    gc.disable()  # a hook is over before there is anything to collect; `background` is not
     try:
         importlib.import_module(f"slurm_hooks.node.{HOOKS[argv[1]]}").hook(os.environ)
     except Exception as error:  # a hook fails open

@@ -97,13 +97,13 @@ def put(settings: Node, job: int, restart: int, run: Run) -> None:
         StateError, OSError: if the spool folder cannot be used.
     """
     path = f"{state.folder(settings.spool_dir, 0o700)}/{job}-{restart}.json"
-    state.write(path, {"at": time.time(), "run": dataclasses.asdict(run)})
+    state.write(path, {"at": time.time(), "run": dataclasses.asdict(run)}, durable=True)
 
 
 def begin(settings: Node, requeue: Requeue) -> str:
     """Note a requeue before it is begun; returns the path of the note."""
     path = f"{state.folder(settings.spool_dir, 0o700)}/{requeue.job}-{requeue.restart}.requeue.json"
-    state.write(path, dataclasses.asdict(requeue))
+    state.write(path, dataclasses.asdict(requeue), durable=True)
     return path
 
 

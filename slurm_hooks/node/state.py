@@ -40,8 +40,16 @@ def folder(path: str, mode: int = 0o755) -> str:
     return path
 
 
-def write(path: str, data: Any, mode: int = 0o600) -> None:
-    """Put `data` as JSON into a file: whoever reads it meets the old text or the new, also after a crash."""
+def write(path: str, data: Any, mode: int = 0o600, *, durable: bool = False) -> None:
+    """Put `data` as JSON into a file: whoever reads it meets the old text or the new.
+
+    Args:
+        path: the file.
+        data: what JSON can hold.
+        mode: its permissions.
+        durable: wait until the disk has it, so that it outlives a crash of the machine. What is only of use until
+            the next boot need not.
+    """
     aside = f"{path}.{os.getpid()}.new"
     file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
@@ -49,7 +57,8 @@ def write(path: str, data: Any, mode: int = 0o600) -> None:
             os.fchmod(out.fileno(), mode)
             out.write(json.dumps(data))  # several times as fast as dump()
             out.flush()
-            os.fsync(out.fileno())
+            if durable:
+                os.fsync(out.fileno())
         os.rename(aside, path)  # noqa: PTH104
     except OSError:
         remove(aside)

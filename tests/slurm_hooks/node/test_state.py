@@ -33,7 +33,7 @@ def test_a_write_that_fails_leaves_the_old_text(place: Path, monkeypatch: pytest
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        state.write(path, {"a": 2})
+        state.write(path, {"a": 2}, durable=True)
     assert state.read(path) == {"a": 1}
     assert [path.name for path in place.iterdir()] == ["7.json"]
 
