@@ -30,7 +30,9 @@ _PLAIN = ("COMPLETED", "FAILED")
 MAX_DAYS = 60  # a job that slurmdbd has not known for so long was never there or is purged
 BATCH = 200  # jobs in one question to slurmdbd
 FIRST_WAIT_S = 0.5
-LAST_WAIT_S = 30.0
+LAST_WAIT_S = 30.0  # between two rounds, where slurmdbd does not answer
+LAST_LOOK_S = 5.0  # where it answers, and has not heard of a job's end yet
+LOOK_S = 0.5  # between two looks at the spool folder
 _PATIENCE = 4  # slurmdbd may take this many times as long as slurmctld
 _HOOK_S = 60.0  # a requeue that was noted longer ago than a hook may run is nobody's any more
 _LETTERS = ".letters.json"  # whether sacctmgr was seen to keep letters as they are
@@ -321,6 +323,7 @@ def send_all(settings: Node, until: float, idle: Callable[[], float | None], say
     wait, said = FIRST_WAIT_S, ""
     while True:
         round_ = send(settings)
+        seen = _state(settings)
         problem = round_.problems[0] if round_.problems else ""
         if problem and problem != said:
             say(problem)
@@ -330,6 +333,25 @@ def send_all(settings: Node, until: float, idle: Callable[[], float | None], say
         if not trying and due is None:
             return
         pause = min(w for w in (wait if trying else None, due) if w is not None)
-        time.sleep(max(0.05, pause))
-        if trying:
-            wait = min(wait * 2, LAST_WAIT_S)
+        if _pause(settings, max(0.05, pause), seen):
+            wait = FIRST_WAIT_S
+        elif trying:
+            wait = min(wait * 2, LAST_WAIT_S if problem else LAST_LOOK_S)
+
+
+def _pause(settings: Node, seconds: float, seen: int) -> bool:
+    """Sleep, but wake when an Epilog has written something; whether one has."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if _state(settings) != seen:
+            return True
+        time.sleep(min(left, LOOK_S))
+    return _state(settings) != seen
+
+
+def _state(settings: Node) -> int:
+    """Changes when a file comes into the spool folder, or goes."""
+    try:
+        return os.stat(settings.spool_dir).st_mtime_ns  # noqa: PTH116
+    except FileNotFoundError:
+        return 0

@@ -6,8 +6,8 @@ import dataclasses
 import os
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -337,31 +337,83 @@ def test_a_controller_that_hangs_during_a_requeue(node: Node, slurm: FakeSlurm) 
     assert slurm.calls("release") == []
 
 
+class Clock:
+    """A clock that goes on by sleeping only; at given moments something happens."""
+
+    def __init__(self, at: dict[float, Callable[[], None]]) -> None:
+        self.now, self.at = 0.0, at
+        self.time = time.time
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for moment in [moment for moment in self.at if moment <= self.now]:
+            self.at.pop(moment)()
+
+
+def _rounds(
+    node: Node, monkeypatch: pytest.MonkeyPatch, at: dict[float, Callable[[], None]], *, until: float = 1000
+) -> tuple[list[float], list[str]]:
+    """When rounds began, and what was said."""
+    clock = Clock(at)
+    begun: list[float] = []
+    said: list[str] = []
+    send = spool.send
+
+    def noted(settings: Node) -> Sent:
+        begun.append(round(clock.now, 2))
+        return send(settings)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spool, "time", clock)
+        patch.setattr(spool, "send", noted)
+        spool.send_all(node, until, lambda: None, said.append)
+    return begun, said
+
+
 def test_sending_goes_on_until_nothing_is_left(node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     slurm.rows(_row("RUNNING", end="Unknown"))
     spool.put(node, 7, 0, RUN)
-    waits: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        waits.append(seconds)
-        if len(waits) == 3:
-            slurm.rows(_row())
-
-    monkeypatch.setattr(spool, "time", SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=sleep))
-    idle = iter([None, 0.2, 7.0, None, None])
-    said: list[str] = []
-    spool.send_all(node, time.monotonic() + 1000, lambda: next(idle), said.append)
-    assert waits == [0.5, 0.2, 2.0]  # longer each time, sooner where a daemon is due
+    begun, said = _rounds(node, monkeypatch, {13: lambda: slurm.rows(_row())})
+    assert begun == [0, 0.5, 1.5, 3.5, 7.5, 12.5, 17.5]
     assert _kept(node) == []
     assert said == []
+
+
+def test_a_new_record_is_not_kept_waiting(node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm.rows(_row("RUNNING", end="Unknown"))
+    spool.put(node, 7, 0, RUN)
+
+    def another() -> None:
+        slurm.rows(_row("REQUEUED"), _row("COMPLETED", start=NOW + 9, end=NOW + 10))
+        spool.put(node, 7, 1, dataclasses.replace(RUN, restart=1, start=NOW + 9, end=NOW + 10))
+
+    begun, _ = _rounds(node, monkeypatch, {8.4: another})
+    assert begun == [0, 0.5, 1.5, 3.5, 7.5, 8.5]
+    record = decode(slurm.comment())
+    assert record is not None
+    assert len(record.runs) == 2
 
 
 def test_sending_is_given_up_for_the_next(node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     slurm.trouble("sacct", 1, "down\n")
     spool.put(node, 7, 0, RUN)
-    clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=lambda _: None)
-    monkeypatch.setattr(spool, "time", clock)
-    said: list[str] = []
-    spool.send_all(node, time.monotonic() + 0.3, lambda: None, said.append)
+    begun, said = _rounds(node, monkeypatch, {}, until=100)
+    assert begun == [0, 0.5, 1.5, 3.5, 7.5, 15.5, 31.5, 61.5, 91.5, 121.5]
     assert said == ["exit status 1: down"]  # once
     assert _kept(node) == ["7-0.json"]
+
+
+def test_idle_daemons_are_looked_after_meanwhile(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock({})
+    calls: list[float] = []
+
+    def idle() -> float | None:
+        calls.append(clock.now)
+        return 7.0 if len(calls) < 3 else None
+
+    monkeypatch.setattr(spool, "time", clock)
+    spool.send_all(node, 0, idle, pytest.fail)
+    assert calls == [0, 7, 14]
