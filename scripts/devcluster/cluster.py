@@ -360,6 +360,9 @@ class Cluster:
         return {name: state in ("idle", "mixed", "allocated", "completing") for name, state in states.items()}
 
     def _nodes_ready(self) -> bool:
+        ended = [name for name in self._slurmds() if not self.is_up(name)]
+        if ended:
+            raise ClusterError(f"{ended[0]} ended at once{processes.tail(self._log(ended[0]))}")
         ready = self._ready_nodes()
         return len(ready) == self.layout.nodes and all(ready.values())
 
@@ -403,6 +406,7 @@ class Cluster:
             "models": "rad",
             "run/rad": "rad",
             **{f"home/{user}": user for user in USERS},
+            **{f"spool/{name}": "root" for name in self._slurmds()},
         }
         for name, owner in owners.items():
             path = layout.directory / name
@@ -431,6 +435,8 @@ class Cluster:
                 base = tomllib.loads(self.rad.config.read_text(encoding="utf-8"))
             texts["rad.toml"] = settings.toml(settings.rad_settings(layout, base))
             self._write_hooks(self.rad)
+        if _slurm_version() >= settings.CGROUPS_CAN_BE_OFF:
+            texts["cgroup.conf"] = settings.NO_CGROUPS
         for name, text in texts.items():
             (layout.etc / name).write_text(text, encoding="utf-8")
         secret = layout.etc / "slurmdbd.conf"
@@ -520,6 +526,13 @@ class Cluster:
         done = subprocess.run(list(argv), capture_output=True, text=True, check=False)
         if done.returncode:
             raise ClusterError(f"{argv[0]}: exit status {done.returncode}: {done.stdout}{done.stderr}")
+
+
+def _slurm_version() -> tuple[int, int]:
+    """Version of the Slurm of this machine, for example (22, 5)."""
+    said = subprocess.run(["slurmd", "-V"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"(\d+)\.(\d+)", said)
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
 def _listens(path: Path) -> bool:

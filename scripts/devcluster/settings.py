@@ -10,6 +10,9 @@ from scripts.devcluster.layout import Layout
 
 CLUSTER_NAME = "rad"
 MPS_UNITS = 100  # shares of one GPU
+# Newer slurmds want cgroups to work with even where no plugin uses them; older ones do not know how to do without.
+NO_CGROUPS = "CgroupPlugin=disabled\n"
+CGROUPS_CAN_BE_OFF = (23, 2)
 
 
 def slurm_conf(layout: Layout, *, rad: bool) -> str:
