@@ -5,6 +5,7 @@ Every command has a time limit and never goes through a shell.
 
 from __future__ import annotations
 
+import logging
 import re
 import subprocess
 import time
@@ -12,7 +13,10 @@ from collections.abc import Callable, Sequence
 
 from slurm_hooks.cluster import ClusterView
 from slurm_hooks.records import Record, decode
+from slurm_hooks.slurm import pyslurm_queue
 from slurm_hooks.slurm import view as parsing
+
+log = logging.getLogger("rad.slurm")
 
 # From this version on, `scontrol update gres=` moves a pending job to another device type instead of adding one.
 RETYPE_SINCE = (25, 11)
@@ -44,7 +48,7 @@ def run(command: Sequence[str], timeout_s: float) -> str:
 
 
 class SlurmCommands:
-    """Looks at the cluster through squeue and scontrol, and takes pins back through scontrol."""
+    """Looks at the cluster through squeue (or pyslurm) and scontrol, and takes pins back through scontrol."""
 
     def __init__(self, timeout_s: float, runner: Runner = run, clock: Callable[[], float] = time.time) -> None:
         self._timeout_s = timeout_s
@@ -66,19 +70,30 @@ class SlurmCommands:
             SlurmError: if Slurm does not answer.
         """
         taken = self._clock()
+        jobs, residents = self._queue(tuple(partitions))
+        nodes = self._run(["scontrol", "show", "node", "-o"], self._timeout_s)
+        return parsing.build(
+            parsing.parse_nodes(nodes),
+            jobs,
+            residents,
+            taken=taken,
+            can_retype=self.version() >= RETYPE_SINCE,
+        )
+
+    def _queue(self, partitions: tuple[str, ...]) -> tuple[list[parsing.JobRow], list[parsing.ResidentRow]]:
+        pyslurm = pyslurm_queue.matching(self.version())
+        if pyslurm is not None:
+            try:
+                return pyslurm_queue.read(pyslurm, partitions)
+            except Exception as error:
+                # A binding that broke must not blind radd: the commands say the same.
+                log.warning("pyslurm cannot read the queue, squeue does: %r", error)
         where = ["-p", ",".join(partitions)] if partitions else []
         columns = parsing.SEPARATOR.join(parsing.JOB_COLUMNS)
         jobs = self._run(["squeue", "-h", "-a", "-t", "PD", *where, "-o", columns], self._timeout_s)
         wide = ",".join(f"{name}:{width}" for name, width in parsing.RESIDENT_COLUMNS)
         residents = self._run(["squeue", "-h", "-a", "-t", "R,S,CG,CF", "-O", wide], self._timeout_s)
-        nodes = self._run(["scontrol", "show", "node", "-o"], self._timeout_s)
-        return parsing.build(
-            parsing.parse_nodes(nodes),
-            parsing.parse_jobs(jobs),
-            parsing.parse_residents(residents),
-            taken=taken,
-            can_retype=self.version() >= RETYPE_SINCE,
-        )
+        return parsing.parse_jobs(jobs), parsing.parse_residents(residents)
 
     def record(self, job_id: int) -> Record | None:
         """The record of a job that is not yet done.

@@ -116,7 +116,7 @@ def test_commands() -> None:
     slurm = SlurmCommands(3.0, recorded, lambda: 7.0)
     view = slurm.look(["gpu", "debug"])
     assert (view.taken, view.can_retype, len(view.nodes)) == (7.0, True, 1)
-    assert asked[0][5:7] == ["-p", "gpu,debug"]
+    assert asked[1][5:7] == ["-p", "gpu,debug"]
     slurm.unpin(14, 30)
     assert asked[-1] == ["scontrol", "update", "jobid=14", "gres=mps:30", "reqnodelist="]
 
