@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+from estimator.dataset.tree import Trace, resolve
 from estimator.types import Layer, ModelSummary
 
 LAYER_TYPES = (
@@ -27,7 +28,7 @@ LAYER_TYPES = (
 )
 """Kinds of layers that the sequence distinguishes; the place in this tuple is the code."""
 
-LONGEST = 256
+LONGEST = 160
 """Layers that the sequence shows at most."""
 
 ACTIVATION_FUNCTIONS = (
@@ -140,6 +141,26 @@ def from_summary(summary: ModelSummary) -> Described:
             functions[layer.type] = functions.get(layer.type, 0) + 1
     function = max(functions, key=lambda name: functions[name]) if functions else "Identity"
     return Described(tuple(layers), sum(size for _, size, _ in layers), summary.total_params, function)
+
+
+def from_trace(trace: Trace) -> Described:
+    """Describe a traced model: its leaves, in order of use; a layer used again brings no parameters again."""
+    modules = trace.modules()
+    layers: list[tuple[str, int, int]] = []
+    functions: dict[str, int] = {}
+    seen: set[int] = set()
+    for call in trace.calls:
+        module = modules[call.module]
+        params = 0 if call.module in seen else module.params
+        seen.add(call.module)
+        if module.children and not params:
+            continue
+        size = 0 if module.children or call.output_shape is None else prod(resolve(call.output_shape, 1))
+        layers.append((module.type, size, params))
+        if layer_type(module.type) == "activation":
+            functions[module.type] = functions.get(module.type, 0) + 1
+    function = max(functions, key=lambda name: functions[name]) if functions else "Identity"
+    return Described(tuple(layers), sum(size for _, size, _ in layers), trace.total_params, function)
 
 
 def totals(model: Described, batch_size: int) -> list[float]:

@@ -234,7 +234,7 @@ def _train_member(
         steps += [nn.Linear(inp, out), nn.ReLU(), nn.Dropout(0.1)]
     model = nn.Sequential(*steps, nn.Linear(widths[-1], classes)).to(device)
     mean, std = (torch.as_tensor(arrays[k], device=device) for k in ("mean", "std"))
-    _fit(model, lambda m, p: m((p[0] - mean) / std), learn, check, epochs, 1e-3, 64)
+    _fit(model, lambda m, p: m((p[0] - mean) / std), learn, check, epochs, 2e-3, 128)
     linears = [m for m in model if isinstance(m, nn.Linear)]
     return {f"{n}{i}": _numpy(t) for i, m in enumerate(linears) for n, t in (("w", m.weight), ("b", m.bias))}
 
@@ -277,7 +277,7 @@ def _train_transformer(
         joined = torch.cat([pooled, (totals - fixed["mean"]) / fixed["std"]], -1)
         return m["head1"](nn.functional.dropout(m["head0"](joined).relu(), 0.1, m.training))
 
-    _fit(model, forward, learn, check, epochs, 1e-3, 64)
+    _fit(model, forward, learn, check, epochs, 2e-3, 128)
     found: dict[str, NDArray[Any]] = {"types": _numpy(model["types"].weight), "places": _numpy(model["places"].weight)}
     names = {"sizes": "sizes.", "head0": "head.", "head1": "head."}
     for name, part in parts.items():

@@ -1,0 +1,293 @@
+"""Writes the results page of GPU memory, its figures and the table of all cases. Reads nothing."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from estimator.dataset import coverage
+from estimator.dataset.store import Dataset
+
+METHODS = ("horus", "faketensor", "gpumemnet", "rad")
+PUBLISHED = {
+    ("mlp", "mlp", 1024): (0.9542, 0.9251, 0.9542, 0.9386),
+    ("mlp", "mlp", 2048): (0.9706, 0.9621, 0.9706, 0.9662),
+    ("mlp", "transformer", 1024): (0.9673, 0.9599, 0.9673, 0.9634),
+    ("mlp", "transformer", 2048): (0.9804, 0.9707, 0.9804, 0.9755),
+    ("cnn", "mlp", 8192): (0.8825, 0.8816, 0.8825, 0.8803),
+    ("cnn", "transformer", 8192): (0.8449, 0.8443, 0.8431, 0.8431),
+    ("transformer", "mlp", 8192): (0.8552, 0.8524, 0.8552, 0.8494),
+    ("transformer", "transformer", 8192): (0.8650, 0.8650, 0.8650, 0.8596),
+}
+"""Accuracy, precision, recall and F1 as tables 5.3, 5.5 and 5.7 of the dissertation print them."""
+
+_TABLE = {"mlp": "5.3", "cnn": "5.5", "transformer": "5.7"}
+_ESTIMATOR = {"mlp": "13 MLPs", "transformer": "Transformer"}
+_GIB = 1024.0
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table in Markdown."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def score(cases: Iterable[dict[str, Any]], method: str) -> dict[str, float] | None:
+    """Score a method over the cases that it answered.
+
+    Returns:
+        n; median and 90th percentile of |expected - actual| / actual; the share of cases whose ``upper`` is below
+        the actual; mean over-estimate of ``upper`` in GiB and as a share of the actual; GiB reserved and not used,
+        summed over the cases. None where it answered none.
+    """
+    pairs = [(c["actual"], c["answers"][method]) for c in cases if c["answers"].get(method)]
+    if not pairs:
+        return None
+    errors = sorted(abs(answer["expected"] - actual) / actual for actual, answer in pairs)
+    over = [max(0.0, answer["upper"] - actual) for actual, answer in pairs]
+    return {
+        "n": len(pairs),
+        "median": median(errors),
+        "p90": errors[min(len(errors) - 1, int(0.9 * len(errors)))],
+        "under": sum(answer["upper"] < actual for actual, answer in pairs) / len(pairs),
+        "over_gib": fmean(over) / _GIB,
+        "over_share": fmean(o / actual for o, (actual, _) in zip(over, pairs, strict=True)),
+        "wasted_gib": sum(over) / _GIB,
+    }
+
+
+_SCORE_HEAD = (
+    "method",
+    "cases",
+    "median error",
+    "90th percentile",
+    "under-estimates",
+    "mean over-estimate",
+    "of the actual",
+    "reserved, not used",
+)
+
+
+def score_row(name: str, found: dict[str, float] | None) -> list[str]:
+    """Return one line of a table of scores."""
+    if found is None:
+        return [name, "0", *["-"] * 6]
+    shares = [f"{100 * found[key]:.1f} %" for key in ("median", "p90", "under")]
+    over = f"{100 * found['over_share']:.1f} %"
+    return [name, f"{found['n']:.0f}", *shares, f"{found['over_gib']:.2f} GiB", over, f"{found['wasted_gib']:.0f} GiB"]
+
+
+def classification_rows(results: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """Return the lines of tables 5.3, 5.5 and 5.7, the published figures in brackets."""
+    rows = []
+    for result in results:
+        key = (result["family"], result["estimator"], result["width_mib"])
+        ours = [result["scores"][name] for name in ("accuracy", "precision", "recall", "f1")]
+        cells = [f"{mine:.3f} ({theirs:.3f})" for mine, theirs in zip(ours, PUBLISHED[key], strict=True)]
+        data = "published, A100" if result["data"] == "published" else "ours, H200"
+        what = f"{_ESTIMATOR[result['estimator']]}, {result['width_mib'] // 1024} GiB"
+        sizes = "/".join(str(size) for size in result["sizes"])
+        points = 100 * (ours[0] - PUBLISHED[key][0])
+        rows.append(
+            [_TABLE[result["family"]], data, what, sizes, *cells, f"{points:+.1f}", f"{result['majority']:.3f}"]
+        )
+    return rows
+
+
+def groups_of(cases: list[dict[str, Any]], key: str) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the cases by one of their fields, in order of its values."""
+    values = sorted({str(case[key]) for case in cases})
+    return [(value, [case for case in cases if str(case[key]) == value]) for value in values]
+
+
+def shown(cases: list[dict[str, Any]], family: Callable[[str], bool]) -> list[dict[str, Any]]:
+    """Return one training of each real model for the figures: the one in fp32 that needs most memory."""
+    best: dict[str, dict[str, Any]] = {}
+    for case in cases:
+        fits = case["kind"] == "train" and case["precision"] == "fp32" and family(case["family"])
+        if fits and case["actual"] > best.get(case["name"], {"actual": 0})["actual"]:
+            best[case["name"]] = case
+    return sorted(best.values(), key=lambda case: str(case["name"]))
+
+
+def _gib(value: float | None) -> str:
+    return "-" if value is None else f"{value / _GIB:.1f}"
+
+
+def case_rows(cases: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """Return one line a case: actual and what every method expects, in GiB, and rad's bound."""
+    rows = []
+    for case in cases:
+        answers = case["answers"]
+        said = [_gib(answers[m]["expected"]) if answers.get(m) else "-" for m in METHODS]
+        upper = _gib(answers["rad"]["upper"]) if answers.get("rad") else "-"
+        length = "" if case["seq_len"] is None else f" x {case['seq_len']}"
+        rows.append(
+            [case["name"], f"{case['batch_size']}{length}", case["optimizer"], _gib(case["actual"]), *said, upper]
+        )
+    return rows
+
+
+def bars(cases: list[dict[str, Any]], title: str, file: Path) -> None:
+    """Draw actual memory and what every method expects, a group of bars for each model; needs matplotlib."""
+    import matplotlib as mpl  # noqa: PLC0415 - the figures extra
+
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "rad"
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    names = ("actual", *METHODS)
+    figure, axes = plt.subplots(figsize=(9, 1.5 + 0.42 * len(cases)))
+    for place, name in enumerate(names):
+        heights = [0.16 * (len(names) / 2 - place) + index for index in range(len(cases))]
+        values = [_bar(case, name) for case in cases]
+        axes.barh(heights, values, height=0.16, label=name, color=f"C{place}" if place else "black")
+    labels = [f"{case['name']} ({case['batch_size']})" for case in cases]
+    axes.set_yticks(range(len(cases)), labels, fontsize=7)
+    axes.set(xlabel="GiB", title=title, xscale="log")
+    axes.invert_yaxis()
+    axes.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(file, metadata={"Date": None})
+    plt.close(figure)
+
+
+def _bar(case: dict[str, Any], name: str) -> float:
+    if name == "actual":
+        return float(case["actual"]) / _GIB
+    answer = case["answers"].get(name)
+    return float(answer["expected"]) / _GIB if answer else 0.0
+
+
+def scatter(cases: list[dict[str, Any]], file: Path) -> None:
+    """Draw expected against actual memory of all cases, one panel a method; needs matplotlib."""
+    import matplotlib as mpl  # noqa: PLC0415 - the figures extra
+
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "rad"
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    figure, axes = plt.subplots(1, len(METHODS), figsize=(12, 3.4), sharex=True, sharey=True)
+    for place, method in zip(axes, METHODS, strict=True):
+        answered = [case for case in cases if case["answers"].get(method)]
+        actual = [case["actual"] / _GIB for case in answered]
+        place.scatter(actual, [case["answers"][method]["expected"] / _GIB for case in answered], s=6, alpha=0.6)
+        place.plot([0.7, 80], [0.7, 80], color="black", linewidth=0.7)
+        place.set(title=f"{method}: {len(answered)} cases", xscale="log", yscale="log", xlabel="actual, GiB")
+    axes[0].set_ylabel("expected, GiB")
+    figure.tight_layout()
+    figure.savefig(file, metadata={"Date": None})
+    plt.close(figure)
+
+
+def write_cases(cases: list[dict[str, Any]], file: Path) -> None:
+    """Write all cases with every method's answer as CSV."""
+    head = [
+        "name",
+        "source",
+        "family",
+        "format",
+        "batch_size",
+        "seq_len",
+        "optimizer",
+        "precision",
+        "kind",
+        "actual_mib",
+    ]
+    with file.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([*head, *(f"{method}_{what}_mib" for method in METHODS for what in ("expected", "upper"))])
+        for case in sorted(cases, key=lambda c: (c["name"], c["id"])):
+            answers = [case["answers"].get(method) or {} for method in METHODS]
+            values = [answer.get(what, "") for answer in answers for what in ("expected", "upper")]
+            writer.writerow([*(case[key] for key in head[:-1]), case["actual"], *values])
+
+
+def _check_rows(dataset: Dataset) -> list[list[str]]:
+    errors = sorted(abs(c.long_lived_mib - c.own_mib) / c.own_mib for c in dataset.checks)
+    worst = max(dataset.checks, key=lambda c: abs(c.long_lived_mib - c.own_mib) / c.own_mib)
+    return [
+        ["configurations", str(len(errors))],
+        ["median difference", f"{100 * median(errors):.2f} %"],
+        ["90th percentile", f"{100 * errors[int(0.9 * len(errors))]:.2f} %"],
+        [
+            "largest",
+            f"{100 * errors[-1]:.1f} % ({worst.spec.name}: {worst.long_lived_mib:.0f} and {worst.own_mib:.0f} MiB)",
+        ],
+    ]
+
+
+_INTRO = """# GPU memory: what the methods reach
+
+Made by `scripts/results_memory`; every number on this page is computed by it. All cases with every method's answer:
+[memory_cases.csv](memory_cases.csv).
+
+"""
+
+
+def write_page(dataset: Dataset, results: list[dict[str, Any]], cases: list[dict[str, Any]], out: Path) -> None:
+    """Write ``memory.md``, ``memory_cases.csv`` and the figures.
+
+    Args:
+        dataset: ours, for its coverage.
+        results: lines of tables 5.3, 5.5 and 5.7.
+        cases: what every method said of the test part's real models.
+        out: folder of the page.
+    """
+    meta = dataset.meta
+    coverage.plot(dataset.rows, out / "memory_coverage.png")
+    scatter(cases, out / "memory_scatter.svg")
+    cnn = shown(cases, lambda family: family != "transformer")
+    transformer = shown(cases, lambda family: family == "transformer")
+    bars(cnn, "Real CNN models (batch size), training in fp32", out / "memory_cnn.svg")
+    bars(transformer, "Real Transformer models (batch size), training in fp32", out / "memory_transformer.svg")
+    write_cases(cases, out / "memory_cases.csv")
+    found = coverage.table(dataset.rows)
+    counts = [[name, *("-" if v is None else str(v) for v in facts.values())] for name, facts in found.items()]
+    heads = ["table", "data", "estimator, class", "rows", "accuracy", "precision", "recall", "F1", "points", "majority"]
+    case_head = ["model", "batch", "optimizer", "actual", *METHODS, "rad upper"]
+    unread = [case for case in cases if case["error"]]
+    parts = [
+        _INTRO,
+        f"Data: {len(dataset.rows):,} rows measured on an {meta['gpu']} (torch {meta['torch']}, ",
+        f"driver {meta['driver']}), ",
+        f"out of memory at {meta['limit_mib'] // 1024} GiB. The split is by architecture family.\n\n",
+        table(["part", *next(iter(found.values()))], counts),
+        "\n![coverage](memory_coverage.png)\n\nRows that ran out of memory are drawn as red marks at the top. ",
+        "Counters ",
+        "(SMACT, SMOCC, DRAM activity) and steps a second need the GPU for one process alone; rows without them ",
+        "were measured beside others, and their fields are empty.\n\n",
+        "Long-lived processes against a process for each configuration:\n\n",
+        table(["", ""], _check_rows(dataset)),
+        "\n## 1. GPUMemNet: tables 5.3, 5.5 and 5.7\n\n",
+        "Our figure, the dissertation's in brackets; `points` is the difference in accuracy, `majority` the accuracy ",
+        "of always naming the most frequent class. Published data is split by row as it was; ours by architecture. ",
+        "Our data holds fp32 trainings up to 80 GiB, so it has more classes. No data of table 5.7 was published: ",
+        "its lines are of our data alone.\n\n",
+        table(heads, classification_rows(results)),
+        "\n## 2. Real models that no one trained on: figures 5.11 to 5.13\n\n",
+        f"{len(cases)} rows of {len({c['name'] for c in cases})} models of ",
+        f"{len({c['group'] for c in cases})} architecture ",
+        f"families, none of them in the training part; {len(unread)} summaries could not be read. GiB below; of each ",
+        "model the fp32 training that needs most. FakeTensor runs the model's code in fp32; `-`: no answer.\n\n",
+        "![scatter](memory_scatter.svg)\n\n![CNN models](memory_cnn.svg)\n\n",
+        table(case_head, case_rows(cnn)),
+        "\n![Transformer models](memory_transformer.svg)\n\n",
+        table(case_head, case_rows(transformer)),
+        "\n## 3. Every method\n\nErrors are of `expected`; under- and over-estimates of `upper`, what would be ",
+        "reserved. ",
+        "Horus, FakeTensor and GPUMemNet have no bound: their estimate is both.\n\n",
+        table(_SCORE_HEAD, [score_row(method, score(cases, method)) for method in METHODS]),
+    ]
+    for key in ("family", "optimizer", "precision", "kind", "format"):
+        rows = [
+            score_row(f"{method}, {value}", score(some, method))
+            for value, some in groups_of(cases, key)
+            for method in METHODS
+        ]
+        parts.append(f"\n### By {key}\n\n{table(_SCORE_HEAD, rows)}")
+    (out / "memory.md").write_text("".join(parts), "utf-8")

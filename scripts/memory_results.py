@@ -1,0 +1,119 @@
+"""Makes docs/results/memory.md and its figures: every number there is computed here.
+
+Reads the committed data set, the published GPUMemNet data where it is named, and the shipped models; writes
+the page, its figures, and with --install GPUMemNet's classifiers. Finished steps are kept in a work folder, so
+that a run that was broken off goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from estimator.dataset import store
+from estimator.dataset.store import Dataset
+from estimator.gpumemnet.method import NAME, Classifier, classifiers_from_json, classifiers_to_json
+from estimator.store import Store
+from estimator.types import Family
+from scripts.memory_page import write_page
+from scripts.memory_real import faketensor_rows, real_cases
+
+_LOG = logging.getLogger("results_memory")
+EPOCHS = {"mlp": 30, "transformer": 14}
+SEED = 0
+
+
+def kept(work: Path, name: str, make: Callable[[], Any]) -> Any:
+    """Return a step's result, from the work folder if it is there."""
+    path = work / f"{name}.json"
+    if not path.exists():
+        _LOG.info("computing %s", name)
+        value = make()
+        path.write_text(json.dumps(value), "utf-8")
+    return json.loads(path.read_text("utf-8"))
+
+
+def classification(dataset: Dataset, published: Path | None, work: Path) -> list[dict[str, Any]]:
+    """Fit both estimators of GPUMemNet to the published data and to ours (tables 5.3, 5.5, 5.7).
+
+    Args:
+        dataset: ours.
+        published: folder with mlp_a100.csv.gz and cnn_a100.csv.gz; None leaves the published data out.
+        work: where results and classifiers are kept.
+    """
+    from estimator.gpumemnet import fit  # noqa: PLC0415 - needs torch
+    from estimator.gpumemnet.published import read  # noqa: PLC0415
+
+    found: list[dict[str, Any]] = []
+    families: tuple[Family, ...] = ("mlp", "cnn", "transformer")
+    for source in ("published", "ours"):
+        for family in families:
+            for estimator in fit.ESTIMATORS:
+
+                def make(source: str = source, family: Family = family, estimator: str = estimator) -> Any:
+                    groups: list[str] | None = None
+                    if source == "ours":
+                        examples, groups = fit.own_examples(dataset, family)
+                    else:
+                        examples = read((published or Path()) / f"{family}_a100.csv.gz")
+                    fitted = fit.fit(
+                        source, family, examples, groups, epochs=EPOCHS, seed=SEED, estimators=(estimator,)
+                    )
+                    return [
+                        {**asdict(result), "weights": classifiers_to_json({family: classifier})}
+                        for result, classifier in fitted
+                    ]
+
+                if source == "ours" or (published is not None and (published / f"{family}_a100.csv.gz").exists()):
+                    found += kept(work, f"gpumemnet-{source}-{family}-{estimator}", make)
+    return found
+
+
+def install(results: list[dict[str, Any]], folder: Path) -> None:
+    """Install for each family the classifier fitted to our data with the best validation accuracy."""
+    chosen: dict[str, Classifier] = {}
+    about: dict[str, Any] = {"data": "estimator/dataset/h200, synthetic fp32 trainings", "seed": SEED}
+    for family in ("mlp", "cnn", "transformer"):
+        ours = [r for r in results if r["data"] == "ours" and r["family"] == family]
+        best = max(ours, key=lambda r: (r["validation"], -r["width_mib"]))
+        chosen.update(classifiers_from_json(best["weights"]))
+        about[family] = {key: best[key] for key in ("estimator", "width_mib", "validation")}
+    number = Store(folder, NAME).install(classifiers_to_json(chosen), about)
+    _LOG.info("installed gpumemnet %d in %s", number, folder)
+
+
+def main() -> None:
+    """Run the command."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--published", type=Path, help="folder with the published GPUMemNet data")
+    parser.add_argument("--data", type=Path, default=store.DEFAULT, help="folder of our packed data set")
+    parser.add_argument("--out", type=Path, default=Path("docs/results"), help="folder of the page and its figures")
+    parser.add_argument("--work", type=Path, required=True, help="folder for finished steps")
+    parser.add_argument("--install", type=Path, help="folder of models to install GPUMemNet's classifiers into")
+    parser.add_argument(
+        "--faketensor",
+        action="store_true",
+        help="run FakeTensor on what memory_faketensor.csv lacks (models' libraries)",
+    )
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    dataset = store.load(options.data)
+    results = classification(dataset, options.published, options.work)
+    if options.install:
+        install(results, options.install)
+    fake = options.out / "memory_faketensor.csv"
+    if options.faketensor:
+        faketensor_rows(dataset, fake)
+    cases = real_cases(dataset, fake, options.install)
+    write_page(dataset, results, cases, options.out)
+
+
+if __name__ == "__main__":
+    main()

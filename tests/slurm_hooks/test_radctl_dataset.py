@@ -1,0 +1,90 @@
+"""radctl dataset: generate, status, pack, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from estimator.dataset.collect import ROWS, Options
+from estimator.dataset.specs import spec_from_json
+from slurm_hooks.radctl import dataset as commands
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(commands.dataset, [str(argument) for argument in arguments])
+
+
+def test_generate_writes_configurations(tmp_path: Path) -> None:
+    file = tmp_path / "specs.jsonl"
+    result = run("generate", file, "--mlp", 3, "--cnn", 2, "--transformer", 1, "--real", 1, "--seed", 4)
+    assert result.exit_code == 0, result.output
+    specs = [spec_from_json(json.loads(line)) for line in file.read_text("utf-8").splitlines()]
+    assert sum(s.source == "synthetic" for s in specs) == 6
+    assert f"{len(specs)} configurations" in result.output
+    again = tmp_path / "again.jsonl"
+    run("generate", again, "--mlp", 3, "--cnn", 2, "--transformer", 1, "--real", 1, "--seed", 4)
+    assert again.read_bytes() == file.read_bytes()
+
+
+def test_collect_hands_everything_to_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    class Collector:
+        def __init__(self, specs: list[Any], folder: Path, options: Options) -> None:
+            seen.extend([len(specs), folder, options])
+
+        def run(self, progress: Any) -> None:
+            progress("1 of 1 measured")
+
+    monkeypatch.setattr(commands, "Collector", Collector)
+    file = tmp_path / "specs.jsonl"
+    run("generate", file, "--mlp", 1, "--cnn", 0, "--transformer", 0, "--real", 0)
+    result = run("collect", file, "--into", tmp_path / "raw", "--workers", 2, "--device", "cpu", "--minutes", 3)
+    assert result.exit_code == 0, result.output
+    assert "1 of 1 measured" in result.output
+    assert seen == [1, tmp_path / "raw", Options(2, 120 * 1024, "cpu", 3.0, 0.0, False)]
+
+
+def test_counters_want_one_worker_and_configurations_must_be_some(tmp_path: Path) -> None:
+    file = tmp_path / "specs.jsonl"
+    file.write_text('{"source": "synthetic"}\n', "utf-8")
+    result = run("collect", file, "--into", tmp_path, "--seconds", 1)
+    assert result.exit_code == 2
+    assert "give --workers 1" in result.output
+    result = run("collect", file, "--into", tmp_path)
+    assert result.exit_code == 1
+    assert "specs.jsonl:1: not a configuration" in result.output
+
+
+def test_status_shows_the_committed_data_as_text_and_json() -> None:
+    assert "transformers" in run("status").output
+    table = json.loads(run("status", "--json").output)
+    assert table["real"]["rows"] >= 400
+
+
+def test_status_of_a_running_collection_and_its_plot(tmp_path: Path) -> None:
+    file = tmp_path / "specs.jsonl"
+    run("generate", file, "--mlp", 2, "--cnn", 0, "--transformer", 0, "--real", 0)
+    specs = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    measured = {"status": "ok", "peak_allocated_mib": 1.0, "peak_reserved_mib": 2.0}
+    (tmp_path / ROWS).write_text("".join(json.dumps({"spec": s, **measured}) + "\n" for s in specs), "utf-8")
+    result = run("status", "--raw", tmp_path, "--plot", tmp_path / "plot.svg")
+    assert result.exit_code == 0, result.output
+    assert "mlp" in result.output
+    assert (tmp_path / "plot.svg").stat().st_size > 1000
+
+
+def test_pack_refuses_what_it_cannot_use(tmp_path: Path) -> None:
+    meta = tmp_path / "meta.json"
+    meta.write_text("[1]", "utf-8")
+    result = run("pack", tmp_path, "--into", tmp_path / "packed", "--meta", meta)
+    assert result.exit_code == 1
+    assert "holds no JSON object" in result.output
+    meta.write_text("{}", "utf-8")
+    result = run("pack", tmp_path, "--into", tmp_path / "packed", "--meta", meta)
+    assert result.exit_code == 1
+    assert "--isolated" in result.output
