@@ -173,10 +173,13 @@ def compare(
     """Choose for every pair from a model that never saw either side's family, and judge by what was measured."""
     taken: dict[str, list[Floats]] = {}
     errors = []
+    trained: dict[frozenset[str], Predictor] = {}
     for group in groups:
         strangers = [other for other in groups if not (other.families & group.families)]
-        kept = [row for row in pairs if not any(family(side.workload) in group.families for side in row.sides)]
-        model = make().fit(strangers, train(kept))
+        if group.families not in trained:
+            kept = [row for row in pairs if not any(family(side.workload) in group.families for side in row.sides)]
+            trained[group.families] = train(kept)
+        model = make().fit(strangers, trained[group.families])
         predicted = model.predict([side.profile for side in group.default.sides], group.shares)
         errors.append(np.abs(predicted - group.progress))
         measured = group.progress

@@ -1,0 +1,272 @@
+"""Fitting for decisions, partitions and the page, on colocations whose law is known."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from predictor import kace, load_predictor, report, weights
+from predictor.artifact import ArtifactError, Colocation, load_colocations
+from predictor.collection.specs import SPECS
+from predictor.contention import Settings, fit, slacken
+from predictor.evaluation import MODELS
+from predictor.measurements import Run, load_runs
+from predictor.partition import PartitionModel, compare, demand, partitioned_pairs, sliced_pairs
+from predictor.rad import RadPredictor
+from predictor.training import (
+    clipped,
+    errors_of,
+    families_left_out,
+    fit_correction,
+    fit_rad,
+    load_measured,
+    summarise,
+    weights_text,
+)
+from predictor.types import Prediction, Predictor, Profile, WeightsError
+from tests.predictor.synthetic import colocate, every_pair, profile, workloads, write_csv
+
+BUNDLED = weights.BUNDLED
+FOUND = workloads(12)
+PAIRS = every_pair(FOUND, noise=0.02)
+
+
+def simple(rows: object) -> Predictor:
+    return RadPredictor(fit(rows, Settings()))  # type: ignore[arg-type]
+
+
+def test_bundled_weights_load_and_make_sense() -> None:
+    light, heavy = profile("light", busy=0.1, threads=1e4), profile("heavy", busy=1.0, threads=1e6)
+    for name in weights.READERS:
+        predictor = load_predictor(name)
+        assert predictor.name == name and len(predictor.version) == 12
+        found = predictor.predict(light, [heavy])
+        assert 0.0 < found.candidate <= 1.0 and found.uncertainty > 0.0
+    rad = load_predictor("rad")
+    assert rad.predict(heavy, [light]).throughput_sum > rad.predict(heavy, [heavy]).throughput_sum
+
+
+def test_bundled_rad_never_gains_from_a_busier_neighbour() -> None:
+    rad = load_predictor("rad")
+    me, calm = profile("me", busy=0.6), profile("calm", busy=0.3)
+    before = rad.predict(me, [calm]).candidate
+    for change in ({"smact": 0.9}, {"dram": 1.0}, {"busy": 1.0}, {"smocc": 0.9}, {"tensor": 0.9}, {"pcie": 1.0}):
+        assert rad.predict(me, [dataclasses.replace(calm, **change)]).candidate <= before + 1e-12  # type: ignore[arg-type]
+    longer = dataclasses.replace(calm, kernel=dataclasses.replace(calm.kernel, turn_us=5000.0, mean_us=900.0))
+    assert rad.predict(me, [longer]).candidate < before
+
+
+def test_families_left_out_are_predicted() -> None:
+    total, each = families_left_out(PAIRS, simple)
+    assert set(each) == {f"model{index}" for index in range(4)}
+    assert total.mean_abs < 0.08 and abs(total.bias) < 0.05 and total.covered > 0.8
+    assert total.count == sum(one.count for one in each.values())
+    with pytest.raises(ArtifactError, match="too few model families"):
+        families_left_out(every_pair(workloads(2)), simple)
+
+
+def test_settings_are_chosen_within_the_training_data() -> None:
+    predictor = fit_rad(PAIRS)
+    assert predictor.model.settings.slack == 4.0
+    assert summarise(*errors_of(predictor, PAIRS)).mean_abs < 0.08
+
+
+def test_measurements_without_kernel_durations_are_fitted_with_what_they_have(tmp_path: Path) -> None:
+    predictor = fit_rad(load_colocations(write_csv(tmp_path / "a.csv", PAIRS)))
+    assert predictor.model.settings.turns == ("threads",)
+
+
+def test_kernel_durations_that_nobody_traced_are_guessed_from_the_pace() -> None:
+    def paced(it: Profile) -> Profile:
+        return dataclasses.replace(it, throughput=1e5 / it.kernel.turn_us)
+
+    found = {name: paced(it) for name, it in FOUND.items()}
+    settings = Settings(activity=("busy",), turns=("turn_us",))
+    model = RadPredictor(fit(every_pair(found), settings))
+    one, two = list(found.values())[:2]
+    bare = dataclasses.replace(two, kernel=dataclasses.replace(two.kernel, turn_us=math.nan))
+    assert model.predict(one, [bare]).candidate == pytest.approx(model.predict(one, [two]).candidate, abs=0.03)
+
+
+def test_nobody_is_faster_than_alone() -> None:
+    one = colocate(list(FOUND.values())[:2])
+    fast = dataclasses.replace(one.sides[0], throughput=one.sides[0].profile.throughput * 2)
+    found = clipped([Colocation((fast, one.sides[1]))])[0]
+    assert found.sides[0].progress == 1.0 and found.sides[1] == one.sides[1]
+
+
+def test_slack_hides_contention_behind_the_host() -> None:
+    contention = np.array([0.0, 0.5, 1.0, 20.0])
+    launch_bound, _ = slacken(contention, np.full(4, 0.2), 8.0)
+    saturating, _ = slacken(contention, np.ones(4), 8.0)
+    none, _ = slacken(contention, np.ones(4), 0.0)
+    assert launch_bound[0] == saturating[0] == none[0] == 0.0
+    assert launch_bound[2] < 0.01 < saturating[2] < none[2]
+    assert launch_bound[3] == pytest.approx(math.log(0.2 * 21), abs=0.02)
+    step = 1e-6
+    for sharpness in (0.0, 4.0):
+        at, slope = slacken(contention[1:], np.full(3, 0.6), sharpness)
+        after, _ = slacken(contention[1:] * math.exp(step), np.full(3, 0.6), sharpness)
+        assert (after - at) / step == pytest.approx(slope, rel=1e-3)
+
+
+def test_kace_behind_the_seam() -> None:
+    predictor = kace.fit_predictor(PAIRS)
+    listed = list(FOUND.values())
+    many = predictor.predict_many(listed[0], [[], listed[1:2], listed[1:4]])
+    assert many.candidate[0] == 1.0 and many.uncertainty[0] == 0.0
+    assert many[1] == predictor.predict(listed[0], listed[1:2])
+    assert len(many[2].residents) == 3 and len(predictor.predict_many(listed[0], [])) == 0
+    assert all(0.0 < value <= 1.0 for value in (*many.candidate, *many.residents))
+    sums = np.array([predictor.predict(row.sides[0].profile, [row.sides[1].profile]).throughput_sum for row in PAIRS])
+    actual = np.array([sum(side.progress for side in row.sides) for row in PAIRS])
+    assert np.corrcoef(sums, actual)[0, 1] > 0.7
+    bare = dataclasses.replace(listed[1], kernel=dataclasses.replace(listed[1].kernel, threads=math.nan))
+    assert 0.0 < predictor.predict(listed[0], [bare]).candidate <= 1.0
+
+
+def test_kace_weights_survive_and_broken_ones_do_not() -> None:
+    text = weights_text("kace", PAIRS, "synthetic")
+    one, two = list(FOUND.values())[:2]
+    back = kace.from_json(text, "x")
+    assert back.predict(one, [two]).candidate == pytest.approx(kace.fit_predictor(PAIRS).predict(one, [two]).candidate)
+    good = json.loads(text)
+    for broken in ("no", "[]", json.dumps({**good, "format": 1}), json.dumps({**good, "fill": [1]})):
+        with pytest.raises(WeightsError, match="retrain"):
+            kace.from_json(broken, "x")
+
+
+def test_corrections_carry_raw_to_measured() -> None:
+    raws = [{"dram": 0.01 * 2**power} for power in range(6)]
+    found = fit_correction(raws * 20, [{"dram": 3.0 * row["dram"]} for row in raws] * 20)
+    slope, offset = found["dram"]
+    assert slope == pytest.approx(1.0, abs=0.1)
+    assert slope * math.log(0.05) + offset == pytest.approx(math.log(0.15), abs=0.1)
+    assert fit_correction([{"x": 1.0}], [{"x": math.nan}]) == {"x": [1.0, 0.0]}
+
+
+class Fixed:
+    """A predictor that always says the same."""
+
+    name, version = "fixed", "1"
+
+    def predict(self, candidate: Profile, residents: object) -> Prediction:
+        return Prediction(0.8, (0.8,), 0.1)
+
+    def predict_many(self, candidate: Profile, groups: object) -> None: ...
+
+
+def under(model: PartitionModel, pair: list[Profile], shares: tuple[int, int]) -> Run:
+    progress = model.predict(pair, [shares])[0]
+    row = colocate(pair)
+    sides = tuple(
+        dataclasses.replace(side, throughput=side.profile.throughput * value)
+        for side, value in zip(row.sides, progress, strict=True)
+    )
+    return Run("mps", 0, shares, Colocation(sides))
+
+
+def test_partitions_are_learned_and_chosen() -> None:
+    law = PartitionModel()
+    law.predictor, law.scale, law.remains = Fixed(), 0.9, 0.4  # type: ignore[assignment]
+    wide = [dataclasses.replace(profile(f"wide{n}_batch1-train", busy=0.9), busy=0.95) for n in range(3)]
+    thin = [dataclasses.replace(profile(f"thin{n}_batch1-train", busy=0.1), busy=0.9) for n in range(3)]
+    runs = []
+    for one, two in zip(wide, thin, strict=True):
+        runs.append(Run("mps", 0, (100, 100), colocate([two, one])))
+        runs += [under(law, [one, two], shares) for shares in ((10, 90), (50, 50), (90, 10))]
+        runs.append(Run("slicing", 0, (100, 100), colocate([one, two])))
+    groups = partitioned_pairs(runs)
+    assert [len(group.shares) for group in groups] == [3, 3, 3]
+    assert groups[0].default.sides[0].workload == "wide0_batch1-train"
+    fitted = PartitionModel().fit(groups, Fixed())  # type: ignore[arg-type]
+    assert fitted.scale == pytest.approx(0.9, abs=0.15) and fitted.remains == pytest.approx(0.4, abs=0.15)
+    result = compare(groups, [], train=lambda _rows: Fixed())  # type: ignore[arg-type, return-value]
+    assert result.mean_abs < 0.05
+    assert result.choices["predicted, by sum"] == pytest.approx(result.choices["best measured, by sum"])
+    assert result.choices["best measured, by max-min"][1] >= result.choices["half each"][1]
+    both = sliced_pairs(runs)
+    assert len(both) == 3 and both[0].mps_sum == pytest.approx(both[0].sliced_sum)
+    assert demand(dataclasses.replace(wide[0], busy=math.nan)) == 1.0
+    assert demand(dataclasses.replace(wide[0], busy=0.0)) == 0.0
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our measurements of some workloads, a repeated pair and a triple among them."""
+    folder = tmp_path_factory.mktemp("few")
+    kept = {"resnet50_batch64-train", "bert_batch64-infer", "gpt_batch1-infer", "dlrm_batch16384-train"}
+    kept |= {"whisper_batch4-train", "mlp_batch64-train"}
+    runs = load_runs(BUNDLED)
+    for run in (next(run for run in runs if run.repeat), next(run for run in runs if len(run.threads) == 3)):
+        kept |= {side.workload for side in run.colocation.sides}
+    for name in ("workloads.csv", "colocations.csv"):
+        head, *rows = (BUNDLED / name).read_text(encoding="utf-8").splitlines()
+        chosen = [row for row in rows if {cell for cell in row.split(",") if "_batch" in cell} <= kept]
+        (folder / name).write_text("\n".join([head, *chosen]) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_the_page_is_written_from_measurements_and_artifact(
+    tmp_path: Path, few: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "SIZES", (4, 10))
+    monkeypatch.setattr(report, "SEEDS", (10,))
+    monkeypatch.setattr(report, "AUTOREGRESSIVE", ("model1",))
+    monkeypatch.setattr(report, "MODELS", {"rad": MODELS["rad"], "kace": MODELS["kace"]})
+    monkeypatch.setattr(report, "TRAINERS", {"rad": simple, "kace": kace.fit_predictor})
+    monkeypatch.setattr(report, "fit_rad", simple)
+    monkeypatch.setattr(report, "compare", lambda groups, pairs: compare(groups, pairs, train=simple))
+    artifact = tmp_path / "artifact"
+    (artifact / "splits").mkdir(parents=True)
+    for size in (4, 10):
+        write_csv(artifact / "splits" / f"n{size}_r10_training.csv", PAIRS[::2])
+        write_csv(artifact / "splits" / f"n{size}_r10_testing.csv", PAIRS[1::2])
+    pairs = write_csv(artifact / "pairs_v100.csv", PAIRS)
+    monkeypatch.setattr(report, "load_xu", lambda _path: load_colocations(pairs))
+    monkeypatch.setattr(report, "Xu", kace.Kace)
+    monkeypatch.setattr(report, "load_colocations", lambda path: load_colocations(path if path.exists() else pairs))
+    path = report.write_page(artifact, few, tmp_path / "results", quick=True)
+    text = path.read_text(encoding="utf-8")
+    for heading in (
+        "Training sizes",
+        "Policies at N=4",
+        "Unseen",
+        "Four workloads",
+        "One H200",
+        "time slicing",
+        "Speed",
+    ):
+        assert heading in text
+    assert "nan" not in text and "| rad | 0." in text
+    assert not (tmp_path / "results" / "interference").exists()
+    report.Page(tmp_path / "figures").bars("b", "title", ["x", "y"], {"s": [1, 2], "t": [2, 1]})
+    report.Page(tmp_path / "figures").points("p", "title", ("x", "y"), {"s": ([0.1], [0.2])})
+    assert {file.name for file in (tmp_path / "figures").iterdir()} == {"b.png", "p.png"}
+
+
+def test_weights_are_fitted_where_they_are_told(tmp_path: Path, few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "BUNDLED", tmp_path)
+    monkeypatch.setattr(report, "TRAINERS", {"kace": kace.fit_predictor})
+    chosen = ("mlp_batch64-train", "dlrm_batch512-train", "bert_batch1-infer")
+    monkeypatch.setattr(report, "SPECS", tuple(spec for spec in SPECS if spec.name in chosen))
+    assert report.fit_bundled(few)[0].startswith("kace.json: one H200")
+    assert load_predictor("kace", tmp_path).name == "kace"
+    assert report.fit_estimates(BUNDLED) == "estimate.json: 3 workloads"
+    content = json.loads((tmp_path / "estimate.json").read_text(encoding="utf-8"))
+    bundled = json.loads((BUNDLED / "estimate.json").read_text(encoding="utf-8"))
+    assert set(content["correction"]) == set(bundled["correction"]) == set(content["factors"])
+
+
+def test_our_measurements_are_as_many_as_the_page_says() -> None:
+    data = BUNDLED
+    runs = load_runs(data)
+    assert len({side.workload for run in runs for side in run.colocation.sides}) >= 24
+    assert len(load_measured(data)) == 411
+    assert len(partitioned_pairs(runs)) >= 26 and len(sliced_pairs(runs)) == 30
+    assert sum(file.stat().st_size for file in data.iterdir()) < 2_000_000
