@@ -110,6 +110,8 @@ class Cluster:
         self.start("slurmctld")
         for name in self.layout.node_names:
             self.start(f"slurmd-{name}", wait=False)
+        if self.rad is not None and self.rad.monitor:
+            self.start("rad-monitor", wait=False)
         wait_for("nodes idle", self._nodes_ready, START_DEADLINE_S, self.layout.logs / "slurmd-node0.log")
         self.say(f"{self.layout.nodes} node(s) with {self.layout.gpus} GPU(s) each are ready")
 
@@ -119,7 +121,7 @@ class Cluster:
         if processes.running(directory, "slurmctld") is not None:
             for user in USERS:
                 self.run(["scancel", "--quiet", "--state=PENDING", f"--user={user}"], timeout=20)
-        for name in ("radd", *self._slurmds(), "slurmctld", "slurmdbd", "mariadbd", "munged"):
+        for name in ("rad-monitor", "radd", *self._slurmds(), "slurmctld", "slurmdbd", "mariadbd", "munged"):
             self.stop(name)
         processes.stop(directory, processes.members(directory), LEFTOVERS_DEADLINE_S)
         self.say("nothing of the cluster runs any more")
@@ -136,7 +138,8 @@ class Cluster:
     def daemons(self) -> list[str]:
         """Names of the daemons, in the order in which they start."""
         rad = ["radd"] if self.rad is not None else []
-        return ["munged", "mariadbd", "slurmdbd", *rad, "slurmctld", *self._slurmds()]
+        monitor = ["rad-monitor"] if self.rad is not None and self.rad.monitor else []
+        return ["munged", "mariadbd", "slurmdbd", *rad, "slurmctld", *self._slurmds(), *monitor]
 
     def start(self, name: str, *, wait: bool = True) -> None:
         """Start a daemon where it does not run, and wait until it answers."""
@@ -334,10 +337,12 @@ class Cluster:
                 ["sacctmgr", "-n", "list", "cluster"]
             )
         if name == "radd" and self.rad is not None:
-            chosen = for_everybody(self.rad.python)
-            argv = [str(chosen.python), "-m", "slurm_hooks.radd.main", "--config", str(layout.rad_toml)]
-            env = {**slurm, "PYTHONPATH": self._pythonpath(self.rad, chosen), "PYTHONDONTWRITEBYTECODE": "1"}
-            return Daemon(name, argv, "rad", env, ("slurm",)), lambda: _listens(layout.run / "rad" / "radd.sock")
+            argv, env = self._part("slurm_hooks.radd.main", self.rad)
+            there = layout.run / "rad" / "radd.sock"
+            return Daemon(name, argv, "rad", {**slurm, **env}, ("slurm",)), lambda: _listens(there)
+        if name == "rad-monitor" and self.rad is not None:
+            argv, env = self._part("slurm_hooks.monitor.main", self.rad)
+            return Daemon(name, argv, None, {**slurm, **env}), lambda: self.is_up(name)
         if name == "slurmctld":
             argv = ["slurmctld", "-D", "-f", str(layout.slurm_conf)]
             return Daemon(name, argv, "slurm", slurm), self._controller_answers
@@ -346,6 +351,12 @@ class Cluster:
             argv = ["slurmd", "-D", "-N", node, "-f", str(layout.slurm_conf)]
             return Daemon(name, argv, None, slurm), lambda: self._ready_nodes().get(node, False)
         raise ClusterError(f"no such daemon: {name}; known are {', '.join(self.daemons())}")
+
+    def _part(self, module: str, rad: Rad) -> tuple[list[str], dict[str, str]]:
+        """Command and environment of a daemon of RAD's."""
+        chosen = for_everybody(rad.python)
+        argv = [str(chosen.python), "-m", module, "--config", str(self.layout.rad_toml)]
+        return argv, {"PYTHONPATH": self._pythonpath(rad, chosen), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def _quiet(self, argv: Sequence[str]) -> bool:
         return self.run(argv, timeout=20).code == 0

@@ -23,12 +23,14 @@ class Rad:
         config: rad.toml that the cluster starts from; its paths are replaced by ones below the cluster's folder.
             None: one that suits the cluster's partitions.
         hook: settings of the Lua hook other than its defaults, for example ("breaker_seconds", "2").
+        monitor: whether rad-monitor runs too.
     """
 
     checkout: Path
     python: Path
     config: Path | None = None
     hook: tuple[tuple[str, str], ...] = ()
+    monitor: bool = False
 
 
 @dataclass(frozen=True)

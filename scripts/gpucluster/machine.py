@@ -1,0 +1,129 @@
+"""The cluster on this machine: its GPUs, RAD's configuration for them, bringing all of it up and down.
+
+Touches what `scripts.gpucluster.packages` and `scripts.devcluster` touch, and ends MPS daemons of this cluster.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from scripts.demonstration import Gpus, find_gpus
+from scripts.devcluster import Cluster, Layout, Rad, free_base_port, processes
+from scripts.gpucluster import packages
+from slurm_hooks import config as configuration
+from slurm_hooks.node import mps
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+DIRECTORY = Path("/tmp/rad-gpu")  # noqa: S108  (a folder of root's, made with mode 0755)
+PACKAGES = CHECKOUT / ".gpu-cluster" / "debs"
+MONITOR_PORT = 9836
+# Shares follow memory alone here: a scenario says with its claims who fits beside whom.
+CONFIG = """
+[radd]
+poll_s = 1
+learn_s = 5
+learn_days = 1
+
+[estimator]
+method = "rad"
+
+[defaults]
+default_smact = 0.02
+smact_cap = 2.0
+gpu_memory_mib = {memory}
+
+[mps]
+grace_s = {grace}
+users = "{users}"
+
+[node]
+log = "{directory}/log/node.log"
+
+[monitor]
+window_s = 10
+source = "monitors"
+url = "http://127.0.0.1:{port}"
+port = {port}
+read_s = 2
+"""
+GRACE_S = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """A cluster on this machine's GPUs.
+
+    Attributes:
+        cluster: Slurm and RAD.
+        gpus: the GPUs; no devices where stand-ins are used.
+    """
+
+    cluster: Cluster
+    gpus: Gpus
+
+    @property
+    def real(self) -> bool:
+        """Whether there are GPUs."""
+        return bool(self.gpus.devices)
+
+    def settings(self) -> configuration.Config:
+        """RAD's configuration as it was written."""
+        return configuration.load(self.cluster.layout.rad_toml)
+
+
+def up(say: Callable[[str], None], users: str = "single", folder: Path = PACKAGES) -> Machine:
+    """Bring all of it up.
+
+    Args:
+        say: gets a line for each step.
+        users: [mps] users.
+        folder: holds the package files.
+
+    Raises:
+        PackageError, ClusterError: if a part cannot be had.
+    """
+    for line in packages.unpack(folder):
+        say(line)
+    gpus = find_gpus()
+    layout = Layout.load(DIRECTORY)
+    if layout is None or not processes.members(DIRECTORY):
+        layout = Layout(
+            DIRECTORY,
+            free_base_port(DIRECTORY, 1),
+            gpus=len(gpus.devices) or 1,
+            gpu_model=gpus.model,
+            real_gpus=gpus.devices,
+        )
+    DIRECTORY.mkdir(mode=0o755, exist_ok=True)
+    # Nothing here uses cgroups, yet slurmd does not start where it finds none, or only v2 and no systemd.
+    layout.etc.mkdir(mode=0o755, exist_ok=True)
+    (layout.etc / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
+    site = DIRECTORY / "site.toml"
+    text = CONFIG.format(memory=gpus.memory_mib, users=users, directory=DIRECTORY, port=MONITOR_PORT, grace=GRACE_S)
+    site.write_text(text, encoding="utf-8")
+    machine = Machine(Cluster(layout, Rad(CHECKOUT, Path(sys.executable), site, monitor=True), say), gpus)
+    say(f"GPUs: {', '.join(gpus.devices) or 'none, one stand-in'} ({gpus.model}, {gpus.memory_mib} MiB)")
+    machine.cluster.up()
+    return machine
+
+
+def down(say: Callable[[str], None]) -> None:
+    """End all of it, MPS daemons too, and remove its folder."""
+    layout = Layout.load(DIRECTORY)
+    if layout is None:
+        say("no cluster was brought up")
+        return
+    cluster = Cluster(layout, Rad(CHECKOUT, Path(sys.executable), monitor=True), say)
+    cluster.down()
+    if layout.rad_toml.exists():
+        settings = dataclasses.replace(configuration.load(layout.rad_toml).mps, grace_s=0.0)
+        for slot in mps.slots(settings):
+            for job in slot.residents():
+                mps.leave(settings, job)
+        mps.reap(settings, time.time() + 1)
+    shutil.rmtree(layout.directory, ignore_errors=True)
