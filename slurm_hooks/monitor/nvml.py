@@ -13,9 +13,10 @@ from slurm_hooks.monitor.metrics import BackendError, ProcessUse, Reading
 log = logging.getLogger("rad.monitor")
 
 # NVML's codes for a driver that is gone: nothing will answer until it is loaded again.
-_UNINITIALIZED, _DRIVER_NOT_LOADED, _LIBRARY_MISMATCH = 1, 9, 18
-# A GPU that has fallen off the bus, must be reset, or answers nothing that NVML knows.
-_LOST = (15, 16, 999)
+_DRIVER_GONE = (1, 9, 18)  # uninitialized, driver not loaded, library and driver of different versions
+# A GPU that has fallen off the bus, or must be reset; what NVML calls unknown may be anything.
+_LOST = (15, 16)
+_UNKNOWN = 999
 _LOOKS_BEFORE_RETRY = 60
 
 
@@ -28,6 +29,7 @@ class _Device:
     name: str
     gpm: Gpm | None
     begun: bool = False
+    gpm_failed: bool = False
     seen_us: int = 0
     lost_for: int = 0
 
@@ -103,8 +105,7 @@ class NvmlBackend:
             values = {} if memory is None else {"used_mib": memory}
             values |= self._counted(device)
         except self._nvml.NVMLError as error:
-            code = getattr(error, "value", None)
-            if code in (_UNINITIALIZED, _DRIVER_NOT_LOADED, _LIBRARY_MISMATCH):
+            if _code(error) in _DRIVER_GONE:
                 raise BackendError(f"NVML: {error}: the driver is gone") from error
             log.warning("GPU %d (%s) does not answer: %s", device.index, device.uuid, error)
             device.lost_for = 1
@@ -117,7 +118,7 @@ class NvmlBackend:
         try:
             return float(self._nvml.nvmlDeviceGetMemoryInfo(device.handle).used) / MIB
         except self._nvml.NVMLError as error:
-            if getattr(error, "value", None) in (*_LOST, _UNINITIALIZED, _DRIVER_NOT_LOADED, _LIBRARY_MISMATCH):
+            if _code(error) in (*_LOST, *_DRIVER_GONE, _UNKNOWN):
                 raise
             return None
 
@@ -140,11 +141,19 @@ class NvmlBackend:
     def _counted(self, device: _Device) -> dict[str, float]:
         if device.gpm is None:
             return {}
-        if not device.begun:
-            device.gpm.begin()
-            device.begun = True
+        try:
+            if not device.begun:
+                device.gpm.begin()
+                device.begun = True
+                return {}
+            found = device.gpm.read()
+        except self._nvml.NVMLError as error:
+            if _code(error) in (*_LOST, *_DRIVER_GONE):
+                raise
+            if not device.gpm_failed:
+                log.warning("GPU %d: GPM gives nothing (%s); the rest is measured", device.index, error)
+            device.gpm_failed, device.begun = True, False
             return {}
-        found = device.gpm.read()
         if "busy" in found:
             found["gract"] = found.pop("busy")
         for key in ("pcie_tx", "pcie_rx"):
@@ -193,6 +202,10 @@ class NvmlBackend:
                 newest = max(newest, sample.timeStamp)
         device.seen_us = newest
         return found
+
+
+def _code(error: Exception) -> int | None:
+    return getattr(error, "value", None)
 
 
 def _text(value: Any) -> str:

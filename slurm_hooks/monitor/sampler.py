@@ -366,6 +366,7 @@ class Sampler:
         gpus = tuple(
             JobGpuView(index, part.uuid, part.window.means(), part.window.seconds, part.mib, part.processes)
             for index, part in sorted(known.parts.items())
+            if part.processes or part.window.seconds > 0
         )
         account = known.account
         return JobView(

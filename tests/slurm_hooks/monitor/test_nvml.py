@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import sys
 
 import pytest
 
+from predictor.nvml import GPM_METRICS, load
 from scripts.bench.standin_nvml import GPU_IS_LOST, Device, StandInNvml
 from slurm_hooks.config import Monitor
 from slurm_hooks.monitor import nvml as module
@@ -102,6 +104,21 @@ def test_a_lost_gpu_and_one_that_goes_on(monkeypatch: pytest.MonkeyPatch, caplog
     assert "GPU 0 answers again" in caplog.text
 
 
+def test_gpm_that_fails_takes_nothing_else_with_it(caplog: pytest.LogCaptureFixture) -> None:
+    nvml = StandInNvml(Device("GPU-a", 0, percent=PERCENT, clients={7: 100.0}))
+    backend = NvmlBackend(gpm=True, nvml=nvml)
+    backend.read()
+    nvml.missing = ("nvmlGpmSampleGet",)
+    for _ in range(3):
+        (reading,) = backend.read()
+        assert not reading.lost and reading.processes == (ProcessUse(7, 100.0),)
+        assert "smact" not in reading.values and reading.values["used_mib"] == 1000.0
+    assert caplog.text.count("GPM gives nothing (Not Supported)") == 1
+    nvml.missing = ()
+    backend.read()
+    assert backend.read()[0].values["smact"] == 0.5
+
+
 def test_another_gpu_in_the_lost_ones_place_is_not_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOOKS_BEFORE_RETRY", 0)
     device = Device("GPU-a", 0)
@@ -154,3 +171,29 @@ def test_close_gives_everything_back() -> None:
     backend.read()
     backend.close()
     assert (nvml.open, nvml.calls["nvmlGpmSampleFree"]) == (0, 2)
+
+
+def test_the_stand_in_has_the_shape_of_the_real_binding() -> None:
+    real = load()
+    for name in vars(StandInNvml):
+        if name.startswith("nvml"):
+            ours = list(inspect.signature(getattr(StandInNvml, name)).parameters)[1:]
+            required = [p for p in inspect.signature(getattr(real, name)).parameters.values() if p.default is p.empty]
+            assert len(required) <= len(ours) <= len(inspect.signature(getattr(real, name)).parameters), name
+    constants = [getattr(real, constant) for _, constant in GPM_METRICS]
+    assert len(set(constants)) == len(GPM_METRICS)
+    request = real.c_nvmlGpmMetricsGet_t()
+    assert len(request.metrics) >= len(GPM_METRICS)
+    for name in vars(StandInNvml(Device("GPU-a", 0)).c_nvmlGpmMetricsGet_t()):
+        assert hasattr(request, name)
+    assert {"metricId", "nvmlReturn", "value"} <= {name for name, *_ in type(request.metrics[0])._fields_}
+    assert {"pid", "timeStamp", "smUtil"} <= {name for name, *_ in real.c_nvmlProcessUtilizationSample_t._fields_}
+    codes = (real.NVML_ERROR_GPU_IS_LOST, real.NVML_ERROR_RESET_REQUIRED, real.NVML_ERROR_UNKNOWN)
+    assert codes == (*module._LOST, module._UNKNOWN)
+    gone = (
+        real.NVML_ERROR_UNINITIALIZED,
+        real.NVML_ERROR_DRIVER_NOT_LOADED,
+        real.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+    )
+    assert gone == module._DRIVER_GONE
+    assert real.NVMLError(real.NVML_ERROR_GPU_IS_LOST).value == GPU_IS_LOST

@@ -152,6 +152,9 @@ def test_a_job_on_two_gpus(site: Site) -> None:
     stored = site.stored(42)
     assert stored.smact_mean == pytest.approx((2 * 0.4 + 0.6) / 3), "the mean of its GPUs, then over time"
     assert stored.peak_mib == 1500
+    site.look(int(WINDOW_S))
+    job = site.job(42)
+    assert job is not None and [part.gpu for part in job.gpus] == [0]
 
 
 def test_energy_from_power_where_there_is_no_counter(site: Site) -> None:
