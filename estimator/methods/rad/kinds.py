@@ -7,7 +7,7 @@ input and two statistics a row, dropout a mask of one byte an element, max pooli
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import cache
+from functools import lru_cache
 
 
 class Kind(IntEnum):
@@ -138,7 +138,7 @@ _EAGER = (
 )
 
 
-@cache
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
 def kind_of(type_: str) -> Kind:
     """Give the group of a layer type; types that are not known keep nothing."""
     exact = _EXACT.get(type_)
@@ -152,7 +152,7 @@ def kind_of(type_: str) -> Kind:
     return Kind.VIEW
 
 
-@cache
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
 def attends(type_: str) -> bool:
     """Tell whether a container of this type is one attention."""
     return (
@@ -160,7 +160,7 @@ def attends(type_: str) -> bool:
     ) and "Pool" not in type_
 
 
-@cache
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
 def attends_eagerly(type_: str) -> bool:
     """Tell whether this attention is known to keep its matrix of weights."""
     return "Sdpa" not in type_ and "Flash" not in type_ and any(mark in type_ for mark in _EAGER)

@@ -58,7 +58,9 @@ def retrain(data: Path, models_dir: Path) -> Retrained:
     own = (data / LABELS).exists()
     dataset = load() if own else load(data)
     gpu = canonical(str(dataset.meta["gpu"]))
-    base = blank(fit_workspaces(), float(dataset.meta["context_mib"]), gpu)
+    # One constant for all: what differs between kinds of jobs, the correction learns from the labels.
+    context = max(dataset.meta["context_mib"]["train"].values())
+    base = blank(fit_workspaces(), float(context), gpu)
     account = Rad(base)
     known = examples_of(dataset, account, ("train", "val"))
     if own:

@@ -1,0 +1,97 @@
+"""Fitting again on a small part of the measured data, and the rule by which a version is installed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from estimator.dataset.store import Dataset, load
+from estimator.methods.rad import NAME, Rad
+from estimator.methods.rad import retrain as module
+from estimator.methods.rad.fit import blank, examples_of, fit
+from estimator.store import Store
+
+NOTHING = {"start": 0.0, "trees": []}
+SPACES = {"forward": NOTHING, "input": NOTHING, "weight": NOTHING}
+
+
+@pytest.fixture(scope="module")
+def small() -> Dataset:
+    whole = load()
+    drawn = [row for row in whole.rows if row.spec.source == "synthetic" and row.spec.family == "mlp"]
+    known = [row for row in drawn if row.spec.split != "test"][:30]
+    real = [row for row in whole.rows if row.spec.source == "torchvision" and row.memory_mib is not None]
+    some = [row for row in real if row.spec.split == "train"][:4] + [row for row in real if row.spec.split == "test"][
+        :3
+    ]
+    return replace(whole, rows=(*known, *some))
+
+
+@pytest.fixture
+def quick(small: Dataset, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    asked: list[Any] = []
+
+    def give(folder: Path | None = None) -> Dataset:
+        asked.append(folder)
+        return small
+
+    monkeypatch.setattr(module, "load", give)
+    monkeypatch.setattr(module, "fit_workspaces", lambda: SPACES)
+    monkeypatch.setattr(module, "fit", partial(fit, trees=3))
+    return asked
+
+
+def test_the_first_version_is_installed_where_the_old_cannot_be_read(
+    tmp_path: Path, quick: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("estimator.store.SHIPPED", tmp_path / "nothing")
+    done = module.retrain(tmp_path, tmp_path / "models")
+    assert quick == [tmp_path]
+    assert (done.version, done.old) == (1, None)
+    assert done.examples > 30
+    store = Store(tmp_path / "models", NAME)
+    assert Rad(store.load(), 1).version == 1
+    assert store.versions()[0].about["held_out"]["n"] == done.new.n
+
+
+def test_equal_is_installed_and_worse_is_not(tmp_path: Path, quick: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    models = tmp_path / "models"
+    monkeypatch.setattr("estimator.store.SHIPPED", tmp_path / "nothing")
+    module.retrain(tmp_path, models)
+    again = module.retrain(tmp_path, models)
+    assert again.version == 2
+    assert again.old == again.new
+
+    def worse(examples: Any, base: dict[str, Any]) -> dict[str, Any]:
+        return {**fit(examples, base, trees=3), "correction": {"start": 2.0, "trees": []}}
+
+    monkeypatch.setattr(module, "fit", worse)
+    refused = module.retrain(tmp_path, models)
+    assert refused.version is None
+    assert refused.old is not None
+    assert refused.new.median_abs_rel_error > refused.old.median_abs_rel_error
+    assert Store(models, NAME).current == 2
+
+
+def test_a_sites_own_cases_are_added_to_the_data(tmp_path: Path, quick: list[Any]) -> None:
+    before = module.retrain(tmp_path, tmp_path / "models").examples
+    (tmp_path / "net.txt").write_text("Net(\n  (fc): Linear(in_features=100, out_features=100, bias=True)\n)\n")
+    (tmp_path / "labels.csv").write_text(
+        "file,batch_size,optimizer,precision,seq_len,kind,gpu,gpu_memory_mib\nnet.txt,64,adam,fp32,,train,h200,800\n"
+    )
+    assert module.retrain(tmp_path, tmp_path / "models").examples == before + 1
+    assert quick == [tmp_path, None]
+
+
+def test_rows_that_ran_out_of_memory_and_eager_attention_are_left_out(small: Dataset) -> None:
+    account = Rad(blank(SPACES, 750.0, "h200"))
+    row = next(row for row in small.rows if row.spec.source == "synthetic")
+    oom = replace(row, memory_mib=None)
+    eager = replace(row, spec=replace(row.spec, arch={**row.spec.arch, "eager": True}))
+    asked = replace(row, spec=replace(row.spec, arch={**row.spec.arch, "attention": "eager"}))
+    assert examples_of(replace(small, rows=(oom, eager, asked)), account, ("train", "val", "test")) == []
+    assert examples_of(replace(small, rows=(row,)), account, ("train", "val", "test"))
