@@ -37,9 +37,10 @@ from estimator.types import Precision, SummaryError, Workload
 
 WORKSPACES = Path(__file__).parent / "data" / "workspaces_h200.csv.xz"
 FOLDS = 5
-# Share of the left-out models' runs that may exceed the bound. The final fit has seen more families than each of the
-# fits that the calibration leaves families out of, so its bound errs towards caution.
-MISS = 0.05
+# Share of the left-out models' runs that may exceed the bound. The folds leave out more than a real job's model does,
+# among them families that no other resembles, so that a share here is several times the share met in use; on the
+# validation families 5 % here left 0 % (convolutional) to 3 % (language models) too low.
+MISS = {"mlp": 0.01, "cnn": 0.05, "transformer": 0.05, "words": 0.05}
 QUANTILE = 0.9
 TREES = 150
 _REAL_WEIGHT = 12.0
@@ -216,7 +217,7 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
         chosen = pools[likely] == pool
         known = chosen & real[likely]
         chosen = known if known.sum() >= _ENOUGH else chosen
-        bounds[pool] = _conformal((residual[likely] - high)[chosen], MISS)
+        bounds[pool] = _conformal((residual[likely] - high)[chosen], MISS[pool])
     return {
         **base,
         "correction": _trees(_boosted(trees).fit(rows, target, weights)),
