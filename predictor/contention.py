@@ -54,7 +54,7 @@ METRICS: Mapping[str, tuple[str, float]] = {
 """Metrics that a fit may use: where they stand in a profile, and the least value that counts (their logarithm does)."""
 
 
-def log_metrics(profiles: Sequence[Profile], names: Sequence[str]) -> Floats:
+def log_metrics(profiles: Sequence[Profile], names: tuple[str, ...]) -> Floats:
     """Logarithms of exclusive metrics, shape (profiles, names); NaN where a profile lacks one."""
     if not profiles:
         return np.zeros((0, len(names)))
@@ -62,7 +62,7 @@ def log_metrics(profiles: Sequence[Profile], names: Sequence[str]) -> Floats:
     values = np.array([read(profile) for profile in profiles], dtype=np.float64)
     if "busy" in names:
         # SMACT stands in where nothing counted the time that any kernel ran.
-        column = list(names).index("busy")
+        column = names.index("busy")
         values[:, column] = np.where(np.isnan(values[:, column]), values[:, -1], values[:, column])
     floors = np.array([METRICS[name][1] for name in names])
     logs: Floats = np.log(np.maximum(values[:, :-1], floors))
@@ -160,7 +160,11 @@ class Fit:
     effects: Mapping[str, Effects] = field(default_factory=dict)
 
     def sides(
-        self, profiles: Sequence[Profile], offsets: npt.NDArray[np.intp], workloads: Sequence[str] | None = None
+        self,
+        profiles: Sequence[Profile],
+        offsets: npt.NDArray[np.intp],
+        workloads: Sequence[str] | None = None,
+        place: npt.NDArray[np.intp] | None = None,
     ) -> tuple[Floats, Floats]:
         """Progress of workloads that share GPUs, and its standard deviation.
 
@@ -168,22 +172,25 @@ class Fit:
             profiles: the sides of all groups, group after group.
             offsets: shape (groups + 1,), where each group starts; no group is empty.
             workloads: their names, if effects of their own should count.
+            place: where in ``profiles`` each side's profile stands, if one stands there once for many sides.
 
         Returns:
-            Expected progress in (0, 1] and its standard deviation, both of shape (profiles,).
+            Expected progress in (0, 1] and its standard deviation, both of shape (sides,).
         """
-        values = encode(self.settings, profiles, self.centre, self.guess)
+        logs = log_metrics(profiles, ("throughput", *self.settings.metrics, "busy"))
+        if place is not None:
+            logs = logs[place]
+        values = encode(logs[:, :-1], self.centre, self.guess)
         suffer = values @ (self.theta[1:] * self.settings.as_own)
         press = values @ (self.theta[1:] * self.settings.as_neighbour)
-        spread = np.full(len(profiles), 2.0 * self.settings.effect_sd**2)
+        spread = np.full(len(values), 2.0 * self.settings.effect_sd**2)
         for index, name in enumerate(workloads or ()):
             effect = self.effects.get(name)
             if effect is not None:
                 suffer[index] += effect.activity - effect.turn
                 press[index] += effect.activity + effect.turn
                 spread[index] = effect.variance
-        busy = np.exp(log_metrics(profiles, ("busy",))[:, 0]) if self.settings.slack else np.ones(len(profiles))
-        return self._share(values, suffer, np.exp(press), spread, busy, offsets)
+        return self._share(values, suffer, np.exp(press), spread, np.exp(logs[:, -1]), offsets)
 
     def _share(
         self,
@@ -258,11 +265,17 @@ def slacken(contention: Floats, busy: Floats, sharpness: float) -> tuple[Floats,
     return np.log((1.0 + stretched) / (1.0 + hidden)) / sharpness, derivative * stretched / (1.0 + stretched)
 
 
-def encode(settings: Settings, profiles: Sequence[Profile], centre: Floats, guess: Floats) -> Floats:
-    """Centred features, shape (profiles, features); a missing metric is guessed from the throughput."""
-    logs = log_metrics(profiles, ("throughput", *settings.metrics)) - centre
-    known: Floats = logs[:, 1:]
-    return np.where(np.isnan(known), logs[:, :1] * guess, known)
+def encode(logs: Floats, centre: Floats, guess: Floats) -> Floats:
+    """Centred features, shape (profiles, features); a missing metric is guessed from the throughput.
+
+    Args:
+        logs: shape (profiles, 1 + features), logarithms of the throughput and of each feature's metric.
+        centre: shape (1 + features,), their means.
+        guess: shape (features,), see :class:`Fit`.
+    """
+    shifted = logs - centre
+    known: Floats = shifted[:, 1:]
+    return np.where(np.isnan(known), shifted[:, :1] * guess, known)
 
 
 def _centre(settings: Settings, profiles: Sequence[Profile]) -> tuple[Floats, Floats]:
@@ -318,7 +331,7 @@ def fit(colocations: Sequence[Colocation], settings: Settings) -> Fit:
     place = {name: index for index, name in enumerate(names)}
     listed = [profiles[name] for name in names]
     centre, guess = _centre(settings, listed)
-    values = encode(settings, listed, centre, guess)
+    values = encode(log_metrics(listed, ("throughput", *settings.metrics)), centre, guess)
     problem = _problem(colocations, place, values, settings)
     count, width = len(names), 1 + values.shape[1]
 

@@ -90,20 +90,18 @@ class RadPredictor:
 
     def predict_many(self, candidate: Profile, groups: Sequence[Sequence[Profile]]) -> Predictions:
         """Predict ``candidate`` on each group of residents: one call for all GPUs of a cluster."""
-        sides: list[Profile] = []
-        sizes = []
-        for group in groups:
-            sides.append(candidate)
-            sides.extend(group)
-            sizes.append(1 + len(group))
+        sizes = [1 + len(group) for group in groups]
         offsets = offsets_of(sizes)
         if not sizes:
             none = np.zeros(0)
             return Predictions(none, none, none, none, none, offsets)
-        progress, deviation = self.model.sides(sides, offsets)
         first = offsets[:-1]
-        resident = np.ones(len(sides), dtype=bool)
+        resident = np.ones(offsets[-1], dtype=bool)
         resident[first] = False
+        # The candidate is encoded once, however many GPUs it is tried on.
+        place = np.where(resident, np.cumsum(resident), 0)
+        profiles = [candidate, *itertools.chain.from_iterable(groups)]
+        progress, deviation = self.model.sides(profiles, offsets, place=place)
         worst = np.where(resident, progress, 1.0)
         return Predictions(
             candidate=progress[first],
