@@ -36,8 +36,14 @@ local SETTABLE = {
 }
 local NUMBERS = { cpus_per_task = true, min_mem_per_node = true }
 
-local has_socket, socket = pcall(require, "socket")
-local has_unix, unix = pcall(require, "socket.unix")
+local has_socket, socket, has_unix, unix
+
+-- In slurmctld when its script is loaded, before any lock is held; sbatch, which asks nobody, does without.
+local function load_sockets()
+    if has_socket ~= nil then return end
+    has_socket, socket = pcall(require, "socket")
+    has_unix, unix = pcall(require, "socket.unix")
+end
 
 local failures, open_until = 0, 0
 
@@ -201,6 +207,7 @@ local function submit(job_desc, part_list)
         end
         return slurm.SUCCESS
     end
+    load_sockets()
     if not (has_socket and has_unix) then return let_through("lua-socket is not installed") end
     if socket.gettime() < open_until then return let_through("radd did not answer before") end
     local fields = { script = block, partition = job_desc.partition or default_partition(part_list) }
@@ -239,25 +246,26 @@ end
 -- On the login node, as the user: read the summary that a directive names and hand it on in the job's environment.
 
 -- The text of a regular file, or nil and what is wrong with it.
-local function read_file(posix, path, longest)
-    local fcntl, stat = require("posix.fcntl"), require("posix.sys.stat")
+local function read_file(path, longest)
+    -- The whole of "posix" would take longer to load than all else that RAD does here.
+    local fcntl, stat, unistd = require("posix.fcntl"), require("posix.sys.stat"), require("posix.unistd")
     -- Without O_NONBLOCK the opening of a FIFO would wait for a writer.
     local fd, reason = fcntl.open(path, fcntl.O_RDONLY + fcntl.O_NONBLOCK)
     if fd == nil then return nil, "cannot be read: " .. tostring(reason):gsub("^.*: ", "") end
     -- lua-posix has no fstat on Debian 12; this is the file that was opened, whatever the path names by now.
     local status = stat.stat("/proc/self/fd/" .. fd)
     if status == nil or stat.S_ISREG(status.st_mode) == 0 then
-        posix.close(fd)
+        unistd.close(fd)
         return nil, "is not a regular file"
     end
     local parts, length = {}, 0
     while length <= longest do
-        local data = posix.read(fd, 65536)
+        local data = unistd.read(fd, 65536)
         if data == nil or data == "" then break end
         parts[#parts + 1] = data
         length = length + #data
     end
-    posix.close(fd)
+    unistd.close(fd)
     if length > longest then return nil, string.format("is longer than %d KiB", longest / 1024) end
     return table.concat(parts)
 end
@@ -277,36 +285,42 @@ local function model_of(block)
     return model and (model:gsub(",$", ""))
 end
 
-local function hand_on(posix, options)
+local function setenv(name, value)
+    require("posix.stdlib").setenv(name, value)
+end
+
+local function hand_on(options)
     local argv = options.argv
     local script_path = type(argv) == "table" and argv[1] or nil
-    local script = script_path and read_file(posix, script_path, 4 * 1024 * 1024)
+    local script = script_path and read_file(script_path, 4 * 1024 * 1024)
     local block = script and leading_block(script, M.longest_block)
     local model = block and has_directive(block, 1) and model_of(block)
     if not model then return end
-    local summary, reason = read_file(posix, model, M.longest_summary)
+    local summary, reason = read_file(model, M.longest_summary)
     if summary and summary:find("\0", 1, true) then summary, reason = nil, "is not text" end
     if summary == nil then
-        posix.setenv("RAD_SUMMARY", "error " .. reason)
+        setenv("RAD_SUMMARY", "error " .. reason)
         return
     end
     local count = 0
     for from = 1, #summary, M.piece do
         count = count + 1
-        posix.setenv("RAD_SUMMARY_" .. count, summary:sub(from, from + M.piece - 1))
+        setenv("RAD_SUMMARY_" .. count, summary:sub(from, from + M.piece - 1))
     end
-    posix.setenv("RAD_SUMMARY", "ok " .. count)
+    setenv("RAD_SUMMARY", "ok " .. count)
 end
 
 -- For cli_filter.lua. Never refuses: what is wrong is said at submit, by radd.
 function M.pre_submit(options)
     if options.type ~= "sbatch" then return slurm.SUCCESS end
     pcall(function()
-        local posix = require("posix")
         -- A job that submits jobs must not pass its own on.
-        for i = 1, MAX_PIECES do posix.setenv("RAD_SUMMARY_" .. i) end
-        for _, name in ipairs({ "RAD_SUMMARY", "RAD_SHARE", "RAD_THREAD_PERCENTAGE" }) do posix.setenv(name) end
-        hand_on(posix, options)
+        local names = { "RAD_SUMMARY", "RAD_SHARE", "RAD_THREAD_PERCENTAGE" }
+        for i = 1, MAX_PIECES do names[#names + 1] = "RAD_SUMMARY_" .. i end
+        for _, name in ipairs(names) do
+            if os.getenv(name) then setenv(name) end
+        end
+        hand_on(options)
     end)
     return slurm.SUCCESS
 end
@@ -318,6 +332,7 @@ function M.wrap(settings)
     for name, value in pairs(settings or {}) do M[name] = value end
     local site_submit = slurm_job_submit
     if site_submit then
+        load_sockets()
         slurm_job_submit = function(job_desc, part_list, submit_uid)
             local result = site_submit(job_desc, part_list, submit_uid)
             if result ~= nil and result ~= slurm.SUCCESS then return result end
