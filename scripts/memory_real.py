@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +77,7 @@ def _case(dataset: Dataset, row: Row, methods: dict[str, Method], fake: dict[str
         "optimizer": spec.optimizer,
         "precision": spec.precision,
         "kind": spec.kind,
+        "attention": spec.arch.get("attention") or "as the library does",
         "actual": row.memory_mib,
         "error": error,
         "answers": answers,
@@ -156,8 +156,3 @@ def _fake(row: Row) -> dict[str, Any]:
         result["why_not"] = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:160]
     _LOG.info("faketensor %s batch %d: %s", spec.name, spec.batch_size, result["mib"] or result["why_not"])
     return result
-
-
-def formats(cases: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the formats that the cases came in."""
-    yield from sorted({case["format"] for case in cases})

@@ -1,0 +1,94 @@
+"""The results page: scores, which cases are drawn, what is written."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from estimator.dataset.specs import generate_synthetic
+from estimator.dataset.store import Check, Dataset, Row
+from scripts import memory_page, memory_real
+
+
+def _case(name: str, actual: float, rad: tuple[float, float] | None, **changes: Any) -> dict[str, Any]:
+    answers: dict[str, Any] = {"rad": rad and {"expected": rad[0], "upper": rad[1]}, "horus": None}
+    base = {
+        "id": name,
+        "name": name,
+        "source": "timm",
+        "group": name,
+        "family": "cnn",
+        "format": "module",
+        "batch_size": 8,
+        "seq_len": None,
+        "optimizer": "adam",
+        "precision": "fp32",
+        "kind": "train",
+        "attention": "as the library does",
+        "actual": actual,
+        "error": "",
+        "answers": answers,
+    }
+    return {**base, **changes}
+
+
+def test_scores_are_of_answered_cases() -> None:
+    cases = [_case("a", 1000, (900, 1100)), _case("b", 2000, (2600, 1900)), _case("c", 500, None)]
+    found = memory_page.score(cases, "rad")
+    assert found is not None
+    assert (found["n"], found["under"]) == (2, 0.5)
+    assert found["median"] == pytest.approx(0.2)
+    assert found["p90"] == pytest.approx(0.3)
+    assert found["over_gib"] == pytest.approx(50 / 1024)
+    assert found["over_share"] == pytest.approx(0.05)
+    assert found["wasted_gib"] == pytest.approx(100 / 1024)
+    assert memory_page.score(cases, "horus") is None
+    assert memory_page.score_row("horus", None)[1] == "0"
+
+
+def test_figures_show_the_largest_fp32_training_of_each_model() -> None:
+    cases = [
+        _case("a", 1000, None, id="1"),
+        _case("a", 3000, None, id="2"),
+        _case("a", 9000, None, id="3", precision="amp"),
+        _case("a", 9000, None, id="4", kind="infer"),
+        _case("b", 9000, None, family="transformer"),
+    ]
+    assert [case["id"] for case in memory_page.shown(cases, lambda family: family == "cnn")] == ["2"]
+
+
+def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
+    specs = list(generate_synthetic("mlp", 4, 0))
+    rows = tuple(Row(s, "ok", 900.0 + i, 1.0, 2.0) for i, s in enumerate(specs))
+    checks = (Check(specs[0], 900.0, 905.0, 742.0), Check(specs[1], 901.0, 901.0, 742.0))
+    data = Dataset(rows, {}, {"gpu": "X", "torch": "2", "driver": "1", "limit_mib": 81920}, checks)
+    scores = {"accuracy": 0.9, "precision": 0.8, "recall": 0.9, "f1": 0.85}
+    result = {"data": "ours", "family": "cnn", "estimator": "mlp", "width_mib": 8192, "sizes": [7, 2, 1]}
+    cases = [_case("a", 1000, (900, 1100)), _case("b", 2000, (2600, 2700), family="transformer", seq_len=128)]
+    memory_page.write_page(data, [{**result, "scores": scores, "majority": 0.5}], cases, tmp_path)
+    text = (tmp_path / "memory.md").read_text("utf-8")
+    assert "| 5.5 | ours, H200 | 13 MLPs, 8 GiB | 7/2/1 | 0.900 (0.882) |" in text
+    assert "| a | 8 | adam | 1.0 | - | - | - | 0.9 | 1.1 |" in text
+    assert "| b | 8 x 128 |" in text
+    assert "largest | 0.6 %" in text
+    with (tmp_path / "memory_cases.csv").open(newline="") as file:
+        written = list(csv.DictReader(file))
+    assert [(row["name"], row["rad_upper_mib"], row["horus_upper_mib"]) for row in written] == [
+        ("a", "1100", ""),
+        ("b", "2700", ""),
+    ]
+    for name in ("memory_scatter.svg", "memory_cnn.svg", "memory_transformer.svg", "memory_coverage.png"):
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_largest_trainings_come_first() -> None:
+    specs = [s for s in generate_synthetic("mlp", 40, 0) if s.kind == "train"][:3]
+    rows = [Row(s, "ok", memory, 1.0, 1.0) for s, memory in zip(specs, (5.0, 9.0, 7.0), strict=True)]
+    same = [
+        type(r)(type(s)(**{**s.to_json(), "name": "net"}), "ok", r.memory_mib, 1.0, 1.0)
+        for r, s in zip(rows, specs, strict=True)
+    ]
+    assert [row.memory_mib for row in memory_real._largest_first(same)] == [9.0, 5.0, 7.0]
