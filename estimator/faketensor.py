@@ -171,13 +171,34 @@ class FakeTensor:
         if self._build is None or self._inputs is None:
             raise SummaryError(
                 "faketensor runs the model's own code and was given only a summary "
-                f"({summary.format}, {summary.total_params:,} parameters); name the model as MODULE:FACTORY, "
+                f"({summary.format}, {summary.total_params:,} parameters); give --model MODULE:FACTORY, "
                 "or choose method rad, gpumemnet or horus"
             )
         mib = round(peak_mib(self._build, self._inputs, self._loss or first_sum, workload))
         family = family_of(layers(summary.root))
         reasons = ("tensors only: no workspaces, no CUDA context",)
         return Estimate(mib, mib, self.name, family, fingerprint(summary, workload), reasons)
+
+
+def plain_inputs(
+    shape: tuple[int, ...] | None, seq_len: int | None
+) -> Callable[[Any, int], tuple[tuple[Any, ...], Mapping[str, Any]]]:
+    """Return what makes a model's only argument: numbers of ``shape`` an example, or ``seq_len`` token ids.
+
+    Raises:
+        ValueError: neither is given.
+    """
+    if shape is None and seq_len is None:
+        raise ValueError("faketensor must know what goes in: give the shape of one example or the sequence length")
+
+    def inputs(model: Any, batch: int) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        import torch  # noqa: PLC0415
+
+        if shape is None:
+            return (torch.zeros(batch, seq_len or 1, dtype=torch.long),), {}
+        return (torch.zeros(batch, *shape, dtype=next(model.parameters()).dtype),), {}
+
+    return inputs
 
 
 def first_sum(out: Any) -> Any:

@@ -16,6 +16,7 @@ import click
 
 from estimator.evaluate import Score, read_cases
 from estimator.evaluate import evaluate as evaluate_cases
+from estimator.faketensor import FakeTensor, plain_inputs
 from estimator.methods import DEFAULT, METHODS, load_method
 from estimator.parsers import parse_summary
 from estimator.store import SHIPPED, Store
@@ -45,12 +46,16 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON obje
 @click.option("--seq-len", type=click.IntRange(1, 10**8), help="Tokens of one sample.")
 @click.option("--kind", type=click.Choice(KINDS), default="train", show_default=True)
 @click.option("--gpu", default="h200", show_default=True, help="Name of the GPU, as in gres.conf.")
+@click.option("--model", "code", metavar="MODULE:FACTORY", help="The model's code: what faketensor runs.")
+@click.option("--input-shape", metavar="3x224x224", help="One example for faketensor; without it, --seq-len tokens.")
 @METHOD
 @MODELS_DIR
 @JSON
 def estimate(
     *,
     summary: Path,
+    code: str | None,
+    input_shape: str | None,
     batch_size: int,
     optimizer: str,
     precision: str,
@@ -73,6 +78,8 @@ def estimate(
         gpu,
     )
     model = _load(method, models_dir)
+    if method == "faketensor" and code is not None:
+        model = FakeTensor(_factory(code), plain_inputs(_shape(input_shape), seq_len))
     found = model.predict(parse_summary(text), workload)
     if as_json:
         click.echo(
@@ -101,6 +108,28 @@ def _load(method: str, models_dir: Path | None) -> Any:
         return load_method(method, models_dir)
     except ImportError as error:
         raise click.ClickException(str(error)) from None
+
+
+def _factory(place: str) -> Any:
+    """Import MODULE:FACTORY from the working directory or the path."""
+    module_name, colon, factory_name = place.partition(":")
+    if not colon or not module_name or not factory_name:
+        raise click.UsageError("expected MODULE:FACTORY, for example torchvision.models:resnet50")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        factory = getattr(importlib.import_module(module_name), factory_name)
+    except (ImportError, AttributeError) as error:
+        raise click.ClickException(f"{place} cannot be loaded: {error}") from None
+    return factory
+
+
+def _shape(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split("x"))
+    except ValueError:
+        raise click.UsageError(f"--input-shape is {text!r}; expected numbers with x between them: 3x224x224") from None
 
 
 def score_json(method: str, score: Score) -> dict[str, Any]:
@@ -245,15 +274,7 @@ def summarize(place: str) -> None:
 
     The output can be named by a #RAD line: a module's print with the parameters of every layer.
     """
-    module_name, colon, factory_name = place.partition(":")
-    if not colon or not module_name or not factory_name:
-        raise click.UsageError("expected MODULE:FACTORY, for example torchvision.models:resnet50")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        factory = getattr(importlib.import_module(module_name), factory_name)
-    except (ImportError, AttributeError) as error:
-        raise click.ClickException(f"{place} cannot be loaded: {error}") from None
-    click.echo(summary_of(factory()))
+    click.echo(summary_of(_factory(place)()))
 
 
 COMMANDS: list[click.Command] = [estimate, evaluate, retrain, models, summarize]

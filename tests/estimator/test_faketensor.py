@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from estimator.faketensor import FakeTensor, first_sum, live_bytes_mode, peak_mib
+from estimator.faketensor import FakeTensor, first_sum, live_bytes_mode, peak_mib, plain_inputs
 from estimator.parsers import parse_summary
 from estimator.types import SummaryError, Workload
 
@@ -91,6 +91,15 @@ def test_the_method_predicts_with_code_and_refuses_without() -> None:
     assert len(found.fingerprint) >= 8
     with pytest.raises(SummaryError, match=r"only a summary .*MODULE:FACTORY"):
         FakeTensor().predict(summary, Workload(4))
+
+
+def test_plain_inputs_are_numbers_or_tokens() -> None:
+    ((numbers,), _) = plain_inputs((3, 4), None)(nn.Linear(1, 1).bfloat16(), 2)
+    ((tokens,), _) = plain_inputs(None, 7)(nn.Linear(1, 1), 2)
+    assert (tuple(numbers.shape), numbers.dtype) == ((2, 3, 4), torch.bfloat16)
+    assert (tuple(tokens.shape), tokens.dtype) == ((2, 7), torch.long)
+    with pytest.raises(ValueError, match="must know what goes in"):
+        plain_inputs(None, None)
 
 
 def test_a_loss_is_found_in_what_models_return() -> None:

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from estimator.dataset.collect import ROWS, Options
 from estimator.dataset.specs import spec_from_json
 from slurm_hooks.radctl import dataset as commands
+from slurm_hooks.radctl.estimate import estimate
 
 
 def run(*arguments: Any) -> Result:
@@ -88,3 +89,18 @@ def test_pack_refuses_what_it_cannot_use(tmp_path: Path) -> None:
     result = run("pack", tmp_path, "--into", tmp_path / "packed", "--meta", meta)
     assert result.exit_code == 1
     assert "--isolated" in result.output
+
+
+def test_estimate_runs_a_models_code_with_faketensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wide_net.py").write_text(
+        "from torch import nn\n\ndef make():\n    return nn.Linear(2048, 2048)\n", "utf-8"
+    )
+    (tmp_path / "net.txt").write_text("Linear(in_features=2048, out_features=2048, bias=True)\n", "utf-8")
+    arguments = ["net.txt", "--batch-size", "4", "--method", "faketensor", "--json", "--model", "wide_net:make"]
+    result = CliRunner().invoke(estimate, [*arguments, "--input-shape", "2048"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["expected_mib"] >= 4 * 16
+    wrong = CliRunner().invoke(estimate, [*arguments, "--input-shape", "2048xx"])
+    assert wrong.exit_code == 2
+    assert "3x224x224" in wrong.output
