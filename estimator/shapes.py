@@ -97,6 +97,8 @@ class _Follower:
         self.start = self._input(found, workload)
         self._open: list[Shape] = []
         self._known: dict[tuple[int, Shape], tuple[Layer, Shape]] = {}
+        self._args: dict[int, dict[str, str]] = {}
+        self._widths: dict[tuple[str, int], int | None] = {}
 
     def _input(self, found: list[Layer], workload: Workload) -> Shape:
         for layer in found:
@@ -205,7 +207,10 @@ class _Follower:
 
     def _fitting(self, layer: Layer, shape: Shape) -> Shape:
         """Choose the input: what came before, or what came into an enclosing block, whichever has the right width."""
-        width = _input_width(layer)
+        key = (layer.type, id(layer.args))
+        if key not in self._widths:
+            self._widths[key] = _input_width(layer)
+        width = self._widths[key]
         if width is None or _fits(layer, shape, width):
             return shape
         outers = [
@@ -227,7 +232,9 @@ class _Follower:
         return shape
 
     def _leaf(self, layer: Layer, shape: Shape) -> Shape:
-        args = dict(layer.args)
+        args = self._args.get(id(layer.args))
+        if args is None:
+            args = self._args[id(layer.args)] = dict(layer.args)
         type_ = layer.type
         try:
             if "Embedding" in type_ and "0" in args and "1" in args:

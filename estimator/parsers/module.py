@@ -56,7 +56,8 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         SummaryError: a line cannot be read, the print has no end, or it is too large.
     """
     reader = _Reader()
-    cache: dict[str, _Line | None] = {}
+    cache: dict[str, _Line] = {}
+    bodies: dict[str, _Line] = {}  # equal layers under other names share what was read of them
     at = start
     count = len(lines)
     while at < count:
@@ -64,14 +65,19 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         at += 1
         if not text:
             continue
+        number = at
         line = cache.get(text)
         if line is None:
-            number = at
-            line, at = _whole(lines, at, text, number)
+            name, _, body = text.partition("): ")
+            same = bodies.get(body)
+            if same is not None and len(name) <= t.MAX_NAME and name[:1] == "(" and "(" not in name[1:]:
+                line = _Line(_LEAF, same.type, name[1:], 1, same.args, same.params)
+            else:
+                line, at = _whole(lines, at, text, number)
+                if line.kind == _LEAF and line.repeat == 1 and line.name and at == number:
+                    bodies[body] = line
             if at == number:
                 cache[text] = line
-        else:
-            number = at
         if reader.take(line, number, lines):
             break
     if reader.root is None:
@@ -206,6 +212,7 @@ class _Reader:
         self.guessed: dict[str, None] = {}
         self._stack: list[_Frame] = []
         self._width = 0
+        self._sizes: dict[tuple[str, int], int] = {}
         self._leaves: dict[int, tuple[Layer, int, _Line]] = {}
 
     def take(self, line: _Line, number: int, lines: list[str]) -> bool:
@@ -321,8 +328,11 @@ class _Reader:
         return 5 * width * width + 5 * width
 
     def _size(self, type_: str, args: Args) -> int:
-        params = sizes.parameters(type_, dict(args))
-        return 0 if params is None else params
+        key = (type_, id(args))  # the layers keep their arguments, so that an id stays its own
+        known = self._sizes.get(key)
+        if known is None:
+            known = self._sizes[key] = sizes.parameters(type_, dict(args)) or 0
+        return known
 
 
 def _summary(reader: _Reader, lines: list[str], at: int) -> ModelSummary:
