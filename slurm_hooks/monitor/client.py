@@ -216,7 +216,11 @@ class Reader:
         """Read until cancelled; returns at once where there is nobody to ask."""
         while self._settings.source != "none":
             nodes = tuple(self._nodes())
-            await asyncio.to_thread(self.once, nodes)
+            try:
+                await asyncio.to_thread(self.once, nodes)
+            except Exception:
+                # Whatever an endpoint triggers, radd goes on with what jobs declared.
+                log.exception("monitors cannot be read")
             await asyncio.sleep(self._settings.read_s)
 
     def once(self, nodes: Sequence[str]) -> None:

@@ -46,7 +46,7 @@ def main(path: Path, verbose: bool) -> None:
 async def serve(config: Config) -> None:
     """Serve until SIGTERM or SIGINT."""
     service = load_service(config)
-    monitors = Reader(config.monitor, lambda: _nodes(config, service))
+    monitors = Reader(config.monitor, lambda: monitored_nodes(config, service))
     slurm = SlurmCommands(config.radd.command_timeout_s)
     poller = Poller(config, service, slurm, ModelWatch(config), lambda: monitors.latest().jobs)
     server = await Server(config.radd, lambda fields: service.answer(fields).to_fields()).start()
@@ -69,7 +69,7 @@ async def serve(config: Config) -> None:
     log.info("radd stops")
 
 
-def _nodes(config: Config, service: Service) -> list[str]:
+def monitored_nodes(config: Config, service: Service) -> list[str]:
     """Nodes whose monitors may know jobs of RAD's."""
     return [node.name for node in service.view.nodes if not node.partitions.isdisjoint(config.partitions)]
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.cluster import ClusterView, PinnedJob
+from slurm_hooks.cluster import ClusterView, Gpu, Node, PinnedJob, Resident
 from slurm_hooks.config import Config, Radd, parse
 from slurm_hooks.radd import protocol
+from slurm_hooks.radd.main import monitored_nodes
 from slurm_hooks.radd.poller import Poller
 from slurm_hooks.radd.server import Server
 from slurm_hooks.records import Record
@@ -240,6 +241,16 @@ def test_where_slurm_cannot_retype_pins_stay() -> None:
     made.once()
     made.once()
     assert slurm.unpinned == []
+
+
+def test_what_monitors_measured_takes_the_place_of_what_jobs_declared() -> None:
+    gpu = Gpu("n1", "g0", 60, (Resident(7, "a", 30, smact=0.9), Resident(8, "b", 30, smact=0.2)))
+    node = Node("n1", True, frozenset({"gpu"}), frozenset(), 8, 1000, (gpu,))
+    other = replace(node, name="n2", partitions=frozenset({"cpu"}))
+    service = Service(CONFIG, Nothing())  # type: ignore[arg-type]
+    Poller(CONFIG, service, FakeSlurm(ClusterView(5.0, (node, other))), smact=lambda: {7: 0.25}).once()
+    assert [r.smact for r in service.view.nodes[0].gpus[0].residents] == [0.25, 0.2]
+    assert monitored_nodes(CONFIG, service) == ["n1"]
 
 
 def test_the_poller_goes_on_until_cancelled() -> None:

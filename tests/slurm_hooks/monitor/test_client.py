@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -223,20 +223,26 @@ def test_a_reader_remembers_for_a_while(monkeypatch: pytest.MonkeyPatch, caplog:
     ]
 
 
-def test_the_reader_runs_until_cancelled_or_where_nobody_is_asked_not_at_all() -> None:
+def test_the_reader_runs_until_cancelled_or_where_nobody_is_asked_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> list[tuple[str, ...]]:
         asked: list[tuple[str, ...]] = []
         await Reader(Monitor(), lambda: []).run()
-        made = Reader(replace(MONITORS, read_s=1.0), lambda: ["bad/name"])
-        made.once = lambda nodes: asked.append(tuple(nodes))  # type: ignore[method-assign]
+        made = Reader(replace(MONITORS, read_s=0.01), lambda: ["bad/name"])
+
+        def once(nodes: Sequence[str]) -> None:
+            asked.append(tuple(nodes))
+            raise ZeroDivisionError
+
+        made.once = once  # type: ignore[method-assign]
         task = asyncio.create_task(made.run())
-        while not asked:
+        while len(asked) < 2:
             await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return asked
 
-    assert asyncio.run(run()) == [("bad/name",)]
+    assert asyncio.run(run()) == [("bad/name",)] * 2
+    assert "monitors cannot be read" in caplog.text
 
 
 def test_nobody_is_asked() -> None:
