@@ -75,7 +75,7 @@ class Radd:
 class EstimatorSettings:
     """[estimator]: how memory is estimated."""
 
-    method: EstimatorMethod = _key("horus", "Method by name; faketensor is not among them: it needs the model's code.")
+    method: EstimatorMethod = _key("rad", "Method by name; faketensor is not among them: it needs the model's code.")
     models_dir: str = _key(
         "/var/lib/rad/models", "Where retrained models lie; those shipped with RAD serve where it is empty."
     )

@@ -11,10 +11,11 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 from estimator.history import from_history
 from estimator.parsers import parse_summary
-from estimator.types import Estimate, Method, ModelSummary, SummaryError, Workload
+from estimator.types import Estimate, Kind, Method, ModelSummary, Optimizer, Precision, SummaryError, Workload
 from predictor.profiles import estimate_profile
 from predictor.types import Predictor, Profile, ProfileError
 from slurm_hooks import decision as rules
@@ -32,9 +33,7 @@ log = logging.getLogger("rad.service")
 MIB_PER_GIB = 1024
 # A job shows up in Slurm right after its decision: a look that began this much later has seen it, in seconds.
 _SETTLING_S = 1.0
-# Sweeps submit the same summary over and over. Bounded in length and number: whoever submits fills this memory.
 _SHORT_SUMMARY = 65_536
-_parse_again = functools.lru_cache(maxsize=32)(parse_summary)
 _UNSET_FROM = 0xFFFFFFFE
 _UNSET_16 = (0xFFFE, 0xFFFF)
 
@@ -207,29 +206,67 @@ class Service:
         if claim is not None:
             return rules.Demand(Estimate(claim, claim, "claim", "cnn", "", ("memory as the script claims",)))
         try:
-            summary = self._summary(submission, directives)
-            workload = _workload(directives, summary, partition)
-            estimate = self.method.predict(summary, workload)
+            known = self._known(submission, directives, partition)
         except SummaryError:
             if (directives.policy or partition.policy) == "exclusive":
                 return rules.Demand(None)
             raise
+        estimate, profile = known.estimate, known.profile if self._interference else None
         earlier = self.experience.get((submission.user, estimate.fingerprint), ())
         estimate = from_history(estimate, {estimate.fingerprint: [m.peak_mib for m in earlier]})
-        profile = _profile(summary, workload, estimate) if self._interference else None
         last = next((m for m in reversed(earlier) if m.smact is not None), None)
         if last is not None and profile is not None:
-            known = {"smact": last.smact, "busy": last.smact, "smocc": last.smocc, "dram": last.dram}
-            profile = replace(profile, **{k: v for k, v in known.items() if v is not None})  # type: ignore[arg-type]
+            counted = {"smact": last.smact, "busy": last.smact, "smocc": last.smocc, "dram": last.dram}
+            profile = replace(profile, **{k: v for k, v in counted.items() if v is not None})  # type: ignore[arg-type]
         return rules.Demand(estimate, last.smact if last else None, profile)
 
-    def _summary(self, submission: Submission, directives: Directives) -> ModelSummary:
+    def _known(self, submission: Submission, directives: Directives, partition: Partition) -> _Known:
         text = directives.summary if directives.summary is not None else submission.handed_summary
         if text is None:
             raise SummaryError(_no_summary(submission, directives))
         if len(text) > self.config.estimator.max_summary_kib * 1024:
             raise SummaryError(f"the summary is longer than {self.config.estimator.max_summary_kib} KiB")
-        return _parse_again(text) if len(text) <= _SHORT_SUMMARY else parse_summary(text)
+        asked = (directives.batch_size, directives.seq_len, directives.optimizer, directives.precision, directives.kind)
+        remember = len(text) <= _SHORT_SUMMARY
+        try:
+            know = _know if remember else _know.__wrapped__
+            return cast("_Knower", know)(self.method, text, asked, partition.gpu_model or "unknown")
+        except SummaryError:
+            raise
+        except Exception as error:
+            # A summary that trips the estimator is a bug of ours: its job goes through, and radd goes on.
+            log.exception("an estimate failed")
+            raise SummaryError(f"the estimate failed ({type(error).__name__})") from error
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a summary tells of a job."""
+
+    estimate: Estimate
+    profile: Profile | None
+
+
+_Knower = Callable[[Method, str, "_Asked", str], _Known]
+_Asked = tuple[int | None, int | None, Optimizer | None, Precision | None, Kind | None]
+
+
+# Sweeps submit the same summary over and over. Bounded in length and number: whoever submits fills this memory.
+@functools.lru_cache(maxsize=64)
+def _know(method: Method, text: str, asked: _Asked, gpu: str) -> _Known:
+    """Estimate and profile of a summary run as `asked`.
+
+    Raises:
+        SummaryError: if there is no estimate.
+    """
+    summary = parse_summary(text)
+    batch_size, seq_len, optimizer, precision, kind = asked
+    batch_size = batch_size or summary.batch_size
+    if batch_size is None:
+        raise SummaryError("neither the script nor the summary tells the batch size: add #RAD batch_size=64, say")
+    workload = Workload(batch_size, seq_len, optimizer or "adam", precision or "fp32", kind or "train", gpu)
+    estimate = method.predict(summary, workload)
+    return _Known(estimate, _profile(summary, workload, estimate))
 
 
 def _profile(summary: ModelSummary, workload: Workload, estimate: Estimate) -> Profile | None:
@@ -238,20 +275,6 @@ def _profile(summary: ModelSummary, workload: Workload, estimate: Estimate) -> P
         return estimate_profile(summary, workload, workload.gpu, memory_mib=estimate.upper_mib)
     except ProfileError:
         return None
-
-
-def _workload(directives: Directives, summary: ModelSummary, partition: Partition) -> Workload:
-    batch_size = directives.batch_size or summary.batch_size
-    if batch_size is None:
-        raise SummaryError("neither the script nor the summary tells the batch size: add #RAD batch_size=64, say")
-    return Workload(
-        batch_size=batch_size,
-        seq_len=directives.seq_len,
-        optimizer=directives.optimizer or "adam",
-        precision=directives.precision or "fp32",
-        kind=directives.kind or "train",
-        gpu=partition.gpu_model or "unknown",
-    )
 
 
 def _no_summary(submission: Submission, directives: Directives) -> str:

@@ -40,6 +40,8 @@ class Fixed:
 
     def predict(self, summary: ModelSummary, workload: Workload) -> Estimate:
         self.asked.append((summary, workload))
+        if workload.seq_len == 667:
+            raise RecursionError("a bug")
         if workload.seq_len == 666:
             raise SummaryError("line 4: 'Linear' is too long")
         return Estimate(13_400, 30_000, "fixed", "mlp", "print")
@@ -247,6 +249,7 @@ def test_a_steady_flow_of_unpinned_jobs_does_not_stop_pinning() -> None:
         ((), {"summary": "x" * 600_000}, "longer than 512 KiB"),
         (("#RAD model=net.txt",), {}, "add #RAD batch_size=64"),
         (("#RAD model=net.txt batch_size=8 seq_len=666",), {}, "'Linear' is too long"),
+        (("#RAD model=net.txt batch_size=8 seq_len=667",), {}, "the estimate failed (RecursionError)"),
         (("#RAD batch_size=8",), {"summary": None}, "nothing tells the job's memory"),
         (("#RAD model=net.txt batch_size=8",), {"summary": None}, "net.txt: it was not handed on"),
         (
