@@ -6,6 +6,8 @@ import gzip
 import json
 import math
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -277,3 +279,13 @@ def test_the_best_classifier_is_the_one_of_the_validation_rows() -> None:
 
     items = [(result(v, w), Classifier(f"{v} {w}", w, {})) for v, w in ((0.9, 1024), (0.95, 2048), (0.95, 1024))]
     assert fit.best(items).estimator == "0.95 1024"
+
+
+def test_the_shipped_classifiers_answer_without_torch() -> None:
+    code = (
+        "import sys; from estimator.gpumemnet import GpuMemNet; from estimator.parsers import parse_summary;"
+        "from estimator.types import Workload; m = GpuMemNet.load();"
+        "s = parse_summary('Linear(in_features=64, out_features=64, bias=True)');"
+        "assert m.predict(s, Workload(8)).expected_mib <= 4096; sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
