@@ -60,9 +60,8 @@ def log_metrics(profiles: Sequence[Profile], names: tuple[str, ...]) -> Floats:
         return np.zeros((0, len(names)))
     read = attrgetter(*(METRICS[name][0] for name in names), "smact")
     values = np.array([read(profile) for profile in profiles], dtype=np.float64)
-    if "busy" in names:
+    for column in (index for index, name in enumerate(names) if name == "busy"):  # it may serve twice
         # SMACT stands in where nothing counted the time that any kernel ran.
-        column = names.index("busy")
         values[:, column] = np.where(np.isnan(values[:, column]), values[:, -1], values[:, column])
     floors = np.array([METRICS[name][1] for name in names])
     logs: Floats = np.log(np.maximum(values[:, :-1], floors))

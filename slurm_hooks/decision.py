@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from estimator.gpus import lookup
@@ -159,6 +160,9 @@ def _by_outlook(view: ClusterView, need: Need, demand: Demand, interference: Int
         return _by_policy(view, need, "magm", None)
     job = demand.profile or typical(need.smact_default if demand.smact is None else demand.smact)
     outlooks = interference.outlooks(job, shared, need.smact_default)
+    outlooks = [outlook for outlook in outlooks if math.isfinite(outlook.prediction.throughput_sum)]
+    if not outlooks:
+        return _by_policy(view, need, "magm", None)
     worth = [outlook for outlook in outlooks if interference.worth_it(outlook)]
     best = max(worth or outlooks, key=lambda outlook: outlook.prediction.throughput_sum)
     said = best.prediction

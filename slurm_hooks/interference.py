@@ -16,6 +16,7 @@ from slurm_hooks.cluster import Gpu, Resident
 _RATES = ("smact", "smocc", "tensor", "dram", "pcie", "throughput", "busy")
 _KERNEL = ("threads", "turn_us", "mean_us")
 _UNKNOWN = -1.0
+_TYPICAL_PACE = 10.0  # steps a second: predictors guess from the pace what else they do not know
 _DIGITS = 4
 
 
@@ -41,7 +42,7 @@ def unpack(values: Sequence[float], memory_mib: int | None) -> Profile | None:
 
 def typical(smact: float) -> Profile:
     """A job of which only the compute demand is known or assumed."""
-    return Profile(smact, smact / 3, 0.0, smact / 2, 0.0, 0.0, 0.0, origin="estimated")
+    return Profile(smact, smact / 3, 0.0, smact / 2, 0.0, 0.0, _TYPICAL_PACE, origin="estimated")
 
 
 def profile_of(resident: Resident, default_smact: float) -> Profile:

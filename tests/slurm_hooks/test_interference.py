@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from estimator.types import Estimate
+from predictor import load_predictor
 from predictor.types import KernelMetrics, Prediction, Predictions, Profile
 from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
 from slurm_hooks.config import Partition
@@ -31,7 +32,7 @@ class Halves:
         return self.predict_many(candidate, [residents])[0]
 
     def predict_many(self, candidate: Profile, groups: Sequence[Sequence[Profile]]) -> Predictions:
-        own = np.array([1 - sum(r.smact for r in group) for group in groups])
+        own = np.array([math.nan if 0.123 in [r.smact for r in g] else 1 - sum(r.smact for r in g) for g in groups])
         theirs = [np.full(len(group), 1 - candidate.smact) for group in groups]
         worst = np.array([min([1.0, *side]) for side in theirs])
         offsets = np.cumsum([0, *map(len, groups)]).astype(np.intp)
@@ -93,6 +94,12 @@ def test_without_a_predictor_kace_is_magm() -> None:
     assert decision.pin.type == "g1"
 
 
+def test_a_predictor_that_knows_nothing_chooses_nothing() -> None:
+    decision = made(gpu("g0", 0.123), gpu("g1"))
+    assert decision.pin is not None
+    assert (decision.share, decision.pin.type) == (30, "g1")
+
+
 def test_other_policies_record_what_is_predicted() -> None:
     decision = made(gpu("g0", 0.4), placement="mug")
     assert decision.prediction is not None
@@ -119,3 +126,12 @@ def test_a_resident_of_which_little_is_known() -> None:
     assert profile_of(Resident(1, "bob", 30), 0.25) == typical(0.25)
     assert profile_of(Resident(1, "bob", 30, smact=3.0), 0.25) == typical(1.0)
     assert profile_of(Resident(1, "bob", 30, activity=pack(PROFILE)), 0.25).smact == 0.6
+
+
+def test_the_shipped_predictor_takes_whatever_residents_are_there() -> None:
+    known = replace(PROFILE, busy=math.nan)
+    for job in (PROFILE, known, typical(0.3), typical(0.0)):
+        said = load_predictor("rad").predict(job, [PROFILE, typical(0.25), typical(1.0)])
+        for value in (said.candidate, *said.residents):
+            assert 0 < value <= 1
+        assert 0 <= said.uncertainty < 1
