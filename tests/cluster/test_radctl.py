@@ -85,7 +85,7 @@ def test_tasks_of_an_array(cluster: Cluster) -> None:
 
 def test_jobs_that_rad_leaves_alone(cluster: Cluster) -> None:
     plain = cluster.submit("#!/bin/bash\ntrue\n", "--gres=gpu:1").job_id
-    two = cluster.submit(SCRIPT + "true\n", "--gres=gpu:2").job_id
+    two = cluster.submit(SCRIPT + "true\n", "--gres=gpu:2", "--hold").job_id
     waits = cluster.submit(SCRIPT, "--hold").job_id
     assert "RAD did nothing with this job" in radctl(cluster, "explain", str(plain))
     assert "left as written: the job asks for more than one GPU" in radctl(cluster, "explain", str(two))
