@@ -24,7 +24,9 @@ def run(count: int) -> None:
         bad_states: set[str] = set()
 
         def done() -> bool:
-            bad_states.update(set(target.run(["sinfo", "-h", "-o", "%T"]).out.split()) - HEALTHY)
+            # A minus after the state says that the scheduler has plans for the node.
+            seen = {state.rstrip("-") for state in target.run(["sinfo", "-h", "-o", "%T"]).out.split()}
+            bad_states.update(seen - HEALTHY)
             return not target.run(["squeue", "-h"]).out.strip()
 
         target.wait_for("all jobs have ended", done, DEADLINE_S)
