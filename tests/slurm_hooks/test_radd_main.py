@@ -7,7 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,12 +50,16 @@ def connect(path: Path, process: subprocess.Popen[str]) -> socket.socket:
             time.sleep(0.02)
 
 
-def test_it_answers_and_stops(tmp_path: Path) -> None:
-    path, config = tmp_path / "run" / "radd.sock", tmp_path / "rad.toml"
-    path.parent.mkdir()
-    path.parent.chmod(0o777)
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(parent.stat().st_mode | 0o011)
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that everybody may write to; pytest's own may be closed to other users."""
+    with tempfile.TemporaryDirectory(prefix="rad-test-radd-") as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
+def test_it_answers_and_stops(folder: Path) -> None:
+    path, config = folder / "radd.sock", folder / "rad.toml"
     config.write_text(f'[radd]\nsocket = "{path}"\nslurm_user = "root"\n[partitions.gpu]\nmode = "shadow"\n')
     process = start(config)
     try:
@@ -74,12 +80,10 @@ def test_it_answers_and_stops(tmp_path: Path) -> None:
     ("text", "user", "words"),
     [("", 0, "does not run as root"), ("[partitions.gpu]\nmode = 3\n", 65534, "mode"), (None, 65534, "cannot be read")],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, text: str | None, user: int, words: str) -> None:
-    config = tmp_path / "rad.toml"
+def test_what_is_wrong_is_said(folder: Path, text: str | None, user: int, words: str) -> None:
+    config = folder / "rad.toml"
     if text is not None:
         config.write_text(text)
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(parent.stat().st_mode | 0o011)
     process = start(config, user=user)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1
