@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -391,10 +390,8 @@ def test_features_have_names_and_pools() -> None:
     assert pool_of(row, "cnn") == "cnn"
 
 
-def test_the_shipped_model_loads_fast_and_answers() -> None:
-    begin = time.perf_counter()
+def test_the_shipped_model_answers() -> None:
     method = load_method("rad")
-    assert time.perf_counter() - begin < 2.0
     number = store_for("rad", None).current
     estimate = method.predict(parse_summary(VGG), Workload(64))
     assert estimate.method == f"rad {number}"
