@@ -10,6 +10,7 @@ from slurm_hooks.report import JOULES_PER_KWH, SHARES_PER_GPU, Job
 from slurm_hooks.slurm.accounting import LIVE_STATES, JobRun
 
 _LABEL_WIDTH = 9
+_LEAST_KWH = 0.01  # of less, a short run's energy, two digits say nothing
 _NOT_SEEN = (
     "RAD did nothing with this job: its script has no #RAD line, RAD does not serve its partition, or radd did not "
     "answer when it was submitted"
@@ -146,10 +147,15 @@ def _measured(kept: Run) -> list[str]:
     if kept.smact_mean is not None:
         facts.append(f"SMACT {kept.smact_mean:.0%}")
     if kept.energy_j is not None:
-        facts.append(f"{kept.energy_j / JOULES_PER_KWH:.2f} kWh")
+        facts.append(_energy(kept.energy_j))
     if kept.neighbours:
         facts.append(f"beside {', '.join(map(str, kept.neighbours))}")
     return [", ".join(facts)] if facts else []
+
+
+def _energy(joules: float) -> str:
+    kwh = joules / JOULES_PER_KWH
+    return f"{kwh:.2f} kWh" if kwh >= _LEAST_KWH else f"{joules / 1000:.1f} kJ"
 
 
 def _live(run: JobRun, now: int) -> str:

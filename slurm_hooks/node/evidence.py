@@ -25,10 +25,11 @@ _OOM = re.compile(
     rb"|CUDA_ERROR_OUT_OF_MEMORY"
     rb")"
 )
-# CUDA's errors 805, 806, 807 and 810: the daemon or the server is gone or recovers from somebody's fault.
+# CUDA's errors 805, 806, 807 and 810: the daemon or the server is gone or recovers from somebody's fault. What PyTorch
+# says to search for stands below the error itself.
 _MPS = re.compile(
     rb"(?:CUDA_ERROR_MPS_(?:CONNECTION_FAILED|RPC_FAILURE|SERVER_NOT_READY|CLIENT_TERMINATED)"
-    rb"|cudaErrorMps(?:ConnectionFailed|RpcFailure|ServerNotReady|ClientTerminated)"
+    rb"|(?<!Search for `)cudaErrorMps(?:ConnectionFailed|RpcFailure|ServerNotReady|ClientTerminated)"
     rb"|(?:CUDA error|Error \d+): (?:the )?(?:remote procedural call between the MPS server and the MPS client failed"
     rb"|MPS client failed to connect|MPS server is not ready|MPS client has been terminated))"
 )

@@ -58,6 +58,11 @@ def test_what_was_measured() -> None:
     assert story[-1].endswith("mps:g2:40; SMACT 64%, 0.41 kWh, beside 4698, 4699; completed")
 
 
+def test_a_short_run_has_used_joules() -> None:
+    ended = Run(end=NOON + HOUR, outcome="completed", energy_j=4910.0)
+    assert _story(job_run(_with(runs=(ended,))))[-1].endswith("mps:g2:40; 4.9 kJ; completed")
+
+
 def test_neighbours() -> None:
     (job,) = put_together([job_run(_with(residents=(4698, 4699, 4700)))])
     (bert,) = put_together([job_run(_with(model="bert", share=41), job_id=4698)])

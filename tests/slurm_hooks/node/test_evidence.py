@@ -101,6 +101,13 @@ def test_hostile_logs_take_no_time(log: bytes) -> None:
     assert time.process_time() - begin < 5
 
 
+def test_the_error_counts_and_not_what_pytorch_says_to_search_for() -> None:
+    words = "the remote procedural call between the MPS server and the MPS client failed"
+    error = f"torch.AcceleratorError: CUDA error: {words}"
+    below = "Search for `cudaErrorMpsRpcFailure' in https://docs.nvidia.com/cuda/ for more information.\n"
+    assert of_lost_mps(f"{TRACE}{error}\n{below}".encode()) == error
+
+
 @pytest.mark.parametrize(
     "line",
     [
