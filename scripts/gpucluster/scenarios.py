@@ -323,11 +323,13 @@ def _tres(stage: Stage, job: int) -> str:
     return stage.cluster.job(job).get("TresPerNode", "")
 
 
-def two_users(stage: Stage) -> Facts:
+def two_users(stage: Stage, seconds: float = 6) -> Facts:
     """Jobs of two users on one GPU at the same time."""
     shared = stage.machine.settings().mps.users == "multi"
     users = (ALICE, BOB)
-    jobs = {user: stage.submit(f"of-{user}", "memory=6G", "cnn --batch 32 --seconds 6", user) for user in users}
+    jobs = {
+        user: stage.submit(f"of-{user}", "memory=6G", f"cnn --batch 32 --seconds {seconds}", user) for user in users
+    }
     for user in users:
         stage.started(f"of-{user}", user)
     slots = [slot.name for slot in mps.slots(stage.machine.settings().mps)]

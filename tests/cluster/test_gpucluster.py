@@ -1,0 +1,25 @@
+"""What the scenarios of scripts/gpu-cluster stand on, with stand-in GPUs and payloads."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.demonstration import Gpus
+from scripts.devcluster import Cluster, ClusterError
+from scripts.gpucluster.machine import Machine
+from scripts.gpucluster.scenarios import Stage, two_users
+
+
+def test_a_scenario_with_jobs_of_two_users(cluster: Cluster) -> None:
+    stage = Stage(Machine(cluster, Gpus((), "h200", 143771)))
+    facts = two_users(stage, seconds=2)
+    assert facts["checks"]["both completed"], facts
+    assert {result["stand_in"] for result in facts["results"].values()} == {True}
+    assert "policy collocation" in stage.explain(_job(cluster, "of-bob"), "bob")
+    with pytest.raises(ClusterError, match="said no result"):
+        stage.result("never-submitted")
+
+
+def _job(cluster: Cluster, name: str) -> int:
+    rows = cluster.run(["sacct", "-X", "-n", "-o", "JobID", f"--name={name}"]).require().out.split()
+    return int(rows[-1])
