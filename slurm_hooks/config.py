@@ -57,6 +57,13 @@ class Radd:
     read_timeout_s: float = _key(
         2.0, "A client that has not sent its whole request by then is dropped.", low=0.1, high=60
     )
+    decide_s: float = _key(
+        0.04,
+        "A decision that takes longer is given up and its job goes through as written; "
+        "keep it below job_submit.lua's deadline of 0.05.",
+        low=0.001,
+        high=10,
+    )
     poll_s: float = _key(5.0, "Time between two looks at Slurm's nodes and jobs.", low=1, high=600)
     stale_s: float = _key(30.0, "A view of the cluster older than this pins no job.", low=2, high=3600)
     recent_s: float = _key(15.0, "How long a decision counts as resident before Slurm shows the job.", low=1, high=600)

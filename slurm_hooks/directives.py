@@ -25,6 +25,7 @@ KEYS = ("model", "batch_size", "seq_len", "optimizer", "precision", "kind", "pol
 _LARGEST_COUNT = 100_000_000
 _LARGEST_MEMORY_MIB = 10 * 1024 * 1024
 _LONGEST_PATH = 4096
+_LONGEST_LINE = 8192
 _MIB_PER_UNIT = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
 _PAIR = re.compile(r"""([A-Za-z][\w+-]*)\s*[=:]\s*("[^"]*"|'[^']*'|[^\s"']\S*)?,?(?=\s|$)""")
 _MEMORY = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNORECASE)
@@ -91,8 +92,9 @@ def parse_script(script: str) -> Directives | None:
     values: dict[str, object] = {}
     first_line: dict[str, int] = {}
     begin = begin_end = line = position = 0
-    found = list(_DIRECTIVE.finditer(block))
-    for directive in found:
+    found = False
+    for directive in _DIRECTIVE.finditer(block):
+        found = True
         line += block.count("\n", position, directive.start())
         position = directive.start()
         number, inside = line + 1, begin and "summary" not in values
@@ -126,6 +128,8 @@ def _uncommented(lines: str) -> str:
 
 def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:
     position = 0
+    if len(text) > _LONGEST_LINE:
+        raise DirectiveError(number, f"longer than {_LONGEST_LINE} characters")
     if not text or text[0] in ":=":
         raise DirectiveError(number, f"nothing is set: write {MARK} key=value")
     while position < len(text) and text[position] != "#":

@@ -116,7 +116,7 @@ def _why_not(submission: Submission, found: list[tuple[str, str, str, int]]) -> 
     nodes = submission.min_nodes or 1
     tasks = submission.num_tasks or 1
     checks = (
-        (not found, "the job asks for no GPU"),
+        (not any(count for *_, count in found), "the job asks for no GPU"),
         (len(found) > 1, "GPUs are asked for in more than one way"),
         (bool(found) and found[0][3] != 1, "the job asks for more than one GPU"),
         (bool(found) and found[0][0] == "tres_per_socket", "GPUs are asked for per socket"),

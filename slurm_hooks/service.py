@@ -34,6 +34,12 @@ MIB_PER_GIB = 1024
 # A job shows up in Slurm right after its decision: a look that began this much later has seen it, in seconds.
 _SETTLING_S = 1.0
 _SHORT_SUMMARY = 65_536
+_ANY_SUMMARY = """Net(
+  (conv): Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1))
+  (norm): BatchNorm2d(8, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+  (fc): Linear(in_features=8, out_features=4, bias=True)
+)
+"""
 _UNSET_FROM = 0xFFFFFFFE
 _UNSET_16 = (0xFFFE, 0xFFFF)
 
@@ -117,6 +123,20 @@ class Service:
     def answer(self, fields: Mapping[str, str]) -> Answer:
         """What becomes of the submission in a message's fields."""
         return self.decide(submission_from(fields))
+
+    def give_up(self, fields: Mapping[str, str], reason: str) -> Answer:
+        """The answer to a submission on which nothing could be decided."""
+        submission = submission_from(fields)
+        partition = self.config.partition(submission.partition.split(",")[0])
+        if partition is None or partition.method == "off":
+            return Answer()
+        asked = re.sub(r"gres[:/]", "", ",".join(filter(None, (submission.tres or {}).values())))
+        answer = self._left_alone(submission, Directives(), partition, LeftAlone(asked, reason))
+        return replace(answer, message="") if partition.mode == "shadow" else answer
+
+    def warm_up(self) -> None:
+        """Estimate a model once, so that the first job does not wait for what is loaded when it is first used."""
+        _know.__wrapped__(self.method, _ANY_SUMMARY, (8, None, None, None, None), "unknown")
 
     def decide(self, submission: Submission) -> Answer:
         """What becomes of a submission."""

@@ -13,6 +13,7 @@ local M = {
     breaker_failures = 3,        -- failures in a row that open the breaker
     breaker_seconds = 10,        -- how long it stays open: no job waits meanwhile
     longest_block = 786432,      -- bytes of the leading comment block that are read
+    longest_request = 1000000,   -- bytes that radd is sent: less than its radd.max_request_kib
     longest_answer = 262144,
     longest_summary = 524288,    -- bytes of a summary file that cli_filter.lua hands on
     piece = 98304,               -- the kernel takes 128 KiB for one string of the environment
@@ -21,6 +22,7 @@ local M = {
 local INVALID_GRES = 2072        -- slurm.ERROR would show "Unspecified error"
 local MAX_PIECES = 16
 local HASH, NEWLINE = 35, 10
+local MAX_STEPS = 10000          -- of a search in a script: 4 MB made for it must not hold slurmctld up
 
 -- Fields of the job descriptor that radd is told of, and those that it may set.
 local TOLD = {
@@ -54,23 +56,25 @@ end
 -- The leading comment block: up to the first line that is neither blank nor a comment. nil if it is too long.
 -- Lines that begin with # are passed over in C, so that a long block costs little.
 local function leading_block(script, longest)
+    local head = #script > longest and script:sub(1, longest) or script
     local position = 1
-    while position <= #script do
-        local text = script:find("%S", position)
-        if text == nil then return script end
-        local at_line_start = text == 1 or script:byte(text - 1) == NEWLINE
-        if not (at_line_start and script:byte(text) == HASH) then break end
-        local stop = script:find("\n[^#]", text)
-        position = stop and stop + 1 or #script + 1
-        if position - 1 > longest then return nil end
+    for _ = 1, MAX_STEPS do
+        local text = head:find("%S", position)
+        if text == nil then return head == script and script or nil end
+        local at_line_start = text == 1 or head:byte(text - 1) == NEWLINE
+        if not (at_line_start and head:byte(text) == HASH) then return head:sub(1, position - 1) end
+        local stop = head:find("\n[^#]", text)
+        if stop == nil then return head == script and script or nil end
+        position = stop + 1
     end
-    return script:sub(1, position - 1)
+    return nil
 end
 
 -- Whether a line of `text` at or after `from` is a directive.
 local function has_directive(text, from)
     local found = text:find("#RAD", from, true)
-    while found do
+    for _ = 1, MAX_STEPS do
+        if found == nil then return false end
         local after = text:sub(found + 4, found + 4)
         if (found == 1 or text:byte(found - 1) == NEWLINE) and after:match("^[ \t:=\r\n]?$") then return true end
         found = text:find("#RAD", found + 4, true)
@@ -82,8 +86,18 @@ local function no_answer()
     error(string.format("no answer in %d ms", M.deadline * 1000), 0)
 end
 
--- One exchange with radd: fields in, fields out; nil and a reason if anything goes wrong.
-local function exchange(fields)
+-- What radd is sent.
+local function request_of(fields)
+    local parts = {}
+    for name, value in pairs(fields) do
+        parts[#parts + 1] = name .. " " .. #value .. "\n" .. value .. "\n"
+    end
+    local body = table.concat(parts)
+    return "RAD1 " .. #body .. "\n" .. body
+end
+
+-- One exchange with radd: a request in, fields out; nil and a reason if anything goes wrong.
+local function exchange(request)
     local deadline = socket.gettime() + M.deadline
     local client = type(unix) == "table" and unix.stream() or unix()
     local function within_deadline()
@@ -103,13 +117,8 @@ local function exchange(fields)
     local ok, answer = pcall(function()
         within_deadline()
         check(client:connect(M.socket))
-        local parts = {}
-        for name, value in pairs(fields) do
-            parts[#parts + 1] = name .. " " .. #value .. "\n" .. value .. "\n"
-        end
-        local body = table.concat(parts)
         within_deadline()
-        check(client:send("RAD1 " .. #body .. "\n" .. body))
+        check(client:send(request))
         local length = tonumber(receive("*l"):match("^RAD1 (%d+)$") or "")
         if length == nil or length > M.longest_answer then error("the answer is not one of radd's", 0) end
         local data, position, read = length > 0 and receive(length) or "", 1, {}
@@ -197,8 +206,8 @@ local function submit(job_desc, part_list)
     if script == nil or not script:find("#RAD", 1, true) then return slurm.SUCCESS end
     local block = leading_block(script, M.longest_block)
     if block == nil then
-        tell(string.format("the leading comment block is longer than %d KiB: the job goes through as written",
-            M.longest_block / 1024))
+        tell(string.format("the leading comment block is longer than %d KiB or has over %d gaps: "
+            .. "the job goes through as written", M.longest_block / 1024, MAX_STEPS))
         return slurm.SUCCESS
     end
     if not has_directive(block, 1) then
@@ -220,7 +229,13 @@ local function submit(job_desc, part_list)
         end
     end
     take_summary(job_desc, fields)
-    local answer, reason = exchange(fields)
+    local request = request_of(fields)
+    if #request > M.longest_request then
+        tell(string.format("script, summary and options are longer than %d KB together: the job goes through as written",
+            M.longest_request / 1000))
+        return slurm.SUCCESS
+    end
+    local answer, reason = exchange(request)
     if answer == nil then return failed(reason) end
     if answer.status ~= "pass" and answer.status ~= "reject" then return failed("the answer is not one of radd's") end
     failures = 0

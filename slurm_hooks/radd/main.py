@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -15,9 +16,10 @@ from slurm_hooks.config import DEFAULT_PATH, Config, ConfigError, load
 from slurm_hooks.loading import ModelWatch, load_service
 from slurm_hooks.monitor.client import Reader
 from slurm_hooks.radd.learner import Learner
+from slurm_hooks.radd.limit import OutOfTime, at_most
 from slurm_hooks.radd.poller import Poller
 from slurm_hooks.radd.server import Server
-from slurm_hooks.service import Service
+from slurm_hooks.service import Answer, Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands
 
@@ -49,7 +51,8 @@ async def serve(config: Config) -> None:
     monitors = Reader(config.monitor, lambda: monitored_nodes(config, service))
     slurm = SlurmCommands(config.radd.command_timeout_s)
     poller = Poller(config, service, slurm, ModelWatch(config), lambda: monitors.latest().jobs)
-    server = await Server(config.radd, lambda fields: service.answer(fields).to_fields()).start()
+    service.warm_up()
+    server = await Server(config.radd, lambda fields: answer(service, fields).to_fields()).start()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -67,6 +70,23 @@ async def serve(config: Config) -> None:
             task.cancel()
     Path(config.radd.socket).unlink(missing_ok=True)
     log.info("radd stops")
+
+
+def answer(service: Service, fields: Mapping[str, str]) -> Answer:
+    """The service's answer within `radd.decide_s`, or one that lets the job through and says why.
+
+    A dropped connection would count as a failure of radd, and three of them let everybody's jobs through unseen.
+    """
+    limit = service.config.radd.decide_s
+    try:
+        with at_most(limit):
+            return service.answer(fields)
+    except OutOfTime:
+        reason = f"no decision within {limit * 1000:.0f} ms: shorten the summary, or claim memory=12G, say"
+    except Exception as error:
+        log.exception("a decision failed")
+        reason = f"the decision failed ({type(error).__name__})"
+    return service.give_up(fields, reason)
 
 
 def monitored_nodes(config: Config, service: Service) -> list[str]:

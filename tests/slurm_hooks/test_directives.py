@@ -95,6 +95,7 @@ def test_inline_summary() -> None:
         (["#RAD batch_size=" + "9" * 5000], 3, ["between 1 and"]),
         (["#RAD batch_size=\u0664"], 3, ["not a whole number"]),
         (["#RAD batch_size="], 3, ["no value"]),
+        (["#RAD " + "a" * 9000], 3, ["longer than 8192 characters"]),
         (["#RAD model="], 3, ["no value"]),
         (["#RAD memory=12"], 3, ["write memory=12G"]),
         (["#RAD memory=-3G"], 3, ["not an amount"]),

@@ -148,6 +148,28 @@ def test_a_long_block(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
     assert len(radd.asked[0]["script"]) == 300_019
 
 
+def test_a_script_made_to_be_slow_to_search_is_given_up(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    radd = serve(passing())
+    gaps = tmp_path / "gaps"
+    gaps.write_text("#!/bin/sh\n" + "#\n\n" * 20_000 + "#RAD x=1\ntrue\n")
+    lines = lua(tmp_path, [{"script_file": str(gaps)}])
+    assert "over 10000 gaps" in lines[0]
+    near = tmp_path / "near"
+    near.write_text("#!/bin/sh\ntrue\n" + "#RADIO\n" * 20_000 + "#RAD x=1\n")
+    assert lua(tmp_path, [{"script_file": str(near)}]) == ["result 0 "]
+    assert radd.asked == []
+
+
+def test_what_radd_would_not_read_is_not_sent_and_no_failure(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    radd = serve(passing())
+    job = {"script": SCRIPT, "features": "x" * 60_000}
+    lines = lua(tmp_path, [job, job, job, job, {"script": SCRIPT}], longest_request=50_000)
+    assert [line.split(":")[1] for line in lines if line.startswith("user")] == [
+        " script, summary and options are longer than 50 KB together"
+    ] * 4
+    assert len(radd.asked) == 1, "the breaker opened"
+
+
 def test_the_summary_is_taken_out_of_the_environment(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
     radd = serve(passing())
     env = '{RAD_SUMMARY="ok 2", RAD_SUMMARY_1="one ", RAD_SUMMARY_2="two"}'

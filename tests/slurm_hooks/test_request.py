@@ -44,7 +44,7 @@ def test_other_resources_are_kept() -> None:
         ({}, "no GPU"),
         ({"tres_per_node": "gres:nvme:2"}, "no GPU"),
         ({"tres_per_node": "gres:gpu:2"}, "more than one GPU"),
-        ({"tres_per_node": "gres:gpu:0"}, "more than one GPU"),
+        ({"tres_per_node": "gres:gpu:0"}, "no GPU"),
         ({"tres_per_node": "gres:gpu:1", "tres_per_job": "gres:gpu:1"}, "more than one way"),
         ({"tres_per_node": "gres:mps:30"}, "already names mps"),
         ({"tres_per_node": "gres:shard:2"}, "already names shard"),

@@ -1,0 +1,106 @@
+"""radd gives up in time: the hook's deadline is not missed, and the breaker not opened, by what a user hands in."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from estimator.types import Estimate, ModelSummary, Workload
+from slurm_hooks import config as settings
+from slurm_hooks.radd.limit import OutOfTime, at_most
+from slurm_hooks.radd.main import answer
+from slurm_hooks.records import decode
+from slurm_hooks.service import Service
+
+FIELDS = {
+    "script": "#!/bin/sh\n#RAD model=net.txt batch_size=8\n",
+    "partition": "gpu",
+    "tres_per_node": "gres/gpu:1",
+    "user_name": "alice",
+    "summary": "Net(\n  (fc): Linear(in_features=8, out_features=4, bias=True)\n)\n",
+}
+
+
+class Endless:
+    """A method that never answers, whatever is raised in it, as long as that is an Exception."""
+
+    name = "endless"
+
+    def predict(self, _summary: ModelSummary, _workload: Workload) -> Estimate:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            try:
+                time.sleep(0.001)
+            except Exception:
+                continue
+        raise AssertionError("nobody stopped it")
+
+
+class Wrong:
+    """A method whose estimate cannot be kept."""
+
+    name = "wrong"
+
+    def predict(self, _summary: ModelSummary, _workload: Workload) -> Estimate:
+        return Estimate(float("nan"), 10, "wrong", "mlp", "print")  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def alarms() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGALRM)
+    yield
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def service(method: object, mode: str = "enforce") -> Service:
+    gpu = {"gpu_memory_mib": 102_048, "mode": mode}
+    config = settings.parse({"radd": {"decide_s": 0.05}, "partitions": {"gpu": gpu}}, "test")
+    return Service(config, method)  # type: ignore[arg-type]
+
+
+def test_what_takes_too_long_is_given_up() -> None:
+    given = answer(service(Endless()), FIELDS)
+    assert not given.reject
+    assert given.message.startswith("left as written: no decision within 50 ms: ")
+    assert set(given.fields or {}) == {"admin_comment"}
+    record = decode((given.fields or {})["admin_comment"])
+    assert record is not None
+    assert (record.action, record.asked) == ("left_alone", "gpu:1")
+
+
+def test_a_fault_is_an_answer_too() -> None:
+    given = answer(service(Wrong()), FIELDS)
+    assert given.message == "left as written: the decision failed (ValueError)"
+    assert not given.reject
+
+
+def test_nothing_is_said_in_shadow_mode_or_where_rad_does_not_serve() -> None:
+    assert answer(service(Endless(), "shadow"), FIELDS).message == ""
+    elsewhere = service(Endless()).give_up({**FIELDS, "partition": "cpu"}, "why")
+    assert (elsewhere.message, elsewhere.fields) == ("", None)
+
+
+def test_what_is_fast_is_left_in_peace() -> None:
+    with at_most(20):
+        value = 1
+    assert value == 1
+    with pytest.raises(OutOfTime), at_most(0.01):
+        time.sleep(20)
+
+
+def test_the_first_job_waits_for_nothing_that_is_loaded_late() -> None:
+    asked: list[Workload] = []
+
+    class Keeps:
+        name = "keeps"
+
+        def predict(self, _summary: ModelSummary, workload: Workload) -> Estimate:
+            asked.append(workload)
+            return Estimate(1, 2, "keeps", "mlp", "print")
+
+    service(Keeps()).warm_up()
+    assert len(asked) == 1
