@@ -51,14 +51,14 @@ class Radd:
         "slurm", "User that slurmctld runs as: the only one, beside root, who may write to the socket."
     )
     max_request_kib: int = _key(
-        1024, "Longest request that is read; a longer one is answered with an error.", low=64, high=65536
+        1024, "Longest request that is read; a longer one is dropped; job_submit.lua sends none over 1,000 KB.", low=64, high=65536
     )
     max_connections: int = _key(64, "Connections served at once; more are closed at once.", low=1, high=4096)
     read_timeout_s: float = _key(
         2.0, "A client that has not sent its whole request by then is dropped.", low=0.1, high=60
     )
     decide_s: float = _key(
-        0.04,
+        0.03,
         "A decision that takes longer is given up and its job goes through as written; "
         "keep it below job_submit.lua's deadline of 0.05.",
         low=0.001,
