@@ -51,7 +51,10 @@ class Radd:
         "slurm", "User that slurmctld runs as: the only one, beside root, who may write to the socket."
     )
     max_request_kib: int = _key(
-        1024, "Longest request that is read; a longer one is dropped; job_submit.lua sends none over 1,000 KB.", low=64, high=65536
+        1024,
+        "Longest request that is read; a longer one is dropped; job_submit.lua sends none over 1,000 KB.",
+        low=64,
+        high=65536,
     )
     max_connections: int = _key(64, "Connections served at once; more are closed at once.", low=1, high=4096)
     read_timeout_s: float = _key(

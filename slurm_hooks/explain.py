@@ -91,7 +91,8 @@ def _decision(record: Record, neighbours: Mapping[int, Job]) -> str:
     text = f"the whole GPU ({where})" if share >= SHARES_PER_GPU else where
     text += f" on {record.node}" if record.node else ""
     if record.residents:
-        text += ", beside " + ", ".join(_neighbour(number, neighbours.get(number)) for number in record.residents)
+        known = [_neighbour(number, neighbours.get(number)) for number in record.residents if number]
+        text += ", beside " + ", ".join([*known, *_unseen(record.residents.count(0))])
     elif record.pin:
         text += ", alone there when it was placed"
     if record.progress is not None:
@@ -106,9 +107,16 @@ def _decision(record: Record, neighbours: Mapping[int, Job]) -> str:
     return text
 
 
+def _unseen(count: int) -> list[str]:
+    """Jobs whose ids were not known yet when the decision was made."""
+    if not count:
+        return []
+    return ["a job submitted just before" if count == 1 else f"{count} jobs submitted just before"]
+
+
 def _neighbour(number: int, job: Job | None) -> str:
     if job is None or job.record is None:
-        return str(number) if number else "a job submitted just before"
+        return str(number)
     what = [job.record.model or job.last.name]
     if job.record.share is not None:
         what.append(f"{job.record.share} shares")

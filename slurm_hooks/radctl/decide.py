@@ -125,7 +125,8 @@ def _tell(answer: Answer) -> None:
     if answer.reject:
         click.echo(f"refused: {answer.message}")
         return
-    click.echo(answer.message or "the job goes through as written: its script has no #RAD line")
+    silent = "its script has no #RAD line" if answer.record is None else "the partition's mode is shadow"
+    click.echo(answer.message or f"the job goes through as written: {silent}")
     for name, value in (answer.fields or {}).items():
         if name != "admin_comment":
             click.echo(f"  {name}={value}")

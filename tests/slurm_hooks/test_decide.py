@@ -200,6 +200,14 @@ def test_earlier_runs_of_the_user_count(job: Path, monkeypatch: pytest.MonkeyPat
     assert (made["method"], made["expected_mib"]) == ("history", 50_000)
 
 
+def test_shadow_mode_is_named(job: Path, tmp_path: Path) -> None:
+    (tmp_path / "rad.toml").write_text("[partitions.gpu]\ngpu_model = 'h200'\nmode = 'shadow'\n")
+    assert _radctl("decide", job).output.splitlines()[:2] == [
+        "the job goes through as written: the partition's mode is shadow",
+        "  32 shares for SMACT 0.25 of 0.80",
+    ]
+
+
 def test_bench(job: Path) -> None:
     shown = _radctl("bench", "decide", "--repeat", "10", "--nodes", "2", "--gpus", "2")
     assert shown.exit_code == 0

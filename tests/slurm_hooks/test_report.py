@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from datetime import timedelta, timezone
 
 import pytest
@@ -240,7 +241,9 @@ def test_explain(slurm: type[_Slurm]) -> None:
     slurm.known = (job_run(record), job_run(SHARED, job_id=7, name="bert"))
     shown = _radctl("explain", "1")
     assert shown.exit_code == 0
-    assert "beside 7 (bert, 40 shares), 8, a job submitted just before, 9" in shown.output
+    assert "beside 7 (bert, 40 shares), 8, 9, a job submitted just before" in shown.output
+    slurm.known = (job_run(replace(record, residents=(0, 0, 0))),)
+    assert "beside 3 jobs submitted just before" in _radctl("explain", "1").output
 
 
 def test_explain_an_array(slurm: type[_Slurm]) -> None:
