@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 SHARES_PER_GPU = 100
@@ -72,24 +73,6 @@ class PinnedJob:
 
 
 @dataclass(frozen=True)
-class ClusterView:
-    """What is known of the cluster at one time.
-
-    Attributes:
-        taken: clock reading, in seconds, at which the look at Slurm began; minus infinity for never.
-        waiting: jobs of each partition that wait for resources or behind such jobs.
-        pinned: jobs that wait for resources and may run on one device type only.
-        can_retype: whether this Slurm can move a pending job to another device type.
-    """
-
-    taken: float = float("-inf")
-    nodes: tuple[Node, ...] = ()
-    waiting: Mapping[str, int] = field(default_factory=dict)
-    pinned: tuple[PinnedJob, ...] = ()
-    can_retype: bool = False
-
-
-@dataclass(frozen=True)
 class Arrival:
     """A job that Slurm does not show yet.
 
@@ -107,40 +90,71 @@ class Arrival:
     memory_mib: int
 
 
-def with_arrival(view: ClusterView, arrival: Arrival) -> ClusterView:
-    """`view` as it may be when a job has started that Slurm does not show yet.
+@dataclass(frozen=True)
+class ClusterView:
+    """What is known of the cluster at one time.
 
-    A job that goes wherever Slurm likes is counted on every GPU that it fits on: what is free then is free for sure.
+    Attributes:
+        taken: clock reading, in seconds, at which the look at Slurm began; minus infinity for never.
+        waiting: jobs of each partition that wait for resources or behind such jobs.
+        pinned: jobs that wait for resources and may run on one device type only.
+        floating: jobs that Slurm places and does not show yet.
+        can_retype: whether this Slurm can move a pending job to another device type.
     """
+
+    taken: float = float("-inf")
+    nodes: tuple[Node, ...] = ()
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    pinned: tuple[PinnedJob, ...] = ()
+    floating: tuple[Arrival, ...] = ()
+    can_retype: bool = False
+
+
+def with_arrival(view: ClusterView, arrival: Arrival) -> ClusterView:
+    """`view` as it may be when a job has started that Slurm does not show yet."""
     target = arrival.gpu
-    if target is not None:
-        return _with_resident(view, arrival, lambda node, gpu: (node.name, gpu.type) == (target.node, target.type))
+    if target is None:
+        return replace(view, floating=(*view.floating, arrival))
+    index = next((i for i, node in enumerate(view.nodes) if node.name == target.node), None)
+    if index is None:
+        return view
+    node = _with_resident(view.nodes[index], target.type, arrival)
+    return replace(view, nodes=(*view.nodes[:index], node, *view.nodes[index + 1 :]))
 
-    def may_take(node: Node, gpu: Gpu) -> bool:
-        return bool(arrival.partitions & node.partitions) and gpu.free_shares >= arrival.resident.share
 
-    return _with_resident(view, arrival, may_take)
+def _with_resident(node: Node, device: str, arrival: Arrival) -> Node:
+    gpus = tuple(
+        replace(gpu, residents=(*gpu.residents, arrival.resident), used_shares=gpu.used_shares + arrival.resident.share)
+        if gpu.type == device
+        else gpu
+        for gpu in node.gpus
+    )
+    free_memory = node.free_memory_mib - arrival.memory_mib
+    return replace(node, gpus=gpus, free_cpus=node.free_cpus - arrival.cpus, free_memory_mib=free_memory)
 
 
-def _with_resident(view: ClusterView, arrival: Arrival, here: Callable[[Node, Gpu], bool]) -> ClusterView:
-    def changed(node: Node) -> Node:
-        taken = [here(node, gpu) for gpu in node.gpus]
-        if not any(taken):
-            return node
-        gpus = tuple(
-            replace(
-                gpu,
-                residents=(*gpu.residents, arrival.resident),
-                used_shares=gpu.used_shares + arrival.resident.share,
-            )
-            if takes
-            else gpu
-            for gpu, takes in zip(node.gpus, taken, strict=True)
-        )
-        free_memory = node.free_memory_mib - arrival.memory_mib
-        return replace(node, gpus=gpus, free_cpus=node.free_cpus - arrival.cpus, free_memory_mib=free_memory)
+@dataclass(frozen=True)
+class Floating:
+    """What jobs that Slurm places, and does not show yet, may have taken of any one GPU or node.
 
-    return replace(view, nodes=tuple(changed(node) for node in view.nodes))
+    Attributes:
+        shares: by free shares of a GPU, from 0 to 100: shares of the jobs that fit there, all together.
+        cpus, memory_mib: of all of them.
+    """
+
+    shares: tuple[int, ...]
+    cpus: int
+    memory_mib: int
+
+
+def floating_in(view: ClusterView, partition: str) -> Floating:
+    """What may have been taken in a partition: what is free beyond that is free for sure."""
+    jobs = [arrival for arrival in view.floating if partition in arrival.partitions]
+    of_size = [0] * (SHARES_PER_GPU + 1)
+    for job in jobs:
+        of_size[min(job.resident.share, SHARES_PER_GPU)] += job.resident.share
+    shares = tuple(itertools.accumulate(of_size))
+    return Floating(shares, sum(job.cpus for job in jobs), sum(job.memory_mib for job in jobs))
 
 
 def with_smact(view: ClusterView, measured: Mapping[int, float]) -> ClusterView:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Gpu, Node
+from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Floating, Gpu, Node, floating_in
 
 
 @dataclass(frozen=True)
@@ -39,22 +39,23 @@ class Need:
 
 
 def candidates(view: ClusterView, need: Need) -> list[Gpu]:
-    """GPUs on which the job could start now, in the order of nodes and devices."""
+    """GPUs on which the job could start now for sure, in the order of nodes and devices."""
+    floating = floating_in(view, need.partition)
     return [
         gpu
         for node in view.nodes
-        if _node_fits(node, need)
+        if _node_fits(node, need, floating)
         for gpu in node.gpus
-        if gpu.free_shares >= need.share and need.gpu_type in ("", gpu.type)
+        if gpu.free_shares - floating.shares[gpu.free_shares] >= need.share and need.gpu_type in ("", gpu.type)
     ]
 
 
-def _node_fits(node: Node, need: Need) -> bool:
+def _node_fits(node: Node, need: Need, floating: Floating) -> bool:
     return (
         node.available
         and need.partition in node.partitions
-        and node.free_cpus >= need.cpus
-        and node.free_memory_mib >= need.memory_mib
+        and node.free_cpus - floating.cpus >= need.cpus
+        and node.free_memory_mib - floating.memory_mib >= need.memory_mib
         and (not need.nodes or node.name in need.nodes)
         and node.name not in need.excluded
         and need.features <= node.features

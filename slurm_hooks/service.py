@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -94,31 +95,40 @@ class Service:
             Interference(predictor, settings.min_gain, settings.min_progress) if predictor is not None else None
         )
         self._clock = clock
-        self._view = ClusterView()
+        self._lock = threading.Lock()
+        self._view = self._expected = ClusterView()
         self._recent: list[_Recent] = []
         self._last: tuple[str, str] | None = None
 
     @property
     def view(self) -> ClusterView:
         """The cluster as Slurm last showed it, with the decisions that it does not show yet."""
-        now = self._clock()
-        settings = self.config.radd
-        self._recent = [
-            r for r in self._recent if r.at + _SETTLING_S > self._view.taken and now - r.at < settings.recent_s
-        ]
-        view = self._view
-        for r in self._recent:
-            view = with_arrival(view, r.arrival)
-        return view
+        with self._lock:
+            oldest = self._recent[0].at if self._recent else None
+            if oldest is not None and self._clock() - oldest >= self.config.radd.recent_s:
+                self._rebuild()
+            return self._expected
 
     @property
     def unplaced(self) -> bool:
         """Whether the view waits to show where Slurm has put a job that was not pinned."""
-        return any(r.arrival.gpu is None and r.at + _SETTLING_S > self._view.taken for r in self._recent)
+        return bool(self.view.floating)
 
     def update(self, view: ClusterView) -> None:
-        """Take a new look at the cluster."""
-        self._view = view
+        """Take a new look at the cluster; called from the poller's thread."""
+        with self._lock:
+            self._view = view
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Put the decisions that the last look cannot have seen on top of it."""
+        now, taken = self._clock(), self._view.taken
+        kept = self.config.radd.recent_s
+        self._recent = [r for r in self._recent if r.at + _SETTLING_S > taken and now - r.at < kept]
+        expected = self._view
+        for recent in self._recent:
+            expected = with_arrival(expected, recent.arrival)
+        self._expected = expected
 
     def answer(self, fields: Mapping[str, str]) -> Answer:
         """What becomes of the submission in a message's fields."""
@@ -212,7 +222,10 @@ class Service:
             return
         need = rules.need_of(submission, resident.share, partition)
         where = frozenset(submission.partition.split(","))
-        self._recent.append(_Recent(self._clock(), Arrival(resident, gpu, where, need.cpus, need.memory_mib)))
+        arrival = Arrival(resident, gpu, where, need.cpus, need.memory_mib)
+        with self._lock:
+            self._recent.append(_Recent(self._clock(), arrival))
+            self._expected = with_arrival(self._expected, arrival)
         if gpu is not None:
             self._last = (gpu.node, gpu.type)
 

@@ -166,7 +166,7 @@ def build(
             used = sum(r.share for r in held_by) + spoken_for.get(gpu.type, 0)
             gpus.append(replace(gpu, residents=held_by, used_shares=min(SHARES_PER_GPU, used)))
         made.append(replace(node, gpus=tuple(gpus), available=node.available and node.name not in opaque))
-    return ClusterView(taken, tuple(made), waiting, pinned, can_retype)
+    return ClusterView(taken, tuple(made), waiting, pinned, can_retype=can_retype)
 
 
 def expand_hostlist(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from estimator.types import Estimate
-from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Node, Resident, with_arrival
+from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Node, Resident, floating_in, with_arrival
 from slurm_hooks.config import Partition
 from slurm_hooks.decision import Decision, Demand, decide, memory_of
 from slurm_hooks.directives import Directives
@@ -148,7 +148,17 @@ def test_a_decision_counts_as_resident() -> None:
 )
 def test_a_job_that_may_go_anywhere_counts_wherever_it_fits(share: int, partition: str, free: list[int]) -> None:
     view = with_arrival(VIEW, arrival(share, partition=partition))
-    assert [gpu.free_shares for gpu in view.nodes[0].gpus] == free
+    taken = floating_in(view, "gpu").shares
+    assert [gpu.free_shares - taken[gpu.free_shares] for gpu in view.nodes[0].gpus] == free
+
+
+def test_what_may_be_taken_is_not_given_away() -> None:
+    view = with_arrival(VIEW, arrival(30))
+    decision = made(view=view)
+    assert decision.pin is not None
+    assert decision.pin.type == "g1"
+    assert made(view=with_arrival(view, arrival(40))).pin is None
+    assert made(view=view, submission=replace(SUBMISSION, cpus_per_task=13)).pin is None
 
 
 def test_known_models_need_no_memory_in_the_configuration() -> None:
