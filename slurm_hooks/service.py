@@ -313,10 +313,7 @@ def _profile(summary: ModelSummary, workload: Workload, estimate: Estimate) -> P
 def _no_summary(submission: Submission, directives: Directives) -> str:
     if directives.model is None:
         return "nothing tells the job's memory: add #RAD model=SUMMARY or #RAD memory=12G"
-    why = (
-        submission.handed_error
-        or "it was not handed on with the job (--export=NONE, a script from standard input, or no cli_filter.lua)"
-    )
+    why = submission.handed_error or "it was not handed on (--export=NONE, script on stdin, no cli_filter.lua)"
     return f"summary {directives.model}: {why}; `radctl embed` writes it into the script"
 
 
