@@ -284,7 +284,7 @@ class Cluster:
             self.run(["scancel", "--quiet", f"--user={user}"])
         self.wait_for("the queue is empty", lambda: not self.run(["squeue", "-h"]).out.strip(), 20)
 
-    def wait_for(self, what: str, condition: Callable[[], bool], deadline_s: float = 30.0) -> None:
+    def wait_for(self, what: str, condition: Callable[[], bool], deadline_s: float = 120.0) -> None:
         """Wait until a condition holds, else raise with the end of slurmctld's log."""
         wait_for(what, condition, deadline_s, self._log("slurmctld"))
 

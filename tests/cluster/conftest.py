@@ -113,7 +113,7 @@ def need_record(cluster: Cluster, job: int | str) -> Record:
 def wait_until_radd_sees(cluster: Cluster) -> None:
     """Wait until radd has looked at Slurm thrice more: then its view holds all that was submitted before."""
     seen = looks(cluster)
-    cluster.wait_for("radd looks at Slurm", lambda: looks(cluster) >= seen + 3, 30)
+    cluster.wait_for("radd looks at Slurm", lambda: looks(cluster) >= seen + 3, 120)
 
 
 def looks(cluster: Cluster) -> int:

@@ -28,7 +28,7 @@ def _closed_breaker(cluster: Cluster) -> Iterator[None]:
 
 
 def wait_until_decided(cluster: Cluster) -> None:
-    cluster.wait_for("RAD decides again", lambda: decided(cluster), 20)
+    cluster.wait_for("RAD decides again", lambda: decided(cluster), 120)
 
 
 def decided(cluster: Cluster) -> bool:

@@ -15,11 +15,11 @@ def test_a_scenario_with_jobs_of_two_users(cluster: Cluster) -> None:
     facts = two_users(stage, seconds=2)
     assert facts["checks"]["both completed"], facts
     assert {result["stand_in"] for result in facts["results"].values()} == {True}
-    assert "policy collocation" in stage.explain(_job(cluster, "of-bob"), "bob")
+    cluster.wait_for("the record is in slurmdbd", lambda: "policy collocation" in _story(stage, "of-bob", "bob"))
     with pytest.raises(ClusterError, match="said no result"):
         stage.result("never-submitted")
 
 
-def _job(cluster: Cluster, name: str) -> int:
-    rows = cluster.run(["sacct", "-X", "-n", "-o", "JobID", f"--name={name}"]).require().out.split()
-    return int(rows[-1])
+def _story(stage: Stage, name: str, user: str) -> str:
+    rows = stage.cluster.run(["sacct", "-X", "-n", "-o", "JobID", f"--name={name}"]).require().out.split()
+    return stage.explain(int(rows[-1]), user) if rows else ""

@@ -91,12 +91,12 @@ def test_measurements_reach_the_record_and_a_greedy_job_comes_back_larger(cluste
     def measured() -> bool:
         return any(view.job == train and view.seconds > 1.0 for view in node.sampler.view().jobs)
 
-    cluster.wait_for("the job has been measured", measured, 60)
+    cluster.wait_for("the job has been measured", measured, 120)
     (cluster.home("alice") / f"go-{train}").touch()
     assert cluster.wait_state(train) == "COMPLETED"
-    assert cluster.wait_state(greedy, deadline_s=90) == "COMPLETED"
-    cluster.wait_for("slurmdbd has the measurements", lambda: record_with_end(cluster, train) is not None, 30)
-    cluster.wait_for("slurmdbd has both runs", lambda: record_with_end(cluster, greedy) is not None, 40)
+    assert cluster.wait_state(greedy, deadline_s=120) == "COMPLETED"
+    cluster.wait_for("slurmdbd has the measurements", lambda: record_with_end(cluster, train) is not None, 120)
+    cluster.wait_for("slurmdbd has both runs", lambda: record_with_end(cluster, greedy) is not None, 120)
 
     record = record_with_end(cluster, train)
     assert record is not None

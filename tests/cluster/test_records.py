@@ -26,9 +26,9 @@ def accounted(cluster: Cluster, job: int) -> Record | None:
 def test_a_finished_job_is_in_sacct_report_and_explain(cluster: Cluster) -> None:
     job = cluster.submit(SCRIPT, "--job-name=train").job_id
     assert cluster.wait_state(job) == "COMPLETED"
-    cluster.wait_for("slurmdbd has the outcome", outcome_of(cluster, job), 30)
+    cluster.wait_for("slurmdbd has the outcome", outcome_of(cluster, job), 120)
     # A job's name reaches slurmdbd last.
-    cluster.wait_for("slurmdbd has it all", lambda: cluster.sacct(job, "JobName")[0]["JobName"] == "train", 30)
+    cluster.wait_for("slurmdbd has it all", lambda: cluster.sacct(job, "JobName")[0]["JobName"] == "train", 120)
     record = accounted(cluster, job)
     assert record is not None
     assert record.runs[-1].outcome == "completed"
@@ -56,7 +56,7 @@ def with_comment(cluster: Cluster, text: str) -> tuple[int, str]:
 
 def test_what_other_tools_keep_in_the_comment_stays(cluster: Cluster) -> None:
     job, _ = with_comment(cluster, "note=abc")
-    cluster.wait_for("slurmdbd has the outcome", outcome_of(cluster, job), 30)
+    cluster.wait_for("slurmdbd has the outcome", outcome_of(cluster, job), 120)
     assert cluster.sacct(job, "AdminComment")[0]["AdminComment"].startswith("note=abc ")
 
 
@@ -81,7 +81,7 @@ def test_a_change_by_the_user_is_possible_and_recorded(cluster: Cluster) -> None
     cluster.run(["scontrol", "release", str(job)], user="alice").require()
     assert cluster.wait_state(job) == "COMPLETED"
     assert "gres/mps=50" in cluster.job(job)["TRES"]
-    cluster.wait_for("slurmdbd has the outcome", outcome_of(cluster, job), 30)
+    cluster.wait_for("slurmdbd has the outcome", outcome_of(cluster, job), 120)
     record = accounted(cluster, job)
     assert record is not None
     assert record.user_changes == ("mps:50",)
@@ -94,7 +94,7 @@ def test_nothing_is_lost_while_slurmdbd_is_down(cluster: Cluster) -> None:
     cluster.stop("slurmdbd")
     assert cluster.wait_state(job) == "COMPLETED"
     spool = cluster.layout.directory / "spool" / "rad"
-    cluster.wait_for("the outcome is on disk", lambda: bool(list(spool.glob(f"{job}-*.json"))), 30)
+    cluster.wait_for("the outcome is on disk", lambda: bool(list(spool.glob(f"{job}-*.json"))), 120)
     states = cluster.run(["sinfo", "-h", "-o", "%T"]).out.split()
     assert not {"drained", "draining", "down"} & set(states)
     cluster.start("slurmdbd")
@@ -103,8 +103,8 @@ def test_nothing_is_lost_while_slurmdbd_is_down(cluster: Cluster) -> None:
         flush(cluster)
         return outcome_of(cluster, job)()
 
-    cluster.wait_for("the outcome is sent", sent, 60)
-    cluster.wait_for("the spool is empty", lambda: not list(spool.glob(f"{job}-*.json")), 30)
+    cluster.wait_for("the outcome is sent", sent, 120)
+    cluster.wait_for("the spool is empty", lambda: not list(spool.glob(f"{job}-*.json")), 120)
 
 
 def flush(cluster: Cluster) -> None:
@@ -127,7 +127,7 @@ def test_doctor_finds_no_fault_with_the_controller(cluster: Cluster) -> None:
     assert said.code == 0, said.out
 
 
-def test_doctor_misses_nothing_on_the_node_but_nvidias_own(cluster: Cluster) -> None:
+def test_doctor_misses_nothing_on_the_node_but_what_needs_a_gpu(cluster: Cluster) -> None:
     findings = json.loads(cluster.run(["radctl", "doctor", "node", "--json"]).out)
     missing = {finding["subject"] for finding in findings["node"] if not finding["ok"]}
-    assert missing <= {"nvidia-smi", "NVML", "MPS control program"}
+    assert missing <= {"nvidia-smi", "NVML", "MPS control program", "rad-monitor"}

@@ -56,7 +56,7 @@ def ended(rad_cluster: Cluster, jobs: Jobs) -> Callable[[str], tuple[str, Record
 
     def wait(name: str) -> tuple[str, Record | None]:
         job = jobs[name]
-        state = rad_cluster.wait_state(job, "COMPLETED", "FAILED", deadline_s=90)
+        state = rad_cluster.wait_state(job, "COMPLETED", "FAILED", deadline_s=120)
         record: Record | None = None
 
         def recorded() -> bool:
@@ -66,7 +66,7 @@ def ended(rad_cluster: Cluster, jobs: Jobs) -> Callable[[str], tuple[str, Record
             final = bool(rows) and rows[-1]["State"] == state
             return final and (record is None or not _enforced(record) or _last_outcome(record) in _FINAL)
 
-        rad_cluster.wait_for(f"slurmdbd has the outcome of {name}", recorded, 100)
+        rad_cluster.wait_for(f"slurmdbd has the outcome of {name}", recorded, 120)
         return state, record
 
     return wait
