@@ -114,7 +114,7 @@ class Worker:
         try:
             with torch.device(self._device.name):
                 return build_model(spec)
-        except (TypeError, RuntimeError, NotImplementedError):
+        except (TypeError, RuntimeError):
             return build_model(spec)
 
     def _run(self, todo: dict[str, Spec], model: nn.Module) -> None:
