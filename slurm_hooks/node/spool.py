@@ -34,7 +34,7 @@ LAST_WAIT_S = 30.0  # between two rounds, where slurmdbd does not answer
 LAST_LOOK_S = 5.0  # where it answers, and has not heard of a job's end yet
 LOOK_S = 0.5  # between two looks at the spool folder
 _PATIENCE = 4  # slurmdbd may take this many times as long as slurmctld
-_HOOK_S = 60.0  # a requeue that was noted longer ago than a hook may run is nobody's any more
+_HOOK_S = 60.0  # no hook runs for longer, and slurmdbd is not behind for longer: what is older is not news
 _LETTERS = ".letters.json"  # whether sacctmgr was seen to keep letters as they are
 _SMALL_LETTERS_UNTIL = (22, 5)
 
@@ -166,13 +166,15 @@ def _send_job(settings: Node, mine: list[Item], rows: list[commands.Row]) -> Sen
         old = [item for item in mine if time.time() - item.at > MAX_DAYS * 86400]
         for item in old:
             state.remove(item.path)
-        fresh = [item for item in mine if time.time() - item.at < 60]
+        fresh = [item for item in mine if _young(item)]
         return Sent(soon=len(fresh), later=len(mine) - len(old) - len(fresh))
     last = rows[-1]
     if last.end is None or last.state in _LIVE:
-        # Slurm has requeued the job, or slurmdbd has not heard of its end yet.
-        ended = last.start is not None and any(_belongs(item.run, last) for item in mine)
-        return Sent(soon=len(mine)) if ended else Sent(later=len(mine))
+        # Slurm has requeued the job, or slurmdbd is behind: it has not heard of the run's end yet, or of its start.
+        newest = max(mine, key=lambda item: item.restart)
+        row = _row_of(newest.run, rows)
+        behind = row is last or (row is None and _young(newest))
+        return Sent(soon=len(mine)) if behind else Sent(later=len(mine))
     if any(_too_early(item, rows) for item in mine):
         return Sent(soon=len(mine))
     before = decode(last.admin_comment)
@@ -234,22 +236,24 @@ def _would_harm(settings: Node, others: str) -> bool:
 
 def _belongs(run: Run, row: commands.Row) -> bool:
     """Whether a row is that run's: Prolog starts at or after the time that Slurm notes, and before it ends."""
-    return (
-        row.start is not None
-        and run.end is not None
-        and row.start <= run.end + 1
-        and (run.start is None or row.start >= run.start - 600)
-    )
+    if row.start is None or run.end is None or row.start > run.end + 1:
+        return False
+    if run.start is None:
+        return True
+    return row.start >= run.start - 600 and (row.end is None or row.end >= run.start - 1)
 
 
 def _row_of(run: Run, rows: list[commands.Row]) -> commands.Row | None:
     return next((row for row in reversed(rows) if _belongs(run, row)), None)
 
 
+def _young(item: Item) -> bool:
+    return time.time() - item.at < _HOOK_S
+
+
 def _too_early(item: Item, rows: list[commands.Row]) -> bool:
     """Whether an Epilog may just now be requeueing the job, so that its last run is not the last for long."""
-    young = time.time() - item.at < _HOOK_S
-    return young and item.run.outcome in recovery.REQUEUED and _row_of(item.run, rows) is rows[-1]
+    return _young(item) and item.run.outcome in recovery.REQUEUED and _row_of(item.run, rows) is rows[-1]
 
 
 def _told_by_slurm(run: Run, rows: list[commands.Row]) -> Run:

@@ -126,6 +126,8 @@ def test_a_task_is_named_so_that_its_array_is_left_alone(node: Node, slurm: Fake
         ([_row("REQUEUED")], 1, 0),
         ([_row("REQUEUED"), _row("PENDING", start="Unknown", end="Unknown")], 0, 1),
         ([_row("REQUEUED"), _row("RUNNING", start=NOW + 60, end="Unknown")], 0, 1),
+        # nor of this run's start: the requeued row is an earlier run's
+        ([_row("REQUEUED", end=NOW - 62), _row("PENDING", start="Unknown", end="Unknown")], 1, 0),
         ([], 1, 0),
     ],
 )
