@@ -6,12 +6,12 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from scripts.demo_data import mlp
+from scripts.demo_data import cnn
 from scripts.devcluster import Cluster, ClusterError, Layout, Rad, free_base_port
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -53,35 +53,35 @@ def script(directives: str, command: str = "true") -> str:
     return f"#!/bin/bash\n#SBATCH --gres=gpu:1 --output=/dev/null\n{directives}{command}\n"
 
 
-def inline_summary() -> str:
-    """Directives with the summary of a network of 100 layers."""
-    lines = "".join(f"# {line}\n" for line in mlp(LAYERS).splitlines())
+def inline_summary(number: int) -> str:
+    """Directives with the summary of a convolutional network of 100 layers; for each `number` another one.
+
+    What radd remembers of a summary that it has seen before would flatter the figures.
+    """
+    lines = "".join(f"# {line}\n" for line in cnn(LAYERS, 16 + number).splitlines())
     return f"#RAD batch_size=32 optimizer=adam\n#RAD summary-begin\n{lines}#RAD summary-end\n"
 
 
-def write(target: Cluster, name: str, text: str) -> Path:
-    """A script in the user's folder."""
-    path = target.home(USER) / name
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def submit(target: Cluster, path: Path, count: int, clients: int, *options: str) -> float:
-    """Submit a script `count` times from `clients` clients at once; returns seconds.
+def submit(target: Cluster, scripts: Iterable[str], clients: int, *options: str) -> float:
+    """Submit scripts from `clients` clients at once; returns seconds.
 
     Raises:
         ClusterError: if a submit fails.
     """
+    paths = []
+    for number, text in enumerate(scripts):
+        paths.append(target.home(USER) / f"job{number}.sh")
+        paths[-1].write_text(text, encoding="utf-8")
 
-    def one(_: int) -> str:
+    def one(path: Path) -> str:
         said = target.run(["sbatch", *options, str(path)], user=USER)
         return "" if said.code == 0 else said.err
 
     begin = time.monotonic()
     with ThreadPoolExecutor(clients) as pool:
-        failed = [text for text in pool.map(one, range(count)) if text]
+        failed = [text for text in pool.map(one, paths) if text]
     if failed:
-        raise ClusterError(f"{len(failed)} of {count} submits failed; the first: {failed[0]}")
+        raise ClusterError(f"{len(failed)} of {len(paths)} submits failed; the first: {failed[0]}")
     return time.monotonic() - begin
 
 

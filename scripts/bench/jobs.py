@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from scripts.bench.common import USER, cluster, note, script, submit, table, write
+from scripts.bench.common import USER, cluster, note, script, submit, table
 from scripts.devcluster import Cluster
 from slurm_hooks.records import decode
 
@@ -16,10 +16,9 @@ HEALTHY = {"idle", "mixed", "allocated", "completing"}
 def run(count: int) -> None:
     """Measure and print."""
     with cluster(rad=True) as target:
-        path = write(target, "job.sh", script("#RAD memory=8G\n"))
         note(f"submitting {count} jobs")
         begin = time.monotonic()
-        submit(target, path, count, 4)
+        submit(target, [script("#RAD memory=8G\n")] * count, 4)
         submitted = time.monotonic() - begin
         bad_states: set[str] = set()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Callable
 
-from scripts.bench.common import cluster, inline_summary, note, percentile, script, submit, table, write
+from scripts.bench.common import cluster, inline_summary, note, percentile, script, submit, table
 from scripts.devcluster import Cluster, ClusterError
 
 # Put before the site's script: the hook is wrapped once more, by one that logs the microseconds that it took.
@@ -41,14 +42,14 @@ def times(target: Cluster) -> list[float]:
     return [float(found) for found in re.findall(r"rad-bench ([\d.]+)", log)]
 
 
-def measured(target: Cluster, text: str, count: int) -> list[float]:
-    """Microseconds of `count` submits, one after the other.
+def measured(target: Cluster, text_of: Callable[[int], str], first: int, count: int) -> list[float]:
+    """Microseconds of the submits of `count` scripts, one after the other, from the `first` on.
 
     Raises:
         ClusterError: if the log does not hold them.
     """
     before = len(times(target))
-    submit(target, write(target, "job.sh", text), count, 1, "--hold")
+    submit(target, [text_of(first + n) for n in range(count)], 1, "--hold")
     new = times(target)[before:]
     if len(new) != count:
         raise ClusterError(f"{len(new)} times in slurmctld's log for {count} submits")
@@ -60,19 +61,20 @@ def run(count: int) -> None:
     with cluster(rad=True) as target:
         install_clock(target)
         rows = []
-        cases = (
-            ("no #RAD line", script("")),
-            ("no #RAD line, 100 KB script", script("", "# a long comment, after the first command\n" * 2500)),
-            ("#RAD memory=12G", script("#RAD memory=12G\n")),
-            ("#RAD with a summary of 100 layers, inline", script(inline_summary())),
+        long = script("", "# a long comment, after the first command\n" * 2500)
+        cases: tuple[tuple[str, Callable[[int], str]], ...] = (
+            ("no #RAD line", lambda _: script("")),
+            ("no #RAD line, 100 KB script", lambda _: long),
+            ("#RAD memory=12G", _claim),
+            ("#RAD with a summary of 100 layers, inline, each new", lambda n: script(inline_summary(n))),
         )
-        for name, text in cases:
+        for name, text_of in cases:
             note(f"{count} submits: {name}")
-            measured(target, text, count // 10)  # what comes first warms caches up
-            rows.append(_row(name, measured(target, text, count)))
+            measured(target, text_of, count, count // 10)  # what comes first warms caches up
+            rows.append(_row(name, measured(target, text_of, 0, count)))
         target.signal("radd", signal.SIGSTOP)
         try:
-            hung = measured(target, script("#RAD memory=12G\n"), WHILE_STOPPED)
+            hung = measured(target, _claim, 0, WHILE_STOPPED)
         finally:
             target.signal("radd", signal.SIGCONT)
         rows += [_row("radd hung: the first three", hung[:3]), _row("radd hung: those after them", hung[3:])]
@@ -81,6 +83,10 @@ def run(count: int) -> None:
             ("submit", "n", "p50", "p95", "p99", "max"),
             rows,
         )
+
+
+def _claim(_: int) -> str:
+    return script("#RAD memory=12G\n")
 
 
 def _row(name: str, values: list[float]) -> list[str]:

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from scripts.bench.common import cluster, note, script, submit, table, write
+from scripts.bench.common import cluster, note, script, submit, table
 from scripts.devcluster import Cluster, processes
 
 CLIENTS = 4
@@ -19,11 +19,11 @@ def run(count: int) -> None:
     """Measure and print."""
     with cluster(rad=True, poll_s=POLL_S) as target:
         rows = [_row(target, 0)]
-        path = write(target, "job.sh", script("#RAD memory=140G\n", "sleep 100000"))
+        text = script("#RAD memory=140G\n", "sleep 100000")
         for waiting in (count // 10, count):
             have = int(rows[-1][0].replace(",", ""))
             note(f"filling the queue up to {waiting} jobs")
-            seconds = submit(target, path, waiting - have, CLIENTS)
+            seconds = submit(target, [text] * (waiting - have), CLIENTS)
             note(f"{(waiting - have) / seconds:.0f} submits a second")
             rows.append(_row(target, waiting))
         table(

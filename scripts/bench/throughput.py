@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-from scripts.bench.common import cluster, inline_summary, note, script, submit, table, write
+from scripts.bench.common import cluster, inline_summary, note, script, submit, table
 from scripts.devcluster import Cluster
 
 CLIENTS = 4
@@ -13,10 +14,13 @@ ROUNDS = 10
 
 def run(count: int) -> None:
     """Measure and print."""
-    cases = (("no #RAD line", script("")), ("#RAD, 100 layers", script(inline_summary())))
+    cases: tuple[tuple[str, Callable[[int], str]], ...] = (
+        ("no #RAD line", lambda _: script("")),
+        ("#RAD, 100 layers", lambda n: script(inline_summary(n))),
+    )
     with cluster(rad=False) as plain, cluster(rad=True) as rad:
         rows = []
-        for name, text in cases:
+        for name, text_of in cases:
             seconds: dict[bool, list[float]] = {False: [], True: []}
             before = {False: _rpc(plain), True: _rpc(rad)}
             for number in range(ROUNDS):
@@ -24,8 +28,8 @@ def run(count: int) -> None:
                 # In turn, and each the first as often as the other.
                 for which in (False, True) if number % 2 else (True, False):
                     target = rad if which else plain
-                    path = write(target, "job.sh", text)
-                    seconds[which].append(submit(target, path, count // ROUNDS, CLIENTS, "--hold"))
+                    scripts = [text_of(number * count + n) for n in range(count // ROUNDS)]
+                    seconds[which].append(submit(target, scripts, CLIENTS, "--hold"))
             speed = {which: count // ROUNDS * ROUNDS / sum(seconds[which]) for which in seconds}
             inside = {which: _mean_us(before[which], _rpc(rad if which else plain)) for which in seconds}
             for which in (False, True):

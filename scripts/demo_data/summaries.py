@@ -87,6 +87,18 @@ def resnet50(batch: int = 64) -> str:
     return table.text((3, 224, 224))
 
 
+def cnn(layers: int, width: int = 32, batch: int = 32) -> str:
+    """A plain convolutional network of at least `layers` rows on 224 x 224 images, as torchsummary prints it."""
+    table = Table(batch)
+    while len(table.rows) < layers - 2:
+        halved = table.rows and len(table.rows) % 15 == 0 and table.shape[1] > 7
+        table.conv(width + len(table.rows), 3, 2 if halved or not table.rows else 1)
+    channels = table.shape[0]
+    table.add("AdaptiveAvgPool2d", (channels, 1, 1))
+    table.add("Linear", (1000,), channels * 1000 + 1000)
+    return table.text((3, 224, 224))
+
+
 def mlp(layers: int, width: int = 64, batch: int = 32) -> str:
     """A stack of linear layers, as torchsummary prints it."""
     table = Table(batch, (width,))

@@ -52,7 +52,8 @@ async def serve(config: Config) -> None:
     slurm = SlurmCommands(config.radd.command_timeout_s)
     poller = Poller(config, service, slurm, ModelWatch(config), lambda: monitors.latest().jobs)
     service.warm_up()
-    server = await Server(config.radd, lambda fields: answer(service, fields).to_fields()).start()
+    server = Server(config.radd, lambda fields: answer(service, fields).to_fields())
+    server.start()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -64,10 +65,10 @@ async def serve(config: Config) -> None:
     log.info("radd serves %s", config.radd.socket)
     learner = Learner(config, service, SlurmAccounting(_ACCOUNTING_TIMEOUT_S))
     background = [asyncio.create_task(part.run()) for part in (poller, monitors, learner)]
-    async with server:
-        await stop.wait()
-        for task in background:
-            task.cancel()
+    await stop.wait()
+    for task in background:
+        task.cancel()
+    server.close()
     Path(config.radd.socket).unlink(missing_ok=True)
     log.info("radd stops")
 

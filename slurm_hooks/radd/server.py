@@ -6,7 +6,6 @@ A client that sends garbage, half a message or nothing costs its own connection 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import pwd
@@ -23,18 +22,32 @@ log = logging.getLogger("rad.server")
 
 Answerer = Callable[[Mapping[str, str]], Mapping[str, str]]
 _CREDENTIALS = struct.Struct("3i")
+_BACKLOG = 256
+_CHUNK = 262_144
+_PAUSE_S = 1.0
 
 
 class Server:
-    """Serves one Unix socket."""
+    """Serves one Unix socket from the running event loop.
+
+    Callbacks on sockets, neither tasks nor streams: slurmctld waits for an answer with its locks held, and asyncio's
+    streams took longer than everything else together (`python -m scripts.bench.exchange`).
+    """
 
     def __init__(self, settings: Radd, answer: Answerer) -> None:
         self._settings = settings
         self._answer = answer
-        self._open = 0
         self._allowed = {0, os.getuid(), *_uid(settings.slurm_user)}
+        self._loop = asyncio.get_running_loop()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._open: set[_Connection] = set()
 
-    async def start(self) -> asyncio.Server:
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    def start(self) -> None:
         """Bind the socket so that only slurmctld's user, root and radd's own user can write to it.
 
         Raises:
@@ -45,52 +58,126 @@ class Server:
             path.unlink()
         old = os.umask(0o177)
         try:
-            server = await asyncio.start_unix_server(self._serve, path, limit=2 * protocol.LONGEST_HEAD, backlog=256)
+            self._listener.bind(str(path))
         finally:
             os.umask(old)
         _give_to(path, self._settings.slurm_user)
-        return server
+        self._listener.listen(_BACKLOG)
+        self._listen()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+    def close(self) -> None:
+        """Stop listening, and drop what is open."""
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
+        for connection in list(self._open):
+            connection.close()
+
+    def _listen(self) -> None:
+        if self._listener.fileno() >= 0:
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
         try:
-            if self._open > self._settings.max_connections or not self._trusted(writer):
-                return
-            await asyncio.wait_for(self._exchange(reader, writer), self._settings.read_timeout_s)
-        except protocol.ProtocolError as error:
-            log.warning("a message was dropped: %s", error)
-        except (asyncio.TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            log.debug("a connection was dropped: %r", error)
-        except Exception:
-            # Whatever a submission triggers, radd goes on: the hook lets that job through as written.
-            log.exception("a request failed")
-        finally:
-            self._open -= 1
-            writer.close()
-            with contextlib.suppress(ConnectionError):
-                await writer.wait_closed()
+            peer, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError as error:  # no file descriptor left, most likely
+            log.warning("no connection is taken for %g s: %s", _PAUSE_S, error)
+            self._loop.remove_reader(self._listener)
+            self._loop.call_later(_PAUSE_S, self._listen)
+            return
+        peer.setblocking(False)
+        if self.connections >= self._settings.max_connections or not self._trusted(peer):
+            peer.close()
+            return
+        connection = _Connection(self._loop, peer, self._settings, self._answer, self._open.discard)
+        self._open.add(connection)
+        connection.go_on()  # the hook has sent its whole request by now, as a rule
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        fields = await self._read(reader)
-        writer.write(protocol.encode(self._answer(fields)))
-        await writer.drain()
-
-    async def _read(self, reader: asyncio.StreamReader) -> dict[str, str]:
-        try:
-            head = await reader.readuntil(b"\n")
-        except asyncio.LimitOverrunError as error:
-            raise protocol.ProtocolError("the head line is too long") from error
-        length = protocol.body_length(head, self._settings.max_request_kib * 1024)
-        return protocol.decode(await reader.readexactly(length))
-
-    def _trusted(self, writer: asyncio.StreamWriter) -> bool:
-        peer: socket.socket = writer.get_extra_info("socket")
+    def _trusted(self, peer: socket.socket) -> bool:
         data = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         _, uid, _ = _CREDENTIALS.unpack(data)
         if uid in self._allowed:
             return True
         log.warning("user %d may not ask: only %s may", uid, self._settings.slurm_user)
         return False
+
+
+class _Connection:
+    """One client: its request comes in, the answer goes out, all within `read_timeout_s`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        peer: socket.socket,
+        settings: Radd,
+        answer: Answerer,
+        closed: Callable[[_Connection], None],
+    ) -> None:
+        self._loop = loop
+        self._peer = peer
+        self._settings = settings
+        self._answer = answer
+        self._closed = closed
+        self._data = bytearray()  # of the request, then of the answer
+        self._body: slice | None = None  # where in the request it stands, once its head is there
+        self._reading = True
+        self._timer: asyncio.TimerHandle | None = None
+
+    def close(self) -> None:
+        """End it, however far it has come."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop.remove_reader(self._peer)
+        self._loop.remove_writer(self._peer)
+        self._peer.close()
+        self._closed(self)
+
+    def go_on(self) -> None:
+        """Read and write as far as the socket lets; the loop calls again when it lets more."""
+        try:
+            while self._reading:
+                self._read()
+            while self._data:
+                del self._data[: self._peer.send(self._data)]
+        except BlockingIOError:
+            self._wait()
+            return
+        except protocol.ProtocolError as error:
+            log.warning("a message was dropped: %s", error)
+        except ConnectionError as error:
+            log.debug("a connection was dropped: %r", error)
+        except Exception:
+            # Whatever a submission triggers, radd goes on: the hook lets that job through as written.
+            log.exception("a request failed")
+        self.close()
+
+    def _wait(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._settings.read_timeout_s, self.close)
+        if self._reading:
+            self._loop.add_reader(self._peer, self.go_on)
+        else:
+            self._loop.remove_reader(self._peer)
+            self._loop.add_writer(self._peer, self.go_on)
+
+    def _read(self) -> None:
+        data = self._peer.recv(_CHUNK)
+        if not data:
+            raise ConnectionError("closed before the request was whole")
+        self._data += data
+        if self._body is None:
+            stop = self._data.find(b"\n", 0, protocol.LONGEST_HEAD) + 1
+            if stop == 0 and len(self._data) >= protocol.LONGEST_HEAD:
+                raise protocol.ProtocolError("the head line is too long")
+            if stop == 0:
+                return
+            length = protocol.body_length(bytes(self._data[:stop]), self._settings.max_request_kib * 1024)
+            self._body = slice(stop, stop + length)
+        if len(self._data) >= self._body.stop:
+            fields = protocol.decode(bytes(self._data[self._body]))
+            self._data = bytearray(protocol.encode(self._answer(fields)))
+            self._reading = False
 
 
 def _uid(name: str) -> set[int]:

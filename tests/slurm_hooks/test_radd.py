@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import resource
 import socket
 import stat
 import tempfile
@@ -31,6 +33,16 @@ def echo(fields: Mapping[str, str]) -> Mapping[str, str]:
     return {"status": "pass", **fields}
 
 
+@contextlib.contextmanager
+def serving(settings: Radd) -> Iterator[Server]:
+    server = Server(settings, echo)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
 async def exchange(path: str, data: bytes, *, half: bool = False) -> bytes:
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(data)
@@ -38,7 +50,7 @@ async def exchange(path: str, data: bytes, *, half: bool = False) -> bytes:
         writer.write_eof()
     try:
         answer = await asyncio.wait_for(reader.read(), 10)
-    except ConnectionResetError:
+    except ConnectionError:  # the server was done with it while it was still being written
         answer = b""
     await close(writer)
     return answer
@@ -53,7 +65,7 @@ async def close(*writers: asyncio.StreamWriter) -> None:
 
 def with_server(settings: Radd, *messages: bytes, half: bool = False) -> list[bytes]:
     async def talk() -> list[bytes]:
-        async with await Server(settings, echo).start():
+        with serving(settings):
             return [await exchange(settings.socket, message, half=half) for message in messages]
 
     return asyncio.run(talk())
@@ -99,9 +111,73 @@ def test_a_slow_writer_is_dropped(settings: Radd) -> None:
     assert with_server(quick, GOOD[:-3], GOOD, half=True) == [b"", ANSWER]
 
 
+def test_an_answer_longer_than_the_sockets_buffer(settings: Radd) -> None:
+    long = {"script": "#RAD " + "x" * 900_000}
+    assert with_server(settings, protocol.encode(long)) == [protocol.encode({"status": "pass", **long})]
+
+
+def test_who_does_not_take_the_answer_is_dropped(settings: Radd) -> None:
+    long = protocol.encode({"script": "x" * 900_000})
+
+    async def talk() -> int:
+        loop = asyncio.get_running_loop()
+        with serving(replace(settings, read_timeout_s=0.1)) as server, socket.socket(socket.AF_UNIX) as client:
+            client.setblocking(False)
+            await loop.sock_connect(client, settings.socket)
+            await loop.sock_sendall(client, long)
+            assert await exchange(settings.socket, GOOD) == ANSWER
+            while server.connections:
+                await asyncio.sleep(0.01)
+            got = 0
+            while data := await loop.sock_recv(client, 100_000):
+                got += len(data)
+            return got
+
+    assert 0 < asyncio.run(talk()) < len(long)
+
+
+def test_a_message_in_pieces(settings: Radd) -> None:
+    async def talk() -> bytes:
+        with serving(settings):
+            reader, writer = await asyncio.open_unix_connection(settings.socket)
+            for byte in GOOD:
+                writer.write(bytes([byte]))
+                await asyncio.sleep(0)
+            answer = await asyncio.wait_for(reader.read(), 10)
+            await close(writer)
+            return answer
+
+    assert asyncio.run(talk()) == ANSWER
+
+
+def test_no_file_descriptor_is_left_for_a_moment(
+    settings: Radd, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("slurm_hooks.radd.server._PAUSE_S", 0.05)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def talk() -> bytes:
+        loop = asyncio.get_running_loop()
+        with serving(settings), socket.socket(socket.AF_UNIX) as client:
+            client.setblocking(False)
+            await loop.sock_connect(client, settings.socket)
+            lowest = os.dup(0)
+            os.close(lowest)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+            try:
+                while "no connection is taken" not in caplog.text:
+                    await asyncio.sleep(0)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            await loop.sock_sendall(client, GOOD)
+            return await loop.sock_recv(client, 1000)
+
+    assert asyncio.run(asyncio.wait_for(talk(), 10)) == ANSWER
+
+
 def test_slow_writers_hold_nobody_up(settings: Radd) -> None:
     async def talk() -> bytes:
-        async with await Server(replace(settings, max_connections=5), echo).start():
+        with serving(replace(settings, max_connections=5)):
             idle = [await asyncio.open_unix_connection(settings.socket) for _ in range(4)]
             answer = await exchange(settings.socket, GOOD)
             await close(*(writer for _, writer in idle))
@@ -112,7 +188,7 @@ def test_slow_writers_hold_nobody_up(settings: Radd) -> None:
 
 def test_too_many_connections_are_closed(settings: Radd) -> None:
     async def talk() -> bytes:
-        async with await Server(replace(settings, max_connections=2), echo).start():
+        with serving(replace(settings, max_connections=2)):
             idle = [await asyncio.open_unix_connection(settings.socket) for _ in range(2)]
             await exchange(settings.socket, b"")
             answer = await exchange(settings.socket, GOOD)
@@ -136,7 +212,7 @@ def test_a_stale_socket_is_replaced_and_a_file_is_not(settings: Radd, tmp_path: 
 
 def test_only_slurmctlds_user_may_ask(settings: Radd, caplog: pytest.LogCaptureFixture) -> None:
     async def talk() -> tuple[int, str]:
-        async with await Server(settings, echo).start():
+        with serving(settings):
             status = Path(settings.socket).stat()
             program = (
                 "import os,socket,sys; os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[3]));"
