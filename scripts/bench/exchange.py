@@ -1,0 +1,109 @@
+"""One exchange with radd's socket, beside the same answers given by asyncio's streams; no decision, no Slurm.
+
+python -m scripts.bench.exchange
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from scripts.bench.common import percentile, table
+from slurm_hooks.config import Radd
+from slurm_hooks.radd import protocol
+from slurm_hooks.radd.server import Server
+
+REQUEST = protocol.encode({"script": "#RAD memory=12G\n" + "x" * 12_000})
+ANSWER = protocol.encode({"status": "pass"})
+PAUSE_S = 0.02  # radd sleeps between two submits
+ROUNDS, EACH = 5, 200
+
+
+def main() -> None:
+    """Measure in turn and print."""
+    with tempfile.TemporaryDirectory(prefix="rad-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        kinds: dict[str, Callable[[str], None]] = {"radd's server": _ours, "asyncio's streams": _streams}
+        paths = {kind: f"{folder}/{number}.sock" for number, kind in enumerate(kinds)}
+        servers = [multiprocessing.Process(target=serve, args=(paths[kind],)) for kind, serve in kinds.items()]
+        try:
+            for server in servers:
+                server.start()
+            took: dict[str, list[float]] = {kind: [] for kind in kinds}
+            for kind in kinds:
+                _until_there(paths[kind])
+            for _ in range(ROUNDS):
+                for kind, path in paths.items():
+                    took[kind] += [_exchange(path) for _ in range(EACH)]
+        finally:
+            for server in servers:
+                server.terminate()
+                server.join()
+    rows = [
+        [kind, str(len(values)), *(f"{percentile(values, p):.0f}" for p in (50, 95, 99))]
+        for kind, values in took.items()
+    ]
+    table("One exchange, in microseconds", ("server", "n", "p50", "p95", "p99"), rows)
+
+
+def _exchange(path: str) -> float:
+    """Microseconds of one."""
+    time.sleep(PAUSE_S)
+    begin = time.perf_counter()
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(path)
+        client.sendall(REQUEST)
+        got = b""
+        while len(got) < len(ANSWER):
+            got += client.recv(4096)
+    return (time.perf_counter() - begin) * 1e6
+
+
+def _until_there(path: str) -> None:
+    end = time.monotonic() + 30
+    while True:
+        try:
+            _exchange(path)
+        except OSError:
+            if time.monotonic() > end:
+                raise
+        else:
+            return
+
+
+def _ours(path: str) -> None:
+    async def serve() -> None:
+        Server(replace(Radd(), socket=path, slurm_user="root"), lambda _: {"status": "pass"}).start()
+        await asyncio.Event().wait()
+
+    asyncio.run(serve())
+
+
+def _streams(path: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def exchange() -> None:
+            length = protocol.body_length(await reader.readuntil(b"\n"), 1 << 20)
+            protocol.decode(await reader.readexactly(length))
+            writer.write(ANSWER)
+            await writer.drain()
+
+        await asyncio.wait_for(exchange(), 5)
+        writer.close()
+        await writer.wait_closed()
+
+    async def serve() -> None:
+        async with await asyncio.start_unix_server(answer, path) as server:
+            await server.serve_forever()
+
+    asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main()
