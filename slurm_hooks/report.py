@@ -283,9 +283,10 @@ def as_csv(report: Report) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(f.name for f in dataclasses.fields(Row))
     for row in report.rows:
-        writer.writerow(_harmless(value) for value in dataclasses.astuple(row))
+        writer.writerow(harmless(value) for value in dataclasses.astuple(row))
     return out.getvalue()
 
 
-def _harmless(value: object) -> object:
+def harmless(value: object) -> object:
+    """A cell of a table; text that a spreadsheet would run as a formula gains a quote."""
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

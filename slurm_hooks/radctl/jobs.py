@@ -45,6 +45,18 @@ def moment(text: str, now: int) -> int:
         raise JobError(f"{text!r} is no time: write 2026-01-31, 2026-01-31T12:00, 7d, 12h or now") from error
 
 
+def span(since: str, until: str, now: int) -> tuple[int, int]:
+    """Unix times of a start and an end as `moment` reads them.
+
+    Raises:
+        JobError: if one is no time, or the end is not after the start.
+    """
+    first, last = moment(since, now), moment(until, now)
+    if first >= last:
+        raise JobError(f"--since {since} is not before --until {until}")
+    return first, last
+
+
 @click.command()
 @click.option("--since", default="7d", show_default=True, help="Start: a date, a time, or how long ago (7d, 12h).")
 @click.option("--until", default="now", show_default=True, help="End, likewise.")
@@ -62,9 +74,7 @@ def moment(text: str, now: int) -> int:
 def report(*, since: str, until: str, by: By, user: str, form: str | None, html: str | None) -> None:
     """Tell what sharing did: GPU-hours asked, held and saved, memory, out-of-memory errors."""
     now = int(time.time())
-    first, last = moment(since, now), moment(until, now)
-    if first >= last:
-        raise JobError(f"--since {since} is not before --until {until}")
+    first, last = span(since, until, now)
     if form is not None and html is not None:
         raise click.UsageError(f"--{form} and --html exclude each other")
     jobs = reporting.jobs_of(SlurmAccounting().runs(first, last, user, live=True))

@@ -45,7 +45,7 @@ TABLE: Mapping[str, Entry] = {
     ),
     "embed": Entry(("script",), "Put a model summary into a batch script."),
     "estimate": Entry(("estimate",), "Estimate the GPU memory of a model from its SUMMARY (a file, or - for stdin)."),
-    "evaluate": Entry(("predict", "estimate"), "Compare what RAD said with what was measured."),
+    "evaluate": Entry(("predict", "estimate", "placement"), "Compare what RAD said with what was measured."),
     "explain": Entry(("jobs",), "Tell one job's story in plain words (4711, or 4711_3 for a task of an array)."),
     "models": Entry(("estimate",), "List learned models, or go back to the version before."),
     "profile": Entry(("predict",), "Run COMMAND alone on a GPU for a bounded time and write its profile."),

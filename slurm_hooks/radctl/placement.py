@@ -1,0 +1,87 @@
+"""`radctl evaluate placement`: what placements promised beside what came of them. Asks `sacct`, writes stdout."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+
+import click
+
+from slurm_hooks import placement_check as checking
+from slurm_hooks.placement_check import Check, Row
+from slurm_hooks.radctl.groups import evaluate
+from slurm_hooks.radctl.jobs import span
+from slurm_hooks.radctl.main import Site
+from slurm_hooks.report import jobs_of
+from slurm_hooks.slurm.accounting import SlurmAccounting
+
+
+@evaluate.command("placement")
+@click.option("--since", default="30d", show_default=True, help="Start: a date, a time, or how long ago (7d, 12h).")
+@click.option("--until", default="now", show_default=True, help="End, likewise.")
+@click.option(
+    "--min-seconds",
+    type=click.IntRange(1),
+    default=checking.MIN_RUN_S,
+    show_default=True,
+    help="Shorter runs tell nothing.",
+)
+@click.option("--json", "form", flag_value="json", help="Print JSON.")
+@click.option("--csv", "form", flag_value="csv", help="Print CSV.")
+@click.pass_obj
+def evaluate_placement(site: Site, *, since: str, until: str, min_seconds: int, form: str | None) -> None:
+    """Compare predicted progress of jobs on shared GPUs with what they made, from the records of jobs."""
+    first, last = span(since, until, int(time.time()))
+    least = site.load().predictor.min_progress
+    jobs = jobs_of(SlurmAccounting().runs(first, last, live=True))
+    made = checking.check(jobs, first, last, least, min_seconds)
+    if form == "json":
+        click.echo(json.dumps(checking.as_dict(made), indent=2))
+    elif form == "csv":
+        click.echo(checking.as_csv(made), nl=False)
+    else:
+        _tell(made)
+
+
+def _tell(made: Check) -> None:
+    begin, end = (datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") for at in (made.since, made.until))
+    click.echo(f"predicted and measured progress from {begin} to {end}, least progress wanted {made.min_progress:g}")
+    if not made.sides:
+        click.echo("no job was placed beside others with a prediction in that time")
+        return
+    _line("policy", "placed", "sides", "under", "compared", "said", "made", "error", "bias", "were under")
+    for row in (*made.rows, made.total):
+        _line(*_cells(row))
+    if made.bins:
+        click.echo("calibration")
+        _line("predicted", "", "", "", "sides", "said", "made")
+        for one in made.bins:
+            _line(f"{one.low:.1f}-{one.high:.1f}", "", "", "", one.sides, _two(one.predicted), _two(one.measured))
+    for why, count in made.not_compared.items():
+        click.echo(f"not compared: {count}, {why}")
+    if made.activity.error is not None:
+        click.echo(
+            f"SMACT given to the predictor was off by {made.activity.error:.2f} ({made.activity.jobs} runs alone)"
+        )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    means = (row.predicted, row.measured, row.error, row.bias)
+    # Of a control character in a policy's name nothing is left: records are text that others can write.
+    name = "".join(c if c.isprintable() else "?" for c in row.policy[:9]) or "-"
+    counts = (row.placed, row.sides, row.under, row.compared)
+    return (name, *map(str, counts), *map(_two, means), str(row.measured_under))
+
+
+def _two(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _line(name: str, *cells: object) -> None:
+    widths = (6, 6, 6, 9, 6, 6, 6, 6, 11)
+    columns = "".join(f"{cell!s:>{width}}" for cell, width in zip(cells, widths, strict=False))
+    click.echo(f"{name:<9}{columns}".rstrip())
+
+
+COMMANDS: list[click.Command] = [evaluate]
