@@ -6,7 +6,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,8 +62,10 @@ def inline_summary(number: int) -> str:
     return f"#RAD batch_size=32 optimizer=adam\n#RAD summary-begin\n{lines}#RAD summary-end\n"
 
 
-def submit(target: Cluster, scripts: Iterable[str], clients: int, *options: str) -> float:
-    """Submit scripts from `clients` clients at once; returns seconds.
+def submit(
+    target: Cluster, scripts: Iterable[str], clients: int, *options: str, env: Mapping[str, str] | None = None
+) -> float:
+    """Submit scripts from `clients` clients at once, with `env` in their environment; returns seconds.
 
     Raises:
         ClusterError: if a submit fails.
@@ -74,7 +76,7 @@ def submit(target: Cluster, scripts: Iterable[str], clients: int, *options: str)
         paths[-1].write_text(text, encoding="utf-8")
 
     def one(path: Path) -> str:
-        said = target.run(["sbatch", *options, str(path)], user=USER)
+        said = target.run(["sbatch", *options, str(path)], user=USER, env=env)
         return "" if said.code == 0 else said.err
 
     begin = time.monotonic()

@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from slurm_hooks.slurm.commands import SlurmCommands
 log = logging.getLogger("rad")
 
 _ACCOUNTING_TIMEOUT_S = 120.0
+_SWITCH_S = 0.0005
 
 
 @click.command()
@@ -58,6 +60,8 @@ async def serve(config: Config) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    # The thread that looks at Slurm hands the interpreter over this soon when a request comes in.
+    sys.setswitchinterval(_SWITCH_S)
     # No collection in the middle of an answer: the poller collects after each look at Slurm.
     gc.collect()
     gc.freeze()
