@@ -57,14 +57,16 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
 
 def _from_inputs(root: Layer) -> Layer:
     """Take the input of the next layer for an output that is not shown (torchinfo without that column)."""
-    after: Shape | None = root.output_shape
-    done: dict[int, Layer] = {}
-    for layer in reversed(list(layers(root))):
-        children = tuple(done[id(child)] for child in layer.children)
+    after = root.output_shape
+
+    def filled(layer: Layer) -> Layer:
+        nonlocal after
+        children = [filled(child) for child in reversed(layer.children)]
         shape = layer.output_shape or (None if layer.children else after or layer.input_shape)
-        done[id(layer)] = replace(layer, output_shape=shape, children=children)
         after = layer.input_shape or after
-    return done[id(root)]
+        return layer._replace(output_shape=shape, children=tuple(reversed(children)))
+
+    return filled(root)
 
 
 def _sequence_first(summary: ModelSummary, seq_len: int) -> ModelSummary:
@@ -78,7 +80,7 @@ def _sequence_first(summary: ModelSummary, seq_len: int) -> ModelSummary:
         shape = layer.output_shape
         if shape and len(shape) > 1 and shape[0] == printed:
             shape = (seq_len, *shape[1:])
-        return replace(layer, output_shape=shape, children=tuple(turned(child) for child in layer.children))
+        return layer._replace(output_shape=shape, children=tuple(turned(child) for child in layer.children))
 
     return replace(
         summary,

@@ -1,26 +1,29 @@
 """Where learned models lie: numbered versions, a file that names the current one, SHA-256 of each in a manifest.
 
-Touches only the folder that it is given. A model is JSON: reading one executes nothing, and what does not match its
-manifest is refused.
+Touches only the folder that it is given. A model is packed JSON: reading one executes nothing, and what does not match
+its manifest is refused before it is unpacked.
 
     DIR/rad/current          the number of the version in use
-    DIR/rad/3/model.json
-    DIR/rad/3/manifest.json  SHA-256 of model.json, and what the version reached on the held-out set
+    DIR/rad/3/model.json.gz
+    DIR/rad/3/manifest.json  SHA-256 of model.json.gz, its size unpacked, what it reached on the held-out set
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
 import tempfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 SHIPPED = Path(__file__).parent / "models"
-_CURRENT, _MODEL, _MANIFEST = "current", "model.json", "manifest.json"
+_CURRENT, _MODEL, _MANIFEST = "current", "model.json.gz", "manifest.json"
 _MOST_BYTES = 64 * 1024 * 1024
+_GZIP = 16 + zlib.MAX_WBITS  # what zlib calls the format of gzip
 
 
 class ModelError(ValueError):
@@ -120,9 +123,9 @@ class Store:
         if digest != manifest.get("sha256"):
             raise ModelError(f"{path} is not what its manifest says: install it again, or roll back")
         try:
-            model = json.loads(data)
-        except ValueError as error:
-            raise ModelError(f"{path} is no JSON ({error}): install it again, or roll back") from None
+            model = json.loads(_unpacked(data, manifest.get("bytes")))
+        except (ValueError, zlib.error, RecursionError) as error:
+            raise ModelError(f"{path} is no packed JSON ({error}): install it again, or roll back") from None
         if not isinstance(model, dict) or model.get("method") != self.method:
             raise ModelError(f"{path} is no model of the method {self.method}")
         return model
@@ -141,12 +144,13 @@ class Store:
         numbers = [int(path.name) for path in self.folder.iterdir() if path.name.isdecimal()]
         number = max(numbers, default=0) + 1
         data = json.dumps({**model, "method": self.method}, separators=(",", ":"), sort_keys=True).encode()
-        manifest = {"about": about, "sha256": hashlib.sha256(data).hexdigest()}
+        packed = gzip.compress(data, mtime=0)  # without a time, equal models are equal files
+        manifest = {"about": about, "bytes": len(data), "sha256": hashlib.sha256(packed).hexdigest()}
         target = self.folder / str(number)
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=".new-") as name:
             made = Path(name) / str(number)
             made.mkdir(mode=0o755)
-            (made / _MODEL).write_bytes(data)
+            (made / _MODEL).write_bytes(packed)
             (made / _MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", "utf-8")
             made.rename(target)
         self.use(number)
@@ -207,9 +211,24 @@ def store_for(method: str, models_dir: Path | None) -> Store:
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            if os.fstat(file.fileno()).st_size <= _MOST_BYTES:
+                return file.read()
     except FileNotFoundError:
         raise ModelError(f"{path} is missing: install the version again, or roll back") from None
-    if len(data) > _MOST_BYTES:
-        raise ModelError(f"{path} is larger than any model of ours")
-    return data
+    raise ModelError(f"{path} is larger than any model of ours")
+
+
+def _unpacked(data: bytes, size: object) -> bytes:
+    """Unpack a model; never more than the size that its manifest states, and than any model of ours has.
+
+    Raises:
+        ValueError: the manifest states no such size, or the model has another.
+        zlib.error: it is not packed.
+    """
+    if not isinstance(size, int) or not 0 < size <= _MOST_BYTES:
+        raise ValueError("its manifest states no size, or one larger than any model of ours")
+    unpacker = zlib.decompressobj(_GZIP)
+    made = unpacker.decompress(data, size + 1)
+    if len(made) != size or not unpacker.eof:
+        raise ValueError(f"its manifest states {size} bytes, unpacked it has another size")
+    return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 Optimizer = Literal["adam", "adamw", "sgd", "sgd_momentum", "rmsprop"]
 Precision = Literal["fp32", "amp", "bf16", "fp16"]
@@ -19,9 +19,10 @@ class SummaryError(ValueError):
     """A summary that cannot be understood; the message quotes the line and says the cure."""
 
 
-@dataclass(frozen=True)
-class Layer:
-    """One row of a summary.
+class Layer(NamedTuple):
+    """One row of a summary. Equal rows may be one object: what depends on a layer's place must not be kept by its id.
+
+    A named tuple, because a summary has hundreds and a frozen dataclass takes four times as long to make.
 
     Attributes:
         type: class name as printed, for example ``Conv2d``.

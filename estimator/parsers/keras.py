@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import Layer, ModelSummary
@@ -17,46 +19,50 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     Raises:
         SummaryError: a row cannot be read, or there is none.
     """
-    boxed = any(bar in lines[start] for bar in _BARS[:2])
-    bounds = [] if boxed else _bounds(lines[start])
-    columns = 0
-    rows: list[tuple[list[str], int]] = []
-    fresh = True
-    at = start + 1
-    while at < len(lines):
-        line = lines[at]
-        at += 1
-        stripped = line.strip()
-        if stripped.lstrip("│┃ ").startswith(("Total params", "Trainable params")):
-            at -= 1
-            break
-        if t.is_rule(line):
-            fresh = True
-            if rows and stripped[:1] in ("=", "└", "╘"):
-                break
-            continue
-        if not stripped:
-            fresh = True
-            continue
-        cells = _boxed(line) if boxed else _sliced(line, bounds)
-        columns = max(columns, len(cells))
-        if not any(cells):
-            fresh = True
-            continue
-        if rows and _continues(cells, fresh and boxed):
-            if at - rows[-1][1] > _MAX_WRAPPED:
-                raise t.fail(rows[-1][1], lines[rows[-1][1] - 1], "this row has no end: paste the whole table")
-            rows[-1] = (_joined(rows[-1][0], cells), rows[-1][1])
-        elif not rows and len(cells) > 1 and not cells[0].endswith(")") and "param" in line.lower():
-            continue  # the second line of a wrapped header
-        else:
-            rows.append((cells, at))
-        fresh = False
-        if len(rows) > t.MAX_LAYERS:
-            raise t.fail(at, line, f"more than {t.MAX_LAYERS:,} layers")
+    rows, at = _rows(lines, start)
+    if len(rows) > t.MAX_LAYERS:
+        raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers")
     if not rows:
         raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
     return _summary(lines, at, rows)
+
+
+def _rows(lines: list[str], start: int) -> tuple[list[tuple[list[str], int]], int]:
+    """Read the cells and the line number of each row, and the index of the line behind the rows."""
+    boxed = any(bar in lines[start] for bar in _BARS[:2])
+    bounds = [] if boxed else _bounds(lines[start])
+    rows: list[tuple[list[str], int]] = []
+    separators: set[str] = set()  # the rules between the rows, which are all alike
+    fresh = True
+    at = start + 1
+    while at < len(lines) and len(rows) <= t.MAX_LAYERS:
+        line = lines[at]
+        stripped = line.strip()
+        at += 1
+        if not stripped or line in separators:
+            fresh = True
+            continue
+        if stripped.lstrip("│┃ ").startswith(("Total params", "Trainable params")):
+            return rows, at - 1
+        if t.is_rule(stripped):
+            fresh = True
+            if stripped[0] not in "=└╘":
+                separators.add(line)
+            elif rows:
+                break
+            continue
+        cells = _boxed(stripped) if boxed else _sliced(line, bounds)
+        if not any(cells):
+            fresh = True
+        elif rows and _continues(cells, fresh and boxed):
+            if at - rows[-1][1] > _MAX_WRAPPED:
+                raise t.fail(rows[-1][1], lines[rows[-1][1] - 1], "this row has no end: paste the whole table")
+            rows[-1] = (_joined(rows[-1][0], cells), rows[-1][1])
+            fresh = False
+        elif rows or len(cells) < 2 or cells[0].endswith(")") or "param" not in line.lower():
+            rows.append((cells, at))  # and not the second line of a wrapped header
+            fresh = False
+    return rows, at
 
 
 def _bounds(header: str) -> list[int]:
@@ -65,8 +71,7 @@ def _bounds(header: str) -> list[int]:
     return sorted(header.find(title) for title in titles if title in header)
 
 
-def _boxed(line: str) -> list[str]:
-    text = line.strip()
+def _boxed(text: str) -> list[str]:
     for bar in _BARS[1:]:
         text = text.replace(bar, _BARS[0])
     return [cell.strip() for cell in text.strip(_BARS[0]).split(_BARS[0])]
@@ -101,24 +106,28 @@ def _joined(cells: list[str], more: list[str]) -> list[str]:
 
 def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> ModelSummary:
     read: list[tuple[str, str, RawShape | None, int]] = []
+    types: dict[str, str] = {}
+    values: dict[tuple[str, str], tuple[RawShape | None, int]] = {}
     for cells, number in rows:
-        label = cells[0].lstrip(_DRAWN + _BARS)
-        name, open_, type_ = label.partition("(")
-        type_ = type_.rstrip(") ").strip().replace(" ", "")
-        if not open_ or not t.is_name(type_) or len(cells) < 3:
+        name, open_, said = cells[0].lstrip(_DRAWN + _BARS).partition("(")
+        type_ = types.get(said)
+        if type_ is None:
+            type_ = said.rstrip(") ").strip().replace(" ", "")
+            if t.is_name(type_):
+                types[said] = type_
+            else:
+                open_ = ""
+        if not open_ or len(cells) < 3:
             raise t.fail(number, lines[number - 1], "expected `name (Type)  (output shape)  parameters`")
-        shape_text = cells[1]
-        shape = t.read_shape(shape_text)
-        if shape is None and shape_text not in ("multiple", "?", "-", "", "unknown", "[]", "()"):
-            raise t.fail(number, lines[number - 1], f"{t.short(shape_text)} is not an output shape")
-        count_text = cells[2].partition(" ")[0]
-        params = 0 if count_text in ("-", "?", "") else t.read_count(count_text)
-        if params is None:
-            raise t.fail(number, lines[number - 1], f"{t.short(cells[2])} is not a number of parameters")
-        read.append((type_, name.strip(), shape, params))
-    batch = batch_of((shape for _, _, shape, _ in read), None)
-    children = tuple(Layer(type_, params, per_sample(shape, batch), name=name) for type_, name, shape, params in read)
-    counted = sum(params for _, _, _, params in read)
+        value = values.get((cells[1], cells[2]))
+        if value is None:
+            value = values[cells[1], cells[2]] = _value(cells[1], cells[2], lines, number)
+        read.append((type_, name.strip(), *value))
+    counts = Counter([shape for _, _, shape, _ in read])
+    batch = batch_of(counts.items(), None)
+    samples = {shape: per_sample(shape, batch) for shape in counts}
+    children = tuple([Layer(type_, params, samples[shape], name=name) for type_, name, shape, params in read])
+    counted = sum([params for _, _, _, params in read])
     totals = t.read_totals(lines, at)
     stated = t.total_params(totals)
     optimizer = t.read_count(totals.get("optimizer params", "").partition(" ")[0])
@@ -135,3 +144,19 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
         inferred=inferred,
         frozen_params=t.frozen_params(totals),
     )
+
+
+def _value(shape_text: str, count_text: str, lines: list[str], number: int) -> tuple[RawShape | None, int]:
+    """Read the cells of output shape and parameters.
+
+    Raises:
+        SummaryError: one of them cannot be read.
+    """
+    shape = t.read_shape(shape_text)
+    if shape is None and shape_text not in ("multiple", "?", "-", "", "unknown", "[]", "()"):
+        raise t.fail(number, lines[number - 1], f"{t.short(shape_text)} is not an output shape")
+    count = count_text.partition(" ")[0]
+    params = 0 if count in ("-", "?", "") else t.read_count(count)
+    if params is None:
+        raise t.fail(number, lines[number - 1], f"{t.short(count_text)} is not a number of parameters")
+    return shape, params

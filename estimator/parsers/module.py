@@ -6,7 +6,8 @@ PyTorch write equal layers once, as ``(0-11): 12 x BertLayer(``; they are expand
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from typing import NamedTuple
 
 from estimator import sizes
 from estimator.parsers import text as t
@@ -20,8 +21,15 @@ _MAX_NOTES = 64
 Args = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class _Line:
+# The text up to the parenthesis that closes it, and an outer comma, where brackets stand at most in one level.
+_CLOSED = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*\)")
+_ONE_LEVEL = re.compile(r"[^()\[\]{}]*(?:[(\[{][^()\[\]{}]*[)\]}][^()\[\]{}]*)*\Z")
+_OUTER_COMMA = re.compile(r", (?![^(\[{]*[)\]}])")
+_MOST_ARGS = 64
+_PLACES = tuple(map(str, range(_MOST_ARGS)))
+
+
+class _Line(NamedTuple):
     kind: int
     type: str = ""
     name: str = ""
@@ -30,14 +38,17 @@ class _Line:
     params: int | None = None
 
 
-@dataclass
 class _Frame:
-    line: _Line
-    number: int
-    children: list[Layer] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    size: int = 1
-    total: int = 0
+    """A container that is still open."""
+
+    __slots__ = ("children", "line", "notes", "size", "total")
+
+    def __init__(self, line: _Line) -> None:
+        self.line = line
+        self.children: list[Layer] = []
+        self.notes: list[str] = []
+        self.size = 1
+        self.total = 0
 
 
 def starts(line: str) -> bool:
@@ -60,7 +71,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     bodies: dict[str, _Line] = {}  # equal layers under other names share what was read of them
     at = start
     count = len(lines)
-    while at < count:
+    while at < count and reader.root is None:
         text = lines[at].strip()
         at += 1
         if not text:
@@ -78,8 +89,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
                     bodies[body] = line
             if at == number:
                 cache[text] = line
-        if reader.take(line, number, lines):
-            break
+        reader.take(line, number, lines)
     if reader.root is None:
         raise t.fail(start + 1, lines[start], "the print of this module has no end: paste it up to its last `)`")
     return _summary(reader, lines, at)
@@ -155,9 +165,9 @@ def _other(text: str, name: str, rest: str) -> _Line | None:
 
 def _closing(inner: str) -> int:
     """Find the parenthesis that closes the one before ``inner``; -1 if it is not there."""
-    end = inner.find(")")
-    if end >= 0 and "(" not in inner[:end]:
-        return end
+    closed = _CLOSED.match(inner)
+    if closed is not None:
+        return closed.end() - 1
     depth = 1
     for at, char in enumerate(inner):
         if char == "(":
@@ -181,25 +191,30 @@ def _args(text: str) -> Args:
     """Split ``3, 64, kernel_size=(7, 7)`` at its outer commas."""
     if not text:
         return ()
-    parts = text.split(", ")
-    if "(" in text or "[" in text or "{" in text:
-        joined: list[str] = []
-        depth = 0
-        for part in parts:
-            if depth > 0:
-                joined[-1] += ", " + part
-            else:
-                joined.append(part)
-            depth += sum(map(part.count, "([{")) - sum(map(part.count, ")]}"))
-        parts = joined
     args: list[tuple[str, str]] = []
-    for index, part in enumerate(parts[:64]):
+    for place, part in zip(_PLACES, _parts(text), strict=False):
         key, equals, value = part.partition("=")
         if equals and key.isidentifier():
             args.append((key, value[: t.MAX_ARGS]))
         else:
-            args.append((str(index), part.strip(" ,")[: t.MAX_ARGS]))
+            args.append((place, part.strip(" ,")[: t.MAX_ARGS]))
     return tuple(args)
+
+
+def _parts(text: str) -> list[str]:
+    if "(" not in text and "[" not in text and "{" not in text:
+        return text.split(", ", _MOST_ARGS)
+    if _ONE_LEVEL.match(text):
+        return _OUTER_COMMA.split(text, _MOST_ARGS)
+    joined: list[str] = []
+    depth = 0
+    for part in text.split(", "):
+        if depth > 0:
+            joined[-1] += ", " + part
+        else:
+            joined.append(part)
+        depth += sum(map(part.count, "([{")) - sum(map(part.count, ")]}"))
+    return joined
 
 
 class _Reader:
@@ -212,57 +227,57 @@ class _Reader:
         self.guessed: dict[str, None] = {}
         self._stack: list[_Frame] = []
         self._width = 0
-        self._sizes: dict[tuple[str, int], int] = {}
-        self._leaves: dict[int, tuple[Layer, int, _Line]] = {}
+        self._sizes: dict[tuple[str, Args], int] = {}
+        self._leaves: dict[int, tuple[Layer, _Line]] = {}
+        self._containers: dict[tuple[object, ...], Layer] = {}
 
-    def take(self, line: _Line, number: int, lines: list[str]) -> bool:
-        """Take one line; True when the model is complete.
+    def take(self, line: _Line, number: int, lines: list[str]) -> None:
+        """Take one line; the model is complete when there is a root.
 
         Raises:
             SummaryError: too many or too deep layers, or a parenthesis that closes nothing.
         """
         stack = self._stack
-        if line.kind == _OPEN:
+        if line.kind == _LEAF:
+            layer = self._leaf(line)
+            self._put(layer, line.repeat, 1, layer.params, number, lines)
+        elif line.kind == _OPEN:
             if len(stack) >= t.MAX_DEPTH:
                 raise t.fail(number, lines[number - 1], f"nested deeper than {t.MAX_DEPTH}")
-            stack.append(_Frame(line, number))
-            return False
-        if line.kind == _NOTE:
+            stack.append(_Frame(line))
+        elif line.kind == _CLOSE:
+            if not stack:
+                raise t.fail(number, lines[number - 1], "this `)` closes nothing: paste `print(model)` from its start")
+            frame = stack.pop()
+            layer, total = self._container(frame, line.params)
+            self._put(layer, frame.line.repeat, frame.size, total, number, lines)
+        else:
             if not stack:
                 raise t.fail(
                     number, lines[number - 1], "expected the model's class: paste `print(model)` from its start"
                 )
             if len(stack[-1].notes) < _MAX_NOTES:
                 stack[-1].notes.append(line.args[0][1])
-            return False
-        if line.kind == _LEAF:
-            layer, total = self._leaf(line)
-            size = 1
-            head = line
-        else:
-            if not stack:
-                raise t.fail(number, lines[number - 1], "this `)` closes nothing: paste `print(model)` from its start")
-            frame = stack.pop()
-            head, size = frame.line, frame.size
-            layer, total = self._container(frame, line.params)
-        if not stack:
+
+    def _put(self, layer: Layer, repeat: int, size: int, total: int, number: int, lines: list[str]) -> None:
+        """Put a layer, with what it holds, into the container that is open."""
+        if not self._stack:
             self.root, self.total = layer, total
-            return True
-        parent = stack[-1]
-        parent.size += size * head.repeat
+            return
+        parent = self._stack[-1]
+        parent.size += size * repeat
         if parent.size > t.MAX_LAYERS:
             raise t.fail(number, lines[number - 1], f"more than {t.MAX_LAYERS:,} layers")
-        if head.repeat == 1:
+        if repeat == 1:
             parent.children.append(layer)
         else:
-            parent.children.extend([layer] * head.repeat)
-        parent.total += total * head.repeat
-        return False
+            parent.children.extend([layer] * repeat)
+        parent.total += total * repeat
 
-    def _leaf(self, line: _Line) -> tuple[Layer, int]:
+    def _leaf(self, line: _Line) -> Layer:
         made = self._leaves.get(id(line))  # lines of equal text are one object, see parse()
         if made is not None:
-            return made[:2]
+            return made[0]
         params = line.params
         if params is None:
             params = self._size(line.type, line.args)
@@ -273,11 +288,12 @@ class _Reader:
         elif line.type != _BARE:
             self.counted = True
         layer = Layer(line.type, params, None, (), line.args, line.name)
-        if line.args or line.params is not None:
-            self._leaves[id(line)] = layer, params, line  # the line is kept so that its id stays its own
-        return layer, params
+        if line.type != "Conv1D" or line.args or line.params is not None:
+            self._leaves[id(line)] = layer, line  # the line is kept so that its id stays its own
+        return layer
 
     def _container(self, frame: _Frame, stated: int | None) -> tuple[Layer, int]:
+        """Close a container: the layer, and the parameters in it. Equal ones are one object, as equal leaves are."""
         line = frame.line
         args = _args(", ".join(frame.notes)) if frame.notes else ()
         if stated is not None:
@@ -287,7 +303,11 @@ class _Reader:
         else:
             own = self._own(frame, args)
             total = frame.total + own
-        return Layer(line.type, own, None, tuple(frame.children), args, line.name), total
+        key = (line.type, line.name, own, args, *map(id, frame.children))
+        layer = self._containers.get(key)
+        if layer is None:
+            layer = self._containers[key] = Layer(line.type, own, None, tuple(frame.children), args, line.name)
+        return layer, total
 
     def _own(self, frame: _Frame, args: Args) -> int:
         """Count what a container owns beside its children, where its class tells."""
@@ -328,7 +348,7 @@ class _Reader:
         return 5 * width * width + 5 * width
 
     def _size(self, type_: str, args: Args) -> int:
-        key = (type_, id(args))  # the layers keep their arguments, so that an id stays its own
+        key = (type_, args)
         known = self._sizes.get(key)
         if known is None:
             known = self._sizes[key] = sizes.parameters(type_, dict(args)) or 0

@@ -61,17 +61,25 @@ def clean(text: str) -> list[str]:
     lines = text.splitlines()
     if len(lines) > MAX_LINES:
         raise SummaryError(f"the summary has {len(lines):,} lines, more than the {MAX_LINES:,} that are read")
-    for number, line in enumerate(lines):
-        if len(line) > MAX_LINE:
-            # Rules of "=" as wide as a very wide table are harmless; anything else this long is not a summary.
-            if line.strip("=-_ "):
-                raise fail(number + 1, line, f"a line of {len(line):,} characters cannot be part of a summary")
-            lines[number] = line[:MAX_LINE]
-        elif "\t" in line:
-            lines[number] = line.expandtabs(4)
+    if "\t" in text or max(map(len, lines), default=0) > MAX_LINE:
+        lines = [_bounded(number, line) for number, line in enumerate(lines, start=1)]
     if not any(line.strip() for line in lines):
         raise SummaryError("the summary is empty: print the model into the file that the directive names")
     return lines
+
+
+def _bounded(number: int, line: str) -> str:
+    """Give a line without tabs and of a sensible length.
+
+    Raises:
+        SummaryError: it is too long.
+    """
+    if len(line) <= MAX_LINE:
+        return line.expandtabs(4)
+    # Rules of "=" as wide as a very wide table are harmless; anything else this long is not a summary.
+    if line.strip("=-_ "):
+        raise fail(number, line, f"a line of {len(line):,} characters cannot be part of a summary")
+    return line[:MAX_LINE]
 
 
 def _without_ansi(text: str) -> str:
@@ -120,7 +128,7 @@ def read_shape(text: str) -> tuple[int | None, ...] | None:
         return None
     if len(dims) > MAX_DIMS or max(dims) > MAX_DIM or min(dims) < -1:
         return None
-    return tuple(None if size == -1 else size for size in dims) if -1 in dims else dims
+    return tuple([None if size == -1 else size for size in dims]) if -1 in dims else dims
 
 
 def is_name(text: str) -> bool:

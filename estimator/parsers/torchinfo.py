@@ -28,8 +28,19 @@ _INDENT = 5
 _MAX_WRAPPED = 8
 
 
+_DEPTHS = {str(depth): depth for depth in range(t.MAX_DEPTH + 1)}
+
+
 class _Row(NamedTuple):
-    depth: int
+    """One row; equal ones (but for their index) are one object.
+
+    Attributes:
+        type: class of the layer.
+        name: attribute that holds it, or "".
+        cells: its values by column.
+        number: line of the first such row.
+    """
+
     type: str
     name: str
     cells: dict[str, str]
@@ -82,11 +93,23 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     return _summary(lines, at, rows, columns.names)
 
 
-def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Row], int]:
-    """Read the rows from line index ``at`` on, and the index of the line behind them."""
-    rows: list[_Row] = []
-    while at < len(lines):
+def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[tuple[int, _Row]], int]:
+    """Read the rows from line index ``at`` on, each with its depth, and the index of the line behind them."""
+    rows: list[tuple[int, _Row]] = []
+    # A line is read once for all that equal it: with an index, by what stands before and behind that.
+    known: dict[tuple[str, str], tuple[int, _Row]] = {}
+    count = len(lines)
+    while at < count and len(rows) <= t.MAX_LAYERS:
         line = lines[at]
+        head, _, tail = line.partition(": ") if columns.has_index else (line, "", "")
+        index, _, rest = tail.partition(" ")
+        same = known.get((head, rest))
+        if same is not None:
+            depth = _DEPTHS.get(index.partition("-")[0]) if index else same[0]
+            if depth is not None:
+                rows.append((depth, same[1]))
+                at += 1
+                continue
         if not line.strip() or t.is_rule(line):
             if rows and line.strip():
                 break
@@ -97,7 +120,7 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Row], int
         at += 1
         number = at
         row = _row(line, columns, number)
-        while row is None and at < len(lines) and at - number < _MAX_WRAPPED:
+        while row is None and at < count and at - number < _MAX_WRAPPED:
             more = lines[at].strip()
             if not more or more[0] in "├│└|+" or t.is_rule(more) or more.startswith("Total params"):
                 break
@@ -106,19 +129,21 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Row], int
             row = _row(line, columns, number)
         if row is not None:
             rows.append(row)
+            if at == number and (head[-1:] == ")" or "(" not in head):
+                known[head, rest] = row
         elif not _is_weight(line, columns.has_index):
             raise t.fail(
                 number,
                 line,
                 f"expected a layer and {len(columns.names)} columns: paste the table as torchinfo prints it",
             )
-        if len(rows) > t.MAX_LAYERS:
-            raise t.fail(number, line, f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
+    if len(rows) > t.MAX_LAYERS:
+        raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
     return rows, at
 
 
-def _row(line: str, columns: _Columns, number: int) -> _Row | None:
-    """Read one row; None if it is not whole or not a layer.
+def _row(line: str, columns: _Columns, number: int) -> tuple[int, _Row] | None:
+    """Read one row and its depth; None if it is not whole or not a layer.
 
     Raises:
         SummaryError: the row is nested too deep.
@@ -152,7 +177,7 @@ def _row(line: str, columns: _Columns, number: int) -> _Row | None:
     if depth > t.MAX_DEPTH:
         raise t.fail(number, line, f"nested deeper than {t.MAX_DEPTH}: print the model with a smaller depth")
     cells = columns.read(rest)
-    return None if cells is None else _Row(depth, type_, name, cells, number)
+    return None if cells is None else (depth, _Row(type_, name, cells, number))
 
 
 def _cells(rest: str) -> list[str]:
@@ -176,34 +201,31 @@ def _is_weight(line: str, has_index: bool) -> bool:
     return drawn and ":" not in label and (has_index or "." in label or not label[:1].isupper())
 
 
-def _summary(lines: list[str], at: int, rows: list[_Row], columns: list[str]) -> ModelSummary:
+def _summary(lines: list[str], at: int, rows: list[tuple[int, _Row]], columns: list[str]) -> ModelSummary:
+    distinct = {id(row): row for _, row in rows}
     shapes: dict[str, RawShape | None] = {"--": None, "[]": None}
-    for row in rows:
+    for row in distinct.values():
         for key in ("output", "input"):
             cell = row.cells.get(key, "--")
             if cell not in shapes:
                 shapes[cell] = shape = t.read_shape(cell)
                 if shape is None:
                     raise t.fail(row.number, lines[row.number - 1], f"{t.short(cell)} is not a shape")
-    first = rows[0].cells
-    root_shape = shapes[first.get("output", "--")] or shapes[first.get("input", "--")]
+    depth, first = rows[0]
+    root_shape = shapes[first.cells.get("output", "--")] or shapes[first.cells.get("input", "--")]
     main = "output" if "output" in columns else "input"
-    batch = batch_of((shapes[row.cells.get(main, "--")] for row in rows), root_shape if rows[0].depth == 0 else None)
+    batch = batch_of(
+        ((shapes[row.cells.get(main, "--")], 1) for _, row in rows),
+        root_shape if depth == 0 else None,
+    )
     samples = {text: per_sample(shape, batch) for text, shape in shapes.items()}
-    flat: list[tuple[int, Layer]] = []
-    counted = 0
-    made: dict[int, tuple[int, tuple[tuple[str, str], ...]]] = {}
-    for row in rows:
-        cells = row.cells
-        known = made.get(id(cells))
-        if known is None:
-            known = _params(row, lines, batch or 1, shapes)
-            if "params" in cells:
-                made[id(cells)] = known  # `rows` keeps the dictionary alive, so its id stays its own
-        params, args = known
-        counted += params
-        output, input_ = samples[cells.get("output", "--")], samples[cells.get("input", "--")]
-        flat.append((row.depth, Layer(row.type, params, output, (), args, row.name, input_)))
+    layers: dict[int, Layer] = {}
+    for id_, row in distinct.items():
+        params, args = _params(row, lines, batch or 1, shapes)
+        output, input_ = samples[row.cells.get("output", "--")], samples[row.cells.get("input", "--")]
+        layers[id_] = Layer(row.type, params, output, (), args, row.name, input_)
+    flat = [(depth, layers[id(row)]) for depth, row in rows]
+    counted = sum([layer.params for _, layer in flat])
     totals = t.read_totals(lines, at)
     stated = t.total_params(totals)
     inferred: list[str] = []

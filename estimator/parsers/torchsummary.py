@@ -6,12 +6,21 @@ tree cannot be told, so all rows become children of one root. Only ``weight`` an
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import NamedTuple
+
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import Layer, ModelSummary
 
 # torchvision's Swin calls the attention's projections as functions, so that torchsummary never sees these layers.
 _HIDING = ("ShiftedWindowAttention", "ShiftedWindowAttentionV2")
+
+
+class _Row(NamedTuple):
+    type: str
+    shape: str
+    params: int
 
 
 def parse(lines: list[str], start: int) -> ModelSummary:
@@ -21,12 +30,20 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         SummaryError: a row cannot be read, or there is none.
     """
     shapes: dict[str, RawShape | None] = {}
-    rows: list[tuple[str, str, int]] = []
+    rows: list[_Row] = []
+    # Rows that differ in their number only are read once: by type and by what stands behind the number.
+    known: dict[tuple[str, str], _Row] = {}
     at = start + 1
     count = len(lines)
-    while at < count:
+    while at < count and len(rows) <= t.MAX_LAYERS:
         line = lines[at].strip()
         at += 1
+        label, _, rest = line.partition(" ")
+        type_, _, index = label.rpartition("-")
+        same = known.get((type_, rest))
+        if same is not None and index.isdecimal():
+            rows.append(same)
+            continue
         if not line or (line[0] in "=-_" and t.is_rule(line)):
             if rows and line:
                 break
@@ -35,44 +52,38 @@ def parse(lines: list[str], start: int) -> ModelSummary:
             at -= 1
             break
         number = at
-        # A terminal or a mail program may have wrapped the row: it ends with the count of parameters.
-        while (row := _row(line)) is None and at < count and at - number < 8:
-            more = lines[at].strip()
-            if not more or t.is_rule(more):
-                break
-            line = f"{line} {more}"
-            at += 1
-        if row is None:
-            raise t.fail(
-                number, line, "expected `Type-N  [output shape]  parameters`: paste the table as torchsummary prints it"
-            )
-        if row[1] not in shapes:
-            shape = t.read_shape(row[1])
-            if shape is None and row[1] not in ("[]", "--"):
-                raise t.fail(number, line, f"{t.short(row[1])} is not an output shape")
-            shapes[row[1]] = shape
+        row, at = _whole(lines, at, line)
+        if row.shape not in shapes:
+            shape = t.read_shape(row.shape)
+            if shape is None and row.shape not in ("[]", "--"):
+                raise t.fail(number, line, f"{t.short(row.shape)} is not an output shape")
+            shapes[row.shape] = shape
         rows.append(row)
-        if len(rows) > t.MAX_LAYERS:
-            raise t.fail(number, line, f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
+        if at == number and row.type == type_:
+            known[type_, rest] = row
+    if len(rows) > t.MAX_LAYERS:
+        raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
     if not rows:
         raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
     return _summary(lines, at, rows, shapes)
 
 
-def _summary(
-    lines: list[str], at: int, rows: list[tuple[str, str, int]], shapes: dict[str, RawShape | None]
-) -> ModelSummary:
-    batch = batch_of((shapes[shape] for _, shape, _ in rows), None)
+def _summary(lines: list[str], at: int, rows: list[_Row], shapes: dict[str, RawShape | None]) -> ModelSummary:
+    counts = Counter(rows)
+    batch = batch_of(((shapes[row.shape], count) for row, count in counts.items()), None)
     samples = {text: per_sample(shape, batch) for text, shape in shapes.items()}
-    children = tuple(Layer(type_, params, samples[shape]) for type_, shape, params in rows)
+    layers = {row: Layer(row.type, row.params, samples[row.shape]) for row in counts}
+    children = tuple(map(layers.__getitem__, rows))
     totals = t.read_totals(lines, at)
-    counted = sum(params for _, _, params in rows)
+    counted = sum(row.params * count for row, count in counts.items())
     stated = t.total_params(totals)
     inferred: list[str] = []
     if stated is not None and stated != counted:
         inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
     hidden = sum(
-        4 * shape[-1] * (shape[-1] + 1) for type_, text, _ in rows if type_ in _HIDING and (shape := samples[text])
+        4 * shape[-1] * (shape[-1] + 1) * count
+        for row, count in counts.items()
+        if row.type in _HIDING and (shape := samples[row.shape])
     )
     if hidden:
         inferred.append(f"torchsummary does not count the projections of windowed attention; {hidden:,} were added")
@@ -87,7 +98,24 @@ def _summary(
     )
 
 
-def _row(line: str) -> tuple[str, str, int] | None:
+def _whole(lines: list[str], at: int, line: str) -> tuple[_Row, int]:
+    """Read one row, joined with the following lines as long as it was wrapped, and the index of the line behind it."""
+    number = at
+    # A terminal or a mail program may have wrapped the row: it ends with the count of parameters.
+    while (row := _row(line)) is None and at < len(lines) and at - number < 8:
+        more = lines[at].strip()
+        if not more or t.is_rule(more):
+            break
+        line = f"{line} {more}"
+        at += 1
+    if row is None:
+        raise t.fail(
+            number, line, "expected `Type-N  [output shape]  parameters`: paste the table as torchsummary prints it"
+        )
+    return row, at
+
+
+def _row(line: str) -> _Row | None:
     """Read ``Conv2d-1 [-1, 64, 7, 7] 9,408`` as type, shape text and parameters; None if the line is not whole."""
     head, _, tail = line.rpartition(" ")
     params = t.read_count(tail)
@@ -107,4 +135,4 @@ def _row(line: str) -> tuple[str, str, int] | None:
     type_, dash, index = label.rstrip().rpartition("-")
     if not dash or not index.isdecimal() or not t.is_name(type_):
         return None
-    return type_, shape, params
+    return _Row(type_, shape, params)

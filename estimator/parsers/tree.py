@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 
 from estimator.types import Layer
 
 RawShape = tuple[int | None, ...]
 
 
-def batch_of(shapes: Iterable[RawShape | None], root: RawShape | None) -> int | None:
+def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | None) -> int | None:
     """Find the batch size that the summary was printed with.
 
     Args:
-        shapes: shapes of all rows, None where a row shows none.
+        shapes: shapes of the rows, None where a row shows none, each with how many rows show it.
         root: shape of the model's own row, which is the best witness, or None.
 
     Returns:
@@ -23,8 +22,11 @@ def batch_of(shapes: Iterable[RawShape | None], root: RawShape | None) -> int | 
     """
     if root and len(root) > 1:
         return root[0]
-    firsts = Counter(shape[0] for shape in shapes if shape and len(shape) > 1)
-    return firsts.most_common(1)[0][0] if firsts else None
+    firsts: Counter[int | None] = Counter()
+    for shape, count in shapes:
+        if shape and len(shape) > 1:
+            firsts[shape[0]] += count
+    return max(firsts, key=firsts.__getitem__) if firsts else None
 
 
 def per_sample(shape: RawShape | None, batch: int | None) -> tuple[int, ...] | None:
@@ -67,7 +69,15 @@ def nest(rows: list[tuple[int, Layer]]) -> list[Layer]:
             children: list[Layer] = []
             while stack and stack[-1][0] > depth:
                 children.append(stack.pop()[1])
-            made = replace(layer, children=tuple(children))
+            made = Layer(
+                layer.type,
+                layer.params,
+                layer.output_shape,
+                tuple(children),
+                layer.args,
+                layer.name,
+                layer.input_shape,
+            )
         stack.append((depth, made))
     return [layer for _, layer in reversed(stack)]
 

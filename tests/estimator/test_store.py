@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -50,10 +53,67 @@ def test_a_change_is_noticed_once(tmp_path: Path) -> None:
 def test_a_model_that_was_altered_is_refused(tmp_path: Path) -> None:
     store = Store(tmp_path, "rad")
     store.install({"a": 1}, {})
-    path = tmp_path / "rad" / "1" / "model.json"
-    path.write_text(path.read_text().replace("1", "2", 1))
-    with pytest.raises(ModelError, match="manifest"):
+    (tmp_path / "rad" / "1" / "model.json.gz").write_bytes(gzip.compress(b'{"a":2,"method":"rad"}'))
+    with pytest.raises(ModelError, match="not what its manifest says"):
         store.load()
+
+
+def replace_model(folder: Path, packed: bytes, **stated: object) -> None:
+    """Put another model into a version, with a manifest that goes with it but for what is `stated`."""
+    (folder / "model.json.gz").write_bytes(packed)
+    manifest = {"about": {}, "sha256": hashlib.sha256(packed).hexdigest(), **stated}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+BOMB = gzip.compress(b" " * 80_000_000, 1)
+
+
+@pytest.mark.parametrize(
+    ("packed", "stated"),
+    [
+        (BOMB, {"bytes": 1000}),
+        (BOMB, {"bytes": 80_000_000}),
+        (BOMB, {}),
+        (gzip.compress(b"{}"), {"bytes": 0}),
+        (gzip.compress(b"{}"), {"bytes": 3}),
+        (gzip.compress(b"{}"), {"bytes": "2"}),
+        (gzip.compress(b"{}")[:-9], {"bytes": 2}),
+        (gzip.compress(b"[" * 200_000), {"bytes": 200_000}),
+        (gzip.compress(b"no JSON"), {"bytes": 7}),
+        (b"not packed", {"bytes": 10}),
+        (b"", {"bytes": 2}),
+    ],
+    ids=["bomb", "told", "untold", "none", "short", "text", "torn", "deep", "words", "plain", "empty"],
+)
+def test_a_model_is_unpacked_only_up_to_its_stated_size(
+    tmp_path: Path, packed: bytes, stated: dict[str, object]
+) -> None:
+    store = Store(tmp_path, "rad")
+    store.install({"a": 1}, {})
+    replace_model(tmp_path / "rad" / "1", packed, **stated)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelError, match="roll back"):
+            store.load()
+        assert tracemalloc.get_traced_memory()[1] < 16_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_wrong_hash_is_found_before_anything_is_unpacked(tmp_path: Path) -> None:
+    store = Store(tmp_path, "rad")
+    store.install({"a": 1}, {})
+    replace_model(tmp_path / "rad" / "1", b"not packed", sha256="0" * 64, bytes=10)
+    with pytest.raises(ModelError, match="not what its manifest says"):
+        store.load()
+
+
+def test_equal_models_are_equal_files(tmp_path: Path) -> None:
+    store = Store(tmp_path, "rad")
+    store.install({"a": 1}, {})
+    store.install({"a": 1}, {})
+    first, second = ((tmp_path / "rad" / number / "model.json.gz").read_bytes() for number in "12")
+    assert first == second
 
 
 @pytest.mark.parametrize(
@@ -62,7 +122,7 @@ def test_a_model_that_was_altered_is_refused(tmp_path: Path) -> None:
         ("manifest.json", "{", "cannot be read"),
         ("manifest.json", "[]", "no manifest"),
         ("manifest.json", None, "missing"),
-        ("model.json", None, "missing"),
+        ("model.json.gz", None, "missing"),
     ],
 )
 def test_damaged_files_name_themselves(tmp_path: Path, name: str, text: str | None, match: str) -> None:
@@ -78,17 +138,10 @@ def test_damaged_files_name_themselves(tmp_path: Path, name: str, text: str | No
     assert str(path) in str(error.value)
 
 
-def test_a_model_of_another_method_and_no_json_are_refused(tmp_path: Path) -> None:
+def test_a_model_of_another_method_is_refused(tmp_path: Path) -> None:
     Store(tmp_path, "other").install({}, {})
     (tmp_path / "other").rename(tmp_path / "rad")
     with pytest.raises(ModelError, match="no model of the method rad"):
-        Store(tmp_path, "rad").load()
-    path = tmp_path / "rad" / "1"
-    (path / "model.json").write_text("nonsense")
-    manifest = json.loads((path / "manifest.json").read_text())
-    manifest["sha256"] = "3b8e6f2cf3d7b4ae9d6f4dbbdcb1a3a8c1c8a2c9e9d7e6b5c4a3f2e1d0c9b8a7"
-    (path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ModelError, match="manifest says"):
         Store(tmp_path, "rad").load()
 
 
