@@ -57,7 +57,11 @@ reachable() {
 make_venv() {
     local level=$1 venv=.venv facts
     shift
-    reachable . || venv=/var/tmp/rad-venv-$(printf %s "$PWD" | cksum | cut -d' ' -f1)
+    if ! reachable .; then
+        venv=/var/tmp/rad-venv-$(printf %s "$PWD" | cksum | cut -d' ' -f1)
+        [ ! -e "$venv" ] || [ -O "$venv" ] || fail "$venv belongs to somebody else: remove it"
+        [ -e .venv ] && [ ! -L .venv ] || ln -sfn "$venv" .venv # so that it has the same name everywhere
+    fi
     python=$venv/bin/python
     facts=$(pwd | cat - setup.cfg pyproject.toml scripts/lib.sh | cksum)
     if "$python" -c '' 2>/dev/null; then

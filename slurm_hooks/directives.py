@@ -82,6 +82,11 @@ def has_directives(script: str) -> bool:
     return _DIRECTIVE.search(leading_block(script)) is not None
 
 
+def has_late_directives(script: str) -> bool:
+    """Whether a `#RAD` line stands behind the leading comment block, where it has no effect."""
+    return _DIRECTIVE.search(script, len(leading_block(script))) is not None
+
+
 def parse_script(script: str) -> Directives | None:
     """The directives of a script, or None where it has none.
 

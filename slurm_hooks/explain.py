@@ -18,8 +18,8 @@ _NOT_SEEN = (
 _OUTCOMES = {
     "completed": "completed",
     "failed": "failed",
-    "oom_requeued": "ran out of GPU memory and was queued again with a larger share",
-    "oom_exclusive": "ran out of GPU memory and was queued again with a whole GPU",
+    "oom_requeued": "ran out of GPU memory and was queued again with {share}",
+    "oom_exclusive": "ran out of GPU memory and was queued again with {share}",
     "oom_final": "ran out of GPU memory and was not tried again",
     "mps_victim": "lost its GPU's MPS server through no fault of its own and was queued again as it was",
     "mps_told": "lost its GPU's MPS server through no fault of its own and was not queued again",
@@ -86,7 +86,10 @@ def _workload(record: Record) -> str:
 
 
 def _decision(record: Record, neighbours: Mapping[int, Job]) -> str:
-    share = record.share if record.share is not None else SHARES_PER_GPU
+    share, cap_mib = record.share, record.cap_mib
+    if record.first_share is not None:
+        share, cap_mib = record.first_share, record.first_cap_mib
+    share = share if share is not None else SHARES_PER_GPU
     where = f"mps:{record.pin}:{share}" if record.pin else f"mps:{share}"
     text = f"the whole GPU ({where})" if share >= SHARES_PER_GPU else where
     text += f" on {record.node}" if record.node else ""
@@ -98,8 +101,8 @@ def _decision(record: Record, neighbours: Mapping[int, Job]) -> str:
     if record.progress is not None:
         shown = " / ".join(f"{value:.2f}" for value in (record.progress, *record.residents_progress))
         text += f"; predicted progress {shown} of running alone"
-    if record.cap_mib is not None:
-        text += f"; capped at {_gib(record.cap_mib)}"
+    if cap_mib is not None:
+        text += f"; capped at {_gib(cap_mib)}"
     if record.action == "advised":
         return f"advice only, the request stayed as written: {text}"
     if record.action == "shadowed":
@@ -126,27 +129,38 @@ def _neighbour(number: int, job: Job | None) -> str:
 def _happened(job: Job, now: int) -> list[str]:
     lines = []
     ended = [run for run in job.runs if run.state not in LIVE_STATES or run.end is not None]
-    for index, run in enumerate(ended):
-        label = "ran" if index == 0 else "then"
-        lines.append(_line(label, _ended(run, job.kept(run))))
+    for number, run in enumerate(ended, start=1):
+        label = "ran" if len(job.runs) == 1 else f"run {number}"
+        lines.append(_line(label, _ended(job, run)))
     if job.last not in ended:
         lines.append(_line("now", _live(job.last, now)))
     return lines
 
 
-def _ended(run: JobRun, kept: Run | None) -> str:
+def _ended(job: Job, run: JobRun) -> str:
     if run.start is None or not run.nodes:
         return f"never: {run.state.lower()}"
+    kept = job.kept(run)
     facts = [f"{duration(run.elapsed_s)} on {run.nodes}{_held(run)}"]
     facts += _measured(kept) if kept is not None else []
     if kept is not None and kept.outcome in _OUTCOMES:
-        facts.append(_OUTCOMES[kept.outcome])
+        facts.append(_OUTCOMES[kept.outcome].format(share=_next_share(job, kept)))
         if kept.evidence:
             facts.append(f"its log says: {kept.evidence}")
     else:
         status = f", exit status {run.exit_code}" if run.exit_code else ""
         facts.append(run.state.lower().replace("_", " ") + (f", signal {run.signal}" if run.signal else status))
     return "; ".join(facts)
+
+
+def _next_share(job: Job, kept: Run) -> str:
+    """What recovery queued a job again with after one of its runs."""
+    runs = job.record.runs if job.record is not None else ()
+    later = [run.share for run in runs[runs.index(kept) + 1 :] if run.share is not None]
+    share = later[0] if later else job.record.share if job.record is not None else None
+    if share is None:
+        return "a larger share"
+    return "the whole GPU" if share >= SHARES_PER_GPU else f"{share} shares"
 
 
 def _measured(kept: Run) -> list[str]:

@@ -87,7 +87,9 @@ class Record:
         asked: the request as the user wrote it, for example ``gpu:1``.
         model, batch_size, seq_len, optimizer, precision, kind: what the directives said.
         expected_mib, upper_mib, method, family, fingerprint: the estimate, where there is one.
-        share, pin, node, cap_mib, thread_percentage: the decision. ``pin`` is a device type such as ``g2``.
+        share, pin, node, cap_mib, thread_percentage: the decision. ``pin`` is a device type such as ``g2``. Recovery
+            puts the share and the cap of the job's next run in their places.
+        first_share, first_cap_mib: what they were at submit, where recovery has put others in their places.
         policy: placement policy that chose the GPU.
         residents: ids of the jobs that held shares of the pinned GPU at decision time; 0 for one that was submitted
             so shortly before that its id was not known yet.
@@ -119,6 +121,8 @@ class Record:
     gpu: str = ""
     smact: float | None = None
     share: int | None = None
+    first_share: int | None = None
+    first_cap_mib: int | None = None
     pin: str = ""
     node: str = ""
     cap_mib: int | None = None

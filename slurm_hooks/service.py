@@ -144,6 +144,11 @@ class Service:
         answer = self._left_alone(submission, Directives(), partition, LeftAlone(asked, reason))
         return replace(answer, message="") if partition.mode == "shadow" else answer
 
+    def too_late(self, fields: Mapping[str, str]) -> Answer:
+        """The answer to a submission whose decision takes longer than `radd.decide_s`."""
+        limit = self.config.radd.decide_s * 1000
+        return self.give_up(fields, f"no decision within {limit:.0f} ms: shorten the summary, or claim memory=12G, say")
+
     def warm_up(self) -> None:
         """Estimate a model once, so that the first job does not wait for what is loaded when it is first used."""
         _know.__wrapped__(self.method, _ANY_SUMMARY, (8, None, None, None, None), "unknown")

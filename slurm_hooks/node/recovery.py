@@ -179,6 +179,12 @@ def requeued(record: Record, run: Run, share: int, site: Site) -> Record:
     """The record of a job that goes into its next run with `share`."""
     if run.outcome not in REGROWN:
         return with_run(record, run)
+    first = record.retries == 0
     return dataclasses.replace(
-        with_run(record, run), share=share, cap_mib=cap_of(share, site.usable), retries=record.retries + 1
+        with_run(record, run),
+        share=share,
+        cap_mib=cap_of(share, site.usable),
+        first_share=record.share if first else record.first_share,
+        first_cap_mib=record.cap_mib if first else record.first_cap_mib,
+        retries=record.retries + 1,
     )

@@ -11,6 +11,7 @@ import json
 import re
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from slurm_hooks import files, loading
 from slurm_hooks.config import Config
 from slurm_hooks.directives import DirectiveError, parse_script
 from slurm_hooks.experience import learn
+from slurm_hooks.hook import unasked
 from slurm_hooks.radctl.main import Site
+from slurm_hooks.radd.protocol import encode
 from slurm_hooks.sbatch import fields_of
 from slurm_hooks.service import Answer, Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
@@ -53,14 +56,34 @@ def decide(site: Site, script: Path, options: tuple[str, ...], as_json: bool) ->
     fields.update(_summary(text, config))
     if not fields.get("partition"):
         fields["partition"] = _default_partition(config)
-    service = loading.load_service(config)
-    _look(service, fields["user_name"], int(now))
-    answer = service.answer(fields)
+    told = unasked(text, len(encode(fields)))
+    if told is None:
+        service = loading.load_service(config)
+        _look(service, fields["user_name"], int(now))
+        answer = _answer(service, fields)
+    else:
+        answer = Answer(message=told)
     if as_json:
         click.echo(json.dumps(_as_dict(answer, fields["partition"]), indent=2))
     else:
         _tell(answer)
     sys.exit(1 if answer.reject else 0)
+
+
+def _answer(service: Service, fields: Mapping[str, str]) -> Answer:
+    """What radd answers, its limits included; of time processor time counts: a login node may have other work."""
+    radd = service.config.radd
+    if len(encode(fields)) > radd.max_request_kib * 1024:
+        limit = f"script, summary and options are longer than radd.max_request_kib = {radd.max_request_kib}"
+        return Answer(message=f"{limit}: radd does not answer, and the job goes through as written")
+    service.warm_up()
+    begin = time.thread_time()
+    answer = service.answer(fields)
+    taken = time.thread_time() - begin
+    if taken <= radd.decide_s:
+        return answer
+    click.echo(f"radctl: the decision took {taken * 1000:.0f} ms here; radd gives it up", err=True)
+    return service.too_late(fields)
 
 
 def _summary(text: str, config: Config) -> dict[str, str]:

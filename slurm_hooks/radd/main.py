@@ -82,16 +82,14 @@ def answer(service: Service, fields: Mapping[str, str]) -> Answer:
 
     A dropped connection would count as a failure of radd, and three of them let everybody's jobs through unseen.
     """
-    limit = service.config.radd.decide_s
     try:
-        with at_most(limit):
+        with at_most(service.config.radd.decide_s):
             return service.answer(fields)
     except OutOfTime:
-        reason = f"no decision within {limit * 1000:.0f} ms: shorten the summary, or claim memory=12G, say"
+        return service.too_late(fields)
     except Exception as error:
         log.exception("a decision failed")
-        reason = f"the decision failed ({type(error).__name__})"
-    return service.give_up(fields, reason)
+        return service.give_up(fields, f"the decision failed ({type(error).__name__})")
 
 
 def monitored_nodes(config: Config, service: Service) -> list[str]:

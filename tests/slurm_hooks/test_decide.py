@@ -6,6 +6,7 @@ import dataclasses
 import getpass
 import json
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from estimator.parsers import parse_summary
 from estimator.types import Estimate, ModelSummary, Workload
-from slurm_hooks import bench, loading
+from slurm_hooks import bench, hook, loading
 from slurm_hooks.cluster import ClusterView, Gpu, Node
 from slurm_hooks.config import Config
 from slurm_hooks.radctl import decide as command
@@ -145,9 +146,58 @@ def test_refused(job: Path) -> None:
 
 
 def test_no_directives(job: Path) -> None:
-    job.write_text("#!/bin/bash\n#SBATCH --gres=gpu:1\npython x\n#RAD late=1\n")
+    job.write_text("#!/bin/bash\n#SBATCH --gres=gpu:1\npython x\n")
     assert _radctl("decide", job).output == "the job goes through as written: its script has no #RAD line\n"
     assert json.loads(_radctl("decide", job, "--json").output)["action"] == "none"
+
+
+def test_directives_behind_the_first_command(job: Path) -> None:
+    job.write_text("#!/bin/bash\n#SBATCH --gres=gpu:1\npython x\n#RAD late=1\n")
+    said = "#RAD lines after the first command have no effect: move them up, beside the #SBATCH lines\n"
+    assert _radctl("decide", job).output == said
+
+
+def test_what_the_hook_does_not_ask_radd_about(job: Path) -> None:
+    job.write_text(SCRIPT.replace("python", "#" * 800_000 + "\npython"))
+    assert _radctl("decide", job).output.startswith("the leading comment block is longer than 768 KiB or has over ")
+    job.write_text("#RAD memory=1G\n" + "\n#\n" * 10_001)
+    assert _radctl("decide", job).output.startswith("the leading comment block is longer than 768 KiB or has over ")
+    Path("rad.toml").write_text("[estimator]\nmax_summary_kib = 2048\n[partitions.gpu]\n")
+    Path("net.txt").write_text("x" * 1_000_000)
+    job.write_text(SCRIPT)
+    assert _radctl("decide", job).output == (
+        "script, summary and options are longer than 1000 KB together: the job goes through as written\n"
+    )
+
+
+def test_what_radd_does_not_read(job: Path) -> None:
+    Path("rad.toml").write_text("[radd]\nmax_request_kib = 64\n[partitions.gpu]\n")
+    Path("net.txt").write_text("x" * 65_536)
+    assert "longer than radd.max_request_kib = 64: radd does not answer" in _radctl("decide", job).output
+
+
+def test_a_decision_that_radd_would_give_up(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(_Fixed):
+        def predict(self, summary: ModelSummary, workload: Workload) -> Estimate:
+            begin = time.thread_time()
+            while time.thread_time() < begin + 0.002:
+                pass
+            return super().predict(summary, workload)
+
+    monkeypatch.setattr(loading, "load_method", lambda name, models: Slow())
+    Path("rad.toml").write_text("[radd]\ndecide_s = 0.001\n[partitions.gpu]\ngpu_model = 'h200'\n")
+    shown = _radctl("decide", job)
+    assert shown.exit_code == 0
+    assert "ms here; radd gives it up" in shown.stderr
+    assert shown.stdout.startswith("left as written: no decision within 1 ms: shorten the summary")
+    assert json.loads(CliRunner().invoke(cli, ["--config", "rad.toml", "decide", str(job), "--json"]).stdout)["reasons"]
+
+
+def test_the_hooks_limits_are_those_of_its_lua() -> None:
+    lua = (Path(hook.__file__).parent / "lua" / "rad.lua").read_text()
+    assert f"longest_block = {hook.LONGEST_BLOCK}," in lua
+    assert f"longest_request = {hook.LONGEST_REQUEST}," in lua
+    assert f"MAX_STEPS = {hook.MAX_STEPS} " in lua
 
 
 @pytest.mark.parametrize(

@@ -120,31 +120,52 @@ def test_a_job_that_rad_did_not_see() -> None:
 
 
 def test_a_job_that_came_back_with_more() -> None:
+    error = "torch.OutOfMemoryError: CUDA out of memory"
     runs = (
-        Run(
-            end=NOON + 2, outcome="oom_requeued", evidence="torch.OutOfMemoryError: CUDA out of memory", peak_mib=15000
-        ),
-        Run(end=NOON + HOUR - 1, outcome="completed"),
+        Run(share=38, end=NOON + 2, outcome="oom_requeued", evidence=error, peak_mib=15000),
+        Run(share=57, end=NOON + 132, outcome="oom_exclusive", evidence=error),
+        Run(share=100, end=NOON + HOUR - 1, outcome="completed"),
     )
     first = job_run(None, state="REQUEUED", end=NOON + 2, elapsed_s=2)
-    second = job_run(_with(runs=runs), submit=NOON + 2, start=NOON + 130, allocated={"gres/mps": 57, "cpu": 1})
-    assert _story(first, second)[-2:] == [
-        "  ran      2 s on node07 with mps:g2:40; peak 14.6 GiB; ran out of GPU memory and was queued again with a "
-        "larger share; its log says: torch.OutOfMemoryError: CUDA out of memory",
-        "  then     1 h on node07 with mps:57; completed",
+    second = job_run(
+        None, state="REQUEUED", start=NOON + 130, end=NOON + 132, elapsed_s=2, allocated={"gres/mps:g2": 57}
+    )
+    record = _with(share=100, cap_mib=None, first_share=38, first_cap_mib=15360, retries=2, runs=runs)
+    third = job_run(record, submit=NOON + 2, start=NOON + 260, allocated={"gres/mps": 100, "cpu": 1})
+    story = _story(first, second, third)
+    assert story[3:5] == [
+        "  decision mps:g2:38 on node07, alone there when it was placed; capped at 15.0 GiB",
+        "  why      38 shares for 14950 of 40000 MiB; magm chose g2 of node07",
     ]
+    assert story[-3:] == [
+        "  run 1    2 s on node07 with mps:g2:40; peak 14.6 GiB; ran out of GPU memory and was queued again with "
+        f"57 shares; its log says: {error}",
+        "  run 2    2 s on node07 with mps:g2:57; ran out of GPU memory and was queued again with the whole GPU; "
+        f"its log says: {error}",
+        "  run 3    1 h on node07 with mps:100; completed",
+    ]
+
+
+def test_a_job_that_waits_to_run_again() -> None:
+    record = _with(share=57, cap_mib=23000, first_share=38, runs=(Run(share=38, end=NOON + 2, outcome="oom_requeued"),))
+    first = job_run(None, state="REQUEUED", end=NOON + 2, elapsed_s=2)
+    waits = job_run(record, state="PENDING", submit=NOON + 2, start=None, end=None, reason="Resources", nodes="")
+    story = _story(first, waits)
+    assert story[3] == "  decision mps:g2:38 on node07, alone there when it was placed"
+    assert story[-2].endswith("queued again with 57 shares")
+    assert story[-1].startswith("  now      waits (Resources)")
 
 
 @pytest.mark.parametrize(
     ("outcome", "words"),
     [
-        ("oom_exclusive", "queued again with a whole GPU"),
+        ("oom_exclusive", "queued again with the whole GPU"),
         ("oom_final", "not tried again"),
         ("oom_told", "ask for more with #RAD memory="),
     ],
 )
 def test_other_ends_of_out_of_memory(outcome: str, words: str) -> None:
-    assert words in _story(job_run(_with(runs=(Run(end=NOON + HOUR, outcome=outcome),))))[-1]
+    assert words in _story(job_run(_with(share=100, runs=(Run(end=NOON + HOUR, outcome=outcome),))))[-1]
 
 
 def test_runs_that_ended_close_to_each_other() -> None:
@@ -153,7 +174,7 @@ def test_runs_that_ended_close_to_each_other() -> None:
         Run(start=NOON + 8, end=NOON + 11, outcome="completed"),
     )
     first = job_run(None, state="REQUEUED", start=NOON, end=NOON + 2, elapsed_s=2)
-    second = job_run(_with(runs=runs), submit=NOON + 2, start=NOON + 8, end=NOON + 11, elapsed_s=3)
+    second = job_run(_with(share=None, runs=runs), submit=NOON + 2, start=NOON + 8, end=NOON + 11, elapsed_s=3)
     assert [line.rpartition("; ")[2] for line in _story(first, second)[-2:]] == [
         "ran out of GPU memory and was queued again with a larger share",
         "completed",

@@ -41,7 +41,7 @@ def test_first_a_larger_share() -> None:
 
 
 def test_then_the_whole_gpu_then_never_again() -> None:
-    record, restart, outcomes = RECORD, 0, []
+    record, restart, outcomes = dataclasses.replace(RECORD, cap_mib=23961), 0, []
     share: int | None = 30
     while share is not None:
         held, run = share, Run(share=share, restart=restart)
@@ -53,6 +53,7 @@ def test_then_the_whole_gpu_then_never_again() -> None:
             record, restart = requeued(record, run, share, SITE), restart + 1
     assert outcomes == ["oom_requeued", "oom_exclusive", "oom_final"]
     assert (record.retries, record.share, record.cap_mib) == (2, 100, None)
+    assert (record.first_share, record.first_cap_mib) == (30, 23961)
     assert [(run.restart, run.share) for run in record.runs] == [(0, 30), (1, 45)]
     assert record.user_changes == ()
     assert decode(encode(record)) == record

@@ -1,0 +1,39 @@
+"""What RAD's job_submit.lua lets through without asking radd. Pure: a script in, what its user is told out.
+
+For trying a script without submitting it (`radctl decide`). The limits stand at the top of rad.lua.
+"""
+
+from __future__ import annotations
+
+import re
+
+from slurm_hooks.directives import has_directives, has_late_directives, leading_block
+
+LONGEST_BLOCK = 786_432
+LONGEST_REQUEST = 1_000_000
+MAX_STEPS = 10_000
+
+_GAP = re.compile(r"\n\s+")
+
+
+def unasked(script: str, request_bytes: int) -> str | None:
+    """What the user of a script is told that radd is not asked about: nothing if it is empty; None where it is asked.
+
+    Args:
+        script: text of the batch script.
+        request_bytes: length of the message that radd would be sent.
+    """
+    block = leading_block(script)
+    if len(block.encode(errors="surrogateescape")) > LONGEST_BLOCK or len(_GAP.findall(block)) >= MAX_STEPS:
+        long = f"the leading comment block is longer than {LONGEST_BLOCK // 1024} KiB or has over {MAX_STEPS} gaps"
+        return f"{long}: the job goes through as written"
+    if not has_directives(script):
+        if has_late_directives(script):
+            return "#RAD lines after the first command have no effect: move them up, beside the #SBATCH lines"
+        return ""
+    if request_bytes > LONGEST_REQUEST:
+        return (
+            f"script, summary and options are longer than {LONGEST_REQUEST // 1000} KB together: "
+            "the job goes through as written"
+        )
+    return None
