@@ -21,6 +21,8 @@ TITLES = {
     "burst": "Short jobs at once, two of which claim too little",
     "two-users": "Two users on one GPU",
     "daemon-killed": "kill -9 of the MPS control daemon",
+    "services-killed": "kill -9 of radd, rad-monitor and slurmd",
+    "monitored": "A training with rad-monitor and without it",
 }
 Facts = Mapping[str, Any]
 
@@ -138,6 +140,27 @@ def _daemon_killed(facts: Facts) -> list[str]:
     ]
 
 
+def _services_killed(facts: Facts) -> list[str]:
+    heads = ("killed", "back after, s", "first step of the next job after, s", "the job under it", "requeued")
+    rows = [tuple(row.values()) for row in facts["table"]]
+    return [
+        "Each was started again a second after the kill, as its unit would be, and then the next job was submitted; "
+        "its start-up of PyTorch is included.\n",
+        table(heads, rows),
+    ]
+
+
+def _monitored(facts: Facts) -> list[str]:
+    rows = [(kind, *values) for kind, values in facts["speeds"].items()]
+    heads = ("rad-monitor", *(f"run {n + 1}" for n in range(len(rows[0]) - 1)))
+    return [
+        "Steps a second of the same training, in turn.\n",
+        table(heads, rows),
+        f"Change of the median: {100 * facts['change']:+.1f} %; largest spread between repeats: "
+        f"{100 * facts['spread']:.1f} %.\n",
+    ]
+
+
 _BODIES = {
     "collocated": _collocated,
     "under-declared": _under_declared,
@@ -145,6 +168,8 @@ _BODIES = {
     "burst": _burst,
     "two-users": _two_users,
     "daemon-killed": _daemon_killed,
+    "services-killed": _services_killed,
+    "monitored": _monitored,
 }
 
 

@@ -27,6 +27,7 @@ ALONE_S = 7
 ALICE, BOB = "alice", "bob"
 MIXED = (("cnn", 16), ("transformer", 8), ("mlp", 256), ("infer", 8))
 LEARN_S = 7.0  # [radd] learn_s, and a little
+RESTART_S = 2.0  # RestartSec of the units in etc/systemd
 
 
 class Stage:
@@ -278,7 +279,7 @@ def _estimate(record: Record) -> Facts:
     }
 
 
-def burst(stage: Stage, count: int = 20) -> Facts:
+def burst(stage: Stage, count: int = 50) -> Facts:
     """Many short jobs at once, two of which claim too little."""
     begin = time.time()
     jobs = {}
@@ -288,7 +289,7 @@ def burst(stage: Stage, count: int = 20) -> Facts:
         claim = "memory=2G" if greedy else f"memory={2 + index % 4}G"
         name = f"greedy-{index}" if greedy else f"burst-{index}"
         jobs[name] = stage.submit(name, claim, f"{model} --batch {batch} --seconds 3{' --hold 3' if greedy else ''}")
-    states = stage.ended(jobs, 80)
+    states = stage.ended(jobs, 150)
     makespan = time.time() - begin
     restarts = {name: stage.restarts(number) for name, number in jobs.items()}
     most = GRACE_S + 15.0
@@ -382,6 +383,77 @@ def daemon_killed(stage: Stage) -> Facts:
     }
 
 
+def services_killed(stage: Stage, seconds: float = 14) -> Facts:
+    """`kill -9` of radd, rad-monitor and slurmd in turn, each under a running job; then another job."""
+    cluster = stage.cluster
+    rows: list[Facts] = []
+    running: dict[str, int] = {}
+    for name in cluster.daemons():
+        if name not in ("radd", "rad-monitor") and not name.startswith("slurmd-"):
+            continue
+        under, after = f"under-{name}", f"after-{name}"
+        running[under] = stage.submit(under, "memory=6G", f"cnn --batch 32 --seconds {seconds}")
+        stage.started(under)
+        cluster.signal(name, signal.SIGKILL)
+        at = time.time()
+        cluster.wait_for(f"{name} is gone", lambda name=name: not cluster.is_up(name), 10)  # type: ignore[misc]
+        time.sleep(RESTART_S)
+        cluster.start(name)
+        back = time.time()
+        running[after] = stage.submit(after, "memory=6G", "cnn --batch 32 --seconds 2")
+        stage.started(after, deadline_s=45)
+        first = float(re.findall(r"first step at ([\d.]+)", stage.text(after))[-1])
+        rows.append({"killed": name, "back_s": back - at, "first_step_of_next_s": first - at})
+    states = stage.ended(running, 90)
+    records = {name: stage.record(job, deadline_s=60) for name, job in running.items()}
+    for row in rows:
+        name = f"under-{row['killed']}"
+        row |= {"state_of_the_job_under_it": states[name], "requeued": stage.restarts(running[name])}
+    return {
+        "table": rows,
+        "states": states,
+        "checks": {
+            "every job completed in its first run": set(states.values()) == {"COMPLETED"}
+            and not any(stage.restarts(job) for job in running.values()),
+            "every job shared its GPU": {record.action for record in records.values()} == {"share"},
+            "every record has its outcome": all(record.runs for record in records.values()),
+            "no node was drained": not stage.drained(),
+        },
+    }
+
+
+def monitored(stage: Stage, rounds: int = 3, seconds: float = 4) -> Facts:
+    """A training's steps a second with rad-monitor and without it, in turn."""
+    speeds: dict[str, list[float]] = {"with": [], "without": []}
+    states: dict[str, str] = {}
+    for number in range(rounds):
+        for kind in ("without", "with") if number % 2 else ("with", "without"):
+            if kind == "with":
+                stage.cluster.start("rad-monitor")
+            else:
+                stage.cluster.stop("rad-monitor")
+            name = f"{kind}-{number}"
+            states |= stage.ended({name: stage.submit(name, "memory=6G", f"mlp --batch 64 --seconds {seconds}")}, 60)
+            result = stage.result(name)
+            speeds[kind].append(result["steps"] / result["seconds"])
+    stage.cluster.start("rad-monitor")
+    middle = {kind: sorted(values)[len(values) // 2] for kind, values in speeds.items()}
+    spread = max(max(values) - min(values) for values in speeds.values()) / middle["without"]
+    change = middle["with"] / middle["without"] - 1
+    return {
+        "speeds": speeds,
+        "median_with": middle["with"],
+        "median_without": middle["without"],
+        "change": change,
+        "spread": spread,
+        "states": states,
+        "checks": {
+            "all completed": set(states.values()) == {"COMPLETED"},
+            "the change is within the noise between repeats": abs(change) <= spread,
+        },
+    }
+
+
 SCENARIOS: Mapping[str, Callable[[Stage], Facts]] = {
     "collocated": collocated,
     "under-declared": under_declared,
@@ -389,4 +461,6 @@ SCENARIOS: Mapping[str, Callable[[Stage], Facts]] = {
     "burst": burst,
     "two-users": two_users,
     "daemon-killed": daemon_killed,
+    "services-killed": services_killed,
+    "monitored": monitored,
 }

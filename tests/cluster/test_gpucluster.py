@@ -7,7 +7,7 @@ import pytest
 from scripts.demonstration import Gpus
 from scripts.devcluster import Cluster, ClusterError
 from scripts.gpucluster.machine import Machine
-from scripts.gpucluster.scenarios import Stage, two_users
+from scripts.gpucluster.scenarios import Stage, services_killed, two_users
 
 
 def test_a_scenario_with_jobs_of_two_users(cluster: Cluster) -> None:
@@ -18,6 +18,13 @@ def test_a_scenario_with_jobs_of_two_users(cluster: Cluster) -> None:
     cluster.wait_for("the record is in slurmdbd", lambda: "policy collocation" in _story(stage, "of-bob", "bob"))
     with pytest.raises(ClusterError, match="said no result"):
         stage.result("never-submitted")
+
+
+def test_services_that_are_killed_cost_no_job(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scripts.gpucluster.scenarios.RESTART_S", 0.0)
+    facts = services_killed(Stage(Machine(cluster, Gpus((), "h200", 143771))), seconds=4)
+    assert [row["killed"] for row in facts["table"]] == ["radd", "slurmd-node0", "slurmd-node1"]
+    assert all(facts["checks"].values()), facts
 
 
 def _story(stage: Stage, name: str, user: str) -> str:
