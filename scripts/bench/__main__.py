@@ -1,19 +1,32 @@
-"""Command line of the measurements: `scripts/bench/run latency|throughput|jobs|poll|all [--count N]`."""
+"""Command line of the measurements: `scripts/bench/run NAME|all [--count N] [--page FILE]`."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import platform
 import sys
+from datetime import datetime, timezone
+from pathlib import Path
 
-from scripts.bench import jobs, latency, poll, throughput
+from scripts.bench import exchange, hooks, jobs, latency, poll, throughput
+from scripts.bench.common import Table
 from scripts.devcluster import ClusterError
 
 BENCHES = {
     "latency": (latency.run, 1000, "time that RAD adds to a submit inside slurmctld"),
+    "exchange": (exchange.run, 1000, "one exchange with radd, beside asyncio's streams"),
     "throughput": (throughput.run, 2000, "submits a second from four clients, with and without RAD"),
     "jobs": (jobs.run, 300, "jobs through Prolog and Epilog: nodes, states, records"),
+    "hooks": (hooks.run, 50, "what Prolog, TaskProlog and Epilog take"),
     "poll": (poll.run, 10_000, "processor time of radd's look at a long queue"),
 }
+PAGE = """# What RAD costs Slurm
+
+Made by `scripts/bench/run all --page docs/results/slurm.md` on {date}: {cores} cores, Python {python}, load {load:.1f}
+when it began. Slurm, its clients, its database and radd share these cores: what one of them takes, the others lack.
+GPUs are stand-in devices.
+"""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,15 +36,26 @@ def main(arguments: list[str] | None = None) -> int:
         prog="scripts/bench/run", description=listed, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("which", choices=[*BENCHES, "all"])
-    parser.add_argument("--count", type=int, help="submits or jobs, in place of the default")
+    parser.add_argument("--count", type=int, help="submits, jobs or runs, in place of the default")
+    parser.add_argument("--page", type=Path, help="write the tables as a page too")
     args = parser.parse_args(arguments)
+    page = PAGE.format(
+        date=datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        cores=os.cpu_count(),
+        python=platform.python_version(),
+        load=os.getloadavg()[0],
+    )
     try:
         for name in BENCHES if args.which == "all" else [args.which]:
             function, count, _ = BENCHES[name]
-            function(args.count or count)
+            found: Table = function(args.count or count)
+            print(found.text(), flush=True)
+            page += f"\n## {found.title}\n\n`scripts/bench/run {name}`\n\n{found.markdown()}"
     except ClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    if args.page:
+        args.page.write_text(page, encoding="utf-8")
     return 0
 
 

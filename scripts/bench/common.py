@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.demo_data import cnn
@@ -93,11 +94,26 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ranked[max(0, math.ceil(len(ranked) * percent / 100) - 1)]
 
 
-def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table."""
-    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
-    print(f"\n{title}")
-    for row in (heads, ["-" * width for width in widths], *rows):
-        cells = [row[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        print("  ".join(cells))
-    sys.stdout.flush()
+@dataclass(frozen=True)
+class Table:
+    """What a measurement found; the first column is text, the others are right-aligned."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def text(self) -> str:
+        """For a terminal."""
+        lines = [self.heads, *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.heads))]
+        shown = [self.heads, ["-" * width for width in widths], *self.rows]
+        cells = [
+            [line[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True)]
+            for line in shown
+        ]
+        return "\n".join([f"\n{self.title}", *("  ".join(line) for line in cells)])
+
+    def markdown(self) -> str:
+        """For a page."""
+        lines = [self.heads, ["---", *["---:"] * (len(self.heads) - 1)], *self.rows]
+        return "\n".join(["| " + " | ".join(line) + " |" for line in lines]) + "\n"

@@ -1,7 +1,4 @@
-"""One exchange with radd's socket, beside the same answers given by asyncio's streams; no decision, no Slurm.
-
-python -m scripts.bench.exchange
-"""
+"""One exchange with radd's socket, beside the same answers given by asyncio's streams; no decision, no Slurm."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from scripts.bench.common import percentile, table
+from scripts.bench.common import Table, percentile
 from slurm_hooks.config import Radd
 from slurm_hooks.radd import protocol
 from slurm_hooks.radd.server import Server
@@ -22,11 +19,11 @@ from slurm_hooks.radd.server import Server
 REQUEST = protocol.encode({"script": "#RAD memory=12G\n" + "x" * 12_000})
 ANSWER = protocol.encode({"status": "pass"})
 PAUSE_S = 0.02  # radd sleeps between two submits
-ROUNDS, EACH = 5, 200
+ROUNDS = 5
 
 
-def main() -> None:
-    """Measure in turn and print."""
+def run(count: int) -> Table:
+    """Measure, in turn."""
     with tempfile.TemporaryDirectory(prefix="rad-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -41,7 +38,7 @@ def main() -> None:
                 _until_there(paths[kind])
             for _ in range(ROUNDS):
                 for kind, path in paths.items():
-                    took[kind] += [_exchange(path) for _ in range(EACH)]
+                    took[kind] += [_exchange(path) for _ in range(count // ROUNDS)]
         finally:
             for server in servers:
                 server.terminate()
@@ -50,7 +47,7 @@ def main() -> None:
         [kind, str(len(values)), *(f"{percentile(values, p):.0f}" for p in (50, 95, 99))]
         for kind, values in took.items()
     ]
-    table("One exchange, in microseconds", ("server", "n", "p50", "p95", "p99"), rows)
+    return Table("One exchange, in microseconds", ("server", "n", "p50", "p95", "p99"), rows)
 
 
 def _exchange(path: str) -> float:
@@ -103,7 +100,3 @@ def _streams(path: str) -> None:
             await server.serve_forever()
 
     asyncio.run(serve())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,22 +1,21 @@
-"""What the node's hooks add to a job: `python -m scripts.bench.hooks [--runs 50] [--json]`. Needs root.
+"""What the node's hooks add to a job.
 
 Starts etc/prolog.sh, etc/task_prolog.sh and etc/epilog.sh as slurmd does, for jobs of the user `nobody` that end well,
-and prints the wall time of each. No Slurm and no GPU take part: what they take themselves (the start of an MPS daemon,
-a question to slurmctld after a failure) comes on top.
+and measures the wall time of each. No Slurm and no GPU take part: what they take themselves (the start of an MPS
+daemon, a question to slurmctld after a failure) comes on top.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import pwd
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from scripts.bench.common import Table, note, percentile
 
 ROOT = Path(__file__).parents[2]
 CONFIG = """\
@@ -67,29 +66,16 @@ def measure(place: Path, runs: int) -> dict[str, list[float]]:
     return times
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=50)
-    parser.add_argument("--json", action="store_true")
-    chosen = parser.parse_args()
+def run(count: int) -> Table:
+    """Measure; needs root."""
     place = Path(tempfile.mkdtemp(prefix="rad-bench-"))
     place.chmod(0o755)
+    note(f"{count} runs of each hook")
     try:
-        times = measure(place, max(2, chosen.runs))
+        times = measure(place, count)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    rows = {
-        name: {"p50_ms": statistics.median(values), "p95_ms": statistics.quantiles(values, n=20)[-1]}
-        for name, values in times.items()
-    }
-    if chosen.json:
-        print(json.dumps(rows))
-        return
-    print(f"{'hook':16} {'p50 ms':>8} {'p95 ms':>8}")
-    for name, row in rows.items():
-        print(f"{name:16} {row['p50_ms']:8.1f} {row['p95_ms']:8.1f}")
-
-
-if __name__ == "__main__":
-    main()
+    rows = [
+        [name, str(len(values)), *(f"{percentile(values, p):.1f}" for p in (50, 95))] for name, values in times.items()
+    ]
+    return Table("Time of a node's hooks without a GPU, in milliseconds", ("hook", "n", "p50", "p95"), rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from scripts.bench.common import USER, cluster, note, script, submit, table
+from scripts.bench.common import USER, Table, cluster, note, script, submit
 from scripts.devcluster import Cluster
 from slurm_hooks.records import decode
 
@@ -13,8 +13,8 @@ RECORDS_DEADLINE_S = 180.0
 HEALTHY = {"idle", "mixed", "allocated", "completing"}
 
 
-def run(count: int) -> None:
-    """Measure and print."""
+def run(count: int) -> Table:
+    """Measure."""
     with cluster(rad=True) as target:
         note(f"submitting {count} jobs")
         begin = time.monotonic()
@@ -35,7 +35,7 @@ def run(count: int) -> None:
             time.sleep(1.0)
             complete = _records(target)
         recorded = time.monotonic() - begin
-        table(
+        return Table(
             f"{count} jobs through Prolog and Epilog on one node with {target.layout.gpus} GPUs",
             ("what", "value"),
             [

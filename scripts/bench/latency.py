@@ -6,7 +6,7 @@ import re
 import signal
 from collections.abc import Callable
 
-from scripts.bench.common import cluster, inline_summary, note, percentile, script, submit, table
+from scripts.bench.common import Table, cluster, inline_summary, note, percentile, script, submit
 from scripts.devcluster import Cluster, ClusterError
 
 # Put before the site's script: the hook is wrapped once more, by one that logs the microseconds that it took.
@@ -56,8 +56,8 @@ def measured(target: Cluster, text_of: Callable[[int], str], first: int, count: 
     return new
 
 
-def run(count: int) -> None:
-    """Measure and print."""
+def run(count: int) -> Table:
+    """Measure."""
     with cluster(rad=True) as target:
         install_clock(target)
         rows = []
@@ -78,7 +78,7 @@ def run(count: int) -> None:
         finally:
             target.signal("radd", signal.SIGCONT)
         rows += [_row("radd hung: the first three", hung[:3]), _row("radd hung: those after them", hung[3:])]
-        table(
+        return Table(
             "Time in the hook inside slurmctld, in microseconds",
             ("submit", "n", "p50", "p95", "p99", "max"),
             rows,

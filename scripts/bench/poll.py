@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from scripts.bench.common import cluster, note, script, submit, table
+from scripts.bench.common import Table, cluster, note, script, submit
 from scripts.devcluster import Cluster, processes
 
 CLIENTS = 4
@@ -15,8 +15,8 @@ LOOKS = 6
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def run(count: int) -> None:
-    """Measure and print."""
+def run(count: int) -> Table:
+    """Measure."""
     with cluster(rad=True, poll_s=POLL_S) as target:
         rows = [_row(target, 0)]
         text = script("#RAD memory=140G\n", "sleep 100000")
@@ -26,7 +26,7 @@ def run(count: int) -> None:
             seconds = submit(target, [text] * (waiting - have), CLIENTS)
             note(f"{(waiting - have) / seconds:.0f} submits a second")
             rows.append(_row(target, waiting))
-        table(
+        return Table(
             f"One look of radd at Slurm, the mean of {LOOKS}",
             ("jobs in the queue", "CPU s of radd", "CPU s of its commands", "together"),
             rows,

@@ -10,7 +10,7 @@ import resource
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from scripts.bench.common import cluster, inline_summary, note, script, submit, table
+from scripts.bench.common import Table, cluster, inline_summary, note, script, submit
 from scripts.devcluster import Cluster
 
 CLIENTS = 4
@@ -38,8 +38,8 @@ class _Way:
         self.inside_us += inside_after - inside
 
 
-def run(count: int) -> None:
-    """Measure and print."""
+def run(count: int) -> Table:
+    """Measure."""
     cases: tuple[tuple[str, Callable[[int], str]], ...] = (
         ("no #RAD line", lambda _: script("")),
         ("#RAD memory=12G", lambda _: script("#RAD memory=12G\n")),
@@ -61,7 +61,7 @@ def run(count: int) -> None:
                     scripts = [text_of(number * each + n) for n in range(each)]
                     ways[(number + place) % len(ways)].submit(scripts)
             rows += [_row(name, way, ways[0], each * ROUNDS) for way in ways]
-        table(
+        return Table(
             f"Submits from {CLIENTS} clients, {ROUNDS} rounds in turn",
             ("script", "cluster", "submits", "per second", "change", "us in slurmctld", "CPU ms of a sbatch"),
             rows,

@@ -31,7 +31,7 @@ class Server:
     """Serves one Unix socket from the running event loop.
 
     Callbacks on sockets, neither tasks nor streams: slurmctld waits for an answer with its locks held, and asyncio's
-    streams took longer than everything else together (`python -m scripts.bench.exchange`).
+    streams took longer than everything else together (`scripts/bench/run exchange`).
     """
 
     def __init__(self, settings: Radd, answer: Answerer) -> None:
