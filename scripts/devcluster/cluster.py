@@ -439,6 +439,7 @@ class Cluster:
             "slurm.conf": settings.slurm_conf(layout, rad=self.rad is not None),
             "gres.conf": settings.gres_conf(layout),
             "slurmdbd.conf": settings.slurmdbd_conf(layout),
+            "cgroup.conf": settings.cgroup_conf(_slurm_version()),
         }
         if self.rad is not None:
             base: Mapping[str, Any] = {}
@@ -446,8 +447,6 @@ class Cluster:
                 base = tomllib.loads(self.rad.config.read_text(encoding="utf-8"))
             texts["rad.toml"] = settings.toml(settings.rad_settings(layout, base))
             self._write_hooks(self.rad)
-        if _slurm_version() >= settings.CGROUPS_CAN_BE_OFF:
-            texts["cgroup.conf"] = settings.NO_CGROUPS
         for name, text in texts.items():
             (layout.etc / name).write_text(text, encoding="utf-8")
         secret = layout.etc / "slurmdbd.conf"

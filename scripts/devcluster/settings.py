@@ -10,8 +10,6 @@ from scripts.devcluster.layout import Layout
 
 CLUSTER_NAME = "rad"
 MPS_UNITS = 100  # shares of one GPU
-# Newer slurmds want cgroups to work with even where no plugin uses them; older ones do not know how to do without.
-NO_CGROUPS = "CgroupPlugin=disabled\n"
 CGROUPS_CAN_BE_OFF = (23, 2)
 
 
@@ -93,6 +91,15 @@ def slurm_conf(layout: Layout, *, rad: bool) -> str:
 def _host() -> str:
     """This machine's name, as Slurm's daemons compare it; it need not resolve, every address is given."""
     return socket.gethostname().partition(".")[0]
+
+
+def cgroup_conf(version: tuple[int, int]) -> str:
+    """cgroup.conf for a Slurm of `version`: no plugin of ours uses cgroups, yet every slurmd looks for them.
+
+    Where it finds none, or v2 without systemd, it ends. Older ones cannot be told to do without; of v1 they want
+    nothing until somebody uses it, whatever is mounted.
+    """
+    return f"CgroupPlugin={'disabled' if version >= CGROUPS_CAN_BE_OFF else 'cgroup/v1'}\n"
 
 
 def gres_conf(layout: Layout) -> str:

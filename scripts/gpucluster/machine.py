@@ -100,9 +100,6 @@ def up(say: Callable[[str], None], users: str = "single", folder: Path = PACKAGE
             real_gpus=gpus.devices,
         )
     DIRECTORY.mkdir(mode=0o755, exist_ok=True)
-    # Nothing here uses cgroups, yet slurmd does not start where it finds none, or only v2 and no systemd.
-    layout.etc.mkdir(mode=0o755, exist_ok=True)
-    (layout.etc / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
     site = DIRECTORY / "site.toml"
     text = CONFIG.format(memory=gpus.memory_mib, users=users, directory=DIRECTORY, port=MONITOR_PORT, grace=GRACE_S)
     site.write_text(text, encoding="utf-8")
