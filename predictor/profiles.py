@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from typing import NamedTuple
 
 from estimator.types import Layer, ModelSummary, Workload
 from predictor.types import KernelMetrics, Profile, ProfileError
@@ -60,8 +61,7 @@ OPTIMIZER_BYTES: Mapping[str, float] = {"adam": 28, "adamw": 28, "rmsprop": 20, 
 """Bytes that an optimizer's step moves for each parameter."""
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """Work of one layer in one iteration.
 
     Attributes:
@@ -79,40 +79,54 @@ class Work:
     dense: bool
 
 
-def leaves(layer: Layer) -> Iterator[Layer]:
-    """The layers that compute: those without children, and those with parameters of their own."""
-    if not layer.children:
-        yield layer
-        return
-    if layer.params:
-        yield Layer(layer.type, layer.params, layer.output_shape, (), layer.args)
-    for child in layer.children:
-        yield from leaves(child)
+def leaves(root: Layer) -> list[Layer]:
+    """The layers that compute: those without children, and those with parameters of their own; in order of use."""
+    found: list[Layer] = []
+    stack = [root]
+    while stack:
+        layer = stack.pop()
+        if not layer.children:
+            found.append(layer)
+            continue
+        if layer.params:
+            found.append(Layer(layer.type, layer.params, layer.output_shape, (), layer.args))
+        stack.extend(reversed(layer.children))
+    return found
 
 
-def _shape(layer: Layer, sequence: int | None) -> tuple[float, float]:
+class _Sort(NamedTuple):
+    convolution: bool
+    table: bool
+    norm: bool
+
+
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
+def _sort(type_: str) -> _Sort:
+    return _Sort(type_.startswith(CONVOLUTIONS), type_.startswith(TABLES), "Norm" in type_)
+
+
+def _shape(layer: Layer, convolution: bool, sequence: int | None) -> tuple[float, float]:
     """Positions at which a layer's weights are used for one sample, and its output elements."""
     shape = layer.output_shape
-    convolution = layer.type.startswith(CONVOLUTIONS)
     if shape:
-        elements = float(math.prod(shape))
         used = math.prod(shape[1:]) if convolution else math.prod(shape[:-1])
-        return float(max(used, 1)), max(elements, 1.0)
+        return float(max(used, 1)), max(float(math.prod(shape)), 1.0)
     positions = UNKNOWN_POSITIONS if convolution else float(sequence or 1)
     return positions, positions * max(math.sqrt(layer.params), 64.0)
 
 
 def layer_work(layer: Layer, workload: Workload) -> Work:
     """Work of one layer, forward and (in training) backward, over the whole batch."""
-    positions, elements = _shape(layer, workload.seq_len)
+    convolution, table, norm = _sort(layer.type)
+    params = layer.params
+    positions, elements = _shape(layer, convolution, workload.seq_len)
     batch = float(workload.batch_size)
     half = workload.precision != "fp32"
     width = 2.0 if half else 4.0
-    table = layer.type.startswith(TABLES)
-    dense = layer.params > 0 and not table and "Norm" not in layer.type
+    dense = params > 0 and not table and not norm
     passes = 3.0 if workload.kind == "train" else 1.0
-    flops = passes * batch * (2.0 * layer.params * positions if dense else 4.0 * elements)
-    moved = passes * (2.0 * width * batch * elements + (0.0 if table else width * layer.params))
+    flops = passes * batch * (2.0 * params * positions if dense else 4.0 * elements)
+    moved = passes * (2.0 * width * batch * elements + (0.0 if table else width * params))
     kernels = passes if dense else math.ceil(passes / 2.0)
     if half and dense:
         kernels += 2.0
@@ -166,24 +180,32 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
     """
     chip = chip_of(gpu)
     half = workload.precision != "fp32"
-    works = [layer_work(layer, workload) for layer in leaves(summary.root)]
+    found = leaves(summary.root)
+    known: dict[int, Work] = {}  # by id: equal layers are mostly one object, and `found` keeps them alive
+    works: list[Work] = []
+    for layer in found:
+        work = known.get(id(layer))
+        if work is None:
+            work = known[id(layer)] = layer_work(layer, workload)
+        works.append(work)
     if workload.kind == "train":
         bytes_each = OPTIMIZER_BYTES[workload.optimizer]
         parameters = float(summary.total_params)
-        tensors = sum(1 for layer in leaves(summary.root) if layer.params)
+        tensors = sum([1 for layer in found if layer.params])
         kernels = 12.0 + tensors / 4.0
         works.append(Work(10.0 * parameters, bytes_each * parameters, kernels, parameters / kernels, False))
-    busy_s = moved = launches = dense_flops = square = threads = filled = 0.0
-    for work in works:
-        rate = chip.tensor_flops if half and work.dense else chip.fp32_flops
-        each = max(work.flops / (REACHED * rate), work.moved / (REACHED * chip.bytes_per_s)) / work.kernels
+    tensor_rate, fp32_rate, reached = REACHED * chip.tensor_flops, REACHED * chip.fp32_flops, REACHED * chip.bytes_per_s
+    busy_s = moved_bytes = launches = dense_flops = square = threads = filled = 0.0
+    for flops, moved, kernels, elements, dense in works:
+        each = max(flops / (tensor_rate if half and dense else fp32_rate), moved / reached) / kernels
         each = max(each, KERNEL_S)
-        spent = each * work.kernels
+        spent = each * kernels
         busy_s += spent
-        moved += work.moved
-        launches += work.kernels
-        dense_flops += work.flops if work.dense else 0.0
-        count = max(work.elements / ELEMENTS_PER_THREAD, 32.0)
+        moved_bytes += moved
+        launches += kernels
+        if dense:
+            dense_flops += flops
+        count = max(elements / ELEMENTS_PER_THREAD, 32.0)
         square += spent * each
         threads += spent * count
         filled += spent * min(1.0, count / chip.threads)
@@ -193,7 +215,7 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
     return Raw(
         busy=busy_s / seconds,
         smact=max(filled, 1e-9) / seconds,
-        dram=min(moved / chip.bytes_per_s / seconds, 1.0),
+        dram=min(moved_bytes / chip.bytes_per_s / seconds, 1.0),
         tensor=min(dense_flops / chip.tensor_flops / seconds, 1.0) if half else 0.0,
         seconds=seconds,
         threads=max(threads / busy_s, 32.0),

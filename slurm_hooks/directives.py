@@ -33,7 +33,7 @@ _MEMORY = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNORECASE)
 
 # Searches, not a loop over lines: 100,000 lines of comments are read within a submit's deadline.
 _COMMAND = re.compile(r"\n(?!#)[^\S\n]*\S")
-_DIRECTIVE = re.compile(r"^#RAD((?=[ \t:=\r\n])[^\n]*|\Z)", re.MULTILINE)
+_DIRECTIVE = re.compile(r"\n#RAD((?=[ \t:=\r\n])[^\n]*|\Z)")  # a text's first line needs a newline before it
 
 
 class DirectiveError(ValueError):
@@ -79,7 +79,7 @@ def leading_block(script: str) -> str:
 
 def has_directives(script: str) -> bool:
     """Whether the leading comment block holds a `#RAD` line."""
-    return _DIRECTIVE.search(leading_block(script)) is not None
+    return _DIRECTIVE.search("\n" + leading_block(script)) is not None
 
 
 def has_late_directives(script: str) -> bool:
@@ -98,7 +98,7 @@ def parse_script(script: str) -> Directives | None:
     first_line: dict[str, int] = {}
     begin = begin_end = line = position = 0
     found = False
-    for directive in _DIRECTIVE.finditer(block):
+    for directive in _DIRECTIVE.finditer("\n" + block):  # so that its start is where its line starts in the block
         found = True
         line += block.count("\n", position, directive.start())
         position = directive.start()
@@ -107,7 +107,7 @@ def parse_script(script: str) -> Directives | None:
         if word == SUMMARY_BEGIN:
             if begin:
                 raise DirectiveError(number, f"a second {SUMMARY_BEGIN}: the first is in line {begin}")
-            begin, begin_end = number, directive.end() + 1
+            begin, begin_end = number, directive.end()
         elif word == SUMMARY_END:
             if not inside:
                 raise DirectiveError(number, f"{SUMMARY_END} without {SUMMARY_BEGIN} before it")

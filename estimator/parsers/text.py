@@ -101,8 +101,10 @@ def _without_ansi(text: str) -> str:
 
 def read_count(text: str) -> int | None:
     """Read ``1,234``, ``1_234``, ``1.234.567``-free integers with thousands separators; None if it is no number."""
-    digits = text.replace(",", "").replace("_", "").strip()
-    if not digits or len(digits) > 18 or not (digits.isascii() and digits.isdecimal()):
+    digits = text.replace(",", "")
+    if not digits.isdecimal():
+        digits = digits.replace("_", "").strip()
+    if not digits.isdecimal() or len(digits) > 18 or not digits.isascii():
         return None
     value = int(digits)
     return value if value <= MAX_PARAMS else None
@@ -116,19 +118,29 @@ def read_shape(text: str) -> tuple[int | None, ...] | None:
     """
     if len(text) > _MAX_SHAPE:
         return None
-    inner = text.replace(")", "]").partition("]")[0].replace("(", "[").rpartition("[")
-    if not inner[1]:
-        return None
-    items = inner[2].strip(" ,").replace("None", "-1").replace("?", "-1").split(",")
-    if items == [""]:
-        return ()
-    try:
-        dims = tuple(map(int, items))
-    except ValueError:
-        return None
+    plain = text.replace("None", "-1") if "None" in text else text
+    dims = _dims(plain[1:-1]) if plain[:1] in ("[", "(") and plain[-1:] in ("]", ")") else None
+    if dims is None:  # not as simple as most shapes: several, or nested, or with a question mark
+        inner = plain.replace(")", "]").partition("]")[0].replace("(", "[").rpartition("[")
+        sizes = inner[2].strip(" ,").replace("?", "-1")
+        if not inner[1]:
+            return None
+        if not sizes:
+            return ()
+        dims = _dims(sizes)
+        if dims is None:
+            return None
     if len(dims) > MAX_DIMS or max(dims) > MAX_DIM or min(dims) < -1:
         return None
     return tuple([None if size == -1 else size for size in dims]) if -1 in dims else dims
+
+
+def _dims(text: str) -> tuple[int, ...] | None:
+    """Read ``-1, 64, 7, 7``; None if it is something else."""
+    try:
+        return tuple(map(int, text.split(",")))
+    except ValueError:
+        return None
 
 
 def is_name(text: str) -> bool:

@@ -6,21 +6,21 @@ tree cannot be told, so all rows become children of one root. Only ``weight`` an
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from typing import NamedTuple
 
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
-from estimator.types import Layer, ModelSummary
+from estimator.types import Layer, ModelSummary, SummaryError
 
+_ROW = re.compile(r"\s*([^\s\[]+)-\d+\s*(\[[^\[\]]*\]|\[\[.*\]|--)\s+([\d,_]+)\s*")
+_MAX_WRAPPED = 8
 # torchvision's Swin calls the attention's projections as functions, so that torchsummary never sees these layers.
 _HIDING = ("ShiftedWindowAttention", "ShiftedWindowAttentionV2")
 
 
-class _Row(NamedTuple):
-    type: str
-    shape: str
-    params: int
+# Type, shape and number of parameters as written.
+_Cells = tuple[str, str, str]
 
 
 def parse(lines: list[str], start: int) -> ModelSummary:
@@ -29,61 +29,113 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     Raises:
         SummaryError: a row cannot be read, or there is none.
     """
-    shapes: dict[str, RawShape | None] = {}
-    rows: list[_Row] = []
-    # Rows that differ in their number only are read once: by type and by what stands behind the number.
-    known: dict[tuple[str, str], _Row] = {}
+    rows: list[_Cells] = []
+    read = _Read()
     at = start + 1
     count = len(lines)
     while at < count and len(rows) <= t.MAX_LAYERS:
-        line = lines[at].strip()
+        line = lines[at]
         at += 1
-        label, _, rest = line.partition(" ")
-        type_, _, index = label.rpartition("-")
-        same = known.get((type_, rest))
-        if same is not None and index.isdecimal():
-            rows.append(same)
-            continue
-        if not line or (line[0] in "=-_" and t.is_rule(line)):
-            if rows and line:
+        cells = _cells(line)
+        if cells is None:
+            line = line.strip()
+            if not line or (line[0] in "=-_" and t.is_rule(line)):
+                if rows and line:
+                    break
+                continue
+            if ":" in line and line.startswith(("Total params", "Trainable params", "Input size")):
+                at -= 1
                 break
-            continue
-        if ":" in line and line.startswith(("Total params", "Trainable params", "Input size")):
-            at -= 1
-            break
-        number = at
-        row, at = _whole(lines, at, line)
-        if row.shape not in shapes:
-            shape = t.read_shape(row.shape)
-            if shape is None and row.shape not in ("[]", "--"):
-                raise t.fail(number, line, f"{t.short(row.shape)} is not an output shape")
-            shapes[row.shape] = shape
-        rows.append(row)
-        if at == number and row.type == type_:
-            known[type_, rest] = row
+            number = at
+            cells, at = _whole(lines, at, line)
+            read.add(cells, number, lines)
+        elif cells not in read.params:
+            read.add(cells, at, lines)
+        rows.append(cells)
     if len(rows) > t.MAX_LAYERS:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
     if not rows:
         raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
-    return _summary(lines, at, rows, shapes)
+    return _summary(lines, at, rows, read)
 
 
-def _summary(lines: list[str], at: int, rows: list[_Row], shapes: dict[str, RawShape | None]) -> ModelSummary:
+def _cells(line: str) -> _Cells | None:
+    """Split ``Conv2d-1 [-1, 64, 7, 7] 9,408`` into type, shape and parameters; None if the line is not whole."""
+    found = _ROW.fullmatch(line)
+    if found is None:
+        return None
+    type_, shape, params = found.groups()
+    if shape[1] == "[" and shape.count("[") != shape.count("]"):
+        return None
+    return type_, shape, params
+
+
+def _whole(lines: list[str], at: int, line: str) -> tuple[_Cells, int]:
+    """Read a row that a terminal or a mail program has wrapped, and the index of the line behind it.
+
+    Raises:
+        SummaryError: the lines do not make a row.
+    """
+    number = at
+    while at < len(lines) and at - number < _MAX_WRAPPED:
+        more = lines[at].strip()
+        if not more or t.is_rule(more):
+            break
+        line = f"{line} {more}"
+        at += 1
+        if (cells := _cells(line)) is not None:
+            return cells, at
+    raise _unread(number, line)
+
+
+def _unread(number: int, line: str) -> SummaryError:
+    return t.fail(
+        number, line, "expected `Type-N  [output shape]  parameters`: paste the table as torchsummary prints it"
+    )
+
+
+class _Read:
+    """What the cells of rows mean; equal cells are read once."""
+
+    def __init__(self) -> None:
+        self.params: dict[_Cells, int] = {}
+        self.shapes: dict[str, RawShape | None] = {"[]": None, "--": None}
+        self._types: set[str] = set()
+
+    def add(self, cells: _Cells, number: int, lines: list[str]) -> None:
+        """Read the cells of a row.
+
+        Raises:
+            SummaryError: one cannot be read.
+        """
+        type_, shape, count = cells
+        params = t.read_count(count)
+        if params is None or not (type_ in self._types or t.is_name(type_)):
+            raise _unread(number, lines[number - 1])
+        if shape not in self.shapes:
+            self.shapes[shape] = read = t.read_shape(shape)
+            if read is None:
+                raise t.fail(number, lines[number - 1], f"{t.short(shape)} is not an output shape")
+        self._types.add(type_)
+        self.params[cells] = params
+
+
+def _summary(lines: list[str], at: int, rows: list[_Cells], read: _Read) -> ModelSummary:
     counts = Counter(rows)
-    batch = batch_of(((shapes[row.shape], count) for row, count in counts.items()), None)
-    samples = {text: per_sample(shape, batch) for text, shape in shapes.items()}
-    layers = {row: Layer(row.type, row.params, samples[row.shape]) for row in counts}
-    children = tuple(map(layers.__getitem__, rows))
+    batch = batch_of([(read.shapes[cells[1]], count) for cells, count in counts.items()], None)
+    samples = {text: per_sample(shape, batch) for text, shape in read.shapes.items()}
+    layers = {cells: Layer(cells[0], params, samples[cells[1]]) for cells, params in read.params.items()}
+    children = tuple([layers[cells] for cells in rows])
     totals = t.read_totals(lines, at)
-    counted = sum(row.params * count for row, count in counts.items())
+    counted = sum([layer.params for layer in children])
     stated = t.total_params(totals)
     inferred: list[str] = []
     if stated is not None and stated != counted:
         inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
     hidden = sum(
         4 * shape[-1] * (shape[-1] + 1) * count
-        for row, count in counts.items()
-        if row.type in _HIDING and (shape := samples[row.shape])
+        for cells, count in counts.items()
+        if cells[0] in _HIDING and (shape := samples[cells[1]])
     )
     if hidden:
         inferred.append(f"torchsummary does not count the projections of windowed attention; {hidden:,} were added")
@@ -96,43 +148,3 @@ def _summary(lines: list[str], at: int, rows: list[_Row], shapes: dict[str, RawS
         pass_mb=t.pass_mb(totals),
         frozen_params=t.frozen_params(totals),
     )
-
-
-def _whole(lines: list[str], at: int, line: str) -> tuple[_Row, int]:
-    """Read one row, joined with the following lines as long as it was wrapped, and the index of the line behind it."""
-    number = at
-    # A terminal or a mail program may have wrapped the row: it ends with the count of parameters.
-    while (row := _row(line)) is None and at < len(lines) and at - number < 8:
-        more = lines[at].strip()
-        if not more or t.is_rule(more):
-            break
-        line = f"{line} {more}"
-        at += 1
-    if row is None:
-        raise t.fail(
-            number, line, "expected `Type-N  [output shape]  parameters`: paste the table as torchsummary prints it"
-        )
-    return row, at
-
-
-def _row(line: str) -> _Row | None:
-    """Read ``Conv2d-1 [-1, 64, 7, 7] 9,408`` as type, shape text and parameters; None if the line is not whole."""
-    head, _, tail = line.rpartition(" ")
-    params = t.read_count(tail)
-    if params is None:
-        return None
-    head = head.strip()
-    open_at = head.find("[")
-    if open_at < 0:
-        label, _, shape = head.rpartition(" ")
-        if shape != "--":
-            return None
-    else:
-        label, shape = head[:open_at], head[open_at:]
-        opened = shape.count("[")
-        if shape[-1] != "]" or opened != shape.count("]") or (opened > 1 and shape[1] != "["):
-            return None
-    type_, dash, index = label.rstrip().rpartition("-")
-    if not dash or not index.isdecimal() or not t.is_name(type_):
-        return None
-    return _Row(type_, shape, params)

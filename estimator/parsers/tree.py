@@ -50,7 +50,7 @@ def per_sample(shape: RawShape | None, batch: int | None) -> tuple[int, ...] | N
         rest = shape[:where] + shape[where + 1 :]
     else:
         rest = shape
-    return tuple(1 if size is None else size for size in rest)
+    return tuple([1 if size is None else size for size in rest])
 
 
 def nest(rows: list[tuple[int, Layer]]) -> list[Layer]:

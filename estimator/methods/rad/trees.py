@@ -19,21 +19,32 @@ class Trees:
         """
         try:
             self._start = float(model["start"])
-            self._trees = [read_tree(tree) for tree in model["trees"]]
+            self._trees = [_linked(*read_tree(tree)) for tree in model["trees"]]
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(f"the trees of this model are damaged ({error!r}): roll back") from None
 
     def predict(self, row: Sequence[float]) -> float:
         """Add up the leaves that a row of features falls into."""
         total = self._start
-        for feature, value, left, right in self._trees:
-            at = 0
-            column = feature[0]
-            while column >= 0:
-                at = left[at] if row[column] <= value[at] else right[at]
-                column = feature[at]
-            total += value[at]
+        for node in self._trees:
+            while node.__class__ is tuple:
+                feature, value, smaller, larger = node
+                node = smaller if row[feature] <= value else larger  # noqa: PLW2901
+            total += node
         return total
+
+
+# A leaf is its value; else feature, threshold, and the nodes for smaller or equal and for larger.
+Node = Any
+
+
+def _linked(feature: list[int], value: list[float], left: list[int], right: list[int]) -> Node:
+    """Turn a tree's columns into nested tuples, which Python walks down faster than lists."""
+    made: list[Node] = [None] * len(feature)
+    for at in reversed(range(len(feature))):
+        leaf = feature[at] < 0
+        made[at] = value[at] if leaf else (feature[at], value[at], made[left[at]], made[right[at]])
+    return made[0]
 
 
 Tree = tuple[list[int], list[float], list[int], list[int]]

@@ -41,40 +41,41 @@ _MOST = 8.0
 
 def features(conv: Conv, batch: int, precision: Precision) -> list[float]:
     """Describe a convolution as the trees want it; the order is `FEATURES`."""
+    channels_in, channels_out, area, stride, groups, size_in, size_out, _ = conv
     half = precision != "fp32"
     size = 2 if half else 4
-    groups = conv.groups
-    rows = batch * conv.size_out
-    weights = conv.channels_in // groups * conv.channels_out * conv.area
-    fan_in = max(conv.channels_in // groups, 1) * conv.area
+    each_in = channels_in // groups
+    rows = batch * size_out
+    fan_in = max(each_in, 1) * area
     return [
         float(half),
         float(precision == "bf16"),
-        conv.area,
-        conv.stride,
-        conv.channels_in // groups,
-        conv.channels_out // groups,
+        area,
+        stride,
+        each_in,
+        channels_out // groups,
         groups,
-        float(groups == conv.channels_in),
-        conv.size_in**0.5,
-        conv.size_out**0.5,
+        float(groups == channels_in),
+        size_in**0.5,
+        size_out**0.5,
         log2(max(batch, 1)),
-        log2(max(batch * conv.channels_in * conv.size_in * size, 1)),
-        log2(max(batch * conv.channels_out * conv.size_out * size, 1)),
-        log2(max(weights * size, 1)),
-        log2(max(rows, 1)),
-        log2(max(rows * conv.channels_out * fan_in, 1)),
-        conv.channels_in % 8,
-        conv.channels_out % 8,
+        log2(batch * channels_in * size_in * size or 1),
+        log2(channels_out * rows * size or 1),
+        log2(each_in * channels_out * area * size or 1),
+        log2(rows or 1),
+        log2(rows * channels_out * fan_in or 1),
+        channels_in % 8,
+        channels_out % 8,
         log2(fan_in),
     ]
 
 
 def total_bytes(conv: Conv, batch: int, precision: Precision) -> float:
     """Count the bytes of input, output and weights, which the trees' values multiply."""
-    size = 4 if precision == "fp32" else 2
-    weights = conv.channels_in // conv.groups * conv.channels_out * conv.area
-    return float(size * (batch * (conv.channels_in * conv.size_in + conv.channels_out * conv.size_out) + weights))
+    channels_in, channels_out, area, _, groups, size_in, size_out, _ = conv
+    weights = channels_in // groups * channels_out * area
+    activations = channels_in * size_in + channels_out * size_out
+    return float((4 if precision == "fp32" else 2) * (batch * activations + weights))
 
 
 class Workspaces:
@@ -97,7 +98,7 @@ class Workspaces:
                 self._known.clear()
             row = features(conv, batch, precision)
             total = total_bytes(conv, batch, precision)
-            forward, into, weight = (min(max(tree.predict(row), 0.0), _MOST) * total for tree in self._trees)
+            forward, into, weight = [min(max(tree.predict(row), 0.0), _MOST) * total for tree in self._trees]
             if conv.transposed:  # its forward pass is a convolution's backward pass
                 forward, into = into, forward
             known = self._known[key] = forward, max(into, weight)
