@@ -13,10 +13,11 @@ hides as much of the contention behind its host: slack(s, busy) is a smooth max(
 The prior knows the physics (weights in natural units, drawn to the values that turn-taking suggests), data
 correct it. Weights of A, T and P never turn negative, so a busier neighbour, or one with longer turns, never
 helps. A workload that was in the training data also has small effects of its own: on A, on T, and on its exclusive
-throughput, which pairs can contradict (a job cannot run faster beside others than alone).
+throughput, which pairs can contradict (a job cannot run faster beside others than alone). They are found again by
+name, or, where names say nothing, by profile (:mod:`predictor.known`).
 
 The fit is a maximum a posteriori estimate by Levenberg-Marquardt on log-progress with Student-t weights; its
-curvature gives the uncertainty (Laplace's approximation), over which predictions are averaged.
+curvature gives the uncertainty (Laplace's approximation).
 """
 
 from __future__ import annotations
@@ -30,28 +31,35 @@ import numpy as np
 import numpy.typing as npt
 
 from predictor.artifact import Colocation
+from predictor.known import Known, nobody
 from predictor.types import Floats, Profile
 
 ACTIVITY_FLOOR = 0.005
 MAX_STEPS = 100
-GUESS_RIDGE = 1.0
+GUESS_RIDGE = 0.3
 MAX_DAMPING = 1e9
 MAX_CONTENTION = 1e12
 
-METRICS: Mapping[str, tuple[str, float]] = {
-    "busy": ("busy", ACTIVITY_FLOOR),
-    "smact": ("smact", ACTIVITY_FLOOR),
-    "smocc": ("smocc", ACTIVITY_FLOOR),
-    "tensor": ("tensor", ACTIVITY_FLOOR),
-    "dram": ("dram", ACTIVITY_FLOOR),
-    "pcie": ("pcie", ACTIVITY_FLOOR),
-    "threads": ("kernel.threads", 1.0),
-    "registers": ("kernel.registers", 1.0),
-    "mean_us": ("kernel.mean_us", 0.5),
-    "turn_us": ("kernel.turn_us", 0.5),
-    "throughput": ("throughput", 1e-3),
+METRICS: Mapping[str, tuple[str, float, float]] = {
+    "busy": ("busy", ACTIVITY_FLOOR, 0.0),
+    "smact": ("smact", ACTIVITY_FLOOR, 0.0),
+    "smocc": ("smocc", ACTIVITY_FLOOR, 0.0),
+    "tensor": ("tensor", ACTIVITY_FLOOR, 0.0),
+    "dram": ("dram", ACTIVITY_FLOOR, 0.0),
+    "pcie": ("pcie", ACTIVITY_FLOOR, 0.0),
+    "threads": ("kernel.threads", 1.0, 0.0),
+    "registers": ("kernel.registers", 1.0, 0.0),
+    "mean_us": ("kernel.mean_us", 0.5, 0.0),
+    "turn_us": ("kernel.turn_us", 0.5, 0.0),
+    "mean_us+10": ("kernel.mean_us", 0.5, 10.0),
+    "mean_us+30": ("kernel.mean_us", 0.5, 30.0),
+    "throughput": ("throughput", 1e-3, 0.0),
 }
-"""Metrics that a fit may use: where they stand in a profile, and the least value that counts (their logarithm does)."""
+"""Metrics that a fit may use (their logarithm counts): where they stand in a profile, the least value that counts, and
+what is added. With some microseconds added to the duration of a kernel, the shortest ones do not differ: what a
+launch costs anyway outweighs them."""
+KNOWN_ALWAYS = ("throughput", "busy", "smact")
+"""What every profile has: the rest is guessed from these where it is missing."""
 
 
 def log_metrics(profiles: Sequence[Profile], names: tuple[str, ...]) -> Floats:
@@ -63,8 +71,8 @@ def log_metrics(profiles: Sequence[Profile], names: tuple[str, ...]) -> Floats:
     for column in (index for index, name in enumerate(names) if name == "busy"):  # it may serve twice
         # SMACT stands in where nothing counted the time that any kernel ran.
         values[:, column] = np.where(np.isnan(values[:, column]), values[:, -1], values[:, column])
-    floors = np.array([METRICS[name][1] for name in names])
-    logs: Floats = np.log(np.maximum(values[:, :-1], floors))
+    floors, added = (np.array([METRICS[name][place] for name in names]) for place in (1, 2))
+    logs: Floats = np.log(np.maximum(values[:, :-1], floors) + added)
     return logs
 
 
@@ -124,14 +132,14 @@ class Effects:
     """What is known of a workload beyond its profile.
 
     Attributes:
-        activity: added to A.
-        turn: added to T.
+        suffer: added to z of its own slowdown.
+        press: added to z of its neighbours'.
         alone: added to the logarithm of its exclusive throughput.
-        variance: posterior variance of the first two together.
+        variance: posterior variance of either of the first two.
     """
 
-    activity: float
-    turn: float
+    suffer: float
+    press: float
     alone: float
     variance: float
 
@@ -142,13 +150,14 @@ class Fit:
 
     Attributes:
         settings: what it was fitted with.
-        centre: shape (1 + features,), mean of the logarithm of throughput and of each feature over the training
-            workloads.
-        guess: shape (features,), what a missing feature is taken to be for each unit of log-throughput over the
-            mean: of a job whose kernels nobody traced only counters and the duration of an iteration are known.
+        centre: shape (3 + features,), mean over the training workloads of the logarithms of what is always known and
+            of each feature.
+        guess: shape (features, 3), what a missing feature is taken to be for each unit of what is always known over
+            the mean: of a job whose kernels nobody traced only counters and the duration of an iteration are known.
         theta: shape (1 + features,): b, then the weights of A, T, P and O.
         covariance: shape (1 + features, 1 + features), posterior covariance of ``theta``.
         effects: the training workloads' own effects, by name.
+        known: the same by profile, for jobs whose name says nothing.
     """
 
     settings: Settings
@@ -157,6 +166,7 @@ class Fit:
     theta: Floats
     covariance: Floats
     effects: Mapping[str, Effects] = field(default_factory=dict)
+    known: Known = field(default_factory=nobody)
 
     def sides(
         self,
@@ -170,26 +180,35 @@ class Fit:
         Args:
             profiles: the sides of all groups, group after group.
             offsets: shape (groups + 1,), where each group starts; no group is empty.
-            workloads: their names, if effects of their own should count.
+            workloads: their names, if effects of their own should be found by name and not by profile.
             place: where in ``profiles`` each side's profile stands, if one stands there once for many sides.
 
         Returns:
-            Expected progress in (0, 1] and its standard deviation, both of shape (sides,).
+            Progress in (0, 1] and its standard deviation, both of shape (sides,).
         """
-        logs = log_metrics(profiles, ("throughput", *self.settings.metrics, "busy"))
-        if place is not None:
-            logs = logs[place]
-        values = encode(logs[:, :-1], self.centre, self.guess)
+        logs = log_metrics(profiles, (*KNOWN_ALWAYS, *self.settings.metrics))
+        values = encode(logs, self.centre, self.guess)
+        weights = self.theta[1:] * self.settings.as_neighbour
         suffer = values @ (self.theta[1:] * self.settings.as_own)
-        press = values @ (self.theta[1:] * self.settings.as_neighbour)
-        spread = np.full(len(values), 2.0 * self.settings.effect_sd**2)
-        for index, name in enumerate(workloads or ()):
-            effect = self.effects.get(name)
-            if effect is not None:
-                suffer[index] += effect.activity - effect.turn
-                press[index] += effect.activity + effect.turn
-                spread[index] = effect.variance
-        return self._share(values, suffer, np.exp(press), spread, np.exp(logs[:, -1]), offsets)
+        stranger = 2.0 * self.settings.effect_sd**2
+        spread = np.full(len(values), stranger)
+        if workloads is None:
+            near = self.known.nearness(values)
+            suffer += (self.known.suffer @ near) / np.maximum(near.sum(axis=0), 1.0)
+            press = self.known.pressure(values, weights)
+            spread = stranger + ((self.known.variance - stranger)[:, None] * near).min(axis=0, initial=0.0)
+        else:
+            press = values @ weights
+            for index, name in enumerate(workloads):
+                effect = self.effects.get(name)
+                if effect is not None:
+                    suffer[index] += effect.suffer
+                    press[index] += effect.press
+                    spread[index] = effect.variance
+        parts = (values, suffer, np.exp(press), spread, np.exp(logs[:, KNOWN_ALWAYS.index("busy")]))
+        if place is not None:
+            parts = tuple(part[place] for part in parts)  # type: ignore[assignment]
+        return self._share(*parts, offsets)
 
     def _share(
         self,
@@ -212,18 +231,16 @@ class Fit:
         alone = sizes[group] == 1
         contention = np.where(alone, 0.0, np.exp(self.theta[0] + suffer) * pressure)
         contention = np.minimum(contention, MAX_CONTENTION)
-        # The logistic's mean under a normal logit (MacKay 1992): what profiles do not tell of workloads draws a
-        # prediction to the middle. The weights' own uncertainty only widens the deviation: were it in the mean,
-        # a neighbour so busy that nothing like it was measured could look better than a less busy one.
         weight = 1.0 / np.where(alone, 1.0, np.maximum(pressure, 1e-300))
         unknown = spread + others(press * spread) * weight
-        shrink = 1.0 / np.sqrt(1.0 + math.pi / 8.0 * unknown)
         met = others(press[:, None] * values) * weight[:, None]
         rows = np.hstack([np.ones((len(values), 1)), values * self.settings.as_own + met * self.settings.as_neighbour])
         variance = np.sum((rows @ self.covariance) * rows, axis=1) + unknown
-        stretch, felt = slacken(contention**shrink, busy, self.settings.slack)
+        # The median of what may be: what profiles do not tell widens the deviation only. Were it in the middle too, a
+        # neighbour so busy that nothing like it was measured could look better than a less busy one.
+        stretch, felt = slacken(contention, busy, self.settings.slack)
         progress = np.where(alone, 1.0, np.exp(-stretch))
-        slope = progress * felt * shrink
+        slope = progress * felt
         measured = (self.settings.noise * progress) ** 2 + self.settings.additive**2
         deviation = np.sqrt(slope**2 * variance + measured)
         return progress, np.where(alone, 0.0, deviation)
@@ -265,27 +282,46 @@ def slacken(contention: Floats, busy: Floats, sharpness: float) -> tuple[Floats,
 
 
 def encode(logs: Floats, centre: Floats, guess: Floats) -> Floats:
-    """Centred features, shape (profiles, features); a missing metric is guessed from the throughput.
+    """Centred features, shape (profiles, features); a missing metric is guessed from what is always known.
 
     Args:
-        logs: shape (profiles, 1 + features), logarithms of the throughput and of each feature's metric.
-        centre: shape (1 + features,), their means.
-        guess: shape (features,), see :class:`Fit`.
+        logs: shape (profiles, 3 + features), logarithms of what is always known and of each feature's metric.
+        centre: shape (3 + features,), their means.
+        guess: shape (features, 3), see :class:`Fit`.
     """
+    always = len(KNOWN_ALWAYS)
     shifted = logs - centre
-    known: Floats = shifted[:, 1:]
-    return np.where(np.isnan(known), shifted[:, :1] * guess, known)
+    known: Floats = shifted[:, always:]
+    return np.where(np.isnan(known), shifted[:, :always] @ guess.T, known)
 
 
 def _centre(settings: Settings, profiles: Sequence[Profile]) -> tuple[Floats, Floats]:
-    """Means of log-throughput and features, and how each feature goes with throughput (ridge regression)."""
-    logs = log_metrics(profiles, ("throughput", *settings.metrics))
+    """Means of what is always known and of the features, and how each feature goes with the former."""
+    logs = log_metrics(profiles, (*KNOWN_ALWAYS, *settings.metrics))
     known = ~np.isnan(logs)
     centre = np.where(known, logs, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    shifted = np.where(known, logs - centre, 0.0)
-    pace = shifted[:, :1] * known[:, 1:]
-    guess = (pace * shifted[:, 1:]).sum(axis=0) / ((pace**2).sum(axis=0) + GUESS_RIDGE)
+    shifted = logs - centre
+    always = len(KNOWN_ALWAYS)
+    guess = np.zeros((len(settings.metrics), always))
+    for feature in range(len(settings.metrics)):
+        rows = known[:, always + feature]
+        guess[feature] = _guess(shifted[rows, :always], shifted[rows, always + feature])
     return centre, guess
+
+
+def _guess(always: Floats, feature: Floats) -> Floats:
+    """Ridge regression in which more activity never means less of the feature: guesses keep what is monotone."""
+    kept = list(range(always.shape[1]))
+    while True:
+        part = always[:, kept]
+        found = np.linalg.solve(part.T @ part + GUESS_RIDGE * np.eye(len(kept)), part.T @ feature)
+        wrong = [place for place, slope in zip(kept, found, strict=True) if slope < 0.0 and place > 0]
+        if not wrong:
+            break
+        kept = [place for place in kept if place not in wrong]
+    slopes = np.zeros(always.shape[1])
+    slopes[kept] = found
+    return slopes
 
 
 @dataclass(frozen=True)
@@ -330,7 +366,7 @@ def fit(colocations: Sequence[Colocation], settings: Settings) -> Fit:
     place = {name: index for index, name in enumerate(names)}
     listed = [profiles[name] for name in names]
     centre, guess = _centre(settings, listed)
-    values = encode(log_metrics(listed, ("throughput", *settings.metrics)), centre, guess)
+    values = encode(log_metrics(listed, (*KNOWN_ALWAYS, *settings.metrics)), centre, guess)
     problem = _problem(colocations, place, values, settings)
     count, width = len(names), 1 + values.shape[1]
 
@@ -352,8 +388,14 @@ def fit(colocations: Sequence[Colocation], settings: Settings) -> Fit:
     for name, index in place.items():
         on_activity, on_turn, on_alone = (width + index + block * count for block in range(3))
         unsure = covariance[on_activity, on_activity] + covariance[on_turn, on_turn]
-        effects[name] = Effects(float(theta[on_activity]), float(theta[on_turn]), float(theta[on_alone]), float(unsure))
-    return Fit(settings, centre, guess, theta[:width], covariance[:width, :width], effects)
+        activity, turn = float(theta[on_activity]), float(theta[on_turn])
+        effects[name] = Effects(activity - turn, activity + turn, float(theta[on_alone]), float(unsure))
+    each = [effects[name] for name in names]
+    suffer, press, unsure_of = (
+        np.array([getattr(one, key) for one in each]) for key in ("suffer", "press", "variance")
+    )
+    known = Known(values, suffer, press, unsure_of)
+    return Fit(settings, centre, guess, theta[:width], covariance[:width, :width], effects, known)
 
 
 def _problem(

@@ -10,7 +10,7 @@ import csv
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +161,29 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
         del values["throughput_spread"], values["repeats"]
         kernel = KernelMetrics(**{key: values.pop(key) for key in KERNEL})
         profiles[row["workload"]] = Profile(**values, kernel=kernel, name=row["workload"])
-    return profiles
+    return {name: _with_launches(profile, profiles) for name, profile in profiles.items()}
+
+
+def _with_launches(profile: Profile, profiles: Mapping[str, Profile]) -> Profile:
+    """A workload whose kernels nobody traced launches as many an iteration as its model does at another batch size.
+
+    How long they last then follows from the time that the GPU was busy; where nothing like it was traced it stays
+    unknown.
+    """
+    if not math.isnan(profile.kernel.mean_us):
+        return profile
+    alike = [
+        other.kernel.launches_per_s / other.throughput
+        for name, other in profiles.items()
+        if family(name) == family(profile.name)
+        and name.rpartition("-")[2] == profile.name.rpartition("-")[2]
+        and not math.isnan(other.kernel.launches_per_s)
+    ]
+    if not alike:
+        return profile
+    launches_per_s = sum(alike) / len(alike) * profile.throughput
+    kernel = replace(profile.kernel, launches_per_s=launches_per_s, mean_us=1e6 * profile.busy / launches_per_s)
+    return replace(profile, kernel=kernel)
 
 
 def load_runs(folder: Path) -> tuple[Run, ...]:

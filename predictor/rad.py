@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from predictor.artifact import Colocation
-from predictor.contention import Fit, Settings, fit, offsets_of
+from predictor.contention import KNOWN_ALWAYS, Fit, Settings, fit, offsets_of
+from predictor.known import Known
 from predictor.types import Floats, Prediction, Predictions, Profile, WeightsError
 
-FORMAT = "rad-contention-1"
+FORMAT = "rad-contention-2"
+KNOWN = ("places", "suffer", "press", "variance")
 FOLDS = 6
 LOG_ERROR_CAP = 1.0
 
@@ -74,7 +76,7 @@ class RadPredictor:
     """The predictor that decisions use: profiles in, progress out. Holds nothing but numbers.
 
     Args:
-        model: a fit; effects of the training workloads are not used, a prediction depends on profiles alone.
+        model: a fit; a prediction depends on profiles alone, those of measured workloads are known again.
         version: what records should name.
     """
 
@@ -119,12 +121,17 @@ def to_json(model: Fit, note: str) -> str:
         "format": FORMAT,
         "note": note,
         "settings": asdict(model.settings),
-        "centre": [round(float(value), 6) for value in model.centre],
-        "guess": [round(float(value), 6) for value in model.guess],
-        "theta": [round(float(value), 6) for value in model.theta],
-        "covariance": [[round(float(value), 8) for value in row] for row in model.covariance],
+        "centre": _rounded(model.centre, 6),
+        "guess": _rounded(model.guess, 6),
+        "theta": _rounded(model.theta, 6),
+        "covariance": _rounded(model.covariance, 8),
+        "known": {key: _rounded(getattr(model.known, key), 6) for key in KNOWN},
     }
     return json.dumps(content, indent=1) + "\n"
+
+
+def _rounded(values: Floats, digits: int) -> Any:
+    return np.round(values, digits).tolist()
 
 
 def from_json(text: str, where: str) -> Fit:
@@ -144,12 +151,21 @@ def from_json(text: str, where: str) -> Fit:
         centre, guess, theta, covariance = (
             np.array(content[key], dtype=np.float64) for key in ("centre", "guess", "theta", "covariance")
         )
+        known = Known(*(np.array(content["known"][key], dtype=np.float64) for key in KNOWN))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, WeightsError):
             raise
         raise WeightsError(f"{where}: not a file of weights ({error}): run `radctl retrain interference`") from error
     width = len(settings.metrics)
-    parts = ((centre, (1 + width,)), (guess, (width,)), (theta, (1 + width,)), (covariance, (1 + width, 1 + width)))
+    always, count = len(KNOWN_ALWAYS), len(known.suffer)
+    parts = (
+        (centre, (always + width,)),
+        (guess, (width, always)),
+        (theta, (1 + width,)),
+        (covariance, (1 + width, 1 + width)),
+        (known.places, (count, width)),
+        *((part, (count,)) for part in (known.suffer, known.press, known.variance)),
+    )
     if any(part.shape != shape or not np.isfinite(part).all() for part, shape in parts):
         raise WeightsError(f"{where}: weights of the wrong shape or not finite: run `radctl retrain interference`")
-    return Fit(settings, centre, guess, theta, covariance)
+    return Fit(settings, centre, guess, theta, covariance, known=known)

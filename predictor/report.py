@@ -17,6 +17,7 @@ from predictor import weights
 from predictor.artifact import Colocation, load_colocations
 from predictor.baselines import RULES, Xu, load_xu
 from predictor.collection.specs import SPECS
+from predictor.contention import Fit, offsets_of
 from predictor.evaluation import MODELS, evaluate_colocations, unseen_fractions
 from predictor.measure import Chooser, choices, fractions, random_fractions, score
 from predictor.measurements import family, load_profiles, load_runs, shared
@@ -49,6 +50,7 @@ PUBLISHED_POLICIES: Mapping[str, str] = {
 PUBLISHED_UNSEEN = "0.92 / 0.96 / 0.91"
 AUTOREGRESSIVE = ("whisper", "gpt")
 RANKED_GPUS = 1000
+PARTS = 10
 
 
 @dataclass
@@ -431,6 +433,18 @@ def _families(page: Page, pairs: Sequence[Colocation], triples: Sequence[Colocat
             f"Some workloads have no kernel metrics (their kernels' durations are guessed from their pace). On the "
             f"{len(traced)} pairs of the others, learned from these alone, `rad` is off by {total.mean_abs:.3f}."
         )
+    seen = [
+        errors_of(fit_rad(kept), held)[0]
+        for kept, held in (_every_tenth(pairs, part) for part in range(PARTS))
+        if kept and held
+    ]
+    own = fit_rad(pairs).model
+    page.text(
+        f"What limits it: on pairs left out a tenth at a time, so that every workload was seen beside others, `rad` is "
+        f"off by {np.abs(np.concatenate(seen)).mean():.3f}; on the very pairs that it was fitted to, by "
+        f"{_own_error(own, pairs):.3f}. So much is noise, and what two numbers of a workload, how it presses and how "
+        f"it suffers, cannot tell of a pair."
+    )
     names = sorted(each_family["rad"])
     page.table(
         ["family left out", *TRAINERS],
@@ -452,6 +466,21 @@ def _families(page: Page, pairs: Sequence[Colocation], triples: Sequence[Colocat
         ("measured", "predicted"),
         {"rad": (actual, actual + found)},
     )
+
+
+def _every_tenth(pairs: Sequence[Colocation], part: int) -> tuple[list[Colocation], list[Colocation]]:
+    """All pairs but a tenth, and that tenth; in an order that has nothing to do with their names."""
+    order = np.random.default_rng(0).permutation(len(pairs))
+    held = {int(index) for index in order[part::PARTS]}
+    return [row for index, row in enumerate(pairs) if index not in held], [pairs[index] for index in sorted(held)]
+
+
+def _own_error(model: Fit, pairs: Sequence[Colocation]) -> float:
+    """Mean absolute error of a side's progress on what a model was fitted to, workloads known by name."""
+    sides = [side for row in pairs for side in row.sides]
+    offsets = offsets_of([len(row.sides) for row in pairs])
+    found, _ = model.sides([side.profile for side in sides], offsets, [side.workload for side in sides])
+    return float(np.abs(found - np.array([min(side.progress, 1.0) for side in sides])).mean())
 
 
 def _choices(page: Page, pairs: Sequence[Colocation]) -> None:

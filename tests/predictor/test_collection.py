@@ -18,7 +18,7 @@ from predictor.collection.conductor import PARTITIONS, Collector, Plan, Worker, 
 from predictor.collection.specs import PARTITIONED, SPECS, Spec
 from predictor.collection.workloads import build, build_model
 from predictor.counters import NoCounters
-from predictor.measurements import family, finish, load_profiles, load_runs, shared
+from predictor.measurements import KERNEL, family, finish, load_profiles, load_runs, shared
 from predictor.types import ProfileError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -189,6 +189,30 @@ def test_tables_hold_what_was_measured(tmp_path: Path) -> None:
     assert [run.threads for run in runs if run.method == "mps" and len(run.threads) == 2][2] == (30, 70)
     assert sum(run.method == "slicing" for run in runs) == 1
     assert [side.throughput for side in shared(runs, 2, repeat=2)[0].sides] == [2.0, 7.0], "half an iteration"
+
+
+def test_a_model_launches_as_many_kernels_at_another_batch_size(tmp_path: Path) -> None:
+    finish([raw_file(tmp_path / "raw.jsonl")], tmp_path)
+    table = tmp_path / "workloads.csv"
+    head, row, *_ = table.read_text(encoding="utf-8").splitlines()
+    cells = dict(zip(head.split(","), row.split(","), strict=True))
+    kernels = {"launches_per_s": "110", "mean_us": "3"}
+    untraced = {**cells, **dict.fromkeys(KERNEL, ""), "throughput": "2", "busy": "0.5"}
+    rows = [
+        {**cells, **kernels, "workload": "mlp_batch64-train", "throughput": "11"},
+        {**untraced, "workload": "mlp_batch8192-train"},
+        {**untraced, "workload": "mlp_batch8192-infer"},
+        {**untraced, "workload": "lstm_batch16-train"},
+    ]
+    table.write_text("\n".join([head, *(",".join(each.values()) for each in rows)]) + "\n", encoding="utf-8")
+    found = load_profiles(tmp_path)
+    assert found["mlp_batch64-train"].kernel.mean_us == 3.0
+    large = found["mlp_batch8192-train"].kernel
+    assert large.launches_per_s == 20.0, "ten an iteration, as at the other batch size"
+    assert large.mean_us == 0.5e6 / 20.0
+    assert math.isnan(large.turn_us)
+    assert math.isnan(found["mlp_batch8192-infer"].kernel.mean_us)
+    assert math.isnan(found["lstm_batch16-train"].kernel.mean_us)
 
 
 def test_tables_that_do_not_fit_together(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""What measured workloads are beyond their profiles, found again by profile. Pure: arrays in, arrays out.
+
+A workload that was measured beside others showed how it presses on them and how it suffers, and that differs from
+what its profile suggests. A job with the profile of such a workload gets what the workload showed; the farther its
+profile, the less of it.
+
+The pressure stays monotone. Each measured workload bounds it: whoever is at least as busy in everything presses at
+least as much, and where something is less, the bound falls steeply with it (McShane's extension of a function, kept
+monotone). Between the bounds the fitted law holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from predictor.types import Floats
+
+STEEP = 2.0
+"""By how much more than the law itself a bound falls with the logarithm of a metric."""
+REACH = 0.2
+"""Sum of differences in the logarithms of metrics beyond which a profile is a stranger's."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Measured workloads.
+
+    Attributes:
+        places: shape (workloads, features), their encoded profiles.
+        suffer: shape (workloads,), added to the logarithm of the contention that they feel.
+        press: shape (workloads,), added to the logarithm of the pressure that they exert.
+        variance: shape (workloads,), posterior variance of either.
+    """
+
+    places: Floats
+    suffer: Floats
+    press: Floats
+    variance: Floats
+
+    def nearness(self, values: Floats) -> Floats:
+        """1 where a profile is a workload's, 0 from REACH on; shape (workloads, profiles)."""
+        near = np.ones((len(self.places), len(values)))
+        step = np.empty_like(near)
+        for feature in range(self.places.shape[1]):
+            np.subtract(values[:, feature] / REACH, self.places[:, feature, None] / REACH, out=step)
+            near -= np.abs(step, out=step)
+        return np.maximum(near, 0.0, out=near)
+
+    def pressure(self, values: Floats, weights: Floats) -> Floats:
+        """Logarithm of the pressure of profiles, shape (profiles,): never less for more of any feature that counts.
+
+        Args:
+            values: shape (profiles, features), encoded.
+            weights: shape (features,), of the fitted law, never negative; 0 for features that do not press.
+        """
+        law: Floats = values @ weights
+        counts = np.flatnonzero(weights > 0.0)
+        if not len(self.places) or not len(counts):
+            return law
+        slopes = weights[counts] + STEEP
+        places, here = self.places[:, counts] * slopes, values[:, counts] * slopes
+        shown = self.places @ weights + self.press
+        more, less = _excess(places, places)
+        # Workloads that contradict each other meet halfway.
+        shown = ((shown[:, None] + more).min(axis=0) + (shown[:, None] - less).max(axis=0)) / 2.0
+        more, less = _excess(places, here)
+        least = (shown[:, None] - less).max(axis=0)
+        most = (shown[:, None] + more).min(axis=0)
+        bounded: Floats = np.clip(law, least, most)
+        return bounded
+
+
+def nobody() -> Known:
+    """No workload at all."""
+    none = np.zeros(0)
+    return Known(np.zeros((0, 0)), none, none, none)
+
+
+def _excess(ones: Floats, others: Floats) -> tuple[Floats, Floats]:
+    """What each of the others has more than each one, summed over features, and what it has less.
+
+    Args:
+        ones: shape (ones, features).
+        others: shape (others, features).
+
+    Returns:
+        Two arrays of shape (ones, others).
+    """
+    more = np.zeros((len(ones), len(others)))
+    step = np.empty_like(more)
+    for feature in range(ones.shape[1]):
+        np.subtract(others[:, feature], ones[:, feature, None], out=step)
+        more += np.maximum(step, 0.0, out=step)
+    # What is less is what is more, less the difference of the sums.
+    return more, more - (others.sum(axis=1) - ones.sum(axis=1)[:, None])
