@@ -191,14 +191,12 @@ class Fit:
         weights = self.theta[1:] * self.settings.as_neighbour
         suffer = values @ (self.theta[1:] * self.settings.as_own)
         stranger = 2.0 * self.settings.effect_sd**2
-        spread = np.full(len(values), stranger)
         if workloads is None:
-            near = self.known.nearness(values)
-            suffer += (self.known.suffer @ near) / np.maximum(near.sum(axis=0), 1.0)
+            own, spread = self.known.alike(values, stranger)
+            suffer += own
             press = self.known.pressure(values, weights)
-            spread = stranger + ((self.known.variance - stranger)[:, None] * near).min(axis=0, initial=0.0)
         else:
-            press = values @ weights
+            press, spread = values @ weights, np.full(len(values), stranger)
             for index, name in enumerate(workloads):
                 effect = self.effects.get(name)
                 if effect is not None:

@@ -11,6 +11,7 @@ monotone). Between the bounds the fitted law holds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,8 @@ STEEP = 2.0
 """By how much more than the law itself a bound falls with the logarithm of a metric."""
 REACH = 0.2
 """Sum of differences in the logarithms of metrics beyond which a profile is a stranger's."""
+
+BLOCK = 256
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,25 @@ class Known:
     press: Floats
     variance: Floats
 
-    def nearness(self, values: Floats) -> Floats:
+    def alike(self, values: Floats, stranger: float) -> tuple[Floats, Floats]:
+        """What profiles have of the measured workloads' own suffering, and the variance of what they have.
+
+        Args:
+            values: shape (profiles, features), encoded.
+            stranger: variance of what nobody measured.
+        """
+        suffer, variance = np.zeros(len(values)), np.full(len(values), stranger)
+        for part in _blocks(values):
+            near = self._nearness(values[part])
+            suffer[part] = (self.suffer @ near) / np.maximum(near.sum(axis=0), 1.0)
+            variance[part] += ((self.variance - stranger)[:, None] * near).min(axis=0, initial=0.0)
+        return suffer, variance
+
+    def _nearness(self, values: Floats) -> Floats:
         """1 where a profile is a workload's, 0 from REACH on; shape (workloads, profiles)."""
         near = np.ones((len(self.places), len(values)))
-        step = np.empty_like(near)
         for feature in range(self.places.shape[1]):
-            np.subtract(values[:, feature] / REACH, self.places[:, feature, None] / REACH, out=step)
-            near -= np.abs(step, out=step)
+            near -= np.abs(values[:, feature] / REACH - self.places[:, feature, None] / REACH)
         return np.maximum(near, 0.0, out=near)
 
     def pressure(self, values: Floats, weights: Floats) -> Floats:
@@ -65,17 +80,23 @@ class Known:
         more, less = _excess(places, places)
         # Workloads that contradict each other meet halfway.
         shown = ((shown[:, None] + more).min(axis=0) + (shown[:, None] - less).max(axis=0)) / 2.0
-        more, less = _excess(places, here)
-        least = (shown[:, None] - less).max(axis=0)
-        most = (shown[:, None] + more).min(axis=0)
-        bounded: Floats = np.clip(law, least, most)
-        return bounded
+        for part in _blocks(values):
+            more, less = _excess(places, here[part])
+            least = (shown[:, None] - less).max(axis=0)
+            most = (shown[:, None] + more).min(axis=0)
+            law[part] = np.minimum(np.maximum(law[part], least), most)
+        return law
 
 
 def nobody() -> Known:
     """No workload at all."""
     none = np.zeros(0)
     return Known(np.zeros((0, 0)), none, none, none)
+
+
+def _blocks(values: Floats) -> Iterator[slice]:
+    """Rows in parts small enough that what is computed of them stays in the processor's cache."""
+    return (slice(start, start + BLOCK) for start in range(0, len(values), BLOCK))
 
 
 def _excess(ones: Floats, others: Floats) -> tuple[Floats, Floats]:
@@ -89,9 +110,7 @@ def _excess(ones: Floats, others: Floats) -> tuple[Floats, Floats]:
         Two arrays of shape (ones, others).
     """
     more = np.zeros((len(ones), len(others)))
-    step = np.empty_like(more)
     for feature in range(ones.shape[1]):
-        np.subtract(others[:, feature], ones[:, feature, None], out=step)
-        more += np.maximum(step, 0.0, out=step)
+        more += np.maximum(others[:, feature] - ones[:, feature, None], 0.0)
     # What is less is what is more, less the difference of the sums.
     return more, more - (others.sum(axis=1) - ones.sum(axis=1)[:, None])

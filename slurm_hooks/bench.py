@@ -1,4 +1,7 @@
-"""How long a decision takes, from a submission's text to its answer, as radd makes it. Touches only the clock."""
+"""How long a decision takes, from a submission's text to its answer, as radd makes it, and a prediction within it.
+
+Touches the clock and the predictor's weights.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,16 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from estimator.parsers import parse_summary
 from estimator.types import Layer
+from predictor.types import KernelMetrics, Profile, WeightsError
+from predictor.weights import load_predictor
 from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
 from slurm_hooks.config import Config
 from slurm_hooks.embed import embed
+from slurm_hooks.interference import Interference, pack
 from slurm_hooks.service import Service
 
 ServiceLoader = Callable[[Config, Callable[[], float]], Service]
@@ -127,9 +134,67 @@ def _cluster(nodes: int, gpus: int) -> ClusterView:
     return ClusterView(0.0, tuple(made))
 
 
+@dataclass(frozen=True)
+class Predicted:
+    """Time of one prediction for a job on many GPUs with residents.
+
+    Attributes:
+        gpus: GPUs of the made-up cluster, all with residents.
+        residents: jobs on them, one to three each.
+        p50_ms, p99_ms: median and 99th percentile, in milliseconds.
+    """
+
+    gpus: int
+    residents: int
+    p50_ms: float
+    p99_ms: float
+
+
+def predict(config: Config, *, repeat: int, gpus: int) -> Predicted:
+    """Time what policy kace asks of the installed predictor for one job: the best of all GPUs.
+
+    Args:
+        config: names the predictor.
+        repeat: predictions.
+        gpus: GPUs of the cluster.
+
+    Raises:
+        WeightsError: if no predictor is configured, or it cannot be used.
+    """
+    settings = config.predictor
+    if settings.model == "off":
+        raise WeightsError("predictor.model is off: name rad or kace in rad.toml")
+    predictor = load_predictor(settings.model, Path(settings.models_dir))
+    interference = Interference(predictor, settings.min_gain, settings.min_progress)
+    made = [_with_residents(number) for number in range(gpus)]
+    job = _workload(0)
+    times = []
+    for _ in range(repeat + _WARM_UP):
+        begin = time.perf_counter_ns()
+        interference.best(job, made, config.defaults.default_smact)
+        times.append((time.perf_counter_ns() - begin) / 1e6)
+    times = sorted(times[_WARM_UP:])
+    return Predicted(gpus, sum(len(gpu.residents) for gpu in made), _at(times, 0.50), _at(times, 0.99))
+
+
+def _with_residents(number: int) -> Gpu:
+    residents = tuple(
+        Resident(3 * number + n, "other", 25, 8000, activity=pack(_workload(3 * number + n + 1)))
+        for n in range(number % 3 + 1)
+    )
+    return Gpu(f"node{number // 8}", f"g{number % 8}", 25 * len(residents), residents)
+
+
+def _workload(number: int) -> Profile:
+    """One of many different profiles."""
+    part = (number * 0.618) % 1.0
+    kernel = KernelMetrics(threads=10 ** (4 + 3 * part), turn_us=30 + 300 * part, mean_us=5 + 100 * part)
+    return Profile(0.1 + 0.9 * part, 0.3 * part, 0.0, 0.4 * part, 0.0, 8000.0, 5 + 100 * part, kernel=kernel)
+
+
 def _at(times: list[float], fraction: float) -> float:
     """The nearest-rank percentile of sorted times."""
-    return round(times[max(0, math.ceil(fraction * len(times)) - 1)], 1)
+    return round(times[max(0, math.ceil(fraction * len(times)) - 1)], 2)
 
 
 def _count(layer: Layer) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from estimator.gpus import lookup
@@ -148,8 +147,7 @@ def _with_outlook(place: _Place, demand: Demand, interference: Interference | No
     if interference is None or place.gpu is None or not place.gpu.residents:
         return place
     job = demand.profile or typical(partition.default_smact if demand.smact is None else demand.smact)
-    (outlook,) = interference.outlooks(job, [place.gpu], partition.default_smact)
-    return replace(place, prediction=outlook.prediction)
+    return replace(place, prediction=interference.beside(job, place.gpu, partition.default_smact))
 
 
 def _by_outlook(view: ClusterView, need: Need, demand: Demand, interference: Interference) -> _Place:
@@ -159,14 +157,11 @@ def _by_outlook(view: ClusterView, need: Need, demand: Demand, interference: Int
     if not shared:
         return _by_policy(view, need, "magm", None)
     job = demand.profile or typical(need.smact_default if demand.smact is None else demand.smact)
-    outlooks = interference.outlooks(job, shared, need.smact_default)
-    outlooks = [outlook for outlook in outlooks if math.isfinite(outlook.prediction.throughput_sum)]
-    if not outlooks:
+    best = interference.best(job, shared, need.smact_default)
+    if best is None:
         return _by_policy(view, need, "magm", None)
-    worth = [outlook for outlook in outlooks if interference.worth_it(outlook)]
-    best = max(worth or outlooks, key=lambda outlook: outlook.prediction.throughput_sum)
     said = best.prediction
-    if not worth:
+    if not best.worth_it:
         why = f"the best colocation is predicted to give {said.throughput_sum:.2f} with progress "
         return _Place(None, None, why + f"{min(said.candidate, said.worst_resident):.2f} of the slowest", alone=True)
     reason = f"kace chose {best.gpu.type} of {best.gpu.node}: predicted throughput sum {said.throughput_sum:.2f}"

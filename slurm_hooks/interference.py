@@ -5,9 +5,12 @@ Between the predictor, which knows profiles, and the decision, which knows GPUs 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from predictor.types import KernelMetrics, Prediction, Predictor, Profile, ProfileError
 from slurm_hooks.cluster import Gpu, Resident
@@ -26,7 +29,9 @@ def pack(profile: Profile) -> tuple[float, ...]:
     return tuple(float(f"{v:.{_DIGITS}g}") if math.isfinite(v) else _UNKNOWN for v in values)
 
 
-def unpack(values: Sequence[float], memory_mib: int | None) -> Profile | None:
+# Residents stay for many decisions, and there are thousands.
+@functools.lru_cache(maxsize=8192)
+def unpack(values: tuple[float, ...], memory_mib: int | None) -> Profile | None:
     """The profile that `pack` made, or None where the numbers are none."""
     if len(values) != len(_RATES) + len(_KERNEL):
         return None
@@ -53,10 +58,11 @@ def profile_of(resident: Resident, default_smact: float) -> Profile:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What is predicted for a job on one GPU."""
+    """What is predicted for a job on one GPU, and whether the colocation gains enough and slows nobody too much."""
 
     gpu: Gpu
     prediction: Prediction
+    worth_it: bool
 
 
 @dataclass(frozen=True)
@@ -72,13 +78,22 @@ class Interference:
     min_gain: float
     min_progress: float
 
-    def outlooks(self, job: Profile, gpus: Sequence[Gpu], default_smact: float) -> list[Outlook]:
-        """One prediction for each GPU, in the order given."""
-        groups = [[profile_of(resident, default_smact) for resident in gpu.residents] for gpu in gpus]
-        predictions = self.predictor.predict_many(job, groups)
-        return [Outlook(gpu, predictions[index]) for index, gpu in enumerate(gpus)]
+    def best(self, job: Profile, gpus: Sequence[Gpu], default_smact: float) -> Outlook | None:
+        """The GPU with the highest predicted throughput sum, of those that are worth it if there are any.
 
-    def worth_it(self, outlook: Outlook) -> bool:
-        """Whether the colocation gains enough and slows nobody too much."""
-        said = outlook.prediction
-        return said.throughput_sum >= self.min_gain and min(said.candidate, said.worst_resident) >= self.min_progress
+        One call of the predictor for all; None where it says nothing that is a number.
+        """
+        groups = [[profile_of(resident, default_smact) for resident in gpu.residents] for gpu in gpus]
+        said = self.predictor.predict_many(job, groups)
+        finite = np.isfinite(said.throughput_sum)
+        least = np.minimum(said.candidate, said.worst_resident)
+        worth = finite & (said.throughput_sum >= self.min_gain) & (least >= self.min_progress)
+        among = worth if worth.any() else finite
+        if not among.any():
+            return None
+        index = int(np.argmax(np.where(among, said.throughput_sum, -np.inf)))
+        return Outlook(gpus[index], said[index], bool(worth[index]))
+
+    def beside(self, job: Profile, gpu: Gpu, default_smact: float) -> Prediction:
+        """What is predicted for a job on one GPU."""
+        return self.predictor.predict(job, [profile_of(resident, default_smact) for resident in gpu.residents])

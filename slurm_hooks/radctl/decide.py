@@ -188,4 +188,22 @@ def bench_decide(site: Site, *, summaries: tuple[Path, ...], repeat: int, nodes:
         click.echo(f"{row.summary:<28} {row.layers:>6} {row.p50_us:>9.0f} {row.p99_us:>9.0f}")
 
 
+@bench.command("predict")
+@click.option("--repeat", type=click.IntRange(10, 100_000), default=200, show_default=True, help="Predictions.")
+@click.option("--gpus", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="GPUs of the cluster.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def bench_predict(site: Site, *, repeat: int, gpus: int, as_json: bool) -> None:
+    """Time of one prediction for a job on many GPUs, with one to three residents each, by the configured predictor."""
+    config = site.load()
+    row = timing.predict(config, repeat=repeat, gpus=gpus)
+    if as_json:
+        click.echo(json.dumps({"repeat": repeat, "model": config.predictor.model, **dataclasses.asdict(row)}))
+        return
+    click.echo(
+        f"one job on {row.gpus} GPUs with {row.residents} residents, predictor {config.predictor.model}: "
+        f"p50 {row.p50_ms:.2f} ms, p99 {row.p99_ms:.2f} ms"
+    )
+
+
 COMMANDS = [bench, decide]

@@ -287,6 +287,18 @@ def test_bench_decides_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(answers) == {"gres:mps:g0:32"}
 
 
+def test_bench_predicts(job: Path) -> None:
+    shown = _radctl("bench", "predict", "--repeat", "10", "--gpus", "7").output
+    assert shown.startswith("one job on 7 GPUs with 13 residents, predictor rad: p50 ")
+    made = json.loads(_radctl("bench", "predict", "--repeat", "10", "--gpus", "7", "--json").output)
+    assert (made["model"], made["gpus"], made["residents"]) == ("rad", 7, 13)
+    assert 0 < made["p50_ms"] <= made["p99_ms"]
+    job.with_name("rad.toml").write_text('[predictor]\nmodel = "off"\n')
+    failed = _radctl("bench", "predict")
+    assert failed.exit_code == 2
+    assert "predictor.model is off" in failed.stderr
+
+
 @pytest.mark.parametrize("name", bench.MADE_UP)
 def test_made_up_summaries_are_summaries(name: str) -> None:
     summary = parse_summary(bench.MADE_UP[name])
