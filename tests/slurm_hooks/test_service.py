@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from estimator.types import Estimate, ModelSummary, SummaryError, Workload
+from predictor import load_predictor
 from slurm_hooks import config as settings
 from slurm_hooks.cluster import ClusterView, Gpu, Node
 from slurm_hooks.experience import Measured
+from slurm_hooks.interference import unpack
 from slurm_hooks.records import Record, decode
 from slurm_hooks.service import Answer, Service
 
@@ -171,6 +173,23 @@ def test_a_second_submission_is_decided_from_the_first() -> None:
     assert (kept.method, kept.expected_mib, kept.upper_mib) == ("history", 50_000, 53_000)
     assert (kept.share, kept.smact) == (75, 0.6)
     assert record(ask(made, user_name="bob")).method == "fixed"
+
+
+def test_counters_of_the_last_run_alone_win_over_what_the_summary_suggests() -> None:
+    made, _ = service(gpu_model="h200")
+    with_predictor = Service(made.config, Fixed(), Clock(), load_predictor("rad"))
+    with_predictor.update(made.view)
+    guessed = unpack(record(ask(with_predictor)).activity, None)
+    alone = Measured((7, 200), 20_000.0, 0.61, 0.23, 0.47)
+    beside = Measured((8, 300), 20_000.0)  # its neighbours' activity was in what was measured
+    with_predictor.experience = {("alice", "print"): (Measured((6, 100), 20_000.0, 0.9, 0.9, 0.9), alone, beside)}
+    known = unpack(record(ask(with_predictor)).activity, None)
+    assert guessed is not None
+    assert known is not None
+    assert (known.smact, known.busy, known.smocc, known.dram) == (0.61, 0.61, 0.23, 0.47)
+    assert guessed.smact != 0.61
+    assert known.kernel.mean_us == guessed.kernel.mean_us > 0.0
+    assert unpack(record(ask(with_predictor, user_name="bob")).activity, None) == guessed
 
 
 def test_ten_submits_in_one_second_do_not_pick_the_same_gpu() -> None:
