@@ -29,11 +29,12 @@ def load_service(config: Config, clock: Callable[[], float] = time.time) -> Serv
 
 
 class ModelWatch:
-    """Notices that another version of the estimator's model became current (`radctl retrain`, `models rollback`)."""
+    """Notices that another version of a model became current (`radctl retrain`, `radctl models rollback`)."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._seen = self._current()
+        self._weights = self._stamp()
 
     def fresh(self) -> Method | None:
         """The method with its new version, or None where nothing changed or the new one cannot be used."""
@@ -51,6 +52,26 @@ class ModelWatch:
         log.info("%s now answers with version %s of %s", self._config.estimator.method, now[1], now[0])
         return method
 
+    def fresh_predictor(self) -> Predictor | None:
+        """The predictor with its new weights, or None where nothing changed or the new ones cannot be used."""
+        now = self._stamp()
+        if now == self._weights:
+            return None
+        self._weights = now
+        predictor = _predictor(self._config, "the old one stays")
+        if predictor is not None:
+            log.info("predictor %s now answers with weights %s", predictor.name, predictor.version)
+        return predictor
+
+    def _stamp(self) -> tuple[int, int, int]:
+        """What changes with the file of weights: `radctl retrain` puts another file in its place."""
+        settings = self._config.predictor
+        try:
+            found = (Path(settings.models_dir) / f"{settings.model}.json").stat()
+        except OSError:
+            return 0, 0, 0
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
     def _current(self) -> tuple[Path, int | None]:
         try:
             store = store_for(self._config.estimator.method, Path(self._config.estimator.models_dir))
@@ -63,12 +84,12 @@ def _method(config: Config) -> Method:
     return load_method(config.estimator.method, Path(config.estimator.models_dir))
 
 
-def _predictor(config: Config) -> Predictor | None:
+def _predictor(config: Config, otherwise: str = "no interference is predicted") -> Predictor | None:
     """The configured predictor; without one jobs are placed all the same, so a damaged one is only said."""
     if config.predictor.model == "off":
         return None
     try:
         return load_predictor(config.predictor.model, Path(config.predictor.models_dir))
     except WeightsError as error:
-        log.warning("no interference is predicted: %s", error)
+        log.warning("%s: %s", otherwise, error)
         return None

@@ -90,15 +90,19 @@ class Service:
         self.config = config
         self.method = method
         self.experience: Experience = {}
-        settings = config.predictor
-        self._interference = (
-            Interference(predictor, settings.min_gain, settings.min_progress) if predictor is not None else None
-        )
+        self.predict_with(predictor)
         self._clock = clock
         self._lock = threading.Lock()
         self._view = self._expected = ClusterView()
         self._recent: list[_Recent] = []
         self._last: tuple[str, str] | None = None
+
+    def predict_with(self, predictor: Predictor | None) -> None:
+        """Take a predictor, or a newer one; None for no predictions."""
+        settings = self.config.predictor
+        self._interference = (
+            Interference(predictor, settings.min_gain, settings.min_progress) if predictor is not None else None
+        )
 
     @property
     def view(self) -> ClusterView:

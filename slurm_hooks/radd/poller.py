@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from estimator.types import Method
+from predictor.types import Predictor
 from slurm_hooks.cluster import ClusterView, with_smact
 from slurm_hooks.config import Config
 from slurm_hooks.records import Record
@@ -39,6 +40,9 @@ class Models(Protocol):
 
     def fresh(self) -> Method | None:
         """The estimator, if another version of it became current."""
+
+    def fresh_predictor(self) -> Predictor | None:
+        """The predictor, if its weights are others now."""
 
 
 class Poller:
@@ -82,9 +86,8 @@ class Poller:
 
     def once(self) -> None:
         """One look; a Slurm that does not answer is logged once and leaves the view to grow stale."""
-        method = self._models.fresh() if self._models else None
-        if method is not None:
-            self._service.method = method
+        if self._models is not None:
+            self._take_new(self._models)
         try:
             view = with_smact(self._slurm.look(tuple(self._config.partitions)), self._smact())
         except SlurmError as error:
@@ -97,6 +100,13 @@ class Poller:
         self._healthy = True
         self._service.update(view)
         self._unpin_waiting(view)
+
+    def _take_new(self, models: Models) -> None:
+        method, predictor = models.fresh(), models.fresh_predictor()
+        if method is not None:
+            self._service.method = method
+        if predictor is not None:
+            self._service.predict_with(predictor)
 
     def _unpin_waiting(self, view: ClusterView) -> None:
         """Take back pins of RAD's that still wait, where this Slurm can move a pending job to another type."""

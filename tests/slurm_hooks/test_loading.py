@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import logging
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from estimator.store import Store, store_for
+from predictor import load_predictor
+from predictor.types import Predictor
+from predictor.weights import BUNDLED
+from slurm_hooks.cluster import ClusterView
 from slurm_hooks.config import Config, parse
 from slurm_hooks.loading import ModelWatch, load_service
+from slurm_hooks.radd.poller import Poller
+from slurm_hooks.records import Record
 
 
 def config(tmp_path: Path, method: str = "horus", predictor: str = "off") -> Config:
@@ -53,3 +61,54 @@ def test_a_damaged_version_leaves_the_old_one(tmp_path: Path, caplog: pytest.Log
     Store(tmp_path / "models", "rad").install({"not": "a model"}, {})
     assert watch.fresh() is None
     assert "the old one stays" in caplog.text
+
+
+def test_new_weights_of_the_predictor_are_noticed_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    watch = ModelWatch(config(tmp_path, predictor="rad"))
+    assert watch.fresh_predictor() is None
+    folder = tmp_path / "predictors"
+    folder.mkdir()
+    text = (BUNDLED / "rad.json").read_text()
+    (folder / "rad.json").write_text(text.replace('"note": "', '"note": "ours, '))
+    found = watch.fresh_predictor()
+    assert found is not None
+    assert found.version != load_predictor("rad").version
+    assert f"weights {found.version}" in caplog.text
+    assert watch.fresh_predictor() is None
+    (folder / "rad.json").write_text("{")
+    assert watch.fresh_predictor() is None
+    assert "the old one stays" in caplog.text
+    (folder / "rad.json").unlink()
+    shipped = watch.fresh_predictor()
+    assert shipped is not None
+    assert shipped.version == load_predictor("rad").version
+
+
+def test_radd_takes_them_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = config(tmp_path, predictor="rad")
+    service = load_service(settings)
+    watch = ModelWatch(settings)
+    taken: list[Predictor | None] = []
+    monkeypatch.setattr(service, "predict_with", taken.append)
+    poller = Poller(settings, service, Slurm(), watch)
+    poller.once()
+    assert not taken
+    (tmp_path / "predictors").mkdir()
+    shutil.copy(BUNDLED / "rad.json", tmp_path / "predictors")
+    poller.once()
+    poller.once()
+    assert [predictor.name for predictor in taken if predictor] == ["rad"]
+
+
+class Slurm:
+    """An empty cluster."""
+
+    def look(self, partitions: Sequence[str]) -> ClusterView:
+        return ClusterView(0.0)
+
+    def record(self, job_id: int) -> Record | None:
+        return None
+
+    def unpin(self, job_id: int, share: int) -> None:
+        raise AssertionError("nothing is pinned")
