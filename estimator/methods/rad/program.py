@@ -6,6 +6,8 @@ are recognised by sizes that do not fit; see `docs/estimator.md` for the rules a
 
 from __future__ import annotations
 
+from itertools import chain
+from math import prod
 from typing import NamedTuple
 
 from estimator import sizes
@@ -195,9 +197,9 @@ class _Builder:
 
     def tensor(self, shape: Shape) -> int:
         """Add a tensor."""
-        self.tensors.append(elements(shape))
+        self.tensors.append(prod(shape))
         self.shapes.append(shape)
-        return len(self.tensors) - 1
+        return len(self.shapes) - 1
 
     def _open(self, layer: Layer) -> None:
         if not self.tensors:
@@ -412,14 +414,16 @@ class _Builder:
     # -- convolutions
 
     def _convolve(self, layer: Layer, shape: Shape) -> None:
-        outputs, size_out = shape[0], elements(shape[1:])
+        outputs, size_out = shape[0], prod(shape[1:])
         args = dict(layer.args)
         transposed = "Transpose" in layer.type
         x, area, groups = self._conv_input(layer, shape, args, _weights(layer.params, outputs, args))
         inner = self.shapes[x]
         channels = inner[0] if inner else 1
         size_in = max(self.tensors[x] // max(channels, 1), 1)
-        stride = max(round((size_in / max(size_out, 1)) ** (1 / max(len(shape) - 1, 1))), 1)
+        stride = 1
+        if size_in != size_out:
+            stride = max(round((size_in / max(size_out, 1)) ** (1 / max(len(shape) - 1, 1))), 1)
         conv = Conv(channels, outputs, area, stride, groups, size_in, size_out, transposed)
         self._emit(Kind.CONV, x, shape, layer, conv=conv)
         self._by_activation = False
@@ -439,32 +443,35 @@ class _Builder:
             if not area:
                 area, groups = _solved(weights, known[0], shape[0], grouped=True)
             return x, area or 1, groups
-        size_out = elements(shape[1:])
+        size_out, outputs, axes = prod(shape[1:]), shape[0], len(shape)
         smallest = 0 if "Transpose" in layer.type else size_out
+        before = range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1)
         for grouped in (False, True) if not area else (False,):
-            for at in (self.current, *range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1)):
+            for at in chain((self.current,), before):
                 candidate = self.shapes[at]
-                if len(candidate) != len(shape) or elements(candidate[1:]) < smallest:
+                if len(candidate) != axes or prod(candidate[1:]) < smallest:
                     continue
                 if area:
-                    solved = (area, groups) if candidate[0] * shape[0] * area // groups in weights else (0, 1)
+                    solved = (area, groups) if candidate[0] * outputs * area // groups in weights else (0, 1)
                 else:
-                    solved = _solved(weights, candidate[0], shape[0], grouped=grouped)
+                    solved = _solved(weights, candidate[0], outputs, grouped=grouped)
                 if solved[0]:
                     return self._gated(at, candidate), *solved
         # Joined branches: the channels that the weights ask for, at the size before.
-        before = self.shapes[self.current]
-        each = next((size // shape[0] for size in weights if size % shape[0] == 0), 1)
+        last = self.shapes[self.current]
+        each = next((size // outputs for size in weights if size % outputs == 0), 1)
         area = area or next((area for area in (9, 25, 49, 1) if each % area == 0), 1)
-        channels = min(max(each * groups // area, 1), 4 * max(before[0] if before else 1, shape[0]))
-        space = before[1:] if len(before) == len(shape) and elements(before[1:]) >= size_out else shape[1:]
+        channels = min(max(each * groups // area, 1), 4 * max(last[0] if last else 1, outputs))
+        space = last[1:] if len(last) == axes and prod(last[1:]) >= size_out else shape[1:]
         return self.tensor((channels, *space)), area, groups
 
     def _gated(self, at: int, candidate: Shape) -> int:
         """Give a convolution's input; behind a gate of one pixel a channel it is the product with what was gated."""
+        if at == self.current:
+            return at
         before = self.shapes[self.current]
         small = self.tensors[self.current] * 4 <= self.tensors[at]
-        if at == self.current or not small or len(before) != len(candidate) or before[0] != candidate[0]:
+        if not small or len(before) != len(candidate) or before[0] != candidate[0]:
             return at
         self.kept.add(at)
         return self.tensor(candidate)
@@ -527,10 +534,11 @@ def _weights(params: int, outputs: int, args: dict[str, str]) -> tuple[int, ...]
 
 def _solved(weights: tuple[int, ...], inputs: int, outputs: int, *, grouped: bool) -> tuple[int, int]:
     """Solve for the first number of weights that has a solution."""
+    solve = _solve_grouped if grouped else _solve
     for size in weights:
-        area, groups = (_solve_grouped if grouped else _solve)(size, inputs, outputs)
-        if area:
-            return area, groups
+        solved = solve(size, inputs, outputs)
+        if solved[0]:
+            return solved
     return 0, 1
 
 
