@@ -1,4 +1,4 @@
-"""How long a decision takes, from a submission's text to its answer, as radd makes it, and a prediction within it.
+"""How long an estimate and a decision take, from a submission's text on, as radd makes them; a prediction within it.
 
 Touches the clock and the predictor's weights.
 """
@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from estimator.parsers import parse_summary
-from estimator.types import Layer
+from estimator.types import Layer, Workload
 from predictor.types import KernelMetrics, Profile, WeightsError
 from predictor.weights import load_predictor
 from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
 from slurm_hooks.config import Config
+from slurm_hooks.directives import parse_script
 from slurm_hooks.embed import embed
 from slurm_hooks.interference import Interference, pack
 from slurm_hooks.service import Service
@@ -27,6 +28,7 @@ ServiceLoader = Callable[[Config, Callable[[], float]], Service]
 
 PARTITION = "bench"
 _SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD batch_size=64 optimizer=adam\n"
+_WORKLOAD = Workload(64, gpu="h200")
 _WARM_UP = 20
 _STEP_S = 100.0
 _COLLECT_EVERY = 50
@@ -39,13 +41,19 @@ class Row:
     Attributes:
         summary: its name.
         layers: layers in it, containers included.
-        p50_us, p99_us: median and 99th percentile, in microseconds.
+        p50_us, p99_us: median and 99th percentile of the time from script to decision, in microseconds.
+        estimate_p50_us, estimate_p99_us: the part of it from script to estimate: directives, summary, method.
+        parse_p50_us, parse_p99_us: the part of that from the summary's text to its layers.
     """
 
     summary: str
     layers: int
     p50_us: float
     p99_us: float
+    estimate_p50_us: float
+    estimate_p99_us: float
+    parse_p50_us: float
+    parse_p99_us: float
 
 
 def mlp(layers: int) -> str:
@@ -55,19 +63,70 @@ def mlp(layers: int) -> str:
 
 
 def cnn(layers: int) -> str:
-    """A torchsummary table of a convolutional network on 3 x 64 x 64 images."""
+    """A torchsummary table of convolutions, norms and activations on 3 x 64 x 64 images; no two rows are alike."""
     rule = "-" * 64
     lines = [rule, "        Layer (type)               Output Shape         Param #", "=" * 64]
-    total, channels = 0, 3
+    total, before = 0, 3
     for n in range(1, layers + 1):
-        params = (channels * 9 + 1) * 64
-        lines.append(f"{f'Conv2d-{n}':>20} {'[-1, 64, 64, 64]':>26} {params:>15,}")
-        total, channels = total + params, 64
+        channels = 16 + (n + 2) // 3
+        type_, params = (("Conv2d", before * 9 * channels), ("BatchNorm2d", 2 * channels), ("ReLU", 0))[(n - 1) % 3]
+        lines.append(f"{f'{type_}-{n}':>20} {f'[-1, {channels}, 64, 64]':>26} {params:>15,}")
+        total, before = total + params, channels
     lines += ["=" * 64, f"Total params: {total:,}", f"Trainable params: {total:,}", "Non-trainable params: 0", rule]
     return "\n".join(lines) + "\n"
 
 
-MADE_UP: Mapping[str, str] = {"mlp-3": mlp(3), "cnn-100": cnn(100), "mlp-300": mlp(300)}
+_BLOCK = (
+    ("LayerNorm", 512, 1_024),
+    ("Linear", 1_536, 787_968),
+    ("Linear", 512, 262_656),
+    ("LayerNorm", 512, 1_024),
+    ("Linear", 2_048, 1_050_624),
+    ("GELU", 2_048, 0),
+    ("Linear", 512, 1_049_088),
+)
+
+
+def transformer(layers: int) -> str:
+    """A torchinfo table of a transformer with equal blocks, on 128 tokens."""
+    rule = "=" * 90
+    lines = [rule, f"{'Layer (type:depth-idx)':<40} {'Output Shape':<25} {'Param #':<15}", rule]
+    rows = [f"{'Net':<40} {'[32, 128, 512]':<25} --"]
+    for n in range(layers):
+        block, part = divmod(n, len(_BLOCK) + 1)
+        if part == 0:
+            rows.append(f"{f'├─Block: 1-{block + 1}':<40} {'[32, 128, 512]':<25} --")
+            continue
+        type_, width, params = _BLOCK[part - 1]
+        shown = f"{params:,}" if params else "--"
+        rows.append(f"{f'│    └─{type_}: 2-{n}':<40} {f'[32, 128, {width}]':<25} {shown}")
+    return "\n".join([*lines, *rows, rule]) + "\n"
+
+
+def keras(layers: int) -> str:
+    """Keras' table of a stack of convolutions."""
+    lines = [
+        "┏━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━┓",
+        "┃ Layer (type)            ┃ Output Shape           ┃     Param # ┃",
+        "┡━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━┩",
+    ]
+    for n in range(layers):
+        shape = f"(None, 32, 32, {16 + n % 64})"
+        lines.append(f"│ {f'conv2d_{n} (Conv2D)':<23} │ {shape:<22} │ {(16 + n % 64) * 153:>11,} │")
+        lines.append("├─────────────────────────┼────────────────────────┼─────────────┤")
+    return "\n".join(lines) + "\n"
+
+
+MADE_UP: Mapping[str, str] = {
+    "mlp-3": mlp(3),
+    "cnn-100": cnn(100),
+    "transformer-100": transformer(100),
+    "mlp-300": mlp(300),
+    "mlp-600": mlp(600),
+    "cnn-600": cnn(600),
+    "transformer-600": transformer(600),
+    "keras-600": keras(600),
+}
 
 
 def decide(
@@ -92,17 +151,20 @@ def decide(
     site = dataclasses.replace(config, partitions={PARTITION: part})
     rows = []
     for name, text in summaries.items():
-        times = _times(text, load, site, repeat, _cluster(nodes, gpus))
-        rows.append(Row(name, _count(parse_summary(text).root), _at(times, 0.50), _at(times, 0.99)))
+        decided, estimated, parsed = _times(text, load, site, repeat, _cluster(nodes, gpus))
+        stages = (_at(times, share) for times in (decided, estimated, parsed) for share in (0.50, 0.99))
+        rows.append(Row(name, _count(parse_summary(text).root), *stages))
     return rows
 
 
-def _times(text: str, load: ServiceLoader, config: Config, repeat: int, view: ClusterView) -> list[float]:
-    """Sorted times of decisions on a summary, in microseconds."""
+def _times(
+    text: str, load: ServiceLoader, config: Config, repeat: int, view: ClusterView
+) -> tuple[list[float], list[float], list[float]]:
+    """Sorted times in microseconds of decisions on a summary, of its estimates, and of reading it."""
     now = 0.0
     service = load(config, lambda: now)
     fields = {"partition": PARTITION, "tres_per_node": "gres:gpu:1", "user_name": "bench"}
-    times = []
+    decided, estimated, parsed = [], [], []
     collects = gc.isenabled()
     gc.collect()
     gc.disable()  # radd collects between its looks at Slurm, never in an answer
@@ -115,13 +177,20 @@ def _times(text: str, load: ServiceLoader, config: Config, repeat: int, view: Cl
             service.update(dataclasses.replace(view, taken=now))
             begin = time.perf_counter_ns()
             service.answer({"script": script, **fields})
-            times.append((time.perf_counter_ns() - begin) / 1000)
+            decided.append((time.perf_counter_ns() - begin) / 1000)
+            begin = time.perf_counter_ns()
+            directives = parse_script(script)
+            read = time.perf_counter_ns()
+            summary = parse_summary((directives and directives.summary) or "")
+            parsed.append((time.perf_counter_ns() - read) / 1000)
+            service.method.predict(summary, _WORKLOAD)
+            estimated.append((time.perf_counter_ns() - begin) / 1000)
             if n % _COLLECT_EVERY == 0:
                 gc.collect()
     finally:
         if collects:
             gc.enable()
-    return sorted(times[_WARM_UP:])
+    return sorted(decided[_WARM_UP:]), sorted(estimated[_WARM_UP:]), sorted(parsed[_WARM_UP:])
 
 
 def _cluster(nodes: int, gpus: int) -> ClusterView:

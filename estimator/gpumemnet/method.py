@@ -84,7 +84,7 @@ class GpuMemNet:
         model = from_summary(shaped)
         features = np.array([totals(model, workload.batch_size)], np.float32)
         if classifier.estimator == "mlp":
-            chances = nets.ensemble(classifier.arrays, features)
+            chances = self._ensemble(classifier, features)
         else:
             rows = sequence(model, LONGEST)
             codes = np.array([[code for code, _, _ in rows]], np.int64)
@@ -97,6 +97,9 @@ class GpuMemNet:
         low = place * classifier.width_mib / 1024
         reasons = (f"class {low:g} to {edge / 1024:g} GiB, {chances[0][place]:.0%} likely ({classifier.estimator})",)
         return Estimate(edge, edge, made, family, fingerprint(summary, workload), (*reasons, *shaped.inferred))
+
+    def _ensemble(self, classifier: Classifier, features: NDArray[np.float32]) -> NDArray[Any]:
+        return nets.ensemble(classifier.arrays, features)
 
 
 def classifiers_to_json(classifiers: Mapping[str, Classifier]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from estimator import footprint
 from slurm_hooks import bench as timing
 from slurm_hooks import files, loading
 from slurm_hooks.config import Config
@@ -32,6 +33,7 @@ from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
 
 _DAY_S = 86_400
 _SLASH_SINCE = (23, 11)  # 22.05 writes a colon, 24.11 a slash
+_FOOTPRINT_LAYERS = 100
 _PATH = click.Path(path_type=Path)
 
 
@@ -170,22 +172,36 @@ def bench() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def bench_decide(site: Site, *, summaries: tuple[Path, ...], repeat: int, nodes: int, gpus: int, as_json: bool) -> None:
-    """Time from script text to decision, in one process, for each of SUMMARIES.
+    """Time from script text to estimate and decision, in one process, for each of SUMMARIES; and what methods cost.
 
-    Without SUMMARIES: three made-up networks, of 3, 100 and 300 layers.
+    Without SUMMARIES: made-up networks of up to 600 layers. The estimator's memory and time to load are measured in a
+    process of its own, and beside it GPUMemNet's, with torch too where that is installed.
     """
     config = site.load()
     cases = {path.name: files.read_text(path, config.estimator.max_summary_kib * 1024) for path in summaries}
     rows = timing.decide(cases or timing.MADE_UP, loading.load_service, config, repeat=repeat, nodes=nodes, gpus=gpus)
+    models_dir = Path(config.estimator.models_dir)
+    names = dict.fromkeys((config.estimator.method, "gpumemnet", footprint.WITH_TORCH))
+    costs = [footprint.measure(name, timing.cnn(_FOOTPRINT_LAYERS), repeat, models_dir) for name in names]
+    known = [cost for cost in costs if cost is not None]
     if as_json:
-        click.echo(
-            json.dumps({"repeat": repeat, "nodes": nodes, "gpus": gpus, "rows": list(map(dataclasses.asdict, rows))})
-        )
+        said = {"repeat": repeat, "nodes": nodes, "gpus": gpus, "rows": [dataclasses.asdict(row) for row in rows]}
+        click.echo(json.dumps({**said, "methods": [dataclasses.asdict(cost) for cost in known]}))
         return
     click.echo(f"{repeat} decisions each, {nodes} nodes with {gpus} GPUs, method {config.estimator.method}")
-    click.echo(f"{'summary':<28} {'layers':>6} {'p50 us':>9} {'p99 us':>9}")
+    click.echo(f"{'':<35} {'to decision':>19} {'to estimate':>19} {'summary read':>19}")
+    click.echo(f"{'summary':<28} {'layers':>6} " + " ".join([f"{'p50 us':>9} {'p99 us':>9}"] * 3))
     for row in rows:
-        click.echo(f"{row.summary:<28} {row.layers:>6} {row.p50_us:>9.0f} {row.p99_us:>9.0f}")
+        times = (row.p50_us, row.p99_us, row.estimate_p50_us, row.estimate_p99_us, row.parse_p50_us, row.parse_p99_us)
+        click.echo(f"{row.summary:<28} {row.layers:>6} " + " ".join(f"{time_us:>9.0f}" for time_us in times))
+    click.echo(f"\nalone in a process, cnn-{_FOOTPRINT_LAYERS}, summary to estimate")
+    click.echo(f"{'method':<28} {'load s':>6} {'MiB':>9} {'p50 us':>9} {'p99 us':>9}")
+    for cost in known:
+        click.echo(
+            f"{cost.method:<28} {cost.load_s:>6.2f} {cost.memory_mib:>9.0f} {cost.p50_us:>9.0f} {cost.p99_us:>9.0f}"
+        )
+    if len(known) < len(costs):
+        click.echo(f"{footprint.WITH_TORCH}: torch is not installed")
 
 
 @bench.command("predict")

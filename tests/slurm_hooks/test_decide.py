@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import getpass
 import json
 import os
@@ -13,6 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from estimator import footprint
+from estimator.footprint import Footprint
 from estimator.parsers import parse_summary
 from estimator.types import Estimate, ModelSummary, Workload
 from slurm_hooks import bench, hook, loading
@@ -258,18 +259,32 @@ def test_shadow_mode_is_named(job: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_bench(job: Path) -> None:
+def test_bench(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+
+    def measure(method: str, summary: str, repeat: int, models_dir: Path) -> Footprint | None:
+        measured.append(method)
+        return None if method == footprint.WITH_TORCH else Footprint(method, 0.25, 42.0, 100.0, 200.0)
+
+    monkeypatch.setattr(footprint, "measure", measure)
+    monkeypatch.setattr(bench, "MADE_UP", {"mlp-3": bench.mlp(3), "cnn-9": bench.cnn(9)})
     shown = _radctl("bench", "decide", "--repeat", "10", "--nodes", "2", "--gpus", "2")
     assert shown.exit_code == 0
-    assert [line.split()[:2] for line in shown.output.splitlines()[2:]] == [
-        ["mlp-3", "3"],
-        ["cnn-100", "100"],
-        ["mlp-300", "300"],
+    lines = shown.output.splitlines()
+    assert [line.split()[:2] for line in lines[3:5]] == [["mlp-3", "3"], ["cnn-9", "9"]]
+    assert [line.split() for line in lines[-3:-1]] == [
+        ["rad", "0.25", "42", "100", "200"],
+        ["gpumemnet", "0.25", "42", "100", "200"],
     ]
+    assert lines[-1] == "gpumemnet with torch: torch is not installed"
+    assert measured == ["rad", "gpumemnet", "gpumemnet with torch"]
     made = json.loads(_radctl("bench", "decide", "net.txt", "--repeat", "10", "--json").output)
     (row,) = made["rows"]
     assert (row["summary"], row["layers"]) == ("net.txt", 3)
-    assert 0 < row["p50_us"] <= row["p99_us"]
+    for stage in ("", "estimate_", "parse_"):
+        assert 0 < row[f"{stage}p50_us"] <= row[f"{stage}p99_us"]
+    assert row["parse_p50_us"] < row["estimate_p50_us"]
+    assert [method["memory_mib"] for method in made["methods"]] == [42.0, 42.0]
 
 
 def test_bench_decides_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,9 +327,3 @@ def test_percentiles() -> None:
         2.0,
         2.0,
     )
-    assert dataclasses.asdict(bench.Row("x", 1, 2.0, 3.0)) == {
-        "summary": "x",
-        "layers": 1,
-        "p50_us": 2.0,
-        "p99_us": 3.0,
-    }
