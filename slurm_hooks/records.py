@@ -13,7 +13,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-import math
 import re
 import types
 import typing
@@ -274,7 +273,7 @@ def _whole(value: Any) -> int:
 
 
 def _number(value: Any) -> float:
-    if type(value) in (int, float) and math.isfinite(value) and abs(value) <= MAX_NUMBER:
+    if type(value) in (int, float) and abs(value) <= MAX_NUMBER:  # so neither NaN nor what is too large for a float
         return float(value)
     raise ValueError("not a number, or too large")
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from slurm_hooks.config import Config
+from slurm_hooks.monitor import counters
 from slurm_hooks.node import commands, context, mps, spool, state
 from slurm_hooks.node.context import Say
 
@@ -24,11 +25,7 @@ def hook(env: Mapping[str, str]) -> None:
     config = context.load(env)
     say = context.speaker(config, "flush")
     tidy(config, say)
-    try:
-        for job in mps.revive(config.mps):
-            say(f"job {job}: its MPS daemon was gone and is started anew")
-    except (mps.MpsError, state.StateError) as error:
-        say(str(error))
+    mps.revive(config.mps, say)
     background(config, say)
 
 
@@ -88,14 +85,27 @@ def tidy(config: Config, say: Say) -> None:
     for name in names:
         job, _, rest = name.partition(".")
         path = f"{config.node.state_dir}/{name}"
-        if rest == "json" and job.isdigit() and os.stat(path).st_mtime < now - _OLD_NOTE_S:  # noqa: PTH116
+        if rest == "json" and job.isdigit() and _is_old(path, now):
             notes[int(job)] = str((state.read(path) or {}).get("node", ""))
     here = {node: commands.jobs_on(node, config.node.command_timeout_s) for node in sorted(set(notes.values())) if node}
     for number, node in sorted(notes.items()):
         running = here.get(node)
         if running is None or number in running:
             continue
-        mps.leave(config.mps, number)
+        try:
+            mps.leave(config.mps, number)
+        except (state.StateError, OSError) as error:  # the others need not wait for this one's GPU
+            say(f"job {number} has gone, and its use of MPS stays noted: {error}")
+            continue
+        for path in (context.task_note_path(config, number), counters.path(config.node.state_dir, number)):
+            state.remove(path)
         state.remove(context.note_path(config, number))
-        state.remove(context.task_note_path(config, number))
         say(f"job {number} has gone without an Epilog")
+
+
+def _is_old(path: str, now: float) -> bool:
+    """Whether a note lies there for a while, whatever the clock was set to since; one that has gone is not old."""
+    try:
+        return abs(now - os.stat(path).st_mtime) > _OLD_NOTE_S  # noqa: PTH116
+    except FileNotFoundError:
+        return False

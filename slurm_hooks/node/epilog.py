@@ -28,9 +28,10 @@ from slurm_hooks.node import (
     spool,
     state,
 )
+from slurm_hooks.node.commands import ShownJob
 from slurm_hooks.node.context import Context
-from slurm_hooks.node.recovery import Verdict
-from slurm_hooks.records import Run, decode, merge
+from slurm_hooks.node.recovery import Site, Verdict
+from slurm_hooks.records import Record, Run, decode, merge
 
 # What the record takes over from the node's monitor.
 _MEASURED = (
@@ -66,9 +67,11 @@ def end(scene: Context) -> None:
         StateError: if the spool folder cannot be used.
     """
     job = scene.job
+    left = True
     try:
         mps.leave(scene.config.mps, job.id)
     except (state.StateError, OSError) as error:
+        left = False
         scene.say(f"its use of MPS stays noted until rad-spool.timer looks: {error}")
     note = state.read(scene.note) or {}
     task = state.read(scene.task_note) or {}
@@ -85,7 +88,9 @@ def end(scene: Context) -> None:
         **{name: getattr(measured, name) for name in _MEASURED},
     )
     _close(scene, run, note, measured.evidence)
-    for path in (scene.note, scene.task_note, counters.path(scene.config.node.state_dir, job.id)):
+    # By the note rad-spool.timer finds a job that has gone and still uses MPS.
+    paths = [scene.task_note, counters.path(scene.config.node.state_dir, job.id), *([scene.note] if left else [])]
+    for path in paths:
         state.remove(path)
 
 
@@ -108,9 +113,31 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str) -
             record = decode(shown.admin_comment or "")
     code = None if status is None or signal is None else 128 + signal if signal else status
     run = dataclasses.replace(run, exit_code=code, outcome="completed" if code == 0 else "failed")
-    if shown is None or record is None or shown.restarts != job.restart:
+    found = None
+    if shown is not None and record is not None and shown.restarts == job.restart:
+        try:
+            found = _judge(scene, shown, record, run, note, by_monitor)
+        except Exception as error:  # whatever a job's log made of this, its outcome is kept
+            scene.say(f"not recovered: {type(error).__name__}: {error}")
+    if shown is None or record is None or found is None:
         spool.put(scene.config.node, job.id, job.restart, run)
         return
+    run, verdict, paths, site = found
+    spool.put(scene.config.node, job.id, job.restart, run)
+    gres = None if verdict.share is None else commands.grown_gres(shown.tres_per_node, verdict.share)
+    if verdict.share is None or gres is None:
+        _tell(scene, paths, verdict.message)
+    else:
+        after = recovery.requeued(record, run, verdict.share, site)
+        comment = merge(shown.admin_comment or "", after)
+        _requeue(scene, spool.Requeue(job.id, job.restart, shown.target, gres, comment), verdict, paths)
+
+
+def _judge(
+    scene: Context, shown: ShownJob, record: Record, run: Run, note: Mapping[str, Any], by_monitor: str
+) -> tuple[Run, Verdict, list[str], Site]:
+    """How a run ended, what follows from it, where its logs are, and what the site has. Changes nothing."""
+    job = scene.job
     paths = loglist.of_job(job, shown)
     written = _written(scene, paths, note)
     of_memory, lost_mps = evidence.of_memory(written) or by_monitor, evidence.of_lost_mps(written)
@@ -118,8 +145,8 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str) -
     ended = recovery.Ended(
         job=str(job.id) if shown.array_task is None else f"{shown.array_job}_{shown.array_task}",
         restart=job.restart,
-        exit_status=status or 0,
-        exit_signal=signal or 0,
+        exit_status=shown.exit_status if job.exit_status is None else job.exit_status,
+        exit_signal=shown.exit_signal if job.exit_signal is None else job.exit_signal,
         reason=shown.reason,
         share=run.share,
         cap_mib=run.cap_mib,
@@ -131,15 +158,7 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str) -
     measured = gpus.least_memory_mib(f"{scene.config.mps.run_dir}/gpus.json")
     site = recovery.Site(scene.partition, memory.usable(scene.partition, measured), scene.config.recovery)
     verdict = recovery.judge(record, ended, site)
-    run = dataclasses.replace(run, outcome=verdict.outcome)
-    spool.put(scene.config.node, job.id, job.restart, run)
-    gres = None if verdict.share is None else commands.grown_gres(shown.tres_per_node, verdict.share)
-    if verdict.share is None or gres is None:
-        _tell(scene, paths, verdict.message)
-    else:
-        after = recovery.requeued(record, run, verdict.share, site)
-        comment = merge(shown.admin_comment or "", after)
-        _requeue(scene, spool.Requeue(job.id, job.restart, shown.target, gres, comment), verdict, paths)
+    return dataclasses.replace(run, outcome=verdict.outcome), verdict, paths, site
 
 
 def _written(scene: Context, paths: list[str], note: Mapping[str, Any]) -> bytes:

@@ -72,18 +72,20 @@ def _last(pattern: re.Pattern[bytes], log: bytes) -> str:
 
 def _survived(log: bytes, end: int) -> bool:
     """Whether a traceback after `end` shows another error that has nothing to do with the one before."""
+    name, place = b"", -1
     for traceback in _TRACEBACK.finditer(log, end):
         before = log[max(end, traceback.start() - 200) : traceback.start()]
         if any(words in before for words in _CHAINED):
             continue
-        name = _error_name(log, traceback.end())
+        if traceback.end() > place:  # else the same error ends this one too: no line is looked at twice
+            name, place = _error_name(log, traceback.end())
         if name and not _FOLLOWERS.search(name):
             return True
     return False
 
 
-def _error_name(log: bytes, start: int) -> bytes:
-    """Name of the exception under a traceback's frames, which are indented; empty where there is none."""
+def _error_name(log: bytes, start: int) -> tuple[bytes, int]:
+    """Name of the exception under a traceback's frames, which are indented, and where; empty where there is none."""
     while start < len(log):
         end = log.find(b"\n", start)
         end = len(log) if end < 0 else end
@@ -92,6 +94,6 @@ def _error_name(log: bytes, start: int) -> bytes:
         line = line[prefix.end() :] if prefix else line
         if line.strip() and not line.startswith((b" ", b"\t")):
             name = _NAME.match(line)
-            return name.group() if name else b""
+            return name.group() if name else b"", start
         start = end + 1
-    return b""
+    return b"", start

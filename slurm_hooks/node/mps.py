@@ -19,7 +19,7 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from slurm_hooks.config import Mps
@@ -149,23 +149,26 @@ def leave(settings: Mps, job: int) -> bool:
     return left
 
 
-def revive(settings: Mps) -> list[int]:
-    """Start the daemons anew that died or hang while jobs use them; the numbers of those jobs.
+def revive(settings: Mps, say: Callable[[str], None]) -> None:
+    """Start the daemons anew that died or hang while jobs use them.
 
     What of a job was connected is lost, but its next process, and the next job, find a daemon.
 
-    Raises:
-        MpsError: if one does not start.
+    Args:
+        settings: [mps].
+        say: takes what was done, and what could not be: one GPU's trouble is no other's.
     """
-    helped = []
     for slot in slots(settings):
-        with _locked(settings, slot.gpu):
-            residents = slot.residents()
-            known = state.read(slot.facts)
-            if residents and known and not _answers(settings, slot):
-                _replace(settings, slot, str(known.get("visible")), servers=False)
-                helped += sorted(residents)
-    return helped
+        try:
+            with _locked(settings, slot.gpu):
+                residents = slot.residents()
+                known = state.read(slot.facts)
+                if residents and known and not _answers(settings, slot):
+                    _replace(settings, slot, str(known.get("visible")), servers=False)
+                    for job in sorted(residents):
+                        say(f"job {job}: its MPS daemon was gone and is started anew")
+        except (MpsError, state.StateError, OSError) as error:
+            say(str(error))
 
 
 def reap(settings: Mps, now: float) -> float | None:
@@ -180,11 +183,11 @@ def reap(settings: Mps, now: float) -> float | None:
     """
     waits = []
     for slot in slots(settings):
-        with _locked(settings, slot.gpu):
+        with contextlib.suppress(state.StateError), _locked(settings, slot.gpu):  # a busy GPU is looked at later
             since = _idle_since(slot)
             if since is None:
                 continue
-            wait = since + settings.grace_s - now
+            wait = min(since, now) + settings.grace_s - now  # the clock may have been set back
             if wait <= 0:
                 _stop(settings, slot)
             else:

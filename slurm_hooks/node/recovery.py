@@ -20,7 +20,7 @@ MAX_RESTARTS = 10  # however the record looks: after this many restarts for any 
 # Reasons that Slurm gives for a job whose script ended by itself; others (TimeLimit, Preempted) are no failure of it.
 _OWN_FAILURES = re.compile(r"NonZeroExitCode|JobLaunchFailure|RaisedSignal.*")
 _SIGABRT = 6  # how a C++ program dies of an exception
-_TRIED = re.compile(r"Tried to allocate ([\d.]+) ([KMG])iB")
+_TRIED = re.compile(r"Tried to allocate (\d+(?:\.\d+)?) ([KMG])iB")
 REGROWN = ("oom_requeued", "oom_exclusive")
 REQUEUED = (*REGROWN, "mps_victim")
 MAX_VICTIMS = 3  # a job that loses its MPS server again and again is left to its user

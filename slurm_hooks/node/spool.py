@@ -248,7 +248,7 @@ def _row_of(run: Run, rows: list[commands.Row]) -> commands.Row | None:
 
 
 def _young(item: Item) -> bool:
-    return time.time() - item.at < _HOOK_S
+    return abs(time.time() - item.at) < _HOOK_S  # set back, a clock must not make it young for years
 
 
 def _too_early(item: Item, rows: list[commands.Row]) -> bool:
@@ -271,7 +271,7 @@ def _resume(settings: Node, path: str) -> str | None:
     """Go on with a requeue that was begun; why it must wait (empty: no trouble), or None where nothing is left."""
     data = state.read(path)
     with contextlib.suppress(FileNotFoundError):
-        if time.time() - os.stat(path).st_mtime < _HOOK_S:  # noqa: PTH116
+        if abs(time.time() - os.stat(path).st_mtime) < _HOOK_S:  # noqa: PTH116
             return ""
     try:
         requeue = Requeue(**(data or {}))

@@ -60,9 +60,21 @@ def write(path: str, data: Any, mode: int = 0o600, *, durable: bool = False) -> 
             if durable:
                 os.fsync(out.fileno())
         os.rename(aside, path)  # noqa: PTH104
+        if durable:
+            _sync_folder(os.path.dirname(path))  # noqa: PTH120
     except OSError:
         remove(aside)
         raise
+
+
+def _sync_folder(path: str) -> None:
+    """Wait until the disk has a folder's names too: a file's fsync does not wait for its new name."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # a file system that cannot: the file is there all the same
+            os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def read(path: str) -> dict[str, Any] | None:

@@ -39,7 +39,11 @@ class Learner:
     async def run(self) -> None:
         """Read until cancelled."""
         while True:
-            behind = await asyncio.to_thread(self.once)
+            try:
+                behind = await asyncio.to_thread(self.once)
+            except Exception:
+                log.exception("records could not be learned from")
+                behind = False
             await asyncio.sleep(1.0 if behind else self._config.radd.learn_s)
 
     def once(self) -> bool:

@@ -76,7 +76,11 @@ class Poller:
         """Look until cancelled."""
         while True:
             started = time.monotonic()
-            await asyncio.to_thread(self.once)
+            try:
+                await asyncio.to_thread(self.once)
+            except Exception:
+                # Whatever a look meets, the next one is made: else radd would never pin a job again.
+                log.exception("a look at Slurm failed, the view stays as it was")
             gc.collect()
             due = started + self._config.radd.poll_s
             # Jobs that went through unpinned are looked for at once: until they are seen, no other is pinned.

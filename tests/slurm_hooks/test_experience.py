@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -60,14 +61,14 @@ def test_the_latest_runs_are_kept() -> None:
 class Books:
     """An accounting that keeps what it was asked."""
 
-    def __init__(self, *answers: list[JobRun] | SlurmError) -> None:
+    def __init__(self, *answers: list[JobRun] | Exception) -> None:
         self.answers = list(answers)
         self.asked: list[tuple[int, int]] = []
 
     def runs(self, since: int, until: int, user: str = "") -> list[JobRun]:
         self.asked.append((since, until))
         answer = self.answers.pop(0) if self.answers else []
-        if isinstance(answer, SlurmError):
+        if isinstance(answer, Exception):
             raise answer
         return answer
 
@@ -100,3 +101,20 @@ def test_a_day_at_a_time_then_what_is_new(caplog: pytest.LogCaptureFixture) -> N
     ]
     assert [r.message for r in caplog.records] == ["slurmdbd does not answer, nothing is learned meanwhile: sacct: no"]
     assert service.experience["alice", "f"][0].peak_mib == 5000.0
+
+
+def test_learning_goes_on_whatever_a_look_met(caplog: pytest.LogCaptureFixture) -> None:
+    service = Service(CONFIG, Nothing())  # type: ignore[arg-type]
+    config = replace(CONFIG, radd=replace(CONFIG.radd, learn_s=0.0))
+    learner = Learner(config, service, Books(ZeroDivisionError("a fault of ours"), [job(RECORD)]), lambda: 10.0 * DAY)
+
+    async def run() -> None:
+        task = asyncio.create_task(learner.run())
+        while not service.experience and not task.done():
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+    assert service.experience["alice", "f"][0].peak_mib == 5000.0
+    assert "records could not be learned from" in caplog.text

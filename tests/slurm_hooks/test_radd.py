@@ -253,14 +253,14 @@ def test_a_user_that_does_not_exist(settings: Radd, caplog: pytest.LogCaptureFix
 class FakeSlurm:
     """A Slurm whose answers a test sets."""
 
-    def __init__(self, *views: ClusterView | SlurmError) -> None:
+    def __init__(self, *views: ClusterView | Exception) -> None:
         self.views = list(views)
         self.unpinned: list[tuple[int, int]] = []
         self.records: dict[int, Record] = {}
 
     def look(self, partitions: object) -> ClusterView:
         view = self.views.pop(0)
-        if isinstance(view, SlurmError):
+        if isinstance(view, Exception):
             raise view
         return view
 
@@ -329,9 +329,14 @@ def test_what_monitors_measured_takes_the_place_of_what_jobs_declared() -> None:
     assert monitored_nodes(CONFIG, service) == ["n1"]
 
 
-def test_the_poller_goes_on_until_cancelled() -> None:
+@pytest.mark.parametrize("first", [[], [ZeroDivisionError("a fault of ours")]])
+def test_the_poller_goes_on_until_cancelled(first: list[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slurm_hooks.radd.poller._SHORTEST_PAUSE_S", 0.0)
+
     async def run() -> float:
-        made, service = poller(FakeSlurm(ClusterView(3.0)))
+        service = Service(CONFIG, Nothing())  # type: ignore[arg-type]
+        config = replace(CONFIG, radd=replace(CONFIG.radd, poll_s=0.0))
+        made = Poller(config, service, FakeSlurm(*first, ClusterView(3.0)))
         task = asyncio.create_task(made.run())
         while service.view.taken != 3.0:
             await asyncio.sleep(0)

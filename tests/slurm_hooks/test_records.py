@@ -122,6 +122,7 @@ def test_any_json_is_no_record(data: object) -> None:
         {"action": "share", "share": 1e400},
         {"action": "share", "share": 10**30},
         {"action": "share", "smact": float("nan")},
+        {"action": "share", "smact": 10**400},
         {"action": "share", "model": None},
         {"action": "share", "residents": 5},
         {"action": "share", "residents": ["4711"]},

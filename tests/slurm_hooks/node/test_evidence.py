@@ -92,6 +92,7 @@ def test_evidence_is_one_short_printable_line() -> None:
         (TORCH.encode() + b"\n") * 9_000,
         TORCH.encode() + b"\n" + b"Traceback (most recent call last):\n" * 29_000,
         TORCH.encode() + b"\n" + b"Traceback (most recent call last):\n" + b" \n" * 500_000,
+        TORCH.encode() + b"\n" + b" Traceback (most recent call last):\n" * 28_000,
         b"a." * 500_000 + b"\n" + b"ResourceExhaustedError " * 40_000,
     ],
 )

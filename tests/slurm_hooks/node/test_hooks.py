@@ -23,7 +23,7 @@ import pytest
 from scripts.devcluster.interpreter import closed, for_everybody
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import Account
-from slurm_hooks.node import background, commands, context, main, spool, task_prolog
+from slurm_hooks.node import background, commands, context, evidence, main, mps, spool, state, task_prolog
 from slurm_hooks.records import Record, Run, decode, merge
 from tests.slurm_hooks.node import standins
 from tests.slurm_hooks.node.conftest import OTHER_UID, UID, FakeSlurm, kill_all, processes_with, shown
@@ -419,6 +419,19 @@ def test_a_peak_that_contradicts(site: Site) -> None:
     assert (run.outcome, run.peak_mib, run.cap_mib) == ("failed", 700, 23961)
 
 
+def test_an_outcome_is_kept_whatever_its_log_made_of_the_hook(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Any) -> str:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(evidence, "of_memory", broken)
+    _oom_job(site)
+    site.run("prolog")
+    site.log(OOM)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert "not recovered: RecursionError: too deep" in site.said
+    assert (site.waiting()["7-0.json"].outcome, site.notes()) == ("failed", [])
+
+
 def test_what_the_monitor_measured_goes_into_the_record(site: Site) -> None:
     site.run("prolog")
     note = json.loads((site.place / "jobs" / "7.json").read_text())
@@ -634,6 +647,33 @@ def test_jobs_that_went_without_an_epilog(mps_site: Site) -> None:
     assert mps_site.notes() == ["8.json", "8.task.json", "9.json", "9.task.json"]
     jobs = mps_site.place / "mps" / "g2" / f"u{UID}" / "jobs"
     assert sorted(path.name for path in jobs.iterdir()) == ["8", "9"]
+
+
+def test_a_gpu_that_was_busy_when_a_job_left_is_tidied_later(mps_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mps, "LOCK_TIMEOUT_S", 0.1)
+    for job, gpu in (("7", "2"), ("8", "3")):
+        mps_site.run("prolog", SLURM_JOB_ID=job, SLURM_JOB_GPUS=gpu)
+    config, said = _config(mps_site), list[str]()
+    with state.locked(f"{config.mps.run_dir}/g2.lock", 1):
+        mps_site.run("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+        assert "its use of MPS stays noted until rad-spool.timer looks" in mps_site.said
+        assert mps_site.notes() == ["7.json", "8.json", "8.task.json"]
+        for job in ("7", "8"):
+            os.utime(mps_site.place / "jobs" / f"{job}.json", (0, 0))
+        background.tidy(config, said.append)
+    assert said[0].startswith("job 7 has gone, and its use of MPS stays noted: ")
+    assert said[1:] == ["job 8 has gone without an Epilog"]
+    background.tidy(config, said.append)
+    assert mps_site.notes() == []
+    assert [slot.residents() for slot in mps.slots(config.mps)] in ([], [{}], [{}, {}])
+
+
+def test_a_clock_that_was_set_back_keeps_no_note(mps_site: Site) -> None:
+    mps_site.run("prolog")
+    os.utime(mps_site.place / "jobs" / "7.json", (2**32, 2**32))
+    (mps_site.place / "jobs" / "8.json").symlink_to("/nowhere")  # as one that goes while it is looked at
+    background.tidy(_config(mps_site), list[str]().append)
+    assert mps_site.notes() == ["8.json"]
 
 
 def test_the_timer_starts_dead_daemons_anew(mps_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

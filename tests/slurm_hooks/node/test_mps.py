@@ -133,10 +133,12 @@ def test_a_daemon_that_died_or_hangs_is_replaced(settings: Mps, how: signal.Sign
 def test_the_daemon_of_jobs_that_run_is_started_anew(settings: Mps, how: signal.Signals) -> None:
     slot = mps.join(settings, 2, UID, 11, UUID)
     mps.join(settings, 3, UID, 12, UUID)
-    assert mps.revive(settings) == []
+    mps.revive(settings, pytest.fail)
     [broken] = processes_with(f"CUDA_MPS_PIPE_DIRECTORY={slot.pipe}")
     os.kill(broken, how)
-    assert mps.revive(settings) == [11]
+    said: list[str] = []
+    mps.revive(settings, said.append)
+    assert said == ["job 11: its MPS daemon was gone and is started anew"]
     assert mps.control(settings, slot, "get_server_list").ok
     assert json.loads((Path(slot.pipe) / "facts").read_text())[1] == UUID
     assert broken not in _daemons(settings)
@@ -147,7 +149,43 @@ def test_idle_daemons_are_not_revived(settings: Mps) -> None:
     mps.join(settings, 2, UID, 11, UUID)
     mps.leave(settings, 11)
     os.kill(_daemons(settings)[0], signal.SIGKILL)
-    assert mps.revive(settings) == []
+    mps.revive(settings, pytest.fail)
+
+
+def test_one_gpu_in_trouble_does_not_keep_another_from_its_daemon(
+    settings: Mps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mps, "LOCK_TIMEOUT_S", 0.1)
+    for gpu in (2, 3, 4):
+        mps.join(settings, gpu, UID, 10 + gpu, UUID)
+    for daemon in _daemons(settings):
+        os.kill(daemon, signal.SIGKILL)
+    state.write(mps.slot_of(settings, 3, UID).facts, {"visible": "broken"})
+    said: list[str] = []
+    with state.locked(f"{settings.run_dir}/g4.lock", 1):
+        mps.revive(settings, said.append)
+    told = ["GPU 3: exit status 1: no such device", "locked by another process", "job 12: its MPS daemon was gone"]
+    assert len(said) == len(told)
+    assert all(any(text in line for line in said) for text in told)
+
+
+def test_a_busy_gpu_does_not_keep_another_ones_idle_daemon(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mps, "LOCK_TIMEOUT_S", 0.1)
+    for gpu in (2, 3):
+        mps.join(settings, gpu, UID, 11, UUID)
+    mps.leave(settings, 11)
+    for busy in (2, 3):
+        with state.locked(f"{settings.run_dir}/g{busy}.lock", 1):
+            mps.reap(settings, time.time() + 1)
+        assert len(_daemons(settings)) == 3 - busy
+
+
+def test_a_clock_that_was_set_back(settings: Mps) -> None:
+    settings = replace(settings, grace_s=30)
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    mps.leave(settings, 11)
+    os.utime(slot.jobs, (2**32, 2**32))
+    assert mps.reap(settings, time.time()) == 30
 
 
 def test_what_a_strict_umask_must_not_spoil(settings: Mps) -> None:

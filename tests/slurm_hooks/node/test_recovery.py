@@ -105,6 +105,12 @@ def test_what_is_told_and_not_requeued(changes: dict[str, Any], settings: Recove
     assert ("#RAD memory=36G" in verdict.message) == (outcome == "oom_told")
 
 
+@pytest.mark.parametrize("amount", ["...", "1.2.3", "9" * 150, "²"])
+def test_no_number_that_a_user_prints_stops_the_judge(amount: str) -> None:
+    ended = _ended(peak_mib=10, evidence=f"RuntimeError: CUDA out of memory. Tried to allocate {amount} GiB")
+    assert judge(RECORD, ended, SITE).outcome == "oom_requeued"
+
+
 def test_the_share_of_the_record_where_slurm_tells_none() -> None:
     assert judge(RECORD, _ended(share=None), SITE).share == 45
     assert judge(dataclasses.replace(RECORD, share=None), _ended(share=None), SITE).outcome == "oom_final"

@@ -276,6 +276,16 @@ def test_a_requeue_of_an_epilog_at_work_is_left_to_it(node: Node, slurm: FakeSlu
     assert slurm.calls() == []
 
 
+def test_a_clock_that_was_set_back_keeps_nobody_waiting(node: Node, slurm: FakeSlurm) -> None:
+    _begun(node, age=-1e9)
+    slurm.job(7, shown(7, JobState="PENDING", Restarts="1"))
+    slurm.rows(_row())
+    spool.put(node, 7, 0, dataclasses.replace(RUN, exit_code=1, outcome="oom_requeued"))
+    _age(node, "7-0.json", -1e9)
+    assert spool.send(node) == Sent(sent=1)
+    assert slurm.calls("release") == [["scontrol", "release", "7_3"]]
+
+
 @pytest.mark.parametrize(
     ("told", "kept"),
     [

@@ -38,6 +38,16 @@ def test_a_write_that_fails_leaves_the_old_text(place: Path, monkeypatch: pytest
     assert [path.name for path in place.iterdir()] == ["7.json"]
 
 
+def test_what_is_to_outlive_a_crash_has_its_name_on_the_disk_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(str(Path(f"/proc/self/fd/{file}").readlink())))
+    path = place / "7.json"
+    state.write(str(path), {"a": 1})
+    assert synced == []
+    state.write(str(path), {"a": 2}, durable=True)
+    assert synced == [f"{path}.{os.getpid()}.new", str(place)]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[1]", "\xff", "null"])
 def test_broken_files(place: Path, text: str) -> None:
     (place / "x").write_text(text, encoding="latin-1")
