@@ -167,7 +167,8 @@ def put_together(runs: Iterable[JobRun]) -> list[Job]:
         by_id.setdefault(run.job_id, []).append(run)
     jobs = []
     for several in by_id.values():
-        several.sort(key=lambda run: (run.submit or 0, run.start or math.inf))
+        # Of a short run that was requeued slurmdbd may lose the start, never the end.
+        several.sort(key=lambda run: (run.submit or 0, run.start or run.end or math.inf))
         records = (decode(run.admin_comment) for run in reversed(several))
         jobs.append(Job(tuple(several), next((record for record in records if record is not None), None)))
     return jobs

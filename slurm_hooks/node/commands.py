@@ -207,8 +207,14 @@ def parse_rows(text: str, jobs: Sequence[int]) -> dict[int, list[Row]]:
                 Row(start.group(2), start.group(3), _time(start.group(4)), _time(start.group(5)), comment)
             )
     for runs in found.values():
-        runs.sort(key=lambda row: (row.start is None, row.start or 0))
+        runs.sort(key=_moment)
     return found
+
+
+def _moment(row: Row) -> tuple[bool, int]:
+    """Orders the runs of a job. Of a short run that was requeued slurmdbd may lose the start, never the end."""
+    known = row.end if row.start is None else row.start
+    return known is None, known or 0
 
 
 def _time(text: str) -> int | None:

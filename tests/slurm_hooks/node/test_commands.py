@@ -118,6 +118,11 @@ def test_rows_of_slurmdbd() -> None:
     }
 
 
+def test_a_requeued_run_whose_start_slurmdbd_lost_is_not_the_last() -> None:
+    text = "1|1|COMPLETED|1795214468|1795214469|b\n1|1|REQUEUED|None|1795214460|a\n1|1|PENDING|Unknown|Unknown|\n"
+    assert [row.state for row in parse_rows(text, [1])[1]] == ["REQUEUED", "COMPLETED", "PENDING"]
+
+
 def test_how_slurm_is_asked(slurm: FakeSlurm) -> None:
     slurm.job(7, ARRAY)
     slurm.rows("7|7_3|FAILED|5|6|old")
