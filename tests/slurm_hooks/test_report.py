@@ -259,5 +259,5 @@ def test_explain_an_unknown_job(slurm: type[_Slurm]) -> None:
 
 def test_a_requeued_run_whose_start_slurmdbd_lost_is_not_the_last() -> None:
     lost = job_run(state="REQUEUED", start=None, end=NOON - 30, elapsed_s=0)
-    (job,) = put_together([job_run(), lost])
+    (job,) = report.put_together([job_run(), lost])
     assert [run.state for run in job.runs] == ["REQUEUED", "COMPLETED"]
