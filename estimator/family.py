@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from estimator.types import Family, Layer
 
@@ -19,13 +20,22 @@ def family_of(layers: Iterable[Layer]) -> Family:
     Returns:
         ``transformer`` where something attends, else ``cnn`` where something convolves, else ``mlp``.
     """
-    types = {layer.type for layer in layers}
-    if any(mark in type_ for type_ in types for mark in _ATTENTION):
-        return "transformer"
-    if any(type_.startswith(_BLOCKS) for type_ in types):
-        return "transformer"
-    if any("Conv" in type_ and type_ != "Conv1D" for type_ in types):
-        return "cnn"
-    if "Conv1D" in types or any("Embedding" in type_ and "Bag" not in type_ for type_ in types):
-        return "transformer"
-    return "mlp"
+    hints = set(map(_hint, {layer.type for layer in layers}))
+    return next((family for hint, family in _FAMILIES if hint in hints), "mlp")
+
+
+_FAMILIES: tuple[tuple[str, Family], ...] = (
+    ("attends", "transformer"),
+    ("convolves", "cnn"),
+    ("embeds", "transformer"),
+)
+
+
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
+def _hint(type_: str) -> str:
+    """What one type tells of its model's family."""
+    if type_.startswith(_BLOCKS) or any(mark in type_ for mark in _ATTENTION):
+        return "attends"
+    if type_ == "Conv1D" or ("Embedding" in type_ and "Bag" not in type_ and "Conv" not in type_):
+        return "embeds"
+    return "convolves" if "Conv" in type_ else ""

@@ -20,6 +20,7 @@ def fingerprint(summary: ModelSummary, workload: Workload) -> str:
     parts: list[str] = []
     known: dict[int, str] = {}
     shapes: dict[tuple[int, ...] | None, str] = {}
+    said_by: dict[int, str] = {}  # by id: layers of equal arguments mostly share them, and the summary keeps them
     stack: list[Layer | None] = [summary.root]
     while stack:
         layer = stack.pop()
@@ -31,7 +32,9 @@ def fingerprint(summary: ModelSummary, workload: Workload) -> str:
             shape = shapes.get(layer.output_shape)
             if shape is None:
                 shape = shapes[layer.output_shape] = str(layer.output_shape)
-            said = str(layer.args) if layer.args else ""
+            said = said_by.get(id(layer.args))
+            if said is None:
+                said = said_by[id(layer.args)] = str(layer.args) if layer.args else ""
             text = known[id(layer)] = f"{layer.type}|{layer.params}|{shape}|{said}"
         parts.append(text)
         if layer.children:

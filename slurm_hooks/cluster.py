@@ -47,7 +47,8 @@ class Gpu:
     @property
     def free_shares(self) -> int:
         """Shares that a job could still get."""
-        return max(0, SHARES_PER_GPU - self.used_shares)
+        free = SHARES_PER_GPU - self.used_shares
+        return free if free > 0 else 0  # asked of every GPU in every decision: no call
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def candidates(view: ClusterView, need: Need) -> list[Gpu]:
         for node in view.nodes
         if _node_fits(node, need, floating)
         for gpu in node.gpus
-        if gpu.free_shares - floating.shares[gpu.free_shares] >= need.share and need.gpu_type in ("", gpu.type)
+        if (free := gpu.free_shares) >= need.share + floating.shares[free] and need.gpu_type in ("", gpu.type)
     ]
 
 
@@ -64,19 +64,22 @@ def _node_fits(node: Node, need: Need, floating: Floating) -> bool:
 
 def free_memory_mib(gpu: Gpu, usable_mib: int) -> float:
     """Memory of `gpu` that no resident has reserved, in MiB."""
-    known = sum(
-        r.memory_mib if r.memory_mib is not None else usable_mib * r.share / SHARES_PER_GPU for r in gpu.residents
-    )
-    unknown = max(0, gpu.used_shares - sum(r.share for r in gpu.residents)) * usable_mib / SHARES_PER_GPU
-    return usable_mib - known - unknown
+    known = shares = 0.0
+    for resident in gpu.residents:
+        memory = resident.memory_mib
+        known += usable_mib * resident.share / SHARES_PER_GPU if memory is None else memory
+        shares += resident.share
+    unknown = gpu.used_shares - shares
+    return usable_mib - known - (unknown * usable_mib / SHARES_PER_GPU if unknown > 0 else 0.0)
 
 
 def smact(gpu: Gpu, default: float) -> float:
     """Sum of the residents' SMACT; shares held by jobs that are not known count as one resident."""
-    total = sum(default if r.smact is None else r.smact for r in gpu.residents)
-    if gpu.used_shares > sum(r.share for r in gpu.residents):
-        total += default
-    return total
+    total = shares = 0.0
+    for resident in gpu.residents:
+        total += default if resident.smact is None else resident.smact
+        shares += resident.share
+    return total + default if gpu.used_shares > shares else total
 
 
 Ranking = Callable[[Gpu, Need], tuple[float, ...]]
