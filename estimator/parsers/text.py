@@ -130,9 +130,10 @@ def read_shape(text: str) -> tuple[int | None, ...] | None:
         dims = _dims(sizes)
         if dims is None:
             return None
-    if len(dims) > MAX_DIMS or max(dims) > MAX_DIM or min(dims) < -1:
+    least = min(dims)
+    if len(dims) > MAX_DIMS or max(dims) > MAX_DIM or least < -1:
         return None
-    return tuple([None if size == -1 else size for size in dims]) if -1 in dims else dims
+    return dims if least >= 0 else tuple([None if size == -1 else size for size in dims])
 
 
 def _dims(text: str) -> tuple[int, ...] | None:

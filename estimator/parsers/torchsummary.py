@@ -13,14 +13,14 @@ from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import Layer, ModelSummary, SummaryError
 
-_ROW = re.compile(r"\s*([^\s\[]+)-\d+\s*(\[[^\[\]]*\]|\[\[.*\]|--)\s+([\d,_]+)\s*")
+_ROW = re.compile(r" *([^ \[]+)-\d+ *(\[[^\[\]]*\]|\[\[.*\]|--) +([\d,_]+) *")
 _MAX_WRAPPED = 8
 # torchvision's Swin calls the attention's projections as functions, so that torchsummary never sees these layers.
 _HIDING = ("ShiftedWindowAttention", "ShiftedWindowAttentionV2")
 
 
-# Type, shape and number of parameters as written.
-_Cells = tuple[str, str, str]
+# Type, shape and number of parameters as written: what the row's pattern finds.
+_Cells = tuple[str, ...]
 
 
 def parse(lines: list[str], start: int) -> ModelSummary:
@@ -34,40 +34,31 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     at = start + 1
     count = len(lines)
     while at < count and len(rows) <= t.MAX_LAYERS:
-        line = lines[at]
+        found = _ROW.fullmatch(lines[at])
         at += 1
-        cells = _cells(line)
-        if cells is None:
-            line = line.strip()
-            if not line or (line[0] in "=-_" and t.is_rule(line)):
-                if rows and line:
-                    break
-                continue
-            if ":" in line and line.startswith(("Total params", "Trainable params", "Input size")):
-                at -= 1
+        if found is not None:
+            cells = found.groups()
+            if cells not in read.params:
+                read.add(cells, at, lines)
+            rows.append(cells)
+            continue
+        line = lines[at - 1].strip()
+        if not line or (line[0] in "=-_" and t.is_rule(line)):
+            if rows and line:
                 break
-            number = at
-            cells, at = _whole(lines, at, line)
-            read.add(cells, number, lines)
-        elif cells not in read.params:
-            read.add(cells, at, lines)
+            continue
+        if ":" in line and line.startswith(("Total params", "Trainable params", "Input size")):
+            at -= 1
+            break
+        number = at
+        cells, at = _whole(lines, at, line)
+        read.add(cells, number, lines)
         rows.append(cells)
     if len(rows) > t.MAX_LAYERS:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
     if not rows:
         raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
     return _summary(lines, at, rows, read)
-
-
-def _cells(line: str) -> _Cells | None:
-    """Split ``Conv2d-1 [-1, 64, 7, 7] 9,408`` into type, shape and parameters; None if the line is not whole."""
-    found = _ROW.fullmatch(line)
-    if found is None:
-        return None
-    type_, shape, params = found.groups()
-    if shape[1] == "[" and shape.count("[") != shape.count("]"):
-        return None
-    return type_, shape, params
 
 
 def _whole(lines: list[str], at: int, line: str) -> tuple[_Cells, int]:
@@ -83,8 +74,8 @@ def _whole(lines: list[str], at: int, line: str) -> tuple[_Cells, int]:
             break
         line = f"{line} {more}"
         at += 1
-        if (cells := _cells(line)) is not None:
-            return cells, at
+        if (found := _ROW.fullmatch(line)) is not None:
+            return found.groups(), at
     raise _unread(number, line)
 
 
@@ -110,7 +101,8 @@ class _Read:
         """
         type_, shape, count = cells
         params = t.read_count(count)
-        if params is None or not (type_ in self._types or t.is_name(type_)):
+        balanced = shape[1:2] != "[" or shape.count("[") == shape.count("]")
+        if params is None or not balanced or not (type_ in self._types or t.is_name(type_)):
             raise _unread(number, lines[number - 1])
         if shape not in self.shapes:
             self.shapes[shape] = read = t.read_shape(shape)
