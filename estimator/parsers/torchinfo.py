@@ -7,6 +7,7 @@ not layers.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from estimator.parsers import text as t
@@ -28,6 +29,9 @@ _INDENT = 5
 _MAX_WRAPPED = 8
 
 
+# What is drawn before a row, class, attribute, depth (and index, which does not matter), values.
+_LABEL = re.compile(r"([│├└─|+ ]*)([^\s:(│├└─|+][^\s:(]*)(?: \((\w[^)]*)\))?(?:: *(\d{1,4})(?:-\S*)?)?(?: (.*))?")
+_GAP = re.compile(" {2,}")
 _DEPTHS = {str(depth): depth for depth in range(t.MAX_DEPTH + 1)}
 
 
@@ -60,7 +64,7 @@ class _Columns:
         made = self._made.get(rest)
         if made is not None:
             return made
-        values = [cell.strip() for cell in rest.split("  ") if cell and not cell.isspace()]
+        values = _GAP.split(rest.strip())
         if len(values) != len(self.names):
             values = _cells(rest)
             if len(values) != len(self.names):
@@ -110,7 +114,7 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[tuple[int,
                 rows.append((depth, same[1]))
                 at += 1
                 continue
-        if not line.strip() or t.is_rule(line):
+        if not index and (not line.strip() or t.is_rule(line)):
             if rows and line.strip():
                 break
             at += 1
@@ -148,30 +152,16 @@ def _row(line: str, columns: _Columns, number: int) -> tuple[int, _Row] | None:
     Raises:
         SummaryError: the row is nested too deep.
     """
-    body = line.lstrip(_DRAWN)
-    indent = len(line) - len(body)
-    depth = (indent - 2) // _INDENT + 1 if indent >= 2 else 0
-    type_, _, rest = body.partition(" ")
-    name = ""
-    if (
-        type_[-1:] != ":"
-        and rest[:1] == "("
-        and (close := rest.find(")")) > 0
-        and rest[1:2].isidentifier() | rest[1:2].isdecimal()
-    ):
-        name = rest[1:close]
-        rest = rest[close + 1 :]
-        if rest[:1] == ":":
-            type_, rest = type_ + ":", rest[1:].lstrip()
-    if type_[-1:] == ":":
-        type_ = type_[:-1]
-        index, _, rest = rest.lstrip().partition(" ")
-        level, _, _ = index.partition("-")
-        if not level.isdecimal() or len(level) > 4:
-            return None
-        depth = int(level)
-    elif depth > 0 and (columns.has_index or not type_[:1].isupper()):
+    found = _LABEL.fullmatch(line)
+    if found is None:
         return None
+    drawn, type_, name, level, rest = found.groups("")
+    if level:
+        depth = int(level)
+    else:
+        depth = (len(drawn) - 2) // _INDENT + 1 if len(drawn) >= 2 else 0
+        if depth > 0 and (columns.has_index or not type_[:1].isupper()):
+            return None
     if not t.is_name(type_):
         return None
     if depth > t.MAX_DEPTH:
@@ -204,9 +194,10 @@ def _is_weight(line: str, has_index: bool) -> bool:
 def _summary(lines: list[str], at: int, rows: list[tuple[int, _Row]], columns: list[str]) -> ModelSummary:
     distinct = {id(row): row for _, row in rows}
     shapes: dict[str, RawShape | None] = {"--": None, "[]": None}
+    shown = [key for key in ("output", "input") if key in columns]
     for row in distinct.values():
-        for key in ("output", "input"):
-            cell = row.cells.get(key, "--")
+        for key in shown:
+            cell = row.cells[key]
             if cell not in shapes:
                 shapes[cell] = shape = t.read_shape(cell)
                 if shape is None:
@@ -254,8 +245,11 @@ def _params(
     Raises:
         SummaryError: the cell is no number.
     """
-    args = tuple((key, row.cells[key]) for key in ("kernel", "groups") if row.cells.get(key, "--") != "--")
-    cell = row.cells.get("params")
+    cells = row.cells
+    args: tuple[tuple[str, str], ...] = ()
+    if "kernel" in cells or "groups" in cells:
+        args = tuple([(key, cells[key]) for key in ("kernel", "groups") if cells.get(key, "--") != "--"])
+    cell = cells.get("params")
     if cell is None:
         return _params_from_macs(row, batch, shapes), args
     if cell == "(recursive)":
