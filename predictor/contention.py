@@ -191,8 +191,9 @@ class Fit:
         weights = self.theta[1:] * self.settings.as_neighbour
         suffer = values @ (self.theta[1:] * self.settings.as_own)
         stranger = 2.0 * self.settings.effect_sd**2
+        lucky = np.zeros(len(values))
         if workloads is None:
-            own, spread = self.known.alike(values, stranger)
+            own, lucky, spread = self.known.alike(values, stranger)
             suffer += own
             press = self.known.pressure(values, weights)
         else:
@@ -203,7 +204,7 @@ class Fit:
                     suffer[index] += effect.suffer
                     press[index] += effect.press
                     spread[index] = effect.variance
-        parts = (values, suffer, np.exp(press), spread, np.exp(logs[:, KNOWN_ALWAYS.index("busy")]))
+        parts = (values, suffer, lucky, np.exp(press), spread, np.exp(logs[:, KNOWN_ALWAYS.index("busy")]))
         if place is not None:
             parts = tuple(part[place] for part in parts)  # type: ignore[assignment]
         return self._share(*parts, offsets)
@@ -212,6 +213,7 @@ class Fit:
         self,
         values: Floats,
         suffer: Floats,
+        lucky: Floats,
         press: Floats,
         spread: Floats,
         busy: Floats,
@@ -237,7 +239,7 @@ class Fit:
         # The median of what may be: what profiles do not tell widens the deviation only. Were it in the middle too, a
         # neighbour so busy that nothing like it was measured could look better than a less busy one.
         stretch, felt = slacken(contention, busy, self.settings.slack)
-        progress = np.where(alone, 1.0, np.exp(-stretch))
+        progress = np.where(alone, 1.0, np.exp(np.minimum(lucky - stretch, 0.0)))
         slope = progress * felt
         measured = (self.settings.noise * progress) ** 2 + self.settings.additive**2
         deviation = np.sqrt(slope**2 * variance + measured)
@@ -389,10 +391,8 @@ def fit(colocations: Sequence[Colocation], settings: Settings) -> Fit:
         activity, turn = float(theta[on_activity]), float(theta[on_turn])
         effects[name] = Effects(activity - turn, activity + turn, float(theta[on_alone]), float(unsure))
     each = [effects[name] for name in names]
-    suffer, press, unsure_of = (
-        np.array([getattr(one, key) for one in each]) for key in ("suffer", "press", "variance")
-    )
-    known = Known(values, suffer, press, unsure_of)
+    own = (np.array([getattr(one, key) for one in each]) for key in ("suffer", "press", "alone", "variance"))
+    known = Known(values, *own)
     return Fit(settings, centre, guess, theta[:width], covariance[:width, :width], effects, known)
 
 

@@ -34,27 +34,32 @@ class Known:
         places: shape (workloads, features), their encoded profiles.
         suffer: shape (workloads,), added to the logarithm of the contention that they feel.
         press: shape (workloads,), added to the logarithm of the pressure that they exert.
-        variance: shape (workloads,), posterior variance of either.
+        alone: shape (workloads,), logarithm of what their progress is to be multiplied by: an exclusive throughput that
+            all colocations contradict was measured in a lucky or an unlucky moment.
+        variance: shape (workloads,), posterior variance of either of the first two.
     """
 
     places: Floats
     suffer: Floats
     press: Floats
+    alone: Floats
     variance: Floats
 
-    def alike(self, values: Floats, stranger: float) -> tuple[Floats, Floats]:
-        """What profiles have of the measured workloads' own suffering, and the variance of what they have.
+    def alike(self, values: Floats, stranger: float) -> tuple[Floats, Floats, Floats]:
+        """What profiles have of the measured workloads' ``suffer`` and ``alone``, and the variance of what they have.
 
         Args:
             values: shape (profiles, features), encoded.
             stranger: variance of what nobody measured.
         """
-        suffer, variance = np.zeros(len(values)), np.full(len(values), stranger)
+        suffer, alone, variance = np.zeros(len(values)), np.zeros(len(values)), np.full(len(values), stranger)
         for part in _blocks(values):
             near = self._nearness(values[part])
-            suffer[part] = (self.suffer @ near) / np.maximum(near.sum(axis=0), 1.0)
+            total = np.maximum(near.sum(axis=0), 1.0)
+            suffer[part] = (self.suffer @ near) / total
+            alone[part] = (self.alone @ near) / total
             variance[part] += ((self.variance - stranger)[:, None] * near).min(axis=0, initial=0.0)
-        return suffer, variance
+        return suffer, alone, variance
 
     def _nearness(self, values: Floats) -> Floats:
         """1 where a profile is a workload's, 0 from REACH on; shape (workloads, profiles)."""
@@ -91,7 +96,7 @@ class Known:
 def nobody() -> Known:
     """No workload at all."""
     none = np.zeros(0)
-    return Known(np.zeros((0, 0)), none, none, none)
+    return Known(np.zeros((0, 0)), none, none, none, none)
 
 
 def _blocks(values: Floats) -> Iterator[slice]:

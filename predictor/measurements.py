@@ -164,6 +164,19 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
     return {name: _with_launches(profile, profiles) for name, profile in profiles.items()}
 
 
+def load_spreads(folder: Path) -> dict[str, float]:
+    """How far each workload's exclusive throughput varied between repeats, relative to its mean.
+
+    Raises:
+        ArtifactError: the file is missing or a row cannot be used.
+    """
+    path = folder / WORKLOADS_FILE
+    return {
+        row["workload"]: number(row, "throughput_spread", f"{path}: line {line}", math.nan)
+        for line, row in read_rows(path)
+    }
+
+
 def _with_launches(profile: Profile, profiles: Mapping[str, Profile]) -> Profile:
     """A workload whose kernels nobody traced launches as many an iteration as its model does at another batch size.
 

@@ -19,7 +19,7 @@ from predictor.known import Known
 from predictor.types import Floats, Prediction, Predictions, Profile, WeightsError
 
 FORMAT = "rad-contention-2"
-KNOWN = ("places", "suffer", "press", "variance")
+KNOWN = ("places", "suffer", "press", "alone", "variance")
 FOLDS = 6
 LOG_ERROR_CAP = 1.0
 
@@ -164,7 +164,7 @@ def from_json(text: str, where: str) -> Fit:
         (theta, (1 + width,)),
         (covariance, (1 + width, 1 + width)),
         (known.places, (count, width)),
-        *((part, (count,)) for part in (known.suffer, known.press, known.variance)),
+        *((part, (count,)) for part in (known.suffer, known.press, known.alone, known.variance)),
     )
     if any(part.shape != shape or not np.isfinite(part).all() for part, shape in parts):
         raise WeightsError(f"{where}: weights of the wrong shape or not finite: run `radctl retrain interference`")

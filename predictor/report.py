@@ -18,9 +18,9 @@ from predictor.artifact import Colocation, load_colocations
 from predictor.baselines import RULES, Xu, load_xu
 from predictor.collection.specs import SPECS
 from predictor.contention import Fit, offsets_of
-from predictor.evaluation import MODELS, evaluate_colocations, unseen_fractions
+from predictor.evaluation import MODELS, evaluate_colocations, leave_out, unseen_fractions
 from predictor.measure import Chooser, choices, fractions, random_fractions, score
-from predictor.measurements import family, load_profiles, load_runs, shared
+from predictor.measurements import family, load_profiles, load_runs, load_spreads, shared
 from predictor.partition import compare, partitioned_pairs, sliced_pairs
 from predictor.profiles import CORRECTED, raw_profile
 from predictor.rad import Rad
@@ -51,6 +51,7 @@ PUBLISHED_UNSEEN = "0.92 / 0.96 / 0.91"
 AUTOREGRESSIVE = ("whisper", "gpt")
 RANKED_GPUS = 1000
 PARTS = 10
+STEADY = 0.02
 
 
 @dataclass
@@ -393,7 +394,7 @@ def _measured(page: Page, data: Path) -> None:
         f"Noise: the same {len(again)} pairs measured twice differ by {np.mean(differences):.3f} a side on average "
         f"(median {np.median(differences):.3f}, 90 % under {np.percentile(differences, 90):.3f})."
     )
-    _families(page, pairs, triples, spread)
+    _families(page, pairs, triples, spread, load_spreads(data))
     _choices(page, pairs)
     _estimated(page, data)
     _methods(page, data)
@@ -407,7 +408,13 @@ def _measured(page: Page, data: Path) -> None:
     _speed(page, profiles)
 
 
-def _families(page: Page, pairs: Sequence[Colocation], triples: Sequence[Colocation], spread: float) -> None:
+def _families(
+    page: Page,
+    pairs: Sequence[Colocation],
+    triples: Sequence[Colocation],
+    spread: float,
+    spreads: Mapping[str, float],
+) -> None:
     page.text("### Progress of a side, whole model families left out")
     rows = []
     each_family = {}
@@ -445,6 +452,7 @@ def _families(page: Page, pairs: Sequence[Colocation], triples: Sequence[Colocat
         f"{_own_error(own, pairs):.3f}. So much is noise, and what two numbers of a workload, how it presses and how "
         f"it suffers, cannot tell of a pair."
     )
+    _steadiness(page, pairs, spreads)
     names = sorted(each_family["rad"])
     page.table(
         ["family left out", *TRAINERS],
@@ -466,6 +474,24 @@ def _families(page: Page, pairs: Sequence[Colocation], triples: Sequence[Colocat
         ("measured", "predicted"),
         {"rad": (actual, actual + found)},
     )
+
+
+def _steadiness(page: Page, pairs: Sequence[Colocation], spreads: Mapping[str, float]) -> None:
+    """What noise of the exclusive throughput does to the errors: progress is reckoned from it."""
+    errors: dict[bool, list[float]] = {True: [], False: []}
+    for kept, test in leave_out(pairs, family).values():
+        if not kept:
+            continue
+        found, _ = errors_of(fit_rad(kept), test)
+        sides = [side.workload for row in test for side in row.sides]
+        for name, error in zip(sides, found, strict=True):
+            errors[spreads[name] <= STEADY].append(abs(error))
+    steady = sum(spread <= STEADY for spread in spreads.values())
+    if errors[True] and errors[False]:
+        page.text(
+            f"Of the {steady} workloads whose throughput alone varied by at most {STEADY:.0%} between repeats, `rad` "
+            f"is off by {_mean(errors[True]):.3f}; of the {len(spreads) - steady} others by {_mean(errors[False]):.3f}."
+        )
 
 
 def _every_tenth(pairs: Sequence[Colocation], part: int) -> tuple[list[Colocation], list[Colocation]]:

@@ -30,17 +30,14 @@ COUNTER_SETTINGS: tuple[Settings, ...] = tuple(
         slack=slack,
         weight_sd=1.0,
         effect_sd=0.35,
-        alone_sd=0.005,
+        alone_sd=0.02,
         noise=0.01,
         additive=0.05,
     )
     for size in ((), ("smocc",), ("threads",))
     for slack in (4.0, 8.0)
 )
-"""What is tried on measurements with hardware counters; the choice is made inside the training data.
-
-Exclusive throughputs are taken as they were measured: progress is reckoned from them.
-"""
+"""What is tried on measurements with hardware counters; the choice is made inside the training data."""
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def test_a_busier_neighbour_never_helps_near_what_was_measured(
 
 def test_bounds_hold_what_was_shown_and_give_way_to_the_law() -> None:
     weights = np.array([1.0, 0.0, 0.5])
-    known = Known(np.array([[0.0, 0.0, 0.0]]), np.zeros(1), np.array([0.4]), np.ones(1))
+    known = Known(np.array([[0.0, 0.0, 0.0]]), np.zeros(1), np.array([0.4]), np.zeros(1), np.ones(1))
     at = known.pressure(np.array([[0.0, 9.0, 0.0], [0.05, 0.0, 0.0], [-0.1, 0.0, 0.0], [-5.0, 0.0, 0.0]]), weights)
     assert at == pytest.approx([0.4, 0.4, 0.4 - 0.1 * (1.0 + STEEP), -5.0])
     assert known.pressure(np.array([[1.0, 0.0, 0.0]]), weights) == pytest.approx([1.0])
@@ -98,17 +98,30 @@ def test_bounds_hold_what_was_shown_and_give_way_to_the_law() -> None:
 
 def test_workloads_that_contradict_each_other_meet_halfway() -> None:
     weights = np.array([1.0])
-    known = Known(np.array([[0.0], [0.1]]), np.zeros(2), np.array([1.0, -1.0]), np.ones(2))
+    known = Known(np.array([[0.0], [0.1]]), np.zeros(2), np.array([1.0, -1.0]), np.zeros(2), np.ones(2))
     low, high = known.pressure(known.places, weights)
     # The first pressed 1.0 and the second, who is busier, -0.9: no more than slope times distance may lie between.
     assert low <= high <= low + 0.1 * (1.0 + STEEP) + 1e-12
     assert low == pytest.approx((1.0 + (-0.9)) / 2, abs=0.2)
 
 
+def test_an_exclusive_throughput_of_a_lucky_moment_is_known_again() -> None:
+    lucky = dataclasses.replace(FOUND[ODD], throughput=FOUND[ODD].throughput * 1.25)
+    rows = []
+    for row in every_pair(FOUND, noise=0.005):
+        sides = tuple(dataclasses.replace(side, profile=lucky) if side.workload == ODD else side for side in row.sides)
+        rows.append(dataclasses.replace(row, sides=sides))
+    predictor = RadPredictor(fit(rows, dataclasses.replace(LAW, alone_sd=0.1)))
+    light = dataclasses.replace(LISTED[0], smact=0.01)
+    assert predictor.predict(lucky, [light]).candidate == pytest.approx(0.8, abs=0.05)
+    assert predictor.predict(moved(lucky, 2.0), [light]).candidate > 0.95
+    assert predictor.predict(lucky, []).candidate == 1.0
+
+
 def test_pressure_is_monotone_whatever_was_measured() -> None:
     chance = random.Random(5)
     points = np.array([[chance.gauss(0, 1) for _ in range(3)] for _ in range(30)])
-    known = Known(points, np.zeros(30), np.array([chance.gauss(0, 1) for _ in range(30)]), np.ones(30))
+    known = Known(points, np.zeros(30), np.array([chance.gauss(0, 1) for _ in range(30)]), np.zeros(30), np.ones(30))
     weights = np.array([0.5, 0.1, 1.0])
     less = np.array([[chance.gauss(0, 1) for _ in range(3)] for _ in range(500)])
     more = less + np.array([[max(0.0, chance.gauss(0, 0.3)) for _ in range(3)] for _ in range(500)])
