@@ -22,6 +22,7 @@ curvature gives the uncertainty (Laplace's approximation).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,13 +67,17 @@ def log_metrics(profiles: Sequence[Profile], names: tuple[str, ...]) -> Floats:
     """Logarithms of exclusive metrics, shape (profiles, names); NaN where a profile lacks one."""
     if not profiles:
         return np.zeros((0, len(names)))
-    read = attrgetter(*(METRICS[name][0] for name in names), "smact")
-    values = np.array([read(profile) for profile in profiles], dtype=np.float64)
-    for column in (index for index, name in enumerate(names) if name == "busy"):  # it may serve twice
+    paths = [METRICS[name][0] for name in names]
+    asked = list(dict.fromkeys([*paths, "smact", "throughput"]))  # one may serve several features
+    found = np.fromiter(itertools.chain.from_iterable(map(attrgetter(*asked), profiles)), np.float64)
+    found = found.reshape(len(profiles), len(asked))
+    if "busy" in asked:
         # SMACT stands in where nothing counted the time that any kernel ran.
-        values[:, column] = np.where(np.isnan(values[:, column]), values[:, -1], values[:, column])
+        busy, smact = asked.index("busy"), asked.index("smact")
+        found[:, busy] = np.where(np.isnan(found[:, busy]), found[:, smact], found[:, busy])
+    values = found[:, [asked.index(path) for path in paths]]
     floors, added = (np.array([METRICS[name][place] for name in names]) for place in (1, 2))
-    logs: Floats = np.log(np.maximum(values[:, :-1], floors) + added)
+    logs: Floats = np.log(np.maximum(values, floors) + added)
     return logs
 
 
