@@ -1,7 +1,7 @@
 """Slurm's commands as the node side uses them, each under a time limit. The only module here that starts them.
 
-Everything that a user can put into a job (its name, its comment) may come back in their output, so what is read
-is only trusted as far as the functions say.
+Everything that a user can put into a job (its name, its comment) may come back in their output, line ends too, so a
+job is read from columns of fixed widths and a run from a table whose free text stands last.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from slurm_hooks.node.job import exit_pair
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Done:
         if self.code is None:
             return self.err
         last = (self.err.strip() or self.out.strip()).splitlines()[-1:] or [""]
-        return f"exit status {self.code}: {last[0]}"
+        return f"exit status {self.code}: {last[0]}".encode(errors="replace").decode()
 
 
 def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None, stdin: str = "") -> Done:
@@ -48,8 +50,8 @@ def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = N
             stderr=subprocess.PIPE,
             env=None if env is None else dict(env),
             start_new_session=True,
-            text=True,
-            errors="replace",
+            encoding="utf-8",
+            errors="surrogateescape",  # what is no UTF-8 goes back as it came: a log's name, another tool's comment
         )
     except OSError as error:
         return Done(None, "", f"{argv[0]}: {error.strerror}")
@@ -82,8 +84,8 @@ class ShownJob:
         state, reason: Slurm's words; `state` hides behind COMPLETING while an Epilog runs.
         exit_status, exit_signal: how it ended.
         tres_per_node: its request, for example ``gres:mps:g2:30``.
-        admin_comment: as stored; None where more than one is shown, for then a user wrote one of them.
-        stdout, stderr: paths of the logs as Slurm shows them.
+        admin_comment: as stored, without blanks at its end; empty too where it is too long to be read.
+        stdout: path of the log as Slurm shows it.
     """
 
     target: str
@@ -98,58 +100,64 @@ class ShownJob:
     exit_status: int
     exit_signal: int
     tres_per_node: str
-    admin_comment: str | None
+    admin_comment: str
     stdout: str
-    stderr: str
+
+
+# What squeue is asked of a job: columns with fixed widths, in bytes, so that no text of a user's can pass for another
+# column or another job. A value as long as its column is cut, and counts as unknown.
+_COLUMNS = (
+    ("JobID", 20), ("ArrayJobID", 20), ("ArrayTaskID", 20), ("Requeue", 4), ("BatchFlag", 4), ("RestartCnt", 12),
+    ("State", 32), ("Reason", 128), ("exit_code", 16), ("tres-per-node", 512), ("admin_comment", 16_384),
+    ("STDOUT", 4_224), ("Name", 1_088),
+)  # fmt: skip
+_ROW = sum(width for _, width in _COLUMNS) + 1  # and the line's end
 
 
 def show_job(job: int, timeout_s: float) -> tuple[ShownJob | None, str]:
     """A job as slurmctld knows it, or None and why not."""
-    done = run(["scontrol", "show", "job", "-o", str(job)], timeout_s)
+    columns = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
+    done = run(["squeue", "-h", "-a", "-t", "all", "-O", columns, "-j", str(job)], timeout_s)
     if not done.ok:
         return None, done.problem
     shown = parse_job(done.out, job)
-    return shown, "" if shown else f"job {job} is not in what scontrol shows"
+    return shown, "" if shown else f"job {job} is not in what squeue shows"
 
 
 def parse_job(text: str, job: int) -> ShownJob | None:
-    """The job in the output of `scontrol show job -o`, which for an array holds all its tasks."""
-    starts = list(re.finditer(r"^JobId=(\d+) (?:ArrayJobId=(\d+) ArrayTaskId=(\S+) )?", text, re.MULTILINE))
-    for start, after in itertools.zip_longest(starts, starts[1:]):
-        if int(start.group(1)) == job:
-            return _shown(text[start.start() : after.start() if after else len(text)].rstrip("\n"), start, job)
+    """The job in squeue's rows; of an array's last task, whose number is the array's too, they hold all tasks."""
+    data = text.encode(errors="surrogateescape")
+    for start in range(0, len(data) - _ROW + 1, _ROW):
+        row, cells, place = data[start : start + _ROW], {}, 0
+        for name, width in _COLUMNS:
+            cell = row[place : place + width].rstrip(b" ")
+            cells[name] = cell.decode(errors="surrogateescape") if len(cell) < width and cell != b"(null)" else ""
+            place += width
+        if cells["JobID"] == str(job) and row.endswith(b"\n"):
+            return _shown(cells, job)
     return None
 
 
-def _shown(line: str, start: re.Match[str], job: int) -> ShownJob:
-    array_job, array_task = start.group(2), start.group(3)
-    task = int(array_task) if array_task and array_task.isdigit() else None
-    status, _, signal_ = _field(line, "ExitCode").partition(":")
-    comments = re.findall(r"\sAdminComment=(.*?)\s?(?=\s(?:SystemComment|Comment|StdErr)=)", line, re.DOTALL)
+def _shown(cells: Mapping[str, str], job: int) -> ShownJob:
+    array_job, array_task = cells["ArrayJobID"], cells["ArrayTaskID"]
+    task = int(array_task) if array_task.isdecimal() and array_job.isdecimal() else None
+    status, signal_ = exit_pair(cells["exit_code"])
     return ShownJob(
-        target=f"{job}_{task}" if task is not None and int(array_job) == job else str(job),
+        target=f"{job}_{task}" if task is not None and array_job == str(job) else str(job),
         array_job=int(array_job) if task is not None else None,
         array_task=task,
-        name=_field(line, "JobName", "UserId"),
-        requeue=_field(line, "Requeue") == "1",
-        batch=_field(line, "BatchFlag") not in ("", "0"),
-        restarts=int(_field(line, "Restarts") or 0),
-        state=_field(line, "JobState"),
-        reason=_field(line, "Reason"),
-        exit_status=int(status or 0),
-        exit_signal=int(signal_ or 0),
-        tres_per_node=_field(line, "TresPerNode"),
-        admin_comment=(comments[0] if comments else "") if line.count("AdminComment=") <= 1 else None,
-        stdout=_field(line, "StdOut", "Power|TresPerNode|MailUser|NtasksPerTRES|TresPerJob|TresPerTask"),
-        stderr=_field(line, "StdErr", "StdIn"),
+        name=cells["Name"],
+        requeue=cells["Requeue"] == "1",
+        batch=cells["BatchFlag"] not in ("", "0"),
+        restarts=int(cells["RestartCnt"]) if cells["RestartCnt"].isdecimal() else 0,
+        state=cells["State"],
+        reason=cells["Reason"],
+        exit_status=status or 0,
+        exit_signal=signal_ or 0,
+        tres_per_node=cells["tres-per-node"],
+        admin_comment=cells["admin_comment"],
+        stdout=cells["STDOUT"],
     )
-
-
-def _field(line: str, key: str, following: str = "") -> str:
-    """A field's value: one word, or all up to the field that follows it."""
-    value = rf"(.*?)\s*(?:\s(?:{following})=|$)" if following else r"(\S*)"
-    found = re.search(rf"\s{key}={value}", line, re.DOTALL)
-    return found.group(1) if found else ""
 
 
 def grown_gres(tres_per_node: str, share: int) -> str | None:

@@ -110,7 +110,7 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str) -
         else:
             if status is None or signal is None:
                 status, signal = shown.exit_status, shown.exit_signal
-            record = decode(shown.admin_comment or "")
+            record = decode(shown.admin_comment)
     code = None if status is None or signal is None else 128 + signal if signal else status
     run = dataclasses.replace(run, exit_code=code, outcome="completed" if code == 0 else "failed")
     found = None
@@ -129,7 +129,7 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str) -
         _tell(scene, paths, verdict.message)
     else:
         after = recovery.requeued(record, run, verdict.share, site)
-        comment = merge(shown.admin_comment or "", after)
+        comment = merge(shown.admin_comment, after)
         _requeue(scene, spool.Requeue(job.id, job.restart, shown.target, gres, comment), verdict, paths)
 
 

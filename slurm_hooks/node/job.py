@@ -84,12 +84,17 @@ def _gid(env: Mapping[str, str]) -> int:
 
 def _exit_code(env: Mapping[str, str]) -> tuple[int | None, int | None]:
     """Status and signal: from ``SLURM_JOB_EXIT_CODE2=3:0``, else from the wait status ``SLURM_JOB_EXIT_CODE=768``."""
-    status, _, signal = env.get("SLURM_JOB_EXIT_CODE2", "").partition(":")
-    pair = _number(status), _number(signal)
-    if None not in pair:
-        return pair
-    wait = _number(env.get("SLURM_JOB_EXIT_CODE"))
-    return (None, None) if wait is None else (wait >> 8 & 0xFF, wait & 0x7F)
+    pair = exit_pair(env.get("SLURM_JOB_EXIT_CODE2", ""))
+    return exit_pair(env.get("SLURM_JOB_EXIT_CODE", "")) if None in pair else pair
+
+
+def exit_pair(text: str) -> tuple[int | None, int | None]:
+    """Status and signal from ``3:0``, or from a wait status such as ``768``; None twice where it is neither."""
+    first, colon, second = text.partition(":")
+    status, signal = _number(first), _number(second)
+    if colon:
+        return (None, None) if status is None or signal is None else (status, signal)
+    return (None, None) if status is None else (status >> 8 & 0xFF, status & 0x7F)
 
 
 def _number(text: str | None) -> int | None:

@@ -40,7 +40,7 @@ def of_job(job: NodeJob, shown: ShownJob) -> list[str]:
         array_job=shown.array_job,
         array_task=shown.array_task,
     )
-    # Slurm before 22.05 does not tell hooks the names; what scontrol shows then may be the default, unexpanded.
+    # Slurm before 22.05 does not tell hooks the names; what squeue shows then may be the default.
     default = not shown.stdout or posixpath.basename(shown.stdout).startswith("slurm-")
     out = logname.expand(job.stdout or ("" if default else shown.stdout), names, job.work_dir)
     err = logname.expand(job.stderr, names, job.work_dir) if job.stderr else out

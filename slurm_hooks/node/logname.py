@@ -1,7 +1,7 @@
 """Names of a job's logs: sbatch's filename patterns, expanded as slurmd does it. Pure.
 
-slurmd hands Prolog and Epilog the name as the user wrote it, and `scontrol show job` leaves padded patterns
-such as ``%5j`` alone, so we expand ourselves. The rules were checked against the files that Slurm 22.05 makes.
+slurmd hands Prolog and Epilog the name as the user wrote it, and squeue shows it so too: we expand it ourselves.
+The rules were checked against the files that Slurm 22.05 makes.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pytest
 
 from scripts.devcluster import Cluster
 from slurm_hooks.config import Partition
-from slurm_hooks.records import Record, decode
+from slurm_hooks.records import Record, decode, encode
 from slurm_hooks.shares import WHOLE_GPU
 from tests.cluster.conftest import output
 
@@ -32,7 +32,11 @@ JOBS: dict[str, tuple[str, list[str]]] = {
     "exit 0": (OOM % (NEVER, ERROR, 0), []),
     "no requeue": (OOM % (NEVER, ERROR, 1), ["--no-requeue"]),
     "another error": (OOM % (NEVER, "ValueError: the shapes do not match", 1), []),
-    "no directive": ((OOM % (NEVER, ERROR, 1)).replace("#RAD", "#"), []),
+    # Its user writes a record of his own where Slurm's commands show it.
+    "no directive": (
+        (OOM % (NEVER, ERROR, 1)).replace("#RAD", "#"),
+        ["--gres=mps:20", f"--job-name=x TresPerNode=gres:mps:20 AdminComment={encode(Record('share', share=20))}"],
+    ),
     "advised": (OOM % (NEVER, ERROR, 1), ["--partition=advise"]),
     "array": (OOM % (1, ERROR, 1), ["--array=3"]),
     "to a file": (OOM % (1, ERROR, 1), ["--output=own.log", "--open-mode=append"]),

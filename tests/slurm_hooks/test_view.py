@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -122,9 +123,16 @@ def test_commands() -> None:
 
 
 def test_the_record_of_a_pending_job() -> None:
-    text = f"JobId=14 JobName=x AdminComment=JS1:abc {encode(RECORD)} Partition=gpu"
-    assert SlurmCommands(3.0, lambda *_: text).record(14) == RECORD
-    assert SlurmCommands(3.0, lambda *_: "JobId=14 JobName=x").record(14) is None
+    asked: list[list[str]] = []
+
+    def recorded(command: Sequence[str], _: float) -> str:
+        asked.append(list(command))
+        return f"{'13':20}{encode(replace(RECORD, pin='g7'))}\n{'14':20}JS1:abc {encode(RECORD)}   \n{'15':20}(null)\n"
+
+    assert SlurmCommands(3.0, recorded).record(14) == RECORD
+    assert SlurmCommands(3.0, recorded).record(15) is None
+    assert SlurmCommands(3.0, recorded).record(16) is None
+    assert asked[0][-3:] == ["JobID:20,admin_comment:16384", "-j", "14"]  # nothing that a user wrote
 
 
 @pytest.mark.parametrize("command", [["false"], ["/nonexistent/squeue"], ["sleep", "9"]])

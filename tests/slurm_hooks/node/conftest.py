@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from slurm_hooks.node import commands
 from slurm_hooks.node.job import NodeJob
 from tests.slurm_hooks.node import standins
 
@@ -70,8 +71,8 @@ class FakeSlurm:
         self.folder = folder
 
     def job(self, number: int, text: str) -> None:
-        """What `scontrol show job -o` says of a job."""
-        (self.folder / f"job-{number}").write_text(text + "\n")
+        """What squeue says of a job, in the columns of `commands.show_job`."""
+        (self.folder / f"job-{number}").write_bytes(f"{text}\n".encode(errors="surrogateescape"))
 
     def rows(self, *rows: str) -> None:
         """What sacct says."""
@@ -123,42 +124,24 @@ def slurm(place: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> FakeS
 
 
 def shown(number: int, **fields: str) -> str:
-    """A line of `scontrol show job -o`, as Slurm 22.05 writes it."""
+    """A row of squeue's in the columns that are asked for; fields by the names that `scontrol show job` has."""
     values = {
-        "JobName": "train.sh",
-        "UserId": f"alice({UID})",
+        "ArrayJobId": str(number),
+        "ArrayTaskId": "N/A",
+        "Requeue": "1",
+        "BatchFlag": "1",
+        "Restarts": "0",
         "JobState": "COMPLETING",
         "Reason": "NonZeroExitCode",
-        "Dependency": "(null)",
-        "Requeue": "1",
-        "Restarts": "0",
-        "BatchFlag": "1",
-        "Reboot": "0",
         "ExitCode": "1:0",
-        "RunTime": "00:00:01",
-        "NodeList": "node0",
-        "Features": "(null)",
-        "Command": "/home/alice/train.sh",
-        "WorkDir": "/home/alice",
-        "AdminComment": "",
-        "Comment": "",
-        "StdErr": f"/home/alice/slurm-{number}.out",
-        "StdIn": "/dev/null",
-        "StdOut": f"/home/alice/slurm-{number}.out",
-        "Power": "",
         "TresPerNode": "gres:mps:g1:30",
+        "AdminComment": "(null)",
+        "StdOut": f"/home/alice/slurm-{number}.out",
+        "JobName": "train.sh",
         **fields,
     }
-    head = f"JobId={number} "
-    if "ArrayJobId" in values:
-        head += f"ArrayJobId={values.pop('ArrayJobId')} ArrayTaskId={values.pop('ArrayTaskId')} "
-    # Slurm leaves empty comments out, and puts a blank behind those that it shows.
-    pairs = [
-        f"{key}={value}{' ' if 'Comment' in key else ''}"
-        for key, value in values.items()
-        if value or "Comment" not in key
-    ]
-    return head + " ".join(pairs) + " "
+    cells = zip((str(number), *values.values()), commands._COLUMNS, strict=True)
+    return b"".join(cell.encode()[:width].ljust(width) for cell, (_, width) in cells).decode(errors="surrogateescape")
 
 
 def processes_with(text: str) -> list[int]:

@@ -40,7 +40,7 @@ def slurm(name: str, argv: list[str]) -> int:
     folder = Path(os.environ["RAD_STANDIN"])
     with (folder / "calls").open("a") as calls:
         calls.write(json.dumps([name, *argv]) + "\n")
-    verb = {"scontrol": argv[0] if argv else ""}.get(name, name)
+    verb = {"scontrol": argv[0] if argv else "", "squeue": "show" if "-j" in argv else name}.get(name, name)
     trouble = folder / f"trouble-{verb}"
     if trouble.exists():
         code, text = json.loads(trouble.read_text())
@@ -56,7 +56,7 @@ def slurm(name: str, argv: list[str]) -> int:
             sys.stderr.write("slurm_load_jobs error: Invalid job id specified\n")
             return 1
         return 0
-    sys.stdout.write(answer.read_text())
+    sys.stdout.buffer.write(answer.read_bytes())
     return 0
 
 

@@ -9,76 +9,94 @@ from slurm_hooks.node import commands
 from slurm_hooks.node.commands import Row, grown_gres, parse_job, parse_rows
 from tests.slurm_hooks.node.conftest import FakeSlurm, kill_all, shown
 
-# `scontrol show job -o` of Slurm 22.05.8 for the last task of an array, whose number is the array's too.
-ARRAY = """\
-JobId=7 ArrayJobId=7 ArrayTaskId=3 JobName=a.sh UserId=alice(1003) GroupId=alice(1003) MCS_label=N/A \
-Priority=4294901754 Nice=0 Account=(null) QOS=normal JobState=COMPLETING Reason=NonZeroExitCode Dependency=(null) \
-Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=3:0 RunTime=00:00:01 TimeLimit=UNLIMITED TimeMin=N/A \
-Partition=gpu NodeList=node0 BatchHost=node0 Features=(null) Command=/home/alice/a.sh WorkDir=/home/alice \
-AdminComment=JS1:abc RAD1:e30= "x" done  StdErr=/home/alice/slurm-7_3.out StdIn=/dev/null \
-StdOut=/home/alice/slurm-7_3.out Power= TresPerNode=gres:mps:g2:30
-JobId=13 ArrayJobId=7 ArrayTaskId=2 JobName=a.sh UserId=alice(1003) JobState=FAILED Reason=NonZeroExitCode Requeue=1 \
-Restarts=0 BatchFlag=1 ExitCode=3:0 StdErr=/home/alice/slurm-7_2.out StdIn=/dev/null \
-StdOut=/home/alice/slurm-7_2.out Power= TresPerNode=gres:mps:g2:30
-JobId=14 ArrayJobId=7 ArrayTaskId=4-9 JobName=a.sh UserId=alice(1003) JobState=PENDING Reason=Resources Requeue=1 \
-Restarts=0 BatchFlag=1 ExitCode=0:0 StdErr=/home/alice/slurm-7_%a.out StdIn=/dev/null \
-StdOut=/home/alice/slurm-7_%a.out Power= TresPerNode=gres:mps:g2:30
-"""
+# What squeue shows for the last task of an array, whose number is the array's too: all its tasks.
+ARRAY = "\n".join(
+    (
+        shown(
+            7,
+            ArrayJobId="7",
+            ArrayTaskId="3",
+            ExitCode="768",
+            TresPerNode="gres:mps:g2:30",
+            AdminComment='JS1:abc RAD1:e30= "x" done',
+            StdOut="/home/alice/slurm-7_3.out",
+        ),
+        shown(13, ArrayJobId="7", ArrayTaskId="2", JobState="FAILED", AdminComment=""),
+        shown(14, ArrayJobId="7", ArrayTaskId="4-9", JobState="PENDING", Reason="Resources", ExitCode="0"),
+    )
+)
+# How Slurm 22.05.8 shows a job whose user gave it a name with a line end: cells and the bytes that they fill.
+NAMED = (
+    ("1", 20), ("1", 20), ("N/A", 20), ("1", 4), ("1", 4), ("0", 12), ("RUNNING", 32), ("None", 128), ("0", 16),
+    ("gres:mps:20", 512), ("(null)", 16_384), ("/tmp/a b%j.out", 4_224),
+    ("x\nJobId=1 TresPerNode=gres:mps:g0:30,gres:gpu:g1:1 AdminComment=RAD1:abc é)", 1_088),
+)  # fmt: skip
 
 
 def test_the_last_task_of_an_array() -> None:
-    job = parse_job(ARRAY, 7)
+    job = parse_job(f"{ARRAY}\n", 7)
     assert job is not None
     assert (job.target, job.array_job, job.array_task) == ("7_3", 7, 3)
     assert (job.state, job.reason, job.exit_status, job.exit_signal) == ("COMPLETING", "NonZeroExitCode", 3, 0)
     assert (job.requeue, job.batch, job.restarts) == (True, True, 0)
     assert job.tres_per_node == "gres:mps:g2:30"
     assert job.admin_comment == 'JS1:abc RAD1:e30= "x" done'
-    assert (job.stdout, job.stderr) == ("/home/alice/slurm-7_3.out", "/home/alice/slurm-7_3.out")
+    assert job.stdout == "/home/alice/slurm-7_3.out"
 
 
 def test_another_task_of_an_array() -> None:
-    job = parse_job(ARRAY, 13)
+    job = parse_job(f"{ARRAY}\n", 13)
     assert job is not None
     assert (job.target, job.array_job, job.array_task, job.admin_comment) == ("13", 7, 2, "")
-    waiting = parse_job(ARRAY, 14)
+    waiting = parse_job(f"{ARRAY}\n", 14)
     assert waiting is not None
     assert (waiting.target, waiting.array_task) == ("14", None)
 
 
 def test_a_job_that_is_not_there() -> None:
-    assert parse_job(ARRAY, 8) is None
+    assert parse_job(f"{ARRAY}\n", 8) is None
     assert parse_job("", 8) is None
 
 
+def test_how_slurm_shows_a_job() -> None:
+    row = b"".join(text.encode().ljust(width) for text, width in NAMED) + b"\n"
+    job = parse_job(row.decode(), 1)
+    assert job is not None
+    assert (job.target, job.array_job, job.requeue, job.batch, job.state) == ("1", None, True, True, "RUNNING")
+    assert (job.tres_per_node, job.admin_comment, job.stdout) == ("gres:mps:20", "", "/tmp/a b%j.out")
+    assert job.name == NAMED[-1][0]
+
+
 @pytest.mark.parametrize(
-    "told",
+    "name",
     [
-        {"JobName": "a b\n   AdminComment=RAD1:e30="},
-        {"JobName": "x AdminComment=RAD1:e30= StdErr=x"},
-        {"WorkDir": "/home/alice/ AdminComment=RAD1:e30= Comment=x"},
-        {"Comment": "AdminComment=RAD1:e30="},
-        {"StdOut": "/x AdminComment=RAD1:e30="},
+        "x AdminComment=RAD1:e30= TresPerNode=gres:gpu:8 Requeue=0 ExitCode=0:0",
+        "x\nJobId=9 ArrayJobId=5 ArrayTaskId=1 JobName=y",
+        "\n" + shown(9, AdminComment="RAD1:e30=", TresPerNode="gres:gpu:8"),
+        "é \udcff\udc80 \udcff",  # no UTF-8
+        "x" * 5000,
     ],
 )
-def test_a_user_cannot_write_the_record(told: dict[str, str]) -> None:
-    job = parse_job(shown(9, AdminComment="RAD1:e31=", **told), 9)
+@pytest.mark.parametrize("told", [{}, {"AdminComment": "RAD1:e31="}])
+def test_a_user_can_write_no_other_column_and_no_other_job(name: str, told: dict[str, str]) -> None:
+    rows = [shown(8, ArrayJobId="9", ArrayTaskId="1"), shown(9, ArrayJobId="9", ArrayTaskId="2", **told)]
+    rows = [row[: -commands._COLUMNS[-1][1]] for row in rows]
+    cell = name.encode(errors="surrogateescape")[:1088].ljust(1088).decode(errors="surrogateescape")
+    job = parse_job("".join(f"{row}{cell}\n" for row in rows), 9)
     assert job is not None
-    assert job.admin_comment is None
+    assert (job.target, job.array_task, job.requeue, job.exit_status) == ("9_2", 2, True, 1)
+    assert (job.tres_per_node, job.admin_comment) == ("gres:mps:g1:30", told.get("AdminComment", ""))
+    assert job.name in name
 
 
-def test_a_user_cannot_name_another_job() -> None:
-    name = "x\nJobId=12 ArrayJobId=5 ArrayTaskId=1 JobName=y"
-    job = parse_job(shown(9, JobName=name), 9)
+def test_what_is_too_long_for_its_column_is_not_known() -> None:
+    job = parse_job(shown(9, AdminComment="RAD1:" + "a" * 20_000, TresPerNode="gres:mps:g1:30," * 40) + "\n", 9)
     assert job is not None
-    assert job.target == "9"
-    forged = parse_job(shown(9, JobName="x\nJobId=9 ArrayJobId=5 ArrayTaskId=1 JobName=y"), 9)
-    assert forged is not None
-    assert forged.target == "9"
+    assert (job.admin_comment, job.tres_per_node) == ("", "")
 
 
 def test_names_with_blanks() -> None:
-    job = parse_job(shown(9, JobName="a Requeue=0 é", StdOut="/home/my log", AdminComment="x y", Comment="c d"), 9)
+    job = parse_job(shown(9, JobName="a Requeue=0 é", StdOut="/home/my log", AdminComment="x y") + "\n", 9)
     assert job is not None
     assert (job.name, job.stdout, job.admin_comment) == ("a Requeue=0 é", "/home/my log", "x y")
 
@@ -127,7 +145,7 @@ def test_how_slurm_is_asked(slurm: FakeSlurm) -> None:
     slurm.job(7, ARRAY)
     slurm.rows("7|7_3|FAILED|5|6|old")
     slurm.on_node(7, 13)
-    assert commands.show_job(7, 5)[0] == parse_job(ARRAY, 7)
+    assert commands.show_job(7, 5)[0] == parse_job(f"{ARRAY}\n", 7)
     assert commands.rows([7], 5) == ({7: [Row("7_3", "FAILED", 5, 6, "old")]}, "")
     assert commands.jobs_on("node0", 5) == {7, 13}
     assert commands.store_comment("7_3", 'new "text"', 5).ok
@@ -142,8 +160,8 @@ def test_slurm_in_trouble(slurm: FakeSlurm) -> None:
     assert commands.rows([8], 5) == (None, "exit status 1: sacct: error: slurm_persist_conn_open")
     slurm.trouble("squeue")
     assert commands.jobs_on("node0", 5) is None
-    slurm.job(9, "JobId=10 ")
-    assert commands.show_job(9, 5) == (None, "job 9 is not in what scontrol shows")
+    slurm.job(9, shown(10))
+    assert commands.show_job(9, 5) == (None, "job 9 is not in what squeue shows")
     assert commands.version(5) == (0, 0)
 
 

@@ -105,7 +105,7 @@ def test_what_a_prolog_knows(restart: int, out: str, err: str, paths: list[str] 
 )
 def test_what_slurmctld_knows(out: str, err: str, told: dict[str, str], paths: list[str]) -> None:
     job = dataclasses.replace(JOB, stdout=out, stderr=err)
-    answer = parse_job(shown(4711, **told), 4711)
+    answer = parse_job(f"{shown(4711, **told)}\n", 4711)
     assert answer is not None
     assert of_job(job, answer) == paths
     assert before_start(job, answer) == paths
