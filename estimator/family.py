@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from estimator.types import Family, Layer
 
-_ATTENTION = ("Attention", "Attn", "TransformerEncoder", "TransformerDecoder", "Mixer", "FNetBasicFourier")
+_ATTENTION = ("Attention", "Attn", "Transformer", "Mixer", "FNetBasicFourier", "GPSA", "XCA")
 _BLOCKS = ("Bert", "GPT", "Llama", "Mistral", "T5", "XLNet", "OPT", "Bloom", "ViT")
 
 

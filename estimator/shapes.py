@@ -8,8 +8,9 @@ projection), the input of an enclosing block that does fit is taken. What had to
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isqrt
 
-from estimator import sizes
+from estimator import blocks, sizes
 from estimator.family import family_of
 from estimator.types import Layer, ModelSummary, Workload
 from estimator.walk import elements, layers
@@ -18,13 +19,38 @@ Shape = tuple[int, ...]
 
 _IMAGE = 224
 _SMALL_IMAGE = 28
+# Models that listen: a short sequence is meant in seconds.
+_SOUND, _SECONDS = 16_000, 600
+# Published with larger pictures.
+_SIDES = (
+    ("Inception3", 299),
+    ("InceptionV", 299),
+    ("InceptionResnetV2", 299),
+    ("Xception", 299),
+    ("NASNet", 331),
+    ("CrossViT", 240),
+    ("CrossVit", 240),
+    ("SwinTransformerV2Block", 256),
+    ("SwinTransformerBlockV2", 256),
+    ("MobileVitBlock", 256),
+    ("MobileVitV2Block", 256),
+)
 _TOKENS = 512
 _MOST_DIM = 10**6
+_LEAST_WINDOWS = 4
+# So many containers are open inside of a block: a list, the block, the list of blocks.
+_BLOCK = 2
+_ATTENDS = "Att"
 _HEADS = ("fc", "head", "classifier", "heads", "last_linear", "output", "logits", "score", "pooler", "qa_outputs")
 _POOLED = ("pooler", "classifier", "pre_classifier", "seq_relationship", "heads", "head")
 _ACTIVATIONS = ("ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "Activation", "Swish", "Mish", "ELU", "Softplus")
 # Tables that are added to the scores of an attention; what they give out goes nowhere else.
 _BESIDE = ("relative_attention_bias", "relative_position", "position_bias")
+_ENTRY_STARTS = ("convolution_projection", "skip", "shortcut")
+# Blocks that multiply what a gate gives out with the picture before it.
+_GATED = ("SelectiveKernel", "SplitAttn")
+_POOLED_CONVS = ("conv_reduce", "conv_expand", "fc_reduce", "fc_select")
+_REDUCTIONS = ("sr", "sequence_reduction", "layer_norm", "norm", "act")
 _ENTRY_NAMES = ("downsample", "shortcut", "skip", "proj_drop", "conv_skip", "identity")
 
 
@@ -45,6 +71,8 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
         found = list(layers(summary.root))
     missing = [layer for layer in found if layer.output_shape is None and not layer.children]
     if not missing:
+        if summary.format == "torchsummary" and any(_ATTENDS in layer.type for layer in found):
+            return replace(summary, root=summary.root._replace(children=_windows(summary.root.children)))
         return summary
     if any(layer.output_shape for layer in found):
         return summary  # what has no shape there is a list of layers, or was never called
@@ -52,7 +80,45 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
         return replace(summary, root=_from_inputs(summary.root))
     follower = _Follower(found, workload)
     root, _ = follower.follow(summary.root, follower.start)
-    return replace(summary, root=root, inferred=(*summary.inferred, *follower.inferred))
+    return replace(summary, root=root, inferred=(*summary.inferred, *follower.inferred), guessed=follower.guessed)
+
+
+def _windows(rows: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Put back how many windows a sample has.
+
+    torchsummary writes the batch for the first dimension, whatever it is: attention in windows of 49 of 3136 tokens
+    looks like 49 tokens. Where a product takes in every feature of fewer tokens than came before, the rest are windows,
+    until the attention ends.
+    """
+    made: list[Layer] = []
+    before: Shape = ()
+    windows = 1
+    for row in rows:
+        shape = row.output_shape
+        if shape is None:
+            made.append(row)
+            continue
+        if windows == 1 and row.type == "Linear" and len(shape) == 2 and len(before) > 1:
+            windows = _fewer_tokens(row, shape, before)
+        if windows > 1:
+            if "Conv" in row.type or elements(shape) * _LEAST_WINDOWS > elements(before):
+                windows = 1  # the whole again
+            else:
+                row = row._replace(output_shape=(windows, *shape))  # noqa: PLW2901
+        if _ATTENDS in row.type:
+            windows = 1
+        made.append(row)
+        before = row.output_shape or ()
+    return tuple(made)
+
+
+def _fewer_tokens(row: Layer, shape: Shape, before: Shape) -> int:
+    """Tell into how many windows the tokens before a product were cut; 1 where they were not."""
+    width = before[-1]
+    if row.params not in (shape[1] * width, shape[1] * (width + 1)):
+        return 1
+    count, rest = divmod(elements(before) // width, shape[0])
+    return count if not rest and count >= _LEAST_WINDOWS and shape[0] >= _LEAST_WINDOWS else 1
 
 
 def _from_inputs(root: Layer) -> Layer:
@@ -101,6 +167,13 @@ class _Follower:
         self._known: dict[tuple[int, Shape], tuple[Layer, Shape]] = {}
         self._args: dict[int, dict[str, str]] = {}
         self._widths: dict[tuple[str, int], int | None] = {}
+        # The places of the last picture of each number of channels: stages are often listed side by side.
+        self._places: dict[int, Shape] = {}
+        self._pictures = len(self.start) > 2
+        self._beside = False
+        self.guessed = 0
+        self._words = self.start[0] if len(self.start) == 1 else workload.seq_len or _TOKENS
+        self._side_by_side = any("HighResolution" in layer.type for layer in found)
 
     def _input(self, found: list[Layer], workload: Workload) -> Shape:
         for layer in found:
@@ -137,11 +210,17 @@ class _Follower:
     def _picture(self, layer: Layer, channels: int, found: list[Layer], workload: Workload) -> Shape:
         if "Conv1d" in layer.type:
             length = workload.seq_len or _TOKENS
+            if found[0].type.startswith("Whisper"):
+                length = 3000  # frames of 30 s
+            elif channels == 1 and self.family == "transformer":
+                length = (workload.seq_len if workload.seq_len and workload.seq_len <= _SECONDS else 5) * _SOUND
             self.inferred.append(f"the print shows no input; a length of {length} was taken")
             return (channels, length)
         side = _SMALL_IMAGE if channels == 1 else _IMAGE
-        if channels > 1 and found[0].type.startswith("Inception"):
-            side = 299
+        if channels > 1:
+            side = next((size for mark, size in _SIDES if any(layer.type.startswith(mark) for layer in found)), side)
+        if channels == 1 and found[0].type.startswith("AST"):
+            return (1, 128, 1024)  # mel bins and frames
         self.inferred.append(
             f"the print shows no input; {channels}x{side}x{side} was taken: torchsummary or torchinfo say it exactly"
         )
@@ -158,25 +237,50 @@ class _Follower:
         else:
             entry = self._fitting(layer, shape)
             out = tuple(min(max(size, 1), _MOST_DIM) for size in self._leaf(layer, entry))
+            if self._pictures and layer.params and len(out) > 1 and not self._beside and "Linear" not in layer.type:
+                first = len(out) == 3 and _by_channels(layer)
+                self._places[out[0] if first else out[-1]] = out[1:] if first else out[:-1]
             made = Layer(layer.type, layer.params, out, (), layer.args, layer.name, entry)
             result = made, out
         self._known[id(layer), shape] = result
         return result
 
     def _container(self, layer: Layer, shape: Shape) -> tuple[Layer, Shape]:
-        if "PatchMerging" in layer.type:
+        if "PatchMerging" in layer.type and any(child.type == "Linear" for child in layer.children):
             return self._merged(layer, shape)
+        if layer.type == "AlbertTransformer":
+            layer = _repeated(layer)
+        if "Norm" in layer.type:  # with its activation inside
+            shape = self._fitting(layer, shape)
         self._open.append(shape)
         ordered = "Sequential" in layer.type or all(child.name.isdecimal() for child in layer.children)
         now = shape
         made: list[Layer] = []
+        beside = self._beside
+        picture = shape
+        branches: dict[str, Shape] = {}
         for child in layer.children if ordered else _in_order_of_use(layer.children):
-            begin = shape if child.name in _ENTRY_NAMES else now
+            aside = child.name.startswith(_ENTRY_STARTS)
+            begin = shape if aside or child.name in _ENTRY_NAMES or blocks.begins(layer, child) else now
+            self._beside = beside or child.name == "fuse_layers"
             fitted, after = self.follow(child, begin)
-            if not any(mark in child.name for mark in _BESIDE):
+            if "DlaTree" in layer.type and child.name in ("downsample", "project"):
+                after = shape  # the trees take what came in
+            if blocks.aside(layer, child):
+                after = now
+            if not any(mark in child.name for mark in _BESIDE) and (child is layer.children[-1] or not aside):
                 now = after
+            if len(after) == 3 and (end := blocks.branch(child)):
+                branches[end] = after
+            if len(after) == len(picture) and after[1:] != (1, 1):
+                picture = after
             made.append(fitted)
+        self._beside = beside
         self._open.pop()
+        if len(branches) > 1 and blocks.joins(layer):
+            now = (sum(end[0] for end in branches.values()), *now[1:])
+        if now[1:] == (1, 1) and any(mark in layer.type for mark in _GATED):
+            now = picture
         now = self._restored(layer, shape, now)
         return Layer(layer.type, layer.params, now, tuple(made), layer.args, layer.name, shape), now
 
@@ -203,6 +307,8 @@ class _Follower:
         """Give back the picture behind a gate (squeeze and excitation), whose own output is one pixel."""
         if layer.type == "MultiheadAttention":
             return before
+        if _ATTENDS in layer.type and len(before) > 1 and "Down" not in layer.type and after[-1:] == before[-1:]:
+            return before
         if len(before) == 3 and after == (before[0], 1, 1) and before[1] > 1 and "Pool" not in layer.type:
             return before
         return after
@@ -213,8 +319,14 @@ class _Follower:
         if key not in self._widths:
             self._widths[key] = _input_width(layer)
         width = self._widths[key]
+        if self._pictures and width is not None and _of_a_gate(layer, width):
+            return (width, 1, 1)  # behind a mean over the picture, which is no layer
+        if width == 3 and "Conv2d" in layer.type and len(shape) != 3:
+            return (3, _IMAGE, _IMAGE)  # a second tower, which looks
         if width is None or _fits(layer, shape, width):
             return shape
+        if self._pictures:
+            return self._picture_of(layer, shape, width)
         outers = [
             outer
             for outer in reversed(self._open)
@@ -223,15 +335,43 @@ class _Follower:
         for outer in outers:
             if _fits(layer, outer, width):
                 return outer
-        if "Linear" in layer.type:  # on the first axis: each pixel, or each channel, by itself
+        if "Linear" in layer.type:  # on the first axis: each channel by itself
             for outer in (shape, *outers):
                 if outer and outer[0] == width:
                     return outer
-        if "Conv" in layer.type or "BatchNorm" in layer.type:
-            if len(shape) == 3 and shape[-1] == width:
-                return (width, *shape[:-1])  # channels were last
-            return (width, *shape[1:]) if len(shape) > 1 else shape
+        if ("Conv" in layer.type or "BatchNorm" in layer.type) and len(shape) > 1:
+            return (width, *(shape[:-1] if shape[-1] == width else shape[1:]))
         return shape
+
+    def _picture_of(self, layer: Layer, shape: Shape, width: int) -> Shape:
+        """Find the picture of so many channels, and turn its axes as the layer wants them."""
+        outers = list(reversed(self._open))
+        first = _by_channels(layer)
+        before = _grid(shape)
+        channels = shape[-1] if before == shape[:-1] else shape[0]
+        split = first and len(shape) == 3 and channels % width == 0 and not self._side_by_side
+        for at, outer in enumerate(outers):
+            if _fits(layer, outer, width):
+                return outer
+            if split and at == _BLOCK:
+                self.guessed += 1
+                return (width, *before)
+        for outer in (shape, *outers):
+            if len(outer) == 3 and outer[0] == width and not first:
+                return (*outer[1:], width)
+            if len(outer) > 1 and outer[-1] == width and first and (len(outer) == 2 or outer[0] == outer[1]):
+                return (width, *_places(outer[:-1]))
+            if len(outer) == 2 and outer[0] == width and "Linear" in layer.type:
+                return outer  # each channel by itself
+            if "Linear" in layer.type and len(outer) == 3 and width in (outer[0] * outer[1], outer[1] * outer[2]):
+                return (elements(outer) // width, width)  # the same, of a picture
+        self.guessed += 1
+        if width in self._places and (self._side_by_side if first else len(shape) > 1):
+            places = self._places[width]
+            return (width, *_places(places)) if first else (*places, width)
+        if len(shape) < 2 or (layer.type.endswith("Linear") and layer.name in _HEADS):
+            return shape
+        return (width, *_places(before)) if first else (*before, width)
 
     def _leaf(self, layer: Layer, shape: Shape) -> Shape:
         args = self._args.get(id(layer.args))
@@ -240,7 +380,7 @@ class _Follower:
         type_ = layer.type
         try:
             if "Embedding" in type_ and "0" in args and "1" in args:
-                return (self.start[0], sizes.number(args, "1"))
+                return shape if "position" in layer.name and len(shape) > 1 else (self._words, sizes.number(args, "1"))
             if type_ == "Conv1D":
                 return (*shape[:-1], _conv1d_width(layer, args, shape))
             if "Conv" in type_ and ("kernel_size" in args or "2" in args):
@@ -285,17 +425,43 @@ class _Follower:
         return len(self.start) == 2
 
     def _normed(self, size: Shape, shape: Shape) -> Shape:
-        if len(shape) == 3 and len(size) == 1 and shape[0] == size[0] != shape[-1]:
+        if len(shape) in (2, 3) and len(size) == 1 and shape[0] == size[0] != shape[-1]:
             return (*shape[1:], size[0])
         if shape[-len(size) :] != size:
             return (*shape[: len(shape) - len(size)], *size)
         return shape
 
 
+def _repeated(layer: Layer) -> Layer:
+    """Repeat the only group of layers of an Albert as often as its published sizes do; parameters count once."""
+    widths = [width for inner in layers(layer) if (width := _input_width(inner))]
+    times = 24 if min(widths, default=0) in (1024, 2048) else 12
+    children = tuple(
+        child._replace(children=(*child.children, *(_bare(inner) for inner in child.children * (times - 1))))
+        if child.type == "ModuleList" and len(child.children) == 1
+        else child
+        for child in layer.children
+    )
+    return layer._replace(children=children)
+
+
+def _bare(layer: Layer) -> Layer:
+    return layer._replace(params=0, children=tuple(map(_bare, layer.children)))
+
+
 def _in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
-    """Put an activation behind the first of several projections: blocks define it before or behind all of them."""
+    """Put layers where blocks use them, which is not always where they define them.
+
+    An activation goes behind the first of several projections; what makes the keys fewer goes before them.
+    """
+    if any(child.name in _REDUCTIONS[:2] for child in children):
+        fewer = [child for child in children if child.name in _REDUCTIONS]
+        rest = [child for child in children if child.name not in _REDUCTIONS]
+        at = next((i for i, child in enumerate(rest) if child.name in ("kv", "k", "key")), len(rest))
+        return [*rest[:at], *fewer, *rest[at:]]
     linear = [index for index, child in enumerate(children) if child.type in ("Linear", "Conv1D")]
-    order = list(children)
+    order = sorted(children, key=lambda child: child.name == "lm_head")
+    children = tuple(order)
     if len(linear) < 2:
         return order
     for index, child in enumerate(children):
@@ -320,14 +486,50 @@ def _input_width(layer: Layer) -> int | None:
             return sizes.number(args, "in_features")
         if "Conv" in layer.type or "BatchNorm" in layer.type:
             return sizes.number(args, "0")
-    except (KeyError, ValueError):
+        if "LayerNorm" in layer.type:
+            return sizes.numbers(args["0"])[-1]
+    except (KeyError, ValueError, IndexError):
         return None
     return None
 
 
+def _of_a_gate(layer: Layer, width: int) -> bool:
+    """Tell whether a convolution works on one pixel a channel, as those of squeeze and excitation do."""
+    args = dict(layer.args)
+    if "Conv2d" not in layer.type or args.get("kernel_size") != "(1, 1)":
+        return False
+    outputs = args.get("1", "")
+    more = outputs.isdecimal() and len(outputs) < 9 and int(outputs) > width
+    return layer.name in _POOLED_CONVS or layer.name == ("fc2" if more else "fc1")
+
+
+def _by_channels(layer: Layer) -> bool:
+    """Tell whether a layer takes channels on the first axis."""
+    return "2d" in layer.type or "Conv" in layer.type or "BatchNorm" in layer.type or "GroupNorm" in layer.type
+
+
+def _grid(shape: Shape) -> Shape:
+    """Give the places of a picture, whichever axis its channels are on."""
+    if len(shape) == 3 and (shape[1] == shape[2] or shape[0] != shape[1]):
+        return shape[1:]
+    return shape[:-1]
+
+
+def _places(places: Shape) -> Shape:
+    """Give height and width of so many places; a class token is left out."""
+    if len(places) != 1:
+        return places
+    side = isqrt(places[0])
+    return (side, side) if places[0] - side * side < 2 else places
+
+
 def _fits(layer: Layer, shape: Shape, width: int) -> bool:
+    if "BatchNorm1d" in layer.type and len(shape) == 2:
+        return width in shape
     if ("Conv" in layer.type and layer.type != "Conv1D") or "BatchNorm" in layer.type:
         return bool(shape) and shape[0] == width
+    if "Norm" in layer.type:
+        return bool(shape) and width in (shape[0], shape[-1])
     return bool(shape) and (shape[-1] == width or elements(shape) == width)
 
 
@@ -369,6 +571,8 @@ def _convolved(type_: str, args: dict[str, str], shape: Shape) -> Shape:
 
 
 def _pooled(type_: str, args: dict[str, str], shape: Shape) -> Shape:
+    if len(shape) == 3 and shape[0] == shape[1] != shape[2]:
+        shape = (shape[2], *shape[:2])  # channels were last
     space = shape[1:]
     if not space:
         return shape
@@ -377,6 +581,8 @@ def _pooled(type_: str, args: dict[str, str], shape: Shape) -> Shape:
         sides = _spread(target, len(space))
         return (shape[0], *(side or size for side, size in zip(sides, space, strict=True)))
     if "kernel_size" not in args and "0" not in args:
+        if "Blur" in type_:
+            return (shape[0], *(-(-size // 2) for size in space))
         return (shape[0],) if "Select" in type_ or "Global" in type_ else shape
     kernel = _spread(args["kernel_size"] if "kernel_size" in args else args["0"], len(space))
     stride = _spread(args["stride"], len(space)) if "stride" in args else kernel

@@ -21,6 +21,21 @@ _TIED_ENDINGS = (
     "ForQuestionAnswering",
     "MTModel",
 )
+# Parts of models that tie them by default, where a table of rows does not name the model.
+_TIED_PARTS = (
+    "LMPredictionHead",
+    "RobertaLMHead",
+    "MLMHead",
+    "GPT2Block",
+    "OPTDecoderLayer",
+    "BloomBlock",
+    "GPTNeoBlock",
+    "GemmaDecoderLayer",
+    "BartDecoderLayer",
+    "MarianDecoderLayer",
+    "PegasusDecoderLayer",
+    "BlenderbotSmallDecoderLayer",
+)
 # Configurations of these do not tie the head unless told to (transformers' defaults).
 _UNTIED_STARTS = (
     "Llama",
@@ -53,9 +68,12 @@ def share(summary: ModelSummary) -> ModelSummary:
     root = summary.root
     while root.type in _WRAPPERS and len(root.children) == 1:
         root = root.children[0]
-    if not root.type.endswith(_TIED_ENDINGS) or root.type.startswith(_UNTIED_STARTS):
-        return summary
     layers = list(walk.layers(root))
+    if summary.format == "torchsummary":  # it does not name the model itself
+        if not any(layer.type.endswith(_TIED_PARTS) for layer in layers):
+            return summary
+    elif not root.type.endswith(_TIED_ENDINGS) or root.type.startswith(_UNTIED_STARTS):
+        return summary
     if sum(layer.params for layer in layers) > summary.total_params:
         return summary  # the total was printed by something that counts shared parameters once
     sizes = {id(layer): size for layer in layers if (size := _embedding_size(layer)) is not None}

@@ -58,6 +58,7 @@ class ModelSummary:
         pass_mb: the printed "Forward/backward pass size (MB)" for ``batch_size`` samples (1 where it is
             None): twice the outputs of the layers, also of those that the printed depth hides.
         frozen_params: parameters that are not trained, as the summary says.
+        guessed: layers whose input nothing that the summary shows would fit; it had to be guessed.
     """
 
     format: str
@@ -67,6 +68,7 @@ class ModelSummary:
     inferred: tuple[str, ...] = ()
     pass_mb: float | None = None
     frozen_params: int = 0
+    guessed: int = 0
 
 
 @dataclass(frozen=True)

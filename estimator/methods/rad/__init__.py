@@ -27,6 +27,11 @@ _UNKNOWN_GPU = 1.20
 _MOST_MIB = 10.0**12
 # Nothing is known better than this: the allocator's peak varies by about as much from run to run.
 _LEAST_BOUND = 0.03
+# A bound of twenty times says no more than none.
+_MOST_BOUND = 3.0
+# Smallest error that the spread tells from none, and what is added to every size of an error (logarithms of a ratio).
+SMALLEST = 0.01
+SMALLEST_SPREAD = 0.02
 
 
 class Rad:
@@ -115,8 +120,9 @@ class Rad:
             Expectation and upper bound in MiB on the GPU that the model was fitted on, context included.
         """
         expected = (explicit + self._context_mib) * exp(self._correction.predict(row))
-        bound = self._bounds.get(pool_of(row, family), max(self._bounds.values(), default=1.0))
-        return expected, expected * exp(max(self._spread.predict(row) + bound, _LEAST_BOUND))
+        times = self._bounds.get(pool_of(row, family), max(self._bounds.values(), default=1.0))
+        size = exp(min(self._spread.predict(row), 0.0)) + SMALLEST_SPREAD
+        return expected, expected * exp(min(max(times * size, _LEAST_BOUND), _MOST_BOUND))
 
     def account(self, summary: ModelSummary, workload: Workload) -> tuple[ModelSummary, Program, Memory, Family]:
         """Make the explicit part alone: the summary with shapes, its program, its memory, its family."""

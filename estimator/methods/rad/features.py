@@ -60,14 +60,32 @@ FEATURES: tuple[str, ...] = (
     "inferred",
     "pass_share",
     "words",
+    "workspaces",
+    "unseen",
+    "guessed",
 )
-_WORDS = FEATURES.index("words")
-POOLS: tuple[str, ...] = ("mlp", "cnn", "transformer", "words")
+_WORDS, _MODULE, _HIDDEN, _GUESSED = (FEATURES.index(name) for name in ("words", "module", "hidden", "guessed"))
+# Shares above which a summary is one that hides its insides, or whose inputs had to be guessed.
+_MOST_HIDDEN = 0.05
+_MOST_GUESSED = 0.05
+POOLS: tuple[str, ...] = tuple(
+    f"{family}, {shown}"
+    for family in ("mlp", "cnn", "transformer", "words")
+    for shown in ("rows", "print", "guessed", "hidden")
+)
 
 
 def pool_of(row: list[float], family: Family | str) -> str:
-    """Tell among which models a bound is calibrated: the family, and for transformers whether they read words."""
-    return "words" if family == "transformer" and row[_WORDS] else str(family)
+    """Tell among which models a bound is calibrated.
+
+    By family, for transformers by whether they read words, and by what the summary shows: rows with shapes, rows that
+    hide what is inside of blocks, a print without shapes, or a print whose layers do not fit one to the other.
+    """
+    if row[_MODULE]:
+        shown = "guessed" if row[_GUESSED] > _MOST_GUESSED else "print"
+    else:
+        shown = "hidden" if row[_HIDDEN] > _MOST_HIDDEN else "rows"
+    return f"{'words' if family == 'transformer' and row[_WORDS] else family}, {shown}"
 
 
 def features(
@@ -128,4 +146,7 @@ def features(
         float(len(summary.inferred)),
         printed / peak,
         float(kinds[Kind.EMBEDDING] > 0),
+        memory.workspaces / peak,
+        max(len(program.tensors) - len(program.ops), 0) / steps,
+        summary.guessed / steps,
     ]

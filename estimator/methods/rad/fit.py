@@ -1,9 +1,9 @@
 """Fit RAD's estimate to measurements. Needs scikit-learn; reads the folders that it is given.
 
 What is fitted: decision trees for the workspaces of convolutions, a correction of the explicit account (boosted trees
-on the logarithm of measured / accounted), a high quantile of what is still missing (boosted trees again), and for each
-family the constant on top that almost no measurement exceeds. Quantile and constant are taken from models whose whole
-architecture family was left out of the fit (conformalised quantile regression by family).
+on the logarithm of measured / accounted), the size of what is still missing (boosted trees again), and for each pool of
+like summaries the multiple of that size that almost no measurement exceeds. Sizes and multiples are taken from models
+whose whole architecture family was left out of the fit (normalised conformal prediction by pool).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
-from math import ceil, log
+from math import log
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,9 +25,9 @@ from sklearn.tree import DecisionTreeRegressor
 
 from estimator.dataset import printers
 from estimator.dataset.store import Dataset, Row
-from estimator.dataset.tree import Trace
+from estimator.dataset.tree import Trace, resolve
 from estimator.evaluate import Case
-from estimator.methods.rad import Rad
+from estimator.methods.rad import SMALLEST, SMALLEST_SPREAD, Rad
 from estimator.methods.rad.features import FEATURES, MIB, POOLS, features, pool_of
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.workspace import features as conv_features
@@ -37,17 +37,23 @@ from estimator.types import Precision, SummaryError, Workload
 
 WORKSPACES = Path(__file__).parent / "data" / "workspaces_h200.csv.xz"
 FOLDS = 5
-# Share of the left-out models' runs that may exceed the bound. The folds leave out more than a real job's model does,
-# among them families that no other resembles, so that a share here is several times the share met in use; on the
-# validation families 5 % here left 0 % (convolutional) to 3 % (language models) too low.
-MISS = {"mlp": 0.01, "cnn": 0.05, "transformer": 0.05, "words": 0.05}
-QUANTILE = 0.9
+# Share of the left-out models' runs that may exceed the bound.
+MISS = 0.02
 TREES = 150
-_REAL_WEIGHT = 12.0
+# There are a hundred drawn models for each architecture family of real ones, which are what users run.
+_REAL_WEIGHT = 100.0
+# Accounts that are further off than this are of models that were not understood: nothing is to be learned from by how
+# much (logarithms of measured / accounted, and of what the correction leaves).
+_UNDERSTOOD = (-0.3, 0.9)
+_LEFT = (-0.4, 0.6)
 
 # Fewer real models than this calibrate nothing: drawn ones are taken with them.
 _ENOUGH = 60
-_UNKNOWN = 1.0
+# Fewer examples than this make no pool: the widest pool of the family stands for it.
+_LEAST = 20
+_UNKNOWN = 10.0
+
+_PICTURE = 3
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +70,6 @@ class Example:
         group: architecture family; never divided between folds.
         weight: how much it counts.
         real: whether the model is one of a library, not a drawn one.
-        likely: whether users have summaries of this format for this family.
     """
 
     row: list[float]
@@ -74,7 +79,6 @@ class Example:
     group: str
     weight: float
     real: bool
-    likely: bool
 
 
 def blank(workspaces: dict[str, Any], context_mib: float, gpu: str) -> dict[str, Any]:
@@ -132,23 +136,22 @@ def fit_workspaces(path: Path = WORKSPACES) -> dict[str, Any]:
     return made
 
 
-def texts(trace: Trace, row: Row) -> Iterable[tuple[str, float, bool]]:
-    """Print a model in every format, each with its weight and whether users have it for such a model."""
+def texts(trace: Trace, row: Row) -> Iterable[tuple[str, float]]:
+    """Print a model in every format, each with its weight."""
     batch = row.spec.batch_size
-    words = row.spec.family == "transformer" and row.spec.seq_len is not None
-    yield printers.torchinfo_text(trace, batch, depth=20), 1.0, True
-    yield printers.torchinfo_text(trace, batch), 0.4, False
+    yield printers.torchinfo_text(trace, batch, depth=20), 1.0
+    yield printers.torchinfo_text(trace, batch), 0.5
     if row.spec.family != "mlp":
-        yield printers.torchsummary_text(trace), 0.2 if words else 1.0, not words
-        yield printers.module_text(trace, with_params=True), 1.0 if words else 0.1, words
-        yield printers.module_text(trace), 0.5 if words else 0.1, words
+        yield printers.torchsummary_text(trace), 1.0
+        yield printers.module_text(trace, with_params=True), 1.0
 
 
 def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str]) -> list[Example]:
     """Account for every measured row of some splits, in every format.
 
     Rows whose attention was asked to be ``eager`` are left out: no summary shows which implementation runs, and it is
-    not the libraries' default.
+    not the libraries' default. So are prints of models that ran on pictures of another size than the one that is taken
+    where a print shows none: the estimate says which size it is for.
     """
     found = []
     for row in dataset.rows:
@@ -159,11 +162,11 @@ def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str]) -> list[E
             continue
         trace = dataset.trace(spec)
         real = spec.source != "synthetic"
-        for text, weight, likely in texts(trace, row):
-            made = example(account, text, row.workload, row.memory_mib)
+        seen = resolve(trace.calls[0].input_shape or (), 1)[1:]
+        for text, weight in texts(trace, row):
+            made = example(account, text, row.workload, row.memory_mib, seen)
             if made is not None:
-                group = spec.group
-                found.append(Example(*made, spec.family, group, weight * (_REAL_WEIGHT if real else 1.0), real, likely))
+                found.append(Example(*made, spec.family, spec.group, weight * (_REAL_WEIGHT if real else 1.0), real))
     return found
 
 
@@ -174,17 +177,33 @@ def examples_of_cases(cases: Iterable[Case], account: Rad) -> list[Example]:
         made = example(account, case.text, case.workload, case.memory_mib)
         if made is not None:
             family = account.account(parse_summary(case.text), case.workload)[3]
-            found.append(Example(*made, family, f"site:{case.file}", _REAL_WEIGHT, True, True))
+            found.append(Example(*made, family, f"site:{case.file}", _REAL_WEIGHT, True))
     return found
 
 
-def example(account: Rad, text: str, workload: Workload, measured: float) -> tuple[list[float], float, float] | None:
-    """Account for one summary; None where it cannot be read."""
+def example(
+    account: Rad, text: str, workload: Workload, measured: float, picture: tuple[int, ...] = ()
+) -> tuple[list[float], float, float] | None:
+    """Account for one summary.
+
+    Args:
+        account: a model that corrects nothing.
+        text: the summary.
+        workload: how it was run.
+        measured: the label in MiB.
+        picture: shape of one sample, where that is a picture.
+
+    Returns:
+        Features, account and label; None where the summary cannot be read, or is a print of a model that ran on
+        pictures of another size than the one taken for it.
+    """
     try:
         summary = parse_summary(text)
     except SummaryError:
         return None
     shaped, program, memory, family = account.account(summary, workload)
+    if summary.format == "module" and len(picture) == _PICTURE and shaped.root.input_shape != picture:
+        return None
     return features(memory, program, shaped, workload, family), memory.peak / MIB, measured
 
 
@@ -194,7 +213,7 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
     Args:
         examples: measured runs; families that the model is judged on must not be among them.
         base: what `blank` makes.
-        trees: size of the correction; the quantile takes two fifths of it.
+        trees: size of the correction; the spread takes half of it.
 
     Returns:
         The whole model, as `Rad` takes it.
@@ -203,27 +222,49 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
     rows = np.array([item.row for item in examples], dtype=np.float64)
     target = np.array([log(item.measured / (item.accounted + context)) for item in examples])
     weights = np.array([item.weight for item in examples])
-    groups = sorted({item.group for item in examples})
-    fold_of = {group: index % FOLDS for index, group in enumerate(groups)}
-    folds = np.array([fold_of[item.group] for item in examples])
-    likely = np.array([item.likely for item in examples])
-    real = np.array([item.real for item in examples])
-    pools = np.array([pool_of(item.row, item.family) for item in examples])
-    residual = target - _left_out(partial(_boosted, trees), rows, target, weights, folds)
-    # Only what users have is calibrated on.
-    high = _left_out(partial(_quantile, trees), rows[likely], residual[likely], weights[likely], folds[likely])
-    bounds = {}
-    for pool in POOLS:
-        chosen = pools[likely] == pool
-        known = chosen & real[likely]
-        chosen = known if known.sum() >= _ENOUGH else chosen
-        bounds[pool] = _conformal((residual[likely] - high)[chosen], MISS[pool])
+    folds = _folds(examples)
+    understood = np.clip(target, *_UNDERSTOOD)
+    residual = target - _left_out(partial(_boosted, trees), rows, understood, weights, folds)
+    size = np.log(np.abs(np.clip(residual, *_LEFT)) + SMALLEST)
+    spread = _left_out(partial(_spreading, trees), rows, size, weights, folds)
+    scores = residual / scale(spread)
     return {
         **base,
-        "correction": _trees(_boosted(trees).fit(rows, target, weights)),
-        "spread": _trees(_quantile(trees).fit(rows[likely], residual[likely], weights[likely])),
-        "bounds": bounds,
+        "correction": _trees(_boosted(trees).fit(rows, understood, weights)),
+        "spread": _trees(_spreading(trees).fit(rows, size, weights)),
+        "bounds": _bounds(examples, scores),
     }
+
+
+def _folds(examples: list[Example]) -> Floats:
+    """Divide architecture families into folds, real ones evenly."""
+    groups = sorted({(item.real, item.group) for item in examples})
+    fold_of = {group: index % FOLDS for index, group in enumerate(groups)}
+    return np.array([fold_of[item.real, item.group] for item in examples])
+
+
+def scale(spread: Floats) -> Floats:
+    """Turn what the spread's trees say into the size of an error."""
+    return np.exp(spread) + SMALLEST_SPREAD
+
+
+def _bounds(examples: list[Example], scores: Floats) -> dict[str, float]:
+    """Find for each pool how many times the expected size of an error almost no error exceeds."""
+    pools = np.array([pool_of(item.row, item.family) for item in examples])
+    real = np.array([item.real for item in examples])
+    groups = np.array([item.group for item in examples])
+    bounds: dict[str, float] = {}
+    for pool in POOLS:
+        chosen = pools == pool
+        if (chosen & real).sum() >= _ENOUGH:
+            chosen &= real
+        if chosen.sum() >= _LEAST:
+            bounds[pool] = _conformal(scores[chosen], groups[chosen], MISS)
+    for pool in POOLS:
+        family = pool.partition(",")[0]
+        like = [bound for name, bound in bounds.items() if name.partition(",")[0] == family]
+        bounds.setdefault(pool, max(like, default=_UNKNOWN))
+    return bounds
 
 
 def _left_out(
@@ -251,27 +292,30 @@ def _boosted(trees: int) -> GradientBoostingRegressor:
     )
 
 
-def _quantile(trees: int) -> GradientBoostingRegressor:
+def _spreading(trees: int) -> GradientBoostingRegressor:
     return GradientBoostingRegressor(
-        loss="quantile",
-        alpha=QUANTILE,
-        n_estimators=max(trees * 2 // 5, 1),
+        loss="absolute_error",
+        n_estimators=max(trees // 2, 1),
         max_depth=3,
         learning_rate=0.1,
         subsample=0.6,
         max_features=0.4,
-        min_samples_leaf=20,
+        min_samples_leaf=30,
         random_state=0,
     )
 
 
-def _conformal(scores: Floats, miss: float) -> float:
-    """Give the score that a new one exceeds with a chance of at most ``miss`` (the largest, where there are few)."""
-    if not len(scores):
-        return _UNKNOWN
-    ordered = np.sort(scores)
-    place = min(ceil((len(ordered) + 1) * (1 - miss)), len(ordered))
-    return float(ordered[place - 1])
+def _conformal(scores: Floats, groups: NDArray[Any], miss: float) -> float:
+    """Give the score that a new one exceeds with a chance of at most ``miss``.
+
+    Runs of one architecture family resemble one another: a family with four times as many counts twice as much.
+    """
+    _, which, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    weights = 1 / np.sqrt(counts[which])
+    order = np.argsort(scores)
+    share = np.cumsum(weights[order]) / weights.sum()
+    place = min(int(np.searchsorted(share, 1 - miss)), len(order) - 1)
+    return max(float(scores[order][place]), 0.0)
 
 
 def _trees(model: GradientBoostingRegressor) -> dict[str, Any]:
@@ -299,7 +343,7 @@ class Held:
     """What a model reaches on held-out examples.
 
     Attributes:
-        n: examples of likely formats.
+        n: examples.
         under_rate: share whose upper bound is too low.
         median_abs_rel_error: of the expectation.
         mean_over_fraction: mean over-estimate of the bound.
@@ -316,7 +360,7 @@ def judge(model: dict[str, Any], examples: Iterable[Example], *, real: bool = Tr
     method = Rad(model)
     errors, over, under = [], [], 0
     for item in examples:
-        if not item.likely or item.real != real:
+        if item.real != real:
             continue
         expected, upper = method.from_account(item.row, item.accounted, item.family)
         errors.append(abs(expected - item.measured) / item.measured)

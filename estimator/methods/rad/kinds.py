@@ -32,6 +32,7 @@ class Kind(IntEnum):
     NEW = 16
     ATTENTION = 17
     OPAQUE = 18
+    SIGMOID_GATE = 19
 
 
 _EXACT = {
@@ -42,12 +43,14 @@ _EXACT = {
     "Tanh": Kind.KEEPS_OUTPUT,
     "Sigmoid": Kind.KEEPS_OUTPUT,
     "ReLU": Kind.KEEPS_OUTPUT,
-    "ReLUSquaredActivation": Kind.MANY_STEPS,
+    "ReLUSquaredActivation": Kind.KEEPS_OUTPUT,
     "NewGELUActivation": Kind.MANY_STEPS,
     "FastGELUActivation": Kind.MANY_STEPS,
     "AccurateGELUActivation": Kind.MANY_STEPS,
-    "QuickGELUActivation": Kind.MANY_STEPS,
-    "QuickGELU": Kind.MANY_STEPS,
+    "QuickGELUActivation": Kind.SIGMOID_GATE,
+    "QuickGELU": Kind.SIGMOID_GATE,
+    "QuickGelu": Kind.SIGMOID_GATE,
+    "StarReLU": Kind.SIGMOID_GATE,
     "Activation": Kind.KEEPS_OUTPUT,
     "Flatten": Kind.VIEW,
     "Identity": Kind.VIEW,
@@ -115,9 +118,9 @@ _MARKS: tuple[tuple[str, Kind], ...] = (
 )
 _CONV_ENDS = ("1d", "2d", "3d", "1D", "2D", "3D", "Same", "Transpose")
 
-# Attention that multiplies queries and keys itself and so keeps the matrix of weights.
+# Attention of transformers 5 that multiplies queries and keys itself and so keeps the matrix of weights; of everything
+# else PyTorch's fused attention is the default.
 _EAGER = (
-    "T5",
     "Deberta",
     "Disentangled",
     "XLNet",
@@ -126,7 +129,6 @@ _EAGER = (
     "ConvBert",
     "SqueezeBert",
     "BigBird",
-    "MobileBert",
     "Funnel",
     "Longformer",
     "ShiftedWindow",
@@ -135,7 +137,30 @@ _EAGER = (
     "GPTJ",
     "Reformer",
     "Bloom",
+    "XGLM",
+    "MptAttention",
+    "RemBert",
+    "LayoutLMv",
+    "Splinter",
+    "Luke",
+    "Megatron",
+    "Nystromformer",
+    "ProphetNet",
+    "OpenAI",
+    "Lxmert",
+    "VisualBert",
+    "Vilt",
+    "LongT5",
+    "SwitchTransformers",
+    "Speech2Text",
+    "Perceiver",
+    "Pvt",
+    "PVT",
+    "Cvt",
+    "Swinv2",
 )
+# Fused attention with a learned bias on every pair of tokens: the bias is kept, a matrix too.
+_BIASED = ("T5", "MT5", "UMT5")
 
 
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache
@@ -156,11 +181,20 @@ def kind_of(type_: str) -> Kind:
 def attends(type_: str) -> bool:
     """Tell whether a container of this type is one attention."""
     return (
-        "Attention" in type_ or type_.endswith(("Attn", "SelfAttn")) or type_ in ("MultiHeadAttention", "MHA")
-    ) and "Pool" not in type_
+        type_ in ("GPSA", "XCA", "MHSA", "MSA", "ClassAttn")
+        or "Attention" in type_
+        or type_.endswith(("Attn", "SelfAttn"))
+        or type_ in ("MultiHeadAttention", "MHA")
+    ) and not any(mark in type_ for mark in ("Pool", "Projection", "Output"))
 
 
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache
 def attends_eagerly(type_: str) -> bool:
     """Tell whether this attention is known to keep its matrix of weights."""
     return "Sdpa" not in type_ and "Flash" not in type_ and any(mark in type_ for mark in _EAGER)
+
+
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
+def attends_with_bias(type_: str) -> bool:
+    """Tell whether this attention keeps one learned number for every pair of tokens."""
+    return type_.startswith(_BIASED)

@@ -10,22 +10,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from estimator.methods.rad.kinds import Kind
-from estimator.methods.rad.program import Conv, Op, Program
+from estimator.methods.rad.program import Conv, Op, Program, Scores
 from estimator.methods.rad.workspace import Workspaces
-from estimator.types import ModelSummary, Workload
+from estimator.types import ModelSummary, Precision, Workload
 
 _STATES = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
 # Temporaries of the optimizers' foreach step, in copies of the parameters.
 _STEP_COPIES = {"adam": 1, "adamw": 1, "rmsprop": 1, "sgd_momentum": 0, "sgd": 0}
 _WHOLE = 4
 _INDEX = 8
-_MANY = 3
 _MATMULS = (Kind.CONV, Kind.LINEAR)
 # cuBLAS takes this much from the allocator for each thread that multiplies: the loop's own, and the backward pass's.
 _CUBLAS = 32.5 * 2**20
 # Copies of the logits in fp32 that a loss on every token has at its peak, the one that the loop still holds included:
 # output, log-softmax, its gradient and the logits' own. A causal language model computes its loss in fp32 always.
 _LOSS_COPIES = {"fp32": 5.0, "amp": 3.65, "bf16": 2.5, "fp16": 2.5}
+# More of them where a bias in fp32 is added to logits in half precision: this output and the last one are in fp32.
+_BIASED_COPIES = 1.5
 _CAUSAL_LOSS_COPIES = {"fp32": 5.0, "amp": 4.1, "bf16": 4.1, "fp16": 4.1}
 
 
@@ -47,6 +48,7 @@ class Memory(NamedTuple):
         logits: size of the model's output.
         hidden: parameters inside layers that the summary does not open.
         steps: steps of the forward pass.
+        workspaces: all workspaces together; the larger of both passes for each convolution.
     """
 
     weights: float
@@ -63,6 +65,7 @@ class Memory(NamedTuple):
     logits: float
     hidden: float
     steps: int
+    workspaces: float = 0.0
 
     @property
     def peak(self) -> float:
@@ -105,8 +108,8 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
     logits = float(program.classes * program.tokens * batch * size)
     library = _CUBLAS if program.multiplies else 0.0
     held = logits  # of the call before, which the loop's variable still holds
-    if program.causal:  # with the keys and values that a language model returns for the next token, of both calls
-        held += 2.0 * program.cache * batch * size
+    # With the keys and values that a language model returns for the next token, of both calls.
+    held += 2.0 * program.cache * batch * size
     top = weights + peak + tensors[0] * batch * _WHOLE + library + held
     return Memory(
         weights,
@@ -126,32 +129,24 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
     )
 
 
-class _Kept:
-    """Counts each tensor that is kept once."""
-
-    def __init__(self, program: Program, batch: int, size: int) -> None:
-        self.tensors = program.tensors
-        self.bytes = 0.0
-        self._batch, self._size = batch, size
-        self._seen: set[int] = set()
-        self._always = program.kept
-
-    def add(self, index: int) -> None:
-        """Keep a tensor."""
-        if index not in self._seen:
-            self._seen.add(index)
-            self.bytes += self.tensors[index] * self._batch * self._size
-
-    def output(self, index: int) -> None:
-        """Keep a tensor if a product needs it."""
-        if index in self._always:
-            self.add(index)
-
-    def more(self, elements: int, size: float) -> None:
-        """Keep elements that are no tensor of the program."""
-        self.bytes += elements * self._batch * size
-
-
+# Bytes kept for each element of an attention's matrix.
+_SCORES = {
+    "fp32": {Scores.PLAIN: 4, Scores.DROPPED: 9, Scores.BIAS: 4, Scores.SHARED_KEYS: 4},
+    "amp": {Scores.PLAIN: 6, Scores.DROPPED: 7, Scores.BIAS: 2, Scores.SHARED_KEYS: 0},
+    "bf16": {Scores.PLAIN: 2, Scores.DROPPED: 5, Scores.BIAS: 2, Scores.SHARED_KEYS: 0},
+    "fp16": {Scores.PLAIN: 2, Scores.DROPPED: 5, Scores.BIAS: 2, Scores.SHARED_KEYS: 0},
+}
+# Bytes that a step keeps of each element of its input, where that is not the input itself: these work in fp32, and
+# under autocast their input mostly is in fp32 already (the sum of a residual block).
+_OWN = {
+    Kind.LAYER_NORM: {"amp": 4},
+    Kind.RMS_NORM: {"fp32": 8, "amp": 8, "bf16": 6, "fp16": 6},
+    Kind.MANY_STEPS: {"fp32": 16, "amp": 14, "bf16": 8, "fp16": 8},
+}
+# What these give out is in fp32 under autocast.
+_WIDE = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM, Kind.MANY_STEPS, Kind.SOFTMAX))
+_CAST = frozenset((Kind.CONV, Kind.LINEAR, Kind.ATTENTION, Kind.OPAQUE))
+_ELEMENTWISE = frozenset((Kind.KEEPS_OUTPUT, Kind.KEEPS_INPUT, Kind.DROPOUT, Kind.SIGMOID_GATE))
 _KEEP_INPUT = frozenset(
     (
         Kind.CONV,
@@ -162,38 +157,72 @@ _KEEP_INPUT = frozenset(
         Kind.ATTENTION,
         Kind.OPAQUE,
         Kind.LAYER_NORM,
-        Kind.RMS_NORM,
-        Kind.MANY_STEPS,
         Kind.MAX_POOL,
+        Kind.SIGMOID_GATE,
     )
 )
-_KEEP_OUTPUT = frozenset((Kind.KEEPS_OUTPUT, Kind.SOFTMAX, Kind.ATTENTION))
+_KEEP_OUTPUT = frozenset((Kind.KEEPS_OUTPUT, Kind.SOFTMAX, Kind.ATTENTION, Kind.SIGMOID_GATE))
 
 
-def _keep(op: Op, kept: _Kept, size: int, whole: bool) -> None:
-    """Keep what one step's derivative needs. Whole: parameters are in fp32."""
-    kind = op.kind
-    tensors = kept.tensors
-    if kind in _KEEP_INPUT:
-        # Also where the step overwrites its input: autograd then keeps a copy.
-        kept.add(op.x)
-    if kind in _KEEP_OUTPUT:
-        kept.add(op.y)
-    if size != _WHOLE and (kind is Kind.RMS_NORM or (kind is Kind.LAYER_NORM and whole)):
-        kept.more(tensors[op.x], _WHOLE)  # these work in fp32 on a copy
-    if kind is Kind.RMS_NORM:
-        kept.more(tensors[op.x], size)
-    elif kind is Kind.MANY_STEPS:
-        kept.more(_MANY * tensors[op.x], size)
-    elif kind is Kind.DROPOUT:
-        kept.more(tensors[op.y], 1)
-    elif kind is Kind.MAX_POOL:
-        kept.more(tensors[op.y], _INDEX)
-    if op.extra:
-        kept.more(op.extra, size)
-    if op.matrix:
-        kept.more(op.matrix, 2 * size + 1)
-    kept.output(op.y)
+class _Kept:
+    """Counts each tensor that is kept once."""
+
+    def __init__(self, program: Program, batch: int, precision: Precision) -> None:
+        self.tensors = program.tensors
+        self.bytes = 0.0
+        self._batch, self._size = batch, _WHOLE if precision == "fp32" else 2
+        self._amp = precision == "amp"
+        self._own = {kind: sizes[precision] for kind, sizes in _OWN.items() if precision in sizes}
+        self._scores = _SCORES[precision]
+        self._seen: set[int] = set()
+        self._wide: set[int] = set()
+        self._products: set[int] = set()
+        self._always = program.kept
+
+    def add(self, index: int) -> None:
+        """Keep a tensor."""
+        if index not in self._seen:
+            self._seen.add(index)
+            self.more(self.tensors[index], _WHOLE if index in self._wide else self._size)
+
+    def more(self, elements: int, size: float) -> None:
+        """Keep elements that are no tensor of the program."""
+        self.bytes += elements * self._batch * size
+
+    def step(self, op: Op) -> None:
+        """Keep what the derivative of one step needs."""
+        kind, x = op.kind, op.x
+        if kind in self._own:
+            self.more(self.tensors[x], self._own[kind])
+        elif kind is Kind.ATTENTION and (op.scores is Scores.SHARED_KEYS or not op.extra or x in self._products):
+            pass  # its projections are steps of their own
+        elif kind in _CAST and x in self._wide:
+            self.more(self.tensors[x], self._size)  # each product casts its input anew
+        elif kind in _KEEP_INPUT:
+            # Also where the step overwrites its input: autograd then keeps a copy.
+            self.add(x)
+        if self._amp and (kind in _WIDE or (kind in _ELEMENTWISE and x in self._wide)):
+            self._wide.add(op.y)
+        if kind is Kind.LINEAR or (kind is Kind.DROPOUT and x in self._products):
+            self._products.add(op.y)
+        if kind in _KEEP_OUTPUT:
+            self.add(op.y)
+        if kind is Kind.DROPOUT:
+            self.more(self.tensors[op.y], 1)
+        elif kind is Kind.MAX_POOL:
+            self.more(self.tensors[op.y], _INDEX)
+        if op.extra and (op.scores is not Scores.SHARED_KEYS or self._size == _WHOLE):
+            self.more(op.extra, self._size)
+        if op.matrix:
+            self.more(op.matrix, self._scores[op.scores])
+        if op.y in self._always:
+            self.add(op.y)
+
+
+def _loss_copies(program: Program, workload: Workload) -> float:
+    """Count how often the logits are there, in fp32, while the loss is computed."""
+    factors = _CAUSAL_LOSS_COPIES if program.causal else _LOSS_COPIES
+    return factors[workload.precision] + (_BIASED_COPIES if workload.precision == "amp" and program.biased else 0.0)
 
 
 def _train(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces) -> Memory:
@@ -214,7 +243,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     library = 2 * _CUBLAS if program.multiplies else 0.0
     base = weights + states + inputs + library + logits  # the loop's variable still holds the last output
 
-    kept = _Kept(program, batch, size)
+    kept = _Kept(program, batch, workload.precision)
     marks: list[float] = []
     works: list[tuple[float, float]] = []
     forward = widest = work = at_forward = 0.0
@@ -223,7 +252,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
         before = kept.bytes
         if amp and op.kind in _MATMULS:
             copies += 2.0 * op.params
-        _keep(op, kept, size, whole)
+        kept.step(op)
         pair = _workspace(op.conv, workload, workspaces)
         works.append(pair)
         work = max(work, *pair)
@@ -234,8 +263,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
         widest = max(widest, tensors[op.y] * unit)
         marks.append(kept.bytes)
     forward += base
-    factors = _CAUSAL_LOSS_COPIES if program.causal else _LOSS_COPIES
-    loss = base - logits + copies + kept.bytes + factors[workload.precision] * whole_logits
+    loss = base - logits + copies + kept.bytes + _loss_copies(program, workload) * whole_logits
 
     backward = at_backward = 0.0
     done = 0.0
@@ -243,6 +271,9 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     for op, mark, pair in zip(reversed(program.ops), reversed(marks), reversed(works), strict=True):
         moved = (tensors[op.x] + tensors[op.y] + 2 * op.matrix) * unit
         done += op.params * share
+        if op.kind is Kind.EMBEDDING:
+            # The embedding's gradient is added to the head's; autocast made that one anew, so the sum takes its place.
+            moved += program.shared * each * (1 if amp else 2)
         now = mark + moved + done + pair[1]
         if now > backward:
             backward, at_backward = now, pair[1]
@@ -265,4 +296,5 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
         logits,
         program.hidden_params,
         len(program.ops),
+        sum(map(max, works)),
     )

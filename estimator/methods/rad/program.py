@@ -6,18 +6,20 @@ are recognised by sizes that do not fit; see `docs/estimator.md` for the rules a
 
 from __future__ import annotations
 
+from enum import IntEnum
 from itertools import chain
 from math import prod
 from typing import NamedTuple
 
-from estimator import sizes
-from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, kind_of
+from estimator import blocks, sizes
+from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, attends_with_bias, kind_of
 from estimator.types import Layer, ModelSummary
-from estimator.walk import elements
+from estimator.walk import elements, layers
 
 Shape = tuple[int, ...]
 
 _BACK = 14
+_ACTIVATIONS = (Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE)
 _BARE = ("Parameter", "ParameterList", "ParameterDict")
 _LISTS = ("ModuleList", "ModuleDict", "Sequential")
 # Kept inside a hidden block, in outputs of the block: where nothing is printed, and for each element printed.
@@ -25,6 +27,13 @@ _USUAL = 8.0
 _INSIDE = 1.25
 _MOST_INSIDE = 1_000.0
 _CAUSAL = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "MTModel")
+# These call no layers for their projections, so that no summary but a print shows them.
+_FUSED = ("MultiheadAttention", "ShiftedWindowAttention", "ShiftedWindowAttentionV2")
+_MANY_WORDS = 8_000
+_MOST_KEYS = 4096
+# Their final_logits_bias is no parameter.
+_BIASED_LOGITS = ("Bart", "MBart", "Marian", "Pegasus", "Blenderbot", "Plbart", "M2M100")
+_DENSE_HEADS = ("FCNHead", "DeepLabHead", "LRASPPHead", "LRASPP")
 _HEAD_WIDTH = 64
 _WINDOW, _WINDOW_HEAD_WIDTH = 49, 32
 _OUT_NAMES = frozenset(
@@ -59,6 +68,19 @@ class Conv(NamedTuple):
     transposed: bool = False
 
 
+class Scores(IntEnum):
+    """How an attention multiplies, which decides about the copies of its matrix that are kept."""
+
+    PLAIN = 0
+    """One by one, without dropout: what softmax gives out."""
+    DROPPED = 1
+    """One by one, with dropout: before it, behind it, and its mask."""
+    BIAS = 2
+    """Fused, with a learned number for each pair of tokens."""
+    SHARED_KEYS = 3
+    """Fused, with fewer keys than queries: in fp32 no fused kernel takes that, and the matrix is kept."""
+
+
 class Op(NamedTuple):
     """One step of the forward pass.
 
@@ -73,6 +95,7 @@ class Op(NamedTuple):
         inplace: whether the output takes the input's place.
         frozen: whether its parameters are not trained.
         skip: elements that wait meanwhile for the end of a residual block.
+        scores: how the attention's matrix is made.
     """
 
     kind: Kind
@@ -85,6 +108,7 @@ class Op(NamedTuple):
     inplace: bool = False
     frozen: bool = False
     skip: int = 0
+    scores: Scores = Scores.DROPPED
 
 
 class Program(NamedTuple):
@@ -97,9 +121,11 @@ class Program(NamedTuple):
         hidden_params: parameters of layers whose insides the summary does not show.
         classes: width of the last output, for the loss.
         tokens: tokens of a sample at the last output; 1 where there are none.
-        causal: whether it is a language model that predicts the next token.
-        cache: elements of all keys and values.
+        causal: whether it is a language model that predicts the next token, with a loss in fp32.
+        cache: elements of all keys and values, where it gives them out for the next token.
         multiplies: whether anything multiplies matrices.
+        shared: parameters of a word embedding that is also the head.
+        biased: whether numbers in fp32 are added to the logits.
     """
 
     tensors: list[int]
@@ -111,25 +137,82 @@ class Program(NamedTuple):
     causal: bool = False
     cache: int = 0
     multiplies: bool = False
+    shared: int = 0
+    biased: bool = False
 
 
 def compile_program(summary: ModelSummary) -> Program:
     """Follow a summary whose layers all have shapes (see `estimator.shapes`)."""
-    builder = _Builder(summary.format in ("torchsummary", "keras"))
+    builder = _Builder(summary.format in ("torchsummary", "keras"), _drops(summary))
+    builder.cosine = any(map(blocks.normalizes_queries, layers(summary.root)))
     builder.run(summary.root)
     last = builder.shapes[builder.current] if builder.shapes else (1,)
-    ops = _opened(builder, summary) if builder.hidden and not builder.flat else builder.ops
+    last = _dense(summary, builder, last)
+    classes, tokens = (last[-1] if last else 1), (elements(last[:-1]) if len(last) > 1 else 1)
+    ops = _opened(builder, summary) if builder.hidden and summary.format == "torchinfo" else builder.ops
     return Program(
         builder.tensors,
         ops,
         builder.kept,
         builder.hidden,
-        last[-1] if last else 1,
-        elements(last[:-1]) if len(last) > 1 else 1,
-        any(layer.type.endswith(_CAUSAL) for layer in (summary.root, *summary.root.children[:1])),
-        builder.cache,
+        classes,
+        tokens,
+        _causal(summary, builder.flat, classes, tokens),
+        builder.cache if _caches(summary) or _causal(summary, builder.flat, classes, tokens) else 0,
         any(op.kind in (Kind.LINEAR, Kind.ATTENTION) for op in reversed(builder.ops)),
+        _shared(ops, summary.total_params),
+        summary.root.type.startswith(_BIASED_LOGITS),
     )
+
+
+def _dense(summary: ModelSummary, builder: _Builder, last: Shape) -> Shape:
+    """Add what models that label each pixel do last, in no layer: their answer grows to the size of the picture."""
+    if len(last) != 3 or not any(layer.type.endswith(_DENSE_HEADS) for layer in layers(summary.root)):
+        return last
+    picture = builder.shapes[0]
+    if len(picture) != 3 or elements(picture[1:]) <= elements(last[1:]):
+        return last
+    grown = (last[0], *picture[1:])
+    builder.ops.append(Op(Kind.NEW, builder.current, builder.tensor(grown)))
+    return grown
+
+
+def _drops(summary: ModelSummary) -> bool:
+    """Tell whether layers of dropout drop anything where the summary does not show their share.
+
+    In the libraries' defaults they do in models that read words and in front of classifiers, and not in vision
+    transformers and their kin.
+    """
+    types = {layer.type for layer in layers(summary.root)}
+    blocks = any("Mlp" in type_ or "MLP" in type_ or attends(type_) for type_ in types)
+    return "Embedding" in types or not blocks or not any("Conv2d" in type_ for type_ in types)
+
+
+def _causal(summary: ModelSummary, flat: bool, classes: int, tokens: int) -> bool:
+    """Tell whether a model predicts the next token, with a loss in fp32.
+
+    Models with an encoder compute theirs in the precision of the logits.
+    """
+    types = {layer.type for layer in layers(summary.root)}
+    if any(type_.endswith(("Encoder", "T5Stack")) for type_ in types):
+        return False
+    if flat:
+        return "Embedding" in types and classes >= _MANY_WORDS and tokens > 1
+    return _caches(summary)
+
+
+def _caches(summary: ModelSummary) -> bool:
+    """Tell whether a model gives out its keys and values for the next token."""
+    return any(layer.type.endswith(_CAUSAL) for layer in (summary.root, *summary.root.children[:1]))
+
+
+def _shared(ops: list[Op], total_params: int) -> int:
+    """Count the parameters of a word embedding that is the head, too: the total counts them once."""
+    words = max((op.params for op in ops if op.kind is Kind.EMBEDDING), default=0)
+    if not words or sum(op.params for op in ops) < total_params + words * 0.9:
+        return 0
+    twice = sum(words <= op.params <= words * 1.02 for op in ops if op.kind in (Kind.EMBEDDING, Kind.LINEAR))
+    return words if twice > 1 else 0
 
 
 def _opened(builder: _Builder, summary: ModelSummary) -> list[Op]:
@@ -160,12 +243,15 @@ class _Attention:
         self.entry = entry
         self.projections: list[int] = []
         self.matrix = 0
+        self.dropped = False
         self.done = False
 
 
 class _Builder:
-    def __init__(self, flat: bool) -> None:
+    def __init__(self, flat: bool, drops: bool) -> None:
         self.flat = flat
+        self.drops = drops
+        self.cosine = False
         self.tensors: list[int] = []
         self.shapes: list[Shape] = []
         self.ops: list[Op] = []
@@ -174,6 +260,7 @@ class _Builder:
         self.cache = 0
         self.current = 0
         self._by_activation = False
+        self._activated: set[int] = set()
         self._gate = -1
         self._attention: _Attention | None = None
         self._outer: list[_Attention | None] = []
@@ -182,16 +269,20 @@ class _Builder:
 
     def run(self, root: Layer) -> None:
         """Read the whole tree, children in order."""
-        stack: list[tuple[Layer, bool]] = [(root, False)]
+        # Each with whether its children are done, and with the tensor that it takes (-1: what came before).
+        stack: list[tuple[Layer, bool, int]] = [(root, False, -1)]
         while stack:
-            layer, closing = stack.pop()
+            layer, closing, entry = stack.pop()
+            if entry >= 0:
+                self.current = entry
             if closing:
                 self._close(layer)
             elif layer.children:
                 self._open(layer)
-                stack.append((layer, True))
+                stack.append((layer, True, -1))
                 for child in reversed(layer.children):
-                    stack.append((child, False))
+                    begins = not self.flat and blocks.begins(layer, child)
+                    stack.append((child, False, self.current if begins else -1))
             else:
                 self._leaf(layer)
 
@@ -208,16 +299,21 @@ class _Builder:
         if attends(layer.type):
             self._outer.append(self._attention)
             self._attention = _Attention(layer.type, self.current)
-        if layer.params and kind_of(layer.type) is Kind.BATCH_NORM:
-            self._keep(layer, Kind.BATCH_NORM, layer.output_shape or self.shapes[self.current])
+        kind = kind_of(layer.type)
+        if layer.params and kind in (Kind.BATCH_NORM, Kind.LAYER_NORM):  # with its activation inside
+            self._keep(layer, kind, layer.output_shape or self.shapes[self.current])
 
     def _close(self, layer: Layer) -> None:
         entry, first = self._blocks.pop()
+        if kind_of(layer.type) is Kind.SIGMOID_GATE:  # what it does beside its inner activation
+            self._emit(Kind.KEEPS_OUTPUT, self.current, self.shapes[self.current], None)
         if layer.output_shape is not None and "Sequential" not in layer.type:
             self._wait(entry, first, layer.output_shape)
         if attends(layer.type):
             self._attend(layer.output_shape, layer.params)
             self._attention = self._outer.pop()
+            if self._attention is not None:
+                self._attention.done = True  # it is only the block around this one
         elif layer.output_shape is not None:
             self._behind(layer.output_shape)
 
@@ -256,27 +352,49 @@ class _Builder:
             if not layer.params or layer.type in _BARE:
                 return
             shape, kind = self.shapes[self.current], Kind.VIEW  # a list of layers that is not opened
-        if layer.params and (layer.type in _LISTS or (attends(layer.type) and layer.type != "MultiheadAttention")):
+        if layer.params and (layer.type in _LISTS or self._hides(layer)):
             self.hidden += layer.params
             self._emit(Kind.OPAQUE, self.current, shape, layer)
         elif attends(layer.type):
-            outer, self._attention = self._attention, _Attention(layer.type, self.current)
-            self._attend(shape, layer.params)
-            self._attention = outer
-        elif kind is Kind.CONV and len(shape) >= 2:
+            self._attends(layer, shape)
+        elif kind is Kind.CONV and len(shape) >= 2 and not (layer.params and _encloses(layer.type)):
             self._convolve(layer, shape)
         elif kind is Kind.LINEAR:
             self._project(layer, shape)
         elif kind is Kind.EMBEDDING:
             self._embed(layer, shape)
         elif kind is Kind.VIEW or kind is Kind.CONV:
-            if layer.params and kind is Kind.VIEW and layer.type not in _BARE:
+            if layer.params and layer.type not in _BARE:
                 self.hidden += layer.params
                 self._emit(Kind.OPAQUE, self.current, shape, layer)
             else:
                 self._behind(shape)
         else:
             self._keep(layer, kind, shape)
+
+    def _attends(self, layer: Layer, shape: Shape) -> None:
+        """Add an attention that is one row."""
+        if self.flat and self._within():
+            self._behind(shape)
+            return
+        outer, self._attention = self._attention, _Attention(layer.type, self.current)
+        self._attend(shape, layer.params)
+        self._attention = outer
+
+    def _hides(self, layer: Layer) -> bool:
+        """Tell whether an attention's projections are not to be seen; in tables without a tree they stand before it."""
+        if layer.type in _FUSED or not attends(layer.type):
+            return False
+        return not self.flat or not any(op.kind is Kind.LINEAR for op in self.ops[-_BACK:])
+
+    def _within(self) -> bool:
+        """Tell whether the attention whose row comes now is only the block around the one before."""
+        products = 0
+        for op in reversed(self.ops):
+            if op.kind is Kind.ATTENTION:
+                return products < 2
+            products += op.kind in (Kind.LINEAR, Kind.CONV)
+        return False
 
     def _emit(
         self,
@@ -288,6 +406,7 @@ class _Builder:
         conv: Conv | None = None,
         extra: int = 0,
         matrix: int = 0,
+        scores: Scores = Scores.PLAIN,
     ) -> None:
         params, inplace, frozen = 0, False, False
         if layer is not None:
@@ -299,15 +418,15 @@ class _Builder:
                     self._marks[id(layer)] = marks
                 inplace, frozen = marks
         y = x if inplace and kind is Kind.KEEPS_OUTPUT else self.tensor(shape)
-        self.ops.append(Op(kind, x, y, params, conv, extra, matrix, inplace, frozen))
+        self.ops.append(Op(kind, x, y, params, conv, extra, matrix, inplace, frozen, 0, scores))
         self.current = y
 
     def _same(self, shape: Shape) -> int:
-        """Find the input of a layer that keeps the shape."""
+        """Find the input of a layer that keeps the shape; what is not there was made in the block's own code."""
         if self.tensors[self.current] == elements(shape):
             return self.current
         found = self._search(shape)
-        return found if found >= 0 else self.tensor(shape)
+        return found if found >= 0 and found not in self._activated else self.tensor(shape)
 
     def _keep(self, layer: Layer, kind: Kind, shape: Shape) -> None:
         attention = self._attention
@@ -318,23 +437,37 @@ class _Builder:
             and kind in (Kind.DROPOUT, Kind.SOFTMAX)
         ):
             attention.matrix = max(attention.matrix, elements(shape))
+            attention.dropped |= kind is Kind.DROPOUT and self._dropping(layer)
             return
         if kind in (Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK):
             self._emit(kind, self.current, shape, layer)
             return
-        if kind is Kind.DROPOUT and ("p", "0.0") in layer.args:
+        if kind is Kind.DROPOUT and not self._dropping(layer):
             return
         if kind is Kind.RECURRENT:
             count = next((value for key, value in layer.args if key == "num_layers"), "1")
             depth = int(count) if count.isdecimal() and len(count) < 4 else 1
             self._emit(kind, self.current, shape, layer, extra=6 * depth * elements(shape))
             return
+        if kind in _ACTIVATIONS and self.tensors[self.current] == 2 * elements(shape):
+            # Half of a product is gated by the other half.
+            self._emit(kind, self.current, shape, layer)
+            self.kept.add(self.current)
+            self.current = self.tensor(shape)
+            return
         x = self._same(shape)
-        self._emit(kind, x, shape, layer)
-        self._by_activation = kind in (Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS)
+        self._emit(kind, x, shape, layer, extra=elements(shape) if kind is Kind.SOFTMAX and self.cosine else 0)
+        self._by_activation = kind in _ACTIVATIONS
+        if self._by_activation:
+            self._activated.update((x, self.current))
+
+    def _dropping(self, layer: Layer) -> bool:
+        """Tell whether a dropout drops anything."""
+        share = next((value for key, value in layer.args if key == "p"), None)
+        return self.drops if share is None else share not in ("0.0", "0")
 
     def _embed(self, layer: Layer, shape: Shape) -> None:
-        if self._attention is not None or (layer.name and "pos" in layer.name.lower()):
+        if self._attention is not None or "pos" in layer.name.lower() or "osition" in layer.type:
             return  # positions are small and have no batch
         x = self.current if not self.ops else self.tensor((1,))
         self._emit(Kind.EMBEDDING, x, shape, layer)
@@ -347,6 +480,11 @@ class _Builder:
         if attention is not None and not attention.done:
             entry = attention.entry
             width = self.shapes[entry][-1] if self.shapes[entry] else 0
+            if len(shape) == 3 and shape[0] == shape[1] == elements(self.shapes[entry][:-1]) and shape[2] < shape[1]:
+                # Heads that talk to each other: a product over the heads of the matrix of weights.
+                attention.matrix = elements(shape)
+                self.ops.append(Op(Kind.LINEAR, self.tensor(shape), self.tensor(shape), layer.params))
+                return
             fused = bool(attention.projections) and self.tensors[attention.projections[0]] > 2.5 * self.tensors[entry]
             if attention.projections and (
                 layer.name in _OUT_NAMES or (not layer.name and (fused or len(attention.projections) >= 3))
@@ -386,6 +524,7 @@ class _Builder:
             return
         attention.done = True
         entry = self.shapes[attention.entry]
+        extra = 0
         if attention.projections:
             self.kept.update(attention.projections)
             first = self.shapes[attention.projections[0]]
@@ -393,27 +532,55 @@ class _Builder:
             if len(attention.projections) == 1 and width % 3 == 0 and (not entry or width > 2 * entry[-1]):
                 width //= 3
             out = (*first[:-1], width)
-            extra = 0
             self.cache += _cached(attention.projections, self.tensors)
         else:
             out = shape or entry
             extra = 3 * elements(out)
         if not out:
             return
-        tokens = elements(out[:-1]) if len(out) > 1 else 1
-        matrix = attention.matrix
-        if not matrix and attention.type.startswith("ShiftedWindow"):
-            matrix = max(out[-1] // _WINDOW_HEAD_WIDTH, 1) * tokens * _WINDOW
-        elif not matrix and attends_eagerly(attention.type):
-            matrix = max(out[-1] // _HEAD_WIDTH, 1) * tokens * min(tokens, 4096)
+        matrix, scores, more = self._scores(attention, out)
+        extra += more
+        if self.cosine:
+            matrix *= 2
+            extra += 2 * elements(out)
         layer = Layer(attention.type, own) if own else None
-        self._emit(Kind.ATTENTION, attention.entry, out, layer, extra=extra, matrix=matrix)
+        self._emit(Kind.ATTENTION, attention.entry, out, layer, extra=extra, matrix=matrix, scores=scores)
         if shape is not None and elements(shape) != elements(out):
             self._behind(shape)
+
+    def _scores(self, attention: _Attention, out: Shape) -> tuple[int, Scores, int]:
+        """Give the elements of an attention's matrix, how it is made, and what is kept beside it."""
+        if attention.matrix:
+            return attention.matrix, Scores.DROPPED if attention.dropped else Scores.PLAIN, 0
+        plain = Scores.DROPPED if self.drops else Scores.PLAIN
+        tokens = elements(out[:-1]) if len(out) > 1 else 1
+        if attention.type.startswith("ShiftedWindow"):
+            return max(out[-1] // _WINDOW_HEAD_WIDTH, 1) * tokens * _WINDOW, plain, 0
+        projections = attention.projections
+        keys = self.shapes[projections[1]] if len(projections) > 1 else out
+        square = max(out[-1] // _HEAD_WIDTH, 1) * tokens * min(max(elements(keys[:-1]), 1), _MOST_KEYS)
+        if attends_eagerly(attention.type):
+            return square, plain, 0
+        if attends_with_bias(attention.type):
+            return square, Scores.BIAS, 0
+        if self._fewer_keys(projections):
+            copies = 2 * (self.tensors[projections[0]] - self.tensors[projections[1]])
+            return square, Scores.SHARED_KEYS, copies
+        return 0, Scores.PLAIN, 0
+
+    def _fewer_keys(self, projections: list[int]) -> bool:
+        """Tell whether several queries share a key."""
+        if len(projections) < 3:
+            return False
+        query, key = self.shapes[projections[0]], self.shapes[projections[1]]
+        return query[:-1] == key[:-1] and query[-1] > key[-1] and query[-1] % key[-1] == 0
 
     # -- convolutions
 
     def _convolve(self, layer: Layer, shape: Shape) -> None:
+        if len(shape) == 4 and "2d" in layer.type:  # each head by itself: the heads stand beside the batch
+            self._emit(Kind.CONV, self._same(shape), shape, layer)
+            return
         outputs, size_out = shape[0], prod(shape[1:])
         args = dict(layer.args)
         transposed = "Transpose" in layer.type
@@ -475,6 +642,11 @@ class _Builder:
             return at
         self.kept.add(at)
         return self.tensor(candidate)
+
+
+def _encloses(type_: str) -> bool:
+    """Tell whether a block by this name has a convolution and more inside of it."""
+    return any(mark in type_ for mark in ("Norm", "Bn", "BN", "Act", "Basic", "Separable"))
 
 
 def _cached(projections: list[int], tensors: list[int]) -> int:

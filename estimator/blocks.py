@@ -1,0 +1,63 @@
+"""What the code of widely used blocks does that no summary shows. Pure tables of class names."""
+
+from __future__ import annotations
+
+from estimator.types import Layer
+
+# Blocks whose parts all take what came in: branches that are added, joined, or one of several paths.
+_TOGETHER = (
+    "MobileOneBlock",
+    "RepVggBlock",
+    "RepVGGBlock",
+    "RepVggDw",
+    "MixedConv",
+    "RepConv",
+)
+_LONG = 3
+_COSINE = ("SwinTransformerV2Block", "SwinTransformerBlockV2", "Swinv2Layer", "SwinTransformerV2CrBlock")
+
+
+def together(layer: Layer) -> bool:
+    """Tell whether the parts of a block all take what came in: known blocks, and lists of convolutions."""
+    if any(mark in layer.type for mark in _TOGETHER):
+        return True
+    convs = ("Conv2d" in child.type and not child.children for child in layer.children)
+    return layer.type == "ModuleList" and (layer.name == "paths" or all(convs))
+
+
+def normalizes_queries(layer: Layer) -> bool:
+    """Tell whether a block's attention compares queries and keys by their angle (Swin v2), which keeps copies."""
+    return layer.type.startswith(_COSINE)
+
+
+def begins(block: Layer, part: Layer) -> bool:
+    """Tell whether a part of a block takes what came into the block, and not what the part before it gave out.
+
+    Branches are numbered by torchvision and timm: ``branch1``, and ``branch3x3_1`` followed by ``branch3x3_2``.
+    """
+    if part.name.startswith("comb_iter"):  # of NASNet's cells
+        return True
+    if part.name.startswith("branch"):
+        step = part.name.rpartition("_")[2]
+        return not (step[:1].isdecimal() and len(step) < _LONG and step[:1] != "1")
+    return bool(part.children or part.params) and together(block)
+
+
+def aside(block: Layer, part: Layer) -> bool:
+    """Tell whether what a part gives out is for nothing inside of the block."""
+    return block.type == "Pooling" and part.name == "fc"  # PiT's class token
+
+
+def joins(block: Layer) -> bool:
+    """Tell whether a block joins its branches' channels."""
+    return block.type.startswith(("Inception", "Fire"))
+
+
+def branch(part: Layer) -> str:
+    """Name the branch that a part is the end of so far; empty for parts of none."""
+    if part.name.startswith(("expand1x1", "expand3x3")):
+        return part.name.removesuffix("_activation")
+    if not part.name.startswith("branch"):
+        return ""
+    name, _, step = part.name.rpartition("_")
+    return name if name and step.isdecimal() else part.name
