@@ -32,7 +32,7 @@ def examples(count: int, seed: int) -> list[Example]:
         accounted = 500 + 5000 * rng.random()
         law = 0.2 if row[LAW] > 0.5 else 0.0
         measured = (accounted + 700) * exp(law + rng.uniform(-NOISE, NOISE))
-        made.append(Example(row, accounted, measured, "cnn", f"group{seed}-{index % 10}", 1.0, True, True))
+        made.append(Example(row, accounted, measured, "cnn", f"group{seed}-{index % 10}", 1.0, True))
     return made
 
 
@@ -54,8 +54,10 @@ def test_equal_data_makes_an_equal_model() -> None:
 
 def test_families_without_measurements_get_a_wide_bound() -> None:
     model = fit(examples(80, 4), BASE, trees=5)
-    assert model["bounds"]["mlp"] == 1.0
-    assert model["bounds"]["cnn"] < 0.5
+    assert model["bounds"]["mlp, rows"] == 10.0
+    # All pools of a family that was measured have a bound: the widest of those that were.
+    rows, hidden = model["bounds"]["cnn, rows"], model["bounds"]["cnn, hidden"]
+    assert 0 < max(rows, hidden) < 10.0
 
 
 def test_nothing_held_out_is_an_error() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from estimator.parsers import parse_summary
@@ -256,3 +258,133 @@ XLNetModel                [64, 2, 16]           --
 def test_nonsense_sizes_do_no_harm(text: str) -> None:
     summary = shaped(text)
     assert all(size >= 1 for layer in layers(summary.root) for size in layer.output_shape or ())
+
+
+def shapes_of(text: str, **workload: Any) -> dict[str, tuple[int, ...] | None]:
+    """Output shapes by the name of the layer."""
+    summary = with_shapes(parse_summary(text), Workload(**{"batch_size": 2, **workload}))
+    return {layer.name: layer.output_shape for layer in layers(summary.root) if layer.name}
+
+
+def test_stages_listed_side_by_side_take_the_picture_of_their_width() -> None:
+    found = shapes_of("""Net(
+  (embed1): Conv2d(3, 64, kernel_size=(4, 4), stride=(4, 4))
+  (embed2): Conv2d(64, 128, kernel_size=(2, 2), stride=(2, 2))
+  (norm1): LayerNorm((64,), eps=1e-05)
+  (fc1): Linear(in_features=64, out_features=256, bias=True)
+  (norm2): LayerNorm((128,), eps=1e-05)
+)
+""")
+    assert found["norm1"] == (56, 56, 64)
+    assert found["fc1"] == (56, 56, 256)
+    assert found["norm2"] == (28, 28, 128)
+
+
+def test_gates_work_on_one_pixel_and_give_back_the_picture() -> None:
+    found = shapes_of("""Net(
+  (conv): Conv2d(3, 64, kernel_size=(4, 4), stride=(4, 4))
+  (se): SqueezeExcite(
+    (conv_reduce): Conv2d(64, 16, kernel_size=(1, 1), stride=(1, 1))
+    (act): ReLU(inplace=True)
+    (conv_expand): Conv2d(16, 64, kernel_size=(1, 1), stride=(1, 1))
+  )
+  (last): Conv2d(64, 8, kernel_size=(1, 1), stride=(1, 1))
+)
+""")
+    assert (found["conv_reduce"], found["conv_expand"]) == ((16, 1, 1), (64, 1, 1))
+    assert (found["se"], found["last"]) == ((64, 56, 56), (8, 56, 56))
+
+
+def test_branches_begin_together_and_are_joined() -> None:
+    found = shapes_of("""Net(
+  (conv): Conv2d(3, 8, kernel_size=(8, 8), stride=(8, 8))
+  (block): InceptionD(
+    (branch1): Conv2d(8, 4, kernel_size=(1, 1), stride=(2, 2))
+    (branch3x3_1): Conv2d(8, 6, kernel_size=(1, 1), stride=(1, 1))
+    (branch3x3_2): Conv2d(6, 10, kernel_size=(1, 1), stride=(2, 2))
+  )
+  (pool): MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)
+)
+""")
+    assert (found["branch1"], found["branch3x3_2"]) == ((4, 14, 14), (10, 14, 14))
+    assert (found["block"], found["pool"]) == ((14, 14, 14), (14, 7, 7))
+
+
+def test_lists_of_convolutions_split_the_channels() -> None:
+    found = shapes_of("""Net(
+  (conv): Conv2d(3, 8, kernel_size=(8, 8), stride=(8, 8))
+  (convs): ModuleList(
+    (0): Conv2d(4, 4, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))
+    (1): Conv2d(4, 4, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))
+  )
+)
+""")
+    assert found["1"] == (4, 14, 14)
+
+
+def test_a_print_whose_layers_do_not_fit_says_how_many_were_guessed() -> None:
+    text = "Net(\n  (a): Conv2d(3, 8, kernel_size=(1, 1))\n  (b): Conv2d(24, 8, kernel_size=(1, 1))\n)\n"
+    assert with_shapes(parse_summary(text), Workload(2)).guessed == 1
+    assert with_shapes(parse_summary(text.replace("24", "8")), Workload(2)).guessed == 0
+
+
+def test_spatial_reduction_makes_the_keys_fewer_but_not_the_output() -> None:
+    found = shapes_of("""Net(
+  (conv): Conv2d(3, 64, kernel_size=(4, 4), stride=(4, 4))
+  (attn): EfficientAttention(
+    (q): Linear(in_features=64, out_features=64, bias=True)
+    (kv): Linear(in_features=64, out_features=128, bias=True)
+    (proj): Linear(in_features=64, out_features=64, bias=True)
+    (sr): Conv2d(64, 64, kernel_size=(8, 8), stride=(8, 8))
+    (norm): LayerNorm((64,), eps=1e-05)
+  )
+)
+""")
+    assert (found["q"], found["kv"], found["attn"]) == ((56, 56, 64), (7, 7, 128), (56, 56, 64))
+
+
+def test_the_only_layers_of_an_albert_are_used_again_and_again() -> None:
+    text = """AlbertModel(
+  (embeddings): Embedding(100, {})
+  (encoder): AlbertTransformer(
+    (albert_layer_groups): ModuleList(
+      (0): Linear(in_features={}, out_features={}, bias=True)
+    )
+  )
+)
+"""
+    for width, times in ((768, 12), (1024, 24)):
+        summary = with_shapes(parse_summary(text.format(width, width, width)), Workload(2, 8))
+        found = [layer for layer in layers(summary.root) if layer.type == "Linear"]
+        assert len(found) == times
+        assert sum(layer.params for layer in found) == width * (width + 1)
+
+
+def test_what_a_model_hears_is_in_seconds_and_a_second_tower_looks() -> None:
+    text = "Wav2Vec2Model(\n  (conv): Conv1d(1, 8, kernel_size=(10,), stride=(5,))\n  (a): Attention()\n)\n"
+    assert shapes_of(text, seq_len=2)["conv"] == (8, (32_000 - 10) // 5 + 1)
+    towers = """CLIPModel(
+  (text_model): Embedding(100, 64)
+  (attention): Attention()
+  (vision_model): Conv2d(3, 64, kernel_size=(32, 32), stride=(32, 32))
+)
+"""
+    assert shapes_of(towers, seq_len=7)["vision_model"] == (64, 7, 7)
+
+
+def test_a_head_that_is_defined_first_is_used_last() -> None:
+    text = """XForMaskedLM(
+  (lm_head): Linear(in_features=8, out_features=100, bias=True)
+  (body): Embedding(100, 8)
+)
+"""
+    summary = with_shapes(parse_summary(text), Workload(2, 5))
+    assert [layer.name for layer in summary.root.children] == ["body", "lm_head"]
+    assert summary.root.children[1].output_shape == (5, 100)
+
+
+@pytest.mark.parametrize(
+    ("type_", "side"), [("Inception3", 299), ("NASNetALarge", 331), ("MNASNet", 224), ("XceptionAligned", 299)]
+)
+def test_published_sizes_of_pictures(type_: str, side: int) -> None:
+    assert shapes_of(f"{type_}(\n  (c): Conv2d(3, 8, kernel_size=(1, 1))\n)\n")["c"] == (8, side, side)

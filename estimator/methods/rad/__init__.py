@@ -145,8 +145,13 @@ class Rad:
         ]
         if gpu.name != self._fitted_on:
             said.append(f"the model was fitted on {self._fitted_on}: a wider bound for {gpu.name}")
-        if memory.hidden:
+        if memory.hidden and shaped.format == "torchinfo":
             said.append("the summary hides the insides of some layers: print it with a greater depth")
+        if shaped.guessed:
+            said.append(
+                f"{shaped.guessed} layers take an input that the print does not show and that was guessed: "
+                "torchinfo or torchsummary show it"
+            )
         if shaped.format == "keras":
             said.append("TensorFlow takes the whole GPU unless memory growth is on")
         return (*said, *shaped.inferred)
