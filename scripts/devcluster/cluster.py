@@ -241,12 +241,18 @@ class Cluster:
         return self.run(["sbatch", *args, str(path)], user=user, cwd=folder, env=env)
 
     def job(self, job_id: int | str) -> dict[str, str]:
-        """A job as `scontrol show job` tells it; empty where Slurm has forgotten it."""
+        """A job as `scontrol show job` tells it; empty where Slurm has forgotten it.
+
+        `TRES` is what it holds or, while it holds nothing, what it asks for: so says 22.05, later versions tell both.
+        """
         shown = self.run(["scontrol", "--oneliner", "show", "job", str(job_id)])
         if shown.code:
             return {}
         line = shown.out.splitlines()[0]
-        return {m.group(1): m.group(2) for m in re.finditer(r"(\S+?)=(.*?)(?= [A-Za-z][\w/:]*=|\s*$)", line)}
+        told = {m.group(1): m.group(2) for m in re.finditer(r"(\S+?)=(.*?)(?= [A-Za-z][\w/:]*=|\s*$)", line)}
+        allocated = told.get("AllocTRES", "(null)")
+        told.setdefault("TRES", told.get("ReqTRES", "") if allocated == "(null)" else allocated)
+        return told
 
     def state(self, job_id: int | str) -> str:
         """State of a job, for example RUNNING."""

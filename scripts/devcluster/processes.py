@@ -138,7 +138,7 @@ def members(directory: Path) -> list[int]:
         if parent is None:
             continue
         parents[pid] = parent
-        if _marked(pid, directory):
+        if _marked(pid, directory) or _is_step(pid, directory):
             found.add(pid)
     while True:
         more = {pid for pid, parent in parents.items() if parent in found and pid not in found}
@@ -157,6 +157,18 @@ def _marked(pid: int, directory: Path) -> bool:
         return True
     job_of_ours = f"SLURM_CONF={directory}/etc/slurm.conf".encode() in block
     return job_of_ours and any(entry.startswith(b"SLURM_JOB_ID=") for entry in block)
+
+
+def _is_step(pid: int, directory: Path) -> bool:
+    """Whether a process is a slurmstepd of this cluster.
+
+    It writes its title over its environment, and newer ones are no children of slurmd, but all stay in its folder.
+    """
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+        return name == "slurmstepd" and Path(f"/proc/{pid}/cwd").readlink() == directory
+    except OSError:
+        return False
 
 
 def _stat(pid: int) -> list[str] | None:

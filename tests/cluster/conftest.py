@@ -46,6 +46,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.cluster)
 
 
+ONE_GPU = ("gres:gpu:1", "gres/gpu:1")  # a request for one GPU, as 22.05 and as later versions show it
+
+
 def new_directory() -> Path:
     """A folder that ordinary users can enter (pytest's own temporary folders they cannot)."""
     directory = Path(tempfile.mkdtemp(prefix="rad-test-"))
