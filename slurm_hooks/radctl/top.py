@@ -36,7 +36,7 @@ def top(site: Site, partition: str, interval: float, once: bool, as_json: bool) 
     slurm = SlurmCommands(config.radd.command_timeout_s)
     served = (partition,) if partition else tuple(config.partitions)
     console = Console(highlight=False)
-    if as_json or once or not console.is_terminal:
+    if as_json or once or not console.is_terminal or console.is_dumb_terminal:
         view = slurm.look(served)
         shown = _lines(view, config, partition)
         if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,15 +15,28 @@ from pathlib import Path
 
 import pytest
 
-from scripts.devcluster.interpreter import for_everybody
+from scripts.devcluster.interpreter import closed, for_everybody
 from slurm_hooks.radd import protocol
 
 ROOT = Path(__file__).parents[2]
 
 
-def start(config: Path, *, user: int = 65534) -> subprocess.Popen[str]:
+@pytest.fixture(scope="module")
+def code() -> Iterator[Path]:
+    """The checkout, or a copy of what runs where ordinary users cannot come to it."""
+    if closed(ROOT) is None:
+        yield ROOT
+        return
+    with tempfile.TemporaryDirectory(prefix="rad-test-radd-") as name:
+        Path(name).chmod(0o755)
+        for package in ("estimator", "predictor", "slurm_hooks"):
+            shutil.copytree(ROOT / package, Path(name, package))
+        yield Path(name)
+
+
+def start(code: Path, config: Path, *, user: int = 65534) -> subprocess.Popen[str]:
     chosen = for_everybody(Path(sys.executable))
-    path = os.pathsep.join(map(str, filter(None, (ROOT, chosen.packages))))
+    path = os.pathsep.join(map(str, filter(None, (code, chosen.packages))))
     return subprocess.Popen(
         [str(chosen.python), "-m", "slurm_hooks.radd.main", "--config", str(config)],
         cwd="/",
@@ -58,10 +72,10 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def test_it_answers_and_stops(folder: Path) -> None:
+def test_it_answers_and_stops(code: Path, folder: Path) -> None:
     path, config = folder / "radd.sock", folder / "rad.toml"
     config.write_text(f'[radd]\nsocket = "{path}"\nslurm_user = "root"\n[partitions.gpu]\nmode = "shadow"\n')
-    process = start(config)
+    process = start(code, config)
     try:
         with connect(path, process) as peer:
             peer.sendall(protocol.encode({"script": "#RAD batch_size=1\n", "partition": "cpu"}))
@@ -80,11 +94,11 @@ def test_it_answers_and_stops(folder: Path) -> None:
     ("text", "user", "words"),
     [("", 0, "does not run as root"), ("[partitions.gpu]\nmode = 3\n", 65534, "mode"), (None, 65534, "cannot be read")],
 )
-def test_what_is_wrong_is_said(folder: Path, text: str | None, user: int, words: str) -> None:
+def test_what_is_wrong_is_said(code: Path, folder: Path, text: str | None, user: int, words: str) -> None:
     config = folder / "rad.toml"
     if text is not None:
         config.write_text(text)
-    process = start(config, user=user)
+    process = start(code, config, user=user)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1
     assert words in said

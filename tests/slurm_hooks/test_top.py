@@ -137,6 +137,10 @@ def test_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         command, "Console", lambda highlight: Console(highlight=highlight, force_terminal=True, width=90)
     )
+    monkeypatch.setenv("TERM", "dumb")
+    assert _radctl(tmp_path, "--interval", "2").output.count("3 GPUs, 1.79 held") == 1
+    assert not waited
+    monkeypatch.setenv("TERM", "xterm")
     shown = _radctl(tmp_path, "--interval", "2")
     assert shown.exit_code == 0
     assert waited == [2.0, 2.0, 2.0]
