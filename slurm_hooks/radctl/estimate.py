@@ -26,13 +26,15 @@ from slurm_hooks.radctl.groups import evaluate, retrain
 
 _MOST_BYTES = 16 * 1024 * 1024
 _LEARNED = ("rad", "gpumemnet")
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+INSTALLED = Path("/var/lib/rad/models")  # where [estimator] models_dir points by default
 
 METHOD = click.option(
     "--method", type=click.Choice(METHODS), default=DEFAULT, show_default=True, help="What estimates."
 )
 MODELS_DIR = click.option(
     "--models-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=_FOLDER,
     help="Folder of learned models (default: those that come with RAD).",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -117,10 +119,12 @@ def _factory(place: str) -> Any:
         raise click.UsageError("expected MODULE:FACTORY, for example torchvision.models:resnet50")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        factory = getattr(importlib.import_module(module_name), factory_name)
-    except (ImportError, AttributeError) as error:
+        return getattr(importlib.import_module(module_name), factory_name)
+    except AttributeError as error:
         raise click.ClickException(f"{place} cannot be loaded: {error}") from None
-    return factory
+    except ImportError as error:
+        cure = "install that for radctl, or let your own program print(model), which makes a summary too"
+        raise click.ClickException(f"{place} cannot be loaded: {error}; {cure}") from None
 
 
 def _shape(text: str | None) -> tuple[int, ...] | None:
@@ -200,8 +204,8 @@ def evaluate_memory(*, cases: Path, method: str, models_dir: Path | None, as_jso
 )
 @click.option(
     "--models-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("/var/lib/rad/models"),
+    type=_FOLDER,
+    default=INSTALLED,
     show_default=True,
     help="Folder of learned models.",
 )
@@ -228,10 +232,10 @@ def models() -> None:
 
 
 @models.command("list")
-@MODELS_DIR
+@click.option("--models-dir", type=_FOLDER, default=INSTALLED, show_default=True, help="Folder of your own models.")
 @JSON
-def models_list(models_dir: Path | None, as_json: bool) -> None:
-    """List the versions of every learned method."""
+def models_list(models_dir: Path, as_json: bool) -> None:
+    """List the versions of every learned method: those that come with RAD, and your own."""
     rows = [
         {
             "method": method,
@@ -240,7 +244,7 @@ def models_list(models_dir: Path | None, as_json: bool) -> None:
             "folder": str(folder),
             "about": version.about,
         }
-        for folder in (SHIPPED, *((models_dir,) if models_dir else ()))
+        for folder in (SHIPPED, models_dir)
         for method in _LEARNED
         for version in Store(folder, method).versions()
     ]
@@ -255,12 +259,7 @@ def models_list(models_dir: Path | None, as_json: bool) -> None:
 
 @models.command("rollback")
 @click.argument("method", type=click.Choice(_LEARNED), default="rad")
-@click.option(
-    "--models-dir",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    required=True,
-    help="Folder of models.",
-)
+@click.option("--models-dir", type=_FOLDER, default=INSTALLED, show_default=True, help="Folder of your own models.")
 def models_rollback(method: str, models_dir: Path) -> None:
     """Make the version before the current one current again."""
     number = Store(models_dir, method).rollback()
