@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from predictor.artifact import Colocation
-from predictor.contention import Settings, fit
+from predictor.contention import KNOWN_ALWAYS, Settings, fit
 from predictor.known import REACH, STEEP, Known, nobody
 from predictor.rad import RadPredictor
 from predictor.types import Profile
@@ -85,6 +85,18 @@ def test_a_busier_neighbour_never_helps_near_what_was_measured(
     after = PREDICTOR.predict(LISTED[me], [wild, LISTED[3]])
     assert after.candidate <= before.candidate + 1e-12
     assert after.residents[1] <= before.residents[1] + 1e-12
+
+
+def test_more_activity_never_suggests_shorter_kernels() -> None:
+    # Here the busier a workload is, the shorter its kernels: a guess must not follow that, or being busier would help.
+    found = {
+        name: dataclasses.replace(one, kernel=dataclasses.replace(one.kernel, mean_us=5.0 / one.busy**3))
+        for name, one in FOUND.items()
+    }
+    model = fit(every_pair(found), LAW)
+    activity = [KNOWN_ALWAYS.index(name) for name in ("busy", "smact")]
+    assert (model.guess[:, activity] >= 0.0).all()
+    assert (MODEL.guess[:, activity] > 0.0).any()
 
 
 def test_bounds_hold_what_was_shown_and_give_way_to_the_law() -> None:

@@ -82,6 +82,12 @@ def test_a_colocation_that_slows_somebody_too_much_or_gains_too_little(load: flo
     assert made(gpu("g0", load), smact=smact).pin is None
 
 
+def test_a_higher_sum_that_slows_somebody_too_much_is_passed_over() -> None:
+    decision = made(gpu("g0", 0.3, 0.3), gpu("g1", 0.1))
+    assert decision.pin is not None
+    assert (decision.pin.type, decision.share) == ("g1", 30)
+
+
 def test_nobody_to_share_with_yet() -> None:
     decision = made(gpu("g0"), gpu("g1"), smact=0.9)
     assert decision.pin is not None
