@@ -17,7 +17,6 @@ from predictor import weights
 from predictor.artifact import Colocation, load_colocations
 from predictor.baselines import RULES, Xu, load_xu
 from predictor.collection.specs import SPECS
-from predictor.contention import Fit, offsets_of
 from predictor.evaluation import MODELS, evaluate_colocations, leave_out, unseen_fractions
 from predictor.measure import Chooser, choices, fractions, random_fractions, score
 from predictor.measurements import family, load_profiles, load_runs, load_spreads, shared
@@ -445,11 +444,11 @@ def _families(
         for kept, held in (_every_tenth(pairs, part) for part in range(PARTS))
         if kept and held
     ]
-    own = fit_rad(pairs).model
+    own, _ = errors_of(fit_rad(pairs), pairs)
     page.text(
         f"What limits it: on pairs left out a tenth at a time, so that every workload was seen beside others, `rad` is "
         f"off by {np.abs(np.concatenate(seen)).mean():.3f}; on the very pairs that it was fitted to, by "
-        f"{_own_error(own, pairs):.3f}. So much is noise, and what two numbers of a workload, how it presses and how "
+        f"{np.abs(own).mean():.3f}. So much is noise, and what two numbers of a workload, how it presses and how "
         f"it suffers, cannot tell of a pair."
     )
     _steadiness(page, pairs, spreads)
@@ -499,14 +498,6 @@ def _every_tenth(pairs: Sequence[Colocation], part: int) -> tuple[list[Colocatio
     order = np.random.default_rng(0).permutation(len(pairs))
     held = {int(index) for index in order[part::PARTS]}
     return [row for index, row in enumerate(pairs) if index not in held], [pairs[index] for index in sorted(held)]
-
-
-def _own_error(model: Fit, pairs: Sequence[Colocation]) -> float:
-    """Mean absolute error of a side's progress on what a model was fitted to, workloads known by name."""
-    sides = [side for row in pairs for side in row.sides]
-    offsets = offsets_of([len(row.sides) for row in pairs])
-    found, _ = model.sides([side.profile for side in sides], offsets, [side.workload for side in sides])
-    return float(np.abs(found - np.array([min(side.progress, 1.0) for side in sides])).mean())
 
 
 def _choices(page: Page, pairs: Sequence[Colocation]) -> None:
