@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from estimator.types import Layer
 
 # Blocks whose parts all take what came in: branches that are added, joined, or one of several paths.
@@ -19,15 +21,19 @@ _COSINE = ("SwinTransformerV2Block", "SwinTransformerBlockV2", "Swinv2Layer", "S
 
 def together(layer: Layer) -> bool:
     """Tell whether the parts of a block all take what came in: known blocks, and lists of convolutions."""
-    if any(mark in layer.type for mark in _TOGETHER):
-        return True
-    convs = ("Conv2d" in child.type and not child.children for child in layer.children)
-    return layer.type == "ModuleList" and (layer.name == "paths" or all(convs))
+    if layer.type == "ModuleList":
+        return layer.name == "paths" or all("Conv2d" in child.type and not child.children for child in layer.children)
+    return _known(layer.type)
 
 
-def normalizes_queries(layer: Layer) -> bool:
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
+def _known(type_: str) -> bool:
+    return any(mark in type_ for mark in _TOGETHER)
+
+
+def normalizes_queries(type_: str) -> bool:
     """Tell whether a block's attention compares queries and keys by their angle (Swin v2), which keeps copies."""
-    return layer.type.startswith(_COSINE)
+    return type_.startswith(_COSINE)
 
 
 def begins(block: Layer, part: Layer) -> bool:

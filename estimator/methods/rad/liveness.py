@@ -96,8 +96,8 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
         weights *= 1.5  # autocast caches half-precision copies while the forward pass runs
     tensors = program.tensors
     peak = work = widest = at_peak = 0.0
-    for op in program.ops:
-        moved = tensors[op.x] + (0 if op.inplace else tensors[op.y]) + 2 * op.matrix + op.skip
+    for index, op in enumerate(program.ops):
+        moved = tensors[op.x] + (0 if op.inplace else tensors[op.y]) + 2 * op.matrix + program.skips.get(index, 0)
         moved += min(op.extra, 2 * tensors[op.y]) if op.kind is Kind.OPAQUE else op.extra
         forward, _ = _workspace(op.conv, workload, workspaces)
         work = max(work, forward)

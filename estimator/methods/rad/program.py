@@ -6,9 +6,12 @@ are recognised by sizes that do not fit; see `docs/estimator.md` for the rules a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, islice
 from math import prod
+from types import MappingProxyType
 from typing import NamedTuple
 
 from estimator import blocks, sizes
@@ -19,7 +22,8 @@ from estimator.walk import elements, layers
 Shape = tuple[int, ...]
 
 _BACK = 14
-_ACTIVATIONS = (Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE)
+_ACTIVATIONS = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
+_POOLS = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
 _BARE = ("Parameter", "ParameterList", "ParameterDict")
 _LISTS = ("ModuleList", "ModuleDict", "Sequential")
 # Kept inside a hidden block, in outputs of the block: where nothing is printed, and for each element printed.
@@ -94,7 +98,6 @@ class Op(NamedTuple):
         matrix: elements of an attention's matrix of weights, 0 where it is never stored.
         inplace: whether the output takes the input's place.
         frozen: whether its parameters are not trained.
-        skip: elements that wait meanwhile for the end of a residual block.
         scores: how the attention's matrix is made.
     """
 
@@ -107,7 +110,6 @@ class Op(NamedTuple):
     matrix: int = 0
     inplace: bool = False
     frozen: bool = False
-    skip: int = 0
     scores: Scores = Scores.DROPPED
 
 
@@ -126,6 +128,7 @@ class Program(NamedTuple):
         multiplies: whether anything multiplies matrices.
         shared: parameters of a word embedding that is also the head.
         biased: whether numbers in fp32 are added to the logits.
+        skips: by step, elements that wait meanwhile for the end of a residual block.
     """
 
     tensors: list[int]
@@ -139,17 +142,20 @@ class Program(NamedTuple):
     multiplies: bool = False
     shared: int = 0
     biased: bool = False
+    skips: Mapping[int, int] = MappingProxyType({})
 
 
 def compile_program(summary: ModelSummary) -> Program:
     """Follow a summary whose layers all have shapes (see `estimator.shapes`)."""
-    builder = _Builder(summary.format in ("torchsummary", "keras"), _drops(summary))
-    builder.cosine = any(map(blocks.normalizes_queries, layers(summary.root)))
+    types = {layer.type for layer in layers(summary.root)}
+    builder = _Builder(summary.format in ("torchsummary", "keras"), _drops(types))
+    builder.cosine = any(map(blocks.normalizes_queries, types))
     builder.run(summary.root)
     last = builder.shapes[builder.current] if builder.shapes else (1,)
-    last = _dense(summary, builder, last)
+    last = _dense(types, builder, last)
     classes, tokens = (last[-1] if last else 1), (elements(last[:-1]) if len(last) > 1 else 1)
     ops = _opened(builder, summary) if builder.hidden and summary.format == "torchinfo" else builder.ops
+    causal = _causal(summary, types, builder.flat, classes, tokens)
     return Program(
         builder.tensors,
         ops,
@@ -157,17 +163,18 @@ def compile_program(summary: ModelSummary) -> Program:
         builder.hidden,
         classes,
         tokens,
-        _causal(summary, builder.flat, classes, tokens),
-        builder.cache if _caches(summary) or _causal(summary, builder.flat, classes, tokens) else 0,
+        causal,
+        builder.cache if causal or _caches(summary) else 0,
         any(op.kind in (Kind.LINEAR, Kind.ATTENTION) for op in reversed(builder.ops)),
         _shared(ops, summary.total_params),
         summary.root.type.startswith(_BIASED_LOGITS),
+        builder.skips,
     )
 
 
-def _dense(summary: ModelSummary, builder: _Builder, last: Shape) -> Shape:
+def _dense(types: set[str], builder: _Builder, last: Shape) -> Shape:
     """Add what models that label each pixel do last, in no layer: their answer grows to the size of the picture."""
-    if len(last) != 3 or not any(layer.type.endswith(_DENSE_HEADS) for layer in layers(summary.root)):
+    if len(last) != 3 or not any(type_.endswith(_DENSE_HEADS) for type_ in types):
         return last
     picture = builder.shapes[0]
     if len(picture) != 3 or elements(picture[1:]) <= elements(last[1:]):
@@ -177,23 +184,21 @@ def _dense(summary: ModelSummary, builder: _Builder, last: Shape) -> Shape:
     return grown
 
 
-def _drops(summary: ModelSummary) -> bool:
+def _drops(types: set[str]) -> bool:
     """Tell whether layers of dropout drop anything where the summary does not show their share.
 
     In the libraries' defaults they do in models that read words and in front of classifiers, and not in vision
     transformers and their kin.
     """
-    types = {layer.type for layer in layers(summary.root)}
     blocks = any("Mlp" in type_ or "MLP" in type_ or attends(type_) for type_ in types)
     return "Embedding" in types or not blocks or not any("Conv2d" in type_ for type_ in types)
 
 
-def _causal(summary: ModelSummary, flat: bool, classes: int, tokens: int) -> bool:
+def _causal(summary: ModelSummary, types: set[str], flat: bool, classes: int, tokens: int) -> bool:
     """Tell whether a model predicts the next token, with a loss in fp32.
 
     Models with an encoder compute theirs in the precision of the logits.
     """
-    types = {layer.type for layer in layers(summary.root)}
     if any(type_.endswith(("Encoder", "T5Stack")) for type_ in types):
         return False
     if flat:
@@ -255,6 +260,7 @@ class _Builder:
         self.tensors: list[int] = []
         self.shapes: list[Shape] = []
         self.ops: list[Op] = []
+        self.skips: dict[int, int] = {}
         self.kept: set[int] = set()
         self.hidden = 0
         self.cache = 0
@@ -320,12 +326,14 @@ class _Builder:
     def _wait(self, entry: int, first: int, shape: Shape) -> None:
         """Let the input of a block that gives out the same shape wait for the sum at its end."""
         size = self.tensors[entry]
-        if size != elements(shape) or sum(op.conv is not None or op.kind is Kind.LINEAR for op in self.ops[first:]) < 2:
+        if size != elements(shape):
+            return
+        products = (op for op in islice(self.ops, first, None) if op.conv is not None or op.kind is Kind.LINEAR)
+        if next(products, None) is None or next(products, None) is None:
             return
         for index in range(first + 1, len(self.ops)):
-            op = self.ops[index]
-            if op.skip < size and op.x != entry:
-                self.ops[index] = op._replace(skip=size)
+            if self.skips.get(index, 0) < size and self.ops[index].x != entry:
+                self.skips[index] = size
 
     def _behind(self, shape: Shape) -> None:
         """Go on with what a block gives out; where that is nothing seen so far, it was made in its own code."""
@@ -418,7 +426,7 @@ class _Builder:
                     self._marks[id(layer)] = marks
                 inplace, frozen = marks
         y = x if inplace and kind is Kind.KEEPS_OUTPUT else self.tensor(shape)
-        self.ops.append(Op(kind, x, y, params, conv, extra, matrix, inplace, frozen, 0, scores))
+        self.ops.append(Op(kind, x, y, params, conv, extra, matrix, inplace, frozen, scores))
         self.current = y
 
     def _same(self, shape: Shape) -> int:
@@ -439,7 +447,7 @@ class _Builder:
             attention.matrix = max(attention.matrix, elements(shape))
             attention.dropped |= kind is Kind.DROPOUT and self._dropping(layer)
             return
-        if kind in (Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK):
+        if kind in _POOLS:
             self._emit(kind, self.current, shape, layer)
             return
         if kind is Kind.DROPOUT and not self._dropping(layer):
@@ -644,6 +652,7 @@ class _Builder:
         return self.tensor(candidate)
 
 
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
 def _encloses(type_: str) -> bool:
     """Tell whether a block by this name has a convolution and more inside of it."""
     return any(mark in type_ for mark in ("Norm", "Bn", "BN", "Act", "Basic", "Separable"))
