@@ -12,11 +12,12 @@ from typing import NamedTuple
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program import Conv, Op, Program, Scores
 from estimator.methods.rad.workspace import Workspaces
-from estimator.types import ModelSummary, Precision, Workload
+from estimator.types import PRECISIONS, ModelSummary, Precision, Workload
 
 _STATES = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
 # Temporaries of the optimizers' foreach step, in copies of the parameters.
 _STEP_COPIES = {"adam": 1, "adamw": 1, "rmsprop": 1, "sgd_momentum": 0, "sgd": 0}
+_NO_WORKSPACE = (0.0, 0.0)
 _WHOLE = 4
 _INDEX = 8
 _MATMULS = (Kind.CONV, Kind.LINEAR)
@@ -84,7 +85,7 @@ def _size(workload: Workload) -> int:
 
 
 def _workspace(conv: Conv | None, workload: Workload, workspaces: Workspaces) -> tuple[float, float]:
-    return (0.0, 0.0) if conv is None else workspaces.of(conv, workload.batch_size, workload.precision)
+    return _NO_WORKSPACE if conv is None else workspaces.of(conv, workload.batch_size, workload.precision)
 
 
 def _infer(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces) -> Memory:
@@ -164,6 +165,47 @@ _KEEP_INPUT = frozenset(
 _KEEP_OUTPUT = frozenset((Kind.KEEPS_OUTPUT, Kind.SOFTMAX, Kind.ATTENTION, Kind.SIGMOID_GATE))
 
 
+class _Rule(NamedTuple):
+    """What steps of one kind keep at one precision.
+
+    Attributes:
+        own: bytes of each element of the input, where that is not the input itself.
+        casts: whether the input is cast anew where it is in fp32.
+        input: whether the input is kept.
+        output: whether the output is kept.
+        beside: bytes of each element of the output, beside it.
+        widens: whether the output is in fp32 under autocast.
+        follows: whether the output is in fp32 where the input is.
+    """
+
+    own: int
+    casts: bool
+    input: bool
+    output: bool
+    beside: int
+    widens: bool
+    follows: bool
+
+
+_BESIDE = {Kind.DROPOUT: 1, Kind.MAX_POOL: _INDEX}
+# By precision, then by kind: these count up from 0.
+_RULES: dict[Precision, tuple[_Rule, ...]] = {
+    precision: tuple(
+        _Rule(
+            _OWN.get(kind, {}).get(precision, 0),
+            kind in _CAST,
+            kind in _KEEP_INPUT,
+            kind in _KEEP_OUTPUT,
+            _BESIDE.get(kind, 0),
+            precision == "amp" and kind in _WIDE,
+            precision == "amp" and kind in _ELEMENTWISE,
+        )
+        for kind in Kind
+    )
+    for precision in PRECISIONS
+}
+
+
 class _Kept:
     """Counts each tensor that is kept once."""
 
@@ -171,8 +213,7 @@ class _Kept:
         self.tensors = program.tensors
         self.bytes = 0.0
         self._batch, self._size = batch, _WHOLE if precision == "fp32" else 2
-        self._amp = precision == "amp"
-        self._own = {kind: sizes[precision] for kind, sizes in _OWN.items() if precision in sizes}
+        self._rules = _RULES[precision]
         self._scores = _SCORES[precision]
         self._seen: set[int] = set()
         self._wide: set[int] = set()
@@ -183,7 +224,7 @@ class _Kept:
         """Keep a tensor."""
         if index not in self._seen:
             self._seen.add(index)
-            self.more(self.tensors[index], _WHOLE if index in self._wide else self._size)
+            self.bytes += self.tensors[index] * self._batch * (_WHOLE if index in self._wide else self._size)
 
     def more(self, elements: int, size: float) -> None:
         """Keep elements that are no tensor of the program."""
@@ -191,32 +232,31 @@ class _Kept:
 
     def step(self, op: Op) -> None:
         """Keep what the derivative of one step needs."""
-        kind, x = op.kind, op.x
-        if kind in self._own:
-            self.more(self.tensors[x], self._own[kind])
+        kind, x, y = op.kind, op.x, op.y
+        own, casts, input_, output, beside, widens, follows = self._rules[kind]
+        if own:
+            self.more(self.tensors[x], own)
         elif kind is Kind.ATTENTION and (op.scores is Scores.SHARED_KEYS or not op.extra or x in self._products):
             pass  # its projections are steps of their own
-        elif kind in _CAST and x in self._wide:
+        elif casts and x in self._wide:
             self.more(self.tensors[x], self._size)  # each product casts its input anew
-        elif kind in _KEEP_INPUT:
+        elif input_:
             # Also where the step overwrites its input: autograd then keeps a copy.
             self.add(x)
-        if self._amp and (kind in _WIDE or (kind in _ELEMENTWISE and x in self._wide)):
-            self._wide.add(op.y)
+        if widens or (follows and x in self._wide):
+            self._wide.add(y)
         if kind is Kind.LINEAR or (kind is Kind.DROPOUT and x in self._products):
-            self._products.add(op.y)
-        if kind in _KEEP_OUTPUT:
-            self.add(op.y)
-        if kind is Kind.DROPOUT:
-            self.more(self.tensors[op.y], 1)
-        elif kind is Kind.MAX_POOL:
-            self.more(self.tensors[op.y], _INDEX)
+            self._products.add(y)
+        if output:
+            self.add(y)
+        if beside:
+            self.more(self.tensors[y], beside)
         if op.extra and (op.scores is not Scores.SHARED_KEYS or self._size == _WHOLE):
             self.more(op.extra, self._size)
         if op.matrix:
             self.more(op.matrix, self._scores[op.scores])
-        if op.y in self._always:
-            self.add(op.y)
+        if y in self._always:
+            self.add(y)
 
 
 def _loss_copies(program: Program, workload: Workload) -> float:
@@ -246,22 +286,22 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     kept = _Kept(program, batch, workload.precision)
     marks: list[float] = []
     works: list[tuple[float, float]] = []
-    forward = widest = work = at_forward = 0.0
-    copies = 0.0
+    forward = at_forward = copies = 0.0
     for op in program.ops:
         before = kept.bytes
         if amp and op.kind in _MATMULS:
             copies += 2.0 * op.params
         kept.step(op)
-        pair = _workspace(op.conv, workload, workspaces)
+        pair = _NO_WORKSPACE if op.conv is None else workspaces.of(op.conv, batch, workload.precision)
         works.append(pair)
-        work = max(work, *pair)
-        moved = (tensors[op.x] + tensors[op.y] + op.matrix) * unit
-        now = max(kept.bytes, before + moved) + tensors[op.y] * unit * 0.5 + pair[0] + copies
+        out = tensors[op.y]
+        moved = (tensors[op.x] + out + op.matrix) * unit
+        now = max(kept.bytes, before + moved) + out * unit * 0.5 + pair[0] + copies
         if now > forward:
             forward, at_forward = now, pair[0]
-        widest = max(widest, tensors[op.y] * unit)
         marks.append(kept.bytes)
+    work = max(map(max, works), default=0.0)
+    widest = float(max([tensors[op.y] for op in program.ops], default=0) * unit)
     forward += base
     loss = base - logits + copies + kept.bytes + _loss_copies(program, workload) * whole_logits
 
