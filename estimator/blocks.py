@@ -59,11 +59,12 @@ def joins(block: Layer) -> bool:
     return block.type.startswith(("Inception", "Fire"))
 
 
-def branch(part: Layer) -> str:
-    """Name the branch that a part is the end of so far; empty for parts of none."""
-    if part.name.startswith(("expand1x1", "expand3x3")):
-        return part.name.removesuffix("_activation")
-    if not part.name.startswith("branch"):
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
+def branch(name: str) -> str:
+    """Name the branch that a part of this name is the end of so far; empty for parts of none."""
+    if name.startswith(("expand1x1", "expand3x3")):
+        return name.removesuffix("_activation")
+    if not name.startswith("branch"):
         return ""
-    name, _, step = part.name.rpartition("_")
-    return name if name and step.isdecimal() else part.name
+    start, _, step = name.rpartition("_")
+    return start if start and step.isdecimal() else name

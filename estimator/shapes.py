@@ -8,6 +8,7 @@ projection), the input of an enclosing block that does fit is taken. What had to
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from math import isqrt
 
 from estimator import blocks, sizes
@@ -218,7 +219,8 @@ class _Follower:
             return (channels, length)
         side = _SMALL_IMAGE if channels == 1 else _IMAGE
         if channels > 1:
-            side = next((size for mark, size in _SIDES if any(layer.type.startswith(mark) for layer in found)), side)
+            types = {layer.type for layer in found}
+            side = next((size for mark, size in _SIDES if any(type_.startswith(mark) for type_ in types)), side)
         if channels == 1 and found[0].type.startswith("AST"):
             return (1, 128, 1024)  # mel bins and frames
         self.inferred.append(
@@ -236,7 +238,9 @@ class _Follower:
             result = self._container(layer, shape)
         else:
             entry = self._fitting(layer, shape)
-            out = tuple(min(max(size, 1), _MOST_DIM) for size in self._leaf(layer, entry))
+            out = self._leaf(layer, entry)
+            if min(out, default=1) < 1 or max(out, default=1) > _MOST_DIM:
+                out = tuple(min(max(size, 1), _MOST_DIM) for size in out)
             if self._pictures and layer.params and len(out) > 1 and not self._beside and "Linear" not in layer.type:
                 first = len(out) == 3 and _by_channels(layer)
                 self._places[out[0] if first else out[-1]] = out[1:] if first else out[:-1]
@@ -268,9 +272,9 @@ class _Follower:
                 after = shape  # the trees take what came in
             if blocks.aside(layer, child):
                 after = now
-            if not any(mark in child.name for mark in _BESIDE) and (child is layer.children[-1] or not aside):
+            if not _goes_nowhere(child.name) and (child is layer.children[-1] or not aside):
                 now = after
-            if len(after) == 3 and (end := blocks.branch(child)):
+            if len(after) == 3 and (end := blocks.branch(child.name)):
                 branches[end] = after
             if len(after) == len(picture) and after[1:] != (1, 1):
                 picture = after
@@ -447,6 +451,11 @@ def _repeated(layer: Layer) -> Layer:
 
 def _bare(layer: Layer) -> Layer:
     return layer._replace(params=0, children=tuple(map(_bare, layer.children)))
+
+
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
+def _goes_nowhere(name: str) -> bool:
+    return any(mark in name for mark in _BESIDE)
 
 
 def _in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 Args = Mapping[str, str]
 
 _MAX = 10**15
+_SHORT = 32
 
 
 def parameters(type_: str, args: Args) -> int | None:
@@ -51,10 +53,15 @@ def numbers(text: str) -> tuple[int, ...]:
     Raises:
         ValueError: a part is no integer, or too long for one.
     """
+    return _numbers(text) if len(text) <= _SHORT else _numbers.__wrapped__(text)
+
+
+@lru_cache(maxsize=1024)  # kernels, strides and paddings are few; what comes from users is bounded in length and number
+def _numbers(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.strip("()[] ").split(",") if part.strip()]
     if len(parts) > 12 or any(len(part) > 15 for part in parts):
         raise ValueError(text[:20])
-    return tuple(int(part) for part in parts)
+    return tuple(map(int, parts))
 
 
 def _product(values: tuple[int, ...]) -> int:
