@@ -20,7 +20,10 @@ _STEP_COPIES = {"adam": 1, "adamw": 1, "rmsprop": 1, "sgd_momentum": 0, "sgd": 0
 _NO_WORKSPACE = (0.0, 0.0)
 _WHOLE = 4
 _INDEX = 8
-_MATMULS = (Kind.CONV, Kind.LINEAR)
+# Python looks up a member of an enumeration as slowly as it calls a function, and each step is compared with several.
+_LINEAR, _ATTENTION, _DROPOUT, _EMBEDDING = Kind.LINEAR, Kind.ATTENTION, Kind.DROPOUT, Kind.EMBEDDING
+_SHARED_KEYS = Scores.SHARED_KEYS
+_MATMULS = frozenset((Kind.CONV, Kind.LINEAR))
 # cuBLAS takes this much from the allocator for each thread that multiplies: the loop's own, and the backward pass's.
 _CUBLAS = 32.5 * 2**20
 # Copies of the logits in fp32 that a loss on every token has at its peak, the one that the loop still holds included:
@@ -236,7 +239,7 @@ class _Kept:
         own, casts, input_, output, beside, widens, follows = self._rules[kind]
         if own:
             self.more(self.tensors[x], own)
-        elif kind is Kind.ATTENTION and (op.scores is Scores.SHARED_KEYS or not op.extra or x in self._products):
+        elif kind is _ATTENTION and (op.scores is _SHARED_KEYS or not op.extra or x in self._products):
             pass  # its projections are steps of their own
         elif casts and x in self._wide:
             self.more(self.tensors[x], self._size)  # each product casts its input anew
@@ -245,13 +248,13 @@ class _Kept:
             self.add(x)
         if widens or (follows and x in self._wide):
             self._wide.add(y)
-        if kind is Kind.LINEAR or (kind is Kind.DROPOUT and x in self._products):
+        if kind is _LINEAR or (kind is _DROPOUT and x in self._products):
             self._products.add(y)
         if output:
             self.add(y)
         if beside:
             self.more(self.tensors[y], beside)
-        if op.extra and (op.scores is not Scores.SHARED_KEYS or self._size == _WHOLE):
+        if op.extra and (op.scores is not _SHARED_KEYS or self._size == _WHOLE):
             self.more(op.extra, self._size)
         if op.matrix:
             self.more(op.matrix, self._scores[op.scores])
@@ -311,7 +314,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     for op, mark, pair in zip(reversed(program.ops), reversed(marks), reversed(works), strict=True):
         moved = (tensors[op.x] + tensors[op.y] + 2 * op.matrix) * unit
         done += op.params * share
-        if op.kind is Kind.EMBEDDING:
+        if op.kind is _EMBEDDING:
             # The embedding's gradient is added to the head's; autocast made that one anew, so the sum takes its place.
             moved += program.shared * each * (1 if amp else 2)
         now = mark + moved + done + pair[1]

@@ -22,8 +22,12 @@ from estimator.walk import elements, layers
 Shape = tuple[int, ...]
 
 _BACK = 14
+# Python looks up a member of an enumeration as slowly as it calls a function, and each layer is compared with many.
+_VIEW, _CONV, _LINEAR, _EMBEDDING, _RECURRENT = Kind.VIEW, Kind.CONV, Kind.LINEAR, Kind.EMBEDDING, Kind.RECURRENT
+_DROPOUT, _SOFTMAX, _KEEPS_OUTPUT, _SIGMOID_GATE = Kind.DROPOUT, Kind.SOFTMAX, Kind.KEEPS_OUTPUT, Kind.SIGMOID_GATE
 _ACTIVATIONS = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
 _POOLS = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
+_NORMS = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM))
 _BARE = ("Parameter", "ParameterList", "ParameterDict")
 _LISTS = ("ModuleList", "ModuleDict", "Sequential")
 # Kept inside a hidden block, in outputs of the block: where nothing is printed, and for each element printed.
@@ -306,12 +310,12 @@ class _Builder:
             self._outer.append(self._attention)
             self._attention = _Attention(layer.type, self.current)
         kind = kind_of(layer.type)
-        if layer.params and kind in (Kind.BATCH_NORM, Kind.LAYER_NORM):  # with its activation inside
+        if layer.params and kind in _NORMS:  # with its activation inside
             self._keep(layer, kind, layer.output_shape or self.shapes[self.current])
 
     def _close(self, layer: Layer) -> None:
         entry, first = self._blocks.pop()
-        if kind_of(layer.type) is Kind.SIGMOID_GATE:  # what it does beside its inner activation
+        if kind_of(layer.type) is _SIGMOID_GATE:  # what it does beside its inner activation
             self._emit(Kind.KEEPS_OUTPUT, self.current, self.shapes[self.current], None)
         if layer.output_shape is not None and "Sequential" not in layer.type:
             self._wait(entry, first, layer.output_shape)
@@ -328,7 +332,7 @@ class _Builder:
         size = self.tensors[entry]
         if size != elements(shape):
             return
-        products = (op for op in islice(self.ops, first, None) if op.conv is not None or op.kind is Kind.LINEAR)
+        products = (op for op in islice(self.ops, first, None) if op.conv is not None or op.kind is _LINEAR)
         if next(products, None) is None or next(products, None) is None:
             return
         for index in range(first + 1, len(self.ops)):
@@ -365,13 +369,13 @@ class _Builder:
             self._emit(Kind.OPAQUE, self.current, shape, layer)
         elif attends(layer.type):
             self._attends(layer, shape)
-        elif kind is Kind.CONV and len(shape) >= 2 and not (layer.params and _encloses(layer.type)):
+        elif kind is _CONV and len(shape) >= 2 and not (layer.params and _encloses(layer.type)):
             self._convolve(layer, shape)
-        elif kind is Kind.LINEAR:
+        elif kind is _LINEAR:
             self._project(layer, shape)
-        elif kind is Kind.EMBEDDING:
+        elif kind is _EMBEDDING:
             self._embed(layer, shape)
-        elif kind is Kind.VIEW or kind is Kind.CONV:
+        elif kind is _VIEW or kind is _CONV:
             if layer.params and layer.type not in _BARE:
                 self.hidden += layer.params
                 self._emit(Kind.OPAQUE, self.current, shape, layer)
@@ -393,7 +397,7 @@ class _Builder:
         """Tell whether an attention's projections are not to be seen; in tables without a tree they stand before it."""
         if layer.type in _FUSED or not attends(layer.type):
             return False
-        return not self.flat or not any(op.kind is Kind.LINEAR for op in self.ops[-_BACK:])
+        return not self.flat or not any(op.kind is _LINEAR for op in self.ops[-_BACK:])
 
     def _within(self) -> bool:
         """Tell whether the attention whose row comes now is only the block around the one before."""
@@ -425,7 +429,7 @@ class _Builder:
                     marks = ("inplace", "True") in layer.args, ("trainable", "False") in layer.args
                     self._marks[id(layer)] = marks
                 inplace, frozen = marks
-        y = x if inplace and kind is Kind.KEEPS_OUTPUT else self.tensor(shape)
+        y = x if inplace and kind is _KEEPS_OUTPUT else self.tensor(shape)
         self.ops.append(Op(kind, x, y, params, conv, extra, matrix, inplace, frozen, scores))
         self.current = y
 
@@ -438,21 +442,16 @@ class _Builder:
 
     def _keep(self, layer: Layer, kind: Kind, shape: Shape) -> None:
         attention = self._attention
-        if (
-            attention is not None
-            and len(shape) >= 3
-            and shape[-1] == shape[-2]
-            and kind in (Kind.DROPOUT, Kind.SOFTMAX)
-        ):
+        if attention is not None and len(shape) >= 3 and shape[-1] == shape[-2] and kind in (_DROPOUT, _SOFTMAX):
             attention.matrix = max(attention.matrix, elements(shape))
-            attention.dropped |= kind is Kind.DROPOUT and self._dropping(layer)
+            attention.dropped |= kind is _DROPOUT and self._dropping(layer)
             return
         if kind in _POOLS:
             self._emit(kind, self.current, shape, layer)
             return
-        if kind is Kind.DROPOUT and not self._dropping(layer):
+        if kind is _DROPOUT and not self._dropping(layer):
             return
-        if kind is Kind.RECURRENT:
+        if kind is _RECURRENT:
             count = next((value for key, value in layer.args if key == "num_layers"), "1")
             depth = int(count) if count.isdecimal() and len(count) < 4 else 1
             self._emit(kind, self.current, shape, layer, extra=6 * depth * elements(shape))
@@ -464,7 +463,7 @@ class _Builder:
             self.current = self.tensor(shape)
             return
         x = self._same(shape)
-        self._emit(kind, x, shape, layer, extra=elements(shape) if kind is Kind.SOFTMAX and self.cosine else 0)
+        self._emit(kind, x, shape, layer, extra=elements(shape) if self.cosine and kind is _SOFTMAX else 0)
         self._by_activation = kind in _ACTIVATIONS
         if self._by_activation:
             self._activated.update((x, self.current))
@@ -499,7 +498,7 @@ class _Builder:
             ):
                 self._attend(None, 0)
             elif inputs in (0, width):
-                self._emit(Kind.LINEAR, entry, shape, layer)
+                self._emit(_LINEAR, entry, shape, layer)
                 attention.projections.append(self.current)
                 return
         x = self.current
@@ -513,7 +512,7 @@ class _Builder:
                 if self._by_activation and self.tensors[x] == elements(shape):
                     self._gate = x
                 x = found
-        self._emit(Kind.LINEAR, x, shape, layer)
+        self._emit(_LINEAR, x, shape, layer)
         self._by_activation = False
 
     def _with_width(self, width: int) -> int:
@@ -587,7 +586,7 @@ class _Builder:
 
     def _convolve(self, layer: Layer, shape: Shape) -> None:
         if len(shape) == 4 and "2d" in layer.type:  # each head by itself: the heads stand beside the batch
-            self._emit(Kind.CONV, self._same(shape), shape, layer)
+            self._emit(_CONV, self._same(shape), shape, layer)
             return
         outputs, size_out = shape[0], prod(shape[1:])
         args = dict(layer.args)
@@ -600,7 +599,7 @@ class _Builder:
         if size_in != size_out:
             stride = max(round((size_in / max(size_out, 1)) ** (1 / max(len(shape) - 1, 1))), 1)
         conv = Conv(channels, outputs, area, stride, groups, size_in, size_out, transposed)
-        self._emit(Kind.CONV, x, shape, layer, conv=conv)
+        self._emit(_CONV, x, shape, layer, conv=conv)
         self._by_activation = False
 
     def _conv_input(
