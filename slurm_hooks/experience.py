@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from slurm_hooks.records import Record, Run, decode
 from slurm_hooks.slurm.accounting import JobRun
 
-# Runs of one model that are kept; the latest count.
+# Runs of one model, and models of one user, that are kept; the latest count.
 KEPT_RUNS = 16
+KEPT_MODELS = 256
 # A run that failed still shows its peak once it was past its first steps, in seconds.
 _SETTLED_S = 300
 
@@ -42,6 +43,7 @@ Experience = Mapping[tuple[str, str], tuple[Measured, ...]]
 def learn(known: Experience, jobs: Iterable[JobRun]) -> dict[tuple[str, str], tuple[Measured, ...]]:
     """`known` with what the records of `jobs` add."""
     learned = dict(known)
+    users: set[str] = set()
     for job in jobs:
         record = decode(job.admin_comment)
         if record is None or not record.fingerprint or not job.user:
@@ -52,6 +54,21 @@ def learn(known: Experience, jobs: Iterable[JobRun]) -> dict[tuple[str, str], tu
         if old:
             latest = sorted(old.values(), key=lambda m: m.key[1])[-KEPT_RUNS:]
             learned[where] = tuple(latest)
+            users.add(job.user)
+    return _bounded(learned, users)
+
+
+def _bounded(
+    learned: dict[tuple[str, str], tuple[Measured, ...]], users: set[str]
+) -> dict[tuple[str, str], tuple[Measured, ...]]:
+    """`learned` without the models that some users have not run for longest, where they have very many."""
+    models: dict[str, list[tuple[int, tuple[str, str]]]] = {}
+    for where, measured in learned.items():
+        if where[0] in users:
+            models.setdefault(where[0], []).append((measured[-1].key[1], where))
+    for mine in models.values():
+        for _, where in sorted(mine)[:-KEPT_MODELS]:
+            del learned[where]
     return learned
 
 

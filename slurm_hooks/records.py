@@ -34,7 +34,31 @@ Action = Literal["share", "exclusive", "left_alone", "advised", "shadowed"]
 
 
 @dataclass(frozen=True)
-class Run:
+class Counters:
+    """What a node's monitor measured of a run.
+
+    Attributes:
+        peak_mib: peak over time of NVML's used memory summed over the job's processes, in MiB, or None where not
+            measured.
+        smact_mean, smact_p95, smocc_mean, smocc_p95, dram_mean, dram_p95: the job's part of its GPU's activity, 0 to
+            1, over the time in which it had processes there, the mean of its GPUs where it had several; or None.
+        energy_j: the job's part of its GPUs' energy, in joules.
+        neighbours: ids of the jobs that had processes on the same GPU at the same time.
+    """
+
+    peak_mib: int | None = None
+    smact_mean: float | None = None
+    smact_p95: float | None = None
+    smocc_mean: float | None = None
+    smocc_p95: float | None = None
+    dram_mean: float | None = None
+    dram_p95: float | None = None
+    energy_j: float | None = None
+    neighbours: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run(Counters):
     """One run of a job (a requeued job has several).
 
     Attributes:
@@ -48,13 +72,8 @@ class Run:
             A run that ended otherwise has Slurm's word for it in small letters: ``cancelled``, ``timeout``,
             ``preempted``, ``node_fail``, ``requeued``.
         evidence: the line of the log that shows an out-of-memory error, or the empty string.
-        peak_mib: measured peak of GPU memory in MiB, or None where not measured.
         node: where it ran.
         restart: number of the run, from 0.
-        smact_mean, smact_p95, smocc_mean, smocc_p95, dram_mean, dram_p95: the run's part of the GPU's measured
-            activity, 0 to 1, or None where not measured.
-        energy_j: energy in joules, the run's part of what its GPU used.
-        neighbours: ids of the jobs that held shares of the same GPU during the run.
     """
 
     share: int | None = None
@@ -64,17 +83,8 @@ class Run:
     exit_code: int | None = None
     outcome: str = ""
     evidence: str = ""
-    peak_mib: int | None = None
     node: str = ""
     restart: int | None = None
-    smact_mean: float | None = None
-    smact_p95: float | None = None
-    smocc_mean: float | None = None
-    smocc_p95: float | None = None
-    dram_mean: float | None = None
-    dram_p95: float | None = None
-    energy_j: float | None = None
-    neighbours: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slurm_hooks.node import state
+from slurm_hooks.records import Counters
 
 BINS = 100
 SERIES = ("smact", "smocc", "dram")
@@ -21,31 +22,17 @@ _LARGEST = 2**53
 
 
 @dataclass(frozen=True)
-class JobCounters:
+class JobCounters(Counters):
     """What was measured of one run.
 
     Attributes:
         restart: number of the run, from 0.
         seconds: how long the job was seen on a GPU.
-        peak_mib: peak over time of NVML's used memory summed over the job's processes, in MiB.
-        smact_mean, smact_p95, smocc_mean, smocc_p95, dram_mean, dram_p95: the job's part of its GPU's activity, 0 to
-            1, over the time in which it had processes there; the mean of its GPUs where it had several.
-        energy_j: the job's part of its GPUs' energy, in joules.
-        neighbours: jobs that had processes on the same GPU at the same time.
         evidence: what the monitor did about a process over the job's allotment, or the empty string.
     """
 
     restart: int = 0
     seconds: float = 0.0
-    peak_mib: int | None = None
-    smact_mean: float | None = None
-    smact_p95: float | None = None
-    smocc_mean: float | None = None
-    smocc_p95: float | None = None
-    dram_mean: float | None = None
-    dram_p95: float | None = None
-    energy_j: float | None = None
-    neighbours: tuple[int, ...] = ()
     evidence: str = ""
 
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 
 from slurm_hooks.config import Config
-from slurm_hooks.monitor import counters
 from slurm_hooks.node import commands, context, mps, spool, state
 from slurm_hooks.node.context import Say
 
@@ -85,8 +84,12 @@ def tidy(config: Config, say: Say) -> None:
     for name in names:
         job, _, rest = name.partition(".")
         path = f"{config.node.state_dir}/{name}"
-        if rest == "json" and job.isdigit() and _is_old(path, now):
+        if not job.isdigit() or not _is_old(path, now):
+            continue
+        if rest == "json":
             notes[int(job)] = str((state.read(path) or {}).get("node", ""))
+        elif f"{job}.json" not in names or rest.endswith(".new"):
+            state.remove(path)  # of a job that has gone, whose number another may get; or a writer was killed
     here = {node: commands.jobs_on(node, config.node.command_timeout_s) for node in sorted(set(notes.values())) if node}
     for number, node in sorted(notes.items()):
         running = here.get(node)
@@ -97,8 +100,7 @@ def tidy(config: Config, say: Say) -> None:
         except (state.StateError, OSError) as error:  # the others need not wait for this one's GPU
             say(f"job {number} has gone, and its use of MPS stays noted: {error}")
             continue
-        for path in (context.task_note_path(config, number), counters.path(config.node.state_dir, number)):
-            state.remove(path)
+        state.remove(context.task_note_path(config, number))
         state.remove(context.note_path(config, number))
         say(f"job {number} has gone without an Epilog")
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 from slurm_hooks.node.job import exit_pair
 
+_LAST_WAIT_S = 1.0
+
 
 @dataclass(frozen=True)
 class Done:
@@ -60,7 +62,8 @@ def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = N
     except subprocess.TimeoutExpired:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # one that hangs in a driver cannot even be killed
+            process.wait(_LAST_WAIT_S)
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe:
                 with contextlib.suppress(OSError):

@@ -31,20 +31,7 @@ from slurm_hooks.node import (
 from slurm_hooks.node.commands import ShownJob
 from slurm_hooks.node.context import Context
 from slurm_hooks.node.recovery import Site, Verdict
-from slurm_hooks.records import Record, Run, decode, merge
-
-# What the record takes over from the node's monitor.
-_MEASURED = (
-    "peak_mib",
-    "smact_mean",
-    "smact_p95",
-    "smocc_mean",
-    "smocc_p95",
-    "dram_mean",
-    "dram_p95",
-    "energy_j",
-    "neighbours",
-)
+from slurm_hooks.records import Counters, Record, Run, decode, merge
 
 
 def hook(env: Mapping[str, str]) -> None:
@@ -77,7 +64,7 @@ def end(scene: Context) -> None:
     task = state.read(scene.task_note) or {}
     if note.get("restart") != job.restart:  # Prolog did not come so far
         note = task = {}
-    measured = counters.read(scene.config.node.state_dir, job.id, job.restart) or JobCounters()
+    counted = counters.read(scene.config.node.state_dir, job.id, job.restart) or JobCounters()
     run = Run(
         share=job.share,
         cap_mib=_whole(task.get("cap_mib")),
@@ -85,9 +72,9 @@ def end(scene: Context) -> None:
         end=int(time.time()),
         node=job.node,
         restart=job.restart,
-        **{name: getattr(measured, name) for name in _MEASURED},
+        **{field.name: getattr(counted, field.name) for field in dataclasses.fields(Counters)},
     )
-    _close(scene, run, note, measured.evidence)
+    _close(scene, run, note, counted.evidence)
     # By the note rad-spool.timer finds a job that has gone and still uses MPS.
     paths = [scene.task_note, counters.path(scene.config.node.state_dir, job.id), *([scene.note] if left else [])]
     for path in paths:

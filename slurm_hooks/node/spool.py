@@ -167,7 +167,10 @@ def _send_job(settings: Node, mine: list[Item], rows: list[commands.Row]) -> Sen
         for item in old:
             state.remove(item.path)
         fresh = [item for item in mine if _young(item)]
-        return Sent(soon=len(fresh), later=len(mine) - len(old) - len(fresh))
+        gone = (
+            (f"job {mine[0].job}: slurmdbd has not known it for {MAX_DAYS} days: its outcome is let go",) if old else ()
+        )
+        return Sent(soon=len(fresh), later=len(mine) - len(old) - len(fresh), problems=gone)
     last = rows[-1]
     if last.end is None or last.state in _LIVE:
         # Slurm has requeued the job, or slurmdbd is behind: it has not heard of the run's end yet, or of its start.

@@ -14,7 +14,7 @@ from tests.cluster.conftest import CHECKOUT
 def install(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     argv = [str(CHECKOUT / "scripts" / "install"), "--prefix", f"{folder}/opt", "--etc", f"{folder}/etc"]
     argv += ["--lua-dir", f"{folder}/lua", "--system", f"{folder}/system", "--no-deps", *more]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300, umask=0o077)
 
 
 def test_install_puts_everything_in_place_and_keeps_the_admins_settings(tmp_path: Path) -> None:
@@ -34,6 +34,9 @@ def test_install_puts_everything_in_place_and_keeps_the_admins_settings(tmp_path
         check=False,
     )
     assert b"usage: main.py" in usage.stderr
+    paths = [path for top in ("opt", "etc", "lua", "system") for path in (tmp_path / top, *(tmp_path / top).rglob("*"))]
+    closed = [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o044 != 0o044]
+    assert closed == []  # whatever root's umask: TaskProlog runs as the users
     (tmp_path / "etc" / "rad.toml").write_text("# mine\n")
     again = install(tmp_path)
     assert again.returncode == 0, again.stderr

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from slurm_hooks.config import Config, parse
-from slurm_hooks.experience import KEPT_RUNS, Measured, learn
+from slurm_hooks.experience import KEPT_MODELS, KEPT_RUNS, Measured, learn
 from slurm_hooks.radd.learner import Learner
 from slurm_hooks.records import Record, Run, encode
 from slurm_hooks.service import Service
@@ -56,6 +56,16 @@ def test_the_latest_runs_are_kept() -> None:
     jobs = [job(replace(RECORD, runs=(replace(RUN, end=200 + n),)), job_id=n) for n in range(KEPT_RUNS + 5)]
     kept = learn({}, reversed(jobs))["alice", "f"]
     assert [m.key[0] for m in kept] == list(range(5, KEPT_RUNS + 5))
+
+
+def test_nobody_fills_radds_memory_with_models() -> None:
+    known = learn({}, [job(RECORD, user="bob")])
+    for n in range(KEPT_MODELS + 5):
+        record = replace(RECORD, fingerprint=f"f{n}", runs=(replace(RUN, end=200 + n),))
+        known = learn(known, [job(record, job_id=n)])
+    assert len(known) == KEPT_MODELS + 1
+    assert ("bob", "f") in known, "another user's is let alone"
+    assert ("alice", "f4") not in known and ("alice", "f5") in known, "the latest are kept"
 
 
 class Books:

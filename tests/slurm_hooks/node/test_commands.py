@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 
@@ -173,6 +174,18 @@ def test_a_command_that_hangs_is_killed_with_what_it_started() -> None:
     assert (done.code, done.ok) == (None, False)
     assert "no answer within 0.5 s" in done.problem
     kill_all("RAD_HANGS=test")
+
+
+def test_a_command_that_cannot_be_killed_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = subprocess.Popen.wait
+
+    def stuck(process: subprocess.Popen[str], timeout: float | None = None) -> int:
+        assert timeout is not None, "nvidia-smi in a driver that hangs: this would wait for ever"
+        wait(process, timeout)
+        raise subprocess.TimeoutExpired("nvidia-smi", timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", stuck)
+    assert "no answer within 0.1 s" in commands.run(["sleep", "60"], 0.1).problem
 
 
 def test_a_command_that_is_not_there() -> None:

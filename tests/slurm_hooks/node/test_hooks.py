@@ -668,6 +668,19 @@ def test_a_gpu_that_was_busy_when_a_job_left_is_tidied_later(mps_site: Site, mon
     assert [slot.residents() for slot in mps.slots(config.mps)] in ([], [{}], [{}, {}])
 
 
+def test_what_jobs_and_killed_hooks_left_behind_is_tidied(site: Site) -> None:
+    site.run("prolog")
+    left = ["7.counters.json", "7.json.99.new", "8.counters.json", "8.task.json", "8.counters.json.99.new"]
+    for name in (*left, ".said-no-mps", "9.counters.json"):
+        (site.place / "jobs" / name).write_text("{}")
+        if name != "9.counters.json":
+            os.utime(site.place / "jobs" / name, (0, 0))
+    background.tidy(_config(site), pytest.fail)
+    assert sorted(path.name for path in (site.place / "jobs").iterdir()) == [
+        ".said-no-mps", "7.counters.json", "7.json", "7.task.json", "9.counters.json",
+    ]  # fmt: skip
+
+
 def test_a_clock_that_was_set_back_keeps_no_note(mps_site: Site) -> None:
     mps_site.run("prolog")
     os.utime(mps_site.place / "jobs" / "7.json", (2**32, 2**32))

@@ -144,7 +144,8 @@ def test_jobs_that_slurmdbd_does_not_know(node: Node, slurm: FakeSlurm) -> None:
     _age(node, "7-0.json", 3600)
     assert spool.send(node) == Sent(later=1)
     _age(node, "7-0.json", 61 * 86400)
-    assert spool.send(node) == Sent()
+    gone = "job 7: slurmdbd has not known it for 60 days: its outcome is let go"
+    assert spool.send(node) == Sent(problems=(gone,))
     assert _kept(node) == []
 
 
