@@ -8,7 +8,21 @@ from functools import lru_cache
 from estimator.types import Family, Layer
 
 _ATTENTION = ("Attention", "Attn", "Transformer", "Mixer", "FNetBasicFourier", "GPSA", "XCA")
-_BLOCKS = ("Bert", "GPT", "Llama", "Mistral", "T5", "XLNet", "OPT", "Bloom", "ViT")
+_BLOCKS = (
+    "Bert",
+    "GPT",
+    "Llama",
+    "Mistral",
+    "T5",
+    "XLNet",
+    "OPT",
+    "Bloom",
+    "ViT",
+    "Cvt",
+    "Wav2Vec2",
+    "Hubert",
+    "WavLM",
+)
 
 
 def family_of(layers: Iterable[Layer]) -> Family:

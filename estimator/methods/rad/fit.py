@@ -42,8 +42,9 @@ MISS = 0.02
 TREES = 150
 # There are a hundred drawn models for each architecture family of real ones, which are what users run.
 _REAL_WEIGHT = 100.0
-# Accounts that are further off than this are of models that were not understood: nothing is to be learned from by how
-# much (logarithms of measured / accounted, and of what the correction leaves).
+# Accounts that are further off than this are of models that were not understood. Nothing is to be learned from by how
+# much, and a bound wide enough for them would be of no use for all others (logarithms of measured / accounted, and of
+# what the correction leaves).
 _UNDERSTOOD = (-0.3, 0.9)
 _LEFT = (-0.4, 0.6)
 
@@ -232,7 +233,7 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
         **base,
         "correction": _trees(_boosted(trees).fit(rows, understood, weights)),
         "spread": _trees(_spreading(trees).fit(rows, size, weights)),
-        "bounds": _bounds(examples, scores),
+        "bounds": _bounds(examples, scores, target == understood),
     }
 
 
@@ -248,14 +249,14 @@ def scale(spread: Floats) -> Floats:
     return np.exp(spread) + SMALLEST_SPREAD
 
 
-def _bounds(examples: list[Example], scores: Floats) -> dict[str, float]:
-    """Find for each pool how many times the expected size of an error almost no error exceeds."""
+def _bounds(examples: list[Example], scores: Floats, sound: NDArray[np.bool_]) -> dict[str, float]:
+    """Find for each pool how many times the expected size of an error almost no error of sound accounts exceeds."""
     pools = np.array([pool_of(item.row, item.family) for item in examples])
     real = np.array([item.real for item in examples])
     groups = np.array([item.group for item in examples])
     bounds: dict[str, float] = {}
     for pool in POOLS:
-        chosen = pools == pool
+        chosen = (pools == pool) & sound
         if (chosen & real).sum() >= _ENOUGH:
             chosen &= real
         if chosen.sum() >= _LEAST:

@@ -91,6 +91,23 @@ def _workspace(conv: Conv | None, workload: Workload, workspaces: Workspaces) ->
     return _NO_WORKSPACE if conv is None else workspaces.of(conv, workload.batch_size, workload.precision)
 
 
+def _beside(op: Op, out: int) -> int:
+    """Count elements that a step works with beside its input and output, while nothing is kept."""
+    if op.kind is Kind.OPAQUE:
+        return min(op.extra, 2 * out)
+    if op.kind is Kind.ATTENTION and not op.extra:
+        # Queries, keys and values, and their copies where they are multiplied one by one.
+        return (5 if op.matrix and op.scores in (Scores.PLAIN, Scores.DROPPED) else 3) * out
+    return op.extra + (2 * out if op.kind is Kind.MANY_STEPS else 0)
+
+
+def _whole_copies(program: Program, workload: Workload) -> int:
+    """Count the bytes for each logit that a loss without gradients takes: what is cast to fp32, and its logarithm."""
+    if workload.precision == "fp32":
+        return _WHOLE
+    return 2 * _WHOLE if program.causal or workload.precision == "amp" else 2
+
+
 def _infer(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces) -> Memory:
     """Nothing is kept: the peak is at the layer with the largest input, output and workspace."""
     batch, size = workload.batch_size, _size(workload)
@@ -102,7 +119,7 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
     peak = work = widest = at_peak = 0.0
     for index, op in enumerate(program.ops):
         moved = tensors[op.x] + (0 if op.inplace else tensors[op.y]) + 2 * op.matrix + program.skips.get(index, 0)
-        moved += min(op.extra, 2 * tensors[op.y]) if op.kind is Kind.OPAQUE else op.extra
+        moved += _beside(op, tensors[op.y])
         forward, _ = _workspace(op.conv, workload, workspaces)
         work = max(work, forward)
         now = moved * batch * size + forward
@@ -114,14 +131,18 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
     held = logits  # of the call before, which the loop's variable still holds
     # With the keys and values that a language model returns for the next token, of both calls.
     held += 2.0 * program.cache * batch * size
-    top = weights + peak + tensors[0] * batch * _WHOLE + library + held
+    base = weights + tensors[0] * batch * _WHOLE + library + held
+    loss = 0.0
+    if program.tokens > 1:  # models that answer for each token compute their loss, too, when they are given labels
+        loss = base + logits + _whole_copies(program, workload) * logits / size
+    top = base + peak
     return Memory(
         weights,
         0.0,
         0.0,
         0.0,
         top,
-        0.0,
+        loss,
         0.0,
         0.0,
         work,

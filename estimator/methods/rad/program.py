@@ -39,6 +39,7 @@ _CAUSAL = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "MTModel")
 _FUSED = ("MultiheadAttention", "ShiftedWindowAttention", "ShiftedWindowAttentionV2")
 _MANY_WORDS = 8_000
 _MOST_KEYS = 4096
+_MOST_HEADS = 32
 # Their final_logits_bias is no parameter.
 _BIASED_LOGITS = ("Bart", "MBart", "Marian", "Pegasus", "Blenderbot", "Plbart", "M2M100")
 _DENSE_HEADS = ("FCNHead", "DeepLabHead", "LRASPPHead", "LRASPP")
@@ -316,7 +317,8 @@ class _Builder:
     def _close(self, layer: Layer) -> None:
         entry, first = self._blocks.pop()
         if kind_of(layer.type) is _SIGMOID_GATE:  # what it does beside its inner activation
-            self._emit(Kind.KEEPS_OUTPUT, self.current, self.shapes[self.current], None)
+            shape = self.shapes[self.current]
+            self._emit(Kind.KEEPS_OUTPUT, self.current, shape, None, extra=elements(shape))
         if layer.output_shape is not None and "Sequential" not in layer.type:
             self._wait(entry, first, layer.output_shape)
         if attends(layer.type):
@@ -463,7 +465,8 @@ class _Builder:
             self.current = self.tensor(shape)
             return
         x = self._same(shape)
-        self._emit(kind, x, shape, layer, extra=elements(shape) if self.cosine and kind is _SOFTMAX else 0)
+        more = (self.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
+        self._emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
         self._by_activation = kind in _ACTIVATIONS
         if self._by_activation:
             self._activated.update((x, self.current))
@@ -484,14 +487,15 @@ class _Builder:
     def _project(self, layer: Layer, shape: Shape) -> None:
         inputs = _features(layer, shape)
         attention = self._attention
+        if len(shape) == 3 and shape[0] == shape[1] > shape[2] == inputs <= _MOST_HEADS:
+            # Heads that talk to each other: a product over heads of the matrix of weights, before or behind softmax.
+            self.ops.append(
+                Op(Kind.LINEAR, self.tensor(shape), self.tensor(shape), layer.params, extra=elements(shape))
+            )
+            return
         if attention is not None and not attention.done:
             entry = attention.entry
             width = self.shapes[entry][-1] if self.shapes[entry] else 0
-            if len(shape) == 3 and shape[0] == shape[1] == elements(self.shapes[entry][:-1]) and shape[2] < shape[1]:
-                # Heads that talk to each other: a product over the heads of the matrix of weights.
-                attention.matrix = elements(shape)
-                self.ops.append(Op(Kind.LINEAR, self.tensor(shape), self.tensor(shape), layer.params))
-                return
             fused = bool(attention.projections) and self.tensors[attention.projections[0]] > 2.5 * self.tensors[entry]
             if attention.projections and (
                 layer.name in _OUT_NAMES or (not layer.name and (fused or len(attention.projections) >= 3))
