@@ -9,9 +9,11 @@ from typing import Any
 
 from estimator.dataset import printers
 from estimator.dataset.store import Dataset, Row
+from estimator.dataset.tree import resolve
 from estimator.family import family_of
 from estimator.methods import load_method
 from estimator.parsers import parse_summary
+from estimator.shapes import with_shapes
 from estimator.types import Estimate, Method, ModelSummary, SummaryError
 from estimator.walk import layers
 
@@ -56,6 +58,7 @@ def _case(dataset: Dataset, row: Row, methods: dict[str, Method], fake: dict[str
     text, kind = text_of(dataset, row)
     answers: dict[str, dict[str, float] | None] = {}
     family, error = "", ""
+    summary: ModelSummary | None = None
     try:
         summary = parse_summary(text)
         family = family_of(layers(summary.root))
@@ -77,11 +80,21 @@ def _case(dataset: Dataset, row: Row, methods: dict[str, Method], fake: dict[str
         "optimizer": spec.optimizer,
         "precision": spec.precision,
         "kind": spec.kind,
-        "attention": spec.arch.get("attention") or "as the library does",
+        "not shown": _not_shown(dataset, row, summary) if summary else "",
         "actual": row.memory_mib,
         "error": error,
         "answers": answers,
     }
+
+
+def _not_shown(dataset: Dataset, row: Row, summary: ModelSummary) -> str:
+    """Name what decides about the memory of a run and stands in no summary of it."""
+    if row.spec.arch.get("attention"):
+        return "eager attention was asked for"
+    seen = resolve(dataset.trace(row.spec).calls[0].input_shape or (), 1)[1:]
+    if summary.format == "module" and len(seen) > 1 and with_shapes(summary, row.workload).root.input_shape != seen:
+        return "a print of a model for another size of picture than the one that is taken"
+    return "nothing"
 
 
 def _ask(method: Method, summary: ModelSummary, row: Row) -> dict[str, float] | None:

@@ -27,7 +27,7 @@ def _case(name: str, actual: float, rad: tuple[float, float] | None, **changes: 
         "optimizer": "adam",
         "precision": "fp32",
         "kind": "train",
-        "attention": "as the library does",
+        "not shown": "nothing",
         "actual": actual,
         "error": "",
         "answers": answers,
