@@ -126,9 +126,9 @@ def parse_script(script: str) -> Directives | None:
 
 
 def _uncommented(lines: str) -> str:
-    """Comment lines without their marks. The stand-in for a line's start is no text: scripts hold no NUL."""
-    text = "\n" + lines.replace("\r\n", "\n").removesuffix("\n")
-    return text.replace("\n# ", "\n\0").replace("\n#", "\n\0").replace("\n\0", "\n").removeprefix("\n")
+    """Comment lines without their marks; a blank line may stand between them."""
+    wanted = lines.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    return "\n".join([line[2:] if line[:2] == "# " else line.removeprefix("#") for line in wanted])
 
 
 def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:
