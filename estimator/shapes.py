@@ -66,10 +66,10 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
         The same summary where every layer without children shows its shape already, else one with shapes and with a
         sentence for each assumption.
     """
-    found = list(layers(summary.root))
+    found = layers(summary.root)
     if summary.batch_size is not None and summary.batch_size == workload.seq_len != workload.batch_size:
         summary = _sequence_first(summary, workload.seq_len)
-        found = list(layers(summary.root))
+        found = layers(summary.root)
     missing = [layer for layer in found if layer.output_shape is None and not layer.children]
     if not missing:
         if summary.format == "torchsummary" and any(_ATTENDS in layer.type for layer in found):

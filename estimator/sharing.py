@@ -68,7 +68,7 @@ def share(summary: ModelSummary) -> ModelSummary:
     root = summary.root
     while root.type in _WRAPPERS and len(root.children) == 1:
         root = root.children[0]
-    layers = list(walk.layers(root))
+    layers = walk.layers(root)
     if summary.format == "torchsummary":  # it does not name the model itself
         if not any(layer.type.endswith(_TIED_PARTS) for layer in layers):
             return summary

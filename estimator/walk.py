@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import prod
 
 from estimator.types import Layer
 
 
-def layers(root: Layer) -> Iterator[Layer]:
-    """Yield every layer, parents before their children, children in order."""
-    stack = [root]
-    while stack:
-        layer = stack.pop()
-        yield layer
+def layers(root: Layer) -> list[Layer]:
+    """Return every layer, parents before their children, children in order."""
+    found = [root]
+    _add(root, found)
+    return found
+
+
+def _add(parent: Layer, found: list[Layer]) -> None:
+    for layer in parent.children:
+        found.append(layer)
         if layer.children:
-            stack.extend(reversed(layer.children))
+            _add(layer, found)
 
 
 def leaves(root: Layer) -> list[Layer]:

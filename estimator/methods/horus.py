@@ -36,7 +36,7 @@ class Horus:
             workload: batch size and precision matter, and whether gradients exist.
         """
         shaped = with_shapes(summary, workload)
-        found = list(layers(shaped.root))
+        found = layers(shaped.root)
         activations = sum(elements(layer.output_shape) for layer in found if not layer.children)
         batch = workload.batch_size
         gradients = shaped.total_params if workload.kind == "train" else 0

@@ -625,9 +625,10 @@ class _Builder:
         smallest = 0 if "Transpose" in layer.type else size_out
         before = range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1)
         for grouped in (False, True) if not area else (False,):
+            failed: set[int] = set()  # channels with which nothing is solved, however large the picture
             for at in chain((self.current,), before):
                 candidate = self.shapes[at]
-                if len(candidate) != axes or prod(candidate[1:]) < smallest:
+                if len(candidate) != axes or candidate[0] in failed or prod(candidate[1:]) < smallest:
                     continue
                 if area:
                     solved = (area, groups) if candidate[0] * outputs * area // groups in weights else (0, 1)
@@ -635,6 +636,7 @@ class _Builder:
                     solved = _solved(weights, candidate[0], outputs, grouped=grouped)
                 if solved[0]:
                     return self._gated(at, candidate), *solved
+                failed.add(candidate[0])
         # Joined branches: the channels that the weights ask for, at the size before.
         last = self.shapes[self.current]
         each = next((size // outputs for size in weights if size % outputs == 0), 1)
