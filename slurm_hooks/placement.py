@@ -118,7 +118,19 @@ def choose(view: ClusterView, need: Need, policy: str, last: tuple[str, str] | N
     if policy == "rr":
         return _after(fitting, last)
     ranking = RANKINGS.get(policy)
-    return min(fitting, key=lambda gpu: ranking(gpu, need)) if ranking else fitting[0]
+    if ranking is None:
+        return fitting[0]
+    empty: dict[int, tuple[float, ...]] = {}  # GPUs without known residents differ in their shares only
+
+    def rank(gpu: Gpu) -> tuple[float, ...]:
+        if gpu.residents:
+            return ranking(gpu, need)
+        known = empty.get(gpu.used_shares)
+        if known is None:
+            known = empty[gpu.used_shares] = ranking(gpu, need)
+        return known
+
+    return min(fitting, key=rank)
 
 
 def _after(gpus: Sequence[Gpu], last: tuple[str, str] | None) -> Gpu:
