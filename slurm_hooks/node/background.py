@@ -25,6 +25,7 @@ def hook(env: Mapping[str, str]) -> None:
     say = context.speaker(config, "flush")
     tidy(config, say)
     mps.revive(config.mps, say)
+    spool.sweep(config.node, say)
     background(config, say)
 
 

@@ -99,5 +99,6 @@ def _log(path: str, text: str) -> None:
     except OSError:
         handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s rad[%(process)d] %(message)s"))
-    handler.emit(logging.LogRecord("rad", logging.INFO, __file__, 0, text.replace("\n", "; "), None, None))
+    line = "".join(c if c.isprintable() else "?" for c in text.replace("\n", "; "))  # no user's name moves a terminal
+    handler.emit(logging.LogRecord("rad", logging.INFO, __file__, 0, line, None, None))
     handler.close()

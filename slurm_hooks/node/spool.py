@@ -123,12 +123,29 @@ def items(settings: Node) -> list[Item]:
     return found
 
 
-def _files(settings: Node, *, requeues: bool) -> Iterator[tuple[str, int, int]]:
+def sweep(settings: Node, say: Callable[[str], None]) -> None:
+    """Let go of what lies in the folder under other names: after a killed writer soon, after MAX_DAYS in any case."""
+    now = time.time()
+    for name in _names(settings):
+        path = f"{settings.spool_dir}/{name}"
+        with contextlib.suppress(FileNotFoundError):
+            age = abs(now - os.stat(path).st_mtime)  # noqa: PTH116
+            if name.endswith(".new") and age > _HOOK_S:
+                state.remove(path)
+            elif name.endswith((".kept", ".broken")) and age > MAX_DAYS * 86400:
+                state.remove(path)
+                say(f"{path}: kept for {MAX_DAYS} days, and now let go")
+
+
+def _names(settings: Node) -> list[str]:
     try:
-        names = sorted(os.listdir(settings.spool_dir))  # noqa: PTH208
+        return sorted(os.listdir(settings.spool_dir))  # noqa: PTH208
     except FileNotFoundError:
-        return
-    for name in names:
+        return []
+
+
+def _files(settings: Node, *, requeues: bool) -> Iterator[tuple[str, int, int]]:
+    for name in _names(settings):
         found = _NAME.fullmatch(name)
         if found and (found.group(3) is not None) == requeues:
             yield f"{settings.spool_dir}/{name}", int(found.group(1)), int(found.group(2))
@@ -255,8 +272,12 @@ def _young(item: Item) -> bool:
 
 
 def _too_early(item: Item, rows: list[commands.Row]) -> bool:
-    """Whether an Epilog may just now be requeueing the job, so that its last run is not the last for long."""
-    return _young(item) and item.run.outcome in recovery.REQUEUED and _row_of(item.run, rows) is rows[-1]
+    """Whether the job's last run may not be the last for long.
+
+    An Epilog may just now be requeueing it; or slurmdbd is behind and shows another job, which had the number before.
+    """
+    row = _row_of(item.run, rows)
+    return _young(item) and (row is None or (item.run.outcome in recovery.REQUEUED and row is rows[-1]))
 
 
 def _told_by_slurm(run: Run, rows: list[commands.Row]) -> Run:

@@ -118,6 +118,8 @@ class Poller:
         self._pinned_since = {pin.job_id: since.get(pin.job_id, view.taken) for pin in view.pinned}
         if not view.can_retype:
             return
+        # Thousands of jobs that their users have pinned must not let the view grow stale: the rest comes next time.
+        until = time.monotonic() + self._config.radd.poll_s
         for pin in view.pinned:
             if view.taken - self._pinned_since[pin.job_id] < self._config.radd.unpin_after_s:
                 continue
@@ -130,3 +132,5 @@ class Poller:
                     log.info("job %d waits for %s no longer: any GPU will do", pin.job_id, pin.type)
             except SlurmError as error:
                 log.warning("job %d stays pinned to %s: %s", pin.job_id, pin.type, error)
+            if time.monotonic() >= until:
+                return

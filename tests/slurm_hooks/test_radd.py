@@ -310,6 +310,19 @@ def test_pins_that_hold_a_job_up_are_taken_back() -> None:
     assert slurm.unpinned == [(7, 30)]
 
 
+def test_many_pins_do_not_hold_up_the_looks() -> None:
+    pins = tuple(PinnedJob(job, "g1", 30) for job in (7, 8, 10))
+    slurm = FakeSlurm(*[ClusterView(at, pinned=pins, can_retype=True) for at in (0.0, 61.0, 62.0, 63.0)])
+    slurm.records = {job: Record("share", pin="g1") for job in (7, 8, 10)}
+    config = replace(CONFIG, radd=replace(CONFIG.radd, poll_s=0.0))
+    made = Poller(config, Service(CONFIG, Nothing()), slurm)  # type: ignore[arg-type]
+    after = []
+    for _ in range(4):
+        made.once()
+        after.append([job for job, _ in slurm.unpinned])
+    assert after == [[], [7], [7, 8], [7, 8, 10]], "one at a time where a look may take no time"
+
+
 def test_where_slurm_cannot_retype_pins_stay() -> None:
     slurm = FakeSlurm(*[ClusterView(at, pinned=(PinnedJob(7, "g1", 30),)) for at in (0.0, 100.0)])
     slurm.records = {7: Record("share", pin="g1")}

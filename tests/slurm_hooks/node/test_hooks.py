@@ -589,6 +589,11 @@ def test_folders_that_cannot_be_used(site: Site, hook: str) -> None:
     assert "StateError" in site.said
 
 
+def test_no_text_of_a_users_moves_the_admins_terminal(site: Site) -> None:
+    context.speaker(_config(site), "epilog")("OSError: /home/\x1b[2J\udcff\nx")
+    assert site.said.endswith("OSError: /home/?[2J?; x\n")
+
+
 def test_no_log_to_write_to(site: Site) -> None:
     site.settings["node"]["log"] = "/proc/nowhere/node.log"
     site.write()

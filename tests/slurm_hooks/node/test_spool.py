@@ -250,6 +250,29 @@ def test_broken_files_are_put_aside(node: Node, slurm: FakeSlurm) -> None:
     assert _kept(node) == ["7-0.json.broken", "7-1.json.broken", "x.json"]
 
 
+def test_a_row_of_an_earlier_job_with_the_same_number_is_not_this_ones(node: Node, slurm: FakeSlurm) -> None:
+    slurm.rows(_row(start=NOW - 10**7, end=NOW - 10**7 + 60))
+    spool.put(node, 7, 0, RUN)
+    assert spool.send(node) == Sent(soon=1)
+    assert decode(slurm.comment()) == RECORD
+    slurm.rows(_row(start=NOW - 10**7, end=NOW - 10**7 + 60), _row())
+    assert spool.send(node) == Sent(sent=1)
+
+
+def test_what_is_kept_under_other_names_is_let_go_in_the_end(node: Node) -> None:
+    spool.put(node, 7, 0, RUN)
+    names = ("7-0.json", "8-0.json.kept", "9-0.json.broken", "9-1.json.1234.new")
+    said: list[str] = []
+    for name in names[1:]:
+        (Path(node.spool_dir) / name).touch()
+    for days, left in ((0, names), (1, names[:3]), (59, names[:3]), (61, names[:1])):
+        for name in _kept(node):
+            os.utime(f"{node.spool_dir}/{name}", (time.time() - days * 86400,) * 2)
+        spool.sweep(node, said.append)
+        assert _kept(node) == sorted(left)
+    assert [Path(line.split(": ")[0]).name for line in said] == ["8-0.json.kept", "9-0.json.broken"]
+
+
 def test_no_folder_nothing_to_do(node: Node) -> None:
     assert spool.send(node) == Sent()
 
