@@ -16,6 +16,7 @@ _TOGETHER = (
     "RepConv",
 )
 _LONG = 3
+_DIGITS = 10
 _COSINE = ("SwinTransformerV2Block", "SwinTransformerBlockV2", "Swinv2Layer", "SwinTransformerV2CrBlock")
 
 
@@ -68,3 +69,18 @@ def branch(name: str) -> str:
         return ""
     start, _, step = name.rpartition("_")
     return start if start and step.isdecimal() else name
+
+
+def pools_queries(attention: Layer) -> bool:
+    """Tell whether an attention gives out a quarter of its tokens (MViT and Hiera, where a stage begins)."""
+    for part in attention.children:
+        args = dict(part.args)
+        if part.name == "pool_q" and args.get("stride") == "(2, 2)":
+            return True
+        if attention.type == "MaskUnitAttention" and part.name == "qkv":
+            return args.get("out_features") != str(3 * _number(args.get("in_features", "")))
+    return False
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < _DIGITS else 0

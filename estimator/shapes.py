@@ -39,6 +39,7 @@ _SIDES = (
 _TOKENS = 512
 _MOST_DIM = 10**6
 _LEAST_WINDOWS = 4
+_SQUARES = (4, 16)
 # So many containers are open inside of a block: a list, the block, the list of blocks.
 _BLOCK = 2
 _ATTENDS = "Att"
@@ -311,8 +312,11 @@ class _Follower:
         """Give back the picture behind a gate (squeeze and excitation), whose own output is one pixel."""
         if layer.type == "MultiheadAttention":
             return before
-        if _ATTENDS in layer.type and len(before) > 1 and "Down" not in layer.type and after[-1:] == before[-1:]:
-            return before
+        if _ATTENDS in layer.type and len(before) > 1 and "Down" not in layer.type:
+            if blocks.pools_queries(layer):
+                return (*(max(size // 2, 1) for size in _places(_grid(before))), after[-1])
+            if after[-1:] == before[-1:]:
+                return before
         if len(before) == 3 and after == (before[0], 1, 1) and before[1] > 1 and "Pool" not in layer.type:
             return before
         return after
@@ -375,6 +379,9 @@ class _Follower:
             return (width, *_places(places)) if first else (*places, width)
         if len(shape) < 2 or (layer.type.endswith("Linear") and layer.name in _HEADS):
             return shape
+        joined, rest = divmod(width, channels)
+        if not first and not rest and joined in _SQUARES and elements(shape) % width == 0:
+            return (elements(shape) // width, width)  # a square of neighbours became one
         return (width, *_places(before)) if first else (*before, width)
 
     def _leaf(self, layer: Layer, shape: Shape) -> Shape:

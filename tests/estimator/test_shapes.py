@@ -388,3 +388,36 @@ def test_a_head_that_is_defined_first_is_used_last() -> None:
 )
 def test_published_sizes_of_pictures(type_: str, side: int) -> None:
     assert shapes_of(f"{type_}(\n  (c): Conv2d(3, 8, kernel_size=(1, 1))\n)\n")["c"] == (8, side, side)
+
+
+@pytest.mark.parametrize(
+    ("attention", "after"),
+    [
+        ("(qkv): Linear(in_features=64, out_features=192, bias=True)", (56, 56, 64)),
+        ("(qkv): Linear(in_features=64, out_features=384, bias=True)", (28, 28, 128)),
+    ],
+)
+def test_attention_that_pools_its_queries_gives_out_a_quarter(attention: str, after: tuple[int, ...]) -> None:
+    width = after[-1]
+    text = f"""Net(
+  (conv): Conv2d(3, 64, kernel_size=(4, 4), stride=(4, 4))
+  (norm): LayerNorm((64,), eps=1e-05)
+  (attn): MaskUnitAttention(
+    {attention}
+    (proj): Linear(in_features={width}, out_features={width}, bias=True)
+  )
+  (last): Linear(in_features={width}, out_features=8, bias=True)
+)
+"""
+    found = shapes_of(text)
+    assert (found["attn"], found["last"]) == (after, (*after[:2], 8))
+
+
+def test_squares_of_neighbours_become_one() -> None:
+    found = shapes_of("""Net(
+  (conv): Conv2d(3, 24, kernel_size=(4, 4), stride=(4, 4))
+  (norm): LayerNorm((384,), eps=1e-05)
+  (fc): Linear(in_features=384, out_features=96, bias=True)
+)
+""")
+    assert (found["norm"], found["fc"]) == ((196, 384), (196, 96))

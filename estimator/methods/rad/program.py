@@ -487,7 +487,7 @@ class _Builder:
     def _project(self, layer: Layer, shape: Shape) -> None:
         inputs = _features(layer, shape)
         attention = self._attention
-        if len(shape) == 3 and shape[0] == shape[1] > shape[2] == inputs <= _MOST_HEADS:
+        if len(shape) == 3 and shape[0] == shape[1] > shape[2] and 0 < inputs <= shape[2] <= _MOST_HEADS:
             # Heads that talk to each other: a product over heads of the matrix of weights, before or behind softmax.
             self.ops.append(
                 Op(Kind.LINEAR, self.tensor(shape), self.tensor(shape), layer.params, extra=elements(shape))
