@@ -35,6 +35,7 @@ class Learner:
         self._clock = clock
         self._since = int(clock()) - config.radd.learn_days * _DAY_S
         self._healthy = True
+        self._again_from: int | None = None
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -55,9 +56,15 @@ class Learner:
         except SlurmError as error:
             if self._healthy:
                 log.warning("slurmdbd does not answer, nothing is learned meanwhile: %s", error)
+                self._again_from = now
             self._healthy = False
             return False
         self._healthy = True
         self._service.experience = learn(self._service.experience, jobs)
-        self._since = until if until < now else now - _OVERLAP_S
-        return until < now
+        if until < now:
+            self._since = until
+            return True
+        # What ended while slurmdbd was away gets its record only now, from the nodes: once more from there.
+        seen = now if self._again_from is None else min(now, self._again_from)
+        self._since, self._again_from = seen - _OVERLAP_S, None
+        return False

@@ -113,6 +113,18 @@ def test_a_day_at_a_time_then_what_is_new(caplog: pytest.LogCaptureFixture) -> N
     assert service.experience["alice", "f"][0].peak_mib == 5000.0
 
 
+def test_what_ended_while_slurmdbd_was_away_is_looked_at_once_more() -> None:
+    now = [10.0 * DAY]
+    books = Books([], [], SlurmError("sacct: no"), SlurmError("sacct: no"))
+    learner = Learner(CONFIG, Service(CONFIG, Nothing()), books, lambda: now[0])  # type: ignore[arg-type]
+    learner.once()
+    for passed in (0, 300, 9000, 300, 300, 300):
+        now[0] += passed
+        assert learner.once() is False
+    since = [asked[0] - 10 * DAY for asked in books.asked[2:]]
+    assert since == [-3600, -3600, -3600, 300 - 3600, 9900 - 3600]
+
+
 def test_learning_goes_on_whatever_a_look_met(caplog: pytest.LogCaptureFixture) -> None:
     service = Service(CONFIG, Nothing())  # type: ignore[arg-type]
     config = replace(CONFIG, radd=replace(CONFIG.radd, learn_s=0.0))
