@@ -31,6 +31,8 @@ STOP_TIMEOUT_S = 3.0
 POLL_S = 0.02
 _SHARED = "all"
 _COMMAND = 3  # words of a command in which the program may stand, where an interpreter runs it
+_MAX_COMMAND = 4096
+_MAX_ENVIRONMENT = 1 << 20
 
 
 class MpsError(RuntimeError):
@@ -296,30 +298,39 @@ def _kill(settings: Mps, slot: Slot, *, servers: bool) -> None:
 def _daemons(settings: Mps, slot: Slot) -> list[int]:
     """Control daemons of a slot: our own processes that run the control program with the slot's pipes."""
     program = os.path.basename(settings.control)  # noqa: PTH119
-    return [pid for pid, words in _processes(slot, os.geteuid()) if program in words[:_COMMAND]]
+    return _processes(slot, os.geteuid(), lambda word: word == program)
 
 
 def _servers(slot: Slot) -> list[int]:
-    return [pid for pid, words in _processes(slot, None) if any("mps-server" in word for word in words[:_COMMAND])]
+    return _processes(slot, None, lambda word: "mps-server" in word)
 
 
-def _processes(slot: Slot, owner: int | None) -> Iterator[tuple[int, list[str]]]:
-    """Processes that were started with a slot's pipes: number, and the words of the command without folders."""
+def _processes(slot: Slot, owner: int | None, is_program: Callable[[str], bool]) -> list[int]:
+    """Processes that run a program, by its name without folders, and were started with a slot's pipes.
+
+    Users choose how many processes they have and how long their environments are: those are read last and in bounds.
+    """
     wanted = f"CUDA_MPS_PIPE_DIRECTORY={slot.pipe}".encode()
+    found = []
     for name in _names("/proc"):
         if not name.isdigit():
             continue
         try:
             if owner is not None and os.stat(f"/proc/{name}").st_uid != owner:  # noqa: PTH116
                 continue
-            with open(f"/proc/{name}/environ", "rb") as file:  # noqa: PTH123
-                if wanted not in file.read().split(b"\0"):
-                    continue
-            with open(f"/proc/{name}/cmdline", "rb") as file:  # noqa: PTH123
-                words = [os.path.basename(word.decode(errors="replace")) for word in file.read().split(b"\0")]  # noqa: PTH119
+            words = _read(f"/proc/{name}/cmdline", _MAX_COMMAND).split(b"\0")[:_COMMAND]
+            if not any(is_program(os.path.basename(word.decode(errors="replace"))) for word in words):  # noqa: PTH119
+                continue
+            if wanted in _read(f"/proc/{name}/environ", _MAX_ENVIRONMENT).split(b"\0"):
+                found.append(int(name))
         except OSError:
             continue
-        yield int(name), words
+    return found
+
+
+def _read(path: str, size: int) -> bytes:
+    with open(path, "rb") as file:  # noqa: PTH123
+        return file.read(size)
 
 
 def _admit(slot: Slot) -> None:

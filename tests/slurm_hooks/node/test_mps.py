@@ -224,6 +224,23 @@ def test_servers_that_other_jobs_may_use_are_spared(settings: Mps, others: bool)
             assert server.wait(10) == -signal.SIGKILL
 
 
+def test_environments_of_users_processes_are_not_read(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    read: list[str] = []
+
+    through = mps._read
+
+    def spy(path: str, size: int) -> bytes:
+        read.append(path)
+        return through(path, size)
+
+    monkeypatch.setattr(mps, "_read", spy)
+    assert mps._servers(slot) == []
+    assert [path for path in read if path.endswith("/environ")] == []
+    assert mps._daemons(settings, slot) == _daemons(settings)
+    assert 1 <= len([path for path in read if path.endswith("/environ")]) < 10
+
+
 def test_a_daemon_that_ignores_quit_is_killed(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mps, "STOP_TIMEOUT_S", 0.2)
     mps.join(settings, 2, UID, 11, UUID)
