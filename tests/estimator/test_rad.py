@@ -581,3 +581,96 @@ def test_parts_that_work_together_take_what_came_in() -> None:
     )
     ops = account(text)[1].ops
     assert ops[1].x == ops[2].x == ops[0].y
+
+
+def test_inference_of_language_models_holds_caches_and_computes_a_loss() -> None:
+    logits = 4 * 2 * 512 * 1000
+    run = {"seq_len": 512, "kind": "infer"}
+    causal = account(LM, **run)[2]
+    cache = 2 * 2 * 4 * 2 * 2 * 512 * 64
+    # of two calls: the logits and what is cached; and once more the logarithm of these logits
+    assert causal.loss - causal.weights == pytest.approx(cache + 3 * logits + 32.5 * MIB, rel=0.01)
+    half = account(LM, precision="bf16", **run)[2]
+    assert half.loss - half.weights == pytest.approx(cache / 2 + logits + 2 * logits + 32.5 * MIB, rel=0.01)
+    masked = account(LM.replace("GPT2LMHeadModel", "MyEncoder"), precision="bf16", **run)[2]
+    assert masked.loss - masked.weights == pytest.approx(logits + logits / 2 + 32.5 * MIB, rel=0.01)
+    one = account(VGG, kind="infer")[2]
+    assert one.loss == 0
+
+
+def test_inference_holds_queries_keys_and_values() -> None:
+    text = LLAMA.replace("out_features=128", "out_features=256")
+    fused = account(text, seq_len=128, kind="infer", batch_size=64)[2]
+    eager = account(text.replace("LlamaAttention", "BloomAttention"), seq_len=128, kind="infer", batch_size=64)[2]
+    tensor = 4 * 64 * 128 * 256
+    assert fused.forward - fused.weights >= (2 + 3) * tensor
+    assert eager.forward - fused.forward == pytest.approx(2 * tensor + 2 * 4 * 64 * 4 * 128 * 128, rel=0.01)
+
+
+def test_heads_that_talk_keep_their_matrices() -> None:
+    rows = table(
+        "Conv2d-# [-1, 64, 4, 4] 49,216",
+        "LayerNorm-# [-1, 16, 64] 128",
+        "Linear-# [-1, 16, 192] 12,480",
+        "Linear-# [-1, 16, 16, 8] 72",
+        "Linear-# [-1, 16, 64] 4,160",
+        "TalkingHeadAttn-# [-1, 16, 64] 0",
+    )
+    ops = account(rows)[1].ops
+    talking = next(op for op in ops if op.params == 72)
+    assert (talking.kind, talking.extra) == (Kind.LINEAR, 16 * 16 * 8)
+    assert sum(op.kind is Kind.ATTENTION for op in ops) == 1
+
+
+def test_attention_by_angle_keeps_more() -> None:
+    rows = (
+        "Conv2d-# [-1, 64, 4, 4] 49,216",
+        "Attention-# [-1, 16, 64] 0",
+        "Softmax-# [-1, 4, 16, 16] 0",
+        "{}-# [-1, 16, 64] 0",
+    )
+    plain = account(table(*(row.format("Block") for row in rows)))[1].ops
+    cosine = account(table(*(row.format("SwinTransformerV2Block") for row in rows)))[1].ops
+    more = [op.extra - other.extra for op, other in zip(cosine, plain, strict=True)]
+    assert [item for item in more if item] == [2 * 16 * 64, 4 * 16 * 16]
+
+
+def test_a_scaled_square_of_an_activation_keeps_three_tensors() -> None:
+    text = """Net(
+  (conv): Conv2d(3, 8, kernel_size=(8, 8), stride=(8, 8))
+  (act): StarReLU(
+    (relu): ReLU()
+  ){}
+  (next): Conv2d(8, 8, kernel_size=(1, 1))
+)
+"""
+    program = account(text.format(""))[1]
+    size = 8 * 28 * 28
+    relu, square = program.ops[1:3]
+    assert (relu.kind, square.kind, square.extra) == (Kind.KEEPS_OUTPUT, Kind.KEEPS_OUTPUT, size)
+    assert program.ops[3].x == square.y
+
+
+def test_heads_beside_the_batch_are_no_channels() -> None:
+    text = """Layer (type:depth-idx)    Output Shape    Param #
+=====
+Net    [5, 8, 4, 4]    --
+├─Conv2d: 1-1    [5, 8, 4, 4]    216
+├─Conv2d: 1-2    [20, 2, 4, 4]    18
+=====
+"""
+    pooled = account(text)[1].ops[1]
+    assert (pooled.kind, pooled.conv, pooled.x) == (Kind.CONV, None, 1)
+
+
+def test_a_block_with_a_norm_inside_is_no_convolution() -> None:
+    text = """Layer (type:depth-idx)    Output Shape    Param #
+=====
+Net    [2, 8, 4, 4]    --
+├─Conv2d: 1-1    [2, 8, 4, 4]    216
+├─BnActConv2d: 1-2    [2, 8, 4, 4]    592
+=====
+"""
+    program = account(text)[1]
+    assert program.ops[1].kind is Kind.OPAQUE
+    assert program.hidden_params == 592

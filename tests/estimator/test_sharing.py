@@ -97,3 +97,16 @@ def test_xlnet_projections_are_added() -> None:
 )
 """
     assert parse_summary(text).total_params == 32 + 5 * 16 * 17
+
+
+def test_a_table_without_the_models_name_ties_by_its_parts() -> None:
+    rows = "\n".join(
+        (
+            "Embedding-1 [-1, 8, 64] 64,000",
+            "GPT2Block-2 [-1, 8, 64] 0",
+            "Linear-3 [-1, 8, 1000] 64,000",
+        )
+    )
+    text = f"        Layer (type)               Output Shape         Param #\n=====\n{rows}\n=====\n"
+    assert parse_summary(text).total_params == 64_000
+    assert parse_summary(text.replace("GPT2Block", "MyBlock")).total_params == 128_000
