@@ -92,6 +92,8 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str) -
     shown = record = None
     if status != 0 or signal != 0:  # a run that ended well costs the controller nothing
         shown, problem = commands.show_job(job.id, scene.config.node.command_timeout_s)
+        if shown is None:  # a controller that is only busy for a moment must not cost a job its recovery
+            shown, problem = commands.show_job(job.id, scene.config.node.command_timeout_s)
         if shown is None:
             scene.say(f"not recovered: {problem}")
         else:

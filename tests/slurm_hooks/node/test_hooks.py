@@ -389,6 +389,23 @@ def test_a_controller_that_hangs_leaves_the_rest_for_later(site: Site, verb: str
     assert [path.name for path in (site.place / "spool").glob("*.requeue.json")] == ["7-0.requeue.json"]
 
 
+def test_a_controller_that_is_busy_for_a_moment(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    _oom_job(site)
+    site.run("prolog")
+    site.log(OOM)
+    asked: list[int] = []
+    through = commands.show_job
+
+    def busy(job: int, timeout_s: float) -> tuple[commands.ShownJob | None, str]:
+        asked.append(job)
+        return through(job, timeout_s) if len(asked) > 1 else (None, "squeue: no answer within 3 s")
+
+    monkeypatch.setattr(commands, "show_job", busy)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert asked == [7, 7]
+    assert len(site.slurm.calls("requeuehold")) == 1
+
+
 def test_a_controller_that_is_away(site: Site) -> None:
     site.slurm.trouble("show", 1, "Unable to contact slurm controller\n")
     site.run("prolog")
