@@ -41,6 +41,9 @@ def as_user(user: str, uid: int, gid: int, work: Callable[[], bytes], timeout_s:
 def _child(send: int, user: str, uid: int, gid: int, work: Callable[[], bytes]) -> None:
     status = 1
     try:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for file in (0, 1, 2):  # slurmd reads a hook's output to its end: one left behind must not hold it open
+            os.dup2(nothing, file)
         if os.geteuid() == 0:
             if user:
                 os.initgroups(user, gid)

@@ -32,6 +32,13 @@ def test_work_is_done_as_the_user() -> None:
     assert os.geteuid() == 0
 
 
+def test_work_that_hangs_for_ever_does_not_hold_the_hooks_output_open() -> None:
+    def outputs() -> bytes:
+        return " ".join(str(Path(f"/proc/self/fd/{file}").readlink()) for file in (0, 1, 2)).encode()
+
+    assert as_user("", UID, UID, outputs, 5) == b"/dev/null /dev/null /dev/null"
+
+
 def test_work_that_fails_or_hangs_or_says_too_much() -> None:
     def fails() -> bytes:
         raise OSError
