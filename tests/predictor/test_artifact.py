@@ -28,7 +28,7 @@ def test_gzip_and_names(tmp_path: Path) -> None:
     plain = write_csv(tmp_path / "pairs.csv", PAIRS)
     packed = tmp_path / "pairs.csv.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert load_colocations(packed) == load_colocations(plain)
+    assert repr(load_colocations(packed)) == repr(load_colocations(plain))  # unknown values are NaN
     assert list(workloads_of(load_colocations(plain))) == sorted(workloads(6))
 
 
