@@ -66,6 +66,7 @@ def run(count: int) -> Table:
             ("no #RAD line", lambda _: script("")),
             ("no #RAD line, 100 KB script", lambda _: long),
             ("#RAD memory=12G", _claim),
+            ("#RAD with a summary of 100 layers, inline, the same", lambda _: script(inline_summary(0))),
             ("#RAD with a summary of 100 layers, inline, each new", lambda n: script(inline_summary(n))),
         )
         for name, text_of in cases:

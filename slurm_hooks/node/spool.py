@@ -256,11 +256,12 @@ def _would_harm(settings: Node, others: str) -> bool:
 
 def _belongs(run: Run, row: commands.Row) -> bool:
     """Whether a row is that run's: Prolog starts at or after the time that Slurm notes, and before it ends."""
-    if row.start is None or run.end is None or row.start > run.end + 1:
+    begin = row.end if row.start is None else row.start  # of a requeued run slurmdbd may have lost the start
+    if begin is None or run.end is None or begin > run.end + 1:
         return False
     if run.start is None:
         return True
-    return row.start >= run.start - 600 and (row.end is None or row.end >= run.start - 1)
+    return begin >= run.start - 600 and (row.end is None or row.end >= run.start - 1)
 
 
 def _row_of(run: Run, rows: list[commands.Row]) -> commands.Row | None:

@@ -162,6 +162,17 @@ def test_all_runs_of_a_job_come_to_its_last(node: Node, slurm: FakeSlurm) -> Non
     assert slurm.comment(0) == OURS
 
 
+def test_a_run_whose_start_slurmdbd_lost_holds_nothing_up(node: Node, slurm: FakeSlurm) -> None:
+    slurm.rows(_row("REQUEUED", start="None", end=NOW - 90), _row(start=NOW - 61))
+    first = dataclasses.replace(RUN, start=NOW - 91, end=NOW - 90, exit_code=1, outcome="oom_requeued")
+    spool.put(node, 7, 0, first)
+    spool.put(node, 7, 1, dataclasses.replace(RUN, restart=1))
+    assert spool.send(node) == Sent(sent=2)
+    record = decode(slurm.comment())
+    assert record is not None
+    assert [run.outcome for run in record.runs] == ["oom_requeued", "completed"]
+
+
 @pytest.mark.parametrize(
     ("rows", "outcome", "told"),
     [
