@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import signal
@@ -9,12 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from slurm_hooks.config import Mps
+from slurm_hooks.config import Mps, Node
 from slurm_hooks.node import mps, state
 from slurm_hooks.node.mps import Slot
 from tests.slurm_hooks.node import standins
@@ -341,3 +342,11 @@ def test_ten_jobs_that_start_and_end_at_once(settings: Mps, end: str, left: int)
     assert said == ["done\n"] * 10
     mps.reap(settings, time.time() + 1)
     assert len(_daemons(settings)) == left
+
+
+def test_the_timers_unit_ends_no_daemon_that_it_started_anew_and_is_not_ended_early() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.read(ROOT / "etc" / "systemd" / "rad-spool.service")
+    most = {field.name: field.metadata["high"] for part in (Node, Mps) for field in fields(part)}
+    assert unit["Service"]["KillMode"] == "process"
+    assert 60 * int(unit["Service"]["TimeoutStartSec"].removesuffix("min")) > most["send_for_s"] + most["grace_s"]
