@@ -18,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,7 @@ class Daemon:
             return "no answer"
         return (done.stdout + done.stderr).strip()
 
-    def client(self, name: str, what: str = "steps", amount: float = 0, **env: str) -> Client:
+    def client(self, name: str, what: str = "steps", amount: float = 0, env: Mapping[str, str] | None = None) -> Client:
         """Start a client."""
         self.clients[name] = Client(self.folder, name, what, amount, env)
         return self.clients[name]
@@ -173,9 +174,9 @@ class Daemon:
         wanted, found = f"CUDA_MPS_PIPE_DIRECTORY={self.folder}/pipe".encode(), []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                if entry.name.isdigit() and program.encode() in (entry / "cmdline").read_bytes().split(b"\0")[0]:
-                    if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                        found.append(int(entry.name))
+                runs = entry.name.isdigit() and program.encode() in (entry / "cmdline").read_bytes().split(b"\0")[0]
+                if runs and wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
         return found
 
     def signal(self, program: str, number: int) -> None:
@@ -212,7 +213,7 @@ def daemons(*names: str) -> Iterator[dict[str, Daemon]]:
 
 def limits() -> list[Facts]:
     """What bounds a client's memory: its own variable, the daemon's default, the running server's limit."""
-    cases = {
+    cases: dict[str, tuple[str, dict[str, str]]] = {
         "variable not set, no default": ("plain", {}),
         "variable 1 GiB, no default": ("plain", {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1G"}),
         "variable not set, default 3 GiB": ("default", {}),
@@ -224,7 +225,7 @@ def limits() -> list[Facts]:
         answer = made["default"].ask("set_default_device_pinned_mem_limit 0 3G")
         keeper = made["default"].client("keeper", "limit", 1)  # allocates when it is told to
         clients = {
-            name: made[where].client(re.sub(r"\W", "-", name), "limit", **env) for name, (where, env) in cases.items()
+            name: made[where].client(re.sub(r"\W", "-", name), "limit", env=env) for name, (where, env) in cases.items()
         }
         for client in (keeper, *clients.values()):
             client.ready()
@@ -311,7 +312,7 @@ def hangs() -> list[Facts]:
             for program, number in steps:
                 made[names[name]].signal(program, number)
         time.sleep(WATCH_S)
-        rows = []
+        rows: list[Facts] = []
         for name, client in clients.items():
             daemon = made[names[name]]
             rows.append({"case": name, "client": client.story(at), "servers_left": len(daemon.pids(SERVER))})
@@ -327,11 +328,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write all of it there")
     options = parser.parse_args()
     found: Facts = {}
-    parts = {
-        "limits": limits,
-        "hangs": hangs,
-        **{f"fault: {k}": lambda k=k: fault(k) for k in ("assert", "address", "stay", "kill")},
-    }
+    parts: dict[str, Callable[[], Any]] = {"limits": limits, "hangs": hangs}
+    parts |= {f"fault: {kind}": partial(fault, kind) for kind in ("assert", "address", "stay", "kill")}
     for name, part in parts.items():
         begin = time.monotonic()
         try:
