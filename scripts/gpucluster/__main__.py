@@ -62,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(args: argparse.Namespace, say: Any, begin: float) -> int:
     """Run scenarios; whatever one does, the next one is tried, and what is known is written at once."""
-    from scripts.gpucluster.scenarios import SCENARIOS, Stage  # noqa: PLC0415  (needs what `up` unpacks)
+    from scripts.gpucluster.scenarios import SCENARIOS  # noqa: PLC0415  (needs what `up` unpacks)
+    from scripts.gpucluster.stage import Stage  # noqa: PLC0415
 
     names = list(SCENARIOS) if args.scenario == "all" else [args.scenario]
     if unknown := [name for name in names if name not in SCENARIOS]:

@@ -6,148 +6,21 @@ whether it did. Touches the cluster only through Slurm's commands, its users' fo
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from scripts.demo_data import resnet50
-from scripts.devcluster import ClusterError
-from scripts.devcluster.interpreter import for_everybody
-from scripts.gpucluster.machine import CHECKOUT, GRACE_S, Machine
+from scripts.gpucluster.machine import GRACE_S
+from scripts.gpucluster.stage import ALICE, BOB, Facts, Stage, daemons
 from slurm_hooks.node import mps
-from slurm_hooks.records import Record, decode
+from slurm_hooks.records import Record
 
-Facts = dict[str, Any]
 ALONE_S = 7
-ALICE, BOB = "alice", "bob"
 MIXED = (("cnn", 16), ("transformer", 8), ("mlp", 256), ("infer", 8))
 LEARN_S = 7.0  # [radd] learn_s, and a little
 RESTART_S = 2.0  # RestartSec of the units in etc/systemd
-
-
-class Stage:
-    """Submits jobs and reads back what became of them."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.cluster = machine.cluster
-        self.payload = self.cluster.layout.directory / "payload.py"
-        self.payload.write_text((CHECKOUT / "scripts/gpucluster/payload.py").read_text("utf-8"), encoding="utf-8")
-        rad = self.cluster.rad
-        if rad is None:
-            raise ClusterError("RAD takes no part in this cluster")
-        self.python = for_everybody(rad.python)
-
-    def submit(self, name: str, rad: str, work: str, user: str = ALICE, extra: Sequence[str] = ()) -> int:
-        """Submit a job.
-
-        Args:
-            name: of the job, its script and its log.
-            rad: what follows `#RAD`.
-            work: arguments of the payload after the name.
-            user: whose job it is.
-            extra: further lines of the script's head.
-        """
-        packages = f"export PYTHONPATH={self.python.packages}" if self.python.packages else ""
-        lines = ["#!/bin/bash", f"#SBATCH --job-name={name}", "#SBATCH --gres=gpu:1", f"#SBATCH --output={name}.out"]
-        lines += ["#SBATCH --open-mode=append", *extra, f"#RAD {rad}", packages, "export OMP_NUM_THREADS=1"]
-        lines += [f"{self.python.python} {self.payload} {name} {work}", ""]
-        self.log(name, user).unlink(missing_ok=True)
-        return self.cluster.submit("\n".join(lines), user=user).job_id
-
-    def log(self, name: str, user: str = ALICE) -> Path:
-        """Where a job writes."""
-        return self.cluster.home(user) / f"{name}.out"
-
-    def text(self, name: str, user: str = ALICE) -> str:
-        """What a job has written."""
-        try:
-            return self.log(name, user).read_text("utf-8", errors="replace")
-        except FileNotFoundError:
-            return ""
-
-    def result(self, name: str, user: str = ALICE) -> Facts:
-        """What a job's payload said at its end.
-
-        Raises:
-            ClusterError: if it has not come so far.
-        """
-        found = re.findall(r"^RESULT (\{.*\})$", self.text(name, user), re.MULTILINE)
-        if not found:
-            raise ClusterError(f"{name} said no result:\n{self.text(name, user)[-1500:]}")
-        read: Facts = json.loads(found[-1])
-        return read
-
-    def started(self, name: str, user: str = ALICE, deadline_s: float = 40) -> None:
-        """Wait for a job's first step."""
-        self.cluster.wait_for(f"{name} steps", lambda: "first step at" in self.text(name, user), deadline_s)
-
-    def ended(self, jobs: Mapping[str, int], deadline_s: float) -> dict[str, str]:
-        """Wait for the end of jobs; their states by name."""
-        end = time.monotonic() + deadline_s
-        return {
-            name: self.cluster.wait_state(number, deadline_s=max(1.0, end - time.monotonic()))
-            for name, number in jobs.items()
-        }
-
-    def record(self, job: int, deadline_s: float = 20) -> Record:
-        """A job's record once slurmdbd has how its last run ended."""
-        known: list[Record] = []
-
-        def there() -> bool:
-            rows = self.cluster.sacct(job, "AdminComment", duplicates=True)
-            for row in rows:
-                record = decode(row["AdminComment"])
-                if record is not None and any(run.outcome == "completed" for run in record.runs):
-                    known.append(record)
-            return bool(known)
-
-        self.cluster.wait_for(f"slurmdbd has the outcome of job {job}", there, deadline_s)
-        return known[-1]
-
-    def explain(self, job: int, user: str = ALICE) -> str:
-        """What `radctl explain` says."""
-        return self.cluster.run(["radctl", "explain", str(job)], user=user).out
-
-    def energy_j(self) -> float | None:
-        """What the GPU has used since it was started, in joules, or None where nobody counts."""
-        if not self.machine.real:
-            return None
-        import pynvml  # noqa: PLC0415
-
-        pynvml.nvmlInit()
-        try:
-            return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(0))) / 1e3
-        except pynvml.NVMLError:
-            return None
-
-    def restarts(self, job: int) -> int:
-        """How often a job was requeued."""
-        return int(self.cluster.job(job).get("Restarts", "0"))
-
-    def drained(self) -> list[str]:
-        """Nodes that take no jobs."""
-        shown = self.cluster.run(["sinfo", "-h", "-N", "-o", "%N %T"]).out.splitlines()
-        return [line for line in shown if re.search("drain|down|fail", line)]
-
-
-def daemons() -> list[int]:
-    """MPS control daemons that run on this machine."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if words and os.path.basename(words[0]) == b"nvidia-cuda-mps-control":  # noqa: PTH119 - bytes
-                found.append(int(entry.name))
-    return found
 
 
 def collocated(stage: Stage) -> Facts:
@@ -363,7 +236,7 @@ def daemon_killed(stage: Stage) -> Facts:
     at = time.time()
     after = stage.submit("after", "memory=6G", "cnn --batch 32 --seconds 3")
     stage.started("after", deadline_s=45)
-    begin = float(re.findall(r"first step at ([\d.]+)", stage.text("after"))[-1])
+    begin = stage.first_step("after")
     running = daemons()
     states = stage.ended({"before": before, "after": after}, 60)
     return {
@@ -402,8 +275,7 @@ def services_killed(stage: Stage, seconds: float = 14) -> Facts:
         back = time.time()
         running[after] = stage.submit(after, "memory=6G", "cnn --batch 32 --seconds 2")
         stage.started(after, deadline_s=45)
-        first = float(re.findall(r"first step at ([\d.]+)", stage.text(after))[-1])
-        rows.append({"killed": name, "back_s": back - at, "first_step_of_next_s": first - at})
+        rows.append({"killed": name, "back_s": back - at, "first_step_of_next_s": stage.first_step(after) - at})
     states = stage.ended(running, 90)
     records = {name: stage.record(job, deadline_s=60) for name, job in running.items()}
     for row in rows:

@@ -7,7 +7,8 @@ import pytest
 from scripts.demonstration import Gpus
 from scripts.devcluster import Cluster, ClusterError
 from scripts.gpucluster.machine import Machine
-from scripts.gpucluster.scenarios import Stage, services_killed, two_users
+from scripts.gpucluster.scenarios import services_killed, two_users
+from scripts.gpucluster.stage import Stage
 
 
 def test_a_scenario_with_jobs_of_two_users(cluster: Cluster) -> None:
