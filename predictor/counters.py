@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from predictor.nvml import MIB, Gpm, NvmlMissingError, load, quiet
 from predictor.types import ProfileError
 
+MPS_SERVER = b"nvidia-cuda-mps-server"
 PCIE_BYTES_PER_LANE = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
 
@@ -104,11 +105,20 @@ class NvmlCounters:
         return math.nan if value is None else float(value)
 
     def processes(self) -> int:
-        """Compute processes on the GPU now, MPS clients and servers included."""
-        found: list[Any] = []
+        """Compute processes on the GPU now, MPS clients included; an MPS server works for others and does not count."""
+        found: dict[int, Any] = {}
         for function in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses"):
-            found.extend(self._quiet(function, self._device) or [])
-        return len(found)
+            found.update({process.pid: process for process in self._quiet(function, self._device) or []})
+        return sum(not self._is_server(pid) for pid in found)
+
+    def _is_server(self, pid: int) -> bool:
+        name = self._quiet("nvmlSystemGetProcessName", pid) or b""
+        return MPS_SERVER in (name if isinstance(name, bytes) else name.encode())
+
+    def used_mib(self) -> float:
+        """GPU memory in use now, all processes together."""
+        memory = self._quiet("nvmlDeviceGetMemoryInfo", self._device)
+        return math.nan if memory is None else float(memory.used) / MIB
 
     def start(self) -> None:
         """Begin a window."""
@@ -121,14 +131,12 @@ class NvmlCounters:
         """End the window and say what happened in it."""
         elapsed = max(time.monotonic() - self._begun, 1e-6)
         power = (self._millijoules() - self._energy) / 1e3 / elapsed
-        memory = self._quiet("nvmlDeviceGetMemoryInfo", self._device)
-        used = math.nan if memory is None else memory.used / MIB
         values = self._gpm.read()
         link = self._link_bytes()
         moved = (values.get("pcie_tx", math.nan) + values.get("pcie_rx", math.nan)) * MIB
         fractions = {key: values[key] for key in ("busy", "smact", "smocc", "tensor", "dram") if key in values}
         pcie = min(moved / link, 1.0) if link > 0 else math.nan
-        return Counters(**fractions, pcie=pcie, power_w=power, used_mib=used)
+        return Counters(**fractions, pcie=pcie, power_w=power, used_mib=self.used_mib())
 
 
 def _import_nvml() -> Any:

@@ -13,6 +13,7 @@ import math
 import os
 import re
 import selectors
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -31,7 +32,12 @@ from predictor.types import KernelMetrics, Profile, ProfileError
 Kernels = Literal["none", "torch", "ncu"]
 GRACE_S = 5.0
 MAX_LINE = 4096
+LEAST_SMACT = 5e-4
+"""What an idle GPU's counters may show."""
+SETTLE_S = 2.0
+"""From the first iterations to the measured window: until the host runs as far ahead of the GPU as it will."""
 NCU_LAUNCHES = 500
+NCU_S = 300.0
 NCU_METRICS: Mapping[str, str] = {
     "gpu__time_duration.sum": "ns",
     "launch__grid_size": "grid",
@@ -76,6 +82,9 @@ class Exclusive(Source, Protocol):
     def processes(self) -> int:
         """Compute processes on the GPU now."""
 
+    def used_mib(self) -> float:
+        """GPU memory in use now."""
+
 
 @dataclass
 class _Watched:
@@ -108,6 +117,8 @@ def profile_command(request: Request, counters: Exclusive, say: Callable[[str], 
         raise ProfileError("another process uses the GPU; a profile is of a workload alone: wait until it is idle")
     with tempfile.TemporaryDirectory(prefix="rad-profile-") as folder:
         trace = Path(folder) / "trace.json"
+        # What a GPU without any process has in use is no part of the workload's memory.
+        idle_mib = counters.used_mib()
         environment = {**os.environ, MARKER_VARIABLE: "1", "PYTHONUNBUFFERED": "1"}
         if request.kernels == "torch":
             _run_until(request, environment | {TRACE_VARIABLE: str(trace)}, pattern, trace, say)
@@ -117,8 +128,9 @@ def profile_command(request: Request, counters: Exclusive, say: Callable[[str], 
             kernel = _from_trace(trace, rate)
         elif request.kernels == "ncu":
             say("running again under Nsight Compute")
-            kernel = from_ncu(_ncu(request))
-    return _profile(request, measured, rate, kernel)
+            kernel = from_ncu(_ncu(request, environment, Path(folder) / "ncu.csv", say))
+    used_mib = max(measured.used_mib - idle_mib, 0.0) if math.isfinite(idle_mib) else measured.used_mib
+    return _profile(request, replace(measured, used_mib=used_mib), rate, kernel)
 
 
 def _compile(marker: str) -> re.Pattern[str]:
@@ -135,7 +147,7 @@ def _profile(request: Request, counters: Counters, rate: float, kernel: KernelMe
             f"this GPU does not count {', '.join(missing)} by NVML (GPM needs Hopper or later): profile on a node "
             "with DCGM and take the job's record instead"
         )
-    if counters.smact == 0.0:
+    if counters.smact < LEAST_SMACT:
         raise ProfileError("the command ran but used no GPU in the measured time: is it the right device?")
 
     def known(value: float) -> float:
@@ -200,8 +212,10 @@ def _failure(request: Request, process: subprocess.Popen[bytes], watched: _Watch
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(GRACE_S)
     said = " | ".join(watched.last) or "nothing"
+    cure = " (it must run until it is stopped: give it more to do)" if process.returncode == 0 else ""
     return ProfileError(
-        f"{' '.join(request.command)[:200]}: ended with code {process.returncode} {when}; no profile. It said: {said}"
+        f"{' '.join(request.command)[:200]}: ended with code {process.returncode} {when}{cure}; no profile. "
+        f"It said: {said}"
     )
 
 
@@ -216,8 +230,11 @@ def _window(
     with _started(request, environment) as (process, output):
         say(f"warming up, at most {request.warm_up_s:.0f} s")
         limit = time.monotonic() + request.warm_up_s
-        while time.monotonic() < limit and len(watched.iterations) < 3:
-            if not _read(output, watched, limit):
+        while time.monotonic() < limit:
+            settled = watched.iterations[2] + SETTLE_S if len(watched.iterations) > 2 else limit
+            if time.monotonic() >= settled:
+                break
+            if not _read(output, watched, min(limit, settled)):
                 raise _failure(request, process, watched, "while warming up")
         counters.start()
         begun = time.monotonic()
@@ -273,12 +290,17 @@ def _from_trace(trace: Path, rate: float) -> KernelMetrics:
     return KernelMetrics(**{name: found[name] for name in names}, launches_per_s=per_iteration * rate)
 
 
-def _ncu(request: Request) -> str:
+def _ncu(request: Request, environment: Mapping[str, str], log: Path, say: Callable[[str], None]) -> str:
+    """Run the command under Nsight Compute, which ends it after some hundred launches, and return its raw page."""
+    if shutil.which("ncu") is None:
+        raise ProfileError("ncu is not installed: use --kernels torch, or install Nsight Compute")
     command = [
         "ncu",
         "--csv",
         "--page",
         "raw",
+        "--log-file",
+        str(log),
         "--clock-control",
         "none",
         "--target-processes",
@@ -293,14 +315,18 @@ def _ncu(request: Request) -> str:
         ",".join(NCU_METRICS),
         *request.command,
     ]
-    limit = request.warm_up_s + request.seconds + 600.0
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
-    except FileNotFoundError as error:
-        raise ProfileError("ncu is not installed: use --kernels torch, or install Nsight Compute") from error
-    except subprocess.TimeoutExpired as error:
-        raise ProfileError(f"Nsight Compute took over {limit:.0f} s: use --kernels torch") from error
-    return done.stdout
+    limit = request.warm_up_s + request.seconds + NCU_S
+    begun = told = time.monotonic()
+    watched = _Watched(_compile(request.marker))
+    with _started(replace(request, command=tuple(command)), environment) as (_process, output):
+        while _read(output, watched, min(begun + limit, time.monotonic() + 0.5)):
+            now = time.monotonic()
+            if now - begun > limit:
+                raise ProfileError(f"Nsight Compute took over {limit:.0f} s: use --kernels torch")
+            if now - told > 5.0:
+                told = now
+                say(f"Nsight Compute at work for {now - begun:.0f} s")
+    return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
 
 def from_ncu(text: str) -> KernelMetrics:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import random
 import select
@@ -20,12 +21,49 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from predictor.collection.specs import PARTITIONED, SPECS
+import numpy as np
+
+from predictor.collection.specs import BESIDE_FRESH, PARTITIONED, SPECS, spec_of
 from predictor.counters import Source
 from predictor.types import ProfileError
 
 PARTITIONS = ((10, 90), (30, 70), (50, 50), (70, 30), (90, 10))
-HANDSHAKE_S = 0.15
+HANDSHAKE_S = 0.02
+LEAD_S = 0.1
+"""From the first iteration to the moment that counts."""
+TRACE_TIMEOUT_S = 45.0
+RECURRENT = ("lstm", "gru")
+"""Families of thousands of launches an iteration."""
+STAT = Path("/proc/stat")
+CORES_A_SIDE = 4
+MAX_SIDES = 3
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a workload did while it ran.
+
+    Attributes:
+        begun: when it started (monotonic seconds).
+        moments: when each iteration was done.
+    """
+
+    begun: float
+    moments: tuple[float, ...]
+
+    def rate(self, begin: float, end: float) -> float:
+        """Iterations a second between two moments; one that was under way at either counts in part."""
+        times = (self.begun, *self.moments)
+        first, last = (float(np.interp(moment, times, range(len(times)))) for moment in (begin, end))
+        return (last - first) / (end - begin)
+
+
+def cores_of(side: int) -> list[int]:
+    """Processor cores for one side of a colocation; none on a machine of few, where nothing is bound."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < MAX_SIDES * CORES_A_SIDE:
+        return []
+    return cores[side * CORES_A_SIDE : (side + 1) * CORES_A_SIDE]
 
 
 class Worker:
@@ -106,6 +144,14 @@ class Worker:
             self.process.wait()
 
 
+def stolen_s() -> float:
+    """Seconds that other machines of the same host took of this one's processors, 0 where nothing says."""
+    with suppress(OSError, ValueError, IndexError):
+        first = STAT.read_text(encoding="ascii").split("\n", 1)[0].split()
+        return int(first[8]) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 @contextmanager
 def workers(
     groups: Iterable[Sequence[str]],
@@ -155,21 +201,36 @@ class Plan:
 
     Attributes:
         window_s: time that counts of each run.
+        solo_s: time that each side of a pair runs alone, before or after it runs beside the other.
         names: the workloads.
+        first: workloads whose pairs are measured before all others, should time run out.
+        fresh: further workloads, for judging: measured beside each other and beside those of ``beside_fresh``.
+        beside_fresh: see ``fresh``.
         partitioned: those measured under thread percentages and under time slicing.
         triples: number of triples.
         pairs_again: number of pairs measured under partitions and under time slicing.
         repeats: number of pairs measured a second time.
         seed: choice of the triples and of the repeats.
+        budget_s: no measurement of colocations begins after so long.
     """
 
-    window_s: float = 0.6
+    window_s: float = 0.5
+    solo_s: float = 0.2
     names: tuple[str, ...] = tuple(spec.name for spec in SPECS)
+    first: tuple[str, ...] = ()
+    fresh: tuple[str, ...] = ()
+    beside_fresh: tuple[str, ...] = BESIDE_FRESH
     partitioned: tuple[str, ...] = PARTITIONED
     triples: int = 60
     pairs_again: int = 30
     repeats: int = 20
     seed: int = 1
+    budget_s: float = math.inf
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """All workloads, the fresh ones too."""
+        return self.names + self.fresh
 
 
 class Collector:
@@ -197,28 +258,27 @@ class Collector:
         self.plan, self.device, self.tiny = plan, device, tiny
         self.counters, self.output, self.say = counters, output, say
         self.timeout_s = 60.0
+        self.begun = time.monotonic()
+        self.stolen_s = stolen_s()
 
     def write(self, **row: Any) -> None:
-        """Append one measurement."""
+        """Append one measurement, and the time that other machines took of this one's processors since the last."""
+        before, self.stolen_s = self.stolen_s, stolen_s()
         with self.output.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(row) + "\n")
+            stream.write(json.dumps({**row, "stolen_s": round(self.stolen_s - before, 3)}) + "\n")
 
-    def together(self, sides: Sequence[tuple[Worker, str]], counted: bool = False) -> tuple[list[float], Any]:
-        """Run workloads at the same time; their rates, and the counters if asked."""
-        for worker, _ in sides:
+    def late(self) -> bool:
+        """Whether the time for colocations is over."""
+        return time.monotonic() - self.begun > self.plan.budget_s
+
+    def together(self, sides: Sequence[tuple[Worker, str, float, float]]) -> list[Course]:
+        """Run workloads, each from one moment to another, and say what each did."""
+        for worker, *_ in sides:
             worker.require()
-        begin = time.monotonic() + HANDSHAKE_S
-        end = begin + self.plan.window_s
-        for worker, name in sides:
-            worker.send(do="window", name=name, begin=begin, end=end)
-        counters = None
-        if counted:
-            time.sleep(max(0.0, begin - time.monotonic()))
-            self.counters.start()
-            time.sleep(max(0.0, end - time.monotonic()))
-            counters = self.counters.stop()
+        for place, (worker, name, begin, end) in enumerate(sides):
+            worker.send(do="window", name=name, begin=begin, end=end, cores=cores_of(place))
         answers, failures = [], []
-        for worker, _ in sides:
+        for worker, *_ in sides:
             # Every answer is taken off its pipe, also when another side failed.
             try:
                 answers.append(worker.receive(self.timeout_s))
@@ -226,21 +286,56 @@ class Collector:
                 failures.append(error)
         if failures:
             raise failures[0]
-        return [answer["rate"] for answer in answers], counters
+        return [Course(answer["begun"], tuple(answer["moments"])) for answer in answers]
 
     def alone(self, worker: Worker, name: str, **labels: Any) -> None:
         """Measure one workload running alone."""
-        (rate,), counters = self.together([(worker, name)], counted=True)
-        values = asdict(counters)
+        worker.require()
+        begin = time.monotonic() + HANDSHAKE_S + LEAD_S
+        end = begin + self.plan.window_s
+        worker.send(do="window", name=name, begin=begin - LEAD_S, end=end, cores=cores_of(0))
+        time.sleep(max(0.0, begin - time.monotonic()))
+        self.counters.start()
+        time.sleep(max(0.0, end - time.monotonic()))
+        values = asdict(self.counters.stop())
+        answer = worker.receive(self.timeout_s)
+        rate = Course(answer["begun"], tuple(answer["moments"])).rate(begin, end)
         row = {"kind": "alone", "workloads": [name], "rates": [rate], "counters": values, **labels}
         self.write(**row, reserved_mib=worker.reserved_mib[name])
         self.say(f"{name}: {rate:.1f}/s smact {values['smact']:.2f} dram {values['dram']:.2f}")
 
     def colocated(self, kind: str, sides: Sequence[tuple[Worker, str]], **labels: Any) -> None:
-        """Measure workloads together."""
+        """Measure workloads together, all from beginning to end."""
+        begin = time.monotonic() + HANDSHAKE_S + LEAD_S
+        end = begin + self.plan.window_s
+        courses = self.together([(worker, name, begin - LEAD_S, end) for worker, name in sides])
+        rates = [course.rate(begin, end) for course in courses]
         names = [name for _, name in sides]
-        rates, _ = self.together(sides)
         self.write(kind=kind, workloads=names, rates=rates, window_s=self.plan.window_s, **labels)
+
+    def crossed(self, sides: Sequence[tuple[Worker, str]], **labels: Any) -> None:
+        """Measure a pair: the first side alone, then both, then the second alone.
+
+        How fast a host launches differs from one moment to the next. Each side's progress is reckoned from what it
+        did alone in the same run, a moment ago.
+        """
+        solo, window = self.plan.solo_s, self.plan.window_s
+        begin = time.monotonic() + HANDSHAKE_S
+        meet = begin + LEAD_S + solo
+        part = meet + LEAD_S / 2 + window
+        (one, first), (two, second) = sides
+        courses = self.together([(one, first, begin, part), (two, second, meet, part + solo)])
+        rates = [course.rate(meet + LEAD_S / 2, part) for course in courses]
+        # The second is alone once what the first had queued is done.
+        free = max(part, *courses[0].moments) if courses[0].moments else part
+        left = part + solo - free
+        alone = [
+            courses[0].rate(meet - solo, meet),
+            courses[1].rate(free, part + solo) if left > solo / 2 else None,
+        ]
+        row = {"kind": "pair", "workloads": [first, second], "rates": rates, "alone": alone, "window_s": window}
+        since = [[round(1e3 * (moment - begin), 1) for moment in course.moments] for course in courses]
+        self.write(**row, solo_s=solo, moments_ms=since, **labels)
 
     def _safely(self, run: Callable[..., None], what: Any, *arguments: Any, **labels: Any) -> None:
         """One failed measurement is reported and left out; the others go on."""
@@ -252,7 +347,7 @@ class Collector:
 
     def shared(self, environment: Mapping[str, str]) -> None:
         """Exclusive runs, every pair (a workload beside itself too), triples and repeats."""
-        names = self.plan.names
+        names = self.plan.every
         # The last worker holds nothing yet: it is the twin of whichever workload runs beside itself.
         groups = [*((name,) for name in names), ()]
         with workers(groups, self.device, self.tiny, [environment] * len(groups)) as resident:
@@ -263,41 +358,52 @@ class Collector:
                 self._safely(self.alone, name, at[name], name, method="mps")
             jobs = self.colocations()
             for done, (kind, group, repeat) in enumerate(jobs):
-                if done == len(jobs) // 2:
-                    for name in names:
-                        self._safely(self.alone, name, at[name], name, method="mps", repeat=1)
-                sides = [(at[name], name) for name in group]
-                self._safely(self.colocated, group, kind, sides, method="mps", repeat=repeat)
+                if self.late():
+                    self.say(f"time is over after {done} of {len(jobs)} colocations")
+                    break
+                if kind == "self":
+                    self._safely(self.beside_itself, group[0], at[group[0]], twin, group[0])
+                elif kind == "pair":
+                    pair = [(at[name], name) for name in group]
+                    self._safely(self.crossed, group, pair, method="mps", repeat=repeat)
+                else:
+                    sides = [(at[name], name) for name in group]
+                    self._safely(self.colocated, group, kind, sides, method="mps", repeat=repeat)
                 if done % 50 == 0:
                     self.say(f"{done}/{len(jobs)} colocations")
             for name in names:
-                self._safely(self.beside_itself, name, at[name], twin, name)
-            for name in names:
-                self._safely(self.alone, name, at[name], name, method="mps", repeat=2)
+                self._safely(self.alone, name, at[name], name, method="mps", repeat=1)
 
     def colocations(self) -> list[tuple[str, tuple[str, ...], int]]:
-        """Kind, workloads and repeat of every colocation of different workloads.
+        """Kind (``self``, ``pair``, ``triple``), workloads and repeat of every colocation.
 
-        In any order, so that a cut leaves a fair part of everything.
+        Those that come first by the plan come first, the fresh ones too; within that in any order, so that a cut
+        leaves a fair part of everything, and either workload of a pair may be its first side.
         """
-        names = self.plan.names
-        chance = random.Random(self.plan.seed)  # noqa: S311 - a choice of measurements, no secret
-        pairs = list(itertools.combinations(names, 2))
-        again = chance.sample(pairs, min(self.plan.repeats, len(pairs)))
-        every = list(itertools.combinations(names, 3))
-        triples = chance.sample(every, min(self.plan.triples, len(every)))
+        plan = self.plan
+        chance = random.Random(plan.seed)  # noqa: S311 - a choice of measurements, no secret
+        pairs = list(itertools.combinations(plan.names, 2))
+        again = chance.sample(pairs, min(plan.repeats, len(pairs)))
+        every = list(itertools.combinations(plan.names, 3))
+        triples = chance.sample(every, min(plan.triples, len(every)))
+        beside = [name for name in plan.beside_fresh if name in plan.names]
+        pairs += [*itertools.combinations(plan.fresh, 2), *itertools.product(plan.fresh, beside)]
         jobs: list[tuple[str, tuple[str, ...], int]] = [("pair", pair, 0) for pair in pairs]
         jobs += [("pair", pair, 1) for pair in again]
         jobs += [("triple", triple, 0) for triple in triples]
+        jobs += [("self", (name,), 0) for name in plan.every]
+        jobs = [(kind, tuple(chance.sample(group, len(group))), repeat) for kind, group, repeat in jobs]
         chance.shuffle(jobs)
-        return jobs
+        first = {*plan.first, *plan.fresh}
+        # A twin must be loaded first: those come last.
+        return sorted(jobs, key=lambda job: (job[0] == "self", not first.intersection(job[1])))
 
     def beside_itself(self, worker: Worker, twin: Worker, name: str) -> None:
         """Measure a workload beside another of the same."""
         twin.require()
         twin.send(do="load", name=name)
         twin.receive(self.timeout_s)
-        self.colocated("pair", [(worker, name), (twin, name)], method="mps", repeat=0)
+        self.crossed([(worker, name), (twin, name)], method="mps", repeat=0)
         twin.send(do="drop", name=name)
         twin.receive(self.timeout_s)
 
@@ -320,16 +426,20 @@ class Collector:
 
     def traced(self) -> None:
         """Every workload's kernels, in processes of their own: tracing may slow one down for good."""
-        with workers([(name,) for name in self.plan.names], self.device, self.tiny) as resident:
+        # Those with so many launches that a trace takes long come last: they keep no other waiting.
+        names = sorted(self.plan.every, key=lambda name: spec_of(name).family in RECURRENT)
+        with workers([(name,) for name in names], self.device, self.tiny) as resident:
             self.say(f"{len(resident)} workers ready, to be traced")
-            for name, worker in zip(self.plan.names, resident, strict=True):
+            for name, worker in zip(names, resident, strict=True):
                 self._safely(self.kernels, name, worker, name)
 
     def kernels(self, worker: Worker, name: str) -> None:
         """Kernel metrics of one workload."""
         worker.require()
-        worker.send(do="kernels", name=name)
-        self.write(kind="kernels", workloads=[name], metrics=worker.receive(self.timeout_s))
+        worker.send(do="kernels", name=name, iterations=1 if spec_of(name).family in RECURRENT else 5)
+        metrics = worker.receive(TRACE_TIMEOUT_S)
+        self.write(kind="kernels", workloads=[name], metrics=metrics)
+        self.say(f"{name}: {metrics['launches']:.0f} launches in {metrics['elapsed_s']:.2f} s")
 
     def partitioned(self, environment: Mapping[str, str]) -> None:
         """The chosen pairs under each partition: a process for each workload and percentage."""

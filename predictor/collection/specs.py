@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from predictor.types import ProfileError
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -62,6 +64,28 @@ SPECS: tuple[Spec, ...] = (
     _spec("mlp", 256, "infer", copies=True),
 )
 
+FRESH: tuple[Spec, ...] = (
+    _spec("densenet", 32, "train"),
+    _spec("swin", 32, "train", amp=True),
+    _spec("swin", 1, "infer"),
+    _spec("convnext", 64, "infer", copies=True),
+    _spec("convnext", 8, "train", amp=True),
+    _spec("r3d", 4, "train"),
+    _spec("gru", 64, "train"),
+    _spec("gnn", 1, "train"),
+)
+"""Workloads of families that no model is ever fitted to: a finished model is judged by them."""
+
+BESIDE_FRESH: tuple[str, ...] = (
+    "resnet50_batch64-train",
+    "bert_batch1-infer",
+    "gpt_batch64-infer",
+    "mobilenet_batch256-infer",
+    "dlrm_batch512-train",
+    "mlp_batch64-train",
+)
+"""Workloads of :data:`SPECS` that the fresh ones are measured beside."""
+
 PARTITIONED: tuple[str, ...] = (
     "resnet50_batch64-train",
     "resnet50_batch16-infer",
@@ -74,3 +98,15 @@ PARTITIONED: tuple[str, ...] = (
     "mlp_batch64-train",
 )
 """Workloads measured again under thread percentages and under plain time slicing."""
+
+
+def spec_of(name: str) -> Spec:
+    """The workload of a name.
+
+    Raises:
+        ProfileError: there is none.
+    """
+    for spec in (*SPECS, *FRESH):
+        if spec.name == name:
+            return spec
+    raise ProfileError(f"no workload is called {name!r}")

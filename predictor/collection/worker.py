@@ -7,6 +7,7 @@ can share a GPU and only those under test use it. Started as ``python -m predict
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import gc
 import json
 import os
@@ -21,22 +22,32 @@ from typing import Any
 
 import torch
 
-from predictor.collection.specs import SPECS
+from predictor.collection.specs import spec_of
 from predictor.collection.workloads import Step, build
 from predictor.trace import kernel_groups, kernel_metrics, read_kernels
 from predictor.types import ProfileError
 
 AHEAD = 2
 WARM_UP = 6
-LEAD_S = 0.1
+TRACE_WATCH_S = 30.0
 MAX_GROUPS = 150
+
+
+def pin(cores: Sequence[int]) -> None:
+    """Keep every thread of this process on some cores, as a scheduler that binds jobs does; no cores change nothing.
+
+    Two processes that each need the host then never share a core, and one does not wander while it is measured.
+    """
+    for thread in Path("/proc/self/task").iterdir() if cores else ():
+        with suppress(OSError):  # a thread that ended meanwhile
+            os.sched_setaffinity(int(thread.name), cores)
 
 
 class Runner:
     """One workload on a device."""
 
     def __init__(self, name: str, device: str, tiny: bool) -> None:
-        spec = next(spec for spec in SPECS if spec.name == name)
+        spec = spec_of(name)
         self.cuda = device == "cuda"
         before = torch.cuda.memory_reserved() if self.cuda else 0
         self.step: Step = build(spec, device, tiny)
@@ -59,27 +70,36 @@ class Runner:
         event.record()
         return event.synchronize  # type: ignore[no-any-return]
 
-    def window(self, begin: float, end: float) -> dict[str, float]:
-        """Iterate from a little before ``begin`` until a little after ``end`` (monotonic seconds).
+    def window(self, begin: float, end: float) -> dict[str, Any]:
+        """Iterate from ``begin`` to ``end`` (monotonic seconds).
 
         As a training loop does, the host runs a few iterations ahead of the device and no further.
+
+        Returns:
+            ``begun``, ``moments``: when each iteration was done on the device, those still queued at the end too.
         """
         waiting: deque[Callable[[], None]] = deque()
         done: list[float] = []
-        time.sleep(max(0.0, begin - LEAD_S - time.monotonic()))
-        while time.monotonic() < end + LEAD_S:
+
+        def oldest() -> None:
+            waiting.popleft()()
+            done.append(time.monotonic())
+
+        time.sleep(max(0.0, begin - time.monotonic()))
+        begun = time.monotonic()
+        while time.monotonic() < end:
             waiting.append(self._queue())
             if len(waiting) > AHEAD:
-                waiting.popleft()()
-                done.append(time.monotonic())
+                oldest()
+        while waiting:
+            oldest()
         self.finish()
-        inside = [moment for moment in done if begin <= moment <= end]
-        enough = len(inside) >= 3
-        rate = (len(inside) - 1) / (inside[-1] - inside[0]) if enough else len(inside) / (end - begin)
-        return {"rate": rate, "iterations": len(inside)}
+        return {"begun": begun, "moments": done}
 
-    def kernels(self, iterations: int = 3) -> dict[str, Any]:
+    def kernels(self, iterations: int) -> dict[str, Any]:
         """Kernel metrics by the PyTorch profiler. Tracing may slow a process down for good: do it last."""
+        # One that hangs (its conductor waits no longer than this) should leave word of where.
+        faulthandler.dump_traceback_later(TRACE_WATCH_S, exit=False)
         activities = [torch.profiler.ProfilerActivity.CPU]
         if self.cuda:
             activities = [torch.profiler.ProfilerActivity.CUDA]
@@ -93,6 +113,7 @@ class Runner:
                 elapsed = time.monotonic() - begin
             profiler.export_chrome_trace(str(path))
             rows = read_kernels(path)
+        faulthandler.cancel_dump_traceback_later()
         groups = kernel_groups(rows)[:MAX_GROUPS]
         return {**kernel_metrics(rows), "iterations": iterations, "elapsed_s": elapsed, "groups": groups}
 
@@ -132,15 +153,16 @@ def main(arguments: Sequence[str]) -> None:
             if command["do"] == "stop":
                 return
             if command["do"] == "window":
+                pin(command["cores"])
                 answer(**runners[name].window(command["begin"], command["end"]))
             elif command["do"] == "kernels":
-                answer(**runners[name].kernels())
+                answer(**runners[name].kernels(command["iterations"]))
             elif command["do"] == "load":
                 answer(ready={name: load(name)})
             else:
                 drop(name)
                 answer(dropped=name)
-    except (RuntimeError, StopIteration, ImportError, ProfileError) as error:
+    except (RuntimeError, ImportError, ProfileError) as error:
         answer(error=f"{type(error).__name__}: {error}"[:500])
 
 

@@ -10,6 +10,7 @@ import itertools
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -111,16 +112,34 @@ class Recommender(nn.Module):  # type: ignore[misc]
 
 
 class Recurrent(nn.Module):  # type: ignore[misc]
-    """A speech LSTM over frames."""
+    """A recurrent network over speech frames."""
 
-    def __init__(self, width: int, depth: int) -> None:
+    def __init__(self, cells: nn.RNNBase) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(80, width, depth, batch_first=True)
-        self.head = nn.Linear(width, 64)
+        self.cells = cells
+        self.head = nn.Linear(cells.hidden_size, 64)
 
     def forward(self, frames: Tensor) -> Tensor:
         """Output for a batch."""
-        return self.head(self.lstm(frames)[0])
+        return self.head(self.cells(frames)[0])
+
+
+class Graph(nn.Module):  # type: ignore[misc]
+    """Message passing over the edges of a random graph; a batch is one whole graph."""
+
+    def __init__(self, nodes: int, edges: int, width: int, depth: int) -> None:
+        super().__init__()
+        chance = torch.Generator().manual_seed(0)
+        self.register_buffer("ends", torch.randint(nodes, (2, edges), generator=chance))
+        self.layers = nn.ModuleList(nn.Linear(2 * width, width) for _ in range(depth))
+
+    def forward(self, graphs: Tensor) -> Tensor:
+        """Output for a batch."""
+        x = graphs.flatten(0, 1)
+        for layer in self.layers:
+            heard = torch.zeros_like(x).index_add(0, self.ends[1], x[self.ends[0]])
+            x = F.relu(layer(torch.cat([x, heard], 1)))
+        return x
 
 
 class Unet(nn.Module):  # type: ignore[misc]
@@ -151,10 +170,22 @@ class Unet(nn.Module):  # type: ignore[misc]
         return self.head(x)
 
 
+TORCHVISION = {
+    "resnet18": "resnet18",
+    "resnet50": "resnet50",
+    "vgg16": "vgg16",
+    "mobilenet": "mobilenet_v2",
+    "densenet": "densenet121",
+    "swin": "swin_t",
+    "convnext": "convnext_tiny",
+}
+"""Families whose model torchvision builds, and its name there."""
+
+
 def _torchvision(name: str) -> nn.Module:
     from torchvision import models  # noqa: PLC0415 - only the GPU machine has it
 
-    built: nn.Module = getattr(models, name)(weights=None)
+    built: nn.Module = attrgetter(name)(models)(weights=None)
     return built
 
 
@@ -171,33 +202,48 @@ def build_model(spec: Spec, tiny: bool = False) -> tuple[nn.Module, tuple[int, .
     Returns:
         Model, shape, and ``float``, ``ids`` (token numbers) or ``packed`` (dense values, then row numbers).
     """
-    image = 32 if tiny else 224
+    if spec.family in (*TORCHVISION, "r3d", "unet", "vit"):
+        return *_build_vision(spec, tiny), "float"
     width, depth = (64, 2) if tiny else (768, 12)
-    if spec.family in ("resnet18", "resnet50", "vgg16", "mobilenet"):
-        if tiny:
-            plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 9))
-            return plain, (3, image, image), "float"
-        name = "mobilenet_v2" if spec.family == "mobilenet" else spec.family
-        return _torchvision(name), (3, image, image), "float"
-    if spec.family == "unet":
-        return Unet(4 if tiny else 48), (3, image, image), "float"
+    frames = (20 if tiny else 200, 80)
     if spec.family == "bert":
         return Language(500 if tiny else 30000, width, depth, causal=False), (16 if tiny else 128,), "ids"
     if spec.family == "gpt":
         length = 1 if spec.kind == "infer" else (16 if tiny else 512)
         return Language(500 if tiny else 50000, width if tiny else 1024, depth, causal=True), (length,), "ids"
-    if spec.family == "vit":
-        return Vision(image, width, depth), (3, image, image), "float"
     if spec.family == "dlrm":
         tables, rows = (3, 100) if tiny else (26, 100_000)
         return Recommender(tables, rows, 16 if tiny else 64), (13 + tables,), "packed"
     if spec.family == "whisper":
         return Speech(width, depth), (80, 60 if tiny else 3000), "float"
     if spec.family == "lstm":
-        return Recurrent(32 if tiny else 1024, 2 if tiny else 4), (20 if tiny else 200, 80), "float"
+        return Recurrent(nn.LSTM(80, 32 if tiny else 1024, 2 if tiny else 4, batch_first=True)), frames, "float"
+    if spec.family == "gru":
+        return Recurrent(nn.GRU(80, 32 if tiny else 512, 2 if tiny else 3, batch_first=True)), frames, "float"
+    if spec.family == "gnn":
+        nodes, edges = (50, 100) if tiny else (30_000, 400_000)
+        return Graph(nodes, edges, 8 if tiny else 128, 2 if tiny else 4), (nodes, 8 if tiny else 128), "float"
     if spec.family == "mlp":
         return _mlp(64 if tiny else 4096, 2 if tiny else 8), (64 if tiny else 4096,), "float"
     raise ValueError(f"no workload of family {spec.family!r}")
+
+
+def _build_vision(spec: Spec, tiny: bool) -> tuple[nn.Module, tuple[int, ...]]:
+    size = 32 if tiny else 224
+    image = (3, size, size)
+    if spec.family == "unet":
+        return Unet(4 if tiny else 48), image
+    if spec.family == "vit":
+        return Vision(size, 64 if tiny else 768, 2 if tiny else 12), image
+    if spec.family == "r3d":
+        if tiny:
+            return nn.Sequential(nn.Conv3d(3, 4, 3), nn.ReLU(), nn.Flatten()), (3, 4, 16, 16)
+        return _torchvision("video.r3d_18"), (3, 16, 112, 112)
+    if tiny:
+        return nn.Sequential(
+            nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 9)
+        ), image
+    return _torchvision(TORCHVISION[spec.family]), image
 
 
 def _inputs(batch: int, shape: tuple[int, ...], content: str, rows: int) -> Tensor:

@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from predictor.artifact import ArtifactError
-from predictor.collection.conductor import PARTITIONS, Collector, Plan, Worker, mps, workers
-from predictor.collection.specs import PARTITIONED, SPECS, Spec
+from predictor.collection import conductor, solo
+from predictor.collection.conductor import PARTITIONS, Collector, Course, Plan, Worker, cores_of, mps, workers
+from predictor.collection.specs import BESIDE_FRESH, FRESH, PARTITIONED, SPECS, Spec, spec_of
 from predictor.collection.workloads import build, build_model
 from predictor.counters import NoCounters
 from predictor.measurements import KERNEL, family, finish, load_profiles, load_runs, shared
@@ -35,7 +36,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+@pytest.mark.parametrize("spec", (*SPECS, *FRESH), ids=lambda spec: spec.name)
 def test_every_workload_takes_a_step(spec: Spec) -> None:
     step = build(spec, "cpu", tiny=True)
     step()
@@ -52,15 +53,77 @@ def test_the_set_is_as_wide_as_it_says() -> None:
         build_model(Spec("none_batch1-train", "none", "train", 1))
 
 
+def test_fresh_workloads_are_of_families_of_their_own() -> None:
+    assert not {spec.family for spec in SPECS} & {spec.family for spec in FRESH}
+    assert len({spec.family for spec in FRESH}) >= 4
+    assert {spec.name for spec in SPECS} >= set(BESIDE_FRESH)
+    with pytest.raises(ProfileError, match="no workload is called 'none'"):
+        spec_of("none")
+
+
 def test_plan_covers_every_pair_once_and_the_rest_as_asked(tmp_path: Path) -> None:
-    plan = Plan()
+    fresh = tuple(spec.name for spec in FRESH)
+    plan = Plan(fresh=fresh, first=("lstm_batch16-train",))
     jobs = Collector(plan, "cpu", NoCounters(), tmp_path / "raw").colocations()
     count = len(plan.names)
-    first = [group for kind, group, repeat in jobs if kind == "pair" and not repeat]
-    assert len(first) == len(set(first)) == count * (count - 1) // 2
+    pairs = [frozenset(group) for kind, group, repeat in jobs if kind == "pair" and not repeat]
+    assert len(pairs) == len(set(pairs))
+    assert sum(not pair & set(fresh) for pair in pairs) == count * (count - 1) // 2
+    assert sum(pair <= set(fresh) for pair in pairs) == len(fresh) * (len(fresh) - 1) // 2
+    assert sum(bool(pair & set(fresh)) for pair in pairs) == 28 + len(fresh) * len(BESIDE_FRESH)
+    assert sorted(group[0] for kind, group, _ in jobs if kind == "self") == sorted(plan.every)
     assert sum(1 for kind, _, _ in jobs if kind == "triple") == 60
     assert sum(repeat for _, _, repeat in jobs) == 20
     assert len(Collector(plan, "cpu", NoCounters(), tmp_path / "raw").chosen_pairs()) == 30
+    urgent = [bool({*fresh, "lstm_batch16-train"} & set(group)) for kind, group, _ in jobs if kind != "self"]
+    assert urgent == sorted(urgent, reverse=True), "what comes first by the plan comes first"
+    sides = [group[0] for kind, group, _ in jobs if kind == "pair"]
+    assert len(set(sides)) == len(plan.every), "any workload may be the first side"
+
+
+def test_a_rate_counts_iterations_under_way_in_part() -> None:
+    course = Course(10.0, (11.0, 12.0, 12.5, 13.0))
+    assert course.rate(11.0, 12.0) == pytest.approx(1.0)
+    assert course.rate(10.5, 11.5) == pytest.approx(1.0)
+    assert course.rate(11.5, 12.75) == pytest.approx(2.0 / 1.25)
+    assert Course(10.0, ()).rate(11.0, 12.0) == 0.0
+
+
+def test_sides_are_bound_to_cores_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(2, 18)))
+    assert [cores_of(side) for side in range(3)] == [[2, 3, 4, 5], [6, 7, 8, 9], [10, 11, 12, 13]]
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
+    assert cores_of(0) == []
+
+
+def test_a_worker_keeps_its_threads_on_its_cores() -> None:
+    kept = sorted(os.sched_getaffinity(0))
+    with workers([(NAMES[0],)], "cpu", tiny=True) as (worker,):
+        worker.send(do="window", name=NAMES[0], begin=0.0, end=time.monotonic() + 0.05, cores=kept[:1])
+        assert worker.receive(60)["moments"]
+        threads = Path(f"/proc/{worker.process.pid}/task").iterdir()
+        assert all(os.sched_getaffinity(int(thread.name)) == {kept[0]} for thread in threads)
+
+
+def test_time_taken_by_other_machines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stat_file = tmp_path / "stat"
+    monkeypatch.setattr(conductor, "STAT", stat_file)
+    stat_file.write_text("cpu  1 2 3 4 5 6 7 250 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n", encoding="ascii")
+    assert conductor.stolen_s() == pytest.approx(250 / os.sysconf("SC_CLK_TCK"))
+    stat_file.unlink()
+    assert conductor.stolen_s() == 0.0
+
+
+def test_a_workload_as_a_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    here = ("--device", "cpu", "--tiny")
+    solo.main([NAMES[0], *here, "--say", "line", "--iterations", "3"])
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == ["step 1", "step 2", "step 3"]
+    monkeypatch.setenv("RAD_PROFILE_MARKER", "1")
+    solo.main([NAMES[0], *here, "--iterations", "2"])
+    assert capsys.readouterr().out == "rad: iteration\n" * 2
+    with pytest.raises(RuntimeError, match="as it was told to"):
+        solo.main([NAMES[0], *here, "--say", "nothing", "--fail-after-s", "0"])
+    assert capsys.readouterr().out == ""
 
 
 def test_rehearsal_from_processes_to_tables(tmp_path: Path) -> None:
@@ -72,8 +135,13 @@ def test_rehearsal_from_processes_to_tables(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in raw.read_text(encoding="utf-8").splitlines()]
     kinds = [row["kind"] for row in rows]
     assert "failed" not in kinds
-    assert kinds.count("alone") == 6 and kinds.count("pair") == 2 + len(NAMES)
+    assert kinds.count("alone") == 4 and kinds.count("pair") == 2 + len(NAMES)
     assert all(rate > 0 for row in rows for rate in row["rates"])
+    crossed = [row for row in rows if row["kind"] == "pair"]
+    assert all(len(row["alone"]) == len(row["rates"]) == len(row["moments_ms"]) == 2 for row in crossed)
+    # On processors that the two do not share, what each did alone is much like what it did beside the other.
+    assert all(row["alone"][0] > 0 for row in crossed)
+    assert any(row["alone"][1] for row in crossed)
     assert any("workers ready" in text for text in said)
 
 
@@ -95,15 +163,15 @@ def test_partitions_and_slicing_need_a_process_each(tmp_path: Path, monkeypatch:
             if not self.sent:
                 return {"ready": self.reserved_mib}
             if self.sent[-1] == "kernels":
-                return {"launches": 4.0, "iterations": 2, "threads": 100.0, "busy_us": 1.0}
-            return {"rate": 3.0}
+                return {"launches": 4.0, "iterations": 2, "threads": 100.0, "busy_us": 1.0, "elapsed_s": 1.0}
+            return {"begun": 0.0, "moments": [1e9]}
 
         def dismiss(self) -> None: ...
 
         def close(self) -> None: ...
 
     monkeypatch.setattr("predictor.collection.conductor.Worker", Instant)
-    plan = Plan(window_s=0.0, names=NAMES, partitioned=NAMES, pairs_again=1)
+    plan = Plan(window_s=0.01, names=NAMES, partitioned=NAMES, pairs_again=1)
     collector = Collector(plan, "cpu", NoCounters(), raw)
     collector.partitioned({"A": "b"})
     shares = {share for partition in PARTITIONS for share in partition}
@@ -120,21 +188,32 @@ def test_a_worker_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     raw = tmp_path / "raw.jsonl"
     with workers([("no_such_workload",), (NAMES[0],)], "cpu", tiny=True) as (bad, good):
         collector = Collector(Plan(window_s=0.1), "cpu", NoCounters(), raw, tiny=True)
-        with pytest.raises(ProfileError, match="no_such_workload: StopIteration"):
-            collector.together([(good, NAMES[0]), (bad, "no_such_workload")])
-        rates, _ = collector.together([(good, NAMES[0])])
-        assert rates[0] > 0
+        now = time.monotonic()
+        with pytest.raises(ProfileError, match="no workload is called 'no_such_workload'"):
+            collector.together([(good, NAMES[0], now, now + 0.1), (bad, "no_such_workload", now, now + 0.1)])
+        now = time.monotonic()
+        (course,) = collector.together([(good, NAMES[0], now, now + 0.1)])
+        assert course.rate(now, now + 0.1) > 0
         good.process.kill()
         good.process.wait()
         with pytest.raises(ProfileError):
-            collector.together([(good, NAMES[0])])
+            collector.together([(good, NAMES[0], now, now + 0.1)])
+
+
+def test_a_plan_whose_time_is_over_leaves_colocations_out(tmp_path: Path) -> None:
+    raw = tmp_path / "raw.jsonl"
+    plan = Plan(window_s=0.05, names=NAMES[:1], triples=0, repeats=0, budget_s=0.0)
+    said: list[str] = []
+    Collector(plan, "cpu", NoCounters(), raw, tiny=True, say=said.append).shared({})
+    assert "time is over after 0 of 1 colocations" in said
+    assert {json.loads(line)["kind"] for line in raw.read_text(encoding="utf-8").splitlines()} == {"alone"}
 
 
 def test_kernels_loading_and_dropping(tmp_path: Path) -> None:
     with workers([()], "cpu", tiny=True) as (guest,):
         guest.send(do="load", name=NAMES[0])
         assert guest.receive(60) == {"ready": {NAMES[0]: 0.0}}
-        guest.send(do="kernels", name=NAMES[0])
+        guest.send(do="kernels", name=NAMES[0], iterations=2)
         assert guest.receive(60)["launches"] == 0.0
         guest.send(do="drop", name=NAMES[0])
         assert guest.receive(60) == {"dropped": NAMES[0]}

@@ -60,11 +60,16 @@ class FakeNvml:
     def nvmlDeviceGetMemoryInfo(self, _device: str) -> Any:  # noqa: N802
         return SimpleNamespace(used=3 * 2**30)
 
-    def nvmlDeviceGetComputeRunningProcesses(self, _device: str) -> list[int]:  # noqa: N802
-        return [1]
+    def nvmlDeviceGetComputeRunningProcesses(self, _device: str) -> list[Any]:  # noqa: N802
+        return [SimpleNamespace(pid=1), SimpleNamespace(pid=9)]
 
-    def nvmlDeviceGetMPSComputeRunningProcesses(self, _device: str) -> list[int]:  # noqa: N802
-        return [2, 3]
+    def nvmlDeviceGetMPSComputeRunningProcesses(self, _device: str) -> list[Any]:  # noqa: N802
+        return [SimpleNamespace(pid=2), SimpleNamespace(pid=3)]
+
+    def nvmlSystemGetProcessName(self, pid: int) -> Any:  # noqa: N802
+        if pid == 3:
+            raise FakeNvml.NVMLError("it ended")
+        return {9: b"/usr/bin/nvidia-cuda-mps-server"}.get(pid, "python")
 
     def nvmlGpmSampleAlloc(self) -> object:  # noqa: N802
         return object()
@@ -123,7 +128,7 @@ def test_a_gpu_without_gpm_power_or_link_says_so() -> None:
     assert all(math.isnan(value) for value in (bare.smact, bare.power_w, bare.used_mib, bare.pcie))
 
 
-def test_processes_of_both_kinds_are_seen() -> None:
+def test_processes_of_both_kinds_are_seen_but_for_servers_of_mps() -> None:
     assert NvmlCounters(0, FakeNvml()).processes() == 3
     quiet = FakeNvml(absent=("nvmlDeviceGetMPSComputeRunningProcesses",))
     assert NvmlCounters(0, quiet).processes() == 1

@@ -25,6 +25,9 @@ class Gpu:
     def processes(self) -> int:
         return self.others
 
+    def used_mib(self) -> float:
+        return 600.0
+
     def start(self) -> None:
         self.started += 1
 
@@ -49,13 +52,14 @@ def request(code: str, seconds: float = 0.6, **more: object) -> Request:
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
     monkeypatch.setattr(profiling, "GRACE_S", 2.0)
+    monkeypatch.setattr(profiling, "SETTLE_S", 0.1)
 
 
 def test_a_profile_of_a_workload_with_the_hook() -> None:
     said: list[str] = []
     found = profile_command(request(LOOP, name="loop"), Gpu(), said.append)
     assert 20 < found.throughput < 105
-    assert (found.smact, found.dram, found.memory_mib, found.power_w) == (0.6, 0.2, 5000.0, 300.0)
+    assert (found.smact, found.dram, found.memory_mib, found.power_w) == (0.6, 0.2, 4400.0, 300.0)
     assert (found.origin, found.name) == ("measured", "loop")
     assert any("warming up" in text for text in said)
 
@@ -87,6 +91,7 @@ def test_a_marker_of_its_own() -> None:
     ("code", "says"),
     [
         ("import sys; print('CUDA out of memory'); sys.exit(3)", "code 3 while warming up.*CUDA out of memory"),
+        ("print('done')", "code 0 while warming up .*more to do.*done"),
         (f"for _ in range(5): print({MARKER!r}, flush=True)\nimport time; time.sleep(0.3); exit(1)", "code 1 after"),
     ],
 )
@@ -185,10 +190,17 @@ def test_nsight_computes_raw_page() -> None:
 
 def test_nsight_compute_runs_the_command_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "ncu"
-    fake.write_text(f"#!/bin/sh\ncat <<'END'\n{NCU}END\n", encoding="utf-8")
+    # Like the real one, it writes its page to a file of its own and lets the command write to the output.
+    takes = 'echo "$@" | grep -q -- "--launch-count 500 --kill yes" || exit 3\n'
+    takes += 'while [ "$1" != --log-file ]; do shift; done; echo "rad: iteration"\n'
+    fake.write_text(f"#!/bin/sh\n{takes}cat > $2 <<'END'\n{NCU}END\n", encoding="utf-8")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert profile_command(request(LOOP, seconds=0.2, kernels="ncu"), Gpu()).kernel.mean_us == pytest.approx(2.0)
+    fake.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+    monkeypatch.setattr(profiling, "NCU_S", -20.0)
+    with pytest.raises(ProfileError, match="took over"):
+        profile_command(request(LOOP, seconds=0.2, kernels="ncu"), Gpu())
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     with pytest.raises(ProfileError, match="ncu is not installed"):
         profile_command(request(LOOP, seconds=0.2, kernels="ncu"), Gpu())
