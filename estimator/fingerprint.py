@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 from estimator.gpus import canonical
 from estimator.types import Layer, ModelSummary, Workload
@@ -18,31 +19,38 @@ def fingerprint(summary: ModelSummary, workload: Workload) -> str:
         32 hexadecimal digits.
     """
     parts: list[str] = []
-    known: dict[int, str] = {}
-    shapes: dict[tuple[int, ...] | None, str] = {}
-    said_by: dict[int, str] = {}  # by id: layers of equal arguments mostly share them, and the summary keeps them
-    stack: list[Layer | None] = [summary.root]
-    while stack:
-        layer = stack.pop()
-        if layer is None:
-            parts.append(")")
-            continue
-        text = known.get(id(layer))
-        if text is None:
-            shape = shapes.get(layer.output_shape)
-            if shape is None:
-                shape = shapes[layer.output_shape] = str(layer.output_shape)
-            said = said_by.get(id(layer.args))
-            if said is None:
-                said = said_by[id(layer.args)] = str(layer.args) if layer.args else ""
-            text = known[id(layer)] = f"{layer.type}|{layer.params}|{shape}|{said}"
-        parts.append(text)
-        if layer.children:
-            parts.append("(")
-            stack.append(None)
-            stack.extend(reversed(layer.children))
+    _write((summary.root,), parts, {}, {})
     parts.append(
         f"{workload.batch_size}|{workload.seq_len}|{workload.optimizer if workload.kind == 'train' else ''}|"
         f"{workload.precision}|{workload.kind}|{canonical(workload.gpu)}|{summary.total_params}"
     )
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _write(found: tuple[Layer, ...], parts: list[str], known: dict[int, str], said: dict[int, str]) -> None:
+    """Add the texts of layers, each followed by those of its children in parentheses.
+
+    Args:
+        found: layers of one parent.
+        parts: gets the texts.
+        known: texts so far, by the layer's id: equal layers mostly are one object, and the summary keeps them.
+        said: texts of arguments so far, likewise.
+    """
+    for layer in found:
+        text = known.get(id(layer))
+        if text is None:
+            type_, params, shape, _, args, _, _ = layer
+            arguments = ""
+            if args:
+                arguments = said.get(id(args)) or said.setdefault(id(args), str(args))
+            text = known[id(layer)] = f"{type_}|{params}|{_shape(shape)}|{arguments}"
+        parts.append(text)
+        if layer.children:
+            parts.append("(")
+            _write(layer.children, parts, known, said)
+            parts.append(")")
+
+
+@lru_cache(maxsize=4096)  # shapes come from users: a bounded cache
+def _shape(shape: tuple[int, ...] | None) -> str:
+    return str(shape)

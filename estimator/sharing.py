@@ -70,7 +70,7 @@ def share(summary: ModelSummary) -> ModelSummary:
         root = root.children[0]
     layers = walk.layers(root)
     if summary.format == "torchsummary":  # it does not name the model itself
-        if not any(layer.type.endswith(_TIED_PARTS) for layer in layers):
+        if not any(type_.endswith(_TIED_PARTS) for type_ in {layer.type for layer in layers}):
             return summary
     elif not root.type.endswith(_TIED_ENDINGS) or root.type.startswith(_UNTIED_STARTS):
         return summary

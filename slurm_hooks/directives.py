@@ -127,8 +127,12 @@ def parse_script(script: str) -> Directives | None:
 
 def _uncommented(lines: str) -> str:
     """Comment lines without their marks; a blank line may stand between them."""
-    wanted = lines.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    return "\n".join([line[2:] if line[:2] == "# " else line.removeprefix("#") for line in wanted])
+    wanted = "\n" + lines.replace("\r\n", "\n").removesuffix("\n")
+    plain = wanted.replace("\n# ", "\n")
+    if "\n#" in plain:  # marks without a blank behind them, or comments inside of the summary
+        each = wanted[1:].split("\n")
+        return "\n".join([line[2:] if line[:2] == "# " else line.removeprefix("#") for line in each])
+    return plain[1:]
 
 
 def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:

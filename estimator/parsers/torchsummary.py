@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
@@ -15,12 +16,13 @@ from estimator.types import Layer, ModelSummary, SummaryError
 
 _ROW = re.compile(r" *([^ \[]+)-\d+ *(\[[^\[\]]*\]|\[\[.*\]|--) +([\d,_]+) *")
 _MAX_WRAPPED = 8
+_SHORT = 64
 # torchvision's Swin calls the attention's projections as functions, so that torchsummary never sees these layers.
 _HIDING = ("ShiftedWindowAttention", "ShiftedWindowAttentionV2")
 
 
-# Type, shape and number of parameters as written: what the row's pattern finds.
-_Cells = tuple[str, ...]
+# Type, and what stands behind the bracket that opens the shape: equal rows have both in common.
+_Cells = tuple[str, str]
 
 
 def parse(lines: list[str], start: int) -> ModelSummary:
@@ -31,16 +33,16 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     """
     rows: list[_Cells] = []
     read = _Read()
+    values, types = read.values, read.types
     at = start + 1
     count = len(lines)
     while at < count and len(rows) <= t.MAX_LAYERS:
-        found = _ROW.fullmatch(lines[at])
+        # Most rows are simple; the pattern for all of them takes longer than these steps together.
+        head, _, tail = lines[at].partition("[")
         at += 1
-        if found is not None:
-            cells = found.groups()
-            if cells not in read.params:
-                read.add(cells, at, lines)
-            rows.append(cells)
+        type_, _, index = head.strip(" ").rpartition("-")
+        if index.isdecimal() and (type_ in types or read.is_type(type_)) and (tail in values or read.is_plain(tail)):
+            rows.append((type_, tail))
             continue
         line = lines[at - 1].strip()
         if not line or (line[0] in "=-_" and t.is_rule(line)):
@@ -51,17 +53,18 @@ def parse(lines: list[str], start: int) -> ModelSummary:
             at -= 1
             break
         number = at
-        cells, at = _whole(lines, at, line)
-        read.add(cells, number, lines)
-        rows.append(cells)
+        found = _ROW.fullmatch(lines[at - 1])
+        if found is None:
+            found, at = _whole(lines, at, line)
+        rows.append(read.other(found.groups(), number, lines))
     if len(rows) > t.MAX_LAYERS:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
     if not rows:
         raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
-    return _summary(lines, at, rows, read)
+    return _summary(lines, at, rows, values)
 
 
-def _whole(lines: list[str], at: int, line: str) -> tuple[_Cells, int]:
+def _whole(lines: list[str], at: int, line: str) -> tuple[re.Match[str], int]:
     """Read a row that a terminal or a mail program has wrapped, and the index of the line behind it.
 
     Raises:
@@ -75,7 +78,7 @@ def _whole(lines: list[str], at: int, line: str) -> tuple[_Cells, int]:
         line = f"{line} {more}"
         at += 1
         if (found := _ROW.fullmatch(line)) is not None:
-            return found.groups(), at
+            return found, at
     raise _unread(number, line)
 
 
@@ -86,15 +89,34 @@ def _unread(number: int, line: str) -> SummaryError:
 
 
 class _Read:
-    """What the cells of rows mean; equal cells are read once."""
+    """What the cells of rows mean; equal cells are read once.
+
+    Attributes:
+        values: shape and parameters by what stands behind the bracket that opens the shape.
+        types: types of layers so far.
+    """
 
     def __init__(self) -> None:
-        self.params: dict[_Cells, int] = {}
-        self.shapes: dict[str, RawShape | None] = {"[]": None, "--": None}
-        self._types: set[str] = set()
+        self.values: dict[str, tuple[RawShape | None, int]] = {}
+        self.types: set[str] = set()
 
-    def add(self, cells: _Cells, number: int, lines: list[str]) -> None:
-        """Read the cells of a row.
+    def is_type(self, text: str) -> bool:
+        """Tell whether this is a type of layer."""
+        if not t.is_name(text):
+            return False
+        self.types.add(text)
+        return True
+
+    def is_plain(self, tail: str) -> bool:
+        """Read ``-1, 64, 7, 7]  9,408``; False if this is anything else."""
+        read = _plain(tail) if len(tail) <= _SHORT else _plain.__wrapped__(tail)
+        if read is None:
+            return False
+        self.values[tail] = read
+        return True
+
+    def other(self, cells: tuple[str, ...], number: int, lines: list[str]) -> _Cells:
+        """Read the cells of a row that is not as simple as most: type, shape and parameters as written.
 
         Raises:
             SummaryError: one cannot be read.
@@ -102,21 +124,43 @@ class _Read:
         type_, shape, count = cells
         params = t.read_count(count)
         balanced = shape[1:2] != "[" or shape.count("[") == shape.count("]")
-        if params is None or not balanced or not (type_ in self._types or t.is_name(type_)):
+        if params is None or not balanced or not t.is_name(type_):
             raise _unread(number, lines[number - 1])
-        if shape not in self.shapes:
-            self.shapes[shape] = read = t.read_shape(shape)
-            if read is None:
-                raise t.fail(number, lines[number - 1], f"{t.short(shape)} is not an output shape")
-        self._types.add(type_)
-        self.params[cells] = params
+        read = None if shape == "--" else t.read_shape(shape)
+        if read is None and shape != "--":
+            raise t.fail(number, lines[number - 1], f"{t.short(shape)} is not an output shape")
+        key = f"{shape}|{count}"
+        self.values[key] = read, params
+        return type_, key
 
 
-def _summary(lines: list[str], at: int, rows: list[_Cells], read: _Read) -> ModelSummary:
-    counts = Counter(rows)
-    batch = batch_of([(read.shapes[cells[1]], count) for cells, count in counts.items()], None)
-    samples = {text: per_sample(shape, batch) for text, shape in read.shapes.items()}
-    layers = {cells: Layer(cells[0], params, samples[cells[1]]) for cells, params in read.params.items()}
+# Most rows are those of widely used models. What comes from users is bounded in length and number.
+@lru_cache(maxsize=8192)
+def _plain(tail: str) -> tuple[RawShape, int] | None:
+    """Read ``-1, 64, 7, 7]  9,408``; None if this is anything else."""
+    dims, closed, count = tail.partition("]")
+    if not closed or count[:1] != " " or "[" in dims:
+        return None
+    params = t.read_count(count.strip(" "))
+    shape = t.read_shape(f"[{dims}]")
+    return None if params is None or shape is None else (shape, params)
+
+
+def _summary(
+    lines: list[str], at: int, rows: list[_Cells], values: dict[str, tuple[RawShape | None, int]]
+) -> ModelSummary:
+    shapes = {shape for shape, _ in values.values()}
+    firsts = {shape[0] for shape in shapes if shape and len(shape) > 1}
+    if len(firsts) > 1:
+        batch = batch_of([(values[tail][0], count) for (_, tail), count in Counter(rows).items()], None)
+    else:
+        batch = next(iter(firsts), None)
+    samples = {shape: per_sample(shape, batch) for shape in shapes}
+    layers: dict[_Cells, Layer] = {}
+    for cells in rows:
+        if cells not in layers:
+            shape, params = values[cells[1]]
+            layers[cells] = Layer(cells[0], params, samples[shape])
     children = tuple([layers[cells] for cells in rows])
     totals = t.read_totals(lines, at)
     counted = sum([layer.params for layer in children])
@@ -125,9 +169,9 @@ def _summary(lines: list[str], at: int, rows: list[_Cells], read: _Read) -> Mode
     if stated is not None and stated != counted:
         inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
     hidden = sum(
-        4 * shape[-1] * (shape[-1] + 1) * count
-        for cells, count in counts.items()
-        if cells[0] in _HIDING and (shape := samples[cells[1]])
+        4 * shape[-1] * (shape[-1] + 1)
+        for layer in children
+        if layer.type in _HIDING and (shape := layer.output_shape)
     )
     if hidden:
         inferred.append(f"torchsummary does not count the projections of windowed attention; {hidden:,} were added")

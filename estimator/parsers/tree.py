@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 from estimator.types import Layer
 
@@ -29,6 +30,7 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
     return max(firsts, key=firsts.__getitem__) if firsts else None
 
 
+@lru_cache(maxsize=4096)  # shapes come from users: a bounded cache of what has at most a dozen numbers
 def per_sample(shape: RawShape | None, batch: int | None) -> tuple[int, ...] | None:
     """Take the batch out of a shape.
 
