@@ -79,6 +79,11 @@ class Work(NamedTuple):
     dense: bool
 
 
+# Of one layer, what a profile adds up: seconds, bytes, launches, operations in tensor cores, and seconds times the
+# duration of a launch, times its threads, and times the part of the chip that these fill.
+_Terms = tuple[float, float, float, float, float, float, float]
+
+
 def leaves(root: Layer) -> list[Layer]:
     """The layers that compute: those without children, and those with parameters of their own; in order of use."""
     found: list[Layer] = []
@@ -105,32 +110,45 @@ def _sort(type_: str) -> _Sort:
     return _Sort(type_.startswith(CONVOLUTIONS), type_.startswith(TABLES), "Norm" in type_)
 
 
-def _shape(layer: Layer, convolution: bool, sequence: int | None) -> tuple[float, float]:
-    """Positions at which a layer's weights are used for one sample, and its output elements."""
-    shape = layer.output_shape
-    if shape:
-        used = math.prod(shape[1:]) if convolution else math.prod(shape[:-1])
-        return float(max(used, 1)), max(float(math.prod(shape)), 1.0)
-    positions = UNKNOWN_POSITIONS if convolution else float(sequence or 1)
-    return positions, positions * max(math.sqrt(layer.params), 64.0)
+class _Worker:
+    """Counts the work of layers of one workload: what they have in common is worked out once."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.sequence = float(workload.seq_len or 1)
+        self.batch = float(workload.batch_size)
+        half = workload.precision != "fp32"
+        self.passes = 3.0 if workload.kind == "train" else 1.0
+        self.samples = self.passes * self.batch
+        self.width = 2.0 if half else 4.0
+        self.both = 2.0 * self.width * self.batch
+        self.dense_kernels = self.passes + (2.0 if half else 0.0)
+        self.kernels = float(math.ceil(self.passes / 2.0))
+
+    def of(self, type_: str, params: int, shape: tuple[int, ...] | None) -> tuple[float, float, float, float, bool]:
+        """Give the numbers of `Work` for one layer, forward and (in training) backward, over the whole batch."""
+        convolution, table, norm = _sort(type_)
+        # Positions at which the layer's weights are used for one sample, and its output elements.
+        if shape:
+            used = math.prod(shape[1:]) if convolution else math.prod(shape[:-1])
+            count = used * (shape[0] if convolution else shape[-1])
+            elements = float(count) if count > 1 else 1.0
+            positions = float(used) if used > 1 else 1.0
+        else:
+            positions = UNKNOWN_POSITIONS if convolution else self.sequence
+            elements = positions * max(math.sqrt(params), 64.0)
+        dense = params > 0 and not table and not norm
+        return (
+            self.samples * (2.0 * params * positions if dense else 4.0 * elements),
+            self.passes * (self.both * elements + (0.0 if table else self.width * params)),
+            self.dense_kernels if dense else self.kernels,
+            self.batch * elements,
+            dense,
+        )
 
 
 def layer_work(layer: Layer, workload: Workload) -> Work:
     """Work of one layer, forward and (in training) backward, over the whole batch."""
-    convolution, table, norm = _sort(layer.type)
-    params = layer.params
-    positions, elements = _shape(layer, convolution, workload.seq_len)
-    batch = float(workload.batch_size)
-    half = workload.precision != "fp32"
-    width = 2.0 if half else 4.0
-    dense = params > 0 and not table and not norm
-    passes = 3.0 if workload.kind == "train" else 1.0
-    flops = passes * batch * (2.0 * params * positions if dense else 4.0 * elements)
-    moved = passes * (2.0 * width * batch * elements + (0.0 if table else width * params))
-    kernels = passes if dense else math.ceil(passes / 2.0)
-    if half and dense:
-        kernels += 2.0
-    return Work(flops, moved, kernels, batch * elements, dense)
+    return Work(*_Worker(workload).of(layer.type, layer.params, layer.output_shape))
 
 
 @dataclass(frozen=True)
@@ -180,35 +198,53 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
     """
     chip = chip_of(gpu)
     half = workload.precision != "fp32"
+    tensor_rate, fp32_rate, reached = REACHED * chip.tensor_flops, REACHED * chip.fp32_flops, REACHED * chip.bytes_per_s
+    all_threads = chip.threads
+
+    def terms_of(flops: float, moved: float, kernels: float, elements: float, dense: bool) -> _Terms:
+        each = flops / (tensor_rate if half and dense else fp32_rate)
+        by_bytes = moved / reached
+        each = (each if each >= by_bytes else by_bytes) / kernels
+        each = each if each >= KERNEL_S else KERNEL_S
+        spent = each * kernels
+        count = elements / ELEMENTS_PER_THREAD
+        count = count if count >= 32.0 else 32.0
+        filled = count / all_threads
+        return (
+            spent,
+            moved,
+            kernels,
+            flops if dense else 0.0,
+            spent * each,
+            spent * count,
+            spent * filled if filled < 1.0 else spent,
+        )
+
+    worker = _Worker(workload)
     found = leaves(summary.root)
-    known: dict[int, Work] = {}  # by id: equal layers are mostly one object, and `found` keeps them alive
-    works: list[Work] = []
+    known: dict[int, _Terms] = {}  # by id: equal layers are mostly one object, and `found` keeps them alive
+    terms: list[_Terms] = []
     for layer in found:
-        work = known.get(id(layer))
-        if work is None:
-            work = known[id(layer)] = layer_work(layer, workload)
-        works.append(work)
+        said = known.get(id(layer))
+        if said is None:
+            type_, params, shape, _, _, _, _ = layer
+            said = known[id(layer)] = terms_of(*worker.of(type_, params, shape))
+        terms.append(said)
     if workload.kind == "train":
         bytes_each = OPTIMIZER_BYTES[workload.optimizer]
         parameters = float(summary.total_params)
         tensors = sum([1 for layer in found if layer.params])
         kernels = 12.0 + tensors / 4.0
-        works.append(Work(10.0 * parameters, bytes_each * parameters, kernels, parameters / kernels, False))
-    tensor_rate, fp32_rate, reached = REACHED * chip.tensor_flops, REACHED * chip.fp32_flops, REACHED * chip.bytes_per_s
+        terms.append(terms_of(10.0 * parameters, bytes_each * parameters, kernels, parameters / kernels, False))
     busy_s = moved_bytes = launches = dense_flops = square = threads = filled = 0.0
-    for flops, moved, kernels, elements, dense in works:
-        each = max(flops / (tensor_rate if half and dense else fp32_rate), moved / reached) / kernels
-        each = max(each, KERNEL_S)
-        spent = each * kernels
+    for spent, moved, kernels, dense, squared, spread, full in terms:
         busy_s += spent
         moved_bytes += moved
         launches += kernels
-        if dense:
-            dense_flops += flops
-        count = max(elements / ELEMENTS_PER_THREAD, 32.0)
-        square += spent * each
-        threads += spent * count
-        filled += spent * min(1.0, count / chip.threads)
+        dense_flops += dense
+        square += squared
+        threads += spread
+        filled += full
     busy_s = max(busy_s, KERNEL_S)
     launches = max(launches, 1.0)
     seconds = max(busy_s, launches * LAUNCH_S)

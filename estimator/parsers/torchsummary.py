@@ -169,9 +169,7 @@ def _summary(
     if stated is not None and stated != counted:
         inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
     hidden = sum(
-        4 * shape[-1] * (shape[-1] + 1)
-        for layer in children
-        if layer.type in _HIDING and (shape := layer.output_shape)
+        4 * shape[-1] * (shape[-1] + 1) for layer in children if layer.type in _HIDING and (shape := layer.output_shape)
     )
     if hidden:
         inferred.append(f"torchsummary does not count the projections of windowed attention; {hidden:,} were added")
