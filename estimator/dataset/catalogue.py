@@ -7,48 +7,13 @@ Mistral and Llama, DeiT and ViT) share one family here, across libraries.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from estimator.dataset.specs import PRECISIONS, Source, Spec
+from estimator.dataset import later
+from estimator.dataset.entries import Entry
+from estimator.dataset.specs import PRECISIONS, Spec
 from estimator.types import Family, Kind, Optimizer
-
-Feed = Literal["image", "dense_image", "tokens", "seq2seq", "audio", "speech_seq2seq", "spectrogram", "clip"]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One real model.
-
-    Attributes:
-        source: its library.
-        name: its name there; for transformers ours, with the head.
-        group: architecture family.
-        family: what the estimator takes it for.
-        feed: what its inputs are.
-        size: side of its pictures, or 0.
-        flexible: it takes pictures of other sides.
-        model_type: transformers: the configuration's ``model_type``.
-        head: transformers: the auto class that builds it.
-        config: transformers: what differs from the configuration's defaults.
-        longest: longest sequence it takes.
-        attention: implementation of attention asked for, empty for the library's default.
-    """
-
-    source: Source
-    name: str
-    group: str
-    family: Family
-    feed: Feed = "image"
-    size: int = 224
-    flexible: bool = False
-    model_type: str = ""
-    head: str = ""
-    config: dict[str, Any] = field(default_factory=dict)
-    longest: int = 0
-    attention: str = ""
-
 
 _TORCHVISION = {
     "alexnet": "alexnet",
@@ -417,7 +382,7 @@ _WHISPER: dict[str, dict[str, Any]] = {
 
 
 def entries() -> tuple[Entry, ...]:
-    """Return every real model of the data set."""
+    """Return every real model of the first collection."""
     return (*_vision(), *_language(), *_other())
 
 
@@ -496,20 +461,28 @@ _OPTIMIZERS: tuple[tuple[Optimizer, float], ...] = (
 )
 _PICTURE_BATCHES = (1, 2, 4, 8, 16, 16, 24, 32, 32, 32, 48, 64, 64, 64, 96, 128, 128, 192, 256, 320, 512)
 _TOKEN_BATCHES = (1, 2, 4, 4, 8, 8, 8, 12, 16, 16, 24, 32, 32, 48, 64, 128)
+_VIDEO_BATCHES = (1, 1, 2, 2, 4, 4, 8, 8, 12, 16, 24)
+_PLAIN_BATCHES = (1, 4, 8, 16, 32, 32, 64, 64, 64, 128, 128, 256, 512)
+# Of models of words and of their own making: what a batch may hold, so that a step does not take minutes.
+_MOST_TOKENS = 65536
 
 
-def generate_real(workloads: int, seed: int) -> Iterator[Spec]:
+def generate_real(
+    workloads: int, seed: int, chosen: Iterable[Entry] | None = None, *, infer: float = 0.13
+) -> Iterator[Spec]:
     """Draw configurations of the real models.
 
     Args:
         workloads: how many of each model.
         seed: equal seeds give equal configurations.
+        chosen: which models; None takes those of the first collection.
+        infer: share of configurations that only infer.
 
     Yields:
         The configurations of one model after another; small batches come first, so that a collector can
         tell from them what larger ones will need.
     """
-    for entry in entries():
+    for entry in entries() if chosen is None else chosen:
         rng = random.Random(f"{entry.source}:{entry.name}:{entry.attention}:{seed}")  # noqa: S311
         arch: dict[str, Any] = {}
         if entry.size:
@@ -520,26 +493,37 @@ def generate_real(workloads: int, seed: int) -> Iterator[Spec]:
         if entry.attention:
             arch["attention"] = entry.attention
         lengths = [n for n in (64, 128, 128, 256, 384, 512, 512, 1024, 2048) if n <= entry.longest] or [entry.longest]
+        if entry.feed == "series":
+            lengths = [entry.longest]  # is part of the model
         seqs = sorted({rng.choice(lengths), rng.choice(lengths)})
         drawn: dict[str, Spec] = {}
         for _ in range(workloads):
-            kind: Kind = "infer" if rng.random() < 0.13 else "train"
+            kind: Kind = "infer" if rng.random() < infer else "train"
             spec = Spec(
                 entry.source,
                 entry.family,
                 entry.name,
                 entry.group,
                 arch,
-                rng.choice(_PICTURE_BATCHES if entry.size else _TOKEN_BATCHES),
+                rng.choice(_batches(entry)),
                 rng.choice(seqs) if entry.longest else None,
                 rng.choices([o for o, _ in _OPTIMIZERS], [w for _, w in _OPTIMIZERS])[0],
                 rng.choices(PRECISIONS, (0.6, 0.25, 0.15))[0],
                 kind,
             )
-            drawn[spec.id] = spec
+            if chosen is None or spec.batch_size * (spec.seq_len or 1) <= _MOST_TOKENS:
+                drawn[spec.id] = spec
         yield from sorted(
             drawn.values(), key=lambda s: (PRECISIONS.index(s.precision), s.batch_size * (s.seq_len or 1))
         )
+
+
+def _batches(entry: Entry) -> tuple[int, ...]:
+    if entry.feed in ("video", "clip_video"):
+        return _VIDEO_BATCHES
+    if entry.feed in ("plain", "series"):
+        return _PLAIN_BATCHES
+    return _PICTURE_BATCHES if entry.size else _TOKEN_BATCHES
 
 
 def entry_of(spec: Spec) -> Entry:
@@ -560,5 +544,5 @@ _INDEX: dict[tuple[str, str, str], Entry] = {}
 
 def _index() -> dict[tuple[str, str, str], Entry]:
     if not _INDEX:
-        _INDEX.update({(e.source, e.name, e.attention): e for e in entries()})
+        _INDEX.update({(e.source, e.name, e.attention): e for e in (*entries(), *later.entries())})
     return _INDEX

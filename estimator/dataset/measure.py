@@ -34,6 +34,7 @@ class Measured:
         peak_reserved_mib: the most that the allocator took from the GPU.
         steps: steps that were run.
         step_seconds: duration of the last step; on a shared GPU an upper bound.
+        held_mib: what tensors took between the last step's forward and backward pass; 0 for inference.
     """
 
     status: Status
@@ -41,6 +42,7 @@ class Measured:
     peak_reserved_mib: float
     steps: int
     step_seconds: float
+    held_mib: float = 0.0
 
 
 class Device(Protocol):
@@ -57,6 +59,9 @@ class Device(Protocol):
 
     def peaks(self) -> tuple[float, float]:
         """Return the peaks of allocated and reserved memory since ``clean``, in MiB."""
+
+    def allocated(self) -> float:
+        """Return what tensors take now, in MiB."""
 
     def finish(self) -> None:
         """Wait until the device has done its work."""
@@ -92,6 +97,10 @@ class Cuda:
         """Return the allocator's own peaks."""
         return torch.cuda.max_memory_allocated() / MIB, torch.cuda.max_memory_reserved() / MIB
 
+    def allocated(self) -> float:
+        """Return what the allocator has handed out."""
+        return float(torch.cuda.memory_allocated() / MIB)
+
     def finish(self) -> None:
         """Wait for the GPU."""
         torch.cuda.synchronize()
@@ -120,6 +129,10 @@ class Rehearsal:
     def peaks(self) -> tuple[float, float]:
         """Return the peak of live tensors, for both."""
         return self._mode.peak / MIB, self._mode.peak / MIB
+
+    def allocated(self) -> float:
+        """Return the size of live tensors."""
+        return float(self._mode.live / MIB)
 
     def finish(self) -> None:
         """Nothing runs behind the CPU's back."""
@@ -213,6 +226,13 @@ def measure(spec: Spec, fed: Fed, device: Device, *, seconds: float = 0.0, windo
     """
     peaks: list[tuple[float, float]] = []
     times: list[float] = []
+    held = 0.0
+
+    def loss(out: Any) -> torch.Tensor:
+        nonlocal held
+        held = device.allocated()
+        return fed.loss(out, spec.batch_size)
+
     training = spec.kind == "train"
     fed.model.train(training)
     status: Status = "ok"
@@ -229,7 +249,7 @@ def measure(spec: Spec, fed: Fed, device: Device, *, seconds: float = 0.0, windo
                 kept = step(
                     fed.model,
                     inputs,
-                    lambda out: fed.loss(out, spec.batch_size),
+                    loss,
                     optimizer,
                     precision=spec.precision,
                     scaler=scaler,
@@ -246,7 +266,7 @@ def measure(spec: Spec, fed: Fed, device: Device, *, seconds: float = 0.0, windo
                     kept = step(
                         fed.model,
                         inputs,
-                        lambda out: fed.loss(out, spec.batch_size),
+                        loss,
                         optimizer,
                         precision=spec.precision,
                         scaler=scaler,
@@ -261,7 +281,7 @@ def measure(spec: Spec, fed: Fed, device: Device, *, seconds: float = 0.0, windo
             peaks.append(device.peaks())
             times.append(0.0)
     allocated, reserved = peaks[-1]
-    return Measured(status, allocated, reserved, len(times), times[-1])
+    return Measured(status, allocated, reserved, len(times), times[-1], held)
 
 
 def _settled(peaks: list[tuple[float, float]], times: list[float]) -> bool:

@@ -14,14 +14,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from estimator.dataset import modules
-from estimator.dataset.catalogue import Entry, entry_of
+from estimator.dataset import modules, plain
+from estimator.dataset.catalogue import entry_of
+from estimator.dataset.entries import Entry
 from estimator.dataset.plans import plan_of
 from estimator.dataset.specs import Spec
 from estimator.dataset.trace import Inputs
 
 AUDIO_RATE = 16000
 _WHISPER_FRAMES = 3000
+_FRAMES = 16
+_CHARACTERS = 2**16
 _AST_FRAMES = (1024, 128)
 
 
@@ -50,6 +53,8 @@ def build_model(spec: Spec) -> nn.Module:
     if spec.source == "synthetic":
         return modules.build(plan_of(spec.family, spec.arch)[0])
     entry = entry_of(spec)
+    if spec.source == "plain":
+        return plain.MODELS[entry.name].make()
     library = importlib.import_module(spec.source)
     if spec.source == "timm":
         made = library.create_model(
@@ -70,6 +75,8 @@ def _timm_size(spec: Spec, entry: Entry) -> dict[str, Any]:
 
 def _torchvision(entry: Entry, classes: int) -> Any:
     models = importlib.import_module("torchvision.models")
+    if entry.feed == "video":
+        return models.get_model(entry.name, weights=None, num_classes=classes)
     if entry.feed == "dense_image":
         return models.get_model(entry.name, weights=None, weights_backbone=None, num_classes=21)
     extra = {"init_weights": False} if entry.name in ("inception_v3", "googlenet") else {}
@@ -78,7 +85,7 @@ def _torchvision(entry: Entry, classes: int) -> Any:
 
 def _transformers(library: Any, entry: Entry, spec: Spec) -> Any:
     config = library.AutoConfig.for_model(entry.model_type, **entry.config)
-    if entry.head.endswith("Classification"):
+    if "Classification" in entry.head:
         config.num_labels = spec.arch["classes"]
     if getattr(config, "pad_token_id", None) is None and entry.head.endswith("SequenceClassification"):
         config.pad_token_id = 0
@@ -96,6 +103,8 @@ def feed(spec: Spec, model: nn.Module) -> Fed:
     if spec.source == "synthetic":
         return _feed_synthetic(spec, model, maker)
     entry = entry_of(spec)
+    if spec.source == "plain":
+        return _feed_plain(spec, model, maker)
     if spec.source != "transformers":
         return _feed_pictures(spec, entry, model, maker)
     return Fed(model, lambda batch: ((), _hf_inputs(spec, entry, model, maker, batch)), lambda out, _: out.loss)
@@ -151,7 +160,18 @@ def _feed_pictures(spec: Spec, entry: Entry, model: nn.Module, make: _Maker) -> 
             total = total + 0.4 * nn.functional.cross_entropy(logits, target(logits))
         return total
 
-    return Fed(model, lambda batch: ((make.numbers(batch, 3, size, size),), {}), loss)
+    shape = (3, _FRAMES, size, size) if entry.feed == "video" else (3, size, size)
+    return Fed(model, lambda batch: ((make.numbers(batch, *shape),), {}), loss)
+
+
+def _feed_plain(spec: Spec, model: nn.Module, make: _Maker) -> Fed:
+    about = plain.MODELS[spec.name]
+    shape = about.shape or (spec.seq_len or 1,)
+
+    def inputs(batch: int) -> Inputs:
+        return ((make.labels(about.words, batch, *shape) if about.words else make.numbers(batch, *shape)),), {}
+
+    return Fed(model, inputs, lambda out, _: plain.loss_of(about, out, make.labels))
 
 
 def _logits(out: Any) -> list[torch.Tensor]:
@@ -166,6 +186,20 @@ def _hf_inputs(spec: Spec, entry: Entry, model: Any, make: _Maker, batch: int) -
     config = model.config
     if entry.feed == "image":
         return {"pixel_values": make.numbers(batch, 3, 224, 224), "labels": make.labels(classes, batch)}
+    if entry.feed == "masked_image":
+        return {"pixel_values": make.numbers(batch, 3, 224, 224)}
+    if entry.feed == "clip_video":
+        return {
+            "pixel_values": make.numbers(batch, config.num_frames, 3, 224, 224),
+            "labels": make.labels(classes, batch),
+        }
+    if entry.feed == "series":
+        channels = config.num_input_channels
+        past, future = config.context_length, config.prediction_length
+        return {
+            "past_values": make.numbers(batch, past, channels),
+            "future_values": make.numbers(batch, future, channels),
+        }
     if entry.feed == "audio":
         return {"input_values": make.numbers(batch, AUDIO_RATE * length), "labels": make.labels(classes, batch)}
     if entry.feed == "spectrogram":
@@ -177,7 +211,8 @@ def _hf_inputs(spec: Spec, entry: Entry, model: Any, make: _Maker, batch: int) -
         vocabulary = config.text_config.vocab_size
         pictures = make.numbers(batch, 3, 224, 224)
         return {"input_ids": make.labels(vocabulary, batch, length), "pixel_values": pictures, "return_loss": True}
-    ids = make.labels(config.vocab_size - 2, batch, length) + 1
+    vocabulary = getattr(config, "vocab_size", _CHARACTERS)
+    ids = make.labels(vocabulary - 2, batch, length) + 1
     given: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if entry.head.endswith("SequenceClassification"):
         given["labels"] = make.labels(classes, batch)

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from estimator.dataset.fresh import FRESH
 from estimator.dataset.plans import ACTIVATIONS, params_of, plan_of, trace_of
 from estimator.dataset.tree import Trace, resolve
 from estimator.types import OPTIMIZERS, Family, Kind, Optimizer, Precision
 
-Source = Literal["synthetic", "torchvision", "timm", "transformers"]
-Split = Literal["train", "val", "test"]
+Source = Literal["synthetic", "torchvision", "timm", "transformers", "plain"]
+Split = Literal["train", "val", "test", "fresh"]
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "amp", "bf16")
 MLP_SHAPES = ("pyramid", "uniform", "bottleneck", "gradual")
@@ -106,7 +107,12 @@ def _digest(value: Any) -> str:
 
 
 def split_of(group: str) -> Split:
-    """Put an architecture family into training (65 %), validation (10 %) or test (25 %) by its name."""
+    """Put an architecture family into training (65 %), validation (10 %) or test (25 %) by its name.
+
+    Families of the second collection are fresh by a draw of their names, or training.
+    """
+    if group in FRESH:
+        return "fresh"
     place = int(hashlib.sha256(f"rad-split:{group}".encode()).hexdigest(), 16) % 100
     return "train" if place < 65 else "val" if place < 75 else "test"
 

@@ -38,6 +38,7 @@ class Row:
         peak_reserved_mib: peak of what the allocator took from the GPU.
         smact, smocc, dram: activity between 0 and 1 while alone on the GPU; None where not measured.
         steps_per_s: steps a second while alone on the GPU; None where not measured.
+        held_mib: what tensors took between the forward and the backward pass; None where not measured.
     """
 
     spec: Spec
@@ -49,6 +50,7 @@ class Row:
     smocc: float | None = None
     dram: float | None = None
     steps_per_s: float | None = None
+    held_mib: float | None = None
 
     @property
     def workload(self) -> Workload:
@@ -133,7 +135,8 @@ def _row(item: dict[str, Any], contexts: dict[str, dict[str, float]]) -> Row:
     reserved = float(item["reserved"])
     memory = reserved + contexts[spec.kind][spec.family] if item["status"] == "ok" else None
     counters = {name: item.get(name) for name in ("smact", "smocc", "dram", "steps_per_s")}
-    return Row(spec, item["status"], memory, float(item["allocated"]), reserved, **counters)
+    held = item.get("held")
+    return Row(spec, item["status"], memory, float(item["allocated"]), reserved, **counters, held_mib=held)
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:
@@ -177,6 +180,7 @@ def pack(raw: Path, folder: Path, meta: dict[str, Any]) -> dict[str, int]:
             "status": item["status"],
             "allocated": round(item["peak_allocated_mib"], 2),
             "reserved": round(item["peak_reserved_mib"]),
+            **({"held": round(item["held_mib"], 2)} if item.get("held_mib") else {}),
         }
     for item in read_jsonl(raw / PROFILES):
         key = spec_from_json(item["spec"]).id

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from estimator.dataset import later
 from estimator.dataset.catalogue import entries, entry_of, generate_real
+from estimator.dataset.fresh import FRESH
 from estimator.dataset.plans import params_of, plan_of, trace_of
 from estimator.dataset.specs import (
     CNN_SHAPES,
@@ -119,3 +121,26 @@ def test_an_unknown_model_is_named() -> None:
     spec = next(generate_real(1, 0))
     with pytest.raises(KeyError, match="nothing_net"):
         entry_of(Spec(**{**spec.to_json(), "name": "nothing_net"}))
+
+
+def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
+    first = {e.group for e in entries()}
+    found = list(later.entries())
+    groups = {e.group for e in found}
+    assert groups >= FRESH
+    assert not FRESH & first
+    assert {split_of(group) for group in FRESH} == {"fresh"}
+    assert "fresh" not in {split_of(group) for group in first | (groups - FRESH)}
+    assert len({(e.source, e.name) for e in (*entries(), *found) if not e.attention}) == len(found) + len(
+        [e for e in entries() if not e.attention]
+    )
+
+
+def test_chosen_models_are_drawn_with_lengths_that_fit_them() -> None:
+    drawn = list(generate_real(6, 0, later.entries(), infer=0.5))
+    assert {s.kind for s in drawn} == {"train", "infer"}
+    for spec in drawn:
+        entry = entry_of(spec)
+        assert spec.seq_len is None if not entry.longest else 0 < (spec.seq_len or 0) <= entry.longest
+        assert spec.batch_size * (spec.seq_len or 1) <= 65536
+    assert {s.seq_len for s in drawn if s.name == "patchtst"} == {512}

@@ -1,0 +1,166 @@
+"""Measures the second collection on a lent GPU within a few minutes: fresh families first, then more to learn from.
+
+Starts worker processes on this machine's GPU (torch, torchvision, timm and transformers; nothing is downloaded). Raw
+results are written under a scratch folder as they come; every half minute they are copied, compressed, to the folder
+named, so that a run that is cut off loses little. `radctl dataset pack` takes them, unpacked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from estimator.dataset import catalogue, later
+from estimator.dataset.catalogue import generate_real
+from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, read_jsonl
+from estimator.dataset.fresh import FRESH
+from estimator.dataset.specs import Spec, spec_from_json
+
+SEED = 11
+_CONTEXT_GROUPS = (
+    "lstm",
+    "crnn",
+    "conv3d",
+    "video_resnet",
+    "dlrm",
+    "rdnet",
+    "vit_relpos",
+    "phi3",
+    "vae",
+    "gru",
+    "unet",
+)
+
+
+def specs(part: str) -> list[Spec]:
+    """Draw one part: ``fresh`` families, ``more`` of others, ``infer``: inference of the first collection's models."""
+    entries = list(later.entries())
+    random.Random(SEED).shuffle(entries)  # noqa: S311 - an order, no secret
+    if part == "fresh":
+        return list(generate_real(6, SEED, [e for e in entries if e.group in FRESH], infer=0.2))
+    if part == "more":
+        return list(generate_real(5, SEED, [e for e in entries if e.group not in FRESH], infer=0.2))
+    first = [e for e in catalogue.entries() if not e.attention]
+    random.Random(SEED).shuffle(first)  # noqa: S311 - an order, no secret
+    return list(generate_real(2, SEED, first, infer=0.6))
+
+
+def isolated() -> list[Spec]:
+    """Choose small runs of several kinds, for processes of their own."""
+    chosen: dict[tuple[str, str], Spec] = {}
+    for spec in specs("fresh") + specs("more"):
+        if spec.group in _CONTEXT_GROUPS and spec.batch_size * (spec.seq_len or 1) <= 2048:
+            chosen.setdefault((spec.group, spec.kind), spec)
+    return list(chosen.values())
+
+
+def quiet(folder: Path) -> list[Spec]:
+    """Choose measured runs with short steps, to be run again with nothing beside them."""
+    rows = [r for r in read_jsonl(folder / ROWS) if r["status"] == "ok" and r["step_seconds"] < 0.2]
+    found: dict[str, Spec] = {}
+    for row in sorted(rows, key=lambda r: -r["peak_reserved_mib"]):
+        if row["peak_reserved_mib"] < 24000:
+            spec = spec_from_json(row["spec"])
+            found.setdefault(spec.name, spec)
+    chosen = list(found.values())
+    random.Random(SEED).shuffle(chosen)  # noqa: S311 - an order, no secret
+    return chosen
+
+
+class Copier(threading.Thread):
+    """Copies raw results, compressed, again and again."""
+
+    def __init__(self, raw: Path, out: Path, every: float) -> None:
+        super().__init__(daemon=True)
+        self._raw, self._out, self._every = raw, out, every
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Copy until told that it is over."""
+        while not self._over.wait(self._every):
+            self.copy(1)
+
+    def end(self) -> None:
+        """Stop, and copy for the last time."""
+        self._over.set()
+        self.join()
+        self.copy(6)
+
+    def copy(self, preset: int) -> None:
+        """Copy once."""
+        for part in ("main", "isolated", "quiet"):
+            for name in (ROWS, TRACES, FAILURES) if part == "main" else (ROWS,):
+                source = self._raw / part / name
+                if source.exists():
+                    target = self._raw / "copy.xz"
+                    target.write_bytes(lzma.compress(source.read_bytes(), preset=preset))
+                    (self._out / f"{part}-{name}.xz").write_bytes(target.read_bytes())
+
+
+def collect(folder: Path, chosen: Sequence[Spec], options: Options) -> None:
+    """Run one collection and print how far it is, now and then."""
+    begin = time.monotonic()
+    told = [0.0]
+
+    def say(text: str) -> None:
+        now = time.monotonic()
+        if now - told[0] > 20:
+            told[0] = now
+            print(f"{now - begin:5.0f} s {folder.name}: {text}", flush=True)
+
+    Collector(list(chosen), folder, options).run(say)
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder of compressed raw results")
+    parser.add_argument("--raw", type=Path, help="folder of raw results; what it holds is not measured again")
+    parser.add_argument("--minutes", type=float, default=7.0, help="for what runs side by side")
+    parser.add_argument("--quiet", type=float, default=0.9, help="minutes for counters afterwards")
+    parser.add_argument("--workers", type=int, default=14)
+    parser.add_argument("--capacity-gib", type=float, default=112.0)
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--only", help="isolated: measure just these, with a process each")
+    options = parser.parse_args()
+    raw: Path = options.raw or Path(tempfile.mkdtemp(prefix="rad-collect-"))
+    if options.only:
+        many = Options(1, 14 * 1024, options.device, minutes=options.minutes, isolated=True)
+        collect(raw / "isolated", isolated(), many)
+        return
+    options.out.mkdir(parents=True, exist_ok=True)
+    copier = Copier(raw, options.out, 30.0)
+    copier.start()
+    command = [sys.executable, __file__, "--only", "isolated", "--raw", str(raw), "--out", str(options.out)]
+    beside = subprocess.Popen([*command, "--minutes", str(0.7 * options.minutes), "--device", options.device])
+    wanted = [*specs("fresh"), *specs("more"), *specs("infer")]
+    print(f"{len(wanted)} configurations", flush=True)
+    side = Options(options.workers, options.capacity_gib * 1024, options.device, minutes=options.minutes)
+    collect(raw / "main", wanted, side)
+    try:
+        beside.wait(15)
+    except subprocess.TimeoutExpired:
+        beside.terminate()
+    if options.quiet:
+        alone = Options(1, 130 * 1024, options.device, minutes=options.quiet, seconds=0.2)
+        collect(raw / "quiet", quiet(raw / "main"), alone)
+    copier.end()
+    rows = list(read_jsonl(raw / "main" / ROWS))
+    splits = Counter((spec_from_json(r["spec"]).split, r["status"]) for r in rows)
+    print(f"{len(rows)} rows: {dict(splits)}; {len({r['spec']['group'] for r in rows})} families", flush=True)
+    failures = list(read_jsonl(raw / "main" / FAILURES))
+    for why, count in Counter(item["why"][:150] for item in failures).most_common(40):
+        print(f"{count:4} x {why}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
