@@ -123,13 +123,14 @@ def jobs(python: str, memory_mib: int) -> tuple[Job, ...]:
     )
 
 
-def find_gpus() -> Gpus:
-    """Up to four GPUs that NVML finds, else stand-ins."""
+def find_gpus(most: int | None = GPUS) -> Gpus:
+    """GPUs that NVML finds, up to a number of them, else stand-ins."""
     try:
         import pynvml  # noqa: PLC0415  (not there before the virtual environment is)
 
         pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(min(GPUS, pynvml.nvmlDeviceGetCount()))]
+        count = pynvml.nvmlDeviceGetCount()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(count if most is None else min(most, count))]
         devices = tuple(f"/dev/nvidia{pynvml.nvmlDeviceGetMinorNumber(handle)}" for handle in handles)
         memory = min(int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) for handle in handles) // 2**20
         name = str(pynvml.nvmlDeviceGetName(handles[0])).lower().replace("nvidia ", "").replace(" ", "-")

@@ -8,12 +8,13 @@ given pause, because a driver may answer from what it noted a moment ago.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from predictor.nvml import load
+from predictor.nvml import GPM_METRICS, load
 from slurm_hooks.monitor.nvml import NvmlBackend
 
 
@@ -86,13 +87,63 @@ def measure(nvml: Any, rounds: int, pause_s: float) -> dict[str, Any]:
     }
 
 
+def ways(nvml: Any, rounds: int) -> dict[str, float]:
+    """Processor time in us of other ways to ask the first GPU the same things, and of GPM with fewer metrics."""
+    nvml.nvmlInit()
+    device = nvml.nvmlDeviceGetHandleByIndex(0)
+    samples = [nvml.nvmlGpmSampleAlloc() for _ in range(2)]
+    nvml.nvmlGpmSampleGet(device, samples[0])
+    time.sleep(1.0)
+    nvml.nvmlGpmSampleGet(device, samples[1])
+
+    def gpm(names: Sequence[str]) -> Callable[[], Any]:
+        request = nvml.c_nvmlGpmMetricsGet_t()
+        for place, name in enumerate(names):
+            request.metrics[place].metricId = getattr(nvml, name)
+        request.version, request.numMetrics = nvml.NVML_GPM_METRICS_GET_VERSION, len(names)
+        request.sample1, request.sample2 = samples
+        return lambda: nvml.nvmlGpmMetricsGet(request)
+
+    def fields(*names: str) -> Callable[[], Any]:
+        return lambda: nvml.nvmlDeviceGetFieldValues(device, [getattr(nvml, name) for name in names])
+
+    constants = [constant for _, constant in GPM_METRICS]
+    asked: dict[str, Callable[[], Any]] = {
+        **{f"GPM, {count} metrics": gpm(constants[:count]) for count in (1, 2, 5, len(constants))},
+        **{f"GPM, {constant} alone": gpm([constant]) for constant in constants},
+        "energy": lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(device),
+        "energy as a field": fields("NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION"),
+        "power as a field, instant": fields("NVML_FI_DEV_POWER_INSTANT"),
+        "power as a field, average": fields("NVML_FI_DEV_POWER_AVERAGE"),
+        "power": lambda: nvml.nvmlDeviceGetPowerUsage(device),
+        "power, energy, both as fields": fields("NVML_FI_DEV_POWER_AVERAGE", "NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION"),
+        "utilization of processes": lambda: nvml.nvmlDeviceGetProcessUtilization(device, 0),
+        "utilization of processes, newer call": lambda: nvml.nvmlDeviceGetProcessesUtilizationInfo(device, 0),
+        "processes in detail": lambda: nvml.nvmlDeviceGetRunningProcessDetailList(device, 1, 0),
+        "GPM sample": lambda: nvml.nvmlGpmSampleGet(device, samples[1]),
+        "ECC errors (for comparison)": lambda: nvml.nvmlDeviceGetTotalEccErrors(device, 0, 0),
+    }
+    found = {}
+    for name, ask in asked.items():
+        used = time.process_time()
+        for _ in range(rounds):
+            with contextlib.suppress(nvml.NVMLError, AttributeError):
+                ask()
+        found[name] = round(1e6 * (time.process_time() - used) / rounds, 1)
+    return found
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="What rad-monitor's calls of NVML cost")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--pause", type=float, default=0.1, help="seconds between two looks")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--ways", action="store_true", help="compare ways to ask the first GPU instead")
     options = parser.parse_args()
+    if options.ways:
+        print(json.dumps(ways(load(), options.rounds), indent=1))
+        return
     found = measure(load(), options.rounds, options.pause)
     if options.json:
         print(json.dumps(found, indent=1))

@@ -1,4 +1,4 @@
-"""Command line: `scripts/gpu-cluster fetch|up|down|run SCENARIO`."""
+"""Command line: `scripts/gpu-cluster fetch|up|down|run SCENARIO ...`."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, text in (("up", "bring Slurm and RAD up"), ("run", "run a scenario")):
         command = commands.add_parser(name, help=text)
         command.add_argument("--users", choices=("single", "multi"), default="single", help="[mps] users")
+        command.add_argument("--stand-ins", type=int, default=1, help="stand-in GPUs where there is none")
+        command.add_argument("--mps-control", type=Path, help="program in the place of MPS's, for rehearsals")
         if name == "run":
-            command.add_argument("scenario", help="its name, or all")
+            command.add_argument("scenarios", nargs="+", metavar="SCENARIO", help="their names, or all")
             command.add_argument("--out", type=Path, default=Path("gpu-results"), help="folder for results")
             command.add_argument("--limit", type=float, default=600, help="seconds after which none is begun")
     commands.add_parser("down", help="end it and remove its files")
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif args.command == "down":
             machine.down(say)
         elif args.command == "up":
-            made = machine.up(say, args.users, args.packages)
+            made = machine.up(say, args.users, args.packages, args.stand_ins, args.mps_control)
             say(f"export SLURM_CONF={made.cluster.layout.slurm_conf}")
         else:
             return run(args, say, begin)
@@ -65,7 +67,7 @@ def run(args: argparse.Namespace, say: Any, begin: float) -> int:
     from scripts.gpucluster.scenarios import SCENARIOS  # noqa: PLC0415  (needs what `up` unpacks)
     from scripts.gpucluster.stage import Stage  # noqa: PLC0415
 
-    names = list(SCENARIOS) if args.scenario == "all" else [args.scenario]
+    names = list(SCENARIOS) if args.scenarios == ["all"] else args.scenarios
     if unknown := [name for name in names if name not in SCENARIOS]:
         print(f"error: no scenario {unknown[0]}: known are {', '.join(SCENARIOS)}, all", file=sys.stderr)
         return 2
@@ -75,7 +77,7 @@ def run(args: argparse.Namespace, say: Any, begin: float) -> int:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    made = machine.up(say, args.users, args.packages)
+    made = machine.up(say, args.users, args.packages, args.stand_ins, args.mps_control)
     facts: dict[str, Any] = {"about": about(made, args.users), "up_s": time.monotonic() - begin, "scenarios": {}}
     warm.wait(timeout=120)
     failed = 0
@@ -133,8 +135,8 @@ def about(made: Machine, users: str) -> dict[str, Any]:
 
 def show(name: str, result: dict[str, Any], say: Any) -> None:
     """Print a scenario's table and checks."""
-    if "error" in result:
-        say(f"{name}: {result['error']}")
+    if "error" in result or "not_shown" in result:
+        say(f"{name}: {result.get('error') or result['not_shown']}")
         return
     rows = result.get("table", [])
     if rows:

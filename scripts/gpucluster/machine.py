@@ -40,6 +40,7 @@ gpu_memory_mib = {memory}
 [mps]
 grace_s = {grace}
 users = "{users}"
+{control}
 
 [node]
 log = "{directory}/log/node.log"
@@ -71,40 +72,61 @@ class Machine:
         """Whether there are GPUs."""
         return bool(self.gpus.devices)
 
+    @property
+    def mps(self) -> bool:
+        """Whether there is a control program of MPS, NVIDIA's or one given in its place."""
+        return mps.available(self.settings().mps)
+
     def settings(self) -> configuration.Config:
         """RAD's configuration as it was written."""
         return configuration.load(self.cluster.layout.rad_toml)
 
 
-def up(say: Callable[[str], None], users: str = "single", folder: Path = PACKAGES) -> Machine:
+def up(
+    say: Callable[[str], None],
+    users: str = "single",
+    folder: Path = PACKAGES,
+    stand_ins: int = 1,
+    control: Path | None = None,
+) -> Machine:
     """Bring all of it up.
 
     Args:
         say: gets a line for each step.
         users: [mps] users.
         folder: holds the package files.
+        stand_ins: number of stand-in devices where there is no GPU.
+        control: program in the place of MPS's control program, for rehearsals.
 
     Raises:
         PackageError, ClusterError: if a part cannot be had.
     """
     for line in packages.unpack(folder):
         say(line)
-    gpus = find_gpus()
+    gpus = find_gpus(most=None)
     layout = Layout.load(DIRECTORY)
     if layout is None or not processes.members(DIRECTORY):
         layout = Layout(
             DIRECTORY,
             free_base_port(DIRECTORY, 1),
-            gpus=len(gpus.devices) or 1,
+            gpus=len(gpus.devices) or stand_ins,
+            partitions=("gpu", "streams"),
             gpu_model=gpus.model,
             real_gpus=gpus.devices,
         )
     DIRECTORY.mkdir(mode=0o755, exist_ok=True)
     site = DIRECTORY / "site.toml"
-    text = CONFIG.format(memory=gpus.memory_mib, users=users, directory=DIRECTORY, port=MONITOR_PORT, grace=GRACE_S)
+    text = CONFIG.format(
+        memory=gpus.memory_mib,
+        users=users,
+        directory=DIRECTORY,
+        port=MONITOR_PORT,
+        grace=GRACE_S,
+        control=f'control = "{control}"' if control else "",
+    )
     site.write_text(text, encoding="utf-8")
     machine = Machine(Cluster(layout, Rad(CHECKOUT, Path(sys.executable), site, monitor=True), say), gpus)
-    say(f"GPUs: {', '.join(gpus.devices) or 'none, one stand-in'} ({gpus.model}, {gpus.memory_mib} MiB)")
+    say(f"GPUs: {', '.join(gpus.devices) or f'none, {layout.gpus} stand-in(s)'} ({gpus.model}, {gpus.memory_mib} MiB)")
     machine.cluster.up()
     return machine
 

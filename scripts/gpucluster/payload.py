@@ -1,6 +1,7 @@
 """What the scenarios' jobs run: small trainings and an inference loop on a GPU, each step timed.
 
-Usage: payload.py NAME MODEL (--seconds S | --steps N) [--hold GIB] [--batch N]. MODEL is cnn, transformer, mlp,
+Usage: payload.py NAME MODEL (--seconds S | --steps N) [--hold GIB] [--batch N]
+[--fault KIND]. MODEL is cnn, transformer, mlp,
 resnet50, or infer (the transformer without training). Prints one line ``RESULT {json}`` at its end. Without a GPU or
 PyTorch it waits instead, says so, and the job named greedy fails in its first run with PyTorch's words: that is for
 rehearsing on a machine without GPUs, and its results say `stand_in`.
@@ -19,6 +20,7 @@ from typing import Any
 GIB = 1024**3
 WARM_STEPS = 10
 STAND_IN_STEP_S = 0.01
+FAULTS = {"assert": "device-side assert triggered", "address": "an illegal memory access was encountered"}
 OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. (stand-in without a GPU)"
 
 
@@ -31,6 +33,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--hold", type=float, default=0.0, metavar="GIB")
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--fault", choices=tuple(FAULTS), help="what the GPU is made to stumble over at the end")
     args = parser.parse_args()
     run = os.environ.get("SLURM_RESTART_COUNT", "0")
     shown = {key: value for key, value in sorted(os.environ.items()) if key.startswith(("CUDA_", "RAD_"))}
@@ -58,7 +61,25 @@ def main() -> int:
         result["allocated_mib"] = torch.cuda.max_memory_allocated() / 2**20
         result["reserved_mib"] = torch.cuda.max_memory_reserved() / 2**20
     print(f"RESULT {json.dumps(result)}", flush=True)
+    if args.fault:
+        print(f"FAULT at {time.time():.3f}", flush=True)
+        if not ready:
+            print(f"torch.AcceleratorError: CUDA error: {FAULTS[args.fault]} (stand-in without a GPU)", flush=True)
+            return 1
+        _fault(torch, args.fault)
     return 0
+
+
+def _fault(torch: Any, kind: str) -> None:
+    """Make a kernel of this process fail: by an assertion of its own, or at an address that is nobody's."""
+    if kind == "assert":
+        torch.zeros(4, device="cuda")[torch.tensor([1 << 20], device="cuda")].cpu()
+    else:
+        import cupy  # noqa: PLC0415
+
+        kernel = cupy.RawKernel('extern "C" __global__ void f(long long p) { *(volatile int*)p = 1; }', "f")
+        kernel((1,), (1,), (16,))
+    torch.cuda.synchronize()
 
 
 def _hold(torch: Any, gib: float) -> list[Any]:

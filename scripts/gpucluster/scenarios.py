@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable, Mapping
 
 from scripts.demo_data import resnet50
+from scripts.gpucluster.faults import client_fault, daemon_hung, over_allotment, races
 from scripts.gpucluster.machine import GRACE_S
+from scripts.gpucluster.sharing import spread, streams
 from scripts.gpucluster.stage import ALICE, BOB, Facts, Stage, daemons
 from slurm_hooks.node import mps
 from slurm_hooks.records import Record
@@ -335,4 +337,10 @@ SCENARIOS: Mapping[str, Callable[[Stage], Facts]] = {
     "daemon-killed": daemon_killed,
     "services-killed": services_killed,
     "monitored": monitored,
+    "daemon-hung": daemon_hung,
+    "client-fault": client_fault,
+    "over-allotment": over_allotment,
+    "races": races,
+    "streams": streams,
+    "spread": spread,
 }

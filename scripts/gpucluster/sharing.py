@@ -1,0 +1,177 @@
+"""Scenarios of where jobs go and how they share: several GPUs, and time slicing without MPS.
+
+Like those in `scenarios`, each takes a `Stage` and returns facts with ``checks``, or ``not_shown`` with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+import urllib.request
+
+from scripts.gpucluster.machine import MONITOR_PORT
+from scripts.gpucluster.stage import CONTROL, Facts, Stage, running
+from slurm_hooks.decision import memory_of
+
+STREAMS = "#SBATCH --partition=streams"
+
+
+def spread(stage: Stage) -> Facts:
+    """Several GPUs: a full one sends jobs to the next, and one GPU's trouble is no other's."""
+    count = stage.cluster.layout.gpus
+    if count < 2:
+        return {"not_shown": f"it needs two GPUs, and this machine has {count}", "checks": {}}
+    config = stage.machine.settings()
+    most = max(memory_of(partition) for partition in config.partitions.values())
+    large = f"memory={int(0.55 * most / 1024)}G"  # two of these do not fit on one GPU
+    seconds = 26
+    energy = [stage.energy_j(gpu) for gpu in range(count)]
+    jobs = {"here": stage.submit("here", large, f"cnn --batch 32 --seconds {seconds}")}
+    stage.started("here")
+    jobs["there"] = stage.submit("there", large, f"cnn --batch 32 --seconds {seconds}")
+    stage.started("there")
+    places = {name: stage.gpu(job) for name, job in jobs.items()}
+    seen = _seen(stage, jobs)
+    slots = {process.pid: process.pipe for process in running(CONTROL)}
+    wanted = f"/g{places['here'][1:]}/"
+    killed = [pid for pid, pipe in slots.items() if wanted in pipe]
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    at = time.time()
+    small = stage.submit("small", "memory=6G", "mlp --batch 64 --seconds 2")
+    states = stage.ended({"small": small}, 60)
+    spared = {process.pid for process in running(CONTROL)} & (set(slots) - set(killed))
+    states |= stage.ended(jobs, 120)
+    there = stage.result("there")
+    used = [
+        None if before is None or after is None else after - before
+        for before, after in zip(energy, (stage.energy_j(gpu) for gpu in range(count)), strict=True)
+    ]
+    whole = _whole(stage, count)
+    records = {name: stage.record(job, deadline_s=40) for name, job in jobs.items()}
+    joules = {name: [run.energy_j for run in record.runs] for name, record in records.items()}
+    return {
+        "gpus": count,
+        "places": places,
+        "seen_by_monitor": seen,
+        "energy_of_gpus_j": used,
+        "energy_of_jobs_j": joules,
+        "killed": len(killed),
+        "there": there,
+        "restarts": {name: stage.restarts(job) for name, job in jobs.items()},
+        "small_began_s": stage.first_step("small") - at,
+        "whole_places": whole["places"],
+        "both": whole["both"],
+        "states": {**states, **whole["states"]},
+        "checks": {
+            "the second job went to another GPU": places["here"] != places["there"],
+            "rad-monitor saw each job on its own GPU": not stage.machine.real
+            or all(seen.get(name) == [place[1:]] for name, place in places.items()),
+            "each job's energy was counted, and no more than its GPU used": not stage.machine.real
+            or all(0 < sum(e or 0 for e in joules[name]) <= (used[int(places[name][1:])] or 0) for name in jobs),
+            "the daemon of the first GPU was killed": not stage.machine.mps or len(killed) == 1,
+            "its job completed, in this run or the next": states["here"] == "COMPLETED",
+            "the other GPU's daemon stayed": not stage.machine.mps or len(spared) == len(slots) - len(killed),
+            "the other GPU's job was not requeued": states["there"] == "COMPLETED"
+            and stage.restarts(jobs["there"]) == 0,
+            "none of its steps took over a second": there["longest_step_ms"] < 1000,
+            **whole["checks"],
+        },
+    }
+
+
+def _whole(stage: Stage, count: int) -> Facts:
+    """An exclusive job beside sharing ones, and then one that asks for two GPUs."""
+    jobs = {"alone": stage.submit("alone", "policy=exclusive", "cnn --batch 32 --seconds 12")}
+    stage.cluster.wait_state(jobs["alone"], "RUNNING")
+    for index in range(count):  # one more than there are GPUs left
+        name = f"sharing-{index}"
+        jobs[name] = stage.submit(name, "memory=6G", "mlp --batch 64 --seconds 4")
+    places = dict.fromkeys(jobs, "")
+
+    def placed() -> bool:
+        places.update({name: stage.gpu(job) for name, job in jobs.items()})
+        return all(stage.cluster.state(job) != "PENDING" for job in jobs.values())
+
+    stage.cluster.wait_for("all of them have begun", placed, 40)
+    states = stage.ended(jobs, 90)
+    both = stage.submit("both", "memory=6G", "mlp --batch 64 --seconds 2", extra=["#SBATCH --gres=gpu:2"])
+    states |= stage.ended({"both": both}, 60)
+    shown = re.findall(r'"CUDA_VISIBLE_DEVICES": "([^"]*)"', stage.text("both"))
+    record = stage.record(both)
+    return {
+        "places": places,
+        "both": {"gpus": stage.gpu(both), "visible": shown, "action": record.action, "reasons": list(record.reasons)},
+        "states": states,
+        "checks": {
+            "an exclusive job had its GPU for itself": places["alone"]
+            not in {place for name, place in places.items() if name != "alone"},
+            "the others shared the GPUs that were left": len(set(places.values())) <= count,
+            "a job of two GPUs was left as it was written": len(stage.gpu(both).split(",")) == 2
+            and "CUDA_MPS_PIPE_DIRECTORY" not in stage.text("both")
+            and record.action not in ("share", "exclusive"),
+            "all of these completed": set(states.values()) == {"COMPLETED"},
+        },
+    }
+
+
+def _seen(stage: Stage, jobs: dict[str, int]) -> dict[str, list[str]]:
+    """GPUs on which rad-monitor sees each job."""
+    if not stage.machine.real:
+        return {}
+    found: dict[str, list[str]] = {}
+
+    def all_there() -> bool:
+        with urllib.request.urlopen(f"http://127.0.0.1:{MONITOR_PORT}/metrics", timeout=3) as page:
+            text = page.read().decode()
+        for name, job in jobs.items():
+            lines = re.findall(r"^rad_job_processes\{([^}]*)\}", text, re.MULTILINE)
+            labels = [dict(re.findall(r'(\w+)="([^"]*)"', line)) for line in lines]
+            found[name] = sorted(label["gpu"] for label in labels if label.get("hpc_job") == str(job))
+        return all(found.values())
+
+    stage.cluster.wait_for("rad-monitor sees the jobs", all_there, 15)
+    return found
+
+
+def streams(stage: Stage, seconds: float = 6) -> Facts:
+    """Two trainings on one GPU by time slicing, without MPS (`method = "streams"`), and the same two under MPS."""
+    work = {"cnn": "cnn --batch 32", "mlp": "mlp --batch 256"}
+    rows: list[Facts] = []
+    states: dict[str, str] = {}
+    checks: dict[str, bool] = {}
+    for method, extra in (("streams", [STREAMS]), ("mps", [])):
+        jobs = {
+            name: stage.submit(f"{name}-{method}", "memory=6G", f"{what} --seconds {seconds}", extra=extra)
+            for name, what in work.items()
+        }
+        for name in jobs:
+            stage.started(f"{name}-{method}")
+        daemons = running(CONTROL)
+        places = {stage.gpu(job) for job in jobs.values()}
+        states |= {f"{name}-{method}": state for name, state in stage.ended(jobs, 60).items()}
+        results = {name: stage.result(f"{name}-{method}") for name in work}
+        overlap = min(r["end"] for r in results.values()) - max(r["begin"] for r in results.values())
+        rows += [
+            {
+                "method": method,
+                "job": name,
+                "steps_a_second": result["steps"] / result["seconds"],
+                "longest_step_ms": result["longest_step_ms"],
+            }
+            for name, result in results.items()
+        ]
+        texts = [stage.text(f"{name}-{method}") for name in work]
+        checks[f"{method}: both on one GPU"] = len(places) == 1 and "" not in places
+        checks[f"{method}: both stepped at the same time"] = overlap > 1
+        if method == "streams":
+            records = [stage.record(job) for job in jobs.values()]
+            checks["streams: no daemon was started"] = not daemons
+            checks["streams: nothing of MPS in the jobs' environment"] = not any("CUDA_MPS" in text for text in texts)
+            checks["streams: they held shares"] = all(
+                record.action == "share" and (record.share or 100) < 100 for record in records
+            )
+    checks["all completed"] = set(states.values()) == {"COMPLETED"}
+    return {"table": rows, "states": states, "checks": checks}
