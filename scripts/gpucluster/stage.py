@@ -65,8 +65,9 @@ class Stage:
         return self.script(name, rad, [*packages, "export OMP_NUM_THREADS=1", *before, run], user, extra)
 
     def script(self, name: str, rad: str, commands: Sequence[str], user: str = ALICE, extra: Sequence[str] = ()) -> int:
-        """Submit a job of some commands; one GPU is asked for unless `extra` asks for others."""
-        gres = () if any("--gres=" in line for line in extra) else ("#SBATCH --gres=gpu:1",)
+        """Submit a job of some commands; the first GPU is asked for unless `extra` asks for others."""
+        first = "gpu:g0:1" if self.cluster.layout.gpus > 1 else "gpu:1"
+        gres = () if any("--gres=" in line for line in extra) else (f"#SBATCH --gres={first}",)
         lines = ["#!/bin/bash", f"#SBATCH --job-name={name}", f"#SBATCH --output={name}.out"]
         lines += ["#SBATCH --open-mode=append", *gres, *extra, f"#RAD {rad}", *commands, ""]
         self.log(name, user).unlink(missing_ok=True)

@@ -55,6 +55,7 @@ def end(scene: Context) -> None:
     """
     job = scene.job
     left = True
+    said = b"" if job.exit_status == 0 and job.exit_signal == 0 else mps.server_log(scene.config.mps, job.id)
     try:
         mps.leave(scene.config.mps, job.id)
     except (state.StateError, OSError) as error:
@@ -74,7 +75,7 @@ def end(scene: Context) -> None:
         restart=job.restart,
         **{field.name: getattr(counted, field.name) for field in dataclasses.fields(Counters)},
     )
-    _close(scene, run, note, counted.evidence)
+    _close(scene, run, note, counted.evidence, said)
     # By the note rad-spool.timer finds a job that has gone and still uses MPS.
     paths = [scene.task_note, counters.path(scene.config.node.state_dir, job.id), *([scene.note] if left else [])]
     for path in paths:
@@ -85,7 +86,7 @@ def _whole(value: Any) -> int | None:
     return value if type(value) is int else None
 
 
-def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str) -> None:
+def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str, server_log: bytes) -> None:
     """Find out how a run ended, and do what follows from it; `by_monitor` tells of a process that the monitor ended."""
     job = scene.job
     status, signal = job.exit_status, job.exit_signal
@@ -105,7 +106,7 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str) -
     found = None
     if shown is not None and record is not None and shown.restarts == job.restart:
         try:
-            found = _judge(scene, shown, record, run, note, by_monitor)
+            found = _judge(scene, shown, record, run, note, by_monitor, server_log)
         except Exception as error:  # whatever a job's log made of this, its outcome is kept
             scene.say(f"not recovered: {type(error).__name__}: {error}")
     if shown is None or record is None or found is None:
@@ -123,14 +124,23 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str) -
 
 
 def _judge(
-    scene: Context, shown: ShownJob, record: Record, run: Run, note: Mapping[str, Any], by_monitor: str
+    scene: Context,
+    shown: ShownJob,
+    record: Record,
+    run: Run,
+    note: Mapping[str, Any],
+    by_monitor: str,
+    server_log: bytes,
 ) -> tuple[Run, Verdict, list[str], Site]:
     """How a run ended, what follows from it, where its logs are, and what the site has. Changes nothing."""
     job = scene.job
     paths = loglist.of_job(job, shown)
     written = _written(scene, paths, note)
     of_memory, lost_mps = evidence.of_memory(written) or by_monitor, evidence.of_lost_mps(written)
-    run = dataclasses.replace(run, evidence=of_memory or lost_mps)
+    fault = evidence.of_fault(written)
+    if fault and evidence.broken_together(server_log, run.start or 0, run.end or 0) < 2:  # its own, or another's
+        fault = ""
+    run = dataclasses.replace(run, evidence=of_memory or lost_mps or fault)
     ended = recovery.Ended(
         job=str(job.id) if shown.array_task is None else f"{shown.array_job}_{shown.array_task}",
         restart=job.restart,
@@ -141,6 +151,7 @@ def _judge(
         cap_mib=run.cap_mib,
         evidence=of_memory,
         lost_mps=lost_mps,
+        fault=fault,
         peak_mib=run.peak_mib,
         may_requeue=shown.requeue and shown.batch,
     )

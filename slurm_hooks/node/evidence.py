@@ -1,4 +1,4 @@
-"""Evidence of what ended a run, in what it wrote to its log: GPU memory, or an MPS server that was lost. Pure.
+"""Evidence of what ended a run, in what it wrote to its log: GPU memory, a lost MPS server, a fault of the GPU. Pure.
 
 Only the errors of frameworks and of CUDA count. An error that the program survived does not: where an unrelated
 traceback follows it, something else ended the run.
@@ -7,6 +7,7 @@ traceback follows it, something else ended the run.
 from __future__ import annotations
 
 import re
+import time
 
 _OOM = re.compile(
     rb"(?:"
@@ -33,6 +34,22 @@ _MPS = re.compile(
     rb"|(?:CUDA error|Error \d+): (?:the )?(?:remote procedural call between the MPS server and the MPS client failed"
     rb"|MPS client failed to connect|MPS server is not ready|MPS client has been terminated))"
 )
+# What a client of MPS sees when a kernel, its own or that of another client of the server, has made a fatal fault. An
+# assertion in a kernel (cudaErrorAssert) is not among them: it breaks its own process alone.
+_FAULT = re.compile(
+    rb"(?:CUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED|MISALIGNED_ADDRESS|ILLEGAL_INSTRUCTION|HARDWARE_STACK_ERROR"
+    rb"|INVALID_PC|INVALID_ADDRESS_SPACE)"
+    rb"|(?<!Search for `)cudaError(?:IllegalAddress|LaunchFailure|MisalignedAddress|IllegalInstruction"
+    rb"|HardwareStackError|InvalidPc|InvalidAddressSpace)"
+    rb"|(?:CUDA error|Error \d+): (?:an illegal memory access was encountered|unspecified launch failure"
+    rb"|misaligned address|an illegal instruction was encountered|hardware stack error|invalid program counter"
+    rb"|operation not supported on global/shared address space))"
+)
+_SERVER_LINE = re.compile(
+    rb"^\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\.\d{1,9} Server {1,9}\d{1,9}\] ([^\n]{0,200})$", re.MULTILINE
+)
+_HANDLING = b"Server is handling a fatal GPU error"
+_BROKEN = b"The following client process"
 _TRACEBACK = re.compile(rb"^[^\n]{0,60}?Traceback \(most recent call last\):[^\n]*\n", re.MULTILINE)
 _RANK = re.compile(rb"\[[^\]\n]{1,40}\]:? ?|\d{1,6}: ")  # torchrun's and srun's prefix of each line
 _NAME = re.compile(rb"[\w.]{1,200}")
@@ -54,6 +71,45 @@ def of_memory(log: bytes) -> str:
 def of_lost_mps(log: bytes) -> str:
     """The line that shows that the run lost its MPS server, or the empty string."""
     return _last(_MPS, log)
+
+
+def of_fault(log: bytes) -> str:
+    """The line that shows that a kernel, the run's own or another client's, made a fatal fault, or the empty string."""
+    return _last(_FAULT, log)
+
+
+def broken_together(server_log: bytes, since: int, until: int) -> int:
+    """How many processes a fatal fault broke at once, by what an MPS server wrote; the most where there were several.
+
+    The server does not say whose fault it was: it calls each of its clients one that triggered the error.
+
+    Args:
+        server_log: the end of its log.
+        since: Unix time in seconds from which on a fault counts; the log has the node's local time.
+        until: Unix time after which none counts.
+    """
+    most, broken, listed, in_time = 0, set[bytes](), False, False
+    for line in _SERVER_LINE.finditer(server_log):
+        said = line.group(7)
+        if said.startswith(_HANDLING):
+            broken, listed = set(), False
+            in_time = since <= _unix(line) <= until
+        elif said.startswith(_BROKEN):
+            listed = True
+        elif listed and said.isdigit():
+            broken.add(said)
+            most = max(most, len(broken)) if in_time else most
+        else:
+            listed = False
+    return most
+
+
+def _unix(line: re.Match[bytes]) -> float:
+    year, month, day, hour, minute, second = (int(part) for part in line.groups()[:6])
+    try:
+        return time.mktime((year, month, day, hour, minute, second, 0, 0, -1))
+    except (OverflowError, ValueError):
+        return -1.0
 
 
 def _last(pattern: re.Pattern[bytes], log: bytes) -> str:

@@ -33,6 +33,8 @@ _SHARED = "all"
 _COMMAND = 3  # words of a command in which the program may stand, where an interpreter runs it
 _MAX_COMMAND = 4096
 _MAX_ENVIRONMENT = 1 << 20
+_MAX_LOG = 1 << 18
+_UNBOUND_MIB = 1 << 20  # a limit that is none
 
 
 class MpsError(RuntimeError):
@@ -64,8 +66,13 @@ class Slot:
         return f"{self.path}/log"
 
     @property
+    def server_log(self) -> str:
+        """What the daemon's servers write; they run as the slot's user, or as root where users share one."""
+        return f"{self.log}/server.log"
+
+    @property
     def jobs(self) -> str:
-        """Holds a file for each job that uses the daemon; the file's text is the user's number."""
+        """Holds a file for each job that uses the daemon: the user's number and, where there is one, the job's cap."""
         return f"{self.path}/jobs"
 
     @property
@@ -75,10 +82,19 @@ class Slot:
 
     def residents(self) -> dict[int, int]:
         """Users by job."""
+        return {job: uid for job, (uid, _) in self._notes().items()}
+
+    def largest_cap(self) -> int | None:
+        """Largest cap of its jobs in MiB; None where one has none."""
+        caps = [cap for _, cap in self._notes().values()]
+        return max((cap for cap in caps if cap is not None), default=None) if None not in caps else None
+
+    def _notes(self) -> dict[int, tuple[int, int | None]]:
         found = {}
         for name in _names(self.jobs):
             with contextlib.suppress(OSError, ValueError), open(f"{self.jobs}/{name}", encoding="ascii") as file:  # noqa: PTH123
-                found[int(name)] = int(file.read())
+                uid, *cap = map(int, file.read().split())
+                found[int(name)] = (uid, cap[0] if cap else None)
         return found
 
 
@@ -105,8 +121,8 @@ def slots(settings: Mps) -> list[Slot]:
     return found
 
 
-def join(settings: Mps, gpu: int, uid: int, job: int, visible: str) -> Slot:
-    """Note a job as user of a GPU's daemon, and see to it that the daemon runs and answers.
+def join(settings: Mps, gpu: int, uid: int, job: int, visible: str, cap_mib: int | None = None) -> Slot:
+    """Note a job as user of a GPU's daemon, and see to it that the daemon runs, answers and takes clients.
 
     Args:
         settings: [mps].
@@ -114,6 +130,8 @@ def join(settings: Mps, gpu: int, uid: int, job: int, visible: str) -> Slot:
         uid: whose job it is.
         job: its number.
         visible: CUDA_VISIBLE_DEVICES of the daemon: the GPU's UUID, or its index.
+        cap_mib: the job's cap. No client gets more than the largest cap of the daemon's jobs, whatever its
+            environment says.
 
     Raises:
         MpsError: if there is no daemon that answers afterwards; the job is then no user of it.
@@ -128,13 +146,14 @@ def join(settings: Mps, gpu: int, uid: int, job: int, visible: str) -> Slot:
                 _stop(settings, other)
         for path, mode in ((slot.path, 0o700), (slot.pipe, 0o755), (slot.log, 0o755), (slot.jobs, 0o700)):
             state.folder(path, mode)
-        _note(slot, job, uid)
+        _note(slot, job, uid, cap_mib)
         if not _answers(settings, slot):
             try:
-                _replace(settings, slot, visible, servers=len(slot.residents()) == 1)
+                _replace(settings, slot, visible)
             except MpsError:
                 _forget(slot, job)
                 raise
+        _bound(settings, slot)
         _admit(slot)
     return slot
 
@@ -146,13 +165,31 @@ def leave(settings: Mps, job: int) -> bool:
         if os.path.exists(f"{slot.jobs}/{job}"):  # noqa: PTH110
             with _locked(settings, slot.gpu):
                 _forget(slot, job)
+                _bound(settings, slot)
                 _admit(slot)
             left = True
     return left
 
 
+def server_log(settings: Mps, job: int) -> bytes:
+    """The end of what the server wrote that a job uses; empty where it uses none.
+
+    Where users have servers of their own, the user may have written it.
+    """
+    for slot in slots(settings):
+        if os.path.exists(f"{slot.jobs}/{job}"):  # noqa: PTH110
+            with contextlib.suppress(OSError):
+                file = os.open(slot.server_log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                try:
+                    size = os.fstat(file).st_size
+                    return os.pread(file, _MAX_LOG, max(0, size - _MAX_LOG))
+                finally:
+                    os.close(file)
+    return b""
+
+
 def revive(settings: Mps, say: Callable[[str], None]) -> None:
-    """Start the daemons anew that died or hang while jobs use them.
+    """Start the daemons anew that died, hang or take no clients while jobs use them.
 
     What of a job was connected is lost, but its next process, and the next job, find a daemon.
 
@@ -166,7 +203,8 @@ def revive(settings: Mps, say: Callable[[str], None]) -> None:
                 residents = slot.residents()
                 known = state.read(slot.facts)
                 if residents and known and not _answers(settings, slot):
-                    _replace(settings, slot, str(known.get("visible")), servers=False)
+                    _replace(settings, slot, str(known.get("visible")))
+                    _bound(settings, slot)
                     for job in sorted(residents):
                         say(f"job {job}: its MPS daemon was gone and is started anew")
         except (MpsError, state.StateError, OSError) as error:
@@ -205,9 +243,9 @@ def _idle_since(slot: Slot) -> float | None:
         return None if not os.path.isdir(slot.path) else 0.0  # noqa: PTH112
 
 
-def _note(slot: Slot, job: int, uid: int) -> None:
+def _note(slot: Slot, job: int, uid: int, cap_mib: int | None) -> None:
     with open(f"{slot.jobs}/{job}", "w", encoding="ascii") as file:  # noqa: PTH123
-        file.write(str(uid))
+        file.write(f"{uid}" if cap_mib is None else f"{uid} {cap_mib}")
 
 
 def _forget(slot: Slot, job: int) -> None:
@@ -228,18 +266,59 @@ def control(settings: Mps, slot: Slot, command: str) -> commands.Done:
 
 
 def _answers(settings: Mps, slot: Slot) -> bool:
+    """Whether a slot's daemon answers, and none of its servers is one that takes no clients."""
     done = control(settings, slot, "get_server_list")
     if done.code is None:  # a daemon that is only slow for once must not be replaced
         done = control(settings, slot, "get_server_list")
-    return done.ok and "Cannot find" not in done.out + done.err
+    if not done.ok or "Cannot find" in done.out + done.err:
+        return False
+    return not any(_is_stuck(settings, slot, server) for server in _numbers(done.out))
 
 
-def _replace(settings: Mps, slot: Slot, visible: str, *, servers: bool) -> None:
-    """Put a new daemon into a slot, in the place of whatever was there."""
-    _kill(settings, slot, servers=servers)
+def _is_stuck(settings: Mps, slot: Slot, server: int) -> bool:
+    """Whether a server takes no clients.
+
+    It may be stopped. Or one client's kernel has made a fatal fault: then all its clients are broken, and it refuses
+    new ones until the last of these has ended, which a program that catches the error may never do.
+    """
+    try:
+        stopped = _read(f"/proc/{server}/stat", 512).rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except (OSError, IndexError):
+        return False
+    return stopped or "FAULT" in control(settings, slot, f"get_server_status {server}").out
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split() if word.isascii() and word.isdigit()]
+
+
+def _bound(settings: Mps, slot: Slot) -> None:
+    """Hold the clients to the largest cap of the slot's jobs, those too that unset the variable with their own.
+
+    Server and daemon keep it for clients that come; one that is connected keeps what it has.
+    """
+    largest, known = slot.largest_cap(), state.read(slot.facts)
+    if largest is None and known and "limit_mib" in known:
+        largest = _UNBOUND_MIB
+    if known is None or largest is None or known.get("limit_mib") == largest:
+        return
+    limit = f"0 {largest}M"
+    done = control(settings, slot, f"set_default_device_pinned_mem_limit {limit}")
+    for server in _numbers(control(settings, slot, "get_server_list").out) if done.ok else ():
+        control(settings, slot, f"set_device_pinned_mem_limit {server} {limit}")
+    if done.ok:
+        state.write(slot.facts, {**known, "limit_mib": largest})
+
+
+def _replace(settings: Mps, slot: Slot, visible: str) -> None:
+    """Put a new daemon into a slot, in the place of whatever was there.
+
+    Its servers go too: they end with their daemon, and one that hangs would stay, and its clients with it.
+    """
+    _kill(settings, slot)
     state.write(slot.facts, {"visible": visible})
     if slot.name != _SHARED:  # the server runs as the user, in a folder where only we make files
-        _hand_over(f"{slot.log}/server.log", int(slot.name[1:]))
+        _hand_over(slot.server_log, int(slot.name[1:]))
     _start(settings, slot, visible)
 
 
@@ -264,7 +343,7 @@ def _start(settings: Mps, slot: Slot, visible: str) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while not _answers(settings, slot):
         if time.monotonic() >= deadline:
-            _kill(settings, slot, servers=True)
+            _kill(settings, slot)
             raise MpsError(f"GPU {slot.gpu}: the control daemon was started and does not answer: see {slot.log}")
         time.sleep(POLL_S)
 
@@ -276,15 +355,15 @@ def _stop(settings: Mps, slot: Slot) -> None:
         deadline = time.monotonic() + STOP_TIMEOUT_S
         while _daemons(settings, slot) and time.monotonic() < deadline:
             time.sleep(POLL_S)
-    _kill(settings, slot, servers=True)
+    _kill(settings, slot)
     import shutil  # noqa: PLC0415 - starts slowly, and is seldom needed
 
     shutil.rmtree(slot.path, ignore_errors=True)
 
 
-def _kill(settings: Mps, slot: Slot, *, servers: bool) -> None:
-    """Kill what is left of a daemon, and its servers too where no other job can be using them."""
-    for pid in _daemons(settings, slot) + (_servers(slot) if servers else []):
+def _kill(settings: Mps, slot: Slot) -> None:
+    """Kill what is left of a daemon and of its servers."""
+    for pid in _daemons(settings, slot) + _servers(slot):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + STOP_TIMEOUT_S

@@ -81,7 +81,7 @@ def _join(scene: Context, gpu: int, share: int) -> dict[str, Any]:
     if cap is None:
         scene.say_once("no-memory", "the GPU's memory is not known: set gpu_memory_mib; jobs get no memory caps")
     try:
-        slot = mps.join(settings, gpu, scene.job.uid, scene.job.id, found.uuid if found else str(gpu))
+        slot = mps.join(settings, gpu, scene.job.uid, scene.job.id, found.uuid if found else str(gpu), cap)
     except (mps.MpsError, state.StateError) as error:
         scene.say(f"no MPS: {error}")
         return {}

@@ -21,7 +21,8 @@ MAX_RESTARTS = 10  # however the record looks: after this many restarts for any 
 _OWN_FAILURES = re.compile(r"NonZeroExitCode|JobLaunchFailure|RaisedSignal.*")
 _SIGABRT = 6  # how a C++ program dies of an exception
 _TRIED = re.compile(r"Tried to allocate (\d+(?:\.\d+)?) ([KMG])iB")
-REGROWN = ("oom_requeued", "oom_exclusive")
+OOM_REQUEUED = ("oom_requeued", "oom_exclusive")
+REGROWN = (*OOM_REQUEUED, "mps_suspect")  # requeued with another share
 REQUEUED = (*REGROWN, "mps_victim")
 MAX_VICTIMS = 3  # a job that loses its MPS server again and again is left to its user
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0}
@@ -41,6 +42,7 @@ class Ended:
         cap_mib: cap in this run, or None where there was none.
         evidence: the framework's error in what the run wrote, or the empty string.
         lost_mps: CUDA's error that shows that its MPS server was lost, or the empty string.
+        fault: CUDA's error that shows a fatal fault which broke all processes of its MPS server, or the empty string.
         peak_mib: measured peak of the job's GPU memory, or None.
         may_requeue: whether Slurm would requeue the job.
     """
@@ -54,6 +56,7 @@ class Ended:
     cap_mib: int | None
     evidence: str
     lost_mps: str
+    fault: str
     peak_mib: int | None
     may_requeue: bool
 
@@ -95,7 +98,11 @@ def judge(record: Record | None, ended: Ended, site: Site) -> Verdict:
     if record is None or record.action not in ("share", "exclusive"):
         return Verdict("failed")
     if not died_of_memory(ended):
-        return _victim(record, ended, site) if _lost_mps(ended) else Verdict("failed")
+        if not _under_mps(ended):
+            return Verdict("failed")
+        if ended.lost_mps:
+            return _victim(record, ended, site)
+        return _suspect(record, ended, site) if ended.fault else Verdict("failed")
     share = ended.share if ended.share is not None else record.share
     held = f"{share} of {WHOLE_GPU} shares" + (f", {ended.cap_mib} MiB" if ended.cap_mib else "")
     died = f"rad: job {ended.job} ran out of GPU memory ({held})"
@@ -124,10 +131,22 @@ def _victim(record: Record, ended: Ended, site: Site) -> Verdict:
     return Verdict("mps_victim", ended.share, f"{lost}; requeued as it was")
 
 
-def _lost_mps(ended: Ended) -> bool:
-    """Whether a run under MPS is believed to have died because its server did."""
+def _suspect(record: Record, ended: Ended, site: Site) -> Verdict:
+    """A job broken by a fatal fault together with others: MPS does not say whose it was.
+
+    It gets the GPU to itself, once: there a victim runs through, and whoever made the fault makes it alone and fails.
+    """
+    broken = f"rad: job {ended.job} was broken together with others on its GPU by one process's fatal fault"
+    before = any(run.outcome == "mps_suspect" for run in record.runs)
+    if before or ended.restart >= MAX_RESTARTS or not site.settings.enabled or not ended.may_requeue:
+        return Verdict("failed", message=f"{broken}; if it was not its own, submit it anew")
+    return Verdict("mps_suspect", WHOLE_GPU, f"{broken}; requeued with the whole GPU")
+
+
+def _under_mps(ended: Ended) -> bool:
+    """Whether a run under MPS is believed to have died by itself, which its server may have caused."""
     shared = ended.share is not None and ended.share < WHOLE_GPU
-    return shared and bool(ended.lost_mps) and _OWN_FAILURES.fullmatch(ended.reason) is not None
+    return shared and _OWN_FAILURES.fullmatch(ended.reason) is not None
 
 
 def died_of_memory(ended: Ended) -> bool:
@@ -179,12 +198,12 @@ def requeued(record: Record, run: Run, share: int, site: Site) -> Record:
     """The record of a job that goes into its next run with `share`."""
     if run.outcome not in REGROWN:
         return with_run(record, run)
-    first = record.retries == 0
+    first = record.first_share is None
     return dataclasses.replace(
         with_run(record, run),
         share=share,
         cap_mib=cap_of(share, site.usable),
         first_share=record.share if first else record.first_share,
         first_cap_mib=record.cap_mib if first else record.first_cap_mib,
-        retries=record.retries + 1,
+        retries=record.retries + (run.outcome in OOM_REQUEUED),
     )

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from slurm_hooks.node.evidence import of_lost_mps, of_memory
+from slurm_hooks.node.evidence import broken_together, of_fault, of_lost_mps, of_memory
 
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n'
 TORCH = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 14 GiB"
@@ -128,3 +128,70 @@ def test_a_lost_server(line: str) -> None:
 @pytest.mark.parametrize("log", ["", "the MPS server is not ready\n", TORCH])
 def test_no_lost_server(log: str) -> None:
     assert of_lost_mps(log.encode()) == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+        "RuntimeError: CUDA error: unspecified launch failure",
+        "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorIllegalAddress: an illegal memory access",
+        "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: CUDA_ERROR_ILLEGAL_ADDRESS",
+    ],
+)
+def test_a_fault_of_the_gpu(line: str) -> None:
+    assert of_fault(f"epoch 1\n{TRACE}{line}\nSearch for `cudaErrorLaunchFailure' in\n".encode()) == line
+    assert of_fault(f"{TRACE}{line}\n{TRACE}KeyError: 'x'\n".encode()) == ""
+
+
+def test_an_assertion_breaks_its_own_process_alone() -> None:
+    assert of_fault(f"{TRACE}torch.AcceleratorError: CUDA error: device-side assert triggered\n".encode()) == ""
+
+
+# As an H200's server wrote it (driver 580): 525 made the fault.
+_HEAD = "[2026-11-21 00:53:23.237 Server   513] "
+FAULTY = [
+    "Client {PID: 472, Context: 1} encountered a fatal GPU error.",
+    "Server is handling a fatal GPU error.",
+    "Client {PID: 525, Context ID: 1} on device 0 to be torn down",
+    "All clients belonging to error trigging process 472 will be torn down",
+    "The following devices will be reset:",
+    "0",
+    "The following client process have a sticky error set:",
+    "472",
+    "525",
+    "Client process 525 disconnected",
+    "7",
+]
+_AT = int(time.mktime((2026, 11, 21, 0, 53, 23, 0, 0, -1)))
+
+
+def _server_log(lines: list[str]) -> bytes:
+    return "".join(f"{_HEAD}{line}\n" for line in lines).encode()
+
+
+def test_whom_a_server_calls_broken() -> None:
+    both = _server_log(FAULTY)
+    assert broken_together(both, _AT - 60, _AT) == 2
+    assert broken_together(_server_log([line for line in FAULTY if line != "472"]), _AT - 60, _AT) == 1
+    assert broken_together(both + _server_log(FAULTY[:1]), _AT, _AT + 60) == 2
+    assert broken_together(both, _AT + 1, _AT + 60) == 0
+    assert broken_together(both, _AT - 60, _AT - 1) == 0
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        b"",
+        b"\xff\0" * 100_000,
+        _server_log(["472", "525"]),
+        _server_log(["The following client process have a sticky error set:", "472", "525"]),
+        _server_log(FAULTY).replace(b"2026", b"9999").replace(b"-11-", b"-99-"),
+        (_HEAD.encode() + b"1" * 300) * 900,
+        _server_log(["Server is handling a fatal GPU error."]) * 3000,
+    ],
+)
+def test_what_a_server_did_not_write(log: bytes) -> None:
+    begin = time.process_time()
+    assert broken_together(log, 0, _AT) == 0
+    assert time.process_time() - begin < 2

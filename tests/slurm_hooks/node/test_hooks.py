@@ -345,6 +345,31 @@ def test_a_job_that_lost_its_mps_server_is_requeued_as_it_was(site: Site) -> Non
     assert "through no fault of its own; requeued as it was" in log.read_text()
 
 
+@pytest.mark.parametrize("broken", [2, 1])
+def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, broken: int) -> None:
+    _oom_job(mps_site)
+    mps_site.run("prolog")
+    log = mps_site.log("torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n")
+    lines = ["Server is handling a fatal GPU error.", "The following client process have a sticky error set:"]
+    lines += [str(472 + n) for n in range(broken)]
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
+    [server_log] = mps_site.place.glob("mps/g2/*/log/server.log")
+    server_log.write_text("".join(f"[{at}.237 Server   513] {line}\n" for line in lines))
+    mps_site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    updates = mps_site.slurm.calls("update")
+    if broken == 1:
+        assert updates == []
+        assert mps_site.waiting()["7-0.json"].outcome == "failed"
+        return
+    [update] = updates
+    assert update[3] == "gres=mps:g2:100"
+    record = decode(update[4])
+    assert record is not None
+    assert (record.retries, record.first_share, [run.outcome for run in record.runs]) == (0, 30, ["mps_suspect"])
+    assert "illegal memory access" in record.runs[0].evidence
+    assert "requeued with the whole GPU" in log.read_text()
+
+
 def test_no_requeue_is_told_what_to_ask_for(site: Site) -> None:
     _oom_job(site, Requeue="0")
     site.run("prolog")

@@ -209,7 +209,7 @@ def _server(settings: Mps, slot: Slot) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("others", [True, False])
-def test_servers_that_other_jobs_may_use_are_spared(settings: Mps, others: bool) -> None:
+def test_servers_go_with_their_daemon(settings: Mps, others: bool) -> None:
     slot = mps.join(settings, 2, UID, 11, UUID)
     [daemon] = _daemons(settings)
     if not others:
@@ -218,11 +218,74 @@ def test_servers_that_other_jobs_may_use_are_spared(settings: Mps, others: bool)
         _wait(lambda: len(_daemons(settings)) == 2)
         os.kill(daemon, signal.SIGKILL)
         mps.join(settings, 2, UID, 12, UUID)
-        if others:
-            assert server.poll() is None
-            server.kill()
+        assert server.wait(10) == -signal.SIGKILL
+
+
+def _tell(slot: Slot, **servers: str) -> None:
+    """Have the stand-in say that it has servers, with their status."""
+    text = "".join(f"{pid.removeprefix('p')} {status}\n" for pid, status in servers.items())
+    (Path(slot.pipe) / "servers").write_text(text)
+
+
+def _asked(slot: Slot, verb: str) -> list[str]:
+    return [line for line in (Path(slot.pipe) / "asked").read_text().splitlines() if verb in line]
+
+
+@pytest.mark.parametrize("stuck", ["stopped", "FAULT"])
+def test_a_server_that_takes_no_clients_is_replaced(settings: Mps, stuck: str) -> None:
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    with _server(settings, slot) as server:
+        _wait(lambda: len(_daemons(settings)) == 2)
+        _tell(slot, **{f"p{server.pid}": "ACTIVE"})
+        before = _daemons(settings)
+        mps.join(settings, 2, UID, 12, UUID)
+        mps.revive(settings, pytest.fail)
+        assert _daemons(settings) == before
+        if stuck == "stopped":
+            server.send_signal(signal.SIGSTOP)
+            _wait(lambda: ") T " in Path(f"/proc/{server.pid}/stat").read_text())
         else:
-            assert server.wait(10) == -signal.SIGKILL
+            _tell(slot, **{f"p{server.pid}": "FAULT"})
+        mps.join(settings, 2, UID, 13, UUID)
+        assert server.wait(10) == -signal.SIGKILL
+        assert len(_daemons(settings)) == 1
+        assert not set(_daemons(settings)) & set(before)
+        assert slot.residents() == {11: UID, 12: UID, 13: UID}
+
+
+def test_no_client_gets_more_than_the_largest_cap(settings: Mps) -> None:
+    slot = mps.join(settings, 2, UID, 11, UUID, 4000)
+    _tell(slot, p4194000="ACTIVE")
+    mps.join(settings, 2, UID, 12, UUID, 3000)
+    mps.join(settings, 2, UID, 13, UUID, 9000)
+    mps.leave(settings, 13)
+    defaults, servers = _asked(slot, "set_default_device"), _asked(slot, "set_device")
+    assert defaults == [f"set_default_device_pinned_mem_limit 0 {cap}M" for cap in (4000, 9000, 4000)]
+    assert servers == [f"set_device_pinned_mem_limit 4194000 0 {cap}M" for cap in (9000, 4000)]
+    assert slot.largest_cap() == 4000
+    mps.join(settings, 2, UID, 14, UUID)  # how much memory the GPU has was not known: it has no cap
+    assert slot.largest_cap() is None
+    assert _asked(slot, "set_default_device")[3:] == [f"set_default_device_pinned_mem_limit 0 {1 << 20}M"]
+
+
+def test_a_new_daemon_is_told_the_cap_again(settings: Mps) -> None:
+    slot = mps.join(settings, 2, UID, 11, UUID, 4000)
+    for _ in range(2):
+        [daemon] = _daemons(settings)
+        os.kill(daemon, signal.SIGKILL)
+        mps.revive(settings, lambda _: None)
+    assert _asked(slot, "set_default_device") == ["set_default_device_pinned_mem_limit 0 4000M"]
+
+
+def test_what_a_jobs_server_wrote(settings: Mps) -> None:
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    assert mps.server_log(settings, 11) == b""
+    Path(slot.server_log).write_bytes(b"x" * (1 << 19) + b"end")
+    assert mps.server_log(settings, 11)[-4:] == b"xend"
+    assert len(mps.server_log(settings, 11)) == 1 << 18
+    assert mps.server_log(settings, 12) == b""
+    Path(slot.server_log).unlink()
+    assert mps.server_log(settings, 11) == b""
 
 
 def test_environments_of_users_processes_are_not_read(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ ENDED = Ended(
     cap_mib=23961,
     evidence=OOM,
     lost_mps="",
+    fault="",
     peak_mib=None,
     may_requeue=True,
 )
@@ -219,3 +220,26 @@ def test_our_own_regrowth_is_no_change_of_the_user() -> None:
     assert with_run(record, Run(share=30, restart=0, outcome="oom_requeued")).user_changes == ()
     assert with_run(record, Run(share=45, restart=1)).user_changes == ()
     assert with_run(record, Run(share=50, restart=1)).user_changes == ("mps:50",)
+
+
+FAULT = {"evidence": "", "fault": "CUDA error: an illegal memory access was encountered"}
+
+
+def test_who_may_have_broken_the_gpu_for_all_runs_alone_once() -> None:
+    verdict = judge(RECORD, _ended(**FAULT), SITE)
+    assert (verdict.outcome, verdict.share) == ("mps_suspect", 100)
+    assert verdict.message.endswith("by one process's fatal fault; requeued with the whole GPU")
+    after = requeued(RECORD, Run(share=30, restart=0, outcome="mps_suspect"), 100, SITE)
+    assert (after.retries, after.share, after.cap_mib, after.first_share) == (0, 100, None, 30)
+    assert judge(after, _ended(**FAULT, restart=1, share=100), SITE).outcome == "failed"
+    again = judge(after, _ended(**FAULT, restart=1), SITE)  # its user took the whole GPU from it again
+    assert (again.outcome, "submit it anew" in again.message) == ("failed", True)
+    assert with_run(after, Run(share=100, restart=1)).user_changes == ()
+    assert judge(after, _ended(restart=1), SITE).outcome == "oom_requeued"  # its tries for memory are its own
+
+
+@pytest.mark.parametrize(
+    "changes", [{"may_requeue": False}, {"restart": 10}, {"reason": "TimeLimit"}, {"share": 100}, {"share": None}]
+)
+def test_whom_a_fault_does_not_requeue(changes: dict[str, Any]) -> None:
+    assert judge(RECORD, _ended(**FAULT, **changes), SITE).outcome == "failed"
