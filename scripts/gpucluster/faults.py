@@ -37,7 +37,7 @@ def daemon_hung(stage: Stage) -> Facts:
     states: dict[str, str] = {}
     for number, (programs, under) in enumerate((((CONTROL,), False), ((CONTROL,), True), ((SERVER,), True))):
         before, after = f"before-hang-{number}", f"after-hang-{number}"
-        seconds = 14 if under else 1
+        seconds = 9 if under else 1
         first = stage.submit(before, "memory=6G", f"cnn --batch 32 --seconds {seconds}")
         if under:
             stage.started(before)
