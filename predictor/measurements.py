@@ -9,16 +9,19 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from predictor.artifact import ArtifactError, Colocation, Side, number, read_rows
 from predictor.types import KernelMetrics, Profile
 
 WORKLOADS_FILE = "workloads.csv"
 COLOCATIONS_FILE = "colocations.csv"
+FRESH_FOLDER = "fresh"
 CONTEXT_MIB = 744.0
 """A CUDA context of PyTorch with its libraries, measured on the same kind of machine."""
 SIDES = 3
@@ -50,6 +53,7 @@ COLOCATION_COLUMNS = (
     *(f"workload{side}" for side in range(1, SIDES + 1)),
     *(f"threads{side}" for side in range(1, SIDES + 1)),
     *(f"throughput{side}" for side in range(1, SIDES + 1)),
+    *(f"alone{side}" for side in range(1, SIDES + 1)),
 )
 
 
@@ -87,64 +91,136 @@ def _json_lines(path: Path) -> Iterable[Mapping[str, Any]]:
             raise ArtifactError(f"{path}: line {count}: not a measurement ({error})") from error
 
 
-def finish(raw: Sequence[Path], folder: Path) -> tuple[int, int]:
+@dataclass
+class _Session:
+    """What one sitting at a GPU measured.
+
+    Attributes:
+        solos: throughputs of each workload running alone under MPS.
+        counters: its counters then, each with the throughput that it had.
+        memory_mib: its GPU memory.
+        kernels: its kernel metrics.
+        runs: everything measured together, and alone otherwise than under MPS.
+    """
+
+    solos: dict[str, list[float]]
+    counters: dict[str, list[tuple[float, Mapping[str, float]]]]
+    memory_mib: dict[str, float]
+    kernels: dict[str, Mapping[str, float]]
+    runs: list[Mapping[str, Any]]
+
+    def alone(self, name: str) -> float:
+        """What a workload typically reached alone; NaN if it never ran alone."""
+        return float(np.median(self.solos[name])) if name in self.solos else math.nan
+
+
+def _read_session(paths: Sequence[Path]) -> _Session:
+    session = _Session({}, {}, {}, {}, [])
+    for row in (row for path in paths for row in _json_lines(path)):
+        names = row.get("workloads", [])
+        if row["kind"] == "alone" and row.get("method") == "mps" and "share" not in row:
+            session.solos.setdefault(names[0], []).append(row["rates"][0])
+            session.counters.setdefault(names[0], []).append((row["rates"][0], row["counters"]))
+            session.memory_mib[names[0]] = row["reserved_mib"] + CONTEXT_MIB
+        elif row["kind"] == "kernels":
+            session.kernels[names[0]] = row["metrics"]
+        elif row["kind"] in ("pair", "triple", "alone"):
+            session.runs.append(row)
+            for name, solo in zip(names, row.get("alone", ()), strict=False):
+                if solo:
+                    session.solos.setdefault(name, []).append(solo)
+    return session
+
+
+def _workload_values(name: str, sessions: Sequence[_Session]) -> dict[str, float]:
+    """Exclusive metrics of a workload: kernels from the last session that traced it, the rest from the last at all."""
+    session = next(session for session in reversed(sessions) if name in session.counters)
+    throughput = session.alone(name)
+    solos = np.array(session.solos[name])
+    values = {"throughput": throughput, "repeats": float(len(solos)), "memory_mib": session.memory_mib[name]}
+    values["throughput_spread"] = float(solos.std()) / throughput
+    for key in (*FRACTIONS, "power_w"):
+        # An iteration keeps the GPU busy for as long, however fast the host was at that moment.
+        found = [
+            counters[key] * (throughput / rate if key in FRACTIONS else 1.0)
+            for rate, counters in session.counters[name]
+            if rate > 0.0 and key in counters
+        ]
+        mean = sum(found) / len(found) if found else math.nan
+        values[key] = min(mean, 1.0) if key in FRACTIONS else mean
+    for kernels in (session.kernels[name] for session in reversed(sessions) if name in session.kernels):
+        if kernels["launches"]:
+            values |= {key: kernels[key] for key in KERNEL if key in kernels}
+            values["launches_per_s"] = kernels["launches"] / kernels["iterations"] * throughput
+            break
+    return values
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What was measured: what a later session measured again takes the place of the earlier one's."""
+    return (row["kind"], row["method"], tuple(sorted(row["workloads"])), str(row.get("shares") or row.get("share")))
+
+
+def finish(sessions: Sequence[Sequence[Path]], folder: Path, fresh: Collection[str] = ()) -> tuple[int, int]:
     """Write both CSV files from raw measurements; returns how many workloads and colocations they hold.
+
+    Args:
+        sessions: raw files of each sitting at a GPU, the latest last; what it measured again counts.
+        folder: where to write.
+        fresh: workloads to judge by: with the colocations that they take part in they are written to a folder of
+            their own in ``folder``, never beside what models are fitted to.
 
     Raises:
         ArtifactError: a raw file is no such file.
     """
-    alone: dict[str, dict[str, float]] = {}
-    rates: dict[str, list[float]] = {}
-    runs: list[Mapping[str, Any]] = []
-    kernels: dict[str, Mapping[str, float]] = {}
-    for row in (row for path in raw for row in _json_lines(path)):
-        names = row.get("workloads", [])
-        if row["kind"] == "alone" and row.get("method") == "mps" and "share" not in row:
-            found = alone.setdefault(names[0], {})
-            rates.setdefault(names[0], []).append(row["rates"][0])
-            if not row.get("repeat"):
-                found.update(row["counters"], memory_mib=row["reserved_mib"] + CONTEXT_MIB)
-        elif row["kind"] == "kernels":
-            kernels[names[0]] = row["metrics"]
-        elif row["kind"] in ("pair", "triple", "alone"):
-            runs.append(row)
-    for name, measured in rates.items():
-        mean = sum(measured) / len(measured)
-        spread = math.sqrt(sum((rate - mean) ** 2 for rate in measured) / len(measured))
-        alone[name] |= {"throughput": mean, "throughput_spread": spread / mean, "repeats": float(len(measured))}
-    for name, metrics in kernels.items():
-        if name in alone and metrics["launches"]:
-            per_iteration = metrics["launches"] / metrics["iterations"]
-            alone[name].update({key: metrics[key] for key in KERNEL if key in metrics})
-            alone[name]["launches_per_s"] = per_iteration * alone[name]["throughput"]
+    read = [_read_session(paths) for paths in sessions]
+    values = {name: _workload_values(name, read) for name in sorted({name for each in read for name in each.counters})}
+    latest = {_place(row): turn for turn, session in enumerate(read) for row in session.runs}
+    cells: list[list[str]] = []
+    judged: list[list[str]] = []
+    for turn, session in enumerate(read):
+        for row in session.runs:
+            if latest[_place(row)] == turn and all(name in values for name in row["workloads"]):
+                kept = judged if set(row["workloads"]) & set(fresh) else cells
+                kept.append(_colocation_cells(row, session, values))
+    _write_tables(folder, {name: each for name, each in values.items() if name not in fresh}, cells)
+    if judged:
+        _write_tables(folder / FRESH_FOLDER, values, judged)
+    return len(values), len(cells) + len(judged)
+
+
+def _write_tables(folder: Path, values: Mapping[str, Mapping[str, float]], cells: Sequence[Sequence[str]]) -> None:
+    workloads = [
+        [name, *(_text(each.get(key, math.nan)) for key in WORKLOAD_COLUMNS[1:])] for name, each in values.items()
+    ]
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / WORKLOADS_FILE).open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(WORKLOAD_COLUMNS)
-        for name, values in sorted(alone.items()):
-            writer.writerow([name, *(_text(values.get(key, math.nan)) for key in WORKLOAD_COLUMNS[1:])])
-    count = 0
-    with (folder / COLOCATIONS_FILE).open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(COLOCATION_COLUMNS)
-        for row in runs:
-            names = row["workloads"]
-            if all(name in alone for name in names):
-                writer.writerow(_colocation_cells(row))
-                count += 1
-    return len(alone), count
+    for file, columns, rows in (
+        (WORKLOADS_FILE, WORKLOAD_COLUMNS, workloads),
+        (COLOCATIONS_FILE, COLOCATION_COLUMNS, cells),
+    ):
+        with (folder / file).open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows(rows)
 
 
-def _colocation_cells(row: Mapping[str, Any]) -> list[str]:
-    def padded(values: Sequence[Any]) -> list[str]:
-        return [str(value) for value in values] + [""] * (SIDES - len(values))
+def _colocation_cells(
+    row: Mapping[str, Any], session: _Session, values: Mapping[str, Mapping[str, float]]
+) -> list[str]:
+    def padded(each: Sequence[Any]) -> list[str]:
+        return [str(value) for value in each] + [""] * (SIDES - len(each))
 
     names, rates = row["workloads"], row["rates"]
     shares = row.get("shares") or [row.get("share", 100)] * len(names)
     # A side so slow that no iteration ended in the window is taken to have done half of one.
     least = 0.5 / row.get("window_s", WINDOW_S)
+    alone = []
+    for name, solo in zip(names, row.get("alone") or [None] * len(names), strict=True):
+        typical = session.alone(name)
+        alone.append(solo or (values[name]["throughput"] if math.isnan(typical) else typical))
     head = [row["method"], str(row.get("repeat", 0))]
-    return [*head, *padded(names), *padded(shares), *padded([_text(max(rate, least)) for rate in rates])]
+    reached = [_text(rate or least) for rate in rates]
+    return [*head, *padded(names), *padded(shares), *padded(reached), *padded([_text(rate) for rate in alone])]
 
 
 def load_profiles(folder: Path) -> dict[str, Profile]:
@@ -216,12 +292,19 @@ def load_runs(folder: Path) -> tuple[Run, ...]:
             raise ArtifactError(f"{where}: {unknown or 'no workload'} not in {WORKLOADS_FILE}")
         places = range(1, len(names) + 1)
         sides = tuple(
-            Side(name, profiles[name], number(row, f"throughput{place}", where))
+            Side(name, profiles[name], _throughput(row, place, profiles[name].throughput, where))
             for name, place in zip(names, places, strict=True)
         )
         threads = tuple(int(number(row, f"threads{place}", where)) for place in places)
         runs.append(Run(row["method"], int(number(row, "repeat", where)), threads, Colocation(sides)))
     return tuple(runs)
+
+
+def _throughput(row: Mapping[str, str], place: int, alone: float, where: str) -> float:
+    """What a side reached, in units in which it reaches ``alone`` when it has the GPU to itself at that moment."""
+    then = number(row, f"alone{place}", where, math.nan)
+    reached = number(row, f"throughput{place}", where)
+    return reached if math.isnan(then) else reached / then * alone
 
 
 def shared(runs: Iterable[Run], sides: int, repeat: int = 0) -> tuple[Colocation, ...]:

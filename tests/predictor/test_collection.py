@@ -256,9 +256,13 @@ def raw_file(path: Path) -> Path:
 
 
 def test_tables_hold_what_was_measured(tmp_path: Path) -> None:
-    assert finish([raw_file(tmp_path / "raw.jsonl")], tmp_path / "data") == (2, 8)
+    assert finish([[raw_file(tmp_path / "raw.jsonl")]], tmp_path / "data") == (2, 8)
     found = load_profiles(tmp_path / "data")[NAMES[0]]
-    assert (found.throughput, found.smact, found.busy) == (11.0, 0.5, 0.7)
+    assert found.throughput == 11.0
+    # What an iteration keeps busy, at the typical pace.
+    pace = (11.0 / 10.0 + 11.0 / 12.0) / 2.0
+    assert (found.smact, found.busy) == pytest.approx((0.5 * pace, 0.7 * pace), rel=1e-5)
+    assert found.power_w == 300.0
     assert found.memory_mib == 256.0 + 744.0
     assert found.kernel.launches_per_s == 110.0 and found.kernel.turn_us == 7.0
     assert math.isnan(found.kernel.registers)
@@ -270,8 +274,31 @@ def test_tables_hold_what_was_measured(tmp_path: Path) -> None:
     assert [side.throughput for side in shared(runs, 2, repeat=2)[0].sides] == [2.0, 7.0], "half an iteration"
 
 
+def test_a_later_session_takes_the_place_of_what_it_measured_again(tmp_path: Path) -> None:
+    first, then = raw_file(tmp_path / "first.jsonl"), tmp_path / "then.jsonl"
+    new = "swin_batch1-infer"
+    alone = {"kind": "alone", "method": "mps", "counters": {**COUNTERS, "smact": 0.25}, "reserved_mib": 100.0}
+    pair = {"kind": "pair", "method": "mps", "repeat": 0, "window_s": 0.5}
+    rows: list[dict[str, object]] = [{**alone, "workloads": [name], "rates": [20.0]} for name in (*NAMES, new)]
+    rows.append({**pair, "workloads": [NAMES[1], NAMES[0]], "rates": [6.0, 10.0], "alone": [24.0, None]})
+    rows.append({**pair, "workloads": [new, NAMES[0]], "rates": [5.0, 5.0], "alone": [20.0, 20.0]})
+    then.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert finish([[first], [then]], tmp_path, {new}) == (3, 7)
+    found, runs = load_profiles(tmp_path), load_runs(tmp_path)
+    assert new not in found and found[NAMES[1]].throughput == 22.0, "between what it reached alone at two moments"
+    assert found[NAMES[0]].smact == 0.25 and found[NAMES[0]].kernel.turn_us == 7.0, "traced in the first session only"
+    (again,) = shared(runs, 2)
+    assert not shared(runs, 2, repeat=1), "its repeat was of the earlier session"
+    assert [side.progress for side in again.sides] == pytest.approx([6.0 / 24.0, 10.0 / 20.0])
+    (three,) = shared(runs, 3)
+    assert [side.progress for side in three.sides] == pytest.approx([1 / 11, 2 / 11, 3 / 11]), "of its own session"
+    judged = shared(load_runs(tmp_path / "fresh"), 2)
+    assert [row.workloads for row in judged] == [(new, NAMES[0])]
+    assert set(load_profiles(tmp_path / "fresh")) == {*NAMES, new}
+
+
 def test_a_model_launches_as_many_kernels_at_another_batch_size(tmp_path: Path) -> None:
-    finish([raw_file(tmp_path / "raw.jsonl")], tmp_path)
+    finish([[raw_file(tmp_path / "raw.jsonl")]], tmp_path)
     table = tmp_path / "workloads.csv"
     head, row, *_ = table.read_text(encoding="utf-8").splitlines()
     cells = dict(zip(head.split(","), row.split(","), strict=True))
@@ -298,10 +325,10 @@ def test_tables_that_do_not_fit_together(tmp_path: Path) -> None:
     raw = tmp_path / "raw.jsonl"
     raw.write_text("{}\n", encoding="utf-8")
     with pytest.raises(ArtifactError, match="line 1: not a measurement"):
-        finish([raw], tmp_path)
+        finish([[raw]], tmp_path)
     with pytest.raises(ArtifactError, match="cannot be read"):
-        finish([tmp_path / "absent"], tmp_path)
-    finish([raw_file(raw)], tmp_path)
+        finish([[tmp_path / "absent"]], tmp_path)
+    finish([[raw_file(raw)]], tmp_path)
     table = tmp_path / "workloads.csv"
     table.write_text("\n".join(table.read_text(encoding="utf-8").splitlines()[:2]) + "\n", encoding="utf-8")
     with pytest.raises(ArtifactError, match=r"not in workloads\.csv"):
