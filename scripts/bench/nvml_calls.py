@@ -65,7 +65,7 @@ def measure(nvml: Any, rounds: int, pause_s: float) -> dict[str, Any]:
             time.sleep(pause_s)
             readings = backend.read()
             for reading in readings:
-                backend.activity(reading.index)
+                backend.activity(reading.index, [use.pid for use in reading.processes or ()])
         rows: list[dict[str, Any]] = [
             {
                 "function": name,

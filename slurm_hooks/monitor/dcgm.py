@@ -22,7 +22,7 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from slurm_hooks.monitor.metrics import METRICS, Backend, BackendError, Reading
@@ -177,9 +177,9 @@ class DcgmBackend:
             for reading in readings
         ]
 
-    def activity(self, index: int) -> Mapping[int, float]:
+    def activity(self, index: int, pids: Collection[int]) -> Mapping[int, float]:
         """What the processes' backend says."""
-        return self._processes.activity(index)
+        return self._processes.activity(index, pids)
 
     def _end(self) -> None:
         self._dmon.kill()

@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import click
@@ -36,9 +36,9 @@ class _Nobody:
         """Nothing."""
         return []
 
-    def activity(self, index: int) -> dict[int, float]:
+    def activity(self, index: int, pids: Collection[int]) -> dict[int, float]:
         """Nothing."""
-        del index
+        del index, pids
         return {}
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -93,8 +93,13 @@ class Backend(Protocol):
             BackendError: if nothing answers any more.
         """
 
-    def activity(self, index: int) -> Mapping[int, float]:
-        """How busy each process kept a GPU since the last question, by pid, in any unit; empty where not available."""
+    def activity(self, index: int, pids: Collection[int]) -> Mapping[int, float]:
+        """How busy each process kept a GPU lately, by pid, in any unit; empty where not available.
+
+        Args:
+            index: of the GPU.
+            pids: processes of which that is asked; what is told of others is of no use.
+        """
 
     def close(self) -> None:
         """Give everything back."""

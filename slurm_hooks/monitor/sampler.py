@@ -215,7 +215,8 @@ class Sampler:
         shared = {}
         for reading in readings:
             residents = _residents(reading, owners)
-            activity = self._backend.activity(reading.index) if len(residents) > 1 else {}
+            known = [pid for pids in residents.values() for pid in pids] if len(residents) > 1 else []
+            activity = self._backend.activity(reading.index, known) if known else {}
             shared[reading.uuid] = (residents, parts(residents, activity))
         with self._lock:
             seconds = 0.0 if self._last is None else max(0.0, now - self._last)

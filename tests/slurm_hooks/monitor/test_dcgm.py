@@ -109,7 +109,7 @@ def test_metrics_by_dcgm_and_processes_by_nvml(tmp_path: Path) -> None:
         assert (one.values["smact"], one.values["power_w"], one.values["used_mib"]) == (0.926, 312.204, 1000.0)
         assert "smact" not in two.values and two.values["energy_mj"] == 5.0
         assert [use.pid for use in one.processes or ()] == [7]
-        assert backend.activity(0) == {7: 30.0}
+        assert backend.activity(0, [7]) == {7: 30.0}
         first.error = GPU_IS_LOST
         assert backend.read()[0].lost and backend.read()[0].values == {}
     finally:

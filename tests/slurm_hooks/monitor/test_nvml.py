@@ -20,7 +20,7 @@ PERCENT = {"busy": 90.0, "smact": 50.0, "dram": 130.0, "pcie_tx": 3.0}
 
 
 def test_gpm_gives_what_dcgm_gives() -> None:
-    backend = NvmlBackend(gpm=True, nvml=StandInNvml(Device("GPU-a", 2, percent=PERCENT)))
+    backend = NvmlBackend(gpm=True, nvml=StandInNvml(Device("GPU-a", 2, percent=PERCENT)), clock=Clock())
     (first,) = backend.read()
     assert "smact" not in first.values, "one look alone spans no time"
     (reading,) = backend.read()
@@ -53,7 +53,7 @@ def test_what_is_not_available_is_left_out() -> None:
     backend = NvmlBackend(gpm=True, nvml=StandInNvml(Device("GPU-a", 2), missing=missing))
     (reading,) = backend.read()
     assert (reading.index, reading.name, reading.values, reading.processes) == (0, "", {}, None)
-    assert backend.activity(0) == {}
+    assert backend.activity(0, [1]) == {}
     assert backend.name == "nvml"
 
 
@@ -76,13 +76,69 @@ def test_a_process_whose_memory_is_not_told() -> None:
     assert reading.processes == (ProcessUse(4, None),)
 
 
-def test_samples_of_processes_are_added_up_once() -> None:
-    device = Device("GPU-a", 3, samples=[(1, 10, 40), (1, 20, 50), (2, 20, 5)])
-    backend = NvmlBackend(gpm=False, nvml=StandInNvml(device))
-    assert backend.activity(3) == {1: 90.0, 2: 5.0}
-    assert backend.activity(3) == {}
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_samples_of_processes_are_added_up_and_asked_for_seldom() -> None:
+    device, clock = Device("GPU-a", 3, samples=[(1, 10, 40), (1, 20, 50), (2, 20, 5)]), Clock()
+    nvml = StandInNvml(device)
+    backend = NvmlBackend(gpm=False, nvml=nvml, clock=clock)
+    assert backend.activity(3, [1, 2]) == {1: 90.0, 2: 5.0}
     device.samples.append((2, 30, 7))
-    assert backend.activity(3) == {2: 7.0}
+    clock.now = 9.0
+    assert backend.activity(3, [1, 2]) == backend.activity(3, [2]) == {1: 90.0, 2: 5.0}
+    assert nvml.calls["nvmlDeviceGetProcessUtilization"] == 1
+    clock.now = 10.0
+    assert backend.activity(3, [1, 2]) == {2: 7.0}
+    clock.now = 11.0
+    assert backend.activity(3, [1, 2, 3]) == {2: 7.0}, "one that came a second ago has done nothing yet"
+    device.samples.append((3, 40, 9))
+    clock.now = 12.0
+    assert backend.activity(3, [1, 2, 3]) == {3: 9.0}
+    clock.now = 22.0
+    assert backend.activity(3, [1, 2, 3]) == {}
+    device.samples.append((3, 50, 1))
+    clock.now = 51.0
+    assert backend.activity(3, [1, 2, 3]) == {}, "where there are none, they are looked for still more seldom"
+    clock.now = 52.0
+    assert backend.activity(3, [1, 2, 3]) == {3: 1.0}
+
+
+def test_the_energy_counter_is_read_seldom_and_power_fills_the_time_between() -> None:
+    devices, clock = [Device("GPU-a", 0, energy_mj=1000.0), Device("GPU-b", 1, energy_mj=0.0)], Clock()
+    nvml = StandInNvml(*devices)
+    backend = NvmlBackend(gpm=False, nvml=nvml, clock=clock)
+
+    def energies() -> list[float | None]:
+        return [reading.values.get("energy_mj") for reading in backend.read()]
+
+    assert energies() == [1000.0, 0.0]
+    for _ in range(29):
+        clock.now += 1.0
+        energies()
+    assert nvml.calls["nvmlDeviceGetTotalEnergyConsumption"] == 2
+    assert energies() == [1000.0 + 29 * 500e3, 29 * 500e3]
+    devices[0].energy_mj, devices[1].energy_mj = 20e6, 21e6
+    clock.now = 30.0
+    assert energies() == [20e6, 30 * 500e3], "the GPUs take turns"
+    clock.now = 31.0
+    devices[0].power_w = 100.0
+    assert energies() == [20e6 + 100e3, 31 * 500e3]
+    clock.now = 60.0
+    assert energies()[1] == 21e6
+    clock.now = 90.0
+    devices[0].energy_mj = 5e6
+    assert energies()[0] == 20e6 + 100e3, "it never goes back"
+    devices[1].energy_mj = None
+    clock.now = 200.0
+    assert energies()[1] is None
 
 
 def test_a_lost_gpu_and_one_that_goes_on(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

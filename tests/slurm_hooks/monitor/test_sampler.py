@@ -34,7 +34,8 @@ class Site:
         self.sampler = self.start()
 
     def start(self) -> Sampler:
-        self.sampler = Sampler(self.config, NvmlBackend(gpm=True, nvml=self.nvml), str(self.proc), lambda: 5.0)
+        backend = NvmlBackend(gpm=True, nvml=self.nvml, clock=lambda: self.now)
+        self.sampler = Sampler(self.config, backend, str(self.proc), lambda: 5.0)
         return self.sampler
 
     def process(self, pid: int, job: int) -> None:
@@ -317,7 +318,7 @@ def test_who_else_counts_after_a_driver_was_gone(site: Site) -> None:
     with pytest.raises(BackendError):
         site.look()
     site.nvml.no_driver = False
-    site.sampler.replace_backend(NvmlBackend(gpm=True, nvml=site.nvml))
+    site.sampler.replace_backend(NvmlBackend(gpm=True, nvml=site.nvml, clock=lambda: site.now))
     site.look(2)
     job = site.job(42)
     assert job is not None and job.peak_mib == 1000.0
