@@ -5,7 +5,7 @@ once every five seconds as Prometheus would, and prints processor time over wall
 
 By default the GPUs are a stand-in whose answers are made up: that leaves out the driver's own part. Processes are
 real ones that sleep, so /proc is read in earnest. With --backend auto, gpm, nvml or dcgm the machine's GPUs are looked
-at instead.
+at instead, and with --load the processes are on them, each with a context of CUDA's, memory and a little work.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import json
 import os
 import resource
 import subprocess
+import sys
 import tempfile
 import time
-from typing import get_args
+from typing import Any, get_args
 
+from predictor.nvml import load
+from scripts.bench.nvml_calls import measure as measure_calls
 from scripts.bench.standin_nvml import Device, StandInNvml
 from slurm_hooks.config import Config, Monitor, MonitorBackend, Node
 from slurm_hooks.monitor import prometheus
@@ -32,6 +35,29 @@ from slurm_hooks.node import state
 
 STAND_IN = "stand-in"
 READ_EVERY_S = 5.0
+CALLS_LOOKS = 15
+LOAD_DEADLINE_S = 180.0
+# By the driver's library alone: a framework's start would take longer than the measurement.
+LOAD = """
+import ctypes, sys, time
+cuda = ctypes.CDLL("libcuda.so.1")
+def do(name, *arguments):
+    code = getattr(cuda, name)(*arguments)
+    if code:
+        sys.exit(f"{name}: error {code}")
+device, context, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
+size = ctypes.c_size_t(256 << 20)
+do("cuInit", 0)
+do("cuDeviceGet", ctypes.byref(device), int(sys.argv[1]))
+do("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+do("cuCtxSetCurrent", context)
+do("cuMemAlloc_v2", ctypes.byref(memory), size)
+print("ready", flush=True)
+while True:
+    do("cuMemsetD8_v2", memory, ctypes.c_ubyte(1), size)
+    do("cuCtxSynchronize")
+    time.sleep(0.2)
+"""
 _PERCENT = {"busy": 95.0, "smact": 60.0, "smocc": 30.0, "tensor": 10.0, "dram": 40.0}
 
 
@@ -51,7 +77,41 @@ async def scrape(port: int) -> None:
     writer.close()
 
 
-async def measure(config: Config, backend: Backend, settle_s: float, seconds: float) -> dict[str, float]:
+def start_load(gpus: int, count: int) -> list[subprocess.Popen[str]]:
+    """Processes on the machine's GPUs in turn, each of a job of its own; returns when all have memory there.
+
+    Raises:
+        RuntimeError: if one does not come so far.
+    """
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", LOAD, str(place % gpus)],
+            env={**os.environ, "SLURM_JOB_ID": str(1000 + place)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for place in range(count)
+    ]
+    end = time.monotonic() + LOAD_DEADLINE_S
+    for process in started:
+        said = process.stdout.readline() if process.stdout and time.monotonic() < end else ""
+        if said.strip() != "ready":
+            why = process.stderr.read() if process.stderr and process.poll() is not None else "no answer"
+            end_all(started)
+            raise RuntimeError(f"a process on a GPU does not start: {why.strip()}")
+    return started
+
+
+def end_all(started: list[subprocess.Popen[str]]) -> None:
+    """End processes."""
+    for process in started:
+        process.kill()
+    for process in started:
+        process.communicate()
+
+
+async def measure(config: Config, backend: Backend, settle_s: float, seconds: float) -> dict[str, Any]:
     """Run the monitor for some seconds, after it has run for `settle_s`: young jobs are written oftener."""
     daemon = Daemon(config, lambda: backend)
     server = await Page(config.monitor, lambda: prometheus.render(daemon.sampler.view(), "bench")).start()
@@ -85,35 +145,42 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--settle", type=float, default=60.0, help="seconds to run before measuring")
     parser.add_argument("--backend", choices=(STAND_IN, *get_args(MonitorBackend)), default=STAND_IN)
+    parser.add_argument("--load", action="store_true", help="start the processes on the machine's GPUs")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    stands_in = options.backend == STAND_IN
+    if options.load and stands_in:
+        parser.error("--load needs the machine's GPUs: name a --backend")
     # In memory, as /run is.
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         # Port 0: any that is free.
-        settings = Monitor(port=0, backend="auto" if options.backend == STAND_IN else options.backend)
+        settings = Monitor(port=0, backend="auto" if stands_in else options.backend)
         config = Config(monitor=settings, node=Node(state_dir=f"{folder}/jobs"))
-        sleepers = []
+        started: list[subprocess.Popen[str]] = []
+        calls: dict[str, Any] = {}
         try:
-            if options.backend == STAND_IN:
+            if stands_in:
                 for place in range(options.processes):
                     job = {"SLURM_JOB_ID": str(1000 + place)}
-                    sleepers.append(subprocess.Popen(["sleep", "3600"], env=job))
-                _note_jobs(config, len(sleepers))
-                backend = stand_in(options.gpus, [sleeper.pid for sleeper in sleepers])
+                    started.append(subprocess.Popen(["sleep", "3600"], env=job, text=True))
+                backend = stand_in(options.gpus, [process.pid for process in started])
             else:
                 backend = choose(settings)
+                if options.load:
+                    started = start_load(len(backend.read()), options.processes)
+            _note_jobs(config, len(started))
             result = {
-                "backend": options.backend,
+                "backend": options.backend if stands_in else backend.name,
                 **asyncio.run(measure(config, backend, options.settle, options.seconds)),
             }
+            if not stands_in:
+                calls = {"nvml": measure_calls(load(), CALLS_LOOKS, settings.interval_s)}
         finally:
-            for sleeper in sleepers:
-                sleeper.kill()
-                sleeper.wait()
+            end_all(started)
     if options.json:
-        print(json.dumps(result))
+        print(json.dumps(result | calls))
     else:
-        print("\n".join(f"{key:<14}{value}" for key, value in result.items()))
+        print("\n".join(f"{key:<14}{value}" for key, value in (result | calls).items()))
 
 
 def _note_jobs(config: Config, count: int) -> None:
