@@ -1,4 +1,4 @@
-"""Command line of the measurements: `scripts/bench/run NAME|all [--count N] [--page FILE]`."""
+"""Command line of the measurements: `scripts/bench/run NAME ...|all [--count N] [--page FILE]`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BENCHES = {
 }
 PAGE = """# What RAD costs Slurm
 
-Made by `scripts/bench/run all --page docs/results/slurm.md` on {date}: {cores} cores, Python {python}, load {load:.1f}
+Made by `scripts/bench/run {which}` on {date}: {cores} cores, Python {python}, load {load:.1f}
 when it began. Slurm, its clients, its database and radd share these cores: what one of them takes, the others lack.
 GPUs are stand-in devices.
 """
@@ -35,27 +35,28 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/bench/run", description=listed, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("which", choices=[*BENCHES, "all"])
+    parser.add_argument("which", nargs="+", choices=[*BENCHES, "all"])
     parser.add_argument("--count", type=int, help="submits, jobs or runs, in place of the default")
     parser.add_argument("--page", type=Path, help="write the tables as a page too")
     args = parser.parse_args(arguments)
     page = PAGE.format(
+        which=" ".join([*args.which, *(["--count", str(args.count)] if args.count else [])]),
         date=datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         cores=os.cpu_count(),
         python=platform.python_version(),
         load=os.getloadavg()[0],
     )
     try:
-        for name in BENCHES if args.which == "all" else [args.which]:
+        for name in BENCHES if "all" in args.which else args.which:
             function, count, _ = BENCHES[name]
             found: Table = function(args.count or count)
             print(found.text(), flush=True)
             page += f"\n## {found.title}\n\n`scripts/bench/run {name}`\n\n{found.markdown()}"
+            if args.page:  # what is known is kept, whatever becomes of the next
+                args.page.write_text(page, encoding="utf-8")
     except ClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    if args.page:
-        args.page.write_text(page, encoding="utf-8")
     return 0
 
 
