@@ -113,6 +113,7 @@ def about(made: Machine, users: str) -> dict[str, Any]:
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "gpu": made.gpus.model if made.real else "stand-in: nothing here was measured on a GPU",
         "gpu_memory_mib": made.gpus.memory_mib,
+        "gpus": made.cluster.layout.gpus,
         "mps_users": users,
         "slurm": made.cluster.run(["sinfo", "--version"]).out.strip(),
     }

@@ -198,7 +198,7 @@ def races(stage: Stage, count: int = 10, rounds: Sequence[float] = (0, 0, 0, 1, 
     """Jobs that start and end at once, some rounds: exactly one daemon while any runs, none after."""
     rows: list[Facts] = []
     states: dict[str, str] = {}
-    kinds = [(grace, False) for grace in rounds] + ([(0.0, True)] if cuda else [])
+    kinds = [(grace, False) for grace in rounds] + ([(0, True)] if cuda else [])
     for number, (grace, real) in enumerate(kinds):
         with stage.configured(mps={"grace_s": grace}), Watcher() as watcher:
             left = left_after(PATIENCE_S)

@@ -11,7 +11,7 @@ from typing import Any
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "gpu"
 HEAD = """# RAD on a real GPU
 
-Made by `scripts/results_gpu` from the files in [gpu](gpu/results.json), which `scripts/gpu-cluster run all` wrote.
+Made by `scripts/results_gpu` from the files in [gpu](gpu/results.json), which `scripts/gpu-cluster run` wrote.
 [How that works](../gpu-cluster.md). Every job went through `sbatch`; one run of each scenario.
 """
 TITLES = {
@@ -23,6 +23,12 @@ TITLES = {
     "daemon-killed": "kill -9 of the MPS control daemon",
     "services-killed": "kill -9 of radd, rad-monitor and slurmd",
     "monitored": "A training with rad-monitor and without it",
+    "daemon-hung": "SIGSTOP of an MPS control daemon or server",
+    "client-fault": "A kernel that writes where nothing is",
+    "over-allotment": "A job that unsets its cap and takes more than its allotment",
+    "races": "Ten jobs that start and end at once",
+    "streams": "Time slicing without MPS",
+    "spread": "Several GPUs",
 }
 Facts = Mapping[str, Any]
 
@@ -34,23 +40,42 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def page(results: Facts, activity: Sequence[Facts] | None, monitor: Facts | None) -> str:
+def gather(files: Sequence[Facts]) -> list[tuple[str, Facts, Facts]]:
+    """Title, facts and conditions of each scenario; a later file's stands in the place of an earlier one's.
+
+    Two users are shown once for each setting of [mps] users.
+    """
+    found: dict[tuple[str, str], tuple[Facts, Facts]] = {}
+    for results in files:
+        about = results["about"]
+        for name, facts in results["scenarios"].items():
+            found[name, about["mps_users"] if name == "two-users" else ""] = (facts, about)
+    shown: list[tuple[str, Facts, Facts]] = []
+    for (name, users), (facts, about) in sorted(found.items(), key=lambda item: list(TITLES).index(item[0][0])):
+        shown.append(
+            (name, facts, {**about, "title": TITLES[name] + (f', `[mps] users = "{users}"`' if users else "")})
+        )
+    return shown
+
+
+def page(files: Sequence[Facts], activity: Sequence[Facts] | None, monitors: Sequence[Facts], mps: Facts | None) -> str:
     """The page.
 
     Args:
-        results: what the scenarios wrote.
+        files: what the scenarios wrote; the first tells what the others ran on too, where they do not differ.
         activity: what `scripts.bench.activity --json` printed, or None.
-        monitor: what `scripts.bench.monitor --json` printed, or None.
+        monitors: what `scripts.bench.monitor --json` printed, on different machines.
+        mps: what `scripts.bench.mps --json` wrote, or None.
     """
-    parts = [
-        HEAD,
-        table(("what", "value"), [(key.replace("_", " "), value) for key, value in results["about"].items()]),
-    ]
-    parts.append(f"From an empty machine to a Slurm that takes jobs: {results['up_s']:.0f} s.\n")
-    for name, facts in results["scenarios"].items():
-        parts.append(f"## {TITLES[name]}\n")
-        if "checks" not in facts:
-            parts.append("Not shown: " + (facts.get("error") or "the time was over") + "\n")
+    first = files[0]["about"]
+    parts = [HEAD, table(("what", "value"), [(key.replace("_", " "), value) for key, value in first.items()])]
+    parts.append(f"From an empty machine to a Slurm that takes jobs: {files[0]['up_s']:.0f} s.\n")
+    for name, facts, about in gather(files):
+        parts.append(f"## {about['title']}\n")
+        if other := [f"{key} {about[key]}" for key in ("date", "gpu", "gpus") if differs(key, about, first)]:
+            parts.append(f"Run apart: {', '.join(other)}.\n")
+        if "table" not in facts and not facts.get("checks"):
+            parts.append(f"Not shown: {facts.get('error') or facts.get('not_shown') or 'the time was over'}\n")
             continue
         parts += _BODIES[name](facts)
         parts.append(
@@ -58,10 +83,16 @@ def page(results: Facts, activity: Sequence[Facts] | None, monitor: Facts | None
         )
     if activity:
         parts += _activity(activity)
-    if monitor:
-        parts += ["## What rad-monitor costs\n", "`python -m scripts.bench.monitor` on this machine's GPU.\n"]
-        parts.append(table(("what", "value"), [(k.replace("_", " "), v) for k, v in monitor.items()]))
+    for monitor in monitors:
+        parts += _monitor(monitor)
+    if mps:
+        parts += _mps(mps)
     return "\n".join(parts)
+
+
+def differs(key: str, about: Facts, first: Facts) -> bool:
+    """Whether a scenario ran on something else than the first file's did."""
+    return bool(about.get(key, 1) != first.get(key, 1))
 
 
 def _collocated(facts: Facts) -> list[str]:
@@ -161,6 +192,88 @@ def _monitored(facts: Facts) -> list[str]:
     ]
 
 
+def _daemon_hung(facts: Facts) -> list[str]:
+    heads = (
+        "stopped",
+        "a job under it",
+        "the next job's process began after, s",
+        "its first step came after, s",
+        "requeued: the job under it",
+        "stopped processes left",
+    )
+    rows = [
+        (
+            row["stopped"],
+            row["a job under it"],
+            row["next_job_began_s"],
+            row["first_step_of_next_s"],
+            row["requeued"],
+            row["left_stopped"],
+        )
+        for row in facts["table"]
+    ]
+    return ["The next job was submitted at once.\n", table(heads, rows), _story(facts["explain_under"])]
+
+
+def _client_fault(facts: Facts) -> list[str]:
+    rows = [(row["job"], row["state"], row["requeued"], row["runs"], row["evidence"]) for row in facts["table"]]
+    return [
+        "`beside-fault`, `asserting`, `culprit` and `after-fault` are one user's and share a server; `other-user` has "
+        "one of its own on the same GPU. A fatal fault breaks every client of its server, and MPS does not say whose "
+        "it was; an assertion in a kernel breaks its own process alone.\n",
+        table(("job", "state", "requeued", "runs", "evidence"), rows),
+        f"The next job was submitted right after the fault; its first step came {facts['first_step_of_next_s']:.1f} s "
+        "later.\n",
+        _story(facts["explain_beside"]),
+        _story(facts["explain_culprit"]),
+    ]
+
+
+def _over_allotment(facts: Facts) -> list[str]:
+    heads = ("`over_allotment`", "shares", "cap, MiB", "measured peak, MiB", "outcome", "evidence")
+    return [table(heads, [tuple(row.values()) for row in facts["table"]]), _story(facts["explain_end"])]
+
+
+def _races(facts: Facts) -> list[str]:
+    heads = (
+        "grace time, s",
+        "jobs",
+        "looks",
+        "daemons, one after another",
+        "most at once",
+        "jobs without one all the time",
+        "requeued",
+        "left",
+    )
+    return [
+        "One row a round. Daemons were looked for all the time; a job had one where the same daemon was there from its "
+        "begin to its end.\n",
+        table(heads, [tuple(row.values()) for row in facts["table"]]),
+    ]
+
+
+def _streams(facts: Facts) -> list[str]:
+    heads = ("method", "job", "steps a second", "longest step, ms")
+    return ["The same two trainings at once.\n", table(heads, [tuple(row.values()) for row in facts["table"]])]
+
+
+def _spread(facts: Facts) -> list[str]:
+    jobs = [
+        (name, facts["places"][name], sum(e or 0.0 for e in facts["energy_of_jobs_j"][name]), facts["restarts"][name])
+        for name in facts["places"]
+    ]
+    used = ", ".join(f"g{gpu} {joules:.0f} J" for gpu, joules in enumerate(facts["energy_of_gpus_j"]) if joules)
+    both = facts["both"]
+    return [
+        f"{facts['gpus']} GPUs. The daemon of the first job's GPU was killed in the middle. Energy: of all runs.\n",
+        table(("job", "GPU", "energy, J", "requeued"), jobs),
+        f"The GPUs meanwhile: {used or 'not counted'}. The next job's first step came {facts['small_began_s']:.1f} s "
+        f"after the kill. Then an exclusive job beside others: "
+        + ", ".join(f"{name} on {place}" for name, place in facts["whole_places"].items())
+        + f". A job of two GPUs held {both['gpus']}: {'; '.join(both['reasons']) or both['action']}.\n",
+    ]
+
+
 _BODIES = {
     "collocated": _collocated,
     "under-declared": _under_declared,
@@ -170,6 +283,12 @@ _BODIES = {
     "daemon-killed": _daemon_killed,
     "services-killed": _services_killed,
     "monitored": _monitored,
+    "daemon-hung": _daemon_hung,
+    "client-fault": _client_fault,
+    "over-allotment": _over_allotment,
+    "races": _races,
+    "streams": _streams,
+    "spread": _spread,
 }
 
 
@@ -187,6 +306,42 @@ def _activity(rows: Sequence[Facts]) -> list[str]:
     ]
 
 
+def _monitor(facts: Facts) -> list[str]:
+    plain = [(key.replace("_", " "), value) for key, value in facts.items() if not isinstance(value, dict)]
+    gpus, processes = facts["gpus"], facts["processes"]
+    parts = [
+        f"## What rad-monitor costs with {gpus} GPU{'s' if gpus > 1 else ''} and {processes} processes\n",
+        "`python -m scripts.bench.monitor --backend auto" + (" --load`\n" if processes else "`\n"),
+        table(("what", "value"), plain),
+    ]
+    if "nvml" in facts:
+        heads = ("function of NVML", "calls a look", "processor time of a call, us", "of a look, us")
+        keys = ("function", "calls_a_look", "processor_us", "processor_us_a_look")
+        parts.append(table(heads, [tuple(row[key] for key in keys) for row in facts["nvml"]["calls"]]))
+    return parts
+
+
+def _mps(facts: Facts) -> list[str]:
+    limits = [(r["case"], r["held_mib"], r["shown_free_mib"]) for r in facts["limits"] if "held_mib" in r]
+    hangs = [(r["case"], r["client"], r["servers_left"]) for r in facts["hangs"]]
+    keys = ("case", "culprit", "neighbour", "other_daemon", "new_client")
+    faults = [
+        (*(found[key] for key in keys), ", ".join(found["server_status"].values()))
+        for name, found in facts.items()
+        if name.startswith("fault")
+    ]
+    return [
+        "## What MPS itself does\n",
+        "`python -m scripts.bench.mps`, without Slurm and RAD. What a client could hold, with its own variable "
+        "`CUDA_MPS_PINNED_DEVICE_MEM_LIMIT` and with the daemon's default:\n",
+        table(("case", "held, MiB", "shown as free, MiB"), limits),
+        "What a running client saw:\n",
+        table(("what happened", "its client", "servers left"), hangs),
+        "A client's fault:\n",
+        table(("fault", "it", "its neighbour", "another daemon's client", "a new client", "server's state"), faults),
+    ]
+
+
 def _read(path: Path) -> Any:
     return json.loads(path.read_text("utf-8")) if path.exists() else None
 
@@ -197,9 +352,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
     parser.add_argument("--page", type=Path, default=RESULTS.with_suffix(".md"))
     args = parser.parse_args(arguments)
-    results, activity, monitor = (_read(args.results / f"{name}.json") for name in ("results", "activity", "monitor"))
-    if results is None:
+    first = args.results / "results.json"
+    if not first.exists():
         parser.error(f"{args.results} holds no results.json: run scripts/gpu-cluster run all --out {args.results}")
-    args.page.write_text(page(results, activity, monitor), encoding="utf-8")
+    others = [_read(path) for path in sorted(args.results.glob("*.json")) if path != first]
+    files = [_read(first), *(found for found in others if "scenarios" in found)]
+    monitors = [found for found in others if "core_percent" in found]
+    activity, mps = (_read(args.results / f"{name}.json") for name in ("activity", "mps"))
+    args.page.write_text(page(files, activity, monitors, mps), encoding="utf-8")
     print(args.page)
     return 0

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scripts.gpucluster import packages
+from scripts.gpucluster import faults, packages, stage
 from scripts.gpucluster import page as pages
 from scripts.gpucluster.__main__ import main, show, write
+from scripts.gpucluster.stage import Life, Process
 
 ROOT = Path(__file__).parents[2]
 PAYLOAD = ROOT / "scripts" / "gpucluster" / "payload.py"
@@ -87,7 +89,7 @@ def test_what_did_not_hold_or_was_not_shown_stands_on_the_page(measured: dict[st
     measured["scenarios"]["burst"]["checks"]["all completed"] = False
     measured["scenarios"]["learned"] = {"error": "ClusterError: no answer"}
     measured["scenarios"]["two-users"] = {"not_begun": True}
-    text = pages.page(measured, None, None)
+    text = pages.page([measured], None, [], None)
     assert "| all completed | **no** |" in text
     assert "Not shown: ClusterError: no answer" in text
     assert "Not shown: the time was over" in text
@@ -110,3 +112,75 @@ def test_results_are_replaced_whole(tmp_path: Path) -> None:
     write(tmp_path / "results.json", {"up_s": 2.0})
     assert json.loads((tmp_path / "results.json").read_text()) == {"up_s": 2.0}
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+
+
+def life(pipe: str, pid: int, first: float, last: float) -> Life:
+    return Life(Process(pid, pipe), first, last)
+
+
+def test_daemons_of_one_slot_at_the_same_time() -> None:
+    lives = [life("a", 1, 0, 10), life("a", 2, 10, 20), life("b", 3, 5, 15)]
+    assert faults.most_at_once([]) == 0
+    assert faults.most_at_once(lives) == 1
+    assert faults.most_at_once([*lives, life("a", 4, 9, 12)]) == 2
+
+
+def test_a_job_that_had_two_daemons_had_not_one_all_the_time() -> None:
+    lives = [life("a", 1, 0, 10), life("a", 2, 10, 20)]
+    assert faults.covered((0.1, 9.9), lives)
+    assert faults.covered((10.0, 20.1), lives)
+    assert not faults.covered((9.0, 11.0), lives)
+    assert not faults.covered((19.0, 21.0), lives)
+
+
+def test_a_watcher_sees_daemons_that_stay(tmp_path: Path) -> None:
+    program = tmp_path / stage.CONTROL
+    program.write_text(f"#!{sys.executable} -IS\nimport sys\nprint('up', flush=True)\nsys.stdin.read()\n")
+    program.chmod(0o755)
+    env = {"CUDA_MPS_PIPE_DIRECTORY": f"{tmp_path}/pipe"}
+    through = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": env}
+    with (
+        subprocess.Popen([program, "-d"], **through) as daemon,  # type: ignore[call-overload]
+        subprocess.Popen([program], **through) as client,  # type: ignore[call-overload]
+        stage.Watcher() as watcher,
+    ):
+        for process in (daemon, client):
+            assert process.stdout.readline() == b"up\n"
+        found = [process for process in stage.running(stage.CONTROL) if process.pipe == env["CUDA_MPS_PIPE_DIRECTORY"]]
+        assert [process.pid for process in found] == [daemon.pid]
+        assert stage.alive(daemon.pid)
+        deadline = time.monotonic() + 10
+        while daemon.pid not in [seen.process.pid for seen in watcher.lives(0.0)] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        daemon.communicate()
+        client.communicate()
+    assert daemon.pid in [seen.process.pid for seen in watcher.lives(0.0)]
+    assert client.pid not in [seen.process.pid for seen in watcher.lives(0.0)]
+    assert not stage.alive(daemon.pid)
+
+
+def results(date: str, users: str, scenarios: dict[str, Any], gpus: int = 1) -> dict[str, Any]:
+    about = {"date": date, "gpu": "H200", "gpus": gpus, "mps_users": users}
+    return {"about": about, "up_s": 14.0, "scenarios": scenarios}
+
+
+def test_scenarios_of_several_files_stand_on_one_page() -> None:
+    two = {"overlap_s": 5.0, "daemons": 2, "slots": ["u1001", "u1002"], "checks": {"both completed": True}}
+    spread = {"not_shown": "it needs two GPUs, and this machine has 1", "checks": {}}
+    rows = [{"grace_s": 0, "looks": 7}]
+    text = pages.page(
+        [
+            results("2026-11-20", "single", {"two-users": two, "races": {"table": [], "checks": {"old": True}}}),
+            results("2026-11-21", "multi", {"two-users": {**two, "daemons": 1}, "spread": spread}),
+            results("2026-11-21", "single", {"races": {"table": rows, "checks": {"new": False}}}, gpus=2),
+        ],
+        None,
+        [{"gpus": 8, "processes": 64, "core_percent": 0.4}],
+        None,
+    )
+    assert '## Two users on one GPU, `[mps] users = "single"`' in text
+    assert '## Two users on one GPU, `[mps] users = "multi"`\n\nRun apart: date 2026-11-21.\n' in text
+    assert "Not shown: it needs two GPUs" in text
+    assert "| new | **no** |" in text and "| old |" not in text
+    assert "Run apart: date 2026-11-21, gpus 2." in text
+    assert "What rad-monitor costs with 8 GPUs and 64 processes" in text
