@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
@@ -617,30 +617,38 @@ class _Builder:
             if x < 0:
                 x = self.tensor(known)
             if not area:
-                area, groups = _solved(weights, known[0], shape[0], grouped=False)
+                area, groups = _solved(weights, known[0], shape[0])
             if not area:
                 area, groups = _solved(weights, known[0], shape[0], grouped=True)
             return x, area or 1, groups
         size_out, outputs, axes = prod(shape[1:]), shape[0], len(shape)
         smallest = 0 if "Transpose" in layer.type else size_out
-        before = range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1)
+        current = self.shapes[self.current]
+        fits = len(current) == axes and prod(current[1:]) >= smallest
+        recent: set[int] | None = None
         for grouped in (False, True) if not area else (False,):
-            failed: set[int] = set()  # channels with which nothing is solved, however large the picture
-            for at in chain((self.current,), before):
-                candidate = self.shapes[at]
-                if len(candidate) != axes or candidate[0] in failed or prod(candidate[1:]) < smallest:
-                    continue
-                if area:
-                    solved = (area, groups) if candidate[0] * outputs * area // groups in weights else (0, 1)
-                else:
-                    solved = _solved(weights, candidate[0], outputs, grouped=grouped)
+            if fits:
+                solved = _solved(weights, current[0], outputs, area, groups, grouped)
                 if solved[0]:
-                    return self._gated(at, candidate), *solved
-                failed.add(candidate[0])
+                    return self.current, *solved
+            if recent is None:
+                tried = current[0] if fits else -1
+                recent = {shape[0] for shape in self.shapes[-_BACK:] if len(shape) == axes and shape[0] != tried}
+            by_channels = {
+                channels: solved
+                for channels in recent
+                if (solved := _solved(weights, channels, outputs, area, groups, grouped))[0]
+            }
+            if not by_channels:  # a search would be in vain
+                continue
+            for at in range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1):
+                candidate = self.shapes[at]
+                if len(candidate) == axes and candidate[0] in by_channels and prod(candidate[1:]) >= smallest:
+                    return self._gated(at, candidate), *by_channels[candidate[0]]
         # Joined branches: the channels that the weights ask for, at the size before.
         last = self.shapes[self.current]
         each = next((size // outputs for size in weights if size % outputs == 0), 1)
-        area = area or next((area for area in (9, 25, 49, 1) if each % area == 0), 1)
+        area = area or next((area for area in (9, 25, 49) if each % area == 0), 1)
         channels = min(max(each * groups // area, 1), 4 * max(last[0] if last else 1, outputs))
         space = last[1:] if len(last) == axes and prod(last[1:]) >= size_out else shape[1:]
         return self.tensor((channels, *space)), area, groups
@@ -682,7 +690,7 @@ def _first_input(layer: Layer) -> Shape:
         return (*shape[:-1], max(_features(layer, shape), 1))
     if kind is Kind.CONV and len(shape) >= 2:
         for channels in (3, 1, 4, 2, 6, 12):
-            area, _ = _solved((layer.params - shape[0], layer.params), channels, shape[0], grouped=False)
+            area, _ = _solved((layer.params - shape[0], layer.params), channels, shape[0])
             if area:
                 # Stems halve the picture from 5x5 on, patches are cut without overlap.
                 side = round(area**0.5)
@@ -718,8 +726,21 @@ def _weights(params: int, outputs: int, args: dict[str, str]) -> tuple[int, ...]
     return (params - outputs, params)
 
 
-def _solved(weights: tuple[int, ...], inputs: int, outputs: int, *, grouped: bool) -> tuple[int, int]:
-    """Solve for the first number of weights that has a solution."""
+def _solved(
+    weights: tuple[int, ...], inputs: int, outputs: int, area: int = 0, groups: int = 1, grouped: bool = False
+) -> tuple[int, int]:
+    """Find area and groups for the first number of weights that has a solution; (0, 1) where none has.
+
+    Args:
+        weights: how many there may be.
+        inputs: channels that go in.
+        outputs: channels that come out.
+        area: the kernel's, where it is printed; 0 else.
+        groups: of channels, where the area is printed.
+        grouped: whether to look for several groups.
+    """
+    if area:
+        return (area, groups) if inputs * outputs * area // groups in weights else (0, 1)
     solve = _solve_grouped if grouped else _solve
     for size in weights:
         solved = solve(size, inputs, outputs)
