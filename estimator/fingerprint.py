@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import lru_cache
 
+from estimator.compiled import breathe
 from estimator.gpus import canonical
 from estimator.types import Layer, ModelSummary, Workload
 
@@ -36,6 +37,7 @@ def _write(found: tuple[Layer, ...], parts: list[str], known: dict[int, str], sa
         known: texts so far, by the layer's id: equal layers mostly are one object, and the summary keeps them.
         said: texts of arguments so far, likewise.
     """
+    breathe()
     for layer in found:
         text = known.get(id(layer))
         if text is None:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from math import isqrt
 
 from estimator import blocks, sizes
+from estimator.compiled import breathe
 from estimator.family import family_of
 from estimator.types import Layer, ModelSummary, Workload
 from estimator.walk import elements, layers
@@ -43,6 +44,7 @@ _SQUARES = (4, 16)
 # So many containers are open inside of a block: a list, the block, the list of blocks.
 _BLOCK = 2
 _ATTENDS = "Att"
+_OFTEN = 63
 _HEADS = ("fc", "head", "classifier", "heads", "last_linear", "output", "logits", "score", "pooler", "qa_outputs")
 _POOLED = ("pooler", "classifier", "pre_classifier", "seq_relationship", "heads", "head")
 _ACTIVATIONS = ("ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "Activation", "Swish", "Mish", "ELU", "Softplus")
@@ -235,6 +237,8 @@ class _Follower:
         known = self._known.get((id(layer), shape))
         if known is not None:
             return known
+        if not len(self._known) & _OFTEN:
+            breathe()
         if layer.children:
             result = self._container(layer, shape)
         else:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
 
+from estimator.compiled import breathe
 from estimator.types import Layer, ModelSummary, Workload
 from predictor.types import KernelMetrics, Profile, ProfileError
 
@@ -55,6 +56,7 @@ KERNEL_S = 2.5e-6
 UNKNOWN_POSITIONS = 784.0
 """Positions of a convolution whose output the summary does not show: 28 x 28."""
 ELEMENTS_PER_THREAD = 8.0
+_OFTEN = 63
 CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose")
 TABLES = ("Embedding",)
 OPTIMIZER_BYTES: Mapping[str, float] = {"adam": 28, "adamw": 28, "rmsprop": 20, "sgd_momentum": 20, "sgd": 12}
@@ -226,6 +228,8 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
     terms: list[_Terms] = []
     for layer in found:
         said = known.get(id(layer))
+        if not len(terms) & _OFTEN:
+            breathe()
         if said is None:
             type_, params, shape, _, _, _, _ = layer
             said = known[id(layer)] = terms_of(*worker.of(type_, params, shape))
@@ -313,7 +317,7 @@ def estimate_profile(
         tensor=raw.tensor,
         dram=min(found["dram"], 1.0),
         pcie=0.0,
-        memory_mib=memory_mib,
+        memory_mib=float(memory_mib),
         throughput=1.0 / found["seconds"],
         busy=busy,
         kernel=KernelMetrics(

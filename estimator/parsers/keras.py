@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from estimator.compiled import breathe
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import Layer, ModelSummary
@@ -11,6 +12,7 @@ from estimator.types import Layer, ModelSummary
 _BARS = "│┃|"
 _DRAWN = "└├─ "
 _MAX_WRAPPED = 32
+_OFTEN = 63
 
 
 def parse(lines: list[str], start: int) -> ModelSummary:
@@ -39,6 +41,8 @@ def _rows(lines: list[str], start: int) -> tuple[list[tuple[list[str], int]], in
         line = lines[at]
         stripped = line.strip()
         at += 1
+        if not at & _OFTEN:
+            breathe()
         if not stripped or line in separators:
             fresh = True
             continue

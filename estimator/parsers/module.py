@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 from estimator import sizes
+from estimator.compiled import breathe
 from estimator.parsers import text as t
 from estimator.types import Layer, ModelSummary
 
@@ -17,6 +18,7 @@ _OPEN, _LEAF, _CLOSE, _NOTE = range(4)
 _BARE = "Parameter"
 _MAX_WRAPPED = 12
 _MAX_NOTES = 64
+_OFTEN = 63
 
 Args = tuple[tuple[str, str], ...]
 
@@ -74,6 +76,8 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     while at < count and reader.root is None:
         text = lines[at].strip()
         at += 1
+        if not at & _OFTEN:
+            breathe()
         if not text:
             continue
         number = at

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from estimator.compiled import breathe
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, nest, per_sample, root_of
 from estimator.types import Layer, ModelSummary
@@ -152,6 +153,7 @@ def _row(line: str, columns: _Columns, number: int) -> tuple[int, _Row] | None:
     Raises:
         SummaryError: the row is nested too deep.
     """
+    breathe()
     found = _LABEL.fullmatch(line)
     if found is None:
         return None

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from functools import lru_cache
 
+from estimator.compiled import breathe
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import Layer, ModelSummary, SummaryError
@@ -17,6 +18,7 @@ from estimator.types import Layer, ModelSummary, SummaryError
 _ROW = re.compile(r" *([^ \[]+)-\d+ *(\[[^\[\]]*\]|\[\[.*\]|--) +([\d,_]+) *")
 _MAX_WRAPPED = 8
 _SHORT = 64
+_OFTEN = 63
 # torchvision's Swin calls the attention's projections as functions, so that torchsummary never sees these layers.
 _HIDING = ("ShiftedWindowAttention", "ShiftedWindowAttentionV2")
 
@@ -40,6 +42,8 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         # Most rows are simple; the pattern for all of them takes longer than these steps together.
         head, _, tail = lines[at].partition("[")
         at += 1
+        if not at & _OFTEN:
+            breathe()
         type_, _, index = head.strip(" ").rpartition("-")
         if index.isdecimal() and (type_ in types or read.is_type(type_)) and (tail in values or read.is_plain(tail)):
             rows.append((type_, tail))

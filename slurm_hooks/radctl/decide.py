@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from estimator import footprint
+from estimator.compiled import is_compiled
 from slurm_hooks import bench as timing
 from slurm_hooks import files, loading
 from slurm_hooks.config import Config
@@ -185,10 +186,12 @@ def bench_decide(site: Site, *, summaries: tuple[Path, ...], repeat: int, nodes:
     costs = [footprint.measure(name, timing.cnn(_FOOTPRINT_LAYERS), repeat, models_dir) for name in names]
     known = [cost for cost in costs if cost is not None]
     if as_json:
-        said = {"repeat": repeat, "nodes": nodes, "gpus": gpus, "rows": [dataclasses.asdict(row) for row in rows]}
+        made = {"repeat": repeat, "nodes": nodes, "gpus": gpus, "compiled": is_compiled()}
+        said = {**made, "rows": [dataclasses.asdict(row) for row in rows]}
         click.echo(json.dumps({**said, "methods": [dataclasses.asdict(cost) for cost in known]}))
         return
-    click.echo(f"{repeat} decisions each, {nodes} nodes with {gpus} GPUs, method {config.estimator.method}")
+    build = "compiled" if is_compiled() else "plain Python"
+    click.echo(f"{repeat} decisions each, {nodes} nodes with {gpus} GPUs, method {config.estimator.method}, {build}")
     click.echo(f"{'':<35} {'to decision':>19} {'to estimate':>19} {'summary read':>19}")
     click.echo(f"{'summary':<28} {'layers':>6} " + " ".join([f"{'p50 us':>9} {'p99 us':>9}"] * 3))
     for row in rows:

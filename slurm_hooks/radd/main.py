@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from estimator.compiled import is_compiled
 from slurm_hooks.config import DEFAULT_PATH, Config, ConfigError, load
 from slurm_hooks.loading import ModelWatch, load_service
 from slurm_hooks.monitor.client import Reader
@@ -66,7 +67,7 @@ async def serve(config: Config) -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
-    log.info("radd serves %s", config.radd.socket)
+    log.info("radd serves %s, estimator %s", config.radd.socket, "compiled" if is_compiled() else "in plain Python")
     learner = Learner(config, service, SlurmAccounting(_ACCOUNTING_TIMEOUT_S))
     background = [asyncio.create_task(part.run()) for part in (poller, monitors, learner)]
     await stop.wait()

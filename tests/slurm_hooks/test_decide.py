@@ -271,6 +271,7 @@ def test_bench(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = _radctl("bench", "decide", "--repeat", "10", "--nodes", "2", "--gpus", "2")
     assert shown.exit_code == 0
     lines = shown.output.splitlines()
+    assert lines[0].endswith("method rad, plain Python")
     assert [line.split()[:2] for line in lines[3:5]] == [["mlp-3", "3"], ["cnn-9", "9"]]
     assert [line.split() for line in lines[-3:-1]] == [
         ["rad", "0.25", "42", "100", "200"],
@@ -279,6 +280,7 @@ def test_bench(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[-1] == "gpumemnet with torch: torch is not installed"
     assert measured == ["rad", "gpumemnet", "gpumemnet with torch"]
     made = json.loads(_radctl("bench", "decide", "net.txt", "--repeat", "10", "--json").output)
+    assert made["compiled"] is False
     (row,) = made["rows"]
     assert (row["summary"], row["layers"]) == ("net.txt", 3)
     for stage in ("", "estimate_", "parse_"):

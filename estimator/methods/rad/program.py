@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from estimator import blocks, sizes
+from estimator.compiled import breathe
 from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, attends_with_bias, kind_of
 from estimator.types import Layer, ModelSummary
 from estimator.walk import elements, layers
@@ -22,6 +23,7 @@ from estimator.walk import elements, layers
 Shape = tuple[int, ...]
 
 _BACK = 14
+_OFTEN = 63
 # Python looks up a member of an enumeration as slowly as it calls a function, and each layer is compared with many.
 _VIEW, _CONV, _LINEAR, _EMBEDDING, _RECURRENT = Kind.VIEW, Kind.CONV, Kind.LINEAR, Kind.EMBEDDING, Kind.RECURRENT
 _DROPOUT, _SOFTMAX, _KEEPS_OUTPUT, _SIGMOID_GATE = Kind.DROPOUT, Kind.SOFTMAX, Kind.KEEPS_OUTPUT, Kind.SIGMOID_GATE
@@ -284,6 +286,8 @@ class _Builder:
         stack: list[tuple[Layer, bool, int]] = [(root, False, -1)]
         while stack:
             layer, closing, entry = stack.pop()
+            if not len(self.ops) & _OFTEN:
+                breathe()
             if entry >= 0:
                 self.current = entry
             if closing:

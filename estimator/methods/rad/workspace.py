@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from math import log2
 from typing import Any
 
+from estimator.compiled import breathe
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.trees import Trees
 from estimator.store import ModelError
@@ -94,6 +95,7 @@ class Workspaces:
         key = (conv, batch, precision)
         known = self._known.get(key)
         if known is None:
+            breathe()
             if len(self._known) > 4096:
                 self._known.clear()
             row = features(conv, batch, precision)

@@ -1,0 +1,61 @@
+"""Build RAD: plain Python, or with the estimator's modules compiled by mypyc where RAD_COMPILE=1 asks for it.
+
+All else stands in setup.cfg. A compiled estimate takes about half the time and is the same to the last digit
+(tests/estimator/test_compiled.py). `scripts/install --compile` brings what this needs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+# What runs between a script's text and its estimate. Not the packages' own files: a compiled package hides modules of
+# it that are not.
+COMPILED = (
+    "estimator/blocks.py",
+    "estimator/family.py",
+    "estimator/fingerprint.py",
+    "estimator/methods/rad/features.py",
+    "estimator/methods/rad/kinds.py",
+    "estimator/methods/rad/liveness.py",
+    "estimator/methods/rad/program.py",
+    "estimator/methods/rad/trees.py",
+    "estimator/methods/rad/workspace.py",
+    "estimator/parsers/keras.py",
+    "estimator/parsers/module.py",
+    "estimator/parsers/text.py",
+    "estimator/parsers/torchinfo.py",
+    "estimator/parsers/torchsummary.py",
+    "estimator/parsers/tree.py",
+    "estimator/shapes.py",
+    "estimator/sharing.py",
+    "estimator/sizes.py",
+    "estimator/walk.py",
+    "predictor/profiles.py",
+)
+
+
+def extensions() -> list[Extension]:
+    """The compiled modules, or none."""
+    if os.environ.get("RAD_COMPILE", "0") != "1":
+        return []
+    if {"develop", "editable_wheel"} & set(sys.argv):
+        raise SystemExit("RAD_COMPILE=1 is not for an editable install: what you edit would not be what runs")
+    try:
+        from mypyc.build import mypycify  # noqa: PLC0415
+    except ImportError:
+        raise SystemExit(
+            "RAD_COMPILE=1 needs mypy beside setuptools: pip install mypy setuptools, "
+            "then pip install --no-build-isolation with it; or use scripts/install --compile"
+        ) from None
+    os.chdir(Path(__file__).resolve().parent)
+    made: list[Extension] = mypycify(
+        list(COMPILED), opt_level=os.environ.get("RAD_COMPILE_LEVEL", "3"), debug_level="0", group_name="rad"
+    )
+    return made
+
+
+setup(ext_modules=extensions())

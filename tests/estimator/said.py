@@ -1,0 +1,87 @@
+"""What the estimator says of many texts, good and broken: to compare two builds of it. Run, it prints that."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import islice, product
+
+from estimator.methods import load_method
+from estimator.parsers import parse_summary
+from estimator.types import KINDS, PRECISIONS, ModelSummary, SummaryError, Workload
+from predictor.profiles import estimate_profile
+from slurm_hooks.bench import MADE_UP, cnn, keras, mlp, transformer
+from slurm_hooks.radd.limit import OutOfTime, at_most
+from tests.estimator.test_parsers import ALL
+
+BROKEN = 400
+LONG = 4000
+LIMIT_S = 0.001
+"""A hundredth of what the longest texts take."""
+
+
+def texts() -> Iterator[str]:
+    """Summaries in all formats, and some with an edit that a hand or a mail program makes."""
+    whole = [*ALL.values(), *(text for text in MADE_UP.values() if text.count("\n") < 350)]
+    yield from whole
+    chance = random.Random(7)
+    for _ in range(BROKEN):
+        lines = chance.choice(whole).split("\n")
+        at = chance.randrange(len(lines))
+        line = lines[at]
+        cut = chance.randrange(len(line) + 1)
+        edits = (line[:cut], line[cut:], line[:cut] + "\n" + line[cut:], line.replace("1", "99999"), line + " |")
+        lines[at] = chance.choice((*edits, line.replace("64", "-7"), line.replace(",", ""), ""))
+        yield "\n".join(lines)
+
+
+def said() -> list[str]:
+    """What is said of each text, one line each; all texts in some workload, every workload with some text."""
+    rad, horus = load_method("rad"), load_method("horus")
+    workloads = [
+        Workload(batch_size, seq_len, "adam", precision, kind, gpu)
+        for batch_size, seq_len, precision, kind, gpu in product(
+            (1, 48), (None, 128), PRECISIONS, KINDS, ("h200", "a40")
+        )
+    ]
+    found = []
+    for number, text in enumerate(texts()):
+        try:
+            summary = parse_summary(text)
+        except SummaryError as error:
+            found.append(str(error))
+            continue
+        for workload in islice(workloads, number % 7, None, 7):
+            estimate = rad.predict(summary, workload)
+            profile = estimate_profile(summary, workload, workload.gpu)
+            found.append(f"{estimate!r} {horus.predict(summary, workload)!r} {profile!r}")
+    return found
+
+
+def given_up() -> list[str]:
+    """Which of the works on long texts heeds radd's time limit."""
+    rad = load_method("rad")
+    rad.predict(parse_summary(cnn(9)), Workload(8))  # what is loaded at first use
+    found = []
+    for name, text in {
+        "cnn": cnn(LONG),
+        "keras": keras(LONG),
+        "mlp": mlp(LONG),
+        "transformer": transformer(LONG),
+    }.items():
+        summary: ModelSummary = parse_summary(text)
+        try:
+            with at_most(LIMIT_S):
+                parse_summary(text)
+        except OutOfTime:
+            found.append(f"{name}: reading")
+        try:
+            with at_most(LIMIT_S):
+                rad.predict(summary, Workload(8))
+        except OutOfTime:
+            found.append(f"{name}: estimate")
+    return found
+
+
+if __name__ == "__main__":
+    print("\n".join([*given_up(), *said()]))

@@ -1,0 +1,89 @@
+"""The compiled build (`setup.py`) says what plain Python says, and heeds radd's time limit; how it is asked for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from estimator.compiled import is_compiled
+from tests.estimator import said
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PARTS = ("estimator", "predictor", "slurm_hooks")
+HAS_COMPILER = shutil.which("cc") is not None and Path(sysconfig.get_path("include"), "Python.h").is_file()
+
+
+def build(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    for part in PARTS:
+        shutil.copytree(CHECKOUT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("setup.py", "setup.cfg", "pyproject.toml", "LICENSE", "README.md"):
+        shutil.copy(CHECKOUT / name, folder)
+    # What the compiler could make faster is nothing to wait for here.
+    env = {**os.environ, "CFLAGS": "-O0 -g0", "RAD_COMPILE_LEVEL": "0", **environment}
+    argv = [sys.executable, "setup.py", "-q", *arguments]
+    return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=300)
+
+
+def libraries(folder: Path) -> list[Path]:
+    return [path for part in PARTS for path in (folder / part).rglob("*.so")]
+
+
+def test_a_checkout_runs_what_is_written_in_it() -> None:
+    assert libraries(CHECKOUT) == []
+    assert not is_compiled()
+
+
+def test_plain_python_unless_asked_for(tmp_path: Path) -> None:
+    done = build(tmp_path, "build_ext", "--inplace", RAD_COMPILE="0", PATH="/nonexistent")
+    assert (done.returncode, libraries(tmp_path)) == (0, [])
+    assert "mypy" not in done.stdout + done.stderr
+
+
+def test_an_editable_install_is_never_compiled(tmp_path: Path) -> None:
+    done = build(tmp_path, "editable_wheel", RAD_COMPILE="1")
+    assert done.returncode != 0
+    assert "not for an editable install" in done.stderr
+    assert libraries(tmp_path) == []
+
+
+def test_without_mypy_the_cure_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mypyc").mkdir()
+    (tmp_path / "mypyc" / "__init__.py").touch()  # found first, and empty
+    done = build(tmp_path, "build_ext", "--inplace", RAD_COMPILE="1")
+    assert done.returncode != 0
+    assert "pip install mypy setuptools" in done.stderr
+
+
+def test_reading_and_estimates_heed_the_time_limit() -> None:
+    works = {f"{name}: {work}" for name in ("cnn", "keras", "mlp", "transformer") for work in ("reading", "estimate")}
+    assert set(said.given_up()) == works
+
+
+def test_compiled_says_the_same(tmp_path: Path) -> None:
+    done = build(tmp_path, "build_ext", "--inplace", RAD_COMPILE="1")
+    assert (done.returncode == 0) is HAS_COMPILER, done.stderr
+    if not HAS_COMPILER:
+        return  # nothing is there to compare; nobody is told that there is
+    assert len(libraries(tmp_path)) > 15
+    told = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from tests.estimator import said; from estimator.compiled import is_compiled\n"
+            "print(is_compiled()); print('\\n'.join([*said.given_up(), *said.said()]))",
+        ],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{CHECKOUT}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert told.returncode == 0, told.stderr
+    compiled, *lines = told.stdout.splitlines()
+    assert compiled == "True"
+    assert lines == "\n".join([*said.given_up(), *said.said()]).splitlines()
