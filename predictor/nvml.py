@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 MIB = 2**20
-# What we call a metric, and NVML's constant: activities in percent, PCIe traffic in MiB/s.
+# What we call a metric, and NVML's constant: activities in percent, PCIe traffic in MiB/s. The last one costs a
+# thousand times the processor time of any other (python -m scripts.bench.nvml_calls --ways), and can be left out.
 GPM_METRICS = (
-    ("busy", "NVML_GPM_METRIC_GRAPHICS_UTIL"),
     ("smact", "NVML_GPM_METRIC_SM_UTIL"),
     ("smocc", "NVML_GPM_METRIC_SM_OCCUPANCY"),
     ("tensor", "NVML_GPM_METRIC_ANY_TENSOR_UTIL"),
@@ -22,6 +22,7 @@ GPM_METRICS = (
     ("fp16", "NVML_GPM_METRIC_FP16_UTIL"),
     ("pcie_tx", "NVML_GPM_METRIC_PCIE_TX_PER_SEC"),
     ("pcie_rx", "NVML_GPM_METRIC_PCIE_RX_PER_SEC"),
+    ("busy", "NVML_GPM_METRIC_GRAPHICS_UTIL"),
 )
 _TRAFFIC = ("pcie_tx", "pcie_rx")
 
@@ -84,8 +85,11 @@ class Gpm:
             self._samples = [nvml.nvmlGpmSampleAlloc() for _ in range(2)]
         nvml.nvmlGpmSampleGet(self._device, self._samples[0])
 
-    def read(self) -> dict[str, float]:
+    def read(self, *, busy: bool = True) -> dict[str, float]:
         """Metrics since the last look, which this one takes the place of.
+
+        Args:
+            busy: whether to ask for ``busy``, the costly one, too.
 
         Returns:
             Activities as fractions from 0 to 1 and PCIe traffic in MiB/s; what is not counted is left out, and
@@ -96,27 +100,27 @@ class Gpm:
         """
         if not self._samples:
             return {}
-        nvml, request = self._nvml, self._ready_request()
+        nvml, request = self._nvml, self._ready_request(len(GPM_METRICS) - (not busy))
         nvml.nvmlGpmSampleGet(self._device, self._samples[1])
         request.sample1, request.sample2 = self._samples
         nvml.nvmlGpmMetricsGet(request)
         self._samples.reverse()
         found = {}
-        for place, (key, _) in enumerate(GPM_METRICS):
+        for place, (key, _) in enumerate(GPM_METRICS[: request.numMetrics]):
             metric = request.metrics[place]
             value = metric.value
             if metric.nvmlReturn == nvml.NVML_SUCCESS and math.isfinite(value):
                 found[key] = float(value) if key in _TRAFFIC else min(max(value / 100.0, 0.0), 1.0)
         return found
 
-    def _ready_request(self) -> Any:
+    def _ready_request(self, count: int) -> Any:
         nvml = self._nvml
         if self._request is None:
             self._request = nvml.c_nvmlGpmMetricsGet_t()
             for place, (_, constant) in enumerate(GPM_METRICS):
                 self._request.metrics[place].metricId = getattr(nvml, constant)
         self._request.version = nvml.NVML_GPM_METRICS_GET_VERSION
-        self._request.numMetrics = len(GPM_METRICS)
+        self._request.numMetrics = count
         return self._request
 
     def close(self) -> None:

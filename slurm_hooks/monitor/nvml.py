@@ -1,7 +1,8 @@
 """GPUs through NVML, with GPM where the GPU has it. Touches the driver and nothing else.
 
 Some of NVML's answers cost milliseconds of processor time (`python -m scripts.bench.nvml_calls`; on an H200 the energy
-counter 6, the samples of processes 3, GPM 2), all others together a fifth of one. Those are asked for seldom.
+counter, the samples of processes and GPM's engine activity), all others together less than one. Those are asked for
+seldom.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ _LOOKS_BEFORE_RETRY = 60
 _ENERGY_S = 60.0
 _PAUSE_S = 5.0  # over a longer pause between two looks, power is not known
 # Samples of processes are asked for this often, seldom where there are none, and soon after others have come.
-_SAMPLES_S = 10.0
-_NO_SAMPLES_S = 30.0
+_SAMPLES_S = 30.0
+_NO_SAMPLES_S = 60.0
 _NEW_PROCESSES_S = 2.0
+_GRACT_S = 30.0
+_MEMORY_S = 5.0  # memory of the GPU as a whole; that of its processes is asked for in each look
 
 
 @dataclass
@@ -42,6 +45,10 @@ class _Device:
     gpm: Gpm | None
     begun: bool = False
     gpm_failed: bool = False
+    gract: float | None = None
+    gract_due: float = float("-inf")
+    used_mib: float | None = None
+    used_due: float = float("-inf")
     lost_for: int = 0
     looked: float = float("-inf")
     energy_mj: float | None = None
@@ -134,9 +141,14 @@ class NvmlBackend:
         return Reading(device.index, device.uuid, device.name, values, self._processes(device))
 
     def _memory(self, device: _Device) -> float | None:
-        """Memory in use in MiB; this question also finds out whether the GPU still answers."""
+        """Memory in use in MiB; this question, or GPM's sample, also finds out whether the GPU still answers."""
+        now = self._clock()
+        if device.begun and now < device.used_due:
+            return device.used_mib
         try:
-            return float(self._nvml.nvmlDeviceGetMemoryInfo(device.handle).used) / MIB
+            device.used_mib = float(self._nvml.nvmlDeviceGetMemoryInfo(device.handle).used) / MIB
+            device.used_due = now + _MEMORY_S
+            return device.used_mib
         except self._nvml.NVMLError as error:
             if _code(error) in (*_LOST, *_DRIVER_GONE, _UNKNOWN):
                 raise
@@ -152,7 +164,7 @@ class NvmlBackend:
         if handle is None or _text(quiet(self._nvml, "nvmlDeviceGetUUID", handle) or "") != device.uuid:
             return False
         device.handle, device.begun, device.lost_for = handle, False, 0
-        device.energy_mj = None
+        device.energy_mj, device.gract_due = None, float("-inf")
         if device.gpm:
             device.gpm.close()
             device.gpm = Gpm(self._nvml, handle)
@@ -167,7 +179,10 @@ class NvmlBackend:
                 device.gpm.begin()
                 device.begun = True
                 return {}
-            found = device.gpm.read()
+            wanted = self._clock() >= device.gract_due
+            found = device.gpm.read(busy=wanted)
+            if wanted:
+                device.gract, device.gract_due = found.pop("busy", None), self._clock() + _GRACT_S
         except self._nvml.NVMLError as error:
             if _code(error) in (*_LOST, *_DRIVER_GONE):
                 raise
@@ -175,8 +190,8 @@ class NvmlBackend:
                 log.warning("GPU %d: GPM gives nothing (%s); the rest is measured", device.index, error)
             device.gpm_failed, device.begun = True, False
             return {}
-        if "busy" in found:
-            found["gract"] = found.pop("busy")
+        if device.gract is not None:
+            found["gract"] = device.gract
         for key in ("pcie_tx", "pcie_rx"):
             if key in found:
                 found[key] *= MIB

@@ -129,6 +129,7 @@ class _Gpu:
     reading: Reading
     window: Window
     energy_mj: float | None = None
+    residents: frozenset[int | None] = frozenset()
     jobs: int = 0
 
 
@@ -242,7 +243,8 @@ class Sampler:
         """Take one GPU's reading in, and add to its jobs' shares."""
         gpu = self._gpus.setdefault(reading.uuid, _Gpu(reading, Window(self._settings.window_s)))
         gpu.reading = reading
-        gpu.jobs = sum(job is not None for job in residents)
+        met = gpu.residents != residents.keys()
+        gpu.residents, gpu.jobs = frozenset(residents), sum(job is not None for job in residents)
         joules = _joules(gpu, reading, seconds)
         counted = {key: reading.values[key] for key in _WINDOWED if key in reading.values}
         if seconds > 0:
@@ -266,9 +268,10 @@ class Sampler:
             share.values.append(values)
             if joules is not None:
                 share.joules = (share.joules or 0.0) + joules * divided[job]
-            for other in residents:
-                if other is not None and other != job:
-                    known.account.meet(other)
+            if met:
+                for other in residents:
+                    if other is not None and other != job:
+                        known.account.meet(other)
 
     def _begin(self, job: int, known: _Job | None, now: float) -> _Job:
         """A job appears, or appears again: perhaps in a new run, as Prolog's note tells."""
@@ -314,7 +317,8 @@ class Sampler:
         """Jobs without processes: the last counters are written, and a job that has ended is forgotten."""
         for job, known in list(self._jobs.items()):
             for part in known.parts.values():
-                part.window.drop(now)
+                if not part.processes:  # else this look's values have made room for themselves
+                    part.window.drop(now)
             if job in shares:
                 continue
             known.active, known.mib = False, 0.0

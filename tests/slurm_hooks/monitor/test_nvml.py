@@ -92,23 +92,44 @@ def test_samples_of_processes_are_added_up_and_asked_for_seldom() -> None:
     backend = NvmlBackend(gpm=False, nvml=nvml, clock=clock)
     assert backend.activity(3, [1, 2]) == {1: 90.0, 2: 5.0}
     device.samples.append((2, 30, 7))
-    clock.now = 9.0
+    clock.now = 29.0
     assert backend.activity(3, [1, 2]) == backend.activity(3, [2]) == {1: 90.0, 2: 5.0}
     assert nvml.calls["nvmlDeviceGetProcessUtilization"] == 1
-    clock.now = 10.0
+    clock.now = 30.0
     assert backend.activity(3, [1, 2]) == {2: 7.0}
-    clock.now = 11.0
+    clock.now = 31.0
     assert backend.activity(3, [1, 2, 3]) == {2: 7.0}, "one that came a second ago has done nothing yet"
     device.samples.append((3, 40, 9))
-    clock.now = 12.0
+    clock.now = 32.0
     assert backend.activity(3, [1, 2, 3]) == {3: 9.0}
-    clock.now = 22.0
+    clock.now = 62.0
     assert backend.activity(3, [1, 2, 3]) == {}
     device.samples.append((3, 50, 1))
-    clock.now = 51.0
+    clock.now = 121.0
     assert backend.activity(3, [1, 2, 3]) == {}, "where there are none, they are looked for still more seldom"
-    clock.now = 52.0
+    clock.now = 122.0
     assert backend.activity(3, [1, 2, 3]) == {3: 1.0}
+
+
+def test_the_engines_activity_and_the_gpus_memory_are_asked_for_seldom() -> None:
+    device, clock = Device("GPU-a", 0, percent=dict(PERCENT)), Clock()
+    nvml = StandInNvml(device)
+    backend = NvmlBackend(gpm=True, nvml=nvml, clock=clock)
+    backend.read()
+    backend.read()
+    device.percent |= {"busy": 10.0, "smact": 20.0}
+    device.used_mib = 7.0
+    seen = []
+    for _ in range(31):
+        clock.now += 1.0
+        (reading,) = backend.read()
+        seen.append((reading.values["gract"], reading.values["smact"], reading.values["used_mib"]))
+    assert seen[0] == (0.9, 0.2, 1000.0)
+    assert [found[2] for found in seen].count(1000.0) == 4
+    assert [found[0] for found in seen].count(0.9) == 29
+    assert seen[-1] == (0.1, 0.2, 7.0)
+    assert nvml.calls["nvmlGpmMetricsGet"] == 32
+    assert nvml.calls["nvmlDeviceGetMemoryInfo"] == 7
 
 
 def test_the_energy_counter_is_read_seldom_and_power_fills_the_time_between() -> None:
