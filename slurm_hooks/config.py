@@ -150,6 +150,13 @@ class Mps:
     nvidia_smi: str = _key("/usr/bin/nvidia-smi", "The program that tells UUID and memory of a node's GPUs.")
     grace_s: float = _key(30.0, "A daemon that no job has used for this long is ended.", low=0, high=600)
     command_timeout_s: float = _key(2.0, "A daemon that has not answered by then is replaced.", low=0.1, high=30)
+    log_mib: int = _key(
+        8,
+        "Size of the tmpfs that holds each daemon's logs, to one of which its user may write; 0: no file system of "
+        "their own, and they can fill run_dir's.",
+        low=0,
+        high=1024,
+    )
 
 
 @dataclass(frozen=True)

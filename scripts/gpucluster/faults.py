@@ -26,6 +26,7 @@ from scripts.gpucluster.stage import (
     left_after,
     running,
 )
+from slurm_hooks.records import Run
 
 PATIENCE_S = 15.0  # beyond the grace time, until the last daemon must have gone
 START_S = 90.0  # until a job must have made its first step: a Prolog that replaces a daemon, PyTorch's start
@@ -145,9 +146,14 @@ def _runs(stage: Stage, job: int) -> list[Facts]:
 
 
 def over_allotment(stage: Stage) -> Facts:
-    """A job unsets the variable with its cap and takes more than its allotment: warned, then ended."""
-    rows: list[Facts] = []
-    checks: dict[str, bool] = {}
+    """A job unsets the variable with its cap and takes more than its allotment: alone, and beside a larger one."""
+    bare = ["unset CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]
+    alone = stage.submit("over-alone", "memory=3G", "mlp --batch 64 --hold 6 --seconds 2", before=bare)
+    stage.ended({"over-alone": alone}, 90)
+    runs = stage.record(alone, deadline_s=40).runs
+    rows = [_over("alone on the GPU", run) for run in runs]
+    held = [run.outcome for run in runs] == ["oom_requeued", "completed"] and "OutOfMemory" in runs[0].evidence
+    checks = {"alone: MPS held it to its cap all the same, and it came back larger": not stage.machine.real or held}
     explain = {}
     for policy in ("warn", "end"):
         with stage.configured(monitor={"over_allotment": policy}):
@@ -158,23 +164,13 @@ def over_allotment(stage: Stage) -> Facts:
                 over,
                 "memory=3G",
                 "mlp --batch 64 --hold 6 --seconds 7",
-                before=["unset CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"],
+                before=bare,
             )
             states = stage.ended({over: job, beside: neighbour}, 120)
             runs = stage.record(job, deadline_s=40).runs
             explain[policy] = stage.explain(job)
         told, near = "MiB allotted" in stage.text(over), stage.result(beside)
-        rows += [
-            {
-                "over_allotment": policy,
-                "shares": run.share,
-                "cap_mib": run.cap_mib,
-                "peak_mib": run.peak_mib,
-                "outcome": run.outcome,
-                "evidence": run.evidence,
-            }
-            for run in runs
-        ]
+        rows += [_over(policy, run) for run in runs]
         above = any((run.peak_mib or 0) > (run.cap_mib or 0) + 1024 for run in runs)
         ended = [run.outcome for run in runs]
         checks |= {
@@ -192,6 +188,17 @@ def over_allotment(stage: Stage) -> Facts:
                 not stage.machine.real or by_monitor
             )
     return {"table": rows, "explain_end": explain["end"], "checks": checks}
+
+
+def _over(what: str, run: Run) -> Facts:
+    return {
+        "over_allotment": what,
+        "shares": run.share,
+        "cap_mib": run.cap_mib,
+        "peak_mib": run.peak_mib,
+        "outcome": run.outcome,
+        "evidence": run.evidence,
+    }
 
 
 def races(stage: Stage, count: int = 10, rounds: Sequence[float] = (0, 0, 0, 1, 1), cuda: bool = True) -> Facts:

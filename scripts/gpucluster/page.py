@@ -230,8 +230,13 @@ def _client_fault(facts: Facts) -> list[str]:
 
 
 def _over_allotment(facts: Facts) -> list[str]:
-    heads = ("`over_allotment`", "shares", "cap, MiB", "measured peak, MiB", "outcome", "evidence")
-    return [table(heads, [tuple(row.values()) for row in facts["table"]]), _story(facts["explain_end"])]
+    heads = ("`[monitor] over_allotment`", "shares", "cap, MiB", "measured peak, MiB", "outcome", "evidence")
+    return [
+        "The daemon holds its clients to the largest cap of its jobs, whatever their environment says. Beside a job "
+        "with a larger one that is too much, and rad-monitor sees it.\n",
+        table(heads, [tuple(row.values()) for row in facts["table"]]),
+        _story(facts["explain_end"]),
+    ]
 
 
 def _races(facts: Facts) -> list[str]:

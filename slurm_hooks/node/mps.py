@@ -34,6 +34,7 @@ _COMMAND = 3  # words of a command in which the program may stand, where an inte
 _MAX_COMMAND = 4096
 _MAX_ENVIRONMENT = 1 << 20
 _MAX_LOG = 1 << 18
+_MOUNT_TIMEOUT_S = 2.0
 _UNBOUND_MIB = 1 << 20  # a limit that is none
 
 
@@ -82,14 +83,10 @@ class Slot:
 
     def residents(self) -> dict[int, int]:
         """Users by job."""
-        return {job: uid for job, (uid, _) in self._notes().items()}
+        return {job: uid for job, (uid, _) in self.notes().items()}
 
-    def largest_cap(self) -> int | None:
-        """Largest cap of its jobs in MiB; None where one has none."""
-        caps = [cap for _, cap in self._notes().values()]
-        return max((cap for cap in caps if cap is not None), default=None) if None not in caps else None
-
-    def _notes(self) -> dict[int, tuple[int, int | None]]:
+    def notes(self) -> dict[int, tuple[int, int | None]]:
+        """User and, where there is one, cap in MiB by job."""
         found = {}
         for name in _names(self.jobs):
             with contextlib.suppress(OSError, ValueError), open(f"{self.jobs}/{name}", encoding="ascii") as file:  # noqa: PTH123
@@ -252,9 +249,12 @@ def _forget(slot: Slot, job: int) -> None:
     state.remove(f"{slot.jobs}/{job}")
 
 
+_PATH = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+
+
 def _environment(slot: Slot) -> dict[str, str]:
     return {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        **_PATH,
         "CUDA_MPS_PIPE_DIRECTORY": slot.pipe,
         "CUDA_MPS_LOG_DIRECTORY": slot.log,
     }
@@ -297,10 +297,10 @@ def _bound(settings: Mps, slot: Slot) -> None:
 
     Server and daemon keep it for clients that come; one that is connected keeps what it has.
     """
-    largest, known = slot.largest_cap(), state.read(slot.facts)
-    if largest is None and known and "limit_mib" in known:
-        largest = _UNBOUND_MIB
-    if known is None or largest is None or known.get("limit_mib") == largest:
+    caps, known = [cap for _, cap in slot.notes().values()], state.read(slot.facts) or {}
+    # A job has no cap where its GPU's memory is not known.
+    largest = _UNBOUND_MIB if None in caps else max((cap for cap in caps if cap is not None), default=None)
+    if not known or largest in (None, known.get("limit_mib", _UNBOUND_MIB)):
         return
     limit = f"0 {largest}M"
     done = control(settings, slot, f"set_default_device_pinned_mem_limit {limit}")
@@ -317,9 +317,29 @@ def _replace(settings: Mps, slot: Slot, visible: str) -> None:
     """
     _kill(settings, slot)
     state.write(slot.facts, {"visible": visible})
+    _bound_logs(settings, slot)
     if slot.name != _SHARED:  # the server runs as the user, in a folder where only we make files
         _hand_over(slot.server_log, int(slot.name[1:]))
     _start(settings, slot, visible)
+
+
+def _bound_logs(settings: Mps, slot: Slot) -> None:
+    """Give a slot's logs a file system of their own, so that a user who writes there fills that and no other.
+
+    Where it cannot be mounted they lie in run_dir's, see `logs_are_bounded`.
+    """
+    if settings.log_mib and not logs_are_bounded(slot):
+        options = f"size={settings.log_mib}m,nr_inodes=64,mode=0755,nosuid,nodev,noexec"
+        commands.run(["mount", "-t", "tmpfs", "-o", options, "rad-mps-log", slot.log], _MOUNT_TIMEOUT_S, _PATH)
+    for name in _names(slot.log):  # what earlier daemons wrote may have filled it
+        with contextlib.suppress(OSError):
+            if os.stat(f"{slot.log}/{name}").st_size > settings.log_mib << 18:  # noqa: PTH116
+                os.truncate(f"{slot.log}/{name}", 0)
+
+
+def logs_are_bounded(slot: Slot) -> bool:
+    """Whether a slot's logs lie on a file system of their own."""
+    return os.path.ismount(slot.log)
 
 
 def _hand_over(path: str, uid: int) -> None:
@@ -356,6 +376,8 @@ def _stop(settings: Mps, slot: Slot) -> None:
         while _daemons(settings, slot) and time.monotonic() < deadline:
             time.sleep(POLL_S)
     _kill(settings, slot)
+    if logs_are_bounded(slot):
+        commands.run(["umount", "--lazy", slot.log], _MOUNT_TIMEOUT_S, _PATH)
     import shutil  # noqa: PLC0415 - starts slowly, and is seldom needed
 
     shutil.rmtree(slot.path, ignore_errors=True)

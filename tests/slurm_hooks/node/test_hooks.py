@@ -47,7 +47,13 @@ class Site:
             (self.etc / name).write_text(f"#!/bin/sh\n{self._exports(programs)}exec {code}/etc/{name}\n")
             (self.etc / name).chmod(0o755)
         self.settings: dict[str, dict[str, Any]] = {
-            "mps": {"run_dir": f"{place}/mps", "control": "/nowhere/mps", "nvidia_smi": "/nowhere/smi", "grace_s": 0.0},
+            "mps": {
+                "run_dir": f"{place}/mps",
+                "control": "/nowhere/mps",
+                "nvidia_smi": "/nowhere/smi",
+                "grace_s": 0.0,
+                "log_mib": 0,
+            },
             "node": {
                 "state_dir": f"{place}/jobs",
                 "spool_dir": f"{place}/spool",
@@ -543,6 +549,15 @@ def test_where_the_memory_is_known_from(mps_site: Site, partition: dict[str, Any
     mps_site.write()
     mps_site.run("prolog")
     assert f"export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0={cap}M" in mps_site.task()
+
+
+def test_logs_that_have_no_file_system_of_their_own(mps_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    mps_site.settings["mps"]["log_mib"] = 8
+    mps_site.write()
+    monkeypatch.setattr(mps, "_PATH", {"PATH": "/nowhere"})
+    for job in ("7", "8"):
+        mps_site.run("prolog", SLURM_JOB_ID=job)
+    assert mps_site.said.count("no tmpfs can be mounted") == 1
 
 
 def test_memory_that_nobody_knows(mps_site: Site) -> None:

@@ -28,7 +28,8 @@ UUID = "GPU-11111111-2222-3333-4444-555555555555"
 @pytest.fixture
 def settings(place: Path, programs: Path) -> Iterator[Mps]:
     run_dir = place / "mps"
-    yield Mps(run_dir=str(run_dir), control=str(programs / standins.CONTROL), grace_s=0, command_timeout_s=1)
+    control = str(programs / standins.CONTROL)
+    yield Mps(run_dir=str(run_dir), control=control, grace_s=0, command_timeout_s=1, log_mib=0)
     kill_all(str(run_dir))
 
 
@@ -262,10 +263,57 @@ def test_no_client_gets_more_than_the_largest_cap(settings: Mps) -> None:
     defaults, servers = _asked(slot, "set_default_device"), _asked(slot, "set_device")
     assert defaults == [f"set_default_device_pinned_mem_limit 0 {cap}M" for cap in (4000, 9000, 4000)]
     assert servers == [f"set_device_pinned_mem_limit 4194000 0 {cap}M" for cap in (9000, 4000)]
-    assert slot.largest_cap() == 4000
     mps.join(settings, 2, UID, 14, UUID)  # how much memory the GPU has was not known: it has no cap
-    assert slot.largest_cap() is None
+    assert slot.notes() == {11: (UID, 4000), 12: (UID, 3000), 14: (UID, None)}
     assert _asked(slot, "set_default_device")[3:] == [f"set_default_device_pinned_mem_limit 0 {1 << 20}M"]
+    mps.leave(settings, 14)
+    mps.leave(settings, 11)
+    before = _asked(slot, "set_")
+    mps.leave(settings, 12)  # nobody is left to be bound
+    assert _asked(slot, "set_") == before
+    assert _asked(slot, "set_default_device")[-1].endswith(" 3000M")
+
+
+@pytest.fixture
+def mounts(settings: Mps, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand-ins for mount and umount, which note in a file how they were called; what is mounted has a mark."""
+    folder, asked = place / "sbin", place / "mounts"
+    folder.mkdir()
+    for name, command in (("mount", "touch $last/.mounted"), ("umount", "rm $last/.mounted")):
+        (folder / name).write_text(f'#!/bin/sh\nfor last; do :; done\necho "{name} $*" >>{asked}\n{command}\n')
+        (folder / name).chmod(0o755)
+    monkeypatch.setattr(mps, "_PATH", {"PATH": f"{folder}:/usr/bin:/bin"})
+    monkeypatch.setattr(os.path, "ismount", lambda path: Path(f"{path}/.mounted").exists())
+    return asked
+
+
+def test_logs_fill_a_file_system_of_their_own(settings: Mps, mounts: Path) -> None:
+    settings = replace(settings, log_mib=4)
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    assert mps.logs_are_bounded(slot)
+    large, small = Path(slot.server_log), Path(slot.log) / "control.log"
+    large.write_bytes(b"x" * (1 << 21))
+    small.write_text("small")
+    mps.join(settings, 2, UID, 12, UUID)
+    assert large.stat().st_size == 1 << 21
+    os.kill(_daemons(settings)[0], signal.SIGKILL)
+    mps.revive(settings, lambda _: None)
+    assert (large.stat().st_size, small.read_text()) == (0, "small")
+    options = "size=4m,nr_inodes=64,mode=0755,nosuid,nodev,noexec"
+    asked = [f"mount -t tmpfs -o {options} rad-mps-log {slot.log}"]
+    assert mounts.read_text().splitlines() == asked
+    for job in (11, 12):
+        mps.leave(settings, job)
+    mps.reap(settings, time.time() + 1)
+    assert mounts.read_text().splitlines() == [*asked, f"umount --lazy {slot.log}"]
+    assert not Path(slot.path).exists()
+
+
+def test_where_nothing_can_be_mounted(settings: Mps, mounts: Path) -> None:
+    (mounts.parent / "sbin" / "mount").write_text("#!/bin/sh\nexit 1\n")
+    slot = mps.join(replace(settings, log_mib=4), 2, UID, 11, UUID)
+    assert not mps.logs_are_bounded(slot)
+    assert mps.control(settings, slot, "get_server_list").ok
 
 
 def test_a_new_daemon_is_told_the_cap_again(settings: Mps) -> None:
@@ -370,7 +418,7 @@ _RACE = """
 import sys, time
 from slurm_hooks.config import Mps
 from slurm_hooks.node import mps
-settings = Mps(run_dir=sys.argv[1], control=sys.argv[2], grace_s=0, command_timeout_s=5)
+settings = Mps(run_dir=sys.argv[1], control=sys.argv[2], grace_s=0, command_timeout_s=5, log_mib=0)
 job = int(sys.argv[3])
 sys.stdin.readline()
 for _ in range(3):
