@@ -148,6 +148,36 @@ class _Worker:
         )
 
 
+class _Rates:
+    """Sets the numbers of `Work` against what a chip can do."""
+
+    def __init__(self, chip: Chip, half: bool) -> None:
+        self.plain = REACHED * chip.fp32_flops
+        self.dense = REACHED * chip.tensor_flops if half else self.plain
+        self.bytes_per_s = REACHED * chip.bytes_per_s
+        self.threads = chip.threads
+
+    def terms(self, flops: float, moved: float, kernels: float, elements: float, dense: bool) -> _Terms:
+        """Give what one layer adds to a profile."""
+        each = flops / (self.dense if dense else self.plain)
+        by_bytes = moved / self.bytes_per_s
+        each = (each if each >= by_bytes else by_bytes) / kernels
+        each = each if each >= KERNEL_S else KERNEL_S
+        spent = each * kernels
+        count = elements / ELEMENTS_PER_THREAD
+        count = count if count >= 32.0 else 32.0
+        filled = count / self.threads
+        return (
+            spent,
+            moved,
+            kernels,
+            flops if dense else 0.0,
+            spent * each,
+            spent * count,
+            spent * filled if filled < 1.0 else spent,
+        )
+
+
 def layer_work(layer: Layer, workload: Workload) -> Work:
     """Work of one layer, forward and (in training) backward, over the whole batch."""
     return Work(*_Worker(workload).of(layer.type, layer.params, layer.output_shape))
@@ -200,29 +230,7 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
     """
     chip = chip_of(gpu)
     half = workload.precision != "fp32"
-    tensor_rate, fp32_rate, reached = REACHED * chip.tensor_flops, REACHED * chip.fp32_flops, REACHED * chip.bytes_per_s
-    all_threads = chip.threads
-
-    def terms_of(flops: float, moved: float, kernels: float, elements: float, dense: bool) -> _Terms:
-        each = flops / (tensor_rate if half and dense else fp32_rate)
-        by_bytes = moved / reached
-        each = (each if each >= by_bytes else by_bytes) / kernels
-        each = each if each >= KERNEL_S else KERNEL_S
-        spent = each * kernels
-        count = elements / ELEMENTS_PER_THREAD
-        count = count if count >= 32.0 else 32.0
-        filled = count / all_threads
-        return (
-            spent,
-            moved,
-            kernels,
-            flops if dense else 0.0,
-            spent * each,
-            spent * count,
-            spent * filled if filled < 1.0 else spent,
-        )
-
-    worker = _Worker(workload)
+    worker, rates = _Worker(workload), _Rates(chip, half)
     found = leaves(summary.root)
     known: dict[int, _Terms] = {}  # by id: equal layers are mostly one object, and `found` keeps them alive
     terms: list[_Terms] = []
@@ -232,14 +240,14 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
             breathe()
         if said is None:
             type_, params, shape, _, _, _, _ = layer
-            said = known[id(layer)] = terms_of(*worker.of(type_, params, shape))
+            said = known[id(layer)] = rates.terms(*worker.of(type_, params, shape))
         terms.append(said)
     if workload.kind == "train":
         bytes_each = OPTIMIZER_BYTES[workload.optimizer]
         parameters = float(summary.total_params)
         tensors = sum([1 for layer in found if layer.params])
         kernels = 12.0 + tensors / 4.0
-        terms.append(terms_of(10.0 * parameters, bytes_each * parameters, kernels, parameters / kernels, False))
+        terms.append(rates.terms(10.0 * parameters, bytes_each * parameters, kernels, parameters / kernels, False))
     busy_s = moved_bytes = launches = dense_flops = square = threads = filled = 0.0
     for spent, moved, kernels, dense, squared, spread, full in terms:
         busy_s += spent

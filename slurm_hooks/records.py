@@ -209,15 +209,12 @@ def _with_capitals(body: str, capitals: str) -> str:
 
 
 def _compact(value: Record | Run) -> dict[str, Any]:
-    made = {}
-    for f in dataclasses.fields(value):
-        item = getattr(value, f.name)
-        if f.name == "runs" or (item == f.default and f.default is not dataclasses.MISSING):
+    made: dict[str, Any] = {}
+    for name, default in _FIELDS[type(value)]:
+        item = getattr(value, name)
+        if item == default:
             continue
-        if isinstance(item, tuple):
-            made[f.name] = [_bounded(entry) for entry in item[:MAX_ITEMS]]
-        else:
-            made[f.name] = _bounded(item)
+        made[name] = [_bounded(entry) for entry in item[:MAX_ITEMS]] if isinstance(item, tuple) else _bounded(item)
     return made
 
 
@@ -290,3 +287,7 @@ def _number(value: Any) -> float:
 
 
 _CHECKS = {cls: {name: _check_for(hint) for name, hint in typing.get_type_hints(cls).items()} for cls in (Record, Run)}
+_FIELDS = {
+    cls: tuple((f.name, f.default) for f in dataclasses.fields(cls) if f.name != "runs") for cls in (Record, Run)
+}
+"""Names and defaults of what a record keeps as it is; `dataclasses.MISSING` equals nothing."""

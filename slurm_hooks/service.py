@@ -77,6 +77,23 @@ class _Recent:
     arrival: Arrival
 
 
+@dataclass(frozen=True)
+class _Decided:
+    """A decision that is not in the view yet."""
+
+    at: float
+    submission: Submission
+    gpu: Gpu | None
+    resident: Resident
+    partition: Partition
+
+    def arrival(self) -> Arrival:
+        """The job as the view will show it."""
+        need = rules.need_of(self.submission, self.resident.share, self.partition)
+        where = frozenset(self.submission.partition.split(","))
+        return Arrival(self.resident, self.gpu, where, need.cpus, need.memory_mib)
+
+
 class Service:
     """Answers submissions from memory."""
 
@@ -95,6 +112,7 @@ class Service:
         self._lock = threading.Lock()
         self._view = self._expected = ClusterView()
         self._recent: list[_Recent] = []
+        self._decided: list[_Decided] = []
         self._last: tuple[str, str] | None = None
 
     def predict_with(self, predictor: Predictor | None) -> None:
@@ -108,6 +126,7 @@ class Service:
     def view(self) -> ClusterView:
         """The cluster as Slurm last showed it, with the decisions that it does not show yet."""
         with self._lock:
+            self._settle()
             oldest = self._recent[0].at if self._recent else None
             if oldest is not None and self._clock() - oldest >= self.config.radd.recent_s:
                 self._rebuild()
@@ -118,9 +137,22 @@ class Service:
         """Whether the view waits to show where Slurm has put a job that was not pinned."""
         return bool(self.view.floating)
 
+    def settle(self) -> None:
+        """Put the last decisions into the view; who has the time does it before the next decision has to."""
+        with self._lock:
+            self._settle()
+
+    def _settle(self) -> None:
+        for decided in self._decided:
+            arrival = decided.arrival()
+            self._recent.append(_Recent(decided.at, arrival))
+            self._expected = with_arrival(self._expected, arrival)
+        self._decided.clear()
+
     def update(self, view: ClusterView) -> None:
         """Take a new look at the cluster; called from the poller's thread."""
         with self._lock:
+            self._settle()
             self._view = view
             self._rebuild()
 
@@ -227,14 +259,11 @@ class Service:
 
     def _remember(self, submission: Submission, gpu: Gpu | None, resident: Resident, partition: Partition) -> None:
         """Keep a job until Slurm shows it, so that the next decision is not made as if it were not there."""
-        if rules.waits_for_itself(submission, self._clock()):
+        now = self._clock()
+        if rules.waits_for_itself(submission, now):
             return
-        need = rules.need_of(submission, resident.share, partition)
-        where = frozenset(submission.partition.split(","))
-        arrival = Arrival(resident, gpu, where, need.cpus, need.memory_mib)
         with self._lock:
-            self._recent.append(_Recent(self._clock(), arrival))
-            self._expected = with_arrival(self._expected, arrival)
+            self._decided.append(_Decided(now, submission, gpu, resident, partition))
         if gpu is not None:
             self._last = (gpu.node, gpu.type)
 
@@ -407,8 +436,10 @@ def submission_from(fields: Mapping[str, str]) -> Submission:
         return fields.get(name, "")
 
     def number(name: str) -> int | None:
+        if name not in fields:
+            return None
         try:
-            value = int(float(fields.get(name, "")))
+            value = int(float(fields[name]))
         except (ValueError, OverflowError):
             return None
         return None if value < 0 or value >= _UNSET_FROM or value in _UNSET_16 else value

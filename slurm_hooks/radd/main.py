@@ -55,10 +55,15 @@ async def serve(config: Config) -> None:
     slurm = SlurmCommands(config.radd.command_timeout_s)
     poller = Poller(config, service, slurm, ModelWatch(config), lambda: monitors.latest().jobs)
     service.warm_up()
-    server = Server(config.radd, lambda fields: answer(service, fields).to_fields())
+    loop = asyncio.get_running_loop()
+
+    def respond(fields: Mapping[str, str]) -> Mapping[str, str]:
+        loop.call_soon(service.settle)  # when the answer is on its way
+        return answer(service, fields).to_fields()
+
+    server = Server(config.radd, respond)
     server.start()
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     # The thread that looks at Slurm hands the interpreter over this soon when a request comes in.

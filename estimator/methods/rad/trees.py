@@ -28,14 +28,17 @@ class Trees:
         total = self._start
         for node in self._trees:
             while node.__class__ is tuple:
-                feature, value, smaller, larger = node
+                branch: _Branch = node
+                feature, value, smaller, larger = branch
                 node = smaller if row[feature] <= value else larger  # noqa: PLW2901
-            total += node
+            leaf: float = node
+            total += leaf
         return total
 
 
 # A leaf is its value; else feature, threshold, and the nodes for smaller or equal and for larger.
 Node = Any
+_Branch = tuple[int, float, Node, Node]
 
 
 def _linked(feature: list[int], value: list[float], left: list[int], right: list[int]) -> Node:
