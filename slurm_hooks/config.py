@@ -28,6 +28,7 @@ SharingMethod = Literal["mps", "streams", "mig", "off"]
 PlacementPolicy = Literal["magm", "lug", "mug", "rr", "kace", "exclusive"]
 EstimatorMethod = Literal["horus", "gpumemnet", "rad"]
 JobPolicy = Literal["collocation", "exclusive"]
+MpsUsers = Literal["single", "multi"]
 MonitorBackend = Literal["auto", "dcgm", "gpm", "nvml"]
 OverAllotment = Literal["record", "warn", "end"]
 MeasurementSource = Literal["none", "monitors", "prometheus"]
@@ -143,9 +144,10 @@ class Mps:
 
     run_dir: str = _key("/run/rad/mps", "Pipe and log directories, one of each for every GPU.")
     control: str = _key("/usr/bin/nvidia-cuda-mps-control", "The control daemon's program.")
-    users: Literal["single", "multi"] = _key(
+    users: MpsUsers = _key(
         "single",
-        "single: a GPU is shared by one user's jobs; multi: clients of several users share one server.",
+        "single: an MPS server serves one user, radd prefers GPUs without jobs of other users, and where they meet all "
+        "the same the servers take turns; multi: clients of several users share one server.",
     )
     nvidia_smi: str = _key("/usr/bin/nvidia-smi", "The program that tells UUID and memory of a node's GPUs.")
     grace_s: float = _key(30.0, "A daemon that no job has used for this long is ended.", low=0, high=600)

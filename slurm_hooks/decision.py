@@ -8,10 +8,10 @@ from estimator.gpus import lookup
 from estimator.types import Estimate
 from predictor.types import Prediction, Profile
 from slurm_hooks.cluster import ClusterView, Gpu
-from slurm_hooks.config import Partition
+from slurm_hooks.config import MpsUsers, Partition
 from slurm_hooks.directives import Directives
 from slurm_hooks.interference import Interference, pack, typical
-from slurm_hooks.placement import Need, candidates, choose
+from slurm_hooks.placement import Need, candidates, choose, holds_others
 from slurm_hooks.records import Record
 from slurm_hooks.request import GpuRequest, Submission
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU, cap_of, share_of, usable_mib
@@ -75,6 +75,7 @@ def decide(
     stale_s: float,
     interference: Interference | None = None,
     last: tuple[str, str] | None = None,
+    users: MpsUsers = "multi",
 ) -> Decision:
     """Share, pin and cap of a job.
 
@@ -89,6 +90,7 @@ def decide(
         stale_s: a view older than this pins nothing.
         interference: predictor, or None where none is installed.
         last: node and type of the GPU that round robin chose last.
+        users: whether users have MPS servers of their own (``single``) or share one.
     """
     reasons: list[str] = []
     job_policy = directives.policy or partition.policy
@@ -108,6 +110,8 @@ def decide(
     if feature:
         reasons.append(f"GPU type {request.type} became the node feature {feature}")
     need = need_of(submission, share, partition, gpu_type, feature)
+    if users == "single" and partition.method == "mps":
+        need = replace(need, user=submission.user)
     why_unpinned = _uncertain(submission, view, age_s=now - view.taken, stale_s=stale_s, now=now)
     if why_unpinned:
         place = _Place(None, None, f"not pinned: {why_unpinned}")
@@ -121,6 +125,8 @@ def decide(
         reasons.insert(0, place.reason)
         place = _by_policy(view, replace(need, share=share), "exclusive", last)
     reasons.append(place.reason)
+    if place.gpu is not None and need.user and holds_others(place.gpu, need.user):
+        reasons.append("other users' jobs are there, with an MPS server of their own: the two take turns")
     return Decision(
         share, place.gpu, feature, cap_of(share, usable), FULL_THREADS, smact, place.prediction, tuple(reasons)
     )

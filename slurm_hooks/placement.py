@@ -24,6 +24,7 @@ class Need:
         excluded: names of nodes that will not do.
         features: node features that are all needed.
         gpu_type: the only device type that will do; empty for any.
+        user: whose jobs may share an MPS server with it; empty for everybody's.
     """
 
     share: int
@@ -36,18 +37,32 @@ class Need:
     excluded: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
     gpu_type: str = ""
+    user: str = ""
 
 
 def candidates(view: ClusterView, need: Need) -> list[Gpu]:
-    """GPUs on which the job could start now for sure, in the order of nodes and devices."""
+    """GPUs on which the job could start now for sure, in the order of nodes and devices.
+
+    Where users have MPS servers of their own, jobs of other users would take turns with it instead of running beside
+    it: GPUs that hold such jobs count only where there are no others.
+    """
     floating = floating_in(view, need.partition)
-    return [
+    fitting = [
         gpu
         for node in view.nodes
         if _node_fits(node, need, floating)
         for gpu in node.gpus
         if (free := gpu.free_shares) >= need.share + floating.shares[free] and need.gpu_type in ("", gpu.type)
     ]
+    return [gpu for gpu in fitting if not holds_others(gpu, need.user)] or fitting if need.user else fitting
+
+
+def holds_others(gpu: Gpu, user: str) -> bool:
+    """Whether a GPU holds jobs of other users."""
+    for resident in gpu.residents:  # noqa: SIM110 - asked of every GPU in every decision: no generator
+        if resident.user != user:
+            return True
+    return False
 
 
 def _node_fits(node: Node, need: Need, floating: Floating) -> bool:

@@ -229,6 +229,7 @@ class Service:
             stale_s=self.config.radd.stale_s,
             interference=self._interference,
             last=self._last,
+            users=self.config.mps.users,
         )
         record = rules.record_of(submission, request, directives, demand, decision, partition)
         message = _message(directives, demand.estimate, decision)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from estimator.types import Estimate
 from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Node, Resident, floating_in, with_arrival
-from slurm_hooks.config import Partition
+from slurm_hooks.config import MpsUsers, Partition
 from slurm_hooks.decision import Decision, Demand, decide, memory_of
 from slurm_hooks.directives import Directives
 from slurm_hooks.request import GpuRequest, Submission
@@ -45,9 +45,10 @@ def made(
     partition: Partition = PARTITION,
     view: ClusterView = VIEW,
     now: float = 101.0,
+    users: MpsUsers = "multi",
 ) -> Decision:
-    estimate = None if upper_mib is None else Estimate(upper_mib, upper_mib, "horus", "cnn", "f")
-    return decide(submission, request, directives, Demand(estimate), partition, view, now=now, stale_s=30.0)
+    demand = Demand(None if upper_mib is None else Estimate(upper_mib, upper_mib, "horus", "cnn", "f"))
+    return decide(submission, request, directives, demand, partition, view, now=now, stale_s=30.0, users=users)
 
 
 def test_memory_decides() -> None:
@@ -114,6 +115,24 @@ def test_unpinned_for_the_state_of_the_cluster() -> None:
     assert "stale" in made(now=131.0).reasons[-1]
     assert "2 jobs of the partition wait already" in made(view=replace(VIEW, waiting={"gpu": 2})).reasons[-1]
     assert made(submission=replace(SUBMISSION, begin_time=100)).pin is not None
+
+
+def test_users_with_mps_servers_of_their_own() -> None:
+    full = Gpu("n1", "g1", 80, (Resident(8, "alice", 80),))
+    view = replace(VIEW, nodes=(replace(VIEW.nodes[0], gpus=(VIEW.nodes[0].gpus[0], full)),))
+
+    def goes(user: str, users: MpsUsers = "single", partition: Partition = PARTITION) -> tuple[str, str]:
+        decision = made(5_000, submission=replace(SUBMISSION, user=user), view=view, users=users, partition=partition)
+        assert decision.pin is not None
+        return decision.pin.type, decision.reasons[-1]
+
+    assert goes("alice") == ("g1", "magm chose g1 of n1")
+    assert goes("bob") == ("g0", "magm chose g0 of n1")
+    assert goes("alice", "multi") == ("g0", "magm chose g0 of n1")
+    assert goes("alice", partition=replace(PARTITION, method="streams")) == ("g0", "magm chose g0 of n1")
+    device, reason = goes("carol")
+    assert device == "g0"
+    assert "take turns" in reason
 
 
 def test_a_type_is_a_device_or_a_feature() -> None:
