@@ -300,9 +300,13 @@ def encode(logs: Floats, centre: Floats, guess: Floats) -> Floats:
     return np.where(np.isnan(known), shifted[:, :always] @ guess.T, known)
 
 
-def _centre(settings: Settings, profiles: Sequence[Profile]) -> tuple[Floats, Floats]:
-    """Means of what is always known and of the features, and how each feature goes with the former."""
-    logs = log_metrics(profiles, (*KNOWN_ALWAYS, *settings.metrics))
+def _centre(settings: Settings, logs: Floats) -> tuple[Floats, Floats]:
+    """Means of what is always known and of the features, and how each feature goes with the former.
+
+    Args:
+        settings: which features.
+        logs: shape (workloads, 3 + features), logarithms of their metrics.
+    """
     known = ~np.isnan(logs)
     centre = np.where(known, logs, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     shifted = logs - centre
@@ -366,14 +370,16 @@ def fit(colocations: Sequence[Colocation], settings: Settings) -> Fit:
         colocations: at least one, of two or more sides; both sides' throughputs are used.
         settings: priors and features.
     """
-    profiles = {side.workload: side.profile for row in colocations for side in row.sides}
-    names = sorted(profiles)
+    sides = [side for row in colocations for side in row.sides]
+    names = sorted({side.workload for side in sides})
     place = {name: index for index, name in enumerate(names)}
-    listed = [profiles[name] for name in names]
-    centre, guess = _centre(settings, listed)
-    values = encode(log_metrics(listed, (*KNOWN_ALWAYS, *settings.metrics)), centre, guess)
-    problem = _problem(colocations, place, values, settings)
-    count, width = len(names), 1 + values.shape[1]
+    # A workload's profile may differ between colocations: it is as its host let it be at that time.
+    logs = log_metrics([side.profile for side in sides], (*KNOWN_ALWAYS, *settings.metrics))
+    typical = np.array([logs[[side.workload == name for side in sides]].mean(axis=0) for name in names])
+    centre, guess = _centre(settings, typical)
+    problem = _problem(colocations, place, encode(logs, centre, guess), settings)
+    places = encode(typical, centre, guess)
+    count, width = len(names), 1 + places.shape[1]
 
     prior = np.zeros(width + 3 * count)
     split = 1 + len(settings.activity)
@@ -397,7 +403,7 @@ def fit(colocations: Sequence[Colocation], settings: Settings) -> Fit:
         effects[name] = Effects(activity - turn, activity + turn, float(theta[on_alone]), float(unsure))
     each = [effects[name] for name in names]
     own = (np.array([getattr(one, key) for one in each]) for key in ("suffer", "press", "alone", "variance"))
-    known = Known(values, *own)
+    known = Known(places, *own)
     return Fit(settings, centre, guess, theta[:width], covariance[:width, :width], effects, known)
 
 
@@ -409,15 +415,19 @@ def _problem(
     alone: list[Floats] = []
     starts: list[int] = []
     target: list[float] = []
+    first = 0
     for colocation in colocations:
-        for index, side in enumerate(colocation.sides):
+        among = range(first, first + len(colocation.sides))
+        for index, side in zip(among, colocation.sides, strict=True):
             mine = place[side.workload]
             starts.append(len(rows))
-            for other in colocation.sides[:index] + colocation.sides[index + 1 :]:
-                theirs = place[other.workload]
+            for other in among:
+                if other == index:
+                    continue
+                theirs = place[colocation.sides[other - first].workload]
                 row = np.zeros(width + 3 * count)
                 row[0] = 1.0
-                row[1:width] = values[mine] * settings.as_own + values[theirs] * settings.as_neighbour
+                row[1:width] = values[index] * settings.as_own + values[other] * settings.as_neighbour
                 for who, sign in ((mine, -1.0), (theirs, 1.0)):
                     row[width + who] += 1.0
                     row[width + count + who] += sign
@@ -426,6 +436,7 @@ def _problem(
             exclusive[width + 2 * count + mine] = 1.0
             alone.append(exclusive)
             target.append(math.log(side.progress))
+        first = among.stop
     sides = [side.profile for colocation in colocations for side in colocation.sides]
     busy = np.exp(log_metrics(sides, ("busy",))[:, 0])
     begin = np.array(starts, dtype=np.intp)

@@ -25,6 +25,8 @@ FRESH_FOLDER = "fresh"
 CONTEXT_MIB = 744.0
 """A CUDA context of PyTorch with its libraries, measured on the same kind of machine."""
 SIDES = 3
+NEAR = 0.7
+"""Part of a pair's meeting that counts for either side."""
 WINDOW_S = 0.6
 """Window of measurements that do not name theirs."""
 FRACTIONS = ("smact", "smocc", "tensor", "dram", "pcie", "busy")
@@ -91,6 +93,43 @@ def _json_lines(path: Path) -> Iterable[Mapping[str, Any]]:
             raise ArtifactError(f"{path}: line {count}: not a measurement ({error})") from error
 
 
+@dataclass(frozen=True)
+class Course:
+    """What a workload did while it ran.
+
+    Attributes:
+        begun: when it started.
+        moments: when each iteration was done.
+    """
+
+    begun: float
+    moments: tuple[float, ...]
+
+    def rate(self, begin: float, end: float) -> float:
+        """Iterations in a unit of time between two moments; one that was under way at either counts in part."""
+        times = (self.begun, *self.moments)
+        first, last = (float(np.interp(moment, times, range(len(times)))) for moment in (begin, end))
+        return (last - first) / (end - begin)
+
+
+def _crossed(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Throughputs of a pair of which the first side ran alone, then both, then the second.
+
+    A host's speed jumps now and then. So what counts is the part of their meeting that is nearest to the time at
+    which a side was alone. The second side is alone once what the first had queued is done; if that takes too long,
+    what it reaches alone stays unknown.
+    """
+    one, two = (Course(moments[0], tuple(moments[1:])) for moments in row["moments_ms"])
+    begin, end = row["alone_ms"]
+    meet, part = row["met_ms"]
+    near = NEAR * (part - meet)
+    free = max(part, *one.moments) if one.moments else part
+    left = row["end_ms"] - free
+    second = 1e3 * two.rate(free, row["end_ms"]) if left > (end - begin) / 2 else None
+    rates = [1e3 * one.rate(meet, meet + near), 1e3 * two.rate(part - near, part)]
+    return {**row, "rates": rates, "alone": [1e3 * one.rate(begin, end), second], "window_s": near / 1e3}
+
+
 @dataclass
 class _Session:
     """What one sitting at a GPU measured.
@@ -118,6 +157,8 @@ def _read_session(paths: Sequence[Path]) -> _Session:
     session = _Session({}, {}, {}, {}, [])
     for row in (row for path in paths for row in _json_lines(path)):
         names = row.get("workloads", [])
+        if "moments_ms" in row:
+            row = _crossed(row)  # noqa: PLW2901 - the same, as rates
         if row["kind"] == "alone" and row.get("method") == "mps" and "share" not in row:
             session.solos.setdefault(names[0], []).append(row["rates"][0])
             session.counters.setdefault(names[0], []).append((row["rates"][0], row["counters"]))
@@ -291,20 +332,24 @@ def load_runs(folder: Path) -> tuple[Run, ...]:
         if unknown or not names:
             raise ArtifactError(f"{where}: {unknown or 'no workload'} not in {WORKLOADS_FILE}")
         places = range(1, len(names) + 1)
-        sides = tuple(
-            Side(name, profiles[name], _throughput(row, place, profiles[name].throughput, where))
-            for name, place in zip(names, places, strict=True)
-        )
+        sides = tuple(_side(name, profiles[name], row, place, where) for name, place in zip(names, places, strict=True))
         threads = tuple(int(number(row, f"threads{place}", where)) for place in places)
         runs.append(Run(row["method"], int(number(row, "repeat", where)), threads, Colocation(sides)))
     return tuple(runs)
 
 
-def _throughput(row: Mapping[str, str], place: int, alone: float, where: str) -> float:
-    """What a side reached, in units in which it reaches ``alone`` when it has the GPU to itself at that moment."""
-    then = number(row, f"alone{place}", where, math.nan)
-    reached = number(row, f"throughput{place}", where)
-    return reached if math.isnan(then) else reached / then * alone
+def _side(name: str, profile: Profile, row: Mapping[str, str], place: int, where: str) -> Side:
+    """A side with its profile as it was at that time.
+
+    How fast a host launches differs from one moment to the next. An iteration takes as much of the GPU either way: a
+    host that is slower leaves the GPU idle for longer.
+    """
+    alone = number(row, f"alone{place}", where, profile.throughput)
+    pace = alone / profile.throughput
+    activity = {key: min(getattr(profile, key) * pace, 1.0) for key in FRACTIONS}
+    kernel = replace(profile.kernel, launches_per_s=profile.kernel.launches_per_s * pace)
+    then = replace(profile, throughput=alone, kernel=kernel, **activity)
+    return Side(name, then, number(row, f"throughput{place}", where))
 
 
 def shared(runs: Iterable[Run], sides: int, repeat: int = 0) -> tuple[Colocation, ...]:

@@ -21,41 +21,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from predictor.collection.specs import BESIDE_FRESH, PARTITIONED, SPECS, spec_of
 from predictor.counters import Source
+from predictor.measurements import Course
 from predictor.types import ProfileError
 
 PARTITIONS = ((10, 90), (30, 70), (50, 50), (70, 30), (90, 10))
 HANDSHAKE_S = 0.02
 LEAD_S = 0.1
 """From the first iteration to the moment that counts."""
+SETTLE_S = 0.05
+"""The same for a side that comes to one that runs already."""
 TRACE_TIMEOUT_S = 45.0
 RECURRENT = ("lstm", "gru")
 """Families of thousands of launches an iteration."""
 STAT = Path("/proc/stat")
 CORES_A_SIDE = 4
 MAX_SIDES = 3
-
-
-@dataclass(frozen=True)
-class Course:
-    """What a workload did while it ran.
-
-    Attributes:
-        begun: when it started (monotonic seconds).
-        moments: when each iteration was done.
-    """
-
-    begun: float
-    moments: tuple[float, ...]
-
-    def rate(self, begin: float, end: float) -> float:
-        """Iterations a second between two moments; one that was under way at either counts in part."""
-        times = (self.begun, *self.moments)
-        first, last = (float(np.interp(moment, times, range(len(times)))) for moment in (begin, end))
-        return (last - first) / (end - begin)
 
 
 def cores_of(side: int) -> list[int]:
@@ -319,23 +301,19 @@ class Collector:
         How fast a host launches differs from one moment to the next. Each side's progress is reckoned from what it
         did alone in the same run, a moment ago.
         """
-        solo, window = self.plan.solo_s, self.plan.window_s
         begin = time.monotonic() + HANDSHAKE_S
-        meet = begin + LEAD_S + solo
-        part = meet + LEAD_S / 2 + window
+        meet = begin + LEAD_S + self.plan.solo_s
+        part = meet + SETTLE_S + self.plan.window_s
+        end = part + self.plan.solo_s
         (one, first), (two, second) = sides
-        courses = self.together([(one, first, begin, part), (two, second, meet, part + solo)])
-        rates = [course.rate(meet + LEAD_S / 2, part) for course in courses]
-        # The second is alone once what the first had queued is done.
-        free = max(part, *courses[0].moments) if courses[0].moments else part
-        left = part + solo - free
-        alone = [
-            courses[0].rate(meet - solo, meet),
-            courses[1].rate(free, part + solo) if left > solo / 2 else None,
-        ]
-        row = {"kind": "pair", "workloads": [first, second], "rates": rates, "alone": alone, "window_s": window}
-        since = [[round(1e3 * (moment - begin), 1) for moment in course.moments] for course in courses]
-        self.write(**row, solo_s=solo, moments_ms=since, **labels)
+        courses = self.together([(one, first, begin, part), (two, second, meet, end)])
+        moments = [[round(1e3 * (moment - begin), 1) for moment in (each.begun, *each.moments)] for each in courses]
+        spans = {
+            "alone_ms": [1e3 * LEAD_S, 1e3 * (meet - begin)],
+            "met_ms": [1e3 * (meet + SETTLE_S - begin), 1e3 * (part - begin)],
+            "end_ms": 1e3 * (end - begin),
+        }
+        self.write(kind="pair", workloads=[first, second], moments_ms=moments, **spans, **labels)
 
     def _safely(self, run: Callable[..., None], what: Any, *arguments: Any, **labels: Any) -> None:
         """One failed measurement is reported and left out; the others go on."""

@@ -15,11 +15,11 @@ import torch
 
 from predictor.artifact import ArtifactError
 from predictor.collection import conductor, solo
-from predictor.collection.conductor import PARTITIONS, Collector, Course, Plan, Worker, cores_of, mps, workers
+from predictor.collection.conductor import PARTITIONS, Collector, Plan, Worker, cores_of, mps, workers
 from predictor.collection.specs import BESIDE_FRESH, FRESH, PARTITIONED, SPECS, Spec, spec_of
 from predictor.collection.workloads import build, build_model
-from predictor.counters import NoCounters
-from predictor.measurements import KERNEL, family, finish, load_profiles, load_runs, shared
+from predictor.counters import Counters, NoCounters
+from predictor.measurements import KERNEL, NEAR, Course, family, finish, load_profiles, load_runs, shared
 from predictor.types import ProfileError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,22 +126,27 @@ def test_a_workload_as_a_program(capsys: pytest.CaptureFixture[str], monkeypatch
     assert capsys.readouterr().out == ""
 
 
+class Fixed(NoCounters):
+    """A processor has no counters of a GPU."""
+
+    def stop(self) -> Counters:
+        return Counters(**COUNTERS)
+
+
 def test_rehearsal_from_processes_to_tables(tmp_path: Path) -> None:
     raw = tmp_path / "raw.jsonl"
     plan = Plan(window_s=0.15, names=NAMES, partitioned=NAMES, triples=1, pairs_again=1, repeats=1)
     said: list[str] = []
-    collector = Collector(plan, "cpu", NoCounters(), raw, tiny=True, say=said.append)
+    collector = Collector(plan, "cpu", Fixed(), raw, tiny=True, say=said.append)
     collector.shared({})
     rows = [json.loads(line) for line in raw.read_text(encoding="utf-8").splitlines()]
     kinds = [row["kind"] for row in rows]
     assert "failed" not in kinds
     assert kinds.count("alone") == 4 and kinds.count("pair") == 2 + len(NAMES)
-    assert all(rate > 0 for row in rows for rate in row["rates"])
-    crossed = [row for row in rows if row["kind"] == "pair"]
-    assert all(len(row["alone"]) == len(row["rates"]) == len(row["moments_ms"]) == 2 for row in crossed)
-    # On processors that the two do not share, what each did alone is much like what it did beside the other.
-    assert all(row["alone"][0] > 0 for row in crossed)
-    assert any(row["alone"][1] for row in crossed)
+    assert all(rate > 0 for row in rows for rate in row.get("rates", ()))
+    assert finish([[raw]], tmp_path) == (2, 4)
+    pairs = [row for repeat in (0, 1) for row in shared(load_runs(tmp_path), 2, repeat)]
+    assert len(pairs) == 4 and all(0.05 < side.progress < 20 for row in pairs for side in row.sides)
     assert any("workers ready" in text for text in said)
 
 
@@ -253,6 +258,28 @@ def raw_file(path: Path) -> Path:
     rows.append({"kind": "failed", "what": "x", "why": "y"})
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def test_a_crossed_pair_is_reckoned_from_what_each_did_alone_in_the_same_run(tmp_path: Path) -> None:
+    raw = tmp_path / "raw.jsonl"
+    alone = {"kind": "alone", "method": "mps", "counters": COUNTERS, "reserved_mib": 100.0, "rates": [50.0]}
+    # The first: 100/s alone, 50/s beside the other, then a slower host. The second comes at 300 ms: 40/s, alone 80/s.
+    first = [0.0, *range(10, 301, 10), *range(320, 701, 20), *range(750, 851, 50)]
+    second = [300.0, *range(325, 851, 25), *(850 + 12.5 * turn for turn in range(1, 17))]
+    spans = {"alone_ms": [100.0, 300.0], "met_ms": [350.0, 850.0], "end_ms": 1050.0}
+    pair = {"kind": "pair", "method": "mps", "workloads": list(NAMES), "moments_ms": [first, second], **spans}
+    rows = [{**alone, "workloads": [name]} for name in NAMES]
+    rows += [pair, {**pair, "workloads": [NAMES[1], NAMES[0]], "moments_ms": [[*first, 1000.0], second], "repeat": 1}]
+    raw.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    finish([[raw]], tmp_path)
+    one, two = shared(load_runs(tmp_path), 2)[0].sides
+    assert NEAR == 0.7, "of 500 ms, the 350 ms at either end"
+    assert (one.profile.throughput, two.profile.throughput) == pytest.approx((100.0, 80.0))
+    assert (one.progress, two.progress) == pytest.approx((0.5, 0.5))
+    typical = load_profiles(tmp_path)[NAMES[0]]
+    assert one.profile.smact == pytest.approx(min(typical.smact * 100.0 / typical.throughput, 1.0), rel=1e-4)
+    (late,) = shared(load_runs(tmp_path), 2, repeat=1)
+    assert late.sides[1].profile.throughput == typical.throughput, "never alone long enough: what it is otherwise"
 
 
 def test_tables_hold_what_was_measured(tmp_path: Path) -> None:
