@@ -54,6 +54,8 @@ METRICS: Mapping[str, tuple[str, float, float]] = {
     "turn_us": ("kernel.turn_us", 0.5, 0.0),
     "mean_us+10": ("kernel.mean_us", 0.5, 10.0),
     "mean_us+30": ("kernel.mean_us", 0.5, 30.0),
+    "turn_us+10": ("kernel.turn_us", 0.5, 10.0),
+    "blocking_us+10": ("kernel.blocking_us", 0.01, 10.0),
     "throughput": ("throughput", 1e-3, 0.0),
 }
 """Metrics that a fit may use (their logarithm counts): where they stand in a profile, the least value that counts, and

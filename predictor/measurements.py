@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,6 +38,7 @@ KERNEL = (
     "launches_per_s",
     "mean_us",
     "turn_us",
+    "blocking_us",
     "long_ratio",
 )
 WORKLOAD_COLUMNS = (
@@ -219,11 +221,14 @@ def finish(sessions: Sequence[Sequence[Path]], folder: Path, fresh: Collection[s
     latest = {_place(row): turn for turn, session in enumerate(read) for row in session.runs}
     cells: list[list[str]] = []
     judged: list[list[str]] = []
+    times: Counter[tuple[Any, ...]] = Counter()
     for turn, session in enumerate(read):
         for row in session.runs:
             if latest[_place(row)] == turn and all(name in values for name in row["workloads"]):
                 kept = judged if set(row["workloads"]) & set(fresh) else cells
-                kept.append(_colocation_cells(row, session, values))
+                # A session that was cut may hold the second time without the first.
+                kept.append(_colocation_cells({**row, "repeat": times[_place(row)]}, session, values))
+                times[_place(row)] += 1
     _write_tables(folder, {name: each for name, each in values.items() if name not in fresh}, cells)
     if judged:
         _write_tables(folder / FRESH_FOLDER, values, judged)
@@ -259,7 +264,7 @@ def _colocation_cells(
     for name, solo in zip(names, row.get("alone") or [None] * len(names), strict=True):
         typical = session.alone(name)
         alone.append(solo or (values[name]["throughput"] if math.isnan(typical) else typical))
-    head = [row["method"], str(row.get("repeat", 0))]
+    head = [row["method"], str(row["repeat"])]
     reached = [_text(rate or least) for rate in rates]
     return [*head, *padded(names), *padded(shares), *padded(reached), *padded([_text(rate) for rate in alone])]
 
@@ -278,7 +283,7 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
         del values["throughput_spread"], values["repeats"]
         kernel = KernelMetrics(**{key: values.pop(key) for key in KERNEL})
         profiles[row["workload"]] = Profile(**values, kernel=kernel, name=row["workload"])
-    return {name: _with_launches(profile, profiles) for name, profile in profiles.items()}
+    return profiles
 
 
 def load_spreads(folder: Path) -> dict[str, float]:
@@ -292,28 +297,6 @@ def load_spreads(folder: Path) -> dict[str, float]:
         row["workload"]: number(row, "throughput_spread", f"{path}: line {line}", math.nan)
         for line, row in read_rows(path)
     }
-
-
-def _with_launches(profile: Profile, profiles: Mapping[str, Profile]) -> Profile:
-    """A workload whose kernels nobody traced launches as many an iteration as its model does at another batch size.
-
-    How long they last then follows from the time that the GPU was busy; where nothing like it was traced it stays
-    unknown.
-    """
-    if not math.isnan(profile.kernel.mean_us):
-        return profile
-    alike = [
-        other.kernel.launches_per_s / other.throughput
-        for name, other in profiles.items()
-        if family(name) == family(profile.name)
-        and name.rpartition("-")[2] == profile.name.rpartition("-")[2]
-        and not math.isnan(other.kernel.launches_per_s)
-    ]
-    if not alike:
-        return profile
-    launches_per_s = sum(alike) / len(alike) * profile.throughput
-    kernel = replace(profile.kernel, launches_per_s=launches_per_s, mean_us=1e6 * profile.busy / launches_per_s)
-    return replace(profile, kernel=kernel)
 
 
 def load_runs(folder: Path) -> tuple[Run, ...]:

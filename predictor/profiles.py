@@ -196,6 +196,7 @@ class Raw:
         threads: threads of a launch, weighted by duration.
         turn_us: duration of a launch, weighted by duration.
         mean_us: mean duration of a launch.
+        blocking_us: the same, times the part of the chip that launches fill.
         launches: launches of an iteration.
     """
 
@@ -207,6 +208,7 @@ class Raw:
     threads: float
     turn_us: float
     mean_us: float
+    blocking_us: float
     launches: float
 
 
@@ -269,11 +271,12 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
         threads=max(threads / busy_s, 32.0),
         turn_us=1e6 * max(square / busy_s, KERNEL_S),
         mean_us=1e6 * busy_s / launches,
+        blocking_us=1e6 * max(filled, 1e-9) / launches,
         launches=launches,
     )
 
 
-CORRECTED = ("busy", "smact", "dram", "seconds", "threads", "turn_us", "mean_us")
+CORRECTED = ("busy", "smact", "dram", "seconds", "threads", "turn_us", "mean_us", "blocking_us")
 
 
 @lru_cache(maxsize=1)
@@ -332,6 +335,7 @@ def estimate_profile(
             threads=found["threads"],
             mean_us=found["mean_us"],
             turn_us=found["turn_us"],
+            blocking_us=min(found["blocking_us"], found["mean_us"]),
             launches_per_s=raw.launches / found["seconds"],
         ),
         origin="estimated",

@@ -44,6 +44,7 @@ NCU_METRICS: Mapping[str, str] = {
     "launch__block_size": "block",
     "launch__registers_per_thread": "registers",
     "launch__shared_mem_per_block_static": "shared",
+    "launch__waves_per_multiprocessor": "waves",
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": "sm",
     "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": "dram",
     "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "memory",
@@ -286,7 +287,7 @@ def _from_trace(trace: Path, rate: float) -> KernelMetrics:
     if not found["launches"]:
         raise ProfileError("the traced iterations launched no kernel on a GPU")
     per_iteration = found["launches"] / TRACE_ITERATIONS
-    names = ("threads", "registers", "static_shared_bytes", "mean_us", "turn_us", "long_ratio")
+    names = ("threads", "registers", "static_shared_bytes", "mean_us", "turn_us", "blocking_us", "long_ratio")
     return KernelMetrics(**{name: found[name] for name in names}, launches_per_s=per_iteration * rate)
 
 
@@ -362,5 +363,6 @@ def from_ncu(text: str) -> KernelMetrics:
         memory_throughput=weighted(lambda row: row["memory"]) / 100.0,
         mean_us=total / len(table) / 1e3,
         turn_us=weighted(lambda row: row["ns"]) / 1e3,
+        blocking_us=sum(row["ns"] * row["waves"] / (1.0 + row["waves"]) for row in table) / len(table) / 1e3,
         long_ratio=long / max(len(table) - long, 1),
     )

@@ -19,7 +19,7 @@ from predictor.baselines import RULES, Xu, load_xu
 from predictor.collection.specs import SPECS
 from predictor.evaluation import MODELS, evaluate_colocations, leave_out, unseen_fractions
 from predictor.measure import Chooser, choices, fractions, random_fractions, score
-from predictor.measurements import family, load_profiles, load_runs, load_spreads, shared
+from predictor.measurements import FRESH_FOLDER, family, load_profiles, load_runs, load_spreads, shared
 from predictor.partition import compare, partitioned_pairs, sliced_pairs
 from predictor.profiles import CORRECTED, raw_profile
 from predictor.rad import Rad
@@ -151,7 +151,7 @@ def fit_estimates(data: Path) -> str:
         raws[spec.name] = {key: float(getattr(raw, key)) for key in CORRECTED}
         it = profiles[spec.name]
         real[spec.name] = {"busy": it.busy, "smact": it.smact, "dram": it.dram, "seconds": 1.0 / it.throughput}
-        real[spec.name] |= {key: getattr(it.kernel, key) for key in ("threads", "turn_us", "mean_us")}
+        real[spec.name] |= {key: getattr(it.kernel, key) for key in ("threads", "turn_us", "mean_us", "blocking_us")}
     names = sorted(raws)
     alone: dict[str, list[float]] = {key: [] for key in CORRECTED}
     fixed: dict[str, list[float]] = {key: [] for key in CORRECTED}
@@ -372,8 +372,10 @@ def _measured(page: Page, data: Path) -> None:
     profiles = load_profiles(data)
     page.text(f"## One H200: {len(profiles)} workloads, {len(pairs)} pairs, {len(triples)} triples under MPS")
     page.text(
-        "Made by `scripts/collect_interference` (`predictor/data`): every workload resident and idle, each colocation "
-        "run for 0.6 s. Progress is relative to running alone; over 1 counts as 1."
+        "Made by `scripts/collect_interference` (`predictor/data`) in two sessions: every workload resident and idle, "
+        "each colocation run for half a second or a little more. Pairs of the second session ran crossed: one side "
+        "alone, both, the other side alone, so that progress is relative to what a side did alone in the same run. "
+        "Otherwise it is relative to what it typically does alone in that session. Over 1 counts as 1."
     )
     progress = np.array([min(side.progress, 1.0) for row in pairs for side in row.sides])
     sums = np.array([sum(min(side.progress, 1.0) for side in row.sides) for row in pairs])
@@ -383,17 +385,19 @@ def _measured(page: Page, data: Path) -> None:
         f"Sum of relative progress of a pair: median {middle:.2f}, 5 to 95 % {low:.2f} to {high:.2f}. Progress of one "
         f"side: mean {progress.mean():.2f}; predicting that mean is off by {spread:.3f}."
     )
-    first = {tuple(side.workload for side in row.sides): row for row in pairs}
+    first = {frozenset(row.workloads): _progress(row) for row in pairs}
     differences = [
-        abs(min(one.progress, 1.0) - min(two.progress, 1.0))
+        abs(first[frozenset(row.workloads)][name] - value)
         for row in again
-        for one, two in zip(first[tuple(side.workload for side in row.sides)].sides, row.sides, strict=True)
+        if frozenset(row.workloads) in first
+        for name, value in _progress(row).items()
     ]
     page.text(
-        f"Noise: the same {len(again)} pairs measured twice differ by {np.mean(differences):.3f} a side on average "
-        f"(median {np.median(differences):.3f}, 90 % under {np.percentile(differences, 90):.3f})."
+        f"Noise: the same {len(differences) // 2} pairs measured twice differ by {np.mean(differences):.3f} a side on "
+        f"average (median {np.median(differences):.3f}, 90 % under {np.percentile(differences, 90):.3f})."
     )
     _families(page, pairs, triples, spread, load_spreads(data))
+    _fresh(page, data / FRESH_FOLDER, pairs)
     _choices(page, pairs)
     _estimated(page, data)
     _methods(page, data)
@@ -405,6 +409,47 @@ def _measured(page: Page, data: Path) -> None:
         _weight_rows(settings.activity, settings.turns, settings.press, settings.own, model.theta, model.covariance),
     )
     _speed(page, profiles)
+
+
+def _progress(row: Colocation) -> dict[str, float]:
+    """Progress of each side by its workload's name; over 1 counts as 1."""
+    return {side.workload: min(side.progress, 1.0) for side in row.sides}
+
+
+def _fresh(page: Page, folder: Path, pairs: Sequence[Colocation]) -> None:
+    """How models that are finished do on families that nobody fitted anything to."""
+    if not folder.is_dir():
+        return
+    judged = shared(load_runs(folder), 2)
+    seen = {side.workload for row in pairs for side in row.sides}
+    names = [side.workload for row in judged for side in row.sides]
+    stranger = np.array([name not in seen for name in names])
+    both = np.repeat(stranger.reshape(-1, 2).all(axis=1), 2)
+    families = np.array([family(name) for name in names])
+    progress = np.array([min(side.progress, 1.0) for row in judged for side in row.sides])
+    fresh = sorted({name for name in names if name not in seen})
+    page.text("### Families that came after the model was finished")
+    page.text(
+        f"{len(fresh)} workloads of {len({family(name) for name in fresh})} families, {len(judged)} pairs of them with "
+        f"each other and with workloads of the set above. They were measured in the same session, kept apart, and "
+        f"looked at once, when nothing was left to choose. Predicting their mean progress is off by "
+        f"{np.abs(progress - progress.mean()).mean():.3f}."
+    )
+    rows, worst = [], []
+    for name, trainer in TRAINERS.items():
+        errors, stated = errors_of(trainer(pairs), judged)
+        total = summarise(errors, stated)
+        parts = (np.abs(errors), np.abs(errors[both]), np.abs(errors[stranger & ~both]), np.abs(errors[~stranger]))
+        cells = [f"{part.mean():.3f}" if len(part) else "" for part in parts]
+        rows.append([name, *cells, f"{total.bias:+.3f}", f"{100 * total.covered:.0f} %"])
+        worst.append(np.abs(errors))
+    head = ["", "all sides", "two fresh ones", "a fresh one beside a known one", "a known one beside a fresh one"]
+    page.table([*head, "bias", "within two stated deviations"], rows)
+    listed = sorted({family(name) for name in fresh})
+    page.table(
+        ["fresh family", *TRAINERS],
+        [[name, *(f"{errors[families == name].mean():.3f}" for errors in worst)] for name in listed],
+    )
 
 
 def _families(

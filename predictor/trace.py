@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,14 @@ from predictor.types import ProfileError
 
 LONG_US = 1000.0
 MAX_TRACE_BYTES = 1 << 30
+# An SM of an H100 or H200 (compute capability 9.0), and how many there are.
+SMS = 132
+SM_REGISTERS = 65536
+SM_THREADS = 2048
+SM_BLOCKS = 32
+SM_SHARED_BYTES = 228 * 1024
+SM_SHARED_RESERVED = 1024
+REGISTER_UNIT = 8
 
 
 def _volume(value: Any) -> float:
@@ -38,6 +47,30 @@ def read_kernels(path: Path) -> list[tuple[float, dict[str, Any]]]:
         raise ProfileError(f"{path}: not a profiler trace ({type(error).__name__})") from error
 
 
+def waves(blocks: float, threads: float, registers: float, shared_bytes: float) -> float:
+    """How many times over a launch fills the SMs of an H100 or H200: 1 is once, all at the same time.
+
+    Args:
+        blocks: of the launch.
+        threads: of a block.
+        registers: of a thread.
+        shared_bytes: shared memory of a block; NaN counts as none.
+    """
+    wanted = math.ceil(registers / REGISTER_UNIT) * REGISTER_UNIT * threads
+    shared = (0.0 if math.isnan(shared_bytes) else shared_bytes) + SM_SHARED_RESERVED
+    at_once = min(SM_REGISTERS / wanted, SM_THREADS / threads, SM_SHARED_BYTES / shared, SM_BLOCKS)
+    return blocks / (SMS * max(math.floor(at_once), 1))
+
+
+def _blocking_us(duration: float, args: Mapping[str, Any]) -> float:
+    blocks, threads = _volume(args.get("grid")), _volume(args.get("block"))
+    registers = float(args.get("registers per thread", math.nan))
+    if math.isnan(blocks + threads + registers) or min(blocks, threads, registers) <= 0.0:
+        return math.nan
+    filled = waves(blocks, threads, registers, float(args.get("shared memory", math.nan)))
+    return duration * filled / (1.0 + filled)
+
+
 def kernel_groups(rows: list[tuple[float, dict[str, Any]]]) -> list[list[float]]:
     """Launches of one shape together, the shape that takes most time first.
 
@@ -62,7 +95,8 @@ def kernel_metrics(rows: list[tuple[float, dict[str, Any]]]) -> dict[str, float]
 
     Returns:
         ``launches``, ``busy_us`` (sum of durations), ``mean_us``, ``long_ratio`` (launches over a millisecond
-        per shorter one), ``turn_us`` (mean duration as one who arrives at any moment finds it) and, weighted by
+        per shorter one), ``turn_us`` (mean duration as one who arrives at any moment finds it), ``blocking_us`` (mean
+        duration, as far as launches fill the GPU: see :class:`predictor.types.KernelMetrics`) and, weighted by
         duration, ``threads`` and ``registers`` of a launch and ``static_shared_bytes`` of a block. Without any
         kernel, only ``launches`` = 0 and ``busy_us`` = 0.
     """
@@ -81,12 +115,14 @@ def kernel_metrics(rows: list[tuple[float, dict[str, Any]]]) -> dict[str, float]
         count * float(args.get("registers per thread", math.nan))
         for count, (_, args) in zip(threads, rows, strict=True)
     ]
+    blocking = [each for each in (_blocking_us(*row) for row in rows) if not math.isnan(each)]
     shared = [float(args.get("shared memory", math.nan)) for _, args in rows]
     return {
         "launches": float(len(rows)),
         "busy_us": busy,
         "mean_us": busy / len(rows),
         "turn_us": sum(duration**2 for duration, _ in rows) / busy,
+        "blocking_us": sum(blocking) / len(blocking) if blocking else math.nan,
         "long_ratio": long / max(len(rows) - long, 1),
         "threads": weighted(threads),
         "registers": weighted(registers),

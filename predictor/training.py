@@ -25,8 +25,8 @@ COUNTER_SETTINGS: tuple[Settings, ...] = tuple(
     Settings(
         activity=(),
         turns=(),
-        press=("smact", "mean_us+30", *size),
-        own=("mean_us+10",),
+        press=("smact", "blocking_us+10", "smocc"),
+        own=("blocking_us+10", "turn_us+10"),
         slack=slack,
         weight_sd=1.0,
         effect_sd=0.35,
@@ -34,8 +34,7 @@ COUNTER_SETTINGS: tuple[Settings, ...] = tuple(
         noise=0.01,
         additive=0.05,
     )
-    for size in ((), ("smocc",), ("threads",))
-    for slack in (4.0, 8.0)
+    for slack in (8.0, 16.0)
 )
 """What is tried on measurements with hardware counters; the choice is made inside the training data."""
 

@@ -39,6 +39,9 @@ class KernelMetrics:
         launches_per_s: kernel launches a second, running alone.
         mean_us: mean duration of a launch, in microseconds.
         turn_us: mean duration weighted by duration: how long the kernel lasts that a neighbour finds running.
+        blocking_us: mean time for which a launch keeps others out: its duration, times waves / (1 + waves). A launch
+            that fills the SMs many times over (waves) lets nobody in before it is nearly done; beside one that leaves
+            most of them free others run at once.
         long_ratio: launches longer than a millisecond over the shorter ones.
     """
 
@@ -51,6 +54,7 @@ class KernelMetrics:
     launches_per_s: float = math.nan
     mean_us: float = math.nan
     turn_us: float = math.nan
+    blocking_us: float = math.nan
     long_ratio: float = math.nan
 
 

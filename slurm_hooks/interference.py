@@ -17,7 +17,7 @@ from slurm_hooks.cluster import Gpu, Resident
 
 # A profile as a record keeps it, in this order; -1 stands for what was not measured.
 _RATES = ("smact", "smocc", "tensor", "dram", "pcie", "throughput", "busy")
-_KERNEL = ("threads", "turn_us", "mean_us")
+_KERNEL = ("threads", "turn_us", "mean_us", "blocking_us")
 _UNKNOWN = -1.0
 _TYPICAL_PACE = 10.0  # steps a second: predictors guess from the pace what else they do not know
 _DIGITS = 4
@@ -36,8 +36,8 @@ def unpack(values: tuple[float, ...], memory_mib: int | None) -> Profile | None:
     if len(values) != len(_RATES) + len(_KERNEL):
         return None
     known = [math.nan if v == _UNKNOWN else float(v) for v in values]
-    smact, smocc, tensor, dram, pcie, throughput, busy, threads, turn_us, mean_us = known
-    kernel = KernelMetrics(threads=threads, turn_us=turn_us, mean_us=mean_us)
+    smact, smocc, tensor, dram, pcie, throughput, busy, threads, turn_us, mean_us, blocking_us = known
+    kernel = KernelMetrics(threads=threads, turn_us=turn_us, mean_us=mean_us, blocking_us=blocking_us)
     memory = float(memory_mib or 0)
     try:
         return Profile(smact, smocc, tensor, dram, pcie, memory, throughput, busy, kernel=kernel, origin="estimated")

@@ -21,6 +21,7 @@ def profile(name: str = "w", busy: float = 0.5, threads: float = 1e5, **more: fl
         memory_throughput=0.4,
         turn_us=threads**0.5,
         mean_us=threads**0.5,
+        blocking_us=0.7 * threads**0.5,
     )
     values = {"smact": busy, "smocc": busy / 2, "tensor": 0.1, "dram": busy / 3, "pcie": 0.01}
     values |= {"memory_mib": 1000.0 + threads**0.5, "throughput": 100.0, "busy": busy, **more}

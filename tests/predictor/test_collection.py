@@ -19,7 +19,7 @@ from predictor.collection.conductor import PARTITIONS, Collector, Plan, Worker, 
 from predictor.collection.specs import BESIDE_FRESH, FRESH, PARTITIONED, SPECS, Spec, spec_of
 from predictor.collection.workloads import build, build_model
 from predictor.counters import Counters, NoCounters
-from predictor.measurements import KERNEL, NEAR, Course, family, finish, load_profiles, load_runs, shared
+from predictor.measurements import NEAR, Course, family, finish, load_profiles, load_runs, shared
 from predictor.types import ProfileError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -307,7 +307,8 @@ def test_a_later_session_takes_the_place_of_what_it_measured_again(tmp_path: Pat
     alone = {"kind": "alone", "method": "mps", "counters": {**COUNTERS, "smact": 0.25}, "reserved_mib": 100.0}
     pair = {"kind": "pair", "method": "mps", "repeat": 0, "window_s": 0.5}
     rows: list[dict[str, object]] = [{**alone, "workloads": [name], "rates": [20.0]} for name in (*NAMES, new)]
-    rows.append({**pair, "workloads": [NAMES[1], NAMES[0]], "rates": [6.0, 10.0], "alone": [24.0, None]})
+    second = {**pair, "repeat": 1}  # the first was cut away
+    rows.append({**second, "workloads": [NAMES[1], NAMES[0]], "rates": [6.0, 10.0], "alone": [24.0, None]})
     rows.append({**pair, "workloads": [new, NAMES[0]], "rates": [5.0, 5.0], "alone": [20.0, 20.0]})
     then.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     assert finish([[first], [then]], tmp_path, {new}) == (3, 7)
@@ -322,30 +323,6 @@ def test_a_later_session_takes_the_place_of_what_it_measured_again(tmp_path: Pat
     judged = shared(load_runs(tmp_path / "fresh"), 2)
     assert [row.workloads for row in judged] == [(new, NAMES[0])]
     assert set(load_profiles(tmp_path / "fresh")) == {*NAMES, new}
-
-
-def test_a_model_launches_as_many_kernels_at_another_batch_size(tmp_path: Path) -> None:
-    finish([[raw_file(tmp_path / "raw.jsonl")]], tmp_path)
-    table = tmp_path / "workloads.csv"
-    head, row, *_ = table.read_text(encoding="utf-8").splitlines()
-    cells = dict(zip(head.split(","), row.split(","), strict=True))
-    kernels = {"launches_per_s": "110", "mean_us": "3"}
-    untraced = {**cells, **dict.fromkeys(KERNEL, ""), "throughput": "2", "busy": "0.5"}
-    rows = [
-        {**cells, **kernels, "workload": "mlp_batch64-train", "throughput": "11"},
-        {**untraced, "workload": "mlp_batch8192-train"},
-        {**untraced, "workload": "mlp_batch8192-infer"},
-        {**untraced, "workload": "lstm_batch16-train"},
-    ]
-    table.write_text("\n".join([head, *(",".join(each.values()) for each in rows)]) + "\n", encoding="utf-8")
-    found = load_profiles(tmp_path)
-    assert found["mlp_batch64-train"].kernel.mean_us == 3.0
-    large = found["mlp_batch8192-train"].kernel
-    assert large.launches_per_s == 20.0, "ten an iteration, as at the other batch size"
-    assert large.mean_us == 0.5e6 / 20.0
-    assert math.isnan(large.turn_us)
-    assert math.isnan(found["mlp_batch8192-infer"].kernel.mean_us)
-    assert math.isnan(found["lstm_batch16-train"].kernel.mean_us)
 
 
 def test_tables_that_do_not_fit_together(tmp_path: Path) -> None:

@@ -166,13 +166,13 @@ def test_no_trace_at_all() -> None:
 
 NCU = """==PROF== Connected
 "ID","Kernel Name","gpu__time_duration.sum","launch__grid_size","launch__block_size","launch__registers_per_thread",\
-"launch__shared_mem_per_block_static","sm__throughput.avg.pct_of_peak_sustained_elapsed",\
+"launch__shared_mem_per_block_static","launch__waves_per_multiprocessor","sm__throughput.avg.pct_of_peak_sustained_elapsed",\
 "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",\
 "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
-"","","ns","","","register/thread","byte/block","%","%","%"
-"0","a","1,000","10","100","32","0","20","40","60"
-"1","b","3000","20","100","64","8","60","0","20"
-"2","c","n/a","20","100","64","8","60","0","20"
+"","","ns","","","register/thread","byte/block","","%","%","%"
+"0","a","1,000","10","100","32","0","0.25","20","40","60"
+"1","b","3000","20","100","64","8","1","60","0","20"
+"2","c","n/a","20","100","64","8","1","60","0","20"
 """
 
 
@@ -184,6 +184,7 @@ def test_nsight_computes_raw_page() -> None:
     assert found.memory_throughput == pytest.approx(0.3)
     assert found.mean_us == pytest.approx(2.0)
     assert found.turn_us == pytest.approx(2.5)
+    assert found.blocking_us == pytest.approx((0.2 * 1.0 + 0.5 * 3.0) / 2)
     with pytest.raises(ProfileError, match="profiled no kernel"):
         from_ncu("==ERROR== no permission")
 

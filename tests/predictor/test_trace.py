@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from predictor.trace import kernel_groups, kernel_metrics, read_kernels
+from predictor.trace import kernel_groups, kernel_metrics, read_kernels, waves
 from predictor.types import ProfileError
 
 
@@ -40,6 +41,19 @@ def test_metrics_are_weighted_by_duration(tmp_path: Path) -> None:
 def test_launches_of_one_shape_are_one_group(tmp_path: Path) -> None:
     rows = read_kernels(write(tmp_path / "t.json", [kernel(2.0), kernel(4.0), kernel(50.0, grid=7, shared=9)]))
     assert kernel_groups(rows) == [[7.0, 128.0, 32.0, 9.0, 1.0, 50.0], [10.0, 128.0, 32.0, 0.0, 2.0, 3.0]]
+
+
+def test_a_launch_blocks_as_far_as_it_fills_the_gpu(tmp_path: Path) -> None:
+    # 132 SMs; 32 registers and 128 threads: 16 blocks an SM at once by their threads.
+    assert waves(132 * 16, 128, 32, math.nan) == 1.0
+    assert waves(132 * 16 * 3, 128, 32, 0.0) == 3.0
+    assert waves(132, 256, 255, 0.0) == 1.0, "one block's registers are all that fit"
+    assert waves(132 * 2, 64, 32, 100_000.0) == 1.0, "two blocks an SM by their shared memory"
+    assert waves(132, 1024, 255, 300_000.0) == 1.0, "what does not fit at all still runs, one by one"
+    events = [kernel(30.0, grid=132 * 16), kernel(10.0, grid=132 * 16 * 4), {"cat": "kernel", "dur": 5.0, "args": {}}]
+    found = kernel_metrics(read_kernels(write(tmp_path / "t.json", events)))
+    assert found["blocking_us"] == pytest.approx((30.0 / 2 + 10.0 * 0.8) / 2)
+    assert math.isnan(kernel_metrics(read_kernels(write(tmp_path / "t.json", events[2:])))["blocking_us"])
 
 
 def test_long_kernels_are_those_over_a_millisecond(tmp_path: Path) -> None:
