@@ -23,8 +23,8 @@ _OFTEN = 63
 _HIDING = ("ShiftedWindowAttention", "ShiftedWindowAttentionV2")
 
 
-# Type, and what stands behind the bracket that opens the shape: equal rows have both in common.
-_Cells = tuple[str, str]
+# Type, shape and parameters.
+_Row = tuple[str, RawShape | None, int]
 
 
 def parse(lines: list[str], start: int) -> ModelSummary:
@@ -33,9 +33,9 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     Raises:
         SummaryError: a row cannot be read, or there is none.
     """
-    rows: list[_Cells] = []
+    rows: list[int] = []
     read = _Read()
-    values, types = read.values, read.types
+    known = read.known
     at = start + 1
     count = len(lines)
     while at < count and len(rows) <= t.MAX_LAYERS:
@@ -45,9 +45,13 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         if not at & _OFTEN:
             breathe()
         type_, _, index = head.strip(" ").rpartition("-")
-        if index.isdecimal() and (type_ in types or read.is_type(type_)) and (tail in values or read.is_plain(tail)):
-            rows.append((type_, tail))
-            continue
+        if index.isdecimal():
+            row = known.get((type_, tail), -1)
+            if row < 0:
+                row = read.plain(type_, tail)
+            if row >= 0:
+                rows.append(row)
+                continue
         line = lines[at - 1].strip()
         if not line or (line[0] in "=-_" and t.is_rule(line)):
             if rows and line:
@@ -65,7 +69,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
     if not rows:
         raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
-    return _summary(lines, at, rows, values)
+    return _summary(lines, at, rows, read.rows)
 
 
 def _whole(lines: list[str], at: int, line: str) -> tuple[re.Match[str], int]:
@@ -93,34 +97,28 @@ def _unread(number: int, line: str) -> SummaryError:
 
 
 class _Read:
-    """What the cells of rows mean; equal cells are read once.
+    """The different rows of a table; equal ones are read once.
 
     Attributes:
-        values: shape and parameters by what stands behind the bracket that opens the shape.
-        types: types of layers so far.
+        rows: what they mean.
+        known: their places in `rows`, by type and what stands behind the bracket that opens the shape.
     """
 
     def __init__(self) -> None:
-        self.values: dict[str, tuple[RawShape | None, int]] = {}
-        self.types: set[str] = set()
+        self.rows: list[_Row] = []
+        self.known: dict[tuple[str, str], int] = {}
+        self._types: set[str] = set()
 
-    def is_type(self, text: str) -> bool:
-        """Tell whether this is a type of layer."""
-        if not t.is_name(text):
-            return False
-        self.types.add(text)
-        return True
-
-    def is_plain(self, tail: str) -> bool:
-        """Read ``-1, 64, 7, 7]  9,408``; False if this is anything else."""
+    def plain(self, type_: str, tail: str) -> int:
+        """Read a row that ends in ``[-1, 64, 7, 7]  9,408``; -1 if it is anything else."""
         read = _plain(tail) if len(tail) <= _SHORT else _plain.__wrapped__(tail)
-        if read is None:
-            return False
-        self.values[tail] = read
-        return True
+        if read is None or not (type_ in self._types or t.is_name(type_)):
+            return -1
+        shape, params = read
+        return self._add(type_, tail, shape, params)
 
-    def other(self, cells: tuple[str, ...], number: int, lines: list[str]) -> _Cells:
-        """Read the cells of a row that is not as simple as most: type, shape and parameters as written.
+    def other(self, cells: tuple[str, ...], number: int, lines: list[str]) -> int:
+        """Read a row that is not as simple as most, from its type, shape and parameters as written.
 
         Raises:
             SummaryError: one cannot be read.
@@ -133,9 +131,13 @@ class _Read:
         read = None if shape == "--" else t.read_shape(shape)
         if read is None and shape != "--":
             raise t.fail(number, lines[number - 1], f"{t.short(shape)} is not an output shape")
-        key = f"{shape}|{count}"
-        self.values[key] = read, params
-        return type_, key
+        return self._add(type_, f"{shape}|{count}", read, params)
+
+    def _add(self, type_: str, tail: str, shape: RawShape | None, params: int) -> int:
+        self._types.add(type_)
+        self.rows.append((type_, shape, params))
+        row = self.known[type_, tail] = len(self.rows) - 1
+        return row
 
 
 # Most rows are those of widely used models. What comes from users is bounded in length and number.
@@ -150,32 +152,33 @@ def _plain(tail: str) -> tuple[RawShape, int] | None:
     return None if params is None or shape is None else (shape, params)
 
 
-def _summary(
-    lines: list[str], at: int, rows: list[_Cells], values: dict[str, tuple[RawShape | None, int]]
-) -> ModelSummary:
-    shapes = {shape for shape, _ in values.values()}
+def _summary(lines: list[str], at: int, rows: list[int], different: list[_Row]) -> ModelSummary:
+    types = {type_ for type_, _, _ in different}
+    shapes = {shape for _, shape, _ in different}
     firsts = {shape[0] for shape in shapes if shape and len(shape) > 1}
     if len(firsts) > 1:
-        batch = batch_of([(values[tail][0], count) for (_, tail), count in Counter(rows).items()], None)
+        batch = batch_of([(different[row][1], count) for row, count in Counter(rows).items()], None)
     else:
         batch = next(iter(firsts), None)
     samples = {shape: per_sample(shape, batch) for shape in shapes}
-    layers: dict[_Cells, Layer] = {}
-    for cells in rows:
-        if cells not in layers:
-            shape, params = values[cells[1]]
-            # As Layer(...) does, which takes twice as long.
-            layers[cells] = tuple.__new__(Layer, (cells[0], params, samples[shape], (), (), "", None))
-    children = tuple([layers[cells] for cells in rows])
+    # As Layer(...) does, which takes twice as long.
+    layers = [
+        tuple.__new__(Layer, (type_, params, samples[shape], (), (), "", None)) for type_, shape, params in different
+    ]
+    children = tuple([layers[row] for row in rows])
     totals = t.read_totals(lines, at)
     counted = sum([layer.params for layer in children])
     stated = t.total_params(totals)
     inferred: list[str] = []
     if stated is not None and stated != counted:
         inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
-    hidden = sum(
-        4 * shape[-1] * (shape[-1] + 1) for layer in children if layer.type in _HIDING and (shape := layer.output_shape)
-    )
+    hidden = 0
+    if not types.isdisjoint(_HIDING):
+        hidden = sum(
+            4 * shape[-1] * (shape[-1] + 1)
+            for layer in children
+            if layer.type in _HIDING and (shape := layer.output_shape)
+        )
     if hidden:
         inferred.append(f"torchsummary does not count the projections of windowed attention; {hidden:,} were added")
     return ModelSummary(
