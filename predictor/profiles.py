@@ -242,7 +242,8 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
             breathe()
         if said is None:
             type_, params, shape, _, _, _, _ = layer
-            said = known[id(layer)] = rates.terms(*worker.of(type_, params, shape))
+            flops, moved, kernels, elements, dense = worker.of(type_, params, shape)
+            said = known[id(layer)] = rates.terms(flops, moved, kernels, elements, dense)
         terms.append(said)
     if workload.kind == "train":
         bytes_each = OPTIMIZER_BYTES[workload.optimizer]
@@ -251,11 +252,11 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
         kernels = 12.0 + tensors / 4.0
         terms.append(rates.terms(10.0 * parameters, bytes_each * parameters, kernels, parameters / kernels, False))
     busy_s = moved_bytes = launches = dense_flops = square = threads = filled = 0.0
-    for spent, moved, kernels, dense, squared, spread, full in terms:
+    for spent, bytes_, times, tensor, squared, spread, full in terms:
         busy_s += spent
-        moved_bytes += moved
-        launches += kernels
-        dense_flops += dense
+        moved_bytes += bytes_
+        launches += times
+        dense_flops += tensor
         square += squared
         threads += spread
         filled += full
