@@ -32,6 +32,7 @@ class Device:
         percent: GPM's metrics by our name: activities in percent, PCIe traffic in MiB/s.
         clients: memory in MiB by pid, of processes under MPS; None where NVML does not tell.
         direct: the same of other processes.
+        used_mib: memory in MiB that none of these uses.
         samples: SM utilization samples of processes: pid, time stamp in us, percent.
         error: code of the error with which every call ends, or 0.
     """
@@ -106,7 +107,8 @@ class StandInNvml:
         return self._alive(device).minor
 
     def nvmlDeviceGetMemoryInfo(self, device: Device) -> Any:  # noqa: D102, N802
-        return SimpleNamespace(used=int(self._alive(device).used_mib * MIB))
+        processes = [*self._alive(device).direct.values(), *device.clients.values()]
+        return SimpleNamespace(used=int((device.used_mib + sum(mib or 0.0 for mib in processes)) * MIB))
 
     def nvmlDeviceGetPowerUsage(self, device: Device) -> int:  # noqa: D102, N802
         return int(self._alive(device).power_w * 1000)

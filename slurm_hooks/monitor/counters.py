@@ -46,10 +46,13 @@ class Series:
 
     def add(self, value: float, seconds: float) -> None:
         """Take a value in that held for some seconds."""
-        value = min(max(value, 0.0), 1.0)
+        value = 0.0 if value < 0.0 else value
+        place = int(value * BINS)
+        if place >= BINS:
+            value, place = min(value, 1.0), BINS - 1
         self.seconds += seconds
         self.total += value * seconds
-        self.bins[min(BINS - 1, int(value * BINS))] += seconds
+        self.bins[place] += seconds
 
     @property
     def mean(self) -> float | None:

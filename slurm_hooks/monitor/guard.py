@@ -61,6 +61,11 @@ class Guard:
         self._slack_mib = slack_mib
         self._watched: dict[int, _Watch] = {}
 
+    @property
+    def counts(self) -> bool:
+        """Whether a job is over its cap and something may have to be done about it in the next looks."""
+        return any(watch.looks and (self._policy == "end" or not watch.told) for watch in self._watched.values())
+
     def look(self, job: int, cap_mib: float | None, processes: Mapping[int, float]) -> Notice | None:
         """Look at one job.
 

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -25,6 +26,8 @@ log = logging.getLogger("rad.monitor")
 
 # A node whose driver is gone is looked at this seldom.
 RETRY_S = 30.0
+# A look that hangs in the driver does not keep the daemon from ending.
+STOP_TIMEOUT_S = 5.0
 
 
 class _Nobody:
@@ -65,17 +68,38 @@ class Daemon:
         self._acting: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Look until cancelled, in a thread of its own: handing each look to a pool would cost as much as the look."""
+        loop, stop = asyncio.get_running_loop(), threading.Event()
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def look() -> None:
+            try:
+                self._look_on(stop, lambda notice: loop.call_soon_threadsafe(self._act, notice))
+            except Exception as error:  # whoever awaits us is to know
+                loop.call_soon_threadsafe(ended.set_exception, error)
+
+        thread = threading.Thread(target=look, name="looks", daemon=True)
+        thread.start()
+        try:
+            await ended
+        finally:
+            stop.set()
+            await asyncio.to_thread(thread.join, STOP_TIMEOUT_S)
+
+    def _look_on(self, stop: threading.Event, act_on: Callable[[Notice], object]) -> None:
         interval = self._config.monitor.interval_s
         due = time.monotonic()
-        while True:
-            for notice in await asyncio.to_thread(self.once):
-                # Slurm may be slow to tell a user: the looks go on meanwhile.
-                task = asyncio.create_task(asyncio.to_thread(act, notice, self.sampler.processes.job))
-                self._acting.add(task)
-                task.add_done_callback(self._acting.discard)
+        while not stop.is_set():
+            for notice in self.once():
+                act_on(notice)
             due = max(due + interval, time.monotonic())
-            await asyncio.sleep(due - time.monotonic())
+            stop.wait(due - time.monotonic())
+
+    def _act(self, notice: Notice) -> None:
+        """Slurm may be slow to tell a user: the looks go on meanwhile."""
+        task = asyncio.create_task(asyncio.to_thread(act, notice, self.sampler.processes.job))
+        self._acting.add(task)
+        task.add_done_callback(self._acting.discard)
 
     def once(self) -> list[Notice]:
         """One look; a backend that failed is opened again later."""

@@ -1,8 +1,8 @@
 """GPUs through NVML, with GPM where the GPU has it. Touches the driver and nothing else.
 
-Some of NVML's answers cost milliseconds of processor time (`python -m scripts.bench.nvml_calls`; on an H200 the energy
-counter, the samples of processes and GPM's engine activity), all others together less than one. Those are asked for
-seldom.
+Some of NVML's answers cost milliseconds of processor time (`python -m scripts.bench.nvml_calls`; on an H200 the lists
+of processes, their samples, the energy counter and GPM's engine activity), all others together a fraction of one.
+Those are asked for seldom.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ _LOST = (15, 16)
 _UNKNOWN = 999
 _LOOKS_BEFORE_RETRY = 60
 # Between two readings of the energy counter it grows by power times time; GPUs of one node take turns.
-_ENERGY_S = 60.0
+_ENERGY_S = 120.0
 _PAUSE_S = 5.0  # over a longer pause between two looks, power is not known
 # Samples of processes are asked for this often, seldom where there are none, and soon after others have come.
-_SAMPLES_S = 30.0
-_NO_SAMPLES_S = 60.0
+_SAMPLES_S = 60.0
+_NO_SAMPLES_S = 120.0
 _NEW_PROCESSES_S = 2.0
-_GRACT_S = 30.0
-_MEMORY_S = 5.0  # memory of the GPU as a whole; that of its processes is asked for in each look
+_GRACT_S = 60.0
+# Lists of processes are asked for when the GPU's memory in use has changed: none comes, grows or goes without that.
+_LISTS_S = 60.0
 
 
 @dataclass
@@ -47,8 +48,9 @@ class _Device:
     gpm_failed: bool = False
     gract: float | None = None
     gract_due: float = float("-inf")
-    used_mib: float | None = None
-    used_due: float = float("-inf")
+    processes: tuple[ProcessUse, ...] | None = None
+    listed_at_mib: float | None = None
+    lists_due: float = float("-inf")
     lost_for: int = 0
     looked: float = float("-inf")
     energy_mj: float | None = None
@@ -138,17 +140,12 @@ class NvmlBackend:
             device.lost_for = 1
             return Reading(device.index, device.uuid, device.name, lost=True)
         values |= self._drawn(device)
-        return Reading(device.index, device.uuid, device.name, values, self._processes(device))
+        return Reading(device.index, device.uuid, device.name, values, self._processes(device, memory))
 
     def _memory(self, device: _Device) -> float | None:
-        """Memory in use in MiB; this question, or GPM's sample, also finds out whether the GPU still answers."""
-        now = self._clock()
-        if device.begun and now < device.used_due:
-            return device.used_mib
+        """Memory in use in MiB; this question also finds out whether the GPU still answers."""
         try:
-            device.used_mib = float(self._nvml.nvmlDeviceGetMemoryInfo(device.handle).used) / MIB
-            device.used_due = now + _MEMORY_S
-            return device.used_mib
+            return float(self._nvml.nvmlDeviceGetMemoryInfo(device.handle).used) / MIB
         except self._nvml.NVMLError as error:
             if _code(error) in (*_LOST, *_DRIVER_GONE, _UNKNOWN):
                 raise
@@ -164,7 +161,8 @@ class NvmlBackend:
         if handle is None or _text(quiet(self._nvml, "nvmlDeviceGetUUID", handle) or "") != device.uuid:
             return False
         device.handle, device.begun, device.lost_for = handle, False, 0
-        device.energy_mj, device.gract_due = None, float("-inf")
+        device.energy_mj = None
+        device.gract_due = device.lists_due = float("-inf")
         if device.gpm:
             device.gpm.close()
             device.gpm = Gpm(self._nvml, handle)
@@ -223,8 +221,16 @@ class NvmlBackend:
         device.energy_mj = None if counted is None else max(float(counted), device.energy_mj or 0.0)
         return device.energy_mj
 
-    def _processes(self, device: _Device) -> tuple[ProcessUse, ...] | None:
+    def _processes(self, device: _Device, used_mib: float | None) -> tuple[ProcessUse, ...] | None:
         """Processes that compute, those under MPS too; one that stands in both lists counts once."""
+        now = self._clock()
+        if used_mib is not None and used_mib == device.listed_at_mib and now < device.lists_due:
+            return device.processes
+        device.processes = self._listed(device)
+        device.listed_at_mib, device.lists_due = used_mib, now + _LISTS_S
+        return device.processes
+
+    def _listed(self, device: _Device) -> tuple[ProcessUse, ...] | None:
         lists = [
             quiet(self._nvml, function, device.handle)
             for function in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses")

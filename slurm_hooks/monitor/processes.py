@@ -18,8 +18,8 @@ _V2 = re.compile(r"^0::/system\.slice/[\w.-]*slurmstepd\.scope/job_(\d{1,10})(?:
 _JOB_ID = re.compile(rb"(?:^|\0)SLURM_JOB_ID=(\d{1,10})(?:\0|$)")
 _MAX_ENVIRONMENT = 1 << 20
 _MPS_SERVER = "nvidia-cuda-mps-server"
-# Looks for which an answer is kept. That no job was found may be too early: a process is moved after its start.
-_LOOKS = 30
+# Questions for which an answer is kept. That no job was found may be too early: a process is moved after its start.
+_LOOKS = 12
 _LOOKS_OF_NOBODY = 3
 
 
@@ -43,7 +43,7 @@ class _Known:
 
 
 class Processes:
-    """Jobs of processes, remembered for a few looks.
+    """Jobs of processes, remembered for a few questions.
 
     Args:
         trusted: whether a job is a user's (uid): then what that user's processes say of themselves counts.

@@ -29,6 +29,11 @@ log = logging.getLogger("rad.monitor")
 # A run's counters are written after this part of its time so far, so that what a short run loses is small too.
 _WRITE_PART = 0.1
 _INSTANT = 1e-6
+# Where the processes on the GPUs stay the same, looks are divided among the jobs this far apart, several at once: that
+# costs a fraction of doing it in each. Jobs younger than that, and processes that have just come, are seen to in each.
+_JOBS_S = 5.0
+_YOUNG_S = 60.0
+_NEW_S = 10.0
 _POWER = "power_w"
 _WINDOWED = (*ACTIVITIES, *RATES, _POWER)
 
@@ -46,8 +51,11 @@ class Window:
         """Take values in that held for the last `seconds`."""
         self._entries.append((now, seconds, values))
         self.seconds += seconds
+        known = self._sums
         for key, value in values.items():
-            sums = self._sums.setdefault(key, [0.0, 0.0])
+            sums = known.get(key)
+            if sums is None:
+                sums = known[key] = [0.0, 0.0]
             sums[0] += value * seconds
             sums[1] += seconds
         self.drop(now)
@@ -58,8 +66,9 @@ class Window:
         while entries and entries[0][0] <= oldest:
             _, seconds, values = entries.popleft()
             self.seconds -= seconds
+            known = self._sums
             for key, value in values.items():
-                sums = self._sums[key]
+                sums = known[key]
                 sums[0] -= value * seconds
                 sums[1] -= seconds
         if not entries:
@@ -126,11 +135,21 @@ class View:
 
 @dataclass
 class _Gpu:
+    """A GPU, and what has not been divided among its jobs yet: the values of some looks, and their energy."""
+
     reading: Reading
     window: Window
     energy_mj: float | None = None
-    residents: frozenset[int | None] = frozenset()
-    jobs: int = 0
+    looks: list[Mapping[str, float]] = field(default_factory=list)
+    joules: float | None = None
+    residents: Mapping[int | None, Sequence[int]] = field(default_factory=dict)
+    parts: Mapping[int | None, float] = field(default_factory=dict)
+    met: frozenset[int | None] = frozenset()
+
+    @property
+    def jobs(self) -> int:
+        """Jobs with processes there."""
+        return sum(job is not None for job in self.residents)
 
 
 @dataclass
@@ -158,10 +177,10 @@ class _Job:
 
 @dataclass
 class _Share:
-    """What a job did on its GPUs in one look."""
+    """What a job did on its GPUs in some looks: on each GPU its part of the values of each look."""
 
     mib: dict[int, float] = field(default_factory=dict)
-    values: list[Mapping[str, float]] = field(default_factory=list)
+    values: list[tuple[float, Sequence[Mapping[str, float]]]] = field(default_factory=list)
     joules: float | None = None
 
 
@@ -191,6 +210,10 @@ class Sampler:
         self._looks = 0
         self._taken = 0.0
         self._writable = True
+        self._spans: list[float] = []
+        self._jobs_s = min(_JOBS_S, self._settings.window_s / 4)
+        self._divided = self._changed = float("-inf")
+        self._young = False
 
     def replace_backend(self, backend: Backend) -> None:
         """Go on with another backend, after the old one has failed; what was counted stays."""
@@ -211,65 +234,107 @@ class Sampler:
             BackendError: if nothing answers any more.
         """
         readings = self._backend.read()
-        pids = [use.pid for reading in readings for use in reading.processes or ()]
-        owners = self.processes.jobs(pids)
+        changed = any(self._has_changed(reading) for reading in readings)
+        self._changed = now if changed else self._changed
+        soon = self._young or self._guard.counts or now - self._changed < _NEW_S
+        due = soon or now - self._divided >= self._jobs_s - 1e-3
+        shared = self._divide(readings) if due else {}
+        with self._lock:
+            seconds = 0.0 if self._last is None else max(0.0, now - self._last)
+            notices = self._account(self._last) if changed and self._last is not None else []
+            self._last, self._looks, self._taken = now, self._looks + 1, self._clock()
+            self._spans.append(seconds)
+            for reading in readings:
+                self._gpu(reading, now, seconds)
+            if due:
+                for uuid, (residents, divided) in shared.items():
+                    self._gpus[uuid].residents, self._gpus[uuid].parts = residents, divided
+                self._divided = now
+                notices += self._account(now)
+                self._young = any(known.active and known.account.seconds < _YOUNG_S for known in self._jobs.values())
+            return notices
+
+    def _has_changed(self, reading: Reading) -> bool:
+        """Whether other processes are on a GPU than before, or the same with other memory."""
+        gpu = self._gpus.get(reading.uuid)
+        return gpu is None or gpu.reading.processes != reading.processes
+
+    def _divide(
+        self, readings: Sequence[Reading]
+    ) -> dict[str, tuple[dict[int | None, list[int]], dict[int | None, float]]]:
+        """Residents of each GPU, and each one's part of it."""
+        owners = self.processes.jobs([use.pid for reading in readings for use in reading.processes or ()])
         shared = {}
         for reading in readings:
             residents = _residents(reading, owners)
             known = [pid for pids in residents.values() for pid in pids] if len(residents) > 1 else []
             activity = self._backend.activity(reading.index, known) if known else {}
             shared[reading.uuid] = (residents, parts(residents, activity))
-        with self._lock:
-            seconds = 0.0 if self._last is None else max(0.0, now - self._last)
-            self._last, self._looks, self._taken = now, self._looks + 1, self._clock()
-            for part in (part for known in self._jobs.values() for part in known.parts.values()):
-                part.mib, part.processes = 0.0, 0
-            shares: dict[int, _Share] = {}
-            for reading in readings:
-                self._gpu(reading, now, seconds, *shared[reading.uuid], shares)
-            notices = [self._job(job, share, now, seconds) for job, share in shares.items()]
-            self._idle(shares, now)
-            return [notice for notice in notices if notice is not None]
+        return shared
 
-    def _gpu(
-        self,
-        reading: Reading,
-        now: float,
-        seconds: float,
-        residents: Mapping[int | None, Sequence[int]],
-        divided: Mapping[int | None, float],
-        shares: dict[int, _Share],
-    ) -> None:
-        """Take one GPU's reading in, and add to its jobs' shares."""
+    def _gpu(self, reading: Reading, now: float, seconds: float) -> None:
+        """Take one GPU's reading in."""
         gpu = self._gpus.setdefault(reading.uuid, _Gpu(reading, Window(self._settings.window_s)))
         gpu.reading = reading
-        met = gpu.residents != residents.keys()
-        gpu.residents, gpu.jobs = frozenset(residents), sum(job is not None for job in residents)
         joules = _joules(gpu, reading, seconds)
+        if joules is not None:
+            gpu.joules = (gpu.joules or 0.0) + joules
         counted = {key: reading.values[key] for key in _WINDOWED if key in reading.values}
+        gpu.looks.append(counted)
         if seconds > 0:
             gpu.window.add(now, seconds, counted)
-        memory = {use.pid: use.mib or 0.0 for use in reading.processes or ()}
-        for job, pids in residents.items():
+
+    def _account(self, now: float) -> list[Notice]:
+        """Divide what has been looked at since the last time among the jobs that were there."""
+        spans, self._spans = self._spans, []
+        if not spans:
+            return []
+        for part in (part for known in self._jobs.values() for part in known.parts.values()):
+            part.mib, part.processes = 0.0, 0
+        shares: dict[int, _Share] = {}
+        for gpu in self._gpus.values():
+            looks, gpu.looks = gpu.looks, []
+            joules, gpu.joules = gpu.joules, None
+            if len(looks) == len(spans):  # else the backend has ceased to show it
+                self._share_out(gpu, looks, joules, spans, now, shares)
+        notices = [self._job(job, share, now, spans) for job, share in shares.items()]
+        self._idle(shares, now)
+        return [notice for notice in notices if notice is not None]
+
+    def _share_out(
+        self,
+        gpu: _Gpu,
+        looks: Sequence[Mapping[str, float]],
+        joules: float | None,
+        spans: Sequence[float],
+        now: float,
+        shares: dict[int, _Share],
+    ) -> None:
+        """Add to the shares of one GPU's jobs."""
+        seconds = sum(spans)
+        counted = looks[0] if len(looks) == 1 else _mean(looks, spans)
+        memory = {use.pid: use.mib or 0.0 for use in gpu.reading.processes or ()}
+        met, gpu.met = gpu.met != gpu.residents.keys(), frozenset(gpu.residents)
+        for job, pids in gpu.residents.items():
             if job is None:
                 continue
             known = self._jobs.get(job)
             if known is None or not known.active:
                 known = self._begin(job, known, now)
-            mine = {pid: memory[pid] for pid in pids}
-            part = known.parts.setdefault(reading.index, _Part(reading.uuid, Window(self._settings.window_s)))
+            mine = {pid: memory.get(pid, 0.0) for pid in pids}
+            part = known.parts.setdefault(gpu.reading.index, _Part(gpu.reading.uuid, Window(self._settings.window_s)))
             part.mib, part.processes = sum(mine.values()), len(pids)
-            values = {key: value * divided[job] for key, value in counted.items()}
+            fraction = gpu.parts[job]
             if seconds > 0:
-                part.window.add(now, seconds, values)
+                part.window.add(now, seconds, {key: value * fraction for key, value in counted.items()})
             share = shares.setdefault(job, _Share())
             for pid, mib in mine.items():
                 share.mib[pid] = share.mib.get(pid, 0.0) + mib
-            share.values.append(values)
+            share.values.append((fraction, looks))
             if joules is not None:
-                share.joules = (share.joules or 0.0) + joules * divided[job]
+                share.joules = (share.joules or 0.0) + joules * fraction
             if met:
-                for other in residents:
+                for other in gpu.residents:
                     if other is not None and other != job:
                         known.account.meet(other)
 
@@ -288,20 +353,21 @@ class Sampler:
         known.active = True
         return known
 
-    def _job(self, job: int, share: _Share, now: float, seconds: float) -> Notice | None:
-        """Take one look's share of a job in."""
+    def _job(self, job: int, share: _Share, now: float, spans: Sequence[float]) -> Notice | None:
+        """Take some looks' share of a job in."""
         known = self._jobs[job]
         account = known.account
         known.seen, known.dirty = now, True
         known.mib = sum(share.mib.values())
         rose = account.peak_mib is None or known.mib >= account.peak_mib + 1
         account.peak_mib = max(account.peak_mib or 0.0, known.mib)
-        if seconds > 0:
-            account.seconds += seconds
-            for key in SERIES:
-                values = [each[key] for each in share.values if key in each]
-                if values:
-                    account.series[key].add(sum(values) / len(values), seconds)
+        for place, seconds in enumerate(spans):
+            if seconds > 0:
+                account.seconds += seconds
+                for key in SERIES:
+                    found = [fraction * looks[place][key] for fraction, looks in share.values if key in looks[place]]
+                    if found:
+                        account.series[key].add(sum(found) / len(found), seconds)
         if share.joules is not None:
             account.energy_j = (account.energy_j or 0.0) + share.joules
         notice = self._guard.look(job, known.cap_mib, share.mib)
@@ -377,6 +443,17 @@ class Sampler:
         return JobView(
             job, gpus, known.mib, account.peak_mib, known.cap_mib, account.energy_j, account.seconds, known.over
         )
+
+
+def _mean(looks: Sequence[Mapping[str, float]], spans: Sequence[float]) -> dict[str, float]:
+    """Mean over time of each value that was there in every look; of others, of the looks that had it."""
+    sums: dict[str, list[float]] = {}
+    for look, seconds in zip(looks, spans, strict=True):
+        for key, value in look.items():
+            known = sums.setdefault(key, [0.0, 0.0])
+            known[0] += value * seconds
+            known[1] += seconds
+    return {key: total / held for key, (total, held) in sums.items() if held > 0}
 
 
 def _residents(reading: Reading, owners: Mapping[int, int | None]) -> dict[int | None, list[int]]:

@@ -106,7 +106,7 @@ def test_metrics_by_dcgm_and_processes_by_nvml(tmp_path: Path) -> None:
         one, two = backend.read()
         while "gract" not in two.values:
             one, two = backend.read()
-        assert (one.values["smact"], one.values["power_w"], one.values["used_mib"]) == (0.926, 312.204, 1000.0)
+        assert (one.values["smact"], one.values["power_w"], one.values["used_mib"]) == (0.926, 312.204, 1100.0)
         assert "smact" not in two.values and two.values["energy_mj"] == 5.0
         assert [use.pid for use in one.processes or ()] == [7]
         assert backend.activity(0, [7]) == {7: 30.0}

@@ -86,6 +86,15 @@ class Clock:
         return self.now
 
 
+@pytest.fixture
+def pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How often the costly questions are asked in these tests."""
+    paces = {"_ENERGY_S": 60.0, "_GRACT_S": 30.0, "_LISTS_S": 30.0, "_SAMPLES_S": 30.0, "_NO_SAMPLES_S": 60.0}
+    for name, seconds in paces.items():
+        monkeypatch.setattr(module, name, seconds)
+
+
+@pytest.mark.usefixtures("pace")
 def test_samples_of_processes_are_added_up_and_asked_for_seldom() -> None:
     device, clock = Device("GPU-a", 3, samples=[(1, 10, 40), (1, 20, 50), (2, 20, 5)]), Clock()
     nvml = StandInNvml(device)
@@ -111,27 +120,54 @@ def test_samples_of_processes_are_added_up_and_asked_for_seldom() -> None:
     assert backend.activity(3, [1, 2, 3]) == {3: 1.0}
 
 
-def test_the_engines_activity_and_the_gpus_memory_are_asked_for_seldom() -> None:
+@pytest.mark.usefixtures("pace")
+def test_the_engines_activity_is_asked_for_seldom() -> None:
     device, clock = Device("GPU-a", 0, percent=dict(PERCENT)), Clock()
     nvml = StandInNvml(device)
     backend = NvmlBackend(gpm=True, nvml=nvml, clock=clock)
     backend.read()
     backend.read()
     device.percent |= {"busy": 10.0, "smact": 20.0}
-    device.used_mib = 7.0
     seen = []
     for _ in range(31):
         clock.now += 1.0
         (reading,) = backend.read()
-        seen.append((reading.values["gract"], reading.values["smact"], reading.values["used_mib"]))
-    assert seen[0] == (0.9, 0.2, 1000.0)
-    assert [found[2] for found in seen].count(1000.0) == 4
-    assert [found[0] for found in seen].count(0.9) == 29
-    assert seen[-1] == (0.1, 0.2, 7.0)
+        seen.append((reading.values["gract"], reading.values["smact"]))
+    assert seen == [(0.9, 0.2)] * 29 + [(0.1, 0.2)] * 2
     assert nvml.calls["nvmlGpmMetricsGet"] == 32
-    assert nvml.calls["nvmlDeviceGetMemoryInfo"] == 7
 
 
+@pytest.mark.usefixtures("pace")
+def test_processes_are_listed_when_the_gpus_memory_has_changed() -> None:
+    device, clock = Device("GPU-a", 0, clients={7: 500.0}), Clock()
+    nvml = StandInNvml(device)
+    backend = NvmlBackend(gpm=False, nvml=nvml, clock=clock)
+
+    def listed() -> tuple[ProcessUse, ...] | None:
+        clock.now += 1.0
+        return backend.read()[0].processes
+
+    first = listed()
+    assert first == (ProcessUse(7, 500.0),)
+    assert [listed() is first for _ in range(29)] == [True] * 29
+    assert nvml.calls["nvmlDeviceGetMPSComputeRunningProcesses"] == 1
+    device.clients[8] = 0.0
+    assert listed() == (ProcessUse(7, 500.0), ProcessUse(8, 0.0)), "once in a while they are looked at in any case"
+    device.clients[8] = 300.0
+    assert listed() == (ProcessUse(7, 500.0), ProcessUse(8, 300.0))
+    del device.clients[8]
+    assert listed() == first
+
+
+def test_without_the_gpus_memory_processes_are_listed_each_time() -> None:
+    device = Device("GPU-a", 0, clients={7: 500.0})
+    backend = NvmlBackend(gpm=False, nvml=StandInNvml(device, missing=("nvmlDeviceGetMemoryInfo",)), clock=Clock())
+    backend.read()
+    device.clients[8] = 300.0
+    assert backend.read()[0].processes == (ProcessUse(7, 500.0), ProcessUse(8, 300.0))
+
+
+@pytest.mark.usefixtures("pace")
 def test_the_energy_counter_is_read_seldom_and_power_fills_the_time_between() -> None:
     devices, clock = [Device("GPU-a", 0, energy_mj=1000.0), Device("GPU-b", 1, energy_mj=0.0)], Clock()
     nvml = StandInNvml(*devices)
@@ -189,7 +225,7 @@ def test_gpm_that_fails_takes_nothing_else_with_it(caplog: pytest.LogCaptureFixt
     for _ in range(3):
         (reading,) = backend.read()
         assert not reading.lost and reading.processes == (ProcessUse(7, 100.0),)
-        assert "smact" not in reading.values and reading.values["used_mib"] == 1000.0
+        assert "smact" not in reading.values and reading.values["used_mib"] == 1100.0
     assert caplog.text.count("GPM gives nothing (Not Supported)") == 1
     nvml.missing = ()
     backend.read()

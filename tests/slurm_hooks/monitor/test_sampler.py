@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import random
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from scripts.bench.standin_nvml import GPU_IS_LOST, Device, StandInNvml
 from slurm_hooks.config import Config, Monitor, Node
 from slurm_hooks.monitor import counters
+from slurm_hooks.monitor import sampler as module
 from slurm_hooks.monitor.guard import LOOKS, Notice
 from slurm_hooks.monitor.metrics import BackendError
 from slurm_hooks.monitor.nvml import NvmlBackend
@@ -348,3 +350,72 @@ def test_windows() -> None:
     assert (window.seconds, window.means()) == (3.0, {"a": 0.5, "b": 2.0})
     window.drop(7.0)
     assert (window.seconds, window.means()) == (0.0, {})
+
+
+def _eventful(site: Site, monkeypatch: pytest.MonkeyPatch, step_s: float) -> dict[int, tuple[Any, ...]]:
+    """Four jobs that come, grow and go on two GPUs, divided among them `step_s` apart; what the records got."""
+    monkeypatch.setattr(module, "_JOBS_S", step_s)
+    monkeypatch.setattr(module, "_YOUNG_S", 0.0)
+    monkeypatch.setattr(module, "_NEW_S", 0.0)
+    site.start()
+    chance = random.Random(7)
+    for pid, job in ((10, 42), (11, 42), (20, 43), (30, 44), (40, 45)):
+        site.process(pid, job)
+    one, two = site.devices
+    grown = {0: (one, {10: 1000.0}), 13: (one, {20: 500.0}), 27: (two, {11: 100.0, 30: 70.0}), 35: (one, {10: 1500.0})}
+    for job in (42, 43, 44, 45):
+        site.prolog(job)
+    for second in range(90):
+        if second in grown:
+            grown[second][0].clients.update(grown[second][1])
+        if second == 41:
+            del one.clients[20]
+        if second == 58:
+            two.clients = {40: 7.0}
+        if second == 73:
+            two.clients = {}
+        for device in site.devices:
+            device.percent = {"smact": chance.uniform(0, 100), "smocc": 30.0}
+            if second % 3:
+                device.percent["dram"] = chance.uniform(0, 50)
+        site.look(1, (chance.uniform(100, 700), chance.uniform(100, 700)))
+    one.clients.clear()
+    site.look()
+    found = {}
+    for job in (42, 43, 44, 45):
+        stored = site.stored(job)
+        found[job] = (*(getattr(stored, name) for name in COUNTED), sorted(stored.neighbours))
+    return found
+
+
+COUNTED = ("seconds", "peak_mib", "energy_j", *(f"{key}_{what}" for key in counters.SERIES for what in ("mean", "p95")))
+
+
+def test_dividing_several_looks_at_once_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sites = [Site(tmp_path / name) for name in ("each", "several")]
+    each, several = _eventful(sites[0], monkeypatch, 0.0), _eventful(sites[1], monkeypatch, 5.0)
+    for job, values in each.items():
+        assert several[job][:-1] == pytest.approx(values[:-1]), job
+        assert several[job][-1] == values[-1]
+    assert each[42][0] == 89.0
+
+
+def test_it_is_done_seldom_where_nothing_changes(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[int]] = []
+    site.process(10, 42)
+    site.devices[0].clients = {10: 1000.0}
+    site.look(75)
+    through = site.sampler.processes.jobs
+
+    def spy(pids: Iterable[int]) -> dict[int, int | None]:
+        asked.append(list(pids))
+        return through(asked[-1])
+
+    monkeypatch.setattr(site.sampler.processes, "jobs", spy)
+    site.look(20)
+    assert len(asked) == 7  # a quarter of the window apart
+    site.process(20, 43)
+    site.devices[0].clients[20] = 1.0
+    site.look(5)
+    assert len(asked) == 12
+    assert site.job(43) is not None
