@@ -52,6 +52,7 @@ WORKLOAD_COLUMNS = (
     *KERNEL,
 )
 COLOCATION_COLUMNS = (
+    "session",
     "method",
     "repeat",
     *(f"workload{side}" for side in range(1, SIDES + 1)),
@@ -67,15 +68,17 @@ class Run:
 
     Attributes:
         method: ``mps`` or ``slicing``.
-        repeat: 0 for the first time, 1 for the second.
+        repeat: 0 for the first time in its session, 1 for the second.
         threads: MPS active thread percentage of each side, 100 where none was set.
         colocation: the sides, their profiles as measured alone under MPS, and what they reached.
+        session: which sitting at the GPU, the earliest is 0.
     """
 
     method: str
     repeat: int
     threads: tuple[int, ...]
     colocation: Colocation
+    session: int = 0
 
 
 def _text(value: float) -> str:
@@ -200,7 +203,7 @@ def _workload_values(name: str, sessions: Sequence[_Session]) -> dict[str, float
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What was measured: what a later session measured again takes the place of the earlier one's."""
+    """What was measured, however often."""
     return (row["kind"], row["method"], tuple(sorted(row["workloads"])), str(row.get("shares") or row.get("share")))
 
 
@@ -208,7 +211,7 @@ def finish(sessions: Sequence[Sequence[Path]], folder: Path, fresh: Collection[s
     """Write both CSV files from raw measurements; returns how many workloads and colocations they hold.
 
     Args:
-        sessions: raw files of each sitting at a GPU, the latest last; what it measured again counts.
+        sessions: raw files of each sitting at a GPU, the latest last: profiles are its, as far as it has any.
         folder: where to write.
         fresh: workloads to judge by: with the colocations that they take part in they are written to a folder of
             their own in ``folder``, never beside what models are fitted to.
@@ -218,16 +221,16 @@ def finish(sessions: Sequence[Sequence[Path]], folder: Path, fresh: Collection[s
     """
     read = [_read_session(paths) for paths in sessions]
     values = {name: _workload_values(name, read) for name in sorted({name for each in read for name in each.counters})}
-    latest = {_place(row): turn for turn, session in enumerate(read) for row in session.runs}
     cells: list[list[str]] = []
     judged: list[list[str]] = []
-    times: Counter[tuple[Any, ...]] = Counter()
     for turn, session in enumerate(read):
+        times: Counter[tuple[Any, ...]] = Counter()
         for row in session.runs:
-            if latest[_place(row)] == turn and all(name in values for name in row["workloads"]):
+            if all(name in values for name in row["workloads"]):
                 kept = judged if set(row["workloads"]) & set(fresh) else cells
                 # A session that was cut may hold the second time without the first.
-                kept.append(_colocation_cells({**row, "repeat": times[_place(row)]}, session, values))
+                again = {**row, "session": turn, "repeat": times[_place(row)]}
+                kept.append(_colocation_cells(again, session, values))
                 times[_place(row)] += 1
     _write_tables(folder, {name: each for name, each in values.items() if name not in fresh}, cells)
     if judged:
@@ -264,7 +267,7 @@ def _colocation_cells(
     for name, solo in zip(names, row.get("alone") or [None] * len(names), strict=True):
         typical = session.alone(name)
         alone.append(solo or (values[name]["throughput"] if math.isnan(typical) else typical))
-    head = [row["method"], str(row["repeat"])]
+    head = [str(row["session"]), row["method"], str(row["repeat"])]
     reached = [_text(rate or least) for rate in rates]
     return [*head, *padded(names), *padded(shares), *padded(reached), *padded([_text(rate) for rate in alone])]
 
@@ -317,7 +320,8 @@ def load_runs(folder: Path) -> tuple[Run, ...]:
         places = range(1, len(names) + 1)
         sides = tuple(_side(name, profiles[name], row, place, where) for name, place in zip(names, places, strict=True))
         threads = tuple(int(number(row, f"threads{place}", where)) for place in places)
-        runs.append(Run(row["method"], int(number(row, "repeat", where)), threads, Colocation(sides)))
+        repeat, session = int(number(row, "repeat", where)), int(number(row, "session", where, 0.0))
+        runs.append(Run(row["method"], repeat, threads, Colocation(sides), session))
     return tuple(runs)
 
 
@@ -336,15 +340,22 @@ def _side(name: str, profile: Profile, row: Mapping[str, str], place: int, where
 
 
 def shared(runs: Iterable[Run], sides: int, repeat: int = 0) -> tuple[Colocation, ...]:
-    """Colocations of so many sides under MPS without thread percentages, measured for the first or second time."""
-    return tuple(
-        run.colocation
-        for run in runs
-        if run.method == "mps"
-        and run.repeat == repeat
-        and len(run.colocation.sides) == sides
-        and set(run.threads) == {100}
-    )
+    """Colocations of so many sides under MPS without thread percentages, measured for the first or second time.
+
+    Each as the last session measured it that did so.
+    """
+    plain = [
+        run for run in runs if run.method == "mps" and len(run.colocation.sides) == sides and set(run.threads) == {100}
+    ]
+    latest: dict[tuple[str, ...], int] = {}
+    for run in plain:
+        names = _names(run)
+        latest[names] = max(latest.get(names, 0), run.session)
+    return tuple(run.colocation for run in plain if run.repeat == repeat and run.session == latest[_names(run)])
+
+
+def _names(run: Run) -> tuple[str, ...]:
+    return tuple(sorted(side.workload for side in run.colocation.sides))
 
 
 def family(workload: str) -> str:

@@ -110,19 +110,20 @@ class PartitionModel:
 
 
 def partitioned_pairs(runs: Sequence[Run]) -> tuple[Partitioned, ...]:
-    """The pairs that were measured under partitions, with what they reached without."""
+    """The pairs that were measured under partitions, with what they reached without in the same session."""
     plain = {
-        tuple(side.workload for side in run.colocation.sides): run.colocation
+        (run.session, *(side.workload for side in run.colocation.sides)): run.colocation
         for run in runs
         if run.method == "mps" and set(run.threads) == {ALL} and not run.repeat
     }
-    found: dict[tuple[str, ...], list[Run]] = {}
+    found: dict[tuple[int, str, str], list[Run]] = {}
     for run in runs:
         if run.method == "mps" and len(run.threads) == 2 and set(run.threads) != {ALL}:
-            found.setdefault(tuple(side.workload for side in run.colocation.sides), []).append(run)
+            one, two = (side.workload for side in run.colocation.sides)
+            found.setdefault((run.session, one, two), []).append(run)
     groups = []
-    for names, listed in found.items():
-        default = plain.get(names) or _turned(plain.get(names[::-1]))
+    for (session, one, two), listed in found.items():
+        default = plain.get((session, one, two)) or _turned(plain.get((session, two, one)))
         if default is not None:
             shares = tuple((run.threads[0], run.threads[1]) for run in listed)
             progress = [[min(side.progress, 1.0) for side in run.colocation.sides] for run in listed]
@@ -135,15 +136,15 @@ def _turned(colocation: Colocation | None) -> Colocation | None:
 
 
 def sliced_pairs(runs: Sequence[Run]) -> tuple[TwoWays, ...]:
-    """The pairs that were measured under time slicing too."""
+    """The pairs that were measured under time slicing too, in the same session."""
     plain = {
-        frozenset(side.workload for side in run.colocation.sides): run.colocation
+        (run.session, frozenset(side.workload for side in run.colocation.sides)): run.colocation
         for run in runs
         if run.method == "mps" and set(run.threads) == {ALL} and len(run.threads) == 2 and not run.repeat
     }
     found = []
     for run in runs:
-        both = plain.get(frozenset(side.workload for side in run.colocation.sides))
+        both = plain.get((run.session, frozenset(side.workload for side in run.colocation.sides)))
         if run.method == "slicing" and len(run.threads) == 2 and both is not None:
             one, two = ([min(side.progress, 1.0) for side in row.sides] for row in (both, run.colocation))
             names = (run.colocation.sides[0].workload, run.colocation.sides[1].workload)

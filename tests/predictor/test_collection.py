@@ -311,12 +311,13 @@ def test_a_later_session_takes_the_place_of_what_it_measured_again(tmp_path: Pat
     rows.append({**second, "workloads": [NAMES[1], NAMES[0]], "rates": [6.0, 10.0], "alone": [24.0, None]})
     rows.append({**pair, "workloads": [new, NAMES[0]], "rates": [5.0, 5.0], "alone": [20.0, 20.0]})
     then.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert finish([[first], [then]], tmp_path, {new}) == (3, 7)
+    assert finish([[first], [then]], tmp_path, {new}) == (3, 10)
     found, runs = load_profiles(tmp_path), load_runs(tmp_path)
     assert new not in found and found[NAMES[1]].throughput == 22.0, "between what it reached alone at two moments"
     assert found[NAMES[0]].smact == 0.25 and found[NAMES[0]].kernel.turn_us == 7.0, "traced in the first session only"
     (again,) = shared(runs, 2)
     assert not shared(runs, 2, repeat=1), "its repeat was of the earlier session"
+    assert sum(run.session == 0 and set(run.threads) == {100} and len(run.threads) == 2 for run in runs) == 4
     assert [side.progress for side in again.sides] == pytest.approx([6.0 / 24.0, 10.0 / 20.0])
     (three,) = shared(runs, 3)
     assert [side.progress for side in three.sides] == pytest.approx([1 / 11, 2 / 11, 3 / 11]), "of its own session"
