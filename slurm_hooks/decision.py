@@ -195,6 +195,19 @@ def _types(request: GpuRequest, partition: Partition, view: ClusterView) -> tupl
     return "", partition.feature or request.type
 
 
+def unknown_type(request: GpuRequest, partition: Partition, view: ClusterView) -> str:
+    """Why Slurm would refuse the request for a GPU type if it were rewritten, or the empty string.
+
+    Where nobody has looked at the cluster yet, only what the configuration says of types is known.
+    """
+    device, feature = _types(request, partition, view)
+    if device or not feature or (partition.feature and not view.nodes):
+        return ""
+    if any(feature in node.features for node in view.nodes):
+        return ""
+    return f"GPU type {request.type} is not known: no node has it as device type, none has the feature {feature}"
+
+
 def need_of(submission: Submission, share: int, partition: Partition, gpu_type: str = "", feature: str = "") -> Need:
     """What a job that gets `share` needs of a GPU and its node."""
     tasks = max(1, submission.num_tasks or 1)

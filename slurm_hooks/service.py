@@ -214,6 +214,9 @@ class Service:
         request = understand(submission)
         if isinstance(request, LeftAlone):
             return self._left_alone(submission, directives, partition, request)
+        unknown = rules.unknown_type(request, partition, self.view)
+        if unknown:
+            return self._left_alone(submission, directives, partition, LeftAlone(request.text, unknown))
         try:
             demand = self._demand(submission, directives, partition)
         except SummaryError as error:

@@ -66,7 +66,7 @@ class Stage:
 
     def script(self, name: str, rad: str, commands: Sequence[str], user: str = ALICE, extra: Sequence[str] = ()) -> int:
         """Submit a job of some commands; the first GPU is asked for unless `extra` asks for others."""
-        first = "gpu:g0:1" if self.cluster.layout.gpus > 1 else "gpu:1"
+        first = "gpu:g0:1" if self.machine.real and self.cluster.layout.gpus > 1 else "gpu:1"
         gres = () if any("--gres=" in line for line in extra) else (f"#SBATCH --gres={first}",)
         lines = ["#!/bin/bash", f"#SBATCH --job-name={name}", f"#SBATCH --output={name}.out"]
         lines += ["#SBATCH --open-mode=append", *gres, *extra, f"#RAD {rad}", *commands, ""]

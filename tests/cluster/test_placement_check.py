@@ -25,7 +25,7 @@ def checked(cluster: Cluster) -> dict[int, dict[str, Any]]:
 def test_a_job_beside_another_is_compared_with_its_run_alone(cluster: Cluster) -> None:
     wait_until_radd_sees(cluster)
     assert cluster.wait_state(cluster.submit(SCRIPT, "--partition=pack").job_id) == "COMPLETED"
-    resident = cluster.submit(RESIDENT, "--gres=gpu:1", "--partition=pack", user="bob").job_id
+    resident = cluster.submit(RESIDENT, "--gres=gpu:1", "--partition=pack").job_id
     cluster.wait_state(resident, "RUNNING")
     wait_until_radd_sees(cluster)
     job = cluster.submit(SCRIPT, "--partition=pack").job_id

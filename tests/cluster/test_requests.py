@@ -132,7 +132,7 @@ def test_two_jobs_share_a_gpu_at_the_same_time(cluster: Cluster) -> None:
     first = cluster.submit(script, "--gres=gpu:1", "--partition=pack").job_id
     cluster.wait_state(first, "RUNNING")
     wait_until_radd_sees(cluster)
-    second = cluster.submit(WAIT, "--gres=gpu:1", "--partition=pack", user="bob").job_id
+    second = cluster.submit(WAIT, "--gres=gpu:1", "--partition=pack").job_id
     cluster.wait_state(second, "RUNNING")
     assert need_record(cluster, second).residents == (first,)
     one, two = cluster.job(first), cluster.job(second)

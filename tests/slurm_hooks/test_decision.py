@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from estimator.types import Estimate
 from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Node, Resident, floating_in, with_arrival
 from slurm_hooks.config import MpsUsers, Partition
-from slurm_hooks.decision import Decision, Demand, decide, memory_of
+from slurm_hooks.decision import Decision, Demand, decide, memory_of, unknown_type
 from slurm_hooks.directives import Directives
 from slurm_hooks.request import GpuRequest, Submission
 from slurm_hooks.shares import cap_of, share_of, usable_mib
@@ -149,6 +149,18 @@ def test_a_type_is_a_device_or_a_feature() -> None:
 
 def arrival(share: int, gpu: Gpu | None = None, partition: str = "gpu") -> Arrival:
     return Arrival(Resident(0, "alice", share), gpu, frozenset({partition}), 4, 1000)
+
+
+def test_a_type_that_slurm_would_refuse() -> None:
+    def why(name: str, view: ClusterView = VIEW, feature: str = "") -> str:
+        return unknown_type(replace(REQUEST, type=name), replace(PARTITION, feature=feature), view)
+
+    assert [why(name) for name in ("", "g1", "h200")] == ["", "", ""]
+    assert why("a100") == "GPU type a100 is not known: no node has it as device type, none has the feature a100"
+    assert "the feature gpu_h200" in why("h200", feature="gpu_h200")
+    # Before the first look at Slurm, g1 may be a device type or none.
+    assert why("g1", ClusterView()) != ""
+    assert why("g1", ClusterView(), feature="h200") == ""
 
 
 def test_a_decision_counts_as_resident() -> None:

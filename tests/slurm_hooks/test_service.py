@@ -158,6 +158,15 @@ def test_a_type_becomes_a_constraint(old: str, new: str) -> None:
     assert fields["tres_per_node"] == ("gres:mps:30" if old else "gres:mps:g0:30")
 
 
+def test_a_type_that_nobody_knows_leaves_the_job_as_it_is() -> None:
+    made, _ = service()
+    answer = ask(made, tres_per_node="gres:gpu:a100:1")
+    assert not answer.reject
+    assert record(answer).action == "left_alone"
+    assert set(answer.fields or {}) == {"admin_comment"}
+    assert answer.message.startswith("left as written: GPU type a100 is not known")
+
+
 def test_a_pin_names_the_node_where_there_are_several() -> None:
     made, _ = service(node("n1"), node("n2"))
     fields = ask(made).fields
