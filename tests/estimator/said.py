@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 from itertools import islice, product
+from unittest.mock import patch
 
+from estimator import fingerprint, shapes
+from estimator.compiled import is_compiled
 from estimator.methods import load_method
-from estimator.parsers import parse_summary
+from estimator.methods.rad import program
+from estimator.parsers import keras as keras_table
+from estimator.parsers import module as module_print
+from estimator.parsers import parse_summary, torchinfo, torchsummary
 from estimator.types import KINDS, PRECISIONS, ModelSummary, SummaryError, Workload
+from predictor import profiles
 from predictor.profiles import estimate_profile
 from slurm_hooks.bench import MADE_UP, cnn, keras, mlp, transformer
 from slurm_hooks.radd.limit import OutOfTime, at_most
@@ -16,8 +26,9 @@ from tests.estimator.test_parsers import ALL
 
 BROKEN = 400
 LONG = 4000
+LONG_TEXTS = {"cnn": cnn(LONG), "keras": keras(LONG), "mlp": mlp(LONG), "transformer": transformer(LONG)}
 LIMIT_S = 0.001
-"""A hundredth of what the longest texts take."""
+"""A hundredth of what the long texts take."""
 
 
 def texts() -> Iterator[str]:
@@ -63,12 +74,7 @@ def given_up() -> list[str]:
     rad = load_method("rad")
     rad.predict(parse_summary(cnn(9)), Workload(8))  # what is loaded at first use
     found = []
-    for name, text in {
-        "cnn": cnn(LONG),
-        "keras": keras(LONG),
-        "mlp": mlp(LONG),
-        "transformer": transformer(LONG),
-    }.items():
+    for name, text in LONG_TEXTS.items():
         summary: ModelSummary = parse_summary(text)
         try:
             with at_most(LIMIT_S):
@@ -83,5 +89,26 @@ def given_up() -> list[str]:
     return found
 
 
+def breaths() -> list[str]:
+    """How often each module lets signals in while it works on long texts."""
+    taken: Counter[str] = Counter()
+    rad = load_method("rad")
+    with ExitStack() as stack:
+        for module in (keras_table, module_print, torchinfo, torchsummary, fingerprint, program, shapes, profiles):
+            count = partial(taken.update, [module.__name__])
+            stack.enter_context(patch.object(module, "breathe", count))
+        for text in LONG_TEXTS.values():
+            summary = parse_summary(text)
+            rad.predict(summary, Workload(8))
+            estimate_profile(summary, Workload(8), "h200")
+    return [f"{name}: {count} breaths" for name, count in sorted(taken.items())]
+
+
+def lines() -> list[str]:
+    """All of it."""
+    return [*given_up(), *breaths(), *said()]
+
+
 if __name__ == "__main__":
-    print("\n".join([*given_up(), *said()]))
+    print(f"compiled: {is_compiled()}")
+    print("\n".join(lines()))
