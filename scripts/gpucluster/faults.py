@@ -39,7 +39,7 @@ def daemon_hung(stage: Stage) -> Facts:
     for number, (programs, under) in enumerate((((CONTROL,), False), ((CONTROL,), True), ((SERVER,), True))):
         before, after = f"before-hang-{number}", f"after-hang-{number}"
         seconds = 9 if under else 1
-        first = stage.submit(before, "memory=6G", f"cnn --batch 32 --seconds {seconds}")
+        first = stage.submit(before, "memory=6G", f"cnn --batch 32 --seconds {seconds}", extra=stage.on_first())
         if under:
             stage.started(before)
         else:
@@ -48,7 +48,7 @@ def daemon_hung(stage: Stage) -> Facts:
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
         at = time.time()
-        second = stage.submit(after, "memory=6G", "cnn --batch 32 --seconds 2")
+        second = stage.submit(after, "memory=6G", "cnn --batch 32 --seconds 2", extra=stage.on_first())
         stage.started(after, deadline_s=START_S)
         states |= stage.ended({after: second}, 40)
         states |= stage.ended({before: first}, 90)
@@ -84,10 +84,12 @@ def daemon_hung(stage: Stage) -> Facts:
 
 def client_fault(stage: Stage) -> Facts:
     """A job's kernel writes to memory that is not there, beside a job of its user and one of another user."""
-    beside = stage.submit("beside-fault", "memory=6G", "cnn --batch 32 --seconds 18")
-    other = stage.submit("other-user", "memory=6G", "cnn --batch 32 --seconds 18", user=BOB)
-    asserting = stage.submit("asserting", "memory=6G", "mlp --batch 64 --seconds 1 --fault assert")
-    culprit = stage.submit("culprit", "memory=6G", "mlp --batch 64 --seconds 8 --fault address")
+    beside = stage.submit("beside-fault", "memory=6G", "cnn --batch 32 --seconds 18", extra=stage.on_first())
+    other = stage.submit("other-user", "memory=6G", "cnn --batch 32 --seconds 18", user=BOB, extra=stage.on_first())
+    asserting = stage.submit(
+        "asserting", "memory=6G", "mlp --batch 64 --seconds 1 --fault assert", extra=stage.on_first()
+    )
+    culprit = stage.submit("culprit", "memory=6G", "mlp --batch 64 --seconds 8 --fault address", extra=stage.on_first())
     stage.started("beside-fault")
     stage.started("other-user", BOB)
     states = stage.ended({"asserting": asserting}, 60)
@@ -95,7 +97,7 @@ def client_fault(stage: Stage) -> Facts:
     unharmed = "Error" not in stage.text("beside-fault") + stage.text("culprit")
     stage.cluster.wait_for("the fault", lambda: "FAULT" in stage.text("culprit"), START_S)
     at = time.time()
-    after = stage.submit("after-fault", "memory=6G", "cnn --batch 32 --seconds 2")
+    after = stage.submit("after-fault", "memory=6G", "cnn --batch 32 --seconds 2", extra=stage.on_first())
     jobs = {"culprit": culprit, "after-fault": after, "beside-fault": beside, "other-user": other}
     states |= stage.ended(jobs, 200)
     names = {**jobs, "asserting": asserting}
@@ -148,7 +150,9 @@ def _runs(stage: Stage, job: int) -> list[Facts]:
 def over_allotment(stage: Stage) -> Facts:
     """A job unsets the variable with its cap and takes more than its allotment: alone, and beside a larger one."""
     bare = ["unset CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]
-    alone = stage.submit("over-alone", "memory=3G", "mlp --batch 64 --hold 6 --seconds 2", before=bare)
+    alone = stage.submit(
+        "over-alone", "memory=3G", "mlp --batch 64 --hold 6 --seconds 2", before=bare, extra=stage.on_first()
+    )
     stage.ended({"over-alone": alone}, 90)
     runs = stage.record(alone, deadline_s=40).runs
     rows = [_over("alone on the GPU", run) for run in runs]
@@ -158,13 +162,10 @@ def over_allotment(stage: Stage) -> Facts:
     for policy in ("warn", "end"):
         with stage.configured(monitor={"over_allotment": policy}):
             beside, over = f"beside-{policy}", f"over-{policy}"
-            neighbour = stage.submit(beside, "memory=12G", "cnn --batch 32 --seconds 24")
+            neighbour = stage.submit(beside, "memory=12G", "cnn --batch 32 --seconds 24", extra=stage.on_first())
             stage.started(beside)
             job = stage.submit(
-                over,
-                "memory=3G",
-                "mlp --batch 64 --hold 6 --seconds 7",
-                before=bare,
+                over, "memory=3G", "mlp --batch 64 --hold 6 --seconds 7", before=bare, extra=stage.on_first()
             )
             states = stage.ended({over: job, beside: neighbour}, 120)
             runs = stage.record(job, deadline_s=40).runs
@@ -213,9 +214,11 @@ def races(stage: Stage, count: int = 10, rounds: Sequence[float] = (0, 0, 0, 1, 
             for index in range(count):
                 name = f"race-{number}-{index}"
                 if real:
-                    jobs[name] = stage.submit(name, "memory=2G", "mlp --batch 64 --seconds 1")
+                    jobs[name] = stage.submit(name, "memory=2G", "mlp --batch 64 --seconds 1", extra=stage.on_first())
                 else:
-                    jobs[name] = stage.script(name, "memory=2G", ["date +FROM=%s.%N", "sleep 0.3", "date +TO=%s.%N"])
+                    jobs[name] = stage.script(
+                        name, "memory=2G", ["date +FROM=%s.%N", "sleep 0.3", "date +TO=%s.%N"], extra=stage.on_first()
+                    )
             states |= stage.ended(jobs, 120)
             left = left_after(grace + PATIENCE_S)
         lives = watcher.lives()

@@ -16,7 +16,6 @@ from scripts.gpucluster.stage import CONTROL, Facts, Stage, left_after, running
 from slurm_hooks.decision import memory_of
 
 STREAMS = "#SBATCH --partition=streams"
-ANY = ("#SBATCH --gres=gpu:1",)
 
 
 def spread(stage: Stage) -> Facts:
@@ -29,9 +28,9 @@ def spread(stage: Stage) -> Facts:
     large = f"memory={int(0.55 * most / 1024)}G"  # two of these do not fit on one GPU
     seconds = 26
     energy = [stage.energy_j(gpu) for gpu in range(count)]
-    jobs = {"here": stage.submit("here", large, f"cnn --batch 32 --seconds {seconds}", extra=ANY)}
+    jobs = {"here": stage.submit("here", large, f"cnn --batch 32 --seconds {seconds}")}
     stage.started("here")
-    jobs["there"] = stage.submit("there", large, f"cnn --batch 32 --seconds {seconds}", extra=ANY)
+    jobs["there"] = stage.submit("there", large, f"cnn --batch 32 --seconds {seconds}")
     stage.started("there")
     places = {name: stage.gpu(job) for name, job in jobs.items()}
     seen = _seen(stage, jobs)
@@ -41,7 +40,7 @@ def spread(stage: Stage) -> Facts:
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
     at = time.time()
-    small = stage.submit("small", "memory=6G", "mlp --batch 64 --seconds 2", extra=ANY)
+    small = stage.submit("small", "memory=6G", "mlp --batch 64 --seconds 2")
     states = stage.ended({"small": small}, 60)
     spared = {process.pid for process in running(CONTROL)} & (set(slots) - set(killed))
     states |= stage.ended(jobs, 120)
@@ -85,11 +84,11 @@ def spread(stage: Stage) -> Facts:
 
 def _whole(stage: Stage, count: int) -> Facts:
     """An exclusive job beside sharing ones, and then one that asks for two GPUs."""
-    jobs = {"alone": stage.submit("alone", "policy=exclusive", "cnn --batch 32 --seconds 12", extra=ANY)}
+    jobs = {"alone": stage.submit("alone", "policy=exclusive", "cnn --batch 32 --seconds 12")}
     stage.cluster.wait_state(jobs["alone"], "RUNNING")
     for index in range(count):  # one more than there are GPUs left
         name = f"sharing-{index}"
-        jobs[name] = stage.submit(name, "memory=6G", "mlp --batch 64 --seconds 4", extra=ANY)
+        jobs[name] = stage.submit(name, "memory=6G", "mlp --batch 64 --seconds 4")
     places = dict.fromkeys(jobs, "")
 
     def placed() -> bool:
@@ -144,7 +143,7 @@ def streams(stage: Stage, seconds: float = 6) -> Facts:
     states: dict[str, str] = {}
     checks: dict[str, bool] = {}
     left_after(GRACE_S + 15)  # daemons of earlier jobs
-    for method, extra in (("streams", [STREAMS]), ("mps", [])):
+    for method, extra in (("streams", [STREAMS, *stage.on_first()]), ("mps", stage.on_first())):
         jobs = {
             name: stage.submit(f"{name}-{method}", "memory=6G", f"{what} --seconds {seconds}", extra=extra)
             for name, what in work.items()

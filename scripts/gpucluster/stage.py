@@ -73,6 +73,10 @@ class Stage:
         self.log(name, user).unlink(missing_ok=True)
         return self.cluster.submit("\n".join(lines), user=user).job_id
 
+    def on_first(self) -> tuple[str, ...]:
+        """What a job's head says so that it shares the first GPU with others that say so."""
+        return ("#SBATCH --gres=gpu:g0:1",) if self.cluster.layout.gpus > 1 else ()
+
     @contextlib.contextmanager
     def configured(self, **sections: Mapping[str, Any]) -> Iterator[None]:
         """Other values in RAD's configuration for a while; rad-monitor is started anew, hooks read it each time."""
