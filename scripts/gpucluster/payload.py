@@ -20,6 +20,7 @@ from typing import Any
 GIB = 1024**3
 WARM_STEPS = 10
 STAND_IN_STEP_S = 0.01
+SLICE_S = 0.25
 FAULTS = {"assert": "device-side assert triggered", "address": "an illegal memory access was encountered"}
 OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. (stand-in without a GPU)"
 
@@ -109,7 +110,14 @@ def _loop(step: Callable[[], None], seconds: float, steps: int, hold: Callable[[
         last = now
     ordered = sorted(gaps)
     del held
+    by_slice = [0] * (int((last - begin) / SLICE_S) + 1)
+    at = 0.0
+    for gap in gaps:
+        at += gap
+        by_slice[min(int(at / SLICE_S), len(by_slice) - 1)] += 1
     return {
+        "slice_s": SLICE_S,
+        "steps_by_slice": by_slice[:-1],
         "begin": begin,
         "end": last,
         "seconds": last - begin,
