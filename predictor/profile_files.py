@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from predictor.types import KernelMetrics, Profile, ProfileError
+from predictor.types import MAX_SHAPES, KernelMetrics, Profile, ProfileError, Shape
 
 FORMAT = "rad-profile-1"
 MAX_BYTES = 64 * 1024
@@ -23,6 +23,7 @@ def dumps(profile: Profile) -> str:
     """A profile as JSON text."""
     values = asdict(profile)
     kernel = _plain(values.pop("kernel"))
+    kernel["shapes"] = [_plain(shape._asdict()) for shape in profile.kernel.shapes]
     return json.dumps({"format": FORMAT, **_plain(values), "kernel": kernel}, indent=1) + "\n"
 
 
@@ -37,9 +38,13 @@ def loads(text: str, where: str) -> Profile:
         if content["format"] != FORMAT:
             raise ProfileError(f"{where}: format {content['format']!r}, expected {FORMAT!r}: profile it again")
         kernel = _numbers(KernelMetrics, content["kernel"], where)
+        shapes = tuple(_shape(shape, where) for shape in content["kernel"].get("shapes", [])[:MAX_SHAPES])
         values = _numbers(Profile, content, where)
         return Profile(
-            **values, kernel=KernelMetrics(**kernel), origin=_origin(content, where), name=str(content.get("name", ""))
+            **values,
+            kernel=KernelMetrics(**kernel, shapes=shapes),
+            origin=_origin(content, where),
+            name=str(content.get("name", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, ProfileError):
@@ -59,15 +64,22 @@ def _numbers(kind: type[Profile | KernelMetrics], content: dict[str, Any], where
         raise ProfileError(f"{where}: not a profile: make one with `radctl profile`")
     found = {}
     for field in fields(kind):
-        if field.name in ("kernel", "origin", "name") or field.name not in content:
-            continue
-        value = content[field.name]
-        if value is None:
-            value = math.nan
-        elif isinstance(value, bool) or not isinstance(value, int | float):
-            raise ProfileError(f"{where}: {field.name} is {value!r}, it must be a number or null")
-        found[field.name] = float(value)
+        if field.name not in ("kernel", "shapes", "origin", "name") and field.name in content:
+            found[field.name] = _number(content, field.name, where)
     return found
+
+
+def _number(content: dict[str, Any], name: str, where: str) -> float:
+    value = content[name]
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ProfileError(f"{where}: {name} is {value!r}, it must be a number or null")
+    return float(value)
+
+
+def _shape(content: dict[str, Any], where: str) -> Shape:
+    return Shape(*(_number(content, name, where) for name in Shape._fields))
 
 
 def save(profile: Profile, path: Path) -> None:

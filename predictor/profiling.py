@@ -22,11 +22,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Literal, Protocol
+from typing import IO, Any, Literal, Protocol
 
 from predictor.counters import Counters, Source
 from predictor.hook import MARKER, MARKER_VARIABLE, TRACE_ITERATIONS, TRACE_VARIABLE
-from predictor.trace import LONG_US, kernel_metrics, read_kernels
+from predictor.trace import LONG_US, kernel_metrics, kernel_shapes, read_kernels
 from predictor.types import KernelMetrics, Profile, ProfileError
 
 Kernels = Literal["none", "torch", "ncu"]
@@ -283,12 +283,14 @@ def _run_until(
 
 
 def _from_trace(trace: Path, rate: float) -> KernelMetrics:
-    found = kernel_metrics(read_kernels(trace))
+    rows = read_kernels(trace)
+    found = kernel_metrics(rows)
     if not found["launches"]:
         raise ProfileError("the traced iterations launched no kernel on a GPU")
     per_iteration = found["launches"] / TRACE_ITERATIONS
     names = ("threads", "registers", "static_shared_bytes", "mean_us", "turn_us", "blocking_us", "long_ratio")
-    return KernelMetrics(**{name: found[name] for name in names}, launches_per_s=per_iteration * rate)
+    numbers = {name: found[name] for name in names}
+    return KernelMetrics(**numbers, launches_per_s=per_iteration * rate, shapes=kernel_shapes(rows))
 
 
 def _ncu(request: Request, environment: Mapping[str, str], log: Path, say: Callable[[str], None]) -> str:
@@ -365,4 +367,15 @@ def from_ncu(text: str) -> KernelMetrics:
         turn_us=weighted(lambda row: row["ns"]) / 1e3,
         blocking_us=sum(row["ns"] * row["waves"] / (1.0 + row["waves"]) for row in table) / len(table) / 1e3,
         long_ratio=long / max(len(table) - long, 1),
+        shapes=kernel_shapes([(row["ns"] / 1e3, _as_traced(row)) for row in table]),
     )
+
+
+def _as_traced(row: Mapping[str, float]) -> dict[str, Any]:
+    """A row of Nsight Compute in the words of a profiler's trace."""
+    return {
+        "grid": [row["grid"]],
+        "block": [row["block"]],
+        "registers per thread": row["registers"],
+        "shared memory": row["shared"],
+    }

@@ -19,7 +19,7 @@ from predictor.baselines import RULES, Xu, load_xu
 from predictor.collection.specs import SPECS
 from predictor.evaluation import MODELS, evaluate_colocations, leave_out, unseen_fractions
 from predictor.measure import Chooser, choices, fractions, random_fractions, score
-from predictor.measurements import FRESH_FOLDER, family, load_profiles, load_runs, load_spreads, shared
+from predictor.measurements import FRESH_FOLDER, Run, family, load_profiles, load_runs, load_spreads, shared
 from predictor.partition import compare, partitioned_pairs, sliced_pairs
 from predictor.profiles import CORRECTED, raw_profile
 from predictor.rad import Rad
@@ -368,7 +368,7 @@ class _Relative:
 
 def _measured(page: Page, data: Path) -> None:
     runs = load_runs(data)
-    pairs, triples, again = shared(runs, 2), shared(runs, 3), shared(runs, 2, repeat=1)
+    pairs, triples = shared(runs, 2), shared(runs, 3)
     profiles = load_profiles(data)
     page.text(f"## One H200: {len(profiles)} workloads, {len(pairs)} pairs, {len(triples)} triples under MPS")
     page.text(
@@ -385,18 +385,19 @@ def _measured(page: Page, data: Path) -> None:
         f"Sum of relative progress of a pair: median {middle:.2f}, 5 to 95 % {low:.2f} to {high:.2f}. Progress of one "
         f"side: mean {progress.mean():.2f}; predicting that mean is off by {spread:.3f}."
     )
-    first = {frozenset(row.workloads): _progress(row) for row in pairs}
-    differences = [
-        abs(first[frozenset(row.workloads)][name] - value)
-        for row in again
-        if frozenset(row.workloads) in first
-        for name, value in _progress(row).items()
-    ]
+    differences = _differences(runs)
     page.text(
         f"Noise: the same {len(differences) // 2} pairs measured twice differ by {np.mean(differences):.3f} a side on "
         f"average (median {np.median(differences):.3f}, 90 % under {np.percentile(differences, 90):.3f})."
     )
-    _families(page, pairs, triples, spread, load_spreads(data))
+    spreads = load_spreads(data)
+    jumpy = max(spreads, key=lambda name: spreads[name])
+    page.text(
+        f"Noise of the host: what a workload reaches alone varies between runs by "
+        f"{np.median(list(spreads.values())):.0%} (standard deviation, median over workloads; most for {jumpy}: "
+        f"{spreads[jumpy]:.0%})."
+    )
+    _families(page, pairs, triples, spread, spreads)
     _fresh(page, data / FRESH_FOLDER, pairs)
     _choices(page, pairs)
     _estimated(page, data)
@@ -411,9 +412,16 @@ def _measured(page: Page, data: Path) -> None:
     _speed(page, profiles)
 
 
-def _progress(row: Colocation) -> dict[str, float]:
-    """Progress of each side by its workload's name; over 1 counts as 1."""
-    return {side.workload: min(side.progress, 1.0) for side in row.sides}
+def _differences(runs: Sequence[Run]) -> list[float]:
+    """By how much each side's progress differs between the two times that a pair was measured in one session."""
+    found: dict[tuple[int, frozenset[str]], list[dict[str, float]]] = {}
+    for run in runs:
+        if run.method == "mps" and len(run.colocation.sides) == 2 and set(run.threads) == {100}:
+            progress = {side.workload: min(side.progress, 1.0) for side in run.colocation.sides}
+            found.setdefault((run.session, frozenset(progress)), []).append(progress)
+    return [
+        abs(one[name] - two[name]) for one, two, *_ in (each for each in found.values() if each[1:]) for name in one
+    ]
 
 
 def _fresh(page: Page, folder: Path, pairs: Sequence[Colocation]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from predictor.types import ProfileError
+from predictor.types import MAX_SHAPES, ProfileError, Shape
 
 LONG_US = 1000.0
 MAX_TRACE_BYTES = 1 << 30
@@ -71,13 +71,9 @@ def _blocking_us(duration: float, args: Mapping[str, Any]) -> float:
     return duration * filled / (1.0 + filled)
 
 
-def kernel_groups(rows: list[tuple[float, dict[str, Any]]]) -> list[list[float]]:
-    """Launches of one shape together, the shape that takes most time first.
-
-    A group is: blocks, threads of a block, registers of a thread, shared bytes of a block, launches, and their mean
-    duration in microseconds.
-    """
-    found: dict[tuple[float, ...], list[float]] = {}
+def kernel_shapes(rows: list[tuple[float, dict[str, Any]]]) -> tuple[Shape, ...]:
+    """Launches of one shape together, the shape that takes most time first, no more than :data:`MAX_SHAPES`."""
+    found: dict[tuple[float, float, float, float], list[float]] = {}
     for duration, args in rows:
         shape = (
             _volume(args.get("grid")),
@@ -86,8 +82,8 @@ def kernel_groups(rows: list[tuple[float, dict[str, Any]]]) -> list[list[float]]
             float(args.get("shared memory", math.nan)),
         )
         found.setdefault(shape, []).append(duration)
-    groups = [[*shape, float(len(each)), round(sum(each) / len(each), 2)] for shape, each in found.items()]
-    return sorted(groups, key=lambda group: -group[4] * group[5])
+    shapes = [Shape(*shape, float(len(each)), round(sum(each) / len(each), 2)) for shape, each in found.items()]
+    return tuple(sorted(shapes, key=lambda shape: -shape.launches * shape.mean_us)[:MAX_SHAPES])
 
 
 def kernel_metrics(rows: list[tuple[float, dict[str, Any]]]) -> dict[str, float]:

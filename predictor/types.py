@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 Origin = Literal["measured", "estimated"]
 Floats = npt.NDArray[np.float64]
+MAX_SHAPES = 150
 
 
 class ProfileError(ValueError):
@@ -20,6 +21,26 @@ class ProfileError(ValueError):
 
 class WeightsError(ValueError):
     """A file of weights that cannot be used; the message names the file and says the cure."""
+
+
+class Shape(NamedTuple):
+    """Launches of one shape.
+
+    Attributes:
+        grid: blocks of a launch.
+        block: threads of a block.
+        registers: of a thread.
+        shared_bytes: shared memory of a block.
+        launches: how many were seen.
+        mean_us: mean duration in microseconds.
+    """
+
+    grid: float
+    block: float
+    registers: float
+    shared_bytes: float
+    launches: float
+    mean_us: float
 
 
 @dataclass(frozen=True)
@@ -43,6 +64,8 @@ class KernelMetrics:
             that fills the SMs many times over (waves) lets nobody in before it is nearly done; beside one that leaves
             most of them free others run at once.
         long_ratio: launches longer than a millisecond over the shorter ones.
+        shapes: the launches that all this was averaged over, by shape, the shape that takes most time first; the first
+            :data:`MAX_SHAPES` of them. No prediction depends on it.
     """
 
     threads: float = math.nan
@@ -56,6 +79,7 @@ class KernelMetrics:
     turn_us: float = math.nan
     blocking_us: float = math.nan
     long_ratio: float = math.nan
+    shapes: tuple[Shape, ...] = ()
 
 
 @dataclass(frozen=True)

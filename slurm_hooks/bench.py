@@ -257,8 +257,9 @@ def _with_residents(number: int) -> Gpu:
 def _workload(number: int) -> Profile:
     """One of many different profiles."""
     part = (number * 0.618) % 1.0
-    lengths = {"turn_us": 30 + 300 * part, "mean_us": 5 + 100 * part, "blocking_us": 3 + 80 * part}
-    kernel = KernelMetrics(threads=10 ** (4 + 3 * part), **lengths)
+    kernel = KernelMetrics(
+        threads=10 ** (4 + 3 * part), turn_us=30 + 300 * part, mean_us=5 + 100 * part, blocking_us=3 + 80 * part
+    )
     return Profile(0.1 + 0.9 * part, 0.3 * part, 0.0, 0.4 * part, 0.0, 8000.0, 5 + 100 * part, kernel=kernel)
 
 

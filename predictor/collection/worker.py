@@ -24,13 +24,12 @@ import torch
 
 from predictor.collection.specs import spec_of
 from predictor.collection.workloads import Step, build
-from predictor.trace import kernel_groups, kernel_metrics, read_kernels
+from predictor.trace import kernel_metrics, kernel_shapes, read_kernels
 from predictor.types import ProfileError
 
 AHEAD = 2
 WARM_UP = 6
 TRACE_WATCH_S = 30.0
-MAX_GROUPS = 150
 
 
 def pin(cores: Sequence[int]) -> None:
@@ -114,8 +113,8 @@ class Runner:
             profiler.export_chrome_trace(str(path))
             rows = read_kernels(path)
         faulthandler.cancel_dump_traceback_later()
-        groups = kernel_groups(rows)[:MAX_GROUPS]
-        return {**kernel_metrics(rows), "iterations": iterations, "elapsed_s": elapsed, "groups": groups}
+        shapes = kernel_shapes(rows)
+        return {**kernel_metrics(rows), "iterations": iterations, "elapsed_s": elapsed, "shapes": shapes}
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from estimator.types import Layer, ModelSummary, Workload
 from predictor.profile_files import dumps, load, loads, save
 from predictor.profiles import CHIPS, Work, chip_of, corrected, estimate_profile, layer_work, leaves, raw_profile
-from predictor.types import Profile, ProfileError
+from predictor.types import Profile, ProfileError, Shape
 from tests.predictor.synthetic import profile
 
 
@@ -108,6 +108,8 @@ def same(one: Profile, other: Profile) -> bool:
 
 def test_profiles_survive_the_disk(tmp_path: Path) -> None:
     it = dataclasses.replace(profile("bert"), power_w=math.nan, origin="estimated")
+    shapes = (Shape(10.0, 128.0, 32.0, math.nan, 3.0, 2.5), Shape(1.0, 64.0, 8.0, 0.0, 1.0, 1.0))
+    it = dataclasses.replace(it, kernel=dataclasses.replace(it.kernel, shapes=shapes))
     path = tmp_path / "bert.json"
     save(it, path)
     assert same(load(path), it)
@@ -124,6 +126,9 @@ def test_profiles_survive_the_disk(tmp_path: Path) -> None:
         ({"dram": True}, "dram is True"),
         ({"throughput": -1}, "throughput is -1"),
         ({"kernel": []}, "not a profile"),
+        ({"kernel": {"shapes": 3}}, "not a profile"),
+        ({"kernel": {"shapes": [{"grid": 1}]}}, "not a profile"),
+        ({"kernel": {"shapes": [dict.fromkeys(Shape._fields, "x")]}}, "grid is 'x'"),
         ({"origin": "dreamt"}, "origin 'dreamt'"),
     ],
 )

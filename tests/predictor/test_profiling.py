@@ -150,6 +150,7 @@ def test_kernels_by_the_profiler_come_from_a_run_of_their_own() -> None:
     found = profile_command(request(TRACED.replace("EVENTS", "10"), kernels="torch"), gpu)
     assert found.kernel.threads == 128 and found.kernel.registers == 1024
     assert found.kernel.launches_per_s == pytest.approx(2 * found.throughput)
+    assert found.kernel.shapes == ((2.0, 64.0, 8.0, 1.0, 10.0, 4.0),)
     assert gpu.started == 1
 
 
@@ -184,6 +185,7 @@ def test_nsight_computes_raw_page() -> None:
     assert found.memory_throughput == pytest.approx(0.3)
     assert found.mean_us == pytest.approx(2.0)
     assert found.turn_us == pytest.approx(2.5)
+    assert [(shape.grid, shape.block, shape.mean_us) for shape in found.shapes] == [(20, 100, 3.0), (10, 100, 1.0)]
     assert found.blocking_us == pytest.approx((0.2 * 1.0 + 0.5 * 3.0) / 2)
     with pytest.raises(ProfileError, match="profiled no kernel"):
         from_ncu("==ERROR== no permission")

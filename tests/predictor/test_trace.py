@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from predictor.trace import kernel_groups, kernel_metrics, read_kernels, waves
+from predictor.trace import kernel_metrics, kernel_shapes, read_kernels, waves
 from predictor.types import ProfileError
 
 
@@ -40,7 +40,7 @@ def test_metrics_are_weighted_by_duration(tmp_path: Path) -> None:
 
 def test_launches_of_one_shape_are_one_group(tmp_path: Path) -> None:
     rows = read_kernels(write(tmp_path / "t.json", [kernel(2.0), kernel(4.0), kernel(50.0, grid=7, shared=9)]))
-    assert kernel_groups(rows) == [[7.0, 128.0, 32.0, 9.0, 1.0, 50.0], [10.0, 128.0, 32.0, 0.0, 2.0, 3.0]]
+    assert kernel_shapes(rows) == ((7.0, 128.0, 32.0, 9.0, 1.0, 50.0), (10.0, 128.0, 32.0, 0.0, 2.0, 3.0))
 
 
 def test_a_launch_blocks_as_far_as_it_fills_the_gpu(tmp_path: Path) -> None:
