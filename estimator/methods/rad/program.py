@@ -670,9 +670,8 @@ class _Builder:
                     return self._gated(at, candidate), *by_channels[candidate[0]]
         # Joined branches: the channels that the weights ask for, at the size before.
         last = self.shapes[self.current]
-        each = next((size // outputs for size in weights if size % outputs == 0), 1)
-        area = area or next((area for area in (9, 25, 49) if each % area == 0), 1)
-        channels = min(max(each * groups // area, 1), 4 * max(last[0] if last else 1, outputs))
+        asked, area = _asked(weights, outputs, area, groups)
+        channels = min(asked, 4 * max(last[0] if last else 1, outputs))
         space = last[1:] if len(last) == axes and prod(last[1:]) >= size_out else shape[1:]
         return self.tensor((channels, *space)), area, groups
 
@@ -747,6 +746,18 @@ def _weights(params: int, outputs: int, args: dict[str, str]) -> tuple[int, ...]
     if "kernel_size" in args:
         return (params - outputs,)
     return (params - outputs, params)
+
+
+def _asked(weights: tuple[int, ...], outputs: int, area: int, groups: int) -> tuple[int, int]:
+    """Tell how many channels the weights ask for, and the kernel's area, where no tensor so far has that many."""
+    each = 1
+    for size in weights:
+        if size % outputs == 0:
+            each = size // outputs
+            break
+    if not area:
+        area = 9 if each % 9 == 0 else 25 if each % 25 == 0 else 49 if each % 49 == 0 else 1
+    return max(each * groups // area, 1), area
 
 
 def _solved(
