@@ -30,6 +30,7 @@ TITLES = {
     "streams": "Time slicing without MPS",
     "spread": "Several GPUs",
 }
+OF_TWO_USERS = ("two-users", "client-fault")
 Facts = Mapping[str, Any]
 
 
@@ -43,13 +44,13 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def gather(files: Sequence[Facts]) -> list[tuple[str, Facts, Facts]]:
     """Title, facts and conditions of each scenario; a later file's stands in the place of an earlier one's.
 
-    Two users are shown once for each setting of [mps] users.
+    Scenarios with jobs of two users are shown once for each setting of [mps] users.
     """
     found: dict[tuple[str, str], tuple[Facts, Facts]] = {}
     for results in files:
         about = results["about"]
         for name, facts in results["scenarios"].items():
-            found[name, about["mps_users"] if name == "two-users" else ""] = (facts, about)
+            found[name, about["mps_users"] if name in OF_TWO_USERS else ""] = (facts, about)
     shown: list[tuple[str, Facts, Facts]] = []
     for (name, users), (facts, about) in sorted(found.items(), key=lambda item: list(TITLES).index(item[0][0])):
         shown.append(
@@ -218,8 +219,9 @@ def _daemon_hung(facts: Facts) -> list[str]:
 def _client_fault(facts: Facts) -> list[str]:
     rows = [(row["job"], row["state"], row["requeued"], row["runs"], row["evidence"]) for row in facts["table"]]
     return [
-        "`beside-fault`, `asserting`, `culprit` and `after-fault` are one user's and share a server; `other-user` has "
-        "one of its own on the same GPU. A fatal fault breaks every client of its server, and MPS does not say whose "
+        "`beside-fault`, `asserting`, `culprit` and `after-fault` are one user's and share a server; `other-user` "
+        + ("shares it too. " if facts.get("one_server") else "has one of its own on the same GPU. ")
+        + "A fatal fault breaks every client of its server, and MPS does not say whose "
         "it was; an assertion in a kernel breaks its own process alone.\n",
         table(("job", "state", "requeued", "runs", "evidence"), rows),
         f"The next job was submitted right after the fault; its first step came {facts['first_step_of_next_s']:.1f} s "
