@@ -72,11 +72,15 @@ class Daemon:
         loop, stop = asyncio.get_running_loop(), threading.Event()
         ended: asyncio.Future[None] = loop.create_future()
 
+        def tell(error: Exception) -> None:
+            if not ended.done():
+                ended.set_exception(error)
+
         def look() -> None:
             try:
                 self._look_on(stop, lambda notice: loop.call_soon_threadsafe(self._act, notice))
             except Exception as error:  # whoever awaits us is to know
-                loop.call_soon_threadsafe(ended.set_exception, error)
+                loop.call_soon_threadsafe(tell, error)
 
         thread = threading.Thread(target=look, name="looks", daemon=True)
         thread.start()
