@@ -85,7 +85,7 @@ def broken_together(server_log: bytes, since: int, until: int) -> int:
 
     Args:
         server_log: the end of its log.
-        since: Unix time in seconds from which on a fault counts; the log has the node's local time.
+        since: Unix time in seconds from which on a fault counts.
         until: Unix time after which none counts.
     """
     most, broken, listed, in_time = 0, set[bytes](), False, False
@@ -93,7 +93,7 @@ def broken_together(server_log: bytes, since: int, until: int) -> int:
         said = line.group(7)
         if said.startswith(_HANDLING):
             broken, listed = set(), False
-            in_time = since <= _unix(line) <= until
+            in_time = any(since <= at <= until for at in _times(line))
         elif said.startswith(_BROKEN):
             listed = True
         elif listed and said.isdigit():
@@ -104,12 +104,14 @@ def broken_together(server_log: bytes, since: int, until: int) -> int:
     return most
 
 
-def _unix(line: re.Match[bytes]) -> float:
+def _times(line: re.Match[bytes]) -> tuple[float, ...]:
+    """Unix time of a line of a server's log, as local time and as UTC: NVIDIA does not say which it writes."""
     year, month, day, hour, minute, second = (int(part) for part in line.groups()[:6])
     try:
-        return time.mktime((year, month, day, hour, minute, second, 0, 0, -1))
-    except (OverflowError, ValueError):
-        return -1.0
+        local = time.mktime((year, month, day, hour, minute, second, 0, 0, -1))
+        return local, local + time.localtime(local).tm_gmtoff
+    except (OverflowError, ValueError, OSError):
+        return ()
 
 
 def _last(pattern: re.Pattern[bytes], log: bytes) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import calendar
 import os
 import time
 
@@ -177,6 +178,21 @@ def test_whom_a_server_calls_broken() -> None:
     assert broken_together(both + _server_log(FAULTY[:1]), _AT, _AT + 60) == 2
     assert broken_together(both, _AT + 1, _AT + 60) == 0
     assert broken_together(both, _AT - 60, _AT - 1) == 0
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_a_servers_clock_may_show_local_time_or_utc(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        local = int(time.mktime((2026, 11, 21, 0, 53, 23, 0, 0, -1)))
+        utc = calendar.timegm((2026, 11, 21, 0, 53, 23))
+        log = _server_log(FAULTY)
+        assert [broken_together(log, at - 5, at + 5) for at in (local, utc)] == [2, 2]
+        assert broken_together(log, max(local, utc) + 60, max(local, utc) + 90) == 0
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize(
