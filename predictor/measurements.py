@@ -325,18 +325,22 @@ def load_runs(folder: Path) -> tuple[Run, ...]:
     return tuple(runs)
 
 
-def _side(name: str, profile: Profile, row: Mapping[str, str], place: int, where: str) -> Side:
-    """A side with its profile as it was at that time.
+def at_pace(profile: Profile, throughput: float) -> Profile:
+    """A workload's profile as it is when its host lets it reach another throughput alone.
 
     How fast a host launches differs from one moment to the next. An iteration takes as much of the GPU either way: a
     host that is slower leaves the GPU idle for longer.
     """
-    alone = number(row, f"alone{place}", where, profile.throughput)
-    pace = alone / profile.throughput
+    pace = throughput / profile.throughput
     activity = {key: min(getattr(profile, key) * pace, 1.0) for key in FRACTIONS}
     kernel = replace(profile.kernel, launches_per_s=profile.kernel.launches_per_s * pace)
-    then = replace(profile, throughput=alone, kernel=kernel, **activity)
-    return Side(name, then, number(row, f"throughput{place}", where))
+    return replace(profile, throughput=throughput, kernel=kernel, **activity)
+
+
+def _side(name: str, profile: Profile, row: Mapping[str, str], place: int, where: str) -> Side:
+    """A side with its profile as it was at that time."""
+    alone = number(row, f"alone{place}", where, profile.throughput)
+    return Side(name, at_pace(profile, alone), number(row, f"throughput{place}", where))
 
 
 def shared(runs: Iterable[Run], sides: int, repeat: int = 0) -> tuple[Colocation, ...]:
