@@ -18,6 +18,7 @@ COMPILED = (
     "estimator/blocks.py",
     "estimator/family.py",
     "estimator/fingerprint.py",
+    "estimator/methods/rad/familiar.py",
     "estimator/methods/rad/features.py",
     "estimator/methods/rad/kinds.py",
     "estimator/methods/rad/liveness.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import lru_cache
 
 from estimator.types import Layer
@@ -17,6 +18,17 @@ _TOGETHER = (
 )
 _LONG = 3
 _DIGITS = 10
+# What blocks keep inside for each element that torchinfo counts, which are the outputs of layers with parameters and
+# nothing inside: convolutions and norms, unless the norm has its activation inside. An activation such as ReLU keeps
+# its output, which is the next layer's input; others keep their input, too.
+_NORM_WITH_ACTIVATION = ("NormAct", "BnAct", "ConvBNAct")
+_KEPT_BY_CONVS = (2.0, 3.0)
+_KEPT_BY_TOKENS = 1.45
+_KEPT_BY_RMS = 2.3
+_KEPT_BY_RELU = 1.15
+_KEPT_BY_MANY_STEPS = 2.8
+_MANY_STEPS = ("GPT2", "GPTNeoB", "GPTNeoM", "GPTNeoF", "GPTJ", "CodeGen", "Albert", "BigBird", "FNet", "GPTBigCode")
+_RELU = ("OPT", "M2M100", "Pegasus", "MobileBert", "FSMT")
 _COSINE = ("SwinTransformerV2Block", "SwinTransformerBlockV2", "Swinv2Layer", "SwinTransformerV2CrBlock")
 
 
@@ -69,6 +81,29 @@ def branch(name: str) -> str:
         return ""
     start, _, step = name.rpartition("_")
     return start if start and step.isdecimal() else name
+
+
+def kept_inside(types: Set[str], *, keeps_input: bool, keeps_output: bool, tokens: bool) -> float:
+    """Tell how much hidden blocks keep for each element that torchinfo counts inside of them.
+
+    Args:
+        types: types of all layers that are shown.
+        keeps_input: whether one of them is an activation that keeps its input.
+        keeps_output: whether one is an activation that keeps its output.
+        tokens: whether the blocks work on tokens, not on channels of pictures.
+    """
+    if tokens:
+        if any(type_.startswith(_MANY_STEPS) for type_ in types):
+            return _KEPT_BY_MANY_STEPS
+        if any(type_.startswith(_RELU) for type_ in types):
+            return _KEPT_BY_RELU
+        return _KEPT_BY_RMS if any("RMSNorm" in type_ or "T5LayerNorm" in type_ for type_ in types) else _KEPT_BY_TOKENS
+    counted = 1.0 if any(mark in type_ for type_ in types for mark in _NORM_WITH_ACTIVATION) else 2.0
+    fewest, most = _KEPT_BY_CONVS
+    kept = most if keeps_input else fewest
+    if keeps_input and keeps_output:
+        kept = (fewest + most) / 2
+    return kept / counted
 
 
 def pools_queries(attention: Layer) -> bool:

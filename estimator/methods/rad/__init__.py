@@ -59,6 +59,7 @@ class Rad:
             self._correction = Trees(model["correction"])
             self._spread = Trees(model["spread"])
             self._bounds = {str(key): float(value) for key, value in model["bounds"].items()}
+            self._known = frozenset(map(str, model["known"]))
             self._fitted_on = str(model["gpu"])
             self._context_mib = float(model["context_mib"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -89,7 +90,7 @@ class Rad:
             workload: how it is run.
         """
         shaped, program, memory, family = self.account(summary, workload)
-        row = features(memory, program, shaped, workload, family)
+        row = features(memory, program, shaped, workload, family, self._known)
         gpu = lookup(workload.gpu)
         explicit = memory.peak / MIB
         context = self._context(gpu)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 from math import log2
 
+from estimator.methods.rad.familiar import unfamiliar
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.liveness import Memory
 from estimator.methods.rad.program import Program
@@ -63,15 +65,20 @@ FEATURES: tuple[str, ...] = (
     "workspaces",
     "unseen",
     "guessed",
+    "unfamiliar",
 )
 _WORDS, _MODULE, _HIDDEN, _GUESSED = (FEATURES.index(name) for name in ("words", "module", "hidden", "guessed"))
+UNFAMILIAR = FEATURES.index("unfamiliar")
 # Shares above which a summary is one that hides its insides, or whose inputs had to be guessed.
 _MOST_HIDDEN = 0.05
 _MOST_GUESSED = 0.05
+# Share of types below which a model is one of a known kind.
+_MOST_UNFAMILIAR = 0.05
 POOLS: tuple[str, ...] = tuple(
-    f"{family}, {shown}"
+    f"{family}, {shown}{known}"
     for family in ("mlp", "cnn", "transformer", "words")
     for shown in ("rows", "print", "guessed", "hidden")
+    for known in ("", ", known")
 )
 
 
@@ -79,19 +86,26 @@ def pool_of(row: list[float], family: Family | str) -> str:
     """Tell among which models a bound is calibrated.
 
     By family, for transformers by whether they read words, and by what the summary shows: rows with shapes, rows that
-    hide what is inside of blocks, a print without shapes, or a print whose layers do not fit one to the other.
+    hide what is inside of blocks, a print without shapes, or a print whose layers do not fit one to the other; and by
+    whether all its layers are of types that were measured.
     """
     if row[_MODULE]:
         shown = "guessed" if row[_GUESSED] > _MOST_GUESSED else "print"
     else:
         shown = "hidden" if row[_HIDDEN] > _MOST_HIDDEN else "rows"
-    return f"{'words' if family == 'transformer' and row[_WORDS] else family}, {shown}"
+    known = "" if row[UNFAMILIAR] > _MOST_UNFAMILIAR else ", known"
+    return f"{'words' if family == 'transformer' and row[_WORDS] else family}, {shown}{known}"
 
 
 def features(
-    memory: Memory, program: Program, summary: ModelSummary, workload: Workload, family: Family
+    memory: Memory,
+    program: Program,
+    summary: ModelSummary,
+    workload: Workload,
+    family: Family,
+    known: Set[str] = frozenset(),
 ) -> list[float]:
-    """Describe one request; the order is `FEATURES`."""
+    """Describe one request, for a model that knows some types of layers; the order is `FEATURES`."""
     peak = max(memory.peak, 1.0)
     kinds = Counter(op.kind for op in program.ops)
     steps = max(len(program.ops), 1)
@@ -149,4 +163,5 @@ def features(
         memory.workspaces / peak,
         max(len(program.tensors) - len(program.ops), 0) / steps,
         summary.guessed / steps,
+        unfamiliar(program.names, known),
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import lzma
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
@@ -28,7 +28,8 @@ from estimator.dataset.store import Dataset, Row
 from estimator.dataset.tree import Trace, resolve
 from estimator.evaluate import Case
 from estimator.methods.rad import SMALLEST, SMALLEST_SPREAD, Rad
-from estimator.methods.rad.features import FEATURES, MIB, POOLS, features, pool_of
+from estimator.methods.rad.familiar import unfamiliar
+from estimator.methods.rad.features import FEATURES, MIB, POOLS, UNFAMILIAR, features, pool_of
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.workspace import features as conv_features
 from estimator.methods.rad.workspace import total_bytes
@@ -71,6 +72,7 @@ class Example:
         group: architecture family; never divided between folds.
         weight: how much it counts.
         real: whether the model is one of a library, not a drawn one.
+        names: types of its layers.
     """
 
     row: list[float]
@@ -80,6 +82,13 @@ class Example:
     group: str
     weight: float
     real: bool
+    names: frozenset[str] = frozenset()
+
+    def seen_by(self, known: Set[str]) -> list[float]:
+        """Return the features for a model that knows some types of layers."""
+        row = list(self.row)
+        row[UNFAMILIAR] = unfamiliar(self.names, known)
+        return row
 
 
 def blank(workspaces: dict[str, Any], context_mib: float, gpu: str) -> dict[str, Any]:
@@ -91,6 +100,7 @@ def blank(workspaces: dict[str, Any], context_mib: float, gpu: str) -> dict[str,
         "correction": nothing,
         "spread": nothing,
         "bounds": dict.fromkeys(POOLS, 0.5),
+        "known": [],
         "gpu": gpu,
         "context_mib": context_mib,
     }
@@ -155,19 +165,21 @@ def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str]) -> list[E
     where a print shows none: the estimate says which size it is for.
     """
     found = []
-    for row in dataset.rows:
-        spec = row.spec
-        if row.memory_mib is None or spec.split not in splits or spec.arch.get("attention") == "eager":
+    for run in dataset.rows:
+        spec = run.spec
+        if run.memory_mib is None or spec.split not in splits or spec.arch.get("attention") == "eager":
             continue
         if spec.source == "synthetic" and spec.arch.get("eager"):
             continue
         trace = dataset.trace(spec)
         real = spec.source != "synthetic"
         seen = resolve(trace.calls[0].input_shape or (), 1)[1:]
-        for text, weight in texts(trace, row):
-            made = example(account, text, row.workload, row.memory_mib, seen)
+        for text, weight in texts(trace, run):
+            made = example(account, text, run.workload, run.memory_mib, seen)
             if made is not None:
-                found.append(Example(*made, spec.family, spec.group, weight * (_REAL_WEIGHT if real else 1.0), real))
+                row, accounted, label, names = made
+                counts = weight * (_REAL_WEIGHT if real else 1.0)
+                found.append(Example(row, accounted, label, spec.family, spec.group, counts, real, names))
     return found
 
 
@@ -177,14 +189,15 @@ def examples_of_cases(cases: Iterable[Case], account: Rad) -> list[Example]:
     for case in cases:
         made = example(account, case.text, case.workload, case.memory_mib)
         if made is not None:
+            row, accounted, label, names = made
             family = account.account(parse_summary(case.text), case.workload)[3]
-            found.append(Example(*made, family, f"site:{case.file}", _REAL_WEIGHT, True))
+            found.append(Example(row, accounted, label, family, f"site:{case.file}", _REAL_WEIGHT, True, names))
     return found
 
 
 def example(
     account: Rad, text: str, workload: Workload, measured: float, picture: tuple[int, ...] = ()
-) -> tuple[list[float], float, float] | None:
+) -> tuple[list[float], float, float, frozenset[str]] | None:
     """Account for one summary.
 
     Args:
@@ -192,20 +205,20 @@ def example(
         text: the summary.
         workload: how it was run.
         measured: the label in MiB.
-        picture: shape of one sample, where that is a picture.
+        picture: shape of one sample, where that is a picture or a film.
 
     Returns:
-        Features, account and label; None where the summary cannot be read, or is a print of a model that ran on
-        pictures of another size than the one taken for it.
+        Features, account, label and types of layers; None where the summary cannot be read, or is a print of a model
+        that ran on pictures of another size than the one taken for it.
     """
     try:
         summary = parse_summary(text)
     except SummaryError:
         return None
     shaped, program, memory, family = account.account(summary, workload)
-    if summary.format == "module" and len(picture) == _PICTURE and shaped.root.input_shape != picture:
+    if summary.format == "module" and len(picture) >= _PICTURE and shaped.root.input_shape != picture:
         return None
-    return features(memory, program, shaped, workload, family), memory.peak / MIB, measured
+    return features(memory, program, shaped, workload, family), memory.peak / MIB, measured, program.names
 
 
 def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) -> dict[str, Any]:
@@ -220,10 +233,10 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
         The whole model, as `Rad` takes it.
     """
     context = float(base["context_mib"])
-    rows = np.array([item.row for item in examples], dtype=np.float64)
+    folds = _folds(examples)
+    rows = np.array(_as_if_new(examples, folds), dtype=np.float64)
     target = np.array([log(item.measured / (item.accounted + context)) for item in examples])
     weights = np.array([item.weight for item in examples])
-    folds = _folds(examples)
     understood = np.clip(target, *_UNDERSTOOD)
     residual = target - _left_out(partial(_boosted, trees), rows, understood, weights, folds)
     size = np.log(np.abs(np.clip(residual, *_LEFT)) + SMALLEST)
@@ -233,8 +246,18 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
         **base,
         "correction": _trees(_boosted(trees).fit(rows, understood, weights)),
         "spread": _trees(_spreading(trees).fit(rows, size, weights)),
-        "bounds": _bounds(examples, scores, target == understood),
+        "bounds": _bounds(examples, rows, scores, target == understood),
+        "known": sorted(frozenset[str]().union(*(item.names for item in examples))),
     }
+
+
+def _as_if_new(examples: list[Example], folds: Floats) -> list[list[float]]:
+    """Describe each example for a model that was fitted to the other folds."""
+    by_fold = [
+        frozenset[str]().union(*(item.names for item, place in zip(examples, folds, strict=True) if place != fold))
+        for fold in range(FOLDS)
+    ]
+    return [item.seen_by(by_fold[int(fold)]) for item, fold in zip(examples, folds, strict=True)]
 
 
 def _folds(examples: list[Example]) -> Floats:
@@ -249,9 +272,9 @@ def scale(spread: Floats) -> Floats:
     return np.exp(spread) + SMALLEST_SPREAD
 
 
-def _bounds(examples: list[Example], scores: Floats, sound: NDArray[np.bool_]) -> dict[str, float]:
+def _bounds(examples: list[Example], rows: Floats, scores: Floats, sound: NDArray[np.bool_]) -> dict[str, float]:
     """Find for each pool how many times the expected size of an error almost no error of sound accounts exceeds."""
-    pools = np.array([pool_of(item.row, item.family) for item in examples])
+    pools = np.array([pool_of(row, item.family) for row, item in zip(rows, examples, strict=True)])
     real = np.array([item.real for item in examples])
     groups = np.array([item.group for item in examples])
     bounds: dict[str, float] = {}
@@ -358,12 +381,12 @@ class Held:
 
 def judge(model: dict[str, Any], examples: Iterable[Example], *, real: bool = True) -> Held:
     """Judge a model on examples of families that it was not fitted to."""
-    method = Rad(model)
+    method, known = Rad(model), frozenset(model["known"])
     errors, over, under = [], [], 0
     for item in examples:
         if item.real != real:
             continue
-        expected, upper = method.from_account(item.row, item.accounted, item.family)
+        expected, upper = method.from_account(item.seen_by(known), item.accounted, item.family)
         errors.append(abs(expected - item.measured) / item.measured)
         over.append(max(upper - item.measured, 0.0) / item.measured)
         under += upper < item.measured

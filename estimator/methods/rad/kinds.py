@@ -191,6 +191,8 @@ def attends(type_: str) -> bool:
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache
 def attends_eagerly(type_: str) -> bool:
     """Tell whether this attention is known to keep its matrix of weights."""
+    if type_ == "MultiHeadAttention":  # of XLM and Flaubert, and of Keras
+        return True
     return "Sdpa" not in type_ and "Flash" not in type_ and any(mark in type_ for mark in _EAGER)
 
 

@@ -18,6 +18,8 @@ _STATES = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
 # Temporaries of the optimizers' foreach step, in copies of the parameters.
 _STEP_COPIES = {"adam": 1, "adamw": 1, "rmsprop": 1, "sgd_momentum": 0, "sgd": 0}
 _NO_WORKSPACE = (0.0, 0.0)
+# Inside hidden blocks that keep nothing: how much of what a training keeps is there at once, and at most, in outputs.
+_INSIDE_SHARE, _INSIDE_MOST = 0.5, 10.0
 _WHOLE = 4
 _INDEX = 8
 # Python looks up a member of an enumeration as slowly as it calls a function, and each step is compared with several.
@@ -94,7 +96,7 @@ def _workspace(conv: Conv | None, workload: Workload, workspaces: Workspaces) ->
 def _beside(op: Op, out: int) -> int:
     """Count elements that a step works with beside its input and output, while nothing is kept."""
     if op.kind is Kind.OPAQUE:
-        return min(op.extra, 2 * out)
+        return round(min(_INSIDE_SHARE * op.extra, _INSIDE_MOST * out))
     if op.kind is Kind.ATTENTION and not op.extra:
         # Queries, keys and values, and their copies where they are multiplied one by one.
         return (5 if op.matrix and op.scores in (Scores.PLAIN, Scores.DROPPED) else 3) * out
@@ -117,9 +119,18 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
         weights *= 1.5  # autocast caches half-precision copies while the forward pass runs
     tensors = program.tensors
     peak = work = widest = at_peak = 0.0
+    rules = _RULES[workload.precision] if workload.precision == "amp" else ()
+    wide: set[int] = set()
+    matrices = 5 if rules else 2  # a softmax under autocast is in fp32, input and output
     for index, op in enumerate(program.ops):
-        moved = tensors[op.x] + (0 if op.inplace else tensors[op.y]) + 2 * op.matrix + program.skips.get(index, 0)
+        moved = tensors[op.x] + (0 if op.inplace else tensors[op.y]) + matrices * op.matrix
+        moved += program.skips.get(index, 0)
         moved += _beside(op, tensors[op.y])
+        if rules:
+            moved += tensors[op.x] if op.x in wide else 0
+            if rules[op.kind].widens or (rules[op.kind].follows and op.x in wide):
+                wide.add(op.y)
+                moved += tensors[op.y]
         forward, _ = _workspace(op.conv, workload, workspaces)
         work = max(work, forward)
         now = moved * batch * size + forward
@@ -305,7 +316,8 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     logits = whole_logits * size / _WHOLE
     inputs = float(tensors[0] * batch * _WHOLE) if tensors else 0.0
     library = 2 * _CUBLAS if program.multiplies else 0.0
-    base = weights + states + inputs + library + logits  # the loop's variable still holds the last output
+    # The loop's variable still holds the last output, with the keys and values for the next token.
+    base = weights + states + inputs + library + logits + program.cache * unit
 
     kept = _Kept(program, batch, workload.precision)
     marks: list[float] = []

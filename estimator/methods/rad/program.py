@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 from functools import lru_cache
-from itertools import islice
 from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
 
 from estimator import blocks, sizes
 from estimator.compiled import breathe
+from estimator.methods.rad.familiar import plain_names
 from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, attends_with_bias, kind_of
 from estimator.types import Layer, ModelSummary
 from estimator.walk import elements, layers
@@ -31,15 +31,50 @@ _ACTIVATIONS = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, 
 _POOLS = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
 _NORMS = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM))
 _BARE = ("Parameter", "ParameterList", "ParameterDict")
+_UNCALLED = ("ModuleList", "ModuleDict")
+_NO_BLOCKS = ("Identity", "Flatten", "Parameter")
 _LISTS = ("ModuleList", "ModuleDict", "Sequential")
 # Kept inside a hidden block, in outputs of the block: where nothing is printed, and for each element printed.
 _USUAL = 8.0
-_INSIDE = 1.25
 _MOST_INSIDE = 1_000.0
 _CAUSAL = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "MTModel")
+# These give out their keys and values for the next token whatever their head is.
+_DECODERS = (
+    "OPT",
+    "GPT2",
+    "GPTNeo",
+    "GPTJ",
+    "GPTBigCode",
+    "Llama",
+    "Mistral",
+    "Mixtral",
+    "Qwen2",
+    "Qwen3",
+    "Gemma",
+    "Phi",
+    "Bloom",
+    "Falcon",
+    "Mpt",
+    "StableLm",
+    "Starcoder",
+    "Olmo",
+    "Granite",
+    "Nemotron",
+    "Persimmon",
+    "Cohere",
+    "CodeGen",
+    "XGLM",
+    "BioGpt",
+    "CTRL",
+)
 # These call no layers for their projections, so that no summary but a print shows them.
 _FUSED = ("MultiheadAttention", "ShiftedWindowAttention", "ShiftedWindowAttentionV2")
 _MANY_WORDS = 8_000
+# Elements that each layer of a recurrent network keeps for each of its output: gates and states.
+_RECURRENT_KEEPS = 6
+_MOST_DEPTH = 100
+_DIGITS = 4
+_TWO = 2
 _MOST_KEYS = 4096
 _MOST_HEADS = 32
 # Their final_logits_bias is no parameter.
@@ -51,6 +86,11 @@ _OUT_NAMES = frozenset(
     ("o", "o_proj", "out_proj", "c_proj", "dense", "proj", "out", "out_lin", "to_out", "wo", "out_proj")
 )
 _SQUARES = {1, 3, 4, 5, 7, 9, 15, 16, 21, 25, 27, 35, 36, 49, 64, 81, 121, 169, 196, 225, 256, 289, 441, 961, 1024}
+# Of kernels over time and place.
+_CUBES = {1, 3, 5, 7, 8, 9, 27, 32, 49, 75, 98, 125, 147, 343, 512}
+_TUBES = (8, 32, 98, 512)
+_STEM = 49
+_DEEP = 4
 _FEW_GROUPS = 8
 _DEPTHWISE = {1, 3, 5, 7, 9, 11, 21, 25, 49, 81, 121}
 
@@ -152,7 +192,8 @@ class Program(NamedTuple):
         multiplies: whether anything multiplies matrices.
         shared: parameters of a word embedding that is also the head.
         biased: whether numbers in fp32 are added to the logits.
-        skips: by step, elements that wait meanwhile for the end of a residual block.
+        skips: by step, elements that wait meanwhile: what went into the blocks around it, which the callers hold.
+        names: types of all layers, without the model's own name.
     """
 
     tensors: list[int]
@@ -167,19 +208,21 @@ class Program(NamedTuple):
     shared: int = 0
     biased: bool = False
     skips: Mapping[int, int] = MappingProxyType({})
+    names: frozenset[str] = frozenset()
 
 
 def compile_program(summary: ModelSummary) -> Program:
     """Follow a summary whose layers all have shapes (see `estimator.shapes`)."""
     types = {layer.type for layer in layers(summary.root)}
     builder = _Builder(summary.format in ("torchsummary", "keras"), _drops(types))
+    builder.words = "Embedding" in types
     builder.cosine = any(map(blocks.normalizes_queries, types))
     builder.run(summary.root)
     last = builder.shapes[builder.current] if builder.shapes else (1,)
     last = _dense(types, builder, last)
     classes, tokens = (last[-1] if last else 1), (elements(last[:-1]) if len(last) > 1 else 1)
     if builder.hidden and summary.format == "torchinfo":
-        _open_hidden(builder, summary)
+        _open_hidden(builder, summary, types)
     ops = builder.ops
     causal = _causal(summary, types, builder.flat, classes, tokens)
     return Program(
@@ -190,11 +233,12 @@ def compile_program(summary: ModelSummary) -> Program:
         classes,
         tokens,
         causal,
-        builder.cache if causal or _caches(summary) else 0,
+        builder.cache if causal or _caches(summary) or any(type_.startswith(_DECODERS) for type_ in types) else 0,
         any(op.kind in (Kind.LINEAR, Kind.ATTENTION) for op in reversed(builder.ops)),
         _shared(ops, summary.total_params),
         summary.root.type.startswith(_BIASED_LOGITS),
         builder.skips,
+        plain_names(frozenset(types)),
     )
 
 
@@ -246,7 +290,7 @@ def _shared(ops: list[Op], total_params: int) -> int:
     return words if twice > 1 else 0
 
 
-def _open_hidden(builder: _Builder, summary: ModelSummary) -> None:
+def _open_hidden(builder: _Builder, summary: ModelSummary, types: set[str]) -> None:
     """Give layers whose insides are hidden what they keep inside.
 
     torchinfo prints the outputs of all layers that own parameters, also of hidden ones: what the visible ones do not
@@ -257,13 +301,24 @@ def _open_hidden(builder: _Builder, summary: ModelSummary) -> None:
     opaque = sum(tensors[op.y] for op in builder.ops if op.kind is Kind.OPAQUE)
     factor = _USUAL
     if summary.pass_mb is not None:
+        kinds = {kind_of(type_) for type_ in types}
+        tokens = "Conv2d" not in types or any(
+            attends(type_) or "Mlp" in type_ or "LayerNorm" in type_ for type_ in types
+        )
         printed = summary.pass_mb * 1e6 / 8 / max(summary.batch_size or 1, 1)
         visible = sum(tensors[op.y] for op in builder.ops if op.params and op.kind is not Kind.OPAQUE)
-        factor = max(printed - visible, 0.0) / max(opaque, 1) * _INSIDE
+        factor = max(printed - visible, 0.0) / max(opaque, 1)
+        factor *= blocks.kept_inside(
+            types, keeps_input=Kind.KEEPS_INPUT in kinds, keeps_output=_KEEPS_OUTPUT in kinds, tokens=tokens
+        )
     factor = min(factor, _MOST_INSIDE)
     for op in builder.ops:
         if op.kind is Kind.OPAQUE:
             op.extra = round(factor * tensors[op.y])
+
+
+def _works_on_tokens(type_: str) -> bool:
+    return attends(type_) or "Mlp" in type_ or "LayerNorm" in type_
 
 
 class _Attention:
@@ -276,13 +331,15 @@ class _Attention:
         self.matrix = 0
         self.dropped = False
         self.done = False
+        self.single = False
+        """Whether one layer makes queries, keys and values."""
 
 
 class _Builder:
     def __init__(self, flat: bool, drops: bool) -> None:
         self.flat = flat
         self.drops = drops
-        self.cosine = False
+        self.cosine = self.words = False
         self.tensors: list[int] = []
         self.shapes: list[Shape] = []
         self.ops: list[Op] = []
@@ -296,7 +353,9 @@ class _Builder:
         self._gate = -1
         self._attention: _Attention | None = None
         self._outer: list[_Attention | None] = []
-        self._blocks: list[tuple[int, int]] = []
+        self._blocks: list[int] = []
+        self._waiting = 0
+        self._mark = 0
         self._marks: dict[int, tuple[bool, bool]] = {}
 
     def run(self, root: Layer) -> None:
@@ -329,21 +388,26 @@ class _Builder:
     def _open(self, layer: Layer) -> None:
         if not self.tensors:
             self.current = self.tensor(layer.input_shape or _first_input(layer))
-        self._blocks.append((self.current, len(self.ops)))
+        entry = self.current if layer.type not in _UNCALLED else 0
+        if entry and entry not in self._blocks:
+            self._waiting += self.tensors[entry]
+            self._blocks.append(entry)
+        else:
+            self._blocks.append(0)
         if attends(layer.type):
             self._outer.append(self._attention)
             self._attention = _Attention(layer.type, self.current)
+            products = sum(kind_of(child.type) is _LINEAR for child in layer.children)
+            self._attention.single = products <= _TWO and self.words
         kind = kind_of(layer.type)
         if layer.params and kind in _NORMS:  # with its activation inside
             self._keep(layer, kind, layer.output_shape or self.shapes[self.current])
 
     def _close(self, layer: Layer) -> None:
-        entry, first = self._blocks.pop()
+        self._waiting -= self.tensors[entry] if (entry := self._blocks.pop()) else 0
         if kind_of(layer.type) is _SIGMOID_GATE:  # what it does beside its inner activation
             shape = self.shapes[self.current]
             self._emit(Kind.KEEPS_OUTPUT, self.current, shape, None, extra=elements(shape))
-        if layer.output_shape is not None and "Sequential" not in layer.type:
-            self._wait(entry, first, layer.output_shape)
         if attends(layer.type):
             self._attend(layer.output_shape, layer.params)
             self._attention = self._outer.pop()
@@ -351,18 +415,6 @@ class _Builder:
                 self._attention.done = True  # it is only the block around this one
         elif layer.output_shape is not None:
             self._behind(layer.output_shape)
-
-    def _wait(self, entry: int, first: int, shape: Shape) -> None:
-        """Let the input of a block that gives out the same shape wait for the sum at its end."""
-        size = self.tensors[entry]
-        if size != elements(shape):
-            return
-        products = (op for op in islice(self.ops, first, None) if op.conv is not None or op.kind is _LINEAR)
-        if next(products, None) is None or next(products, None) is None:
-            return
-        for index in range(first + 1, len(self.ops)):
-            if self.skips.get(index, 0) < size and self.ops[index].x != entry:
-                self.skips[index] = size
 
     def _behind(self, shape: Shape) -> None:
         """Go on with what a block gives out; where that is nothing seen so far, it was made in its own code."""
@@ -401,13 +453,19 @@ class _Builder:
         elif kind is _EMBEDDING:
             self._embed(layer, shape)
         elif kind is _VIEW or kind is _CONV:
-            if layer.params and layer.type not in _BARE:
-                self.hidden += layer.params
-                self._emit(Kind.OPAQUE, self.current, shape, layer)
-            else:
-                self._behind(shape)
+            self._view(layer, kind, shape)
         else:
             self._keep(layer, kind, shape)
+
+    def _view(self, layer: Layer, kind: Kind, shape: Shape) -> None:
+        """Add what is a block, or no layer that is known."""
+        if layer.params and layer.type not in _BARE:
+            self.hidden += layer.params
+            self._emit(Kind.OPAQUE, self.current, shape, layer)
+            return
+        self._behind(shape)
+        if self.flat and kind is _VIEW and layer.type not in _NO_BLOCKS:
+            self._mark = self.current
 
     def _attends(self, layer: Layer, shape: Shape) -> None:
         """Add an attention that is one row."""
@@ -455,6 +513,13 @@ class _Builder:
                     self._marks[id(layer)] = marks
                 inplace, frozen = marks
         y = x if inplace and kind is _KEEPS_OUTPUT else self.tensor(shape)
+        waiting = self._waiting
+        if waiting and x in self._blocks:
+            waiting -= self.tensors[x] if x else 0
+        elif self.flat and self._mark not in (0, x):  # a table shows where blocks end only
+            waiting = self.tensors[self._mark]
+        if waiting:
+            self.skips[len(self.ops)] = waiting
         self.ops.append(Op(kind, x, y, params, conv, extra, matrix, inplace, frozen, scores))
         self.current = y
 
@@ -477,9 +542,9 @@ class _Builder:
         if kind is _DROPOUT and not self._dropping(layer):
             return
         if kind is _RECURRENT:
-            count = next((value for key, value in layer.args if key == "num_layers"), "1")
-            depth = int(count) if count.isdecimal() and len(count) < 4 else 1
-            self._emit(kind, self.current, shape, layer, extra=6 * depth * elements(shape))
+            before = self.shapes[self.current]
+            depth = _deep(layer, before[-1] if before else 1, shape[-1] if shape else 1)
+            self._emit(kind, self.current, shape, layer, extra=_RECURRENT_KEEPS * depth * elements(shape))
             return
         if kind in _ACTIVATIONS and self.tensors[self.current] == 2 * elements(shape):
             # Half of a product is gated by the other half.
@@ -519,14 +584,17 @@ class _Builder:
         if attention is not None and not attention.done:
             entry = attention.entry
             width = self.shapes[entry][-1] if self.shapes[entry] else 0
-            fused = bool(attention.projections) and self.tensors[attention.projections[0]] > 2.5 * self.tensors[entry]
+            fused = bool(attention.projections) and (
+                attention.single or self.tensors[attention.projections[0]] > 2.5 * self.tensors[entry]
+            )
             if attention.projections and (
                 layer.name in _OUT_NAMES or (not layer.name and (fused or len(attention.projections) >= 3))
             ):
                 self._attend(None, 0)
             elif inputs in (0, width):
                 self._emit(_LINEAR, entry, shape, layer)
-                attention.projections.append(self.current)
+                if not (attention.single and layer.name in _OUT_NAMES):  # defined before what it comes behind
+                    attention.projections.append(self.current)
                 return
         x = self.current
         if self._gate >= 0:  # the other factor has come: the product goes into this layer
@@ -563,8 +631,8 @@ class _Builder:
             self.kept.update(attention.projections)
             first = self.shapes[attention.projections[0]]
             width = first[-1]
-            if len(attention.projections) == 1 and width % 3 == 0 and (not entry or width > 2 * entry[-1]):
-                width //= 3
+            if len(attention.projections) == 1:
+                width = self._queries(width, entry[-1] if entry else 0)
             out = (*first[:-1], width)
             self.cache += _cached(attention.projections, self.tensors)
         else:
@@ -597,17 +665,30 @@ class _Builder:
             return square, plain, 0
         if attends_with_bias(attention.type):
             return square, Scores.BIAS, 0
-        if self._fewer_keys(projections):
-            copies = 2 * (self.tensors[projections[0]] - self.tensors[projections[1]])
-            return square, Scores.SHARED_KEYS, copies
+        keys_each = self._fewer_keys(projections, out)
+        if keys_each:
+            return square, Scores.SHARED_KEYS, 2 * (elements(out) - keys_each)
         return 0, Scores.PLAIN, 0
 
-    def _fewer_keys(self, projections: list[int]) -> bool:
-        """Tell whether several queries share a key."""
+    def _queries(self, width: int, entry: int) -> int:
+        """Tell how wide the queries are that one projection gives out beside keys and values."""
+        if self.words and entry < width < 3 * entry and not (width - entry) % 2 and not 2 * entry % (width - entry):
+            return entry
+        return width // 3 if width % 3 == 0 and (not entry or width > 2 * entry) else width
+
+    def _fewer_keys(self, projections: list[int], out: Shape) -> int:
+        """Count the elements of the keys where several queries share one, else 0."""
+        if not projections:
+            return 0
+        query = self.shapes[projections[0]]
+        if len(projections) == 1:
+            beside = self.tensors[projections[0]] - elements(out)
+            return beside // 2 if self.words and 0 < beside < 2 * elements(out) else 0
         if len(projections) < 3:
-            return False
-        query, key = self.shapes[projections[0]], self.shapes[projections[1]]
-        return query[:-1] == key[:-1] and query[-1] > key[-1] and query[-1] % key[-1] == 0
+            return 0
+        key = self.shapes[projections[1]]
+        fewer = query[:-1] == key[:-1] and query[-1] > key[-1] and query[-1] % key[-1] == 0
+        return self.tensors[projections[1]] if fewer else 0
 
     # -- convolutions
 
@@ -626,7 +707,8 @@ class _Builder:
         if size_in != size_out:
             stride = max(round((size_in / max(size_out, 1)) ** (1 / max(len(shape) - 1, 1))), 1)
         conv = tuple.__new__(Conv, (channels, outputs, area, stride, groups, size_in, size_out, transposed))
-        self._emit(_CONV, x, shape, layer, conv=conv)
+        alone = groups > 1 and len(shape) == _DEEP  # by kernels without a workspace, and not among the measured ones
+        self._emit(_CONV, x, shape, layer, conv=None if alone else conv)
         self._by_activation = False
 
     def _conv_input(
@@ -640,7 +722,7 @@ class _Builder:
             if x < 0:
                 x = self.tensor(known)
             if not area:
-                area, groups = _solved(weights, known[0], shape[0])
+                area, groups = _solved(weights, known[0], shape[0], axes=len(shape))
             if not area:
                 area, groups = _solved(weights, known[0], shape[0], grouped=True)
             return x, area or 1, groups
@@ -651,7 +733,7 @@ class _Builder:
         recent: set[int] | None = None
         for grouped in (False, True) if not area else (False,):
             if fits:
-                solved = _solved(weights, current[0], outputs, area, groups, grouped)
+                solved = _solved(weights, current[0], outputs, area, groups, grouped, axes)
                 if solved[0]:
                     return self.current, *solved
             if recent is None:
@@ -660,7 +742,7 @@ class _Builder:
             by_channels = {
                 channels: solved
                 for channels in recent
-                if (solved := _solved(weights, channels, outputs, area, groups, grouped))[0]
+                if (solved := _solved(weights, channels, outputs, area, groups, grouped, axes))[0]
             }
             if not by_channels:  # a search would be in vain
                 continue
@@ -685,6 +767,21 @@ class _Builder:
             return at
         self.kept.add(at)
         return self.tensor(candidate)
+
+
+def _deep(layer: Layer, inputs: int, outputs: int) -> int:
+    """Tell how many layers a recurrent network has, as it says, or solve its parameters for them."""
+    count = next((value for key, value in layer.args if key == "num_layers"), "")
+    if count.isdecimal() and len(count) < _DIGITS:
+        return int(count)
+    gates = 4 if "LSTM" in layer.type else 3 if "GRU" in layer.type else 1
+    for directions in (1, 2):
+        hidden = outputs // directions
+        each = directions * gates * hidden
+        more, rest = divmod(layer.params - each * (inputs + hidden + 2), max(each * (outputs + hidden + 2), 1))
+        if not rest and 0 <= more < _MOST_DEPTH:
+            return more + 1
+    return 1
 
 
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache
@@ -712,7 +809,13 @@ def _first_input(layer: Layer) -> Shape:
         return (*shape[:-1], max(_features(layer, shape), 1))
     if kind is Kind.CONV and len(shape) >= 2:
         for channels in (3, 1, 4, 2, 6, 12):
-            area, _ = _solved((layer.params - shape[0], layer.params), channels, shape[0])
+            weights = (layer.params - shape[0], layer.params)
+            if len(shape) == _DEEP:
+                area, _ = _solved_deep(weights, channels, shape[0])
+                if area:
+                    return (channels, *_before_deep(area, shape[1:]))
+                continue
+            area, _ = _solved(weights, channels, shape[0])
             if area:
                 # Stems halve the picture from 5x5 on, patches are cut without overlap.
                 side = round(area**0.5)
@@ -722,6 +825,16 @@ def _first_input(layer: Layer) -> Shape:
     if kind is Kind.EMBEDDING:
         return (shape[0], 2) if len(shape) > 1 else (2,)
     return shape
+
+
+def _before_deep(area: int, shape: Shape) -> Shape:
+    """Guess the film that a first convolution over time and place took: stems halve each picture."""
+    frames, height, width = shape
+    if area in _TUBES:
+        step = round((area // 2) ** 0.5)
+        return (2 * frames, step * height, step * width)
+    step = 2 if area >= _STEM else 1
+    return (frames, step * height, step * width)
 
 
 def _features(layer: Layer, shape: Shape) -> int:
@@ -761,7 +874,13 @@ def _asked(weights: tuple[int, ...], outputs: int, area: int, groups: int) -> tu
 
 
 def _solved(
-    weights: tuple[int, ...], inputs: int, outputs: int, area: int = 0, groups: int = 1, grouped: bool = False
+    weights: tuple[int, ...],
+    inputs: int,
+    outputs: int,
+    area: int = 0,
+    groups: int = 1,
+    grouped: bool = False,
+    axes: int = 3,
 ) -> tuple[int, int]:
     """Find area and groups for the first number of weights that has a solution; (0, 1) where none has.
 
@@ -772,14 +891,29 @@ def _solved(
         area: the kernel's, where it is printed; 0 else.
         groups: of channels, where the area is printed.
         grouped: whether to look for several groups.
+        axes: of what comes out, channels included: 4 over time and place.
     """
     if area:
         return (area, groups) if inputs * outputs * area // groups in weights else (0, 1)
+    if axes == _DEEP:
+        return _solved_deep(weights, inputs, outputs)
     solve = _solve_grouped if grouped else _solve
     for size in weights:
         solved = solve(size, inputs, outputs)
         if solved[0]:
             return solved
+    return 0, 1
+
+
+def _solved_deep(weights: tuple[int, ...], inputs: int, outputs: int) -> tuple[int, int]:
+    """Solve a convolution over time and place; groups are of one channel, or there are none."""
+    for size in weights:
+        area, rest = divmod(size, max(inputs * outputs, 1))
+        if not rest and area in _CUBES:
+            return area, 1
+        area, rest = divmod(size, max(outputs, 1))
+        if not rest and area in _CUBES and inputs and outputs % inputs == 0:
+            return area, inputs
     return 0, 1
 
 

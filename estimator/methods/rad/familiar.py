@@ -1,0 +1,36 @@
+"""Whether a summary's layers are of types that the model was fitted to. Pure.
+
+Blocks that were never measured may do what no rule here knows: the bound has to be wider for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from functools import lru_cache
+
+_MODEL, _FOR = "Model", "For"
+
+
+@lru_cache(maxsize=1024)  # names come from users: a bounded cache
+def plain_names(types: frozenset[str]) -> frozenset[str]:
+    """Take the model's own name from its layers' types: ``LlamaMLP`` and ``Qwen3MLP`` are ``MLP``.
+
+    transformers names all layers of a model after it; a type that ends in ``Model`` or ``ForCausalLM`` says how.
+    """
+    owners = [own for own in map(_owner, types) if own]
+    if not owners:
+        return types
+    own = min(owners, key=lambda name: (len(name), name))
+    return frozenset(type_[len(own) :] if type_.startswith(own) and type_ != own else type_ for type_ in types)
+
+
+def _owner(type_: str) -> str:
+    if type_.endswith(_MODEL):
+        return type_[: -len(_MODEL)]
+    before, found, after = type_.partition(_FOR)
+    return before if found and after[:1].isupper() else ""
+
+
+def unfamiliar(names: Set[str], known: Set[str]) -> float:
+    """Give the share of types that are not known."""
+    return len(names - known) / len(names) if names else 0.0
