@@ -23,9 +23,9 @@ FORMATS = ("torchsummary", "torchinfo", "module")
 COLUMNS = ("id", "name", "batch_size", "seq_len", "mib", "why_not")
 
 
-def test_rows(dataset: Dataset) -> list[Row]:
+def fresh_rows(dataset: Dataset) -> list[Row]:
     """Return the measured rows of real models whose families are in no other part of the data set."""
-    return [r for r in dataset.rows if r.spec.source != "synthetic" and r.split == "test" and r.memory_mib is not None]
+    return [r for r in dataset.rows if r.spec.source != "synthetic" and r.split == "fresh" and r.memory_mib is not None]
 
 
 def text_of(dataset: Dataset, row: Row) -> tuple[str, str]:
@@ -50,7 +50,7 @@ def real_cases(dataset: Dataset, faketensor: Path, models: Path | None) -> list[
     """
     methods = {name: load_method(name, models) for name in METHODS}
     fake = _read(faketensor)
-    return [_case(dataset, row, methods, fake) for row in test_rows(dataset)]
+    return [_case(dataset, row, methods, fake) for row in fresh_rows(dataset)]
 
 
 def _case(dataset: Dataset, row: Row, methods: dict[str, Method], fake: dict[str, float]) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def faketensor_rows(dataset: Dataset, path: Path) -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         if not done:
             writer.writeheader()
-        for row in _largest_first([r for r in test_rows(dataset) if r.spec.precision == "fp32"]):
+        for row in _largest_first([r for r in fresh_rows(dataset) if r.spec.precision == "fp32"]):
             if row.spec.id not in done:
                 writer.writerow(_fake(row))
                 file.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import random
+from dataclasses import replace
 from math import exp
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def examples(count: int, seed: int) -> list[Example]:
     rng = random.Random(seed)
     made = []
     for index in range(count):
-        row = [rng.random() for _ in FEATURES]
+        row = [0.0 if name == "recurrent" else rng.random() for name in FEATURES]
         accounted = 500 + 5000 * rng.random()
         law = 0.2 if row[LAW] > 0.5 else 0.0
         measured = (accounted + 700) * exp(law + rng.uniform(-NOISE, NOISE))
@@ -45,6 +46,28 @@ def test_a_fit_finds_the_law_and_bounds_the_rest() -> None:
     assert after.mean_over_fraction < 0.15
     expected, upper = Rad(model).from_account(held[0].row, held[0].accounted, "cnn")
     assert upper > expected
+
+
+def test_strange_layers_widen_the_bound() -> None:
+    known = [replace(item, names=frozenset(("Linear", "Conv2d"))) for item in examples(300, 5)]
+    rng = random.Random(6)
+    strange = [
+        replace(
+            item,
+            names=frozenset((f"Odd{index}", "Linear")),
+            group=f"odd{index}",
+            measured=item.measured * exp(rng.uniform(-0.3, 0.3)),
+        )
+        for index, item in enumerate(examples(100, 7))
+    ]
+    model = fit(known + strange, BASE, trees=25)
+    assert set(model["known"]) >= {"Linear", "Conv2d", "Odd1"}
+    assert model["bounds"]["cnn, rows"] >= model["bounds"]["cnn, rows, known"]
+    method, item = Rad(model), known[0]
+    names = frozenset(model["known"])
+    usual = method.from_account(item.seen_by(names), item.accounted, "cnn")
+    odd = method.from_account(replace(item, names=frozenset(("New",))).seen_by(names), item.accounted, "cnn")
+    assert odd[1] / odd[0] > usual[1] / usual[0]
 
 
 def test_equal_data_makes_an_equal_model() -> None:

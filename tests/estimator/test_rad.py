@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from estimator import blocks
 from estimator.methods import load_method
 from estimator.methods.rad import SMALLEST_SPREAD, Rad
+from estimator.methods.rad.familiar import plain_names, unfamiliar
 from estimator.methods.rad.features import FEATURES, POOLS, features, pool_of
 from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, attends_with_bias, kind_of
 from estimator.methods.rad.liveness import Memory, measure
@@ -37,6 +39,7 @@ def plain(**changes: Any) -> dict[str, Any]:
         "bounds": dict.fromkeys(POOLS, 0.1),
         "gpu": "h200",
         "context_mib": 750,
+        "known": [],
     }
     return {**model, **changes}
 
@@ -239,7 +242,7 @@ def test_torchinfo_shows_matrices_and_hides_blocks() -> None:
     assert program.hidden_params == 120_000
     assert len(hidden) == 2
     visible = sum(program.tensors[op.y] for op in program.ops if op.params and op.kind is not Kind.OPAQUE)
-    assert sum(op.extra for op in hidden) == pytest.approx((1e6 / 8 / 2 - visible) * 1.25, rel=0.01)
+    assert sum(op.extra for op in hidden) == pytest.approx((1e6 / 8 / 2 - visible) * 1.45, rel=0.01)
     without = account(INFO.partition("Forward")[0])[2]
     assert without.kept != memory.kept
 
@@ -391,10 +394,13 @@ def test_features_have_names_and_pools() -> None:
     row = features(memory, program, shaped, Workload(2, 16), "transformer")
     assert len(row) == len(FEATURES)
     assert pool_of(row, "transformer") == "words, print"
-    assert pool_of([0.0] * len(FEATURES), "transformer") == "transformer, rows"
-    guessed = [1.0 if name in ("module", "guessed") else 0.0 for name in FEATURES]
+    assert pool_of([0.0] * len(FEATURES), "transformer") == "transformer, rows, known"
+    known = features(memory, program, shaped, Workload(2, 16), "transformer", program.names)
+    assert pool_of(known, "transformer") == "words, print, known"
+    assert pool_of([1.0 if name == "recurrent" else 0.0 for name in FEATURES], "mlp") == "words, rows, known"
+    guessed = [1.0 if name in ("module", "guessed", "unfamiliar") else 0.0 for name in FEATURES]
     assert pool_of(guessed, "cnn") == "cnn, guessed"
-    assert pool_of([1.0 if name == "hidden" else 0.0 for name in FEATURES], "cnn") == "cnn, hidden"
+    assert pool_of([1.0 if name == "hidden" else 0.0 for name in FEATURES], "cnn") == "cnn, hidden, known"
     assert {pool_of(row, "transformer"), pool_of(guessed, "cnn")} <= set(POOLS)
 
 
@@ -592,7 +598,7 @@ def test_inference_of_language_models_holds_caches_and_computes_a_loss() -> None
     assert causal.loss - causal.weights == pytest.approx(cache + 3 * logits + 32.5 * MIB, rel=0.01)
     half = account(LM, precision="bf16", **run)[2]
     assert half.loss - half.weights == pytest.approx(cache / 2 + logits + 2 * logits + 32.5 * MIB, rel=0.01)
-    masked = account(LM.replace("GPT2LMHeadModel", "MyEncoder"), precision="bf16", **run)[2]
+    masked = account(LM.replace("GPT2LMHeadModel", "MyEncoder").replace("GPT2", "My"), precision="bf16", **run)[2]
     assert masked.loss - masked.weights == pytest.approx(logits + logits / 2 + 32.5 * MIB, rel=0.01)
     one = account(VGG, kind="infer")[2]
     assert one.loss == 0
@@ -674,3 +680,116 @@ Net    [2, 8, 4, 4]    --
     program = account(text)[1]
     assert program.ops[1].kind is Kind.OPAQUE
     assert program.hidden_params == 592
+
+
+def test_callers_hold_what_goes_into_blocks() -> None:
+    # conv, relu and conv in a block: while the relu runs, the block's input waits, too.
+    text = """Net(
+  (stem): Conv2d(3, 16, kernel_size=(3, 3), padding=(1, 1))
+  (block): Block(
+    (a): Conv2d(16, 64, kernel_size=(1, 1))
+    (act): ReLU()
+    (b): Conv2d(64, 16, kernel_size=(1, 1))
+  )
+)
+"""
+    _, program, memory = account(text, kind="infer")
+    picture = 224 * 224
+    assert dict(program.skips) == {2: 16 * picture, 3: 16 * picture}
+    held = memory.forward - memory.weights
+    assert held == pytest.approx(4 * 2 * picture * (3 + 2 * 64 + 16), rel=0.15)
+
+
+def test_tables_show_where_blocks_end() -> None:
+    rows = table(
+        "Conv2d-# [-1, 16, 32, 32] 448",
+        "Block-# [-1, 16, 32, 32] 0",
+        "Conv2d-# [-1, 64, 32, 32] 1,088",
+        "ReLU-# [-1, 64, 32, 32] 0",
+        "Conv2d-# [-1, 16, 32, 32] 1,040",
+        "Block-# [-1, 16, 32, 32] 0",
+    )
+    assert dict(account(rows)[1].skips) == {2: 16 * 1024, 3: 16 * 1024}
+
+
+@pytest.mark.parametrize(
+    ("layer", "depth"),
+    [
+        ("LSTM(300, 512, num_layers=3)", 3),
+        ("LSTM(300, 512)", 1),
+        ("GRU(64, 32, num_layers=2, bidirectional=True)", 2),
+    ],
+)
+def test_depth_of_recurrent_networks_is_solved(layer: str, depth: int) -> None:
+    gates, inputs, hidden = (4, 300, 512) if "LSTM" in layer else (3, 64, 32)
+    ways = 2 if "bidirectional" in layer else 1
+    params = ways * gates * hidden * (inputs + hidden + 2)
+    params += (depth - 1) * ways * gates * hidden * (ways * hidden + hidden + 2)
+    text = (
+        "====\nLayer (type:depth-idx)     Input Shape    Output Shape       Param #\n====\n"
+        f"Net                        [2, 8, {inputs}]     [2, 8, {ways * hidden}]     --\n"
+        f"├─{layer.partition('(')[0]}: 1-1          [2, 8, {inputs}]     [2, 8, {ways * hidden}]   {params:,}\n====\n"
+    )
+    op = next(op for op in account(text)[1].ops if op.kind is Kind.RECURRENT)
+    assert op.extra == 6 * depth * 8 * ways * hidden
+
+
+def test_one_projection_may_hold_fewer_keys_than_queries() -> None:
+    text = """PhiForCausalLM(
+  (embed): Embedding(9000, 128)
+  (attn): PhiAttention(
+    (o_proj): Linear(in_features=128, out_features=128, bias=False)
+    (qkv_proj): Linear(in_features=128, out_features=256, bias=False)
+  )
+  (lm_head): Linear(in_features=128, out_features=9000, bias=False)
+)
+"""
+    attention = next(op for op in account(text, seq_len=32)[1].ops if op.kind is Kind.ATTENTION)
+    assert attention.scores is Scores.SHARED_KEYS
+    assert attention.matrix == 2 * 32 * 32
+    assert attention.extra == 2 * 32 * (128 - 64)
+    whole = account(text.replace("out_features=256", "out_features=384"), seq_len=32)[1]
+    assert next(op for op in whole.ops if op.kind is Kind.ATTENTION).matrix == 0
+
+
+def test_films_are_convolved_over_time() -> None:
+    text = (
+        "====\nLayer (type:depth-idx)      Output Shape       Param #\n====\n"
+        "Net                        [2, 5]     --\n"
+        "├─Conv3d: 1-1          [2, 64, 16, 56, 56]     28,288\n"
+        "├─BatchNorm3d: 1-2          [2, 64, 16, 56, 56]     128\n"
+        "├─Conv3d: 1-3          [2, 64, 8, 28, 28]     1,728\n====\n"
+    )
+    _, program, _ = account(text)
+    first, _, alone = program.ops
+    assert program.tensors[first.x] == 3 * 16 * 112 * 112
+    assert first.conv is not None and first.conv.area == 147
+    assert program.tensors[alone.x] == 64 * 16 * 56 * 56
+    assert alone.conv is None
+    patches = text.replace("64, 16, 56, 56]     28,288", "96, 8, 56, 56]     9,312")
+    assert account(patches)[1].tensors[0] == 3 * 16 * 224 * 224
+
+
+@pytest.mark.parametrize(
+    ("types", "keeps", "tokens", "kept"),
+    [
+        ({"Conv2d", "BatchNorm2d"}, (False, True), False, 1.0),
+        ({"Conv2d", "BatchNorm2d"}, (True, False), False, 1.5),
+        ({"Conv2d", "BatchNormAct2d"}, (True, True), False, 2.5),
+        ({"GPT2Block"}, (False, False), True, 2.8),
+        ({"OPTDecoderLayer"}, (False, False), True, 1.15),
+        ({"LlamaRMSNorm"}, (False, False), True, 2.3),
+        ({"Block"}, (False, False), True, 1.45),
+    ],
+)
+def test_hidden_blocks_keep_by_their_kind(types: set[str], keeps: tuple[bool, bool], tokens: bool, kept: float) -> None:
+    assert blocks.kept_inside(types, keeps_input=keeps[0], keeps_output=keeps[1], tokens=tokens) == kept
+
+
+def test_a_models_own_name_does_not_make_its_layers_strange() -> None:
+    llama = plain_names(frozenset(("LlamaForCausalLM", "LlamaModel", "LlamaMLP", "Linear")))
+    qwen = plain_names(frozenset(("Qwen3ForCausalLM", "Qwen3Model", "Qwen3MLP", "Qwen3Router", "Linear")))
+    assert unfamiliar(llama, qwen) == 0
+    assert unfamiliar(qwen, llama) == 1 / 5
+    assert plain_names(frozenset(("ResNet", "Bottleneck"))) == {"ResNet", "Bottleneck"}
+    assert unfamiliar(frozenset(), frozenset()) == 0

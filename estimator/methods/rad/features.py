@@ -66,9 +66,10 @@ FEATURES: tuple[str, ...] = (
     "unseen",
     "guessed",
     "unfamiliar",
+    "recurrent",
 )
 _WORDS, _MODULE, _HIDDEN, _GUESSED = (FEATURES.index(name) for name in ("words", "module", "hidden", "guessed"))
-UNFAMILIAR = FEATURES.index("unfamiliar")
+UNFAMILIAR, _RECURRENT = FEATURES.index("unfamiliar"), FEATURES.index("recurrent")
 # Shares above which a summary is one that hides its insides, or whose inputs had to be guessed.
 _MOST_HIDDEN = 0.05
 _MOST_GUESSED = 0.05
@@ -85,16 +86,17 @@ POOLS: tuple[str, ...] = tuple(
 def pool_of(row: list[float], family: Family | str) -> str:
     """Tell among which models a bound is calibrated.
 
-    By family, for transformers by whether they read words, and by what the summary shows: rows with shapes, rows that
-    hide what is inside of blocks, a print without shapes, or a print whose layers do not fit one to the other; and by
-    whether all its layers are of types that were measured.
+    By family, for transformers by whether they read words (recurrent networks are with those), and by what the summary
+    shows: rows with shapes, rows that hide what is inside of blocks, a print without shapes, or a print whose layers do
+    not fit one to the other; and by whether all its layers are of types that were measured.
     """
     if row[_MODULE]:
         shown = "guessed" if row[_GUESSED] > _MOST_GUESSED else "print"
     else:
         shown = "hidden" if row[_HIDDEN] > _MOST_HIDDEN else "rows"
     known = "" if row[UNFAMILIAR] > _MOST_UNFAMILIAR else ", known"
-    return f"{'words' if family == 'transformer' and row[_WORDS] else family}, {shown}{known}"
+    words = row[_RECURRENT] or (family == "transformer" and row[_WORDS])
+    return f"{'words' if words else family}, {shown}{known}"
 
 
 def features(
@@ -164,4 +166,5 @@ def features(
         max(len(program.tensors) - len(program.ops), 0) / steps,
         summary.guessed / steps,
         unfamiliar(program.names, known),
+        float(kinds[Kind.RECURRENT] > 0),
     ]

@@ -284,6 +284,10 @@ def _bounds(examples: list[Example], rows: Floats, scores: Floats, sound: NDArra
             chosen &= real
         if chosen.sum() >= _LEAST:
             bounds[pool] = _conformal(scores[chosen], groups[chosen], MISS)
+    for pool in POOLS:  # what was never measured is not known better than what was
+        known = bounds.get(f"{pool}, known")
+        if pool in bounds and known is not None:
+            bounds[pool] = max(bounds[pool], known)
     for pool in POOLS:
         family = pool.partition(",")[0]
         like = [bound for name, bound in bounds.items() if name.partition(",")[0] == family]

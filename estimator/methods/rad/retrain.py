@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from estimator.dataset.specs import Split
 from estimator.dataset.store import load
 from estimator.evaluate import LABELS, read_cases
 from estimator.gpus import canonical
@@ -62,10 +63,12 @@ def retrain(data: Path, models_dir: Path) -> Retrained:
     context = max(dataset.meta["context_mib"]["train"].values())
     base = blank(fit_workspaces(), float(context), gpu)
     account = Rad(base)
-    known = examples_of(dataset, account, ("train", "val"))
+    # Families that nothing was ever fitted to judge; a data set that has none keeps its test part apart.
+    held_out: Split = "fresh" if any(row.split == "fresh" for row in dataset.rows) else "test"
+    known = examples_of(dataset, account, [split for split in get_args(Split) if split != held_out])
     if own:
         known += examples_of_cases(read_cases(data), account)
-    held = examples_of(dataset, account, ("test",))
+    held = examples_of(dataset, account, (held_out,))
     model = fit(known, base)
     new = judge(model, held)
     old = _installed(models_dir, held)

@@ -10,6 +10,7 @@ import pytest
 
 from estimator.dataset import coverage, store
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_jsonl
+from estimator.dataset.fresh import FRESH
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.printers import module_text
 from estimator.dataset.specs import generate_synthetic, spec_from_json
@@ -118,7 +119,8 @@ def test_no_architecture_family_is_in_two_splits(committed: store.Dataset) -> No
     assert all(len(found) == 1 for found in splits.values())
     assert len({row.spec.id for row in committed.rows}) == len(committed.rows)
     real = [row for row in committed.rows if row.spec.source != "synthetic"]
-    assert {row.split for row in real} == {"train", "val", "test"}
+    assert {row.split for row in real} == {"train", "val", "test", "fresh"}
+    assert {row.spec.group for row in real if row.split == "fresh"} == FRESH
 
 
 def test_every_real_row_has_its_trace(committed: store.Dataset) -> None:
