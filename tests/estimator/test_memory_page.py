@@ -43,7 +43,7 @@ def test_scores_are_of_answered_cases() -> None:
     assert found["median"] == pytest.approx(0.2)
     assert found["p90"] == pytest.approx(0.3)
     assert found["over_gib"] == pytest.approx(50 / 1024)
-    assert found["over_share"] == pytest.approx(0.05)
+    assert found["over_share"] == found["over_median"] == pytest.approx(0.05)
     assert found["wasted_gib"] == pytest.approx(100 / 1024)
     assert memory_page.score(cases, "horus") is None
     assert memory_page.score_row("horus", None)[1] == "0"
