@@ -280,7 +280,7 @@ def write_page(dataset: Dataset, results: list[dict[str, Any]], cases: list[dict
         "\n## 2. Real models that no one trained on: figures 5.11 to 5.13\n\n",
         f"{len(cases)} rows of {len({c['name'] for c in cases})} models of ",
         f"{len({c['group'] for c in cases})} architecture ",
-        f"families, the fresh part, none of them in what anything was fitted to; ",
+        "families, the fresh part, none of them in what anything was fitted to; ",
         f"{len(unread)} summaries could not be read. GiB below; of each ",
         "model the fp32 training that needs most. FakeTensor runs the model's code in fp32; `-`: no answer.\n\n",
         "![scatter](memory_scatter.svg)\n\n![CNN models](memory_cnn.svg)\n\n",

@@ -302,9 +302,7 @@ def _open_hidden(builder: _Builder, summary: ModelSummary, types: set[str]) -> N
     factor = _USUAL
     if summary.pass_mb is not None:
         kinds = {kind_of(type_) for type_ in types}
-        tokens = "Conv2d" not in types or any(
-            attends(type_) or "Mlp" in type_ or "LayerNorm" in type_ for type_ in types
-        )
+        tokens = "Conv2d" not in types or any(map(_works_on_tokens, types))
         printed = summary.pass_mb * 1e6 / 8 / max(summary.batch_size or 1, 1)
         visible = sum(tensors[op.y] for op in builder.ops if op.params and op.kind is not Kind.OPAQUE)
         factor = max(printed - visible, 0.0) / max(opaque, 1)
