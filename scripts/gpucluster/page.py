@@ -184,12 +184,12 @@ def _services_killed(facts: Facts) -> list[str]:
 
 def _monitored(facts: Facts) -> list[str]:
     rows = [(kind, *values) for kind, values in facts["speeds"].items()]
-    heads = ("rad-monitor", *(f"run {n + 1}" for n in range(len(rows[0]) - 1)))
+    heads = ("rad-monitor", *(f"round {n + 1}" for n in range(len(rows[0]) - 1)))
     return [
-        "Steps a second of the same training, in turn.\n",
+        "Steps a second of one training while rad-monitor was started and stopped under it, in turn.\n",
         table(heads, rows),
-        f"Change of the median: {100 * facts['change']:+.1f} %; largest spread between repeats: "
-        f"{100 * facts['spread']:.1f} %.\n",
+        f"Mean of the rounds' differences: {100 * facts['change']:+.1f} % (standard error "
+        f"{100 * facts['standard_error']:.1f} %).\n",
     ]
 
 
