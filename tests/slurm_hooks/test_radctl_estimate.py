@@ -25,6 +25,7 @@ MODEL = {
     "bounds": dict.fromkeys(POOLS, 0.2),
     "gpu": "h200",
     "context_mib": 750,
+    "known": [],
 }
 
 
