@@ -1,4 +1,4 @@
-"""Command line of the measurements: `scripts/bench/run NAME ...|all [--count N] [--page FILE]`."""
+"""Command line of the measurements: `scripts/bench/run NAME ...|all [--count N] [--compiled] [--page FILE]`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import argparse
 import os
 import platform
 import sys
+from contextlib import nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 
 from scripts.bench import exchange, hooks, jobs, latency, poll, throughput
-from scripts.bench.common import Table
+from scripts.bench.common import Table, compiled
 from scripts.devcluster import ClusterError
 
 BENCHES = {
@@ -25,7 +26,7 @@ PAGE = """# What RAD costs Slurm
 
 Made by `scripts/bench/run {which}` on {date}: {cores} cores, Python {python}, load {load:.1f}
 when it began. Slurm, its clients, its database and radd share these cores: what one of them takes, the others lack.
-GPUs are stand-in devices.
+GPUs are stand-in devices; the estimator runs {build}.
 """
 
 
@@ -37,27 +38,38 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("which", nargs="+", choices=[*BENCHES, "all"])
     parser.add_argument("--count", type=int, help="submits, jobs or runs, in place of the default")
+    parser.add_argument(
+        "--compiled", action="store_true", help="with the estimator compiled (needs mypy, a C compiler)"
+    )
     parser.add_argument("--page", type=Path, help="write the tables as a page too")
     args = parser.parse_args(arguments)
+    option = ["--compiled"] if args.compiled else []
     page = PAGE.format(
-        which=" ".join([*args.which, *(["--count", str(args.count)] if args.count else [])]),
+        which=" ".join([*args.which, *(["--count", str(args.count)] if args.count else []), *option]),
         date=datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         cores=os.cpu_count(),
         python=platform.python_version(),
         load=os.getloadavg()[0],
+        build="compiled" if args.compiled else "in plain Python",
     )
     try:
-        for name in BENCHES if "all" in args.which else args.which:
-            function, count, _ = BENCHES[name]
-            found: Table = function(args.count or count)
-            print(found.text(), flush=True)
-            page += f"\n## {found.title}\n\n`scripts/bench/run {name}`\n\n{found.markdown()}"
-            if args.page:  # what is known is kept, whatever becomes of the next
-                args.page.write_text(page, encoding="utf-8")
+        with compiled() if args.compiled else nullcontext():
+            _measure(args, page)
     except ClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _measure(args: argparse.Namespace, page: str) -> None:
+    """Make the measurements that are asked for, print their tables, and add them to the page."""
+    for name in BENCHES if "all" in args.which else args.which:
+        function, count, _ = BENCHES[name]
+        found: Table = function(args.count or count)
+        print(found.text(), flush=True)
+        page += f"\n## {found.title}\n\n`scripts/bench/run {name}`\n\n{found.markdown()}"
+        if args.page:  # what is known is kept, whatever becomes of the next
+            args.page.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +19,8 @@ from scripts.demo_data import cnn
 from scripts.devcluster import Cluster, ClusterError, Layout, Rad, free_base_port
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+# Folders that RAD could run from: the last one it does.
+SOURCES = [CHECKOUT]
 USER = "alice"
 LAYERS = 100
 CONFIG = """
@@ -40,13 +45,40 @@ def cluster(*, rad: bool, gpus: int = 4, poll_s: float = 5) -> Iterator[Cluster]
     config = directory / "site.toml"
     config.write_text(CONFIG.format(poll_s=poll_s), encoding="utf-8")
     layout = Layout(directory, free_base_port(directory, 1), gpus=gpus)
-    made = Cluster(layout, Rad(CHECKOUT, Path(sys.executable), config) if rad else None)
+    made = Cluster(layout, Rad(SOURCES[-1], Path(sys.executable), config) if rad else None)
     note(f"starting a cluster {'with' if rad else 'without'} RAD in {directory}")
     try:
         made.up()
         yield made
     finally:
         made.destroy()
+
+
+@contextmanager
+def compiled() -> Iterator[None]:
+    """Run RAD from a copy of this checkout with the estimator compiled (`setup.py`).
+
+    Raises:
+        ClusterError: if it cannot be built here.
+    """
+    with tempfile.TemporaryDirectory(prefix="rad-compiled-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for part in ("estimator", "predictor", "slurm_hooks", "etc"):
+            shutil.copytree(CHECKOUT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        for part in ("setup.py", "setup.cfg", "pyproject.toml"):
+            shutil.copy(CHECKOUT / part, folder)
+        note("compiling the estimator")
+        argv = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+        env = {**os.environ, "RAD_COMPILE": "1"}
+        done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ClusterError(f"the estimator was not compiled: {done.stderr.strip()[-500:]}")
+        SOURCES.append(folder)
+        try:
+            yield
+        finally:
+            SOURCES.pop()
 
 
 def script(directives: str, command: str = "true") -> str:
