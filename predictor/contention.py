@@ -52,8 +52,6 @@ METRICS: Mapping[str, tuple[str, float, float]] = {
     "registers": ("kernel.registers", 1.0, 0.0),
     "mean_us": ("kernel.mean_us", 0.5, 0.0),
     "turn_us": ("kernel.turn_us", 0.5, 0.0),
-    "mean_us+10": ("kernel.mean_us", 0.5, 10.0),
-    "mean_us+30": ("kernel.mean_us", 0.5, 30.0),
     "turn_us+10": ("kernel.turn_us", 0.5, 10.0),
     "blocking_us+10": ("kernel.blocking_us", 0.01, 10.0),
     "throughput": ("throughput", 1e-3, 0.0),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from predictor.artifact import Colocation
-from predictor.contention import KNOWN_ALWAYS, Fit, Settings, fit, offsets_of
+from predictor.contention import KNOWN_ALWAYS, METRICS, Fit, Settings, fit, offsets_of
 from predictor.known import Known
 from predictor.types import Floats, Prediction, Predictions, Profile, WeightsError
 
@@ -148,6 +148,9 @@ def from_json(text: str, where: str) -> Fit:
         for key in ("activity", "turns", "press", "own"):
             fields[key] = tuple(fields[key])
         settings = Settings(**fields)
+        unknown = sorted(set(settings.metrics) - set(METRICS))
+        if unknown:
+            raise WeightsError(f"{where}: unknown metrics {', '.join(map(str, unknown))}: retrain it")
         centre, guess, theta, covariance = (
             np.array(content[key], dtype=np.float64) for key in ("centre", "guess", "theta", "covariance")
         )

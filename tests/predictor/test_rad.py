@@ -239,6 +239,7 @@ def test_broken_weights_are_refused(tmp_path: Path) -> None:
         "shape": json.dumps({**good, "theta": [1.0]}),
         "nan": json.dumps({**good, "theta": [math.nan] * len(good["theta"])}),
         "setting": json.dumps({**good, "settings": {"activity": ["busy"], "turns": [], "colour": 1}}),
+        "metric": json.dumps({**good, "settings": {**good["settings"], "press": ["blood"]}}),
         "known": json.dumps({**good, "known": {**good["known"], "press": [0.0]}}),
         "stranger": json.dumps({**good, "known": {**good["known"], "places": [[math.inf]]}}),
         "missing": json.dumps({key: value for key, value in good.items() if key != "centre"}),
