@@ -146,11 +146,12 @@ def main() -> None:
     parser.add_argument("--settle", type=float, default=60.0, help="seconds to run before measuring")
     parser.add_argument("--backend", choices=(STAND_IN, *get_args(MonitorBackend)), default=STAND_IN)
     parser.add_argument("--load", action="store_true", help="start the processes on the machine's GPUs")
+    parser.add_argument("--calls", action="store_true", help="then count NVML's calls too, for 15 looks")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     stands_in = options.backend == STAND_IN
-    if options.load and stands_in:
-        parser.error("--load needs the machine's GPUs: name a --backend")
+    if (options.load or options.calls) and stands_in:
+        parser.error("--load and --calls need the machine's GPUs: name a --backend")
     # In memory, as /run is.
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         # Port 0: any that is free.
@@ -173,7 +174,7 @@ def main() -> None:
                 "backend": options.backend if stands_in else backend.name,
                 **asyncio.run(measure(config, backend, options.settle, options.seconds)),
             }
-            if not stands_in:
+            if options.calls:
                 calls = {"nvml": measure_calls(load(), CALLS_LOOKS, settings.interval_s)}
         finally:
             end_all(started)
