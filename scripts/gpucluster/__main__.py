@@ -89,7 +89,8 @@ def run(args: argparse.Namespace, say: Any, begin: float) -> int:
                 facts["scenarios"][name] = {"not_begun": True}
                 failed += 1
                 continue
-            say(f"== {name}: {SCENARIOS[name].__doc__}")
+            what = (SCENARIOS[name].__doc__ or "").partition("\n")[0]
+            say(f"== {name}: {what}")
             at = time.monotonic()
             try:
                 result = SCENARIOS[name](stage)
