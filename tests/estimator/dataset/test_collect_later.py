@@ -73,7 +73,7 @@ def test_a_collection_tells_how_far_it_is(
             say("2 of 2 measured")
 
     monkeypatch.setattr(module, "Collector", Collector)
-    monkeypatch.setattr(module.time, "monotonic", iter((100.0, 130.0, 131.0)).__next__)
+    monkeypatch.setattr("time.monotonic", iter((100.0, 130.0, 131.0)).__next__)
     module.collect(tmp_path / "main", module.specs("fresh")[:2], Options(3, 10.0))
     assert seen == [(2, tmp_path / "main", 3)]
     assert capsys.readouterr().out == "   30 s main: 1 of 2 measured\n"
