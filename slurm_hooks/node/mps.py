@@ -36,6 +36,7 @@ _MAX_ENVIRONMENT = 1 << 20
 _MAX_LOG = 1 << 18
 _MOUNT_TIMEOUT_S = 2.0
 _UNBOUND_MIB = 1 << 20  # a limit that is none
+_TO_WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # never waits, whatever users do to their file
 
 
 class MpsError(RuntimeError):
@@ -331,10 +332,11 @@ def _bound_logs(settings: Mps, slot: Slot) -> None:
     if settings.log_mib and not logs_are_bounded(slot):
         options = f"size={settings.log_mib}m,nr_inodes=64,mode=0755,nosuid,nodev,noexec"
         commands.run(["mount", "-t", "tmpfs", "-o", options, "rad-mps-log", slot.log], _MOUNT_TIMEOUT_S, _PATH)
+    largest = max(1, settings.log_mib) << 18  # what Epilog reads of it stays
     for name in _names(slot.log):  # what earlier daemons wrote may have filled it
         with contextlib.suppress(OSError):
-            if os.stat(f"{slot.log}/{name}").st_size > settings.log_mib << 18:  # noqa: PTH116
-                os.truncate(f"{slot.log}/{name}", 0)
+            if os.stat(f"{slot.log}/{name}").st_size > largest:  # noqa: PTH116
+                os.close(os.open(f"{slot.log}/{name}", _TO_WRITE | os.O_TRUNC))
 
 
 def logs_are_bounded(slot: Slot) -> bool:
@@ -343,8 +345,12 @@ def logs_are_bounded(slot: Slot) -> bool:
 
 
 def _hand_over(path: str, uid: int) -> None:
-    """Make a file that a user may write."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    """Make a file that a user may write; one that its user makes others wait for, with a lease, is made anew."""
+    try:
+        file = os.open(path, _TO_WRITE | os.O_CREAT | os.O_APPEND, 0o644)
+    except BlockingIOError:
+        state.remove(path)
+        file = os.open(path, _TO_WRITE | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         os.fchown(file, uid, -1)
     finally:

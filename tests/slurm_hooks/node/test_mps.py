@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import fcntl
 import json
 import os
 import signal
@@ -313,6 +314,32 @@ def test_where_nothing_can_be_mounted(settings: Mps, mounts: Path) -> None:
     (mounts.parent / "sbin" / "mount").write_text("#!/bin/sh\nexit 1\n")
     slot = mps.join(replace(settings, log_mib=4), 2, UID, 11, UUID)
     assert not mps.logs_are_bounded(slot)
+    assert mps.control(settings, slot, "get_server_list").ok
+
+
+def test_what_epilog_reads_outlives_a_daemon_without_a_file_system_for_logs(settings: Mps) -> None:
+    log = Path(mps.join(settings, 2, UID, 11, UUID).server_log)
+    for size, left in (((1 << 18) + 1, 0), (1 << 18, 1 << 18)):
+        log.write_bytes(b"x" * size)
+        os.kill(_daemons(settings)[0], signal.SIGKILL)
+        mps.revive(settings, lambda _: None)
+        assert log.stat().st_size == left
+
+
+def test_nobody_waits_for_a_user_who_holds_a_lease_on_the_log(settings: Mps) -> None:
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    log = Path(slot.server_log)
+    log.write_bytes(b"x" * (1 << 20))
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # how the holder is asked to let go
+    with log.open("rb") as held:
+        fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        with pytest.raises(BlockingIOError):
+            os.open(log, os.O_WRONLY | os.O_NONBLOCK)
+        os.kill(_daemons(settings)[0], signal.SIGKILL)
+        mps.revive(settings, lambda _: None)
+        assert os.fstat(held.fileno()).st_nlink == 0
+    signal.signal(signal.SIGIO, before)
+    assert (log.stat().st_size, log.stat().st_uid) == (0, UID)
     assert mps.control(settings, slot, "get_server_list").ok
 
 
