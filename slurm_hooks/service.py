@@ -143,11 +143,11 @@ class Service:
             self._settle()
 
     def _settle(self) -> None:
-        for decided in self._decided:
+        while self._decided:
+            decided = self._decided.pop(0)  # first: what is cut short by the time limit or fails is not done again
             arrival = decided.arrival()
             self._recent.append(_Recent(decided.at, arrival))
             self._expected = with_arrival(self._expected, arrival)
-        self._decided.clear()
 
     def update(self, view: ClusterView) -> None:
         """Take a new look at the cluster; called from the poller's thread."""

@@ -10,6 +10,7 @@ from slurm_hooks import config as settings
 from slurm_hooks.cluster import ClusterView, Gpu, Node
 from slurm_hooks.experience import Measured
 from slurm_hooks.interference import unpack
+from slurm_hooks.radd.limit import OutOfTime
 from slurm_hooks.records import Record, decode
 from slurm_hooks.service import Answer, Service
 
@@ -94,6 +95,20 @@ def test_a_job_that_shares() -> None:
     assert method.asked[0][1] == Workload(8, 5, "sgd", "amp", "infer", "unknown")
     assert answer.to_fields()["set.tres_per_node"] == "gres:mps:g0:30"
     assert answer.to_fields()["status"] == "pass"
+
+
+def test_a_decision_that_was_cut_short_on_its_way_into_the_view_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _ = service()
+    ask(made)
+
+    def cut_short(*_: object) -> ClusterView:
+        raise OutOfTime
+
+    with monkeypatch.context() as patch, pytest.raises(OutOfTime):
+        patch.setattr("slurm_hooks.service.with_arrival", cut_short)
+        made.settle()
+    made.update(ClusterView(1000.0, (node("n1"),)))
+    assert [gpu.used_shares for gpu in made.view.nodes[0].gpus] == [30, 0, 0, 0]
 
 
 def test_an_inline_summary_wins_and_shows_its_batch_size() -> None:
