@@ -140,7 +140,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     copier = Copier(raw, options.out, 30.0)
     copier.start()
-    command = [sys.executable, __file__, "--only", "isolated", "--raw", str(raw), "--out", str(options.out)]
+    command = [sys.executable, "-m", "scripts.collect_later", "--only", "isolated", "--raw", str(raw), "--out", str(options.out)]
     beside = subprocess.Popen([*command, "--minutes", str(0.7 * options.minutes), "--device", options.device])
     wanted = [*specs("fresh"), *specs("more"), *specs("infer")]
     print(f"{len(wanted)} configurations", flush=True)
