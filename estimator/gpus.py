@@ -99,16 +99,30 @@ def canonical(name: str) -> str:
     Args:
         name: as a user, ``gres.conf`` or NVML writes it: ``A100-SXM4-40GB``, ``NVIDIA H200``, ``a100_40gb``.
     """
+    plain = _plain(name)
+    return _ALIASES.get(plain, plain)
+
+
+def _plain(name: str) -> str:
     plain = "-".join(name[:64].lower().replace("_", " ").replace("-", " ").split())
     for vendor in ("nvidia-", "tesla-", "gpu:"):
         if plain.startswith(vendor) and plain != "tesla-t4":
             plain = plain[len(vendor) :]
-    return _ALIASES.get(plain, plain)
+    return plain
 
 
 def lookup(name: str) -> Gpu:
     """Find a GPU by any of its names; one that is not known gives `UNKNOWN`, whose memory is 0."""
     return _BY_NAME.get(canonical(name), UNKNOWN)
+
+
+def most_memory_mib(name: str) -> int:
+    """Give the most memory that a GPU of this name has, in MiB; 0 where the name is not known.
+
+    A name that leaves the variant open (``a100``) may mean the largest.
+    """
+    variants = [gpu.memory_mib for gpu in _GPUS if gpu.name.startswith(f"{_plain(name)}-")]
+    return max(variants, default=lookup(name).memory_mib)
 
 
 def known() -> tuple[Gpu, ...]:

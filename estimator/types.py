@@ -73,7 +73,12 @@ class ModelSummary:
 
 @dataclass(frozen=True)
 class Workload:
-    """How a model is run: what a user says beside the summary."""
+    """How a model is run: what a user says beside the summary.
+
+    Attributes:
+        gpu: the GPU's name.
+        gpu_memory_mib: its memory where that is known better than by the name, in MiB; else 0.
+    """
 
     batch_size: int
     seq_len: int | None = None
@@ -81,6 +86,7 @@ class Workload:
     precision: Precision = "fp32"
     kind: Kind = "train"
     gpu: str = "h200"
+    gpu_memory_mib: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,8 @@ class Estimate:
 
     Attributes:
         expected_mib: best guess of the peak, in MiB.
-        upper_mib: the bound that is reserved, in MiB; never under ``expected_mib``.
+        upper_mib: the bound that is reserved, in MiB; never under ``expected_mib``, and else
+            never above the GPU's memory where that is known.
         method: name (and version, where it is learned) of the method that made it.
         family: family the model was taken for.
         fingerprint: equal for two requests exactly when layers, batch size, sequence length, optimizer,

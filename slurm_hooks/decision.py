@@ -177,7 +177,7 @@ def _by_outlook(view: ClusterView, need: Need, demand: Demand, interference: Int
 def _share_reason(share: int, estimate: Estimate, smact: float, usable: int, partition: Partition) -> str:
     if usable <= 0:
         return "neither gpu_memory_mib nor a known gpu_model is configured"
-    if estimate.upper_mib > usable:
+    if estimate.upper_mib >= usable:
         return f"{estimate.upper_mib} MiB are estimated, {usable} MiB can be given away"
     if share == WHOLE_GPU:
         return f"more than {partition.share_limit} shares"

@@ -187,7 +187,7 @@ class Service:
 
     def warm_up(self) -> None:
         """Estimate a model once, so that the first job does not wait for what is loaded when it is first used."""
-        _know.__wrapped__(self.method, _ANY_SUMMARY, (8, None, None, None, None), "unknown")
+        _know.__wrapped__(self.method, _ANY_SUMMARY, (8, None, None, None, None), "unknown", 0)
 
     def decide(self, submission: Submission) -> Answer:
         """What becomes of a submission."""
@@ -305,7 +305,9 @@ class Service:
         remember = len(text) <= _SHORT_SUMMARY
         try:
             know = _know if remember else _know.__wrapped__
-            return cast("_Knower", know)(self.method, text, asked, partition.gpu_model or "unknown")
+            return cast("_Knower", know)(
+                self.method, text, asked, partition.gpu_model or "unknown", partition.gpu_memory_mib
+            )
         except SummaryError:
             raise
         except Exception as error:
@@ -322,13 +324,13 @@ class _Known:
     profile: Profile | None
 
 
-_Knower = Callable[[Method, str, "_Asked", str], _Known]
+_Knower = Callable[[Method, str, "_Asked", str, int], _Known]
 _Asked = tuple[int | None, int | None, Optimizer | None, Precision | None, Kind | None]
 
 
 # Sweeps submit the same summary over and over. Bounded in length and number: whoever submits fills this memory.
 @functools.lru_cache(maxsize=64)
-def _know(method: Method, text: str, asked: _Asked, gpu: str) -> _Known:
+def _know(method: Method, text: str, asked: _Asked, gpu: str, memory_mib: int) -> _Known:
     """Estimate and profile of a summary run as `asked`.
 
     Raises:
@@ -339,7 +341,7 @@ def _know(method: Method, text: str, asked: _Asked, gpu: str) -> _Known:
     batch_size = batch_size or summary.batch_size
     if batch_size is None:
         raise SummaryError("neither the script nor the summary tells the batch size: add #RAD batch_size=64, say")
-    workload = Workload(batch_size, seq_len, optimizer or "adam", precision or "fp32", kind or "train", gpu)
+    workload = Workload(batch_size, seq_len, optimizer or "adam", precision or "fp32", kind or "train", gpu, memory_mib)
     estimate = method.predict(summary, workload)
     return _Known(estimate, _profile(summary, workload, estimate))
 

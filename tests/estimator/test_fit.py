@@ -48,6 +48,13 @@ def test_a_fit_finds_the_law_and_bounds_the_rest() -> None:
     assert upper > expected
 
 
+def test_a_bound_is_judged_as_it_is_given_out() -> None:
+    wide = {**BASE, "bounds": dict.fromkeys(BASE["bounds"], 1000.0)}
+    held = [replace(item, accounted=70_000.0, measured=70_000.0) for item in examples(4, 3)]
+    assert Rad(wide).from_account(held[0].row, held[0].accounted, "cnn")[1] > 200_000
+    assert judge(wide, held).mean_over_fraction == pytest.approx(143_771 / 70_000 - 1)
+
+
 def test_strange_layers_widen_the_bound() -> None:
     known = [replace(item, names=frozenset(("Linear", "Conv2d"))) for item in examples(300, 5)]
     rng = random.Random(6)

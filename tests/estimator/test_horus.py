@@ -8,7 +8,7 @@ import pytest
 
 from estimator.family import family_of
 from estimator.fingerprint import fingerprint
-from estimator.gpus import UNKNOWN, canonical, known, lookup
+from estimator.gpus import UNKNOWN, canonical, known, lookup, most_memory_mib
 from estimator.history import from_history
 from estimator.methods import METHODS, load_method
 from estimator.methods.horus import Horus
@@ -119,6 +119,14 @@ def test_gpus_are_known_by_many_names(name: str, memory: int) -> None:
 
 def test_an_unknown_gpu_has_no_memory_and_keeps_its_name() -> None:
     assert lookup("quantum9000") is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("name", "memory"),
+    [("a100", 81_920), ("A100-SXM4-40GB", 40_960), ("l4", 23_034), ("NVIDIA H200", 143_771), ("quantum9000", 0)],
+)
+def test_a_name_may_mean_the_largest_variant(name: str, memory: int) -> None:
+    assert most_memory_mib(name) == memory
     assert canonical("NVIDIA Quantum_9000") == "quantum-9000"
     assert len({gpu.name for gpu in known()}) == len(known())
     assert all(canonical(gpu.name) == gpu.name for gpu in known())

@@ -366,6 +366,20 @@ def test_other_gpus_have_their_context_and_a_wider_bound() -> None:
     assert any("wider bound" in reason for reason in other.reasons)
 
 
+def test_a_bound_ends_with_the_gpu_but_what_is_expected_does_not() -> None:
+    method = Rad(plain(bounds=dict.fromkeys(POOLS, 100.0)))
+    summary = parse_summary(VGG)
+    free, small, named = (
+        method.predict(summary, Workload(64, gpu=gpu, gpu_memory_mib=memory))
+        for gpu, memory in (("mystery", 0), ("mystery", 12_000), ("t4", 0))
+    )
+    assert free.upper_mib > 15_360 > small.expected_mib == free.expected_mib
+    assert (small.upper_mib, named.upper_mib) == (12_000, 15_360)
+    assert named.reasons[0].endswith("was cut to the GPU's memory of 15360 MiB")
+    beyond = method.predict(summary, Workload(40_960, gpu="t4"))
+    assert beyond.upper_mib == beyond.expected_mib > 15_360
+
+
 def test_hidden_insides_and_keras_are_said() -> None:
     method = Rad(plain())
     assert any("greater depth" in reason for reason in method.predict(parse_summary(INFO), Workload(2)).reasons)

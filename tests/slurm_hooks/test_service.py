@@ -92,7 +92,7 @@ def test_a_job_that_shares() -> None:
     kept = record(answer)
     assert (kept.action, kept.share, kept.pin, kept.node, kept.cap_mib) == ("share", 30, "g0", "n1", 30_000)
     assert (kept.upper_mib, kept.fingerprint, kept.asked) == (30_000, "print", "gpu:1")
-    assert method.asked[0][1] == Workload(8, 5, "sgd", "amp", "infer", "unknown")
+    assert method.asked[0][1] == Workload(8, 5, "sgd", "amp", "infer", "unknown", 102_048)
     assert answer.to_fields()["set.tres_per_node"] == "gres:mps:g0:30"
     assert answer.to_fields()["status"] == "pass"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from estimator.family import family_of
 from estimator.fingerprint import fingerprint
-from estimator.gpus import Gpu, lookup
+from estimator.gpus import Gpu, lookup, most_memory_mib
 from estimator.methods.rad.features import FEATURES, MIB, features, pool_of
 from estimator.methods.rad.liveness import Memory, measure
 from estimator.methods.rad.program import Program, compile_program
@@ -32,6 +32,17 @@ _MOST_BOUND = 3.0
 # Smallest error that the spread tells from none, and what is added to every size of an error (logarithms of a ratio).
 SMALLEST = 0.01
 SMALLEST_SPREAD = 0.02
+
+
+def within(upper: float, expected: float, memory_mib: int) -> float:
+    """Bound a bound: more than the whole GPU cannot be reserved, but what is expected is said whatever it is.
+
+    Args:
+        upper: the bound, in MiB.
+        expected: the best guess, in MiB.
+        memory_mib: memory of the GPU in MiB; 0 where it is not known.
+    """
+    return min(upper, max(expected, memory_mib)) if memory_mib else upper
 
 
 class Rad:
@@ -99,14 +110,20 @@ class Rad:
         shift = context - self._context_mib
         least = context + (memory.weights + memory.gradients + memory.states) / MIB
         expected = min(max(expected + shift, least), _MOST_MIB)
-        upper = min(max((upper + shift) * wider, expected), _MOST_MIB)
+        memory_mib = workload.gpu_memory_mib or most_memory_mib(workload.gpu)
+        upper = max((upper + shift) * wider, expected)
+        whole = within(upper, expected, memory_mib)
+        reasons = self._reasons(memory, explicit, context, gpu, shaped)
+        if whole < upper:
+            reasons = (f"the bound of {upper:.0f} MiB was cut to the GPU's memory of {memory_mib} MiB", *reasons)
+        upper = min(whole, _MOST_MIB)
         return Estimate(
             expected_mib=round(expected),
             upper_mib=round(upper),
             method=f"{NAME} {self.version}",
             family=family,
             fingerprint=fingerprint(summary, workload),
-            reasons=self._reasons(memory, explicit, context, gpu, shaped),
+            reasons=reasons,
         )
 
     def from_account(self, row: list[float], explicit: float, family: str) -> tuple[float, float]:

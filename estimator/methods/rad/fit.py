@@ -27,7 +27,8 @@ from estimator.dataset import printers
 from estimator.dataset.store import Dataset, Row
 from estimator.dataset.tree import Trace, resolve
 from estimator.evaluate import Case
-from estimator.methods.rad import SMALLEST, SMALLEST_SPREAD, Rad
+from estimator.gpus import most_memory_mib
+from estimator.methods.rad import SMALLEST, SMALLEST_SPREAD, Rad, within
 from estimator.methods.rad.familiar import unfamiliar
 from estimator.methods.rad.features import FEATURES, MIB, POOLS, UNFAMILIAR, features, pool_of
 from estimator.methods.rad.program import Conv
@@ -386,11 +387,13 @@ class Held:
 def judge(model: dict[str, Any], examples: Iterable[Example], *, real: bool = True) -> Held:
     """Judge a model on examples of families that it was not fitted to."""
     method, known = Rad(model), frozenset(model["known"])
+    memory_mib = most_memory_mib(model["gpu"])
     errors, over, under = [], [], 0
     for item in examples:
         if item.real != real:
             continue
         expected, upper = method.from_account(item.seen_by(known), item.accounted, item.family)
+        upper = within(upper, expected, memory_mib)
         errors.append(abs(expected - item.measured) / item.measured)
         over.append(max(upper - item.measured, 0.0) / item.measured)
         under += upper < item.measured
