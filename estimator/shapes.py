@@ -112,8 +112,15 @@ def _windows(rows: tuple[Layer, ...]) -> tuple[Layer, ...]:
         if _ATTENDS in row.type:
             windows = 1
         made.append(row)
-        before = row.output_shape or ()
+        if not _weighs(row):
+            before = row.output_shape or ()
     return tuple(made)
+
+
+def _weighs(row: Layer) -> bool:
+    """Tell whether a row gives out an attention's matrix of weights, one for each head: that holds no features."""
+    shape = row.output_shape or ()
+    return len(shape) > 2 and shape[-1] == shape[-2] and ("Dropout" in row.type or "Softmax" in row.type)
 
 
 def _fewer_tokens(row: Layer, shape: Shape, before: Shape) -> int:

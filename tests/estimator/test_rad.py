@@ -515,6 +515,27 @@ def test_windows_that_torchsummary_drops_are_put_back() -> None:
     assert shapes[6] == (3136, 96)
 
 
+def test_a_matrix_of_weights_is_no_picture_cut_into_windows() -> None:
+    def kept(tokens: int, width: int) -> tuple[list[tuple[int, int]], float]:
+        rows = table(
+            f"Embedding-# [-1, {tokens}, {width}] {50_000 * width:,}",
+            *(f"Linear-# [-1, {tokens}, {width}] {width * width:,}",) * 3,
+            f"Dropout-# [-1, 16, {tokens}, {tokens}] 0",
+            f"Linear-# [-1, {tokens}, {width}] {width * width:,}",
+            f"GPTJAttention-# [-1, {tokens}, {width}] 0",
+            f"Linear-# [-1, {tokens}, {4 * width}] {4 * width * width + 4 * width:,}",
+        )
+        _, program, memory = account(rows)
+        sizes = [(program.tensors[op.x], program.tensors[op.y]) for op in program.ops if op.kind is Kind.LINEAR]
+        return sizes, memory.kept
+
+    same, kept_same = kept(256, 256)
+    other, kept_other = kept(256, 264)
+    assert same[3] == (256 * 256, 256 * 256)
+    assert other[3] == (256 * 264, 256 * 264)
+    assert kept_same == pytest.approx(kept_other, rel=0.05)
+
+
 def test_an_attention_around_another_is_not_counted_again() -> None:
     inner = "BigBirdSelfAttention(\n{}      )".format(
         "".join(f"        ({n}): Linear(in_features=64, out_features=64, bias=True)\n" for n in "qkv")

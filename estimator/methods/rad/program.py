@@ -550,12 +550,14 @@ class _Builder:
             self.kept.add(self.current)
             self.current = self.tensor(shape)
             return
-        x = self._same(shape)
+        entry, x = self.current, self._same(shape)
         more = (self.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
         self._emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
         self._by_activation = kind in _ACTIVATIONS
         if self._by_activation:
             self._activated.update((x, self.current))
+        if self.flat and x > entry and kind in (_DROPOUT, _SOFTMAX) and len(shape) > 2 and shape[-1] == shape[-2]:
+            self.current = entry  # an attention's matrix of weights, whose row comes later: no layer takes it
 
     def _dropping(self, layer: Layer) -> bool:
         """Tell whether a dropout drops anything."""
