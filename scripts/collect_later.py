@@ -140,8 +140,9 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     copier = Copier(raw, options.out, 30.0)
     copier.start()
-    command = [sys.executable, "-m", "scripts.collect_later", "--only", "isolated", "--raw", str(raw), "--out", str(options.out)]
-    beside = subprocess.Popen([*command, "--minutes", str(0.7 * options.minutes), "--device", options.device])
+    command = [sys.executable, "-m", "scripts.collect_later", "--only", "isolated", "--raw", str(raw)]
+    command += ["--out", str(options.out), "--minutes", str(0.7 * options.minutes), "--device", options.device]
+    beside = subprocess.Popen(command)
     wanted = [*specs("fresh"), *specs("more"), *specs("infer")]
     print(f"{len(wanted)} configurations", flush=True)
     side = Options(options.workers, options.capacity_gib * 1024, options.device, minutes=options.minutes)
