@@ -14,8 +14,9 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from scripts.devcluster import processes, settings
 from scripts.devcluster.interpreter import Interpreter, closed, for_everybody
 from scripts.devcluster.layout import MARKER, Layout, Rad
 from scripts.devcluster.processes import ClusterError, Daemon, wait_for
+from slurm_hooks import config as configuration
+from slurm_hooks.node import mps
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -124,7 +127,22 @@ class Cluster:
         for name in ("rad-monitor", "radd", *self._slurmds(), "slurmctld", "slurmdbd", "mariadbd", "munged"):
             self.stop(name)
         processes.stop(directory, processes.members(directory), LEFTOVERS_DEADLINE_S)
+        self._end_mps()
         self.say("nothing of the cluster runs any more")
+
+    def _end_mps(self) -> None:
+        """MPS daemons, where the machine has them, and the mounts of their logs: Prolog starts them without our mark."""
+        if not self.layout.rad_toml.exists():
+            return
+        try:
+            limits = replace(configuration.load(self.layout.rad_toml).mps, grace_s=0.0)
+        except configuration.ConfigError as error:
+            self.say(f"MPS daemons are left as they are: {error}")
+            return
+        for slot in mps.slots(limits):
+            for job in slot.residents():
+                mps.leave(limits, job)
+        mps.reap(limits, time.time() + 1)
 
     def destroy(self) -> None:
         """`down`, and remove the cluster's folder."""

@@ -6,9 +6,7 @@ Touches what `scripts.gpucluster.packages` and `scripts.devcluster` touch, and e
 from __future__ import annotations
 
 import dataclasses
-import shutil
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -137,12 +135,4 @@ def down(say: Callable[[str], None]) -> None:
     if layout is None:
         say("no cluster was brought up")
         return
-    cluster = Cluster(layout, Rad(CHECKOUT, Path(sys.executable), monitor=True), say)
-    cluster.down()
-    if layout.rad_toml.exists():
-        settings = dataclasses.replace(configuration.load(layout.rad_toml).mps, grace_s=0.0)
-        for slot in mps.slots(settings):
-            for job in slot.residents():
-                mps.leave(settings, job)
-        mps.reap(settings, time.time() + 1)
-    shutil.rmtree(layout.directory, ignore_errors=True)
+    Cluster(layout, Rad(CHECKOUT, Path(sys.executable), monitor=True), say).destroy()

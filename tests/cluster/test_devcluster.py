@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from scripts.devcluster import Cluster, ClusterError, Layout, processes, settings
+from slurm_hooks.node import mps
 from tests.cluster.conftest import new_directory
 
 MPS_JOB = """#!/bin/bash
@@ -76,6 +78,33 @@ def test_a_foreign_pid_in_a_pid_file_is_never_touched(tmp_path: Path) -> None:
     processes.pid_file(tmp_path, "slurmctld").write_text(f"{os.getpid()}\n")
     assert processes.running(tmp_path, "slurmctld") is None
     Cluster(Layout(tmp_path, 1)).stop("slurmctld")
+
+
+def test_down_ends_mps_daemons_though_they_do_not_bear_our_mark(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "c", 1)
+    slot = mps.Slot(0, "u1001", f"{layout.run}/mps/g0/u1001")
+    Path(slot.jobs).mkdir(parents=True)
+    (Path(slot.jobs) / "7").write_text("1001")
+    layout.rad_toml.parent.mkdir()
+    layout.rad_toml.write_text(f'[mps]\nrun_dir = "{layout.run}/mps"\n[partitions.gpu]\n')
+    environment = {"CUDA_MPS_PIPE_DIRECTORY": slot.pipe}
+    daemon = subprocess.Popen(["nvidia-cuda-mps-control", "60"], executable="/bin/sleep", env=environment)
+    try:
+        Cluster(layout).destroy()
+        assert daemon.wait(10) == -signal.SIGKILL
+    finally:
+        daemon.kill()
+        daemon.wait()
+    assert not layout.directory.exists()
+
+
+def test_down_leaves_mps_alone_where_the_configuration_is_broken(tmp_path: Path) -> None:
+    layout, said = Layout(tmp_path / "c", 1), list[str]()
+    layout.rad_toml.parent.mkdir(parents=True)
+    layout.rad_toml.write_text("[mps]\nno_such_key = 1\n")
+    Cluster(layout, say=said.append).destroy()
+    assert "no_such_key" in "".join(said)
+    assert not layout.directory.exists()
 
 
 def test_a_folder_that_users_cannot_enter_is_refused() -> None:
