@@ -131,7 +131,7 @@ class Cluster:
         self.say("nothing of the cluster runs any more")
 
     def _end_mps(self) -> None:
-        """MPS daemons, where the machine has them, and the mounts of their logs: Prolog starts them without our mark."""
+        """MPS daemons, where the machine has them, and the mounts of their logs: Prolog starts them without a mark."""
         if not self.layout.rad_toml.exists():
             return
         try:
