@@ -69,7 +69,7 @@ def aside(block: Layer, part: Layer) -> bool:
 
 def joins(block: Layer) -> bool:
     """Tell whether a block joins its branches' channels."""
-    return block.type.startswith(("Inception", "Fire"))
+    return block.type.startswith(("Inception", "SepInception", "Fire"))
 
 
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache

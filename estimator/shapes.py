@@ -11,16 +11,17 @@ from dataclasses import replace
 from functools import lru_cache
 from math import isqrt
 
-from estimator import blocks, sizes
+from estimator import blocks, inputs, sizes
 from estimator.compiled import breathe
 from estimator.family import family_of
-from estimator.types import Layer, ModelSummary, Workload
+from estimator.types import Layer, ModelSummary, SummaryError, Workload
 from estimator.walk import elements, layers
 
 Shape = tuple[int, ...]
 
 _IMAGE = 224
 _SMALL_IMAGE = 28
+_VOLUME = 128
 # Models that listen: a short sequence is meant in seconds.
 _SOUND, _SECONDS = 16_000, 600
 # Published with larger pictures.
@@ -38,6 +39,8 @@ _SIDES = (
     ("MobileVitV2Block", 256),
 )
 _TOKENS = 512
+_DEEP = 4
+_COLOURS = 3
 _MOST_DIM = 10**6
 _LEAST_WINDOWS = 4
 _SQUARES = (4, 16)
@@ -48,6 +51,8 @@ _OFTEN = 63
 _HEADS = ("fc", "head", "classifier", "heads", "last_linear", "output", "logits", "score", "pooler", "qa_outputs")
 _POOLED = ("pooler", "classifier", "pre_classifier", "seq_relationship", "heads", "head")
 _ACTIVATIONS = ("ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "Activation", "Swish", "Mish", "ELU", "Softplus")
+# Learned arrays that take the input's place.
+_LATENT = ("PerceiverEmbeddings",)
 # Tables that are added to the scores of an attention; what they give out goes nowhere else.
 _BESIDE = ("relative_attention_bias", "relative_position", "position_bias")
 _ENTRY_STARTS = ("convolution_projection", "skip", "shortcut")
@@ -68,6 +73,9 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     Returns:
         The same summary where every layer without children shows its shape already, else one with shapes and with a
         sentence for each assumption.
+
+    Raises:
+        SummaryError: a print says too little of this kind of model.
     """
     found = layers(summary.root)
     if summary.batch_size is not None and summary.batch_size == workload.seq_len != workload.batch_size:
@@ -82,6 +90,11 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
         return summary  # what has no shape there is a list of layers, or was never called
     if any(layer.input_shape for layer in found):
         return replace(summary, root=_from_inputs(summary.root))
+    if any(layer.type in _LATENT for layer in found):
+        raise SummaryError(
+            f"a print of {found[0].type[:80]} shows neither its latent array nor how often its blocks run: "
+            "paste what torchinfo prints with depth=20"
+        )
     follower = _Follower(found, workload)
     root, _ = follower.follow(summary.root, follower.start)
     return replace(summary, root=root, inferred=(*summary.inferred, *follower.inferred), guessed=follower.guessed)
@@ -184,6 +197,9 @@ class _Follower:
         self._beside = False
         self.guessed = 0
         self._words = self.start[0] if len(self.start) == 1 else workload.seq_len or _TOKENS
+        deep = {layer.type for layer in found if "3d" in layer.type}
+        # Where only the first layer knows of time, blocks take all places of all moments alike.
+        self._flat_in_time = deep == {"Conv3d"} and self.family == "transformer"
         self._side_by_side = any("HighResolution" in layer.type for layer in found)
 
     def _input(self, found: list[Layer], workload: Workload) -> Shape:
@@ -196,8 +212,8 @@ class _Follower:
                     return self._picture(layer, sizes.number(args, "0"), found, workload)
                 if layer.type.endswith("Linear") and "in_features" in args:
                     width = sizes.number(args, "in_features")
-                    if self.family == "transformer" and workload.seq_len:
-                        return (workload.seq_len, width)
+                    if self.family == "transformer":
+                        return (workload.seq_len or self._patches(layer, found), width)
                     return (width,)
                 if layer.type in ("LSTM", "GRU", "RNN"):
                     return (workload.seq_len or _TOKENS, sizes.number(args, "0"))
@@ -218,6 +234,15 @@ class _Follower:
         self.inferred.append(f"no seq_len was given; {longest} tokens were taken: say `seq_len=N`")
         return (longest,)
 
+    def _patches(self, layer: Layer, found: list[Layer]) -> int:
+        """Count the tokens of a model that takes features, where no length is given."""
+        told, cut = inputs.tokens(found[0], layer), inputs.patches(layer, _IMAGE)
+        count = min(told or cut or _TOKENS, _MOST_DIM)
+        ground = "follow from its table of positions" if told else "were taken"
+        of = f", patches of a picture of {_IMAGE}x{_IMAGE}" if cut and not told else ""
+        self.inferred.append(f"no seq_len was given; {count} tokens {ground}{of}: say `seq_len=N`")
+        return count
+
     def _picture(self, layer: Layer, channels: int, found: list[Layer], workload: Workload) -> Shape:
         if "Conv1d" in layer.type:
             length = workload.seq_len or _TOKENS
@@ -233,11 +258,21 @@ class _Follower:
             side = next((size for mark, size in _SIDES if any(type_.startswith(mark) for type_ in types)), side)
         if channels == 1 and found[0].type.startswith("AST"):
             return (1, 128, 1024)  # mel bins and frames
-        self.inferred.append(
-            f"the print shows no input; {channels}x{side}x{side} was taken: torchsummary or torchinfo say it exactly"
-        )
-        volume = (side,) * (3 if "3d" in layer.type else 2)
-        return (channels, *volume)
+        if "3d" in layer.type and channels != _COLOURS:
+            shape = (channels, *(min(side, _VOLUME),) * 3)
+            self._assume(shape, "was taken")
+            return shape
+        seen = inputs.picture(found[0], layer, side, flattens=self.family == "cnn")
+        ground = f"follows from {seen.why}" if seen.why else "was taken"
+        frames = (seen.frames,) if "3d" in layer.type or seen.frames > 1 else ()
+        self._assume((channels, *frames, seen.side, seen.side), ground)
+        if "3d" in layer.type:
+            return (channels, seen.frames, seen.side, seen.side)
+        return (channels, seen.frames * seen.side, seen.side)  # of a film, frames side by side
+
+    def _assume(self, shape: Shape, ground: str) -> None:
+        size = "x".join(map(str, shape))
+        self.inferred.append(f"the print shows no input; {size} {ground}: torchsummary or torchinfo say it exactly")
 
     def follow(self, layer: Layer, shape: Shape) -> tuple[Layer, Shape]:
         """Give the layer with shapes, and the shape behind it."""
@@ -286,7 +321,7 @@ class _Follower:
                 after = now
             if not _goes_nowhere(child.name) and (child is layer.children[-1] or not aside):
                 now = after
-            if len(after) == 3 and (end := blocks.branch(child.name)):
+            if len(after) > 2 and (end := blocks.branch(child.name)):
                 branches[end] = after
             if len(after) == len(picture) and after[1:] != (1, 1):
                 picture = after
@@ -406,7 +441,9 @@ class _Follower:
             if type_ == "Conv1D":
                 return (*shape[:-1], _conv1d_width(layer, args, shape))
             if "Conv" in type_ and ("kernel_size" in args or "2" in args):
-                return _convolved(type_, args, shape)
+                out = _convolved(type_, args, shape)
+                tubes = self._flat_in_time and len(out) == _DEEP and args.get("stride") == args.get("kernel_size")
+                return (out[0], out[1] * out[2], out[3]) if tubes else out  # moments side by side
             if "Linear" in type_ and "in_features" in args:
                 return self._linear(layer, args, shape)
             if "Pool" in type_:

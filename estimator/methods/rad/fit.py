@@ -214,9 +214,9 @@ def example(
     """
     try:
         summary = parse_summary(text)
+        shaped, program, memory, family = account.account(summary, workload)
     except SummaryError:
         return None
-    shaped, program, memory, family = account.account(summary, workload)
     if summary.format == "module" and len(picture) >= _PICTURE and shaped.root.input_shape != picture:
         return None
     return features(memory, program, shaped, workload, family), memory.peak / MIB, measured, program.names

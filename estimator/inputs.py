@@ -1,0 +1,230 @@
+"""What a print's layers tell of the input that they were made for: the side of pictures, frames of films, tokens. Pure.
+
+A print shows no input. Tables of positions have a row for each place, a flattened picture has as many features as the
+first linear layer takes, and networks that halve a picture only a few times are made for small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isqrt
+
+from estimator import sizes
+from estimator.types import Layer
+from estimator.walk import layers
+
+_SMALL = 32
+# Denoisers, and latent pictures: between CIFAR's 32 and what is published at 256 in latents of 32 to 64.
+_NOISY = 64
+_FILM_FRAMES, _LONG_FILM_FRAMES = 8, 16
+_USUAL_SIDES = (32, 28, 64, 96, 224, 112, 128, 256, 299)
+# Rows of a table of positions that stand for no place: class tokens, registers.
+_MOST_EXTRA = 17
+_LEAST_PLACES = 4
+_LEAST_PATCH = 4
+_FEW_STEPS = 4
+_MOST_SIDE = 2048
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a picture's or film's input is.
+
+    Attributes:
+        side: of a picture, in pixels.
+        frames: of a film; 1 for a picture.
+        why: what tells it; the empty string where it is only what is usual.
+    """
+
+    side: int
+    frames: int = 1
+    why: str = ""
+
+
+def picture(root: Layer, stem: Layer, usual: int, *, flattens: bool) -> Seen:
+    """Tell how large pictures are, or how long films.
+
+    Args:
+        root: the model.
+        stem: its first convolution.
+        usual: side of the pictures that such models are published with.
+        flattens: whether its linear layers take whole pictures, as those of convolutional networks do.
+    """
+    kernel, stride = _axes(stem, "kernel_size"), _axes(stem, "stride")
+    found = layers(root)
+    places = _positions(root, stem)
+    patch = stride[-1] if _cuts(stem) else 0
+    if len(kernel) == 3:
+        return _film(places, patch, stride[0] if stride else 1, root, usual)
+    if sum(_cuts(layer) and _number(layer, "0") == _number(stem, "0") for layer in found) > 1:
+        places = 0  # a table for each of several branches
+    by_frames = root.type.startswith(("Timesformer", "TimeSformer"))
+    if patch and places:
+        side = isqrt(places - 1)
+        extra = places - side * side
+        if side >= _LEAST_PLACES and extra <= _MOST_EXTRA and side * patch <= _MOST_SIDE:
+            frames = max(extra - 2, 1) if by_frames else 1
+            return Seen(side * patch, frames, "its table of positions")
+    if by_frames:
+        return Seen(usual, _FILM_FRAMES)
+    if patch:
+        return Seen(usual)
+    if any(layer.name.startswith("time") or layer.type.startswith("Time") for layer in found):
+        return Seen(_NOISY)
+    return (_flattened(found, stem) or _small(found) if flattens else None) or Seen(usual)
+
+
+def tokens(root: Layer, first: Layer) -> int:
+    """Tell how many tokens a transformer takes whose first layer is linear, from its table of positions; 0 if unknown.
+
+    Args:
+        root: the model.
+        first: its first linear layer.
+    """
+    places = _positions(root, first)
+    side = isqrt(places)
+    return side * side if places - side * side <= 2 and side >= _LEAST_PLACES else places
+
+
+def patches(first: Layer, usual: int) -> int:
+    """Tell how many patches a picture of the usual side is cut into where the first layer takes patches' pixels.
+
+    Args:
+        first: first linear layer.
+        usual: side of the picture.
+
+    Returns:
+        Number of patches; 0 where the layer takes something else.
+    """
+    side = isqrt(_inputs(first) // 3)
+    if side < _LEAST_PATCH or 3 * side * side != _inputs(first):
+        return 0
+    return (usual // side) ** 2
+
+
+def _cuts(layer: Layer) -> bool:
+    """Tell whether a convolution cuts pictures into patches."""
+    stride = _axes(layer, "stride") if "Conv" in layer.type else ()
+    return bool(stride) and stride[-1] >= _LEAST_PATCH and stride == _axes(layer, "kernel_size")
+
+
+def _film(places: int, patch: int, step: int, root: Layer, usual: int) -> Seen:
+    if patch and places:
+        for side in (usual, 112, 256, 160, 128):
+            grid = (side // patch) ** 2
+            frames, extra = divmod(places, max(grid, 1))
+            if side % patch == 0 and frames and extra <= 2:
+                return Seen(side, frames * step, "its table of positions")
+    side = 112 if root.type == "VideoResNet" else usual
+    return Seen(side, _LONG_FILM_FRAMES)
+
+
+def _positions(root: Layer, first: Layer) -> int:
+    """Count the rows of a bare table beside the first layer, where the print says how many parameters a block owns."""
+    width = _outputs(first)
+    for layer in _around(root, first):
+        rows, rest = divmod(layer.params, max(width, 1))
+        if rows >= _LEAST_PLACES * _LEAST_PLACES and not rest:
+            return rows
+    return 0
+
+
+def _around(root: Layer, inner: Layer) -> list[Layer]:
+    """Return the containers around a layer, the nearest first."""
+    for child in root.children:
+        if child is inner:
+            return [root]
+        if child.children and (found := _around(child, inner)):
+            return [*found, root]
+    return []
+
+
+def _flattened(found: Sequence[Layer], stem: Layer) -> Seen | None:
+    """Find the usual side whose picture, flattened, has as many features as the first linear layer takes."""
+    chain: list[tuple[int, int, int]] = []
+    channels = 0
+    for layer in found:
+        if layer.children:
+            continue
+        if "Adaptive" in layer.type or "Global" in layer.type:
+            return None
+        if layer.type == "Conv2d":
+            taken, given = _number(layer, "0"), _number(layer, "1")
+            if chain and taken != channels:
+                return None
+            channels = given
+        if layer.type in ("Conv2d", "MaxPool2d", "AvgPool2d"):
+            step = _step(layer)
+            if step is None:
+                return None
+            chain.append(step)
+        elif layer.type == "Linear":
+            area, rest = divmod(_inputs(layer), max(channels, 1))
+            last = isqrt(area)
+            return None if rest or last * last != area or last < 2 else _side(chain, last, stem)
+    return None
+
+
+def _side(chain: list[tuple[int, int, int]], last: int, stem: Layer) -> Seen | None:
+    sides = (28, *_USUAL_SIDES) if _number(stem, "0") == 1 else _USUAL_SIDES
+    for times in (1, 2, 4, 8, 16):  # pooling may be done in no layer
+        for side in sides:
+            now = side
+            for kernel, stride, padding in chain:
+                now = (now + 2 * padding - kernel) // stride + 1
+            if now == last * times:
+                return Seen(side, 1, "what its first linear layer takes")
+    return None
+
+
+def _small(found: Sequence[Layer]) -> Seen | None:
+    """Tell a classifier of small pictures: it halves them twice or less, begins with small steps and pools nowhere."""
+    steps = 1
+    strides: dict[int, int] = {}
+    for layer in found:
+        if layer.children or ("Conv" not in layer.type and "Pool" not in layer.type):
+            continue
+        if "Transpose" in layer.type or "Upsample" in layer.type:
+            return None
+        if "Pool" in layer.type and "Adaptive" not in layer.type:
+            return None
+        step = _step(layer)
+        if step is not None and step[1] > 1 and step[0] > 1:
+            given = _number(layer, "1")
+            strides[given] = max(strides.get(given, 1), step[1])
+    for stride in strides.values():
+        steps *= stride
+    linear = [layer for layer in found if layer.type == "Linear"]
+    return Seen(_SMALL, 1, "how seldom it halves them") if 1 < steps <= _FEW_STEPS and len(linear) == 1 else None
+
+
+def _step(layer: Layer) -> tuple[int, int, int] | None:
+    """Read kernel, stride and padding; None where the print does not say."""
+    kernel = _axes(layer, "kernel_size")
+    if not kernel:
+        return None
+    stride, padding = _axes(layer, "stride") or kernel, _axes(layer, "padding") or (0,)
+    return (kernel[-1], max(stride[-1], 1), padding[-1])
+
+
+def _axes(layer: Layer, name: str) -> tuple[int, ...]:
+    try:
+        return sizes.numbers(dict(layer.args)[name])
+    except (KeyError, ValueError):
+        return ()
+
+
+def _number(layer: Layer, name: str) -> int:
+    try:
+        return sizes.number(dict(layer.args), name)
+    except (KeyError, ValueError):
+        return 0
+
+
+def _inputs(layer: Layer) -> int:
+    return _number(layer, "in_features")
+
+
+def _outputs(layer: Layer) -> int:
+    return _number(layer, "out_features") or _number(layer, "1")

@@ -1,0 +1,175 @@
+"""What a print's layers tell of the input, where the print itself shows none."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator.parsers import parse_summary
+from estimator.shapes import with_shapes
+from estimator.types import ModelSummary, SummaryError, Workload
+from estimator.walk import layers
+
+CLASSES = "  (head): Linear(in_features=64, out_features=10, bias=True), 650 params\n"
+
+
+def shaped(text: str, seq_len: int | None = None) -> ModelSummary:
+    return with_shapes(parse_summary(text), Workload(8, seq_len))
+
+
+def vit(rows: int, patch: int = 16, root: str = "Net") -> str:
+    """Print a vision transformer that owns so many rows of 64 beside its layers."""
+    conv, block = 64 * (3 * patch * patch + 1), 64 * 192
+    return (
+        f"{root}(\n"
+        f"  (proj): Conv2d(3, 64, kernel_size=({patch}, {patch}), stride=({patch}, {patch})), {conv:,} params\n"
+        "  (attention): SelfAttention(\n"
+        f"    (qkv): Linear(in_features=64, out_features=192, bias=False), {block:,} params\n"
+        f"  ), {block:,} params\n{CLASSES}), {conv + block + 650 + 64 * rows:,} params\n"
+    )
+
+
+def film(rows: int, kernel: str = "(2, 16, 16)", root: str = "Net") -> str:
+    conv, block = 64 * (3 * 512 + 1), 64 * 192
+    return (
+        f"{root}(\n  (proj): Conv3d(3, 64, kernel_size={kernel}, stride={kernel}), {conv:,} params\n"
+        "  (attention): SelfAttention(\n"
+        f"    (qkv): Linear(in_features=64, out_features=192, bias=False), {block:,} params\n"
+        f"  ), {block:,} params\n{CLASSES}), {conv + block + 650 + 64 * rows:,} params\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "taken", "ground"),
+    [
+        (vit(14 * 14 + 2), (3, 224, 224), "follows from its table of positions"),
+        (vit(24 * 24 + 2), (3, 384, 384), "follows from its table of positions"),
+        (vit(8 * 8 + 4, 4), (3, 32, 32), "follows from its table of positions"),
+        (vit(0), (3, 224, 224), "was taken"),
+        (vit(14 * 14 + 2 + 12), (3, 224, 224), "follows from its table of positions"),
+        (vit(14 * 14 + 20), (3, 224, 224), "was taken"),
+        (vit(14 * 14 + 2 + 4, root="TimesformerNet"), (3, 4 * 224, 224), "follows from its table of positions"),
+        (vit(0, root="TimesformerNet"), (3, 8 * 224, 224), "was taken"),
+        (film(16 * 14 * 14 + 2), (3, 32, 224, 224), "follows from its table of positions"),
+        (film(0), (3, 16, 224, 224), "was taken"),
+        (film(0, "(3, 7, 7)", "VideoResNet"), (3, 16, 112, 112), "was taken"),
+    ],
+)
+def test_a_table_of_positions_tells_the_size(text: str, taken: tuple[int, ...], ground: str) -> None:
+    found = shaped(text)
+    assert found.root.input_shape == taken
+    assert len(found.inferred) == 1
+    assert ground in found.inferred[0]
+    assert "torchsummary or torchinfo say it exactly" in found.inferred[0]
+
+
+def test_moments_of_a_film_stand_side_by_side() -> None:
+    found = shaped(film(8 * 14 * 14 + 1))
+    assert layers(found.root)[1].output_shape == (64, 8 * 14, 14)
+    assert next(layer.output_shape for layer in layers(found.root) if layer.name == "qkv") == (8 * 14, 14, 192)
+
+
+def test_blocks_that_work_on_time_keep_its_axis() -> None:
+    text = film(8 * 14 * 14 + 1).replace("SelfAttention(", "SelfAttention3d(")
+    assert layers(shaped(text).root)[1].output_shape == (64, 8, 14, 14)
+
+
+def test_several_branches_have_a_table_each() -> None:
+    second = "  (proj2): Conv2d(3, 64, kernel_size=(12, 12), stride=(12, 12)), 27,712 params\n"
+    text = vit(24 * 24 + 2).replace("  (attention)", second + "  (attention)")
+    assert shaped(text).root.input_shape == (3, 224, 224)
+
+
+def test_other_volumes_are_no_films() -> None:
+    text = "Net(\n  (conv): Conv3d({}, 8, kernel_size=(3, 3, 3), stride=(1, 1, 1))\n)"
+    assert shaped(text.format(4)).root.input_shape == (4, 128, 128, 128)
+    assert shaped(text.format(1)).root.input_shape == (1, 28, 28, 28)
+
+
+def flat(features: int, channels: int = 3, more: str = "") -> str:
+    return (
+        f"Net(\n  (conv1): Conv2d({channels}, 6, kernel_size=(5, 5), stride=(1, 1))\n"
+        f"  (pool): MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)\n{more}"
+        "  (conv2): Conv2d(6, 16, kernel_size=(5, 5), stride=(1, 1))\n"
+        f"  (fc1): Linear(in_features={features}, out_features=120, bias=True)\n"
+        "  (fc2): Linear(in_features=120, out_features=10, bias=True)\n)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        (flat(16 * 10 * 10), (3, 32, 32)),
+        (flat(16 * 5 * 5), (3, 32, 32)),  # pooled once more, in no layer
+        (flat(16 * 26 * 26), (3, 64, 64)),
+        (flat(16 * 8 * 8, 1), (1, 28, 28)),
+        (flat(16 * 10 * 10 + 1), (3, 224, 224)),
+        (flat(16 * 7 * 7), (3, 224, 224)),
+        (flat(16 * 10 * 10, more="  (gap): AdaptiveAvgPool2d(output_size=(10, 10))\n"), (3, 224, 224)),
+        (flat(16 * 10 * 10).replace("Conv2d(6", "Conv2d(9"), (3, 224, 224)),
+        (flat(16 * 10 * 10).replace("kernel_size=2", "size=2"), (3, 224, 224)),
+    ],
+)
+def test_a_flattened_picture_tells_its_size(text: str, taken: tuple[int, ...]) -> None:
+    assert shaped(text).root.input_shape == taken
+
+
+def small(*strides: int, more: str = "") -> str:
+    rows = "".join(
+        f"  (conv{index}): Conv2d({3 if not index else 8 * index}, {8 * index + 8}, kernel_size=(3, 3), "
+        f"stride=({stride}, {stride}), padding=(1, 1))\n"
+        for index, stride in enumerate(strides)
+    )
+    width = 8 * len(strides)
+    return f"Net(\n{rows}{more}  (fc): Linear(in_features={width}, out_features=10, bias=True)\n)"
+
+
+@pytest.mark.parametrize(
+    ("text", "side"),
+    [
+        (small(1, 2, 2), 32),
+        (small(1, 1, 1), 224),
+        (small(2, 2, 2, 2), 224),
+        (small(1, 2, 2, more="  (pool): MaxPool2d(kernel_size=3, stride=2)\n"), 224),
+        (small(1, 2, 2, more="  (pool): AdaptiveAvgPool2d(output_size=1)\n"), 32),
+        (small(1, 2, 2, more="  (up): ConvTranspose2d(24, 24, kernel_size=(2, 2), stride=(2, 2))\n"), 224),
+        (small(1, 2, 2, more="  (time_mlp): Linear(in_features=24, out_features=24, bias=True)\n"), 64),
+    ],
+)
+def test_networks_that_seldom_halve_are_for_small_pictures(text: str, side: int) -> None:
+    found = shaped(text)
+    assert found.root.input_shape == (3, side, side)
+    assert "the print shows no input" in found.inferred[-1]
+
+
+def patches(features: int, rows: int = 0) -> str:
+    first, block = 64 * (features + 1), 64 * 192
+    return (
+        f"Net(\n  (patch): Linear(in_features={features}, out_features=64, bias=True), {first:,} params\n"
+        "  (attention): SelfAttention(\n"
+        f"    (qkv): Linear(in_features=64, out_features=192, bias=False), {block:,} params\n"
+        f"  ), {block:,} params\n{CLASSES}), {first + block + 650 + 64 * rows:,} params\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "seq_len", "tokens", "ground"),
+    [
+        (patches(768), None, 196, "196 tokens were taken, patches of a picture of 224x224"),
+        (patches(768, 24 * 24 + 2), None, 576, "576 tokens follow from its table of positions"),
+        (patches(100, 120), None, 120, "120 tokens follow from its table of positions"),
+        (patches(100), None, 512, "512 tokens were taken: say `seq_len=N`"),
+        (patches(768), 50, 50, ""),
+    ],
+)
+def test_a_transformer_of_features_takes_more_than_one_token(
+    text: str, seq_len: int | None, tokens: int, ground: str
+) -> None:
+    found = shaped(text, seq_len)
+    assert (found.root.input_shape or ())[0] == tokens
+    assert ground in " ".join(found.inferred)
+    assert bool(ground) is bool(found.inferred)
+
+
+def test_what_a_print_cannot_tell_is_an_error_with_a_cure() -> None:
+    with pytest.raises(SummaryError, match=r"a print of Net shows neither its latent array .*: paste what torchinfo"):
+        shaped("Net(\n  (conv): Conv2d(3, 8, kernel_size=(3, 3))\n  (embeddings): PerceiverEmbeddings()\n)")
