@@ -18,7 +18,10 @@ from typing import Any
 from estimator.dataset import store
 from estimator.dataset.store import Dataset
 from estimator.gpumemnet.method import NAME, Classifier, classifiers_from_json, classifiers_to_json
-from estimator.store import Store
+from estimator.methods.rad import NAME as RAD
+from estimator.methods.rad import Rad
+from estimator.methods.rad.fit import blank, examples_of, judge
+from estimator.store import Store, store_for
 from estimator.types import Family
 from scripts.memory_page import write_page
 from scripts.memory_real import faketensor_rows, real_cases
@@ -117,7 +120,9 @@ def main() -> None:
     if options.faketensor:
         faketensor_rows(dataset, fake)
     cases = real_cases(dataset, fake, options.install)
-    write_page(dataset, results, cases, options.out)
+    model = store_for(RAD, options.install).load()
+    account = Rad(blank(model["workspaces"], model["context_mib"], model["gpu"]))
+    write_page(dataset, results, cases, judge(model, examples_of(dataset, account, ("fresh",))), options.out)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pytest
 
 from estimator.dataset.specs import generate_synthetic
 from estimator.dataset.store import Check, Dataset, Row
+from estimator.methods.rad.fit import Held
 from scripts import memory_page, memory_real
 
 
@@ -68,12 +69,17 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     scores = {"accuracy": 0.9, "precision": 0.8, "recall": 0.9, "f1": 0.85}
     result = {"data": "ours", "family": "cnn", "estimator": "mlp", "width_mib": 8192, "sizes": [7, 2, 1]}
     cases = [_case("a", 1000, (900, 1100)), _case("b", 2000, (2600, 2700), family="transformer", seq_len=128)]
-    memory_page.write_page(data, [{**result, "scores": scores, "majority": 0.5}], cases, tmp_path)
+    memory_page.write_page(
+        data, [{**result, "scores": scores, "majority": 0.5}], cases, Held(9, 0.25, 0.03, 0.4), tmp_path
+    )
     text = (tmp_path / "memory.md").read_text("utf-8")
     assert "| 5.5 | ours, H200 | 13 MLPs, 8 GiB | 7/2/1 | 0.900 (0.882) |" in text
     assert "| a | 8 | adam | 1.0 | - | - | - | 0.9 | 1.1 |" in text
     assert "| b | 8 x 128 |" in text
     assert "largest | 0.6 %" in text
+    assert "| first look | 501 | 7.4 % |" in text
+    assert "| now | 2 | " in text
+    assert "| now, every format | 9 | 3.0 % | - | 25.0 % | - | 40.0 % | - | - |" in text
     with (tmp_path / "memory_cases.csv").open(newline="") as file:
         written = list(csv.DictReader(file))
     assert [(row["name"], row["rad_upper_mib"], row["horus_upper_mib"]) for row in written] == [
