@@ -25,6 +25,7 @@ _LEAST_PLACES = 4
 _LEAST_PATCH = 4
 _FEW_STEPS = 4
 _MOST_SIDE = 2048
+_MOST_FRAMES = 4096
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def picture(root: Layer, stem: Layer, usual: int, *, flattens: bool) -> Seen:
     places = _positions(root, stem)
     patch = stride[-1] if _cuts(stem) else 0
     if len(kernel) == 3:
-        return _film(places, patch, stride[0] if stride else 1, root, usual)
+        return _film(places, patch, max(stride[0], 1) if stride else 1, root, usual)
     if sum(_cuts(layer) and _number(layer, "0") == _number(stem, "0") for layer in found) > 1:
         places = 0  # a table for each of several branches
     by_frames = root.type.startswith(("Timesformer", "TimeSformer"))
@@ -114,7 +115,7 @@ def _film(places: int, patch: int, step: int, root: Layer, usual: int) -> Seen:
         for side in (usual, 112, 256, 160, 128):
             grid = (side // patch) ** 2
             frames, extra = divmod(places, max(grid, 1))
-            if side % patch == 0 and frames and extra <= 2:
+            if side % patch == 0 and 0 < frames * step <= _MOST_FRAMES and extra <= 2:
                 return Seen(side, frames * step, "its table of positions")
     side = 112 if root.type == "VideoResNet" else usual
     return Seen(side, _LONG_FILM_FRAMES)

@@ -52,6 +52,8 @@ def film(rows: int, kernel: str = "(2, 16, 16)", root: str = "Net") -> str:
         (film(16 * 14 * 14 + 2), (3, 32, 224, 224), "follows from its table of positions"),
         (film(0), (3, 16, 224, 224), "was taken"),
         (film(0, "(3, 7, 7)", "VideoResNet"), (3, 16, 112, 112), "was taken"),
+        (film(4 * 14 * 14, "(-2, 16, 16)"), (3, 4, 224, 224), "follows from its table of positions"),
+        (film(10_000 * 14 * 14), (3, 16, 224, 224), "was taken"),
     ],
 )
 def test_a_table_of_positions_tells_the_size(text: str, taken: tuple[int, ...], ground: str) -> None:
