@@ -9,6 +9,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 from estimator.compiled import is_compiled
 from tests.estimator import said
 
@@ -26,6 +28,29 @@ def build(folder: Path, *arguments: str, **environment: str) -> subprocess.Compl
     env = {**os.environ, "CFLAGS": "-O0 -g0", "RAD_COMPILE_LEVEL": "0", **environment}
     argv = [sys.executable, "setup.py", "-q", *arguments]
     return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=300)
+
+
+def told(*folders: Path) -> list[str]:
+    """What the modules of the first folder that has them say, in a process of their own.
+
+    Coverage is not measured there: a time limit that strikes in its bookkeeping would leave that locked for ever.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.estimator.said"],
+        env={**os.environ, "PYTHONPATH": ":".join(map(str, folders))},
+        cwd=folders[0],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def plain() -> list[str]:
+    return told(CHECKOUT)
 
 
 def libraries(folder: Path) -> list[Path]:
@@ -58,9 +83,9 @@ def test_without_mypy_the_cure_is_named(tmp_path: Path) -> None:
     assert "pip install mypy setuptools" in done.stderr
 
 
-def test_reading_and_estimates_heed_the_time_limit() -> None:
+def test_reading_and_estimates_heed_the_time_limit(plain: list[str]) -> None:
     works = {f"{name}: {work}" for name in ("cnn", "keras", "mlp", "transformer") for work in ("reading", "estimate")}
-    assert set(said.given_up()) == works
+    assert works <= set(plain)
 
 
 def test_what_loops_over_layers_lets_signals_in() -> None:
@@ -75,22 +100,12 @@ def test_what_loops_over_layers_lets_signals_in() -> None:
     assert counts["estimator.fingerprint"] >= len(said.LONG_TEXTS)
 
 
-def test_compiled_says_the_same(tmp_path: Path) -> None:
+def test_compiled_says_the_same(tmp_path: Path, plain: list[str]) -> None:
     done = build(tmp_path, "build_ext", "--inplace", RAD_COMPILE="1")
     assert (done.returncode == 0) is HAS_COMPILER, done.stderr
     if not HAS_COMPILER:
         return  # nothing is there to compare; nobody is told that there is
     assert len(libraries(tmp_path)) > 15
-    told = subprocess.run(
-        [sys.executable, "-m", "tests.estimator.said"],
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{CHECKOUT}"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert told.returncode == 0, told.stderr
-    compiled, *lines = told.stdout.splitlines()
-    assert compiled == "compiled: True"
-    assert lines == "\n".join(said.lines()).splitlines()
+    first, *lines = plain
+    assert first == "compiled: False"
+    assert told(tmp_path, CHECKOUT) == ["compiled: True", *lines]
