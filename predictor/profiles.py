@@ -112,7 +112,7 @@ def _sort(type_: str) -> _Sort:
     return _Sort(type_.startswith(CONVOLUTIONS), type_.startswith(TABLES), "Norm" in type_)
 
 
-class _Worker:
+class Worker:
     """Counts the work of layers of one workload: what they have in common is worked out once."""
 
     def __init__(self, workload: Workload) -> None:
@@ -178,11 +178,6 @@ class _Rates:
         )
 
 
-def layer_work(layer: Layer, workload: Workload) -> Work:
-    """Work of one layer, forward and (in training) backward, over the whole batch."""
-    return Work(*_Worker(workload).of(layer.type, layer.params, layer.output_shape))
-
-
 @dataclass(frozen=True)
 class Raw:
     """A profile by the chip's rates alone.
@@ -232,7 +227,7 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
     """
     chip = chip_of(gpu)
     half = workload.precision != "fp32"
-    worker, rates = _Worker(workload), _Rates(chip, half)
+    worker, rates = Worker(workload), _Rates(chip, half)
     found = leaves(summary.root)
     known: dict[int, _Terms] = {}  # by id: equal layers are mostly one object, and `found` keeps them alive
     terms: list[_Terms] = []

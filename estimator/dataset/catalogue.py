@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from estimator.dataset import later
-from estimator.dataset.entries import Entry
+from estimator.dataset.entries import Entry, decoder
 from estimator.dataset.specs import PRECISIONS, Spec
 from estimator.types import Family, Kind, Optimizer
 
@@ -192,17 +192,6 @@ _MEDIUM = {"hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8,
 _ROBERTA = {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 1}
 
 
-def _llama(width: int, hidden: int, layers: int, heads: int, groups: int, vocab: int) -> dict[str, Any]:
-    return {
-        "hidden_size": width,
-        "intermediate_size": hidden,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": groups,
-        "vocab_size": vocab,
-    }
-
-
 _Rows = tuple[tuple[str, str, str, tuple[str, ...], dict[str, Any], int], ...]
 _TEXT: _Rows = (
     # name, model type, architecture family, heads, configuration, longest sequence
@@ -283,16 +272,16 @@ _TEXT: _Rows = (
         {"n_embd": 1024, "n_layer": 20, "n_head": 16, "rotary_dim": 32},
         1024,
     ),
-    ("smollm-135m", "llama", "llama", (_CLM,), _llama(576, 1536, 30, 9, 3, 49152), 2048),
-    ("smollm-360m", "llama", "llama", (_CLM,), _llama(960, 2560, 32, 15, 5, 49152), 2048),
-    ("tinyllama-1.1b", "llama", "llama", (_CLM,), _llama(2048, 5632, 22, 32, 4, 32000), 2048),
-    ("mistral-small", "mistral", "llama", (_CLM,), _llama(1024, 3584, 12, 16, 4, 32000), 2048),
-    ("qwen2-0.5b", "qwen2", "llama", (_CLM, _CLS), _llama(896, 4864, 24, 14, 2, 151936), 2048),
-    ("qwen3-0.6b", "qwen3", "qwen3", (_CLM,), _llama(1024, 3072, 28, 16, 8, 151936), 2048),
-    ("gemma-small", "gemma", "gemma", (_CLM,), {**_llama(640, 2048, 18, 4, 1, 256000), "head_dim": 256}, 2048),
-    ("phi-small", "phi", "phi", (_CLM,), _llama(1024, 4096, 20, 16, 16, 51200), 2048),
-    ("stablelm-small", "stablelm", "stablelm", (_CLM,), _llama(1024, 2816, 16, 16, 16, 50304), 2048),
-    ("olmo-small", "olmo", "olmo", (_CLM,), _llama(1024, 4096, 16, 16, 16, 50304), 2048),
+    ("smollm-135m", "llama", "llama", (_CLM,), decoder(576, 1536, 30, 9, 3, 49152), 2048),
+    ("smollm-360m", "llama", "llama", (_CLM,), decoder(960, 2560, 32, 15, 5, 49152), 2048),
+    ("tinyllama-1.1b", "llama", "llama", (_CLM,), decoder(2048, 5632, 22, 32, 4, 32000), 2048),
+    ("mistral-small", "mistral", "llama", (_CLM,), decoder(1024, 3584, 12, 16, 4, 32000), 2048),
+    ("qwen2-0.5b", "qwen2", "llama", (_CLM, _CLS), decoder(896, 4864, 24, 14, 2, 151936), 2048),
+    ("qwen3-0.6b", "qwen3", "qwen3", (_CLM,), decoder(1024, 3072, 28, 16, 8, 151936), 2048),
+    ("gemma-small", "gemma", "gemma", (_CLM,), {**decoder(640, 2048, 18, 4, 1, 256000), "head_dim": 256}, 2048),
+    ("phi-small", "phi", "phi", (_CLM,), decoder(1024, 4096, 20, 16, 16, 51200), 2048),
+    ("stablelm-small", "stablelm", "stablelm", (_CLM,), decoder(1024, 2816, 16, 16, 16, 50304), 2048),
+    ("olmo-small", "olmo", "olmo", (_CLM,), decoder(1024, 4096, 16, 16, 16, 50304), 2048),
     (
         "xglm-564m",
         "xglm",

@@ -56,3 +56,16 @@ class Entry:
     config: dict[str, Any] = field(default_factory=dict)
     longest: int = 0
     attention: str = ""
+
+
+def decoder(width: int, hidden: int, layers: int, heads: int, groups: int, vocab: int, **more: Any) -> dict[str, Any]:
+    """Configuration of a decoder as transformers' configurations of Llama and its kin name it."""
+    return {
+        "hidden_size": width,
+        "intermediate_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": groups,
+        "vocab_size": vocab,
+        **more,
+    }

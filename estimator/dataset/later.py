@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from estimator.dataset.entries import Entry, Feed
+from estimator.dataset.entries import Entry, Feed, decoder
 from estimator.types import Family
 
 # Architecture family: models of timm, each with the side of its pictures where that is not 224.
@@ -138,18 +138,6 @@ _MLM, _CLS, _TOK, _CLM, _S2S = (
 )
 
 
-def _decoder(width: int, hidden: int, layers: int, heads: int, groups: int, vocab: int, **more: Any) -> dict[str, Any]:
-    return {
-        "hidden_size": width,
-        "intermediate_size": hidden,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": groups,
-        "vocab_size": vocab,
-        **more,
-    }
-
-
 _MOE = {"num_experts_per_tok": 2}
 _TEXT: tuple[tuple[str, str, str, tuple[str, ...], dict[str, Any], int], ...] = (
     # name, model type, architecture family, heads, configuration, longest sequence
@@ -189,7 +177,7 @@ _TEXT: tuple[tuple[str, str, str, tuple[str, ...], dict[str, Any], int], ...] = 
     ),
     ("roberta-preln-base", "roberta-prelayernorm", "roberta_preln", (_CLS, _MLM), {}, 512),
     ("nomic-bert-base", "nomic_bert", "nomic_bert", (_MLM, _CLS), {}, 1024),
-    ("eurobert-210m", "eurobert", "eurobert", (_MLM, _CLS), _decoder(768, 3072, 12, 12, 12, 128256), 1024),
+    ("eurobert-210m", "eurobert", "eurobert", (_MLM, _CLS), decoder(768, 3072, 12, 12, 12, 128256), 1024),
     ("luke-base", "luke", "luke", (_CLS,), {"entity_vocab_size": 5000}, 512),
     ("lilt-base", "lilt", "lilt", (_CLS,), {}, 512),
     ("gptj-small", "gptj", "gptj", (_CLM, _CLS), {"n_embd": 1024, "n_layer": 12, "n_head": 16, "rotary_dim": 64}, 1024),
@@ -213,37 +201,37 @@ _TEXT: tuple[tuple[str, str, str, tuple[str, ...], dict[str, Any], int], ...] = 
         1024,
     ),
     ("mpt-small", "mpt", "mpt", (_CLM,), {"d_model": 1024, "n_layers": 12, "n_heads": 16}, 1024),
-    ("persimmon-small", "persimmon", "persimmon", (_CLM,), _decoder(1024, 4096, 12, 16, 16, 100000), 1024),
-    ("cohere-small", "cohere", "cohere", (_CLM,), _decoder(1024, 3584, 12, 16, 16, 128000), 1024),
-    ("olmo2-small", "olmo2", "olmo2", (_CLM,), _decoder(1024, 4096, 16, 16, 16, 100352), 1024),
-    ("gemma2-small", "gemma2", "gemma2", (_CLM, _CLS), _decoder(768, 3072, 14, 8, 4, 128000, head_dim=128), 1024),
-    ("gemma3-270m", "gemma3_text", "gemma3", (_CLM,), _decoder(640, 2048, 18, 4, 1, 262144, head_dim=256), 1024),
-    ("phi3-small", "phi3", "phi3", (_CLM,), _decoder(1024, 2816, 16, 16, 8, 32064), 2048),
-    ("starcoder2-small", "starcoder2", "starcoder2", (_CLM,), _decoder(1024, 4096, 16, 16, 4, 49152), 2048),
-    ("glm-small", "glm", "glm", (_CLM,), _decoder(1024, 3584, 14, 16, 4, 64000, head_dim=64, pad_token_id=0), 1024),
-    ("glm4-small", "glm4", "glm", (_CLM,), _decoder(1024, 3584, 12, 16, 4, 64000, head_dim=64, pad_token_id=0), 1024),
-    ("nemotron-small", "nemotron", "nemotron", (_CLM,), _decoder(1024, 4096, 14, 16, 8, 64000), 1024),
-    ("exaone4-small", "exaone4", "exaone4", (_CLM,), _decoder(1024, 3584, 14, 16, 4, 102400), 1024),
-    ("diffllama-small", "diffllama", "diffllama", (_CLM,), _decoder(1024, 2816, 12, 16, 8, 32000), 1024),
-    ("apertus-small", "apertus", "apertus", (_CLM,), _decoder(1024, 4096, 12, 16, 4, 64000), 1024),
-    ("bitnet-small", "bitnet", "bitnet", (_CLM,), _decoder(1024, 2816, 12, 16, 4, 64000), 1024),
-    ("lfm2-350m", "lfm2", "lfm2", (_CLM,), _decoder(1024, 4608, 16, 16, 8, 65536), 1024),
-    ("helium-small", "helium", "helium", (_CLM,), _decoder(1024, 2816, 14, 16, 16, 48000, head_dim=64), 1024),
+    ("persimmon-small", "persimmon", "persimmon", (_CLM,), decoder(1024, 4096, 12, 16, 16, 100000), 1024),
+    ("cohere-small", "cohere", "cohere", (_CLM,), decoder(1024, 3584, 12, 16, 16, 128000), 1024),
+    ("olmo2-small", "olmo2", "olmo2", (_CLM,), decoder(1024, 4096, 16, 16, 16, 100352), 1024),
+    ("gemma2-small", "gemma2", "gemma2", (_CLM, _CLS), decoder(768, 3072, 14, 8, 4, 128000, head_dim=128), 1024),
+    ("gemma3-270m", "gemma3_text", "gemma3", (_CLM,), decoder(640, 2048, 18, 4, 1, 262144, head_dim=256), 1024),
+    ("phi3-small", "phi3", "phi3", (_CLM,), decoder(1024, 2816, 16, 16, 8, 32064), 2048),
+    ("starcoder2-small", "starcoder2", "starcoder2", (_CLM,), decoder(1024, 4096, 16, 16, 4, 49152), 2048),
+    ("glm-small", "glm", "glm", (_CLM,), decoder(1024, 3584, 14, 16, 4, 64000, head_dim=64, pad_token_id=0), 1024),
+    ("glm4-small", "glm4", "glm", (_CLM,), decoder(1024, 3584, 12, 16, 4, 64000, head_dim=64, pad_token_id=0), 1024),
+    ("nemotron-small", "nemotron", "nemotron", (_CLM,), decoder(1024, 4096, 14, 16, 8, 64000), 1024),
+    ("exaone4-small", "exaone4", "exaone4", (_CLM,), decoder(1024, 3584, 14, 16, 4, 102400), 1024),
+    ("diffllama-small", "diffllama", "diffllama", (_CLM,), decoder(1024, 2816, 12, 16, 8, 32000), 1024),
+    ("apertus-small", "apertus", "apertus", (_CLM,), decoder(1024, 4096, 12, 16, 4, 64000), 1024),
+    ("bitnet-small", "bitnet", "bitnet", (_CLM,), decoder(1024, 2816, 12, 16, 4, 64000), 1024),
+    ("lfm2-350m", "lfm2", "lfm2", (_CLM,), decoder(1024, 4608, 16, 16, 8, 65536), 1024),
+    ("helium-small", "helium", "helium", (_CLM,), decoder(1024, 2816, 14, 16, 16, 48000, head_dim=64), 1024),
     (
         "hunyuan-small",
         "hunyuan_v1_dense",
         "hunyuan",
         (_CLM,),
-        _decoder(1024, 3584, 14, 16, 4, 120000, head_dim=64),
+        decoder(1024, 3584, 14, 16, 4, 120000, head_dim=64),
         1024,
     ),
-    ("mixtral-small", "mixtral", "mixtral", (_CLM,), _decoder(512, 1792, 8, 8, 4, 32000, num_local_experts=8), 1024),
+    ("mixtral-small", "mixtral", "mixtral", (_CLM,), decoder(512, 1792, 8, 8, 4, 32000, num_local_experts=8), 1024),
     (
         "qwen2-moe-small",
         "qwen2_moe",
         "qwen2_moe",
         (_CLM,),
-        _decoder(
+        decoder(
             768,
             2048,
             10,
@@ -257,16 +245,16 @@ _TEXT: tuple[tuple[str, str, str, tuple[str, ...], dict[str, Any], int], ...] = 
         ),
         1024,
     ),
-    ("olmoe-small", "olmoe", "olmoe", (_CLM,), _decoder(768, 768, 10, 12, 12, 50304, num_experts=16, **_MOE), 1024),
+    ("olmoe-small", "olmoe", "olmoe", (_CLM,), decoder(768, 768, 10, 12, 12, 50304, num_experts=16, **_MOE), 1024),
     (
         "granitemoe-small",
         "granitemoe",
         "granitemoe",
         (_CLM,),
-        _decoder(768, 768, 12, 12, 4, 49152, num_local_experts=8, **_MOE),
+        decoder(768, 768, 12, 12, 4, 49152, num_local_experts=8, **_MOE),
         1024,
     ),
-    ("minicpm3-small", "minicpm3", "minicpm3", (_CLM,), _decoder(1024, 2816, 12, 16, 16, 73448), 1024),
+    ("minicpm3-small", "minicpm3", "minicpm3", (_CLM,), decoder(1024, 2816, 12, 16, 16, 73448), 1024),
     (
         "modernbert-decoder-small",
         "modernbert-decoder",
@@ -280,13 +268,13 @@ _TEXT: tuple[tuple[str, str, str, tuple[str, ...], dict[str, Any], int], ...] = 
         "gpt_oss",
         "gpt_oss",
         (_CLM,),
-        _decoder(768, 768, 10, 12, 4, 100000, num_local_experts=8, head_dim=64, **_MOE),
+        decoder(768, 768, 10, 12, 4, 100000, num_local_experts=8, head_dim=64, **_MOE),
         1024,
     ),
-    ("ministral-small", "ministral", "ministral", (_CLM,), _decoder(1024, 3584, 12, 16, 4, 65536, head_dim=64), 1024),
-    ("nanochat-small", "nanochat", "nanochat", (_CLM,), _decoder(768, 3072, 12, 6, 6, 50304), 1024),
-    ("doge-small", "doge", "doge", (_CLM,), _decoder(768, 2048, 12, 12, 4, 32768), 1024),
-    ("arcee-small", "arcee", "arcee", (_CLM,), _decoder(1024, 4096, 12, 16, 4, 64000), 1024),
+    ("ministral-small", "ministral", "ministral", (_CLM,), decoder(1024, 3584, 12, 16, 4, 65536, head_dim=64), 1024),
+    ("nanochat-small", "nanochat", "nanochat", (_CLM,), decoder(768, 3072, 12, 6, 6, 50304), 1024),
+    ("doge-small", "doge", "doge", (_CLM,), decoder(768, 2048, 12, 12, 4, 32768), 1024),
+    ("arcee-small", "arcee", "arcee", (_CLM,), decoder(1024, 4096, 12, 16, 4, 64000), 1024),
 )
 _SEQ2SEQ: tuple[tuple[str, str, str, dict[str, Any], int], ...] = (
     (

@@ -9,7 +9,7 @@ import pytest
 
 from estimator.types import Layer, ModelSummary, Workload
 from predictor.profile_files import dumps, load, loads, save
-from predictor.profiles import CHIPS, Work, chip_of, corrected, estimate_profile, layer_work, leaves, raw_profile
+from predictor.profiles import CHIPS, Work, Worker, chip_of, corrected, estimate_profile, leaves, raw_profile
 from predictor.types import Profile, ProfileError, Shape
 from tests.predictor.synthetic import profile
 
@@ -23,6 +23,10 @@ def mlp(width: int, depth: int = 4) -> ModelSummary:
 
 def raw(summary: ModelSummary, **how: object):  # type: ignore[no-untyped-def]
     return raw_profile(summary, Workload(**{"batch_size": 64, **how}), "h200")  # type: ignore[arg-type]
+
+
+def layer_work(layer: Layer, workload: Workload) -> Work:
+    return Work(*Worker(workload).of(layer.type, layer.params, layer.output_shape))
 
 
 def test_linear_work_is_two_operations_a_weight_and_sample() -> None:
