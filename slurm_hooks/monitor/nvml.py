@@ -32,7 +32,7 @@ _SAMPLES_S = 60.0
 _NO_SAMPLES_S = 120.0
 _NEW_PROCESSES_S = 2.0
 _GRACT_S = 60.0
-# Lists of processes are asked for when the GPU's memory in use has changed: none comes, grows or goes without that.
+# Lists of processes are asked for when the GPU's memory in use has changed, which nearly all that happens to them does.
 _LISTS_S = 60.0
 
 
