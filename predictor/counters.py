@@ -77,38 +77,38 @@ class NvmlCounters:
     """
 
     def __init__(self, index: int = 0, nvml: Any = None) -> None:
-        self._nvml = nvml if nvml is not None else _import_nvml()
+        self.nvml = nvml if nvml is not None else _import_nvml()
         try:
-            self._nvml.nvmlInit()
-            self._device = self._nvml.nvmlDeviceGetHandleByIndex(index)
-        except self._nvml.NVMLError as error:
+            self.nvml.nvmlInit()
+            self.device = self.nvml.nvmlDeviceGetHandleByIndex(index)
+        except self.nvml.NVMLError as error:
             raise ProfileError(f"GPU {index}: {error}; is an NVIDIA driver loaded on this machine?") from error
-        self._gpm = Gpm(self._nvml, self._device)
+        self._gpm = Gpm(self.nvml, self.device)
         self._energy = math.nan
         self._begun = 0.0
 
     def close(self) -> None:
         """Give NVML's memory back."""
         self._gpm.close()
-        self._nvml.nvmlShutdown()
+        self.nvml.nvmlShutdown()
 
     def _quiet(self, function: str, *arguments: Any) -> Any:
-        return quiet(self._nvml, function, *arguments)
+        return quiet(self.nvml, function, *arguments)
 
     def _link_bytes(self) -> float:
-        generation = self._quiet("nvmlDeviceGetMaxPcieLinkGeneration", self._device)
-        width = self._quiet("nvmlDeviceGetMaxPcieLinkWidth", self._device)
+        generation = self._quiet("nvmlDeviceGetMaxPcieLinkGeneration", self.device)
+        width = self._quiet("nvmlDeviceGetMaxPcieLinkWidth", self.device)
         return 2.0 * PCIE_BYTES_PER_LANE.get(generation or 0, math.nan) * (width or 0)
 
     def _millijoules(self) -> float:
-        value = self._quiet("nvmlDeviceGetTotalEnergyConsumption", self._device)
+        value = self._quiet("nvmlDeviceGetTotalEnergyConsumption", self.device)
         return math.nan if value is None else float(value)
 
     def processes(self) -> int:
         """Compute processes on the GPU now, MPS clients included; an MPS server works for others and does not count."""
         found: dict[int, Any] = {}
         for function in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses"):
-            found.update({process.pid: process for process in self._quiet(function, self._device) or []})
+            found.update({process.pid: process for process in self._quiet(function, self.device) or []})
         return sum(not self._is_server(pid) for pid in found)
 
     def _is_server(self, pid: int) -> bool:
@@ -117,7 +117,7 @@ class NvmlCounters:
 
     def used_mib(self) -> float:
         """GPU memory in use now, all processes together."""
-        memory = self._quiet("nvmlDeviceGetMemoryInfo", self._device)
+        memory = self._quiet("nvmlDeviceGetMemoryInfo", self.device)
         return math.nan if memory is None else float(memory.used) / MIB
 
     def start(self) -> None:

@@ -27,6 +27,11 @@ from predictor.measurements import Course
 from predictor.types import ProfileError
 
 PARTITIONS = ((10, 90), (30, 70), (50, 50), (70, 30), (90, 10))
+NEWCOMERS = (30, 50, 70)
+"""Percentages of a job that comes to one that has all threads."""
+ALL = 100
+MAX_CLIENTS = 46
+"""Processes at a time: MPS serves 48 of a GPU."""
 HANDSHAKE_S = 0.02
 LEAD_S = 0.1
 """From the first iteration to the moment that counts."""
@@ -189,6 +194,9 @@ class Plan:
         fresh: further workloads, for judging: measured beside each other and beside those of ``beside_fresh``.
         beside_fresh: see ``fresh``.
         partitioned: those measured under thread percentages and under time slicing.
+        swept: pairs swept under thread percentages: alone, without any, with those of :data:`PARTITIONS`, and, for
+            either side, with those of :data:`NEWCOMERS` while the other has all threads.
+        newcomers: pairs swept with those of :data:`NEWCOMERS` only.
         triples: number of triples.
         pairs_again: number of pairs measured under partitions and under time slicing.
         repeats: number of pairs measured a second time.
@@ -203,6 +211,8 @@ class Plan:
     fresh: tuple[str, ...] = ()
     beside_fresh: tuple[str, ...] = BESIDE_FRESH
     partitioned: tuple[str, ...] = PARTITIONED
+    swept: tuple[tuple[str, str], ...] = ()
+    newcomers: tuple[tuple[str, str], ...] = ()
     triples: int = 60
     pairs_again: int = 30
     repeats: int = 20
@@ -286,14 +296,17 @@ class Collector:
         self.write(**row, reserved_mib=worker.reserved_mib[name])
         self.say(f"{name}: {rate:.1f}/s smact {values['smact']:.2f} dram {values['dram']:.2f}")
 
-    def colocated(self, kind: str, sides: Sequence[tuple[Worker, str]], **labels: Any) -> None:
-        """Measure workloads together, all from beginning to end."""
+    def rates(self, sides: Sequence[tuple[Worker, str]]) -> list[float]:
+        """What workloads reach that run together from beginning to end, each in iterations a second."""
         begin = time.monotonic() + HANDSHAKE_S + LEAD_S
         end = begin + self.plan.window_s
         courses = self.together([(worker, name, begin - LEAD_S, end) for worker, name in sides])
-        rates = [course.rate(begin, end) for course in courses]
+        return [course.rate(begin, end) for course in courses]
+
+    def colocated(self, kind: str, sides: Sequence[tuple[Worker, str]], **labels: Any) -> None:
+        """Measure workloads together, all from beginning to end."""
         names = [name for _, name in sides]
-        self.write(kind=kind, workloads=names, rates=rates, window_s=self.plan.window_s, **labels)
+        self.write(kind=kind, workloads=names, rates=self.rates(sides), window_s=self.plan.window_s, **labels)
 
     def crossed(self, sides: Sequence[tuple[Worker, str]], **labels: Any) -> None:
         """Measure a pair: the first side alone, then both, then the second alone.
@@ -433,3 +446,54 @@ class Collector:
                 for shares in PARTITIONS:
                     sides = [(at[name, share], name) for name, share in zip(pair, shares, strict=True)]
                     self._safely(self.colocated, pair, "pair", sides, method="mps", shares=list(shares))
+
+    def swept(self, environment: Mapping[str, str]) -> None:
+        """The pairs of the plan under one thread percentage after another, a side's turn alone among them.
+
+        As many pairs at a time as MPS can serve the processes of: one for each workload and percentage.
+        """
+        some = tuple(sorted({ALL, *NEWCOMERS}))
+        every = tuple(sorted({*some, *itertools.chain.from_iterable(PARTITIONS)}))
+        rest = [(pair, every) for pair in self.plan.swept] + [(pair, some) for pair in self.plan.newcomers]
+        while rest and not self.late():
+            keys: set[tuple[str, int]] = set()
+            now: list[tuple[str, str]] = []
+            for pair, percentages in rest:
+                wanted = keys | set(itertools.product(pair, percentages))
+                if len(wanted) <= MAX_CLIENTS:
+                    keys = wanted
+                    now.append(pair)
+            rest = [(pair, percentages) for pair, percentages in rest if pair not in now]
+            self._sweep(sorted(keys), now, environment)
+
+    def _sweep(
+        self, keys: Sequence[tuple[str, int]], pairs: Sequence[tuple[str, str]], environment: Mapping[str, str]
+    ) -> None:
+        environments = [{**environment, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(share)} for _, share in keys]
+        with workers([(name,) for name, _ in keys], self.device, self.tiny, environments) as resident:
+            self.say(f"{len(resident)} workers ready, to be swept")
+            at = dict(zip(keys, resident, strict=True))
+            for done, pair in enumerate(pairs):
+                if self.late():
+                    self.say(f"time is over after {done} of {len(pairs)} pairs")
+                    return
+                self._safely(self.sweep, pair, at, pair)
+                self.say(f"{done + 1}/{len(pairs)} pairs swept")
+
+    def sweep(self, at: Mapping[tuple[str, int], Worker], pair: tuple[str, str]) -> None:
+        """Measure one pair: each side alone, together without a percentage, and with each.
+
+        Progress is relative to what a side does alone in the same sweep, half of it before and half after.
+        """
+        partitions = [(ALL, ALL), *(PARTITIONS if pair in self.plan.swept else ())]
+        for share in NEWCOMERS:
+            partitions += [(ALL, share), (share, ALL)]
+        solo = [[(at[name, ALL], name)] for name in pair]
+        before = [self.rates(side)[0] for side in solo]
+        found = []
+        for shares in partitions:
+            found.append(self.rates([(at[name, share], name) for name, share in zip(pair, shares, strict=True)]))
+        alone = [(rate + self.rates(side)[0]) / 2 for rate, side in zip(before, solo, strict=True)]
+        for shares, rates in zip(partitions, found, strict=True):
+            row = {"kind": "pair", "workloads": list(pair), "rates": rates, "alone": alone, "shares": list(shares)}
+            self.write(**row, method="swept", window_s=self.plan.window_s)

@@ -8,6 +8,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,25 @@ def test_partitions_and_slicing_need_a_process_each(tmp_path: Path, monkeypatch:
     assert sorted(asked) == sorted(((name,), str(share)) for name in NAMES for share in shares)
     collector.sliced()
     collector.traced()
+    asked.clear()
+    three = (*NAMES, "dlrm_batch512-train")
+    pairs = ((three[0], three[1]),), ((three[0], three[2]), (three[1], three[2]))
+    swept = Collector(replace(plan, swept=pairs[0], newcomers=pairs[1]), "cpu", NoCounters(), tmp_path / "swept")
+    monkeypatch.setattr(conductor, "MAX_CLIENTS", 16)
+    swept.swept({})
+    every, few = {"10", "30", "50", "70", "90", "100"}, {"30", "50", "70", "100"}
+    wanted = [{(name,): every if name in NAMES else few for name in three}]
+    assert len(asked) == 16 and all(share in wanted[0][name] for name, share in asked)
+    asked.clear()
+    monkeypatch.setattr(conductor, "MAX_CLIENTS", 12)
+    swept.swept({})
+    assert len(asked) == 12 + 12, "the pairs that one batch has no room for are swept in another"
+    lines = [json.loads(line) for line in (tmp_path / "swept").read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == 2 * (12 + 7 + 7)
+    assert {tuple(row["shares"]) for row in lines if row["workloads"] == list(pairs[1][0])} == {
+        (100, 100), (100, 30), (30, 100), (100, 50), (50, 100), (100, 70), (70, 100),
+    }  # fmt: skip
+    assert {row["method"] for row in lines} == {"swept"} and all(len(row["alone"]) == 2 for row in lines)
     rows = [json.loads(line) for line in raw.read_text(encoding="utf-8").splitlines()]
     assert [row["shares"] for row in rows if row["kind"] == "pair" and "shares" in row] == [list(p) for p in PARTITIONS]
     assert [row["method"] for row in rows if row["kind"] == "pair"][-1] == "slicing"
