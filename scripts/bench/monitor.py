@@ -2,6 +2,9 @@
 
 Starts the monitor's own loop and page in a process of its own, at the default pace, reads the page
 once every five seconds as Prometheus would, and prints processor time over wall time and the peak of resident memory.
+Some questions are asked once a minute, so 60 seconds or a multiple of it are measured; the jobs are an hour old.
+With several numbers of GPUs (`--gpus 1,2,4`) as many monitors run side by side, each over the first ones: what one more
+GPU costs follows, and what eight would.
 
 By default the GPUs are a stand-in whose answers are made up: that leaves out the driver's own part. Processes are
 real ones that sleep, so /proc is read in earnest. With --backend auto, gpm, nvml or dcgm the machine's GPUs are looked
@@ -13,20 +16,25 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import multiprocessing
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args
 
 from predictor.nvml import load
 from scripts.bench.nvml_calls import measure as measure_calls
 from scripts.bench.standin_nvml import Device, StandInNvml
 from slurm_hooks.config import Config, Monitor, MonitorBackend, Node
-from slurm_hooks.monitor import prometheus
+from slurm_hooks.monitor import counters, prometheus
 from slurm_hooks.monitor.choose import choose
+from slurm_hooks.monitor.counters import Account
 from slurm_hooks.monitor.main import Daemon
 from slurm_hooks.monitor.metrics import Backend
 from slurm_hooks.monitor.nvml import NvmlBackend
@@ -36,6 +44,11 @@ from slurm_hooks.node import state
 STAND_IN = "stand-in"
 READ_EVERY_S = 5.0
 CALLS_LOOKS = 15
+# Young jobs are looked at in each look: a minute of every job's life, and no part of what the monitor costs for long.
+JOB_AGE_S = 3600.0
+# Between the starts of monitors that run side by side, so that they do not look at the same moment.
+APART_S = 0.23
+GPUS_OF_THE_TARGET = 8
 LOAD_DEADLINE_S = 180.0
 # By the driver's library alone: a framework's start would take longer than the measurement.
 LOAD = """
@@ -67,6 +80,86 @@ def stand_in(gpus: int, pids: list[int]) -> Backend:
     for place, pid in enumerate(pids):
         devices[place % gpus].clients[pid] = 5000.0
     return NvmlBackend(gpm=True, nvml=StandInNvml(*devices))
+
+
+class FirstGpus:
+    """NVML with a part of its GPUs.
+
+    Args:
+        nvml: the ``pynvml`` module, or a stand-in with its functions.
+        count: how many it shows.
+    """
+
+    def __init__(self, nvml: Any, count: int) -> None:
+        self._nvml = nvml
+        self._count = count
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._nvml, name)
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        """How many GPUs there are to see."""
+        return min(self._count, int(self._nvml.nvmlDeviceGetCount()))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one monitor is to look at.
+
+    Attributes:
+        backend: `STAND_IN`, or a name of [monitor] backend.
+        gpus: how many of the GPUs, or None for all.
+        pids: processes that the stand-in shows, and how many jobs there are.
+        delay_s: time to wait before the start.
+    """
+
+    backend: str
+    gpus: int | None
+    pids: tuple[int, ...]
+    settle_s: float
+    seconds: float
+    delay_s: float = 0.0
+
+
+def look_on(task: Task) -> dict[str, Any]:
+    """Run one monitor; for a process of its own."""
+    time.sleep(task.delay_s)
+    # In memory, as /run is.
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        settings = Monitor(port=0, backend=_backend(task.backend))  # port 0: any that is free
+        config = Config(monitor=settings, node=Node(state_dir=f"{folder}/jobs"))
+        note_jobs(config, len(task.pids))
+        if task.backend == STAND_IN:
+            backend = stand_in(task.gpus or GPUS_OF_THE_TARGET, list(task.pids))
+        else:
+            backend = choose(settings, None if task.gpus is None else FirstGpus(load(), task.gpus))
+        name = STAND_IN if task.backend == STAND_IN else backend.name
+        return {"backend": name, **asyncio.run(measure(config, backend, task.settle_s, task.seconds))}
+
+
+def _backend(name: str) -> MonitorBackend:
+    return next((known for known in get_args(MonitorBackend) if known == name), "auto")
+
+
+def side_by_side(tasks: Sequence[Task]) -> list[dict[str, Any]]:
+    """Run monitors at the same time, each in a process of its own that has loaded nothing else."""
+    with ProcessPoolExecutor(len(tasks), multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(look_on, tasks))
+
+
+def extrapolated(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A straight line through what the monitors cost, and what it gives for the target's number of GPUs."""
+    xs, ys = [result["gpus"] for result in results], [result["core_percent"] for result in results]
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / sum((x - mean_x) ** 2 for x in xs)
+    at = mean_y + slope * (GPUS_OF_THE_TARGET - mean_x)
+    return {"core_percent_a_gpu": round(slope, 4), f"core_percent_at_{GPUS_OF_THE_TARGET}_gpus": round(at, 3)}
+
+
+def peak_mib() -> float:
+    """This process's peak of resident memory."""
+    line = next(each for each in Path("/proc/self/status").read_text("ascii").splitlines() if each.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
 
 
 async def scrape(port: int) -> None:
@@ -112,7 +205,7 @@ def end_all(started: list[subprocess.Popen[str]]) -> None:
 
 
 async def measure(config: Config, backend: Backend, settle_s: float, seconds: float) -> dict[str, Any]:
-    """Run the monitor for some seconds, after it has run for `settle_s`: young jobs are written oftener."""
+    """Run the monitor for some seconds, after it has run for `settle_s`: what is new is looked at more closely."""
     daemon = Daemon(config, lambda: backend)
     server = await Page(config.monitor, lambda: prometheus.render(daemon.sampler.view(), "bench")).start()
     port = server.sockets[0].getsockname()[1]
@@ -133,17 +226,17 @@ async def measure(config: Config, backend: Backend, settle_s: float, seconds: fl
         "looks": view.looks,
         "seconds": round(wall, 1),
         "core_percent": round(100 * used / wall, 3),
-        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "peak_mib": round(peak_mib(), 1),
     }
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="What rad-monitor costs")
-    parser.add_argument("--gpus", type=int, default=8, help="GPUs of the stand-in")
+    parser.add_argument("--gpus", type=_numbers, default=(), help="how many GPUs, by default 8 of the stand-in or all")
     parser.add_argument("--processes", type=int, default=64, help="processes, each of a job of its own")
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--settle", type=float, default=60.0, help="seconds to run before measuring")
+    parser.add_argument("--settle", type=float, default=20.0, help="seconds to run before measuring")
     parser.add_argument("--backend", choices=(STAND_IN, *get_args(MonitorBackend)), default=STAND_IN)
     parser.add_argument("--load", action="store_true", help="start the processes on the machine's GPUs")
     parser.add_argument("--calls", action="store_true", help="then count NVML's calls too, for 15 looks")
@@ -152,43 +245,69 @@ def main() -> None:
     stands_in = options.backend == STAND_IN
     if (options.load or options.calls) and stands_in:
         parser.error("--load and --calls need the machine's GPUs: name a --backend")
-    # In memory, as /run is.
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        # Port 0: any that is free.
-        settings = Monitor(port=0, backend="auto" if stands_in else options.backend)
-        config = Config(monitor=settings, node=Node(state_dir=f"{folder}/jobs"))
-        started: list[subprocess.Popen[str]] = []
-        calls: dict[str, Any] = {}
-        try:
-            if stands_in:
-                for place in range(options.processes):
-                    job = {"SLURM_JOB_ID": str(1000 + place)}
-                    started.append(subprocess.Popen(["sleep", "3600"], env=job, text=True))
-                backend = stand_in(options.gpus, [process.pid for process in started])
-            else:
-                backend = choose(settings)
-                if options.load:
-                    started = start_load(len(backend.read()), options.processes)
-            _note_jobs(config, len(started))
-            result = {
-                "backend": options.backend if stands_in else backend.name,
-                **asyncio.run(measure(config, backend, options.settle, options.seconds)),
-            }
-            if options.calls:
-                calls = {"nvml": measure_calls(load(), CALLS_LOOKS, settings.interval_s)}
-        finally:
-            end_all(started)
+    if options.gpus and options.backend == "dcgm":
+        parser.error("--gpus: DCGM always looks at all")
+    started: list[subprocess.Popen[str]] = []
+    calls: dict[str, Any] = {}
+    try:
+        if stands_in:
+            for place in range(options.processes):
+                job = {"SLURM_JOB_ID": str(1000 + place)}
+                started.append(subprocess.Popen(["sleep", "3600"], env=job, text=True))
+        elif options.load:
+            nvml = load()
+            nvml.nvmlInit()
+            count = int(nvml.nvmlDeviceGetCount())
+            nvml.nvmlShutdown()
+            started = start_load(min(count, max(options.gpus, default=count)), options.processes)
+        pids = tuple(process.pid for process in started)
+        most = max(options.gpus, default=None)
+        results = side_by_side(
+            [
+                Task(
+                    options.backend,
+                    gpus,
+                    # So that the stand-in's GPUs hold as many processes each, whatever their number.
+                    pids[: len(pids) * (gpus or 1) // (most or 1)] if stands_in else pids,
+                    options.settle,
+                    options.seconds,
+                    APART_S * place,
+                )
+                for place, gpus in enumerate(options.gpus or (None,))
+            ]
+        )
+        if options.calls:
+            calls = {"nvml": measure_calls(load(), CALLS_LOOKS, Monitor().interval_s)}
+    finally:
+        end_all(started)
+    result = dict(max(results, key=lambda each: int(each["gpus"])))
+    if len(results) > 1:
+        result |= {**extrapolated(results), "monitors": results}
     if options.json:
         print(json.dumps(result | calls))
     else:
-        print("\n".join(f"{key:<14}{value}" for key, value in (result | calls).items()))
+        print("\n".join(f"{key:<24}{value}" for key, value in (result | calls).items()))
 
 
-def _note_jobs(config: Config, count: int) -> None:
-    """What Prolog would have noted, so that the processes' environments count."""
+def _numbers(text: str) -> tuple[int, ...]:
+    """Numbers of GPUs, by commas.
+
+    Raises:
+        argparse.ArgumentTypeError: if one is none, or stands there twice.
+    """
+    parts = text.split(",")
+    if not all(part.isdecimal() and int(part) > 0 for part in parts) or len({int(part) for part in parts}) < len(parts):
+        raise argparse.ArgumentTypeError(f"{text!r}: numbers of GPUs such as 1,2,4")
+    return tuple(int(part) for part in parts)
+
+
+def note_jobs(config: Config, count: int) -> None:
+    """What Prolog would have noted, so that the processes' environments count, and what was counted of them so far."""
     folder = state.folder(config.node.state_dir)
     for place in range(count):
-        state.write(f"{folder}/{1000 + place}.json", {"uid": os.geteuid(), "restart": 0})
+        job = 1000 + place
+        state.write(f"{folder}/{job}.json", {"uid": os.geteuid(), "restart": 0})
+        counters.write(folder, job, Account(seconds=JOB_AGE_S))
 
 
 if __name__ == "__main__":

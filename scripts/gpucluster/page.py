@@ -314,13 +314,21 @@ def _activity(rows: Sequence[Facts]) -> list[str]:
 
 
 def _monitor(facts: Facts) -> list[str]:
-    plain = [(key.replace("_", " "), value) for key, value in facts.items() if not isinstance(value, dict)]
+    plain = [(key.replace("_", " "), value) for key, value in facts.items() if not isinstance(value, (dict, list))]
     gpus, processes = facts["gpus"], facts["processes"]
     parts = [
         f"## What rad-monitor costs with {gpus} GPU{'s' if gpus > 1 else ''} and {processes} processes\n",
         "`python -m scripts.bench.monitor --backend auto" + (" --load`\n" if processes else "`\n"),
         table(("what", "value"), plain),
     ]
+    if "monitors" in facts:
+        columns = ("gpus", "processes", "seconds", "core_percent", "peak_mib")
+        parts += [
+    X
+            table(
+                [key.replace("_", " ") for key in keys], [tuple(one[key] for key in keys) for one in facts["monitors"]]
+            ),
+        ]
     if "nvml" in facts:
         heads = ("function of NVML", "calls a look", "processor time of a call, us", "of a look, us")
         keys = ("function", "calls_a_look", "processor_us", "processor_us_a_look")

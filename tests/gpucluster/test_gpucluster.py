@@ -168,6 +168,7 @@ def test_scenarios_of_several_files_stand_on_one_page() -> None:
     two = {"overlap_s": 5.0, "daemons": 2, "slots": ["u1001", "u1002"], "checks": {"both completed": True}}
     spread = {"not_shown": "it needs two GPUs, and this machine has 1", "checks": {}}
     rows = [{"grace_s": 0, "looks": 7}]
+    one = {"gpus": 4, "processes": 32, "seconds": 60.0, "core_percent": 0.3, "peak_mib": 70.5}
     text = pages.page(
         [
             results("2026-11-20", "single", {"two-users": two, "races": {"table": [], "checks": {"old": True}}}),
@@ -175,7 +176,7 @@ def test_scenarios_of_several_files_stand_on_one_page() -> None:
             results("2026-11-21", "single", {"races": {"table": rows, "checks": {"new": False}}}, gpus=2),
         ],
         None,
-        [{"gpus": 8, "processes": 64, "core_percent": 0.4}],
+        [{"gpus": 8, "processes": 64, "core_percent": 0.4}, {**one, "core_percent_at_8_gpus": 0.5, "monitors": [one]}],
         None,
     )
     assert '## Two users on one GPU, `[mps] users = "single"`' in text
@@ -184,3 +185,4 @@ def test_scenarios_of_several_files_stand_on_one_page() -> None:
     assert "| new | **no** |" in text and "| old |" not in text
     assert "Run apart: date 2026-11-21, gpus 2." in text
     assert "What rad-monitor costs with 8 GPUs and 64 processes" in text
+    assert "| core percent at 8 gpus | 0.50 |" in text and "| 4 | 32 | 60.00 | 0.30 | 70.50 |" in text

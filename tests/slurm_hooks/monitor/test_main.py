@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from scripts.bench.monitor import measure, stand_in
+from scripts.bench.monitor import FirstGpus, Task, extrapolated, look_on, measure, stand_in
 from scripts.bench.standin_nvml import Device, StandInNvml
 from slurm_hooks.config import Config, Monitor, Node
 from slurm_hooks.monitor import main as module
@@ -136,6 +136,21 @@ def test_what_it_costs_can_be_measured(tmp_path: Path) -> None:
     result = asyncio.run(measure(config(tmp_path), stand_in(2, [os.getpid()]), 0.0, 0.3))
     assert (result["gpus"], result["jobs"]) == (2, 0)
     assert result["looks"] >= 2 and result["core_percent"] >= 0
+
+
+def test_old_jobs_are_what_is_measured() -> None:
+    result = look_on(Task("stand-in", 2, (os.getpid(),), 0.0, 0.3))
+    assert (result["backend"], result["gpus"], result["peak_mib"] > 1) == ("stand-in", 2, True)
+
+
+def test_a_part_of_the_gpus_is_shown() -> None:
+    nvml = FirstGpus(StandInNvml(*(Device(f"GPU-{place}", place) for place in range(3))), 2)
+    assert [reading.uuid for reading in NvmlBackend(gpm=False, nvml=nvml).read()] == ["GPU-0", "GPU-1"]
+
+
+def test_what_eight_gpus_would_cost() -> None:
+    costs = [{"gpus": count, "core_percent": 0.1 + 0.02 * count} for count in (4, 1, 2)]
+    assert extrapolated(costs) == {"core_percent_a_gpu": 0.02, "core_percent_at_8_gpus": 0.26}
 
 
 def test_wrong_settings_and_a_port_that_is_taken(tmp_path: Path) -> None:
