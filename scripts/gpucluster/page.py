@@ -324,9 +324,11 @@ def _monitor(facts: Facts) -> list[str]:
     if "monitors" in facts:
         columns = ("gpus", "processes", "seconds", "core_percent", "peak_mib")
         parts += [
-    X
+            "Monitors side by side, each over the first of the GPUs; what eight GPUs would cost is the straight line "
+            "through these.\n",
             table(
-                [key.replace("_", " ") for key in keys], [tuple(one[key] for key in keys) for one in facts["monitors"]]
+                [key.replace("_", " ") for key in columns],
+                [tuple(one[key] for key in columns) for one in facts["monitors"]],
             ),
         ]
     if "nvml" in facts:
