@@ -1,4 +1,4 @@
-"""Measures the second collection on a lent GPU within a few minutes: fresh families first, then more to learn from.
+"""Measures the later collections on a lent GPU, some minutes at a time: fresh families first, then more to learn from.
 
 Starts worker processes on this machine's GPU (torch, torchvision, timm and transformers; nothing is downloaded). Raw
 results are written under a scratch folder as they come; every half minute they are copied, compressed, to the folder
@@ -16,13 +16,15 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from estimator.dataset import catalogue, later
+from estimator.dataset import catalogue, later, third
 from estimator.dataset.catalogue import generate_real
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, read_jsonl
-from estimator.dataset.fresh import FRESH
+from estimator.dataset.entries import Entry
+from estimator.dataset.fresh import SECOND, THIRD
 from estimator.dataset.specs import Spec, spec_from_json
 
 SEED = 11
@@ -38,26 +40,58 @@ _CONTEXT_GROUPS = (
     "vae",
     "gru",
     "unet",
+    "cyclegan",
+    "deepfm",
+    "vqvae",
+    "granite",
 )
 
 
-def specs(part: str) -> list[Spec]:
-    """Draw one part: ``fresh`` families, ``more`` of others, ``infer``: inference of the first collection's models."""
-    entries = list(later.entries())
+@dataclass(frozen=True)
+class Part:
+    """A part of a collection.
+
+    Attributes:
+        entries: yields the models of the collection.
+        chosen: says whether a model belongs to the part.
+        workloads: how many configurations of each.
+        infer: share of configurations that only infer.
+    """
+
+    entries: Callable[[], Iterable[Entry]]
+    chosen: Callable[[Entry], bool]
+    workloads: int
+    infer: float = 0.2
+
+
+_BEFORE = {e.group for e in (*catalogue.entries(), *later.entries())}
+
+
+PARTS = {
+    "fresh2": Part(later.entries, lambda e: e.group in SECOND, 6),
+    "more2": Part(later.entries, lambda e: e.group not in SECOND, 5),
+    "infer1": Part(catalogue.entries, lambda e: not e.attention, 2, 0.6),
+    "fresh3": Part(third.entries, lambda e: e.group in THIRD, 6),
+    "new3": Part(third.entries, lambda e: e.group not in THIRD | _BEFORE, 6),
+    "more3": Part(third.entries, lambda e: e.group in _BEFORE, 4),
+    "again1": Part(catalogue.entries, lambda e: not e.attention, 2),
+    "again2": Part(later.entries, lambda e: True, 3),
+}
+"""Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""
+
+
+def specs(part: str, seed: int = SEED) -> list[Spec]:
+    """Draw one part."""
+    about = PARTS[part]
+    entries = list(about.entries())
     random.Random(SEED).shuffle(entries)  # noqa: S311 - an order, no secret
-    if part == "fresh":
-        return list(generate_real(6, SEED, [e for e in entries if e.group in FRESH], infer=0.2))
-    if part == "more":
-        return list(generate_real(5, SEED, [e for e in entries if e.group not in FRESH], infer=0.2))
-    first = [e for e in catalogue.entries() if not e.attention]
-    random.Random(SEED).shuffle(first)  # noqa: S311 - an order, no secret
-    return list(generate_real(2, SEED, first, infer=0.6))
+    return list(generate_real(about.workloads, seed, [e for e in entries if about.chosen(e)], infer=about.infer))
 
 
-def isolated() -> list[Spec]:
+def isolated(parts: Sequence[str], seed: int = SEED) -> list[Spec]:
     """Choose small runs of several kinds, for processes of their own."""
     chosen: dict[tuple[str, str], Spec] = {}
-    for spec in specs("fresh") + specs("more"):
+    for spec in (spec for part in parts for spec in specs(part, seed)):
         if spec.group in _CONTEXT_GROUPS and spec.batch_size * (spec.seq_len or 1) <= 2048:
             chosen.setdefault((spec.group, spec.kind), spec)
     return list(chosen.values())
@@ -125,6 +159,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of compressed raw results")
     parser.add_argument("--raw", type=Path, help="folder of raw results; what it holds is not measured again")
+    parser.add_argument("--parts", nargs="+", default=["fresh3", "new3", "more3"], choices=PARTS, metavar="PART")
+    parser.add_argument("--seed", type=int, default=SEED, help="equal seeds draw equal configurations")
     parser.add_argument("--minutes", type=float, default=7.0, help="for what runs side by side")
     parser.add_argument("--quiet", type=float, default=0.9, help="minutes for counters afterwards")
     parser.add_argument("--workers", type=int, default=14)
@@ -135,15 +171,16 @@ def main() -> None:
     raw: Path = options.raw or Path(tempfile.mkdtemp(prefix="rad-collect-"))
     if options.only:
         many = Options(1, 14 * 1024, options.device, minutes=options.minutes, isolated=True)
-        collect(raw / "isolated", isolated(), many)
+        collect(raw / "isolated", isolated(options.parts, options.seed), many)
         return
     options.out.mkdir(parents=True, exist_ok=True)
     copier = Copier(raw, options.out, 30.0)
     copier.start()
     command = [sys.executable, "-m", "scripts.collect_later", "--only", "isolated", "--raw", str(raw)]
+    command += ["--parts", *options.parts, "--seed", str(options.seed)]
     command += ["--out", str(options.out), "--minutes", str(0.7 * options.minutes), "--device", options.device]
     beside = subprocess.Popen(command)
-    wanted = [*specs("fresh"), *specs("more"), *specs("infer")]
+    wanted = [spec for part in options.parts for spec in specs(part, options.seed)]
     print(f"{len(wanted)} configurations", flush=True)
     side = Options(options.workers, options.capacity_gib * 1024, options.device, minutes=options.minutes)
     collect(raw / "main", wanted, side)

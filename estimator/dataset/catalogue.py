@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from estimator.dataset import later
+from estimator.dataset import later, third
 from estimator.dataset.entries import Entry, decoder
 from estimator.dataset.specs import PRECISIONS, Spec
 from estimator.types import Family, Kind, Optimizer
@@ -482,7 +482,7 @@ def generate_real(
         if entry.attention:
             arch["attention"] = entry.attention
         lengths = [n for n in (64, 128, 128, 256, 384, 512, 512, 1024, 2048) if n <= entry.longest] or [entry.longest]
-        if entry.feed == "series":
+        if entry.feed in ("series", "timed_series"):
             lengths = [entry.longest]  # is part of the model
         seqs = sorted({rng.choice(lengths), rng.choice(lengths)})
         drawn: dict[str, Spec] = {}
@@ -510,7 +510,7 @@ def generate_real(
 def _batches(entry: Entry) -> tuple[int, ...]:
     if entry.feed in ("video", "clip_video"):
         return _VIDEO_BATCHES
-    if entry.feed in ("plain", "series"):
+    if entry.feed in ("plain", "series", "timed_series"):
         return _PLAIN_BATCHES
     return _PICTURE_BATCHES if entry.size else _TOKEN_BATCHES
 
@@ -533,5 +533,5 @@ _INDEX: dict[tuple[str, str, str], Entry] = {}
 
 def _index() -> dict[tuple[str, str, str], Entry]:
     if not _INDEX:
-        _INDEX.update({(e.source, e.name, e.attention): e for e in (*entries(), *later.entries())})
+        _INDEX.update({(e.source, e.name, e.attention): e for e in (*entries(), *later.entries(), *third.entries())})
     return _INDEX

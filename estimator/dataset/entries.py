@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,6 +22,10 @@ Feed = Literal[
     "clip_video",
     "masked_image",
     "series",
+    "timed_series",
+    "listen",
+    "features",
+    "segment",
     "plain",
 ]
 
@@ -69,3 +74,53 @@ def decoder(width: int, hidden: int, layers: int, heads: int, groups: int, vocab
         "vocab_size": vocab,
         **more,
     }
+
+
+def numbered(names: str, usual: int) -> Iterator[tuple[str, int]]:
+    """Read ``name`` or ``name:number``, divided by spaces."""
+    for item in names.split():
+        name, _, number = item.partition(":")
+        yield name, int(number or usual)
+
+
+def library(source: Source, family: Family, groups: Mapping[str, str], feed: Feed = "image") -> Iterator[Entry]:
+    """Yield models of a library of pictures: architecture family, then names, each with its pictures' side."""
+    for group, names in groups.items():
+        for name, size in numbered(names, 224):
+            yield Entry(source, name, group, family, feed, size)
+
+
+def plain(groups: Mapping[str, tuple[Family, str, int]]) -> Iterator[Entry]:
+    """Yield models that users write themselves: family, names and longest sequence (0: none) of each group."""
+    for group, (family, names, longest) in groups.items():
+        for name, own in numbered(names, longest):
+            yield Entry("plain", name, group, family, "plain", 0, longest=own)
+
+
+Text = tuple[str, str, str, tuple[str, ...], dict[str, Any], int]
+Picture = tuple[str, str, str, Family, str, Feed, dict[str, Any]]
+
+
+def language(rows: Iterable[Text]) -> Iterator[Entry]:
+    """Yield transformers' models of words: name, model type, group, heads, configuration, longest sequence."""
+    for name, model_type, group, heads, config, longest in rows:
+        for head in heads:
+            feed: Feed = "seq2seq" if head == "Seq2SeqLM" else "tokens"
+            auto, full = f"AutoModelFor{head}", f"{name}-{head}"
+            yield Entry("transformers", full, group, "transformer", feed, 0, False, model_type, auto, config, longest)
+
+
+def pictures(rows: Iterable[Picture]) -> Iterator[Entry]:
+    """Yield transformers' models of pictures: name, model type, group, family, class, feed, configuration."""
+    for name, model_type, group, family, own, feed, config in rows:
+        longest = {"siglip": 64}.get(model_type, 77) if feed == "clip" else 0
+        head = own or "AutoModelForImageClassification"
+        size = config.get("image_size", 224) if feed == "segment" else 224
+        yield Entry("transformers", name, group, family, feed, size, False, model_type, head, config, longest)
+
+
+def sounds(rows: Iterable[tuple[str, str, str, dict[str, Any]]]) -> Iterator[Entry]:
+    """Yield transformers' models that listen for five seconds: name, model type, group, configuration."""
+    for name, model_type, group, config in rows:
+        head = "AutoModelForAudioClassification"
+        yield Entry("transformers", name, group, "transformer", "audio", 0, False, model_type, head, config, 5)

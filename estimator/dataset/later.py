@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from estimator.dataset.entries import Entry, Feed, decoder
+from estimator.dataset.entries import Entry, Feed, decoder, language, library, pictures, plain, sounds
 from estimator.types import Family
 
 # Architecture family: models of timm, each with the side of its pictures where that is not 224.
@@ -422,21 +422,6 @@ _SERIES: tuple[tuple[str, str, str, str, dict[str, Any], int], ...] = (
 
 def entries() -> Iterator[Entry]:
     """Yield every real model of the second collection."""
-    yield from _libraries()
-    yield from _language()
-    for name, model_type, group, family, own, feed, config in _PICTURES:
-        longest = {"siglip": 64}.get(model_type, 77) if feed == "clip" else 0
-        head = own or "AutoModelForImageClassification"
-        yield Entry("transformers", name, group, family, feed, 224, False, model_type, head, config, longest)
-    for name, model_type, group, config in _AUDIO:
-        head = "AutoModelForAudioClassification"
-        yield Entry("transformers", name, group, "transformer", "audio", 0, False, model_type, head, config, 5)
-    for name, model_type, group, head, config, longest in _SERIES:
-        whole = {**config, "context_length": longest}
-        yield Entry("transformers", name, group, "transformer", "series", 0, False, model_type, head, whole, longest)
-
-
-def _libraries() -> Iterator[Entry]:
     by_family: tuple[tuple[Family, dict[str, str]], ...] = (
         ("cnn", _CNN),
         ("transformer", _ATTENTION),
@@ -444,52 +429,14 @@ def _libraries() -> Iterator[Entry]:
         ("transformer", _MORE_ATTENTION),
     )
     for family, groups in by_family:
-        for group, names in groups.items():
-            for name, size in _numbered(names, 224):
-                yield Entry("timm", name, group, family, "image", size)
+        yield from library("timm", family, groups)
     for group, (family, names) in _VIDEO.items():
-        for name, size in _numbered(names, 224):
-            yield Entry("torchvision", name, group, family, "video", size)
-    for group, (family, names, longest) in _PLAIN.items():
-        for name, own in _numbered(names, longest):
-            yield Entry("plain", name, group, family, "plain", 0, longest=own)
-
-
-def _numbered(names: str, usual: int) -> Iterator[tuple[str, int]]:
-    """Read ``name`` or ``name:number``, divided by spaces."""
-    for item in names.split():
-        name, _, number = item.partition(":")
-        yield name, int(number or usual)
-
-
-def _language() -> Iterator[Entry]:
-    for name, model_type, group, heads, config, longest in _TEXT:
-        for head in heads:
-            auto = f"AutoModelFor{head}"
-            yield Entry(
-                "transformers",
-                f"{name}-{head}",
-                group,
-                "transformer",
-                "tokens",
-                0,
-                False,
-                model_type,
-                auto,
-                config,
-                longest,
-            )
-    for name, model_type, group, config, longest in _SEQ2SEQ:
-        yield Entry(
-            "transformers",
-            f"{name}-{_S2S}",
-            group,
-            "transformer",
-            "seq2seq",
-            0,
-            False,
-            model_type,
-            f"AutoModelFor{_S2S}",
-            config,
-            longest,
-        )
+        yield from library("torchvision", family, {group: names}, "video")
+    yield from plain(_PLAIN)
+    yield from language(_TEXT)
+    yield from language((name, kind, group, (_S2S,), config, most) for name, kind, group, config, most in _SEQ2SEQ)
+    yield from pictures(_PICTURES)
+    yield from sounds(_AUDIO)
+    for name, model_type, group, head, config, longest in _SERIES:
+        whole = {**config, "context_length": longest}
+        yield Entry("transformers", name, group, "transformer", "series", 0, False, model_type, head, whole, longest)

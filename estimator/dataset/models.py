@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from estimator.dataset import modules, plain
+from estimator.dataset import modules, plain, plain_more
 from estimator.dataset.catalogue import entry_of
 from estimator.dataset.entries import Entry
 from estimator.dataset.plans import plan_of
@@ -26,6 +26,9 @@ _WHISPER_FRAMES = 3000
 _FRAMES = 16
 _CHARACTERS = 2**16
 _AST_FRAMES = (1024, 128)
+_FRAMES_A_SECOND = 50
+_SPOKEN = 64
+_PLAIN = {**plain.MODELS, **plain_more.MODELS}
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def build_model(spec: Spec) -> nn.Module:
         return modules.build(plan_of(spec.family, spec.arch)[0])
     entry = entry_of(spec)
     if spec.source == "plain":
-        return plain.MODELS[entry.name].make()
+        return _PLAIN[entry.name].make()
     library = importlib.import_module(spec.source)
     if spec.source == "timm":
         made = library.create_model(
@@ -93,7 +96,7 @@ def _transformers(library: Any, entry: Entry, spec: Spec) -> Any:
         config.decoder_start_token_id = 0
     extra = {"attn_implementation": entry.attention} if entry.attention else {}
     head = getattr(library, entry.head)
-    return head.from_config(config, **extra) if entry.head.startswith("Auto") else head(config)
+    return head.from_config(config, **extra) if entry.head.startswith("AutoModel") else head(config)
 
 
 def feed(spec: Spec, model: nn.Module) -> Fed:
@@ -165,7 +168,7 @@ def _feed_pictures(spec: Spec, entry: Entry, model: nn.Module, make: _Maker) -> 
 
 
 def _feed_plain(spec: Spec, model: nn.Module, make: _Maker) -> Fed:
-    about = plain.MODELS[spec.name]
+    about = _PLAIN[spec.name]
     shape = about.shape or (spec.seq_len or 1,)
 
     def inputs(batch: int) -> Inputs:
@@ -182,35 +185,74 @@ def _logits(out: Any) -> list[torch.Tensor]:
 
 
 def _hf_inputs(spec: Spec, entry: Entry, model: Any, make: _Maker, batch: int) -> dict[str, Any]:
-    classes, length = spec.arch["classes"], spec.seq_len or 0
-    config = model.config
-    if entry.feed == "image":
-        return {"pixel_values": make.numbers(batch, 3, 224, 224), "labels": make.labels(classes, batch)}
-    if entry.feed == "masked_image":
-        return {"pixel_values": make.numbers(batch, 3, 224, 224)}
+    if entry.feed in ("series", "timed_series"):
+        return _series(model.config, make, batch)
+    if entry.feed in ("image", "masked_image", "segment", "clip", "clip_video"):
+        return _seen(spec, entry, model.config, make, batch)
+    if entry.feed not in ("tokens", "seq2seq"):
+        return _heard(spec, entry, model.config, make, batch)
+    return _read(spec, entry, model.config, make, batch)
+
+
+def _seen(spec: Spec, entry: Entry, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    classes = spec.arch["classes"]
+    if entry.feed == "segment":
+        side = spec.arch["size"]
+        return {
+            "pixel_values": make.numbers(batch, 3, side, side),
+            "labels": make.labels(config.num_labels, batch, side, side),
+        }
     if entry.feed == "clip_video":
         return {
             "pixel_values": make.numbers(batch, config.num_frames, 3, 224, 224),
             "labels": make.labels(classes, batch),
         }
-    if entry.feed == "series":
-        channels = config.num_input_channels
-        past, future = config.context_length, config.prediction_length
+    given: dict[str, Any] = {"pixel_values": make.numbers(batch, 3, 224, 224)}
+    if entry.feed == "clip":
+        ids = make.labels(config.text_config.vocab_size, batch, spec.seq_len or 0)
+        return {"input_ids": ids, **given, "return_loss": True}
+    return given if entry.feed == "masked_image" else {**given, "labels": make.labels(classes, batch)}
+
+
+def _heard(spec: Spec, entry: Entry, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    classes, length = spec.arch["classes"], spec.seq_len or 0
+    if entry.feed == "listen":
+        words = make.labels(config.vocab_size - 2, batch, _SPOKEN) + 1
+        return {"input_values": make.numbers(batch, AUDIO_RATE * length), "labels": words}
+    if entry.feed == "features":
+        width = config.feature_projection_input_dim
         return {
-            "past_values": make.numbers(batch, past, channels),
-            "future_values": make.numbers(batch, future, channels),
+            "input_features": make.numbers(batch, _FRAMES_A_SECOND * length, width),
+            "labels": make.labels(classes, batch),
         }
     if entry.feed == "audio":
         return {"input_values": make.numbers(batch, AUDIO_RATE * length), "labels": make.labels(classes, batch)}
     if entry.feed == "spectrogram":
         return {"input_values": make.numbers(batch, *_AST_FRAMES), "labels": make.labels(classes, batch)}
-    if entry.feed == "speech_seq2seq":
-        features = make.numbers(batch, config.num_mel_bins, _WHISPER_FRAMES)
-        return {"input_features": features, "labels": make.labels(config.vocab_size, batch, length)}
-    if entry.feed == "clip":
-        vocabulary = config.text_config.vocab_size
-        pictures = make.numbers(batch, 3, 224, 224)
-        return {"input_ids": make.labels(vocabulary, batch, length), "pixel_values": pictures, "return_loss": True}
+    features = make.numbers(batch, config.num_mel_bins, _WHISPER_FRAMES)
+    return {"input_features": features, "labels": make.labels(config.vocab_size, batch, length)}
+
+
+def _series(config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    past, future = config.context_length, config.prediction_length
+    if hasattr(config, "num_input_channels"):
+        channels = config.num_input_channels
+        return {
+            "past_values": make.numbers(batch, past, channels),
+            "future_values": make.numbers(batch, future, channels),
+        }
+    past += max(config.lags_sequence)
+    return {
+        "past_values": make.numbers(batch, past),
+        "past_time_features": make.numbers(batch, past, config.num_time_features),
+        "past_observed_mask": torch.ones(batch, past, device=make.device, dtype=make.dtype),
+        "future_values": make.numbers(batch, future),
+        "future_time_features": make.numbers(batch, future, config.num_time_features),
+    }
+
+
+def _read(spec: Spec, entry: Entry, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    classes, length = spec.arch["classes"], spec.seq_len or 0
     vocabulary = getattr(config, "vocab_size", _CHARACTERS)
     ids = make.labels(vocabulary - 2, batch, length) + 1
     given: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}

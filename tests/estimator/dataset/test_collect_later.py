@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from estimator.dataset.collect import ROWS, TRACES, Options
+from estimator.dataset.fresh import SECOND, THIRD
 from estimator.dataset.specs import Spec
 from scripts import collect_later as module
 
@@ -20,20 +21,23 @@ def _row(spec: Spec, **changes: Any) -> str:
 
 
 def test_fresh_families_are_in_their_own_part() -> None:
-    parts = {part: {spec.split for spec in module.specs(part)} for part in ("fresh", "more", "infer")}
-    assert parts["fresh"] == {"fresh"}
-    assert "fresh" not in parts["more"] | parts["infer"]
-    assert module.specs("fresh") == module.specs("fresh")
+    groups = {part: {spec.group for spec in module.specs(part)} for part in module.PARTS}
+    assert groups["fresh3"] == THIRD
+    assert groups["fresh2"] == SECOND
+    assert not THIRD & set().union(*(found for part, found in groups.items() if part != "fresh3"))
+    assert not groups["new3"] & (groups["again1"] | groups["again2"])
+    assert groups["more3"] <= groups["again1"] | groups["again2"]
+    assert module.specs("new3") == module.specs("new3") != module.specs("new3", 12)
 
 
 def test_processes_of_their_own_are_of_small_runs_one_of_a_kind() -> None:
-    chosen = module.isolated()
+    chosen = module.isolated(("fresh2", "more2", "fresh3"))
     assert len({(spec.group, spec.kind) for spec in chosen}) == len(chosen) > 10
     assert all(spec.batch_size * (spec.seq_len or 1) <= 2048 for spec in chosen)
 
 
 def test_quiet_runs_are_short_ones_of_different_models(tmp_path: Path) -> None:
-    one, other, slow, large = [spec for spec in module.specs("fresh") if spec.batch_size > 1][:40:10]
+    one, other, slow, large = [spec for spec in module.specs("fresh2") if spec.batch_size > 1][:40:10]
     lines = [
         _row(one),
         _row(one, peak_reserved_mib=800.0),
@@ -74,6 +78,6 @@ def test_a_collection_tells_how_far_it_is(
 
     monkeypatch.setattr(module, "Collector", Collector)
     monkeypatch.setattr("time.monotonic", iter((100.0, 130.0, 131.0)).__next__)
-    module.collect(tmp_path / "main", module.specs("fresh")[:2], Options(3, 10.0))
+    module.collect(tmp_path / "main", module.specs("fresh2")[:2], Options(3, 10.0))
     assert seen == [(2, tmp_path / "main", 3)]
     assert capsys.readouterr().out == "   30 s main: 1 of 2 measured\n"

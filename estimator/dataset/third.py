@@ -1,0 +1,531 @@
+"""Real models of the third collection: architecture families that the first two lack, and more of theirs. Pure data.
+
+Which of the new families are fresh is decided by their names, see `estimator.dataset.fresh`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from estimator.dataset.entries import (
+    Entry,
+    Picture,
+    Text,
+    decoder,
+    language,
+    library,
+    pictures,
+    plain,
+    sounds,
+)
+from estimator.types import Family
+
+_CNN = {
+    "hardcorenas": "hardcorenas_b hardcorenas_f",
+}
+# More models of families that the first two collections have.
+_MORE_CNN = {
+    "vgg": "vgg13 vgg16_bn",
+    "densenet": "densenet201",
+    "inception": "inception_v3:299",
+    "resnet": "resnet18d resnet101d seresnet33ts:256 ecaresnetlight resnext50d_32x4d resnetaa50 resnet33ts:256",
+    "resnetv2": "resnetv2_50d_gn resnetv2_101d",
+    "regnet": "regnetx_016 regnety_064 regnety_008 regnetv_064",
+    "efficientnet": "efficientnet_b1 efficientnet_b3 tf_efficientnetv2_s efficientnet_b2_pruned",
+    "mobilenet": "mobilenetv3_small_100 mobilenetv2_050 mobilenetv4_hybrid_medium",
+    "ghostnet": "ghostnetv3_100 ghostnet_050",
+    "mixnet": "mixnet_xxl",
+    "convnext": "convnext_nano_ols convnext_tiny_hnf",
+    "nfnet": "nf_regnet_b2 nf_seresnet26",
+    "hrnet": "hrnet_w30",
+    "cspnet": "cs3darknet_focus_m cs3edgenet_x darknetaa53",
+    "byobnet": "repvgg_a1 gcresnet50t eca_resnet33ts:256 mobileone_s0",
+    "byoanet": "halonet50ts:256 eca_botnext26ts_256:256 lambda_resnet26rpt_256:256",
+    "fastvit": "fastvit_s12 fastvit_mci0",
+    "metaformer": "caformer_s36 convformer_m36 poolformer_s36",
+    "mobilevit": "mobilevitv2_075:256 mobilevitv2_200:256",
+    "vovnet": "ese_vovnet57b vovnet39a",
+    "senet": "legacy_seresnet34 legacy_seresnext50_32x4d",
+    "rdnet": "rdnet_large",
+    "csatv2": "csatv2_21m:512",
+    "xception": "xception41p:299",
+    "res2net": "res2net50d res2net50_26w_8s",
+    "resnest": "resnest50d_1s4x24d",
+    "starnet": "starnet_s150",
+    "repvit": "repvit_m0_9 repvit_m2",
+    "repghost": "repghostnet_080 repghostnet_150",
+    "lowformer": "lowformer_b2",
+    "edgenext": "edgenext_xx_small",
+    "efficientvit": "efficientvit_b0 efficientvit_l1 efficientvit_m5",
+    "hgnet": "hgnetv2_b2",
+    "dla": "dla60x dla169",
+    "selecsls": "selecsls42",
+    "tresnet": "tresnet_v2_l",
+    "mambaout": "mambaout_femto",
+}
+_MORE_ATTENTION = {
+    "vit": "deit_small_patch16_224 vit_base_patch16_siglip_224 vit_small_patch16_36x1_224 flexivit_small:240 "
+    "vit_base_patch16_clip_224 vit_base_patch16_rpn_224 vit_medium_patch16_reg1_gap_256:256",
+    "eva": "eva02_base_patch14_224 vit_small_patch16_dinov3:256 vit_base_patch16_rope_mixed_224",
+    "beit": "beitv2_large_patch16_224",
+    "xcit": "xcit_nano_12_p8_224",
+    "maxvit": "coatnet_rmlp_1_rw_224 maxvit_rmlp_nano_rw_256:256 maxxvitv2_nano_rw_256:256",
+    "swin": "swin_s3_small_224 swinv2_tiny_window16_256:256",
+    "volo": "volo_d3_224",
+    "pvt": "pvt_v2_b5",
+    "mvit": "mvitv2_large",
+    "hiera": "hiera_base_plus_224",
+    "mlp_mixer": "mixer_s32_224 resmlp_36_224 gmlp_b16_224",
+    "vit_relpos": "vit_relpos_medium_patch16_224 vit_relpos_medium_patch16_rpn_224",
+    "vit_hybrid": "vit_base_resnet26d_224 vit_small_resnet50d_s16_224",
+    "vitamin": "vitamin_large_224",
+    "levit": "levit_conv_128s",
+    "gcvit": "gcvit_base",
+    "nest": "nest_tiny_jx",
+    "focalnet": "focalnet_small_lrf",
+    "davit": "davit_base_fl",
+    "crossvit": "crossvit_tiny_240:240",
+    "pit": "pit_b_distilled_224",
+    "coat": "coat_lite_mini",
+    "cait": "cait_xs24_384:384",
+    "sequencer": "sequencer2d_l",
+}
+_PLAIN: dict[str, tuple[Family, str, int]] = {
+    "own_resnet": ("cnn", "cifar_resnet18 cifar_resnet56", 0),
+    "own_vgg": ("cnn", "cifar_vgg11 cifar_vgg16", 0),
+    "own_dense": ("cnn", "cifar_dense", 0),
+    "own_llama": ("transformer", "tiny_llama tiny_llama_wide", 1024),
+    "own_moe": ("transformer", "moe_gpt", 1024),
+    "own_bert": ("transformer", "own_bert own_bert_base", 512),
+    "own_mixer": ("transformer", "own_mixer", 0),
+    "dit": ("transformer", "dit_s dit_b", 0),
+    "cyclegan": ("cnn", "cyclegan_6 cyclegan_9", 0),
+    "segnet": ("cnn", "segnet", 0),
+    "own_fcn": ("cnn", "own_fcn", 0),
+    "darknet": ("cnn", "darknet_small darknet53", 0),
+    "wavenet": ("cnn", "wavenet", 0),
+    "m5": ("cnn", "m5 m11", 0),
+    "ecg": ("cnn", "ecg_resnet", 0),
+    "eegnet": ("cnn", "eegnet", 0),
+    "nerf": ("mlp", "nerf", 0),
+    "tab_resnet": ("mlp", "tab_resnet", 0),
+    "ft_transformer": ("transformer", "ft_transformer", 0),
+    "deepfm": ("mlp", "deepfm", 0),
+    "text_cnn": ("cnn", "text_cnn", 1024),
+    "deep_speech": ("cnn", "deep_speech", 0),
+    "nbeats": ("mlp", "nbeats", 0),
+    "vqvae": ("cnn", "vqvae", 0),
+    "dqn": ("cnn", "atari_dqn", 0),
+    "unet3d": ("cnn", "unet3d", 0),
+    "attention_unet": ("cnn", "attention_unet", 0),
+    "seq2seq_lstm": ("mlp", "seq2seq_lstm", 256),
+    "dense_gcn": ("mlp", "dense_gcn", 0),
+    "dncnn": ("cnn", "dncnn", 0),
+    "rcan": ("cnn", "rcan", 0),
+    "own_convmixer": ("cnn", "own_convmixer", 0),
+    "own_mlp": ("mlp", "mnist_mlp mlp_autoencoder mlp_wide", 0),
+}
+_MLM, _CLS, _TOK, _QA, _CLM, _S2S = (
+    "MaskedLM",
+    "SequenceClassification",
+    "TokenClassification",
+    "QuestionAnswering",
+    "CausalLM",
+    "Seq2SeqLM",
+)
+_LATENT: dict[str, Any] = {
+    "q_lora_rank": 384,
+    "kv_lora_rank": 256,
+    "qk_rope_head_dim": 32,
+    "qk_nope_head_dim": 64,
+    "v_head_dim": 64,
+}
+_ROUTED: dict[str, Any] = {"moe_intermediate_size": 512, "num_experts_per_tok": 2}
+_SHARED: dict[str, Any] = {**_ROUTED, "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 2, "topk_group": 1}
+_BASE: dict[str, Any] = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
+
+
+def _halves(width: int, hidden: int, layers: int, heads: int) -> dict[str, Any]:
+    """Configuration of an encoder and a decoder as transformers' models after BART name it."""
+    both = {f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in _of_a_half(hidden, layers, heads)}
+    return {"d_model": width, **both}
+
+
+def _of_a_half(hidden: int, layers: int, heads: int) -> tuple[tuple[str, int], ...]:
+    return ("layers", layers), ("ffn_dim", hidden), ("attention_heads", heads)
+
+
+_TEXT: tuple[Text, ...] = (
+    (
+        "afmoe-small",
+        "afmoe",
+        "afmoe",
+        (_CLM,),
+        decoder(768, 2048, 10, 12, 4, 64000, head_dim=64, num_experts=8, num_shared_experts=1, **_ROUTED),
+        1024,
+    ),
+    ("bert-generation", "bert-generation", "bert_generation", (_CLM,), {**_BASE, "intermediate_size": 3072}, 512),
+    ("cohere2-small", "cohere2", "cohere", (_CLM,), decoder(1024, 3584, 12, 16, 4, 128000, head_dim=64), 1024),
+    ("cwm-small", "cwm", "cwm", (_CLM,), decoder(1024, 3584, 14, 16, 4, 64000, head_dim=64), 1024),
+    (
+        "dbrx-small",
+        "dbrx",
+        "dbrx",
+        (_CLM,),
+        {
+            "d_model": 768,
+            "n_heads": 12,
+            "n_layers": 10,
+            "ffn_config": {"ffn_hidden_size": 1024, "moe_num_experts": 8, "moe_top_k": 2},
+            "attn_config": {"kv_n_heads": 4, "clip_qkv": 8.0, "rope_theta": 10000.0},
+        },
+        1024,
+    ),
+    (
+        "deepseek-v2-small",
+        "deepseek_v2",
+        "deepseek",
+        (_CLM,),
+        decoder(768, 2048, 10, 12, 12, 64000, **_LATENT, **_SHARED),
+        1024,
+    ),
+    (
+        "deepseek-v3-small",
+        "deepseek_v3",
+        "deepseek",
+        (_CLM, _CLS),
+        decoder(768, 2048, 10, 12, 12, 64000, **_LATENT, **_SHARED),
+        1024,
+    ),
+    ("youtu-small", "youtu", "youtu", (_CLM,), decoder(1024, 2816, 14, 16, 16, 64000, **_LATENT), 1024),
+    ("dots1-small", "dots1", "dots1", (_CLM,), decoder(768, 2048, 10, 12, 12, 64000, **_SHARED), 1024),
+    ("ernie4-small", "ernie4_5", "ernie4_5", (_CLM,), decoder(1024, 3072, 14, 16, 2, 103424, head_dim=64), 1024),
+    (
+        "ernie4-moe-small",
+        "ernie4_5_moe",
+        "ernie4_5_moe",
+        (_CLM,),
+        decoder(768, 2048, 10, 12, 4, 64000, moe_intermediate_size=512, moe_num_experts=8, moe_k=2),
+        1024,
+    ),
+    (
+        "flex-olmo-small",
+        "flex_olmo",
+        "flex_olmo",
+        (_CLM,),
+        decoder(768, 1024, 10, 12, 12, 64000, num_experts=8, num_experts_per_tok=2, pad_token_id=1),
+        1024,
+    ),
+    (
+        "glm4-moe-small",
+        "glm4_moe",
+        "glm4_moe",
+        (_CLM,),
+        decoder(768, 2048, 10, 12, 4, 64000, head_dim=64, **_SHARED),
+        1024,
+    ),
+    (
+        "neox-japanese-small",
+        "gpt_neox_japanese",
+        "gpt_neox_japanese",
+        (_CLM,),
+        {"hidden_size": 1024, "num_hidden_layers": 14, "num_attention_heads": 16},
+        1024,
+    ),
+    ("granite-small", "granite", "granite", (_CLM,), decoder(1024, 4096, 14, 16, 4, 49152), 1024),
+    (
+        "granite-shared-small",
+        "granitemoeshared",
+        "granitemoe",
+        (_CLM,),
+        decoder(768, 768, 10, 12, 4, 49152, num_local_experts=8, num_experts_per_tok=2, shared_intermediate_size=1024),
+        1024,
+    ),
+    (
+        "hunyuan-moe-small",
+        "hunyuan_v1_moe",
+        "hunyuan_moe",
+        (_CLM,),
+        decoder(768, 1024, 10, 12, 4, 64000, head_dim=64, num_experts=8, moe_topk=2),
+        1024,
+    ),
+    ("ibert-base", "ibert", "ibert", (_MLM, _CLS), {}, 512),
+    ("jais-small", "jais2", "jais2", (_CLM,), decoder(1024, 4096, 14, 16, 16, 84000, head_dim=64), 1024),
+    (
+        "jetmoe-small",
+        "jetmoe",
+        "jetmoe",
+        (_CLM,),
+        {**_BASE, "num_key_value_heads": 6, "kv_channels": 64, "intermediate_size": 1024},
+        1024,
+    ),
+    ("jina-base", "jina_embeddings_v3", "jina", (_MLM, _CLS), {**_BASE, "intermediate_size": 3072}, 1024),
+    ("layoutlm-base", "layoutlm", "layoutlm", (_TOK, _CLS), {}, 512),
+    (
+        "lfm2-moe-small",
+        "lfm2_moe",
+        "lfm2_moe",
+        (_CLM,),
+        decoder(768, 2048, 10, 12, 4, 65536, num_experts=8, layer_types=["conv", "full_attention"] * 5, **_ROUTED),
+        1024,
+    ),
+    (
+        "llama4-small",
+        "llama4_text",
+        "llama4",
+        (_CLM,),
+        decoder(768, 1024, 10, 12, 4, 64000, head_dim=64, intermediate_size_mlp=3072, num_local_experts=4),
+        1024,
+    ),
+    ("markuplm-base", "markuplm", "markuplm", (_TOK, _CLS), {}, 512),
+    ("minimax-small", "minimax", "minimax", (_CLM,), decoder(768, 1024, 8, 12, 4, 64000, num_local_experts=4), 1024),
+    (
+        "ministral3-small",
+        "ministral3",
+        "ministral",
+        (_CLM, _CLS),
+        decoder(1024, 3584, 14, 16, 4, 65536, head_dim=64),
+        1024,
+    ),
+    ("olmo3-small", "olmo3", "olmo2", (_CLM,), decoder(1024, 4096, 14, 16, 4, 100352), 1024),
+    ("phimoe-small", "phimoe", "phimoe", (_CLM,), decoder(768, 1536, 8, 12, 4, 32064, num_local_experts=8), 1024),
+    (
+        "qwen3-moe-small",
+        "qwen3_moe",
+        "qwen3_moe",
+        (_CLM, _CLS),
+        decoder(768, 2048, 10, 12, 4, 100000, num_experts=8, **_ROUTED),
+        1024,
+    ),
+    ("qwen35-small", "qwen3_5_text", "qwen3_5", (_CLM,), decoder(768, 2304, 8, 12, 4, 100000, head_dim=64), 512),
+    ("recurrent-gemma-small", "recurrent_gemma", "recurrent_gemma", (_CLM,), decoder(768, 4608, 9, 12, 1, 64000), 256),
+    (
+        "reformer-small",
+        "reformer",
+        "reformer",
+        (_CLS,),
+        {"vocab_size": 32000, "axial_pos_embds": False},
+        512,
+    ),
+    ("roc-bert-base", "roc_bert", "roc_bert", (_CLS, _MLM), {}, 512),
+    ("seed-oss-small", "seed_oss", "seed_oss", (_CLM,), decoder(1024, 3584, 14, 16, 4, 96000, head_dim=64), 1024),
+    ("smollm3-small", "smollm3", "smollm3", (_CLM, _CLS), decoder(1024, 4096, 14, 16, 4, 96000, pad_token_id=0), 1024),
+    (
+        "solar-open-small",
+        "solar_open",
+        "solar_open",
+        (_CLM,),
+        decoder(768, 2048, 10, 12, 4, 64000, head_dim=64, **_SHARED),
+        1024,
+    ),
+    ("splinter-base", "splinter", "splinter", (_QA,), {}, 512),
+    ("tapas-base", "tapas", "tapas", (_CLS,), {}, 512),
+    ("vaultgemma-small", "vaultgemma", "vaultgemma", (_CLM,), decoder(768, 3072, 12, 8, 4, 128000, head_dim=128), 1024),
+    (
+        "xlm-r-xl-small",
+        "xlm-roberta-xl",
+        "xlm_roberta_xl",
+        (_MLM, _CLS),
+        {"hidden_size": 1024, "num_hidden_layers": 10, "num_attention_heads": 16, "intermediate_size": 4096},
+        512,
+    ),
+    ("xmod-base", "xmod", "xmod", (_CLS,), {"languages": ["en_XX"], "default_language": "en_XX"}, 512),
+    ("esmc-small", "esmc", "esmc", (_MLM,), decoder(960, 2560, 12, 15, 15, 64), 1024),
+    ("layoutlmv3-base", "layoutlmv3", "layoutlmv3", (_CLS,), {"visual_embed": False}, 512),
+    (
+        "hyperclovax-small",
+        "hyperclovax",
+        "hyperclovax",
+        (_CLM,),
+        decoder(1024, 3584, 14, 16, 4, 96000, head_dim=64),
+        1024,
+    ),
+    (
+        "minimax-m2-small",
+        "minimax_m2",
+        "minimax_m2",
+        (_CLM,),
+        decoder(768, 768, 10, 12, 4, 64000, head_dim=64, num_local_experts=8, num_experts_per_tok=2),
+        1024,
+    ),
+    (
+        "gemma4-small",
+        "gemma4_text",
+        "gemma4",
+        (_CLM,),
+        decoder(
+            768, 3072, 12, 8, 4, 100000, head_dim=128, vocab_size_per_layer_input=100000, hidden_size_per_layer_input=64
+        ),
+        1024,
+    ),
+    (
+        "gemma3n-small",
+        "gemma3n_text",
+        "gemma3n",
+        (_CLM,),
+        decoder(
+            768,
+            3072,
+            10,
+            8,
+            2,
+            100000,
+            head_dim=128,
+            vocab_size_per_layer_input=100000,
+            hidden_size_per_layer_input=64,
+            num_kv_shared_layers=5,
+        ),
+        1024,
+    ),
+    (
+        "exaone-moe-small",
+        "exaone_moe",
+        "exaone_moe",
+        (_CLM,),
+        decoder(768, 2048, 10, 12, 4, 64000, num_experts=8, num_shared_experts=1, n_group=1, topk_group=1, **_ROUTED),
+        1024,
+    ),
+    ("ernie-base", "ernie", "bert", (_MLM, _TOK), {}, 512),
+    ("camembert-base", "camembert", "bert", (_CLS,), {}, 512),
+    ("data2vec-text-base", "data2vec-text", "bert", (_QA, _MLM), {}, 512),
+    ("mvp-base", "mvp", "mvp", (_S2S,), _halves(768, 3072, 6, 12), 1024),
+    ("plbart-base", "plbart", "plbart", (_S2S,), {}, 1024),
+    ("umt5-small", "umt5", "umt5", (_S2S,), {"vocab_size": 64000}, 512),
+    (
+        "bigbird-pegasus-small",
+        "bigbird_pegasus",
+        "bigbird_pegasus",
+        (_S2S,),
+        {**_halves(768, 3072, 6, 12), "attention_type": "original_full"},
+        1024,
+    ),
+    (
+        "nllb-moe-small",
+        "nllb-moe",
+        "nllb_moe",
+        (_S2S,),
+        {**_halves(512, 2048, 4, 8), "num_experts": 4, "vocab_size": 64000},
+        512,
+    ),
+)
+_PICTURES: tuple[Picture, ...] = (
+    ("hf-bit-50", "bit", "resnetv2", "cnn", "", "image", {}),
+    ("hf-convnextv2-tiny", "convnextv2", "convnext", "cnn", "", "image", {}),
+    ("hf-data2vec-vision", "data2vec-vision", "beit", "transformer", "", "image", {}),
+    (
+        "hf-efficientnet-b0",
+        "efficientnet",
+        "efficientnet",
+        "cnn",
+        "",
+        "image",
+        {"width_coefficient": 1.0, "depth_coefficient": 1.0, "hidden_dim": 1280, "image_size": 224},
+    ),
+    ("hf-focalnet-tiny", "focalnet", "focalnet", "cnn", "", "image", {}),
+    ("hf-hgnet-v2", "hgnet_v2", "hgnet", "cnn", "", "image", {}),
+    ("hf-hiera-tiny", "hiera", "hiera", "transformer", "", "image", {}),
+    ("hf-mobilenet-v2", "mobilenet_v2", "mobilenet", "cnn", "", "image", {}),
+    ("hf-mobilevitv2", "mobilevitv2", "mobilevit", "cnn", "", "image", {"image_size": 224}),
+    ("hf-pvt-v2-b0", "pvt_v2", "pvt", "transformer", "", "image", {}),
+    ("hf-regnet-y", "regnet", "regnet", "cnn", "", "image", {}),
+    ("hf-swiftformer-xs", "swiftformer", "swiftformer", "cnn", "", "image", {}),
+    ("hf-swinv2-tiny", "swinv2", "swin", "transformer", "", "image", {}),
+    (
+        "hf-vit-msn-small",
+        "vit_msn",
+        "vit",
+        "transformer",
+        "",
+        "image",
+        {"hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536},
+    ),
+    ("hf-donut-swin", "donut-swin", "swin", "transformer", "", "image", {}),
+    (
+        "hf-segformer-b0-seg",
+        "segformer",
+        "segformer",
+        "transformer",
+        "AutoModelForSemanticSegmentation",
+        "segment",
+        {"image_size": 512},
+    ),
+    (
+        "hf-segformer-b2-seg",
+        "segformer",
+        "segformer",
+        "transformer",
+        "AutoModelForSemanticSegmentation",
+        "segment",
+        {"image_size": 512, "hidden_sizes": [64, 128, 320, 512], "depths": [3, 4, 6, 3], "decoder_hidden_size": 768},
+    ),
+    (
+        "hf-upernet-convnext",
+        "upernet",
+        "upernet",
+        "cnn",
+        "UperNetForSemanticSegmentation",
+        "segment",
+        {"image_size": 512},
+    ),
+    ("hf-dpt-seg", "dpt", "dpt", "transformer", "DPTForSemanticSegmentation", "segment", {"image_size": 384}),
+    (
+        "hf-beit-seg",
+        "beit",
+        "beit",
+        "transformer",
+        "BeitForSemanticSegmentation",
+        "segment",
+        {"image_size": 224, "out_indices": [3, 5, 7, 11]},
+    ),
+    (
+        "hf-mobilevit-seg",
+        "mobilevit",
+        "mobilevit",
+        "cnn",
+        "MobileViTForSemanticSegmentation",
+        "segment",
+        {"image_size": 512},
+    ),
+    ("align-pair", "align", "align", "transformer", "AutoModel", "clip", {}),
+    ("altclip-pair", "altclip", "altclip", "transformer", "AutoModel", "clip", {}),
+    ("chinese-clip-pair", "chinese_clip", "chinese_clip", "transformer", "AutoModel", "clip", {}),
+    ("blip-pair", "blip", "blip", "transformer", "AutoModel", "clip", {}),
+    ("clipseg-pair", "clipseg", "clipseg", "transformer", "AutoModel", "clip", {}),
+)
+_AUDIO: tuple[tuple[str, str, str, dict[str, Any]], ...] = (("unispeech-sat-base", "unispeech-sat", "unispeech", {}),)
+
+
+def entries() -> Iterator[Entry]:
+    """Yield every real model of the third collection."""
+    yield from library("timm", "cnn", _CNN)
+    yield from library("timm", "cnn", _MORE_CNN)
+    yield from library("timm", "transformer", _MORE_ATTENTION)
+    yield from plain(_PLAIN)
+    yield from language(_TEXT)
+    yield from pictures(_PICTURES)
+    yield from sounds(_AUDIO)
+    for name, group, feed, head, config in (
+        (
+            "wav2vec2-bert-base",
+            "wav2vec2_bert",
+            "features",
+            "AutoModelForAudioClassification",
+            {**_BASE, "intermediate_size": 3072},
+        ),
+        ("moonshine-tiny", "moonshine", "listen", "AutoModelForSpeechSeq2Seq", {"pad_token_id": 2}),
+        ("speecht5-base", "speecht5", "listen", "AutoModelForSpeechSeq2Seq", _halves(768, 3072, 6, 12)),
+    ):
+        kind = name.rpartition("-")[0]
+        yield Entry("transformers", name, group, "transformer", feed, 0, False, kind, head, config, 5)  # type: ignore[arg-type]
+    for kind in ("autoformer", "informer", "time_series_transformer"):
+        head = {"autoformer": "Autoformer", "informer": "Informer"}.get(kind, "TimeSeriesTransformer") + "ForPrediction"
+        own = {
+            "d_model": 256,
+            "prediction_length": 24,
+            "context_length": 96,
+            "num_time_features": 4,
+            "encoder_layers": 4,
+            "decoder_layers": 4,
+        }
+        yield Entry("transformers", kind, kind, "transformer", "timed_series", 0, False, kind, head, own, 96)
