@@ -4,8 +4,8 @@
 --     local ok, rad = pcall(require, "rad"); if ok then rad.wrap() end
 -- The site's own functions run first and keep the last word on what they refuse.
 --
--- Every sbatch loads this file: it holds what all of them need. rad_submit.lua is slurmctld's, rad_summary.lua is
--- loaded where a script names a summary.
+-- Every sbatch loads this file: it holds what a job without #RAD lines needs. rad_submit.lua is slurmctld's,
+-- rad_script.lua reads scripts, rad_summary.lua the summary that one of them names.
 
 local M = {
     socket = "/run/rad/radd.sock",
@@ -19,58 +19,6 @@ local M = {
     piece = 98304,               -- the kernel takes 128 KiB for one string of the environment
     max_pieces = 16,
 }
-
-local HASH, NEWLINE = 35, 10
-local MAX_STEPS = 10000          -- of a search in a script: 4 MB made for it must not hold slurmctld up
-M.max_steps = MAX_STEPS
-
--- The leading comment block: up to the first line that is neither blank nor a comment. nil if it is too long.
--- Lines that begin with # are passed over in C, so that a long block costs little.
-function M.leading_block(script)
-    local longest = M.longest_block
-    local head = #script > longest and script:sub(1, longest) or script
-    local position = 1
-    for _ = 1, MAX_STEPS do
-        local text = head:find("%S", position)
-        if text == nil then return head == script and script or nil end
-        local at_line_start = text == 1 or head:byte(text - 1) == NEWLINE
-        if not (at_line_start and head:byte(text) == HASH) then return head:sub(1, position - 1) end
-        local stop = head:find("\n[^#]", text)
-        if stop == nil then return head == script and script or nil end
-        position = stop + 1
-    end
-    return nil
-end
-
--- Whether a line of `text` at or after `from` is a directive.
-function M.has_directive(text, from)
-    local found = text:find("#RAD", from, true)
-    for _ = 1, MAX_STEPS do
-        if found == nil then return false end
-        local after = text:sub(found + 4, found + 4)
-        if (found == 1 or text:byte(found - 1) == NEWLINE) and after:match("^[ \t:=\r\n]?$") then return true end
-        found = text:find("#RAD", found + 4, true)
-    end
-    return false
-end
-
--- The value of the model directive; nil where there is none or the summary stands in the script.
-local function model_of(block)
-    local model
-    local position = 1
-    for _ = 1, MAX_STEPS do
-        local found, stop, text = block:find("#RAD([ \t][^\r\n]*)", position)
-        if found == nil then break end
-        if found == 1 or block:byte(found - 1) == NEWLINE then
-            if text:match("^%s+summary%-begin") then return nil end
-            local key = "%s[Mm][Oo][Dd][Ee][Ll]%s*[=:]%s*"
-            model = model or text:match(key .. '"([^"]*)"') or text:match(key .. "'([^']*)'")
-                or text:match(key .. "([^%s\"']%S*)")
-        end
-        position = stop + 1
-    end
-    return model and (model:gsub(",$", ""))
-end
 
 -- As much of the script as its leading comment block can take, or nil where it is no regular file. Without lua-posix
 -- where that works: loading it takes longer than all else that RAD does for a job without a summary.
@@ -99,8 +47,8 @@ function M.pre_submit(options)
             end
         end
         local script = script_of(options)
-        local block = script and script:find("#RAD", 1, true) and M.leading_block(script)
-        local model = block and M.has_directive(block, 1) and model_of(block)
+        if not (script and script:find("#RAD", 1, true)) then return end
+        local model = require("rad_script").model_of(script)
         if model then require("rad_summary").hand_on(model) end
     end)
     return slurm.SUCCESS

@@ -3,7 +3,7 @@
 -- Under slurmctld's locks: no file, no subprocess, one exchange with radd under one deadline. Every failure lets the
 -- job through as its user wrote it.
 
-local rad = require("rad")
+local rad, script_text = require("rad"), require("rad_script")
 
 local INVALID_GRES = 2072        -- slurm.ERROR would show "Unspecified error"
 local NEWLINE = 10
@@ -178,14 +178,14 @@ end
 local function decide(job_desc, part_list)
     local script = job_desc.script
     if script == nil or not script:find("#RAD", 1, true) then return slurm.SUCCESS end
-    local block = rad.leading_block(script)
+    local block = script_text.leading_block(script)
     if block == nil then
         tell(string.format("the leading comment block is longer than %d KiB or has over %d gaps: "
-            .. "the job goes through as written", rad.longest_block / 1024, rad.max_steps))
+            .. "the job goes through as written", rad.longest_block / 1024, script_text.max_steps))
         return slurm.SUCCESS
     end
-    if not rad.has_directive(block, 1) then
-        if rad.has_directive(script, #block + 1) then
+    if not script_text.has_directive(block, 1) then
+        if script_text.has_directive(script, #block + 1) then
             tell("#RAD lines after the first command have no effect: move them up, beside the #SBATCH lines")
         end
         return slurm.SUCCESS
