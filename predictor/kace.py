@@ -160,6 +160,7 @@ class KacePredictor:
     """
 
     name = "kace"
+    threads = None
 
     def __init__(self, model: LinearFit, fill: Floats, residual: float, version: str = "unversioned") -> None:
         self.model, self.fill, self.residual, self.version = model, fill, residual, version

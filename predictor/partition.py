@@ -1,35 +1,22 @@
-"""MPS thread percentages: predict what both sides of a pair reach under a partition, and choose one. Pure.
-
-A job that may use a part f of the threads, and fills a part d of the SMs while its kernels run, stretches its time on
-the GPU by about d / f where that is over 1. Between partitions contention is a part of what it is without them. How
-much the host hides of it is the same as everywhere (:func:`predictor.contention.slacken`).
-"""
+"""Measured thread partitions: fit the law of :mod:`predictor.threads` to them, and judge choices by them. Pure."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from predictor.artifact import Colocation
-from predictor.contention import slacken
 from predictor.measurements import Run, family
-from predictor.training import fit_rad
+from predictor.threads import ALL, WORTH, Law
 from predictor.types import Floats, Predictor, Profile
 
-SHARPNESS = 4.0
 DEMANDS = tuple(np.linspace(0.4, 1.6, 13))
+UNDER_MPS = ("mps", "swept")
+"""How pairs are measured under percentages: in a phase of its own, or swept through them one after another."""
 REMAINS = tuple(np.linspace(0.0, 1.0, 11))
-ALL = 100
-
-
-def demand(profile: Profile) -> float:
-    """Part of the SMs that a job fills while its kernels run, 0..1."""
-    busy = profile.smact if np.isnan(profile.busy) else profile.busy
-    return float(min(profile.smact / busy, 1.0)) if busy > 0.0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -68,67 +55,111 @@ class TwoWays:
     sliced_least: float
 
 
-class Model(Protocol):
-    """Something that predicts progress under partitions."""
-
-    def fit(self, groups: Sequence[Partitioned], predictor: Predictor) -> Model:
-        """Fit to measured partitions; ``predictor`` says what happens without any."""
-
-    def predict(self, pair: Sequence[Profile], shares: Sequence[tuple[int, int]]) -> Floats:
-        """Progress of both sides, shape (partitions, 2)."""
-
-
 class PartitionModel:
     """Two numbers on top of a predictor: the scale of a job's demand for SMs, and how much contention remains."""
 
     def fit(self, groups: Sequence[Partitioned], predictor: Predictor) -> PartitionModel:
         """Choose both numbers by the least mean absolute error."""
         self.predictor = predictor
+        # What is predicted without partitions does not depend on either number.
+        without = [_without(predictor, _profiles(group)) for group in groups]
 
         def error(candidate: tuple[float, float]) -> float:
-            self.scale, self.remains = candidate
+            law = Law(*candidate)
             errors = [
-                np.abs(self.predict([side.profile for side in group.default.sides], group.shares) - group.progress)
-                for group in groups
+                np.abs(law.progress(_profiles(group), known, group.shares) - group.progress)
+                for group, known in zip(groups, without, strict=True)
             ]
             return float(np.concatenate(errors).mean())
 
-        self.scale, self.remains = min(itertools.product(DEMANDS, REMAINS), key=error)
+        self.law = Law(*min(itertools.product(DEMANDS, REMAINS), key=error))
         return self
 
-    def predict(self, pair: Sequence[Profile], shares: Sequence[tuple[int, int]]) -> Floats:
-        """Progress of both sides, shape (partitions, 2)."""
-        found = self.predictor.predict(pair[0], pair[1:])
-        without = np.array([found.candidate, *found.residents])
-        part = np.array(shares, dtype=np.float64) / ALL
-        need = self.scale * np.array([demand(profile) for profile in pair])
-        stretch = (1.0 + (need / part) ** SHARPNESS) ** (1.0 / SHARPNESS)
-        busy = np.array([profile.smact if np.isnan(profile.busy) else profile.busy for profile in pair])
-        own = np.exp(-slacken(stretch - 1.0, np.broadcast_to(busy, stretch.shape), SHARPNESS)[0])
-        progress: Floats = own * without**self.remains
-        return progress
+    def predict(self, jobs: Sequence[Profile], shares: Sequence[Sequence[int]]) -> Floats:
+        """Progress of all sides, shape (partitions, sides)."""
+        return self.law.progress(jobs, _without(self.predictor, jobs), shares)
+
+
+def _without(predictor: Predictor, jobs: Sequence[Profile]) -> Floats:
+    found = predictor.predict(jobs[0], jobs[1:])
+    return np.array([found.candidate, *found.residents])
+
+
+def _profiles(group: Partitioned) -> list[Profile]:
+    return [side.profile for side in group.default.sides]
 
 
 def partitioned_pairs(runs: Sequence[Run]) -> tuple[Partitioned, ...]:
-    """The pairs that were measured under partitions, with what they reached without in the same session."""
-    plain = {
-        (run.session, *(side.workload for side in run.colocation.sides)): run.colocation
-        for run in runs
-        if run.method == "mps" and set(run.threads) == {ALL} and not run.repeat
-    }
-    found: dict[tuple[int, str, str], list[Run]] = {}
+    """The pairs that were measured under partitions of all threads, each in the last session that did so.
+
+    With what they reached without any in the same session.
+    """
+    latest = {frozenset(_names(group)): group for group in _groups(runs, lambda one, two: one + two == ALL)}
+    return tuple(latest.values())
+
+
+def newcomers(runs: Sequence[Run]) -> tuple[Partitioned, ...]:
+    """The pairs of which one side had all threads and the other, which counts as the one that came, fewer.
+
+    The one that came is the first side, and the partitions of each hold the one in which it has all threads too.
+    """
+    found = []
+    for group in _groups(runs, lambda one, two: (one == ALL) != (two == ALL)):
+        for came in (0, 1):
+            kept = [place for place, shares in enumerate(group.shares) if shares[came] != ALL]
+            if kept:
+                sides = group.default.sides[:: 1 - 2 * came]
+                rows = [group.default_progress, *(group.progress[place] for place in kept)]
+                shares = ((ALL, ALL), *((group.shares[place][came], ALL) for place in kept))
+                found.append(Partitioned(Colocation(sides), shares, np.array(rows)[:, :: 1 - 2 * came]))
+    return tuple(found)
+
+
+def alone(runs: Sequence[Run]) -> dict[int, float]:
+    """What jobs reach alone under a thread percentage: mean progress by percentage, at most 1 for each job."""
+    found: dict[int, list[float]] = {}
     for run in runs:
-        if run.method == "mps" and len(run.threads) == 2 and set(run.threads) != {ALL}:
-            one, two = (side.workload for side in run.colocation.sides)
-            found.setdefault((run.session, one, two), []).append(run)
+        if run.method == "mps" and len(run.threads) == 1:
+            found.setdefault(run.threads[0], []).append(min(run.colocation.sides[0].progress, 1.0))
+    return {percentage: float(np.mean(each)) for percentage, each in found.items()}
+
+
+def differences(runs: Sequence[Run]) -> list[float]:
+    """By how much each side's progress differs between two sessions that measured it under the same partition."""
+    found: dict[frozenset[tuple[str, int]], list[dict[tuple[str, int], float]]] = {}
+    for group in _groups(runs, lambda one, two: one + two == ALL):
+        for shares, progress in zip(group.shares, group.progress, strict=True):
+            sides = dict(zip(zip(_names(group), shares, strict=True), map(float, progress), strict=True))
+            found.setdefault(frozenset(sides), []).append(sides)
+    return [abs(each[0][key] - each[1][key]) for each in found.values() if each[1:] for key in each[0]]
+
+
+def _names(group: Partitioned) -> tuple[str, str]:
+    one, two = (side.workload for side in group.default.sides)
+    return one, two
+
+
+def _groups(runs: Sequence[Run], wanted: Callable[[int, int], bool]) -> list[Partitioned]:
+    """The pairs of each session under the wanted percentages, with what they reached without in the same session."""
+    under = [run for run in runs if run.method in UNDER_MPS and len(run.threads) == 2 and not run.repeat]
+    plain = {_key(run): run.colocation for run in under if set(run.threads) == {ALL}}
+    found: dict[tuple[int, str, str, str], list[Run]] = {}
+    for run in under:
+        if wanted(*run.threads) and set(run.threads) != {ALL}:
+            found.setdefault(_key(run), []).append(run)
     groups = []
-    for (session, one, two), listed in found.items():
-        default = plain.get((session, one, two)) or _turned(plain.get((session, two, one)))
+    for (session, method, one, two), listed in sorted(found.items(), key=lambda item: item[0][0]):
+        default = plain.get((session, method, one, two)) or _turned(plain.get((session, method, two, one)))
         if default is not None:
             shares = tuple((run.threads[0], run.threads[1]) for run in listed)
             progress = [[min(side.progress, 1.0) for side in run.colocation.sides] for run in listed]
             groups.append(Partitioned(default, shares, np.array(progress)))
-    return tuple(groups)
+    return groups
+
+
+def _key(run: Run) -> tuple[int, str, str, str]:
+    one, two = (side.workload for side in run.colocation.sides)
+    return run.session, run.method, one, two
 
 
 def _turned(colocation: Colocation | None) -> Colocation | None:
@@ -154,7 +185,7 @@ def sliced_pairs(runs: Sequence[Run]) -> tuple[TwoWays, ...]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What choosing a partition is worth.
+    """What choosing percentages is worth.
 
     Attributes:
         choices: for each way to choose, the mean measured sum of progress and the mean of the slower side's.
@@ -168,10 +199,12 @@ class Comparison:
 def compare(
     groups: Sequence[Partitioned],
     pairs: Sequence[Colocation],
-    make: Callable[[], Model] = PartitionModel,
-    train: Callable[[Sequence[Colocation]], Predictor] = fit_rad,
+    train: Callable[[Sequence[Colocation]], Predictor],
 ) -> Comparison:
-    """Choose for every pair from a model that never saw either side's family, and judge by what was measured."""
+    """Choose a partition for every pair from a model that never saw either side's family; judge by what was measured.
+
+    The partitions that are chosen among include, for a newcomer, the one without a limit.
+    """
     taken: dict[str, list[Floats]] = {}
     errors = []
     trained: dict[frozenset[str], Predictor] = {}
@@ -180,22 +213,35 @@ def compare(
         if group.families not in trained:
             kept = [row for row in pairs if not any(family(side.workload) in group.families for side in row.sides)]
             trained[group.families] = train(kept)
-        model = make().fit(strangers, trained[group.families])
+        model = PartitionModel().fit(strangers, trained[group.families])
         predicted = model.predict([side.profile for side in group.default.sides], group.shares)
         errors.append(np.abs(predicted - group.progress))
-        measured = group.progress
-        chosen = {
-            "no partition": group.default_progress,
-            "half each": measured[group.shares.index((50, 50))] if (50, 50) in group.shares else measured[0],
-            "predicted, by sum": measured[int(np.argmax(predicted.sum(axis=1)))],
-            "predicted, by max-min": measured[int(np.argmax(predicted.min(axis=1)))],
-            "best measured, by sum": measured[int(np.argmax(measured.sum(axis=1)))],
-            "best measured, by max-min": measured[int(np.argmax(measured.min(axis=1)))],
-        }
-        for name, value in chosen.items():
+        for name, value in _chosen(group, predicted).items():
             taken.setdefault(name, []).append(value)
     means = {
         name: (float(np.mean([value.sum() for value in values])), float(np.mean([value.min() for value in values])))
         for name, values in taken.items()
     }
     return Comparison(means, float(np.concatenate(errors).mean()))
+
+
+def _chosen(group: Partitioned, predicted: Floats) -> dict[str, Floats]:
+    """What both sides reached by each way to choose."""
+    measured = group.progress
+
+    def best(values: Floats, worth: float) -> list[Floats]:
+        """By sum, by max-min; a newcomer is limited only where that gains ``worth``."""
+        gain = np.array([0.0 if shares == (ALL, ALL) else worth for shares in group.shares])
+        return [measured[int(np.argmax(goal - gain))] for goal in (values.sum(axis=1), values.min(axis=1))]
+
+    by_sum, by_least = best(predicted, WORTH)
+    best_sum, best_least = best(measured, 0.0)
+    chosen = {"no partition": group.default_progress}
+    if (50, 50) in group.shares:
+        chosen["half each"] = measured[group.shares.index((50, 50))]
+    return chosen | {
+        "predicted, by sum": by_sum,
+        "predicted, by max-min": by_least,
+        "best measured, by sum": best_sum,
+        "best measured, by max-min": best_least,
+    }

@@ -16,12 +16,14 @@ import numpy as np
 from predictor.artifact import Colocation
 from predictor.contention import KNOWN_ALWAYS, METRICS, Fit, Settings, fit, offsets_of
 from predictor.known import Known
+from predictor.threads import Law
 from predictor.types import Floats, Prediction, Predictions, Profile, WeightsError
 
 FORMAT = "rad-contention-2"
 KNOWN = ("places", "suffer", "press", "alone", "variance")
 FOLDS = 6
 LOG_ERROR_CAP = 1.0
+MAX_SCALE = 100.0
 
 
 def candidate_settings(base: Settings | None = None) -> tuple[Settings, ...]:
@@ -78,13 +80,15 @@ class RadPredictor:
     Args:
         model: a fit; a prediction depends on profiles alone, those of measured workloads are known again.
         version: what records should name.
+        threads: what MPS thread percentages do to progress, or None where nobody measured it.
     """
 
     name = "rad"
 
-    def __init__(self, model: Fit, version: str = "unversioned") -> None:
+    def __init__(self, model: Fit, version: str = "unversioned", threads: Law | None = None) -> None:
         self.model = model
         self.version = version
+        self.threads = threads
 
     def predict(self, candidate: Profile, residents: Sequence[Profile]) -> Prediction:
         """Predict the progress of ``candidate`` beside ``residents``, and theirs."""
@@ -115,9 +119,9 @@ class RadPredictor:
         )
 
 
-def to_json(model: Fit, note: str) -> str:
+def to_json(model: Fit, note: str, threads: Law | None = None) -> str:
     """The weights as JSON text: settings and numbers, no code; ``note`` says what they were fitted to."""
-    content = {
+    content: dict[str, Any] = {
         "format": FORMAT,
         "note": note,
         "settings": asdict(model.settings),
@@ -127,6 +131,8 @@ def to_json(model: Fit, note: str) -> str:
         "covariance": _rounded(model.covariance, 8),
         "known": {key: _rounded(getattr(model.known, key), 6) for key in KNOWN},
     }
+    if threads is not None:
+        content["threads"] = {key: round(value, 6) for key, value in asdict(threads).items()}
     return json.dumps(content, indent=1) + "\n"
 
 
@@ -134,8 +140,8 @@ def _rounded(values: Floats, digits: int) -> Any:
     return np.round(values, digits).tolist()
 
 
-def from_json(text: str, where: str) -> Fit:
-    """Weights back from JSON.
+def from_json(text: str, where: str, version: str = "unversioned") -> RadPredictor:
+    """The predictor back from JSON.
 
     Raises:
         WeightsError: the text is no such JSON, or its shapes do not fit together.
@@ -155,6 +161,8 @@ def from_json(text: str, where: str) -> Fit:
             np.array(content[key], dtype=np.float64) for key in ("centre", "guess", "theta", "covariance")
         )
         known = Known(*(np.array(content["known"][key], dtype=np.float64) for key in KNOWN))
+        stated = content.get("threads")
+        threads = None if stated is None else Law(float(stated["scale"]), float(stated["remains"]))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, WeightsError):
             raise
@@ -171,4 +179,6 @@ def from_json(text: str, where: str) -> Fit:
     )
     if any(part.shape != shape or not np.isfinite(part).all() for part, shape in parts):
         raise WeightsError(f"{where}: weights of the wrong shape or not finite: run `radctl retrain interference`")
-    return Fit(settings, centre, guess, theta, covariance, known=known)
+    if threads is not None and not (0.0 <= threads.scale <= MAX_SCALE and 0.0 <= threads.remains <= 1.0):
+        raise WeightsError(f"{where}: no law of thread percentages: {threads}: run `radctl retrain interference`")
+    return RadPredictor(Fit(settings, centre, guess, theta, covariance, known=known), version, threads)

@@ -20,15 +20,17 @@ from predictor.collection.specs import SPECS
 from predictor.evaluation import MODELS, evaluate_colocations, leave_out, unseen_fractions
 from predictor.measure import Chooser, choices, fractions, random_fractions, score
 from predictor.measurements import FRESH_FOLDER, Run, family, load_profiles, load_runs, load_spreads, shared
-from predictor.partition import compare, partitioned_pairs, sliced_pairs
+from predictor.partition import Comparison, alone, compare, differences, newcomers, partitioned_pairs, sliced_pairs
 from predictor.profiles import CORRECTED, raw_profile
 from predictor.rad import Rad
+from predictor.threads import ALL, WORTH
 from predictor.training import (
     TRAINERS,
     errors_of,
     families_left_out,
     fit_correction,
     fit_rad,
+    load_groups,
     load_measured,
     summarise,
     weights_text,
@@ -131,7 +133,7 @@ def fit_bundled(data: Path) -> list[str]:
         total, _ = families_left_out(shared(load_runs(data), 2), trainer)
         note = f"one H200, {len(colocations)} colocations; pairs with families left out: MAE {total.mean_abs:.4f}"
         path = weights.BUNDLED / f"{name}.json"
-        path.write_text(weights_text(name, colocations, note), encoding="utf-8")
+        path.write_text(weights_text(name, colocations, note, load_groups(data)), encoding="utf-8")
         lines.append(f"{path.name}: {note}")
     return lines
 
@@ -401,6 +403,7 @@ def _measured(page: Page, data: Path) -> None:
     _fresh(page, data / FRESH_FOLDER, pairs)
     _choices(page, pairs)
     _estimated(page, data)
+    _counted(page, data)
     _methods(page, data)
     model = fit_rad(pairs).model
     page.text("### Which features carry the prediction on the H200")
@@ -601,6 +604,25 @@ def _estimated(page: Page, data: Path) -> None:
     )
 
 
+def _counted(page: Page, data: Path) -> None:
+    """What a profile depends on beside the workload: `scripts/try_profile ways` on one machine."""
+    path = data / "ways.json"
+    if not path.exists():
+        return
+    page.text("### One workload, counted in several ways")
+    page.text(
+        "`scripts/try_profile ways`: the same process alone, with and without MPS, after a short and a longer lead, in "
+        "a short and a longer window, kept on four cores or on none."
+    )
+    head = ["workload", "", "lead", "window", "cores", "iterations a second", "busy", "smact", "DRAM", "PCIe"]
+    rows = []
+    for way in json.loads(path.read_text(encoding="utf-8")):
+        values = (f"{way[key]:.{digits}f}" for key, digits in (("busy", 3), ("smact", 3), ("dram", 3), ("pcie", 4)))
+        times = (f"{way['lead_s']:g} s", f"{way['seconds']:g} s", "four" if way["bound"] else "any")
+        rows.append([way["workload"], way["settings"], *times, f"{way['rate']:.1f}", *values])
+    page.table(head, rows)
+
+
 def _methods(page: Page, data: Path) -> None:
     runs = load_runs(data)
     sliced = sliced_pairs(runs)
@@ -622,17 +644,52 @@ def _methods(page: Page, data: Path) -> None:
     )
     page.text("### Thread partitions")
     groups = partitioned_pairs(runs)
-    result = compare(groups, shared(runs, 2))
+    result = compare(groups, shared(runs, 2), fit_rad)
     page.text(
         f"{len(groups)} pairs under five partitions of the threads (10/90 to 90/10), families of both sides left out "
         "of the model's fit. The artifact's file of thread partitions holds no partition but the default one, so "
         "these are our own measurements."
     )
+    _percentages(page, result)
+    again = differences(runs)
+    if again:
+        page.text(
+            f"The same pairs under the same partitions, measured again in another session on another machine, differ "
+            f"by {_mean(again):.3f} a side on average ({len(again)} sides, median {np.median(again):.3f})."
+        )
+    page.text("### A limit for the job that comes")
+    came = newcomers(runs)
+    if not came:
+        page.text("Not measured.")
+        return
+    page.text(
+        f"What RAD can choose when a job comes: the residents keep their threads, the newcomer gets 30, 50, 70 or "
+        f"100 %. {len(came)} cases (pairs, either side as the newcomer), families of both sides left out of the fit. "
+        f"A limit is chosen only where it is predicted to gain {WORTH:.2f}."
+    )
+    _percentages(page, compare(came, shared(runs, 2), fit_rad))
+    left = {ALL: 1.0, **alone(runs)}
+    rows = []
+    for percentage in sorted({shares[0] for group in came for shares in group.shares}, reverse=True):
+        found = np.array(
+            [p for group in came for s, p in zip(group.shares, group.progress, strict=True) if s[0] == percentage]
+        )
+        values = (*found.mean(axis=0), found.sum(axis=1).mean(), found.min(axis=1).mean(), left.get(percentage))
+        rows.append([f"{percentage} %", *("" if value is None else f"{value:.3f}" for value in values)])
+    head = ["newcomer's threads", "progress of the newcomer", "of the resident", "sum", "slower side"]
+    page.table([*head, "progress of a job left alone with it"], rows)
+    page.text(
+        "A limit cannot be changed while its job runs: what it costs a job whose neighbours have left stands in the "
+        "last column (mean over the workloads that were measured under percentages)."
+    )
+
+
+def _percentages(page: Page, result: Comparison) -> None:
     page.table(
         ["choice", "sum of relative progress", "progress of the slower side"],
         [[name, f"{total:.3f}", f"{least:.3f}"] for name, (total, least) in result.choices.items()],
     )
-    page.text(f"Mean absolute error of a side's progress under a partition: {result.mean_abs:.3f}.")
+    page.text(f"Mean absolute error of a side's progress under a thread percentage: {result.mean_abs:.3f}.")
 
 
 def _speed(page: Page, profiles: Mapping[str, Profile]) -> None:

@@ -17,6 +17,7 @@ from predictor.artifact import ArtifactError, Colocation, load_colocations
 from predictor.contention import Settings, fit, log_metrics
 from predictor.evaluation import leave_out
 from predictor.measurements import family, load_runs, shared
+from predictor.partition import Partitioned, PartitionModel, newcomers, partitioned_pairs
 from predictor.rad import RadPredictor, candidate_settings, choose_settings
 from predictor.types import Floats, Predictor
 
@@ -162,10 +163,21 @@ TRAINERS: Mapping[str, Callable[[Sequence[Colocation]], Predictor]] = {
 }
 
 
-def weights_text(name: str, colocations: Sequence[Colocation], note: str) -> str:
-    """Weights of a predictor fitted to all of ``colocations``."""
+def load_groups(path: Path) -> tuple[Partitioned, ...]:
+    """Pairs measured under thread percentages, if ``path`` is a folder of our measurements that holds any.
+
+    Raises:
+        ArtifactError: the folder cannot be used.
+    """
+    runs = load_runs(path) if path.is_dir() else ()
+    return (*partitioned_pairs(runs), *newcomers(runs))
+
+
+def weights_text(name: str, colocations: Sequence[Colocation], note: str, groups: Sequence[Partitioned] = ()) -> str:
+    """Weights of a predictor fitted to all of ``colocations``, and to what was measured under thread percentages."""
     if name == "rad":
-        return rad.to_json(fit_rad(colocations).model, note)
+        fitted = fit_rad(colocations)
+        return rad.to_json(fitted.model, note, PartitionModel().fit(groups, fitted).law if groups else None)
     return kace.to_json(kace.fit_predictor(colocations), note)
 
 

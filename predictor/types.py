@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from predictor.threads import Law
 
 Origin = Literal["measured", "estimated"]
 Floats = npt.NDArray[np.float64]
@@ -194,6 +197,10 @@ class Predictor(Protocol):
     @property
     def version(self) -> str:
         """Version of the installed weights, for records."""
+
+    @property
+    def threads(self) -> Law | None:
+        """What MPS thread percentages do to progress, or None where the predictor does not know."""
 
     def predict(self, candidate: Profile, residents: Sequence[Profile]) -> Prediction:
         """Predict the progress of ``candidate`` beside ``residents``, and theirs."""

@@ -13,11 +13,7 @@ MAX_WEIGHTS_BYTES = 1 << 20
 BUNDLED = Path(__file__).resolve().parent / "data"
 
 
-def _rad(text: str, where: str, version: str) -> Predictor:
-    return rad.RadPredictor(rad.from_json(text, where), version)
-
-
-READERS: Mapping[str, Callable[[str, str, str], Predictor]] = {"rad": _rad, "kace": kace.from_json}
+READERS: Mapping[str, Callable[[str, str, str], Predictor]] = {"rad": rad.from_json, "kace": kace.from_json}
 
 
 def load_predictor(name: str, models_dir: Path | None = None) -> Predictor:

@@ -19,6 +19,7 @@ class Resident:
         memory_mib: upper bound of its memory in MiB, or None where nothing is known.
         smact: its SMACT (0 to 1) as measured, else as declared, or None.
         activity: its profile as `interference.pack` makes it, or empty.
+        threads: its MPS thread percentage.
     """
 
     job_id: int
@@ -27,6 +28,7 @@ class Resident:
     memory_mib: int | None = None
     smact: float | None = None
     activity: tuple[float, ...] = ()
+    threads: int = 100
 
 
 @dataclass(frozen=True)

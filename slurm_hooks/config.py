@@ -27,6 +27,7 @@ Mode = Literal["enforce", "advise", "shadow"]
 SharingMethod = Literal["mps", "streams", "mig", "off"]
 PlacementPolicy = Literal["magm", "lug", "mug", "rr", "kace", "exclusive"]
 EstimatorMethod = Literal["horus", "gpumemnet", "rad"]
+Threads = Literal["all", "sum", "max-min"]
 JobPolicy = Literal["collocation", "exclusive"]
 MpsUsers = Literal["single", "multi"]
 MonitorBackend = Literal["auto", "dcgm", "gpm", "nvml"]
@@ -114,6 +115,11 @@ class Partition:
     mode: Mode = _key("enforce", "enforce: rewrite requests; advise: tell the user only; shadow: record only.")
     method: SharingMethod = _key("mps", "How jobs share a GPU: mps, streams (plain time slicing), mig, or off.")
     placement: PlacementPolicy = _key("magm", "Which GPU is best: magm, lug, mug, rr, kace or exclusive (no sharing).")
+    threads: Threads = _key(
+        "all",
+        "MPS thread percentage of a job that comes beside others: all: 100; else what the predictor expects to give "
+        "the highest sum of progress (sum), or the highest progress of the slowest job (max-min).",
+    )
     policy: JobPolicy = _key("collocation", "What a job that names no policy gets: collocation or exclusive.")
     gpu_model: str = _key(
         "", "Model of the partition's GPUs (h200, a100-40gb); a user's GPU type must be this. Empty: any."

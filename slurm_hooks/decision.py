@@ -125,11 +125,15 @@ def decide(
         reasons.insert(0, place.reason)
         place = _by_policy(view, replace(need, share=share), "exclusive", last)
     reasons.append(place.reason)
+    threads = FULL_THREADS
     if place.gpu is not None and need.user and holds_others(place.gpu, need.user):
         reasons.append("other users' jobs are there, with an MPS server of their own: the two take turns")
-    return Decision(
-        share, place.gpu, feature, cap_of(share, usable), FULL_THREADS, smact, place.prediction, tuple(reasons)
-    )
+    else:
+        threads, place = _limited(place, demand, interference, partition)
+    if threads != FULL_THREADS:
+        reasons.append(f"{threads} % of the threads: {place.reason}")
+    cap_mib = cap_of(share, usable)
+    return Decision(share, place.gpu, feature, cap_mib, threads, smact, place.prediction, tuple(reasons))
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,23 @@ def _with_outlook(place: _Place, demand: Demand, interference: Interference | No
         return place
     job = demand.profile or typical(partition.default_smact if demand.smact is None else demand.smact)
     return replace(place, prediction=interference.beside(job, place.gpu, partition.default_smact))
+
+
+def _limited(
+    place: _Place, demand: Demand, interference: Interference | None, partition: Partition
+) -> tuple[int, _Place]:
+    """The thread percentage of a job at `place`, and the place with what is predicted then, and why."""
+    goal, before = partition.threads, place.prediction
+    if goal == "all" or partition.method != "mps" or interference is None or place.gpu is None or before is None:
+        return FULL_THREADS, place
+    job = demand.profile or typical(partition.default_smact if demand.smact is None else demand.smact)
+    threads, said = interference.limit(job, place.gpu, partition.default_smact, before, goal)
+    if threads == FULL_THREADS:
+        return threads, replace(place, prediction=said)
+    worst = [f"{min(one.candidate, one.worst_resident):.2f}" for one in (said, before)]
+    total = [f"{one.throughput_sum:.2f}" for one in (said, before)]
+    why = f"predicted progress of the slowest {worst[0]} instead of {worst[1]}, sum {total[0]} instead of {total[1]}"
+    return threads, replace(place, prediction=said, reason=why)
 
 
 def _by_outlook(view: ClusterView, need: Need, demand: Demand, interference: Interference) -> _Place:

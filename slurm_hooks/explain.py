@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from slurm_hooks.experience import learn
 from slurm_hooks.records import Record, Run
 from slurm_hooks.report import JOULES_PER_KWH, SHARES_PER_GPU, Job
+from slurm_hooks.shares import FULL_THREADS
 from slurm_hooks.slurm.accounting import LIVE_STATES, JobRun
 
 _LABEL_WIDTH = 9
@@ -104,6 +105,8 @@ def _decision(record: Record, neighbours: Mapping[int, Job]) -> str:
         text += f"; predicted progress {shown} of running alone"
     if cap_mib is not None:
         text += f"; capped at {_gib(cap_mib)}"
+    if record.thread_percentage is not None and record.thread_percentage < FULL_THREADS:
+        text += f"; {record.thread_percentage} % of the GPU's threads"
     if record.action == "advised":
         return f"advice only, the request stayed as written: {text}"
     if record.action == "shadowed":

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from predictor.threads import ALL, Goal, choose
 from predictor.types import KernelMetrics, Prediction, Predictor, Profile, ProfileError
 from slurm_hooks.cluster import Gpu, Resident
 
@@ -93,6 +94,24 @@ class Interference:
             return None
         index = int(np.argmax(np.where(among, said.throughput_sum, -np.inf)))
         return Outlook(gpus[index], said[index], bool(worth[index]))
+
+    def limit(
+        self, job: Profile, gpu: Gpu, default_smact: float, said: Prediction, goal: Goal
+    ) -> tuple[int, Prediction]:
+        """The thread percentage of a job that comes to a GPU's residents, and what is predicted with it.
+
+        Args:
+            job: its profile.
+            gpu: where it goes.
+            default_smact: of residents of which nothing is known.
+            said: what is predicted where each may use all threads.
+            goal: see :func:`predictor.threads.choose`.
+        """
+        law = self.predictor.threads
+        if law is None or not np.isfinite(said.throughput_sum):
+            return ALL, said
+        jobs = [job, *(profile_of(resident, default_smact) for resident in gpu.residents)]
+        return choose(law, jobs, said, [min(max(r.threads, 1), ALL) for r in gpu.residents], goal)
 
     def beside(self, job: Profile, gpu: Gpu, default_smact: float) -> Prediction:
         """What is predicted for a job on one GPU."""

@@ -27,7 +27,7 @@ from slurm_hooks.experience import Experience
 from slurm_hooks.interference import Interference
 from slurm_hooks.records import Record, merge
 from slurm_hooks.request import GpuRequest, LeftAlone, Submission, understand
-from slurm_hooks.shares import WHOLE_GPU
+from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU
 
 log = logging.getLogger("rad.service")
 
@@ -240,7 +240,13 @@ class Service:
             self._remember(submission, None, Resident(0, submission.user, WHOLE_GPU), partition)
             return Answer(message=f"advice: {message}", fields=_record_field(submission, record), record=record)
         resident = Resident(
-            0, submission.user, decision.share, record.upper_mib, decision.smact, activity=record.activity
+            0,
+            submission.user,
+            decision.share,
+            record.upper_mib,
+            decision.smact,
+            activity=record.activity,
+            threads=decision.thread_percentage,
         )
         self._remember(submission, decision.pin, resident, partition)
         several = sum(submission.partition in node.partitions for node in self._view.nodes) > 1
@@ -249,7 +255,7 @@ class Service:
             fields={**_request_fields(submission, request, decision, several), **_record_field(submission, record)},
             environment={
                 "RAD_SHARE": str(decision.share),
-                "RAD_THREAD_PERCENTAGE": str(decision.thread_percentage),
+                "RAD_THREAD_PERCENTAGE": _threads(decision),
             },
             record=record,
         )
@@ -371,6 +377,13 @@ def _left_alone(submission: Submission, directives: Directives, partition: Parti
         reasons=(left.reason[:500],),
     )
     return Answer(message=f"left as written: {left.reason}", fields=_record_field(submission, record), record=record)
+
+
+def _threads(decision: rules.Decision) -> str:
+    """The thread percentage as TaskProlog reads it: a limit holds for the GPU that it was chosen for."""
+    if decision.pin is None or decision.thread_percentage == FULL_THREADS:
+        return str(FULL_THREADS)
+    return f"{decision.thread_percentage}@{decision.pin.node}:{decision.pin.type}"
 
 
 def _record_field(submission: Submission, record: Record) -> dict[str, str]:

@@ -8,6 +8,8 @@ from typing import Any
 
 from slurm_hooks.node import context, state
 
+FULL = 100
+
 
 def hook(env: Mapping[str, str]) -> None:
     """Slurm's TaskProlog."""
@@ -36,7 +38,7 @@ def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str]) -> list[s
         else:
             lines.append("unset CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")
         if ours:
-            lines.append(f"export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={_percentage(env)}")
+            lines.append(f"export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={_percentage(env, task['pipe'])}")
         return lines
     if ours:
         lines.append("unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
@@ -45,9 +47,17 @@ def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str]) -> list[s
     return lines
 
 
-def _percentage(env: Mapping[str, str]) -> int:
-    text = env.get("RAD_THREAD_PERCENTAGE", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= 100 else 100
+def _percentage(env: Mapping[str, str], pipe: str) -> int:
+    """The thread percentage that was decided; a limit such as ``50@node07:g2`` holds on that GPU, in the first run.
+
+    It was chosen for the jobs that were there. A job that Slurm put elsewhere, or queued again, meets others.
+    """
+    text, limited, where = env.get("RAD_THREAD_PERCENTAGE", "").partition("@")
+    if not (text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= FULL):
+        return FULL
+    here = f"{env.get('SLURMD_NODENAME', '')}:{''.join(pipe.split('/')[-3:-2])}"
+    first = env.get("SLURM_RESTART_COUNT", "0") == "0"
+    return FULL if limited and not (first and where == here) else int(text)
 
 
 def _is_slot(pipe: str) -> bool:

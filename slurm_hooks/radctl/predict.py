@@ -21,7 +21,15 @@ from predictor.evaluation import NAMES
 from predictor.evaluation import evaluate as evaluate_files
 from predictor.profile_files import dumps
 from predictor.profiling import Kernels, Request, profile_command
-from predictor.training import TRAINERS, errors_of, families_left_out, load_measured, summarise, weights_text
+from predictor.training import (
+    TRAINERS,
+    errors_of,
+    families_left_out,
+    load_groups,
+    load_measured,
+    summarise,
+    weights_text,
+)
 from predictor.types import WeightsError
 from slurm_hooks.radctl.groups import evaluate, retrain
 
@@ -72,7 +80,7 @@ def retrain_interference(data: Path, model: str, models_dir: Path, as_json: bool
     better = installed is None or fresh.mean_abs <= installed.mean_abs
     if better:
         note = f"{len(colocations)} colocations; mean absolute error on families left out {fresh.mean_abs:.4f}"
-        _install(models_dir / f"{model}.json", weights_text(model, colocations, note))
+        _install(models_dir / f"{model}.json", weights_text(model, colocations, note, load_groups(data)))
     answer = {
         "model": model,
         "colocations": len(colocations),

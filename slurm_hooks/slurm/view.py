@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Gpu, Node, PinnedJob, Resident
 from slurm_hooks.records import decode
+from slurm_hooks.shares import FULL_THREADS
 
 # Columns of squeue's -o, joined by SEPARATOR; the reason comes last because it is free text.
 JOB_COLUMNS = ("%i", "%t", "%P", "%u", "%b", "%r")
@@ -189,7 +190,8 @@ def _resident(row: ResidentRow, share: int) -> Resident:
     record = decode(row.admin_comment)
     if record is None:
         return Resident(row.job_id, row.user, share)
-    return Resident(row.job_id, row.user, share, record.upper_mib, record.smact, record.activity)
+    threads = record.thread_percentage or FULL_THREADS
+    return Resident(row.job_id, row.user, share, record.upper_mib, record.smact, record.activity, threads)
 
 
 def _int(text: str | None) -> int:

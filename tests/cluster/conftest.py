@@ -31,6 +31,7 @@ unpin_after_s = 5
 [partitions.pack]
 gpu_model = "h200"
 placement = "mug"
+threads = "max-min"
 """
 CALLS_PER_LOOK = 6  # two squeue with two each, one scontrol with two
 # The breaker closes again soon, so that a test that opened it need not wait for long; and a machine that runs other

@@ -24,6 +24,7 @@ from predictor.rad import (
     held_out_error,
     to_json,
 )
+from predictor.threads import Law
 from predictor.types import KernelMetrics, Profile, WeightsError
 from predictor.weights import load_predictor
 from tests.predictor.synthetic import colocate, every_pair, profile, truth, workloads
@@ -242,11 +243,15 @@ def test_broken_weights_are_refused(tmp_path: Path) -> None:
         "metric": json.dumps({**good, "settings": {**good["settings"], "press": ["blood"]}}),
         "known": json.dumps({**good, "known": {**good["known"], "press": [0.0]}}),
         "stranger": json.dumps({**good, "known": {**good["known"], "places": [[math.inf]]}}),
+        "limits": json.dumps({**good, "threads": {"scale": 1.0, "remains": 1.5}}),
+        "half": json.dumps({**good, "threads": {"scale": 1.0}}),
         "missing": json.dumps({key: value for key, value in good.items() if key != "centre"}),
     }
     for name, text in cases.items():
         with pytest.raises(WeightsError, match=f"{name}.*retrain"):
             from_json(text, name)
+    assert from_json(json.dumps(good), "good").threads is None
+    assert from_json(to_json(MODEL, "", Law(1.25, 0.5)), "good").threads == Law(1.25, 0.5)
     (tmp_path / "rad.json").write_bytes(b" " * (2 << 20))
     with pytest.raises(WeightsError, match="larger"):
         load_predictor("rad", tmp_path)

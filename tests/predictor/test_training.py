@@ -16,8 +16,17 @@ from predictor.collection.specs import SPECS
 from predictor.contention import Settings, fit, slacken
 from predictor.evaluation import MODELS
 from predictor.measurements import FRESH_FOLDER, Run, load_runs
-from predictor.partition import PartitionModel, compare, demand, partitioned_pairs, sliced_pairs
+from predictor.partition import (
+    PartitionModel,
+    alone,
+    compare,
+    differences,
+    newcomers,
+    partitioned_pairs,
+    sliced_pairs,
+)
 from predictor.rad import RadPredictor
+from predictor.threads import Law, demand
 from predictor.training import (
     clipped,
     errors_of,
@@ -153,7 +162,7 @@ def test_corrections_carry_raw_to_measured() -> None:
 class Fixed:
     """A predictor that always says the same."""
 
-    name, version = "fixed", "1"
+    name, version, threads = "fixed", "1", None
 
     def predict(self, candidate: Profile, residents: object) -> Prediction:
         return Prediction(0.8, (0.8,), 0.1)
@@ -161,19 +170,18 @@ class Fixed:
     def predict_many(self, candidate: Profile, groups: object) -> None: ...
 
 
-def under(model: PartitionModel, pair: list[Profile], shares: tuple[int, int]) -> Run:
-    progress = model.predict(pair, [shares])[0]
+def under(law: Law, pair: list[Profile], shares: tuple[int, int], method: str = "mps", session: int = 0) -> Run:
+    progress = law.progress(pair, np.array([0.8, 0.8]), [shares])[0]
     row = colocate(pair)
     sides = tuple(
         dataclasses.replace(side, throughput=side.profile.throughput * value)
         for side, value in zip(row.sides, progress, strict=True)
     )
-    return Run("mps", 0, shares, Colocation(sides))
+    return Run(method, 0, shares, Colocation(sides), session)
 
 
 def test_partitions_are_learned_and_chosen() -> None:
-    law = PartitionModel()
-    law.predictor, law.scale, law.remains = Fixed(), 0.9, 0.4  # type: ignore[assignment]
+    law = Law(0.9, 0.4)
     wide = [dataclasses.replace(profile(f"wide{n}_batch1-train", busy=0.9), busy=0.95) for n in range(3)]
     thin = [dataclasses.replace(profile(f"thin{n}_batch1-train", busy=0.1), busy=0.9) for n in range(3)]
     runs = []
@@ -185,8 +193,8 @@ def test_partitions_are_learned_and_chosen() -> None:
     assert [len(group.shares) for group in groups] == [3, 3, 3]
     assert groups[0].default.sides[0].workload == "wide0_batch1-train"
     fitted = PartitionModel().fit(groups, Fixed())  # type: ignore[arg-type]
-    assert fitted.scale == pytest.approx(0.9, abs=0.15) and fitted.remains == pytest.approx(0.4, abs=0.15)
-    result = compare(groups, [], train=lambda _rows: Fixed())  # type: ignore[arg-type, return-value]
+    assert fitted.law.scale == pytest.approx(0.9, abs=0.15) and fitted.law.remains == pytest.approx(0.4, abs=0.15)
+    result = compare(groups, [], lambda _rows: Fixed())  # type: ignore[arg-type, return-value]
     assert result.mean_abs < 0.05
     assert result.choices["predicted, by sum"] == pytest.approx(result.choices["best measured, by sum"])
     assert result.choices["best measured, by max-min"][1] >= result.choices["half each"][1]
@@ -194,6 +202,35 @@ def test_partitions_are_learned_and_chosen() -> None:
     assert len(both) == 3 and both[0].mps_sum == pytest.approx(both[0].sliced_sum)
     assert demand(dataclasses.replace(wide[0], busy=math.nan)) == 1.0
     assert demand(dataclasses.replace(wide[0], busy=0.0)) == 0.0
+
+
+def test_a_newcomers_limit_is_measured_and_chosen() -> None:
+    law = Law(0.9, 0.4)
+    runs = []
+    for index in range(3):
+        wide = dataclasses.replace(profile(f"wide{index}_batch1-train", busy=0.9), busy=0.95)
+        thin = dataclasses.replace(profile(f"thin{index}_batch1-train", busy=0.1), busy=0.9)
+        every = ((100, 100), (50, 50), (100, 30), (30, 100), (100, 70), (70, 100))
+        runs += [under(law, [wide, thin], shares, "swept", 2) for shares in every]
+        runs += [under(law, [wide, thin], shares, "mps", 1) for shares in ((100, 100), (50, 50))]
+        one = colocate([wide, thin]).sides[0]
+        alone_at_half = dataclasses.replace(one, throughput=0.7 * one.profile.throughput)
+        runs.append(Run("mps", 0, (50,), Colocation((alone_at_half,))))
+    groups = partitioned_pairs(runs)
+    assert [group.shares for group in groups] == [((50, 50),)] * 3, "each pair once, as its last session measured it"
+    assert differences(runs) == pytest.approx([0.0] * 6)
+    assert alone(runs) == {50: pytest.approx(0.7)}
+    cases = newcomers(runs)
+    assert len(cases) == 6
+    assert {group.shares for group in cases} == {((100, 100), (30, 100), (70, 100))}
+    wide_first, thin_first = cases[:2]
+    assert [side.workload[:4] for side in thin_first.default.sides] == ["thin", "wide"]
+    assert wide_first.progress[1, 0] < thin_first.progress[1, 0], "a job that fills the GPU suffers from a limit"
+    result = compare(cases, [], lambda _rows: Fixed())  # type: ignore[arg-type, return-value]
+    assert result.mean_abs < 0.05
+    best, chosen = result.choices["best measured, by max-min"], result.choices["predicted, by max-min"]
+    assert chosen[1] == pytest.approx(best[1], abs=0.05)
+    assert "half each" not in result.choices
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +242,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = load_runs(BUNDLED)
     for run in (next(run for run in runs if run.repeat), next(run for run in runs if len(run.threads) == 3)):
         kept |= {side.workload for side in run.colocation.sides}
+    (folder / "ways.json").write_text((BUNDLED / "ways.json").read_text(encoding="utf-8"), encoding="utf-8")
     for name in ("workloads.csv", "colocations.csv"):
         head, *rows = (BUNDLED / name).read_text(encoding="utf-8").splitlines()
         chosen = [row for row in rows if {cell for cell in row.split(",") if "_batch" in cell} <= kept]
@@ -226,7 +264,7 @@ def test_the_page_is_written_from_measurements_and_artifact(
     monkeypatch.setattr(report, "MODELS", {"rad": MODELS["rad"], "kace": MODELS["kace"]})
     monkeypatch.setattr(report, "TRAINERS", {"rad": simple, "kace": kace.fit_predictor})
     monkeypatch.setattr(report, "fit_rad", simple)
-    monkeypatch.setattr(report, "compare", lambda groups, pairs: compare(groups, pairs, train=simple))
+    monkeypatch.setattr(report, "compare", lambda groups, pairs, _train: compare(groups, pairs, simple))
     artifact = tmp_path / "artifact"
     (artifact / "splits").mkdir(parents=True)
     for size in (4, 10):
@@ -247,6 +285,8 @@ def test_the_page_is_written_from_measurements_and_artifact(
         "Families that came after",
         "time slicing",
         "Speed",
+        "counted in several ways",
+        "A limit for the job that comes",
     ):
         assert heading in text
     assert "nan" not in text and "| rad | 0." in text
@@ -275,5 +315,7 @@ def test_our_measurements_are_as_many_as_the_page_says() -> None:
     runs = load_runs(data)
     assert len({side.workload for run in runs for side in run.colocation.sides}) >= 24
     assert len(load_measured(data)) >= 410
-    assert len(partitioned_pairs(runs)) >= 26 and len(sliced_pairs(runs)) == 30
+    assert len(partitioned_pairs(runs)) == len(sliced_pairs(runs)) == 30
+    assert {len(group.shares) for group in partitioned_pairs(runs)} == {5}
+    assert len(newcomers(runs)) == 38
     assert sum(file.stat().st_size for file in data.rglob("*") if file.is_file()) < 2_000_000

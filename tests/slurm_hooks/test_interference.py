@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from estimator.types import Estimate
 from predictor import load_predictor
+from predictor.threads import Law
 from predictor.types import KernelMetrics, Prediction, Predictions, Profile
 from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
-from slurm_hooks.config import Partition
+from slurm_hooks.config import MpsUsers, Partition
 from slurm_hooks.decision import Decision, Demand, decide, record_of
 from slurm_hooks.directives import Directives
 from slurm_hooks.interference import Interference, pack, profile_of, typical, unpack
@@ -27,6 +29,7 @@ class Halves:
 
     name = "halves"
     version = "1"
+    threads = Law(scale=1.0, remains=0.2)
 
     def predict(self, candidate: Profile, residents: Sequence[Profile]) -> Prediction:
         return self.predict_many(candidate, [residents])[0]
@@ -45,12 +48,19 @@ def gpu(name: str, *loads: float) -> Gpu:
     return Gpu("n1", name, 30 * len(loads), residents)
 
 
-def made(*gpus: Gpu, smact: float = 0.2, predictor: bool = True, placement: str = "kace") -> Decision:
+def made(
+    *gpus: Gpu,
+    smact: float = 0.2,
+    predictor: bool = True,
+    placement: str = "kace",
+    users: MpsUsers = "multi",
+    **site: Any,
+) -> Decision:
     view = ClusterView(100.0, (Node("n1", True, frozenset({"gpu"}), frozenset(), 64, 64_000, gpus),))
-    partition = Partition(gpu_memory_mib=102_048, placement=placement, default_smact=0.1)  # type: ignore[arg-type]
+    partition = Partition(gpu_memory_mib=102_048, placement=placement, default_smact=0.1, **site)  # type: ignore[arg-type]
     demand = Demand(Estimate(30_000, 30_000, "m", "cnn", "f"), None, replace(PROFILE, smact=smact))
     return decide(
-        Submission("", partition="gpu"),
+        Submission("", user="alice", partition="gpu"),
         GpuRequest("gpu:1", "", "tres_per_node", (), ":"),
         Directives(),
         demand,
@@ -59,6 +69,7 @@ def made(*gpus: Gpu, smact: float = 0.2, predictor: bool = True, placement: str 
         now=101.0,
         stale_s=30.0,
         interference=Interference(Halves(), 1.1, 0.5) if predictor else None,
+        users=users,
     )
 
 
@@ -141,3 +152,37 @@ def test_the_shipped_predictor_takes_whatever_residents_are_there() -> None:
         for value in (said.candidate, *said.residents):
             assert 0 < value <= 1
         assert 0 <= said.uncertainty < 1
+
+
+def test_a_job_gets_all_threads_unless_a_limit_is_asked_for() -> None:
+    assert made(gpu("g0", 0.1), smact=0.45).thread_percentage == 100
+    for goal in ("sum", "max-min"):
+        for method in ("streams", "mig"):
+            assert made(gpu("g0", 0.1), smact=0.45, threads=goal, method=method).thread_percentage == 100
+        assert made(gpu("g0"), smact=0.45, threads=goal).thread_percentage == 100, "nobody is there"
+        assert made(gpu("g0", 0.1), smact=0.45, threads=goal, predictor=False).thread_percentage == 100
+    assert made(gpu("g0", 0.1), smact=0.1, threads="max-min").thread_percentage == 100, "nothing to gain"
+
+
+@pytest.mark.parametrize("placement", ["kace", "mug"])
+def test_the_partition_that_the_predictor_chooses(placement: str) -> None:
+    free = made(gpu("g0", 0.1), smact=0.45, placement=placement)
+    decision = made(gpu("g0", 0.1), smact=0.45, placement=placement, threads="max-min")
+    assert decision.thread_percentage in (30, 50, 70)
+    assert decision.pin == free.pin
+    assert free.prediction is not None and decision.prediction is not None
+    assert free.prediction.worst_resident == pytest.approx(0.55)
+    assert decision.prediction.worst_resident > 0.6 > 0.5 < decision.prediction.candidate
+    assert decision.reasons[:-1] == free.reasons
+    assert decision.reasons[-1].startswith(f"{decision.thread_percentage} % of the threads: predicted progress of the")
+    stranger = made(gpu("g0", 0.1), smact=0.45, placement=placement, threads="max-min", users="single")
+    assert stranger.thread_percentage == 100, "jobs with MPS servers of their own take turns"
+
+
+def test_residents_keep_the_percentages_that_they_have() -> None:
+    limited = gpu("g0", 0.4)
+    limited = replace(limited, residents=(replace(limited.residents[0], threads=50),))
+    full = made(gpu("g0", 0.4), smact=0.2, threads="max-min").prediction
+    half = made(limited, smact=0.2, threads="max-min").prediction
+    assert full is not None and half is not None
+    assert half.candidate > full.candidate + 0.1

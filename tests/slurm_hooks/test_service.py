@@ -6,6 +6,7 @@ import pytest
 
 from estimator.types import Estimate, ModelSummary, SummaryError, Workload
 from predictor import load_predictor
+from scripts.demo_data import resnet50
 from slurm_hooks import config as settings
 from slurm_hooks.cluster import ClusterView, Gpu, Node
 from slurm_hooks.experience import Measured
@@ -95,6 +96,18 @@ def test_a_job_that_shares() -> None:
     assert method.asked[0][1] == Workload(8, 5, "sgd", "amp", "infer", "unknown", 102_048)
     assert answer.to_fields()["set.tres_per_node"] == "gres:mps:g0:30"
     assert answer.to_fields()["status"] == "pass"
+
+
+def test_a_limit_of_threads_goes_with_the_gpu_that_it_was_chosen_for() -> None:
+    made, _ = service(threads="max-min", placement="mug", gpu_model="h200")
+    made.predict_with(load_predictor("rad"))
+    first = ask(made, "#RAD model=net.txt batch_size=8", summary=resnet50())
+    assert (first.environment or {})["RAD_THREAD_PERCENTAGE"] == "100"
+    answer = ask(made, "#RAD model=net.txt batch_size=256", summary=resnet50())
+    percentage = record(answer).thread_percentage
+    assert percentage is not None and percentage < 100
+    assert (answer.environment or {})["RAD_THREAD_PERCENTAGE"] == f"{percentage}@n1:g0"
+    assert [resident.threads for resident in made.view.nodes[0].gpus[0].residents] == [100, percentage]
 
 
 def test_a_decision_that_was_cut_short_on_its_way_into_the_view_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def resident_line(*values: str) -> str:
     return "".join(f"{v:<{width}}" for v, (_, width) in zip(values, RESIDENT_COLUMNS, strict=True))
 
 
-RECORD = Record("share", upper_mib=4000, smact=0.4, activity=(0.5, 0.25))
+RECORD = Record("share", upper_mib=4000, smact=0.4, activity=(0.5, 0.25), thread_percentage=70)
 RESIDENTS = "\n".join(
     [
         resident_line("11", "node0", "cpu=1,node=1,billing=1,gres/mps=30,gres/mps:g2=30", "alice", encode(RECORD)),
@@ -68,7 +68,7 @@ def test_a_whole_view() -> None:
     assert node.gpus == (
         Gpu("node0", "g0", 25, (Resident(12, "bob", 25),)),
         Gpu("node0", "g1", 100, (Resident(13, "alice", 100),)),
-        Gpu("node0", "g2", 60, (Resident(11, "alice", 30, 4000, 0.4, (0.5, 0.25)),)),
+        Gpu("node0", "g2", 60, (Resident(11, "alice", 30, 4000, 0.4, (0.5, 0.25), 70),)),
         Gpu("node0", "g3", 0),
     )
     assert view.waiting == {"gpu": 3, "debug": 1}

@@ -621,6 +621,27 @@ def test_thread_percentage(asked: str, given: int) -> None:
     assert lines[-1] == f"export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={given}"
 
 
+@pytest.mark.parametrize(
+    ("asked", "env", "given"),
+    [
+        ("70@n1:g2", {}, 70),
+        ("70@n1:g1", {}, 100),
+        ("70@n2:g2", {}, 100),
+        ("70@n1:g2", {"SLURM_RESTART_COUNT": "1"}, 100),
+        ("70@n1:g2", {"SLURM_RESTART_COUNT": "0"}, 70),
+        ("x@n1:g2", {}, 100),
+        ("70@", {}, 100),
+        ("70@n1:g2\nexport LD_PRELOAD=/tmp/x", {}, 100),
+    ],
+)
+def test_a_limit_of_threads_holds_where_it_was_chosen(asked: str, env: Mapping[str, str], given: int) -> None:
+    task = {"pipe": "/run/rad/mps/g2/u1003/pipe", "visible": "0", "cap_mib": None}
+    base = {"RAD_SHARE": "30", "RAD_THREAD_PERCENTAGE": asked, "SLURMD_NODENAME": "n1"}
+    lines = task_prolog.task_lines(task, {**base, **env})
+    assert lines[-1] == f"export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={given}"
+    assert len(lines) == 4
+
+
 def test_a_task_outside_any_job(site: Site) -> None:
     assert site.task({"SLURM_JOB_ID": ""}) == []
 
