@@ -35,6 +35,10 @@ default_smact = 0.02
 smact_cap = 2.0
 gpu_memory_mib = {memory}
 
+[partitions.limited]
+gpu_model = "{model}"
+threads = "max-min"
+
 [mps]
 grace_s = {grace}
 users = "{users}"
@@ -108,7 +112,7 @@ def up(
             DIRECTORY,
             free_base_port(DIRECTORY, 1),
             gpus=len(gpus.devices) or stand_ins,
-            partitions=("gpu", "streams"),
+            partitions=("gpu", "streams", "limited"),
             gpu_model=gpus.model,
             real_gpus=gpus.devices,
         )
@@ -117,6 +121,7 @@ def up(
     text = CONFIG.format(
         memory=gpus.memory_mib,
         users=users,
+        model=gpus.model,
         directory=DIRECTORY,
         port=MONITOR_PORT,
         grace=GRACE_S,

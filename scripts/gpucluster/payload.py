@@ -1,6 +1,6 @@
 """What the scenarios' jobs run: small trainings and an inference loop on a GPU, each step timed.
 
-Usage: payload.py NAME MODEL (--seconds S | --steps N) [--hold GIB] [--batch N]
+Usage: payload.py NAME MODEL (--seconds S | --steps N | --until FILE) [--hold GIB] [--batch N]
 [--fault KIND]. MODEL is cnn, transformer, mlp,
 resnet50, or infer (the transformer without training). Prints one line ``RESULT {json}`` at its end. Without a GPU or
 PyTorch it waits instead, says so, and the job named greedy fails in its first run with PyTorch's words: that is for
@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 GIB = 1024**3
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument("model", choices=("cnn", "transformer", "mlp", "resnet50", "infer"))
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--until", default="", metavar="FILE", help="step until there is such a file")
     parser.add_argument("--hold", type=float, default=0.0, metavar="GIB")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--fault", choices=tuple(FAULTS), help="what the GPU is made to stumble over at the end")
@@ -56,11 +58,12 @@ def main() -> int:
     else:
         torch.manual_seed(0)
         step = _step(torch, args.model, args.batch)
-    result = _loop(step, args.seconds, args.steps, lambda: _hold(torch, args.hold) if ready else None)
+    result = _loop(step, _going_on(args), lambda: _hold(torch, args.hold) if ready else None)
     result |= {"name": args.name, "model": args.model, "run": int(run), "process_begin": begin, "stand_in": not ready}
     if ready:
         result["allocated_mib"] = torch.cuda.max_memory_allocated() / 2**20
         result["reserved_mib"] = torch.cuda.max_memory_reserved() / 2**20
+        result["multiprocessors"] = torch.cuda.get_device_properties(0).multi_processor_count
     print(f"RESULT {json.dumps(result)}", flush=True)
     if args.fault:
         print(f"FAULT at {time.time():.3f}", flush=True)
@@ -93,7 +96,17 @@ def _hold(torch: Any, gib: float) -> list[Any]:
     return held
 
 
-def _loop(step: Callable[[], None], seconds: float, steps: int, hold: Callable[[], Any]) -> dict[str, Any]:
+def _going_on(args: argparse.Namespace) -> Callable[[int, float], bool]:
+    """Whether to take another step after so many steps and seconds."""
+    if args.until:
+        stop = Path(args.until)
+        return lambda _steps, _seconds: not stop.exists()
+    if args.steps:
+        return lambda steps, _seconds: bool(steps < args.steps)
+    return lambda _steps, seconds: bool(seconds < args.seconds)
+
+
+def _loop(step: Callable[[], None], going_on: Callable[[int, float], bool], hold: Callable[[], Any]) -> dict[str, Any]:
     for _ in range(WARM_STEPS):
         step()
     held = hold()
@@ -101,7 +114,7 @@ def _loop(step: Callable[[], None], seconds: float, steps: int, hold: Callable[[
     print(f"first step at {begin:.3f}", flush=True)
     gaps: list[float] = []
     longest, longest_at = 0.0, begin
-    while (len(gaps) < steps) if steps else (last - begin < seconds):
+    while going_on(len(gaps), last - begin):
         step()
         now = time.time()
         gaps.append(now - last)

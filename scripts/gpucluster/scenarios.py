@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from scripts.demo_data import resnet50
 from scripts.gpucluster.faults import client_fault, daemon_hung, over_allotment, races
 from scripts.gpucluster.machine import GRACE_S
-from scripts.gpucluster.sharing import spread, streams
+from scripts.gpucluster.sharing import partitioned, spread, streams
 from scripts.gpucluster.stage import ALICE, BOB, Facts, Stage, daemons
 from slurm_hooks.node import mps
 from slurm_hooks.records import Record
@@ -355,4 +355,5 @@ SCENARIOS: Mapping[str, Callable[[Stage], Facts]] = {
     "races": races,
     "streams": streams,
     "spread": spread,
+    "partitioned": partitioned,
 }

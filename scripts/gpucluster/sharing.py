@@ -5,17 +5,21 @@ Like those in `scenarios`, each takes a `Stage` and returns facts with ``checks`
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
 import time
 import urllib.request
 
+from scripts.demo_data import resnet50
 from scripts.gpucluster.machine import GRACE_S, MONITOR_PORT
-from scripts.gpucluster.stage import CONTROL, Facts, Stage, left_after, running
+from scripts.gpucluster.stage import ALICE, CONTROL, Facts, Stage, left_after, running
 from slurm_hooks.decision import memory_of
 
 STREAMS = "#SBATCH --partition=streams"
+LIMITED = "#SBATCH --partition=limited"
+SEEN_S = 3.0  # radd has looked at Slurm by then
 
 
 def spread(stage: Stage) -> Facts:
@@ -176,3 +180,84 @@ def streams(stage: Stage, seconds: float = 6) -> Facts:
             )
     checks["all completed"] = set(states.values()) == {"COMPLETED"}
     return {"table": rows, "states": states, "checks": checks}
+
+
+def partitioned(stage: Stage, seconds: float = 5) -> Facts:
+    """A heavy job comes beside a light one, with all threads and with the percentage that the predictor chooses.
+
+    Both are ResNet-50 trainings, of 128 and of 8 images a step; the light one runs through all of it.
+    """
+    (stage.cluster.home(ALICE) / "resnet50.txt").write_text(resnet50(), encoding="utf-8")
+
+    def rad(batch: int) -> str:
+        return f"model=resnet50.txt batch_size={batch} optimizer=adam"
+
+    time.sleep(SEEN_S)  # after `up` radd has to see the nodes first
+    stop = stage.cluster.home(ALICE) / "stop"
+    stop.unlink(missing_ok=True)
+    work = f"resnet50 --batch 8 --until {stop}"
+    jobs = {"resident": stage.submit("resident", rad(8), work, extra=stage.on_first())}
+    stage.started("resident", deadline_s=60)
+    first = stage.first_step("resident")
+    time.sleep(max(0.0, first + seconds - time.time()))
+    states: dict[str, str] = {}
+    for name, extra in (("free", ()), ("limited", (LIMITED,))):
+        work = f"resnet50 --batch 128 --seconds {seconds:g}"
+        jobs[name] = stage.submit(name, rad(128), work, extra=[*extra, *stage.on_first()])
+        states |= stage.ended({name: jobs[name]}, 60)
+        time.sleep(SEEN_S)
+    explained = stage.explain(jobs["limited"])
+    stop.touch()
+    states |= stage.ended({"resident": jobs["resident"]}, 60)
+    jobs["alone"] = stage.submit("alone", rad(128), work, extra=stage.on_first())
+    states |= stage.ended({"alone": jobs["alone"]}, 40)
+    results = {name: stage.result(name) for name in jobs}
+    records = {name: stage.record(job) for name, job in jobs.items()}
+    own = _pace(results["resident"], first, first + seconds)
+    alone = results["alone"]["steps"] / results["alone"]["seconds"]
+    rows = []
+    for name in ("free", "limited"):
+        result, record = results[name], records[name]
+        beside = _pace(results["resident"], result["begin"], result["end"])
+        rows.append(
+            {
+                "newcomer": name,
+                "threads": record.thread_percentage,
+                "multiprocessors": result.get("multiprocessors"),
+                "newcomer_progress": result["steps"] / result["seconds"] / alone,
+                "resident_progress": beside / own,
+                "predicted_newcomer": record.progress,
+                "predicted_resident": record.residents_progress[0] if record.residents_progress else None,
+            }
+        )
+    percentage = records["limited"].thread_percentage or 0
+    every, some = (results[name].get("multiprocessors") or 0 for name in ("free", "limited"))
+    overlap = all(results[name]["end"] < results["resident"]["end"] for name in ("free", "limited"))
+    return {
+        "table": rows,
+        "resident_alone": own,
+        "newcomer_alone": alone,
+        "reasons": list(records["limited"].reasons),
+        "explain": explained,
+        "states": states,
+        "checks": {
+            "all completed": set(states.values()) == {"COMPLETED"},
+            "both newcomers ran beside the resident": overlap,
+            "a job gets all threads by default": records["free"].thread_percentage == 100,
+            "the predictor chose a limit": 0 < percentage < 100,
+            "radctl explain names it": f"{percentage} % of the GPU's threads" in explained,
+            "the job had it in its environment": not stage.machine.mps
+            or f'"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "{percentage}"' in stage.text("limited"),
+            "the job had that part of the multiprocessors": not stage.machine.real
+            or abs(some / max(every, 1) - percentage / 100) < 0.03,
+            "the resident progressed more beside it": not stage.machine.real
+            or rows[1]["resident_progress"] > rows[0]["resident_progress"],
+        },
+    }
+
+
+def _pace(result: Facts, begin: float, end: float) -> float:
+    """Steps a second of a payload between two moments, by its slices."""
+    first, last = ((moment - result["begin"]) / result["slice_s"] for moment in (begin, end))
+    steps = result["steps_by_slice"][math.ceil(first) : max(int(last), math.ceil(first) + 1)]
+    return float(sum(steps) / (max(len(steps), 1) * result["slice_s"]))

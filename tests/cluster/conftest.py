@@ -19,7 +19,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 LOG = logging.getLogger(__name__)
 
 # A partition for each way in which RAD may treat it; `gpu` is the default, `plain` is not in rad.toml.
-PARTITIONS = ("gpu", "pack", "advise", "shadow", "off", "plain")
+PARTITIONS = ("gpu", "pack", "limited", "advise", "shadow", "off", "plain")
 CONFIG = """
 [defaults]
 default_smact = 0.1
@@ -29,6 +29,10 @@ poll_s = 1
 unpin_after_s = 5
 
 [partitions.pack]
+gpu_model = "h200"
+placement = "mug"
+
+[partitions.limited]
 gpu_model = "h200"
 placement = "mug"
 threads = "max-min"

@@ -8,7 +8,9 @@ from scripts.demonstration import Gpus
 from scripts.devcluster import Cluster, ClusterError
 from scripts.gpucluster.machine import Machine
 from scripts.gpucluster.scenarios import services_killed, two_users
+from scripts.gpucluster.sharing import partitioned
 from scripts.gpucluster.stage import Stage
+from tests.cluster.conftest import wait_until_radd_sees
 
 
 def test_a_scenario_with_jobs_of_two_users(cluster: Cluster) -> None:
@@ -26,6 +28,21 @@ def test_services_that_are_killed_cost_no_job(cluster: Cluster, monkeypatch: pyt
     facts = services_killed(Stage(Machine(cluster, Gpus((), "h200", 143771))), seconds=4)
     assert [row["killed"] for row in facts["table"]] == ["radd", "slurmd-node0", "slurmd-node1"]
     assert all(facts["checks"].values()), facts
+
+
+def test_a_job_gets_the_thread_percentage_that_the_predictor_chooses(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scripts.gpucluster.sharing.SEEN_S", 1.5)
+    wait_until_radd_sees(cluster)
+    stage = Stage(Machine(cluster, Gpus((), "h200", 143771)))
+    facts = partitioned(stage, seconds=1)
+    assert all(facts["checks"].values()), facts
+    free, limited = facts["table"]
+    assert free["threads"] == 100 > limited["threads"]
+    assert f'"RAD_THREAD_PERCENTAGE": "{limited["threads"]}@node' in stage.text("limited")
+    assert min(limited["predicted_newcomer"], limited["predicted_resident"]) > 0.4
+    assert limited["newcomer_progress"] == pytest.approx(1.0, abs=0.3)
 
 
 def _story(stage: Stage, name: str, user: str) -> str:

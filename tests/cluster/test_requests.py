@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from scripts.demo_data import resnet50
 from scripts.devcluster import Cluster
 from tests.cluster.conftest import ONE_GPU, need_record, output, record_of, shares, wait_until_radd_sees
 
@@ -234,27 +233,3 @@ def test_srun_is_left_alone(cluster: Cluster) -> None:
     assert said.code == 0
     assert said.out.strip().isdigit()
     assert "rad" not in said.err
-
-
-LEARNING = """#!/bin/bash
-#RAD model=resnet50.txt batch_size={batch} optimizer=adam
-echo "threads $RAD_THREAD_PERCENTAGE"
-sleep {seconds}
-"""
-
-
-def test_a_job_beside_another_gets_the_partition_that_the_predictor_chooses(cluster: Cluster) -> None:
-    (cluster.home("alice") / "resnet50.txt").write_text(resnet50(), encoding="utf-8")
-    pack = "--partition=pack"
-    first = cluster.submit(LEARNING.format(batch=8, seconds=300), pack, "--gres=gpu:1").job_id
-    cluster.wait_state(first, "RUNNING")
-    wait_until_radd_sees(cluster)
-    second = cluster.submit(LEARNING.format(batch=256, seconds=0), pack, "--gres=gpu:1").job_id
-    assert cluster.wait_state(second) == "COMPLETED"
-    before, after = need_record(cluster, first), need_record(cluster, second)
-    assert before.thread_percentage == 100
-    assert (after.node, after.pin) == (before.node, before.pin)
-    assert after.thread_percentage is not None and after.thread_percentage < 100
-    where = f"{after.thread_percentage}@{after.node}:{after.pin}"
-    assert output(cluster, second) == f"threads {where}\n"
-    assert f"{after.thread_percentage} % of the threads: predicted progress" in after.reasons[-1]
