@@ -374,10 +374,11 @@ def _measured(page: Page, data: Path) -> None:
     profiles = load_profiles(data)
     page.text(f"## One H200: {len(profiles)} workloads, {len(pairs)} pairs, {len(triples)} triples under MPS")
     page.text(
-        "Made by `scripts/collect_interference` (`predictor/data`) in two sessions: every workload resident and idle, "
-        "each colocation run for half a second or a little more. Pairs of the second session ran crossed: one side "
-        "alone, both, the other side alone, so that progress is relative to what a side did alone in the same run. "
-        "Otherwise it is relative to what it typically does alone in that session. Over 1 counts as 1."
+        "Made by `scripts/collect_interference` (`predictor/data`) in three sessions: every workload resident and "
+        "idle, each colocation run for half a second or a little more. Pairs of the second session ran crossed: one "
+        "side alone, both, the other side alone, so that progress is relative to what a side did alone in the same "
+        "run. Otherwise it is relative to what it typically does alone in that session. Over 1 counts as 1. The third "
+        "swept pairs through thread percentages and enters only where it says so."
     )
     progress = np.array([min(side.progress, 1.0) for row in pairs for side in row.sides])
     sums = np.array([sum(min(side.progress, 1.0) for side in row.sides) for row in pairs])
@@ -654,8 +655,8 @@ def _methods(page: Page, data: Path) -> None:
     again = differences(runs)
     if again:
         page.text(
-            f"The same pairs under the same partitions, measured again in another session on another machine, differ "
-            f"by {_mean(again):.3f} a side on average ({len(again)} sides, median {np.median(again):.3f})."
+            f"The same pairs under the same partitions, measured again in another session, differ by "
+            f"{_mean(again):.3f} a side on average ({len(again)} sides, median {np.median(again):.3f})."
         )
     page.text("### A limit for the job that comes")
     came = newcomers(runs)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from predictor.contention import Fit, Settings, fit, log_metrics, offsets_of
 from predictor.measure import score
+from predictor.measurements import load_profiles
 from predictor.rad import (
     Rad,
     RadPredictor,
@@ -26,7 +27,7 @@ from predictor.rad import (
 )
 from predictor.threads import Law
 from predictor.types import KernelMetrics, Profile, WeightsError
-from predictor.weights import load_predictor
+from predictor.weights import BUNDLED, load_predictor
 from tests.predictor.synthetic import colocate, every_pair, profile, truth, workloads
 
 FOUND = workloads(15)
@@ -103,6 +104,38 @@ def test_a_busier_neighbour_never_helps(
         assert after.candidate <= before.candidate + 1e-12
         if rest:
             assert after.residents[1] <= before.residents[1] + 1e-12
+
+
+MEASURED = tuple(load_profiles(BUNDLED).values())
+SHIPPED = load_predictor("rad")
+FRACTIONS_OF = ("smact", "smocc", "tensor", "dram", "pcie", "busy")
+KERNELS_OF = ("threads", "registers", "turn_us", "mean_us", "blocking_us")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    me=st.sampled_from(MEASURED),
+    other=st.sampled_from(MEASURED),
+    third=st.sampled_from((None, *MEASURED)),
+    keys=st.sets(st.sampled_from(FRACTIONS_OF + KERNELS_OF), min_size=1),
+    factor=st.floats(1.0, 4.0),
+    scale=st.floats(0.3, 1.0),
+)
+def test_shipped_weights_are_monotone_and_in_range(
+    me: Profile, other: Profile, third: Profile | None, keys: set[str], factor: float, scale: float
+) -> None:
+    calm = dataclasses.replace(other, smact=other.smact * scale)
+    kernel = {key: getattr(calm.kernel, key) * factor for key in keys & set(KERNELS_OF)}
+    busier = {key: min(getattr(calm, key) * factor, 1.0) for key in keys & set(FRACTIONS_OF)}
+    wild = dataclasses.replace(calm, **busier, kernel=dataclasses.replace(calm.kernel, **kernel))
+    rest = [] if third is None else [third]
+    before, after = SHIPPED.predict(me, [calm, *rest]), SHIPPED.predict(me, [wild, *rest])
+    assert after.candidate <= before.candidate + 1e-12
+    assert after.residents[1:] <= tuple(value + 1e-12 for value in before.residents[1:])
+    assert SHIPPED.predict(me, [calm]).candidate >= before.candidate - 1e-12, "one more neighbour never helps"
+    for said in (before, after):
+        assert all(0.0 < value <= 1.0 for value in (said.candidate, *said.residents))
+        assert 0.0 <= said.uncertainty < 1.0
 
 
 @settings(max_examples=60, deadline=None)

@@ -25,7 +25,7 @@ from predictor.partition import (
     partitioned_pairs,
     sliced_pairs,
 )
-from predictor.rad import RadPredictor
+from predictor.rad import RadPredictor, from_json
 from predictor.threads import Law, demand
 from predictor.training import (
     clipped,
@@ -33,6 +33,7 @@ from predictor.training import (
     families_left_out,
     fit_correction,
     fit_rad,
+    load_groups,
     load_measured,
     summarise,
     weights_text,
@@ -308,6 +309,16 @@ def test_weights_are_fitted_where_they_are_told(tmp_path: Path, few: Path, monke
     content = json.loads((tmp_path / "estimate.json").read_text(encoding="utf-8"))
     bundled = json.loads((BUNDLED / "estimate.json").read_text(encoding="utf-8"))
     assert set(content["correction"]) == set(bundled["correction"]) == set(content["factors"])
+
+
+def test_the_law_of_threads_is_fitted_with_the_weights(few: Path, tmp_path: Path) -> None:
+    groups = load_groups(few)
+    assert groups and load_groups(write_csv(tmp_path / "pairs.csv", PAIRS)) == ()
+    measured = load_measured(few)
+    law = from_json(weights_text("rad", measured, "", groups), "new").threads
+    assert law is not None and 0.4 <= law.scale <= 1.6 and 0.0 <= law.remains <= 1.0
+    assert from_json(weights_text("rad", measured, ""), "new").threads is None
+    assert load_predictor("rad").threads is not None, "the shipped weights have one"
 
 
 def test_our_measurements_are_as_many_as_the_page_says() -> None:

@@ -186,3 +186,12 @@ def test_residents_keep_the_percentages_that_they_have() -> None:
     half = made(limited, smact=0.2, threads="max-min").prediction
     assert full is not None and half is not None
     assert half.candidate > full.candidate + 0.1
+
+
+def test_a_predictor_that_knows_no_law_of_threads_limits_nobody() -> None:
+    predictor = load_predictor("kace")
+    where = gpu("g0", 0.4)
+    said = predictor.predict(PROFILE, [typical(0.4)])
+    assert Interference(predictor, 1.1, 0.5).limit(PROFILE, where, 0.1, said, "max-min") == (100, said)
+    unknown = Prediction(math.nan, (0.5,), 0.1)
+    assert Interference(Halves(), 1.1, 0.5).limit(PROFILE, where, 0.1, unknown, "max-min") == (100, unknown)
