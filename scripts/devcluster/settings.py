@@ -145,7 +145,11 @@ def rad_settings(layout: Layout, base: Mapping[str, Any]) -> dict[str, Any]:
     for section, values in {
         "radd": {"socket": str(layout.run / "rad" / "radd.sock")},
         "mps": {"run_dir": str(layout.run / "mps")},
-        "node": {"state_dir": str(layout.run / "jobs"), "spool_dir": str(layout.directory / "spool" / "rad")},
+        "node": {
+            "state_dir": str(layout.run / "jobs"),
+            "spool_dir": str(layout.directory / "spool" / "rad"),
+            "log": str(layout.logs / "node.log"),
+        },
         "estimator": {"models_dir": str(layout.directory / "models")},
     }.items():
         made[section] = {**made.get(section, {}), **values}

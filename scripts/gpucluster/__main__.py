@@ -18,6 +18,7 @@ from typing import Any
 from scripts.devcluster import ClusterError
 from scripts.gpucluster import machine, packages
 from scripts.gpucluster.machine import Machine
+from scripts.gpucluster.stage import ALICE, BOB
 
 LOG_BYTES = 200_000
 LAST_S = 10.0
@@ -166,7 +167,8 @@ def collect(made: Machine, out: Path) -> None:
     cluster = made.cluster
     logs = sorted(path for path in cluster.layout.logs.rglob("*.log") if "maria" not in path.name)
     with (out / "logs.txt").open("w", encoding="utf-8") as all_logs:
-        for path in [*logs, *sorted(cluster.layout.run.glob("mps/g*/*/log/*.log"))]:
+        outputs = [path for user in (ALICE, BOB) for path in sorted(cluster.home(user).glob("*.out"))]
+        for path in [*logs, *sorted(cluster.layout.run.glob("mps/g*/*/log/*.log")), *outputs]:
             text = path.read_text("utf-8", errors="replace")[-LOG_BYTES:]
             all_logs.write(f"\n===== {path}\n{text}")
     try:

@@ -44,9 +44,6 @@ grace_s = {grace}
 users = "{users}"
 {control}
 
-[node]
-log = "{directory}/log/node.log"
-
 [monitor]
 window_s = 10
 source = "monitors"
@@ -122,7 +119,6 @@ def up(
         memory=gpus.memory_mib,
         users=users,
         model=gpus.model,
-        directory=DIRECTORY,
         port=MONITOR_PORT,
         grace=GRACE_S,
         control=f'control = "{control}"' if control else "",

@@ -55,7 +55,7 @@ def background(config: Config, say: Say) -> None:
     third need not.
     """
     gc.enable()
-    folder = state.folder(config.node.spool_dir, 0o700)
+    folder = state.folder(config.node.state_dir)  # in memory: a full disk must not keep what waits from being sent
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     queue, running = (os.open(f"{folder}/.{name}", flags, 0o600) for name in ("next", "now"))
     try:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from slurm_hooks.node.job import exit_pair
 
 _LAST_WAIT_S = 1.0
+_CREDENTIAL_S = 120
 
 
 @dataclass(frozen=True)
@@ -244,20 +245,24 @@ def version(timeout_s: float) -> tuple[int, int]:
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
-def requeue_hold(target: str, timeout_s: float) -> Done:
-    """Requeue a job, held."""
-    return run(["scontrol", "requeuehold", target], timeout_s)
+def requeue(target: str, timeout_s: float) -> Done:
+    """Requeue a job. While its Epilog runs it cannot start again, and takes another request meanwhile."""
+    return run(["scontrol", "requeue", target], timeout_s)
 
 
-def update(target: str, gres: str | None, admin_comment: str, timeout_s: float) -> Done:
-    """Change a held job's request and record in one message."""
+def credential_s(timeout_s: float) -> int:
+    """How long slurmd remembers a job that has ended, in seconds; Slurm's default where that is not known."""
+    found = re.search(
+        r"^AuthInfo\s*=.*\bcred_expire=(\d{1,6})", run(["scontrol", "show", "config"], timeout_s).out, re.M
+    )
+    return int(found.group(1)) if found else _CREDENTIAL_S
+
+
+def update(target: str, gres: str | None, admin_comment: str, timeout_s: float, delay_s: int = 0) -> Done:
+    """Change a waiting job's request and record in one message, and when it may start."""
     changes = ([f"gres={gres}"] if gres else []) + [f"admincomment={admin_comment}"]
+    changes += [f"starttime=now+{delay_s}"] if delay_s else []
     return run(["scontrol", "update", f"jobid={target}", *changes], timeout_s)
-
-
-def release(target: str, timeout_s: float) -> Done:
-    """Let a held job go."""
-    return run(["scontrol", "release", target], timeout_s)
 
 
 def jobs_on(node: str, timeout_s: float) -> set[int] | None:

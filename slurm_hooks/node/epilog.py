@@ -51,7 +51,7 @@ def end(scene: Context) -> None:
     """End a run.
 
     Raises:
-        StateError: if the spool folder cannot be used.
+        StateError, OSError: if the outcome can be kept neither on disk nor in memory.
     """
     job = scene.job
     left = True
@@ -109,11 +109,14 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str, s
             found = _judge(scene, shown, record, run, note, by_monitor, server_log)
         except Exception as error:  # whatever a job's log made of this, its outcome is kept
             scene.say(f"not recovered: {type(error).__name__}: {error}")
+    if found is not None:
+        run = found[0]
+    kept = spool.put(scene.config.node, job.id, job.restart, run)
+    if kept:
+        scene.say(kept)
     if shown is None or record is None or found is None:
-        spool.put(scene.config.node, job.id, job.restart, run)
         return
     run, verdict, paths, site = found
-    spool.put(scene.config.node, job.id, job.restart, run)
     gres = None if verdict.share is None else commands.grown_gres(shown.tres_per_node, verdict.share)
     if verdict.share is None or gres is None:
         _tell(scene, paths, verdict.message)
@@ -152,7 +155,6 @@ def _judge(
         evidence=of_memory,
         lost_mps=lost_mps,
         fault=fault,
-        peak_mib=run.peak_mib,
         may_requeue=shown.requeue and shown.batch,
     )
     measured = gpus.least_memory_mib(f"{scene.config.mps.run_dir}/gpus.json")
@@ -180,16 +182,20 @@ def _tell(scene: Context, paths: list[str], message: str) -> None:
 
 
 def _requeue(scene: Context, requeue: spool.Requeue, verdict: Verdict, paths: list[str]) -> None:
-    """Requeue a job with another request; what cannot be done now is done by `spool` later."""
+    """Requeue a job with another request; what cannot be done now is done by `spool` later.
+
+    The job is not held: slurmctld does not start it before this Epilog has ended, and if this node dies between the
+    two messages, the job runs again as it was instead of waiting for somebody to release it.
+    """
     settings = scene.config.node
     path = spool.begin(settings, requeue)
-    held = commands.requeue_hold(requeue.target, settings.command_timeout_s)
-    if held.code is None:
-        scene.say(f"whether it was requeued is looked at later: {held.problem}")
-    elif not held.ok:
+    done = commands.requeue(requeue.target, settings.command_timeout_s)
+    if done.code is None:
+        scene.say(f"whether it was requeued is looked at later: {done.problem}")
+    elif not done.ok:
         state.remove(path)
-        _tell(scene, paths, f"{verdict.message.partition(';')[0]}; Slurm refused to requeue it: {held.problem}")
+        _tell(scene, paths, f"{verdict.message.partition(';')[0]}; Slurm refused to requeue it: {done.problem}")
     else:
         problem = spool.finish(settings, requeue, path, lambda: _tell(scene, paths, verdict.message))
         if problem:
-            scene.say(f"it is requeued and held, and will be released: {problem}")
+            scene.say(f"it is requeued, and gets its new request later: {problem}")

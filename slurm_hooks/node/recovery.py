@@ -20,13 +20,10 @@ MAX_RESTARTS = 10  # however the record looks: after this many restarts for any 
 # Reasons that Slurm gives for a job whose script ended by itself; others (TimeLimit, Preempted) are no failure of it.
 _OWN_FAILURES = re.compile(r"NonZeroExitCode|JobLaunchFailure|RaisedSignal.*")
 _SIGABRT = 6  # how a C++ program dies of an exception
-_TRIED = re.compile(r"Tried to allocate (\d+(?:\.\d+)?) ([KMG])iB")
 OOM_REQUEUED = ("oom_requeued", "oom_exclusive")
 REGROWN = (*OOM_REQUEUED, "mps_suspect")  # requeued with another share
 REQUEUED = (*REGROWN, "mps_victim")
 MAX_VICTIMS = 3  # a job that loses its MPS server again and again is left to its user
-_MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0}
-_CONTRADICTION = 0.5  # a run that reached and asked for less than this part of its cap did not die of the cap
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,6 @@ class Ended:
         evidence: the framework's error in what the run wrote, or the empty string.
         lost_mps: CUDA's error that shows that its MPS server was lost, or the empty string.
         fault: CUDA's error that shows a fatal fault which broke all processes of its MPS server, or the empty string.
-        peak_mib: measured peak of the job's GPU memory, or None.
         may_requeue: whether Slurm would requeue the job.
     """
 
@@ -57,7 +53,6 @@ class Ended:
     evidence: str
     lost_mps: str
     fault: str
-    peak_mib: int | None
     may_requeue: bool
 
 
@@ -150,21 +145,14 @@ def _under_mps(ended: Ended) -> bool:
 
 
 def died_of_memory(ended: Ended) -> bool:
-    """Whether a run is believed to have died of GPU memory: it failed by itself, and the evidence fits."""
+    """Whether a run is believed to have died of GPU memory: it failed by itself, and its log shows the error.
+
+    A measured peak never speaks against it: the monitor looks once a second, and what a program allocates between its
+    last look and its death can be all of its cap.
+    """
     if not ended.evidence or not (ended.exit_status != 0 or ended.exit_signal == _SIGABRT):
         return False
-    if not _OWN_FAILURES.fullmatch(ended.reason):
-        return False
-    return not _contradicted(ended)
-
-
-def _contradicted(ended: Ended) -> bool:
-    """Whether the measured peak shows that the error cannot be true."""
-    tried = _TRIED.search(ended.evidence)
-    if ended.peak_mib is None or ended.cap_mib is None or tried is None:
-        return False
-    wanted = float(tried.group(1)) * _MIB[tried.group(2)]
-    return ended.peak_mib + wanted < _CONTRADICTION * ended.cap_mib
+    return _OWN_FAILURES.fullmatch(ended.reason) is not None
 
 
 def grown(share: int, record: Record, site: Site) -> tuple[int, int]:

@@ -2,12 +2,15 @@
 
 A run's outcome waits as ``JOB-RESTART.json`` until slurmdbd shows that the job has ended for good: before that
 slurmctld's own messages would write over it. Then it is merged into what AdminComment holds, so sending it again
-changes nothing. A requeue that was begun waits as ``JOB-RESTART.requeue.json`` until the job is released.
+changes nothing. A requeue that was begun waits as ``JOB-RESTART.requeue.json`` until the job has its new request.
+
+Where the spool folder takes nothing (a full disk), both wait in memory, in a folder below [node].state_dir, which
+outlives everything but a boot.
 
 22.05's sacctmgr makes every letter of a comment small. Our own record survives that; what other tools keep beside
 it (jobstats: base64) may not, and then it is left alone and our outcome stays here, under another name.
 
-Touches the spool folder, and Slurm through `commands`.
+Touches these two folders, and Slurm through `commands`.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from slurm_hooks.config import Node
 from slurm_hooks.node import commands, recovery, state
@@ -35,6 +39,9 @@ LAST_LOOK_S = 5.0  # where it answers, and has not heard of a job's end yet
 LOOK_S = 0.5  # between two looks at the spool folder
 _PATIENCE = 4  # slurmdbd may take this many times as long as slurmctld
 _HOOK_S = 60.0  # no hook runs for longer, and slurmdbd is not behind for longer: what is older is not news
+# A requeued job that starts within two seconds after slurmd should have forgotten its last run may start without a
+# Prolog, where another job has begun or ended on the node meanwhile: Slurm itself lets it wait for one second only.
+_FORGOTTEN_S = 4
 _LETTERS = ".letters.json"  # whether sacctmgr was seen to keep letters as they are
 _SMALL_LETTERS_UNTIL = (22, 5)
 
@@ -92,21 +99,43 @@ class Sent:
     problems: tuple[str, ...] = ()
 
 
-def put(settings: Node, job: int, restart: int, run: Run) -> None:
-    """Keep an outcome for sending.
+def put(settings: Node, job: int, restart: int, run: Run) -> str:
+    """Keep an outcome for sending; why it is not on disk, or the empty string.
 
     Raises:
-        StateError, OSError: if the spool folder cannot be used.
+        StateError, OSError: if it can be kept nowhere.
     """
-    path = f"{state.folder(settings.spool_dir, 0o700)}/{job}-{restart}.json"
-    state.write(path, {"at": time.time(), "run": dataclasses.asdict(run)}, durable=True)
+    return _keep(settings, f"{job}-{restart}.json", {"at": time.time(), "run": dataclasses.asdict(run)})[1]
 
 
 def begin(settings: Node, requeue: Requeue) -> str:
-    """Note a requeue before it is begun; returns the path of the note."""
-    path = f"{state.folder(settings.spool_dir, 0o700)}/{requeue.job}-{requeue.restart}.requeue.json"
-    state.write(path, dataclasses.asdict(requeue), durable=True)
-    return path
+    """Note a requeue before it is begun; returns the path of the note.
+
+    Raises:
+        StateError, OSError: if it can be kept nowhere.
+    """
+    return _keep(settings, f"{requeue.job}-{requeue.restart}.requeue.json", dataclasses.asdict(requeue))[0]
+
+
+def _keep(settings: Node, name: str, data: dict[str, Any]) -> tuple[str, str]:
+    """Write a file to disk, or into memory where that cannot be; its path, and why it is not on disk."""
+    try:
+        path = f"{state.folder(settings.spool_dir, 0o700)}/{name}"
+        state.write(path, data, durable=True)
+    except (state.StateError, OSError) as error:
+        state.folder(settings.state_dir)
+        path = f"{state.folder(_in_memory(settings), 0o700)}/{name}"
+        state.write(path, data)
+        return path, f"{error}: {path} waits in memory, until it is sent or the node boots"
+    return path, ""
+
+
+def _in_memory(settings: Node) -> str:
+    return f"{settings.state_dir}/.spool"
+
+
+def _folders(settings: Node) -> tuple[str, str]:
+    return settings.spool_dir, _in_memory(settings)
 
 
 def items(settings: Node) -> list[Item]:
@@ -126,8 +155,7 @@ def items(settings: Node) -> list[Item]:
 def sweep(settings: Node, say: Callable[[str], None]) -> None:
     """Let go of what lies in the folder under other names: after a killed writer soon, after MAX_DAYS in any case."""
     now = time.time()
-    for name in _names(settings):
-        path = f"{settings.spool_dir}/{name}"
+    for path, name in _names(settings):
         with contextlib.suppress(FileNotFoundError):
             age = abs(now - os.stat(path).st_mtime)  # noqa: PTH116
             if name.endswith(".new") and age > _HOOK_S:
@@ -137,18 +165,20 @@ def sweep(settings: Node, say: Callable[[str], None]) -> None:
                 say(f"{path}: kept for {MAX_DAYS} days, and now let go")
 
 
-def _names(settings: Node) -> list[str]:
-    try:
-        return sorted(os.listdir(settings.spool_dir))  # noqa: PTH208
-    except FileNotFoundError:
-        return []
+def _names(settings: Node) -> list[tuple[str, str]]:
+    """Paths and names of all files in the two folders; what others could put into one does not count."""
+    found = []
+    for folder in _folders(settings):
+        if state.is_ours(folder):
+            found += [(f"{folder}/{name}", name) for name in sorted(os.listdir(folder))]  # noqa: PTH208
+    return found
 
 
 def _files(settings: Node, *, requeues: bool) -> Iterator[tuple[str, int, int]]:
-    for name in _names(settings):
+    for path, name in _names(settings):
         found = _NAME.fullmatch(name)
         if found and (found.group(3) is not None) == requeues:
-            yield f"{settings.spool_dir}/{name}", int(found.group(1)), int(found.group(2))
+            yield path, int(found.group(1)), int(found.group(2))
 
 
 def send(settings: Node) -> Sent:
@@ -241,7 +271,8 @@ def _store(settings: Node, job: int, row: commands.Row, text: str) -> str:
 def _learn(settings: Node, keeps: bool) -> None:
     path = f"{settings.spool_dir}/{_LETTERS}"
     if (state.read(path) or {}).get("kept") != keeps:
-        state.write(path, {"kept": keeps})
+        with contextlib.suppress(OSError):  # a full disk: it is learnt again next time
+            state.write(path, {"kept": keeps})
 
 
 def _would_harm(settings: Node, others: str) -> bool:
@@ -295,9 +326,9 @@ def _told_by_slurm(run: Run, rows: list[commands.Row]) -> Run:
 def _resume(settings: Node, path: str) -> str | None:
     """Go on with a requeue that was begun; why it must wait (empty: no trouble), or None where nothing is left."""
     data = state.read(path)
+    young = False
     with contextlib.suppress(FileNotFoundError):
-        if abs(time.time() - os.stat(path).st_mtime) < _HOOK_S:  # noqa: PTH116
-            return ""
+        young = abs(time.time() - os.stat(path).st_mtime) < _HOOK_S  # noqa: PTH116
     try:
         requeue = Requeue(**(data or {}))
     except TypeError:
@@ -307,35 +338,31 @@ def _resume(settings: Node, path: str) -> str | None:
     if shown is None:
         if "Invalid job id" not in problem:
             return problem
-    elif shown.state == "COMPLETING":
-        return ""
-    elif shown.state == "PENDING" and shown.restarts == requeue.restart + 1:
+    elif shown.restarts == requeue.restart + 1 and shown.state in ("PENDING", "COMPLETING"):
         return finish(settings, requeue, path) or None
+    elif shown.restarts == requeue.restart and (young or shown.state == "COMPLETING"):
+        return ""  # its Epilog is about to requeue it
     state.remove(path)  # it was never requeued, or runs again, or is gone
     return None
 
 
 def finish(settings: Node, requeue: Requeue, path: str, told: Callable[[], None] | None = None) -> str:
-    """Give a requeued, held job its new request and record, and release it.
-
-    A request that Slurm refuses for good does not keep the job held: it is released with its record alone.
+    """Give a requeued job its new request and record; one whose request Slurm refuses for good gets its record alone.
 
     Returns:
         Why it must be tried again, or the empty string.
     """
     limit = settings.command_timeout_s
-    done = commands.update(requeue.target, requeue.gres, requeue.admin_comment, limit)
+    delay_s = commands.credential_s(limit) + _FORGOTTEN_S
+    done = commands.update(requeue.target, requeue.gres, requeue.admin_comment, limit, delay_s)
     if done.code is None or "Unable to contact" in done.err:
         return done.problem
     if not done.ok:
-        only = commands.update(requeue.target, None, requeue.admin_comment, limit)
+        only = commands.update(requeue.target, None, requeue.admin_comment, limit, delay_s)
         if only.code is None:
             return only.problem
     if told is not None and done.ok:
         told()
-    released = commands.release(requeue.target, limit)
-    if not released.ok:
-        return released.problem
     state.remove(path)
     return ""
 
@@ -379,8 +406,9 @@ def _pause(settings: Node, seconds: float, seen: int) -> bool:
 
 
 def _state(settings: Node) -> int:
-    """Changes when a file comes into the spool folder, or goes."""
-    try:
-        return os.stat(settings.spool_dir).st_mtime_ns  # noqa: PTH116
-    except FileNotFoundError:
-        return 0
+    """Changes when a file comes into one of the two folders, or goes."""
+    times = 0
+    for folder in _folders(settings):
+        with contextlib.suppress(FileNotFoundError):
+            times += os.stat(folder).st_mtime_ns  # noqa: PTH116
+    return times

@@ -35,9 +35,22 @@ def folder(path: str, mode: int = 0o755) -> str:
         raise StateError(f"{path}: cannot be made: {error.strerror}: see [node] and [mps] in rad.toml") from error
     if not stat.S_ISDIR(about.st_mode):
         raise StateError(f"{path}: is no folder: remove it")
-    if about.st_uid != os.geteuid() or about.st_mode & 0o022:
+    if _others_can_change(about):
         raise StateError(f"{path}: others can change it: chown root and chmod go-w it")
     return path
+
+
+def is_ours(path: str) -> bool:
+    """Whether a folder is there into which only we can write."""
+    try:
+        about = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(about.st_mode) and not _others_can_change(about)
+
+
+def _others_can_change(about: os.stat_result) -> bool:
+    return about.st_uid != os.geteuid() or about.st_mode & 0o022 != 0
 
 
 def write(path: str, data: Any, mode: int = 0o600, *, durable: bool = False) -> None:

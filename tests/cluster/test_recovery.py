@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,7 +11,7 @@ from scripts.devcluster import Cluster
 from slurm_hooks.config import Partition
 from slurm_hooks.records import Record, decode, encode
 from slurm_hooks.shares import WHOLE_GPU
-from tests.cluster.conftest import output
+from tests.cluster.conftest import new_directory, output
 
 ERROR = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 20.00 GiB"
@@ -179,3 +180,47 @@ def test_a_log_that_every_run_appends_to_is_read_from_this_runs_beginning(
     assert state == "COMPLETED"
     assert record is not None
     assert [run.outcome for run in record.runs] == ["oom_requeued", "completed"]
+
+
+def _steps(cluster: Cluster, job: int) -> list[str]:
+    """Outcomes that slurmdbd has of a job."""
+    rows = cluster.sacct(job, "AdminComment")
+    record = decode(rows[-1]["AdminComment"]) if rows else None
+    return [run.outcome for run in record.runs] if record else []
+
+
+def test_an_epilog_that_dies_in_the_middle_leaves_no_job_held(cluster: Cluster) -> None:
+    """As when the node dies between the two messages to slurmctld: nobody is left to release the job."""
+    programs = new_directory()
+    real = shutil.which("scontrol")
+    (programs / "scontrol").write_text(f'#!/bin/sh\n{real} "$@"\ncase $1 in requeue*) kill -9 $PPID ;; esac\n')
+    (programs / "scontrol").chmod(0o755)
+    hook = cluster.layout.etc / "epilog.sh"
+    before = hook.read_text()
+    try:
+        hook.write_text(before.replace("\n", f"\nexport RAD_PATH={programs}:/usr/bin:/bin\n", 1))
+        job = cluster.submit(JOBS["once"][0]).job_id
+        assert cluster.wait_state(job, "COMPLETED", "FAILED", deadline_s=60) == "COMPLETED"
+    finally:
+        hook.write_text(before)
+        shutil.rmtree(programs)
+    assert cluster.job(job)["Restarts"] == "1"
+    cluster.wait_for("slurmdbd has both outcomes", lambda: _steps(cluster, job) == ["oom_requeued", "completed"], 120)
+
+
+def test_a_full_spool_costs_neither_recovery_nor_outcome(cluster: Cluster) -> None:
+    spool = cluster.layout.directory / "spool" / "rad"
+    aside = spool.with_name("aside")
+    if spool.exists():
+        spool.rename(aside)
+    try:
+        spool.touch()  # nothing can be written there
+        job = cluster.submit(JOBS["once"][0]).job_id
+        assert cluster.wait_state(job, "COMPLETED", "FAILED", deadline_s=60) == "COMPLETED"
+        cluster.wait_for("slurmdbd has both outcomes", lambda: len(_steps(cluster, job)) == 2, 120)
+    finally:
+        spool.unlink()
+        if aside.exists():
+            aside.rename(spool)
+    assert _steps(cluster, job) == ["oom_requeued", "completed"]
+    assert cluster.job(job)["Restarts"] == "1"

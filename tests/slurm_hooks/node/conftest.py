@@ -74,6 +74,10 @@ class FakeSlurm:
         """What squeue says of a job, in the columns of `commands.show_job`."""
         (self.folder / f"job-{number}").write_bytes(f"{text}\n".encode(errors="surrogateescape"))
 
+    def config(self, text: str) -> None:
+        """What `scontrol show config` says."""
+        (self.folder / "job-config").write_text(text)
+
     def rows(self, *rows: str) -> None:
         """What sacct says."""
         (self.folder / "answer-sacct").write_text("".join(f"{row}\n" for row in rows))

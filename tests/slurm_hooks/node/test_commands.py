@@ -155,6 +155,14 @@ def test_how_slurm_is_asked(slurm: FakeSlurm) -> None:
     assert slurm.calls("update")[-1] == ["scontrol", "update", "jobid=7_3", "gres=mps:g2:45", "admincomment=c d"]
 
 
+def test_how_long_slurmd_remembers_a_job(slurm: FakeSlurm) -> None:
+    assert commands.credential_s(5) == 120
+    slurm.config("AccountingStorageUser   = N/A\nAuthInfo                = socket=/run/munge,cred_expire=5\n")
+    assert commands.credential_s(5) == 5
+    slurm.config("AuthInfo                = (null)\n")
+    assert commands.credential_s(5) == 120
+
+
 def test_slurm_in_trouble(slurm: FakeSlurm) -> None:
     assert commands.show_job(8, 5) == (None, "exit status 1: slurm_load_jobs error: Invalid job id specified")
     slurm.trouble("sacct", 1, "sacct: error: slurm_persist_conn_open\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import fcntl
 import importlib
 import json
@@ -256,7 +257,7 @@ def test_a_job_out_of_memory_is_requeued_with_more(site: Site) -> None:
     site.log(OOM)
     _oom_job(site)
     site.start("epilog", SLURM_JOB_EXIT_CODE2="1:0", SLURM_JOB_STDOUT="slurm-%j.out")
-    [_, update] = [call for call in site.slurm.calls("scontrol") if call[1] in ("requeuehold", "update")]
+    [_, update] = [call for call in site.slurm.calls("scontrol") if call[1] in ("requeue", "update")]
     assert update[2:4] == ["jobid=7", "gres=mps:g2:45"]
     record = decode(update[4])
     assert record is not None
@@ -264,7 +265,7 @@ def test_a_job_out_of_memory_is_requeued_with_more(site: Site) -> None:
     assert (record.share, record.retries, [run.outcome for run in record.runs]) == (45, 1, ["oom_requeued"])
     assert record.runs[0].evidence.startswith("torch.OutOfMemoryError: CUDA out of memory")
     order = [call[1] for call in site.slurm.calls("scontrol")]
-    assert order == ["requeuehold", "update", "release"]
+    assert order == ["requeue", "show", "update"]  # never held: nobody would release it if this node died now
     assert log.read_text().splitlines()[-1] == (
         "rad: job 7 ran out of GPU memory (30 of 100 shares); requeued with 45 shares, 35942 MiB"
     )
@@ -290,7 +291,7 @@ def test_other_failures_are_never_requeued(site: Site, text: str, code: str, tol
     log = site.log(text)
     _oom_job(site, **told)
     site.run("epilog", SLURM_JOB_EXIT_CODE2=code)
-    assert site.slurm.calls("requeuehold") == []
+    assert site.slurm.calls("requeue") == []
     assert log.read_text() == text
     assert site.waiting()["7-0.json"].outcome == ("completed" if code == "0:0" else "failed")
 
@@ -301,7 +302,7 @@ def test_an_old_error_in_the_log_is_not_this_runs(site: Site) -> None:
     site.run("prolog", SLURM_JOB_RESTART_COUNT="1")
     site.log("KeyError\n")
     site.run("epilog", SLURM_JOB_RESTART_COUNT="1", SLURM_JOB_EXIT_CODE2="1:0")
-    assert site.slurm.calls("requeuehold") == []
+    assert site.slurm.calls("requeue") == []
 
 
 def test_a_restarted_run_whose_log_was_not_known(site: Site) -> None:
@@ -312,7 +313,7 @@ def test_a_restarted_run_whose_log_was_not_known(site: Site) -> None:
     site.log(OOM)
     _oom_job(site, Restarts="1")
     site.run("epilog", SLURM_JOB_RESTART_COUNT="1", SLURM_JOB_EXIT_CODE2="1:0")
-    assert site.slurm.calls("requeuehold") == []
+    assert site.slurm.calls("requeue") == []
     assert site.waiting()["7-1.json"].outcome == "failed"
 
 
@@ -324,7 +325,7 @@ def test_the_log_of_a_job_with_a_name(site: Site) -> None:
     out = site.log("epoch 1\n", "my job.out")
     site.log(OOM, "my job.err")
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0", **names)
-    assert len(site.slurm.calls("requeuehold")) == 1
+    assert len(site.slurm.calls("requeue")) == 1
     assert out.read_text().splitlines()[-1].startswith("rad: job 7 ran out")
 
 
@@ -333,8 +334,7 @@ def test_the_last_task_of_an_array_is_requeued_alone(site: Site) -> None:
     site.run("prolog")
     log = site.log(OOM, "slurm-7_3.out")
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
-    assert site.slurm.calls("requeuehold") == [["scontrol", "requeuehold", "7_3"]]
-    assert site.slurm.calls("release") == [["scontrol", "release", "7_3"]]
+    assert site.slurm.calls("requeue") == [["scontrol", "requeue", "7_3"]]
     assert "rad: job 7_3 ran out" in log.read_text()
 
 
@@ -381,7 +381,7 @@ def test_no_requeue_is_told_what_to_ask_for(site: Site) -> None:
     site.run("prolog")
     log = site.log(OOM)
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
-    assert site.slurm.calls("requeuehold") == []
+    assert site.slurm.calls("requeue") == []
     assert "may not be requeued; ask for more: #RAD memory=36G" in log.read_text()
     assert site.waiting()["7-0.json"].outcome == "oom_told"
 
@@ -391,21 +391,21 @@ def test_a_request_without_shares_is_not_changed(site: Site) -> None:
     site.run("prolog")
     site.log(OOM)
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
-    assert site.slurm.calls("requeuehold") == []
+    assert site.slurm.calls("requeue") == []
 
 
 def test_slurm_refuses_to_requeue(site: Site) -> None:
-    site.slurm.trouble("requeuehold", 1, "Requested operation is presently disabled\n")
+    site.slurm.trouble("requeue", 1, "Requested operation is presently disabled\n")
     _oom_job(site)
     site.run("prolog")
     log = site.log(OOM)
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
     assert "Slurm refused to requeue it: exit status 1: Requested operation" in log.read_text()
-    assert site.slurm.calls("release") == []
+    assert site.slurm.calls("update") == []
     assert not list((site.place / "spool").glob("*.requeue.json"))
 
 
-@pytest.mark.parametrize("verb", ["requeuehold", "update", "release"])
+@pytest.mark.parametrize("verb", ["requeue", "update"])
 def test_a_controller_that_hangs_leaves_the_rest_for_later(site: Site, verb: str) -> None:
     site.settings["node"]["command_timeout_s"] = 1.0
     site.write()
@@ -434,7 +434,7 @@ def test_a_controller_that_is_busy_for_a_moment(site: Site, monkeypatch: pytest.
     monkeypatch.setattr(commands, "show_job", busy)
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
     assert asked == [7, 7]
-    assert len(site.slurm.calls("requeuehold")) == 1
+    assert len(site.slurm.calls("requeue")) == 1
 
 
 def test_a_controller_that_is_away(site: Site) -> None:
@@ -451,20 +451,20 @@ def test_slurm_that_does_not_tell_the_exit_code(site: Site) -> None:
     site.run("prolog")
     site.log(OOM)
     site.run("epilog")
-    assert len(site.slurm.calls("requeuehold")) == 1
+    assert len(site.slurm.calls("requeue")) == 1
     assert site.waiting()["7-0.json"].exit_code == 1
 
 
-def test_a_peak_that_contradicts(site: Site) -> None:
+def test_a_peak_that_was_measured_before_the_last_allocations_does_not_contradict(site: Site) -> None:
     _oom_job(site)
     site.run("prolog")
     (site.place / "jobs" / "7.task.json").write_text('{"cap_mib": 23961}')
     counters.write(f"{site.place}/jobs", 7, Account(peak_mib=700))
     site.log(OOM)
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
-    assert site.slurm.calls("requeuehold") == []
+    assert len(site.slurm.calls("requeue")) == 1
     run = site.waiting()["7-0.json"]
-    assert (run.outcome, run.peak_mib, run.cap_mib) == ("failed", 700, 23961)
+    assert (run.outcome, run.peak_mib, run.cap_mib) == ("oom_requeued", 700, 23961)
 
 
 def test_an_outcome_is_kept_whatever_its_log_made_of_the_hook(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -507,7 +507,7 @@ def test_a_process_that_the_monitor_ended_is_evidence(site: Site) -> None:
     site.run("prolog")
     counters.write(f"{site.place}/jobs", 7, Account(peak_mib=30000, evidence="rad-monitor: process 9 was ended"))
     site.run("epilog", SLURM_JOB_EXIT_CODE2="143:0")
-    assert len(site.slurm.calls("requeuehold")) == 1
+    assert len(site.slurm.calls("requeue")) == 1
     assert site.waiting()["7-0.json"].evidence == "rad-monitor: process 9 was ended"
 
 
@@ -665,6 +665,36 @@ def test_folders_that_cannot_be_used(site: Site, hook: str) -> None:
     (site.place / "spool").touch()
     site.start(hook, SLURM_JOB_EXIT_CODE2="0:0")
     assert "StateError" in site.said
+
+
+@pytest.mark.parametrize("how", ["a file", "full"])
+def test_a_job_is_recovered_where_the_spool_takes_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    if how == "a file":
+        (site.place / "spool").touch()
+    else:
+        _fill(f"{site.place}/spool/", monkeypatch)
+    _oom_job(site)
+    site.run("prolog")
+    site.log(OOM)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert [call[1] for call in site.slurm.calls("scontrol")] == ["requeue", "show", "update"], site.said
+    [item] = spool.items(_config(site).node)
+    assert (item.path, item.run.outcome) == (f"{site.place}/jobs/.spool/7-0.json", "oom_requeued")
+    assert f"{item.path} waits in memory" in site.said
+
+
+def _fill(below: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing be written below a folder."""
+    through = state.write
+
+    def write(path: str, data: Any, mode: int = 0o600, *, durable: bool = False) -> None:
+        if path.startswith(below):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        through(path, data, mode, durable=durable)
+
+    monkeypatch.setattr(state, "write", write)
 
 
 def test_no_text_of_a_users_moves_the_admins_terminal(site: Site) -> None:
@@ -825,7 +855,7 @@ def test_one_at_a_time_and_one_that_waits(site: Site, monkeypatch: pytest.Monkey
         # While the first is at work a second comes and waits; a third finds it waiting, and goes.
         argv = [sys.executable, "-c", _SECOND, f"{site.place}/rad.toml", str(done)]
         seconds.append(subprocess.Popen(argv, cwd=ROOT))
-        _wait(lambda: _locked(f"{config.node.spool_dir}/.next"))
+        _wait(lambda: _locked(f"{config.node.state_dir}/.next"))
         background.background(config, pytest.fail)
         assert not done.exists()
 

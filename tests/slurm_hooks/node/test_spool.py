@@ -288,6 +288,12 @@ def test_no_folder_nothing_to_do(node: Node) -> None:
     assert spool.send(node) == Sent()
 
 
+def test_what_others_could_have_put_there_is_not_read(node: Node, slurm: FakeSlurm) -> None:
+    spool.put(node, 7, 0, RUN)
+    Path(node.spool_dir).chmod(0o777)
+    assert spool.items(node) == []
+
+
 def _begun(node: Node, age: float = 120) -> str:
     path = spool.begin(node, REQUEUE)
     _age(node, "7-0.requeue.json", age)
@@ -299,16 +305,31 @@ def test_a_requeue_that_was_begun_is_ended(node: Node, slurm: FakeSlurm) -> None
     slurm.job(7, shown(7, JobState="PENDING", Restarts="1"))
     assert spool.send(node) == Sent()
     assert slurm.calls("update") == [
-        ["scontrol", "update", "jobid=7_3", "gres=mps:g1:45", f"admincomment={REQUEUE.admin_comment}"]
+        [
+            "scontrol",
+            "update",
+            "jobid=7_3",
+            "gres=mps:g1:45",
+            f"admincomment={REQUEUE.admin_comment}",
+            "starttime=now+124",
+        ]
     ]
-    assert slurm.calls("release") == [["scontrol", "release", "7_3"]]
     assert _kept(node) == []
 
 
 def test_a_requeue_of_an_epilog_at_work_is_left_to_it(node: Node, slurm: FakeSlurm) -> None:
     _begun(node, age=5)
+    slurm.job(7, shown(7, JobState="FAILED", Restarts="0"))  # what it shows may be old by a moment
     assert spool.send(node) == Sent(soon=1)
-    assert slurm.calls() == []
+    assert slurm.calls("update") == []
+
+
+@pytest.mark.parametrize("state_", ["PENDING", "COMPLETING"])
+def test_a_requeued_job_gets_its_request_before_it_starts(node: Node, slurm: FakeSlurm, state_: str) -> None:
+    _begun(node, age=5)
+    slurm.job(7, shown(7, JobState=state_, Restarts="1"))
+    assert spool.send(node) == Sent()
+    assert len(slurm.calls("update")) == 1
 
 
 def test_a_clock_that_was_set_back_keeps_nobody_waiting(node: Node, slurm: FakeSlurm) -> None:
@@ -318,23 +339,23 @@ def test_a_clock_that_was_set_back_keeps_nobody_waiting(node: Node, slurm: FakeS
     spool.put(node, 7, 0, dataclasses.replace(RUN, exit_code=1, outcome="oom_requeued"))
     _age(node, "7-0.json", -1e9)
     assert spool.send(node) == Sent(sent=1)
-    assert slurm.calls("release") == [["scontrol", "release", "7_3"]]
+    assert len(slurm.calls("update")) == 1
 
 
 @pytest.mark.parametrize(
     ("told", "kept"),
     [
         ({"JobState": "PENDING", "Restarts": "0"}, False),  # it never was requeued
-        ({"JobState": "RUNNING", "Restarts": "1"}, False),  # somebody released it
+        ({"JobState": "RUNNING", "Restarts": "1"}, False),
         ({"JobState": "CANCELLED", "Restarts": "1"}, False),
-        ({"JobState": "COMPLETING", "Restarts": "1"}, True),
+        ({"JobState": "COMPLETING", "Restarts": "0"}, True),
     ],
 )
 def test_a_requeue_that_is_no_more(node: Node, slurm: FakeSlurm, told: dict[str, str], kept: bool) -> None:
     _begun(node)
     slurm.job(7, shown(7, **told))
     assert spool.send(node) == Sent(soon=int(kept))
-    assert slurm.calls("update") == slurm.calls("release") == []
+    assert slurm.calls("update") == []
     assert bool(_kept(node)) is kept
 
 
@@ -351,7 +372,7 @@ def test_a_broken_note_of_a_requeue(node: Node, slurm: FakeSlurm) -> None:
     assert _kept(node) == []
 
 
-@pytest.mark.parametrize("verb", ["show", "update", "release"])
+@pytest.mark.parametrize("verb", ["show", "update"])
 def test_the_controller_is_away_during_a_requeue(node: Node, slurm: FakeSlurm, verb: str) -> None:
     _begun(node)
     slurm.job(7, shown(7, JobState="PENDING", Restarts="1"))
@@ -362,16 +383,16 @@ def test_the_controller_is_away_during_a_requeue(node: Node, slurm: FakeSlurm, v
     assert _kept(node) == ["7-0.requeue.json"]
     slurm.well(verb)
     assert spool.send(node) == Sent()
-    assert len(slurm.calls("release")) == (2 if verb == "release" else 1)
+    assert len(slurm.calls("update")) == (2 if verb == "update" else 1)
+    assert _kept(node) == []
 
 
-def test_a_request_that_slurm_refuses_does_not_hold_the_job(node: Node, slurm: FakeSlurm) -> None:
+def test_a_request_that_slurm_refuses_leaves_the_record(node: Node, slurm: FakeSlurm) -> None:
     path = spool.begin(node, REQUEUE)
     slurm.trouble("update", 1, "Invalid generic resource (gres) specification for job 7\n")
     told: list[str] = []
     assert spool.finish(node, REQUEUE, path, lambda: told.append("told")) == ""
-    assert [len(call) for call in slurm.calls("update")] == [5, 4]  # with the request, then the record alone
-    assert len(slurm.calls("release")) == 1
+    assert [len(call) for call in slurm.calls("update")] == [6, 5]  # with the request, then the record alone
     assert told == []
     assert _kept(node) == []
 
@@ -381,7 +402,7 @@ def test_a_controller_that_hangs_during_a_requeue(node: Node, slurm: FakeSlurm) 
     path = spool.begin(node, REQUEUE)
     slurm.trouble("update", "hang")
     assert "no answer within" in spool.finish(node, REQUEUE, path)
-    assert slurm.calls("release") == []
+    assert _kept(node) == ["7-0.requeue.json"]
 
 
 class Clock:
