@@ -20,6 +20,7 @@ from slurm_hooks.decision import memory_of
 STREAMS = "#SBATCH --partition=streams"
 LIMITED = "#SBATCH --partition=limited"
 SEEN_S = 3.0  # radd has looked at Slurm by then
+GRAIN = 0.07  # MPS gives multiprocessors in groups
 
 
 def spread(stage: Stage) -> Facts:
@@ -249,7 +250,7 @@ def partitioned(stage: Stage, seconds: float = 5) -> Facts:
             "the job had it in its environment": not stage.machine.mps
             or f'"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "{percentage}"' in stage.text("limited"),
             "the job had that part of the multiprocessors": not stage.machine.real
-            or abs(some / max(every, 1) - percentage / 100) < 0.03,
+            or abs(some / max(every, 1) - percentage / 100) < GRAIN,
             "the resident progressed more beside it": not stage.machine.real
             or rows[1]["resident_progress"] > rows[0]["resident_progress"],
         },
