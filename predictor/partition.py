@@ -216,7 +216,7 @@ def compare(
         model = PartitionModel().fit(strangers, trained[group.families])
         predicted = model.predict([side.profile for side in group.default.sides], group.shares)
         errors.append(np.abs(predicted - group.progress))
-        for name, value in _chosen(group, predicted).items():
+        for name, value in chosen(group, predicted).items():
             taken.setdefault(name, []).append(value)
     means = {
         name: (float(np.mean([value.sum() for value in values])), float(np.mean([value.min() for value in values])))
@@ -225,7 +225,7 @@ def compare(
     return Comparison(means, float(np.concatenate(errors).mean()))
 
 
-def _chosen(group: Partitioned, predicted: Floats) -> dict[str, Floats]:
+def chosen(group: Partitioned, predicted: Floats) -> dict[str, Floats]:
     """What both sides reached by each way to choose."""
     measured = group.progress
 
@@ -236,10 +236,10 @@ def _chosen(group: Partitioned, predicted: Floats) -> dict[str, Floats]:
 
     by_sum, by_least = best(predicted, WORTH)
     best_sum, best_least = best(measured, 0.0)
-    chosen = {"no partition": group.default_progress}
+    ways = {"no partition": group.default_progress}
     if (50, 50) in group.shares:
-        chosen["half each"] = measured[group.shares.index((50, 50))]
-    return chosen | {
+        ways["half each"] = measured[group.shares.index((50, 50))]
+    return ways | {
         "predicted, by sum": by_sum,
         "predicted, by max-min": by_least,
         "best measured, by sum": best_sum,

@@ -289,8 +289,8 @@ def _partitioned(facts: Facts) -> list[str]:
         "multiprocessors that it sees",
         "its progress",
         "the resident's",
-        "predicted",
-        "",
+        "predicted: its progress",
+        "predicted: the resident's",
     )
     return [
         "A ResNet-50 training of 128 images a step comes beside one of 8, first with all threads, then in a partition "

@@ -72,4 +72,5 @@ def test_what_is_chosen_is_one_of_the_choices_and_no_worse_than_no_limit(
     free = progress([WIDE, THIN], [mine, theirs], (100, resident))[0]
     assert percentage in CHOICES
     reached = said.throughput_sum if goal == "sum" else min(said.candidate, said.worst_resident)
-    assert reached >= (sum(free) if goal == "sum" else min(free)) - 1e-12
+    least = sum(free) if goal == "sum" else min(free)
+    assert reached >= least + (0.05 if percentage < 100 else 0.0) - 1e-12

@@ -17,8 +17,10 @@ from predictor.contention import Settings, fit, slacken
 from predictor.evaluation import MODELS
 from predictor.measurements import FRESH_FOLDER, Run, load_runs
 from predictor.partition import (
+    Partitioned,
     PartitionModel,
     alone,
+    chosen,
     compare,
     differences,
     newcomers,
@@ -229,9 +231,18 @@ def test_a_newcomers_limit_is_measured_and_chosen() -> None:
     assert wide_first.progress[1, 0] < thin_first.progress[1, 0], "a job that fills the GPU suffers from a limit"
     result = compare(cases, [], lambda _rows: Fixed())  # type: ignore[arg-type, return-value]
     assert result.mean_abs < 0.05
-    best, chosen = result.choices["best measured, by max-min"], result.choices["predicted, by max-min"]
-    assert chosen[1] == pytest.approx(best[1], abs=0.05)
+    best, picked = result.choices["best measured, by max-min"], result.choices["predicted, by max-min"]
+    assert picked[1] == pytest.approx(best[1], abs=0.05)
     assert "half each" not in result.choices
+
+
+@pytest.mark.parametrize(("gain", "place"), [(0.02, 0), (0.03, 1)])
+def test_a_newcomer_is_limited_only_where_it_is_worth_it(gain: float, place: int) -> None:
+    measured = np.array([[0.4, 0.4], [0.6, 0.6]])
+    group = Partitioned(colocate(list(FOUND.values())[:2]), ((100, 100), (70, 100)), measured)
+    found = chosen(group, np.array([[0.5, 0.5], [0.5 + gain, 0.5 + gain]]))
+    assert found["predicted, by sum"].tolist() == measured[place].tolist()
+    assert found["best measured, by sum"].tolist() == measured[1].tolist()
 
 
 @pytest.fixture(scope="module")
