@@ -30,6 +30,7 @@ EstimatorMethod = Literal["horus", "gpumemnet", "rad"]
 Threads = Literal["all", "sum", "max-min"]
 JobPolicy = Literal["collocation", "exclusive"]
 MpsUsers = Literal["single", "multi"]
+MpsMeet = Literal["turns", "wait"]
 MonitorBackend = Literal["auto", "dcgm", "gpm", "nvml"]
 OverAllotment = Literal["record", "warn", "end"]
 MeasurementSource = Literal["none", "monitors", "prometheus"]
@@ -152,8 +153,13 @@ class Mps:
     control: str = _key("/usr/bin/nvidia-cuda-mps-control", "The control daemon's program.")
     users: MpsUsers = _key(
         "single",
-        "single: an MPS server serves one user, radd prefers GPUs without jobs of other users, and where they meet all "
-        "the same the servers take turns; multi: clients of several users share one server.",
+        "single: an MPS server serves one user, and radd pins no job to a GPU that holds jobs of another; multi: "
+        "clients of several users share one server.",
+    )
+    meet: MpsMeet = _key(
+        "turns",
+        "With users = single, a job that cannot be pinned goes where Slurm puts it. turns: perhaps beside jobs of "
+        "other users, where the servers take turns; wait: it asks for a whole GPU, and waits in the queue for one.",
     )
     nvidia_smi: str = _key("/usr/bin/nvidia-smi", "The program that tells UUID and memory of a node's GPUs.")
     grace_s: float = _key(30.0, "A daemon that no job has used for this long is ended.", low=0, high=600)

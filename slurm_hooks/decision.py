@@ -8,13 +8,15 @@ from estimator.gpus import lookup
 from estimator.types import Estimate
 from predictor.types import Prediction, Profile
 from slurm_hooks.cluster import ClusterView, Gpu
-from slurm_hooks.config import MpsUsers, Partition
+from slurm_hooks.config import Mps, Partition
 from slurm_hooks.directives import Directives
 from slurm_hooks.interference import Interference, pack, typical
-from slurm_hooks.placement import Need, candidates, choose, holds_others
+from slurm_hooks.placement import Need, candidates, choose
 from slurm_hooks.records import Record
 from slurm_hooks.request import GpuRequest, Submission
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU, cap_of, share_of, usable_mib
+
+_SHARED = Mps(users="multi")
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def decide(
     stale_s: float,
     interference: Interference | None = None,
     last: tuple[str, str] | None = None,
-    users: MpsUsers = "multi",
+    mps: Mps = _SHARED,
 ) -> Decision:
     """Share, pin and cap of a job.
 
@@ -90,7 +92,7 @@ def decide(
         stale_s: a view older than this pins nothing.
         interference: predictor, or None where none is installed.
         last: node and type of the GPU that round robin chose last.
-        users: whether users have MPS servers of their own (``single``) or share one.
+        mps: whether users have MPS servers of their own or share one, and what follows where they would meet.
     """
     reasons: list[str] = []
     job_policy = directives.policy or partition.policy
@@ -110,7 +112,7 @@ def decide(
     if feature:
         reasons.append(f"GPU type {request.type} became the node feature {feature}")
     need = need_of(submission, share, partition, gpu_type, feature)
-    if users == "single" and partition.method == "mps":
+    if mps.users == "single" and partition.method == "mps":
         need = replace(need, user=submission.user)
     why_unpinned = _uncertain(submission, view, age_s=now - view.taken, stale_s=stale_s, now=now)
     if why_unpinned:
@@ -124,12 +126,11 @@ def decide(
         share = WHOLE_GPU
         reasons.insert(0, place.reason)
         place = _by_policy(view, replace(need, share=share), "exclusive", last)
+    if place.gpu is None and need.user and share != WHOLE_GPU and mps.meet == "wait":
+        share = WHOLE_GPU
+        reasons.insert(0, "it waits for a whole GPU, as it could not be kept apart from other users' jobs otherwise")
     reasons.append(place.reason)
-    threads = FULL_THREADS
-    if place.gpu is not None and need.user and holds_others(place.gpu, need.user):
-        reasons.append("other users' jobs are there, with an MPS server of their own: the two take turns")
-    else:
-        threads, place = _limited(place, demand, interference, partition)
+    threads, place = _limited(place, demand, interference, partition)
     if threads != FULL_THREADS:
         reasons.append(f"{threads} % of the threads: {place.reason}")
     cap_mib = cap_of(share, usable)
@@ -148,8 +149,11 @@ class _Place:
 
 def _by_policy(view: ClusterView, need: Need, policy: str, last: tuple[str, str] | None) -> _Place:
     gpu = choose(view, need, policy, last)
-    reason = f"{policy} chose {gpu.type} of {gpu.node}" if gpu else "not pinned: no GPU has room now"
-    return _Place(gpu, None, reason)
+    if gpu is not None:
+        return _Place(gpu, None, f"{policy} chose {gpu.type} of {gpu.node}")
+    if need.user and choose(view, replace(need, user=""), policy, last) is not None:
+        return _Place(None, None, "not pinned: where there is room now, other users' jobs are")
+    return _Place(None, None, "not pinned: no GPU has room now")
 
 
 def _with_outlook(place: _Place, demand: Demand, interference: Interference | None, partition: Partition) -> _Place:

@@ -44,7 +44,7 @@ def candidates(view: ClusterView, need: Need) -> list[Gpu]:
     """GPUs on which the job could start now for sure, in the order of nodes and devices.
 
     Where users have MPS servers of their own, jobs of other users would take turns with it instead of running beside
-    it: GPUs that hold such jobs count only where there are no others.
+    it: GPUs that hold such jobs do not count.
     """
     floating = floating_in(view, need.partition)
     fitting = [
@@ -54,15 +54,17 @@ def candidates(view: ClusterView, need: Need) -> list[Gpu]:
         for gpu in node.gpus
         if (free := gpu.free_shares) >= need.share + floating.shares[free] and need.gpu_type in ("", gpu.type)
     ]
-    return [gpu for gpu in fitting if not holds_others(gpu, need.user)] or fitting if need.user else fitting
+    return [gpu for gpu in fitting if not holds_others(gpu, need.user)] if need.user else fitting
 
 
 def holds_others(gpu: Gpu, user: str) -> bool:
-    """Whether a GPU holds jobs of other users."""
-    for resident in gpu.residents:  # noqa: SIM110 - asked of every GPU in every decision: no generator
+    """Whether a GPU holds jobs of other users, or has promised shares to jobs that may be theirs."""
+    shares = 0
+    for resident in gpu.residents:
         if resident.user != user:
             return True
-    return False
+        shares += resident.share
+    return gpu.used_shares > shares
 
 
 def _node_fits(node: Node, need: Need, floating: Floating) -> bool:

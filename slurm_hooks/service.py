@@ -232,7 +232,7 @@ class Service:
             stale_s=self.config.radd.stale_s,
             interference=self._interference,
             last=self._last,
-            users=self.config.mps.users,
+            mps=self.config.mps,
         )
         record = rules.record_of(submission, request, directives, demand, decision, partition)
         message = _message(directives, demand.estimate, decision)

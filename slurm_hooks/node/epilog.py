@@ -55,7 +55,9 @@ def end(scene: Context) -> None:
     """
     job = scene.job
     left = True
-    said = b"" if job.exit_status == 0 and job.exit_signal == 0 else mps.server_log(scene.config.mps, job.id)
+    server = _Server()
+    if job.exit_status != 0 or job.exit_signal != 0:
+        server = _Server(mps.server_log(scene.config.mps, job.id), mps.beside(scene.config.mps, job.id))
     try:
         mps.leave(scene.config.mps, job.id)
     except (state.StateError, OSError) as error:
@@ -75,18 +77,26 @@ def end(scene: Context) -> None:
         restart=job.restart,
         **{field.name: getattr(counted, field.name) for field in dataclasses.fields(Counters)},
     )
-    _close(scene, run, note, counted.evidence, said)
+    _close(scene, run, note, counted.evidence, server)
     # By the note rad-spool.timer finds a job that has gone and still uses MPS.
     paths = [scene.task_note, counters.path(scene.config.node.state_dir, job.id), *([scene.note] if left else [])]
     for path in paths:
         state.remove(path)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Server:
+    """What is known of a job's MPS server when the job leaves it: the end of its log, and whose else it was."""
+
+    log: bytes = b""
+    beside: Mapping[int, float] = dataclasses.field(default_factory=dict)
+
+
 def _whole(value: Any) -> int | None:
     return value if type(value) is int else None
 
 
-def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str, server_log: bytes) -> None:
+def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str, server: _Server) -> None:
     """Find out how a run ended, and do what follows from it; `by_monitor` tells of a process that the monitor ended."""
     job = scene.job
     status, signal = job.exit_status, job.exit_signal
@@ -106,7 +116,7 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str, s
     found = None
     if shown is not None and record is not None and shown.restarts == job.restart:
         try:
-            found = _judge(scene, shown, record, run, note, by_monitor, server_log)
+            found = _judge(scene, shown, record, run, note, by_monitor, server)
         except Exception as error:  # whatever a job's log made of this, its outcome is kept
             scene.say(f"not recovered: {type(error).__name__}: {error}")
     if found is not None:
@@ -133,7 +143,7 @@ def _judge(
     run: Run,
     note: Mapping[str, Any],
     by_monitor: str,
-    server_log: bytes,
+    server: _Server,
 ) -> tuple[Run, Verdict, list[str], Site]:
     """How a run ended, what follows from it, where its logs are, and what the site has. Changes nothing."""
     job = scene.job
@@ -141,8 +151,10 @@ def _judge(
     written = _written(scene, paths, note)
     of_memory, lost_mps = evidence.of_memory(written) or by_monitor, evidence.of_lost_mps(written)
     fault = evidence.of_fault(written)
-    if fault and evidence.broken_together(server_log, run.start or 0, run.end or 0) < 2:  # its own, or another's
-        fault = ""
+    if fault:
+        at = evidence.broken_together(server.log, run.start or 0, run.end or 0)
+        if at is None or not any(left >= at for left in server.beside.values()):  # its own, whoever else was there
+            fault = ""
     run = dataclasses.replace(run, evidence=of_memory or lost_mps or fault)
     ended = recovery.Ended(
         job=str(job.id) if shown.array_task is None else f"{shown.array_job}_{shown.array_task}",

@@ -78,30 +78,34 @@ def of_fault(log: bytes) -> str:
     return _last(_FAULT, log)
 
 
-def broken_together(server_log: bytes, since: int, until: int) -> int:
-    """How many processes a fatal fault broke at once, by what an MPS server wrote; the most where there were several.
+def broken_together(server_log: bytes, since: int, until: int) -> float | None:
+    """When a fatal fault broke several processes at once, by what an MPS server wrote; None where none did.
 
-    The server does not say whose fault it was: it calls each of its clients one that triggered the error.
+    The server does not say whose fault it was: it calls each of its clients one that triggered the error. Nor does it
+    say whose processes they were: those of one job break each other too.
 
     Args:
         server_log: the end of its log.
         since: Unix time in seconds from which on a fault counts.
         until: Unix time after which none counts.
+
+    Returns:
+        Unix time in seconds of the last such fault.
     """
-    most, broken, listed, in_time = 0, set[bytes](), False, False
+    found, at, broken, listed = None, None, set[bytes](), False
     for line in _SERVER_LINE.finditer(server_log):
         said = line.group(7)
         if said.startswith(_HANDLING):
             broken, listed = set(), False
-            in_time = any(since <= at <= until for at in _times(line))
+            at = next((time_ for time_ in _times(line) if since <= time_ <= until), None)
         elif said.startswith(_BROKEN):
             listed = True
         elif listed and said.isdigit():
             broken.add(said)
-            most = max(most, len(broken)) if in_time else most
+            found = at if len(broken) > 1 and at is not None else found
         else:
             listed = False
-    return most
+    return found
 
 
 def _times(line: re.Match[bytes]) -> tuple[float, ...]:

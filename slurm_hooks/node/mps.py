@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import signal
 import struct
@@ -33,6 +34,8 @@ _SHARED = "all"
 _COMMAND = 3  # words of a command in which the program may stand, where an interpreter runs it
 _MAX_COMMAND = 4096
 _MAX_ENVIRONMENT = 1 << 20
+_LATELY_S = 600.0  # longer than an Epilog may take
+_MOST_LEFT = 64
 _MAX_LOG = 1 << 18
 _MOUNT_TIMEOUT_S = 2.0
 _UNBOUND_MIB = 1 << 20  # a limit that is none
@@ -76,6 +79,11 @@ class Slot:
     def jobs(self) -> str:
         """Holds a file for each job that uses the daemon: the user's number and, where there is one, the job's cap."""
         return f"{self.path}/jobs"
+
+    @property
+    def left(self) -> str:
+        """A file that tells which jobs have left the daemon lately."""
+        return f"{self.path}/left.json"
 
     @property
     def facts(self) -> str:
@@ -162,11 +170,31 @@ def leave(settings: Mps, job: int) -> bool:
     for slot in slots(settings):
         if os.path.exists(f"{slot.jobs}/{job}"):  # noqa: PTH110
             with _locked(settings, slot.gpu):
+                _remember(slot, job, time.time())
                 _forget(slot, job)
                 _bound(settings, slot)
                 _admit(slot)
             left = True
     return left
+
+
+def _remember(slot: Slot, job: int, now: float) -> None:
+    """Note that a job leaves: the Epilog of one that was broken with it may come later."""
+    known = (state.read(slot.left) or {}).items()
+    lately = {name: at for name, at in known if isinstance(at, float) and 0 <= now - at < _LATELY_S}
+    with contextlib.suppress(OSError):
+        state.write(slot.left, dict([*lately.items(), (str(job), now)][-_MOST_LEFT:]))
+
+
+def beside(settings: Mps, job: int) -> dict[int, float]:
+    """Other jobs of the daemon that a job uses, by number: infinity, or when one left it, Unix time in seconds."""
+    for slot in slots(settings):
+        if os.path.exists(f"{slot.jobs}/{job}"):  # noqa: PTH110
+            here = dict.fromkeys(slot.residents(), math.inf)
+            left = (state.read(slot.left) or {}).items()
+            found = {int(name): at for name, at in left if name.isdecimal() and isinstance(at, float)} | here
+            return {other: at for other, at in found.items() if other != job}
+    return {}
 
 
 def server_log(settings: Mps, job: int) -> bytes:

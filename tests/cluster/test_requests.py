@@ -141,6 +141,27 @@ def test_two_jobs_share_a_gpu_at_the_same_time(cluster: Cluster) -> None:
     assert _device(one) == _device(two)
 
 
+def test_no_job_is_pinned_to_a_gpu_that_holds_another_users(cluster: Cluster) -> None:
+    mine = cluster.submit(WAIT, "--gres=gpu:1", "--partition=pack").job_id
+    cluster.wait_state(mine, "RUNNING")
+    wait_until_radd_sees(cluster)
+    other = cluster.submit(WAIT, "--gres=gpu:1", "--partition=pack", user="bob").job_id
+    record = need_record(cluster, other)
+    assert record.pin and record.residents == ()  # the policy, mug, would have chosen the first job's GPU
+    cluster.wait_state(other, "RUNNING")
+    cluster.run(["scancel", str(other)])
+    cluster.wait_state(other, "CANCELLED")
+    whole = "#!/bin/bash\n#RAD policy=exclusive\nsleep 300\n"
+    for job in [cluster.submit(whole, "--gres=gpu:1").job_id for _ in range(3)]:
+        cluster.wait_state(job, "RUNNING")
+    wait_until_radd_sees(cluster)
+    third = cluster.submit(WAIT.replace("48G", "12G"), "--gres=gpu:1", "--partition=pack", user="bob").job_id
+    record = need_record(cluster, third)
+    assert (record.pin, record.reasons[-1]) == ("", "not pinned: where there is room now, other users' jobs are")
+    # Slurm puts it beside the first: each user has an MPS server of its own, and they take turns.
+    cluster.wait_state(third, "RUNNING")
+
+
 def _device(job: dict[str, str]) -> list[str]:
     return re.findall(r"gres/mps:(g\d)=", job["TRES"])
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from estimator.types import Estimate
 from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Node, Resident, floating_in, with_arrival
-from slurm_hooks.config import MpsUsers, Partition
+from slurm_hooks.config import Mps, MpsMeet, MpsUsers, Partition
 from slurm_hooks.decision import Decision, Demand, decide, memory_of, unknown_type
 from slurm_hooks.directives import Directives
 from slurm_hooks.request import GpuRequest, Submission
@@ -46,9 +46,11 @@ def made(
     view: ClusterView = VIEW,
     now: float = 101.0,
     users: MpsUsers = "multi",
+    meet: MpsMeet = "turns",
 ) -> Decision:
     demand = Demand(None if upper_mib is None else Estimate(upper_mib, upper_mib, "horus", "cnn", "f"))
-    return decide(submission, request, directives, demand, partition, view, now=now, stale_s=30.0, users=users)
+    mps = Mps(users=users, meet=meet)
+    return decide(submission, request, directives, demand, partition, view, now=now, stale_s=30.0, mps=mps)
 
 
 def test_memory_decides() -> None:
@@ -131,9 +133,30 @@ def test_users_with_mps_servers_of_their_own() -> None:
     assert goes("bob") == ("g0", "magm chose g0 of n1")
     assert goes("alice", "multi") == ("g0", "magm chose g0 of n1")
     assert goes("alice", partition=replace(PARTITION, method="streams")) == ("g0", "magm chose g0 of n1")
-    device, reason = goes("carol")
-    assert device == "g0"
-    assert "take turns" in reason
+
+
+def test_where_only_other_users_gpus_have_room() -> None:
+    carol = replace(SUBMISSION, user="carol")
+    view = replace(VIEW, nodes=(replace(VIEW.nodes[0], gpus=(Gpu("n1", "g1", 80, (Resident(8, "alice", 80),)),)),))
+    turns = made(5_000, submission=carol, view=view, users="single")
+    assert (turns.pin, turns.share < 20) == (None, True)
+    assert turns.reasons[-1] == "not pinned: where there is room now, other users' jobs are"
+    waits = made(5_000, submission=carol, view=view, users="single", meet="wait")
+    assert (waits.pin, waits.share) == (None, 100)
+    assert waits.reasons[0].startswith("it waits for a whole GPU")
+    # The same for a job that cannot be pinned for another reason: Slurm would choose from all GPUs.
+    late = made(5_000, submission=carol, users="single", meet="wait", now=1000.0)
+    assert (late.pin, late.share) == (None, 100)
+    shared = made(5_000, submission=carol, view=view, users="multi", meet="wait")
+    assert shared.pin is not None
+
+
+def test_a_gpu_that_is_promised_to_a_job_that_waits_may_be_another_users() -> None:
+    promised = Gpu("n1", "g1", 50, (Resident(8, "alice", 40),))
+    view = replace(VIEW, nodes=(replace(VIEW.nodes[0], gpus=(promised,)),))
+    alice = replace(SUBMISSION, user="alice")
+    assert made(5_000, submission=alice, view=view, users="single").pin is None
+    assert made(5_000, submission=alice, view=view, users="multi").pin is not None
 
 
 def test_a_type_is_a_device_or_a_feature() -> None:

@@ -15,7 +15,7 @@ from predictor import load_predictor
 from predictor.threads import Law
 from predictor.types import KernelMetrics, Prediction, Predictions, Profile
 from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
-from slurm_hooks.config import MpsUsers, Partition
+from slurm_hooks.config import Mps, MpsUsers, Partition
 from slurm_hooks.decision import Decision, Demand, decide, record_of
 from slurm_hooks.directives import Directives
 from slurm_hooks.interference import Interference, pack, profile_of, typical, unpack
@@ -69,7 +69,7 @@ def made(
         now=101.0,
         stale_s=30.0,
         interference=Interference(Halves(), 1.1, 0.5) if predictor else None,
-        users=users,
+        mps=Mps(users=users),
     )
 
 

@@ -351,10 +351,19 @@ def test_a_job_that_lost_its_mps_server_is_requeued_as_it_was(site: Site) -> Non
     assert "through no fault of its own; requeued as it was" in log.read_text()
 
 
-@pytest.mark.parametrize("broken", [2, 1])
-def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, broken: int) -> None:
+@pytest.mark.parametrize(
+    ("broken", "beside"), [(2, "there"), (2, "left"), (2, "left before"), (2, "nobody"), (1, "there")]
+)
+def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, broken: int, beside: str) -> None:
     _oom_job(mps_site)
+    settings = _config(mps_site).mps
+    if beside != "nobody":
+        mps.join(settings, 2, UID, 8, "2")
     mps_site.run("prolog")
+    if beside.startswith("left"):
+        mps.leave(settings, 8)
+    if beside == "left before":
+        state.write(mps.slot_of(settings, 2, UID).left, {"8": time.time() - 30})
     log = mps_site.log("torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n")
     lines = ["Server is handling a fatal GPU error.", "The following client process have a sticky error set:"]
     lines += [str(472 + n) for n in range(broken)]
@@ -363,7 +372,7 @@ def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, br
     server_log.write_text("".join(f"[{at}.237 Server   513] {line}\n" for line in lines))
     mps_site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
     updates = mps_site.slurm.calls("update")
-    if broken == 1:
+    if broken == 1 or beside not in ("there", "left"):  # nobody else's can have been the fault
         assert updates == []
         assert mps_site.waiting()["7-0.json"].outcome == "failed"
         return

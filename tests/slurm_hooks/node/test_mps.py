@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import fcntl
 import json
+import math
 import os
 import signal
 import subprocess
@@ -350,6 +351,24 @@ def test_a_new_daemon_is_told_the_cap_again(settings: Mps) -> None:
         os.kill(daemon, signal.SIGKILL)
         mps.revive(settings, lambda _: None)
     assert _asked(slot, "set_default_device") == ["set_default_device_pinned_mem_limit 0 4000M"]
+
+
+def test_whose_else_a_jobs_server_was(settings: Mps) -> None:
+    assert mps.beside(settings, 11) == {}
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    assert mps.beside(settings, 11) == {}
+    for job in (12, 13):
+        mps.join(settings, 2, UID, job, UUID)
+    begin = time.time()
+    mps.leave(settings, 12)
+    found = mps.beside(settings, 11)
+    assert begin <= found[12] <= time.time() and found[13] == math.inf and len(found) == 2
+    # It comes again, under the same number.
+    mps.join(settings, 2, UID, 12, UUID)
+    assert mps.beside(settings, 11)[12] == math.inf
+    state.write(slot.left, {"14": time.time() - 700, "15": time.time() + 9e9, "x": 1.0, "16": "y"})
+    mps.leave(settings, 13)
+    assert list(state.read(slot.left) or {}) == ["13"]
 
 
 def test_what_a_jobs_server_wrote(settings: Mps) -> None:
