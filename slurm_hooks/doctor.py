@@ -274,6 +274,12 @@ def _partitions(facts: Facts, config: Config) -> list[Finding]:
             found = f"gpu_model {part.gpu_model!r} is not known" if part.gpu_model else "not told"
             cure = f"set gpu_model or gpu_memory_mib in [partitions.{name}]: else every job gets a whole GPU"
             findings.append(Finding(f"GPU memory of {name}", False, found, cure))
+        if part.threads != "all" and (part.method != "mps" or config.predictor.model != "rad"):
+            found = (
+                f"{part.threads}, with method {part.method} and predictor {config.predictor.model}: every job gets 100"
+            )
+            cure = f'set method = "mps" in [partitions.{name}] and model = "rad" in [predictor], or threads = "all"'
+            findings.append(Finding(f"threads of {name}", False, found, cure, needed=False))
         feature = part.feature or part.gpu_model
         without = [node.name for node in facts.nodes if name in node.partitions and feature not in node.features]
         if known and feature and without:

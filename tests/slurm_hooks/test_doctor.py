@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from slurm_hooks import doctor_facts
-from slurm_hooks.config import Config, Node, Partition, Radd
+from slurm_hooks.config import Config, Node, Partition, PredictorSettings, Radd
 from slurm_hooks.doctor import Facts, FileFact, Finding, NodeFact, Role, examine, roles_of
 from slurm_hooks.radctl import doctor as command
 from slurm_hooks.radctl.main import cli
@@ -249,6 +249,16 @@ def test_a_partition_without_mps_needs_no_control_program() -> None:
     config = Config(partitions={"gpu": Partition(method="streams", gpu_model="h200")})
     changed = dataclasses.replace(WELL, **_file("/usr/bin/nvidia-cuda-mps-control", FileFact()))
     assert _problems("node", changed, config) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "heeded"), [("mps", "rad", True), ("streams", "rad", False), ("mps", "kace", False)]
+)
+def test_thread_percentages_that_nobody_chooses(method: Any, model: Any, heeded: bool) -> None:
+    part = Partition(method=method, gpu_model="h200", threads="max-min")
+    config = Config(partitions={"gpu": part}, predictor=PredictorSettings(model=model))
+    found = [finding.subject for finding in _problems("controller", WELL, config)]
+    assert found == ([] if heeded else ["threads of gpu"])
 
 
 def test_a_node_that_slurm_does_not_list() -> None:
