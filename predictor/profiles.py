@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from math import prod
 from typing import NamedTuple
 
 from estimator.compiled import breathe
@@ -131,7 +132,7 @@ class Worker:
         convolution, table, norm = _sort(type_)
         # Positions at which the layer's weights are used for one sample, and its output elements.
         if shape:
-            used = math.prod(shape[1:]) if convolution else math.prod(shape[:-1])
+            used = prod(shape[1:]) if convolution else prod(shape[:-1])
             count = used * (shape[0] if convolution else shape[-1])
             elements = float(count) if count > 1 else 1.0
             positions = float(used) if used > 1 else 1.0
@@ -230,24 +231,24 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
     worker, rates = Worker(workload), _Rates(chip, half)
     found = leaves(summary.root)
     known: dict[int, _Terms] = {}  # by id: equal layers are mostly one object, and `found` keeps them alive
-    terms: list[_Terms] = []
-    for layer in found:
-        said = known.get(id(layer))
-        if not len(terms) & _OFTEN:
-            breathe()
-        if said is None:
-            type_, params, shape, _, _, _, _ = layer
-            flops, moved, kernels, elements, dense = worker.of(type_, params, shape)
-            said = known[id(layer)] = rates.terms(flops, moved, kernels, elements, dense)
-        terms.append(said)
     if workload.kind == "train":
         bytes_each = OPTIMIZER_BYTES[workload.optimizer]
         parameters = float(summary.total_params)
-        tensors = sum([1 for layer in found if layer.params])
-        kernels = 12.0 + tensors / 4.0
-        terms.append(rates.terms(10.0 * parameters, bytes_each * parameters, kernels, parameters / kernels, False))
+        kernels = 12.0 + sum([1 for layer in found if layer.params]) / 4.0
+        step = Layer("step", 0)  # the optimizer's, the last of all
+        known[id(step)] = rates.terms(10.0 * parameters, bytes_each * parameters, kernels, parameters / kernels, False)
+        found.append(step)
     busy_s = moved_bytes = launches = dense_flops = square = threads = filled = 0.0
-    for spent, bytes_, times, tensor, squared, spread, full in terms:
+    for layer in found:
+        said = known.get(id(layer))
+        if said is None:
+            if not len(known) & _OFTEN:
+                breathe()
+            type_, params, shape, _, _, _, _ = layer
+            flops, moved, kernels, elements, dense = worker.of(type_, params, shape)
+            said = rates.terms(flops, moved, kernels, elements, dense)
+            known[id(layer)] = said
+        spent, bytes_, times, tensor, squared, spread, full = said
         busy_s += spent
         moved_bytes += bytes_
         launches += times

@@ -127,7 +127,9 @@ def parse_script(script: str) -> Directives | None:
 
 def _uncommented(lines: str) -> str:
     """Comment lines without their marks; a blank line may stand between them."""
-    wanted = "\n" + lines.replace("\r\n", "\n").removesuffix("\n")
+    if "\r" in lines:
+        lines = lines.replace("\r\n", "\n")
+    wanted = "\n" + lines.removesuffix("\n")
     plain = wanted.replace("\n# ", "\n")
     if "\n#" in plain:  # marks without a blank behind them, or comments inside of the summary
         each = wanted[1:].split("\n")

@@ -30,6 +30,8 @@ DECIMALS = 4
 
 _CAPITAL_BITS = {i: "1" if chr(i).isupper() else "0" for i in range(128)}
 
+_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
 Action = Literal["share", "exclusive", "left_alone", "advised", "shadowed"]
 
 
@@ -156,7 +158,7 @@ def encode(record: Record) -> str:
     data["runs"] = [_compact(run) for run in record.runs[-MAX_ITEMS:]]
     if not record.runs:
         del data["runs"]
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = _to_json(data)
     body = base64.b64encode(text.encode()).decode()
     return f"{PREFIX}{body}.{_capitals(body)}"
 
@@ -210,9 +212,10 @@ def _with_capitals(body: str, capitals: str) -> str:
 
 def _compact(value: Record | Run) -> dict[str, Any]:
     made: dict[str, Any] = {}
+    given = vars(value)
     for name, default in _FIELDS[type(value)]:
-        item = getattr(value, name)
-        if item == default:
+        item = given[name]
+        if item is default or item == default:
             continue
         made[name] = [_bounded(entry) for entry in item[:MAX_ITEMS]] if isinstance(item, tuple) else _bounded(item)
     return made
@@ -229,6 +232,8 @@ def _clean(text: str) -> str:
     shown = text[:MAX_TEXT]
     if not shown.isprintable():
         shown = "".join(c if c.isprintable() else "?" for c in shown)
+    if shown.isascii():
+        return shown
     return shown.encode()[:MAX_TEXT].decode(errors="ignore")
 
 
