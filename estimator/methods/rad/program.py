@@ -703,9 +703,7 @@ class _Builder:
         inner = self.shapes[x]
         channels = inner[0] if inner else 1
         size_in = max(self.tensors[x] // max(channels, 1), 1)
-        stride = 1
-        if size_in != size_out:
-            stride = max(round((size_in / max(size_out, 1)) ** (1 / max(len(shape) - 1, 1))), 1)
+        stride = 1 if size_in == size_out else _stride(size_in, size_out, len(shape) - 1)
         conv = tuple.__new__(Conv, (channels, outputs, area, stride, groups, size_in, size_out, transposed))
         alone = groups > 1 and len(shape) == _DEEP  # by kernels without a workspace, and not among the measured ones
         self._emit(_CONV, x, shape, layer, conv=None if alone else conv)
@@ -738,11 +736,12 @@ class _Builder:
                     return self.current, *solved
             if recent is None:
                 tried = current[0] if fits else -1
-                recent = {shape[0] for shape in self.shapes[-_BACK:] if len(shape) == axes and shape[0] != tried}
+                recent = {shape[0] for shape in self.shapes[-_BACK:] if len(shape) == axes}
+                recent.discard(tried)
             by_channels = {
                 channels: solved
                 for channels in recent
-                if (solved := _solved(weights, channels, outputs, area, groups, grouped, axes))[0]
+                if (solved := _searched(weights, channels, outputs, area, groups, grouped, axes))[0]
             }
             if not by_channels:  # a search would be in vain
                 continue
@@ -767,6 +766,13 @@ class _Builder:
             return at
         self.kept.add(at)
         return self.tensor(candidate)
+
+
+@lru_cache(maxsize=4096)  # sizes come from users: a bounded cache
+def _stride(size_in: int, size_out: int, sides: int) -> int:
+    """Tell the step along each side."""
+    step: float = (size_in / max(size_out, 1)) ** (1 / max(sides, 1))
+    return max(round(step), 1)
 
 
 def _deep(layer: Layer, inputs: int, outputs: int) -> int:
@@ -903,6 +909,14 @@ def _solved(
         if solved[0]:
             return solved
     return 0, 1
+
+
+@lru_cache(maxsize=4096)  # sizes come from users: a bounded cache
+def _searched(
+    weights: tuple[int, ...], inputs: int, outputs: int, area: int, groups: int, grouped: bool, axes: int
+) -> tuple[int, int]:
+    """Find the same for channels that came before; a search in vain mostly is one of many alike."""
+    return _solved(weights, inputs, outputs, area, groups, grouped, axes)
 
 
 def _solved_deep(weights: tuple[int, ...], inputs: int, outputs: int) -> tuple[int, int]:
