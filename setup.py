@@ -13,7 +13,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 # What runs between a script's text and its estimate. Not the packages' own files: a compiled package hides modules of
-# it that are not.
+# it that are not. Constants are Final in them: others are looked up by name, each time.
 COMPILED = (
     "estimator/blocks.py",
     "estimator/family.py",

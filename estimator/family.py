@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Final
 
 from estimator.types import Family, Layer
 
-_ATTENTION = ("Attention", "Attn", "Transformer", "Mixer", "FNetBasicFourier", "GPSA", "XCA")
-_BLOCKS = (
+_ATTENTION: Final = ("Attention", "Attn", "Transformer", "Mixer", "FNetBasicFourier", "GPSA", "XCA")
+_BLOCKS: Final = (
     "Bert",
     "GPT",
     "Llama",
@@ -38,7 +39,7 @@ def family_of(layers: Iterable[Layer]) -> Family:
     return next((family for hint, family in _FAMILIES if hint in hints), "mlp")
 
 
-_FAMILIES: tuple[tuple[str, Family], ...] = (
+_FAMILIES: Final[tuple[tuple[str, Family], ...]] = (
     ("attends", "transformer"),
     ("convolves", "cnn"),
     ("embeds", "transformer"),

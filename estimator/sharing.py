@@ -7,11 +7,12 @@ with counts count both, and a print without counts shows both sizes.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from estimator import walk
 from estimator.types import Layer, ModelSummary
 
-_TIED_ENDINGS = (
+_TIED_ENDINGS: Final = (
     "ForMaskedLM",
     "ForCausalLM",
     "LMHeadModel",
@@ -22,7 +23,7 @@ _TIED_ENDINGS = (
     "MTModel",
 )
 # Parts of models that tie them by default, where a table of rows does not name the model.
-_TIED_PARTS = (
+_TIED_PARTS: Final = (
     "LMPredictionHead",
     "RobertaLMHead",
     "MLMHead",
@@ -37,7 +38,7 @@ _TIED_PARTS = (
     "BlenderbotSmallDecoderLayer",
 )
 # Configurations of these do not tie the head unless told to (transformers' defaults).
-_UNTIED_STARTS = (
+_UNTIED_STARTS: Final = (
     "Llama",
     "Mistral",
     "Mixtral",
@@ -56,7 +57,7 @@ _UNTIED_STARTS = (
     "ChatGLM",
     "Nemotron",
 )
-_WRAPPERS = ("DataParallel", "DistributedDataParallel", "OptimizedModule", "FullyShardedDataParallel")
+_WRAPPERS: Final = ("DataParallel", "DistributedDataParallel", "OptimizedModule", "FullyShardedDataParallel")
 
 
 def share(summary: ModelSummary) -> ModelSummary:

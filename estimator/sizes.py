@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Final
 
 Args = Mapping[str, str]
 
-_MAX = 10**15
-_SHORT = 32
+_MAX: Final = 10**15
+_SHORT: Final = 32
 
 
 def parameters(type_: str, args: Args) -> int | None:
@@ -150,7 +151,7 @@ def _recurrent(gates: int) -> Callable[[Args], int]:
     return count
 
 
-_EXACT: dict[str, Callable[[Args], int]] = {
+_EXACT: Final[dict[str, Callable[[Args], int]]] = {
     "Linear": _linear,
     "NonDynamicallyQuantizableLinear": _linear,
     "LinearBf16": _linear,

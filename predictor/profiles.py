@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from math import prod
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from estimator.compiled import breathe
 from estimator.types import Layer, ModelSummary, Workload
@@ -38,7 +38,7 @@ class Chip:
     threads: float
 
 
-CHIPS: Mapping[str, Chip] = {
+CHIPS: Final[Mapping[str, Chip]] = {
     "h200": Chip(67e12, 990e12, 4.8e12, 132 * 2048),
     "h100": Chip(67e12, 990e12, 3.35e12, 132 * 2048),
     "a100-80gb": Chip(19.5e12, 312e12, 2.04e12, 108 * 2048),
@@ -48,19 +48,19 @@ CHIPS: Mapping[str, Chip] = {
     "v100": Chip(15.7e12, 125e12, 0.9e12, 80 * 2048),
     "t4": Chip(8.1e12, 65e12, 0.32e12, 40 * 1024),
 }
-REACHED = 0.5
+REACHED: Final = 0.5
 """Part of a rate that a kernel of a framework reaches."""
-LAUNCH_S = 9e-6
+LAUNCH_S: Final = 9e-6
 """Time that the host needs for one operation of an eager framework."""
-KERNEL_S = 2.5e-6
+KERNEL_S: Final = 2.5e-6
 """Least duration of a kernel."""
-UNKNOWN_POSITIONS = 784.0
+UNKNOWN_POSITIONS: Final = 784.0
 """Positions of a convolution whose output the summary does not show: 28 x 28."""
-ELEMENTS_PER_THREAD = 8.0
-_OFTEN = 63
-CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose")
-TABLES = ("Embedding",)
-OPTIMIZER_BYTES: Mapping[str, float] = {"adam": 28, "adamw": 28, "rmsprop": 20, "sgd_momentum": 20, "sgd": 12}
+ELEMENTS_PER_THREAD: Final = 8.0
+_OFTEN: Final = 63
+CONVOLUTIONS: Final = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose")
+TABLES: Final = ("Embedding",)
+OPTIMIZER_BYTES: Final[Mapping[str, float]] = {"adam": 28, "adamw": 28, "rmsprop": 20, "sgd_momentum": 20, "sgd": 12}
 """Bytes that an optimizer's step moves for each parameter."""
 
 
@@ -273,7 +273,7 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
     )
 
 
-CORRECTED = ("busy", "smact", "dram", "seconds", "threads", "turn_us", "mean_us", "blocking_us")
+CORRECTED: Final = ("busy", "smact", "dram", "seconds", "threads", "turn_us", "mean_us", "blocking_us")
 
 
 @lru_cache(maxsize=1)

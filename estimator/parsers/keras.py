@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from estimator.compiled import breathe
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import Layer, ModelSummary
 
-_BARS = "│┃|"
-_CELLS = "│┃"  # no rule begins with these
-_DRAWN = "└├─ "
-_MAX_WRAPPED = 32
-_OFTEN = 63
+_BARS: Final = "│┃|"
+_CELLS: Final = "│┃"  # no rule begins with these
+_DRAWN: Final = "└├─ "
+_MAX_WRAPPED: Final = 32
+_OFTEN: Final = 63
 
 
 def parse(lines: list[str], start: int) -> ModelSummary:

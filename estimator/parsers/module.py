@@ -7,7 +7,7 @@ PyTorch write equal layers once, as ``(0-11): 12 x BertLayer(``; they are expand
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from estimator import sizes
 from estimator.compiled import breathe
@@ -15,20 +15,20 @@ from estimator.parsers import text as t
 from estimator.types import Layer, ModelSummary
 
 _OPEN, _LEAF, _CLOSE, _NOTE = range(4)
-_BARE = "Parameter"
-_MAX_WRAPPED = 12
-_MAX_NOTES = 64
-_OFTEN = 63
+_BARE: Final = "Parameter"
+_MAX_WRAPPED: Final = 12
+_MAX_NOTES: Final = 64
+_OFTEN: Final = 63
 
 Args = tuple[tuple[str, str], ...]
 
 
 # The text up to the parenthesis that closes it, and an outer comma, where brackets stand at most in one level.
-_CLOSED = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*\)")
-_ONE_LEVEL = re.compile(r"[^()\[\]{}]*(?:[(\[{][^()\[\]{}]*[)\]}][^()\[\]{}]*)*\Z")
-_OUTER_COMMA = re.compile(r", (?![^(\[{]*[)\]}])")
-_MOST_ARGS = 64
-_PLACES = tuple(map(str, range(_MOST_ARGS)))
+_CLOSED: Final = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*\)")
+_ONE_LEVEL: Final = re.compile(r"[^()\[\]{}]*(?:[(\[{][^()\[\]{}]*[)\]}][^()\[\]{}]*)*\Z")
+_OUTER_COMMA: Final = re.compile(r", (?![^(\[{]*[)\]}])")
+_MOST_ARGS: Final = 64
+_PLACES: Final = tuple(map(str, range(_MOST_ARGS)))
 
 
 class _Line(NamedTuple):

@@ -7,25 +7,26 @@ The text comes from users, so every reader is a single pass without backtracking
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 
 from estimator.types import SummaryError
 
-MAX_CHARS = 4 * 1024 * 1024
-MAX_LINES = 200_000
-MAX_LAYERS = 20_000
-MAX_DEPTH = 64
-MAX_LINE = 8_192
-MAX_NAME = 128
-MAX_ARGS = 4_096
+MAX_CHARS: Final = 4 * 1024 * 1024
+MAX_LINES: Final = 200_000
+MAX_LAYERS: Final = 20_000
+MAX_DEPTH: Final = 64
+MAX_LINE: Final = 8_192
+MAX_NAME: Final = 128
+MAX_ARGS: Final = 4_096
 # 10^15 parameters and 10^12 elements along one axis are far beyond any GPU; larger numbers are garbage.
-MAX_PARAMS = 10**15
-MAX_DIM = 10**12
-MAX_DIMS = 12
+MAX_PARAMS: Final = 10**15
+MAX_DIM: Final = 10**12
+MAX_DIMS: Final = 12
 
-_QUOTE = 120
-_MAX_SHAPE = 200
-_SHORT_SHAPE = 48
-_BLANKS = (("\0", ""), ("\u00a0", " "), ("\u200b", ""), ("\ufeff", ""))
+_QUOTE: Final = 120
+_MAX_SHAPE: Final = 200
+_SHORT_SHAPE: Final = 48
+_BLANKS: Final = (("\0", ""), ("\u00a0", " "), ("\u200b", ""), ("\ufeff", ""))
 
 
 def fail(number: int, line: str, why: str) -> SummaryError:

@@ -8,14 +8,14 @@ not layers.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from estimator.compiled import breathe
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, nest, per_sample, root_of
 from estimator.types import Layer, ModelSummary
 
-_TITLES = {
+_TITLES: Final = {
     "Kernel Shape": "kernel",
     "Groups": "groups",
     "Input Shape": "input",
@@ -25,15 +25,17 @@ _TITLES = {
     "Mult-Adds": "macs",
     "Trainable": "trainable",
 }
-_DRAWN = "│├└─|+ "
-_INDENT = 5
-_MAX_WRAPPED = 8
+_DRAWN: Final = "│├└─|+ "
+_INDENT: Final = 5
+_MAX_WRAPPED: Final = 8
 
 
 # What is drawn before a row, class, attribute, depth (and index, which does not matter), values.
-_LABEL = re.compile(r"([│├└─|+ ]*)([^\s:(│├└─|+][^\s:(]*)(?: \((\w[^)]*)\))?(?:: *(\d{1,4})(?:-\S*)?)?(?: (.*))?")
-_GAP = re.compile(" {2,}")
-_DEPTHS = {str(depth): depth for depth in range(t.MAX_DEPTH + 1)}
+_LABEL: Final = re.compile(
+    r"([│├└─|+ ]*)([^\s:(│├└─|+][^\s:(]*)(?: \((\w[^)]*)\))?(?:: *(\d{1,4})(?:-\S*)?)?(?: (.*))?"
+)
+_GAP: Final = re.compile(" {2,}")
+_DEPTHS: Final = {str(depth): depth for depth in range(t.MAX_DEPTH + 1)}
 
 
 class _Row(NamedTuple):

@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import lru_cache
+from typing import Final
 
 from estimator.compiled import breathe
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import Layer, ModelSummary, SummaryError
 
-_ROW = re.compile(r" *([^ \[]+)-\d+ *(\[[^\[\]]*\]|\[\[.*\]|--) +([\d,_]+) *")
-_MAX_WRAPPED = 8
-_SHORT = 64
-_OFTEN = 63
+_ROW: Final = re.compile(r" *([^ \[]+)-\d+ *(\[[^\[\]]*\]|\[\[.*\]|--) +([\d,_]+) *")
+_MAX_WRAPPED: Final = 8
+_SHORT: Final = 64
+_OFTEN: Final = 63
 # torchvision's Swin calls the attention's projections as functions, so that torchsummary never sees these layers.
-_HIDING = ("ShiftedWindowAttention", "ShiftedWindowAttentionV2")
+_HIDING: Final = ("ShiftedWindowAttention", "ShiftedWindowAttentionV2")
 
 
 # Type, shape and parameters.

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Set
 from functools import lru_cache
+from typing import Final
 
-_MODEL, _FOR = "Model", "For"
+_MODEL: Final = "Model"
+_FOR: Final = "For"
 
 
 @lru_cache(maxsize=1024)  # names come from users: a bounded cache

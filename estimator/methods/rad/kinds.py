@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import lru_cache
+from typing import Final
 
 
 class Kind(IntEnum):
@@ -35,7 +36,7 @@ class Kind(IntEnum):
     SIGMOID_GATE = 19
 
 
-_EXACT = {
+_EXACT: Final = {
     "Conv1D": Kind.LINEAR,
     "Dense": Kind.LINEAR,
     "Bilinear": Kind.LINEAR,
@@ -73,7 +74,7 @@ _EXACT = {
     "Permute": Kind.NEW,
     "Parameter": Kind.VIEW,
 }
-_MARKS: tuple[tuple[str, Kind], ...] = (
+_MARKS: Final[tuple[tuple[str, Kind], ...]] = (
     ("RMSNorm", Kind.RMS_NORM),
     ("T5LayerNorm", Kind.RMS_NORM),
     ("BatchNorm", Kind.BATCH_NORM),
@@ -116,11 +117,11 @@ _MARKS: tuple[tuple[str, Kind], ...] = (
     ("LSTM", Kind.RECURRENT),
     ("GRU", Kind.RECURRENT),
 )
-_CONV_ENDS = ("1d", "2d", "3d", "1D", "2D", "3D", "Same", "Transpose")
+_CONV_ENDS: Final = ("1d", "2d", "3d", "1D", "2D", "3D", "Same", "Transpose")
 
 # Attention of transformers 5 that multiplies queries and keys itself and so keeps the matrix of weights; of everything
 # else PyTorch's fused attention is the default.
-_EAGER = (
+_EAGER: Final = (
     "Deberta",
     "Disentangled",
     "XLNet",
@@ -160,7 +161,7 @@ _EAGER = (
     "Swinv2",
 )
 # Fused attention with a learned bias on every pair of tokens: the bias is kept, a matrix too.
-_BIASED = ("T5", "MT5", "UMT5")
+_BIASED: Final = ("T5", "MT5", "UMT5")
 
 
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache

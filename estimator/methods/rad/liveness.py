@@ -7,33 +7,37 @@ and the optimizer's step. Sizes are bytes.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program import Conv, Op, Program, Scores
 from estimator.methods.rad.workspace import Workspaces
 from estimator.types import PRECISIONS, ModelSummary, Precision, Workload
 
-_STATES = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
+_STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
 # Temporaries of the optimizers' foreach step, in copies of the parameters.
-_STEP_COPIES = {"adam": 1, "adamw": 1, "rmsprop": 1, "sgd_momentum": 0, "sgd": 0}
-_NO_WORKSPACE = (0.0, 0.0)
+_STEP_COPIES: Final = {"adam": 1, "adamw": 1, "rmsprop": 1, "sgd_momentum": 0, "sgd": 0}
+_NO_WORKSPACE = (0.0, 0.0)  # as Final, mypyc would take it for unset
 # Inside hidden blocks that keep nothing: how much of what a training keeps is there at once, and at most, in outputs.
-_INSIDE_SHARE, _INSIDE_MOST = 0.5, 10.0
-_WHOLE = 4
-_INDEX = 8
+_INSIDE_SHARE: Final = 0.5
+_INSIDE_MOST: Final = 10.0
+_WHOLE: Final = 4
+_INDEX: Final = 8
 # Python looks up a member of an enumeration as slowly as it calls a function, and each step is compared with several.
-_LINEAR, _ATTENTION, _DROPOUT, _EMBEDDING = Kind.LINEAR, Kind.ATTENTION, Kind.DROPOUT, Kind.EMBEDDING
-_SHARED_KEYS = Scores.SHARED_KEYS
-_MATMULS = frozenset((Kind.CONV, Kind.LINEAR))
+_LINEAR: Final = Kind.LINEAR
+_ATTENTION: Final = Kind.ATTENTION
+_DROPOUT: Final = Kind.DROPOUT
+_EMBEDDING: Final = Kind.EMBEDDING
+_SHARED_KEYS: Final = Scores.SHARED_KEYS
+_MATMULS: Final = frozenset((Kind.CONV, Kind.LINEAR))
 # cuBLAS takes this much from the allocator for each thread that multiplies: the loop's own, and the backward pass's.
-_CUBLAS = 32.5 * 2**20
+_CUBLAS: Final = 32.5 * 2**20
 # Copies of the logits in fp32 that a loss on every token has at its peak, the one that the loop still holds included:
 # output, log-softmax, its gradient and the logits' own. A causal language model computes its loss in fp32 always.
-_LOSS_COPIES = {"fp32": 5.0, "amp": 3.65, "bf16": 2.5, "fp16": 2.5}
+_LOSS_COPIES: Final = {"fp32": 5.0, "amp": 3.65, "bf16": 2.5, "fp16": 2.5}
 # More of them where a bias in fp32 is added to logits in half precision: this output and the last one are in fp32.
-_BIASED_COPIES = 1.5
-_CAUSAL_LOSS_COPIES = {"fp32": 5.0, "amp": 4.1, "bf16": 4.1, "fp16": 4.1}
+_BIASED_COPIES: Final = 1.5
+_CAUSAL_LOSS_COPIES: Final = {"fp32": 5.0, "amp": 4.1, "bf16": 4.1, "fp16": 4.1}
 
 
 class Memory(NamedTuple):
@@ -166,7 +170,7 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
 
 
 # Bytes kept for each element of an attention's matrix.
-_SCORES = {
+_SCORES: Final = {
     "fp32": {Scores.PLAIN: 4, Scores.DROPPED: 9, Scores.BIAS: 4, Scores.SHARED_KEYS: 4},
     "amp": {Scores.PLAIN: 6, Scores.DROPPED: 7, Scores.BIAS: 2, Scores.SHARED_KEYS: 0},
     "bf16": {Scores.PLAIN: 2, Scores.DROPPED: 5, Scores.BIAS: 2, Scores.SHARED_KEYS: 0},
@@ -174,16 +178,16 @@ _SCORES = {
 }
 # Bytes that a step keeps of each element of its input, where that is not the input itself: these work in fp32, and
 # under autocast their input mostly is in fp32 already (the sum of a residual block).
-_OWN = {
+_OWN: Final = {
     Kind.LAYER_NORM: {"amp": 4},
     Kind.RMS_NORM: {"fp32": 8, "amp": 8, "bf16": 6, "fp16": 6},
     Kind.MANY_STEPS: {"fp32": 16, "amp": 14, "bf16": 8, "fp16": 8},
 }
 # What these give out is in fp32 under autocast.
-_WIDE = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM, Kind.MANY_STEPS, Kind.SOFTMAX))
-_CAST = frozenset((Kind.CONV, Kind.LINEAR, Kind.ATTENTION, Kind.OPAQUE))
-_ELEMENTWISE = frozenset((Kind.KEEPS_OUTPUT, Kind.KEEPS_INPUT, Kind.DROPOUT, Kind.SIGMOID_GATE))
-_KEEP_INPUT = frozenset(
+_WIDE: Final = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM, Kind.MANY_STEPS, Kind.SOFTMAX))
+_CAST: Final = frozenset((Kind.CONV, Kind.LINEAR, Kind.ATTENTION, Kind.OPAQUE))
+_ELEMENTWISE: Final = frozenset((Kind.KEEPS_OUTPUT, Kind.KEEPS_INPUT, Kind.DROPOUT, Kind.SIGMOID_GATE))
+_KEEP_INPUT: Final = frozenset(
     (
         Kind.CONV,
         Kind.LINEAR,
@@ -197,7 +201,7 @@ _KEEP_INPUT = frozenset(
         Kind.SIGMOID_GATE,
     )
 )
-_KEEP_OUTPUT = frozenset((Kind.KEEPS_OUTPUT, Kind.SOFTMAX, Kind.ATTENTION, Kind.SIGMOID_GATE))
+_KEEP_OUTPUT: Final = frozenset((Kind.KEEPS_OUTPUT, Kind.SOFTMAX, Kind.ATTENTION, Kind.SIGMOID_GATE))
 
 
 class _Rule(NamedTuple):
@@ -222,9 +226,9 @@ class _Rule(NamedTuple):
     follows: bool
 
 
-_BESIDE = {Kind.DROPOUT: 1, Kind.MAX_POOL: _INDEX}
+_BESIDE: Final = {Kind.DROPOUT: 1, Kind.MAX_POOL: _INDEX}
 # By precision, then by kind: these count up from 0.
-_RULES: dict[Precision, tuple[_Rule, ...]] = {
+_RULES: Final[dict[Precision, tuple[_Rule, ...]]] = {
     precision: tuple(
         _Rule(
             _OWN.get(kind, {}).get(precision, 0),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import log2
-from typing import Any
+from typing import Any, Final
 
 from estimator.compiled import breathe
 from estimator.methods.rad.program import Conv
@@ -16,7 +16,7 @@ from estimator.methods.rad.trees import Trees
 from estimator.store import ModelError
 from estimator.types import Precision
 
-FEATURES = (
+FEATURES: Final = (
     "half",
     "bf16",
     "area",
@@ -37,7 +37,7 @@ FEATURES = (
     "out_mod_8",
     "log_fan_in",
 )
-_MOST = 8.0
+_MOST: Final = 8.0
 
 
 def features(conv: Conv, batch: int, precision: Precision) -> list[float]:
