@@ -58,6 +58,26 @@ def quiet(nvml: Any, function: str, *arguments: Any) -> Any:
         return None
 
 
+def instances(nvml: Any, device: Any) -> list[tuple[str, int]] | None:
+    """The MIG instances of a GPU: profile, such as ``1g.18gb``, and memory in MiB. None where MIG is off.
+
+    Args:
+        nvml: the ``pynvml`` module, or a stand-in with its functions.
+        device: NVML's handle of the GPU.
+    """
+    mode = quiet(nvml, "nvmlDeviceGetMigMode", device)
+    if mode is None or mode[0] != nvml.NVML_DEVICE_MIG_ENABLE:
+        return None
+    found = []
+    for index in range(quiet(nvml, "nvmlDeviceGetMaxMigDeviceCount", device) or 0):
+        handle = quiet(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", device, index)
+        name, memory = quiet(nvml, "nvmlDeviceGetName", handle), quiet(nvml, "nvmlDeviceGetMemoryInfo", handle)
+        if handle is not None and name is not None and memory is not None:
+            text = name.decode() if isinstance(name, bytes) else name
+            found.append((text.split()[-1], int(memory.total) // MIB))
+    return found
+
+
 class Gpm:
     """GPM's metrics of one GPU between two looks.
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 SHARES_PER_GPU = 100
+# From this version on, `scontrol update gres=` moves a pending job to another device type instead of adding one.
+RETYPE_SINCE = (25, 11)
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,12 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Node:
-    """One node: what decides whether a job can start there now."""
+    """One node: what decides whether a job can start there now.
+
+    Attributes:
+        gpus: GPUs whose device types are their own, so that shares of them can be asked for.
+        instances: device types of its MIG instances.
+    """
 
     name: str
     available: bool
@@ -64,6 +71,7 @@ class Node:
     free_cpus: int
     free_memory_mib: int
     gpus: tuple[Gpu, ...]
+    instances: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from estimator.gpus import lookup
 from estimator.types import Estimate
 from predictor.types import Prediction, Profile
-from slurm_hooks.cluster import ClusterView, Gpu
+from slurm_hooks import mig
+from slurm_hooks.cluster import ClusterView, Gpu, Node
 from slurm_hooks.config import Mps, Partition
 from slurm_hooks.directives import Directives
 from slurm_hooks.interference import Interference, pack, typical
 from slurm_hooks.placement import Need, candidates, choose
 from slurm_hooks.records import Record
-from slurm_hooks.request import GpuRequest, Submission
+from slurm_hooks.request import GpuRequest, LeftAlone, Submission
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU, cap_of, share_of, usable_mib
 
 _SHARED = Mps(users="multi")
@@ -39,7 +40,7 @@ class Decision:
     """What becomes of a request.
 
     Attributes:
-        share: shares of one GPU; 100 for the whole of it.
+        share: shares of one GPU; 100 for the whole of it. Of a MIG instance: its part of the GPU.
         pin: the GPU that was chosen, or None where Slurm is to choose.
         feature: node feature that the request gains, or the empty string.
         cap_mib: memory cap in MiB, or None for no cap.
@@ -47,6 +48,8 @@ class Decision:
         smact: compute demand that was reckoned with, 0 to 1.
         prediction: progress beside the residents of the pinned GPU, or None where nothing was predicted.
         reasons: sentences for the record.
+        profile: MIG profile of the instance that it gets, as Slurm's device type, or the empty string.
+        larger: those that recovery may take, in their order.
     """
 
     share: int
@@ -57,6 +60,8 @@ class Decision:
     smact: float
     prediction: Prediction | None
     reasons: tuple[str, ...]
+    profile: str = ""
+    larger: tuple[str, ...] = ()
 
 
 def memory_of(partition: Partition) -> int:
@@ -137,6 +142,63 @@ def decide(
     return Decision(share, place.gpu, feature, cap_mib, threads, smact, place.prediction, tuple(reasons))
 
 
+def decide_instance(
+    submission: Submission,
+    request: GpuRequest,
+    directives: Directives,
+    demand: Demand,
+    partition: Partition,
+    view: ClusterView,
+) -> Decision | LeftAlone:
+    """The MIG instance of a job: the smallest profile that holds its memory, and its compute where that was measured.
+
+    Slurm chooses among the instances of a profile; what shares a GPU is kept apart by the GPU itself, so nothing is
+    pinned, capped or predicted. Arguments as `decide`'s.
+    """
+    if mig.profile(request.type):
+        return LeftAlone(request.text, "the request names a MIG profile")
+    found = mig.profiles(kind for node in view.nodes if _may_go(submission, node) for kind in node.instances)
+    if not found:
+        return LeftAlone(request.text, "no node with MIG instances is known in the partition")
+    feature = (partition.feature or request.type) if request.type else ""
+    largest, estimate, fitting = found[-1], demand.estimate, None
+    if (directives.policy or partition.policy) == "exclusive" or partition.placement == "exclusive":
+        reason = "policy exclusive: the largest MIG profile"
+    elif estimate is None:
+        reason = "nothing is known of the job's memory: the largest MIG profile"
+    else:
+        fitting = mig.smallest(found, estimate.upper_mib, min(1.0, (demand.smact or 0.0) / partition.smact_cap))
+        needs = f"{estimate.upper_mib} MiB"
+        if demand.smact is not None:
+            needs += f" and a measured SMACT of {demand.smact:.2f}"
+        if fitting is None:
+            reason = f"no MIG profile is known to hold {needs}: the largest"
+        else:
+            reason = f"{fitting.type} with {fitting.memory_mib} MiB is the smallest MIG profile for {needs}"
+    chosen = fitting or largest
+    larger = tuple(p.type for p in found if p.memory_mib > chosen.memory_mib)
+    reasons = [reason, *([f"GPU type {request.type} became the node feature {feature}"] if feature else [])]
+    smact = partition.default_smact if demand.smact is None else demand.smact
+    return Decision(
+        chosen.share,
+        None,
+        feature,
+        None,
+        FULL_THREADS,
+        smact,
+        None,
+        tuple(reasons),
+        profile=chosen.type,
+        larger=larger,
+    )
+
+
+def _may_go(submission: Submission, node: Node) -> bool:
+    """Whether a job may run on a node, as far as plain names tell."""
+    asked = submission.req_nodes
+    return submission.partition in node.partitions and ("[" in asked or not asked or node.name in asked.split(","))
+
+
 @dataclass(frozen=True)
 class _Place:
     """A GPU, what is predicted there, and why; `alone` where no colocation is worth it."""
@@ -215,7 +277,7 @@ def _types(request: GpuRequest, partition: Partition, view: ClusterView) -> tupl
     """Device type and node feature that a user's GPU type means: one of the two, or neither."""
     if not request.type:
         return "", ""
-    if any(gpu.type == request.type for node in view.nodes for gpu in node.gpus):
+    if any(gpu.type == request.type for node in view.nodes for gpu in node.gpus) or mig.profile(request.type):
         return request.type, ""
     return "", partition.feature or request.type
 
@@ -311,6 +373,8 @@ def record_of(
         pin=pin.type if pin else "",
         node=pin.node if pin else "",
         cap_mib=decision.cap_mib,
+        profile=decision.profile,
+        larger=decision.larger,
         thread_percentage=decision.thread_percentage,
         residents=tuple(r.job_id for r in pin.residents) if pin else (),
         activity=pack(demand.profile) if demand.profile else (),

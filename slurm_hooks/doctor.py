@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from slurm_hooks import mig
 from slurm_hooks.config import Config
 from slurm_hooks.decision import memory_of
 
@@ -16,7 +17,7 @@ SHARES_PER_GPU = 100
 HOOKS = ("Prolog", "TaskProlog", "Epilog")
 # How long a requeued job waits with Slurm's default, in seconds.
 _SLOW_REQUEUE_S = 121
-_GRES = re.compile(r"(gpu|mps)(?::([A-Za-z][\w.-]*))?:(\d+)")
+_GRES = re.compile(r"(gpu|mps)(?::([\w.+-]*[A-Za-z][\w.+-]*))?:(\d+)")
 _GROUP_WRITE = 0o020
 _OTHER_WRITE = 0o002
 
@@ -61,7 +62,8 @@ class Facts:
         radd_user: name of the user that radd runs as, or the empty string.
         radd_rights: that user's AdminLevel in slurmdbd, or None where it could not be asked.
         monitor_error: why rad-monitor takes no connection, or the empty string; None where it is not to listen.
-        gpus: number of GPUs that NVML sees, or None where it does not work.
+        gpus: number of GPUs that NVML sees, or None where it does not work; without those in MIG mode.
+        instances: the MIG instances that it sees: profile and memory in MiB.
         nvml_error: why NVML does not tell, or the empty string.
         programs: where a program was found; the empty string for nowhere.
         host: this machine's name.
@@ -82,6 +84,7 @@ class Facts:
     radd_rights: str | None = None
     monitor_error: str | None = None
     gpus: int | None = None
+    instances: tuple[tuple[str, int], ...] = ()
     nvml_error: str = ""
     programs: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
@@ -159,6 +162,7 @@ def _node(facts: Facts, config: Config) -> list[Finding]:
         package = "NVIDIA's driver" if program == "nvidia-smi" else "Slurm's client commands"
         findings.append(Finding(program, bool(at), at or "not found", f"install {package}"))
     findings.append(_nvml(facts))
+    findings += _instances(facts)
     if facts.monitor_error is not None:
         found = facts.monitor_error or "takes connections"
         cure = "start rad-monitor: systemctl start rad-monitor; without it nothing is measured"
@@ -270,7 +274,7 @@ def _partitions(facts: Facts, config: Config) -> list[Finding]:
         known = name in facts.partitions
         cure = f"rename [partitions.{name}] in rad.toml: Slurm has {', '.join(sorted(facts.partitions)) or 'none'}"
         findings.append(Finding(f"partition {name}", known, f"{part.mode}, {part.method}", cure))
-        if part.method != "off" and not memory_of(part):
+        if part.method not in ("off", "mig") and not memory_of(part):
             found = f"gpu_model {part.gpu_model!r} is not known" if part.gpu_model else "not told"
             cure = f"set gpu_model or gpu_memory_mib in [partitions.{name}]: else every job gets a whole GPU"
             findings.append(Finding(f"GPU memory of {name}", False, found, cure))
@@ -311,6 +315,12 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
             problem = _gres_problem(node.gres)
             cure = "give each device a Type of its own, for gpu and for mps: see etc/gres.conf.rad"
             findings.append(Finding(f"GRES of {node.name}", not problem, problem or node.gres, cure))
+    for name, part in config.partitions.items():
+        if part.method == "mig":
+            kinds = {kind for node in facts.nodes if name in node.partitions for _, kind, _ in _GRES.findall(node.gres)}
+            found = ", ".join(p.type for p in mig.profiles(kinds))
+            cure = "make instances (nvidia-smi mig -cgi) with Types named after their profiles, as AutoDetect=nvml does"
+            findings.append(Finding(f"MIG profiles of {name}", bool(found), found or "none", cure))
     if facts.gres_conf is not None:
         lines = [line.split("#")[0] for line in facts.gres_conf.splitlines()]
         lacking = [
@@ -351,6 +361,8 @@ def _accounting(facts: Facts) -> list[Finding]:
     tracked = set(facts.settings.get("AccountingStorageTRES", "").split(","))
     devices = {device for node in facts.nodes for kind, device, _ in _GRES.findall(node.gres) if kind == "mps"}
     wanted = {"gres/gpu", "gres/mps", *(f"gres/mps:{device}" for device in devices if device)}
+    kinds = {kind for node in facts.nodes for _, kind, _ in _GRES.findall(node.gres)}
+    wanted |= {f"gres/gpu:{profile.type}" for profile in mig.profiles(kinds)}
     lacking = ",".join(sorted(wanted - tracked))
     return [
         Finding(
@@ -413,9 +425,48 @@ def _nvml(facts: Facts) -> Finding:
     if facts.gpus is None:
         found = facts.nvml_error or "does not answer"
         return Finding("NVML", False, found, "install NVIDIA's driver; then check: nvidia-smi -L")
-    agree = listed is None or listed == facts.gpus
-    found = f"{facts.gpus} GPUs" + ("" if agree else f", Slurm lists {listed}")
+    agree = listed is None or listed == facts.gpus + len(facts.instances)
+    found = f"{facts.gpus} GPUs" + (f" and {len(facts.instances)} MIG instances" if facts.instances else "")
+    found += "" if agree else f", Slurm lists {listed}"
     return Finding("NVML", agree, found, "make Gres in slurm.conf and gres.conf match nvidia-smi -L")
+
+
+def _instances(facts: Facts) -> list[Finding]:
+    """Whether the node's MIG instances are those that Slurm lists, and have the memory that RAD reckons with."""
+    here = _here(facts)
+    if not facts.instances or here is None:
+        return []
+    listed: dict[tuple[int, int], int] = {}  # instances by slices and memory, as their profiles' names tell
+    for kind, device, count in _GRES.findall(here.gres):
+        profile = mig.profile(device) if kind == "gpu" else None
+        if profile is not None:
+            key = (profile.slices, profile.memory_mib)
+            listed[key] = listed.get(key, 0) + int(count)
+    small = []
+    for name, memory_mib in facts.instances:
+        profile = mig.profile(name)
+        if profile is not None:
+            key = (profile.slices, profile.memory_mib)
+            listed[key] = listed.get(key, 0) - 1
+            if memory_mib < profile.memory_mib:
+                small.append(f"{name} has {memory_mib} MiB, its name says {profile.memory_mib}")
+    names = ", ".join(sorted({name for name, _ in facts.instances}))
+    agree = not any(listed.values())
+    return [
+        Finding(
+            "MIG instances",
+            agree,
+            names if agree else f"NVML has {names}; Slurm's Types are {here.gres}",
+            "make Gres in slurm.conf and gres.conf match nvidia-smi -L",
+        ),
+        Finding(
+            "MIG memory",
+            not small,
+            small[0] if small else "as the profiles' names say",
+            "jobs may not fit: users can claim more with #RAD memory=",
+            needed=False,
+        ),
+    ]
 
 
 def _here(facts: Facts) -> NodeFact | None:

@@ -47,7 +47,7 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
         *(path for name in HOOKS for path in settings.get(name, "").split(",") if path),
     )
     radd_user = _owner(config.radd.socket)
-    gpus, nvml_error = _gpus()
+    gpus, instances, nvml_error = _gpus()
     return Facts(
         slurm_error=error,
         settings=settings,
@@ -67,6 +67,7 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
         radd_rights=_rights(runner, radd_user, config.radd.command_timeout_s) if radd_user else None,
         monitor_error=_reach(config.monitor.listen, config.monitor.port) if config.monitor.listen else None,
         gpus=gpus,
+        instances=instances,
         nvml_error=nvml_error,
         programs={
             name: shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}") or "" for name in _PROGRAMS
@@ -207,17 +208,19 @@ def _reach(listen: str, port: int) -> str:
     return ""
 
 
-def _gpus() -> tuple[int | None, str]:
-    """Number of GPUs, or None and why NVML does not tell."""
+def _gpus() -> tuple[int | None, tuple[tuple[str, int], ...], str]:
+    """Number of GPUs that are not in MIG mode, or None and why NVML does not tell; and the MIG instances."""
     try:
         pynvml = nvml.load()
     except nvml.NvmlMissingError as error:
-        return None, str(error)
+        return None, (), str(error)
     try:
         pynvml.nvmlInit()
         try:
-            return int(pynvml.nvmlDeviceGetCount()), ""
+            handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+            found = [nvml.instances(pynvml, handle) for handle in handles]
+            return found.count(None), tuple(one for several in found if several is not None for one in several), ""
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError as error:
-        return None, str(error)
+        return None, (), str(error)

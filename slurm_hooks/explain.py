@@ -94,6 +94,8 @@ def _decision(record: Record, neighbours: Mapping[int, Job]) -> str:
     share = share if share is not None else SHARES_PER_GPU
     where = f"mps:{record.pin}:{share}" if record.pin else f"mps:{share}"
     text = f"the whole GPU ({where})" if share >= SHARES_PER_GPU else where
+    if record.profile:
+        text = f"MIG instance {record.first_profile or record.profile}"
     text += f" on {record.node}" if record.node else ""
     if record.residents:
         known = [_neighbour(number, neighbours.get(number)) for number in record.residents if number]
@@ -159,6 +161,8 @@ def _ended(job: Job, run: JobRun) -> str:
 
 def _next_share(job: Job, kept: Run) -> str:
     """What recovery queued a job again with after one of its runs."""
+    if job.record is not None and job.record.profile:
+        return "a larger MIG instance"
     runs = job.record.runs if job.record is not None else ()
     later = [run.share for run in runs[runs.index(kept) + 1 :] if run.share is not None]
     share = later[0] if later else job.record.share if job.record is not None else None

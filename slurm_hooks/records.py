@@ -101,7 +101,10 @@ class Record:
         expected_mib, upper_mib, method, family, fingerprint: the estimate, where there is one.
         share, pin, node, cap_mib, thread_percentage: the decision. ``pin`` is a device type such as ``g2``. Recovery
             puts the share and the cap of the job's next run in their places.
-        first_share, first_cap_mib: what they were at submit, where recovery has put others in their places.
+        profile: the MIG profile that was chosen, as Slurm's device type; ``larger`` those that recovery may take, in
+            their order. ``share`` is then the instance's part of a GPU.
+        first_share, first_cap_mib, first_profile: what they were at submit, where recovery has put others in their
+            places.
         policy: placement policy that chose the GPU.
         residents: ids of the jobs that held shares of the pinned GPU at decision time; 0 for one that was submitted
             so shortly before that its id was not known yet.
@@ -135,6 +138,9 @@ class Record:
     share: int | None = None
     first_share: int | None = None
     first_cap_mib: int | None = None
+    profile: str = ""
+    first_profile: str = ""
+    larger: tuple[str, ...] = ()
     pin: str = ""
     node: str = ""
     cap_mib: int | None = None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_GRES = re.compile(r"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::([A-Za-z][\w.-]*))?(?:[:=](\d+))?$")
+_GRES = re.compile(r"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::([\w.+-]*[A-Za-z][\w.+-]*))?(?:[:=](\d+))?$")
 
 
 @dataclass(frozen=True)

@@ -221,6 +221,8 @@ class Service:
             demand = self._demand(submission, directives, partition)
         except SummaryError as error:
             return self._left_alone(submission, directives, partition, LeftAlone(request.text, str(error)))
+        if partition.method == "mig":
+            return self._instance(submission, request, directives, demand, partition)
         decision = rules.decide(
             submission,
             request,
@@ -258,6 +260,27 @@ class Service:
                 "RAD_THREAD_PERCENTAGE": _threads(decision),
             },
             record=record,
+        )
+
+    def _instance(
+        self,
+        submission: Submission,
+        request: GpuRequest,
+        directives: Directives,
+        demand: rules.Demand,
+        partition: Partition,
+    ) -> Answer:
+        """The answer to a submission to a partition whose GPUs are shared by MIG."""
+        decision = rules.decide_instance(submission, request, directives, demand, partition, self.view)
+        if isinstance(decision, LeftAlone):
+            return self._left_alone(submission, directives, partition, decision)
+        record = rules.record_of(submission, request, directives, demand, decision, partition)
+        message = _message(directives, demand.estimate, decision)
+        fields = _record_field(submission, record)
+        if partition.mode != "enforce":
+            return Answer(message=f"advice: {message}", fields=fields, record=record)
+        return Answer(
+            message=message, fields={**_instance_fields(submission, request, decision), **fields}, record=record
         )
 
     def _left_alone(
@@ -390,6 +413,12 @@ def _record_field(submission: Submission, record: Record) -> dict[str, str]:
     return {"admin_comment": merge(submission.admin_comment, record)}
 
 
+def _instance_fields(submission: Submission, request: GpuRequest, decision: rules.Decision) -> dict[str, str]:
+    """The descriptor's fields that turn a GPU into a MIG instance; to Slurm it is a GPU like any other."""
+    item = f"gres{request.separator}gpu:{decision.profile}:1"
+    return {request.field: ",".join((*request.others, item)), **_feature_field(submission, decision)}
+
+
 def _request_fields(
     submission: Submission, request: GpuRequest, decision: rules.Decision, several_nodes: bool
 ) -> dict[str, str]:
@@ -412,19 +441,26 @@ def _request_fields(
         fields["min_mem_per_node"] = str(submission.memory_per_gpu_mib)
     if submission.implied_binding:
         fields["tres_bind"] = ""
-    if decision.feature:
-        old = submission.features
-        if old and any(c in old for c in "|[*"):
-            old = f"({old})"
-        fields["features"] = f"{old}&{decision.feature}" if old else decision.feature
+    fields.update(_feature_field(submission, decision))
     if decision.pin and several_nodes and not submission.req_nodes:
         fields["req_nodes"] = decision.pin.node
     return fields
 
 
+def _feature_field(submission: Submission, decision: rules.Decision) -> dict[str, str]:
+    if not decision.feature:
+        return {}
+    old = submission.features
+    if old and any(c in old for c in "|[*"):
+        old = f"({old})"
+    return {"features": f"{old}&{decision.feature}" if old else decision.feature}
+
+
 def _message(directives: Directives, estimate: Estimate | None, decision: rules.Decision) -> str:
     share = f"{decision.share} of 100 shares of one GPU"
-    if decision.share == WHOLE_GPU:
+    if decision.profile:
+        share = f"MIG instance {decision.profile}"
+    elif decision.share == WHOLE_GPU:
         share = f"the whole GPU ({decision.reasons[0]})"
     if estimate is None:
         return share

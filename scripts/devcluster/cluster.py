@@ -453,9 +453,8 @@ class Cluster:
         if not key.exists():
             key.touch(mode=0o600)
             key.write_bytes(os.urandom(1024))
-        if not layout.real_gpus:
-            for index in range(layout.gpus):
-                _make_device(Path(layout.device(index)), index)
+        for index in range(len(layout.real_gpus), layout.gpus + len(layout.instances)):
+            _make_device(Path(layout.device(index)), index)
 
     def _write_settings(self) -> None:
         layout = self.layout

@@ -46,6 +46,7 @@ class Layout:
         gpu_model: node feature that stands for the GPUs' model.
         cpus: processors that each node claims to have.
         real_gpus: device files of real GPUs (one node only); where empty, stand-in device nodes are made.
+        instances: device types of MIG instances that each node has beside its GPUs; stand-ins.
     """
 
     directory: Path
@@ -56,6 +57,7 @@ class Layout:
     gpu_model: str = "h200"
     cpus: int = 64
     real_gpus: tuple[str, ...] = ()
+    instances: tuple[str, ...] = ()
 
     @property
     def etc(self) -> Path:
@@ -112,8 +114,8 @@ class Layout:
         return tuple(f"node{index}" for index in range(self.nodes))
 
     def device(self, index: int) -> str:
-        """Device file of a GPU; the nodes of a cluster with stand-ins share them."""
-        return self.real_gpus[index] if self.real_gpus else str(self.directory / "dev" / f"nvidia{index}")
+        """Device file of a GPU, or of an instance behind them; the nodes of a cluster with stand-ins share them."""
+        return self.real_gpus[index] if index < len(self.real_gpus) else str(self.directory / "dev" / f"nvidia{index}")
 
     def save(self) -> None:
         """Note the layout below the cluster's folder, for later commands."""
@@ -127,7 +129,7 @@ class Layout:
         except (OSError, ValueError):
             return None
         data["directory"] = Path(data["directory"])
-        for name in ("partitions", "real_gpus"):
+        for name in ("partitions", "real_gpus", "instances"):
             data[name] = tuple(data[name])
         return cls(**data)
 

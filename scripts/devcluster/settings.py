@@ -17,8 +17,17 @@ def slurm_conf(layout: Layout, *, rad: bool) -> str:
     """slurm.conf; with `rad` the hooks are switched on as etc/slurm.conf.rad tells an admin to."""
     host = _host()
     types = [f"g{index}" for index in range(layout.gpus)]
-    gres = ",".join([f"gpu:{name}:1" for name in types] + [f"mps:{name}:{MPS_UNITS}" for name in types])
-    tres = ",".join(["gres/gpu", "gres/mps"] + [f"gres/{kind}:{name}" for kind in ("gpu", "mps") for name in types])
+    instances = {name: layout.instances.count(name) for name in layout.instances}
+    gres = ",".join(
+        [f"gpu:{name}:1" for name in types]
+        + [f"gpu:{name}:{count}" for name, count in instances.items()]
+        + [f"mps:{name}:{MPS_UNITS}" for name in types]
+    )
+    tres = ",".join(
+        ["gres/gpu", "gres/mps"]
+        + [f"gres/{kind}:{name}" for kind in ("gpu", "mps") for name in types]
+        + [f"gres/gpu:{name}" for name in instances]
+    )
     lines = [
         f"ClusterName={CLUSTER_NAME}",
         f"SlurmctldHost={host}(127.0.0.1)",
@@ -107,6 +116,10 @@ def gres_conf(layout: Layout) -> str:
     nodes = layout.node_names
     names = nodes[0] if len(nodes) == 1 else f"node[0-{len(nodes) - 1}]"
     lines = [f"NodeName={names} Name=gpu Type=g{index} File={layout.device(index)}" for index in range(layout.gpus)]
+    lines += [
+        f"NodeName={names} Name=gpu Type={name} File={layout.device(index)}"
+        for index, name in enumerate(layout.instances, start=layout.gpus)
+    ]
     lines += [
         f"NodeName={names} Name=mps Type=g{index} Count={MPS_UNITS} File={layout.device(index)} Flags=all_sharing"
         for index in range(layout.gpus)

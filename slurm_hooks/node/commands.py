@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from slurm_hooks import mig
 from slurm_hooks.node.job import exit_pair
 
 _LAST_WAIT_S = 1.0
@@ -176,6 +177,18 @@ def grown_gres(tres_per_node: str, share: int) -> str | None:
         if parts[0] == "mps":
             kind = [p for p in parts[1:2] if p and not p.isdigit()]
             words, found = ":".join(["mps", *kind, str(share)]), True
+        entries.append(words)
+    return ",".join(entries) if found else None
+
+
+def other_instance(tres_per_node: str, profile: str) -> str | None:
+    """A request with another MIG profile, as `scontrol update gres=` takes it; None where it asks for no instance."""
+    entries, found = [], False
+    for entry in tres_per_node.split(","):
+        words = re.sub(r"^gres[:/]", "", entry)
+        name, _, kind = words.partition(":")
+        if name == "gpu" and mig.profile(re.sub(r":1$", "", kind)):
+            words, found = f"gpu:{profile}:1", True
         entries.append(words)
     return ",".join(entries) if found else None
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from slurm_hooks.cluster import RETYPE_SINCE
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import JobCounters
 from slurm_hooks.node import (
@@ -127,13 +128,20 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str, s
     if shown is None or record is None or found is None:
         return
     run, verdict, paths, site = found
-    gres = None if verdict.share is None else commands.grown_gres(shown.tres_per_node, verdict.share)
+    gres = None if verdict.share is None else _next_gres(shown.tres_per_node, verdict.share, verdict.profile)
     if verdict.share is None or gres is None:
         _tell(scene, paths, verdict.message)
     else:
-        after = recovery.requeued(record, run, verdict.share, site)
+        after = recovery.requeued(record, run, verdict.share, site, verdict.profile)
         comment = merge(shown.admin_comment, after)
         _requeue(scene, spool.Requeue(job.id, job.restart, shown.target, gres, comment), verdict, paths)
+
+
+def _next_gres(tres_per_node: str, share: int, profile: str) -> str | None:
+    """The request of a job's next run, or None where this one asked for nothing that RAD gave it."""
+    if profile:
+        return commands.other_instance(tres_per_node, profile)
+    return commands.grown_gres(tres_per_node, share)
 
 
 def _judge(
@@ -170,7 +178,13 @@ def _judge(
         may_requeue=shown.requeue and shown.batch,
     )
     measured = gpus.least_memory_mib(f"{scene.config.mps.run_dir}/gpus.json")
-    site = recovery.Site(scene.partition, memory.usable(scene.partition, measured), scene.config.recovery)
+    timeout_s = scene.config.node.command_timeout_s
+    site = recovery.Site(
+        scene.partition,
+        memory.usable(scene.partition, measured),
+        scene.config.recovery,
+        can_retype=bool(record.profile and of_memory) and commands.version(timeout_s) >= RETYPE_SINCE,
+    )
     verdict = recovery.judge(record, ended, site)
     return dataclasses.replace(run, outcome=verdict.outcome), verdict, paths, site
 

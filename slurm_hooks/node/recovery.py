@@ -11,6 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from slurm_hooks import mig
 from slurm_hooks.config import Partition, Recovery
 from slurm_hooks.records import Record, Run
 from slurm_hooks.shares import WHOLE_GPU, cap_of, share_of
@@ -64,11 +65,13 @@ class Verdict:
         outcome: for the record, see `slurm_hooks.records.Run`.
         share: shares to requeue the job with, or None to leave it.
         message: a line for the user, or the empty string.
+        profile: MIG profile to requeue a job with that had an instance, or the empty string.
     """
 
     outcome: str
     share: int | None = None
     message: str = ""
+    profile: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,11 +82,13 @@ class Site:
         partition: settings of the job's partition.
         usable: memory of one GPU that may be given away, in MiB; 0 where it is not known.
         settings: [recovery].
+        can_retype: whether this Slurm can move a pending job to another device type.
     """
 
     partition: Partition
     usable: int
     settings: Recovery
+    can_retype: bool = False
 
 
 def judge(record: Record | None, ended: Ended, site: Site) -> Verdict:
@@ -98,6 +103,8 @@ def judge(record: Record | None, ended: Ended, site: Site) -> Verdict:
         if ended.lost_mps:
             return _victim(record, ended, site)
         return _suspect(record, ended, site) if ended.fault else Verdict("failed")
+    if record.profile:
+        return _of_instance(record, ended, site)
     share = ended.share if ended.share is not None else record.share
     held = f"{share} of {WHOLE_GPU} shares" + (f", {ended.cap_mib} MiB" if ended.cap_mib else "")
     died = f"rad: job {ended.job} ran out of GPU memory ({held})"
@@ -114,6 +121,24 @@ def judge(record: Record | None, ended: Ended, site: Site) -> Verdict:
     outcome = "oom_exclusive" if larger >= WHOLE_GPU else "oom_requeued"
     new = "the whole GPU" if larger >= WHOLE_GPU else f"{larger} shares, {cap_of(larger, site.usable)} MiB"
     return Verdict(outcome, larger, f"{died}; requeued with {new}")
+
+
+def _of_instance(record: Record, ended: Ended, site: Site) -> Verdict:
+    """A job that ran out of its MIG instance's memory: tried again with a larger one, then with the largest."""
+    died = f"rad: job {ended.job} ran out of GPU memory (MIG instance {record.profile})"
+    larger, had = mig.profiles(record.larger), mig.profile(record.profile)
+    if not larger or had is None:
+        return Verdict("oom_final", message=f"{died}: there is no larger one and it is not tried again")
+    memory = _more(had.memory_mib, site)
+    ask = f"ask for more: #RAD memory={math.ceil(memory / 1024)}G"
+    if record.retries >= MAX_RETRIES or ended.restart >= MAX_RESTARTS:
+        return Verdict("oom_final", message=f"{died}: it was tried {ended.restart + 1} times; {ask}")
+    if not site.settings.enabled or not ended.may_requeue or not site.can_retype:
+        return Verdict("oom_told", message=f"{died} and may not be requeued; {ask}")
+    fitting = mig.smallest(larger, memory) if record.retries == 0 else None
+    new = fitting or larger[-1]
+    outcome = "oom_exclusive" if new is larger[-1] else "oom_requeued"
+    return Verdict(outcome, new.share, f"{died}; requeued with {new.type}", new.type)
 
 
 def _victim(record: Record, ended: Ended, site: Site) -> Verdict:
@@ -157,9 +182,12 @@ def died_of_memory(ended: Ended) -> bool:
 
 def grown(share: int, record: Record, site: Site) -> tuple[int, int]:
     """Memory in MiB and shares for the next try: the configured step more than the run's share was good for."""
-    memory = cap_of(share, site.usable) or record.upper_mib or 0
-    larger = math.ceil(max(memory + site.settings.step_mib, memory * site.settings.factor))
+    larger = _more(cap_of(share, site.usable) or record.upper_mib or 0, site)
     return larger, max(share + 1, share_of(larger, 0.0, site.usable, site.partition))
+
+
+def _more(memory_mib: int, site: Site) -> int:
+    return math.ceil(max(memory_mib + site.settings.step_mib, memory_mib * site.settings.factor))
 
 
 def with_run(record: Record, run: Run) -> Record:
@@ -182,16 +210,20 @@ def _changed_by_user(record: Record, run: Run) -> bool:
     return run.share != record.share and not later
 
 
-def requeued(record: Record, run: Run, share: int, site: Site) -> Record:
-    """The record of a job that goes into its next run with `share`."""
+def requeued(record: Record, run: Run, share: int, site: Site, profile: str = "") -> Record:
+    """The record of a job that goes into its next run with `share`, or with an instance of a MIG profile."""
     if run.outcome not in REGROWN:
         return with_run(record, run)
     first = record.first_share is None
+    had = mig.profile(profile)
     return dataclasses.replace(
         with_run(record, run),
         share=share,
-        cap_mib=cap_of(share, site.usable),
+        cap_mib=cap_of(share, site.usable) if had is None else None,
         first_share=record.share if first else record.first_share,
         first_cap_mib=record.cap_mib if first else record.first_cap_mib,
+        profile=profile,
+        first_profile=record.profile if first else record.first_profile,
+        larger=tuple(p.type for p in mig.profiles(record.larger) if had and p.memory_mib > had.memory_mib),
         retries=record.retries + (run.outcome in OOM_REQUEUED),
     )

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from slurm_hooks import mig
+from slurm_hooks.cluster import SHARES_PER_GPU
 from slurm_hooks.slurm.commands import Runner, SlurmError, run
 
 SACCT_FIELDS = (
@@ -75,10 +77,15 @@ class JobRun:
 
     @property
     def gpus(self) -> float:
-        """GPUs held: whole ones, and shares as hundredths of one."""
+        """GPUs held: whole ones, shares as hundredths of one, and MIG instances as their parts of one."""
         if "gres/gpu" in self.allocated:
-            return float(self.allocated["gres/gpu"])
-        return self.allocated.get("gres/mps", 0) / 100
+            held = float(self.allocated["gres/gpu"])
+            for name, count in self.allocated.items():
+                profile = mig.profile(name.removeprefix("gres/gpu:")) if name.startswith("gres/gpu:") else None
+                if profile is not None:
+                    held -= count * (1 - profile.share / SHARES_PER_GPU)
+            return held
+        return self.allocated.get("gres/mps", 0) / SHARES_PER_GPU
 
 
 class Accounting(Protocol):

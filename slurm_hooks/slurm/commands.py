@@ -11,15 +11,12 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from slurm_hooks.cluster import ClusterView
+from slurm_hooks.cluster import RETYPE_SINCE, ClusterView
 from slurm_hooks.records import Record, decode
 from slurm_hooks.slurm import pyslurm_queue
 from slurm_hooks.slurm import view as parsing
 
 log = logging.getLogger("rad.slurm")
-
-# From this version on, `scontrol update gres=` moves a pending job to another device type instead of adding one.
-RETYPE_SINCE = (25, 11)
 
 
 class SlurmError(RuntimeError):

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from slurm_hooks import mig
 from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Gpu, Node, PinnedJob, Resident
 from slurm_hooks.records import decode
 from slurm_hooks.shares import FULL_THREADS
@@ -25,8 +26,10 @@ RESIDENT_COLUMNS = (("JobID", 20), ("NodeList", 512), ("tres-alloc", 512), ("Use
 _WAITING_REASONS = ("Resources", "Priority")
 _USABLE_STATES = ("IDLE", "MIXED", "ALLOCATED")
 _UNUSABLE_FLAGS = ("DRAIN", "DOWN", "NOT_RESPONDING", "MAINT", "FAIL", "REBOOT", "POWER", "RESERVED", "PLANNED_DRAIN")
-_GRES_ITEM = re.compile(r"(gpu|mps)(?::([A-Za-z][\w.-]*))?:(\d+)")
-_ALLOC_ITEM = re.compile(r"gres/(gpu|mps)(?::([A-Za-z][\w.-]*))?=(\d+)")
+# A type may begin with a digit, as that of a MIG instance does (1g.18gb), and has a letter.
+_TYPE = r"[\w.+-]*[A-Za-z][\w.+-]*"
+_GRES_ITEM = re.compile(rf"(gpu|mps)(?::({_TYPE}))?:(\d+)")
+_ALLOC_ITEM = re.compile(rf"gres/(gpu|mps)(?::({_TYPE}))?=(\d+)")
 _HOSTS = re.compile(r"([^,\[\]]*)(?:\[([\d,-]+)\])?([^,\[\]]*)(?:,|$)")
 _MOST_HOSTS = 10_000
 _ASKED_ITEM = re.compile(r"(?:gres[:/])?mps(?::([A-Za-z][\w.-]*))?:(\d+)")
@@ -87,13 +90,13 @@ def parse_nodes(text: str) -> list[Node]:
     nodes = []
     for line in text.splitlines():
         fields = dict(_FIELD.findall(line))
-        gpus = _gpus(fields)
-        if gpus:
-            nodes.append(_node(fields, gpus))
+        gpus, instances = _gpus(fields)
+        if gpus or instances:
+            nodes.append(_node(fields, gpus, instances))
     return nodes
 
 
-def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...]) -> Node:
+def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], instances: frozenset[str]) -> Node:
     state = fields.get("State", "")
     base = re.split(r"[^A-Z_]", state)[0]
     flags = state[len(base) :]
@@ -108,17 +111,23 @@ def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...]) -> Node:
         free_cpus=_int(fields.get("CPUEfctv") or fields.get("CPUTot")) - _int(fields.get("CPUAlloc")),
         free_memory_mib=total - _int(fields.get("AllocMem")),
         gpus=gpus,
+        instances=instances,
     )
 
 
-def _gpus(fields: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """One GPU for each device type; a type with several devices cannot be told apart and is left out."""
+def _gpus(fields: Mapping[str, str]) -> tuple[tuple[Gpu, ...], frozenset[str]]:
+    """One GPU for each device type, and the types of MIG instances.
+
+    A type with several devices cannot be told apart and is left out.
+    """
     name = fields.get("NodeName", "")
     counts: dict[str, int] = {}
     for kind, device, count in _GRES_ITEM.findall(fields.get("Gres", "")):
         if kind == "gpu" and device:
             counts[device] = counts.get(device, 0) + int(count)
-    return tuple(Gpu(name, device, 0) for device, count in counts.items() if count == 1)
+    instances = frozenset(device for device in counts if mig.profile(device))
+    gpus = (Gpu(name, device, 0) for device, count in counts.items() if count == 1 and device not in instances)
+    return tuple(gpus), instances
 
 
 def build(

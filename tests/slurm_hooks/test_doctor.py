@@ -15,6 +15,7 @@ import pynvml
 import pytest
 from click.testing import CliRunner
 
+from predictor import nvml
 from slurm_hooks import doctor_facts
 from slurm_hooks.config import Config, Node, Partition, PredictorSettings, Radd
 from slurm_hooks.doctor import Facts, FileFact, Finding, NodeFact, Role, examine, roles_of
@@ -261,6 +262,53 @@ def test_thread_percentages_that_nobody_chooses(method: Any, model: Any, heeded:
     assert found == ([] if heeded else ["threads of gpu"])
 
 
+MIG = Config(partitions={"gpu": Partition(method="mig")})
+MIG_GRES = "gpu:1g.18gb:2(S:0),gpu:nvidia_h200_3g.71gb:1,gpu:g3:1"
+INSTANCES = (("1g.18gb", 16_384), ("1g.18gb", 16_384), ("3g.71gb", 71_424))
+
+
+def _mig(**changes: Any) -> dict[str, Any]:
+    tracked = "gres/gpu,gres/mps,gres/gpu:1g.18gb,gres/gpu:nvidia_h200_3g.71gb"
+    return {
+        **_gres(MIG_GRES),
+        **_setting("AccountingStorageTRES", tracked),
+        "gpus": 1,
+        "instances": INSTANCES,
+        **changes,
+    }
+
+
+def test_mig_instances_as_nvml_and_slurm_both_have_them() -> None:
+    for role in ("controller", "node"):
+        assert _problems(role, dataclasses.replace(WELL, **_mig()), MIG) == []
+    seen = {finding.subject: finding.found for finding in examine("node", dataclasses.replace(WELL, **_mig()), MIG)}
+    assert (seen["NVML"], seen["MIG instances"]) == ("1 GPUs and 3 MIG instances", "1g.18gb, 3g.71gb")
+    seen = {
+        finding.subject: finding.found for finding in examine("controller", dataclasses.replace(WELL, **_mig()), MIG)
+    }
+    assert seen["MIG profiles of gpu"] == "1g.18gb, nvidia_h200_3g.71gb"
+
+
+def test_what_mig_instances_can_lack() -> None:
+    less = _only("node", MIG, **_mig(instances=(*INSTANCES[:2], ("2g.35gb", 33_280))))
+    assert (less.subject, "NVML has 1g.18gb, 2g.35gb" in less.found) == ("MIG instances", True)
+    small = _only("node", MIG, **_mig(instances=(*INSTANCES[:2], ("3g.71gb", 60_000))))
+    assert (small.subject, small.needed, small.found) == (
+        "MIG memory",
+        False,
+        "3g.71gb has 60000 MiB, its name says 64325",
+    )
+    fewer = _problems("node", dataclasses.replace(WELL, **_mig(instances=INSTANCES[:2])), MIG)
+    assert [finding.found for finding in fewer] == [
+        "1 GPUs and 2 MIG instances, Slurm lists 4",
+        f"NVML has 1g.18gb; Slurm's Types are {MIG_GRES}",
+    ]
+    none = _problems("controller", dataclasses.replace(WELL, gpus=1), MIG)
+    assert [(finding.subject, finding.found) for finding in none] == [("MIG profiles of gpu", "none")]
+    untold = _only("controller", MIG, **{**_mig(), **_setting("AccountingStorageTRES", "gres/gpu,gres/mps")})
+    assert untold.found == "lacks gres/gpu:1g.18gb,gres/gpu:nvidia_h200_3g.71gb"
+
+
 def test_a_node_that_slurm_does_not_list() -> None:
     assert _problems("node", dataclasses.replace(WELL, host="login1", gpus=7)) == []
 
@@ -387,15 +435,17 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", fail)
-    assert doctor_facts._gpus() == (None, "NVML Shared Library Not Found")
+    assert doctor_facts._gpus() == (None, (), "NVML Shared Library Not Found")
     ended: list[bool] = []
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 4)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
+    monkeypatch.setattr(nvml, "instances", lambda _, index: [("1g.18gb", 16_384)] if index else None)
     monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: ended.append(True))
-    assert doctor_facts._gpus() == (4, "")
+    assert doctor_facts._gpus() == (1, 3 * (("1g.18gb", 16_384),), "")
     assert ended == [True]
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert doctor_facts._gpus() == (None, "NVML's Python binding is missing: pip install nvidia-ml-py")
+    assert doctor_facts._gpus() == (None, (), "NVML's Python binding is missing: pip install nvidia-ml-py")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,100 @@
+"""A partition that is shared by MIG, with Slurm's own device types; the instances are stand-ins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.devcluster import Cluster, Layout, Rad, free_base_port
+from slurm_hooks.cluster import RETYPE_SINCE
+from slurm_hooks.node import commands
+from tests.cluster.conftest import CHECKOUT, LOG, need_record, new_directory, output, wait_until_radd_sees
+
+OOM = """#!/bin/bash
+#SBATCH --open-mode=append
+#RAD memory=14G
+if [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then
+    echo "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    exit 1
+fi
+env | grep -E '^(CUDA_MPS|CUDA_VISIBLE|RAD_)' || true
+"""
+JOB = "#!/bin/bash\n#RAD memory=%s\nenv | grep -cE '^(CUDA_MPS|RAD_SHARE)'\nexit 0\n"
+
+
+@pytest.fixture(scope="module")
+def mig_cluster() -> Iterator[Cluster]:
+    """One node with a GPU that is shared by MPS, and five MIG instances in three profiles."""
+    directory = new_directory()
+    layout = Layout(
+        directory,
+        free_base_port(directory, 1),
+        gpus=1,
+        partitions=("gpu", "mig"),
+        instances=("1g.18gb", "1g.18gb", "1g.18gb", "2g.35gb", "3g.71gb"),
+    )
+    config = directory / "site.toml"
+    config.write_text("[radd]\npoll_s = 1\n")
+    cluster = Cluster(layout, Rad(CHECKOUT, Path(sys.executable), config), LOG.info)
+    try:
+        cluster.up()
+        wait_until_radd_sees(cluster)
+        yield cluster
+    finally:
+        cluster.destroy()
+
+
+@pytest.mark.parametrize(
+    ("memory", "arguments", "profile"),
+    [
+        ("14G", ["--gres=gpu:1"], "1g.18gb"),
+        ("14G", ["--gpus=1"], "1g.18gb"),
+        ("20G", ["--gpus-per-task=1", "--ntasks=1"], "2g.35gb"),
+        ("20G", ["--gpus-per-node=h200:1"], "2g.35gb"),
+        ("90G", ["--gres=gpu"], "3g.71gb"),
+    ],
+)
+def test_a_job_gets_the_smallest_instance(
+    mig_cluster: Cluster, memory: str, arguments: list[str], profile: str
+) -> None:
+    said = mig_cluster.submit(JOB % memory, "--partition=mig", *arguments)
+    assert f"MIG instance {profile}" in said.err
+    assert mig_cluster.wait_state(said.job_id) == "COMPLETED"
+    shown = mig_cluster.job(said.job_id)
+    assert f"gres/gpu:{profile}=1" in shown["TRES"]
+    assert "gres/mps" not in shown["TRES"]
+    assert output(mig_cluster, said.job_id) == "0\n"  # nothing of MPS in its environment
+    assert need_record(mig_cluster, said.job_id).profile == profile
+
+
+def test_an_instance_that_the_user_names_is_left_as_written(mig_cluster: Cluster) -> None:
+    said = mig_cluster.submit(JOB % "1G", "--partition=mig", "--gres=gpu:2g.35gb:1")
+    assert "the request names a MIG profile" in said.err
+    assert mig_cluster.wait_state(said.job_id) == "COMPLETED"
+    assert "gres/gpu:2g.35gb=1" in mig_cluster.job(said.job_id)["TRES"]
+
+
+def test_shares_of_the_gpu_beside_the_instances(mig_cluster: Cluster) -> None:
+    job = mig_cluster.submit(JOB % "20G", "--partition=gpu", "--gres=gpu:1").job_id
+    assert mig_cluster.wait_state(job) == "COMPLETED"
+    assert "gres/mps:g0=" in mig_cluster.job(job)["TRES"]
+
+
+def test_out_of_memory(mig_cluster: Cluster) -> None:
+    """A Slurm that can give a pending job another device type gives it a larger instance; else the user is told."""
+    job = mig_cluster.submit(OOM, "--partition=mig", "--gres=gpu:1").job_id
+    can_retype = commands.version(20) >= RETYPE_SINCE
+    assert mig_cluster.wait_state(job) == ("COMPLETED" if can_retype else "FAILED")
+
+    def told() -> bool:
+        words = "requeued with 2g.35gb" if can_retype else "may not be requeued; ask for more: #RAD memory=24G"
+        return words in output(mig_cluster, job)
+
+    mig_cluster.wait_for("the user is told", told, 30)
+    assert "CUDA_MPS" not in output(mig_cluster, job)
+    if can_retype:
+        assert "gres/gpu:2g.35gb=1" in mig_cluster.job(job)["TRES"]
+        assert "gres/gpu:1g.18gb" not in mig_cluster.job(job)["TRES"]
