@@ -114,7 +114,9 @@ class Partition:
     """[defaults] and [partitions.NAME]: how GPUs are shared; a partition overrides what [defaults] says."""
 
     mode: Mode = _key("enforce", "enforce: rewrite requests; advise: tell the user only; shadow: record only.")
-    method: SharingMethod = _key("mps", "How jobs share a GPU: mps, streams (plain time slicing), mig (each job an instance), or off.")
+    method: SharingMethod = _key(
+        "mps", "How jobs share a GPU: mps, streams (plain time slicing), mig (an instance for each job), or off."
+    )
     placement: PlacementPolicy = _key("magm", "Which GPU is best: magm, lug, mug, rr, kace or exclusive (no sharing).")
     threads: Threads = _key(
         "all",
