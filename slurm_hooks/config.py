@@ -208,7 +208,12 @@ class Monitor:
         high=600,
     )
     listen: str = _key("127.0.0.1", "Address on which Prometheus and radd may read; empty for none.")
-    port: int = _key(9836, "Port of it.", low=1, high=65535)
+    port: int = _key(
+        336,
+        "Port of it. Below 1024 only root can listen there: no user can take the place of a monitor that is down.",
+        low=1,
+        high=65535,
+    )
     max_connections: int = _key(16, "Readers served at once; more are closed at once.", low=1, high=1024)
     over_allotment: OverAllotment = _key(
         "warn",
@@ -225,7 +230,7 @@ class Monitor:
     source: MeasurementSource = _key(
         "none", "Where radd learns what jobs use: nowhere, from each node's monitor, or from a Prometheus server."
     )
-    url: str = _key("http://{node}:9836", "A node's monitor as radd reads it; {node} is Slurm's name of the node.")
+    url: str = _key("http://{node}:336", "A node's monitor as radd reads it; {node} is Slurm's name of the node.")
     prometheus_url: str = _key("http://127.0.0.1:9090", "The Prometheus server that radd asks.")
     read_s: float = _key(10.0, "Time between two readings by radd.", low=1, high=600)
     read_timeout_s: float = _key(2.0, "An answer that is not there by then is done without.", low=0.1, high=60)

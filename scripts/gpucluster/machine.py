@@ -19,7 +19,7 @@ from slurm_hooks.node import mps
 CHECKOUT = Path(__file__).resolve().parents[2]
 DIRECTORY = Path("/tmp/rad-gpu")  # noqa: S108  (a folder of root's, made with mode 0755)
 PACKAGES = CHECKOUT / ".gpu-cluster" / "debs"
-MONITOR_PORT = 9836
+MONITOR_PORT = 336
 # Shares follow memory alone here: a scenario says with its claims who fits beside whom.
 CONFIG = """
 [radd]

@@ -160,15 +160,18 @@ class DcgmBackend:
                 self._latest[self._uuids[row[0]]] = (self._clock(), row[1])
             self._first.set()
 
-    def read(self) -> list[Reading]:
+    def read(self, *, anew: bool = False) -> list[Reading]:
         """All GPUs.
+
+        Args:
+            anew: no list of processes may be older than this look.
 
         Raises:
             BackendError: if dmon or the driver is gone.
         """
         if self._dmon.poll() is not None:
             raise BackendError(f"DCGM: dmon ended with exit status {self._dmon.returncode}")
-        readings = self._processes.read()
+        readings = self._processes.read(anew=anew)
         since = self._clock() - self._stale_s
         with self._lock:
             fresh = {uuid: values for uuid, (at, values) in self._latest.items() if at >= since}

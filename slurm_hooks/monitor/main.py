@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import threading
@@ -21,6 +22,7 @@ from slurm_hooks.monitor.guard import Notice, act
 from slurm_hooks.monitor.metrics import Backend, BackendError, Reading
 from slurm_hooks.monitor.sampler import Sampler
 from slurm_hooks.monitor.server import Page
+from slurm_hooks.search import take_path
 
 log = logging.getLogger("rad.monitor")
 
@@ -35,8 +37,9 @@ class _Nobody:
 
     name = "none"
 
-    def read(self) -> list[Reading]:
+    def read(self, *, anew: bool = False) -> list[Reading]:
         """Nothing."""
+        del anew
         return []
 
     def activity(self, index: int, pids: Collection[int]) -> dict[int, float]:
@@ -174,6 +177,7 @@ async def serve(config: Config, daemon: Daemon) -> None:
 @click.option("--verbose", is_flag=True, help="Log connections too.")
 def main(path: Path, verbose: bool) -> None:
     """Measure this node's GPUs and the jobs on them; serve Prometheus."""
+    take_path(os.environ)
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s"
     )

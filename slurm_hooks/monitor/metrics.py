@@ -86,8 +86,11 @@ class Backend(Protocol):
 
     name: str
 
-    def read(self) -> list[Reading]:
+    def read(self, *, anew: bool = False) -> list[Reading]:
         """All GPUs; activities and rates are means since the last look.
+
+        Args:
+            anew: no list of processes may be older than this look.
 
         Raises:
             BackendError: if nothing answers any more.

@@ -54,6 +54,8 @@ class _Device:
     lost_for: int = 0
     looked: float = float("-inf")
     energy_mj: float | None = None
+    counted_mj: float = 0.0
+    drawn_mj: float = 0.0
     energy_due: float = float("-inf")
     seen_us: int = 0
     asked: float = float("-inf")
@@ -118,15 +120,18 @@ class NvmlBackend:
                 device.gpm.close()
         quiet(self._nvml, "nvmlShutdown")
 
-    def read(self) -> list[Reading]:
+    def read(self, *, anew: bool = False) -> list[Reading]:
         """All GPUs; one that is lost says so, and the others go on.
+
+        Args:
+            anew: no list of processes may be older than this look.
 
         Raises:
             BackendError: if the driver is gone.
         """
-        return [self._reading(device) for device in self._devices]
+        return [self._reading(device, anew) for device in self._devices]
 
-    def _reading(self, device: _Device) -> Reading:
+    def _reading(self, device: _Device, anew: bool) -> Reading:
         if device.lost_for and not self._found_again(device):
             return Reading(device.index, device.uuid, device.name, lost=True)
         try:
@@ -140,7 +145,7 @@ class NvmlBackend:
             device.lost_for = 1
             return Reading(device.index, device.uuid, device.name, lost=True)
         values |= self._drawn(device)
-        return Reading(device.index, device.uuid, device.name, values, self._processes(device, memory))
+        return Reading(device.index, device.uuid, device.name, values, self._processes(device, memory, anew))
 
     def _memory(self, device: _Device) -> float | None:
         """Memory in use in MiB; this question also finds out whether the GPU still answers."""
@@ -209,22 +214,34 @@ class NvmlBackend:
         return found
 
     def _energy_mj(self, device: _Device, power_mw: float | None) -> float | None:
-        """The energy counter as it was read last, and what has been drawn since; it never goes back."""
+        """The energy counter as it was read last, and what has been drawn since; it never goes back.
+
+        Where power that reads too high has taken it beyond the counter, it waits for the counter.
+        """
         now = self._clock()
         since, device.looked = now - device.looked, now
-        if device.energy_mj is not None and power_mw is not None and since <= _PAUSE_S and now < device.energy_due:
-            device.energy_mj += power_mw * since
+        known = device.energy_mj
+        if known is not None and power_mw is not None and since <= _PAUSE_S and now < device.energy_due:
+            device.drawn_mj += power_mw * since
+            device.energy_mj = max(known, device.counted_mj + device.drawn_mj)
             return device.energy_mj
         turn = (device.position + 1) / max(1, len(self._devices)) if device.energy_mj is None else 1.0
         device.energy_due = now + _ENERGY_S * turn
         counted = quiet(self._nvml, "nvmlDeviceGetTotalEnergyConsumption", device.handle)
-        device.energy_mj = None if counted is None else max(float(counted), device.energy_mj or 0.0)
+        if counted is None:
+            device.energy_mj = None
+            return None
+        ahead = 0.0 if known is None else known - counted
+        # More than was added since the counter was read last: it began anew.
+        device.counted_mj = counted + ahead if ahead > device.drawn_mj else float(counted)
+        device.drawn_mj = 0.0
+        device.energy_mj = max(device.counted_mj, known or 0.0)
         return device.energy_mj
 
-    def _processes(self, device: _Device, used_mib: float | None) -> tuple[ProcessUse, ...] | None:
+    def _processes(self, device: _Device, used_mib: float | None, anew: bool) -> tuple[ProcessUse, ...] | None:
         """Processes that compute, those under MPS too; one that stands in both lists counts once."""
         now = self._clock()
-        if used_mib is not None and used_mib == device.listed_at_mib and now < device.lists_due:
+        if not anew and used_mib is not None and used_mib == device.listed_at_mib and now < device.lists_due:
             return device.processes
         device.processes = self._listed(device)
         device.listed_at_mib, device.lists_due = used_mib, now + _LISTS_S

@@ -233,7 +233,8 @@ class Sampler:
         Raises:
             BackendError: if nothing answers any more.
         """
-        readings = self._backend.read()
+        # Nothing is done to a job by a list that may be old.
+        readings = self._backend.read(anew=self._guard.counts)
         changed = any(self._has_changed(reading) for reading in readings)
         self._changed = now if changed else self._changed
         soon = self._young or self._guard.counts or now - self._changed < _NEW_S

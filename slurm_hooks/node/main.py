@@ -24,6 +24,9 @@ def main(argv: list[str]) -> int:
     if len(argv) != 2 or argv[1] not in HOOKS:
         sys.stderr.write(f"usage: main.py {'|'.join(HOOKS)}\n")
         return 2
+    from slurm_hooks.search import take_path  # noqa: PLC0415 - the path to it is known only now
+
+    take_path(os.environ)
     gc.disable()  # a hook is over before there is anything to collect; `background` is not
     try:
         importlib.import_module(f"slurm_hooks.node.{HOOKS[argv[1]]}").hook(os.environ)

@@ -21,6 +21,7 @@ from slurm_hooks.radd.learner import Learner
 from slurm_hooks.radd.limit import OutOfTime, at_most
 from slurm_hooks.radd.poller import Poller
 from slurm_hooks.radd.server import Server
+from slurm_hooks.search import take_path
 from slurm_hooks.service import Answer, Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands
@@ -36,6 +37,7 @@ _SWITCH_S = 0.0005
 @click.option("--verbose", is_flag=True, help="Log every decision.")
 def main(path: Path, verbose: bool) -> None:
     """Decide what becomes of `#RAD` jobs; asked by job_submit.lua over a Unix socket."""
+    take_path(os.environ)
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s"
     )

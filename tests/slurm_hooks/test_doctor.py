@@ -421,7 +421,7 @@ def test_a_socket_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_monitor() -> None:
-    finding = _only("node", monitor_error="127.0.0.1:9836: Connection refused")
+    finding = _only("node", monitor_error="127.0.0.1:336: Connection refused")
     assert (finding.subject, finding.needed) == ("rad-monitor", False)
     assert _problems("node", dataclasses.replace(WELL, monitor_error=None)) == []
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -7,10 +7,13 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from slurm_hooks.config import DEFAULT_PATH, Config, Monitor
 from slurm_hooks.monitor.metrics import METRICS
 from slurm_hooks.monitor.prometheus import render
 from slurm_hooks.monitor.sampler import GpuView, JobGpuView, JobView, View
+from slurm_hooks.search import take_path
 
 ROOT = Path(__file__).parents[3]
 ETC = ROOT / "etc"
@@ -50,6 +53,16 @@ def test_the_unit_starts_what_setup_cfg_installs() -> None:
     assert Path(program).name in (ROOT / "setup.cfg").read_text()
     assert (option, path) == ("--config", str(DEFAULT_PATH))
     assert Path(Config().node.state_dir).is_relative_to(unit["Service"]["ReadWritePaths"])
+
+
+@pytest.mark.parametrize("name", ["radd", "rad-monitor", "rad-spool"])
+def test_units_know_where_slurms_commands_are(name: str) -> None:
+    assert "EnvironmentFile=-/opt/rad/etc/rad.env\n" in (ETC / "systemd" / f"{name}.service").read_text()
+    env = {"PATH": "/usr/bin", "RAD_PATH": "/opt/slurm/bin:/usr/bin"}
+    take_path(env)
+    assert env["PATH"] == "/opt/slurm/bin:/usr/bin"
+    take_path(unset := {"PATH": "/usr/bin"})
+    assert unset == {"PATH": "/usr/bin"}
 
 
 def test_the_scrape_example_names_the_port() -> None:

@@ -138,6 +138,30 @@ def test_the_engines_activity_is_asked_for_seldom() -> None:
 
 
 @pytest.mark.usefixtures("pace")
+def test_power_that_reads_too_high_does_not_add_up() -> None:
+    device, clock = Device("GPU-a", 0, energy_mj=0.0, power_w=510.0), Clock()
+    backend = NvmlBackend(gpm=False, nvml=StandInNvml(device), clock=clock)
+    found = []
+    for second in range(301):
+        clock.now, device.energy_mj = float(second), second * 500e3
+        found.append(backend.read()[0].values["energy_mj"])
+    assert found == sorted(found)
+    # Two percent of one pause between two readings of the counter, however many there were.
+    assert found[-1] - 300 * 500e3 <= 0.02 * 30 * 500e3
+
+
+@pytest.mark.usefixtures("pace")
+def test_processes_are_listed_anew_where_that_matters() -> None:
+    device, clock = Device("GPU-a", 0, clients={7: 500.0, 8: 300.0}), Clock()
+    backend = NvmlBackend(gpm=False, nvml=StandInNvml(device), clock=clock)
+    backend.read()
+    device.clients = {7: 300.0, 8: 500.0}
+    clock.now += 1.0
+    assert backend.read()[0].processes == (ProcessUse(7, 500.0), ProcessUse(8, 300.0))
+    assert backend.read(anew=True)[0].processes == (ProcessUse(7, 300.0), ProcessUse(8, 500.0))
+
+
+@pytest.mark.usefixtures("pace")
 def test_processes_are_listed_when_the_gpus_memory_has_changed() -> None:
     device, clock = Device("GPU-a", 0, clients={7: 500.0}), Clock()
     nvml = StandInNvml(device)

@@ -301,6 +301,18 @@ def test_a_process_over_its_jobs_allotment(tmp_path: Path) -> None:
     assert other is not None and (other.over, other.cap_mib) == (0, 9000.0)
 
 
+def test_nothing_is_done_by_a_list_that_may_be_old(tmp_path: Path) -> None:
+    site = Site(tmp_path, over_allotment="end")
+    for job, pid in ((42, 10), (43, 20)):
+        site.prolog(job, cap_mib=4000)
+        site.process(pid, job)
+    site.devices[0].clients = {10: 4500.0, 20: 3000.0}
+    assert site.look() == []
+    # It gives back what another takes, so that the GPU's memory in use stays the same.
+    site.devices[0].clients = {10: 3000.0, 20: 4500.0}
+    assert [notice.job for notice in site.look(LOOKS + 1)] == [43]
+
+
 def test_a_folder_that_cannot_be_written_is_said_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     site.jobs.write_text("a file")
     site.process(10, 42)
