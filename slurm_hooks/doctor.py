@@ -220,7 +220,7 @@ def _hooks(facts: Facts) -> list[Finding]:
             "Lua module rad",
             bool(at) or own_path,
             at or ("a script names its own path" if own_path else "not found"),
-            f"copy slurm_hooks/lua/rad.lua to /usr/local/share/lua/{version}/",
+            f"copy slurm_hooks/lua/*.lua to /usr/local/share/lua/{version}/",
         )
     )
     at = facts.lua_modules.get("socket.unix", "")

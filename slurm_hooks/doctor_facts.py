@@ -57,7 +57,7 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
         scripts={name: _text(folder / name) if folder else None for name in ("job_submit.lua", "cli_filter.lua")},
         lua_version=lua_version,
         lua_modules={
-            "rad": _lua_module(root, lua_version, "rad.lua"),
+            "rad": _lua_module(root, lua_version, "rad_submit.lua") and _lua_module(root, lua_version, "rad.lua"),
             "socket.unix": _lua_module(root, lua_version, "socket/unix.so"),
         },
         files={path: _file(path) for path in paths},

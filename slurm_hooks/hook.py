@@ -1,6 +1,6 @@
 """What RAD's job_submit.lua lets through without asking radd. Pure: a script in, what its user is told out.
 
-For trying a script without submitting it (`radctl decide`). The limits stand at the top of rad.lua.
+For trying a script without submitting it (`radctl decide`). The limits stand at the top of rad.lua and rad_script.lua.
 """
 
 from __future__ import annotations

@@ -107,6 +107,7 @@ def submit(
     for number, text in enumerate(scripts):
         paths.append(target.home(USER) / f"job{number}.sh")
         paths[-1].write_text(text, encoding="utf-8")
+        shutil.chown(paths[-1], USER)
 
     def one(path: Path) -> str:
         said = target.run(["sbatch", *options, str(path)], user=USER, env=env)

@@ -1,6 +1,7 @@
-"""Submits a second from four clients, without RAD, with its job_submit.lua, and with its cli_filter.lua too, in turn.
+"""Submits a second from four clients, in turn: without Lua, with Slurm's own Lua plugins and empty scripts, with RAD.
 
-Everything runs on this machine: where its cores are busy, what counts is processor time, sbatch's included.
+What an empty job_submit.lua or cli_filter.lua costs is Slurm's; the rest is RAD's. Everything runs on this machine:
+where its cores are busy, what counts is processor time, sbatch's included.
 """
 
 from __future__ import annotations
@@ -10,11 +11,22 @@ import resource
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from scripts.bench.common import Table, cluster, inline_summary, note, script, submit
+from scripts.bench.common import USER, Table, cluster, inline_summary, note, script, submit
 from scripts.devcluster import Cluster
 
 CLIENTS = 4
 ROUNDS = 10
+EMPTY_SUBMIT = """
+function slurm_job_submit(job_desc, part_list, submit_uid) return slurm.SUCCESS end
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid) return slurm.SUCCESS end
+return slurm.SUCCESS
+"""
+EMPTY_FILTER = """
+function slurm_cli_setup_defaults(options, early_pass) return slurm.SUCCESS end
+function slurm_cli_pre_submit(options, pack_offset) return slurm.SUCCESS end
+function slurm_cli_post_submit(offset, job_id, step_id) return slurm.SUCCESS end
+return slurm.SUCCESS
+"""
 
 
 @dataclass
@@ -47,34 +59,52 @@ def run(count: int) -> Table:
         ("#RAD, 100 layers, each new", lambda n: script(inline_summary(n))),
     )
     each = count // ROUNDS
-    with cluster(rad=False) as plain, cluster(rad=True) as rad:
+    with cluster(rad=False) as plain, cluster(rad=False) as empty, cluster(rad=True) as rad:
+        _with_empty_scripts(empty)
         rows = []
         for name, text_of in cases:
             ways = [
-                _Way("without RAD", plain, {}),
-                _Way("job_submit.lua", rad, _without_filter(rad)),
-                _Way("and cli_filter.lua", rad, {}),
+                _Way("no Lua", plain, {}),
+                _Way("empty job_submit.lua", empty, {}),
+                _Way("RAD's job_submit.lua", rad, _without_filter(rad)),
+                _Way("both empty", empty, _with_empty_filter(empty)),
+                _Way("both RAD's", rad, {}),
             ]
             for number in range(ROUNDS):
                 note(f"{name}: round {number + 1} of {ROUNDS}")
                 for place in range(len(ways)):  # in turn, and each the first as often as the others
                     scripts = [text_of(number * each + n) for n in range(each)]
                     ways[(number + place) % len(ways)].submit(scripts)
-            rows += [_row(name, way, ways[0], each * ROUNDS) for way in ways]
+            first, submit_empty, submit_rad, both_empty, both_rad = ways
+            beside = ((first, first), (submit_empty, first), (submit_rad, submit_empty), (both_empty, first))
+            rows += [_row(name, way, first, other, each * ROUNDS) for way, other in (*beside, (both_rad, both_empty))]
+            for target in (plain, empty, rad):  # a longer queue is slower, and RAD's has twice as many jobs
+                target.run(["scancel", "--state=PENDING", f"--user={USER}"])
         return Table(
             f"Submits from {CLIENTS} clients, {ROUNDS} rounds in turn",
-            ("script", "cluster", "submits", "per second", "change", "us in slurmctld", "CPU ms of a sbatch"),
+            (
+                "script",
+                "Slurm with",
+                "submits",
+                "per second",
+                "change",
+                "RAD's part",
+                "us in slurmctld",
+                "CPU ms of a sbatch",
+            ),
             rows,
         )
 
 
-def _row(name: str, way: _Way, first: _Way, count: int) -> list[str]:
+def _row(name: str, way: _Way, first: _Way, empty: _Way, count: int) -> list[str]:
+    """One line; RAD's part is the change beside the same scripts empty."""
     return [
         name,
         way.name,
         str(count),
         f"{count / way.seconds:.0f}",
         f"{100 * (first.seconds / way.seconds - 1):+.1f} %",
+        f"{100 * (empty.seconds / way.seconds - 1):+.1f} %" if "RAD" in way.name else "",
         f"{way.inside_us / max(1, way.calls):.0f}",
         f"{1000 * way.cpu_s / count:.2f}",
     ]
@@ -87,6 +117,27 @@ def _without_filter(target: Cluster) -> dict[str, str]:
     path = etc / "slurm-no-filter.conf"
     path.write_text("".join(line for line in lines if not line.startswith("CliFilterPlugins=")), encoding="utf-8")
     return {"SLURM_CONF": str(path)}
+
+
+def _with_empty_scripts(target: Cluster) -> None:
+    """Give a cluster without RAD a job_submit.lua that does nothing."""
+    etc = target.layout.etc
+    (etc / "job_submit.lua").write_text(EMPTY_SUBMIT, encoding="utf-8")
+    with (etc / "slurm.conf").open("a", encoding="utf-8") as file:
+        file.write("JobSubmitPlugins=lua\n")
+    target.stop("slurmctld")
+    target.start("slurmctld")
+
+
+def _with_empty_filter(target: Cluster) -> dict[str, str]:
+    """The environment of a client on a machine whose cli_filter.lua does nothing."""
+    etc = target.layout.etc
+    folder = etc / "empty-filter"
+    folder.mkdir(exist_ok=True)
+    text = (etc / "slurm.conf").read_text(encoding="utf-8")
+    (folder / "slurm.conf").write_text(text + "CliFilterPlugins=lua\n", encoding="utf-8")
+    (folder / "cli_filter.lua").write_text(EMPTY_FILTER, encoding="utf-8")
+    return {"SLURM_CONF": str(folder / "slurm.conf")}
 
 
 def _children_s() -> float:

@@ -1,7 +1,8 @@
 """The wire format between job_submit.lua and radd. Pure: bytes to fields and back.
 
-One request and one answer a connection. Both are a head line ``RAD1 LENGTH`` and LENGTH bytes of fields; a field is
-a line ``NAME LENGTH``, LENGTH bytes and a newline. Lua 5.1 reads and writes this without a library.
+A request and its answer, one pair after the other on one connection. Both are a head line ``RAD1 LENGTH`` and LENGTH
+bytes of fields; a field is a line ``NAME LENGTH``, LENGTH bytes and a newline. Lua 5.1 reads and writes this without a
+library.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ _CREDENTIALS = struct.Struct("3i")
 _BACKLOG = 256
 _CHUNK = 262_144
 _PAUSE_S = 1.0
+_IDLE_S = 600.0
 
 
 class Server:
@@ -104,7 +105,10 @@ class Server:
 
 
 class _Connection:
-    """One client: its request comes in, the answer goes out, all within `read_timeout_s`."""
+    """One client: a request comes in and its answer goes out, all within `read_timeout_s`; then the next may come.
+
+    slurmctld keeps its connection, since making one for each job takes longer than reading the request.
+    """
 
     def __init__(
         self,
@@ -122,6 +126,7 @@ class _Connection:
         self._data = bytearray()  # of the request, then of the answer
         self._body: slice | None = None  # where in the request it stands, once its head is there
         self._reading = True
+        self._between = False  # two requests
         self._timer: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
@@ -136,10 +141,12 @@ class _Connection:
     def go_on(self) -> None:
         """Read and write as far as the socket lets; the loop calls again when it lets more."""
         try:
-            while self._reading:
-                self._read()
-            while self._data:
-                del self._data[: self._peer.send(self._data)]
+            while True:
+                while self._reading:
+                    self._read()
+                while self._data:
+                    del self._data[: self._peer.send(self._data)]
+                self._begin_anew()
         except BlockingIOError:
             self._wait()
             return
@@ -152,9 +159,19 @@ class _Connection:
             log.exception("a request failed")
         self.close()
 
+    def _begin_anew(self) -> None:
+        self._body, self._reading, self._between = None, True, True
+        self._limit(_IDLE_S)
+
+    def _limit(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self.close)
+
     def _wait(self) -> None:
-        if self._timer is None:
-            self._timer = self._loop.call_later(self._settings.read_timeout_s, self.close)
+        if self._timer is None or (self._between and (self._data or not self._reading)):
+            self._between = False
+            self._limit(self._settings.read_timeout_s)
         if self._reading:
             self._loop.add_reader(self._peer, self.go_on)
         else:
@@ -174,7 +191,9 @@ class _Connection:
                 return
             length = protocol.body_length(bytes(self._data[:stop]), self._settings.max_request_kib * 1024)
             self._body = slice(stop, stop + length)
-        if len(self._data) >= self._body.stop:
+        if len(self._data) > self._body.stop:
+            raise protocol.ProtocolError("there is more behind the request")
+        if len(self._data) == self._body.stop:
             fields = protocol.decode(bytes(self._data[self._body]))
             self._data = bytearray(protocol.encode(self._answer(fields)))
             self._reading = False

@@ -22,7 +22,8 @@ def test_install_puts_everything_in_place_and_keeps_the_admins_settings(tmp_path
     assert done.returncode == 0, done.stderr
     assert f"Prolog={tmp_path}/opt/etc/prolog.sh" in done.stdout
     assert 'pcall(require, "rad")' in done.stdout
-    assert (tmp_path / "lua" / "rad.lua").read_text() == (CHECKOUT / "slurm_hooks" / "lua" / "rad.lua").read_text()
+    for module in (CHECKOUT / "slurm_hooks" / "lua").iterdir():
+        assert (tmp_path / "lua" / module.name).read_text() == module.read_text()
     unit = (tmp_path / "system" / "systemd" / "system" / "radd.service").read_text()
     assert f"ExecStart={tmp_path}/opt/bin/radd --config {tmp_path}/etc/rad.toml" in unit
     for name in ("prolog.sh", "task_prolog.sh", "epilog.sh"):

@@ -1,13 +1,14 @@
--- Runs rad.lua outside slurmctld: arg[1] is the module, arg[2] a Lua file that returns the settings and the jobs.
+-- Runs rad.lua outside slurmctld: arg[1] is its folder, arg[2] a Lua file that returns the settings and the jobs.
 -- Prints what would have been done, one fact a line.
-local module, plan = arg[1], dofile(arg[2])
+local plan = dofile(arg[2])
+package.path = arg[1] .. "/?.lua;" .. package.path
 slurm = {
     SUCCESS = 0,
     log_user = function(form, ...) print("user " .. string.format(form, ...):gsub("\n", "\\n")) end,
     log_info = function(form, ...) print("log " .. string.format(form, ...):gsub("\n", "\\n")) end,
 }
 function slurm_job_submit() return slurm.SUCCESS end
-local rad = dofile(module)
+local rad = require("rad")
 rad.wrap(plan.settings)
 for _, job in ipairs(plan.jobs) do
     if job.script_file then

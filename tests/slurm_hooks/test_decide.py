@@ -195,10 +195,11 @@ def test_a_decision_that_radd_would_give_up(job: Path, monkeypatch: pytest.Monke
 
 
 def test_the_hooks_limits_are_those_of_its_lua() -> None:
-    lua = (Path(hook.__file__).parent / "lua" / "rad.lua").read_text()
+    folder = Path(hook.__file__).parent / "lua"
+    lua = (folder / "rad.lua").read_text()
     assert f"longest_block = {hook.LONGEST_BLOCK}," in lua
     assert f"longest_request = {hook.LONGEST_REQUEST}," in lua
-    assert f"MAX_STEPS = {hook.MAX_STEPS} " in lua
+    assert f"MAX_STEPS = {hook.MAX_STEPS} " in (folder / "rad_script.lua").read_text()
 
 
 @pytest.mark.parametrize(

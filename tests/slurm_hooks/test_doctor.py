@@ -361,6 +361,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     module = tmp_path / "usr/local/share/lua/5.1/rad.lua"
     module.parent.mkdir(parents=True)
     module.touch()
+    module.with_name("rad_submit.lua").touch()
     other = tmp_path / "usr/lib/x86_64-linux-gnu/lua/5.3/socket/unix.so"
     other.parent.mkdir(parents=True)
     other.touch()

@@ -5,9 +5,12 @@ The job descriptor is a table here; tests/cluster runs the same file inside a re
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +19,7 @@ import pytest
 from slurm_hooks.radd.protocol import decode, encode
 
 HERE = Path(__file__).parent
-MODULE = HERE.parents[1] / "slurm_hooks" / "lua" / "rad.lua"
+MODULES = HERE.parents[1] / "slurm_hooks" / "lua"
 SCRIPT = "#!/bin/sh\n#RAD batch_size=4\ntrue\n"
 Reply = Callable[[dict[str, str]], bytes | None]
 
@@ -24,8 +27,10 @@ Reply = Callable[[dict[str, str]], bytes | None]
 class Radd:
     """A socket that says what a test wants; keeps what it was asked."""
 
-    def __init__(self, path: Path, reply: Reply) -> None:
+    def __init__(self, path: Path, reply: Reply, each: int = 1) -> None:
         self.asked: list[dict[str, str]] = []
+        self.connections = 0
+        self._each = each  # requests that one connection may bring
         self._reply = reply
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(path))
@@ -37,17 +42,22 @@ class Radd:
     def _serve(self) -> None:
         while True:
             peer, _ = self._socket.accept()
+            self.connections += 1
             with peer, peer.makefile("rb") as stream:
-                head = stream.readline()
-                if self._done.is_set():
-                    return
-                fields = decode(stream.read(int(head.split()[1])))
-                self.asked.append(fields)
-                answer = self._reply(fields)
-                if answer is None:
-                    self._done.wait(5)
-                else:
-                    peer.sendall(answer)
+                for _ in range(self._each):
+                    head = stream.readline()
+                    if self._done.is_set():
+                        return
+                    if not head:
+                        break
+                    fields = decode(stream.read(int(head.split()[1])))
+                    self.asked.append(fields)
+                    answer = self._reply(fields)
+                    if answer is None:
+                        self._done.wait(5)
+                    else:
+                        with contextlib.suppress(BrokenPipeError):  # the hook has given up
+                            peer.sendall(answer)
 
     def stop(self, path: Path) -> None:
         self._done.set()
@@ -61,8 +71,8 @@ class Radd:
 def serve(tmp_path: Path) -> Iterator[Callable[[Reply], Radd]]:
     path, made = tmp_path / "s", []
 
-    def start(reply: Reply) -> Radd:
-        made.append(Radd(path, reply))
+    def start(reply: Reply, each: int = 1) -> Radd:
+        made.append(Radd(path, reply, each))
         return made[-1]
 
     yield start
@@ -80,9 +90,29 @@ def lua(tmp_path: Path, jobs: list[dict[str, str]], **settings: float) -> list[s
     extra = "".join(f",{k}={v}" for k, v in settings.items())
     plan = tmp_path / "plan.lua"
     plan.write_text(f'return {{settings={{socket="{tmp_path}/s"{extra}}}, jobs={{{rows}}}}}')
-    command = ["lua5.1", str(HERE / "lua_driver.lua"), str(MODULE), str(plan)]
+    command = ["lua5.1", str(HERE / "lua_driver.lua"), str(MODULES), str(plan)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.splitlines()
+
+
+def test_one_connection_serves_many_jobs_and_a_lost_one_costs_none(tmp_path: Path, serve: Callable[..., Radd]) -> None:
+    radd = serve(passing(message="yes"), each=3)
+    lines = lua(tmp_path, [{"script": SCRIPT}] * 7)
+    assert lines == ["user rad: yes", "result 0 "] * 7
+    assert (len(radd.asked), radd.connections) == (7, 3)
+
+
+def test_what_comes_too_late_is_not_the_next_jobs_answer(tmp_path: Path, serve: Callable[..., Radd]) -> None:
+    def reply(fields: dict[str, str]) -> bytes:
+        if fields["name"] == "slow":
+            time.sleep(0.4)
+        return encode({"status": "pass", "message": fields["name"]})
+
+    serve(reply, each=9)
+    jobs = [{"script": SCRIPT, "name": name} for name in ("one", "slow", "two")]
+    said = [line for line in lua(tmp_path, jobs, deadline=0.3, breaker_failures=9) if line.startswith("user")]
+    late = "user rad: RAD does not answer: the job goes through as written"
+    assert said == ["user rad: one", late, "user rad: two"]
 
 
 def passing(**fields: str) -> Reply:
@@ -237,3 +267,64 @@ def test_nobody_listens(tmp_path: Path) -> None:
     lines = lua(tmp_path, [{"script": SCRIPT}])
     assert lines[-1] == "result 0 "
     assert "No such file" in lines[0]
+
+
+def cli_filter(script: Path, **env: str) -> list[str]:
+    """What cli_filter.lua does with a script, run in the script's folder."""
+    command = ["lua5.1", str(HERE / "filter_driver.lua"), str(MODULES), str(script)]
+    env = {"PATH": os.environ["PATH"], **env}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True, cwd=script.parent, env=env)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("#RAD model=net.txt\ntrue\n", ["RAD_SUMMARY=ok 1", "RAD_SUMMARY_1=Net()"]),
+        (
+            "#!/bin/sh\n#RAD batch_size=4\n#RAD batch_size=4 Model: 'net.txt',\n",
+            ["RAD_SUMMARY=ok 1", "RAD_SUMMARY_1=Net()"],
+        ),
+        ("#RAD model=none.txt\n", ["RAD_SUMMARY=error cannot be read: No such file or directory"]),
+        ("#RAD model=.\n", ["RAD_SUMMARY=error is not a regular file"]),
+        ("#RAD model=pipe\n", ["RAD_SUMMARY=error is not a regular file"]),
+        ("#RAD model=zeros\n", ["RAD_SUMMARY=error is not text"]),
+    ],
+)
+def test_a_summary_is_handed_on(tmp_path: Path, script: str, said: list[str]) -> None:
+    (tmp_path / "net.txt").write_text("Net()")
+    (tmp_path / "zeros").write_bytes(bytes(9))
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "job.sh").write_text(script)
+    assert cli_filter(tmp_path / "job.sh") == ["result 0", *said, "posix true"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "#!/bin/sh\ntrue\n",
+        "#RAD memory=12G\n",
+        "true\n#RAD model=net.txt\n",
+        "#RADIO model=net.txt\n",
+        "# see #RAD model=net.txt\n",
+        "#RAD batch_size=4\n#RAD summary-begin\n# Net()\n#RAD summary-end\n#RAD model=net.txt\n",
+        "",
+    ],
+)
+def test_a_script_without_a_path_costs_sbatch_no_library(tmp_path: Path, script: str) -> None:
+    (tmp_path / "net.txt").write_text("Net()")
+    (tmp_path / "job.sh").write_text(script)
+    assert cli_filter(tmp_path / "job.sh") == ["result 0", "posix false"]
+
+
+def test_a_script_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert cli_filter(tmp_path / "pipe") == ["result 0", "posix false"]
+    assert cli_filter(tmp_path / "none") == cli_filter(tmp_path) == ["result 0", "posix true"]
+    assert cli_filter(Path("/dev/null")) == ["result 0", "posix false"]
+
+
+def test_a_job_does_not_pass_its_own_on(tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("true\n")
+    given = {"RAD_SUMMARY": "ok 2", "RAD_SUMMARY_1": "x", "RAD_SUMMARY_2": "y", "RAD_SHARE": "12"}
+    assert cli_filter(tmp_path / "job.sh", **given) == ["result 0", "posix false"]

@@ -19,6 +19,7 @@ import pytest
 from slurm_hooks.cluster import ClusterView, Gpu, Node, PinnedJob, Resident
 from slurm_hooks.config import Config, Radd, parse
 from slurm_hooks.radd import protocol
+from slurm_hooks.radd import server as radd_server
 from slurm_hooks.radd.main import monitored_nodes
 from slurm_hooks.radd.poller import Poller
 from slurm_hooks.radd.server import Server
@@ -43,13 +44,19 @@ def serving(settings: Radd) -> Iterator[Server]:
         server.close()
 
 
+async def one(reader: asyncio.StreamReader) -> bytes:
+    """One answer, or what came of it before the end."""
+    head = await reader.readline()
+    return head + await reader.readexactly(protocol.body_length(head, 1 << 20)) if head else b""
+
+
 async def exchange(path: str, data: bytes, *, half: bool = False) -> bytes:
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(data)
     if not half:
         writer.write_eof()
     try:
-        answer = await asyncio.wait_for(reader.read(), 10)
+        answer = await asyncio.wait_for(one(reader), 10)
     except ConnectionError:  # the server was done with it while it was still being written
         answer = b""
     await close(writer)
@@ -111,6 +118,41 @@ def test_a_slow_writer_is_dropped(settings: Radd) -> None:
     assert with_server(quick, GOOD[:-3], GOOD, half=True) == [b"", ANSWER]
 
 
+def test_one_connection_carries_many_requests(settings: Radd) -> None:
+    async def talk() -> tuple[list[bytes], int]:
+        with serving(replace(settings, read_timeout_s=0.1)) as server:
+            reader, writer = await asyncio.open_unix_connection(settings.socket)
+            answers = []
+            for _ in range(3):
+                writer.write(GOOD)
+                answers.append(await asyncio.wait_for(one(reader), 10))
+                await asyncio.sleep(0.15)  # between requests there is more time than within one
+            writer.write(GOOD[:-3])
+            answers.append(await asyncio.wait_for(one(reader), 10))
+            await close(writer)
+            return answers, server.connections
+
+    assert asyncio.run(talk()) == ([ANSWER, ANSWER, ANSWER, b""], 0)
+
+
+def test_a_connection_that_idles_for_long_is_closed(settings: Radd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(radd_server, "_IDLE_S", 0.05)
+
+    async def talk() -> bytes:
+        with serving(settings):
+            reader, writer = await asyncio.open_unix_connection(settings.socket)
+            writer.write(GOOD)
+            answer = await one(reader) + await asyncio.wait_for(reader.read(), 10)
+            await close(writer)
+            return answer
+
+    assert asyncio.run(talk()) == ANSWER
+
+
+def test_two_requests_at_once_are_dropped(settings: Radd) -> None:
+    assert with_server(settings, GOOD + GOOD, GOOD) == [b"", ANSWER]
+
+
 def test_an_answer_longer_than_the_sockets_buffer(settings: Radd) -> None:
     long = {"script": "#RAD " + "x" * 900_000}
     assert with_server(settings, protocol.encode(long)) == [protocol.encode({"status": "pass", **long})]
@@ -143,7 +185,7 @@ def test_a_message_in_pieces(settings: Radd) -> None:
             for byte in GOOD:
                 writer.write(bytes([byte]))
                 await asyncio.sleep(0)
-            answer = await asyncio.wait_for(reader.read(), 10)
+            answer = await asyncio.wait_for(one(reader), 10)
             await close(writer)
             return answer
 

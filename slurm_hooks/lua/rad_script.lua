@@ -1,0 +1,59 @@
+-- A batch script as text: its leading comment block, its directives. For job_submit.lua and cli_filter.lua.
+
+local rad = require("rad")
+local HASH, NEWLINE = 35, 10
+local MAX_STEPS = 10000          -- of a search in a script: 4 MB made for it must not hold slurmctld up
+
+local M = { max_steps = MAX_STEPS }
+
+-- The leading comment block: up to the first line that is neither blank nor a comment. nil if it is too long.
+-- Lines that begin with # are passed over in C, so that a long block costs little.
+function M.leading_block(script)
+    local longest = rad.longest_block
+    local head = #script > longest and script:sub(1, longest) or script
+    local position = 1
+    for _ = 1, MAX_STEPS do
+        local text = head:find("%S", position)
+        if text == nil then return head == script and script or nil end
+        local at_line_start = text == 1 or head:byte(text - 1) == NEWLINE
+        if not (at_line_start and head:byte(text) == HASH) then return head:sub(1, position - 1) end
+        local stop = head:find("\n[^#]", text)
+        if stop == nil then return head == script and script or nil end
+        position = stop + 1
+    end
+    return nil
+end
+
+-- Whether a line of `text` at or after `from` is a directive.
+function M.has_directive(text, from)
+    local found = text:find("#RAD", from, true)
+    for _ = 1, MAX_STEPS do
+        if found == nil then return false end
+        local after = text:sub(found + 4, found + 4)
+        if (found == 1 or text:byte(found - 1) == NEWLINE) and after:match("^[ \t:=\r\n]?$") then return true end
+        found = text:find("#RAD", found + 4, true)
+    end
+    return false
+end
+
+-- The value of the model directive; nil where there is none or the summary stands in the script.
+function M.model_of(script)
+    local block = M.leading_block(script)
+    if not (block and M.has_directive(block, 1)) then return nil end
+    local model
+    local position = 1
+    for _ = 1, MAX_STEPS do
+        local found, stop, text = block:find("#RAD([ \t][^\r\n]*)", position)
+        if found == nil then break end
+        if found == 1 or block:byte(found - 1) == NEWLINE then
+            if text:match("^%s+summary%-begin") then return nil end
+            local key = "%s[Mm][Oo][Dd][Ee][Ll]%s*[=:]%s*"
+            model = model or text:match(key .. '"([^"]*)"') or text:match(key .. "'([^']*)'")
+                or text:match(key .. "([^%s\"']%S*)")
+        end
+        position = stop + 1
+    end
+    return model and (model:gsub(",$", ""))
+end
+
+return M
