@@ -404,6 +404,7 @@ def _measured(page: Page, data: Path) -> None:
     _fresh(page, data / FRESH_FOLDER, pairs)
     _choices(page, pairs)
     _estimated(page, data)
+    _tried(page, data)
     _counted(page, data)
     _methods(page, data)
     model = fit_rad(pairs).model
@@ -603,6 +604,25 @@ def _estimated(page: Page, data: Path) -> None:
         ["metric", "by the chip's rates alone", "corrected"],
         [[key, f"{raw:.2f}", f"{fixed:.2f}"] for key, (raw, fixed) in content["factors"].items()],
     )
+
+
+def _tried(page: Page, data: Path) -> None:
+    """`radctl profile` beside the collector, as `scripts/try_profile compare --json` has it."""
+    path = data / "tried.json"
+    if not path.exists():
+        return
+    page.text("### Profiles by `radctl profile`, beside the collector's")
+    page.text(
+        "`scripts/try_profile`: each workload as its user would profile it, on another machine and day than the "
+        "collector's, which stand behind the slash as they are when their host lets them iterate as fast. Times are "
+        "in microseconds a launch."
+    )
+    keys = ("throughput", "smact", "smocc", "dram", "busy", "memory_mib", "mean_us", "turn_us")
+    rows = []
+    for row in json.loads(path.read_text(encoding="utf-8")):
+        cells = ["" if row[key][0] is None else " / ".join(f"{value:.4g}" for value in row[key]) for key in keys]
+        rows.append([row["case"], row["workload"], "yes" if row["mps"] else "", *cells])
+    page.table(["case", "workload", "MPS", *(key.replace("_", " ") for key in keys)], rows)
 
 
 def _counted(page: Page, data: Path) -> None:

@@ -254,7 +254,8 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = load_runs(BUNDLED)
     for run in (next(run for run in runs if run.repeat), next(run for run in runs if len(run.threads) == 3)):
         kept |= {side.workload for side in run.colocation.sides}
-    (folder / "ways.json").write_text((BUNDLED / "ways.json").read_text(encoding="utf-8"), encoding="utf-8")
+    for name in ("ways.json", "tried.json"):
+        (folder / name).write_text((BUNDLED / name).read_text(encoding="utf-8"), encoding="utf-8")
     for name in ("workloads.csv", "colocations.csv"):
         head, *rows = (BUNDLED / name).read_text(encoding="utf-8").splitlines()
         chosen = [row for row in rows if {cell for cell in row.split(",") if "_batch" in cell} <= kept]
@@ -298,6 +299,7 @@ def test_the_page_is_written_from_measurements_and_artifact(
         "time slicing",
         "Speed",
         "counted in several ways",
+        "Profiles by `radctl profile`",
         "A limit for the job that comes",
     ):
         assert heading in text
