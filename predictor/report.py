@@ -613,7 +613,7 @@ def _tried(page: Page, data: Path) -> None:
         return
     page.text("### Profiles by `radctl profile`, beside the collector's")
     page.text(
-        "`scripts/try_profile`: each workload as its user would profile it, on another machine and day than the "
+        "`scripts/try_profile`: each workload as its user would profile it, on other machines than the "
         "collector's, which stand behind the slash as they are when their host lets them iterate as fast. Times are "
         "in microseconds a launch."
     )
