@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -11,10 +12,14 @@ from scripts.devcluster import Layout, settings
 from tests.cluster.conftest import CHECKOUT
 
 
-def install(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def install(
+    folder: Path, *more: str, how: tuple[str, ...] = ("--plain",), **env: str
+) -> subprocess.CompletedProcess[str]:
     argv = [str(CHECKOUT / "scripts" / "install"), "--prefix", f"{folder}/opt", "--etc", f"{folder}/etc"]
-    argv += ["--lua-dir", f"{folder}/lua", "--system", f"{folder}/system", "--no-deps", *more]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300, umask=0o077)
+    argv += ["--lua-dir", f"{folder}/lua", "--system", f"{folder}/system", "--no-deps", *how, *more]
+    return subprocess.run(
+        argv, capture_output=True, text=True, check=False, timeout=300, umask=0o077, env={**os.environ, **env}
+    )
 
 
 def test_install_puts_everything_in_place_and_keeps_the_admins_settings(tmp_path: Path) -> None:
@@ -39,9 +44,42 @@ def test_install_puts_everything_in_place_and_keeps_the_admins_settings(tmp_path
     closed = [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o044 != 0o044]
     assert closed == []  # whatever root's umask: TaskProlog runs as the users
     (tmp_path / "etc" / "rad.toml").write_text("# mine\n")
-    again = install(tmp_path)
+    again = install(tmp_path, how=(), PATH=without_compiler(tmp_path / "bin"))
     assert again.returncode == 0, again.stderr
+    assert "runs in plain Python: to have it compiled, install a C compiler as cc" in again.stdout
     assert (tmp_path / "etc" / "rad.toml").read_text() == "# mine\n"
+
+
+def without_compiler(folder: Path) -> str:
+    """A PATH with all that is in /usr/bin, but for the C compiler."""
+    folder.mkdir()
+    for program in Path("/usr/bin").iterdir():
+        if program.name != "cc":
+            (folder / program.name).symlink_to(program)
+    return str(folder)
+
+
+def test_what_cannot_be_compiled_runs_in_plain_python(tmp_path: Path) -> None:
+    none = tmp_path / "no-such-mypy"
+    none.write_text("mypy==0.0.0.1\n")
+    compiler = tmp_path / "bin"
+    without_compiler(compiler)
+    (compiler / "cc").symlink_to("/bin/false")
+    done = install(tmp_path, how=(), PIP_CONSTRAINT=str(none), PATH=str(compiler))
+    assert done.returncode == 0, done.stderr
+    if "Python.h" not in done.stdout:
+        assert "runs in plain Python, it could not be compiled: " in done.stdout
+    said = subprocess.run(
+        [
+            str(tmp_path / "opt" / "bin" / "python"),
+            "-I",
+            "-c",
+            "from estimator.compiled import *; print(is_compiled())",
+        ],
+        capture_output=True,
+        check=True,
+    )
+    assert said.stdout == b"False\n"
 
 
 @pytest.mark.parametrize(
