@@ -321,6 +321,11 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
             found = ", ".join(p.type for p in mig.profiles(kinds))
             cure = "make instances (nvidia-smi mig -cgi) with Types named after their profiles, as AutoDetect=nvml does"
             findings.append(Finding(f"MIG profiles of {name}", bool(found), found or "none", cure))
+            both = [node.name for node in facts.nodes if name in node.partitions and "mps:" in node.gres]
+            cure = "leave mps out of their Gres in slurm.conf and gres.conf: 26.05 drains a node that has MIG and mps"
+            findings.append(
+                Finding(f"mps in {name}", not both, f"nodes with mps: {_some(both)}" if both else "none", cure)
+            )
     if facts.gres_conf is not None:
         lines = [line.split("#")[0] for line in facts.gres_conf.splitlines()]
         lacking = [

@@ -27,13 +27,13 @@ JOB = "#!/bin/bash\n#RAD memory=%s\nenv | grep -cE '^(CUDA_MPS|RAD_SHARE)'\nexit
 
 @pytest.fixture(scope="module")
 def mig_cluster() -> Iterator[Cluster]:
-    """One node with a GPU that is shared by MPS, and five MIG instances in three profiles."""
+    """One node with five MIG instances in three profiles."""
     directory = new_directory()
     layout = Layout(
         directory,
         free_base_port(directory, 1),
-        gpus=1,
-        partitions=("gpu", "mig"),
+        gpus=0,
+        partitions=("mig",),
         instances=("1g.18gb", "1g.18gb", "1g.18gb", "2g.35gb", "3g.71gb"),
     )
     config = directory / "site.toml"
@@ -75,12 +75,6 @@ def test_an_instance_that_the_user_names_is_left_as_written(mig_cluster: Cluster
     assert "the request names a MIG profile" in said.err
     assert mig_cluster.wait_state(said.job_id) == "COMPLETED"
     assert "gres/gpu:2g.35gb=1" in mig_cluster.job(said.job_id)["TRES"]
-
-
-def test_shares_of_the_gpu_beside_the_instances(mig_cluster: Cluster) -> None:
-    job = mig_cluster.submit(JOB % "20G", "--partition=gpu", "--gres=gpu:1").job_id
-    assert mig_cluster.wait_state(job) == "COMPLETED"
-    assert "gres/mps:g0=" in mig_cluster.job(job)["TRES"]
 
 
 def test_out_of_memory(mig_cluster: Cluster) -> None:

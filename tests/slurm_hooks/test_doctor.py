@@ -287,6 +287,9 @@ def test_mig_instances_as_nvml_and_slurm_both_have_them() -> None:
         finding.subject: finding.found for finding in examine("controller", dataclasses.replace(WELL, **_mig()), MIG)
     }
     assert seen["MIG profiles of gpu"] == "1g.18gb, nvidia_h200_3g.71gb"
+    nodes = (dataclasses.replace(WELL.nodes[0], gres=f"{MIG_GRES},mps:g3:100"),)
+    both = _problems("controller", dataclasses.replace(WELL, **_mig(nodes=nodes)), MIG)
+    assert ("mps in gpu", "nodes with mps: node0") in [(finding.subject, finding.found) for finding in both]
 
 
 def test_what_mig_instances_can_lack() -> None:
@@ -304,7 +307,7 @@ def test_what_mig_instances_can_lack() -> None:
         f"NVML has 1g.18gb; Slurm's Types are {MIG_GRES}",
     ]
     none = _problems("controller", dataclasses.replace(WELL, gpus=1), MIG)
-    assert [(finding.subject, finding.found) for finding in none] == [("MIG profiles of gpu", "none")]
+    assert [finding.subject for finding in none] == ["MIG profiles of gpu", "mps in gpu"]
     untold = _only("controller", MIG, **{**_mig(), **_setting("AccountingStorageTRES", "gres/gpu,gres/mps")})
     assert untold.found == "lacks gres/gpu:1g.18gb,gres/gpu:nvidia_h200_3g.71gb"
 
