@@ -16,7 +16,7 @@ from scripts.devcluster import ClusterError
 
 BENCHES = {
     "latency": (latency.run, 1000, "time that RAD adds to a submit inside slurmctld"),
-    "exchange": (exchange.run, 1000, "one exchange with radd, beside asyncio's streams"),
+    "exchange": (exchange.run, 1000, "one exchange with radd, beside the least that it could take"),
     "throughput": (throughput.run, 2000, "submits a second from four clients, with and without RAD"),
     "jobs": (jobs.run, 300, "jobs through Prolog and Epilog: nodes, states, records"),
     "hooks": (hooks.run, 50, "what Prolog, TaskProlog and Epilog take"),

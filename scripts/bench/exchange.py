@@ -1,4 +1,7 @@
-"""One exchange with radd's socket, beside the same answers given by asyncio's streams; no decision, no Slurm."""
+"""One exchange with radd's socket, beside the same answers given otherwise; no decision, no Slurm.
+
+The least that any Python process takes is what a loop of receive and send takes, which can serve one client alone.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,14 @@ def run(count: int) -> Table:
     with tempfile.TemporaryDirectory(prefix="rad-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        kinds: dict[str, Callable[[str], None]] = {"radd's server": _ours, "asyncio's streams": _streams}
+        kinds: dict[str, tuple[Callable[[str], None], bool]] = {
+            "a loop of receive and send": (_bare, True),
+            "radd's server": (_ours, True),
+            "radd's server, each time a new connection": (_ours, False),
+            "asyncio's streams, each time a new connection": (_streams, False),
+        }
         paths = {kind: f"{folder}/{number}.sock" for number, kind in enumerate(kinds)}
-        servers = [multiprocessing.Process(target=serve, args=(paths[kind],)) for kind, serve in kinds.items()]
+        servers = [multiprocessing.Process(target=serve, args=(paths[kind],)) for kind, (serve, _) in kinds.items()]
         try:
             for server in servers:
                 server.start()
@@ -38,7 +46,7 @@ def run(count: int) -> Table:
                 _until_there(paths[kind])
             for _ in range(ROUNDS):
                 for kind, path in paths.items():
-                    took[kind] += [_exchange(path) for _ in range(count // ROUNDS)]
+                    took[kind] += _exchanges(path, count // ROUNDS, keep=kinds[kind][1])
         finally:
             for server in servers:
                 server.terminate()
@@ -50,29 +58,52 @@ def run(count: int) -> Table:
     return Table("One exchange, in microseconds", ("server", "n", "p50", "p95", "p99"), rows)
 
 
-def _exchange(path: str) -> float:
-    """Microseconds of one."""
+def _exchanges(path: str, count: int, *, keep: bool) -> list[float]:
+    """Microseconds of each, over one connection or each over its own."""
+    if not keep:
+        return [took for _ in range(count) for took in _exchanges(path, 1, keep=True)]
+    took = []
     time.sleep(PAUSE_S)
     begin = time.perf_counter()
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(path)
-        client.sendall(REQUEST)
-        got = b""
-        while len(got) < len(ANSWER):
-            got += client.recv(4096)
-    return (time.perf_counter() - begin) * 1e6
+        for _ in range(count):
+            if took:
+                time.sleep(PAUSE_S)
+                begin = time.perf_counter()
+            client.sendall(REQUEST)
+            got = b""
+            while len(got) < len(ANSWER):
+                got += client.recv(4096)
+            took.append((time.perf_counter() - begin) * 1e6)
+    return took
 
 
 def _until_there(path: str) -> None:
     end = time.monotonic() + 30
     while True:
         try:
-            _exchange(path)
+            _exchanges(path, 1, keep=True)
         except OSError:
             if time.monotonic() > end:
                 raise
         else:
             return
+
+
+def _bare(path: str) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        while True:
+            peer, _ = listener.accept()
+            with peer:
+                data = b""
+                while more := peer.recv(65536):
+                    data += more
+                    if len(data) == len(REQUEST):
+                        peer.sendall(ANSWER)
+                        data = b""
 
 
 def _ours(path: str) -> None:
