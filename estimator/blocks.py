@@ -15,7 +15,25 @@ _TOGETHER = (
     "RepVggDw",
     "MixedConv",
     "RepConv",
+    "Mixed3a",
+    "Mixed5a",
 )
+# Parts that work beside the others, on what came into their block, where they are defined before its end.
+_ENTRIES = ("downsample", "shortcut", "skip", "identity")
+# A block's class ends so, and a part's name is this: what it gives out is no input of the part after it.
+_ASIDE = {
+    "fc": ("Pooling",),  # PiT's class token
+    "pool": ("ottle2neck",),  # the last of Res2Net's scales
+    "global_block": ("GlobalContextVitStage",),
+    "proj": ("MBConv", "HieraLayer", "ResBottleneckBlock"),
+}
+_ALWAYS = ("fc", "proj")
+_SCALES = "ottle2neck"
+# Of NASNet's cells; of attention that pools queries, keys and values, each by itself.
+_FROM_ABOVE = ("comb_iter", "pool_q", "pool_k", "pool_v")
+# Lists of what cuts a stage's picture into patches, listed before the stages.
+_PATCHES = ("patch_embeddings", "patch_embeds")
+_STRIDED = ("(2, 2)", "2")
 _LONG = 3
 _DIGITS = 10
 # What blocks keep inside for each element that torchinfo counts, which are the outputs of layers with parameters and
@@ -54,22 +72,40 @@ def begins(block: Layer, part: Layer) -> bool:
 
     Branches are numbered by torchvision and timm: ``branch1``, and ``branch3x3_1`` followed by ``branch3x3_2``.
     """
-    if part.name.startswith("comb_iter"):  # of NASNet's cells
+    if part.name.startswith(_FROM_ABOVE) and not (part.name.startswith("pool") and part.children):
         return True
     if part.name.startswith("branch"):
         step = part.name.rpartition("_")[2]
         return not (step[:1].isdecimal() and len(step) < _LONG and step[:1] != "1")
-    return bool(part.children or part.params) and together(block)
+    joined = part.name == "maxpool" and block.type.startswith("Mixed")  # of Inception v4
+    if joined or not (part.children or part.params) or not together(block):
+        return joined
+    follows = "Norm" in part.type and not part.children and "identity" not in part.name  # its convolution
+    return not follows
 
 
 def aside(block: Layer, part: Layer) -> bool:
-    """Tell whether what a part gives out is for nothing inside of the block."""
-    return block.type == "Pooling" and part.name == "fc"  # PiT's class token
+    """Tell whether what a part gives out is for nothing inside of the block, but to be added at its end."""
+    if block.type.endswith(_ASIDE.get(part.name, ())) and (part is not block.children[-1] or part.name in _ALWAYS):
+        return True
+    if "Pad" in part.type:  # of a convolution that needs none, for its kind has some with strides
+        after = block.children[block.children.index(part) + 1 :]
+        return bool(after) and dict(after[0].args).get("padding") == "same"
+    if block.type == "DualPathBlock" and part.name.startswith("c1x1_w"):
+        return True
+    if part.name not in _ENTRIES or part is block.children[-1]:
+        return False
+    return any("Conv2d" in other.type and not other.children for other in block.children)
+
+
+def gathers(block: Layer, part: Layer) -> bool:
+    """Tell whether a part takes what several layers before it gave out, joined (Res2Net's scales)."""
+    return part.name == "conv3" and block.type.endswith(_SCALES)
 
 
 def joins(block: Layer) -> bool:
     """Tell whether a block joins its branches' channels."""
-    return block.type.startswith(("Inception", "SepInception", "Fire"))
+    return block.type.startswith(("Inception", "SepInception", "Fire", "Mixed", "Reduction"))
 
 
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache
@@ -77,6 +113,8 @@ def branch(name: str) -> str:
     """Name the branch that a part of this name is the end of so far; empty for parts of none."""
     if name.startswith(("expand1x1", "expand3x3")):
         return name.removesuffix("_activation")
+    if name in ("conv", "maxpool"):  # of Inception v4's first joins
+        return name
     if not name.startswith("branch"):
         return ""
     start, _, step = name.rpartition("_")
@@ -112,10 +150,65 @@ def pools_queries(attention: Layer) -> bool:
         args = dict(part.args)
         if part.name == "pool_q" and args.get("stride") == "(2, 2)":
             return True
-        if attention.type == "MaskUnitAttention" and part.name == "qkv":
+        if part.name == "q_pool" and "Pool" in part.type:
+            return True
+        if attention.type.endswith("MaskUnitAttention") and part.name == "qkv":
             return args.get("out_features") != str(3 * _number(args.get("in_features", "")))
     return False
 
 
 def _number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < _DIGITS else 0
+
+
+def experts(block: Layer) -> int:
+    """Count the layers among which a list of experts divides its tokens; 0 where it is none."""
+    return len(block.children) if block.name == "experts" and len(block.children) > 1 else 0
+
+
+def interleaved(parts: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Put lists of blocks and of what resizes pictures between these into the order in which a network uses them.
+
+    Networks with two halves often keep the blocks of a half in one list, and what makes pictures smaller or larger in
+    another of the same length, or one shorter.
+    """
+    made: list[Layer] = []
+    rest = list(parts)
+    while rest:
+        part = rest.pop(0)
+        after = rest[0] if rest else None
+        joined = after and (
+            _joined(after, part, "up")
+            or _joined(part, after, "down")
+            or (part.name in _PATCHES and _joined(after, part))
+        )
+        made.append(joined or part)
+        if joined:
+            rest.pop(0)
+    return tuple(made)
+
+
+def _joined(stages: Layer, resizes: Layer, how: str = "") -> Layer | None:
+    count = len(resizes.children)
+    if stages.type != "ModuleList" or resizes.type != "ModuleList" or not count:
+        return None
+    if count not in (len(stages.children) - 1, len(stages.children)):
+        return None
+    if {_resizes(part) for part in resizes.children} != {how} or not all(part.children for part in stages.children):
+        return None
+    order: list[Layer] = []
+    for at, stage in enumerate(stages.children):
+        pair = [stage, *resizes.children[at : at + 1]]
+        order += pair if how == "down" else pair[::-1]
+    return stages._replace(children=tuple(order), params=stages.params + resizes.params)
+
+
+def _resizes(part: Layer) -> str:
+    """Tell whether a layer makes pictures larger (``up``), smaller (``down``) or neither."""
+    if part.children:
+        return ""
+    if "ConvTranspose" in part.type or "Upsample" in part.type:
+        return "up"
+    args = dict(part.args)
+    strided = args.get("stride") in _STRIDED or "MaxPool" in part.type
+    return "down" if strided and ("Conv" in part.type or "Pool" in part.type) else ""

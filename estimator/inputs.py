@@ -26,6 +26,8 @@ _LEAST_PATCH = 4
 _FEW_STEPS = 4
 _MOST_SIDE = 2048
 _MOST_FRAMES = 4096
+_RESIZING = ("Conv2d", "MaxPool2d", "AvgPool2d")
+Step = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def picture(root: Layer, stem: Layer, usual: int, *, flattens: bool) -> Seen:
     patch = stride[-1] if _cuts(stem) else 0
     if len(kernel) == 3:
         return _film(places, patch, max(stride[0], 1) if stride else 1, root, usual)
-    if sum(_cuts(layer) and _number(layer, "0") == _number(stem, "0") for layer in found) > 1:
+    if sum(_cuts(layer) and number(layer, "0") == number(stem, "0") for layer in found) > 1:
         places = 0  # a table for each of several branches
     by_frames = root.type.startswith(("Timesformer", "TimeSformer"))
     if patch and places:
@@ -143,7 +145,7 @@ def _around(root: Layer, inner: Layer) -> list[Layer]:
 
 def _flattened(found: Sequence[Layer], stem: Layer) -> Seen | None:
     """Find the usual side whose picture, flattened, has as many features as the first linear layer takes."""
-    chain: list[tuple[int, int, int]] = []
+    chain: list[Step] = []
     channels = 0
     for layer in found:
         if layer.children:
@@ -151,11 +153,11 @@ def _flattened(found: Sequence[Layer], stem: Layer) -> Seen | None:
         if "Adaptive" in layer.type or "Global" in layer.type:
             return None
         if layer.type == "Conv2d":
-            taken, given = _number(layer, "0"), _number(layer, "1")
+            taken, given = number(layer, "0"), number(layer, "1")
             if chain and taken != channels:
                 return None
             channels = given
-        if layer.type in ("Conv2d", "MaxPool2d", "AvgPool2d"):
+        if layer.type in _RESIZING:
             step = _step(layer)
             if step is None:
                 return None
@@ -167,16 +169,29 @@ def _flattened(found: Sequence[Layer], stem: Layer) -> Seen | None:
     return None
 
 
-def _side(chain: list[tuple[int, int, int]], last: int, stem: Layer) -> Seen | None:
-    sides = (28, *_USUAL_SIDES) if _number(stem, "0") == 1 else _USUAL_SIDES
+def _side(chain: list[Step], last: int, stem: Layer) -> Seen | None:
     for times in (1, 2, 4, 8, 16):  # pooling may be done in no layer
-        for side in sides:
-            now = side
-            for kernel, stride, padding in chain:
-                now = (now + 2 * padding - kernel) // stride + 1
-            if now == last * times:
-                return Seen(side, 1, "what its first linear layer takes")
+        side = _usual_side(chain, last * times, number(stem, "0"))
+        if side:
+            return Seen(side, 1, "what its first linear layer takes")
     return None
+
+
+def _usual_side(chain: list[Step], last: int, channels: int) -> int:
+    for side in (28, *_USUAL_SIDES) if channels == 1 else _USUAL_SIDES:
+        now = side
+        for kernel, stride, padding in chain:
+            now = (now + 2 * padding - kernel) // stride + 1
+        if now == last:
+            return side
+    return 0
+
+
+def flattened_side(chain: Sequence[Layer], last: int) -> int:
+    """Find the usual side whose pictures have so many rows behind convolutions and pooling; 0 where there is none."""
+    resizing = [layer for layer in chain if layer.type in _RESIZING]
+    steps = [step for layer in resizing if (step := _step(layer)) is not None]
+    return _usual_side(steps, last, number(resizing[0], "0")) if len(steps) == len(resizing) > 0 else 0
 
 
 def _small(found: Sequence[Layer]) -> Seen | None:
@@ -192,7 +207,7 @@ def _small(found: Sequence[Layer]) -> Seen | None:
             return None
         step = _step(layer)
         if step is not None and step[1] > 1 and step[0] > 1:
-            given = _number(layer, "1")
+            given = number(layer, "1")
             strides[given] = max(strides.get(given, 1), step[1])
     for stride in strides.values():
         steps *= stride
@@ -200,7 +215,7 @@ def _small(found: Sequence[Layer]) -> Seen | None:
     return Seen(_SMALL, 1, "how seldom it halves them") if 1 < steps <= _FEW_STEPS and len(linear) == 1 else None
 
 
-def _step(layer: Layer) -> tuple[int, int, int] | None:
+def _step(layer: Layer) -> Step | None:
     """Read kernel, stride and padding; None where the print does not say."""
     kernel = _axes(layer, "kernel_size")
     if not kernel:
@@ -216,7 +231,8 @@ def _axes(layer: Layer, name: str) -> tuple[int, ...]:
         return ()
 
 
-def _number(layer: Layer, name: str) -> int:
+def number(layer: Layer, name: str) -> int:
+    """Read an argument of a layer that is one number; 0 where there is none."""
     try:
         return sizes.number(dict(layer.args), name)
     except (KeyError, ValueError):
@@ -224,8 +240,8 @@ def _number(layer: Layer, name: str) -> int:
 
 
 def _inputs(layer: Layer) -> int:
-    return _number(layer, "in_features")
+    return number(layer, "in_features")
 
 
 def _outputs(layer: Layer) -> int:
-    return _number(layer, "out_features") or _number(layer, "1")
+    return number(layer, "out_features") or number(layer, "1")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import isqrt
 
-from estimator import blocks, inputs, sizes
+from estimator import blocks, inputs, pools, sizes
 from estimator.compiled import breathe
 from estimator.family import family_of
 from estimator.types import Layer, ModelSummary, SummaryError, Workload
@@ -43,6 +43,9 @@ _DEEP = 4
 _COLOURS = 3
 _MOST_DIM = 10**6
 _LEAST_WINDOWS = 4
+_DIGITS = 7
+# Experts that each token goes to, which a print does not show.
+_CHOSEN = 2
 _SQUARES = (4, 16)
 # So many containers are open inside of a block: a list, the block, the list of blocks.
 _BLOCK = 2
@@ -54,12 +57,18 @@ _ACTIVATIONS = ("ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "Activation", "Swish"
 # Learned arrays that take the input's place.
 _LATENT = ("PerceiverEmbeddings",)
 # Tables that are added to the scores of an attention; what they give out goes nowhere else.
-_BESIDE = ("relative_attention_bias", "relative_position", "position_bias")
+_BESIDE = ("relative_attention_bias", "relative_position", "position_bias", "cpb_mlp", "meta_mlp")
+# Of an attention that mixes its heads: they work on the matrices.
+_OF_HEADS = ("proj_l", "proj_w")
+# Pairs of coordinates that a small network makes such a table of: windows of seven, both ways.
+_PAIRS = (13, 13, 2)
 _ENTRY_STARTS = ("convolution_projection", "skip", "shortcut")
 # Blocks that multiply what a gate gives out with the picture before it.
 _GATED = ("SelectiveKernel", "SplitAttn")
 _POOLED_CONVS = ("conv_reduce", "conv_expand", "fc_reduce", "fc_select")
-_REDUCTIONS = ("sr", "sequence_reduction", "layer_norm", "norm", "act")
+_REDUCTIONS = ("sr", "sequence_reduction", "spatial_reduction", "layer_norm", "norm", "act", "pool")
+# Patches of numbered stages, often listed before all blocks.
+_STAGES = ("patch_embed",)
 _ENTRY_NAMES = ("downsample", "shortcut", "skip", "proj_drop", "conv_skip", "identity")
 
 
@@ -95,8 +104,11 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
             f"a print of {found[0].type[:80]} shows neither its latent array nor how often its blocks run: "
             "paste what torchinfo prints with depth=20"
         )
+    pooled = pools.repeated(summary.root)
+    if pooled is not summary.root:
+        found = layers(pooled)
     follower = _Follower(found, workload)
-    root, _ = follower.follow(summary.root, follower.start)
+    root, _ = follower.follow(pooled, follower.start)
     return replace(summary, root=root, inferred=(*summary.inferred, *follower.inferred), guessed=follower.guessed)
 
 
@@ -195,6 +207,7 @@ class _Follower:
         self._places: dict[int, Shape] = {}
         self._pictures = len(self.start) > 2
         self._beside = False
+        self._grew = False
         self.guessed = 0
         self._words = self.start[0] if len(self.start) == 1 else workload.seq_len or _TOKENS
         deep = {layer.type for layer in found if "3d" in layer.type}
@@ -286,13 +299,14 @@ class _Follower:
         else:
             entry = self._fitting(layer, shape)
             out = self._leaf(layer, entry)
+            self._grew = len(out) == 3 == len(entry) and (out[1] > entry[1] or (self._grew and out[1:] == entry[1:]))
             if min(out, default=1) < 1 or max(out, default=1) > _MOST_DIM:
                 out = tuple(min(max(size, 1), _MOST_DIM) for size in out)
             if self._pictures and layer.params and len(out) > 1 and not self._beside and "Linear" not in layer.type:
                 first = len(out) == 3 and _by_channels(layer)
                 self._places[out[0] if first else out[-1]] = out[1:] if first else out[:-1]
             made = Layer(layer.type, layer.params, out, (), layer.args, layer.name, entry)
-            result = made, out
+            result = made, _cut(layer, entry, out)
         self._known[id(layer), shape] = result
         return result
 
@@ -310,16 +324,20 @@ class _Follower:
         beside = self._beside
         picture = shape
         branches: dict[str, Shape] = {}
-        for child in layer.children if ordered else _in_order_of_use(layer.children):
+        for child in layer.children if ordered else _in_order_of_use(blocks.interleaved(layer.children)):
             aside = child.name.startswith(_ENTRY_STARTS)
-            begin = shape if aside or child.name in _ENTRY_NAMES or blocks.begins(layer, child) else now
+            begin = shape if aside else self._begin(layer, child, shape, now)
             self._beside = beside or child.name == "fuse_layers"
             fitted, after = self.follow(child, begin)
             if "DlaTree" in layer.type and child.name in ("downsample", "project"):
                 after = shape  # the trees take what came in
             if blocks.aside(layer, child):
                 after = now
-            if not _goes_nowhere(child.name) and (child is layer.children[-1] or not aside):
+            if (
+                not _goes_nowhere(child.name)
+                and child.name not in _OF_HEADS
+                and (child is layer.children[-1] or not aside)
+            ):
                 now = after
             if len(after) > 2 and (end := blocks.branch(child.name)):
                 branches[end] = after
@@ -334,6 +352,19 @@ class _Follower:
             now = picture
         now = self._restored(layer, shape, now)
         return Layer(layer.type, layer.params, now, tuple(made), layer.args, layer.name, shape), now
+
+    def _begin(self, block: Layer, part: Layer, shape: Shape, now: Shape) -> Shape:
+        """Tell what a part of a block takes, which came in as ``shape`` and is ``now`` so far."""
+        if part.children and len(now) == _COLOURS and _goes_nowhere(part.name):
+            return _PAIRS
+        if part.name in _OF_HEADS and "TalkingHead" in block.type:
+            tokens = elements(_grid(shape))
+            return (tokens, tokens, _input_width(part) or 1)
+        if len(shape) == 2 and (experts := blocks.experts(block)):
+            return (max(shape[0] * _CHOSEN // experts, 1), shape[1])
+        if len(now) > 2 and blocks.gathers(block, part):
+            return (_input_width(part) or now[0], *now[1:])
+        return shape if part.name in _ENTRY_NAMES or blocks.begins(block, part) else now
 
     def _merged(self, layer: Layer, shape: Shape) -> tuple[Layer, Shape]:
         """Follow a Swin's patch merging: four neighbours become one, with its norm before or behind."""
@@ -356,13 +387,22 @@ class _Follower:
 
     def _restored(self, layer: Layer, before: Shape, after: Shape) -> Shape:
         """Give back the picture behind a gate (squeeze and excitation), whose own output is one pixel."""
-        if layer.type == "MultiheadAttention":
+        if layer.type == "MultiheadAttention" or (len(before) == 2 and blocks.experts(layer)):
             return before
+        if "Pool2d" in layer.type and "kernel_size" in dict(layer.args):  # with its padding inside
+            return _pooled(layer.type, dict(layer.args), after)
         if _ATTENDS in layer.type and len(before) > 1 and "Down" not in layer.type:
             if blocks.pools_queries(layer):
-                return (*(max(size // 2, 1) for size in _places(_grid(before))), after[-1])
-            if after[-1:] == before[-1:]:
+                made = next(
+                    (dict(part.args).get("out_features", "") for part in layer.children if part.name == "proj"), ""
+                )
+                width = int(made) if made.isdecimal() and len(made) < _DIGITS else after[-1]
+                return (*(max(size // 2, 1) for size in _places(_grid(before))), width)
+            last = len(before) == len(after) == 3 and before[0] == before[1]  # of tokens in rows
+            if before[-1] == after[-1] or (last and before[-1] == after[0]):
                 return before
+        if len(before) == 3 and before[0] > 1 == after[0] and any("Conv1d" in part.type for part in layer.children):
+            return before  # weights of channels, from a convolution over these
         if len(before) == 3 and after == (before[0], 1, 1) and before[1] > 1 and "Pool" not in layer.type:
             return before
         return after
@@ -404,6 +444,10 @@ class _Follower:
         before = _grid(shape)
         channels = shape[-1] if before == shape[:-1] else shape[0]
         split = first and len(shape) == 3 and channels % width == 0 and not self._side_by_side
+        turned = shape[-1] == width and shape[0] == shape[1]
+        joined = width == 2 * channels and self._grew and not self._side_by_side  # with what was kept of this size
+        if first and len(shape) == 3 and (turned or joined):
+            return (width, *before)
         for at, outer in enumerate(outers):
             if _fits(layer, outer, width):
                 return outer
@@ -425,8 +469,8 @@ class _Follower:
             return (width, *_places(places)) if first else (*places, width)
         if len(shape) < 2 or (layer.type.endswith("Linear") and layer.name in _HEADS):
             return shape
-        joined, rest = divmod(width, channels)
-        if not first and not rest and joined in _SQUARES and elements(shape) % width == 0:
+        times, rest = divmod(width, channels)
+        if not first and not rest and times in _SQUARES and elements(shape) % width == 0:
             return (elements(shape) // width, width)  # a square of neighbours became one
         return (width, *_places(before)) if first else (*before, width)
 
@@ -448,6 +492,8 @@ class _Follower:
                 return self._linear(layer, args, shape)
             if "Pool" in type_:
                 return _pooled(type_, args, shape)
+            if "Pad" in type_ and "0" in args:
+                return _padded(args["0"], shape)
             if type_ in ("LSTM", "GRU", "RNN"):
                 sides = 2 if sizes.flag(args, "bidirectional", default=False) else 1
                 return (*shape[:-1], sizes.number(args, "proj_size", "1") * sides)
@@ -491,6 +537,14 @@ class _Follower:
         return shape
 
 
+def _cut(layer: Layer, before: Shape, after: Shape) -> Shape:
+    """Give back the length of a series behind a dilated convolution: code cuts what padding added, or pads itself."""
+    if layer.type == "Conv1d" and len(after) == 2 and "dilation" in dict(layer.args) and after[1] != before[1]:
+        stride = dict(layer.args).get("stride", "")
+        return (after[0], before[1]) if stride.strip("(, )") == "1" else after
+    return after
+
+
 def _repeated(layer: Layer) -> Layer:
     """Repeat the only group of layers of an Albert as often as its published sizes do; parameters count once."""
     widths = [width for inner in layers(layer) if (width := _input_width(inner))]
@@ -510,16 +564,22 @@ def _bare(layer: Layer) -> Layer:
 
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache
 def _goes_nowhere(name: str) -> bool:
-    return any(mark in name for mark in _BESIDE)
+    return name in _OF_HEADS or any(mark in name for mark in _BESIDE)
 
 
 def _in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
     """Put layers where blocks use them, which is not always where they define them.
 
-    An activation goes behind the first of several projections; what makes the keys fewer goes before them.
+    An activation goes behind the first of several projections; what makes the keys fewer goes before them; stages whose
+    parts are numbered (``patch_embed1``, ``block1``, ..) go one after the other.
     """
-    if any(child.name in _REDUCTIONS[:2] for child in children):
+    if sum(child.name.startswith(_STAGES) and child.name[-1:].isdecimal() for child in children) > 1:
+        children = _by_stages(children)
+    if _shrinks_first(children):
+        children = (children[-1], *children[:-1])
+    if any(child.name in _REDUCTIONS[:3] for child in children):
         fewer = [child for child in children if child.name in _REDUCTIONS]
+        fewer.sort(key=lambda child: child.name != "pool")
         rest = [child for child in children if child.name not in _REDUCTIONS]
         at = next((i for i, child in enumerate(rest) if child.name in ("kv", "k", "key")), len(rest))
         return [*rest[:at], *fewer, *rest[at:]]
@@ -534,6 +594,23 @@ def _in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
             order.insert(order.index(children[linear[0]]) + 1, child)
             break
     return order
+
+
+def _shrinks_first(children: tuple[Layer, ...]) -> bool:
+    """Tell whether what makes a stage's picture smaller is listed behind the blocks that take what it gives out."""
+    last = children[-1]
+    if len(children) != 2 or last.name != "downsample" or not children[0].children:
+        return False
+    blocks_take = next((width for inner in layers(children[0]) if (width := _input_width(inner))), None)
+    makes = next((dict(inner.args).get("1") for inner in layers(last) if "Conv2d" in inner.type), None)
+    return blocks_take is not None and str(blocks_take) == makes
+
+
+def _by_stages(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Order parts with a number at the end of their names by that number."""
+    numbered = [child for child in children if child.name[-1:].isdecimal()]
+    places = iter(sorted(numbered, key=lambda child: child.name[-1]))
+    return tuple(next(places) if child.name[-1:].isdecimal() else child for child in children)
 
 
 def _is_activation(layer: Layer) -> bool:
@@ -632,6 +709,17 @@ def _convolved(type_: str, args: dict[str, str], shape: Shape) -> Shape:
             for size, k, s, p, d in zip(space, kernel, stride, pad, dilation, strict=True)
         ),
     )
+
+
+def _padded(text: str, shape: Shape) -> Shape:
+    """Add what a padding layer adds: the same at both ends of all axes, or two numbers an axis, the last axis first."""
+    added = sizes.numbers(text)
+    axes = len(shape) - 1
+    pairs = (added[:1] * 2) * axes if len(added) == 1 else added
+    space = list(shape[1:])
+    for at in range(min(len(pairs) // 2, axes)):
+        space[-1 - at] += pairs[2 * at] + pairs[2 * at + 1]
+    return (shape[0], *space)
 
 
 def _pooled(type_: str, args: dict[str, str], shape: Shape) -> Shape:

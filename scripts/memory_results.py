@@ -13,9 +13,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from estimator.dataset import store
+from estimator.dataset.specs import Split
 from estimator.dataset.store import Dataset
 from estimator.gpumemnet.method import NAME, Classifier, classifiers_from_json, classifiers_to_json
 from estimator.methods.rad import NAME as RAD
@@ -23,6 +24,7 @@ from estimator.methods.rad import Rad
 from estimator.methods.rad.fit import blank, examples_of, judge
 from estimator.store import Store, store_for
 from estimator.types import Family
+from scripts.memory_limits import limits
 from scripts.memory_page import write_page
 from scripts.memory_real import faketensor_rows, real_cases
 
@@ -122,7 +124,9 @@ def main() -> None:
     cases = real_cases(dataset, fake, options.install)
     model = store_for(RAD, options.install).load()
     account = Rad(blank(model["workspaces"], model["context_mib"], model["gpu"]))
-    write_page(dataset, results, cases, judge(model, examples_of(dataset, account, ("fresh",))), options.out)
+    every = judge(model, examples_of(dataset, account, ("fresh",)))
+    known = examples_of(dataset, account, [split for split in get_args(Split) if split != "fresh"])
+    write_page(dataset, results, cases, every, limits(known, model["context_mib"]), options.out)
 
 
 if __name__ == "__main__":

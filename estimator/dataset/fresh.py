@@ -23,4 +23,4 @@ _THIRD = (
 )
 SECOND = frozenset(_SECOND.split())
 THIRD = frozenset(_THIRD.split())
-FRESH = SECOND
+FRESH = THIRD

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import random
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,13 @@ import pytest
 
 from estimator.dataset.specs import generate_synthetic
 from estimator.dataset.store import Check, Dataset, Row
-from estimator.methods.rad.fit import Held
-from scripts import memory_page, memory_real
+from estimator.methods.rad.features import FEATURES
+from estimator.methods.rad.fit import Example, Held
+from scripts import memory_limits, memory_page, memory_real
+from scripts.memory_limits import Limit
+
+_BOTH = ((0.02, 0.7), (0.0, 0.5), (0.01, 0.3))
+_LIMITS = ([Limit(0.005, 0.01, 0.6, _BOTH)], [Limit(0.005, 0.011, 0.2, _BOTH)])
 
 
 def _case(name: str, actual: float, rad: tuple[float, float] | None, **changes: Any) -> dict[str, Any]:
@@ -70,16 +77,15 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     result = {"data": "ours", "family": "cnn", "estimator": "mlp", "width_mib": 8192, "sizes": [7, 2, 1]}
     cases = [_case("a", 1000, (900, 1100)), _case("b", 2000, (2600, 2700), family="transformer", seq_len=128)]
     memory_page.write_page(
-        data, [{**result, "scores": scores, "majority": 0.5}], cases, Held(9, 0.25, 0.03, 0.4), tmp_path
+        data, [{**result, "scores": scores, "majority": 0.5}], cases, Held(9, 0.25, 0.03, 0.4), _LIMITS, tmp_path
     )
     text = (tmp_path / "memory.md").read_text("utf-8")
     assert "| 5.5 | ours, H200 | 13 MLPs, 8 GiB | 7/2/1 | 0.900 (0.882) |" in text
     assert "| a | 8 | adam | 1.0 | - | - | - | 0.9 | 1.1 |" in text
     assert "| b | 8 x 128 |" in text
     assert "largest | 0.6 %" in text
-    assert "| first look | 501 | 7.4 % |" in text
-    assert "| now | 2 | " in text
-    assert "| now, every format | 9 | 3.0 % | - | 25.0 % | - | 40.0 % | - | - |" in text
+    assert "| these families | 9 | 3.0 % | 25.0 % | 40.0 % |" in text
+    assert "| 0.5 % | 1.0 % | 60 % | 2.0 % / 70 % | 0.0 % / 50 % | 1.0 % / 30 % | 1.1 % | 20 % |" in text
     with (tmp_path / "memory_cases.csv").open(newline="") as file:
         written = list(csv.DictReader(file))
     assert [(row["name"], row["rad_upper_mib"], row["horus_upper_mib"]) for row in written] == [
@@ -88,6 +94,26 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     ]
     for name in ("memory_scatter.svg", "memory_cnn.svg", "memory_transformer.svg", "memory_coverage.png"):
         assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_bounds_are_judged_by_families_that_were_left_out() -> None:
+    rng = random.Random(3)
+    examples = []
+    for index in range(300):
+        row = [0.0] * len(FEATURES)
+        row[FEATURES.index(("torchsummary", "torchinfo", "module")[index % 3])] = 1.0
+        allocated = rng.uniform(1000.0, 9000.0)
+        measured = (allocated + 700.0) * exp(abs(rng.gauss(0.0, 0.05)))
+        account = allocated * exp(rng.gauss(0.0, 0.2))
+        examples.append(
+            Example(row, account, measured, "cnn", f"g{index % 50}", 1.0, index % 10 > 0, frozenset(("A",)), allocated)
+        )
+    ours, known = memory_limits.limits(examples, 700.0)
+    assert [item.level for item in ours] == list(memory_limits.LEVELS)
+    assert ours[0].under <= ours[-1].under < 0.3
+    assert ours[0].over > ours[-1].over > 0
+    assert known[0].over < ours[0].over
+    assert len(ours[0].by_format) == 3
 
 
 def test_largest_trainings_come_first() -> None:

@@ -421,3 +421,164 @@ def test_squares_of_neighbours_become_one() -> None:
 )
 """)
     assert (found["norm"], found["fc"]) == ((196, 384), (196, 96))
+
+
+STEM = "  (stem): Conv2d(3, 64, kernel_size=(4, 4), stride=(4, 4))\n"
+
+
+def block_of(type_: str, *parts: str) -> dict[str, tuple[int, ...] | None]:
+    inside = "".join(f"    {part}\n" for part in parts)
+    return shapes_of(f"Net(\n{STEM}  (block): {type_}(\n{inside}  )\n)\n")
+
+
+def test_a_way_around_a_block_is_no_input_of_what_follows() -> None:
+    found = block_of(
+        "NormFreeBlock",
+        "(downsample): DownsampleAvg(\n      (pool): AvgPool2d(kernel_size=2, stride=2, padding=0)\n    )",
+        "(conv1): Conv2d(64, 32, kernel_size=(1, 1), stride=(1, 1))",
+        "(conv2): Conv2d(32, 64, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))",
+    )
+    assert (found["downsample"], found["conv1"], found["conv2"]) == ((64, 28, 28), (32, 56, 56), (64, 28, 28))
+
+
+def test_scales_are_joined_again_at_the_size_they_have() -> None:
+    convs = "".join(
+        f"      ({i}): Conv2d(32, 32, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))\n" for i in range(2)
+    )
+    found = block_of(
+        "Bottle2neck",
+        "(conv1): Conv2d(64, 64, kernel_size=(1, 1), stride=(1, 1))",
+        f"(convs): ModuleList(\n{convs}    )",
+        "(pool): AvgPool2d(kernel_size=3, stride=2, padding=1)",
+        "(conv3): Conv2d(64, 128, kernel_size=(1, 1), stride=(1, 1))",
+    )
+    assert found["conv3"] == (128, 28, 28)
+
+
+def test_norms_of_parallel_convolutions_follow_them() -> None:
+    found = block_of(
+        "TextNetRepConvLayer",
+        "(main_conv): Conv2d(64, 64, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))",
+        "(main_batch_norm): BatchNorm2d(64, eps=1e-05)",
+        "(vertical_conv): Conv2d(64, 64, kernel_size=(3, 1), stride=(2, 2), padding=(1, 0))",
+        "(vertical_batch_norm): BatchNorm2d(64, eps=1e-05)",
+    )
+    assert found["vertical_conv"] == found["main_batch_norm"] == found["block"] == (64, 28, 28)
+
+
+def test_weights_of_channels_from_a_convolution_give_the_picture_back() -> None:
+    found = block_of("EcaModule", "(conv): Conv1d(1, 1, kernel_size=(5,), stride=(1,), padding=(2,), bias=False)")
+    assert found["block"] == (64, 56, 56)
+
+
+def test_padding_counts_unless_the_convolution_behind_pads_itself() -> None:
+    pad = "(pad): ZeroPad2d((0, 1, 0, 1))"
+    strided = "(conv): Conv2d(64, 64, kernel_size=(3, 3), stride=(2, 2))"
+    found = block_of("Sequential", pad, strided)
+    assert (found["pad"], found["conv"]) == ((64, 57, 57), (64, 28, 28))
+    assert block_of("Sequential", "(pad): ReflectionPad2d(3)", strided)["pad"] == (64, 62, 62)
+    found = block_of("Sequential", pad, "(conv): Conv2d(64, 64, kernel_size=(3, 3), stride=(1, 1), padding=same)")
+    assert found["conv"] == (64, 56, 56)
+
+
+def test_what_makes_a_picture_smaller_goes_between_the_blocks_it_is_listed_behind() -> None:
+    def block(name: str, before: int, after: int) -> str:
+        conv = f"(c{name}): Conv2d({before}, {after}, kernel_size=(1, 1), stride=(1, 1))"
+        return f"    ({name}): Double(\n      {conv}\n    )\n"
+
+    found = shapes_of(
+        "Net(\n  (down): ModuleList(\n"
+        + block("0", 3, 8)
+        + block("1", 8, 16)
+        + "  )\n  (shrink): ModuleList(\n"
+        + "    (0): Conv2d(8, 8, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))\n  )\n"
+        + "  (mid): Conv2d(16, 16, kernel_size=(1, 1), stride=(1, 1))\n  (grow): ModuleList(\n"
+        + "    (0): ConvTranspose2d(16, 8, kernel_size=(2, 2), stride=(2, 2))\n  )\n  (up): ModuleList(\n"
+        + block("9", 16, 8)
+        + "  )\n)\n"
+    )
+    assert (found["c0"], found["c1"], found["mid"], found["c9"]) == (
+        (8, 224, 224),
+        (16, 112, 112),
+        (16, 112, 112),
+        (8, 224, 224),
+    )
+
+
+def test_stages_with_numbers_go_one_after_the_other() -> None:
+    found = shapes_of("""Net(
+  (patch_embed1): Conv2d(3, 64, kernel_size=(4, 4), stride=(4, 4))
+  (patch_embed2): Conv2d(64, 128, kernel_size=(2, 2), stride=(2, 2))
+  (block1): Conv2d(64, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))
+  (block2): Conv2d(128, 128, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))
+)
+""")
+    assert (found["block1"], found["block2"]) == ((64, 56, 56), (128, 28, 28))
+
+
+def test_blocks_that_a_stage_makes_smaller_before_them() -> None:
+    found = block_of(
+        "Stage",
+        "(blocks): Sequential(\n      (mlp): Conv2d(128, 128, kernel_size=(1, 1), stride=(1, 1))\n    )",
+        "(downsample): Shrink(\n      (c): Conv2d(64, 128, kernel_size=(2, 2), stride=(2, 2))\n    )",
+    )
+    assert found["mlp"] == (128, 28, 28)
+
+
+def test_experts_share_the_tokens() -> None:
+    one = "        (w): Linear(in_features=64, out_features=32, bias=False)\n"
+    experts = "".join(f"      ({i}): Mlp(\n{one}      )\n" for i in range(4))
+    text = (
+        "Net(\n  (tok): Embedding(1000, 64)\n  (moe): Moe(\n    (experts): ModuleList(\n"
+        f"{experts}    )\n  )\n  (lm_head): Linear(in_features=64, out_features=1000, bias=False)\n)\n"
+    )
+    found = shaped(text, 16)
+    assert (out(found, "w"), out(found, "lm_head")) == ((8, 32), (16, 1000))
+
+
+def test_series_keep_their_length_behind_dilated_convolutions() -> None:
+    found = shapes_of("""Net(
+  (a): Conv1d(1, 8, kernel_size=(2,), stride=(1,), padding=(4,), dilation=(4,))
+  (b): Conv1d(8, 8, kernel_size=(2,), stride=(1,), padding=(8,), dilation=(8,))
+)
+""")
+    assert (found["a"], found["b"]) == ((8, 516), (8, 520))
+
+
+def test_heads_that_are_mixed_have_a_matrix_each() -> None:
+    found = block_of(
+        "TalkingHeadAttn",
+        "(qkv): Linear(in_features=64, out_features=192, bias=True)",
+        "(proj_l): Linear(in_features=4, out_features=4, bias=True)",
+        "(proj): Linear(in_features=64, out_features=64, bias=True)",
+    )
+    assert (found["proj_l"], found["proj"]) == ((3136, 3136, 4), (56, 56, 64))
+
+
+@pytest.mark.parametrize(
+    ("pool", "side", "flat", "first", "second"),
+    [
+        ("", 28, 40 * 25, (20, 26, 26), (40, 11, 11)),  # behind both convolutions
+        ("", 28, 40 * 144, (20, 26, 26), (40, 24, 24)),  # behind the last
+        (
+            "  (pool): MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)\n",
+            28,
+            1000,
+            None,
+            None,
+        ),
+    ],
+)
+def test_small_networks_pool_in_their_code(
+    pool: str, side: int, flat: int, first: tuple[int, ...] | None, second: tuple[int, ...] | None
+) -> None:
+    found = shaped(
+        "Net(\n  (conv1): Conv2d(1, 20, kernel_size=(3, 3), stride=(1, 1))\n"
+        f"{pool}  (conv2): Conv2d(20, 40, kernel_size=(3, 3), stride=(1, 1))\n"
+        f"  (fc1): Linear(in_features={flat}, out_features=500, bias=True)\n)\n"
+    )
+    assert found.root.input_shape == (1, side, side)
+    assert out(found, "conv1") == (first or (20, 26, 26))
+    assert out(found, "conv2") == (second or (40, 11, 11))
+    assert out(found, "fc1") == (500,)
+    assert found.guessed == 0

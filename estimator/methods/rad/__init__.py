@@ -9,7 +9,7 @@ from typing import Any
 from estimator.family import family_of
 from estimator.fingerprint import fingerprint
 from estimator.gpus import Gpu, lookup, most_memory_mib
-from estimator.methods.rad.features import FEATURES, MIB, features, pool_of
+from estimator.methods.rad.features import FEATURES, MIB, POOLS, features, pool_of
 from estimator.methods.rad.liveness import Memory, measure
 from estimator.methods.rad.program import Program, compile_program
 from estimator.methods.rad.trees import Trees
@@ -64,8 +64,10 @@ class Rad:
         """
         self.version = version
         try:
-            if tuple(model["features"]) != FEATURES:
-                raise ModelError("this model was fitted to other features: run `radctl retrain --data DIR` again")
+            if tuple(model["features"]) != FEATURES or not model["bounds"].keys() >= set(POOLS):
+                raise ModelError(
+                    "this model was fitted to other features or pools: run `radctl retrain --data DIR` again"
+                )
             self._workspaces = Workspaces(model["workspaces"])
             self._correction = Trees(model["correction"])
             self._spread = Trees(model["spread"])
@@ -138,7 +140,7 @@ class Rad:
             Expectation and upper bound in MiB on the GPU that the model was fitted on, context included.
         """
         expected = (explicit + self._context_mib) * exp(self._correction.predict(row))
-        times = self._bounds.get(pool_of(row, family), max(self._bounds.values(), default=1.0))
+        times = self._bounds[pool_of(row, family)]
         size = exp(min(self._spread.predict(row), 0.0)) + SMALLEST_SPREAD
         return expected, expected * exp(min(max(times * size, _LEAST_BOUND), _MOST_BOUND))
 

@@ -68,35 +68,25 @@ FEATURES: tuple[str, ...] = (
     "unfamiliar",
     "recurrent",
 )
-_WORDS, _MODULE, _HIDDEN, _GUESSED = (FEATURES.index(name) for name in ("words", "module", "hidden", "guessed"))
+_WORDS, _MODULE, _HIDDEN = (FEATURES.index(name) for name in ("words", "module", "hidden"))
 UNFAMILIAR, _RECURRENT = FEATURES.index("unfamiliar"), FEATURES.index("recurrent")
-# Shares above which a summary is one that hides its insides, or whose inputs had to be guessed.
+# Share of parameters above which a summary is one that hides its insides.
 _MOST_HIDDEN = 0.05
-_MOST_GUESSED = 0.05
-# Share of types below which a model is one of a known kind.
-_MOST_UNFAMILIAR = 0.05
 POOLS: tuple[str, ...] = tuple(
-    f"{family}, {shown}{known}"
-    for family in ("mlp", "cnn", "transformer", "words")
-    for shown in ("rows", "print", "guessed", "hidden")
-    for known in ("", ", known")
+    f"{family}, {shown}" for family in ("mlp", "cnn", "transformer", "words") for shown in ("rows", "derived")
 )
 
 
 def pool_of(row: list[float], family: Family | str) -> str:
     """Tell among which models a bound is calibrated.
 
-    By family, for transformers by whether they read words (recurrent networks are with those), and by what the summary
-    shows: rows with shapes, rows that hide what is inside of blocks, a print without shapes, or a print whose layers do
-    not fit one to the other; and by whether all its layers are of types that were measured.
+    By family, for transformers by whether they read words (recurrent networks are with those), and by whether the
+    summary shows what ran: rows with shapes, or a print and rows that hide what is inside of blocks. All else (unknown
+    types of layers, guessed inputs) is for the size of the error to tell: fewer pools are calibrated better.
     """
-    if row[_MODULE]:
-        shown = "guessed" if row[_GUESSED] > _MOST_GUESSED else "print"
-    else:
-        shown = "hidden" if row[_HIDDEN] > _MOST_HIDDEN else "rows"
-    known = "" if row[UNFAMILIAR] > _MOST_UNFAMILIAR else ", known"
+    shown = "derived" if row[_MODULE] or row[_HIDDEN] > _MOST_HIDDEN else "rows"
     words = row[_RECURRENT] or (family == "transformer" and row[_WORDS])
-    return f"{'words' if words else family}, {shown}{known}"
+    return f"{'words' if words else family}, {shown}"
 
 
 def features(

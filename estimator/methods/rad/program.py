@@ -79,7 +79,15 @@ _MOST_KEYS = 4096
 _MOST_HEADS = 32
 # Their final_logits_bias is no parameter.
 _BIASED_LOGITS = ("Bart", "MBart", "Marian", "Pegasus", "Blenderbot", "Plbart", "M2M100")
-_DENSE_HEADS = ("FCNHead", "DeepLabHead", "LRASPPHead", "LRASPP")
+_DENSE_HEADS = (
+    "FCNHead",
+    "DeepLabHead",
+    "LRASPPHead",
+    "LRASPP",
+    "DecodeHead",
+    "UperNetHead",
+    "ForSemanticSegmentation",
+)
 _HEAD_WIDTH = 64
 _WINDOW, _WINDOW_HEAD_WIDTH = 49, 32
 _OUT_NAMES = frozenset(
