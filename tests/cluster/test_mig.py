@@ -10,7 +10,6 @@ import pytest
 
 from scripts.devcluster import Cluster, Layout, Rad, free_base_port
 from slurm_hooks.cluster import RETYPE_SINCE
-from slurm_hooks.node import commands
 from tests.cluster.conftest import CHECKOUT, LOG, need_record, new_directory, output, wait_until_radd_sees
 
 OOM = """#!/bin/bash
@@ -80,7 +79,8 @@ def test_an_instance_that_the_user_names_is_left_as_written(mig_cluster: Cluster
 def test_out_of_memory(mig_cluster: Cluster) -> None:
     """A Slurm that can give a pending job another device type gives it a larger instance; else the user is told."""
     job = mig_cluster.submit(OOM, "--partition=mig", "--gres=gpu:1").job_id
-    can_retype = commands.version(20) >= RETYPE_SINCE
+    major, minor = mig_cluster.run(["sinfo", "--version"]).out.split()[1].split(".")[:2]
+    can_retype = (int(major), int(minor)) >= RETYPE_SINCE
     assert mig_cluster.wait_state(job) == ("COMPLETED" if can_retype else "FAILED")
 
     def told() -> bool:
