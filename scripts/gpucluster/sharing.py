@@ -213,7 +213,7 @@ def partitioned(stage: Stage, seconds: float = 5) -> Facts:
     jobs["alone"] = stage.submit("alone", rad(128), work, extra=stage.on_first())
     states |= stage.ended({"alone": jobs["alone"]}, 40)
     results = {name: stage.result(name) for name in jobs}
-    records = {name: stage.record(job) for name, job in jobs.items()}
+    records = {name: stage.record(jobs[name]) for name in ("free", "limited")}
     own = _pace(results["resident"], first, first + seconds)
     alone = results["alone"]["steps"] / results["alone"]["seconds"]
     rows = []

@@ -36,7 +36,7 @@ def test_a_job_gets_the_thread_percentage_that_the_predictor_chooses(
     monkeypatch.setattr("scripts.gpucluster.sharing.SEEN_S", 1.5)
     wait_until_radd_sees(cluster)
     stage = Stage(Machine(cluster, Gpus((), "h200", 143771)))
-    facts = partitioned(stage, seconds=1)
+    facts = partitioned(stage, seconds=0.5)
     assert all(facts["checks"].values()), facts
     free, limited = facts["table"]
     assert free["threads"] == 100 > limited["threads"]
