@@ -62,7 +62,7 @@ def _exchanges(path: str, count: int, *, keep: bool) -> list[float]:
     """Microseconds of each, over one connection or each over its own."""
     if not keep:
         return [took for _ in range(count) for took in _exchanges(path, 1, keep=True)]
-    took = []
+    took: list[float] = []
     time.sleep(PAUSE_S)
     begin = time.perf_counter()
     with socket.socket(socket.AF_UNIX) as client:

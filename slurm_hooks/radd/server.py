@@ -127,6 +127,7 @@ class _Connection:
         self._body: slice | None = None  # where in the request it stands, once its head is there
         self._reading = True
         self._between = False  # two requests
+        self._listening = False  # whether the loop calls when there is something to read
         self._timer: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
@@ -141,12 +142,13 @@ class _Connection:
     def go_on(self) -> None:
         """Read and write as far as the socket lets; the loop calls again when it lets more."""
         try:
-            while True:
-                while self._reading:
-                    self._read()
-                while self._data:
-                    del self._data[: self._peer.send(self._data)]
-                self._begin_anew()
+            while self._reading:
+                self._read()
+            while self._data:
+                del self._data[: self._peer.send(self._data)]
+            self._begin_anew()
+            self._wait()
+            return
         except BlockingIOError:
             self._wait()
             return
@@ -172,11 +174,13 @@ class _Connection:
         if self._timer is None or (self._between and (self._data or not self._reading)):
             self._between = False
             self._limit(self._settings.read_timeout_s)
-        if self._reading:
+        if self._reading and not self._listening:
+            self._loop.remove_writer(self._peer)
             self._loop.add_reader(self._peer, self.go_on)
-        else:
+        elif not self._reading:
             self._loop.remove_reader(self._peer)
             self._loop.add_writer(self._peer, self.go_on)
+        self._listening = self._reading
 
     def _read(self) -> None:
         data = self._peer.recv(_CHUNK)

@@ -149,6 +149,35 @@ def test_a_connection_that_idles_for_long_is_closed(settings: Radd, monkeypatch:
     assert asyncio.run(talk()) == ANSWER
 
 
+def test_a_connection_that_had_a_long_answer_sleeps_until_the_next_request(
+    settings: Radd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[object] = []
+    go_on = radd_server._Connection.go_on
+
+    def counted(connection: radd_server._Connection) -> None:
+        calls.append(connection)
+        go_on(connection)
+
+    monkeypatch.setattr(radd_server._Connection, "go_on", counted)
+    long = {"script": "x" * 900_000}
+
+    async def talk() -> tuple[int, bytes]:
+        with serving(settings):
+            reader, writer = await asyncio.open_unix_connection(settings.socket)
+            writer.write(protocol.encode(long))
+            await asyncio.wait_for(one(reader), 10)
+            before = len(calls)
+            await asyncio.sleep(0.05)
+            idle = len(calls) - before
+            writer.write(GOOD)
+            answer = await asyncio.wait_for(one(reader), 10)
+            await close(writer)
+            return idle, answer
+
+    assert asyncio.run(talk()) == (0, ANSWER)
+
+
 def test_two_requests_at_once_are_dropped(settings: Radd) -> None:
     assert with_server(settings, GOOD + GOOD, GOOD) == [b"", ANSWER]
 
