@@ -354,14 +354,14 @@ def finish(settings: Node, requeue: Requeue, path: str, told: Callable[[], None]
     """
     limit = settings.command_timeout_s
     delay_s = commands.credential_s(limit) + _FORGOTTEN_S
-    done = commands.update(requeue.target, requeue.gres, requeue.admin_comment, limit, delay_s)
-    if done.code is None or "Unable to contact" in done.err:
-        return done.problem
-    if not done.ok:
-        only = commands.update(requeue.target, None, requeue.admin_comment, limit, delay_s)
-        if only.code is None:
-            return only.problem
-    if told is not None and done.ok:
+    # A start so much later may be refused (a deadline), and so may the request.
+    for gres, later_s in ((requeue.gres, delay_s), (requeue.gres, 0), (None, 0)):
+        done = commands.update(requeue.target, gres, requeue.admin_comment, limit, later_s)
+        if done.code is None or "Unable to contact" in done.err:
+            return done.problem
+        if done.ok:
+            break
+    if told is not None and done.ok and gres is not None:
         told()
     state.remove(path)
     return ""

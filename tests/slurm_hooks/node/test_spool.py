@@ -392,7 +392,11 @@ def test_a_request_that_slurm_refuses_leaves_the_record(node: Node, slurm: FakeS
     slurm.trouble("update", 1, "Invalid generic resource (gres) specification for job 7\n")
     told: list[str] = []
     assert spool.finish(node, REQUEUE, path, lambda: told.append("told")) == ""
-    assert [len(call) for call in slurm.calls("update")] == [6, 5]  # with the request, then the record alone
+    assert [len(call) for call in slurm.calls("update")] == [
+        6,
+        5,
+        4,
+    ]  # with request and delay, without delay, the record alone
     assert told == []
     assert _kept(node) == []
 
