@@ -44,6 +44,7 @@ _COLOURS = 3
 _MOST_DIM = 10**6
 _LEAST_WINDOWS = 4
 _DIGITS = 7
+_LONGEST_LINE = 160
 # Experts that each token goes to, which a print does not show.
 _CHOSEN = 2
 _SQUARES = (4, 16)
@@ -229,7 +230,9 @@ class _Follower:
                         return (workload.seq_len or self._patches(layer, found), width)
                     return (width,)
                 if layer.type in ("LSTM", "GRU", "RNN"):
-                    return (workload.seq_len or _TOKENS, sizes.number(args, "0"))
+                    return (_told(layer, workload), sizes.number(args, "0"))
+            except SummaryError:
+                raise
             except (KeyError, ValueError):
                 continue
         return self._tokens(found, workload) if self.family == "transformer" else (1,)
@@ -258,11 +261,12 @@ class _Follower:
 
     def _picture(self, layer: Layer, channels: int, found: list[Layer], workload: Workload) -> Shape:
         if "Conv1d" in layer.type:
-            length = workload.seq_len or _TOKENS
             if found[0].type.startswith("Whisper"):
                 length = 3000  # frames of 30 s
             elif channels == 1 and self.family == "transformer":
                 length = (workload.seq_len if workload.seq_len and workload.seq_len <= _SECONDS else 5) * _SOUND
+            else:
+                length = _told(layer, workload)
             self.inferred.append(f"the print shows no input; a length of {length} was taken")
             return (channels, length)
         side = _SMALL_IMAGE if channels == 1 else _IMAGE
@@ -535,6 +539,22 @@ class _Follower:
         if shape[-len(size) :] != size:
             return (*shape[: len(shape) - len(size)], *size)
         return shape
+
+
+def _told(layer: Layer, workload: Workload) -> int:
+    """Take the length of a series from the workload.
+
+    Raises:
+        SummaryError: it is not told; no length is so usual that it could be taken.
+    """
+    if workload.seq_len:
+        return workload.seq_len
+    args = ", ".join(value if key.isdecimal() else f"{key}={value}" for key, value in layer.args)
+    line = f"({layer.name}): {layer.type}({args})"
+    raise SummaryError(
+        f"'{line[:_LONGEST_LINE]}' works on series, and a print does not show how long they are: "
+        "say `seq_len=N`, or paste what torchinfo prints"
+    )
 
 
 def _cut(layer: Layer, before: Shape, after: Shape) -> Shape:

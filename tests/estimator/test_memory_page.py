@@ -84,7 +84,9 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     assert "| a | 8 | adam | 1.0 | - | - | - | 0.9 | 1.1 |" in text
     assert "| b | 8 x 128 |" in text
     assert "largest | 0.6 %" in text
-    assert "| these families | 9 | 3.0 % | 25.0 % | 40.0 % |" in text
+    assert "| these families, now | 9 | 3.0 % | 25.0 % | 40.0 % |" in text
+    assert "| these families, first look | 1405 | 5.8 % | 1.3 % |" in text
+    assert "0 of the 2 summaries above are refused so" in text
     assert "| 0.5 % | 1.0 % | 60 % | 2.0 % / 70 % | 0.0 % / 50 % | 1.0 % / 30 % | 1.1 % | 20 % |" in text
     with (tmp_path / "memory_cases.csv").open(newline="") as file:
         written = list(csv.DictReader(file))

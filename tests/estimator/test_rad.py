@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from estimator import blocks
+from estimator.gpus import lookup
 from estimator.methods import load_method
 from estimator.methods.rad import SMALLEST_SPREAD, Rad
 from estimator.methods.rad.familiar import plain_names, unfamiliar
@@ -360,7 +361,7 @@ def test_other_gpus_have_their_context_and_a_wider_bound() -> None:
     method = Rad(plain())
     summary = parse_summary(VGG)
     own, other, unknown = (method.predict(summary, Workload(64, gpu=gpu)) for gpu in ("h200", "a100", "mystery"))
-    assert own.expected_mib - other.expected_mib == 750 - 620
+    assert own.expected_mib - other.expected_mib == 750 - lookup("a100").context_mib
     assert other.upper_mib / other.expected_mib > own.upper_mib / own.expected_mib
     assert unknown.upper_mib / unknown.expected_mib > other.upper_mib / other.expected_mib
     assert any("wider bound" in reason for reason in other.reasons)

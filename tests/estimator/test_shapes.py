@@ -8,7 +8,7 @@ import pytest
 
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
-from estimator.types import Layer, ModelSummary, Workload
+from estimator.types import Layer, ModelSummary, SummaryError, Workload
 from estimator.walk import layers
 
 
@@ -202,7 +202,10 @@ def test_mixers_work_on_channels_and_on_tokens() -> None:
 def test_one_dimensional_convolutions_take_seq_len() -> None:
     text = "Net(\n  (c): Conv1d(4, 8, kernel_size=(3,), stride=(2,), padding=(1,))\n)\n"
     assert out(shaped(text, seq_len=100), "c") == (8, 50)
-    assert out(shaped(text), "c") == (8, 256)
+    with pytest.raises(SummaryError, match=r"'\(c\): Conv1d\(4, 8, kernel_size=\(3,\), .*say `seq_len=N`"):
+        shaped(text)
+    with pytest.raises(SummaryError, match=r"LSTM\(32, 64, batch_first=True\)' works on series"):
+        shaped("Net(\n  (rnn): LSTM(32, 64, batch_first=True)\n)\n")
 
 
 def test_summaries_with_shapes_stay_as_they_are() -> None:
@@ -537,11 +540,12 @@ def test_experts_share_the_tokens() -> None:
 
 
 def test_series_keep_their_length_behind_dilated_convolutions() -> None:
-    found = shapes_of("""Net(
+    text = """Net(
   (a): Conv1d(1, 8, kernel_size=(2,), stride=(1,), padding=(4,), dilation=(4,))
   (b): Conv1d(8, 8, kernel_size=(2,), stride=(1,), padding=(8,), dilation=(8,))
 )
-""")
+"""
+    found = shapes_of(text, seq_len=512)
     assert (found["a"], found["b"]) == ((8, 516), (8, 520))
 
 
