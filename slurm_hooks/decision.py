@@ -8,7 +8,7 @@ from estimator.gpus import lookup
 from estimator.types import Estimate
 from predictor.types import Prediction, Profile
 from slurm_hooks import mig
-from slurm_hooks.cluster import ClusterView, Gpu, Node
+from slurm_hooks.cluster import ClusterView, Gpu
 from slurm_hooks.config import Mps, Partition
 from slurm_hooks.directives import Directives
 from slurm_hooks.interference import Interference, pack, typical
@@ -157,7 +157,10 @@ def decide_instance(
     """
     if mig.profile(request.type):
         return LeftAlone(request.text, "the request names a MIG profile")
-    found = mig.profiles(kind for node in view.nodes if _may_go(submission, node) for kind in node.instances)
+    asked = frozenset(filter(None, submission.req_nodes.split(",")))
+    here = [node for node in view.nodes if submission.partition in node.partitions]
+    may_go = [node for node in here if not asked or node.name in asked or "[" in submission.req_nodes]
+    found = mig.profiles(kind for node in may_go for kind in node.instances)
     if not found:
         return LeftAlone(request.text, "no node with MIG instances is known in the partition")
     feature = (partition.feature or request.type) if request.type else ""
@@ -191,12 +194,6 @@ def decide_instance(
         profile=chosen.type,
         larger=larger,
     )
-
-
-def _may_go(submission: Submission, node: Node) -> bool:
-    """Whether a job may run on a node, as far as plain names tell."""
-    asked = submission.req_nodes
-    return submission.partition in node.partitions and ("[" in asked or not asked or node.name in asked.split(","))
 
 
 @dataclass(frozen=True)

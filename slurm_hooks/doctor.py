@@ -17,7 +17,7 @@ SHARES_PER_GPU = 100
 HOOKS = ("Prolog", "TaskProlog", "Epilog")
 # How long a requeued job waits with Slurm's default, in seconds.
 _SLOW_REQUEUE_S = 121
-_GRES = re.compile(r"(gpu|mps)(?::([\w.+-]*[A-Za-z][\w.+-]*))?:(\d+)")
+_GRES = re.compile(r"(gpu|mps)(?::((?=[\w.+-]*[A-Za-z])[\w.+-]+))?:(\d+)")
 _GROUP_WRITE = 0o020
 _OTHER_WRITE = 0o002
 

@@ -18,7 +18,8 @@ SLICES = 7
 # A profile's name gives rounded gigabytes; an H200's driver says between 0.954 and 1.066 times as much
 # (tests/slurm_hooks/recorded/nvml_mig_profiles_h200.json). `radctl doctor` compares on each node.
 _SURE = 0.95
-_NAME = re.compile(r"(?:.*[_-])?(\d)g\.(\d{1,4})gb(?:[.+_-]\w+)*", re.IGNORECASE)
+# Users' requests are held against it: nothing in it may match one text in many ways.
+_NAME = re.compile(r"(?:.*[_-])?(\d)g\.(\d{1,4})gb(?:[.+_-][\w.+-]*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

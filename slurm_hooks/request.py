@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_GRES = re.compile(r"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::([\w.+-]*[A-Za-z][\w.+-]*))?(?:[:=](\d+))?$")
+_TYPE = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"  # read once, however long it is
+_GRES = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({_TYPE}))?(?:[:=](\d{{1,9}}))?$")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ _WAITING_REASONS = ("Resources", "Priority")
 _USABLE_STATES = ("IDLE", "MIXED", "ALLOCATED")
 _UNUSABLE_FLAGS = ("DRAIN", "DOWN", "NOT_RESPONDING", "MAINT", "FAIL", "REBOOT", "POWER", "RESERVED", "PLANNED_DRAIN")
 # A type may begin with a digit, as that of a MIG instance does (1g.18gb), and has a letter.
-_TYPE = r"[\w.+-]*[A-Za-z][\w.+-]*"
+_TYPE = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"
 _GRES_ITEM = re.compile(rf"(gpu|mps)(?::({_TYPE}))?:(\d+)")
 _ALLOC_ITEM = re.compile(rf"gres/(gpu|mps)(?::({_TYPE}))?=(\d+)")
 _HOSTS = re.compile(r"([^,\[\]]*)(?:\[([\d,-]+)\])?([^,\[\]]*)(?:,|$)")

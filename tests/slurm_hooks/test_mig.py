@@ -21,6 +21,7 @@ from slurm_hooks.decision import Decision, Demand, decide_instance
 from slurm_hooks.directives import Directives
 from slurm_hooks.node import commands
 from slurm_hooks.node.recovery import Ended, Site, judge, requeued
+from slurm_hooks.radd.limit import at_most
 from slurm_hooks.records import Record, Run, decode, encode
 from slurm_hooks.request import GpuRequest, LeftAlone, Submission, understand
 from slurm_hooks.service import Answer, Service
@@ -63,6 +64,14 @@ def test_what_is_no_profile(device_type: str) -> None:
 def test_any_text_is_a_profile_or_none(text: str) -> None:
     found = mig.profile(text)
     assert found is None or (1 <= found.slices <= 7 and found.memory_mib > 0 and 1 <= found.share <= 100)
+
+
+@pytest.mark.parametrize("kind", ["1g.18gb" + "_" * 60 + "!", "a" * 400_000 + "!", "_1g.18gb" * 20_000, "1" * 400_000])
+def test_no_text_of_a_users_takes_long_to_be_told_from_a_profile(kind: str) -> None:
+    with at_most(2.0):
+        mig.profile(kind)
+        understand(Submission("", tres={"tres_per_node": f"gres:gpu:{kind}"}))
+        parse_nodes(f"NodeName=n1 Gres=gpu:{kind}")
 
 
 def test_the_smallest_that_fits() -> None:
