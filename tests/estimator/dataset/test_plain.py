@@ -24,7 +24,7 @@ TRAINED = (
     "mnist_cnn lenet5 unet32 dcgan_generator dcgan_discriminator vae64 conv_autoencoder srresnet wrn28_4 pointnet tcn8 "
     "conv3d_small crnn256 lstm_classifier torch_encoder torch_seq2seq nanogpt_small plain_vit_small diffusion_unet "
     "cifar_resnet56 cifar_vgg11 tiny_llama own_bert own_mixer dit_s cyclegan_6 segnet own_fcn darknet_small m5 "
-    "ecg_resnet eegnet nerf tab_resnet ft_transformer deepfm text_cnn deep_speech nbeats atari_dqn unet3d dncnn "
+    "ecg_resnet eegnet nerf tab_resnet ft_transformer deepfm text_cnn nbeats atari_dqn unet3d dncnn "
     "attention_unet seq2seq_lstm dense_gcn rcan own_convmixer mnist_mlp"
 )
 
