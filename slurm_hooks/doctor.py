@@ -15,6 +15,7 @@ Role = Literal["controller", "node"]
 OLDEST_SLURM = (22, 5)
 SHARES_PER_GPU = 100
 HOOKS = ("Prolog", "TaskProlog", "Epilog")
+LUA_MODULES = ("rad", "rad_submit", "rad_script", "rad_summary")
 # How long a requeued job waits with Slurm's default, in seconds.
 _SLOW_REQUEUE_S = 121
 _GRES = re.compile(r"(gpu|mps)(?::((?=[\w.+-]*[A-Za-z])[\w.+-]+))?:(\d+)")
@@ -214,12 +215,13 @@ def _hooks(facts: Facts) -> list[Finding]:
         findings.append(Finding(script, asks, found, cure, needed))
     version = facts.lua_version or "5.x"
     own_path = any("package.path" in (text or "") for text in facts.scripts.values())
-    at = facts.lua_modules.get("rad", "")
+    at, lacking = facts.lua_modules.get("rad", ""), [name for name in LUA_MODULES if not facts.lua_modules.get(name)]
+    missing = "not found" if len(lacking) == len(LUA_MODULES) else f"not found: {', '.join(lacking)}"
     findings.append(
         Finding(
             "Lua module rad",
-            bool(at) or own_path,
-            at or ("a script names its own path" if own_path else "not found"),
+            not lacking or own_path,
+            at if not lacking else "a script names its own path" if own_path else missing,
             f"copy slurm_hooks/lua/*.lua to /usr/local/share/lua/{version}/",
         )
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from predictor import nvml
 from slurm_hooks.config import Config
-from slurm_hooks.doctor import HOOKS, Facts, FileFact, NodeFact
+from slurm_hooks.doctor import HOOKS, LUA_MODULES, Facts, FileFact, NodeFact
 from slurm_hooks.slurm.commands import Runner, SlurmError, run
 
 _SETTING = re.compile(r"^(\S+)\s+= (.*)$")
@@ -57,7 +57,7 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
         scripts={name: _text(folder / name) if folder else None for name in ("job_submit.lua", "cli_filter.lua")},
         lua_version=lua_version,
         lua_modules={
-            "rad": _lua_module(root, lua_version, "rad_submit.lua") and _lua_module(root, lua_version, "rad.lua"),
+            **{name: _lua_module(root, lua_version, f"{name}.lua") for name in LUA_MODULES},
             "socket.unix": _lua_module(root, lua_version, "socket/unix.so"),
         },
         files={path: _file(path) for path in paths},

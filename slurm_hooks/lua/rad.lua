@@ -62,7 +62,8 @@ function M.wrap(settings)
         -- When slurmctld loads its script, before any lock is held.
         local ok, submit = pcall(require, "rad_submit")
         if not ok then
-            pcall(slurm.log_info, "%s", "rad: all jobs go through as written: " .. tostring(submit))
+            pcall(slurm.log_info, "%s", "rad: all jobs go through as written, copy all of slurm_hooks/lua/*.lua where "
+                .. "rad.lua lies: " .. tostring(submit))
             return
         end
         slurm_job_submit = function(job_desc, part_list, submit_uid)

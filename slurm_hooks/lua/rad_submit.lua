@@ -52,7 +52,7 @@ end
 
 -- One exchange with radd: a request in, fields out; nil and a reason if anything goes wrong.
 local function exchange(request, deadline)
-    local reused, client = kept ~= nil, kept or (type(unix) == "table" and unix.stream() or unix())
+    local reused, client = kept ~= nil, kept
     kept = nil -- until the answer is whole: nobody is to read the rest of another's
     local function within_deadline()
         local rest = deadline - socket.gettime()
@@ -70,6 +70,7 @@ local function exchange(request, deadline)
     end
     local ok, answer = pcall(function()
         if not reused then
+            client = check((type(unix) == "table" and unix.stream or unix)())
             within_deadline()
             check(client:connect(rad.socket))
         end
@@ -83,7 +84,7 @@ local function exchange(request, deadline)
         kept = client
         return answer
     end
-    client:close()
+    if client then client:close() end
     -- radd was started anew, or has closed what was idle for long.
     if reused and answer == "closed" then return exchange(request, deadline) end
     return nil, tostring(answer)

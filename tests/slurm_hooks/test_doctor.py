@@ -51,7 +51,10 @@ WELL = Facts(
     gres_conf=GRES_CONF,
     scripts={"job_submit.lua": HOOK, "cli_filter.lua": HOOK},
     lua_version="5.1",
-    lua_modules={"rad": "/usr/local/share/lua/5.1/rad.lua", "socket.unix": "/usr/lib/lua/5.1/socket/unix.so"},
+    lua_modules={
+        **{name: f"/usr/local/share/lua/5.1/{name}.lua" for name in ("rad", "rad_submit", "rad_script", "rad_summary")},
+        "socket.unix": "/usr/lib/lua/5.1/socket/unix.so",
+    },
     files={
         "/run/rad/radd.sock": FileFact("socket", 0o660, 991, 64030),
         "/run/rad/jobs": FOLDER,
@@ -116,6 +119,7 @@ def test_a_machine_that_lacks_nothing(role: Role) -> None:
         ({"scripts": {**WELL.scripts, "job_submit.lua": None}}, "job_submit.lua", "copy etc/job_submit.lua"),
         ({"scripts": {**WELL.scripts, "job_submit.lua": "-- rad\n"}}, "job_submit.lua", "add its line"),
         ({"lua_modules": {**WELL.lua_modules, "rad": ""}}, "Lua module rad", "/usr/local/share/lua/5.1/"),
+        ({"lua_modules": {**WELL.lua_modules, "rad_script": ""}}, "Lua module rad", "copy slurm_hooks/lua/*.lua to "),
         ({"lua_modules": {**WELL.lua_modules, "socket.unix": ""}}, "Lua module socket.unix", "lua-socket"),
         (_file("/run/rad/radd.sock", FileFact()), "radd socket", "start radd"),
         (_file("/run/rad/radd.sock", FileFact("file", 0o660, 991, 64030)), "radd socket", "start radd"),
@@ -364,7 +368,8 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     module = tmp_path / "usr/local/share/lua/5.1/rad.lua"
     module.parent.mkdir(parents=True)
     module.touch()
-    module.with_name("rad_submit.lua").touch()
+    for name in ("rad_submit", "rad_summary"):
+        module.with_name(f"{name}.lua").touch()
     other = tmp_path / "usr/lib/x86_64-linux-gnu/lua/5.3/socket/unix.so"
     other.parent.mkdir(parents=True)
     other.touch()
@@ -392,7 +397,8 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     assert facts.gres_conf == GRES_CONF
     assert facts.scripts == {"job_submit.lua": HOOK, "cli_filter.lua": None}
     assert facts.lua_version == "5.1"
-    assert facts.lua_modules == {"rad": str(module), "socket.unix": ""}
+    there = {name: str(module.with_name(f"{name}.lua")) for name in ("rad", "rad_submit", "rad_summary")}
+    assert facts.lua_modules == {**there, "rad_script": "", "socket.unix": ""}
     assert facts.files[path].kind == "socket"
     assert facts.files[str(tmp_path)].kind == "directory"
     assert facts.files[str(control)].kind == "other"

@@ -90,7 +90,11 @@ def lua(tmp_path: Path, jobs: list[dict[str, str]], **settings: float) -> list[s
     extra = "".join(f",{k}={v}" for k, v in settings.items())
     plan = tmp_path / "plan.lua"
     plan.write_text(f'return {{settings={{socket="{tmp_path}/s"{extra}}}, jobs={{{rows}}}}}')
-    command = ["lua5.1", str(HERE / "lua_driver.lua"), str(MODULES), str(plan)]
+    return drive(MODULES, plan)
+
+
+def drive(modules: Path, plan: Path) -> list[str]:
+    command = ["lua5.1", str(HERE / "lua_driver.lua"), str(modules), str(plan)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.splitlines()
 
@@ -267,6 +271,30 @@ def test_nobody_listens(tmp_path: Path) -> None:
     lines = lua(tmp_path, [{"script": SCRIPT}])
     assert lines[-1] == "result 0 "
     assert "No such file" in lines[0]
+
+
+def test_no_descriptor_is_left_for_a_socket(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.lua"
+    plan.write_text(
+        'package.preload["socket.unix"] = function() return function() return nil, "too many open files" end end\n'
+        f"return {{settings={{}}, jobs={{{{script=[==[{SCRIPT}]==]}}}}}}"
+    )
+    said = drive(MODULES, plan)
+    assert said[1:] == ["user rad: RAD does not answer: the job goes through as written", "result 0 "]
+    assert said[0].endswith("too many open files")
+
+
+@pytest.mark.parametrize("missing", ["rad_submit", "rad_script"])
+def test_a_module_that_was_not_copied_is_named_and_jobs_go_through(tmp_path: Path, missing: str) -> None:
+    for module in MODULES.iterdir():
+        if module.stem != missing:
+            (tmp_path / module.name).write_text(module.read_text())
+    plan = tmp_path / "plan.lua"
+    plan.write_text(f"return {{settings={{}}, jobs={{{{script=[==[{SCRIPT}]==]}}}}}}")
+    said = drive(tmp_path, plan)
+    assert said[-1] == "result 0 "
+    assert "copy all of slurm_hooks/lua/*.lua where rad.lua lies: " in said[0]
+    assert f"module '{missing}' not found" in said[0]
 
 
 def cli_filter(script: Path, **env: str) -> list[str]:
