@@ -328,7 +328,12 @@ class _Follower:
         beside = self._beside
         picture = shape
         branches: dict[str, Shape] = {}
-        for child in layer.children if ordered else _in_order_of_use(blocks.interleaved(layer.children)):
+        row = layer.children if layer.type == "Sequential" and layer.children[0].name.isdecimal() else ()
+        for child in row:  # nothing but one after the other
+            fitted, now = self.follow(child, now)
+            made.append(fitted)
+        use = layer.children if ordered else _in_order_of_use(blocks.interleaved(layer.children))
+        for child in use if not row else ():
             aside = child.name.startswith(_ENTRY_STARTS)
             begin = shape if aside else self._begin(layer, child, shape, now)
             self._beside = beside or child.name == "fuse_layers"
@@ -337,11 +342,7 @@ class _Follower:
                 after = shape  # the trees take what came in
             if blocks.aside(layer, child):
                 after = now
-            if (
-                not _goes_nowhere(child.name)
-                and child.name not in _OF_HEADS
-                and (child is layer.children[-1] or not aside)
-            ):
+            if not _goes_nowhere(child.name) and (child is layer.children[-1] or not aside):
                 now = after
             if len(after) > 2 and (end := blocks.branch(child.name)):
                 branches[end] = after

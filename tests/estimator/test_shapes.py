@@ -480,7 +480,7 @@ def test_padding_counts_unless_the_convolution_behind_pads_itself() -> None:
     found = block_of("Sequential", pad, strided)
     assert (found["pad"], found["conv"]) == ((64, 57, 57), (64, 28, 28))
     assert block_of("Sequential", "(pad): ReflectionPad2d(3)", strided)["pad"] == (64, 62, 62)
-    found = block_of("Sequential", pad, "(conv): Conv2d(64, 64, kernel_size=(3, 3), stride=(1, 1), padding=same)")
+    found = block_of("Depthwise", pad, "(conv): Conv2d(64, 64, kernel_size=(3, 3), stride=(1, 1), padding=same)")
     assert found["conv"] == (64, 56, 56)
 
 
