@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 SHARES_PER_GPU = 100
@@ -102,49 +103,6 @@ class Arrival:
 
 
 @dataclass(frozen=True)
-class ClusterView:
-    """What is known of the cluster at one time.
-
-    Attributes:
-        taken: clock reading, in seconds, at which the look at Slurm began; minus infinity for never.
-        waiting: jobs of each partition that wait for resources or behind such jobs.
-        pinned: jobs that wait for resources and may run on one device type only.
-        floating: jobs that Slurm places and does not show yet.
-        can_retype: whether this Slurm can move a pending job to another device type.
-    """
-
-    taken: float = float("-inf")
-    nodes: tuple[Node, ...] = ()
-    waiting: Mapping[str, int] = field(default_factory=dict)
-    pinned: tuple[PinnedJob, ...] = ()
-    floating: tuple[Arrival, ...] = ()
-    can_retype: bool = False
-
-
-def with_arrival(view: ClusterView, arrival: Arrival) -> ClusterView:
-    """`view` as it may be when a job has started that Slurm does not show yet."""
-    target = arrival.gpu
-    if target is None:
-        return replace(view, floating=(*view.floating, arrival))
-    index = next((i for i, node in enumerate(view.nodes) if node.name == target.node), None)
-    if index is None:
-        return view
-    node = _with_resident(view.nodes[index], target.type, arrival)
-    return replace(view, nodes=(*view.nodes[:index], node, *view.nodes[index + 1 :]))
-
-
-def _with_resident(node: Node, device: str, arrival: Arrival) -> Node:
-    gpus = tuple(
-        replace(gpu, residents=(*gpu.residents, arrival.resident), used_shares=gpu.used_shares + arrival.resident.share)
-        if gpu.type == device
-        else gpu
-        for gpu in node.gpus
-    )
-    free_memory = node.free_memory_mib - arrival.memory_mib
-    return replace(node, gpus=gpus, free_cpus=node.free_cpus - arrival.cpus, free_memory_mib=free_memory)
-
-
-@dataclass(frozen=True)
 class Floating:
     """What jobs that Slurm places, and does not show yet, may have taken of any one GPU or node.
 
@@ -158,14 +116,74 @@ class Floating:
     memory_mib: int
 
 
+_NOTHING = Floating((0,) * (SHARES_PER_GPU + 1), 0, 0)
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """What is known of the cluster at one time.
+
+    Attributes:
+        taken: clock reading, in seconds, at which the look at Slurm began; minus infinity for never.
+        waiting: jobs of each partition that wait for resources or behind such jobs.
+        pinned: jobs that wait for resources and may run on one device type only.
+        floating: by partition, what jobs may have taken that Slurm places and does not show yet.
+        can_retype: whether this Slurm can move a pending job to another device type.
+    """
+
+    taken: float = float("-inf")
+    nodes: tuple[Node, ...] = ()
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    pinned: tuple[PinnedJob, ...] = ()
+    floating: Mapping[str, Floating] = field(default_factory=dict)
+    can_retype: bool = False
+
+
+def with_arrivals(view: ClusterView, arrivals: Iterable[Arrival]) -> ClusterView:
+    """`view` as it may be when jobs have started that Slurm does not show yet.
+
+    In a burst there are thousands of them: what one more costs does not grow with those before it.
+    """
+    nodes, unplaced = list(view.nodes), []
+    index = {node.name: number for number, node in enumerate(nodes)}
+    for arrival in arrivals:
+        if arrival.gpu is None:
+            unplaced.append(arrival)
+        elif arrival.gpu.node in index:
+            number = index[arrival.gpu.node]
+            nodes[number] = _with_resident(nodes[number], arrival.gpu.type, arrival)
+    floating = {**view.floating}
+    for partition in {name for arrival in unplaced for name in arrival.partitions}:
+        jobs = [arrival for arrival in unplaced if partition in arrival.partitions]
+        floating[partition] = _more(floating_in(view, partition), jobs)
+    return replace(view, nodes=tuple(nodes), floating=floating)
+
+
 def floating_in(view: ClusterView, partition: str) -> Floating:
     """What may have been taken in a partition: what is free beyond that is free for sure."""
-    jobs = [arrival for arrival in view.floating if partition in arrival.partitions]
+    return view.floating.get(partition, _NOTHING)
+
+
+def _more(floating: Floating, jobs: Sequence[Arrival]) -> Floating:
     of_size = [0] * (SHARES_PER_GPU + 1)
     for job in jobs:
         of_size[min(job.resident.share, SHARES_PER_GPU)] += job.resident.share
-    shares = tuple(itertools.accumulate(of_size))
-    return Floating(shares, sum(job.cpus for job in jobs), sum(job.memory_mib for job in jobs))
+    return Floating(
+        tuple(map(operator.add, floating.shares, itertools.accumulate(of_size))),
+        floating.cpus + sum(job.cpus for job in jobs),
+        floating.memory_mib + sum(job.memory_mib for job in jobs),
+    )
+
+
+def _with_resident(node: Node, device: str, arrival: Arrival) -> Node:
+    gpus = tuple(
+        replace(gpu, residents=(*gpu.residents, arrival.resident), used_shares=gpu.used_shares + arrival.resident.share)
+        if gpu.type == device
+        else gpu
+        for gpu in node.gpus
+    )
+    free_memory = node.free_memory_mib - arrival.memory_mib
+    return replace(node, gpus=gpus, free_cpus=node.free_cpus - arrival.cpus, free_memory_mib=free_memory)
 
 
 def with_smact(view: ClusterView, measured: Mapping[int, float]) -> ClusterView:

@@ -20,7 +20,7 @@ from estimator.types import Estimate, Kind, Method, ModelSummary, Optimizer, Pre
 from predictor.profiles import estimate_profile
 from predictor.types import Predictor, Profile, ProfileError
 from slurm_hooks import decision as rules
-from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Resident, with_arrival
+from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Resident, with_arrivals
 from slurm_hooks.config import Config, Partition
 from slurm_hooks.directives import DirectiveError, Directives, parse_script
 from slurm_hooks.experience import Experience
@@ -147,7 +147,7 @@ class Service:
             decided = self._decided.pop(0)  # first: what is cut short by the time limit or fails is not done again
             arrival = decided.arrival()
             self._recent.append(_Recent(decided.at, arrival))
-            self._expected = with_arrival(self._expected, arrival)
+            self._expected = with_arrivals(self._expected, (arrival,))
 
     def update(self, view: ClusterView) -> None:
         """Take a new look at the cluster; called from the poller's thread."""
@@ -161,10 +161,7 @@ class Service:
         now, taken = self._clock(), self._view.taken
         kept = self.config.radd.recent_s
         self._recent = [r for r in self._recent if r.at + _SETTLING_S > taken and now - r.at < kept]
-        expected = self._view
-        for recent in self._recent:
-            expected = with_arrival(expected, recent.arrival)
-        self._expected = expected
+        self._expected = with_arrivals(self._view, (recent.arrival for recent in self._recent))
 
     def answer(self, fields: Mapping[str, str]) -> Answer:
         """What becomes of the submission in a message's fields."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from estimator.types import Estimate
-from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Node, Resident, floating_in, with_arrival
+from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Node, Resident, floating_in, with_arrivals
 from slurm_hooks.config import Mps, MpsMeet, MpsUsers, Partition
 from slurm_hooks.decision import Decision, Demand, decide, memory_of, unknown_type
 from slurm_hooks.directives import Directives
@@ -188,7 +188,7 @@ def test_a_type_that_slurm_would_refuse() -> None:
 
 
 def test_a_decision_counts_as_resident() -> None:
-    view = with_arrival(VIEW, arrival(60, VIEW.nodes[0].gpus[1]))
+    view = with_arrivals(VIEW, [arrival(60, VIEW.nodes[0].gpus[1])])
     (node,) = view.nodes
     assert (node.free_cpus, node.free_memory_mib) == (12, 63_000)
     assert [gpu.free_shares for gpu in node.gpus] == [50, 40]
@@ -202,17 +202,17 @@ def test_a_decision_counts_as_resident() -> None:
     [(30, "gpu", [20, 70]), (60, "gpu", [50, 40]), (100, "gpu", [50, 0]), (9, "x", [50, 100])],
 )
 def test_a_job_that_may_go_anywhere_counts_wherever_it_fits(share: int, partition: str, free: list[int]) -> None:
-    view = with_arrival(VIEW, arrival(share, partition=partition))
+    view = with_arrivals(VIEW, [arrival(share, partition=partition)])
     taken = floating_in(view, "gpu").shares
     assert [gpu.free_shares - taken[gpu.free_shares] for gpu in view.nodes[0].gpus] == free
 
 
 def test_what_may_be_taken_is_not_given_away() -> None:
-    view = with_arrival(VIEW, arrival(30))
+    view = with_arrivals(VIEW, [arrival(30)])
     decision = made(view=view)
     assert decision.pin is not None
     assert decision.pin.type == "g1"
-    assert made(view=with_arrival(view, arrival(40))).pin is None
+    assert made(view=with_arrivals(view, [arrival(40)])).pin is None
     assert made(view=view, submission=replace(SUBMISSION, cpus_per_task=13)).pin is None
 
 
@@ -235,3 +235,18 @@ def test_caps_cover_the_estimate_and_what_is_put_together_fits(uppers: list[int]
             together += share
             caps += usable if cap is None else cap
     assert caps <= usable
+
+
+def test_arrivals_count_alike_one_by_one_and_together() -> None:
+    device = VIEW.nodes[0].gpus[1]
+    jobs = [arrival(30), arrival(20, device), arrival(9, partition="x"), arrival(100), arrival(40)]
+    jobs.append(replace(jobs[0], partitions=frozenset({"gpu", "x"})))
+    jobs.append(replace(jobs[1], gpu=replace(device, node="gone")))
+    one_by_one = VIEW
+    for job in jobs:
+        one_by_one = with_arrivals(one_by_one, [job])
+    together = with_arrivals(VIEW, jobs)
+    assert together == one_by_one
+    assert floating_in(together, "gpu").shares[30] == 60
+    assert floating_in(together, "x").cpus == 2 * jobs[0].cpus
+    assert floating_in(together, "nowhere").shares == (0,) * 101

@@ -118,7 +118,7 @@ def test_a_decision_that_was_cut_short_on_its_way_into_the_view_counts_once(monk
         raise OutOfTime
 
     with monkeypatch.context() as patch, pytest.raises(OutOfTime):
-        patch.setattr("slurm_hooks.service.with_arrival", cut_short)
+        patch.setattr("slurm_hooks.service.with_arrivals", cut_short)
         made.settle()
     made.update(ClusterView(1000.0, (node("n1"),)))
     assert [gpu.used_shares for gpu in made.view.nodes[0].gpus] == [30, 0, 0, 0]
