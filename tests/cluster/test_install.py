@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -59,16 +60,31 @@ def without_compiler(folder: Path) -> str:
     return str(folder)
 
 
+def lose_network(folder: Path, pip: Path, over: threading.Event) -> None:
+    """Take pip's registry away as soon as RAD is installed in plain Python."""
+    while not list((folder / "opt").glob("lib/python*/site-packages/slurm_hooks/top.py")):
+        if over.wait(0.01):
+            return
+    pip.write_text("[global]\nno-index = true\n")
+
+
 def test_what_cannot_be_compiled_runs_in_plain_python(tmp_path: Path) -> None:
-    none = tmp_path / "no-such-mypy"
+    none, pip, over = tmp_path / "no-such-mypy", tmp_path / "pip.conf", threading.Event()
     none.write_text("mypy==0.0.0.1\n")
     compiler = tmp_path / "bin"
     without_compiler(compiler)
     (compiler / "cc").symlink_to("/bin/false")
-    done = install(tmp_path, how=(), PIP_CONSTRAINT=str(none), PATH=str(compiler))
+    watcher = threading.Thread(target=lose_network, args=(tmp_path, pip, over))
+    watcher.start()
+    try:
+        done = install(tmp_path, how=(), PIP_CONSTRAINT=str(none), PIP_CONFIG_FILE=str(pip), PATH=str(compiler))
+    finally:
+        over.set()
+        watcher.join()
     assert done.returncode == 0, done.stderr
+    assert pip.exists()
     if "Python.h" not in done.stdout:
-        assert "runs in plain Python, it could not be compiled: " in done.stdout
+        assert "runs in plain Python, it could not be compiled: ERROR: " in done.stdout, done.stdout
     said = subprocess.run(
         [
             str(tmp_path / "opt" / "bin" / "python"),
