@@ -157,13 +157,10 @@ def decide_instance(
     """
     if mig.profile(request.type):
         return LeftAlone(request.text, "the request names a MIG profile")
-    asked = frozenset(filter(None, submission.req_nodes.split(",")))
-    here = [node for node in view.nodes if submission.partition in node.partitions]
-    may_go = [node for node in here if not asked or node.name in asked or "[" in submission.req_nodes]
-    found = mig.profiles(kind for node in may_go for kind in node.instances)
-    if not found:
-        return LeftAlone(request.text, "no node with MIG instances is known in the partition")
     feature = (partition.feature or request.type) if request.type else ""
+    found = mig.profiles(_instances_for(submission, feature, view))
+    if not found:
+        return LeftAlone(request.text, "no node with MIG instances is known where the job may run")
     largest, estimate, fitting = found[-1], demand.estimate, None
     if (directives.policy or partition.policy) == "exclusive" or partition.placement == "exclusive":
         reason = "policy exclusive: the largest MIG profile"
@@ -194,6 +191,26 @@ def decide_instance(
         profile=chosen.type,
         larger=larger,
     )
+
+
+def _instances_for(submission: Submission, feature: str, view: ClusterView) -> frozenset[str]:
+    """Device types of the MIG instances that a job may get: Slurm refuses one that is on none of its nodes.
+
+    Where nodes or features are asked for in other ways than by plain names, those that all nodes have.
+    """
+    here = [node for node in view.nodes if submission.partition in node.partitions and feature in ("", *node.features)]
+    if any(c in submission.req_nodes + submission.exc_nodes + submission.features for c in "[(|*!"):
+        return frozenset.intersection(*(node.instances for node in here)) if here else frozenset()
+    asked, excluded, features = (
+        frozenset(filter(None, text.split(mark)))
+        for text, mark in ((submission.req_nodes, ","), (submission.exc_nodes, ","), (submission.features, "&"))
+    )
+    may_go = [
+        node
+        for node in here
+        if (not asked or node.name in asked) and node.name not in excluded and features <= node.features
+    ]
+    return frozenset(kind for node in may_go for kind in node.instances)
 
 
 @dataclass(frozen=True)

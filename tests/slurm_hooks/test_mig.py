@@ -128,7 +128,34 @@ def test_where_the_nodes_are_counts() -> None:
     assert _made(view=view, submission=asks).profile == "1g.18gb"  # the largest there, though it may not fit
     assert _made(view=view).profile == "1g.35gb"
     nowhere = _decide(submission=Submission("", partition="cpu"))
-    assert nowhere == LeftAlone("gpu:1", "no node with MIG instances is known in the partition")
+    assert nowhere == LeftAlone("gpu:1", "no node with MIG instances is known where the job may run")
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        {"exc_nodes": "n1"},
+        {"features": "a100"},
+        {"features": "fast&a100"},
+        {"req_nodes": "n[2-3]"},
+        {"exc_nodes": "n[1,3]"},
+        {"features": "a100|none"},
+    ],
+)
+def test_slurm_is_not_asked_for_an_instance_that_is_on_none_of_the_jobs_nodes(asks: dict[str, Any]) -> None:
+    other = dataclasses.replace(
+        NODE, name="n2", instances=frozenset({"1g.18gb", "7g.40gb"}), features=frozenset({"a100", "fast"})
+    )
+    made = _made(view=ClusterView(0.0, (NODE, other)), submission=Submission("", partition="gpu", **asks))
+    assert made.profile in other.instances and set(made.larger) <= other.instances
+
+
+def test_a_gpu_type_that_the_user_names_tells_the_nodes() -> None:
+    other = dataclasses.replace(NODE, name="n2", instances=frozenset({"7g.40gb"}), features=frozenset({"a100"}))
+    view = ClusterView(0.0, (NODE, other))
+    request = dataclasses.replace(REQUEST, text="gpu:a100:1", type="a100")
+    made = _made(view=view, request=request)
+    assert (made.profile, made.feature) == ("7g.40gb", "a100")
 
 
 def test_a_type_that_the_user_names() -> None:
