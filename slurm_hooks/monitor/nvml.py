@@ -56,6 +56,7 @@ class _Device:
     energy_mj: float | None = None
     counted_mj: float = 0.0
     drawn_mj: float = 0.0
+    forgotten_mj: float = 0.0  # by a counter that began anew
     energy_due: float = float("-inf")
     seen_us: int = 0
     asked: float = float("-inf")
@@ -231,9 +232,10 @@ class NvmlBackend:
         if counted is None:
             device.energy_mj = None
             return None
-        ahead = 0.0 if known is None else known - counted
-        # More than was added since the counter was read last: it began anew.
-        device.counted_mj = counted + ahead if ahead > device.drawn_mj else float(counted)
+        ahead = 0.0 if known is None else known - counted - device.forgotten_mj
+        if ahead > device.drawn_mj:  # more than was added since the counter was read last: it began anew
+            device.forgotten_mj += ahead
+        device.counted_mj = counted + device.forgotten_mj
         device.drawn_mj = 0.0
         device.energy_mj = max(device.counted_mj, known or 0.0)
         return device.energy_mj

@@ -151,6 +151,19 @@ def test_power_that_reads_too_high_does_not_add_up() -> None:
 
 
 @pytest.mark.usefixtures("pace")
+def test_an_energy_counter_that_began_anew_still_counts() -> None:
+    device, clock = Device("GPU-a", 0, energy_mj=9e9, power_w=550.0), Clock()
+    backend = NvmlBackend(gpm=False, nvml=StandInNvml(device), clock=clock)
+    found = []
+    for second in range(1201):
+        clock.now, device.energy_mj = float(second), second * 500e3 + (9e9 if second < 300 else 0.0)
+        found.append(backend.read()[0].values["energy_mj"])
+    assert found == sorted(found)
+    # Power that reads ten percent too high counts for one pause on each side, not ever since.
+    assert 0.0 <= found[-1] - found[480] - 720 * 500e3 <= 0.1 * 2 * 120 * 500e3
+
+
+@pytest.mark.usefixtures("pace")
 def test_processes_are_listed_anew_where_that_matters() -> None:
     device, clock = Device("GPU-a", 0, clients={7: 500.0, 8: 300.0}), Clock()
     backend = NvmlBackend(gpm=False, nvml=StandInNvml(device), clock=clock)
