@@ -18,6 +18,7 @@ from slurm_hooks.request import GpuRequest, LeftAlone, Submission
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU, cap_of, share_of, usable_mib
 
 _SHARED = Mps(users="multi")
+_NOBODY = "?"  # no user: stands for one whose name is not known
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def decide(
         reasons.append(f"GPU type {request.type} became the node feature {feature}")
     need = need_of(submission, share, partition, gpu_type, feature)
     if mps.users == "single" and partition.method == "mps":
-        need = replace(need, user=submission.user)
+        need = replace(need, user=submission.user or _NOBODY)
     why_unpinned = _uncertain(submission, view, age_s=now - view.taken, stale_s=stale_s, now=now)
     if why_unpinned:
         place = _Place(None, None, f"not pinned: {why_unpinned}")

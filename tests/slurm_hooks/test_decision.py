@@ -151,6 +151,14 @@ def test_where_only_other_users_gpus_have_room() -> None:
     assert shared.pin is not None
 
 
+def test_a_user_whose_name_is_not_known_is_kept_apart_from_everybody() -> None:
+    view = replace(VIEW, nodes=(replace(VIEW.nodes[0], gpus=(Gpu("n1", "g1", 20, (Resident(8, "alice", 20),)),)),))
+    unknown = replace(SUBMISSION, user="")  # the controller's directory of users does not answer
+    assert made(5_000, submission=unknown, view=view, users="single").pin is None
+    assert made(5_000, submission=unknown, view=view, users="single", meet="wait").share == 100
+    assert made(5_000, submission=unknown, users="single").pin is not None
+
+
 def test_a_gpu_that_is_promised_to_a_job_that_waits_may_be_another_users() -> None:
     promised = Gpu("n1", "g1", 50, (Resident(8, "alice", 40),))
     view = replace(VIEW, nodes=(replace(VIEW.nodes[0], gpus=(promised,)),))
