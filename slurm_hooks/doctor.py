@@ -225,10 +225,11 @@ def _hooks(facts: Facts) -> list[Finding]:
             f"copy slurm_hooks/lua/*.lua to /usr/local/share/lua/{version}/",
         )
     )
-    at = facts.lua_modules.get("socket.unix", "")
-    findings.append(
-        Finding("Lua module socket.unix", bool(at), at or f"not found for Lua {version}", "install Debian's lua-socket")
-    )
+    for module, package, needed in (("socket.unix", "lua-socket", True), ("posix", "lua-posix", False)):
+        at = facts.lua_modules.get(module, "")
+        found, cure = at or f"not found for Lua {version}", f"install Debian's {package}"
+        cure += "" if needed else ": without it sbatch hands no summaries on"
+        findings.append(Finding(f"Lua module {module}", bool(at), found, cure, needed))
     return findings
 
 

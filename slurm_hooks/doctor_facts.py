@@ -59,6 +59,7 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
         lua_modules={
             **{name: _lua_module(root, lua_version, f"{name}.lua") for name in LUA_MODULES},
             "socket.unix": _lua_module(root, lua_version, "socket/unix.so"),
+            "posix": _lua_module(root, lua_version, "posix/init.lua"),
         },
         files={path: _file(path) for path in paths},
         users=_users((config.radd.slurm_user,)),

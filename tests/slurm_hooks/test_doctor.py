@@ -54,6 +54,7 @@ WELL = Facts(
     lua_modules={
         **{name: f"/usr/local/share/lua/5.1/{name}.lua" for name in ("rad", "rad_submit", "rad_script", "rad_summary")},
         "socket.unix": "/usr/lib/lua/5.1/socket/unix.so",
+        "posix": "/usr/share/lua/5.1/posix/init.lua",
     },
     files={
         "/run/rad/radd.sock": FileFact("socket", 0o660, 991, 64030),
@@ -145,6 +146,7 @@ def test_what_a_controller_can_lack(changes: dict[str, Any], subject: str, cure:
     ("changes", "subject"),
     [
         (_setting("CliFilterPlugins", ""), "CliFilterPlugins"),
+        ({"lua_modules": {**WELL.lua_modules, "posix": ""}}, "Lua module posix"),
         ({"radd_rights": "None"}, "rights of radd"),
         ({"radd_rights": ""}, "rights of radd"),
         (_setting("AuthInfo", "socket=/run/munge.socket"), "AuthInfo"),
@@ -398,7 +400,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     assert facts.scripts == {"job_submit.lua": HOOK, "cli_filter.lua": None}
     assert facts.lua_version == "5.1"
     there = {name: str(module.with_name(f"{name}.lua")) for name in ("rad", "rad_submit", "rad_summary")}
-    assert facts.lua_modules == {**there, "rad_script": "", "socket.unix": ""}
+    assert facts.lua_modules == {**there, "rad_script": "", "socket.unix": "", "posix": ""}
     assert facts.files[path].kind == "socket"
     assert facts.files[str(tmp_path)].kind == "directory"
     assert facts.files[str(control)].kind == "other"
