@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -107,16 +105,16 @@ class Floating:
     """What jobs that Slurm places, and does not show yet, may have taken of any one GPU or node.
 
     Attributes:
-        shares: by free shares of a GPU, from 0 to 100: shares of the jobs that fit there, all together.
-        cpus, memory_mib: of all of them.
+        shares, cpus, memory_mib: of all of them. A GPU that has too little room for one of them now may be left by its
+            residents at any moment, so it counts everywhere.
     """
 
-    shares: tuple[int, ...]
-    cpus: int
-    memory_mib: int
+    shares: int = 0
+    cpus: int = 0
+    memory_mib: int = 0
 
 
-_NOTHING = Floating((0,) * (SHARES_PER_GPU + 1), 0, 0)
+_NOTHING = Floating()
 
 
 @dataclass(frozen=True)
@@ -165,11 +163,8 @@ def floating_in(view: ClusterView, partition: str) -> Floating:
 
 
 def _more(floating: Floating, jobs: Sequence[Arrival]) -> Floating:
-    of_size = [0] * (SHARES_PER_GPU + 1)
-    for job in jobs:
-        of_size[min(job.resident.share, SHARES_PER_GPU)] += job.resident.share
     return Floating(
-        tuple(map(operator.add, floating.shares, itertools.accumulate(of_size))),
+        floating.shares + sum(job.resident.share for job in jobs),
         floating.cpus + sum(job.cpus for job in jobs),
         floating.memory_mib + sum(job.memory_mib for job in jobs),
     )

@@ -52,7 +52,7 @@ def candidates(view: ClusterView, need: Need) -> list[Gpu]:
         for node in view.nodes
         if _node_fits(node, need, floating)
         for gpu in node.gpus
-        if (free := gpu.free_shares) >= need.share + floating.shares[free] and need.gpu_type in ("", gpu.type)
+        if gpu.free_shares >= need.share + floating.shares and need.gpu_type in ("", gpu.type)
     ]
     return [gpu for gpu in fitting if not holds_others(gpu, need.user)] if need.user else fitting
 

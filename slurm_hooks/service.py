@@ -126,16 +126,21 @@ class Service:
     def view(self) -> ClusterView:
         """The cluster as Slurm last showed it, with the decisions that it does not show yet."""
         with self._lock:
-            self._settle()
-            oldest = self._recent[0].at if self._recent else None
-            if oldest is not None and self._clock() - oldest >= self.config.radd.recent_s:
-                self._rebuild()
+            self._freshen()
             return self._expected
+
+    def _freshen(self) -> None:
+        self._settle()
+        oldest = self._recent[0].at if self._recent else None
+        if oldest is not None and self._clock() - oldest >= self.config.radd.recent_s:
+            self._rebuild()
 
     @property
     def unplaced(self) -> bool:
         """Whether the view waits to show where Slurm has put a job that was not pinned."""
-        return bool(self.view.floating)
+        with self._lock:
+            self._freshen()
+            return any(recent.arrival.gpu is None for recent in self._recent)
 
     def settle(self) -> None:
         """Put the last decisions into the view; who has the time does it before the next decision has to."""

@@ -13,7 +13,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from slurm_hooks import mig
-from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Gpu, Node, PinnedJob, Resident
+from slurm_hooks.cluster import (
+    SHARES_PER_GPU,
+    Arrival,
+    ClusterView,
+    Gpu,
+    Node,
+    PinnedJob,
+    Resident,
+    with_arrivals,
+)
 from slurm_hooks.records import decode
 from slurm_hooks.shares import FULL_THREADS
 
@@ -33,6 +42,7 @@ _ALLOC_ITEM = re.compile(rf"gres/(gpu|mps)(?::({_TYPE}))?=(\d+)")
 _HOSTS = re.compile(r"([^,\[\]]*)(?:\[([\d,-]+)\])?([^,\[\]]*)(?:,|$)")
 _MOST_HOSTS = 10_000
 _ASKED_ITEM = re.compile(r"(?:gres[:/])?mps(?::([A-Za-z][\w.-]*))?:(\d+)")
+_ASKED_GPU = re.compile(r"(?:^|[,:/])gpu(?:$|[,:=])")
 _FIELD = re.compile(r"(?:^| )([A-Za-z][A-Za-z_]*)=(\S*)")
 
 
@@ -176,7 +186,18 @@ def build(
             used = sum(r.share for r in held_by) + spoken_for.get(gpu.type, 0)
             gpus.append(replace(gpu, residents=held_by, used_shares=min(SHARES_PER_GPU, used)))
         made.append(replace(node, gpus=tuple(gpus), available=node.available and node.name not in opaque))
-    return ClusterView(taken, tuple(made), waiting, pinned, can_retype=can_retype)
+    view = ClusterView(taken, tuple(made), waiting, pinned, can_retype=can_retype)
+    return with_arrivals(view, filter(None, map(_about_to_start, jobs)))
+
+
+def _about_to_start(job: JobRow) -> Arrival | None:
+    """A job that Slurm has not looked at yet, as it may start at any moment on any GPU; None for others."""
+    if job.reason != "None":
+        return None
+    asked = [(device, count) for device, count in _ASKED_ITEM.findall(job.asked) if not device]
+    share = sum(int(count) for _, count in asked) or (SHARES_PER_GPU if _ASKED_GPU.search(job.asked) else 0)
+    partitions = frozenset(job.partition.split(","))
+    return Arrival(Resident(job.job_id, job.user, share), None, partitions, 0, 0) if share else None
 
 
 def expand_hostlist(text: str) -> list[str]:

@@ -272,10 +272,13 @@ def test_an_unpinned_job_counts_wherever_it_may_have_gone_until_it_is_seen() -> 
     assert record(ask(made)).pin == "g0"
 
 
-def test_a_whole_gpu_that_slurm_places_takes_an_idle_one() -> None:
+def test_a_whole_gpu_that_slurm_places_may_take_any() -> None:
+    """Even one that holds others by the last look: they may have ended since."""
     made, _ = service()
     ask(made)
     ask(made, tres_per_node="gres:gpu:2")
+    assert record(ask(made)).pin == ""
+    made.update(ClusterView(1001.5, (node("n1"),)))
     assert record(ask(made)).pin == "g0"
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from slurm_hooks.cluster import Gpu, PinnedJob, Resident
+from slurm_hooks.cluster import Gpu, PinnedJob, Resident, floating_in
 from slurm_hooks.records import Record, encode
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
 from slurm_hooks.slurm.view import (
@@ -139,3 +139,22 @@ def test_the_record_of_a_pending_job() -> None:
 def test_a_command_that_fails(command: list[str]) -> None:
     with pytest.raises(SlurmError, match=command[0]):
         run(command, 0.05)
+
+
+def test_a_job_that_slurm_has_not_looked_at_may_take_room_at_any_moment() -> None:
+    rows = {
+        "gres:gpu:1": 100,
+        "gres/gpu:h200:1": 100,
+        "gres:gpu": 100,
+        "gres:mps:30": 30,
+        "gres:lustre:2,gres:mps:30": 30,
+        "gres:mps:g1:30": 0,  # pinned
+        "gres:gpumem:4": 0,
+        "N/A": 0,
+    }
+    for asked, share in rows.items():
+        jobs = parse_jobs(f"9\x1fPD\x1fgpu,debug\x1fbob\x1f{asked}\x1fNone\n")
+        view = build(parse_nodes(NODE), jobs, [], taken=0, can_retype=False)
+        assert floating_in(view, "gpu").shares == floating_in(view, "debug").shares == share, asked
+        seen = build(parse_nodes(NODE), [replace(jobs[0], reason="Resources")], [], taken=0, can_retype=False)
+        assert (seen.floating, seen.waiting["gpu"]) == ({}, 1)
