@@ -1,6 +1,6 @@
 """Build RAD: plain Python, or with the estimator's modules compiled by mypyc where RAD_COMPILE=1 asks for it.
 
-All else stands in setup.cfg. A compiled estimate takes about 0.6 of the time and is the same to the last digit
+All else stands in setup.cfg. A compiled estimate takes about half the time and is the same to the last digit
 (tests/estimator/test_compiled.py). `scripts/install --compile` brings what this needs.
 """
 

@@ -228,9 +228,8 @@ def _by_policy(view: ClusterView, need: Need, policy: str, last: tuple[str, str]
     gpu = choose(view, need, policy, last)
     if gpu is not None:
         return _Place(gpu, None, f"{policy} chose {gpu.type} of {gpu.node}")
-    if need.user and choose(view, replace(need, user=""), policy, last) is not None:
-        return _Place(None, None, "not pinned: where there is room now, other users' jobs are")
-    return _Place(None, None, "not pinned: no GPU has room now")
+    which = "no GPU without other users' jobs" if need.user else "no GPU"
+    return _Place(None, None, f"not pinned: {which} has room now")
 
 
 def _with_outlook(place: _Place, demand: Demand, interference: Interference | None, partition: Partition) -> _Place:

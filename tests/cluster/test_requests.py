@@ -157,7 +157,7 @@ def test_no_job_is_pinned_to_a_gpu_that_holds_another_users(cluster: Cluster) ->
     wait_until_radd_sees(cluster)
     third = cluster.submit(WAIT.replace("48G", "12G"), "--gres=gpu:1", "--partition=pack", user="bob").job_id
     record = need_record(cluster, third)
-    assert (record.pin, record.reasons[-1]) == ("", "not pinned: where there is room now, other users' jobs are")
+    assert (record.pin, record.reasons[-1]) == ("", "not pinned: no GPU without other users' jobs has room now")
     # Slurm puts it beside the first: each user has an MPS server of its own, and they take turns.
     cluster.wait_state(third, "RUNNING")
 

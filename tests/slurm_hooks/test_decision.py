@@ -140,7 +140,7 @@ def test_where_only_other_users_gpus_have_room() -> None:
     view = replace(VIEW, nodes=(replace(VIEW.nodes[0], gpus=(Gpu("n1", "g1", 80, (Resident(8, "alice", 80),)),)),))
     turns = made(5_000, submission=carol, view=view, users="single")
     assert (turns.pin, turns.share < 20) == (None, True)
-    assert turns.reasons[-1] == "not pinned: where there is room now, other users' jobs are"
+    assert turns.reasons[-1] == "not pinned: no GPU without other users' jobs has room now"
     waits = made(5_000, submission=carol, view=view, users="single", meet="wait")
     assert (waits.pin, waits.share) == (None, 100)
     assert waits.reasons[0].startswith("it waits for a whole GPU")
