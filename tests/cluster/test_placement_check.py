@@ -32,7 +32,12 @@ def test_a_job_beside_another_is_compared_with_its_run_alone(cluster: Cluster) -
     record = need_record(cluster, job)
     assert record.residents == (resident,)
     assert cluster.wait_state(job) == "COMPLETED"
-    cluster.wait_for("slurmdbd has the end", lambda: "not completed" not in checked(cluster)[job]["why"], 120)
+
+    def ended() -> bool:
+        side = checked(cluster).get(job)  # None: slurmdbd has not heard of the job yet
+        return side is not None and "not completed" not in side["why"]
+
+    cluster.wait_for("slurmdbd has the end", ended, 120)
     side = checked(cluster)[job]
     assert (side["neighbours"], side["policy"], side["predicted"]) == ([resident], "mug", record.progress)
     # Both runs took as long; where starting one took a second more, that is as if it had done other work.
