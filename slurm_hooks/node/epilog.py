@@ -222,6 +222,6 @@ def _requeue(scene: Context, requeue: spool.Requeue, verdict: Verdict, paths: li
         state.remove(path)
         _tell(scene, paths, f"{verdict.message.partition(';')[0]}; Slurm refused to requeue it: {done.problem}")
     else:
-        problem = spool.finish(settings, requeue, path, lambda: _tell(scene, paths, verdict.message))
+        problem = spool.finish(settings, requeue, path, told=lambda: _tell(scene, paths, verdict.message))
         if problem:
             scene.say(f"it is requeued, and gets its new request later: {problem}")

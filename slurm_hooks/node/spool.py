@@ -326,9 +326,9 @@ def _told_by_slurm(run: Run, rows: list[commands.Row]) -> Run:
 def _resume(settings: Node, path: str) -> str | None:
     """Go on with a requeue that was begun; why it must wait (empty: no trouble), or None where nothing is left."""
     data = state.read(path)
-    young = False
+    age_s = 0.0
     with contextlib.suppress(FileNotFoundError):
-        young = abs(time.time() - os.stat(path).st_mtime) < _HOOK_S  # noqa: PTH116
+        age_s = abs(time.time() - os.stat(path).st_mtime)  # noqa: PTH116
     try:
         requeue = Requeue(**(data or {}))
     except TypeError:
@@ -339,23 +339,40 @@ def _resume(settings: Node, path: str) -> str | None:
         if "Invalid job id" not in problem:
             return problem
     elif shown.restarts == requeue.restart + 1 and shown.state in ("PENDING", "COMPLETING"):
-        return finish(settings, requeue, path) or None
-    elif shown.restarts == requeue.restart and (young or shown.state == "COMPLETING"):
+        return finish(settings, _with_what_is_there(requeue, shown.admin_comment), path, age_s) or None
+    elif shown.restarts == requeue.restart and (age_s < _HOOK_S or shown.state == "COMPLETING"):
         return ""  # its Epilog is about to requeue it
     state.remove(path)  # it was never requeued, or runs again, or is gone
     return None
 
 
-def finish(settings: Node, requeue: Requeue, path: str, told: Callable[[], None] | None = None) -> str:
+def _with_what_is_there(requeue: Requeue, admin_comment: str) -> Requeue:
+    """`requeue` with its record merged into what AdminComment holds by now; as it was where that cannot be read."""
+    record = decode(requeue.admin_comment)
+    if record is None or not admin_comment:
+        return requeue
+    return dataclasses.replace(requeue, admin_comment=merge(admin_comment, record))
+
+
+def finish(
+    settings: Node, requeue: Requeue, path: str, age_s: float = 0.0, told: Callable[[], None] | None = None
+) -> str:
     """Give a requeued job its new request and record; one whose request Slurm refuses for good gets its record alone.
+
+    Args:
+        settings: [node].
+        requeue: what was begun.
+        path: its note.
+        age_s: how long ago. Once slurmd has forgotten the run, the start time is left alone: a user may have set it.
+        told: called where the request was taken.
 
     Returns:
         Why it must be tried again, or the empty string.
     """
     limit = settings.command_timeout_s
-    delay_s = commands.credential_s(limit) + _FORGOTTEN_S
+    delay_s = max(0, commands.credential_s(limit) + _FORGOTTEN_S - int(age_s))
     # A start so much later may be refused (a deadline), and so may the request.
-    for gres, later_s in ((requeue.gres, delay_s), (requeue.gres, 0), (None, 0)):
+    for gres, later_s in dict.fromkeys([(requeue.gres, delay_s), (requeue.gres, 0), (None, 0)]):
         done = commands.update(requeue.target, gres, requeue.admin_comment, limit, later_s)
         if done.code is None or "Unable to contact" in done.err:
             return done.problem

@@ -41,7 +41,8 @@ def read(pyslurm: Pyslurm, partitions: tuple[str, ...]) -> tuple[list[JobRow], l
         where = job.partition or ""
         if job.state == "PENDING" and (not partitions or set(partitions) & set(where.split(","))):
             asked = _as_text(job.requested_tres, "{name}:{count}")
-            waiting.append(JobRow(int(job.id), "PD", where, str(job.user_name), asked, job.state_reason or ""))
+            array = bool(getattr(job, "array_tasks", None))
+            waiting.append(JobRow(int(job.id), "PD", where, str(job.user_name), asked, job.state_reason or "", array))
         elif job.state in _HOLDING:
             held = _as_text(job.allocated_tres, "gres/{name}={count}")
             nodes, comment = job.allocated_nodes or "", job.admin_comment or ""

@@ -48,7 +48,7 @@ _FIELD = re.compile(r"(?:^| )([A-Za-z][A-Za-z_]*)=(\S*)")
 
 @dataclass(frozen=True)
 class JobRow:
-    """One line of the queue."""
+    """One line of the queue; `array` where it stands for several tasks."""
 
     job_id: int
     state: str
@@ -56,6 +56,7 @@ class JobRow:
     user: str
     asked: str
     reason: str
+    array: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ def parse_jobs(text: str) -> list[JobRow]:
             continue
         number = re.match(r"\d+", parts[0])
         if number:
-            rows.append(JobRow(int(number.group()), *parts[1:]))
+            name, state, partition, user, asked, reason = parts
+            rows.append(JobRow(int(number.group()), state, partition, user, asked, reason, "[" in name))
     return rows
 
 
@@ -191,11 +193,16 @@ def build(
 
 
 def _about_to_start(job: JobRow) -> Arrival | None:
-    """A job that Slurm has not looked at yet, as it may start at any moment on any GPU; None for others."""
+    """A job that Slurm has not looked at yet, as it may start at any moment on any GPU; None for others.
+
+    The tasks of an array may fill any GPU.
+    """
     if job.reason != "None":
         return None
     asked = [(device, count) for device, count in _ASKED_ITEM.findall(job.asked) if not device]
     share = sum(int(count) for _, count in asked) or (SHARES_PER_GPU if _ASKED_GPU.search(job.asked) else 0)
+    if share and job.array:
+        share = SHARES_PER_GPU
     partitions = frozenset(job.partition.split(","))
     return Arrival(Resident(job.job_id, job.user, share), None, partitions, 0, 0) if share else None
 

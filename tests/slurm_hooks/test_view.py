@@ -156,5 +156,8 @@ def test_a_job_that_slurm_has_not_looked_at_may_take_room_at_any_moment() -> Non
         jobs = parse_jobs(f"9\x1fPD\x1fgpu,debug\x1fbob\x1f{asked}\x1fNone\n")
         view = build(parse_nodes(NODE), jobs, [], taken=0, can_retype=False)
         assert floating_in(view, "gpu").shares == floating_in(view, "debug").shares == share, asked
+        array = parse_jobs(f"9_[0-3,7%2]\x1fPD\x1fgpu,debug\x1fbob\x1f{asked}\x1fNone\n")
+        view = build(parse_nodes(NODE), array, [], taken=0, can_retype=False)
+        assert floating_in(view, "gpu").shares == (100 if share else 0), asked
         seen = build(parse_nodes(NODE), [replace(jobs[0], reason="Resources")], [], taken=0, can_retype=False)
         assert (seen.floating, seen.waiting["gpu"]) == ({}, 1)

@@ -304,17 +304,22 @@ def test_a_requeue_that_was_begun_is_ended(node: Node, slurm: FakeSlurm) -> None
     _begun(node)
     slurm.job(7, shown(7, JobState="PENDING", Restarts="1"))
     assert spool.send(node) == Sent()
-    assert slurm.calls("update") == [
-        [
-            "scontrol",
-            "update",
-            "jobid=7_3",
-            "gres=mps:g1:45",
-            f"admincomment={REQUEUE.admin_comment}",
-            "starttime=now+124",
-        ]
-    ]
+    (call,) = slurm.calls("update")
+    comment = f"admincomment={REQUEUE.admin_comment}"
+    assert call[:5] == ["scontrol", "update", "jobid=7_3", "gres=mps:g1:45", comment]
+    assert 0 < int(call[5].removeprefix("starttime=now+")) <= 4  # slurmd forgets the run 124 s after its end
     assert _kept(node) == []
+
+
+def test_a_requeue_that_is_ended_late_keeps_what_others_wrote_meanwhile(node: Node, slurm: FakeSlurm) -> None:
+    _begun(node, age=125)  # slurmd has forgotten the run: the start time may be the user's own
+    slurm.job(7, shown(7, JobState="PENDING", Restarts="1", AdminComment=f"js1:newer {OURS}"))
+    assert spool.send(node) == Sent()
+    ours = decode(REQUEUE.admin_comment)
+    assert ours is not None
+    assert slurm.calls("update") == [
+        ["scontrol", "update", "jobid=7_3", "gres=mps:g1:45", f"admincomment={merge('js1:newer', ours)}"]
+    ]
 
 
 def test_a_requeue_of_an_epilog_at_work_is_left_to_it(node: Node, slurm: FakeSlurm) -> None:
@@ -391,7 +396,7 @@ def test_a_request_that_slurm_refuses_leaves_the_record(node: Node, slurm: FakeS
     path = spool.begin(node, REQUEUE)
     slurm.trouble("update", 1, "Invalid generic resource (gres) specification for job 7\n")
     told: list[str] = []
-    assert spool.finish(node, REQUEUE, path, lambda: told.append("told")) == ""
+    assert spool.finish(node, REQUEUE, path, told=lambda: told.append("told")) == ""
     assert [len(call) for call in slurm.calls("update")] == [
         6,
         5,
