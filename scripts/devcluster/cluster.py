@@ -38,6 +38,7 @@ NVIDIA_MAJOR = 195
 START_DEADLINE_S = 60.0
 COMMAND_DEADLINE_S = 120.0
 LEFTOVERS_DEADLINE_S = 2.0  # job steps do not end when asked politely
+CALLS_PER_LOOK = 6  # of radd: two squeue with two each, one scontrol with two
 ENDED = frozenset(
     ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
 )
@@ -311,6 +312,16 @@ class Cluster:
     def wait_for(self, what: str, condition: Callable[[], bool], deadline_s: float = 120.0) -> None:
         """Wait until a condition holds, else raise with the end of slurmctld's log."""
         wait_for(what, condition, deadline_s, self._log("slurmctld"))
+
+    def wait_until_radd_sees(self) -> None:
+        """Wait until radd has looked at Slurm thrice more: then its view holds all that was submitted before."""
+        seen = self._looks()
+        self.wait_for("radd looks at Slurm", lambda: self._looks() >= seen + 3)
+
+    def _looks(self) -> int:
+        """How often radd has looked at Slurm: `sdiag` counts what each user asked slurmctld."""
+        found = re.search(rf"\(\s*{pwd.getpwnam('rad').pw_uid}\)\s+count:(\d+)", self.run(["sdiag"]).out)
+        return int(found.group(1)) // CALLS_PER_LOOK if found else 0
 
     # The parts
 

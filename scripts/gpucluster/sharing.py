@@ -19,7 +19,6 @@ from slurm_hooks.decision import memory_of
 
 STREAMS = "#SBATCH --partition=streams"
 LIMITED = "#SBATCH --partition=limited"
-SEEN_S = 3.0  # radd has looked at Slurm by then
 GRAIN = 0.07  # MPS gives multiprocessors in groups
 
 
@@ -193,7 +192,7 @@ def partitioned(stage: Stage, seconds: float = 5) -> Facts:
     def rad(batch: int) -> str:
         return f"model=resnet50.txt batch_size={batch} optimizer=adam"
 
-    time.sleep(SEEN_S)  # after `up` radd has to see the nodes first
+    stage.cluster.wait_until_radd_sees()  # the nodes, after `up`
     stop = stage.cluster.home(ALICE) / "stop"
     stop.unlink(missing_ok=True)
     work = f"resnet50 --batch 8 --until {stop}"
@@ -206,7 +205,7 @@ def partitioned(stage: Stage, seconds: float = 5) -> Facts:
         work = f"resnet50 --batch 128 --seconds {seconds:g}"
         jobs[name] = stage.submit(name, rad(128), work, extra=[*extra, *stage.on_first()])
         states |= stage.ended({name: jobs[name]}, 60)
-        time.sleep(SEEN_S)
+        stage.cluster.wait_until_radd_sees()  # that it has gone
     explained = stage.explain(jobs["limited"])
     stop.touch()
     states |= stage.ended({"resident": jobs["resident"]}, 60)

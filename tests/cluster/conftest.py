@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pwd
 import re
 import sys
 import tempfile
@@ -37,7 +36,6 @@ gpu_model = "h200"
 placement = "mug"
 threads = "max-min"
 """
-CALLS_PER_LOOK = 6  # two squeue with two each, one scontrol with two
 # The breaker closes again soon, so that a test that opened it need not wait for long; and a machine that runs other
 # things beside the tests may take its time to answer.
 HOOK = (("breaker_seconds", "2"), ("deadline", "0.3"))
@@ -116,19 +114,6 @@ def need_record(cluster: Cluster, job: int | str) -> Record:
     record = record_of(cluster, job)
     assert record is not None, cluster.job(job)
     return record
-
-
-def wait_until_radd_sees(cluster: Cluster) -> None:
-    """Wait until radd has looked at Slurm thrice more: then its view holds all that was submitted before."""
-    seen = looks(cluster)
-    cluster.wait_for("radd looks at Slurm", lambda: looks(cluster) >= seen + 3, 120)
-
-
-def looks(cluster: Cluster) -> int:
-    """How often radd has looked at Slurm: `sdiag` counts what each user asked slurmctld."""
-    uid = pwd.getpwnam("rad").pw_uid
-    found = re.search(rf"\(\s*{uid}\)\s+count:(\d+)", cluster.run(["sdiag"]).out)
-    return int(found.group(1)) // CALLS_PER_LOOK if found else 0
 
 
 def output(cluster: Cluster, job: int | str, user: str = "alice") -> str:

@@ -10,7 +10,6 @@ from scripts.gpucluster.machine import Machine
 from scripts.gpucluster.scenarios import services_killed, two_users
 from scripts.gpucluster.sharing import partitioned
 from scripts.gpucluster.stage import Stage
-from tests.cluster.conftest import wait_until_radd_sees
 
 
 def test_a_scenario_with_jobs_of_two_users(cluster: Cluster) -> None:
@@ -30,11 +29,7 @@ def test_services_that_are_killed_cost_no_job(cluster: Cluster, monkeypatch: pyt
     assert all(facts["checks"].values()), facts
 
 
-def test_a_job_gets_the_thread_percentage_that_the_predictor_chooses(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scripts.gpucluster.sharing.SEEN_S", 1.5)
-    wait_until_radd_sees(cluster)
+def test_a_job_gets_the_thread_percentage_that_the_predictor_chooses(cluster: Cluster) -> None:
     stage = Stage(Machine(cluster, Gpus((), "h200", 143771)))
     facts = partitioned(stage, seconds=0.5)
     assert all(facts["checks"].values()), facts

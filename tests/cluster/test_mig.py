@@ -10,7 +10,7 @@ import pytest
 
 from scripts.devcluster import Cluster, Layout, Rad, free_base_port
 from slurm_hooks.cluster import RETYPE_SINCE
-from tests.cluster.conftest import CHECKOUT, LOG, need_record, new_directory, output, wait_until_radd_sees
+from tests.cluster.conftest import CHECKOUT, LOG, need_record, new_directory, output
 
 OOM = """#!/bin/bash
 #SBATCH --open-mode=append
@@ -40,7 +40,7 @@ def mig_cluster() -> Iterator[Cluster]:
     cluster = Cluster(layout, Rad(CHECKOUT, Path(sys.executable), config), LOG.info)
     try:
         cluster.up()
-        wait_until_radd_sees(cluster)
+        cluster.wait_until_radd_sees()
         yield cluster
     finally:
         cluster.destroy()

@@ -8,7 +8,7 @@ from typing import Any
 from scripts.demo_data import resnet50
 from scripts.devcluster import Cluster
 from slurm_hooks.embed import embed
-from tests.cluster.conftest import need_record, wait_until_radd_sees
+from tests.cluster.conftest import need_record
 
 SCRIPT = embed("#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD batch_size=64 optimizer=adam\nsleep 4\n", resnet50())
 RESIDENT = "#!/bin/bash\n#RAD memory=48G\nsleep 300\n"
@@ -23,11 +23,11 @@ def checked(cluster: Cluster) -> dict[int, dict[str, Any]]:
 
 
 def test_a_job_beside_another_is_compared_with_its_run_alone(cluster: Cluster) -> None:
-    wait_until_radd_sees(cluster)
+    cluster.wait_until_radd_sees()
     assert cluster.wait_state(cluster.submit(SCRIPT, "--partition=pack").job_id) == "COMPLETED"
     resident = cluster.submit(RESIDENT, "--gres=gpu:1", "--partition=pack").job_id
     cluster.wait_state(resident, "RUNNING")
-    wait_until_radd_sees(cluster)
+    cluster.wait_until_radd_sees()
     job = cluster.submit(SCRIPT, "--partition=pack").job_id
     record = need_record(cluster, job)
     assert record.residents == (resident,)

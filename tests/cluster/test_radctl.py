@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from scripts.devcluster import Cluster
-from tests.cluster.conftest import wait_until_radd_sees
 
 SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD memory=48G\n"
 SHARE = 35
@@ -34,7 +33,7 @@ def kept(cluster: Cluster, job: int) -> bool:
 
 
 def test_a_job_from_decision_to_report(cluster: Cluster) -> None:
-    wait_until_radd_sees(cluster)
+    cluster.wait_until_radd_sees()
     before = report_of(cluster, "alice")
     (cluster.home("alice") / "tried.sh").write_text(SCRIPT)
     decided = json.loads(radctl(cluster, "decide", "tried.sh", "--json"))

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from scripts.devcluster import Cluster
-from tests.cluster.conftest import ONE_GPU, need_record, output, record_of, shares, wait_until_radd_sees
+from tests.cluster.conftest import ONE_GPU, need_record, output, record_of, shares
 
 # A claim of 48 GiB of an H200's 143771 MiB, less a margin of 2048: the share is 35.
 CLAIM = "48G"
@@ -131,7 +131,7 @@ def test_two_jobs_share_a_gpu_at_the_same_time(cluster: Cluster) -> None:
     script = WAIT.replace("sleep", "echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES; sleep")
     first = cluster.submit(script, "--gres=gpu:1", "--partition=pack").job_id
     cluster.wait_state(first, "RUNNING")
-    wait_until_radd_sees(cluster)
+    cluster.wait_until_radd_sees()
     second = cluster.submit(WAIT, "--gres=gpu:1", "--partition=pack").job_id
     cluster.wait_state(second, "RUNNING")
     assert need_record(cluster, second).residents == (first,)
@@ -144,7 +144,7 @@ def test_two_jobs_share_a_gpu_at_the_same_time(cluster: Cluster) -> None:
 def test_no_job_is_pinned_to_a_gpu_that_holds_another_users(cluster: Cluster) -> None:
     mine = cluster.submit(WAIT, "--gres=gpu:1", "--partition=pack").job_id
     cluster.wait_state(mine, "RUNNING")
-    wait_until_radd_sees(cluster)
+    cluster.wait_until_radd_sees()
     other = cluster.submit(WAIT, "--gres=gpu:1", "--partition=pack", user="bob").job_id
     record = need_record(cluster, other)
     assert record.pin and record.residents == ()  # the policy, mug, would have chosen the first job's GPU
@@ -154,7 +154,7 @@ def test_no_job_is_pinned_to_a_gpu_that_holds_another_users(cluster: Cluster) ->
     whole = "#!/bin/bash\n#RAD policy=exclusive\nsleep 300\n"
     for job in [cluster.submit(whole, "--gres=gpu:1").job_id for _ in range(3)]:
         cluster.wait_state(job, "RUNNING")
-    wait_until_radd_sees(cluster)
+    cluster.wait_until_radd_sees()
     third = cluster.submit(WAIT.replace("48G", "12G"), "--gres=gpu:1", "--partition=pack", user="bob").job_id
     record = need_record(cluster, third)
     assert (record.pin, record.reasons[-1]) == ("", "not pinned: no GPU without other users' jobs has room now")
@@ -167,7 +167,7 @@ def _device(job: dict[str, str]) -> list[str]:
 
 
 def test_ten_submits_at_once_are_spread_over_all_gpus(cluster: Cluster) -> None:
-    wait_until_radd_sees(cluster)
+    cluster.wait_until_radd_sees()
     jobs = [cluster.submit(WAIT.replace("48G", "27G"), "--gres=gpu:1").job_id for _ in range(10)]
     for job in jobs:
         cluster.wait_state(job, "RUNNING")
