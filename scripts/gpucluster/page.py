@@ -119,6 +119,7 @@ def _collocated(facts: Facts) -> list[str]:
         f"Sum of relative progress, each job over its own time: {progress:.2f}. The jobs are small, and each step "
         "waits for its end; larger ones [gain less](interference.md). They did not start at the same moment, so each "
         "made some of its steps beside fewer than three others.\n",
+        *(("`radctl top` meanwhile:\n", _story(shared["top"])) if shared.get("top") else ()),
     ]
 
 
@@ -255,7 +256,13 @@ def _races(facts: Facts) -> list[str]:
     )
     return [
         "One row a round. Daemons were looked for all the time; a job had one where the same daemon was there from its "
-        "begin to its end.\n",
+        "begin to its end"
+        + (
+            f"; the longest time between two looks was {facts['longest_gap_s']:.2f} s"
+            if "longest_gap_s" in facts
+            else ""
+        )
+        + ".\n",
         table(heads, [tuple(row.values()) for row in facts["table"]]),
     ]
 

@@ -11,7 +11,7 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from scripts.demo_data import resnet50
 from scripts.gpucluster.faults import client_fault, daemon_hung, over_allotment, races
@@ -25,6 +25,7 @@ ALONE_S = 7
 MIXED = (("cnn", 16), ("transformer", 8), ("mlp", 256), ("infer", 8))
 LEARN_S = 7.0  # [radd] learn_s, and a little
 RESTART_S = 2.0  # RestartSec of the units in etc/systemd
+TOP_S = 2.0  # rad-monitor has looked at the last job's processes by then
 MONITOR_CHANGE_S = 1.0  # rad-monitor is up or gone by then
 
 
@@ -38,6 +39,7 @@ def collocated(stage: Stage) -> Facts:
             f"{name}-{kind}": stage.submit(f"{name}-{kind}", rad, f"{model} --batch {batch} {amount(name)}")
             for name, (model, batch) in work.items()
         }
+        top = _top(stage, list(jobs)) if kind == "shared" else ""
         states = stage.ended(jobs, 110)
         end, after = time.time(), stage.energy_j()
         results = {name: stage.result(f"{name}-{kind}") for name in work}
@@ -47,6 +49,7 @@ def collocated(stage: Stage) -> Facts:
             "energy_j": None if energy is None or after is None else after - energy,
             "states": states,
             "results": results,
+            "top": top,
         }
 
     alone = together("alone", "policy=exclusive", lambda name: f"--seconds {ALONE_S}")
@@ -70,6 +73,14 @@ def collocated(stage: Stage) -> Facts:
             "together they end sooner than one after another": shared["makespan_s"] < alone["makespan_s"],
         },
     }
+
+
+def _top(stage: Stage, names: Sequence[str]) -> str:
+    """What `radctl top` shows while these jobs step, once rad-monitor has seen them."""
+    for name in names:
+        stage.started(name)
+    time.sleep(TOP_S)
+    return stage.cluster.run(["radctl", "top", "--once"]).out
 
 
 def under_declared(stage: Stage) -> Facts:

@@ -247,10 +247,13 @@ class Watcher:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.looks = 0
+        self.longest_gap_s = SAMPLE_S
 
     def _watch(self) -> None:
+        before = time.time()
         while not self._stop.wait(SAMPLE_S):
             now = time.time()
+            self.longest_gap_s, before = max(self.longest_gap_s, now - before), now
             for process in running(CONTROL):
                 self._lives[process] = (self._lives.get(process, (now, now))[0], now)
             self.looks += 1

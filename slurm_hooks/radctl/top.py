@@ -23,6 +23,8 @@ from slurm_hooks.radctl.main import Site
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError
 from slurm_hooks.top import Line
 
+WIDE = 100  # columns from which on bars have their full length
+
 
 @click.command()
 @click.option("--partition", default="", help="Only this partition's GPUs.")
@@ -42,24 +44,24 @@ def top(site: Site, partition: str, interval: float, once: bool, as_json: bool) 
         if as_json:
             click.echo(json.dumps({"gpus": list(map(dataclasses.asdict, shown)), "waiting": dict(view.waiting)}))
         else:
-            console.print(_screen(shown, view))
+            console.print(_screen(shown, view, console.width))
         return
     with Live(console=console, screen=True, auto_refresh=False) as live:
         try:
             while True:
-                live.update(_look(slurm, served, config, partition), refresh=True)
+                live.update(_look(slurm, served, config, partition, console.width), refresh=True)
                 time.sleep(interval)
         except KeyboardInterrupt:
             sys.exit(0)
 
 
-def _look(slurm: SlurmCommands, served: tuple[str, ...], config: Config, partition: str) -> Group | Text:
+def _look(slurm: SlurmCommands, served: tuple[str, ...], config: Config, partition: str, width: int) -> Group | Text:
     """The screen now; where Slurm does not answer, why: the next look may find it again."""
     try:
         view = slurm.look(served)
     except SlurmError as error:
         return Text(f"Slurm does not answer: {error}", style="red")
-    return _screen(_lines(view, config, partition), view)
+    return _screen(_lines(view, config, partition), view, width)
 
 
 def _lines(view: ClusterView, config: Config, partition: str) -> list[Line]:
@@ -68,19 +70,20 @@ def _lines(view: ClusterView, config: Config, partition: str) -> list[Line]:
     return view_of.lines(view, seen, partition)
 
 
-def _screen(shown: list[Line], view: ClusterView) -> Group:
+def _screen(shown: list[Line], view: ClusterView, width: int) -> Group:
+    bar = view_of.BAR_WIDTH if width >= WIDE else view_of.BAR_WIDTH // 2
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in ("node", "GPU"):
         table.add_column(name, no_wrap=True)
     table.add_column("shares", no_wrap=True)
-    for name in ("SMACT", "GiB used / reserved"):
+    for name in ("SMACT", "GiB used /\nreserved"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("job, user, shares, memory", overflow="fold")
     for line in shown:
         table.add_row(
             Text(line.node, style="" if line.available else "red"),
             Text(line.gpu),
-            Text(f"{view_of.bar(line.used_shares)} {line.used_shares:>3}"),
+            Text(f"{view_of.bar(line.used_shares, bar)} {line.used_shares:>3}"),
             Text(view_of.smact(line)),
             Text(view_of.memory(line)),
             Text(view_of.residents(line)),

@@ -127,10 +127,11 @@ def test_daemons_of_one_slot_at_the_same_time() -> None:
 
 def test_a_job_that_had_two_daemons_had_not_one_all_the_time() -> None:
     lives = [life("a", 1, 0, 10), life("a", 2, 10, 20)]
-    assert faults.covered((0.1, 9.9), lives)
-    assert faults.covered((10.0, 20.1), lives)
-    assert not faults.covered((9.0, 11.0), lives)
-    assert not faults.covered((19.0, 21.0), lives)
+    assert faults.covered((0.1, 9.9), lives, 0.2)
+    assert faults.covered((10.0, 20.1), lives, 0.2)
+    assert not faults.covered((9.0, 11.0), lives, 0.2)
+    assert not faults.covered((19.0, 21.0), lives, 0.2)
+    assert faults.covered((19.0, 21.0), lives, 1.0)
 
 
 def test_a_watcher_sees_daemons_that_stay(tmp_path: Path) -> None:

@@ -87,12 +87,14 @@ def _radctl(tmp_path: Path, *args: str) -> Result:
     return CliRunner().invoke(cli, ["--config", str(path), "top", *args])
 
 
-def test_one_look(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("columns", "bar"), [("80", 10), ("120", 20)])
+def test_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str, bar: int) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
     shown = _radctl(tmp_path)
     assert shown.exit_code == 0
     lines = shown.output.splitlines()
     assert lines[0] == "3 GPUs, 1.79 held by 3 jobs, 1 shared now, 3 jobs wait"
-    assert any(line.split()[:6] == ["node0", "g0", top.bar(79), "79", "~0.55", "-"] for line in lines)
+    assert any(line.split()[:6] == ["node0", "g0", top.bar(79, bar), "79", "~0.55", "-"] for line in lines)
     assert _Slurm.asked == ("gpu", "big")
 
 
