@@ -1,4 +1,4 @@
-"""Charts as SVG for the report's page: areas over time, stacked bars, a scatter plot. Pure: numbers in, text out.
+"""Charts for the report's page: areas over time, stacked bars, a scatter plot, ranks. Pure: numbers in, text out.
 
 Colours are CSS variables of the page, so that it can be light or dark. Every text is escaped here.
 """
@@ -101,30 +101,27 @@ def _framed(values: Sequence[float], width: int) -> _Frame:
     return _Frame(width, _ticks(max(values, default=0.0))[-1])
 
 
-def over_time(series: Sequence[Series], labels: Sequence[str], unit: str, title: str) -> str:
+def over_time(series: Sequence[Series], ticks: Sequence[tuple[float, str]], unit: str, title: str) -> str:
     """Steps of equal length over time.
 
     Args:
         series: rows of equal length; the first is drawn first.
-        labels: one for each end of a step, so one more than values; a few of them are shown.
+        ticks: labels of the horizontal axis, each with its place from 0 to 1.
         unit: of the vertical axis.
         title: what the chart shows, for readers that do not see it.
     """
     frame = _framed([value for row in series for value in row.values], WIDE)
     parts = frame.grid(unit)
-    count = max(1, len(labels) - 1)
     for row in series:
-        points = []
+        points, count = [], len(row.values)
         for n, value in enumerate(row.values):
             y = frame.y(value)
             points += [f"{frame.x(n / count):.1f},{y:.1f}", f"{frame.x((n + 1) / count):.1f},{y:.1f}"]
         if row.filled:
-            last = frame.x(len(row.values) / count)
-            ends = [f"{frame.x(0):.1f},{frame.y(0):.1f}", *points, f"{last:.1f},{frame.y(0):.1f}"]
+            ends = [f"{frame.x(0):.1f},{frame.y(0):.1f}", *points, f"{frame.x(1):.1f},{frame.y(0):.1f}"]
             parts.append(f'<polygon class="area" style="--c:var(--{row.colour})" points="{" ".join(ends)}"/>')
         parts.append(f'<polyline class="line" style="--c:var(--{row.colour})" points="{" ".join(points)}"/>')
-    every = max(1, math.ceil(len(labels) / frame.labels))
-    parts += [frame.below(n / count, labels[n]) for n in range(0, len(labels), every)]
+    parts += [frame.below(place, label) for place, label in ticks]
     return frame.svg(title, parts) + _legend([(row.name, row.colour) for row in series])
 
 
@@ -182,6 +179,31 @@ def scatter(points: Sequence[Point], unit: str, legend: Sequence[tuple[str, str]
         )
     parts += [frame.below(tick / top, number(tick)) for tick in _ticks(top)]
     return frame.svg(title, parts) + _legend(legend)
+
+
+def ranks(entries: Sequence[tuple[str, float]], unit: str, colour: str) -> str:
+    """Names, each with a bar as long as its number.
+
+    Args:
+        entries: names and numbers; the order stays.
+        unit: of the numbers.
+        colour: name of a CSS variable of the page.
+    """
+    largest = max((value for _, value in entries), default=0.0)
+    texts = column([value for _, value in entries])
+    rows = (
+        f'<tr><td class="l" title="{escape(name)}">{escape(name)}</td><td class="track"><i style="--c:var(--{colour});'
+        f'width:{100 * value / largest if largest > 0 else 0:.1f}%"></i></td><td>{text} {escape(unit)}</td></tr>'
+        for (name, value), text in zip(entries, texts, strict=True)
+    )
+    return f'<table class="ranks">{"".join(rows)}</table>'
+
+
+def column(values: Sequence[float]) -> list[str]:
+    """Numbers as they stand below each other: all with as many decimals as give the largest three digits."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    decimals = 1 if largest >= 10 else 2 if largest >= 1 else 3
+    return [f"{value:,.{decimals}f}" if math.isfinite(value) else "-" for value in values]
 
 
 def number(value: float) -> str:

@@ -233,7 +233,8 @@ def _row(name: str, jobs: Sequence[Job], since: int, until: int) -> Row:
             hours_held += job.gpus_held(run) * hours
             kept = job.kept(run)
             if kept is not None and kept.smact_mean is not None:
-                idle.append(max(0.0, job.gpus_held(run) - kept.smact_mean) * hours)
+                held = job.gpus_held(run)  # of several GPUs SMACT is the mean
+                idle.append(max(0.0, held - kept.smact_mean * max(1.0, held)) * hours)
             if kept is not None and kept.energy_j is not None:
                 energy.append(kept.energy_j / JOULES_PER_KWH)
     actions = [job.record.action if job.record else "" for job in jobs]

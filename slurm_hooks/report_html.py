@@ -22,6 +22,9 @@ _MAX_POINTS = 1500
 _MAX_OOMS = 50
 _TOP = 10
 _SHORT_S = 3 * 86_400
+_DAY_MIN = 1440
+_STEPS_MIN = (1, 5, 10, 30, 60, 120, 180, 360, 720, *(days * _DAY_MIN for days in (1, 2, 7, 30, 90, 365)))
+_MOST_TICKS = 14
 
 _STYLE = """
 :root{--bg:#fff;--fg:#1b2733;--soft:#5c6b7a;--line:#dde4ea;--card:#f6f8fa;--held:#0b7a75;--asked:#e08e0b;
@@ -47,12 +50,15 @@ svg{width:100%;height:auto;display:block}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:4px 18px;padding:0;margin:8px 0 0;font-size:13px}
 .legend li::before{content:"";display:inline-block;width:11px;height:11px;border-radius:3px;background:var(--c);
 margin-right:6px}
-.scroll{overflow-x:auto}
+.scroll{overflow-x:auto}.scroll svg{min-width:640px}.tall{max-height:420px;overflow-y:auto}
+td.l{max-width:16ch;overflow:hidden;text-overflow:ellipsis}.wide td.l{max-width:26ch}
+.ranks td{border-bottom:0}.ranks .track{width:70%}.track i{display:block;height:16px;border-radius:3px;
+background:var(--c)}
 table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{padding:6px 8px;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 th{color:var(--soft);font-weight:600}th.l,td.l{text-align:left}tr.total td{font-weight:700;border-bottom:0}
 .bad{color:var(--bad)}
-@media print{body{max-width:none}.card,.tile{break-inside:avoid}}
+@media print{body{max-width:none}.card,.tile{break-inside:avoid}.tall{max-height:none}}
 """
 
 
@@ -90,8 +96,8 @@ def page(report: Report, jobs: Sequence[Job], now: int, zone: tzinfo | None = No
 def _tiles(total: Row) -> list[str]:
     saved = total.gpu_hours_saved / total.gpu_hours_asked if total.gpu_hours_asked else 0.0
     tiles = [
-        (str(total.jobs), "jobs that asked for GPUs"),
-        (str(total.shared), "of them shared a GPU"),
+        (f"{total.jobs:,}", "jobs that asked for GPUs"),
+        (f"{total.shared:,}", "of them shared a GPU"),
         (number(total.gpu_hours_asked), "GPU-hours asked"),
         (number(total.gpu_hours_held), "GPU-hours held"),
         (f"{saved:.0%}", f"saved: {number(total.gpu_hours_saved)} GPU-hours"),
@@ -115,13 +121,26 @@ def _gpus(report: Report, jobs: Sequence[Job], zone: tzinfo | None) -> str:
         return _none("No job asked for a GPU in this time.")
     asked = _binned(report, jobs, lambda job, run: job.gpus_asked)
     held = _binned(report, jobs, lambda job, run: job.gpus_held(run))
-    span = report.until - report.since
-    form = "%H:%M" if span <= 86_400 else "%b %d %H:%M" if span <= _SHORT_S else "%b %d"
-    ends = [datetime.fromtimestamp(report.since + span * n / _STEPS, zone).strftime(form) for n in range(_STEPS + 1)]
     rows = [Series("held", "held", held, filled=True), Series("asked", "asked", asked)]
-    return charts.over_time(rows, ends, "GPUs", "GPUs asked and held over time") + _none(
+    chart = charts.over_time(rows, _ticks(report, zone), "GPUs", "GPUs asked and held over time")
+    return f'<div class="scroll">{chart}</div>' + _none(
         "Asked: whole GPUs of the jobs that ran. Held: their shares. The space between is what sharing gave back."
     )
+
+
+def _ticks(report: Report, zone: tzinfo | None) -> list[tuple[float, str]]:
+    """Round times of the report's time, with their places in it."""
+    span = report.until - report.since
+    step = timedelta(minutes=next((m for m in _STEPS_MIN if span <= _MOST_TICKS * 60 * m), _STEPS_MIN[-1]))
+    day = datetime.fromtimestamp(report.since, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    found: list[tuple[float, str]] = []
+    at = day
+    while (seconds := at.timestamp()) <= report.until:
+        if seconds >= report.since:
+            form = "%b %d" if (at.hour, at.minute) == (0, 0) else "%H:%M"
+            found.append(((seconds - report.since) / span, at.strftime(form)))
+        at += step
+    return found
 
 
 def _binned(report: Report, jobs: Sequence[Job], gpus: Callable[[Job, JobRun], float]) -> list[float]:
@@ -217,7 +236,7 @@ def _ooms(jobs: Sequence[Job], zone: tzinfo | None) -> str:
         for left, right, bad in rows
     )
     more = _none(f"The newest {_MAX_OOMS} of {len(died)} jobs.") if len(died) > _MAX_OOMS else ""
-    return f'<div class="scroll"><table>{head}{body}</table></div>{more}'
+    return f'<div class="scroll tall"><table>{head}{body}</table></div>{more}'
 
 
 def _energy(report: Report) -> str:
@@ -225,8 +244,7 @@ def _energy(report: Report) -> str:
     if not known:
         return _none("No run of this time has measured energy: rad-monitor measures it on the nodes.")
     known = sorted(known, key=lambda item: -item[1])[:_TOP]
-    rows = [Series("kWh", "asked", [value for _, value in known])]
-    return charts.bars(rows, [name for name, _ in known], "kWh", f"Energy by {report.by}")
+    return charts.ranks([(name or "-", value) for name, value in known], "kWh", "asked")
 
 
 def _waste(jobs: Sequence[Job], report: Report) -> str:
@@ -236,10 +254,11 @@ def _waste(jobs: Sequence[Job], report: Report) -> str:
         return _none("No run of this time has measured activity: rad-monitor measures it on the nodes.")
     known = sorted(known, key=lambda item: -item[1])[:_TOP]
     head = _head(("user",), ("GPU-hours idle", "GPU-hours held", "GPU-hours asked", "jobs"))
-    rows = [
-        ([row.group], [*map(number, (idle, row.gpu_hours_held, row.gpu_hours_asked)), str(row.jobs)])
-        for row, idle in known
+    hours = [
+        charts.column(values)
+        for values in zip(*((idle, row.gpu_hours_held, row.gpu_hours_asked) for row, idle in known), strict=True)
     ]
+    rows = [([row.group], [*texts, str(row.jobs)]) for (row, _), *texts in zip(known, *hours, strict=True)]
     body = "".join(f"<tr>{_cells(left, right)}</tr>" for left, right in rows)
     return f'<div class="scroll"><table>{head}{body}</table></div>' + _none(
         "Idle: GPU-hours held in which no warp was resident (1 - SMACT), of the runs that were measured."
@@ -251,24 +270,28 @@ def _table(report: Report) -> str:
         (report.by,),
         ("jobs", "shared", "whole", "other", "asked", "held", "saved", "GiB est.", "GiB used", "OOMs", "finished"),
     )
-    rows = [f"<tr>{_row(row)}</tr>" for row in report.rows]
-    rows.append(f'<tr class="total">{_row(report.total)}</tr>')
-    return f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>' + _none(
+    shown = [*report.rows, report.total]
+    hours = zip(
+        charts.column([row.gpu_hours_asked for row in shown]),
+        charts.column([row.gpu_hours_held for row in shown]),
+        charts.column([row.gpu_hours_saved for row in shown]),
+        strict=True,
+    )
+    lines = [_cells([row.group or "-"], _numbers(row, texts)) for row, texts in zip(shown, hours, strict=True)]
+    body = "".join(f"<tr>{line}</tr>" for line in lines[:-1]) + f'<tr class="total">{lines[-1]}</tr>'
+    return f'<div class="scroll"><table>{head}{body}</table></div>' + _none(
         f"Asked, held and saved are GPU-hours within {duration(report.until - report.since)}."
     )
 
 
-def _row(row: Row) -> str:
+def _numbers(row: Row, hours: Iterable[str]) -> list[str]:
     memory = (row.estimated_mib, row.used_mib)
-    return _cells(
-        [row.group or "-"],
-        [
-            *map(str, (row.jobs, row.shared, row.exclusive, row.left_alone + row.unseen)),
-            *map(number, (row.gpu_hours_asked, row.gpu_hours_held, row.gpu_hours_saved)),
-            *("-" if mib is None else f"{mib / MIB_PER_GIB:.1f}" for mib in memory),
-            *map(str, (row.ooms, row.oom_finished)),
-        ],
-    )
+    return [
+        *map(str, (row.jobs, row.shared, row.exclusive, row.left_alone + row.unseen)),
+        *hours,
+        *("-" if mib is None else f"{mib / MIB_PER_GIB:.1f}" for mib in memory),
+        *map(str, (row.ooms, row.oom_finished)),
+    ]
 
 
 def _head(left: Iterable[str], right: Iterable[str]) -> str:
@@ -277,8 +300,8 @@ def _head(left: Iterable[str], right: Iterable[str]) -> str:
 
 
 def _cells(left: Iterable[str], right: Iterable[str]) -> str:
-    cells = [f'<td class="l">{escape(text)}</td>' for text in left] + [f"<td>{escape(text)}</td>" for text in right]
-    return "".join(cells)
+    cells = [f'<td class="l" title="{escape(text)}">{escape(text)}</td>' for text in left]
+    return "".join([*cells, *(f"<td>{escape(text)}</td>" for text in right)])
 
 
 def _when(at: int, zone: tzinfo | None) -> str:

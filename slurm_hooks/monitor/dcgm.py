@@ -33,6 +33,8 @@ log = logging.getLogger("rad.monitor")
 DISCOVERY_TIMEOUT_S = 10.0
 FIRST_LINE_TIMEOUT_S = 15.0
 _MAX_LINE = 4096
+# DCGM marks what it has not: by numbers from here on where they are doubles, by larger ones where they are integers.
+_BLANK = 2**47
 _STALE_LOOKS = 3
 _KEYS = {metric.column: metric.key for metric in METRICS}
 _ROW = re.compile(r"GPU\s+(\d{1,4})\s+(.*)")
@@ -87,8 +89,7 @@ def _number(cell: str) -> float | None:
         value = float(cell)
     except ValueError:
         return None
-    # DCGM marks what it has not by numbers near the end of their range.
-    return value if math.isfinite(value) and 0 <= value < 2**53 else None
+    return value if math.isfinite(value) and 0 <= value < _BLANK else None
 
 
 class DcgmBackend:

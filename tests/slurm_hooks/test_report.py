@@ -100,6 +100,9 @@ def test_activity_and_energy() -> None:
     assert (row.gpu_hours_idle, row.energy_kwh) == (0.1, 0.5)
     busy = _row(job_run(_with_runs(Run(end=NOON + HOUR, smact_mean=0.9))))
     assert (busy.gpu_hours_idle, busy.energy_kwh) == (0.0, None)
+    two = {"gres/gpu": 2}
+    several = _row(job_run(_with_runs(Run(end=NOON + HOUR, smact_mean=0.75)), allocated=two, requested=two))
+    assert several.gpu_hours_idle == 0.5
     unseen = _row(job_run(_with_runs(Run(end=NOON + 2 * HOUR, smact_mean=0.9))))
     assert unseen.gpu_hours_idle is None
 

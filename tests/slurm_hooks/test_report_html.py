@@ -101,13 +101,15 @@ def test_the_page_tells_the_numbers() -> None:
         "2026-01-01 00:00 to 2026-01-02 00:00",
         "job 1, resnet50.txt: used 11.0 GiB, expected 10.0, reserved 12.0",
         "1 of 2 jobs used more than their bound",
-        '<tr class="bad"><td class="l">2</td><td class="l">bob</td><td class="l">train.sh</td><td>01-01 13:00</td>',
-        '<td class="l">alice</td><td>0.15</td><td>12.4</td>',
-        '<td class="l">total</td>',
+        '<tr class="bad"><td class="l" title="2">2</td><td class="l" title="bob">bob</td>'
+        '<td class="l" title="train.sh">train.sh</td><td>01-01 13:00</td>',
+        '<td class="l" title="alice">alice</td><td>0.150</td><td>12.4</td>',
+        '<td class="l" title="total">total</td>',
+        'width:100.0%"></i></td><td>1.00 kWh</td>',
     ):
         assert words in text
     seen = _outline(text)
-    assert seen["svg"] == 4
+    assert seen["svg"] == 3
     assert seen["circle"] == 2
 
 
@@ -168,12 +170,13 @@ def test_many_ooms_and_many_points_are_cut() -> None:
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=5))
 def test_any_numbers_make_charts(values: list[float]) -> None:
     rows = [Series("a", "held", values, filled=True), Series("b", "asked", values)]
-    labels = [str(n) for n in range(len(values) + 1)]
+    labels = [str(n) for n in range(len(values))]
     points = [Point(value, value / 2, value * 2, "bad", "x") for value in values]
     for svg in (
-        charts.over_time(rows, labels, "u", "t"),
-        charts.bars(rows, labels[1:], "u", "t"),
+        charts.over_time(rows, [(0.0, "a"), (1.0, "b")], "u", "t"),
+        charts.bars(rows, labels, "u", "t"),
         charts.scatter(points, "u", [("n", "bad")], "t"),
+        charts.ranks(list(zip(labels, values, strict=True)), "u", "held"),
     ):
         _outline(svg)
         places = [float(v) for v in re.findall(r'\b(?:x|y|cx|cy|x1|x2|y1|y2|width|height)="([^"]+)"', svg)]
@@ -194,6 +197,38 @@ def test_ticks(largest: float) -> None:
 )
 def test_numbers(value: float, text: str) -> None:
     assert charts.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([12.34, 1234.5, 0.04], ["12.3", "1,234.5", "0.0"]),
+        ([1.234, 0.5], ["1.23", "0.50"]),
+        ([0.1234, 0], ["0.123", "0.000"]),
+        ([math.nan, 2], ["-", "2.00"]),
+        ([], []),
+    ],
+)
+def test_numbers_below_each_other(values: list[float], texts: list[str]) -> None:
+    assert charts.column(values) == texts
+
+
+def _below(since: int, until: int) -> list[str]:
+    chart = _page(_some_jobs(), since, until).split("</svg>", 1)[0]
+    return re.findall(rf' y="{charts.HEIGHT - charts._BOTTOM + 18}">([^<]+)</text>', chart)
+
+
+def test_round_times_stand_below() -> None:
+    hours = [f"{hour:02}:00" for hour in range(2, 24, 2)]
+    assert _below(*DAY) == ["Jan 01", *hours, "Jan 02"]
+    assert _below(NOON + 60, NOON + 5 * HOUR) == ["12:30", "13:00", "13:30", "14:00", "14:30", "15:00", "15:30",
+                                                  "16:00", "16:30", "17:00"]  # fmt: skip
+    assert _below(NOON - HOUR, NOON + 4 * 24 * HOUR) == ["12:00", "Jan 02", "12:00", "Jan 03", "12:00", "Jan 04",
+                                                         "12:00", "Jan 05", "12:00"]  # fmt: skip
+    assert _below(NOON, NOON + 14 * 24 * HOUR)[0] == "Jan 02"
+    for days in (60, 400, 4000):
+        assert 4 <= len(_below(NOON, NOON + days * 24 * HOUR)) <= 15
+    assert _below(NOON + 1, NOON + 30) == []
 
 
 class _Slurm:
@@ -261,7 +296,7 @@ def test_in_a_real_browser(tmp_path: Path) -> None:
         check=True,
     ).stdout
     assert "<b>4</b><span>jobs that asked for GPUs" in dom
-    assert dom.count("<svg") == 4
+    assert dom.count("<svg") == 3
     # The page is drawn: its text and bars are there in their colours, on a light ground.
     colours = _pixels((tmp_path / "shot.png").read_bytes())
     assert colours[255, 255, 255] > 100_000

@@ -62,6 +62,11 @@ def test_a_head_may_come_again_with_other_columns() -> None:
     assert rows(text) == [(0, {"smact": 0.5}), (0, {"smocc": 0.1, "smact": 0.6})]
 
 
+def test_right_aligned_columns_of_dcgm_2_and_a_first_row_without_values() -> None:
+    text = "# Entity      GRACT      SMACT\n      Id\n   GPU 0        N/A        N/A\n   GPU 0      0.250      0.125\n"
+    assert rows(text) == [(0, {}), (0, {"gract": 0.25, "smact": 0.125})]
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -79,7 +84,10 @@ def test_garbage_is_passed_over(line: str) -> None:
     assert rows(f"#Entity SMACT SMOCC\n{line}\n") == []
 
 
-@pytest.mark.parametrize("cell", ["nan", "inf", "-1", "9223372036854775792", "140737488355328000.0", "abc"])
+@pytest.mark.parametrize(
+    "cell",
+    ["nan", "inf", "-1", "9223372036854775792", "140737488355330.000", "12345678...", "abc", "N/A", "<<<NULL>>>"],
+)
 def test_what_is_no_value(cell: str) -> None:
     assert rows(f"#Entity SMACT SMOCC\nGPU 3 {cell} 0.25\n") == [(3, {"smocc": 0.25})]
 
