@@ -29,6 +29,7 @@ TITLES = {
     "races": "Ten jobs that start and end at once",
     "streams": "Time slicing without MPS",
     "spread": "Several GPUs",
+    "users-apart": "Two users who never meet",
     "partitioned": "The thread percentage that the predictor chooses",
 }
 OF_TWO_USERS = ("two-users", "client-fault")
@@ -289,6 +290,15 @@ def _spread(facts: Facts) -> list[str]:
     ]
 
 
+def _users_apart(facts: Facts) -> list[str]:
+    return [
+        '`[mps] meet = "wait"`: one user has a job on each GPU, room beside it, and another submits a small one. '
+        f"It waited in the queue; its process began {facts['began_after_s']:.1f} s after the last step of the job that "
+        f"had held {facts['place']}.\n",
+        _story(facts["explain"]),
+    ]
+
+
 def _partitioned(facts: Facts) -> list[str]:
     heads = (
         "newcomer",
@@ -323,6 +333,7 @@ _BODIES = {
     "partitioned": _partitioned,
     "streams": _streams,
     "spread": _spread,
+    "users-apart": _users_apart,
 }
 
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from scripts.demo_data import resnet50
 from scripts.gpucluster.faults import client_fault, daemon_hung, over_allotment, races
 from scripts.gpucluster.machine import GRACE_S
-from scripts.gpucluster.sharing import partitioned, spread, streams
-from scripts.gpucluster.stage import ALICE, BOB, Facts, Stage, daemons
+from scripts.gpucluster.sharing import partitioned, spread, streams, users_apart
+from scripts.gpucluster.stage import ALICE, BOB, Facts, Stage, daemons, left_after
 from slurm_hooks.node import mps
 from slurm_hooks.records import Record
 
@@ -182,11 +182,7 @@ def burst(stage: Stage, count: int = 50) -> Facts:
     makespan = time.time() - begin
     restarts = {name: stage.restarts(number) for name, number in jobs.items()}
     most = GRACE_S + 15.0
-    left = daemons()
-    end = time.monotonic() + most
-    while left and time.monotonic() < end:
-        time.sleep(0.2)
-        left = daemons()
+    left = left_after(most)
     return {
         "jobs": count,
         "makespan_s": makespan,
@@ -204,7 +200,7 @@ def burst(stage: Stage, count: int = 50) -> Facts:
                 restarts[name] for name in jobs if name.startswith("burst")
             ),
             "no node was drained": not stage.drained(),
-            f"no MPS daemon was left {most:g} s later": not left,
+            f"no MPS daemon or server was left {most:g} s later": not left,
         },
     }
 
@@ -218,7 +214,10 @@ def two_users(stage: Stage, seconds: float = 6) -> Facts:
     shared = stage.machine.settings().mps.users == "multi"
     users = (ALICE, BOB)
     jobs = {
-        user: stage.submit(f"of-{user}", "memory=6G", f"cnn --batch 32 --seconds {seconds}", user) for user in users
+        user: stage.submit(
+            f"of-{user}", "memory=6G", f"cnn --batch 32 --seconds {seconds}", user, extra=stage.on_first()
+        )
+        for user in users
     }
     for user in users:
         stage.started(f"of-{user}", user)
@@ -366,5 +365,6 @@ SCENARIOS: Mapping[str, Callable[[Stage], Facts]] = {
     "races": races,
     "streams": streams,
     "spread": spread,
+    "users-apart": users_apart,
     "partitioned": partitioned,
 }

@@ -14,8 +14,9 @@ import urllib.request
 
 from scripts.demo_data import resnet50
 from scripts.gpucluster.machine import GRACE_S, MONITOR_PORT
-from scripts.gpucluster.stage import ALICE, CONTROL, Facts, Stage, left_after, running
+from scripts.gpucluster.stage import ALICE, BOB, CONTROL, Facts, Stage, left_after, running
 from slurm_hooks.decision import memory_of
+from slurm_hooks.shares import WHOLE_GPU
 
 STREAMS = "#SBATCH --partition=streams"
 LIMITED = "#SBATCH --partition=limited"
@@ -82,6 +83,49 @@ def spread(stage: Stage) -> Facts:
             and stage.restarts(jobs["there"]) == 0,
             "none of its steps took over a second": there["longest_step_ms"] < 1000,
             **whole["checks"],
+        },
+    }
+
+
+def users_apart(stage: Stage, seconds: float = 8) -> Facts:
+    """Users who never meet on a GPU (`[mps] meet = "wait"`): one's job waits while the other has all GPUs."""
+    count = stage.cluster.layout.gpus
+    if stage.machine.settings().mps.users == "multi":
+        return {"not_shown": "users share a server here", "checks": {}}
+    most = max(memory_of(partition) for partition in stage.machine.settings().partitions.values())
+    large = f"memory={int(0.55 * most / 1024)}G"  # two of these do not fit on one GPU
+    jobs: dict[str, int] = {}
+    places: dict[str, str] = {}
+    with stage.configured(mps={"meet": "wait"}):
+        stage.cluster.wait_until_radd_sees()
+        for index in range(count):
+            name = f"hers-{index}"
+            jobs[name] = stage.submit(name, large, f"cnn --batch 32 --seconds {seconds + 4 * (count - index)}")
+            stage.started(name)
+            places[name] = stage.gpu(jobs[name])
+        stage.cluster.wait_until_radd_sees()
+        his = stage.submit("his", "memory=6G", "cnn --batch 32 --seconds 2", user=BOB)
+        stage.cluster.wait_until_radd_sees()
+        now = {stage.cluster.state(job) for job in jobs.values()}
+        waited = stage.cluster.state(his) == "PENDING" and now == {"RUNNING"}
+        stage.cluster.wait_state(his, "RUNNING", deadline_s=60)
+        place = stage.gpu(his)
+        states = stage.ended({"his": his, **jobs}, 60)
+    result, hers = stage.result("his", BOB), next((name for name in jobs if places[name] == place), "")
+    before = stage.result(hers)["end"] if hers else math.inf
+    record = stage.record(his)
+    return {
+        "states": states,
+        "place": place,
+        "began_after_s": result["process_begin"] - before,
+        "reasons": list(record.reasons),
+        "explain": stage.explain(his, BOB),
+        "checks": {
+            "his job waited in the queue while her jobs ran": waited,
+            "it began on a GPU that her job had left": result["process_begin"] >= before,
+            "it had that GPU for itself": record.share == WHOLE_GPU,
+            "all completed, none requeued": set(states.values()) == {"COMPLETED"}
+            and not any(stage.restarts(job) for job in (his, *jobs.values())),
         },
     }
 

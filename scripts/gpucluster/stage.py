@@ -65,9 +65,8 @@ class Stage:
         return self.script(name, rad, [*packages, "export OMP_NUM_THREADS=1", *before, run], user, extra)
 
     def script(self, name: str, rad: str, commands: Sequence[str], user: str = ALICE, extra: Sequence[str] = ()) -> int:
-        """Submit a job of some commands; the first GPU is asked for unless `extra` asks for others."""
-        first = "gpu:g0:1" if self.machine.real and self.cluster.layout.gpus > 1 else "gpu:1"
-        gres = () if any("--gres=" in line for line in extra) else (f"#SBATCH --gres={first}",)
+        """Submit a job of some commands; it asks for a GPU unless `extra` asks for others."""
+        gres = () if any("--gres=" in line for line in extra) else ("#SBATCH --gres=gpu:1",)
         lines = ["#!/bin/bash", f"#SBATCH --job-name={name}", f"#SBATCH --output={name}.out"]
         lines += ["#SBATCH --open-mode=append", *gres, *extra, f"#RAD {rad}", *commands, ""]
         self.log(name, user).unlink(missing_ok=True)
@@ -79,23 +78,25 @@ class Stage:
 
     @contextlib.contextmanager
     def configured(self, **sections: Mapping[str, Any]) -> Iterator[None]:
-        """Other values in RAD's configuration for a while; rad-monitor is started anew, hooks read it each time."""
+        """Other values in RAD's configuration for a while; hooks read it each time, daemons are started anew."""
         path = self.cluster.layout.rad_toml
         was = path.read_text("utf-8")
         data = tomllib.loads(was)
         changed = data | {name: {**data.get(name, {}), **values} for name, values in sections.items()}
         try:
             path.write_text(settings.toml(changed), encoding="utf-8")
-            self._monitor_anew(sections)
+            self._daemons_anew(sections)
             yield
         finally:
             path.write_text(was, encoding="utf-8")
-            self._monitor_anew(sections)
+            self._daemons_anew(sections)
 
-    def _monitor_anew(self, sections: Mapping[str, Any]) -> None:
-        if "monitor" in sections and "rad-monitor" in self.cluster.daemons():
-            self.cluster.stop("rad-monitor")
-            self.cluster.start("rad-monitor")
+    def _daemons_anew(self, sections: Mapping[str, Mapping[str, Any]]) -> None:
+        concerned = {"rad-monitor": "monitor" in sections, "radd": "meet" in sections.get("mps", ())}
+        for name in self.cluster.daemons():
+            if concerned.get(name):
+                self.cluster.stop(name)
+                self.cluster.start(name)
 
     def log(self, name: str, user: str = ALICE) -> Path:
         """Where a job writes."""
