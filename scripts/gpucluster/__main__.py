@@ -79,7 +79,8 @@ def run(args: argparse.Namespace, say: Any, begin: float) -> int:
         stderr=subprocess.DEVNULL,
     )
     made = machine.up(say, args.users, args.packages, args.stand_ins, args.mps_control)
-    facts: dict[str, Any] = {"about": about(made, args.users), "up_s": time.monotonic() - begin, "scenarios": {}}
+    up_s = time.monotonic() - begin
+    facts: dict[str, Any] = {"about": about(made, args.users), "up_s": up_s, "scenarios": {}}
     warm.wait(timeout=120)
     failed = 0
     try:

@@ -179,7 +179,7 @@ def _services_killed(facts: Facts) -> list[str]:
     heads = ("killed", "back after, s", "first step of the next job after, s", "the job under it", "requeued")
     rows = [tuple(row.values()) for row in facts["table"]]
     return [
-        "Each was started again a second after the kill, as its unit would be, and then the next job was submitted; "
+        "Each was started again two seconds after the kill, as its unit would be, and then the next job was submitted; "
         "its start-up of PyTorch is included.\n",
         table(heads, rows),
     ]
@@ -338,7 +338,8 @@ _BODIES = {
 
 
 def _story(text: str) -> str:
-    return f"```\n{text.rstrip()}\n```\n"
+    lines = (line.rstrip() for line in text.rstrip().splitlines())
+    return "\n".join(["```", *lines, "```", ""])
 
 
 def _activity(rows: Sequence[Facts]) -> list[str]:

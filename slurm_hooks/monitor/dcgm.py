@@ -36,6 +36,7 @@ _MAX_LINE = 4096
 # DCGM marks what it has not: by numbers from here on where they are doubles, by larger ones where they are integers.
 _BLANK = 2**47
 _STALE_LOOKS = 3
+_SILENT_LOOKS, _SILENT_S = 10, 30.0  # a dmon that says nothing for so long hangs, or what it asks does
 _KEYS = {metric.column: metric.key for metric in METRICS}
 _ROW = re.compile(r"GPU\s+(\d{1,4})\s+(.*)")
 _ID = re.compile(r"\|\s*(\d{1,4})\s*\|")
@@ -113,6 +114,7 @@ class DcgmBackend:
         self._processes = processes
         self._clock = clock
         self._stale_s = _STALE_LOOKS * interval_s + 1.0
+        self._silent_s = max(_SILENT_S, _SILENT_LOOKS * interval_s)
         self._lock = threading.Lock()
         self._latest: dict[str, tuple[float, dict[str, float]]] = {}
         self._first = threading.Event()
@@ -168,13 +170,16 @@ class DcgmBackend:
             anew: no list of processes may be older than this look.
 
         Raises:
-            BackendError: if dmon or the driver is gone.
+            BackendError: if dmon or the driver is gone, or dmon says nothing any more.
         """
         if self._dmon.poll() is not None:
             raise BackendError(f"DCGM: dmon ended with exit status {self._dmon.returncode}")
         readings = self._processes.read(anew=anew)
-        since = self._clock() - self._stale_s
+        now = self._clock()
+        since = now - self._stale_s
         with self._lock:
+            if now - max(at for at, _ in self._latest.values()) > self._silent_s:
+                raise BackendError(f"DCGM: dmon has said nothing for {self._silent_s:g} s: does nv-hostengine answer?")
             fresh = {uuid: values for uuid, (at, values) in self._latest.items() if at >= since}
         return [
             reading if reading.lost else replace(reading, values={**reading.values, **fresh.get(reading.uuid, {})})

@@ -150,7 +150,7 @@ async def serve(config: Config, daemon: Daemon) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    host = socket.gethostname()
+    host = socket.gethostname().partition(".")[0]  # as Slurm calls the node unless it is told otherwise
     server = None
     if config.monitor.listen:
         server = await Page(config.monitor, lambda: prometheus.render(daemon.sampler.view(), host)).start()

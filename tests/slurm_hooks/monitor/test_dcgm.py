@@ -135,8 +135,11 @@ def test_old_rows_count_no_more(tmp_path: Path) -> None:
     backend = DcgmBackend(program_path, 1.0, made, clock=lambda: now[0])
     try:
         assert backend.read()[0].values["smact"] == 0.926
-        now[0] = 60.0
+        now[0] = 20.0
         assert "smact" not in backend.read()[0].values
+        now[0] = 31.0
+        with pytest.raises(BackendError, match="dmon has said nothing for 30 s"):
+            backend.read()
     finally:
         backend.close()
 

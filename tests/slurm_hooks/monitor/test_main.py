@@ -166,7 +166,8 @@ def test_wrong_settings_and_a_port_that_is_taken(tmp_path: Path) -> None:
     assert result.exit_code == 1 and "see [monitor] listen and port" in result.output
 
 
-def test_it_serves_what_it_sees_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_it_serves_what_it_sees_until_it_is_told_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "n1.site.example")
     port = free_port()
     settings = config(tmp_path, port=port)
     daemon = Daemon(settings, lambda: stand_in(2, []))
@@ -177,6 +178,8 @@ def test_it_serves_what_it_sees_until_it_is_told_to_stop(tmp_path: Path) -> None
         while not (seen := (await read(where, ["n1"]))[0]).gpus:
             assert not serving.done()
             await asyncio.sleep(0.02)
+        with await asyncio.to_thread(urllib.request.urlopen, f"http://127.0.0.1:{port}/metrics") as page:
+            assert b'Hostname="n1"' in page.read(), "Slurm's name of the node"
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(serving, 20)
         return seen
