@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from html import escape
 
@@ -72,9 +73,10 @@ def page(report: Report, jobs: Sequence[Job], now: int, zone: tzinfo | None = No
         zone: time zone of the page; None for this machine's.
     """
     begin, end = _when(report.since, zone), _when(report.until, zone)
+    charted = _without_empty_begin(report, jobs)
     cards = [
-        _card("GPUs over time", _gpus(report, jobs, zone), wide=True),
-        _card("Shared against exclusive", _split(report, jobs, zone)),
+        _card("GPUs over time", _gpus(charted, jobs, zone), wide=True),
+        _card("Shared against exclusive", _split(charted, jobs, zone)),
         _card("Estimate against use of memory", _memory(jobs)),
         _card("Out of GPU memory", _ooms(jobs, zone)),
         _card("Energy", _energy(report)),
@@ -91,6 +93,13 @@ def page(report: Report, jobs: Sequence[Job], now: int, zone: tzinfo | None = No
         f'<div class="tiles">{"".join(_tiles(report.total))}</div><div class="cards">{"".join(cards)}</div>'
         "</body></html>\n"
     )
+
+
+def _without_empty_begin(report: Report, jobs: Sequence[Job]) -> Report:
+    """The report from the first run on where more than half of its time has passed by then."""
+    first = min((run.start for job in jobs for run in job.runs if run.start is not None), default=report.since)
+    late = report.until - first < (report.until - report.since) / 2
+    return replace(report, since=min(first, report.until - _STEPS)) if late else report
 
 
 def _tiles(total: Row) -> list[str]:

@@ -154,9 +154,17 @@ def test_the_page_needs_nothing_else() -> None:
 
 
 def test_long_times_count_by_day() -> None:
-    text = _page(_some_jobs(), since=NOON - 20 * 24 * HOUR)
+    text = _page(_some_jobs(), NOON - 5 * 24 * HOUR, NOON + 15 * 24 * HOUR)
     assert "Jan 01: shared 0.8 GPU-hours held" in text
     assert "Dec 31: " not in text
+
+
+def test_charts_leave_out_a_long_time_before_the_first_job() -> None:
+    week = 7 * 24 * HOUR
+    assert _below(NOON + 6 * HOUR - week, NOON + 6 * HOUR)[::4] == ["12:00", "14:00", "16:00", "18:00"]
+    assert _below(NOON - HOUR, NOON - HOUR + week)[:2] == ["12:00", "Jan 02"]
+    moment = job_run(_record(), start=DAY[1] - 2, end=DAY[1] - 1, submit=DAY[1] - 3)
+    assert _outline(_page([moment]))["polygon"] == 1
 
 
 def test_many_ooms_and_many_points_are_cut() -> None:
