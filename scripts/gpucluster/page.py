@@ -46,19 +46,17 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def gather(files: Sequence[Facts]) -> list[tuple[str, Facts, Facts]]:
     """Title, facts and conditions of each scenario; a later file's stands in the place of an earlier one's.
 
-    Scenarios with jobs of two users are shown once for each setting of [mps] users.
+    Scenarios with jobs of two users are shown once for each setting of [mps] users, `spread` for each number of GPUs.
     """
     found: dict[tuple[str, str], tuple[Facts, Facts]] = {}
     for results in files:
         about = results["about"]
         for name, facts in results["scenarios"].items():
-            found[name, about["mps_users"] if name in OF_TWO_USERS else ""] = (facts, about)
-    shown: list[tuple[str, Facts, Facts]] = []
-    for (name, users), (facts, about) in sorted(found.items(), key=lambda item: list(TITLES).index(item[0][0])):
-        shown.append(
-            (name, facts, {**about, "title": TITLES[name] + (f', `[mps] users = "{users}"`' if users else "")})
-        )
-    return shown
+            users = f', `[mps] users = "{about["mps_users"]}"`' if name in OF_TWO_USERS else ""
+            gpus = f": {about['gpus']}" if name == "spread" else ""
+            found[name, TITLES[name] + users + gpus] = (facts, about)
+    ordered = sorted(found.items(), key=lambda item: list(TITLES).index(item[0][0]))
+    return [(name, facts, {**about, "title": title}) for (name, title), (facts, about) in ordered]
 
 
 def page(files: Sequence[Facts], activity: Sequence[Facts] | None, monitors: Sequence[Facts], mps: Facts | None) -> str:
