@@ -53,6 +53,7 @@ svg{width:100%;height:auto;display:block}
 margin-right:6px}
 .scroll{overflow-x:auto}.scroll svg{min-width:640px}.tall{max-height:420px;overflow-y:auto}
 td.l{max-width:16ch;overflow:hidden;text-overflow:ellipsis}.wide td.l{max-width:26ch}
+.tall table{font-size:13px}.tall th,.tall td{padding:5px 4px}
 .ranks td{border-bottom:0}.ranks .track{width:70%}.track i{display:block;height:16px;border-radius:3px;
 background:var(--c)}
 table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
