@@ -19,7 +19,7 @@ class Submission:
     """The fields of a job descriptor that matter here; None where unset.
 
     Attributes:
-        script: the leading comment block of the batch script.
+        script: the batch script, or as much of it as its leading comment block.
         tres: ``tres_per_node``, ``tres_per_job``, ``tres_per_task``, ``tres_per_socket`` as Slurm writes them.
         cpus_per_gpu, memory_per_gpu_mib: ``--cpus-per-gpu`` and ``--mem-per-gpu``.
         implied_binding: whether the descriptor holds a binding that the request for a GPU implied.

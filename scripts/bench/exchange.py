@@ -107,11 +107,9 @@ def _bare(path: str) -> None:
 
 
 def _ours(path: str) -> None:
-    async def serve() -> None:
-        Server(replace(Radd(), socket=path, slurm_user="root"), lambda _: {"status": "pass"}).start()
-        await asyncio.Event().wait()
-
-    asyncio.run(serve())
+    server = Server(replace(Radd(), socket=path, slurm_user="root"), lambda _: {"status": "pass"})
+    server.start()
+    server.serve()
 
 
 def _streams(path: str) -> None:

@@ -13,6 +13,7 @@ local M = {
     breaker_failures = 3,        -- failures in a row that open the breaker
     breaker_seconds = 10,        -- how long it stays open: no job waits meanwhile
     longest_block = 786432,      -- bytes of the leading comment block that are read
+    longest_whole = 65536,       -- bytes of a script that radd is sent as it is: to find its block's end takes longer
     longest_request = 1000000,   -- bytes that radd is sent: less than its radd.max_request_kib
     longest_answer = 262144,
     longest_summary = 524288,    -- bytes of a summary file that cli_filter.lua hands on

@@ -24,22 +24,22 @@ function M.leading_block(script)
     return nil
 end
 
--- Whether a line of `text` at or after `from` is a directive.
-function M.has_directive(text, from)
-    local found = text:find("#RAD", from, true)
+-- Where the first directive of `text` begins; nil where there is none.
+function M.directive(text)
+    local found = text:find("#RAD", 1, true)
     for _ = 1, MAX_STEPS do
-        if found == nil then return false end
+        if found == nil then return nil end
         local after = text:sub(found + 4, found + 4)
-        if (found == 1 or text:byte(found - 1) == NEWLINE) and after:match("^[ \t:=\r\n]?$") then return true end
+        if (found == 1 or text:byte(found - 1) == NEWLINE) and after:match("^[ \t:=\r\n]?$") then return found end
         found = text:find("#RAD", found + 4, true)
     end
-    return false
+    return nil
 end
 
 -- The value of the model directive; nil where there is none or the summary stands in the script.
 function M.model_of(script)
     local block = M.leading_block(script)
-    if not (block and M.has_directive(block, 1)) then return nil end
+    if not (block and M.directive(block)) then return nil end
     local model
     local position = 1
     for _ = 1, MAX_STEPS do

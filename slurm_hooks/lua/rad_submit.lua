@@ -11,10 +11,10 @@ local UNSET, UNSET_16 = 4294967294, { [65534] = true, [65535] = true } -- Slurm'
 
 -- Fields of the job descriptor that radd is told of where they are set, and those that it may set.
 local TOLD = {
-    "user_name", "name", "tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket", "min_nodes",
-    "max_nodes", "num_tasks", "cpus_per_task", "min_cpus", "min_mem_per_node", "min_mem_per_cpu", "shared",
-    "array_inx", "het_job_offset", "priority", "dependency", "begin_time", "reservation", "features", "req_nodes",
-    "exc_nodes", "cpus_per_tres", "mem_per_tres", "ntasks_per_tres", "tres_bind", "tres_freq", "admin_comment",
+    "tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket", "min_nodes", "max_nodes", "num_tasks",
+    "cpus_per_task", "min_cpus", "min_mem_per_node", "min_mem_per_cpu", "shared", "array_inx", "het_job_offset",
+    "priority", "dependency", "begin_time", "reservation", "features", "req_nodes", "exc_nodes", "cpus_per_tres",
+    "mem_per_tres", "ntasks_per_tres", "tres_bind", "tres_freq", "admin_comment",
 }
 local SETTABLE = {
     tres_per_node = true, tres_per_job = true, tres_per_task = true, features = true, req_nodes = true,
@@ -26,7 +26,10 @@ local NUMBERS = { cpus_per_task = true, min_mem_per_node = true }
 local has_socket, socket = pcall(require, "socket")
 local has_unix, unix = pcall(require, "socket.unix")
 
+local NAMES_S = 600              -- how long users' names are remembered
+
 local failures, open_until = 0, 0
+local names, names_until = {}, 0 -- of users, by number
 local kept                       -- the connection, from one job to the next
 
 local function tell(text)
@@ -114,14 +117,25 @@ local function take_summary(job_desc)
     return table.concat(pieces)
 end
 
+-- The name of a job's user. slurmctld asks the system for it at each look, which may take longer than all else here.
+local function user_of(job_desc)
+    local number, now = job_desc.user_id, socket.gettime()
+    if now > names_until then names, names_until = {}, now + NAMES_S end
+    local name = names[number] or job_desc.user_name
+    -- What Slurm says where nobody knows the number is not kept: the next time somebody may.
+    if name ~= "nobody" and name ~= tostring(number) then names[number] = name end
+    return name
+end
+
 -- What radd is sent of a job.
-local function request_of(job_desc, part_list, block)
+local function request_of(job_desc, part_list, text)
     local parts = {}
     local function add(name, value)
         parts[#parts + 1] = name .. " " .. #value .. "\n" .. value .. "\n"
     end
-    add("script", block)
+    add("script", text)
     add("partition", job_desc.partition or default_partition(part_list))
+    add("user_name", user_of(job_desc) or "")
     for _, name in ipairs(TOLD) do
         local value = job_desc[name]
         if type(value) == "number" then
@@ -179,21 +193,22 @@ end
 local function decide(job_desc, part_list)
     local script = job_desc.script
     if script == nil or not script:find("#RAD", 1, true) then return slurm.SUCCESS end
-    local block = script_text.leading_block(script)
-    if block == nil then
+    local found = script_text.directive(script)
+    if found == nil then return slurm.SUCCESS end
+    local before = script_text.leading_block(script:sub(1, found - 1))
+    if before and #before < found - 1 then
+        tell("#RAD lines after the first command have no effect: move them up, beside the #SBATCH lines")
+        return slurm.SUCCESS
+    end
+    local text = before and (#script <= rad.longest_whole and script or script_text.leading_block(script))
+    if not text then
         tell(string.format("the leading comment block is longer than %d KiB or has over %d gaps: "
             .. "the job goes through as written", rad.longest_block / 1024, script_text.max_steps))
         return slurm.SUCCESS
     end
-    if not script_text.has_directive(block, 1) then
-        if script_text.has_directive(script, #block + 1) then
-            tell("#RAD lines after the first command have no effect: move them up, beside the #SBATCH lines")
-        end
-        return slurm.SUCCESS
-    end
     if not (has_socket and has_unix) then return let_through("lua-socket is not installed") end
     if socket.gettime() < open_until then return let_through("radd did not answer before") end
-    local request = request_of(job_desc, part_list, block)
+    local request = request_of(job_desc, part_list, text)
     if #request > rad.longest_request then
         tell(string.format("script, summary and options are longer than %d KB together: the job goes through as written",
             rad.longest_request / 1000))

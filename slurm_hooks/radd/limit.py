@@ -7,8 +7,6 @@ come late open its circuit breaker for everybody: so radd gives up in time, and 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 
 
@@ -16,24 +14,32 @@ class OutOfTime(BaseException):
     """The work was given up. No `Exception`, so that nothing on the way takes it for a fault of its own."""
 
 
-@contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Give up what is inside after `seconds` on the clock. Main thread only; not nested.
+class at_most:  # noqa: N801  (read as a phrase: with at_most(0.03))
+    """Give up what is inside after `seconds` on the clock: OutOfTime is raised there. Main thread only; not nested.
 
-    Raises:
-        OutOfTime: from inside, at the limit.
+    The first use takes SIGALRM for as long as the process lives: to set a handler each time takes longer than the
+    rest of this.
     """
-    running = True
 
-    def expire(_number: int, _frame: FrameType | None) -> None:
-        if running:
-            raise OutOfTime
+    _running = False
+    _ready = False
 
-    before = signal.signal(signal.SIGALRM, expire)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        running = False
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        if not at_most._ready:
+            signal.signal(signal.SIGALRM, _expire)
+            at_most._ready = True
+        at_most._running = True
+        signal.setitimer(signal.ITIMER_REAL, self._seconds)
+
+    def __exit__(self, *_: object) -> None:
+        at_most._running = False
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+
+
+def _expire(_number: int, _frame: FrameType | None) -> None:
+    if at_most._running:
+        at_most._running = False  # an alarm that comes while this is on its way is none
+        raise OutOfTime

@@ -8,7 +8,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -29,7 +31,7 @@ from slurm_hooks.slurm.commands import SlurmCommands
 log = logging.getLogger("rad")
 
 _ACCOUNTING_TIMEOUT_S = 120.0
-_SWITCH_S = 0.0005
+_SWITCH_S = 0.0001
 
 
 @click.command()
@@ -47,42 +49,53 @@ def main(path: Path, verbose: bool) -> None:
         config = load(path)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
-    asyncio.run(serve(config))
+    serve(config)
 
 
-async def serve(config: Config) -> None:
+def serve(config: Config) -> None:
     """Serve until SIGTERM or SIGINT."""
     service = load_service(config)
     monitors = Reader(config.monitor, lambda: monitored_nodes(config, service))
     slurm = SlurmCommands(config.radd.command_timeout_s)
     poller = Poller(config, service, slurm, ModelWatch(config), lambda: monitors.latest().jobs)
+    learner = Learner(config, service, SlurmAccounting(_ACCOUNTING_TIMEOUT_S))
     service.warm_up()
-    loop = asyncio.get_running_loop()
-
-    def respond(fields: Mapping[str, str]) -> Mapping[str, str]:
-        loop.call_soon(service.settle)  # when the answer is on its way
-        return answer(service, fields).to_fields()
-
-    server = Server(config.radd, respond)
+    server = Server(config.radd, lambda fields: answer(service, fields).to_fields(), service.settle)
     server.start()
-    stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    # The thread that looks at Slurm hands the interpreter over this soon when a request comes in.
+        signal.signal(number, lambda *_: server.stop())
+    # A thread that looks at Slurm hands the interpreter over this soon when a request comes in.
     sys.setswitchinterval(_SWITCH_S)
     # No collection in the middle of an answer: the poller collects after each look at Slurm.
     gc.collect()
     gc.freeze()
     gc.disable()
     log.info("radd serves %s, estimator %s", config.radd.socket, "compiled" if is_compiled() else "in plain Python")
-    learner = Learner(config, service, SlurmAccounting(_ACCOUNTING_TIMEOUT_S))
-    background = [asyncio.create_task(part.run()) for part in (poller, monitors, learner)]
-    await stop.wait()
-    for task in background:
-        task.cancel()
-    server.close()
+    with in_background(poller.run, monitors.run, learner.run):
+        server.serve()
     Path(config.radd.socket).unlink(missing_ok=True)
     log.info("radd stops")
+
+
+@contextmanager
+def in_background(*parts: Callable[[], Coroutine[None, None, None]]) -> Iterator[None]:
+    """Run coroutines in a thread of their own for as long as what is inside lasts."""
+    loop = asyncio.new_event_loop()
+
+    async def run() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*(part() for part in parts), return_exceptions=True)
+        await loop.shutdown_default_executor()
+
+    task = loop.create_task(run())
+    thread = threading.Thread(target=loop.run_until_complete, args=(task,), name="background")
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+        loop.close()
 
 
 def answer(service: Service, fields: Mapping[str, str]) -> Answer:

@@ -5,13 +5,15 @@ A client that sends garbage, half a message or nothing costs its own connection 
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import logging
 import os
 import pwd
+import select
 import socket
 import stat
 import struct
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -23,25 +25,36 @@ log = logging.getLogger("rad.server")
 Answerer = Callable[[Mapping[str, str]], Mapping[str, str]]
 _CREDENTIALS = struct.Struct("3i")
 _BACKLOG = 256
-_CHUNK = 262_144
+_CHUNK = 65_536
 _PAUSE_S = 1.0
 _IDLE_S = 600.0
+_FOREVER = float("inf")
 
 
 class Server:
-    """Serves one Unix socket from the running event loop.
+    """Serves one Unix socket from the thread that calls `serve`.
 
-    Callbacks on sockets, neither tasks nor streams: slurmctld waits for an answer with its locks held, and asyncio's
-    streams took longer than everything else together (`scripts/bench/run exchange`).
+    slurmctld waits for an answer with its locks held, so between the kernel and the service stands one epoll and
+    nothing else: an event loop of asyncio's took longer than the exchange itself (`scripts/bench/run exchange`).
+
+    Args:
+        settings: [radd].
+        answer: fields of a request to those of its answer.
+        between: called when an answer is on its way, for work that can wait until then.
     """
 
-    def __init__(self, settings: Radd, answer: Answerer) -> None:
+    def __init__(self, settings: Radd, answer: Answerer, between: Callable[[], None] = lambda: None) -> None:
         self._settings = settings
         self._answer = answer
+        self._between = between
         self._allowed = {0, os.getuid(), *_uid(settings.slurm_user)}
-        self._loop = asyncio.get_running_loop()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        self._open: set[_Connection] = set()
+        self._stop, self._stopped = socket.socketpair()
+        self._epoll = select.epoll()
+        self._epoll.register(self._stopped, select.EPOLLIN)
+        self._open: dict[int, _Connection] = {}
+        self._look_at = _FOREVER  # when the next connection's time may be up
+        self._listen_at = _FOREVER  # when connections are taken again
 
     @property
     def connections(self) -> int:
@@ -60,22 +73,55 @@ class Server:
         old = os.umask(0o177)
         try:
             self._listener.bind(str(path))
+        except OSError:
+            self._close()
+            raise
         finally:
             os.umask(old)
         _give_to(path, self._settings.slurm_user)
         self._listener.listen(_BACKLOG)
-        self._listen()
+        self._epoll.register(self._listener, select.EPOLLIN)
 
-    def close(self) -> None:
-        """Stop listening, and drop what is open."""
-        self._loop.remove_reader(self._listener)
-        self._listener.close()
-        for connection in list(self._open):
-            connection.close()
+    def serve(self) -> None:
+        """Answer until `stop`; then nothing is open any more."""
+        listener, stopped = self._listener.fileno(), self._stopped.fileno()
+        try:
+            while True:
+                wait = min(self._look_at, self._listen_at)
+                events = self._epoll.poll(None if wait == _FOREVER else max(0.0, wait - time.monotonic()))
+                for fd, _ in events:
+                    connection = self._open.get(fd)
+                    if connection is not None:
+                        self._go_on(connection)
+                    elif fd == listener:
+                        self._accept()
+                    elif fd == stopped:
+                        return
+                if wait != _FOREVER and time.monotonic() >= wait:
+                    self._look_at_the_clock()
+        finally:
+            self._close()
 
-    def _listen(self) -> None:
-        if self._listener.fileno() >= 0:
-            self._loop.add_reader(self._listener, self._accept)
+    def stop(self) -> None:
+        """Have `serve` return; from any thread, or a signal's handler."""
+        with contextlib.suppress(OSError):  # closed already
+            self._stop.send(b".")
+
+    def _close(self) -> None:
+        for connection in list(self._open.values()):
+            self._drop(connection)
+        for end in (self._listener, self._epoll, self._stop, self._stopped):
+            end.close()
+
+    def _look_at_the_clock(self) -> None:
+        """Drop connections whose time is up, and listen again."""
+        now = time.monotonic()
+        for connection in [one for one in self._open.values() if one.until <= now]:
+            self._drop(connection)
+        self._look_at = min((one.until for one in self._open.values()), default=_FOREVER)
+        if self._listen_at <= now:
+            self._listen_at = _FOREVER
+            self._epoll.modify(self._listener, select.EPOLLIN)
 
     def _accept(self) -> None:
         try:
@@ -84,16 +130,17 @@ class Server:
             return
         except OSError as error:  # no file descriptor left, most likely
             log.warning("no connection is taken for %g s: %s", _PAUSE_S, error)
-            self._loop.remove_reader(self._listener)
-            self._loop.call_later(_PAUSE_S, self._listen)
+            self._epoll.modify(self._listener, 0)
+            self._listen_at = time.monotonic() + _PAUSE_S
             return
         peer.setblocking(False)
         if self.connections >= self._settings.max_connections or not self._trusted(peer):
             peer.close()
             return
-        connection = _Connection(self._loop, peer, self._settings, self._answer, self._open.discard)
-        self._open.add(connection)
-        connection.go_on()  # the hook has sent its whole request by now, as a rule
+        connection = _Connection(peer, self._settings, self._answer)
+        self._open[peer.fileno()] = connection
+        self._epoll.register(peer, select.EPOLLIN)
+        self._go_on(connection)  # the hook has sent its whole request by now, as a rule
 
     def _trusted(self, peer: socket.socket) -> bool:
         data = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -103,54 +150,16 @@ class Server:
         log.warning("user %d may not ask: only %s may", uid, self._settings.slurm_user)
         return False
 
-
-class _Connection:
-    """One client: a request comes in and its answer goes out, all within `read_timeout_s`; then the next may come.
-
-    slurmctld keeps its connection, since making one for each job takes longer than reading the request.
-    """
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        peer: socket.socket,
-        settings: Radd,
-        answer: Answerer,
-        closed: Callable[[_Connection], None],
-    ) -> None:
-        self._loop = loop
-        self._peer = peer
-        self._settings = settings
-        self._answer = answer
-        self._closed = closed
-        self._data = bytearray()  # of the request, then of the answer
-        self._body: slice | None = None  # where in the request it stands, once its head is there
-        self._reading = True
-        self._between = False  # two requests
-        self._listening = False  # whether the loop calls when there is something to read
-        self._timer: asyncio.TimerHandle | None = None
-
-    def close(self) -> None:
-        """End it, however far it has come."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._loop.remove_reader(self._peer)
-        self._loop.remove_writer(self._peer)
-        self._peer.close()
-        self._closed(self)
-
-    def go_on(self) -> None:
-        """Read and write as far as the socket lets; the loop calls again when it lets more."""
+    def _go_on(self, connection: _Connection) -> None:
+        """Let a connection read and write what it can; whatever it triggers, the others are served."""
         try:
-            while self._reading:
-                self._read()
-            while self._data:
-                del self._data[: self._peer.send(self._data)]
-            self._begin_anew()
-            self._wait()
-            return
-        except BlockingIOError:
-            self._wait()
+            answered = connection.go_on()
+            if connection.waits_for != connection.listens_for:
+                connection.listens_for = connection.waits_for
+                self._epoll.modify(connection.peer, connection.waits_for)
+            self._look_at = min(self._look_at, connection.until)
+            if answered:
+                self._between()
             return
         except protocol.ProtocolError as error:
             log.warning("a message was dropped: %s", error)
@@ -159,48 +168,73 @@ class _Connection:
         except Exception:
             # Whatever a submission triggers, radd goes on: the hook lets that job through as written.
             log.exception("a request failed")
-        self.close()
+        self._drop(connection)
 
-    def _begin_anew(self) -> None:
-        self._body, self._reading, self._between = None, True, True
-        self._limit(_IDLE_S)
+    def _drop(self, connection: _Connection) -> None:
+        self._open.pop(connection.peer.fileno(), None)
+        connection.peer.close()
 
-    def _limit(self, seconds: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, self.close)
 
-    def _wait(self) -> None:
-        if self._timer is None or (self._between and (self._data or not self._reading)):
-            self._between = False
-            self._limit(self._settings.read_timeout_s)
-        if self._reading and not self._listening:
-            self._loop.remove_writer(self._peer)
-            self._loop.add_reader(self._peer, self.go_on)
-        elif not self._reading:
-            self._loop.remove_reader(self._peer)
-            self._loop.add_writer(self._peer, self.go_on)
-        self._listening = self._reading
+class _Connection:
+    """One client: a request comes in and its answer goes out, all within `read_timeout_s`; then the next may come.
+
+    slurmctld keeps its connection, since making one for each job takes longer than reading the request.
+
+    Attributes:
+        until: clock reading at which it is dropped, in seconds.
+        waits_for: what of the socket it waits for, as epoll names it.
+        listens_for: what epoll was told of that.
+    """
+
+    def __init__(self, peer: socket.socket, settings: Radd, answer: Answerer) -> None:
+        self.peer = peer
+        self._settings = settings
+        self._answer = answer
+        self._data = b""  # of the request, then of the answer
+        self._body: slice | None = None  # where in the request it stands, once its head is there
+        self._between = False  # two requests
+        self.until = time.monotonic() + settings.read_timeout_s
+        self.waits_for = self.listens_for = select.EPOLLIN
+
+    def go_on(self) -> bool:
+        """Read and write as far as the socket lets; whether an answer is on its way now.
+
+        Raises:
+            ProtocolError: where what came is no request.
+            ConnectionError: where the client has gone.
+        """
+        try:
+            while self.waits_for == select.EPOLLIN:
+                self._read()
+            while self._data:
+                self._data = self._data[self.peer.send(self._data) :]
+        except BlockingIOError:
+            return False
+        self._body, self._between, self.waits_for = None, True, select.EPOLLIN
+        self.until = time.monotonic() + _IDLE_S
+        return True
 
     def _read(self) -> None:
-        data = self._peer.recv(_CHUNK)
+        data = self.peer.recv(_CHUNK)
         if not data:
             raise ConnectionError("closed before the request was whole")
-        self._data += data
+        if self._between:
+            self._between, self.until = False, time.monotonic() + self._settings.read_timeout_s
+        self._data = self._data + data if self._data else data
         if self._body is None:
             stop = self._data.find(b"\n", 0, protocol.LONGEST_HEAD) + 1
             if stop == 0 and len(self._data) >= protocol.LONGEST_HEAD:
                 raise protocol.ProtocolError("the head line is too long")
             if stop == 0:
                 return
-            length = protocol.body_length(bytes(self._data[:stop]), self._settings.max_request_kib * 1024)
+            length = protocol.body_length(self._data[:stop], self._settings.max_request_kib * 1024)
             self._body = slice(stop, stop + length)
         if len(self._data) > self._body.stop:
             raise protocol.ProtocolError("there is more behind the request")
         if len(self._data) == self._body.stop:
-            fields = protocol.decode(bytes(self._data[self._body]))
-            self._data = bytearray(protocol.encode(self._answer(fields)))
-            self._reading = False
+            fields = protocol.decode(self._data[self._body])
+            self._data = protocol.encode(self._answer(fields))
+            self.waits_for = select.EPOLLOUT
 
 
 def _uid(name: str) -> set[int]:

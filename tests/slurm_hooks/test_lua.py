@@ -108,12 +108,12 @@ def test_one_connection_serves_many_jobs_and_a_lost_one_costs_none(tmp_path: Pat
 
 def test_what_comes_too_late_is_not_the_next_jobs_answer(tmp_path: Path, serve: Callable[..., Radd]) -> None:
     def reply(fields: dict[str, str]) -> bytes:
-        if fields["name"] == "slow":
+        if fields["reservation"] == "slow":
             time.sleep(0.4)
-        return encode({"status": "pass", "message": fields["name"]})
+        return encode({"status": "pass", "message": fields["reservation"]})
 
     serve(reply, each=9)
-    jobs = [{"script": SCRIPT, "name": name} for name in ("one", "slow", "two")]
+    jobs = [{"script": SCRIPT, "reservation": name} for name in ("one", "slow", "two")]
     said = [line for line in lua(tmp_path, jobs, deadline=0.3, breaker_failures=9) if line.startswith("user")]
     late = "user rad: RAD does not answer: the job goes through as written"
     assert said == ["user rad: one", late, "user rad: two"]
@@ -121,6 +121,13 @@ def test_what_comes_too_late_is_not_the_next_jobs_answer(tmp_path: Path, serve: 
 
 def passing(**fields: str) -> Reply:
     return lambda _: encode({"status": "pass", **fields})
+
+
+def test_the_system_is_asked_once_for_a_users_name(tmp_path: Path, serve: Callable[..., Radd]) -> None:
+    radd = serve(passing(), each=9)
+    users = [("7", "ann"), ("8", "nobody"), ("7", "eve"), ("8", "bob"), ("9", "9"), ("9", "cid"), ("9", "dan")]
+    lua(tmp_path, [{"script": SCRIPT, "user_id": number, "user_name": name} for number, name in users])
+    assert [fields["user_name"] for fields in radd.asked] == ["ann", "nobody", "ann", "bob", "9", "cid", "cid"]
 
 
 def test_a_job_without_directives_costs_no_question(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
@@ -138,7 +145,7 @@ def test_an_answer_is_applied(tmp_path: Path, serve: Callable[[Reply], Radd]) ->
         "result 0 tres_per_node=gres:mps:38",
         "env RAD_SHARE=38",
     ]
-    assert radd.asked[0]["script"] == "#!/bin/sh\n#RAD batch_size=4\n"
+    assert radd.asked[0]["script"] == SCRIPT
     assert radd.asked[0]["partition"] == "gpu"
     assert radd.asked[0]["tres_per_node"] == "gres:gpu:1"
 
@@ -162,7 +169,9 @@ def test_the_leading_block(tmp_path: Path, serve: Callable[[Reply], Radd], block
     radd = serve(passing())
     tail = "true\n#RAD y=2\n" if block.endswith("\n") else ""
     assert lua(tmp_path, [{"script": block + tail}]) == ["result 0 "]
-    assert radd.asked[0]["script"].rstrip() == block.rstrip()
+    assert lua(tmp_path, [{"script": block + tail}], longest_whole=0) == ["result 0 "]
+    assert radd.asked[0]["script"] == block + tail
+    assert radd.asked[1]["script"].rstrip() == block.rstrip()
 
 
 def test_directives_after_the_first_command(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:

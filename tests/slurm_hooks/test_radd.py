@@ -10,6 +10,7 @@ import resource
 import socket
 import stat
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -37,11 +38,15 @@ def echo(fields: Mapping[str, str]) -> Mapping[str, str]:
 @contextlib.contextmanager
 def serving(settings: Radd) -> Iterator[Server]:
     server = Server(settings, echo)
+    server.start()
+    thread = threading.Thread(target=server.serve)
+    thread.start()
     try:
-        server.start()
         yield server
     finally:
-        server.close()
+        server.stop()
+        thread.join()
+        assert server.connections == 0
 
 
 async def one(reader: asyncio.StreamReader) -> bytes:
@@ -155,9 +160,9 @@ def test_a_connection_that_had_a_long_answer_sleeps_until_the_next_request(
     calls: list[object] = []
     go_on = radd_server._Connection.go_on
 
-    def counted(connection: radd_server._Connection) -> None:
+    def counted(connection: radd_server._Connection) -> bool:
         calls.append(connection)
-        go_on(connection)
+        return go_on(connection)
 
     monkeypatch.setattr(radd_server._Connection, "go_on", counted)
     long = {"script": "x" * 900_000}
