@@ -7,6 +7,7 @@ were loaded and the libraries' handles.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ _ALIASES = {
 }
 
 
+@lru_cache(maxsize=256)
 def canonical(name: str) -> str:
     """Give a GPU's canonical name; a name that is not in the table comes back in the same spelling rules.
 
@@ -113,6 +115,7 @@ def _plain(name: str) -> str:
     return plain
 
 
+@lru_cache(maxsize=256)
 def lookup(name: str) -> Gpu:
     """Find a GPU by any of its names; one that is not known gives `UNKNOWN`, whose memory is 0."""
     return _BY_NAME.get(canonical(name), UNKNOWN)

@@ -18,6 +18,7 @@ from slurm_hooks.request import GpuRequest, LeftAlone, Submission
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU, cap_of, share_of, usable_mib
 
 _SHARED = Mps(users="multi")
+_NONE: frozenset[str] = frozenset()
 _NOBODY = "?"  # no user: stands for one whose name is not known
 
 
@@ -117,9 +118,8 @@ def decide(
     gpu_type, feature = _types(request, partition, view)
     if feature:
         reasons.append(f"GPU type {request.type} became the node feature {feature}")
-    need = need_of(submission, share, partition, gpu_type, feature)
-    if mps.users == "single" and partition.method == "mps":
-        need = replace(need, user=submission.user or _NOBODY)
+    apart = mps.users == "single" and partition.method == "mps"
+    need = need_of(submission, share, partition, gpu_type, feature, (submission.user or _NOBODY) if apart else "")
     why_unpinned = _uncertain(submission, view, age_s=now - view.taken, stale_s=stale_s, now=now)
     if why_unpinned:
         place = _Place(None, None, f"not pinned: {why_unpinned}")
@@ -203,8 +203,9 @@ def _instances_for(submission: Submission, feature: str, view: ClusterView) -> f
     if any(c in submission.req_nodes + submission.exc_nodes + submission.features for c in "[(|*!"):
         return frozenset.intersection(*(node.instances for node in here)) if here else frozenset()
     asked, excluded, features = (
-        frozenset(filter(None, text.split(mark)))
-        for text, mark in ((submission.req_nodes, ","), (submission.exc_nodes, ","), (submission.features, "&"))
+        _names(submission.req_nodes),
+        _names(submission.exc_nodes),
+        _names(submission.features, "&"),
     )
     may_go = [
         node
@@ -309,8 +310,10 @@ def unknown_type(request: GpuRequest, partition: Partition, view: ClusterView) -
     return f"GPU type {request.type} is not known: no node has it as device type, none has the feature {feature}"
 
 
-def need_of(submission: Submission, share: int, partition: Partition, gpu_type: str = "", feature: str = "") -> Need:
-    """What a job that gets `share` needs of a GPU and its node."""
+def need_of(
+    submission: Submission, share: int, partition: Partition, gpu_type: str = "", feature: str = "", user: str = ""
+) -> Need:
+    """What a job that gets `share` needs of a GPU and its node; of `user`, where it is kept apart from others'."""
     tasks = max(1, submission.num_tasks or 1)
     cpus = max(submission.min_cpus or 1, tasks * (submission.cpus_per_task or 1), submission.cpus_per_gpu or 1)
     memory = submission.memory_per_node_mib or submission.memory_per_gpu_mib or 0
@@ -322,11 +325,16 @@ def need_of(submission: Submission, share: int, partition: Partition, gpu_type: 
         memory_mib=memory,
         usable_mib=memory_of(partition),
         smact_default=partition.default_smact,
-        nodes=frozenset(filter(None, submission.req_nodes.split(","))),
-        excluded=frozenset(filter(None, submission.exc_nodes.split(","))),
-        features=frozenset({feature} - {""}),
+        nodes=_names(submission.req_nodes),
+        excluded=_names(submission.exc_nodes),
+        features=frozenset((feature,)) if feature else _NONE,
         gpu_type=gpu_type,
+        user=user,
     )
+
+
+def _names(text: str, mark: str = ",") -> frozenset[str]:
+    return frozenset(filter(None, text.split(mark))) if text else _NONE
 
 
 def waits_for_itself(submission: Submission, now: float) -> bool:
@@ -337,18 +345,22 @@ def waits_for_itself(submission: Submission, now: float) -> bool:
 
 def _uncertain(submission: Submission, view: ClusterView, *, age_s: float, stale_s: float, now: float) -> str:
     """Why the job may not start at once, so that a pin could hold it back; the empty string if it may."""
-    waiting = sum(view.waiting.get(name, 0) for name in submission.partition.split(","))
-    checks = (
-        (age_s > stale_s, "the view of the cluster is stale"),
-        ("," in submission.partition, "the job names several partitions"),
-        (bool(submission.array), "the tasks of an array go where there is room"),
-        (waits_for_itself(submission, now), "the job is held, waits for others, or is to begin later"),
-        (bool(submission.reservation), "the job uses a reservation"),
-        (any(c in submission.req_nodes + submission.exc_nodes for c in "[,"), "the job names several nodes"),
-        (bool(submission.features), "the job names node features"),
-        (waiting > 0, f"{waiting} jobs of the partition wait already"),
-    )
-    return next((reason for uncertain, reason in checks if uncertain), "")
+    if age_s > stale_s:
+        return "the view of the cluster is stale"
+    if "," in submission.partition:
+        return "the job names several partitions"
+    if submission.array:
+        return "the tasks of an array go where there is room"
+    if waits_for_itself(submission, now):
+        return "the job is held, waits for others, or is to begin later"
+    if submission.reservation:
+        return "the job uses a reservation"
+    if any(c in submission.req_nodes or c in submission.exc_nodes for c in "[,"):
+        return "the job names several nodes"
+    if submission.features:
+        return "the job names node features"
+    waiting = view.waiting.get(submission.partition, 0)
+    return f"{waiting} jobs of the partition wait already" if waiting else ""
 
 
 def record_of(

@@ -28,7 +28,7 @@ MAX_ITEMS = 12  # entries of one list; the first are kept, of runs the last
 MAX_NUMBER = 2**53
 DECIMALS = 4
 
-_CAPITAL_BITS = {i: "1" if chr(i).isupper() else "0" for i in range(128)}
+_CAPITAL_BITS = bytes(b"01"[chr(i).isupper()] for i in range(256))
 
 _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
@@ -165,8 +165,8 @@ def encode(record: Record) -> str:
     if not record.runs:
         del data["runs"]
     text = _to_json(data)
-    body = base64.b64encode(text.encode()).decode()
-    return f"{PREFIX}{body}.{_capitals(body)}"
+    body = base64.b64encode(text.encode())
+    return f"{PREFIX}{body.decode()}.{_capitals(body)}"
 
 
 def decode(admin_comment: str) -> Record | None:
@@ -203,9 +203,9 @@ def strip(admin_comment: str) -> str:
     return _TOKEN.sub("", admin_comment)
 
 
-def _capitals(body: str) -> str:
+def _capitals(body: bytes) -> str:
     """One bit for each character of `body`, first one highest, in hexadecimal."""
-    return f"{int('1' + body.translate(_CAPITAL_BITS), 2):x}"
+    return f"{int(b'1' + body.translate(_CAPITAL_BITS), 2):x}"
 
 
 def _with_capitals(body: str, capitals: str) -> str:

@@ -30,7 +30,6 @@ class Submission:
 
     script: str
     user: str = ""
-    name: str = ""
     partition: str = ""
     tres: Mapping[str, str] | None = None
     min_nodes: int | None = None
@@ -89,8 +88,7 @@ class LeftAlone:
 def understand(submission: Submission) -> GpuRequest | LeftAlone:
     """The one-GPU request in a submission, or why it is left alone."""
     tres = {k: v for k, v in (submission.tres or {}).items() if v}
-    asked = ",".join(tres.values())
-    asked = re.sub(r"gres[:/]", "", asked)
+    asked = ",".join(tres.values()).replace("gres:", "").replace("gres/", "")
     found: list[tuple[str, str, str, int]] = []
     others: dict[str, list[str]] = {}
     for where, text in tres.items():
@@ -98,11 +96,11 @@ def understand(submission: Submission) -> GpuRequest | LeftAlone:
             match = _GRES.match(item)
             if match is None:
                 return LeftAlone(asked, f"the request {item[:60]!r} is not understood")
-            name, kind, count = match.group(1), match.group(2) or "", int(match.group(3) or 1)
+            name, kind, count = match.groups()
             if name in ("mps", "shard"):
                 return LeftAlone(asked, f"the request already names {name}")
             if name == "gpu":
-                found.append((where, kind, item, count))
+                found.append((where, kind or "", item, int(count or 1)))
             else:
                 others.setdefault(where, []).append(item)
     reason = _why_not(submission, found)
@@ -110,35 +108,33 @@ def understand(submission: Submission) -> GpuRequest | LeftAlone:
         return LeftAlone(asked, reason)
     where, kind, item, _ = found[0]
     separator = "/" if item.startswith("gres/") else ":"
-    return GpuRequest(re.sub(r"^gres[:/]", "", item), kind, where, tuple(others.get(where, ())), separator)
+    text = item.removeprefix("gres" + separator)
+    return GpuRequest(text, kind, where, tuple(others.get(where, ())), separator)
 
 
 def _why_not(submission: Submission, found: list[tuple[str, str, str, int]]) -> str:
-    nodes = submission.min_nodes or 1
     tasks = submission.num_tasks or 1
-    checks = (
-        (not any(count for *_, count in found), "the job asks for no GPU"),
-        (len(found) > 1, "GPUs are asked for in more than one way"),
-        (bool(found) and found[0][3] != 1, "the job asks for more than one GPU"),
-        (bool(found) and found[0][0] == "tres_per_socket", "GPUs are asked for per socket"),
-        (submission.het_job, "the job is heterogeneous"),
-        (submission.exclusive, "the job asks for its nodes exclusively"),
-        (nodes > 1, "the job asks for several nodes"),
-        (
-            bool(found) and found[0][0] == "tres_per_task" and tasks > 1,
-            "the job asks for one GPU for each of several tasks",
-        ),
-        (
-            tasks > 1 and submission.max_nodes != 1,
-            "several tasks without --nodes=1 may spread over several nodes",
-        ),
-        (
-            submission.cpus_per_gpu is not None and tasks > 1,
-            "the job uses --cpus-per-gpu for several tasks: ask per task instead",
-        ),
-        (
-            bool(submission.per_gpu_options),
-            f"the job uses {', '.join(submission.per_gpu_options)}: ask per task or per node instead",
-        ),
-    )
-    return next((reason for wrong, reason in checks if wrong), "")
+    if not any(count for *_, count in found):
+        return "the job asks for no GPU"
+    if len(found) > 1:
+        return "GPUs are asked for in more than one way"
+    where, _, _, count = found[0]
+    if count != 1:
+        return "the job asks for more than one GPU"
+    if where == "tres_per_socket":
+        return "GPUs are asked for per socket"
+    if submission.het_job:
+        return "the job is heterogeneous"
+    if submission.exclusive:
+        return "the job asks for its nodes exclusively"
+    if (submission.min_nodes or 1) > 1:
+        return "the job asks for several nodes"
+    if tasks > 1 and where == "tres_per_task":
+        return "the job asks for one GPU for each of several tasks"
+    if tasks > 1 and submission.max_nodes != 1:
+        return "several tasks without --nodes=1 may spread over several nodes"
+    if tasks > 1 and submission.cpus_per_gpu is not None:
+        return "the job uses --cpus-per-gpu for several tasks: ask per task instead"
+    if submission.per_gpu_options:
+        return f"the job uses {', '.join(submission.per_gpu_options)}: ask per task or per node instead"
+    return ""

@@ -41,6 +41,9 @@ _ANY_SUMMARY = """Net(
   (fc): Linear(in_features=8, out_features=4, bias=True)
 )
 """
+_TRES = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
+_IMPLIED_BINDING = re.compile(r"gres[:/]gpu:per_task:1")
+_PER_GPU = re.compile(r"gres[:/]gpu[:=](\d{1,9})")
 _UNSET_FROM = 0xFFFFFFFE
 _UNSET_16 = (0xFFFE, 0xFFFF)
 
@@ -196,7 +199,7 @@ class Service:
         names = submission.partition.split(",")
         partitions = [self.config.partition(name) for name in names]
         first = partitions[0]
-        if first is None or first.method == "off" or any(p != first for p in partitions):
+        if first is None or first.method == "off" or any(p is not first and p != first for p in partitions):
             reason = "RAD does not serve it" if len(names) == 1 else "RAD does not serve them alike"
             return Answer(message=f"partition {submission.partition}: {reason}: the job goes through as written")
         answer = self._decide(submission, first)
@@ -216,7 +219,8 @@ class Service:
         request = understand(submission)
         if isinstance(request, LeftAlone):
             return self._left_alone(submission, directives, partition, request)
-        unknown = rules.unknown_type(request, partition, self.view)
+        view = self.view
+        unknown = rules.unknown_type(request, partition, view)
         if unknown:
             return self._left_alone(submission, directives, partition, LeftAlone(request.text, unknown))
         try:
@@ -224,14 +228,14 @@ class Service:
         except SummaryError as error:
             return self._left_alone(submission, directives, partition, LeftAlone(request.text, str(error)))
         if partition.method == "mig":
-            return self._instance(submission, request, directives, demand, partition)
+            return self._instance(submission, request, directives, demand, partition, view)
         decision = rules.decide(
             submission,
             request,
             directives,
             demand,
             partition,
-            self.view,
+            view,
             now=self._clock(),
             stale_s=self.config.radd.stale_s,
             interference=self._interference,
@@ -253,10 +257,11 @@ class Service:
             threads=decision.thread_percentage,
         )
         self._remember(submission, decision.pin, resident, partition)
-        several = sum(submission.partition in node.partitions for node in self._view.nodes) > 1
+        fields = _request_fields(submission, request, decision, view)
+        fields.update(_record_field(submission, record))
         return Answer(
             message=message,
-            fields={**_request_fields(submission, request, decision, several), **_record_field(submission, record)},
+            fields=fields,
             environment={
                 "RAD_SHARE": str(decision.share),
                 "RAD_THREAD_PERCENTAGE": _threads(decision),
@@ -271,9 +276,10 @@ class Service:
         directives: Directives,
         demand: rules.Demand,
         partition: Partition,
+        view: ClusterView,
     ) -> Answer:
         """The answer to a submission to a partition whose GPUs are shared by MIG."""
-        decision = rules.decide_instance(submission, request, directives, demand, partition, self.view)
+        decision = rules.decide_instance(submission, request, directives, demand, partition, view)
         if isinstance(decision, LeftAlone):
             return self._left_alone(submission, directives, partition, decision)
         record = rules.record_of(submission, request, directives, demand, decision, partition)
@@ -422,12 +428,13 @@ def _instance_fields(submission: Submission, request: GpuRequest, decision: rule
 
 
 def _request_fields(
-    submission: Submission, request: GpuRequest, decision: rules.Decision, several_nodes: bool
+    submission: Submission, request: GpuRequest, decision: rules.Decision, view: ClusterView
 ) -> dict[str, str]:
     """The descriptor's fields that turn a GPU into shares of one."""
-    tres = dict(submission.tres or {})
     fields = {request.field: ",".join(request.others)}
-    rest = request.others if request.field == "tres_per_node" else tuple(filter(None, [tres.get("tres_per_node", "")]))
+    rest = request.others
+    if request.field != "tres_per_node":
+        rest = tuple(filter(None, [(submission.tres or {}).get("tres_per_node", "")]))
     kind = (
         f"{decision.pin.type}:"
         if decision.pin
@@ -444,9 +451,15 @@ def _request_fields(
     if submission.implied_binding:
         fields["tres_bind"] = ""
     fields.update(_feature_field(submission, decision))
-    if decision.pin and several_nodes and not submission.req_nodes:
+    if decision.pin and not submission.req_nodes and _several(view, submission.partition):
         fields["req_nodes"] = decision.pin.node
     return fields
+
+
+def _several(view: ClusterView, partition: str) -> bool:
+    """Whether a partition has more than one node."""
+    here = (node for node in view.nodes if partition in node.partitions)
+    return next(here, None) is not None and next(here, None) is not None
 
 
 def _feature_field(submission: Submission, decision: rules.Decision) -> dict[str, str]:
@@ -488,62 +501,59 @@ def _gib(mib: int) -> str:
 
 def submission_from(fields: Mapping[str, str]) -> Submission:
     """The submission in a message's fields; what cannot be read counts as unset."""
-
-    def text(name: str) -> str:
-        return fields.get(name, "")
-
-    def number(name: str) -> int | None:
-        if name not in fields:
-            return None
-        try:
-            value = int(float(fields[name]))
-        except (ValueError, OverflowError):
-            return None
-        return None if value < 0 or value >= _UNSET_FROM or value in _UNSET_16 else value
-
-    def amount(name: str) -> int | None:
-        found = re.fullmatch(r"gres[:/]gpu[:=](\d{1,9})", fields.get(name, ""))
-        return int(found.group(1)) if found else None
-
+    text = fields.get
     # --gpus-per-task implies a binding from 23.11 on; with one GPU for one task it says nothing.
-    implied = re.fullmatch(r"gres[:/]gpu:per_task:1", text("tres_bind")) is not None
-    per_gpu = tuple(
-        option
-        for given, option in (
-            (number("ntasks_per_tres") is not None, "--ntasks-per-gpu"),
-            (text("tres_bind") and not implied, "--gpu-bind"),
-            (text("tres_freq"), "--gpu-freq"),
-        )
-        if given
-    )
+    binding = text("tres_bind", "")
+    implied = bool(binding) and _IMPLIED_BINDING.fullmatch(binding) is not None
+    per_gpu: list[str] = []
+    if _number(text("ntasks_per_tres")) is not None:
+        per_gpu.append("--ntasks-per-gpu")
+    if binding and not implied:
+        per_gpu.append("--gpu-bind")
+    if text("tres_freq"):
+        per_gpu.append("--gpu-freq")
     return Submission(
-        script=text("script"),
-        user=text("user_name"),
-        name=text("name"),
-        partition=text("partition"),
-        tres={name: text(name) for name in ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")},
-        min_nodes=number("min_nodes"),
-        max_nodes=number("max_nodes"),
-        num_tasks=number("num_tasks"),
-        cpus_per_task=number("cpus_per_task"),
-        min_cpus=number("min_cpus"),
-        memory_per_node_mib=number("min_mem_per_node"),
-        memory_per_cpu_mib=number("min_mem_per_cpu"),
-        exclusive=fields.get("shared", "") == "0",
-        array=text("array_inx"),
-        het_job=number("het_job_offset") is not None,
-        held=fields.get("priority", "") == "0",
-        dependency=text("dependency"),
-        begin_time=number("begin_time") or None,
-        reservation=text("reservation"),
-        features=text("features"),
-        req_nodes=text("req_nodes"),
-        exc_nodes=text("exc_nodes"),
-        cpus_per_gpu=amount("cpus_per_tres"),
-        memory_per_gpu_mib=amount("mem_per_tres"),
+        script=text("script", ""),
+        user=text("user_name", ""),
+        partition=text("partition", ""),
+        tres={name: text(name, "") for name in _TRES},
+        min_nodes=_number(text("min_nodes")),
+        max_nodes=_number(text("max_nodes")),
+        num_tasks=_number(text("num_tasks")),
+        cpus_per_task=_number(text("cpus_per_task")),
+        min_cpus=_number(text("min_cpus")),
+        memory_per_node_mib=_number(text("min_mem_per_node")),
+        memory_per_cpu_mib=_number(text("min_mem_per_cpu")),
+        exclusive=text("shared") == "0",
+        array=text("array_inx", ""),
+        het_job=_number(text("het_job_offset")) is not None,
+        held=text("priority") == "0",
+        dependency=text("dependency", ""),
+        begin_time=_number(text("begin_time")) or None,
+        reservation=text("reservation", ""),
+        features=text("features", ""),
+        req_nodes=text("req_nodes", ""),
+        exc_nodes=text("exc_nodes", ""),
+        cpus_per_gpu=_per_gpu(text("cpus_per_tres")),
+        memory_per_gpu_mib=_per_gpu(text("mem_per_tres")),
         implied_binding=implied,
-        per_gpu_options=per_gpu,
-        admin_comment=text("admin_comment"),
-        handed_summary=fields.get("summary"),
-        handed_error=text("summary_error")[:300],
+        per_gpu_options=tuple(per_gpu),
+        admin_comment=text("admin_comment", ""),
+        handed_summary=text("summary"),
+        handed_error=text("summary_error", "")[:300],
     )
+
+
+def _number(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        value = int(float(text))
+    except (ValueError, OverflowError):
+        return None
+    return None if value < 0 or value >= _UNSET_FROM or value in _UNSET_16 else value
+
+
+def _per_gpu(text: str | None) -> int | None:
+    found = _PER_GPU.fullmatch(text) if text else None
+    return int(found.group(1)) if found else None
