@@ -1,13 +1,14 @@
-"""Measures the later collections on a lent GPU, some minutes at a time: fresh families first, then more to learn from.
+"""Measures the later collections on a lent GPU, some minutes at a time, and packs them.
 
 Starts worker processes on this machine's GPU (torch, torchvision, timm and transformers; nothing is downloaded). Raw
 results are written under a scratch folder as they come; every half minute they are copied, compressed, to the folder
-named, so that a run that is cut off loses little. `radctl dataset pack` takes them, unpacked.
+named, so that a run that is cut off loses little; ``--pack`` adds them to the data set.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import lzma
 import random
 import subprocess
@@ -16,16 +17,17 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from estimator.dataset import catalogue, later, third
+from estimator.dataset import catalogue, fourth, later, third
 from estimator.dataset.catalogue import generate_real
-from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, read_jsonl
+from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, bundles, read_jsonl
 from estimator.dataset.entries import Entry
-from estimator.dataset.fresh import SECOND, THIRD
-from estimator.dataset.specs import Spec, spec_from_json
+from estimator.dataset.fresh import FOURTH, SECOND, THIRD
+from estimator.dataset.specs import Spec, Split, spec_from_json
+from estimator.dataset.store import DEFAULT, ISOLATED, add
 
 SEED = 11
 _CONTEXT_GROUPS = (
@@ -44,6 +46,35 @@ _CONTEXT_GROUPS = (
     "deepfm",
     "vqvae",
     "granite",
+    "dcn",
+    "detr",
+    "hifigan",
+    "llava",
+    "mamba",
+    "own_yolo",
+    "rcnn",
+    "word_lm",
+)
+# Of models that were there, these families' are measured more often: most jobs train such.
+_POPULAR = (
+    "bert",
+    "clip",
+    "convnext",
+    "deeplab",
+    "densenet",
+    "distilbert",
+    "efficientnet",
+    "gpt2",
+    "llama",
+    "mobilenet",
+    "resnet",
+    "swin",
+    "t5",
+    "unet",
+    "vgg",
+    "vit",
+    "wav2vec2",
+    "whisper",
 )
 
 
@@ -56,26 +87,43 @@ class Part:
         chosen: says whether a model belongs to the part.
         workloads: how many configurations of each.
         infer: share of configurations that only infer.
+        apart: the split of its rows, where it is not their family's.
     """
 
     entries: Callable[[], Iterable[Entry]]
     chosen: Callable[[Entry], bool]
     workloads: int
     infer: float = 0.2
+    apart: Split | None = None
 
 
-_BEFORE = {e.group for e in (*catalogue.entries(), *later.entries())}
+def _all() -> Iterator[Entry]:
+    """Yield the models of the first three collections."""
+    for entries in (catalogue.entries, later.COLLECTION.entries, third.COLLECTION.entries):
+        yield from entries()
+
+
+def _again(entry: Entry) -> bool:
+    """Draw models that are measured again by their names: three in four of popular families, one in six of others."""
+    place = int(hashlib.sha256(f"rad-known-4:{entry.source}:{entry.name}".encode()).hexdigest(), 16) % 100
+    return not entry.attention and place < (75 if entry.group in _POPULAR else 17)
+
+
+_BEFORE = {e.group for e in (*catalogue.entries(), *later.COLLECTION.entries())}
 
 
 PARTS = {
-    "fresh2": Part(later.entries, lambda e: e.group in SECOND, 6),
-    "more2": Part(later.entries, lambda e: e.group not in SECOND, 5),
+    "fresh2": Part(later.COLLECTION.entries, lambda e: e.group in SECOND, 6),
+    "more2": Part(later.COLLECTION.entries, lambda e: e.group not in SECOND, 5),
     "infer1": Part(catalogue.entries, lambda e: not e.attention, 2, 0.6),
-    "fresh3": Part(third.entries, lambda e: e.group in THIRD, 6),
-    "new3": Part(third.entries, lambda e: e.group not in THIRD | _BEFORE, 6),
-    "more3": Part(third.entries, lambda e: e.group in _BEFORE, 4),
+    "fresh3": Part(third.COLLECTION.entries, lambda e: e.group in THIRD, 6),
+    "new3": Part(third.COLLECTION.entries, lambda e: e.group not in THIRD | _BEFORE, 6),
+    "more3": Part(third.COLLECTION.entries, lambda e: e.group in _BEFORE, 4),
     "again1": Part(catalogue.entries, lambda e: not e.attention, 2),
-    "again2": Part(later.entries, lambda e: True, 3),
+    "again2": Part(later.COLLECTION.entries, lambda e: True, 3),
+    "fresh4": Part(fourth.COLLECTION.entries, lambda e: e.group in FOURTH, 6),
+    "kin4": Part(fourth.COLLECTION.entries, lambda e: e.group not in FOURTH, 3, apart="kin"),
+    "known4": Part(_all, _again, 2, apart="known"),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""
 
@@ -86,6 +134,17 @@ def specs(part: str, seed: int = SEED) -> list[Spec]:
     entries = list(about.entries())
     random.Random(SEED).shuffle(entries)  # noqa: S311 - an order, no secret
     return list(generate_real(about.workloads, seed, [e for e in entries if about.chosen(e)], infer=about.infer))
+
+
+def mixed(parts: Sequence[str], seed: int = SEED) -> list[Spec]:
+    """Draw parts and mix them model by model, each in proportion, so that a run that is cut off has some of all."""
+    placed = [
+        (place / len(found), number, bundle)
+        for number, found in enumerate(bundles(specs(part, seed)) for part in parts)
+        for place, bundle in enumerate(found)
+    ]
+    placed.sort(key=lambda item: item[:2])
+    return [spec for _, _, bundle in placed for spec in bundle]
 
 
 def isolated(parts: Sequence[str], seed: int = SEED) -> list[Spec]:
@@ -154,20 +213,36 @@ def collect(folder: Path, chosen: Sequence[Spec], options: Options) -> None:
     Collector(list(chosen), folder, options).run(say)
 
 
+def pack(out: Path, folder: Path, parts: Sequence[str], seed: int) -> dict[str, int]:
+    """Add the compressed raw results of a run to a packed data set."""
+    apart = {spec.id: own for part in parts if (own := PARTS[part].apart) for spec in specs(part, seed)}
+    with tempfile.TemporaryDirectory() as name:
+        raw = Path(name)
+        for source, target in (("main", ROWS), ("main", TRACES), ("isolated", ISOLATED)):
+            packed = out / f"{source}-{ROWS if source == 'isolated' else target}.xz"
+            if packed.exists():
+                (raw / target).write_bytes(lzma.decompress(packed.read_bytes()))
+        return add(raw, folder, apart)
+
+
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of compressed raw results")
     parser.add_argument("--raw", type=Path, help="folder of raw results; what it holds is not measured again")
-    parser.add_argument("--parts", nargs="+", default=["fresh3", "new3", "more3"], choices=PARTS, metavar="PART")
+    parser.add_argument("--parts", nargs="+", default=["fresh4", "kin4", "known4"], choices=PARTS, metavar="PART")
     parser.add_argument("--seed", type=int, default=SEED, help="equal seeds draw equal configurations")
     parser.add_argument("--minutes", type=float, default=7.0, help="for what runs side by side")
     parser.add_argument("--quiet", type=float, default=0.9, help="minutes for counters afterwards")
     parser.add_argument("--workers", type=int, default=14)
     parser.add_argument("--capacity-gib", type=float, default=112.0)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--pack", action="store_true", help="measure nothing: add what OUT holds to RAD's data set")
     parser.add_argument("--only", help="isolated: measure just these, with a process each")
     options = parser.parse_args()
+    if options.pack:
+        print(pack(options.out, DEFAULT, options.parts, options.seed))
+        return
     raw: Path = options.raw or Path(tempfile.mkdtemp(prefix="rad-collect-"))
     if options.only:
         many = Options(1, 14 * 1024, options.device, minutes=options.minutes, isolated=True)
@@ -180,7 +255,7 @@ def main() -> None:
     command += ["--parts", *options.parts, "--seed", str(options.seed)]
     command += ["--out", str(options.out), "--minutes", str(0.7 * options.minutes), "--device", options.device]
     beside = subprocess.Popen(command)
-    wanted = [spec for part in options.parts for spec in specs(part, options.seed)]
+    wanted = mixed(options.parts, options.seed)
     print(f"{len(wanted)} configurations", flush=True)
     side = Options(options.workers, options.capacity_gib * 1024, options.device, minutes=options.minutes)
     collect(raw / "main", wanted, side)

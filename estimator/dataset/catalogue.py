@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from estimator.dataset import later, third
+from estimator.dataset import fourth, later, third
 from estimator.dataset.entries import Entry, decoder
 from estimator.dataset.specs import PRECISIONS, Spec
 from estimator.types import Family, Kind, Optimizer
@@ -528,10 +528,16 @@ def entry_of(spec: Spec) -> Entry:
         raise KeyError(f"{spec.source} model {spec.name!r} is not in the data set's catalogue") from None
 
 
+def _all() -> Iterator[Entry]:
+    yield from entries()
+    for collection in (later.COLLECTION, third.COLLECTION, fourth.COLLECTION):
+        yield from collection.entries()
+
+
 _INDEX: dict[tuple[str, str, str], Entry] = {}
 
 
 def _index() -> dict[tuple[str, str, str], Entry]:
     if not _INDEX:
-        _INDEX.update({(e.source, e.name, e.attention): e for e in (*entries(), *later.entries(), *third.entries())})
+        _INDEX.update({(e.source, e.name, e.attention): e for e in _all()})
     return _INDEX

@@ -27,6 +27,17 @@ Feed = Literal[
     "features",
     "segment",
     "plain",
+    "pixels",
+    "detect",
+    "depth",
+    "caption",
+    "read_picture",
+    "placed",
+    "waves",
+    "mel",
+    "trajectory",
+    "boxes",
+    "flow",
 ]
 
 
@@ -63,6 +74,40 @@ class Entry:
     attention: str = ""
 
 
+@dataclass(frozen=True)
+class Collection:
+    """The real models of one collection, as tables.
+
+    Attributes:
+        vision: models of libraries of pictures: library, family and feed, with names by architecture family.
+        plain: models that users write themselves: family, names and longest sequence (0: none) of each architecture
+            family.
+        text: transformers' models of words: name, model type, architecture family, heads, configuration, longest
+            sequence.
+        pictures: transformers' models of pictures: name, model type, architecture family, family, class, feed,
+            configuration.
+        audio: transformers' models that listen for five seconds: name, model type, architecture family, configuration.
+        others: what fits none of these.
+    """
+
+    vision: tuple[tuple[Source, Family, Feed, Mapping[str, str]], ...]
+    plain: Mapping[str, tuple[Family, str, int]]
+    text: tuple[Text, ...]
+    pictures: tuple[Picture, ...]
+    audio: tuple[Audio, ...] = ()
+    others: tuple[Entry, ...] = ()
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield every model."""
+        for source, family, feed, groups in self.vision:
+            yield from _library(source, family, feed, groups)
+        yield from _plain(self.plain)
+        yield from _language(self.text)
+        yield from _pictures(self.pictures)
+        yield from _sounds(self.audio)
+        yield from self.others
+
+
 def decoder(width: int, hidden: int, layers: int, heads: int, groups: int, vocab: int, **more: Any) -> dict[str, Any]:
     """Configuration of a decoder as transformers' configurations of Llama and its kin name it."""
     return {
@@ -76,33 +121,38 @@ def decoder(width: int, hidden: int, layers: int, heads: int, groups: int, vocab
     }
 
 
-def numbered(names: str, usual: int) -> Iterator[tuple[str, int]]:
+def halves(width: int, hidden: int, layers: int, heads: int) -> dict[str, Any]:
+    """Configuration of an encoder and a decoder as transformers' models after BART name it."""
+    one = {"layers": layers, "ffn_dim": hidden, "attention_heads": heads}
+    return {"d_model": width, **{f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in one.items()}}
+
+
+def _numbered(names: str, usual: int) -> Iterator[tuple[str, int]]:
     """Read ``name`` or ``name:number``, divided by spaces."""
     for item in names.split():
         name, _, number = item.partition(":")
         yield name, int(number or usual)
 
 
-def library(source: Source, family: Family, groups: Mapping[str, str], feed: Feed = "image") -> Iterator[Entry]:
-    """Yield models of a library of pictures: architecture family, then names, each with its pictures' side."""
+def _library(source: Source, family: Family, feed: Feed, groups: Mapping[str, str]) -> Iterator[Entry]:
+    """Yield models of a library of pictures; a name may say its pictures' side."""
     for group, names in groups.items():
-        for name, size in numbered(names, 224):
+        for name, size in _numbered(names, 224):
             yield Entry(source, name, group, family, feed, size)
 
 
-def plain(groups: Mapping[str, tuple[Family, str, int]]) -> Iterator[Entry]:
-    """Yield models that users write themselves: family, names and longest sequence (0: none) of each group."""
+def _plain(groups: Mapping[str, tuple[Family, str, int]]) -> Iterator[Entry]:
     for group, (family, names, longest) in groups.items():
-        for name, own in numbered(names, longest):
+        for name, own in _numbered(names, longest):
             yield Entry("plain", name, group, family, "plain", 0, longest=own)
 
 
 Text = tuple[str, str, str, tuple[str, ...], dict[str, Any], int]
 Picture = tuple[str, str, str, Family, str, Feed, dict[str, Any]]
+Audio = tuple[str, str, str, dict[str, Any]]
 
 
-def language(rows: Iterable[Text]) -> Iterator[Entry]:
-    """Yield transformers' models of words: name, model type, group, heads, configuration, longest sequence."""
+def _language(rows: Iterable[Text]) -> Iterator[Entry]:
     for name, model_type, group, heads, config, longest in rows:
         for head in heads:
             feed: Feed = "seq2seq" if head == "Seq2SeqLM" else "tokens"
@@ -110,8 +160,7 @@ def language(rows: Iterable[Text]) -> Iterator[Entry]:
             yield Entry("transformers", full, group, "transformer", feed, 0, False, model_type, auto, config, longest)
 
 
-def pictures(rows: Iterable[Picture]) -> Iterator[Entry]:
-    """Yield transformers' models of pictures: name, model type, group, family, class, feed, configuration."""
+def _pictures(rows: Iterable[Picture]) -> Iterator[Entry]:
     for name, model_type, group, family, own, feed, config in rows:
         longest = {"siglip": 64}.get(model_type, 77) if feed == "clip" else 0
         head = own or "AutoModelForImageClassification"
@@ -119,8 +168,7 @@ def pictures(rows: Iterable[Picture]) -> Iterator[Entry]:
         yield Entry("transformers", name, group, family, feed, size, False, model_type, head, config, longest)
 
 
-def sounds(rows: Iterable[tuple[str, str, str, dict[str, Any]]]) -> Iterator[Entry]:
-    """Yield transformers' models that listen for five seconds: name, model type, group, configuration."""
+def _sounds(rows: Iterable[Audio]) -> Iterator[Entry]:
     for name, model_type, group, config in rows:
         head = "AutoModelForAudioClassification"
         yield Entry("transformers", name, group, "transformer", "audio", 0, False, model_type, head, config, 5)

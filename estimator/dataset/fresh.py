@@ -1,7 +1,8 @@
 """The architecture families that judge the method: nothing was fitted to them while it was made. Pure data.
 
 Drawn by their names from the families of `estimator.dataset.later` and `estimator.dataset.third`, before any of them
-was measured: ``THIRD`` are new families whose SHA-256 of ``rad-fresh-3:NAME`` modulo 100 is below 65.
+was measured: ``THIRD`` are new families whose SHA-256 of ``rad-fresh-3:NAME`` modulo 100 is below 65. ``FOURTH`` are
+all new families of `estimator.dataset.fourth`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,19 @@ _THIRD = (
     "phimoe plbart qwen3_moe rcan recurrent_gemma roc_bert seq2seq_lstm smollm3 solar_open speecht5 "
     "splinter time_series_transformer upernet vqvae xlm_roberta_xl xmod "
 )
+_FOURTH = (
+    "actor_critic aimv2 alphazero annotated_transformer attention_seq2seq axk1 bamba bert2bert capsnet "
+    "conditional_detr conv_lstm conv_tasnet d_fine dab_detr dac dcn decision_transformer deepseek_v32 "
+    "deformable_detr dense_gat depth_anything detr dgcnn dlinear ecapa encodec esrgan evoformer falcon_mamba "
+    "fast_text fcos fno git glow glpn han hifigan hourglass hy_v3 imagegpt inception_time itransformer jamba "
+    "kimi_linear laguna latent_unet llava longcat_flash lstm_autoencoder mamba mamba2 mask2former maskformer "
+    "mimi mlcd ncf next_item olmo_hybrid own_alexnet own_conformer own_deeplab own_detr own_efficientnet "
+    "own_fpn own_inception own_mamba own_mobilenet own_resnext own_shufflenet own_swin own_xl own_yolo "
+    "paligemma parakeet pinn pix2pix pixio pointnet2 qwen3_next raft rcnn res_unet resnet_gan retinanet retnet "
+    "rt_detr rwkv schnet siamese speech_to_text ssd stylegan swin2sr t5gemma tacotron trocr two_tower unet_pp "
+    "unetr vggish vilt vitdet wave_unet wide_deep word_lm xlstm yolos zamba2 zaya"
+)
 SECOND = frozenset(_SECOND.split())
 THIRD = frozenset(_THIRD.split())
+FOURTH = frozenset(_FOURTH.split())
 FRESH = THIRD

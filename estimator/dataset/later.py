@@ -6,10 +6,9 @@ Which ones is decided by their names (`estimator.dataset.specs.split_of`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from estimator.dataset.entries import Entry, Feed, decoder, language, library, pictures, plain, sounds
+from estimator.dataset.entries import Audio, Collection, Entry, Picture, Text, decoder
 from estimator.types import Family
 
 # Architecture family: models of timm, each with the side of its pictures where that is not 224.
@@ -102,12 +101,8 @@ _MORE_ATTENTION = {
     "sequencer": "sequencer2d_m",
 }
 # torchvision's models of videos: sixteen pictures of this side.
-_VIDEO: dict[str, tuple[Family, str]] = {
-    "video_resnet": ("cnn", "r3d_18:112 mc3_18:112 r2plus1d_18:112"),
-    "s3d": ("cnn", "s3d"),
-    "mvit": ("transformer", "mvit_v1_b"),
-    "swin": ("transformer", "swin3d_t"),
-}
+_VIDEO_CNN = {"video_resnet": "r3d_18:112 mc3_18:112 r2plus1d_18:112", "s3d": "s3d"}
+_VIDEO_ATTENTION = {"mvit": "mvit_v1_b", "swin": "swin3d_t"}
 # Models that users write themselves, see `estimator.dataset.plain`: family, models, longest sequence (0: none).
 _PLAIN: dict[str, tuple[Family, str, int]] = {
     "lenet": ("cnn", "mnist_cnn lenet5 cifar_cnn", 0),
@@ -139,7 +134,7 @@ _MLM, _CLS, _TOK, _CLM, _S2S = (
 
 
 _MOE = {"num_experts_per_tok": 2}
-_TEXT: tuple[tuple[str, str, str, tuple[str, ...], dict[str, Any], int], ...] = (
+_TEXT: tuple[Text, ...] = (
     # name, model type, architecture family, heads, configuration, longest sequence
     ("funnel-base", "funnel", "funnel", (_MLM, _CLS), {}, 512),
     ("longformer-base", "longformer", "longformer", (_MLM, _CLS), {"attention_window": 512}, 2048),
@@ -340,7 +335,7 @@ _SEQ2SEQ: tuple[tuple[str, str, str, dict[str, Any], int], ...] = (
     ("blenderbot-400m", "blenderbot", "blenderbot", {"d_model": 1280, "encoder_layers": 2, "decoder_layers": 12}, 128),
 )
 # transformers' models of pictures: name, model type, architecture family, family, class, feed, configuration.
-_PICTURES: tuple[tuple[str, str, str, Family, str, Feed, dict[str, Any]], ...] = (
+_PICTURES: tuple[Picture, ...] = (
     ("hf-mobilenet-v1", "mobilenet_v1", "mobilenet_v1", "cnn", "", "image", {}),
     ("hf-textnet-base", "textnet", "textnet", "cnn", "", "image", {}),
     ("hf-siglip-base", "siglip", "siglip", "transformer", "", "image", {}),
@@ -395,7 +390,7 @@ _PICTURES: tuple[tuple[str, str, str, Family, str, Feed, dict[str, Any]], ...] =
     ("groupvit-pair", "groupvit", "groupvit", "transformer", "AutoModel", "clip", {}),
     ("metaclip2-pair", "metaclip_2", "metaclip", "transformer", "AutoModel", "clip", {}),
 )
-_AUDIO: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+_AUDIO: tuple[Audio, ...] = (
     ("wav2vec2-conformer-base", "wav2vec2-conformer", "conformer", {"num_hidden_layers": 8}),
     ("sew-d-tiny", "sew-d", "sew_d", {}),
     ("unispeech-base", "unispeech", "unispeech", {}),
@@ -420,23 +415,33 @@ _SERIES: tuple[tuple[str, str, str, str, dict[str, Any], int], ...] = (
 )
 
 
-def entries() -> Iterator[Entry]:
-    """Yield every real model of the second collection."""
-    by_family: tuple[tuple[Family, dict[str, str]], ...] = (
-        ("cnn", _CNN),
-        ("transformer", _ATTENTION),
-        ("cnn", _MORE_CNN),
-        ("transformer", _MORE_ATTENTION),
-    )
-    for family, groups in by_family:
-        yield from library("timm", family, groups)
-    for group, (family, names) in _VIDEO.items():
-        yield from library("torchvision", family, {group: names}, "video")
-    yield from plain(_PLAIN)
-    yield from language(_TEXT)
-    yield from language((name, kind, group, (_S2S,), config, most) for name, kind, group, config, most in _SEQ2SEQ)
-    yield from pictures(_PICTURES)
-    yield from sounds(_AUDIO)
-    for name, model_type, group, head, config, longest in _SERIES:
-        whole = {**config, "context_length": longest}
-        yield Entry("transformers", name, group, "transformer", "series", 0, False, model_type, head, whole, longest)
+COLLECTION = Collection(
+    vision=(
+        ("timm", "cnn", "image", _CNN),
+        ("timm", "transformer", "image", _ATTENTION),
+        ("timm", "cnn", "image", _MORE_CNN),
+        ("timm", "transformer", "image", _MORE_ATTENTION),
+        ("torchvision", "cnn", "video", _VIDEO_CNN),
+        ("torchvision", "transformer", "video", _VIDEO_ATTENTION),
+    ),
+    plain=_PLAIN,
+    text=(*_TEXT, *((name, kind, group, (_S2S,), config, most) for name, kind, group, config, most in _SEQ2SEQ)),
+    pictures=_PICTURES,
+    audio=_AUDIO,
+    others=tuple(
+        Entry(
+            "transformers",
+            name,
+            group,
+            "transformer",
+            "series",
+            0,
+            False,
+            model_type,
+            head,
+            {**config, "context_length": longest},
+            longest,
+        )
+        for name, model_type, group, head, config, longest in _SERIES
+    ),
+)

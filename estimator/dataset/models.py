@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from estimator.dataset import modules, plain, plain_more
+from estimator.dataset import modules, plain, plain_more, plain_read, plain_seen
 from estimator.dataset.catalogue import entry_of
 from estimator.dataset.entries import Entry
 from estimator.dataset.plans import plan_of
@@ -28,7 +28,9 @@ _CHARACTERS = 2**16
 _AST_FRAMES = (1024, 128)
 _FRAMES_A_SECOND = 50
 _SPOKEN = 64
-_PLAIN = {**plain.MODELS, **plain_more.MODELS}
+_THINGS, _CLASSES = 5, 80
+_MEL_FRAMES = 1000
+_PLAIN = {**plain.MODELS, **plain_more.MODELS, **plain_seen.MODELS, **plain_read.MODELS}
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,10 @@ def _torchvision(entry: Entry, classes: int) -> Any:
     models = importlib.import_module("torchvision.models")
     if entry.feed == "video":
         return models.get_model(entry.name, weights=None, num_classes=classes)
+    if entry.feed == "flow":
+        return models.get_model(entry.name, weights=None)
+    if entry.feed == "boxes":
+        return models.get_model(entry.name, weights=None, weights_backbone=None)
     if entry.feed == "dense_image":
         return models.get_model(entry.name, weights=None, weights_backbone=None, num_classes=21)
     extra = {"init_weights": False} if entry.name in ("inception_v3", "googlenet") else {}
@@ -109,8 +115,18 @@ def feed(spec: Spec, model: nn.Module) -> Fed:
     if spec.source == "plain":
         return _feed_plain(spec, model, maker)
     if spec.source != "transformers":
-        return _feed_pictures(spec, entry, model, maker)
-    return Fed(model, lambda batch: ((), _hf_inputs(spec, entry, model, maker, batch)), lambda out, _: out.loss)
+        special = {"boxes": _feed_boxes, "flow": _feed_flow}.get(entry.feed, _feed_pictures)
+        return special(spec, entry, model, maker)
+    return Fed(model, lambda batch: ((), _hf_inputs(spec, entry, model, maker, batch)), _hf_loss)
+
+
+def _hf_loss(out: Any, _: int) -> torch.Tensor:
+    """Return the model's own loss, or squares of the first numbers of a model that has none."""
+    loss = getattr(out, "loss", None)
+    if loss is None:
+        numbers = next(v for v in out.values() if isinstance(v, torch.Tensor) and v.is_floating_point())
+        loss = numbers.square().mean()
+    return loss
 
 
 @dataclass(frozen=True)
@@ -167,6 +183,33 @@ def _feed_pictures(spec: Spec, entry: Entry, model: nn.Module, make: _Maker) -> 
     return Fed(model, lambda batch: ((make.numbers(batch, *shape),), {}), loss)
 
 
+def _feed_boxes(spec: Spec, entry: Entry, model: nn.Module, make: _Maker) -> Fed:
+    """Feed torchvision's detectors: lists of pictures and of what is in them."""
+    size = spec.arch["size"]
+
+    def inputs(batch: int) -> Inputs:
+        corners = torch.tensor([[0.1, 0.1, 0.6, 0.6]], device=make.device).repeat(_THINGS, 1) * size
+        thing: dict[str, torch.Tensor] = {"boxes": corners, "labels": make.labels(_CLASSES, _THINGS) + 1}
+        if entry.name.startswith("mask"):
+            thing["masks"] = torch.ones(_THINGS, size, size, device=make.device, dtype=torch.uint8)
+        if entry.name.startswith("keypoint"):
+            thing["labels"] = torch.ones_like(thing["labels"])
+            thing["keypoints"] = torch.full((_THINGS, 17, 3), size / 3.0, device=make.device)
+        return ([make.numbers(3, size, size) for _ in range(batch)], [dict(thing) for _ in range(batch)]), {}
+
+    return Fed(model, inputs, lambda out, _: torch.stack(list(out.values())).sum())
+
+
+def _feed_flow(spec: Spec, _: Entry, model: nn.Module, make: _Maker) -> Fed:
+    """Feed models that say what moved between two pictures; each of their rounds counts."""
+    shape = (3, spec.arch["size"], spec.arch["size"])
+    return Fed(
+        model,
+        lambda batch: ((make.numbers(batch, *shape), make.numbers(batch, *shape)), {}),
+        lambda out, _: torch.stack([flow.abs().mean() for flow in out]).sum(),
+    )
+
+
 def _feed_plain(spec: Spec, model: nn.Module, make: _Maker) -> Fed:
     about = _PLAIN[spec.name]
     shape = about.shape or (spec.seq_len or 1,)
@@ -185,6 +228,8 @@ def _logits(out: Any) -> list[torch.Tensor]:
 
 
 def _hf_inputs(spec: Spec, entry: Entry, model: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    if entry.feed in _OTHER_FEEDS:
+        return _OTHER_FEEDS[entry.feed](spec, model.config, make, batch)
     if entry.feed in ("series", "timed_series"):
         return _series(model.config, make, batch)
     if entry.feed in ("image", "masked_image", "segment", "clip", "clip_video"):
@@ -266,3 +311,83 @@ def _read(spec: Spec, entry: Entry, config: Any, make: _Maker, batch: int) -> di
     else:
         given["labels"] = ids
     return given
+
+
+def _pixels(spec: Spec, make: _Maker, batch: int) -> torch.Tensor:
+    return make.numbers(batch, 3, spec.arch["size"], spec.arch["size"])
+
+
+def _detect(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    boxes = torch.tensor([[0.5, 0.5, 0.3, 0.3]], device=make.device, dtype=make.dtype).repeat(_THINGS, 1)
+    things = [{"class_labels": make.labels(config.num_labels, _THINGS), "boxes": boxes} for _ in range(batch)]
+    return {"pixel_values": _pixels(spec, make, batch), "labels": things}
+
+
+def _depth(spec: Spec, _: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    pixels = _pixels(spec, make, batch)
+    return {"pixel_values": pixels, "labels": pixels[:, 0].abs() + 1}
+
+
+def _caption(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    words = make.labels(config.decoder.vocab_size - 2, batch, spec.seq_len or 0) + 1
+    return {"pixel_values": _pixels(spec, make, batch), "labels": words}
+
+
+def _read_picture(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    words = getattr(config, "vocab_size", 0) or config.text_config.vocab_size
+    ids = make.labels(words - 2, batch, spec.seq_len or 40) + 1
+    labels = {} if config.model_type == "vilt" else {"labels": ids}
+    return {
+        "input_ids": ids,
+        "attention_mask": torch.ones_like(ids),
+        "pixel_values": _pixels(spec, make, batch),
+        **labels,
+    }
+
+
+def _placed(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    """Words behind the places that a picture takes among them."""
+    image, most = config.image_token_id, config.text_config.vocab_size
+    places = (spec.arch["size"] // config.vision_config.patch_size) ** 2
+    words = make.labels(min(image, most) - 2, batch, max(8, (spec.seq_len or 0) - places)) + 1
+    ids = torch.cat([torch.full((batch, places), image, device=make.device), words], 1)
+    given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids}
+    if config.model_type == "paligemma":
+        given["token_type_ids"] = (ids != image).long()
+    return {**given, "pixel_values": _pixels(spec, make, batch)}
+
+
+def _waves(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    return {"input_values": make.numbers(batch, 1, config.sampling_rate * (spec.seq_len or 1))}
+
+
+def _mel(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    about = getattr(config, "encoder_config", config)
+    bins = getattr(about, "num_mel_bins", 80)
+    words = make.labels(config.vocab_size - 2, batch, spec.seq_len or 0) + 1
+    return {"input_features": make.numbers(batch, _MEL_FRAMES, bins), "labels": words}
+
+
+def _trajectory(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    length = spec.seq_len or 1
+    return {
+        "states": make.numbers(batch, length, config.state_dim),
+        "actions": make.numbers(batch, length, config.act_dim),
+        "rewards": make.numbers(batch, length, 1),
+        "returns_to_go": make.numbers(batch, length, 1),
+        "timesteps": make.labels(config.max_ep_len, batch, length),
+        "attention_mask": torch.ones(batch, length, device=make.device, dtype=torch.long),
+    }
+
+
+_OTHER_FEEDS: dict[str, Callable[[Spec, Any, _Maker, int], dict[str, Any]]] = {
+    "pixels": lambda spec, _, make, batch: {"pixel_values": _pixels(spec, make, batch)},
+    "detect": _detect,
+    "depth": _depth,
+    "caption": _caption,
+    "read_picture": _read_picture,
+    "placed": _placed,
+    "waves": _waves,
+    "mel": _mel,
+    "trajectory": _trajectory,
+}

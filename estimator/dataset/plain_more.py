@@ -55,7 +55,8 @@ class CifarResnet(nn.Module):  # type: ignore[misc] # torch is not followed by m
         return self.linear(f.adaptive_avg_pool2d(out, 1).flatten(1))
 
 
-def _cifar_vgg(plan: str) -> nn.Module:
+def cifar_vgg(plan: str) -> nn.Module:
+    """Make a VGG for small pictures of its widths and pools."""
     layers: list[nn.Module] = []
     before = 3
     for item in plan.split():
@@ -900,7 +901,8 @@ class Dense(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.linear(x.mean((2, 3)))
 
 
-def _perceptron(sizes: tuple[int, ...], act: Callable[[], nn.Module]) -> nn.Module:
+def perceptron(sizes: tuple[int, ...], act: Callable[[], nn.Module]) -> nn.Module:
+    """Make linear layers of these sizes."""
     layers: list[nn.Module] = []
     for a, b in itertools.pairwise(sizes):
         layers += [nn.Linear(a, b), act()]
@@ -930,10 +932,8 @@ def _convmixer(width: int, depth: int, kernel: int, patch: int) -> nn.Module:
 MODELS: dict[str, Plain] = {
     "cifar_resnet18": Plain(lambda: CifarResnet((2, 2, 2, 2)), (3, 32, 32)),
     "cifar_resnet56": Plain(lambda: CifarResnet((9, 9, 9), 16), (3, 32, 32)),
-    "cifar_vgg11": Plain(lambda: _cifar_vgg("64 M 128 M 256 256 M 512 512 M 512 512 M"), (3, 32, 32)),
-    "cifar_vgg16": Plain(
-        lambda: _cifar_vgg("64 64 M 128 128 M 256 256 256 M 512 512 512 M 512 512 512 M"), (3, 32, 32)
-    ),
+    "cifar_vgg11": Plain(lambda: cifar_vgg("64 M 128 M 256 256 M 512 512 M 512 512 M"), (3, 32, 32)),
+    "cifar_vgg16": Plain(lambda: cifar_vgg("64 64 M 128 128 M 256 256 256 M 512 512 512 M 512 512 512 M"), (3, 32, 32)),
     "cifar_dense": Plain(lambda: Dense(12, (6, 12, 24, 16)), (3, 32, 32)),
     "tiny_llama": Plain(lambda: Decoder(512, 8, 8, 4, 32000), None, 32000),
     "tiny_llama_wide": Plain(lambda: Decoder(1024, 12, 16, 4, 32000), None, 32000),
@@ -970,7 +970,7 @@ MODELS: dict[str, Plain] = {
     "dncnn": Plain(lambda: Denoiser(64, 15), (3, 128, 128), target="mean"),
     "rcan": Plain(lambda: _rcan(64, 20), (3, 96, 96), target="mean"),
     "own_convmixer": Plain(lambda: _convmixer(256, 8, 9, 4), (3, 128, 128)),
-    "mnist_mlp": Plain(lambda: _perceptron((784, 512, 256, 10), nn.ReLU), (784,)),
-    "mlp_autoencoder": Plain(lambda: _perceptron((784, 1024, 256, 32, 256, 1024, 784), nn.ReLU), (784,), target="mean"),
-    "mlp_wide": Plain(lambda: _perceptron((1024, 8192, 8192, 8192, 1000), nn.GELU), (1024,)),
+    "mnist_mlp": Plain(lambda: perceptron((784, 512, 256, 10), nn.ReLU), (784,)),
+    "mlp_autoencoder": Plain(lambda: perceptron((784, 1024, 256, 32, 256, 1024, 784), nn.ReLU), (784,), target="mean"),
+    "mlp_wide": Plain(lambda: perceptron((1024, 8192, 8192, 8192, 1000), nn.GELU), (1024,)),
 }

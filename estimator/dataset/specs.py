@@ -20,7 +20,9 @@ from estimator.dataset.tree import Trace, resolve
 from estimator.types import OPTIMIZERS, Family, Kind, Optimizer, Precision
 
 Source = Literal["synthetic", "torchvision", "timm", "transformers", "plain"]
-Split = Literal["train", "val", "test", "fresh"]
+Split = Literal["train", "val", "test", "fresh", "kin", "known"]
+FITTED: tuple[Split, ...] = ("train", "val", "test")
+"""The splits that are fitted to; the others only judge."""
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "amp", "bf16")
 MLP_SHAPES = ("pyramid", "uniform", "bottleneck", "gradual")

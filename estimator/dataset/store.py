@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -39,6 +39,8 @@ class Row:
         smact, smocc, dram: activity between 0 and 1 while alone on the GPU; None where not measured.
         steps_per_s: steps a second while alone on the GPU; None where not measured.
         held_mib: what tensors took between the forward and the backward pass; None where not measured.
+        apart: the split that this row alone belongs to: ``kin``, another model of a measured family, or ``known``,
+            a measured model in another configuration; None where its family's split holds.
     """
 
     spec: Spec
@@ -51,6 +53,7 @@ class Row:
     dram: float | None = None
     steps_per_s: float | None = None
     held_mib: float | None = None
+    apart: Split | None = None
 
     @property
     def workload(self) -> Workload:
@@ -61,7 +64,7 @@ class Row:
     @property
     def split(self) -> Split:
         """Part of the data set that the row belongs to."""
-        return self.spec.split
+        return self.apart or self.spec.split
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,8 @@ def _row(item: dict[str, Any], contexts: dict[str, dict[str, float]]) -> Row:
     memory = reserved + contexts[spec.kind][spec.family] if item["status"] == "ok" else None
     counters = {name: item.get(name) for name in ("smact", "smocc", "dram", "steps_per_s")}
     held = item.get("held")
-    return Row(spec, item["status"], memory, float(item["allocated"]), reserved, **counters, held_mib=held)
+    allocated, apart = float(item["allocated"]), item.get("split")
+    return Row(spec, item["status"], memory, allocated, reserved, **counters, held_mib=held, apart=apart)
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:
@@ -169,8 +173,51 @@ def pack(raw: Path, folder: Path, meta: dict[str, Any]) -> dict[str, int]:
         ValueError: rows were rehearsed on the CPU: they are no measurements; or no check says how large the
             CUDA context is.
     """
-    rows: dict[str, dict[str, Any]] = {}
+    rows = _rows(raw)
     profiles = 0
+    for item in read_jsonl(raw / PROFILES):
+        key = spec_from_json(item["spec"]).id
+        if key in rows and item.get("activity"):
+            profiles += 1
+            rows[key].update({k: None if v is None else round(v, 4) for k, v in item["activity"].items()})
+    checks = _own_rows(raw)
+    contexts = _contexts(raw)
+    folder.mkdir(parents=True, exist_ok=True)
+    traces = _write_all(folder, rows, {item["model"]: item for item in read_jsonl(raw / TRACES)}, checks)
+    text = json.dumps({**meta, "context_mib": contexts}, indent=2, sort_keys=True) + "\n"
+    (folder / _META_FILE).write_text(text, "utf-8")
+    failures = sum(1 for _ in read_jsonl(raw / FAILURES))
+    counts = {"rows": len(rows), "traces": traces, "profiles": profiles}
+    return {**counts, "checks": len(checks), "failures": failures}
+
+
+def add(raw: Path, folder: Path, apart: Mapping[str, Split]) -> dict[str, int]:
+    """Add a folder of raw results to a packed data set, whose meta data stay as they are.
+
+    Args:
+        raw: what a collection wrote.
+        folder: the packed data set; rows that it has stay as they are.
+        apart: the split of new rows, by id, that do not belong to their family's.
+
+    Returns:
+        How many rows and checks were added, and how many rows and traces there are now.
+
+    Raises:
+        ValueError: rows were rehearsed on the CPU: they are no measurements.
+    """
+    rows = {spec_from_json(item["spec"]).id: item for item in _read(folder / _ROW_FILE)}
+    new = {key: item for key, item in _rows(raw).items() if key not in rows}
+    for key, item in new.items():
+        rows[key] = {**item, "split": apart[key]} if key in apart else item
+    traces = {item["model"]: item for item in (*read_jsonl(raw / TRACES), *_read(folder / _TRACE_FILE))}
+    checks = [item for item in _own_rows(raw) if item["id"] in new]
+    kept = _write_all(folder, rows, traces, [*_read(folder / _CHECK_FILE), *checks])
+    return {"added": len(new), "checks": len(checks), "rows": len(rows), "traces": kept}
+
+
+def _rows(raw: Path) -> dict[str, dict[str, Any]]:
+    """Return the packed form of a folder's rows, by id."""
+    rows: dict[str, dict[str, Any]] = {}
     for item in read_jsonl(raw / ROWS):
         if item["device"] != "cuda":
             raise ValueError(f"{raw / ROWS} holds a rehearsal on {item['device']}: only a GPU's rows are packed")
@@ -182,25 +229,24 @@ def pack(raw: Path, folder: Path, meta: dict[str, Any]) -> dict[str, int]:
             "reserved": round(item["peak_reserved_mib"]),
             **({"held": round(item["held_mib"], 2)} if item.get("held_mib") else {}),
         }
-    for item in read_jsonl(raw / PROFILES):
-        key = spec_from_json(item["spec"]).id
-        if key in rows and item.get("activity"):
-            profiles += 1
-            rows[key].update({k: None if v is None else round(v, 4) for k, v in item["activity"].items()})
+    return rows
+
+
+def _own_rows(raw: Path) -> list[dict[str, Any]]:
+    return [_own(item) for item in read_jsonl(raw / ISOLATED) if item["status"] == "ok"]
+
+
+def _write_all(
+    folder: Path, rows: dict[str, dict[str, Any]], traces: dict[str, dict[str, Any]], checks: list[dict[str, Any]]
+) -> int:
+    """Write a data set's files, with the traces that its rows need; returns how many those are."""
     needed = {spec_from_json(row["spec"]).model_id for row in rows.values() if row["spec"]["source"] != "synthetic"}
-    traces = {item["model"]: item for item in read_jsonl(raw / TRACES) if item["model"] in needed}
-    folder.mkdir(parents=True, exist_ok=True)
+    kept = sorted(needed & set(traces))
     order = ("source", "family", "name", "kind", "precision", "batch_size")
     _write(folder / _ROW_FILE, sorted(rows.values(), key=lambda r: ([str(r["spec"][k]) for k in order], str(r))))
-    _write(folder / _TRACE_FILE, [traces[key] for key in sorted(traces)])
-    checks = [_own(item) for item in read_jsonl(raw / ISOLATED) if item["status"] == "ok"]
+    _write(folder / _TRACE_FILE, [traces[key] for key in kept])
     _write(folder / _CHECK_FILE, checks)
-    contexts = _contexts(raw)
-    text = json.dumps({**meta, "context_mib": contexts}, indent=2, sort_keys=True) + "\n"
-    (folder / _META_FILE).write_text(text, "utf-8")
-    failures = sum(1 for _ in read_jsonl(raw / FAILURES))
-    counts = {"rows": len(rows), "traces": len(traces), "profiles": profiles}
-    return {**counts, "checks": len(checks), "failures": failures}
+    return len(kept)
 
 
 def _contexts(raw: Path) -> dict[str, dict[str, float]]:

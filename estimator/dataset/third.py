@@ -5,20 +5,9 @@ Which of the new families are fresh is decided by their names, see `estimator.da
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from estimator.dataset.entries import (
-    Entry,
-    Picture,
-    Text,
-    decoder,
-    language,
-    library,
-    pictures,
-    plain,
-    sounds,
-)
+from estimator.dataset.entries import Audio, Collection, Entry, Feed, Picture, Text, decoder, halves
 from estimator.types import Family
 
 _CNN = {
@@ -144,18 +133,6 @@ _LATENT: dict[str, Any] = {
 _ROUTED: dict[str, Any] = {"moe_intermediate_size": 512, "num_experts_per_tok": 2}
 _SHARED: dict[str, Any] = {**_ROUTED, "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 2, "topk_group": 1}
 _BASE: dict[str, Any] = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
-
-
-def _halves(width: int, hidden: int, layers: int, heads: int) -> dict[str, Any]:
-    """Configuration of an encoder and a decoder as transformers' models after BART name it."""
-    both = {f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in _of_a_half(hidden, layers, heads)}
-    return {"d_model": width, **both}
-
-
-def _of_a_half(hidden: int, layers: int, heads: int) -> tuple[tuple[str, int], ...]:
-    return ("layers", layers), ("ffn_dim", hidden), ("attention_heads", heads)
-
-
 _TEXT: tuple[Text, ...] = (
     (
         "afmoe-small",
@@ -389,7 +366,7 @@ _TEXT: tuple[Text, ...] = (
     ("ernie-base", "ernie", "bert", (_MLM, _TOK), {}, 512),
     ("camembert-base", "camembert", "bert", (_CLS,), {}, 512),
     ("data2vec-text-base", "data2vec-text", "bert", (_QA, _MLM), {}, 512),
-    ("mvp-base", "mvp", "mvp", (_S2S,), _halves(768, 3072, 6, 12), 1024),
+    ("mvp-base", "mvp", "mvp", (_S2S,), halves(768, 3072, 6, 12), 1024),
     ("plbart-base", "plbart", "plbart", (_S2S,), {}, 1024),
     ("umt5-small", "umt5", "umt5", (_S2S,), {"vocab_size": 64000}, 512),
     (
@@ -397,7 +374,7 @@ _TEXT: tuple[Text, ...] = (
         "bigbird_pegasus",
         "bigbird_pegasus",
         (_S2S,),
-        {**_halves(768, 3072, 6, 12), "attention_type": "original_full"},
+        {**halves(768, 3072, 6, 12), "attention_type": "original_full"},
         1024,
     ),
     (
@@ -405,7 +382,7 @@ _TEXT: tuple[Text, ...] = (
         "nllb-moe",
         "nllb_moe",
         (_S2S,),
-        {**_halves(512, 2048, 4, 8), "num_experts": 4, "vocab_size": 64000},
+        {**halves(512, 2048, 4, 8), "num_experts": 4, "vocab_size": 64000},
         512,
     ),
 )
@@ -493,39 +470,50 @@ _PICTURES: tuple[Picture, ...] = (
     ("blip-pair", "blip", "blip", "transformer", "AutoModel", "clip", {}),
     ("clipseg-pair", "clipseg", "clipseg", "transformer", "AutoModel", "clip", {}),
 )
-_AUDIO: tuple[tuple[str, str, str, dict[str, Any]], ...] = (("unispeech-sat-base", "unispeech-sat", "unispeech", {}),)
+_AUDIO: tuple[Audio, ...] = (("unispeech-sat-base", "unispeech-sat", "unispeech", {}),)
+_HEARD: tuple[tuple[str, str, Feed, str, dict[str, Any]], ...] = (
+    (
+        "wav2vec2-bert-base",
+        "wav2vec2_bert",
+        "features",
+        "AutoModelForAudioClassification",
+        {**_BASE, "intermediate_size": 3072},
+    ),
+    ("moonshine-tiny", "moonshine", "listen", "AutoModelForSpeechSeq2Seq", {"pad_token_id": 2}),
+    ("speecht5-base", "speecht5", "listen", "AutoModelForSpeechSeq2Seq", halves(768, 3072, 6, 12)),
+)
+_TIMED: dict[str, Any] = {
+    "d_model": 256,
+    "prediction_length": 24,
+    "context_length": 96,
+    "num_time_features": 4,
+    "encoder_layers": 4,
+    "decoder_layers": 4,
+}
+_FORECASTS = {
+    "autoformer": "AutoformerForPrediction",
+    "informer": "InformerForPrediction",
+    "time_series_transformer": "TimeSeriesTransformerForPrediction",
+}
 
-
-def entries() -> Iterator[Entry]:
-    """Yield every real model of the third collection."""
-    yield from library("timm", "cnn", _CNN)
-    yield from library("timm", "cnn", _MORE_CNN)
-    yield from library("timm", "transformer", _MORE_ATTENTION)
-    yield from plain(_PLAIN)
-    yield from language(_TEXT)
-    yield from pictures(_PICTURES)
-    yield from sounds(_AUDIO)
-    for name, group, feed, head, config in (
-        (
-            "wav2vec2-bert-base",
-            "wav2vec2_bert",
-            "features",
-            "AutoModelForAudioClassification",
-            {**_BASE, "intermediate_size": 3072},
+COLLECTION = Collection(
+    vision=(
+        ("timm", "cnn", "image", _CNN),
+        ("timm", "cnn", "image", _MORE_CNN),
+        ("timm", "transformer", "image", _MORE_ATTENTION),
+    ),
+    plain=_PLAIN,
+    text=_TEXT,
+    pictures=_PICTURES,
+    audio=_AUDIO,
+    others=(
+        *(
+            Entry("transformers", n, group, "transformer", feed, 0, False, n.rpartition("-")[0], head, config, 5)
+            for n, group, feed, head, config in _HEARD
         ),
-        ("moonshine-tiny", "moonshine", "listen", "AutoModelForSpeechSeq2Seq", {"pad_token_id": 2}),
-        ("speecht5-base", "speecht5", "listen", "AutoModelForSpeechSeq2Seq", _halves(768, 3072, 6, 12)),
-    ):
-        kind = name.rpartition("-")[0]
-        yield Entry("transformers", name, group, "transformer", feed, 0, False, kind, head, config, 5)  # type: ignore[arg-type]
-    for kind in ("autoformer", "informer", "time_series_transformer"):
-        head = {"autoformer": "Autoformer", "informer": "Informer"}.get(kind, "TimeSeriesTransformer") + "ForPrediction"
-        own = {
-            "d_model": 256,
-            "prediction_length": 24,
-            "context_length": 96,
-            "num_time_features": 4,
-            "encoder_layers": 4,
-            "decoder_layers": 4,
-        }
-        yield Entry("transformers", kind, kind, "transformer", "timed_series", 0, False, kind, head, own, 96)
+        *(
+            Entry("transformers", kind, kind, "transformer", "timed_series", 0, False, kind, head, _TIMED, 96)
+            for kind, head in _FORECASTS.items()
+        ),
+    ),
+)

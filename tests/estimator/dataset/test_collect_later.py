@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import json
 import lzma
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from estimator.dataset.collect import ROWS, TRACES, Options
-from estimator.dataset.fresh import SECOND, THIRD
-from estimator.dataset.specs import Spec
+from estimator.dataset.fresh import FOURTH, SECOND, THIRD
+from estimator.dataset.plans import plan_of, trace_of
+from estimator.dataset.specs import Spec, generate_synthetic
+from estimator.dataset.store import ISOLATED, load, pack
+from estimator.dataset.tree import to_json
 from scripts import collect_later as module
+
+EARLIER = {
+    "fresh2": "0b32698d000d",
+    "more2": "77a7ced6fdc6",
+    "infer1": "3512fb26c2d0",
+    "fresh3": "049a2dcaa295",
+    "new3": "fd02dfda9edb",
+    "more3": "c47d2c11dd15",
+    "again1": "1d79ac02a9a4",
+    "again2": "33888af3f2f7",
+}
 
 
 def _row(spec: Spec, **changes: Any) -> str:
@@ -24,10 +39,72 @@ def test_fresh_families_are_in_their_own_part() -> None:
     groups = {part: {spec.group for spec in module.specs(part)} for part in module.PARTS}
     assert groups["fresh3"] == THIRD
     assert groups["fresh2"] == SECOND
-    assert not THIRD & set().union(*(found for part, found in groups.items() if part != "fresh3"))
+    assert groups["fresh4"] == FOURTH
+    assert not FOURTH & set().union(*(found for part, found in groups.items() if part != "fresh4"))
+    assert not THIRD & set().union(
+        *(found for part, found in groups.items() if part not in ("fresh3", "kin4", "known4"))
+    )
+    assert groups["kin4"] | groups["known4"] <= set().union(
+        *(groups[p] for p in ("fresh2", "more2", "infer1", "fresh3", "new3", "more3"))
+    )
     assert not groups["new3"] & (groups["again1"] | groups["again2"])
     assert groups["more3"] <= groups["again1"] | groups["again2"]
     assert module.specs("new3") == module.specs("new3") != module.specs("new3", 12)
+
+
+def test_earlier_collections_draw_what_they_drew() -> None:
+    """The committed rows come from these draws: their order and content must not change."""
+    drawn = {part: "".join(spec.id for spec in module.specs(part)) for part in EARLIER}
+    assert {part: sha256(ids.encode()).hexdigest()[:12] for part, ids in drawn.items()} == EARLIER
+
+
+def test_known_models_were_measured_and_their_kin_were_not() -> None:
+    def named(*parts: str) -> set[tuple[str, str]]:
+        return {(spec.source, spec.name) for part in parts for spec in module.specs(part)}
+
+    before = named(*EARLIER)
+    assert named("known4") <= before
+    assert not named("kin4", "fresh4") & before
+
+
+def test_a_part_of_a_mix_has_its_share_of_all() -> None:
+    parts = ("fresh4", "kin4", "known4")
+    mix = module.mixed(parts, 41)
+    counts = [len(module.specs(part, 41)) for part in parts]
+    assert len({spec.id for spec in mix}) == len(mix) == sum(counts)
+    third = {spec.id for spec in mix[: len(mix) // 3]}
+    for part, count in zip(parts, counts, strict=True):
+        assert sum(spec.id in third for spec in module.specs(part, 41)) == pytest.approx(count / 3, rel=0.15)
+
+
+def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
+    kin, fresh = module.specs("kin4", 41)[0], module.specs("fresh4", 41)[0]
+    measured = {"device": "cuda", "peak_allocated_mib": 800.0, "steps": 2}
+    lines = _row(kin, **measured) + _row(fresh, **measured)
+    trace = to_json(trace_of(*plan_of("mlp", next(generate_synthetic("mlp", 1, 0)).arch)))
+    traces = "".join(json.dumps({"model": spec.model_id, "trace": trace}) + "\n" for spec in (kin, fresh))
+    own = _row(fresh, **measured, nvml_mib=1600.0, reserved_mib=900.0)
+    for name, text in (("main-rows", lines), ("main-traces", traces), ("isolated-rows", own)):
+        (tmp_path / f"{name}.jsonl.xz").write_bytes(lzma.compress(text.encode()))
+    raw, folder = tmp_path / "raw", tmp_path / "packed"
+    raw.mkdir()
+    old = next(generate_synthetic("mlp", 1, 0))
+    (raw / ROWS).write_text(_row(old, **measured), "utf-8")
+    (raw / ISOLATED).write_text(_row(old, **measured, nvml_mib=1600.0, reserved_mib=900.0), "utf-8")
+    pack(raw, folder, {"gpu": "X"})
+    before = load(folder)
+    assert module.pack(tmp_path, folder, ("fresh4", "kin4"), 41)["added"] == 2
+    assert module.pack(tmp_path, folder, ("fresh4", "kin4"), 41)["added"] == 0
+    after = load(folder)
+    found = {row.spec.id: row for row in after.rows}
+    assert (found[kin.id].split, found[kin.id].apart) == ("kin", "kin")
+    assert (found[fresh.id].split, found[fresh.id].apart) == (fresh.split, None)
+    assert found[kin.id].memory_mib == 900.0 + after.meta["context_mib"][kin.kind][kin.family]
+    assert after.trace(kin).total_params == after.trace(fresh).total_params > 0
+    assert after.checks[-1].spec == fresh
+    assert len(after.checks) == len(before.checks) + 1
+    assert after.meta == before.meta
+    assert [row for row in after.rows if row.spec.id not in (kin.id, fresh.id)] == list(before.rows)
 
 
 def test_processes_of_their_own_are_of_small_runs_one_of_a_kind() -> None:

@@ -9,15 +9,16 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from estimator.dataset import later, plain, plain_more, third
+from estimator.dataset import fourth, later, plain, plain_more, plain_read, plain_seen, third
 from estimator.dataset.catalogue import generate_real
 from estimator.dataset.models import build_model, feed
 
-ENTRIES = {e.name: e for e in (*later.entries(), *third.entries()) if e.source == "plain"}
+COLLECTIONS = (later.COLLECTION, third.COLLECTION, fourth.COLLECTION)
+ENTRIES = {e.name: e for collection in COLLECTIONS for e in collection.entries() if e.source == "plain"}
 
 
 def test_every_model_is_in_the_catalogue() -> None:
-    assert set(ENTRIES) == set(plain.MODELS) | set(plain_more.MODELS)
+    assert set(ENTRIES) == {*plain.MODELS, *plain_more.MODELS, *plain_seen.MODELS, *plain_read.MODELS}
 
 
 TRAINED = (
@@ -25,7 +26,14 @@ TRAINED = (
     "conv3d_small crnn256 lstm_classifier torch_encoder torch_seq2seq nanogpt_small plain_vit_small diffusion_unet "
     "cifar_resnet56 cifar_vgg11 tiny_llama own_bert own_mixer dit_s cyclegan_6 segnet own_fcn darknet_small m5 "
     "ecg_resnet eegnet nerf tab_resnet ft_transformer deepfm text_cnn nbeats atari_dqn unet3d dncnn "
-    "attention_unet seq2seq_lstm dense_gcn rcan own_convmixer mnist_mlp"
+    "attention_unet seq2seq_lstm dense_gcn rcan own_convmixer mnist_mlp "
+    "own_alexnet_small own_mobilenet_small own_efficientnet own_inception own_shufflenet own_resnext own_senet own_fpn "
+    "own_deeplab_small unet_pp_small res_unet pix2pix esrgan_small own_yolo_n own_detr hourglass2 stylegan_64 "
+    "latent_unet siamese capsnet pointnet2 dgcnn own_swin_small conv_lstm unetr glow fno alphazero resnet_gan word_lm "
+    "attention_seq2seq annotated_transformer own_xl bert4rec sasrec two_tower ncf dcn wide_deep fast_text han "
+    "own_mamba retnet tacotron hifigan_small conv_tasnet own_conformer ecapa inception_time itransformer dlinear "
+    "lstm_autoencoder wave_unet dense_gat evoformer schnet pinn siren actor_critic vggish unet48 "
+    "crnn384 gru_words_small cifar_vgg19"
 )
 
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from estimator.dataset import later, third
+from estimator.dataset import fourth, later, third
 from estimator.dataset.catalogue import entries, entry_of, generate_real
-from estimator.dataset.fresh import FRESH, SECOND, THIRD
+from estimator.dataset.fresh import FOURTH, FRESH, SECOND, THIRD
 from estimator.dataset.plans import params_of, plan_of, trace_of
 from estimator.dataset.specs import (
     CNN_SHAPES,
@@ -125,11 +125,14 @@ def test_an_unknown_model_is_named() -> None:
 
 def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
     first = {e.group for e in entries()}
-    found = [*later.entries(), *third.entries()]
+    found = [*later.COLLECTION.entries(), *third.COLLECTION.entries(), *fourth.COLLECTION.entries()]
     groups = {e.group for e in found}
-    assert groups >= SECOND | THIRD
+    assert groups >= SECOND | THIRD | FOURTH
     assert not SECOND & first
-    assert not THIRD & (first | {e.group for e in later.entries()})
+    third_groups = {e.group for e in third.COLLECTION.entries()}
+    second_groups = {e.group for e in later.COLLECTION.entries()}
+    assert not THIRD & (first | second_groups)
+    assert {e.group for e in fourth.COLLECTION.entries()} - (first | second_groups | third_groups) == FOURTH
     assert {split_of(group) for group in FRESH} == {"fresh"}
     assert "fresh" not in {split_of(group) for group in first | (groups - FRESH)}
     assert len({(e.source, e.name) for e in (*entries(), *found) if not e.attention}) == len(found) + len(
@@ -138,7 +141,11 @@ def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
 
 
 def test_chosen_models_are_drawn_with_lengths_that_fit_them() -> None:
-    drawn = list(generate_real(6, 0, [*later.entries(), *third.entries()], infer=0.5))
+    drawn = list(
+        generate_real(
+            6, 0, [*later.COLLECTION.entries(), *third.COLLECTION.entries(), *fourth.COLLECTION.entries()], infer=0.5
+        )
+    )
     assert {s.kind for s in drawn} == {"train", "infer"}
     for spec in drawn:
         entry = entry_of(spec)
