@@ -362,7 +362,7 @@ def _monitor(facts: Facts) -> list[str]:
         columns = ("gpus", "processes", "seconds", "core_percent", "peak_mib")
         parts += [
             "Monitors side by side, each over the first of the GPUs; what eight GPUs would cost is the straight line "
-            "through these.\n",
+            f"through these, with {processes // gpus} processes on each.\n",
             table(
                 [key.replace("_", " ") for key in columns],
                 [tuple(one[key] for key in columns) for one in facts["monitors"]],

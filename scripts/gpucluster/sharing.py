@@ -87,42 +87,41 @@ def spread(stage: Stage) -> Facts:
     }
 
 
-def users_apart(stage: Stage, seconds: float = 8) -> Facts:
+def users_apart(stage: Stage) -> Facts:
     """Users who never meet on a GPU (`[mps] meet = "wait"`): one's job waits while the other has all GPUs."""
-    count = stage.cluster.layout.gpus
     if stage.machine.settings().mps.users == "multi":
         return {"not_shown": "users share a server here", "checks": {}}
     most = max(memory_of(partition) for partition in stage.machine.settings().partitions.values())
     large = f"memory={int(0.55 * most / 1024)}G"  # two of these do not fit on one GPU
-    jobs: dict[str, int] = {}
-    places: dict[str, str] = {}
+    stop = stage.cluster.home(ALICE) / "stop"
+    stop.unlink(missing_ok=True)
     with stage.configured(mps={"meet": "wait"}):
         stage.cluster.wait_until_radd_sees()
-        for index in range(count):
-            name = f"hers-{index}"
-            jobs[name] = stage.submit(name, large, f"cnn --batch 32 --seconds {seconds + 4 * (count - index)}")
+        names = [f"hers-{index}" for index in range(stage.cluster.layout.gpus)]
+        jobs = {name: stage.submit(name, large, f"cnn --batch 32 --until {stop}") for name in names}
+        for name in names:
             stage.started(name)
-            places[name] = stage.gpu(jobs[name])
+        places = {stage.gpu(job): name for name, job in jobs.items()}
         stage.cluster.wait_until_radd_sees()
         his = stage.submit("his", "memory=6G", "cnn --batch 32 --seconds 2", user=BOB)
-        stage.cluster.wait_until_radd_sees()
-        now = {stage.cluster.state(job) for job in jobs.values()}
-        waited = stage.cluster.state(his) == "PENDING" and now == {"RUNNING"}
+        stage.cluster.wait_until_radd_sees()  # Slurm would have started it by now
+        waiting, running = stage.cluster.state(his), {name: stage.cluster.state(job) for name, job in jobs.items()}
+        stop.touch()
         stage.cluster.wait_state(his, "RUNNING", deadline_s=60)
         place = stage.gpu(his)
         states = stage.ended({"his": his, **jobs}, 60)
-    result, hers = stage.result("his", BOB), next((name for name in jobs if places[name] == place), "")
-    before = stage.result(hers)["end"] if hers else math.inf
-    record = stage.record(his)
+    record, begin = stage.record(his), stage.result("his", BOB)["process_begin"]
+    before = stage.result(places[place])["end"] if place in places else math.inf
     return {
         "states": states,
+        "seen": {"his": waiting, **running},
         "place": place,
-        "began_after_s": result["process_begin"] - before,
-        "reasons": list(record.reasons),
+        "began_after_s": begin - before,
         "explain": stage.explain(his, BOB),
         "checks": {
-            "his job waited in the queue while her jobs ran": waited,
-            "it began on a GPU that her job had left": result["process_begin"] >= before,
+            "each GPU had one of her jobs": len(places) == len(jobs) and "" not in places,
+            "his job waited in the queue while hers ran": waiting == "PENDING" and set(running.values()) == {"RUNNING"},
+            "it began on a GPU that her job had left": begin >= before,
             "it had that GPU for itself": record.share == WHOLE_GPU,
             "all completed, none requeued": set(states.values()) == {"COMPLETED"}
             and not any(stage.restarts(job) for job in (his, *jobs.values())),
