@@ -248,7 +248,17 @@ _TEXT: tuple[Text, ...] = (
         "zamba2",
         (_CLM,),
         decoder(
-            768, 2048, 12, 12, 12, 32000, n_mamba_heads=12, mamba_d_state=64, chunk_size=64, use_mamba_kernels=False
+            768,
+            2048,
+            12,
+            12,
+            12,
+            32000,
+            n_mamba_heads=12,
+            mamba_d_state=64,
+            chunk_size=64,
+            use_mamba_kernels=False,
+            layers_block_type=["linear_attention", "linear_attention", "hybrid"] * 4,
         ),
         256,
     ),
@@ -529,7 +539,15 @@ _SWIN: dict[str, Any] = {
     "out_features": ["stage1", "stage2", "stage3", "stage4"],
 }
 _PICTURES: tuple[Picture, ...] = (
-    ("hf-mlcd-small", "mlcd_vision_model", "mlcd", "transformer", "MLCDVisionModel", "pixels", {"image_size": 224}),
+    (
+        "hf-mlcd-small",
+        "mlcd_vision_model",
+        "mlcd",
+        "transformer",
+        "MLCDVisionModel",
+        "pixels",
+        {**_BASE, "image_size": 224, "intermediate_size": 3072, "patch_size": 16},
+    ),
     (
         "hf-aimv2-small",
         "aimv2_vision_model",
@@ -904,9 +922,7 @@ _OTHERS: tuple[tuple[str, str, str, Feed, str, dict[str, Any], int, int], ...] =
         0,
         64,
     ),
-    ("encodec-24khz", "encodec", "encodec", "waves", "EncodecModel", {}, 0, 1),
     ("dac-44khz", "dac", "dac", "waves", "DacModel", {"encoder_hidden_size": 32, "decoder_hidden_size": 768}, 0, 1),
-    ("mimi-small", "mimi", "mimi", "waves", "MimiModel", {"num_hidden_layers": 4}, 0, 1),
     (
         "decision-transformer",
         "decision_transformer",

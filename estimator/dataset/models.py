@@ -125,8 +125,8 @@ def _hf_loss(out: Any, _: int) -> torch.Tensor:
     loss = getattr(out, "loss", None)
     if loss is None:
         numbers = next(v for v in out.values() if isinstance(v, torch.Tensor) and v.is_floating_point())
-        loss = numbers.square().mean()
-    return loss
+        loss = numbers.square()
+    return loss.mean() if loss.dim() else loss
 
 
 @dataclass(frozen=True)
@@ -365,7 +365,8 @@ def _mel(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
     about = getattr(config, "encoder_config", config)
     bins = getattr(about, "num_mel_bins", 80)
     words = make.labels(config.vocab_size - 2, batch, spec.seq_len or 0) + 1
-    return {"input_features": make.numbers(batch, _MEL_FRAMES, bins), "labels": words}
+    heard = torch.ones(batch, _MEL_FRAMES, device=make.device, dtype=torch.long)
+    return {"input_features": make.numbers(batch, _MEL_FRAMES, bins), "attention_mask": heard, "labels": words}
 
 
 def _trajectory(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
