@@ -33,7 +33,6 @@ Feed = Literal[
     "caption",
     "read_picture",
     "placed",
-    "waves",
     "mel",
     "trajectory",
     "boxes",

@@ -922,7 +922,6 @@ _OTHERS: tuple[tuple[str, str, str, Feed, str, dict[str, Any], int, int], ...] =
         0,
         64,
     ),
-    ("dac-44khz", "dac", "dac", "waves", "DacModel", {"encoder_hidden_size": 32, "decoder_hidden_size": 768}, 0, 1),
     (
         "decision-transformer",
         "decision_transformer",

@@ -24,11 +24,11 @@ _THIRD = (
 )
 _FOURTH = (
     "actor_critic aimv2 alphazero annotated_transformer attention_seq2seq axk1 bamba bert2bert capsnet "
-    "conditional_detr conv_lstm conv_tasnet d_fine dab_detr dac dcn decision_transformer deepseek_v32 "
+    "conditional_detr conv_lstm conv_tasnet d_fine dab_detr dcn decision_transformer deepseek_v32 "
     "deformable_detr dense_gat depth_anything detr dgcnn dlinear ecapa esrgan evoformer falcon_mamba "
     "fast_text fcos fno git glow glpn han hifigan hourglass hy_v3 imagegpt inception_time itransformer jamba "
     "kimi_linear laguna latent_unet llava longcat_flash lstm_autoencoder mamba mamba2 mask2former maskformer "
-    "mimi mlcd ncf next_item olmo_hybrid own_alexnet own_conformer own_deeplab own_detr own_efficientnet "
+    "mlcd ncf next_item olmo_hybrid own_alexnet own_conformer own_deeplab own_detr own_efficientnet "
     "own_fpn own_inception own_mamba own_mobilenet own_resnext own_shufflenet own_swin own_xl own_yolo "
     "paligemma parakeet pinn pix2pix pixio pointnet2 qwen3_next raft rcnn res_unet resnet_gan retinanet retnet "
     "rt_detr rwkv schnet siamese speech_to_text ssd stylegan swin2sr t5gemma tacotron trocr two_tower unet_pp "

@@ -357,10 +357,6 @@ def _placed(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]
     return {**given, "pixel_values": _pixels(spec, make, batch)}
 
 
-def _waves(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
-    return {"input_values": make.numbers(batch, 1, config.sampling_rate * (spec.seq_len or 1))}
-
-
 def _mel(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
     about = getattr(config, "encoder_config", config)
     bins = getattr(about, "num_mel_bins", 80)
@@ -388,7 +384,6 @@ _OTHER_FEEDS: dict[str, Callable[[Spec, Any, _Maker, int], dict[str, Any]]] = {
     "caption": _caption,
     "read_picture": _read_picture,
     "placed": _placed,
-    "waves": _waves,
     "mel": _mel,
     "trajectory": _trajectory,
 }
