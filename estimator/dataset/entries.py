@@ -29,6 +29,7 @@ Feed = Literal[
     "plain",
     "pixels",
     "detect",
+    "masks",
     "depth",
     "caption",
     "read_picture",

@@ -323,6 +323,15 @@ def _detect(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]
     return {"pixel_values": _pixels(spec, make, batch), "labels": things}
 
 
+def _masks(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    side = spec.arch["size"]
+    return {
+        "pixel_values": _pixels(spec, make, batch),
+        "mask_labels": [make.labels(2, _THINGS, side, side).to(make.dtype) for _ in range(batch)],
+        "class_labels": [make.labels(config.num_labels, _THINGS) for _ in range(batch)],
+    }
+
+
 def _depth(spec: Spec, _: Any, make: _Maker, batch: int) -> dict[str, Any]:
     pixels = _pixels(spec, make, batch)
     return {"pixel_values": pixels, "labels": pixels[:, 0].abs() + 1}
@@ -380,6 +389,7 @@ def _trajectory(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, 
 _OTHER_FEEDS: dict[str, Callable[[Spec, Any, _Maker, int], dict[str, Any]]] = {
     "pixels": lambda spec, _, make, batch: {"pixel_values": _pixels(spec, make, batch)},
     "detect": _detect,
+    "masks": _masks,
     "depth": _depth,
     "caption": _caption,
     "read_picture": _read_picture,
