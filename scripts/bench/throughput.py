@@ -1,7 +1,10 @@
 """Submits a second from four clients, in turn: without Lua, with Slurm's own Lua plugins and empty scripts, with RAD.
 
-What an empty job_submit.lua or cli_filter.lua costs is Slurm's; the rest is RAD's. Everything runs on this machine:
-where its cores are busy, what counts is processor time, sbatch's included.
+What an empty job_submit.lua or cli_filter.lua costs is Slurm's, and so is what a job costs that asks for what RAD asks
+for it: a script that writes the same words into every job shows that. The rest is RAD's. Everything runs on this
+machine: where its cores are busy, what counts is processor time, sbatch's included.
+
+Every row has a Slurm of its own, begun anew for each script: Slurm's Lua plugin takes longer the more jobs it knows.
 """
 
 from __future__ import annotations
@@ -9,15 +12,29 @@ from __future__ import annotations
 import re
 import resource
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from scripts.bench.common import USER, Table, cluster, inline_summary, note, script, submit
-from scripts.devcluster import Cluster
+from scripts.devcluster import Cluster, ClusterError
+from slurm_hooks.records import decode
 
 CLIENTS = 4
 ROUNDS = 10
 EMPTY_SUBMIT = """
 function slurm_job_submit(job_desc, part_list, submit_uid) return slurm.SUCCESS end
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid) return slurm.SUCCESS end
+return slurm.SUCCESS
+"""
+FIXED_SUBMIT = """
+function slurm_job_submit(job_desc, part_list, submit_uid)
+    job_desc.tres_per_node = "{tres}"
+    job_desc.admin_comment = "{comment}"
+    job_desc.environment["RAD_SHARE"] = "{share}"
+    job_desc.environment["RAD_THREAD_PERCENTAGE"] = "{threads}"
+    slurm.log_user("%s", {message!r})
+    return slurm.SUCCESS
+end
 function slurm_job_modify(job_desc, job_rec, part_list, modify_uid) return slurm.SUCCESS end
 return slurm.SUCCESS
 """
@@ -58,42 +75,49 @@ def run(count: int) -> Table:
         ("#RAD, 100 layers, the same", lambda _: script(inline_summary(0))),
         ("#RAD, 100 layers, each new", lambda n: script(inline_summary(n))),
     )
-    each = count // ROUNDS
-    with cluster(rad=False) as plain, cluster(rad=False) as empty, cluster(rad=True) as rad:
-        _with_empty_scripts(empty)
-        rows = []
-        for name, text_of in cases:
-            ways = [
-                _Way("no Lua", plain, {}),
-                _Way("empty job_submit.lua", empty, {}),
-                _Way("RAD's job_submit.lua", rad, _without_filter(rad)),
-                _Way("both empty", empty, _with_empty_filter(empty)),
-                _Way("both RAD's", rad, {}),
-            ]
-            for number in range(ROUNDS):
-                note(f"{name}: round {number + 1} of {ROUNDS}")
-                for place in range(len(ways)):  # in turn, and each the first as often as the others
-                    scripts = [text_of(number * each + n) for n in range(each)]
-                    ways[(number + place) % len(ways)].submit(scripts)
-            first, submit_empty, submit_rad, both_empty, both_rad = ways
-            beside = ((first, first), (submit_empty, first), (submit_rad, submit_empty), (both_empty, first))
-            rows += [_row(name, way, first, other, each * ROUNDS) for way, other in (*beside, (both_rad, both_empty))]
-            for target in (plain, empty, rad):  # a longer queue is slower, and RAD's has twice as many jobs
-                target.run(["scancel", "--state=PENDING", f"--user={USER}"])
-        return Table(
-            f"Submits from {CLIENTS} clients, {ROUNDS} rounds in turn",
-            (
-                "script",
-                "Slurm with",
-                "submits",
-                "per second",
-                "change",
-                "RAD's part",
-                "us in slurmctld",
-                "CPU ms of a sbatch",
-            ),
-            rows,
-        )
+    return Table(
+        f"Submits from {CLIENTS} clients, {ROUNDS} rounds in turn",
+        (
+            "script",
+            "Slurm with",
+            "submits",
+            "per second",
+            "change",
+            "RAD's part",
+            "us in slurmctld",
+            "CPU ms of a sbatch",
+        ),
+        [row for name, text_of in cases for row in _rows(name, text_of, count // ROUNDS)],
+    )
+
+
+def _rows(name: str, text_of: Callable[[int], str], each: int) -> list[list[str]]:
+    """Measure one kind of script."""
+    with ExitStack() as stack:
+        plain, empty, fixed, filtering = (stack.enter_context(cluster(rad=False)) for _ in range(4))
+        rad, filtered = (stack.enter_context(cluster(rad=True)) for _ in range(2))
+        for target in (empty, filtering):
+            _with_script(target, EMPTY_SUBMIT)
+        asks = "#RAD" in text_of(0)
+        if asks:
+            _with_script(fixed, _same_request(rad, text_of(0)))
+        first, submit_empty = _Way("no Lua", plain, {}), _Way("empty job_submit.lua", empty, {})
+        both_empty = _Way("both empty", filtering, _with_empty_filter(filtering))
+        beside = [
+            (first, first),
+            (submit_empty, first),
+            *([(_Way("RAD's request, fixed", fixed, {}), first)] if asks else []),
+            (_Way("RAD's job_submit.lua", rad, _without_filter(rad)), submit_empty),
+            (both_empty, first),
+            (_Way("both RAD's", filtered, {}), both_empty),
+        ]
+        ways = [way for way, _ in beside]
+        for number in range(ROUNDS):
+            note(f"{name}: round {number + 1} of {ROUNDS}")
+            for place in range(len(ways)):  # in turn, and each the first as often as the others
+                scripts = [text_of(number * each + n) for n in range(each)]
+                ways[(number + place) % len(ways)].submit(scripts)
+        return [_row(name, way, first, other, each * ROUNDS) for way, other in beside]
 
 
 def _row(name: str, way: _Way, first: _Way, empty: _Way, count: int) -> list[str]:
@@ -104,7 +128,7 @@ def _row(name: str, way: _Way, first: _Way, empty: _Way, count: int) -> list[str
         str(count),
         f"{count / way.seconds:.0f}",
         f"{100 * (first.seconds / way.seconds - 1):+.1f} %",
-        f"{100 * (empty.seconds / way.seconds - 1):+.1f} %" if "RAD" in way.name else "",
+        f"{100 * (empty.seconds / way.seconds - 1):+.1f} %" if empty is not first else "",
         f"{way.inside_us / max(1, way.calls):.0f}",
         f"{1000 * way.cpu_s / count:.2f}",
     ]
@@ -119,14 +143,35 @@ def _without_filter(target: Cluster) -> dict[str, str]:
     return {"SLURM_CONF": str(path)}
 
 
-def _with_empty_scripts(target: Cluster) -> None:
-    """Give a cluster without RAD a job_submit.lua that does nothing."""
+def _with_script(target: Cluster, text: str) -> None:
+    """Give a cluster without RAD a job_submit.lua."""
     etc = target.layout.etc
-    (etc / "job_submit.lua").write_text(EMPTY_SUBMIT, encoding="utf-8")
+    (etc / "job_submit.lua").write_text(text, encoding="utf-8")
     with (etc / "slurm.conf").open("a", encoding="utf-8") as file:
         file.write("JobSubmitPlugins=lua\n")
     target.stop("slurmctld")
     target.start("slurmctld")
+
+
+def _same_request(target: Cluster, text: str) -> str:
+    """A job_submit.lua that writes into every job what RAD writes into the one of this script.
+
+    Raises:
+        ClusterError: if RAD leaves it as it is.
+    """
+    said = target.submit(text, "--hold", user=USER, env=_without_filter(target))
+    job = target.job(said.job_id)
+    record = decode(job.get("AdminComment", ""))
+    if record is None or record.share is None:
+        raise ClusterError(f"RAD did not decide: {said.err}")
+    target.run(["scancel", str(said.job_id)])
+    return FIXED_SUBMIT.format(
+        tres=job["TresPerNode"],
+        comment=job["AdminComment"],
+        share=record.share,
+        threads=record.thread_percentage,
+        message=said.err.strip().removeprefix("sbatch: "),
+    )
 
 
 def _with_empty_filter(target: Cluster) -> dict[str, str]:

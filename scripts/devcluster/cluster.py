@@ -37,6 +37,7 @@ ACCOUNTS = {"alice": "research", "bob": "teaching"}
 NVIDIA_MAJOR = 195
 START_DEADLINE_S = 60.0
 COMMAND_DEADLINE_S = 120.0
+RADD_NICE = -10  # as etc/systemd/radd.service: slurmctld waits for it with its locks held
 LEFTOVERS_DEADLINE_S = 2.0  # job steps do not end when asked politely
 CALLS_PER_LOOK = 6  # of radd: two squeue with two each, one scontrol with two
 ENDED = frozenset(
@@ -374,7 +375,7 @@ class Cluster:
         if name == "radd" and self.rad is not None:
             argv, env = self._part("slurm_hooks.radd.main", self.rad)
             there = layout.run / "rad" / "radd.sock"
-            return Daemon(name, argv, "rad", {**slurm, **env}, ("slurm",)), lambda: _listens(there)
+            return Daemon(name, argv, "rad", {**slurm, **env}, ("slurm",), RADD_NICE), lambda: _listens(there)
         if name == "rad-monitor" and self.rad is not None:
             argv, env = self._part("slurm_hooks.monitor.main", self.rad)
             return Daemon(name, argv, None, {**slurm, **env}), lambda: self.is_up(name)

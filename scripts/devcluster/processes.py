@@ -6,6 +6,7 @@ a crash; processes without that mark are never touched. Touches processes and lo
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import signal
@@ -35,6 +36,7 @@ class Daemon:
         user: whom it runs as, or None for the caller.
         env: added to the environment.
         groups: supplementary groups of `user`.
+        nice: how it stands back behind others, -20 to 19; below 0 where it goes first, if that is allowed here.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Daemon:
     user: str | None = None
     env: Mapping[str, str] | None = None
     groups: Sequence[str] = ()
+    nice: int = 0
 
 
 def wait_for(what: str, condition: Callable[[], bool], deadline_s: float, log: Path | None = None) -> None:
@@ -84,6 +87,11 @@ def start(daemon: Daemon, directory: Path) -> int:
             group=None if daemon.user is None else pwd.getpwnam(daemon.user).pw_gid,
             extra_groups=None if daemon.user is None else list(daemon.groups),
         )
+    if daemon.nice:
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, daemon.nice)
+            # Where the kernel groups processes by session, as most do without systemd, that of the session counts.
+            Path(f"/proc/{process.pid}/autogroup").write_text(f"{daemon.nice}", encoding="ascii")
     pid_file(directory, daemon.name).write_text(f"{process.pid}\n", encoding="utf-8")
     _children[process.pid] = process
     return process.pid
