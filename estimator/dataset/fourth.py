@@ -493,7 +493,14 @@ _TEXT: tuple[Text, ...] = (
     ("phi-1b", "phi", "phi", (_CLM,), decoder(2048, 8192, 16, 32, 32, 51200), 1024),
     ("gemma3-small", "gemma3_text", "gemma3", (_CLM,), decoder(512, 2048, 12, 4, 2, 100000, head_dim=128), 1024),
     ("phi3-base", "phi3", "phi3", (_CLM,), decoder(1536, 4096, 14, 12, 12, 32064), 1024),
-    ("falcon-base", "falcon", "falcon", (_CLM,), {"hidden_size": 1536, "num_hidden_layers": 12}, 1024),
+    (
+        "falcon-base",
+        "falcon",
+        "falcon",
+        (_CLM,),
+        {"hidden_size": 1536, "num_hidden_layers": 12, "num_attention_heads": 24},
+        1024,
+    ),
     ("mixtral-base", "mixtral", "mixtral", (_CLM,), decoder(768, 2048, 6, 12, 4, 32000, num_local_experts=4), 1024),
     ("t5-mini", "t5", "t5", (_S2S,), {"d_model": 384, "d_ff": 1536, "num_layers": 4, "num_heads": 6}, 512),
     (

@@ -1,4 +1,4 @@
-"""The architecture families that judge the method: nothing was fitted to them while it was made. Pure data.
+"""Architecture families that were fresh when they were measured; ``FRESH`` judge the method: nothing is fitted to them.
 
 Drawn by their names from the families of `estimator.dataset.later` and `estimator.dataset.third`, before any of them
 was measured: ``THIRD`` are new families whose SHA-256 of ``rad-fresh-3:NAME`` modulo 100 is below 65. ``FOURTH`` are
@@ -37,4 +37,4 @@ _FOURTH = (
 SECOND = frozenset(_SECOND.split())
 THIRD = frozenset(_THIRD.split())
 FOURTH = frozenset(_FOURTH.split())
-FRESH = THIRD
+FRESH = FOURTH
