@@ -21,6 +21,7 @@ COMPILED = (
     "estimator/methods/rad/familiar.py",
     "estimator/methods/rad/features.py",
     "estimator/methods/rad/kinds.py",
+    "estimator/methods/rad/known.py",
     "estimator/methods/rad/liveness.py",
     "estimator/methods/rad/program.py",
     "estimator/methods/rad/trees.py",

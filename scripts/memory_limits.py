@@ -1,95 +1,137 @@
-"""How wide a bound has to be: its share of too low against its over-estimate, with families left out. Reads nothing.
+"""How wide a bound has to be: its share of too low against its over-estimate, on runs left out. Reads nothing.
 
-Two accounts are compared: RAD's, from each summary, and one that no summary gives: what torch's allocator really handed
-out, as it was measured. What the second leaves is the allocator's own choice of how much it reserves.
+Each run is judged by models that were fitted without it: without this run alone, without its model, or without its
+whole architecture family. Two accounts are compared: RAD's, from each summary, and one that no summary gives: what
+torch's allocator really handed out, as it was measured. What the second leaves is the allocator's own choice of how
+much it reserves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.methods.rad.features import FEATURES, pool_of
+from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit import (
     MISS,
+    MISS_KNOWN,
     TREES,
+    WAYS,
     Example,
-    as_if_new,
-    boosted,
+    HeldOut,
+    calibrating,
     conformal,
-    folds_of,
+    held_out,
     left_out,
     scale,
-    size_of,
     spreading,
-    understood,
 )
+from estimator.methods.rad.known import LEVELS
 
-LEVELS = (MISS, 0.01, 0.02, 0.05, 0.1)
+MISSES = (0.5, 1.0, 2.0, 5.0, 10.0)
+"""Multiples of the shares of misses that bounds are set to."""
+ALL = "all"
 FORMATS = ("torchsummary", "torchinfo", "module")
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Limit:
-    """What bounds of one level reach on families that were left out.
+class Reached:
+    """What bounds reach on runs that were left out.
 
     Attributes:
-        level: share of the understood models that the bounds were set to miss.
-        under: share of all that exceed them.
-        over: mean over-estimate, as a share of the measurement.
-        by_format: both, for each of ``FORMATS``.
+        n: summaries.
+        error: median of |expected - measured| / measured.
+        under: share that exceeds the bound.
+        over: mean over-estimate of the bound, as a share of the measurement.
+        half: median of the same.
     """
 
-    level: float
+    n: int
+    error: float
     under: float
     over: float
-    by_format: tuple[tuple[float, float], ...]
+    half: float
 
 
-def limits(examples: Sequence[Example], context: float) -> tuple[list[Limit], list[Limit]]:
-    """Judge bounds of several levels, each set without the families that it is judged by.
+@dataclass(frozen=True)
+class Limits:
+    """What is reached on real models, by what was left out: the run, its model, its architecture family.
+
+    Attributes:
+        ways: all that was left out in one way, then what of it each model took for measured, for kin, for new.
+        formats: the same for each of ``FORMATS``.
+        misses: for each of ``MISSES``.
+        allocator: the same where the allocator's own peak is known.
+    """
+
+    ways: dict[str, dict[str, Reached]]
+    formats: dict[str, dict[str, Reached]]
+    misses: dict[str, dict[float, Reached]]
+    allocator: dict[str, dict[float, Reached]]
+
+
+def limits(examples: Sequence[Example], context: float) -> Limits:
+    """Judge bounds, each set without the families that it is judged by.
 
     Args:
-        examples: measured runs; those of real models are taken.
+        examples: measured runs.
         context: the CUDA context in MiB.
-
-    Returns:
-        With RAD's account, and with the allocator's own.
     """
-    found = [item for item in examples if item.real]
-    folds = folds_of(found)
-    rows = np.array(as_if_new(found, folds))
-    measured = np.array([item.measured for item in found])
-    made = []
-    for account in (np.array([item.accounted for item in found]), np.array([item.allocated for item in found])):
-        target = np.log(measured / (account + context))
-        made.append(_levels(found, rows, target, folds))
-    return made[0], made[1]
+    held = held_out(list(examples), context, TREES)
+    known = held_out([replace(item, accounted=item.allocated or item.accounted) for item in examples], context, TREES)
+    bounds = _bounds(held)
+    levels = np.array(held.levels)
+    shown = {name: held.rows[:, FEATURES.index(name)] > 0 for name in FORMATS}
+    ways: dict[str, dict[str, Reached]] = {}
+    formats: dict[str, dict[str, Reached]] = {}
+    for way in WAYS:
+        chosen = _left_out(held, way)
+        parts: dict[str, NDArray[np.bool_]] = {ALL: chosen, **{level: chosen & (levels == level) for level in LEVELS}}
+        ways[way] = {name: reached(held.residual[of], bounds[1.0][of]) for name, of in parts.items() if of.any()}
+        formats[way] = {
+            name: reached(held.residual[chosen & of], bounds[1.0][chosen & of]) for name, of in shown.items()
+        }
+    return Limits(ways, formats, _by_misses(held, bounds), _by_misses(known, _bounds(known)))
 
 
-def _levels(examples: list[Example], rows: Floats, target: Floats, folds: Floats) -> list[Limit]:
-    weights = np.array([item.weight for item in examples])
-    known = understood(target)
-    residual = target - left_out(partial(boosted, TREES), rows, known, weights, folds)
-    sizes = scale(left_out(partial(spreading, TREES), rows, size_of(residual), weights, folds))
-    pools = np.array([pool_of(list(row), item.family) for row, item in zip(rows, examples, strict=True)])
-    groups = np.array([item.group for item in examples])
-    formats = [rows[:, FEATURES.index(name)] > 0 for name in FORMATS]
-    made = []
-    for level in LEVELS:
-        bound = np.zeros(len(examples))
+def _left_out(held: HeldOut, way: str) -> NDArray[np.bool_]:
+    return np.array([item.real and left == way for item, left in zip(held.items, held.ways, strict=True)])
+
+
+def _by_misses(held: HeldOut, bounds: dict[float, Floats]) -> dict[str, dict[float, Reached]]:
+    found = {}
+    for way in WAYS:
+        chosen = _left_out(held, way)
+        found[way] = {times: reached(held.residual[chosen], bound[chosen]) for times, bound in bounds.items()}
+    return found
+
+
+def reached(residual: Floats, bound: Floats) -> Reached:
+    """Judge bounds; both are logarithms of a ratio to what was expected."""
+    over = np.maximum(np.exp(bound - residual) - 1, 0.0)
+    error = np.abs(np.exp(-residual) - 1)
+    under = float((residual > bound).mean())
+    return Reached(len(residual), float(np.median(error)), under, float(over.mean()), float(np.median(over)))
+
+
+def _bounds(held: HeldOut) -> dict[float, Floats]:
+    """Set bounds for each fold by the others."""
+    sizes = scale(left_out(partial(spreading, TREES), held.rows, held.sizes, held.weights, held.folds))
+    scores, pools, groups = held.residual / sizes, held.pools, held.groups
+    real = np.array([item.real for item in held.items])
+    made = {}
+    for times in MISSES:
+        bound = np.zeros(len(scores))
         for pool in sorted(set(pools)):
-            for fold in sorted(set(folds)):
-                inside = (pools == pool) & (folds != fold) & (target == known)
-                times = conformal((residual / sizes)[inside], groups[inside], level) if inside.any() else 0.0
-                here = (pools == pool) & (folds == fold)
-                bound[here] = np.clip(times * sizes[here], 0.0, 3.0)
-        under, over = residual > bound, np.maximum(np.exp(bound - residual) - 1, 0.0)
-        shares = tuple((float(under[of].mean()), float(over[of].mean())) for of in formats)
-        made.append(Limit(level, float(under.mean()), float(over.mean()), shares))
+            miss = times * (MISS_KNOWN if pool in LEVELS else MISS)
+            for fold in sorted(set(held.folds)):
+                inside = calibrating(pool, pools, held.sound) & real & (held.folds != fold)
+                here = (pools == pool) & (held.folds == fold)
+                bound[here] = conformal(scores[inside], groups[inside], miss) * sizes[here] if inside.any() else 0.0
+        made[times] = np.clip(bound, 0.03, 3.0)
     return made

@@ -10,8 +10,8 @@ from typing import Any
 
 from estimator.dataset import coverage
 from estimator.dataset.store import Dataset
-from estimator.methods.rad.fit import Held
-from scripts.memory_limits import FORMATS, Limit
+from estimator.methods.rad.fit import WAYS, Held
+from scripts.memory_limits import FORMATS, MISSES, Limits, Reached
 
 METHODS = ("horus", "faketensor", "gpumemnet", "rad")
 PUBLISHED = {
@@ -235,63 +235,103 @@ Made by `scripts/results_memory`; every number on this page is computed by it. A
 """
 
 
-# What the first look at these families showed (commit c55fdbb) and that at the earlier fresh part (commit 0c0b055), and
-# what the model before (commit 72b0c13) says of the families that are fresh now.
+# What first looks showed: at the families that were fresh before (commits 0c0b055 and c55fdbb).
 _EARLIER = (
-    ["these families, first look", "1405", "5.8 %", "1.3 %", "75.7 %"],
-    ["these families, with the model before", "1405", "6.5 %", "2.6 %", "57.6 %"],
-    ["the 64 families of the second collection, first look", "1853", "6.7 %", "1.9 %", "164.9 %"],
+    ["63 families of the third collection, first look, model of then", "1405", "5.8 %", "1.3 %", "75.7 %"],
+    ["64 families of the second collection, first look, model of then", "1853", "6.7 %", "1.9 %", "164.9 %"],
 )
 _LOOKED_AT = """
-### The first look and now
+### What no one had seen
 
-The fresh part was drawn by the names of its families before any of them was measured, and looked at once: when the
-method and its model were finished. What that look showed stands below as `first look`: only that line is of families
-that no one had seen. One thing was changed after it, which all other tables here contain: a print of a network that
-works on series is refused where nothing tells how long they are, instead of taking 512 steps (raw sound has many
-thousands; {refused} of the {cases} summaries above are refused so). The learned model was not fitted again. The lines
-are of every format that users have for each run, as `radctl retrain` compares versions; prints of models that ran on
-another size of picture than the one taken are not in them. The families that were fresh before are fitted to now: they
-had been looked at, and rules had been mended after them.
+{refused} of the {cases} summaries above are refused: prints of networks on series where nothing tells how long they
+are. The lines below are of every format that users have for each run, as `radctl retrain` compares versions; prints of
+models that ran on another size of picture than the one taken are not in them.
 
 """
-_LOOKS_HEAD = ("families", "summaries", "median error", "under-estimates", "mean over-estimate of the actual")
+_LOOKS = {
+    "known": "measured models in configurations that were not measured",
+    "kin": "models that were not measured, of measured families",
+    "fresh": "families that were not measured",
+}
+_LOOKS_HEAD = ("runs", "summaries", "median error", "under-estimates", "mean over-estimate of the actual")
+_LEVELS = """
+### What was measured of a model, and what is new
+
+RAD tells three cases apart, and says which in the reasons of an estimate. `measured`: runs of the same architecture
+(types of layers, number of steps, parameters within 3.5 %) are in the data, in other configurations. `kin`: models with
+the same types of layers are, of other sizes. `new`: nothing like it. Here the real models of all families that were
+fitted to are judged, each by models that were fitted without it, and by bounds that were set without its family, in
+three ways: without this one run, without its model (all heads and sizes of input of it), without its whole architecture
+family. The lines beneath are what of these the model took for measured, kin or new.
+
+"""
+_LEVELS_HEAD = ("left out", "taken for", "summaries", "median error", "too low", "over", "half over by less")
+_FORMATS = """
+By format, too low / over:
+
+"""
 _LIMITS = """
 ### What limits the bound
 
-Of all families but the fresh ones, each left out of what judges it: how often bounds are too low, and how much they are
-too large on the average, for several shares of misses that they are set to (the first is what RAD's bound is set to).
-Misses are more than that share because accounts that were not understood widen no bound. The last two columns are of an
-account that no summary can give: what PyTorch's allocator really handed out in each run. What is left there is what the
-allocator reserves beyond it, which follows from the order in which it splits its blocks. So a bound that is too low for
-one run in a hundred cannot come nearer than the last column, however good the account is.
+The same for several shares of misses that bounds are set to, too low / over; the second line is what RAD's are set to.
+Where nothing was measured misses are more than that, because accounts that were not understood widen no bound then. The
+last three columns are of an account that no summary can give: what PyTorch's allocator really handed out in each run.
+What is left there is what the allocator reserves beyond it, which follows from the order in which it splits its blocks:
+however good the account, a bound that is too low for one run in a hundred comes no nearer than that.
 
 """
-_LIMITS_HEAD = ("set to", "too low", "over", *FORMATS, "allocator known: too low", "over")
+_LIMITS_HEAD = (
+    "times the misses",
+    *(f"without its {way}" for way in WAYS),
+    *(f"allocator known, {way}" for way in WAYS),
+)
 
 
-def _looks(every: Held) -> list[list[str]]:
-    numbers = [every.median_abs_rel_error, every.under_rate, every.mean_over_fraction]
-    now = ["these families, now", f"{every.n}", *(f"{100 * number:.1f} %" for number in numbers)]
-    return [now, *_EARLIER]
-
-
-def limit_rows(found: tuple[list[Limit], list[Limit]]) -> list[list[str]]:
-    """Return the lines of the table of limits: RAD's account, and the allocator's own."""
+def _looks(looks: dict[str, Held]) -> list[list[str]]:
     rows = []
-    for ours, known in zip(*found, strict=True):
-        shares = [f"{100 * under:.1f} % / {100 * over:.0f} %" for under, over in ours.by_format]
-        both = [[f"{100 * item.under:.1f} %", f"{100 * item.over:.0f} %"] for item in (ours, known)]
-        rows.append([f"{100 * ours.level:g} %", *both[0], *shares, *both[1]])
-    return rows
+    for split, found in looks.items():
+        numbers = [found.median_abs_rel_error, found.under_rate, found.mean_over_fraction]
+        rows.append([_LOOKS[split], f"{found.n}", *(f"{100 * number:.1f} %" for number in numbers)])
+    return [*rows, *_EARLIER]
+
+
+def _both(found: Reached) -> str:
+    return f"{100 * found.under:.1f} % / {100 * found.over:.0f} %"
+
+
+def level_rows(found: Limits) -> list[list[str]]:
+    """Return the lines of the table of what was known."""
+    return [
+        [
+            f"its {way}",
+            name,
+            str(part.n),
+            *(f"{100 * value:.1f} %" for value in (part.error, part.under, part.over, part.half)),
+        ]
+        for way, parts in found.ways.items()
+        for name, part in parts.items()
+    ]
+
+
+def format_rows(found: Limits) -> list[list[str]]:
+    """Return the lines of the table by format."""
+    return [[f"its {way}", *(_both(parts[name]) for name in FORMATS)] for way, parts in found.formats.items()]
+
+
+def limit_rows(found: Limits) -> list[list[str]]:
+    """Return the lines of the table of limits: RAD's account, and the allocator's own."""
+    return [
+        [f"{times:g}", *(_both(table[way][times]) for table in (found.misses, found.allocator) for way in WAYS)]
+        for times in MISSES
+    ]
 
 
 def write_page(
     dataset: Dataset,
     results: list[dict[str, Any]],
     cases: list[dict[str, Any]],
-    every: Held,
-    limits: tuple[list[Limit], list[Limit]],
+    looks: dict[str, Held],
+    limits: Limits,
     out: Path,
 ) -> None:
     """Write ``memory.md``, ``memory_cases.csv`` and the figures.
@@ -300,8 +340,8 @@ def write_page(
         dataset: ours, for its coverage.
         results: lines of tables 5.3, 5.5 and 5.7.
         cases: what every method said of the test part's real models.
-        every: how good RAD is on the fresh part in every format.
-        limits: what bounds of several levels reach, see `scripts.memory_limits`.
+        looks: how good RAD is in every format on each part that nothing was fitted to.
+        limits: what bounds reach on runs that were left out, see `scripts.memory_limits`.
         out: folder of the page.
     """
     meta = dataset.meta
@@ -323,7 +363,7 @@ def write_page(
         f"driver {meta['driver']}), ",
         f"out of memory at {meta['limit_mib'] // 1024} GiB. The split is by architecture family; ",
         "`fresh` are families that were drawn by their names before they were measured, and that nothing was fitted ",
-        "to, see [below](#the-first-look-and-now).\n\n",
+        "to, see [below](#what-no-one-had-seen).\n\n",
         table(["part", *next(iter(found.values()))], counts),
         "\n![coverage](memory_coverage.png)\n\nRows that ran out of memory are drawn as red marks at the top. ",
         "Counters ",
@@ -342,7 +382,7 @@ def write_page(
         "\n## 2. Real models that no one trained on: figures 5.11 to 5.13\n\n",
         f"{len(cases)} rows of {len({c['name'] for c in cases})} models of ",
         f"{len({c['group'] for c in cases})} architecture ",
-        "families, the fresh part, none of them in what anything was fitted to, but looked at since; ",
+        "families, the fresh part, none of them in what anything was fitted to; ",
         f"{len(unread)} summaries could not be read. GiB below; of each ",
         "model the fp32 training that needs most. FakeTensor runs the model's code in fp32; `-`: no answer.\n\n",
         "![scatter](memory_scatter.svg)\n\n![CNN models](memory_cnn.svg)\n\n",
@@ -357,7 +397,11 @@ def write_page(
         "over-estimates: half of the cases are below the median beside it.\n\n",
         table(_SCORE_HEAD, [score_row(method, score(cases, method)) for method in METHODS]),
         _LOOKED_AT.format(refused=sum(not case["answers"].get("rad") for case in cases), cases=len(cases)),
-        table(_LOOKS_HEAD, _looks(every)),
+        table(_LOOKS_HEAD, _looks(looks)),
+        _LEVELS,
+        table(_LEVELS_HEAD, level_rows(limits)),
+        _FORMATS,
+        table(("left out", *FORMATS), format_rows(limits)),
         _LIMITS,
         table(_LIMITS_HEAD, limit_rows(limits)),
     ]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from estimator.dataset import store
-from estimator.dataset.specs import Split
+from estimator.dataset.specs import FITTED, Split
 from estimator.dataset.store import Dataset
 from estimator.gpumemnet.method import NAME, Classifier, classifiers_from_json, classifiers_to_json
 from estimator.methods.rad import NAME as RAD
@@ -124,9 +124,10 @@ def main() -> None:
     cases = real_cases(dataset, fake, options.install)
     model = store_for(RAD, options.install).load()
     account = Rad(blank(model["workspaces"], model["context_mib"], model["gpu"]))
-    every = judge(model, examples_of(dataset, account, ("fresh",)))
-    known = examples_of(dataset, account, [split for split in get_args(Split) if split != "fresh"])
-    write_page(dataset, results, cases, every, limits(known, model["context_mib"]), options.out)
+    apart = {split: examples_of(dataset, account, (split,)) for split in get_args(Split) if split not in FITTED}
+    looks = {split: judge(model, examples) for split, examples in apart.items() if examples}
+    reached = limits(examples_of(dataset, account, FITTED), model["context_mib"])
+    write_page(dataset, results, cases, looks, reached, options.out)
 
 
 if __name__ == "__main__":

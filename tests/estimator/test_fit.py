@@ -13,7 +13,8 @@ import pytest
 
 from estimator.methods.rad import Rad
 from estimator.methods.rad.features import FEATURES
-from estimator.methods.rad.fit import Example, Held, blank, fit, fit_workspaces, judge, no_worse
+from estimator.methods.rad.fit import WAYS, Example, Held, blank, fit, fit_workspaces, held_out, judge, no_worse
+from estimator.methods.rad.known import KNOWLEDGE, Run
 from estimator.methods.rad.measure_workspaces import HEADER, draw
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.workspace import Workspaces, total_bytes
@@ -22,6 +23,7 @@ NOTHING = {"start": 0.0, "trees": []}
 BASE = blank({"forward": NOTHING, "input": NOTHING, "weight": NOTHING}, 700.0, "h200")
 LAW = FEATURES.index("kept")
 NOISE = 0.05
+_FIXED = ("weights", "gradients", "states", "module")
 
 
 def examples(count: int, seed: int) -> list[Example]:
@@ -44,7 +46,8 @@ def test_a_fit_finds_the_law_and_bounds_the_rest() -> None:
     assert after.median_abs_rel_error < 0.8 * before.median_abs_rel_error
     assert after.under_rate <= 0.08
     assert after.mean_over_fraction < 0.15
-    expected, upper = Rad(model).from_account(held[0].row, held[0].accounted, "cnn")
+    expected, upper, level = Rad(model).from_account(held[0].row, held[0].accounted, "cnn")
+    assert level == "new"
     assert upper > expected
 
 
@@ -74,6 +77,49 @@ def test_strange_layers_widen_the_bound() -> None:
     usual = method.from_account(item.seen_by(names), item.accounted, "cnn")
     odd = method.from_account(replace(item, names=frozenset(("New",))).seen_by(names), item.accounted, "cnn")
     assert odd[1] / odd[0] > usual[1] / usual[0]
+
+
+def measured_often() -> list[Example]:
+    """60 architectures in 20 families, each with its own error, three runs of each."""
+    rng = random.Random(8)
+    own = [rng.uniform(-0.25, 0.25) for _ in range(60)]
+    made = []
+    for index, item in enumerate(examples(180, 9)):
+        which = index // 3
+        run = Run(f"blocks{which // 3}", 20.0 + which % 3, 24.0, 6.0, float(index % 3), 0, 1, 2)
+        row = [0.0 if name in _FIXED else value for name, value in zip(FEATURES, item.row, strict=True)]
+        measured = (item.accounted + 700) * exp(own[which] + rng.uniform(-0.01, 0.01))
+        about = replace(item, row=row, measured=measured, group=f"g{which // 3}", run=run)
+        made.append(replace(about, model=f"m{which}", id=f"r{index}"))
+    return made
+
+
+def test_what_was_measured_is_known_of_each_run_as_if_it_had_not_been() -> None:
+    items = measured_often()
+    held = held_out(items, 700.0, 5)
+    assert set(held.ways) == set(WAYS)
+    assert {level for level, way in zip(held.levels, held.ways, strict=True) if way == "family"} == {"new"}
+    errors = {way: np.mean([abs(r) for r, w in zip(held.residual, held.ways, strict=True) if w == way]) for way in WAYS}
+    assert errors["run"] < 0.6 * errors["model"]
+    # A run's own label changes nothing of what is told of it.
+    other = held_out([replace(items[0], measured=3 * items[0].measured), *items[1:]], 700.0, 5)
+    for before, after, item in zip(held.rows, other.rows, held.items, strict=True):
+        if item.id == "r0":
+            assert list(before) == list(after)
+
+
+def test_the_bound_of_a_measured_architecture_is_narrow() -> None:
+    items = measured_often()
+    model = fit(items, BASE, trees=5)
+    assert set(model["measured"]) == {f"blocks{index}" for index in range(20)}
+    method, item = Rad(model), items[0]
+    row = item.seen_by(frozenset())
+    expected, upper, level = method.from_account(row, item.accounted, "cnn", item.run)
+    unknown = method.from_account(row, item.accounted, "cnn")
+    assert (level, unknown[2]) == ("measured", "new")
+    assert expected == pytest.approx(item.measured, rel=0.1)
+    assert upper / expected < unknown[1] / unknown[0]
+    assert len(model["features"]) == len(FEATURES) + len(KNOWLEDGE)
 
 
 def test_equal_data_makes_an_equal_model() -> None:

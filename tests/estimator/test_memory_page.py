@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import csv
 import random
+from dataclasses import replace
 from math import exp
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from estimator.dataset.specs import generate_synthetic
 from estimator.dataset.store import Check, Dataset, Row
 from estimator.methods.rad.features import FEATURES
-from estimator.methods.rad.fit import Example, Held
+from estimator.methods.rad.fit import WAYS, Example, Held
+from estimator.methods.rad.known import Run
 from scripts import memory_limits, memory_page, memory_real
-from scripts.memory_limits import Limit
+from scripts.memory_limits import ALL, FORMATS, MISSES, Limits, Reached
 
-_BOTH = ((0.02, 0.7), (0.0, 0.5), (0.01, 0.3))
-_LIMITS = ([Limit(0.005, 0.01, 0.6, _BOTH)], [Limit(0.005, 0.011, 0.2, _BOTH)])
+_FOUND = Reached(50, 0.05, 0.01, 0.6, 0.4)
+_TIGHT = Reached(50, 0.02, 0.011, 0.2, 0.1)
+_LIMITS = Limits(
+    {way: {ALL: _FOUND, "kin": _TIGHT} for way in WAYS},
+    {way: dict.fromkeys(FORMATS, _FOUND) for way in WAYS},
+    {way: dict.fromkeys(MISSES, _FOUND) for way in WAYS},
+    {way: dict.fromkeys(MISSES, _TIGHT) for way in WAYS},
+)
 
 
 def _case(name: str, actual: float, rad: tuple[float, float] | None, **changes: Any) -> dict[str, Any]:
@@ -76,18 +85,20 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     scores = {"accuracy": 0.9, "precision": 0.8, "recall": 0.9, "f1": 0.85}
     result = {"data": "ours", "family": "cnn", "estimator": "mlp", "width_mib": 8192, "sizes": [7, 2, 1]}
     cases = [_case("a", 1000, (900, 1100)), _case("b", 2000, (2600, 2700), family="transformer", seq_len=128)]
-    memory_page.write_page(
-        data, [{**result, "scores": scores, "majority": 0.5}], cases, Held(9, 0.25, 0.03, 0.4), _LIMITS, tmp_path
-    )
+    looks = {"kin": Held(9, 0.25, 0.03, 0.4)}
+    memory_page.write_page(data, [{**result, "scores": scores, "majority": 0.5}], cases, looks, _LIMITS, tmp_path)
     text = (tmp_path / "memory.md").read_text("utf-8")
     assert "| 5.5 | ours, H200 | 13 MLPs, 8 GiB | 7/2/1 | 0.900 (0.882) |" in text
     assert "| a | 8 | adam | 1.0 | - | - | - | 0.9 | 1.1 |" in text
     assert "| b | 8 x 128 |" in text
     assert "largest | 0.6 %" in text
-    assert "| these families, now | 9 | 3.0 % | 25.0 % | 40.0 % |" in text
-    assert "| these families, first look | 1405 | 5.8 % | 1.3 % |" in text
-    assert "0 of the 2 summaries above are refused so" in text
-    assert "| 0.5 % | 1.0 % | 60 % | 2.0 % / 70 % | 0.0 % / 50 % | 1.0 % / 30 % | 1.1 % | 20 % |" in text
+    assert "| models that were not measured, of measured families | 9 | 3.0 % | 25.0 % | 40.0 % |" in text
+    assert "families that were not measured |" not in text
+    assert "first look, model of then | 1405 | 5.8 % | 1.3 % |" in text
+    assert "0 of the 2 summaries above are refused" in text
+    assert "| its run | kin | 50 | 2.0 % | 1.1 % | 20.0 % | 10.0 % |" in text
+    assert f"| its model |{' 1.0 % / 60 % |' * 3}" in text
+    assert f"| 0.5 |{' 1.0 % / 60 % |' * 3}{' 1.1 % / 20 % |' * 3}" in text
     with (tmp_path / "memory_cases.csv").open(newline="") as file:
         written = list(csv.DictReader(file))
     assert [(row["name"], row["rad_upper_mib"], row["horus_upper_mib"]) for row in written] == [
@@ -98,24 +109,38 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
         assert (tmp_path / name).stat().st_size > 1000
 
 
-def test_bounds_are_judged_by_families_that_were_left_out() -> None:
+def test_bounds_are_judged_by_what_was_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_limits, "TREES", 5)
     rng = random.Random(3)
     examples = []
     for index in range(300):
         row = [0.0] * len(FEATURES)
         row[FEATURES.index(("torchsummary", "torchinfo", "module")[index % 3])] = 1.0
+        model, run = f"m{index // 3}", Run(f"b{index // 3}", 20.0, 20.0, 5.0, float(index % 3))
         allocated = rng.uniform(1000.0, 9000.0)
         measured = (allocated + 700.0) * exp(abs(rng.gauss(0.0, 0.05)))
         account = allocated * exp(rng.gauss(0.0, 0.2))
-        examples.append(
-            Example(row, account, measured, "cnn", f"g{index % 50}", 1.0, index % 10 > 0, frozenset(("A",)), allocated)
-        )
-    ours, known = memory_limits.limits(examples, 700.0)
-    assert [item.level for item in ours] == list(memory_limits.LEVELS)
-    assert ours[0].under <= ours[-1].under < 0.3
-    assert ours[0].over > ours[-1].over > 0
-    assert known[0].over < ours[0].over
-    assert len(ours[0].by_format) == 3
+        about = Example(row, account, measured, "cnn", f"g{index // 6}", 1.0, index % 30 > 2, allocated=allocated)
+        examples.append(replace(about, run=run, model=model, id=f"r{index}"))
+    found = memory_limits.limits(examples, 700.0)
+    assert set(found.ways["run"]) == {ALL, "measured"}
+    assert set(found.ways["family"]) == {ALL, "new"}
+    for way in WAYS:
+        assert found.ways[way][ALL].n == sum(item.real for item in examples)
+        assert found.ways[way][ALL] == found.misses[way][1.0]
+        assert found.misses[way][0.5].over > found.misses[way][10.0].over > 0
+        assert found.misses[way][0.5].under <= found.misses[way][10.0].under < 0.3
+        assert found.allocator[way][1.0].over < found.misses[way][1.0].over
+        assert len(found.formats[way]) == 3
+
+
+def test_a_bound_is_judged_by_how_much_it_is_off() -> None:
+    found = memory_limits.reached(np.log([1.0, 2.0, 0.5]), np.log([1.5, 1.5, 1.0]))
+    assert found.n == 3
+    assert found.under == pytest.approx(1 / 3)
+    assert found.error == pytest.approx(0.5)
+    assert found.over == pytest.approx((0.5 + 0.0 + 1.0) / 3)
+    assert found.half == pytest.approx(0.5)
 
 
 def test_largest_trainings_come_first() -> None:

@@ -16,6 +16,7 @@ from estimator.methods.rad import SMALLEST_SPREAD, Rad
 from estimator.methods.rad.familiar import plain_names, unfamiliar
 from estimator.methods.rad.features import FEATURES, POOLS, features, pool_of
 from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, attends_with_bias, kind_of
+from estimator.methods.rad.known import KNOWLEDGE, run_of, tabulate
 from estimator.methods.rad.liveness import Memory, measure
 from estimator.methods.rad.program import Conv, Program, Scores, compile_program
 from estimator.methods.rad.trees import Trees
@@ -33,7 +34,7 @@ NO_WORKSPACE = {"forward": NOTHING, "input": NOTHING, "weight": NOTHING}
 
 def plain(**changes: Any) -> dict[str, Any]:
     model = {
-        "features": list(FEATURES),
+        "features": [*FEATURES, *KNOWLEDGE],
         "workspaces": NO_WORKSPACE,
         "correction": NOTHING,
         "spread": NOTHING,
@@ -41,6 +42,7 @@ def plain(**changes: Any) -> dict[str, Any]:
         "gpu": "h200",
         "context_mib": 750,
         "known": [],
+        "measured": {},
     }
     return {**model, **changes}
 
@@ -413,6 +415,30 @@ def test_features_have_names_and_pools() -> None:
     assert pool_of([1.0 if name == "recurrent" else 0.0 for name in FEATURES], "mlp") == "words, rows"
     assert pool_of([1.0 if name == "hidden" else 0.0 for name in FEATURES], "cnn") == "cnn, derived"
     assert pool_of(row, "transformer") in POOLS
+    assert pool_of(row, "transformer", "measured") == "measured"
+
+
+def test_what_was_measured_of_an_architecture_corrects_its_account_and_narrows_its_bound() -> None:
+    unknown = Rad(plain())
+    summary, workload = parse_summary(VGG), Workload(2000)
+    shaped, program, _, _ = unknown.account(summary, workload)
+    bounds = {**dict.fromkeys(POOLS, 10.0), "measured": 0.5}
+    table = tabulate([(run_of(program, shaped, workload), 0.5)])
+    before = Rad(plain(bounds=bounds)).predict(summary, workload)
+    after = Rad(plain(bounds=bounds, measured=table)).predict(summary, workload)
+    other = Rad(plain(bounds=bounds, measured=table)).predict(parse_summary(VGG.replace("ReLU", "GELU")), workload)
+    assert after.expected_mib > 1.2 * before.expected_mib
+    assert after.upper_mib / after.expected_mib < before.upper_mib / before.expected_mib
+    assert "this architecture was measured" in after.reasons[0]
+    assert "nothing like this model was measured" in before.reasons[0]
+    assert "nothing like this model was measured" in other.reasons[0]
+
+
+def test_a_damaged_table_of_measured_runs_is_an_error() -> None:
+    damaged: list[Any] = [[], {"a": [[1, 2]]}, {"a": [[1, 2, 3, [[1, 2, 3]]]]}, {"a": [["x", 2, 3, []]]}]
+    for table in damaged:
+        with pytest.raises(ModelError, match="damaged"):
+            Rad(plain(measured=table))
 
 
 def test_the_shipped_model_answers() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 from estimator.family import family_of
 from estimator.fingerprint import fingerprint
 from estimator.gpus import Gpu, lookup, most_memory_mib
-from estimator.methods.rad.features import FEATURES, MIB, POOLS, features, pool_of
+from estimator.methods.rad.features import FEATURES, MIB, POOLS, features, fixed_share, pool_of
+from estimator.methods.rad.known import KNOWLEDGE, Knowledge, Known, Level, Run, run_of, shifted
 from estimator.methods.rad.liveness import Memory, measure
 from estimator.methods.rad.program import Program, compile_program
 from estimator.methods.rad.trees import Trees
@@ -32,6 +33,12 @@ _MOST_BOUND = 3.0
 # Smallest error that the spread tells from none, and what is added to every size of an error (logarithms of a ratio).
 SMALLEST = 0.01
 SMALLEST_SPREAD = 0.02
+NOWHERE = Run()
+_SAID = {
+    "measured": "this architecture was measured, in {0.runs} other runs: they correct the account and narrow the bound",
+    "kin": "other models of the same blocks were measured: they correct the account and narrow the bound",
+    "new": "nothing like this model was measured: the bound is wide until its first run",
+}
 
 
 def within(upper: float, expected: float, memory_mib: int) -> float:
@@ -64,7 +71,7 @@ class Rad:
         """
         self.version = version
         try:
-            if tuple(model["features"]) != FEATURES or not model["bounds"].keys() >= set(POOLS):
+            if tuple(model["features"]) != (*FEATURES, *KNOWLEDGE) or not model["bounds"].keys() >= set(POOLS):
                 raise ModelError(
                     "this model was fitted to other features or pools: run `radctl retrain --data DIR` again"
                 )
@@ -72,7 +79,8 @@ class Rad:
             self._correction = Trees(model["correction"])
             self._spread = Trees(model["spread"])
             self._bounds = {str(key): float(value) for key, value in model["bounds"].items()}
-            self._known = frozenset(map(str, model["known"]))
+            self._types = frozenset(map(str, model["known"]))
+            self._known = Known(model["measured"])
             self._fitted_on = str(model["gpu"])
             self._context_mib = float(model["context_mib"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -103,11 +111,12 @@ class Rad:
             workload: how it is run.
         """
         shaped, program, memory, family = self.account(summary, workload)
-        row = features(memory, program, shaped, workload, family, self._known)
+        row = features(memory, program, shaped, workload, family, self._types)
         gpu = lookup(workload.gpu)
         explicit = memory.peak / MIB
         context = self._context(gpu)
-        expected, upper = self.from_account(row, explicit, family)
+        knowledge = self._known.about(run_of(program, shaped, workload))
+        expected, upper = self._from(row, explicit, family, knowledge)
         wider = 1.0 if gpu.name == self._fitted_on else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
         shift = context - self._context_mib
         least = context + (memory.weights + memory.gradients + memory.states) / MIB
@@ -115,7 +124,7 @@ class Rad:
         memory_mib = workload.gpu_memory_mib or most_memory_mib(workload.gpu)
         upper = max((upper + shift) * wider, expected)
         whole = within(upper, expected, memory_mib)
-        reasons = self._reasons(memory, explicit, context, gpu, shaped)
+        reasons = (_SAID[knowledge.level].format(knowledge), *self._reasons(memory, explicit, context, gpu, shaped))
         if whole < upper:
             reasons = (f"the bound of {upper:.0f} MiB was cut to the GPU's memory of {memory_mib} MiB", *reasons)
         upper = min(whole, _MOST_MIB)
@@ -128,20 +137,30 @@ class Rad:
             reasons=reasons,
         )
 
-    def from_account(self, row: list[float], explicit: float, family: str) -> tuple[float, float]:
+    def from_account(
+        self, row: list[float], explicit: float, family: str, run: Run = NOWHERE
+    ) -> tuple[float, float, Level]:
         """Correct an account.
 
         Args:
             row: features of the request.
             explicit: the account's peak in MiB, without the context.
             family: family of the model.
+            run: the request, as it is compared with what was measured.
 
         Returns:
-            Expectation and upper bound in MiB on the GPU that the model was fitted on, context included.
+            Expectation and upper bound in MiB on the GPU that the model was fitted on, context included; and what was
+            known.
         """
-        expected = (explicit + self._context_mib) * exp(self._correction.predict(row))
-        times = self._bounds[pool_of(row, family)]
-        size = exp(min(self._spread.predict(row), 0.0)) + SMALLEST_SPREAD
+        knowledge = self._known.about(run)
+        return *self._from(row, explicit, family, knowledge), knowledge.level
+
+    def _from(self, row: list[float], explicit: float, family: str, knowledge: Knowledge) -> tuple[float, float]:
+        corrected = (explicit + self._context_mib) * exp(self._correction.predict(row))
+        fixed = explicit * fixed_share(row) + self._context_mib
+        expected, share = shifted(corrected, fixed, knowledge.shift)
+        times = self._bounds[pool_of(row, family, knowledge.level)]
+        size = exp(min(self._spread.predict([*row, *knowledge.features(share)]), 0.0)) + SMALLEST_SPREAD
         return expected, expected * exp(min(max(times * size, _LEAST_BOUND), _MOST_BOUND))
 
     def account(self, summary: ModelSummary, workload: Workload) -> tuple[ModelSummary, Program, Memory, Family]:

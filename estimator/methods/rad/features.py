@@ -8,6 +8,7 @@ from math import log2
 
 from estimator.methods.rad.familiar import unfamiliar
 from estimator.methods.rad.kinds import Kind
+from estimator.methods.rad.known import Level
 from estimator.methods.rad.liveness import Memory
 from estimator.methods.rad.program import Program
 from estimator.types import Family, ModelSummary, Workload
@@ -70,23 +71,35 @@ FEATURES: tuple[str, ...] = (
 )
 _WORDS, _MODULE, _HIDDEN = (FEATURES.index(name) for name in ("words", "module", "hidden"))
 UNFAMILIAR, _RECURRENT = FEATURES.index("unfamiliar"), FEATURES.index("recurrent")
+_FIXED = tuple(FEATURES.index(name) for name in ("weights", "gradients", "states"))
 # Share of parameters above which a summary is one that hides its insides.
 _MOST_HIDDEN = 0.05
-POOLS: tuple[str, ...] = tuple(
-    f"{family}, {shown}" for family in ("mlp", "cnn", "transformer", "words") for shown in ("rows", "derived")
+POOLS: tuple[str, ...] = (
+    "measured",
+    "kin",
+    *(f"{family}, {shown}" for family in ("mlp", "cnn", "transformer", "words") for shown in ("rows", "derived")),
 )
 
 
-def pool_of(row: list[float], family: Family | str) -> str:
+def pool_of(row: list[float], family: Family | str, level: Level = "new") -> str:
     """Tell among which models a bound is calibrated.
 
-    By family, for transformers by whether they read words (recurrent networks are with those), and by whether the
-    summary shows what ran: rows with shapes, or a print and rows that hide what is inside of blocks. All else (unknown
-    types of layers, guessed inputs) is for the size of the error to tell: fewer pools are calibrated better.
+    By what was measured of the model or its kin; where nothing was, by family, for transformers by whether they read
+    words (recurrent networks are with those), and by whether the summary shows what ran: rows with shapes, or a print
+    and rows that hide what is inside of blocks. All else (unknown types of layers, guessed inputs) is for the size of
+    the error to tell: fewer pools are calibrated better.
     """
+    if level != "new":
+        return level
     shown = "derived" if row[_MODULE] or row[_HIDDEN] > _MOST_HIDDEN else "rows"
     words = row[_RECURRENT] or (family == "transformer" and row[_WORDS])
     return f"{'words' if words else family}, {shown}"
+
+
+def fixed_share(row: list[float]) -> float:
+    """Tell which share of an account's peak is weights, gradients and optimizer state."""
+    weights, gradients, states = _FIXED
+    return row[weights] + row[gradients] + row[states]
 
 
 def features(

@@ -1,17 +1,19 @@
 """Fit RAD's estimate to measurements. Needs scikit-learn; reads the folders that it is given.
 
 What is fitted: decision trees for the workspaces of convolutions, a correction of the explicit account (boosted trees
-on the logarithm of measured / accounted), the size of what is still missing (boosted trees again), and for each pool of
-like summaries the multiple of that size that almost no measurement exceeds. Sizes and multiples are taken from models
-whose whole architecture family was left out of the fit (normalised conformal prediction by pool).
+on the logarithm of measured / accounted), what measured runs leave for requests like them (`known.py`), the size of
+what is still missing (boosted trees again), and for each pool of like summaries the multiple of that size that almost
+no measurement exceeds. Sizes and multiples are taken from runs as models say them that know less (`held_out`): without
+the run, without its model, without its whole architecture family (normalised conformal prediction by pool).
 """
 
 from __future__ import annotations
 
 import csv
 import lzma
+import re
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
 from math import log
@@ -24,13 +26,15 @@ from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from estimator.dataset import printers
+from estimator.dataset.specs import Spec
 from estimator.dataset.store import Dataset, Row
 from estimator.dataset.tree import Trace, resolve
 from estimator.evaluate import Case
 from estimator.gpus import most_memory_mib
 from estimator.methods.rad import SMALLEST, SMALLEST_SPREAD, Rad, within
 from estimator.methods.rad.familiar import unfamiliar
-from estimator.methods.rad.features import FEATURES, MIB, POOLS, UNFAMILIAR, features, pool_of
+from estimator.methods.rad.features import FEATURES, MIB, POOLS, UNFAMILIAR, features, fixed_share, pool_of
+from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Known, Level, Run, run_of, shift_of, shifted, tabulate
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.workspace import features as conv_features
 from estimator.methods.rad.workspace import total_bytes
@@ -42,6 +46,9 @@ FOLDS = 5
 # Share of the left-out models' runs with understood accounts that may exceed the bound: with the others, which widen no
 # bound, about one in a hundred does.
 MISS = 0.005
+# The same where the architecture or its kin were measured: there, what was measured mends the account, and none is left
+# out.
+MISS_KNOWN = 0.011
 TREES = 150
 # There are a hundred drawn models for each architecture family of real ones, which are what users run.
 _REAL_WEIGHT = 100.0
@@ -58,8 +65,14 @@ _LEAST = 20
 _UNKNOWN = 10.0
 
 _PICTURE = 3
+# How transformers' models name what stands on their trunk: ``bert-base-MaskedLM``.
+_HEAD = re.compile(r"-[A-Z]\w*$")
+
+WAYS = ("run", "model", "family")
+"""What is left out of the models that say an example: its run, its model (all heads, all inputs), its family."""
 
 Floats = NDArray[np.float64]
+Folds = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -76,6 +89,9 @@ class Example:
         real: whether the model is one of a library, not a drawn one.
         names: types of its layers.
         allocated: the most that the allocator had handed out, in MiB; 0 where it is not known.
+        run: the request, as it is compared with measured runs.
+        model: name of the model, the same for all its heads and sizes of input.
+        id: stands for the run, the same in all formats.
     """
 
     row: list[float]
@@ -87,6 +103,13 @@ class Example:
     real: bool
     names: frozenset[str] = frozenset()
     allocated: float = 0.0
+    run: Run = Run()
+    model: str = ""
+    id: str = ""
+
+    def fixed(self, context: float) -> float:
+        """Return what of the account is certain, context included, in MiB."""
+        return self.accounted * fixed_share(self.row) + context
 
     def seen_by(self, known: Set[str]) -> list[float]:
         """Return the features for a model that knows some types of layers."""
@@ -99,12 +122,13 @@ def blank(workspaces: dict[str, Any], context_mib: float, gpu: str) -> dict[str,
     """Make a model that corrects nothing."""
     nothing = {"start": 0.0, "trees": []}
     return {
-        "features": list(FEATURES),
+        "features": [*FEATURES, *KNOWLEDGE],
         "workspaces": workspaces,
         "correction": nothing,
         "spread": nothing,
         "bounds": dict.fromkeys(POOLS, 0.5),
         "known": [],
+        "measured": {},
         "gpu": gpu,
         "context_mib": context_mib,
     }
@@ -171,7 +195,7 @@ def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str]) -> list[E
     found = []
     for run in dataset.rows:
         spec = run.spec
-        if run.memory_mib is None or spec.split not in splits or spec.arch.get("attention") == "eager":
+        if run.memory_mib is None or run.split not in splits or spec.arch.get("attention") == "eager":
             continue
         if spec.source == "synthetic" and spec.arch.get("eager"):
             continue
@@ -181,28 +205,26 @@ def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str]) -> list[E
         for text, weight in texts(trace, run):
             made = example(account, text, run.workload, run.memory_mib, seen)
             if made is not None:
-                row, accounted, label, names = made
                 counts = weight * (_REAL_WEIGHT if real else 1.0)
-                allocated = run.peak_allocated_mib
-                found.append(Example(row, accounted, label, spec.family, spec.group, counts, real, names, allocated))
+                made = replace(made, family=spec.family, group=spec.group, model=_model_of(spec), id=spec.id)
+                found.append(replace(made, weight=counts, real=real, allocated=run.peak_allocated_mib))
     return found
+
+
+def _model_of(spec: Spec) -> str:
+    """Name the model without its head: BertForMaskedLM of one size is measured where another head of it was."""
+    return f"{spec.source}:{_HEAD.sub('', spec.name)}"
 
 
 def examples_of_cases(cases: Iterable[Case], account: Rad) -> list[Example]:
     """Account for a site's own measured cases."""
-    found = []
-    for case in cases:
-        made = example(account, case.text, case.workload, case.memory_mib)
-        if made is not None:
-            row, accounted, label, names = made
-            family = account.account(parse_summary(case.text), case.workload)[3]
-            found.append(Example(row, accounted, label, family, f"site:{case.file}", _REAL_WEIGHT, True, names))
-    return found
+    made = (example(account, case.text, case.workload, case.memory_mib, name=f"site:{case.file}") for case in cases)
+    return [item for item in made if item is not None]
 
 
 def example(
-    account: Rad, text: str, workload: Workload, measured: float, picture: tuple[int, ...] = ()
-) -> tuple[list[float], float, float, frozenset[str]] | None:
+    account: Rad, text: str, workload: Workload, measured: float, picture: tuple[int, ...] = (), name: str = ""
+) -> Example | None:
     """Account for one summary.
 
     Args:
@@ -211,10 +233,11 @@ def example(
         workload: how it was run.
         measured: the label in MiB.
         picture: shape of one sample, where that is a picture or a film.
+        name: stands for the run, its model and its architecture family.
 
     Returns:
-        Features, account, label and types of layers; None where the summary cannot be read, or is a print of a model
-        that ran on pictures of another size than the one taken for it.
+        An example; None where the summary cannot be read, or is a print of a model that ran on pictures of another size
+        than the one taken for it.
     """
     try:
         summary = parse_summary(text)
@@ -223,11 +246,14 @@ def example(
         return None
     if summary.format == "module" and len(picture) >= _PICTURE and shaped.root.input_shape != picture:
         return None
-    return features(memory, program, shaped, workload, family), memory.peak / MIB, measured, program.names
+    row = features(memory, program, shaped, workload, family)
+    run = run_of(program, shaped, workload)
+    names = program.names
+    return Example(row, memory.peak / MIB, measured, family, name, _REAL_WEIGHT, True, names, 0.0, run, name, name)
 
 
 def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) -> dict[str, Any]:
-    """Fit correction, spread and bounds.
+    """Fit correction, what is known of measured runs, spread and bounds.
 
     Args:
         examples: measured runs; families that the model is judged on must not be among them.
@@ -238,25 +264,134 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
         The whole model, as `Rad` takes it.
     """
     context = float(base["context_mib"])
-    folds = folds_of(examples)
-    rows = np.array(as_if_new(examples, folds), dtype=np.float64)
-    target = np.array([log(item.measured / (item.accounted + context)) for item in examples])
-    weights = np.array([item.weight for item in examples])
-    known = understood(target)
-    residual = target - left_out(partial(boosted, trees), rows, known, weights, folds)
-    size = size_of(residual)
-    spread = left_out(partial(spreading, trees), rows, size, weights, folds)
-    scores = residual / scale(spread)
+    held = held_out(examples, context, trees)
+    spread = left_out(partial(spreading, trees), held.rows, held.sizes, held.weights, held.folds)
+    rows, target, weights = _described(examples, context)
+    correction = boosted(trees).fit(rows, understood(target), weights)
+    types = _types(examples)
     return {
         **base,
-        "correction": _trees(boosted(trees).fit(rows, known, weights)),
-        "spread": _trees(spreading(trees).fit(rows, size, weights)),
-        "bounds": _bounds(examples, rows, scores, target == known),
-        "known": sorted(frozenset[str]().union(*(item.names for item in examples))),
+        "correction": _trees(correction),
+        "spread": _trees(spreading(trees).fit(held.rows, held.sizes, held.weights)),
+        "bounds": _bounds(held, held.residual / scale(spread)),
+        "known": sorted(types),
+        "measured": _table(examples, correction, types, context),
     }
 
 
-def as_if_new(examples: list[Example], folds: Floats) -> list[list[float]]:
+@dataclass(frozen=True)
+class HeldOut:
+    """Examples as models say them that were fitted without some of the runs; one entry for each and each way.
+
+    Attributes:
+        items: the examples.
+        ways: what was left out of the model that is asked: one of `WAYS`.
+        levels: what that model knew.
+        rows: what the size of the error is told from.
+        residual: logarithms of measured / expected.
+        sound: whether the account was understood.
+        weights: how much each counts.
+        folds: places of architecture families, which no fit of sizes or bounds divides.
+    """
+
+    items: list[Example]
+    ways: list[str]
+    levels: list[Level]
+    rows: Floats
+    residual: Floats
+    sound: NDArray[np.bool_]
+    weights: Floats
+    folds: Folds
+
+    @property
+    def sizes(self) -> Floats:
+        """What the spread's trees are fitted to."""
+        return size_of(self.residual)
+
+    @property
+    def groups(self) -> NDArray[Any]:
+        """Architecture families."""
+        return np.array([item.group for item in self.items])
+
+    @property
+    def pools(self) -> NDArray[Any]:
+        """Pools of bounds."""
+        return np.array(
+            [pool_of(item.row, item.family, level) for item, level in zip(self.items, self.levels, strict=True)]
+        )
+
+
+def held_out(examples: list[Example], context: float, trees: int) -> HeldOut:
+    """Ask models that were fitted without an example's run, its model or its architecture family about the example.
+
+    Drawn models are asked about in the last way only: each was measured once, and none has kin.
+
+    Args:
+        examples: measured runs.
+        context: the CUDA context in MiB.
+        trees: size of the correction.
+    """
+    rows, target, weights = _described(examples, context)
+    families = folds_of(examples)
+    accounted = np.array([item.accounted + context for item in examples])
+    found: list[tuple[int, str, Level, list[float], float]] = []
+    for way in WAYS:
+        folds = families if way == "family" else _folds([item.id if way == "run" else item.model for item in examples])
+        for fold in range(FOLDS):
+            inside = folds != fold
+            asked = [at for at in np.flatnonzero(~inside) if way == "family" or examples[at].real]
+            if not asked or not inside.any():
+                continue
+            taken = [examples[at] for at in np.flatnonzero(inside)]
+            model = boosted(trees).fit(rows[inside], understood(target[inside]), weights[inside])
+            types = _types(taken)
+            known = Known(_table(taken, model, types, context))
+            seen = [examples[at].seen_by(types) for at in asked]
+            corrected = accounted[asked] * np.exp(model.predict(np.array(seen)))
+            for at, row, value in zip(asked, seen, corrected, strict=True):
+                item, knowledge = examples[at], known.about(examples[at].run)
+                expected, share = shifted(float(value), item.fixed(context), knowledge.shift)
+                row = [*row, *knowledge.features(share)]  # noqa: PLW2901
+                found.append((int(at), way, knowledge.level, row, log(item.measured / expected)))
+    order = [at for at, *_ in found]
+    return HeldOut(
+        [examples[at] for at in order],
+        [item[1] for item in found],
+        [item[2] for item in found],
+        np.array([item[3] for item in found], dtype=np.float64),
+        np.array([item[4] for item in found]),
+        (target == understood(target))[order],
+        weights[order],
+        families[order],
+    )
+
+
+def _described(examples: list[Example], context: float) -> tuple[Floats, Floats, Floats]:
+    """Return what the correction is fitted to: features, logarithms of measured / accounted, weights."""
+    rows = np.array(as_if_new(examples, folds_of(examples)), dtype=np.float64)
+    target = np.array([log(item.measured / (item.accounted + context)) for item in examples])
+    return rows, target, np.array([item.weight for item in examples])
+
+
+def _types(examples: Iterable[Example]) -> frozenset[str]:
+    return frozenset[str]().union(*(item.names for item in examples))
+
+
+def _table(
+    examples: Iterable[Example], correction: GradientBoostingRegressor, types: Set[str], context: float
+) -> dict[str, Any]:
+    """Write down what the real models among the examples leave for others, beyond what the correction says of them."""
+    real = [item for item in examples if item.real]
+    if not real:
+        return {}
+    said = np.exp(correction.predict(np.array([item.seen_by(types) for item in real])))
+    return tabulate(
+        (item.run, shift_of(item.measured, float((item.accounted + context) * times), item.fixed(context)))
+        for item, times in zip(real, said, strict=True)
+    )
+
+
+def as_if_new(examples: list[Example], folds: Folds) -> list[list[float]]:
     """Describe each example for a model that was fitted to the other folds."""
     by_fold = [
         frozenset[str]().union(*(item.names for item, place in zip(examples, folds, strict=True) if place != fold))
@@ -265,11 +400,15 @@ def as_if_new(examples: list[Example], folds: Floats) -> list[list[float]]:
     return [item.seen_by(by_fold[int(fold)]) for item, fold in zip(examples, folds, strict=True)]
 
 
-def folds_of(examples: list[Example]) -> Floats:
+def folds_of(examples: list[Example]) -> Folds:
     """Divide architecture families into folds, real ones evenly."""
-    groups = sorted({(item.real, item.group) for item in examples})
-    fold_of = {group: index % FOLDS for index, group in enumerate(groups)}
-    return np.array([fold_of[item.real, item.group] for item in examples])
+    return _folds([(item.real, item.group) for item in examples])
+
+
+def _folds(keys: Sequence[Any]) -> Folds:
+    """Divide what has equal keys into folds."""
+    fold_of = {key: index % FOLDS for index, key in enumerate(sorted(set(keys)))}
+    return np.array([fold_of[key] for key in keys])
 
 
 def understood(target: Floats) -> Floats:
@@ -287,18 +426,17 @@ def scale(spread: Floats) -> Floats:
     return np.exp(spread) + SMALLEST_SPREAD
 
 
-def _bounds(examples: list[Example], rows: Floats, scores: Floats, sound: NDArray[np.bool_]) -> dict[str, float]:
-    """Find for each pool how many times the expected size of an error almost no error of sound accounts exceeds."""
-    pools = np.array([pool_of(row, item.family) for row, item in zip(rows, examples, strict=True)])
-    real = np.array([item.real for item in examples])
-    groups = np.array([item.group for item in examples])
+def _bounds(held: HeldOut, scores: Floats) -> dict[str, float]:
+    """Find for each pool how many times the expected size of an error almost no error exceeds."""
+    pools, groups = held.pools, held.groups
+    real = np.array([item.real for item in held.items])
     bounds: dict[str, float] = {}
     for pool in POOLS:
-        chosen = (pools == pool) & sound
+        chosen = calibrating(pool, pools, held.sound)
         if (chosen & real).sum() >= _ENOUGH:
             chosen &= real
         if chosen.sum() >= _LEAST:
-            bounds[pool] = conformal(scores[chosen], groups[chosen], MISS)
+            bounds[pool] = conformal(scores[chosen], groups[chosen], MISS_KNOWN if pool in LEVELS else MISS)
     for pool in POOLS:
         family = pool.partition(",")[0]
         like = [bound for name, bound in bounds.items() if name.partition(",")[0] == family]
@@ -306,8 +444,18 @@ def _bounds(examples: list[Example], rows: Floats, scores: Floats, sound: NDArra
     return bounds
 
 
+def calibrating(pool: str, pools: NDArray[Any], sound: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Choose what sets a pool's bound: all of it; where nothing was known, the accounts that were understood."""
+    chosen: NDArray[np.bool_] = pools == pool
+    return chosen if pool in LEVELS else chosen & sound
+
+
 def left_out(
-    make: Callable[[], GradientBoostingRegressor], rows: Floats, target: Floats, weights: Floats, folds: Floats
+    make: Callable[[], GradientBoostingRegressor],
+    rows: Floats,
+    target: Floats,
+    weights: Floats,
+    folds: Folds,
 ) -> Floats:
     """Predict each example by a model that has not seen its architecture family."""
     predicted = np.zeros(len(target))
@@ -404,7 +552,7 @@ def judge(model: dict[str, Any], examples: Iterable[Example], *, real: bool = Tr
     for item in examples:
         if item.real != real:
             continue
-        expected, upper = method.from_account(item.seen_by(known), item.accounted, item.family)
+        expected, upper, _ = method.from_account(item.seen_by(known), item.accounted, item.family, item.run)
         upper = within(upper, expected, memory_mib)
         errors.append(abs(expected - item.measured) / item.measured)
         over.append(max(upper - item.measured, 0.0) / item.measured)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from estimator.dataset.specs import Split
+from estimator.dataset.specs import FITTED, Split
 from estimator.dataset.store import load
 from estimator.evaluate import LABELS, read_cases
 from estimator.gpus import canonical
@@ -65,7 +65,7 @@ def retrain(data: Path, models_dir: Path) -> Retrained:
     account = Rad(base)
     # Families that nothing was ever fitted to judge; a data set that has none keeps its test part apart.
     held_out: Split = "fresh" if any(row.split == "fresh" for row in dataset.rows) else "test"
-    known = examples_of(dataset, account, [split for split in get_args(Split) if split != held_out])
+    known = examples_of(dataset, account, [split for split in FITTED if split != held_out])
     if own:
         known += examples_of_cases(read_cases(data), account)
     held = examples_of(dataset, account, (held_out,))

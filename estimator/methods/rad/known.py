@@ -1,0 +1,236 @@
+"""What was measured of the same architecture, or of others with the same blocks, and what follows from it. Pure.
+
+Each measured run of a real model leaves by how much its activations were larger than what the corrected account said.
+A request takes the mean of what runs left whose model has the same types of layers in the same format, those near to
+it counting most: in how the model was run, and in its size. It is a matter of a dictionary and a few dozen numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from math import exp, log, log2, sqrt
+from typing import Any, Final, Literal, NamedTuple
+
+from estimator.methods.rad.program import Program
+from estimator.types import PRECISIONS, ModelSummary, Workload
+
+Level = Literal["measured", "kin", "new"]
+LEVELS: Final[tuple[Level, ...]] = ("measured", "kin", "new")
+KNOWLEDGE: Final = ("weight", "nearest", "scatter", "shift", "runs", "alike", "share")
+"""What the size of an error is told from, beside the features of the request."""
+
+# How far two runs are apart, in powers of e by which the one counts less for the other: for each doubling of batch
+# size, of parameters, of a sample's activations and of steps; for another precision, for training instead of inference,
+# and for each class of optimizer (none, one or two states a parameter). Chosen by leaving runs and models out.
+_BATCH: Final = 0.4
+_PARAMS: Final = 1.0
+_ELEMENTS: Final = 0.3
+_STEPS: Final = 3.0
+_PRECISION: Final = 1.5
+_KIND: Final = 5.0
+_OPTIMIZER: Final = 0.1
+# Models further away than this say nothing.
+_FARTHEST: Final = 4.6
+# A run that says nothing, with which the mean is taken.
+_DOUBT: Final = 0.05
+# Less weight than this is as good as none.
+_LEAST: Final = 0.05
+# The same architecture: as many steps, and parameters as near as a head for other classes leaves them.
+_SAME: Final = 0.05
+_AS_MANY: Final = 0.001
+_MOST_SHIFT: Final = 2.5
+# Added to activations before they are compared, in MiB: few are measured badly.
+_FEW_MIB: Final = 100.0
+_STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
+
+
+class Run(NamedTuple):
+    """A request, as it is compared with measured runs.
+
+    Attributes:
+        blocks: stands for format and types of layers; "" for what is never compared.
+        log_params, log_elements, log_steps: size of the model, as powers of two.
+        log_batch: batch size, as a power of two.
+        precision: its place among the precisions.
+        training: 1, or 0 for inference.
+        states: numbers that the optimizer holds for each parameter; 0 for inference.
+    """
+
+    blocks: str = ""
+    log_params: float = 0.0
+    log_elements: float = 0.0
+    log_steps: float = 0.0
+    log_batch: float = 0.0
+    precision: int = 0
+    training: int = 0
+    states: int = 0
+
+
+class Knowledge(NamedTuple):
+    """What measured runs say of a request.
+
+    Attributes:
+        level: ``measured``: its architecture was; ``kin``: others of the same blocks were; ``new``.
+        shift: logarithm by which its activations are larger than accounted.
+        weight: how many runs like it that rests on.
+        nearest: distance of the nearest.
+        scatter: by how much they differ, as a standard deviation.
+        runs: runs of the same architecture.
+        alike: those of the same precision that trained, or inferred, too.
+    """
+
+    level: Level
+    shift: float
+    weight: float
+    nearest: float
+    scatter: float
+    runs: int
+    alike: int
+
+    def features(self, share: float) -> list[float]:
+        """Describe this; the order is `KNOWLEDGE`.
+
+        Args:
+            share: share of the expected memory that ``shift`` is about.
+        """
+        return [
+            log(self.weight + 0.001),
+            self.nearest,
+            self.scatter,
+            self.shift,
+            float(self.runs),
+            float(self.alike),
+            share,
+        ]
+
+
+NOTHING: Final = Knowledge("new", 0.0, 0.0, 20.0, 0.0, 0, 0)
+
+# Batch, precision, training, states, shift.
+_Measured = tuple[float, int, int, int, float]
+# Parameters, elements, steps, and the runs of models of this size.
+_Model = tuple[float, float, float, list[_Measured]]
+
+
+def run_of(program: Program, summary: ModelSummary, workload: Workload) -> Run:
+    """Describe a request so that it can be compared."""
+    training = workload.kind == "train"
+    return Run(
+        _blocks(summary.format, program.names),
+        log2(summary.total_params + 1),
+        log2(sum(program.tensors) + 1),
+        log2(len(program.ops) + 1),
+        log2(max(workload.batch_size, 1)),
+        PRECISIONS.index(workload.precision),
+        int(training),
+        _STATES[workload.optimizer] if training else 0,
+    )
+
+
+@lru_cache(maxsize=1024)  # names come from users: a bounded cache
+def _blocks(format_: str, names: frozenset[str]) -> str:
+    text = "\n".join((format_, *sorted(names)))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+class Known:
+    """Measured runs by their models' blocks."""
+
+    def __init__(self, table: Mapping[str, Sequence[Sequence[Any]]]) -> None:
+        """Read what `tabulate` made.
+
+        Raises:
+            ValueError, TypeError: it is damaged.
+        """
+        self._table: dict[str, list[_Model]] = {}
+        for blocks, models in table.items():
+            self._table[blocks] = [
+                (
+                    float(params),
+                    float(elements),
+                    float(steps),
+                    [(float(b), int(p), int(t), int(s), float(shift)) for b, p, t, s, shift in runs],
+                )
+                for params, elements, steps, runs in models
+            ]
+
+    def about(self, run: Run) -> Knowledge:
+        """Say what is known of a request."""
+        blocks, log_params, log_elements, log_steps, log_batch, precision, training, states = run
+        models = self._table.get(blocks)
+        if models is None:
+            return NOTHING
+        weight = total = squares = 0.0
+        nearest = NOTHING.nearest
+        count = alike = 0
+        for params, elements, steps, runs in models:
+            far = (
+                _PARAMS * abs(params - log_params)
+                + _ELEMENTS * abs(elements - log_elements)
+                + _STEPS * abs(steps - log_steps)
+            )
+            if far > _FARTHEST:
+                continue
+            same = abs(params - log_params) < _SAME and abs(steps - log_steps) < _AS_MANY
+            for batch, p, t, s, shift in runs:
+                apart = far + _BATCH * abs(batch - log_batch) + _OPTIMIZER * abs(s - states)
+                if p != precision:
+                    apart += _PRECISION
+                if t != training:
+                    apart += _KIND
+                nearest = min(nearest, apart)
+                counts = exp(-apart)
+                weight += counts
+                total += counts * shift
+                squares += counts * shift * shift
+                if same:
+                    count += 1
+                    if p == precision and t == training:
+                        alike += 1
+        if weight <= 0:
+            return NOTHING
+        mean = total / weight
+        level: Level = "measured" if count else "kin" if weight > _LEAST else "new"
+        scatter = sqrt(max(squares / weight - mean * mean, 0.0))
+        return Knowledge(level, total / (weight + _DOUBT), weight, nearest, scatter, count, alike)
+
+
+def tabulate(runs: Iterable[tuple[Run, float]]) -> dict[str, list[Any]]:
+    """Write measured runs and their shifts as `Known` reads them: plain lists. Equal runs become one, with the mean."""
+    found: dict[str, dict[tuple[float, ...], dict[tuple[float, ...], list[float]]]] = {}
+    for run, shift in runs:
+        if run.blocks:
+            size = tuple(round(value, 4) for value in run[1:4])
+            way = (round(run.log_batch, 2), *run[5:])
+            found.setdefault(run.blocks, {}).setdefault(size, {}).setdefault(way, []).append(shift)
+    return {
+        blocks: [
+            [*size, [[*way, round(sum(shifts) / len(shifts), 4)] for way, shifts in sorted(ways.items())]]
+            for size, ways in sorted(models.items())
+        ]
+        for blocks, models in sorted(found.items())
+    }
+
+
+def shifted(corrected: float, fixed: float, shift: float) -> tuple[float, float]:
+    """Change a corrected account by what is known.
+
+    Args:
+        corrected: the account, in MiB.
+        fixed: what of it is certain: context, weights, gradients and optimizer state, in MiB.
+        shift: what is known of the rest.
+
+    Returns:
+        The account in MiB, and which share of it the shift is about.
+    """
+    rest = max(corrected - fixed, 0.0) + _FEW_MIB
+    made = max(corrected + rest * (exp(shift) - 1.0), 1.0)
+    return made, min(rest * exp(shift) / made, 1.0)
+
+
+def shift_of(measured: float, corrected: float, fixed: float) -> float:
+    """Tell what a measured run leaves for others; all in MiB."""
+    ratio = (max(measured - fixed, 0.0) + _FEW_MIB) / (max(corrected - fixed, 0.0) + _FEW_MIB)
+    return min(max(log(ratio), -_MOST_SHIFT), _MOST_SHIFT)

@@ -1,0 +1,70 @@
+"""What measured runs say of requests like them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from estimator.methods.rad.known import KNOWLEDGE, NOTHING, Known, Run, shift_of, shifted, tabulate
+
+BASE = Run("blocks", 20.0, 24.0, 6.0, 5.0, 0, 1, 2)
+
+
+def known(*runs: tuple[Run, float]) -> Known:
+    """As a model keeps it: written as JSON and read again."""
+    return Known(json.loads(json.dumps(tabulate(runs))))
+
+
+def at(**changes: Any) -> Run:
+    return BASE._replace(**changes)
+
+
+def test_the_same_architecture_in_another_configuration_is_measured() -> None:
+    found = known((at(log_batch=3.0), 0.2), (at(log_batch=7.0), 0.4), (at(training=0, states=0), 1.0)).about(BASE)
+    assert (found.level, found.runs, found.alike) == ("measured", 3, 2)
+    assert 0.25 < found.shift < 0.32
+    assert len(found.features(0.5)) == len(KNOWLEDGE)
+
+
+def test_a_head_for_other_classes_is_the_same_architecture_and_another_width_is_kin() -> None:
+    table = known((BASE, 0.3))
+    assert table.about(at(log_params=20.03)).level == "measured"
+    kin = table.about(at(log_params=21.0))
+    assert (kin.level, kin.runs) == ("kin", 0)
+    assert 0 < kin.shift < 0.3
+
+
+@pytest.mark.parametrize("changes", [{"blocks": "others"}, {"log_params": 30.0}, {"log_steps": 10.0}])
+def test_what_is_too_far_away_is_new(changes: dict[str, Any]) -> None:
+    assert known((BASE, 0.3)).about(at(**changes)) == NOTHING
+
+
+def test_a_training_says_little_of_inference() -> None:
+    table = known((BASE, 0.5), (at(log_batch=2.0), 0.5))
+    alike, other = table.about(at(log_batch=4.0)), table.about(at(training=0, states=0))
+    assert other.shift < alike.shift
+    assert other.weight < 0.1 * alike.weight
+    assert other.alike == 0
+
+
+def test_near_runs_count_more() -> None:
+    table = known((at(log_batch=0.0), 0.0), (at(log_batch=10.0), 1.0))
+    shifts = [table.about(at(log_batch=float(place))).shift for place in (0, 3, 7, 10)]
+    assert shifts == sorted(shifts)
+    assert shifts[0] < 0.1
+    assert shifts[-1] > 0.9
+
+
+def test_equal_runs_become_one_and_what_is_never_compared_is_left_out() -> None:
+    assert tabulate([(BASE, 0.2), (BASE, 0.4), (Run(), 0.9)]) == {"blocks": [[20.0, 24.0, 6.0, [[5.0, 0, 1, 2, 0.3]]]]}
+
+
+def test_a_shift_says_the_measured_run_again() -> None:
+    for measured, corrected, fixed in ((9000.0, 5000.0, 1200.0), (3000.0, 5000.0, 1200.0), (1300.0, 1250.0, 1200.0)):
+        made, share = shifted(corrected, fixed, shift_of(measured, corrected, fixed))
+        assert made == pytest.approx(measured)
+        assert 0 < share < 1
+    assert shifted(5000.0, 1200.0, 0.0)[0] == 5000.0
+    assert shifted(900.0, 1200.0, -2.5)[0] > 0
