@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from estimator.methods.rad.features import FEATURES, POOLS
 from estimator.methods.rad.fit import Held
+from estimator.methods.rad.known import KNOWLEDGE
 from estimator.methods.rad.retrain import Retrained
 from estimator.store import Store
 from slurm_hooks.radctl.main import cli
@@ -18,7 +19,7 @@ from slurm_hooks.radctl.main import cli
 SUMMARY = "Net(\n  (fc): Linear(in_features=1000, out_features=1000, bias=True)\n  (act): ReLU()\n)\n"
 NOTHING = {"start": 0.0, "trees": []}
 MODEL = {
-    "features": list(FEATURES),
+    "features": [*FEATURES, *KNOWLEDGE],
     "workspaces": {"forward": NOTHING, "input": NOTHING, "weight": NOTHING},
     "correction": NOTHING,
     "spread": NOTHING,
@@ -26,6 +27,7 @@ MODEL = {
     "gpu": "h200",
     "context_mib": 750,
     "known": [],
+    "measured": {},
 }
 
 
