@@ -253,7 +253,7 @@ class Collector:
         if kind == "next":
             self._ledger.drop(key)
             child.todo = set()
-            used = self._options.isolated and child.spec
+            used = rest[0] or (self._options.isolated and child.spec)
             if used or not self._queue or time.monotonic() > self._end:
                 self._send(key, None)
             else:

@@ -63,6 +63,9 @@ class Device(Protocol):
     def allocated(self) -> float:
         """Return what tensors take now, in MiB."""
 
+    def left(self) -> float:
+        """Return what could not be given back, in MiB, where nothing should be held any more."""
+
     def finish(self) -> None:
         """Wait until the device has done its work."""
 
@@ -101,6 +104,10 @@ class Cuda:
         """Return what the allocator has handed out."""
         return float(torch.cuda.memory_allocated() / MIB)
 
+    def left(self) -> float:
+        """Return what the allocator still holds of the GPU."""
+        return float(torch.cuda.memory_reserved() / MIB)
+
     def finish(self) -> None:
         """Wait for the GPU."""
         torch.cuda.synchronize()
@@ -133,6 +140,10 @@ class Rehearsal:
     def allocated(self) -> float:
         """Return the size of live tensors."""
         return float(self._mode.live / MIB)
+
+    def left(self) -> float:
+        """Live tensors take what they take: nothing keeps memory around them."""
+        return 0.0
 
     def finish(self) -> None:
         """Nothing runs behind the CPU's back."""

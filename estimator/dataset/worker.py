@@ -1,8 +1,8 @@
 """The process that measures one configuration after another. Needs torch; talks to its parent over a pipe.
 
-Messages to the parent: ``("next",)`` asks for models, ``("claim", id, mib)`` asks for GPU memory and
-waits for ``"granted"``, ``("row", dict)``, ``("trace", model_id, dict)`` and ``("failed", id, why)``
-report. Messages from the parent: a list of configurations of one model, ``"granted"``, or None to end.
+Messages to the parent: ``("next", used_up)`` asks for models, or to be replaced; ``("claim", id, mib)`` asks
+for GPU memory and waits for ``"granted"``, ``("row", dict)``, ``("trace", model_id, dict)`` and ``("failed",
+id, why)`` report. Messages from the parent: a list of configurations of one model, ``"granted"``, or None to end.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _FIRST_CLAIM_MIB = 8 * 1024.0
 _WHOLE_MIB = LIMIT_MIB + 2048.0
 _EVERYTHING_MIB = 1e9
 _TOO_LONG_SECONDS = 2.5
+# A library that caches a small tensor keeps the whole segment around it: what is measured next would contain it.
+_LEFT_MIB = 64.0
 
 
 class Pipe(Protocol):
@@ -65,7 +67,7 @@ class Worker:
         while True:
             # What lives between two models is the libraries: collecting garbage must not walk over them.
             gc.freeze()
-            self._pipe.send(("next",))
+            self._pipe.send(("next", self._device.left() > _LEFT_MIB))
             specs = self._pipe.recv()
             if specs is None:
                 return

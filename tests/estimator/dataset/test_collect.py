@@ -66,14 +66,16 @@ def test_a_line_that_was_cut_off_is_left_out_and_a_damaged_one_named(tmp_path: P
 
 
 def answering(pipe: Any, device: str, seconds: float, traces: bool) -> None:
-    """Stand in for a worker: every batch size is its result; 13 kills the process, 7 fails."""
+    """Stand in for a worker: every batch size is its result; 13 kills the process, 7 fails, 5 uses it up."""
+    used_up = False
     while True:
-        pipe.send(("next",))
+        pipe.send(("next", used_up))
         specs = pipe.recv()
         if specs is None:
             return
         for item in specs:
             spec = spec_from_json(item)
+            used_up = used_up or spec.batch_size == 5
             pipe.send(("claim", spec.id, 50.0))
             assert pipe.recv() == "granted"
             if spec.batch_size == 13:
@@ -116,6 +118,12 @@ def test_isolated_takes_a_new_process_for_each_model(tmp_path: Path) -> None:
     collector.run(lambda _: None)
     assert collector.done == 3
     assert collector._next >= 3
+
+
+def test_a_worker_that_is_used_up_is_replaced(tmp_path: Path) -> None:
+    collector = Collector(_specs((1, 5, 2, 3)), tmp_path, Options(1, 100, "cpu"), answering)
+    collector.run(lambda _: None)
+    assert (collector.done, collector.failed, collector._next) == (4, 0, 2)
 
 
 def test_workers_that_cannot_start_end_the_collection(tmp_path: Path) -> None:

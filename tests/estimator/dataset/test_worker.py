@@ -62,6 +62,16 @@ def test_optimizer_state_is_part_of_the_peak(optimizer: str) -> None:
     assert copies * weights <= row["peak_allocated_mib"] < (copies + 1.5) * weights
 
 
+def test_a_worker_that_cannot_give_memory_back_says_so() -> None:
+    class Holding(Rehearsal):
+        def left(self) -> float:
+            return 1028.0 if len(pipe.of("row")) > 1 else 20.0
+
+    pipe = Answers([SPEC], [spec(batch_size=8)])
+    Worker(pipe, Holding()).run()
+    assert pipe.of("next") == [(False,), (False,), (True,)]
+
+
 @pytest.mark.parametrize(("precision", "kind"), [("amp", "train"), ("bf16", "train"), ("fp32", "infer")])
 def test_precisions_and_kinds_run(precision: str, kind: str) -> None:
     pipe = Answers([spec(precision=precision, kind=kind)])
