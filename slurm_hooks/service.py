@@ -75,6 +75,22 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """What a submission says by itself, whatever the cluster is like.
+
+    Attributes:
+        directives: what its `#RAD` lines say, or None where it has none that can be followed.
+        wrong: what is wrong with them, or the empty string.
+        request: the GPU that it asks for, or why it is left alone.
+    """
+
+    submission: Submission
+    directives: Directives | None
+    wrong: str
+    request: GpuRequest | LeftAlone
+
+
+@dataclass(frozen=True)
 class _Recent:
     at: float
     arrival: Arrival
@@ -173,7 +189,7 @@ class Service:
 
     def answer(self, fields: Mapping[str, str]) -> Answer:
         """What becomes of the submission in a message's fields."""
-        return self.decide(submission_from(fields))
+        return self.decide(read(fields))
 
     def give_up(self, fields: Mapping[str, str], reason: str) -> Answer:
         """The answer to a submission on which nothing could be decided."""
@@ -194,29 +210,28 @@ class Service:
         """Estimate a model once, so that the first job does not wait for what is loaded when it is first used."""
         _know.__wrapped__(self.method, _ANY_SUMMARY, (8, None, None, None, None), "unknown", 0)
 
-    def decide(self, submission: Submission) -> Answer:
-        """What becomes of a submission."""
+    def decide(self, reading: Reading) -> Answer:
+        """What becomes of a submission that was read."""
+        submission = reading.submission
         names = submission.partition.split(",")
         partitions = [self.config.partition(name) for name in names]
         first = partitions[0]
         if first is None or first.method == "off" or any(p is not first and p != first for p in partitions):
             reason = "RAD does not serve it" if len(names) == 1 else "RAD does not serve them alike"
             return Answer(message=f"partition {submission.partition}: {reason}: the job goes through as written")
-        answer = self._decide(submission, first)
+        answer = self._decide(reading, first)
         if first.mode == "shadow":
             return replace(answer, reject=False, message="")
         if first.mode == "advise" and answer.reject:
             return replace(answer, reject=False)
         return answer
 
-    def _decide(self, submission: Submission, partition: Partition) -> Answer:
-        try:
-            directives = parse_script(submission.script)
-        except DirectiveError as error:
-            return Answer(reject=True, message=f"{error}")
+    def _decide(self, reading: Reading, partition: Partition) -> Answer:
+        submission, directives, request = reading.submission, reading.directives, reading.request
+        if reading.wrong:
+            return Answer(reject=True, message=reading.wrong)
         if directives is None:
             return Answer()
-        request = understand(submission)
         if isinstance(request, LeftAlone):
             return self._left_alone(submission, directives, partition, request)
         view = self.view
@@ -497,6 +512,17 @@ def _message(directives: Directives, estimate: Estimate | None, decision: rules.
 
 def _gib(mib: int) -> str:
     return f"{mib / MIB_PER_GIB:.1f}"
+
+
+def read(fields: Mapping[str, str]) -> Reading:
+    """What the fields of a message say."""
+    submission = submission_from(fields)
+    directives, wrong = None, ""
+    try:
+        directives = parse_script(submission.script)
+    except DirectiveError as error:
+        wrong = f"{error}"
+    return Reading(submission, directives, wrong, understand(submission))
 
 
 def submission_from(fields: Mapping[str, str]) -> Submission:

@@ -9,8 +9,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 
 import click
@@ -22,9 +23,10 @@ from slurm_hooks.monitor.client import Reader
 from slurm_hooks.radd.learner import Learner
 from slurm_hooks.radd.limit import OutOfTime, at_most
 from slurm_hooks.radd.poller import Poller
+from slurm_hooks.radd.protocol import ProtocolError, decode
 from slurm_hooks.radd.server import Server
 from slurm_hooks.search import take_path
-from slurm_hooks.service import Answer, Service
+from slurm_hooks.service import Answer, Reading, Service, read
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands
 
@@ -32,6 +34,7 @@ log = logging.getLogger("rad")
 
 _ACCOUNTING_TIMEOUT_S = 120.0
 _SWITCH_S = 0.0001
+_SHORT = 65_536
 
 
 @click.command()
@@ -60,7 +63,7 @@ def serve(config: Config) -> None:
     poller = Poller(config, service, slurm, ModelWatch(config), lambda: monitors.latest().jobs)
     learner = Learner(config, service, SlurmAccounting(_ACCOUNTING_TIMEOUT_S))
     service.warm_up()
-    server = Server(config.radd, lambda fields: answer(service, fields).to_fields(), service.settle)
+    server = Server(config.radd, lambda request: answer(service, request).to_fields(), service.settle)
     server.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
@@ -98,19 +101,30 @@ def in_background(*parts: Callable[[], Coroutine[None, None, None]]) -> Iterator
         loop.close()
 
 
-def answer(service: Service, fields: Mapping[str, str]) -> Answer:
+def answer(service: Service, request: bytes) -> Answer:
     """The service's answer within `radd.decide_s`, or one that lets the job through and says why.
 
     A dropped connection would count as a failure of radd, and three of them let everybody's jobs through unseen.
+
+    Raises:
+        ProtocolError: where a request's bytes are none.
     """
     try:
         with at_most(service.config.radd.decide_s):
-            return service.answer(fields)
+            return service.decide(_known(request) if len(request) <= _SHORT else read(decode(request)))
     except OutOfTime:
-        return service.too_late(fields)
+        return service.too_late(decode(request))
+    except ProtocolError:
+        raise
     except Exception as error:
         log.exception("a decision failed")
-        return service.give_up(fields, f"the decision failed ({type(error).__name__})")
+        return service.give_up(decode(request), f"the decision failed ({type(error).__name__})")
+
+
+# Users submit the same script over and over. Bounded in length and number: whoever submits fills this memory.
+@lru_cache(maxsize=64)
+def _known(request: bytes) -> Reading:
+    return read(decode(request))
 
 
 def monitored_nodes(config: Config, service: Service) -> list[str]:

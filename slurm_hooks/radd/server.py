@@ -22,7 +22,7 @@ from slurm_hooks.radd import protocol
 
 log = logging.getLogger("rad.server")
 
-Answerer = Callable[[Mapping[str, str]], Mapping[str, str]]
+Answerer = Callable[[bytes], Mapping[str, str]]
 _CREDENTIALS = struct.Struct("3i")
 _BACKLOG = 256
 _CHUNK = 65_536
@@ -39,7 +39,7 @@ class Server:
 
     Args:
         settings: [radd].
-        answer: fields of a request to those of its answer.
+        answer: a request, without its head line, to the fields of its answer; ProtocolError where it is none.
         between: called when an answer is on its way, for work that can wait until then.
     """
 
@@ -232,8 +232,7 @@ class _Connection:
         if len(self._data) > self._body.stop:
             raise protocol.ProtocolError("there is more behind the request")
         if len(self._data) == self._body.stop:
-            fields = protocol.decode(self._data[self._body])
-            self._data = protocol.encode(self._answer(fields))
+            self._data = protocol.encode(self._answer(self._data[self._body]))
             self.waits_for = select.EPOLLOUT
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from estimator.types import Estimate, ModelSummary, Workload
 from slurm_hooks import config as settings
+from slurm_hooks.radd import protocol
 from slurm_hooks.radd.limit import OutOfTime, at_most
-from slurm_hooks.radd.main import answer
+from slurm_hooks.radd.main import _known, answer
 from slurm_hooks.records import decode
 from slurm_hooks.service import Service
 
@@ -22,6 +24,9 @@ FIELDS = {
     "user_name": "alice",
     "summary": "Net(\n  (fc): Linear(in_features=8, out_features=4, bias=True)\n)\n",
 }
+
+
+REQUEST = protocol.encode(FIELDS).partition(b"\n")[2]
 
 
 class Endless:
@@ -61,7 +66,7 @@ def service(method: object, mode: str = "enforce") -> Service:
 
 
 def test_what_takes_too_long_is_given_up() -> None:
-    given = answer(service(Endless()), FIELDS)
+    given = answer(service(Endless()), REQUEST)
     assert not given.reject
     assert given.message.startswith("left as written: no decision within 50 ms: ")
     assert set(given.fields or {}) == {"admin_comment"}
@@ -70,14 +75,30 @@ def test_what_takes_too_long_is_given_up() -> None:
     assert (record.action, record.asked) == ("left_alone", "gpu:1")
 
 
+def test_a_request_is_read_once_and_decided_each_time() -> None:
+    made = service(Wrong())
+    claim = protocol.encode({**FIELDS, "script": "#!/bin/sh\n#RAD memory=12G\n"}).partition(b"\n")[2]
+    before = _known.cache_info().hits
+    first, second = answer(made, claim), answer(made, claim)
+    assert _known.cache_info().hits == before + 1
+    assert first == second
+    made.config = replace(made.config, partitions={})
+    assert answer(made, claim).message.startswith("partition gpu: RAD does not serve it")
+
+
+def test_what_is_no_request_is_no_decision() -> None:
+    with pytest.raises(protocol.ProtocolError):
+        answer(service(Wrong()), b"nonsense")
+
+
 def test_a_fault_is_an_answer_too() -> None:
-    given = answer(service(Wrong()), FIELDS)
+    given = answer(service(Wrong()), REQUEST)
     assert given.message == "left as written: the decision failed (ValueError)"
     assert not given.reject
 
 
 def test_nothing_is_said_in_shadow_mode_or_where_rad_does_not_serve() -> None:
-    assert answer(service(Endless(), "shadow"), FIELDS).message == ""
+    assert answer(service(Endless(), "shadow"), REQUEST).message == ""
     elsewhere = service(Endless()).give_up({**FIELDS, "partition": "cpu"}, "why")
     assert (elsewhere.message, elsewhere.fields) == ("", None)
 

@@ -29,7 +29,8 @@ from slurm_hooks.service import Service
 from slurm_hooks.slurm.commands import SlurmError
 
 
-def echo(fields: Mapping[str, str]) -> Mapping[str, str]:
+def echo(request: bytes) -> Mapping[str, str]:
+    fields = protocol.decode(request)
     if "fail" in fields:
         raise RuntimeError("a bug")
     return {"status": "pass", **fields}
@@ -236,11 +237,11 @@ def test_no_file_descriptor_is_left_for_a_moment(
         loop = asyncio.get_running_loop()
         with serving(settings), socket.socket(socket.AF_UNIX) as client:
             client.setblocking(False)
-            await loop.sock_connect(client, settings.socket)
             lowest = os.dup(0)
             os.close(lowest)
             resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
             try:
+                await loop.sock_connect(client, settings.socket)
                 while "no connection is taken" not in caplog.text:
                     await asyncio.sleep(0)
             finally:
