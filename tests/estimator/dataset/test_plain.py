@@ -28,10 +28,10 @@ TRAINED = (
     "ecg_resnet eegnet nerf tab_resnet ft_transformer deepfm text_cnn nbeats atari_dqn unet3d dncnn "
     "attention_unet seq2seq_lstm dense_gcn rcan own_convmixer mnist_mlp "
     "own_alexnet_small own_mobilenet_small own_efficientnet own_inception own_shufflenet own_resnext own_senet own_fpn "
-    "own_deeplab_small unet_pp_small res_unet pix2pix esrgan_small own_yolo_n own_detr hourglass2 stylegan_64 "
+    "own_deeplab_small unet_pp_small res_unet pix2pix esrgan_small own_yolo_n hourglass2 stylegan_64 "
     "latent_unet siamese capsnet pointnet2 dgcnn own_swin_small conv_lstm unetr glow fno alphazero resnet_gan word_lm "
     "attention_seq2seq annotated_transformer own_xl bert4rec sasrec two_tower ncf dcn wide_deep fast_text han "
-    "own_mamba retnet tacotron hifigan_small conv_tasnet own_conformer ecapa inception_time itransformer dlinear "
+    "own_mamba retnet hifigan_small conv_tasnet own_conformer ecapa inception_time itransformer dlinear "
     "lstm_autoencoder wave_unet dense_gat evoformer schnet pinn siren actor_critic vggish unet48 "
     "crnn384 gru_words_small cifar_vgg19"
 )
