@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import json
 import re
 import types
@@ -155,6 +156,8 @@ class Record:
     runs: tuple[Run, ...] = ()
 
 
+# Jobs of a burst mostly get equal records; those that do not are not many. Bounded in number, as records are in size.
+@functools.lru_cache(maxsize=64)
 def encode(record: Record) -> str:
     """The token that stands in AdminComment.
 
@@ -193,7 +196,7 @@ def run_from(data: Any) -> Run | None:
 
 def merge(admin_comment: str, record: Record) -> str:
     """`admin_comment` with our token replaced or added; other tools' text stays as it is, before ours."""
-    others = strip(admin_comment)
+    others = strip(admin_comment) if admin_comment else ""
     token = encode(record)
     return f"{others} {token}" if others else token
 
