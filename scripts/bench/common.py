@@ -55,6 +55,20 @@ def cluster(*, rad: bool, gpus: int = 4, poll_s: float = 5) -> Iterator[Cluster]
 
 
 @contextmanager
+def clusters(*rad: bool) -> Iterator[list[Cluster]]:
+    """Fresh one-node clusters, with RAD or without, that come and go at the same time."""
+    contexts = [cluster(rad=each) for each in rad]
+    with ThreadPoolExecutor(len(contexts)) as pool:
+        starts = [pool.submit(context.__enter__) for context in contexts]
+        try:
+            yield [start.result() for start in starts]
+        finally:
+            begun = [context for context, start in zip(contexts, starts, strict=True) if start.exception() is None]
+            for end in [pool.submit(context.__exit__, None, None, None) for context in begun]:
+                end.result()
+
+
+@contextmanager
 def compiled() -> Iterator[None]:
     """Run RAD from a copy of this checkout with the estimator compiled (`setup.py`).
 

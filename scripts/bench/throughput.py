@@ -12,10 +12,9 @@ from __future__ import annotations
 import re
 import resource
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 
-from scripts.bench.common import USER, Table, cluster, inline_summary, note, script, submit
+from scripts.bench.common import USER, Table, clusters, inline_summary, note, script, submit
 from scripts.devcluster import Cluster, ClusterError
 from slurm_hooks.records import decode
 
@@ -93,9 +92,7 @@ def run(count: int) -> Table:
 
 def _rows(name: str, text_of: Callable[[int], str], each: int) -> list[list[str]]:
     """Measure one kind of script."""
-    with ExitStack() as stack:
-        plain, empty, fixed, filtering = (stack.enter_context(cluster(rad=False)) for _ in range(4))
-        rad, filtered = (stack.enter_context(cluster(rad=True)) for _ in range(2))
+    with clusters(False, False, False, False, True, True) as (plain, empty, fixed, filtering, rad, filtered):
         for target in (empty, filtering):
             _with_script(target, EMPTY_SUBMIT)
         asks = "#RAD" in text_of(0)

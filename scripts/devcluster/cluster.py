@@ -356,6 +356,7 @@ class Cluster:
                 "--no-defaults",
                 "--user=mysql",
                 f"--datadir={layout.directory}/db",
+                f"--tmpdir={layout.run}/db",
                 f"--socket={layout.run}/db/mariadb.sock",
                 f"--pid-file={layout.run}/db/mariadb.pid",
                 "--bind-address=127.0.0.1",
@@ -534,6 +535,7 @@ class Cluster:
                 "--no-defaults",
                 "--user=mysql",
                 f"--datadir={self.layout.directory}/db",
+                f"--tmpdir={self.layout.run}/db",  # in a common one each that starts removes the others' files
                 "--auth-root-authentication-method=socket",
                 "--skip-test-db",
             ]
