@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -13,7 +13,7 @@ from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_jsonl
 from estimator.dataset.fresh import FRESH
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.printers import module_text
-from estimator.dataset.specs import FITTED, generate_synthetic, spec_from_json
+from estimator.dataset.specs import FITTED, Split, generate_synthetic, spec_from_json
 from estimator.dataset.tree import to_json
 
 META = {"gpu": "X", "limit_mib": 81920}
@@ -121,8 +121,20 @@ def test_no_architecture_family_is_in_two_splits_but_for_rows_that_only_judge(co
     assert all(len(found) == 1 for found in splits.values())
     assert len({row.spec.id for row in committed.rows}) == len(committed.rows)
     real = [row for row in committed.rows if row.spec.source != "synthetic"]
-    assert {row.split for row in real} >= set(FITTED)
+    assert {row.split for row in real} == set(get_args(Split))
     assert {row.spec.group for row in real if row.split == "fresh"} <= FRESH
+
+
+def test_what_judges_was_measured_before_as_far_as_its_split_says(committed: store.Dataset) -> None:
+    found: dict[str, set[tuple[str, str]]] = {}
+    for row in committed.rows:
+        part = "fitted" if row.split in FITTED else row.split
+        found.setdefault(part, set()).add((row.spec.source, row.spec.name))
+    assert found["known"] <= found["fitted"]
+    assert not found["kin"] & found["fitted"]
+    assert not found["fresh"] & (found["fitted"] | found["kin"])
+    families = {row.spec.group for row in committed.rows if row.split in FITTED}
+    assert {row.spec.group for row in committed.rows if row.apart} <= families
 
 
 def test_every_real_row_has_its_trace(committed: store.Dataset) -> None:
