@@ -137,6 +137,7 @@ class Worker:
                     if guess > 1.5 * LIMIT_MIB or too_slow(spec, done):
                         continue
                     self._claim(spec, min(guess, _WHOLE_MIB))
+                before, failure = self._device.allocated(), ""
                 try:
                     measured = self._measure(spec, model, guess)
                 except torch.OutOfMemoryError:
@@ -144,8 +145,13 @@ class Worker:
                 except (RuntimeError, TypeError, ValueError) as error:
                     if "CUDA error" in str(error):
                         raise
+                    failure = _describe(error)
+                if failure:
                     del todo[spec.id]  # this precision or size is not for this model; others may be
-                    self._pipe.send(("failed", spec.id, _describe(error)))
+                    self._pipe.send(("failed", spec.id, failure))
+                    self._device.clean()
+                    if self._device.allocated() > before + _LEFT_MIB:
+                        raise RuntimeError("left out: what failed before is still held, rows would contain it")
                     continue
                 done.append((spec, measured))
                 del todo[spec.id]

@@ -191,6 +191,26 @@ def test_out_of_memory_while_building_is_tried_again_alone(monkeypatch: pytest.M
     assert pipe.of("failed")[0][1].startswith("OutOfMemoryError: full")
 
 
+@pytest.mark.parametrize(("held", "rows"), [(10.0, 1), (900.0, 0)])
+def test_nothing_is_measured_beside_what_failed_and_is_still_held(
+    monkeypatch: pytest.MonkeyPatch, held: float, rows: int
+) -> None:
+    def fail_first(given: Spec, *_: Any, **__: Any) -> Measured:
+        if given.batch_size == 4:
+            raise RuntimeError("no")
+        return Measured("ok", 1.0, 2.0, 2, 0.0)
+
+    class Holding(Rehearsal):
+        def allocated(self) -> float:
+            return held if pipe.of("failed") else 0.0
+
+    monkeypatch.setattr(workers, "measure", fail_first)
+    pipe = Answers([SPEC, spec(batch_size=8)])
+    Worker(pipe, Holding()).run()
+    assert len(pipe.of("row")) == rows
+    assert [why.split(":")[0] for _, why in pipe.of("failed")] == ["RuntimeError"] * (2 - rows)
+
+
 def test_running_out_of_memory_is_a_measurement() -> None:
     def explode(out: Any, batch: int) -> torch.Tensor:
         raise torch.OutOfMemoryError("full")
