@@ -126,8 +126,13 @@ def main() -> None:
     account = Rad(blank(model["workspaces"], model["context_mib"], model["gpu"]))
     apart = {split: examples_of(dataset, account, (split,)) for split in get_args(Split) if split not in FITTED}
     looks = {split: judge(model, examples) for split, examples in apart.items() if examples}
+    fresh = apart["fresh"]
+    families = {
+        group: judge(model, [item for item in fresh if item.group == group])
+        for group in sorted({item.group for item in fresh})
+    }
     reached = limits(examples_of(dataset, account, FITTED), model["context_mib"])
-    write_page(dataset, results, cases, looks, reached, options.out)
+    write_page(dataset, results, cases, looks, families, reached, options.out)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,10 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     result = {"data": "ours", "family": "cnn", "estimator": "mlp", "width_mib": 8192, "sizes": [7, 2, 1]}
     cases = [_case("a", 1000, (900, 1100)), _case("b", 2000, (2600, 2700), family="transformer", seq_len=128)]
     looks = {"kin": Held(9, 0.25, 0.03, 0.4)}
-    memory_page.write_page(data, [{**result, "scores": scores, "majority": 0.5}], cases, looks, _LIMITS, tmp_path)
+    families = {"odd": Held(4, 0.5, 0.3, 1.0), "fine": Held(6, 0.0, 0.02, 0.4), "rare": Held(50, 0.02, 0.04, 0.4)}
+    memory_page.write_page(
+        data, [{**result, "scores": scores, "majority": 0.5}], cases, looks, families, _LIMITS, tmp_path
+    )
     text = (tmp_path / "memory.md").read_text("utf-8")
     assert "| 5.5 | ours, H200 | 13 MLPs, 8 GiB | 7/2/1 | 0.900 (0.882) |" in text
     assert "| a | 8 | adam | 1.0 | - | - | - | 0.9 | 1.1 |" in text
@@ -94,8 +97,11 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     assert "largest | 0.6 %" in text
     assert "| models that were not measured, of measured families | 9 | 3.0 % | 25.0 % | 40.0 % |" in text
     assert "families that were not measured |" not in text
+    assert "Of 3 families that were not measured, 2 have" in text
+    assert "| odd | 4 | 30.0 % | 50 % |" in text
+    assert "| rare |" not in text
     assert "first look, model of then | 1405 | 5.8 % | 1.3 % |" in text
-    assert "0 of the 2 summaries above are refused" in text
+    assert "0 of the 2\nsummaries in the tables above are refused" in text
     assert "| its run | kin | 50 | 2.0 % | 1.1 % | 20.0 % | 10.0 % |" in text
     assert f"| its model |{' 1.0 % / 60 % |' * 3}" in text
     assert f"| 0.5 |{' 1.0 % / 60 % |' * 3}{' 1.1 % / 20 % |' * 3}" in text
