@@ -252,18 +252,17 @@ _LOOKED_AT = """
 ### What no one had seen
 
 The fourth collection was drawn before it was measured: configurations of models that are in the data, other models of
-families that are, and families that are not, chosen to be unlike those that are. It was looked at once, when the method
-and its model were finished, and the model was not changed since. That look showed runs of one measuring process that
-held 10 GiB of an earlier model's tensors from some point to its end (a network with one sample in 10 GiB): its 28 rows
-from there on were dropped, by what the allocator had handed out, not by any estimate; three lines show what the look
-said with them. The lines are of every format that users have for each run, as `radctl retrain` compares versions;
+families that are, and families that are not. It was looked at once, when the method and its model were finished, and
+the model was not changed since. That look showed runs of one measuring process that held 10 GiB of an earlier model's
+tensors from some point to its end (a network with one sample in 10 GiB): its 28 rows from there on were dropped, by
+what the allocator had handed out, not by any estimate; three lines show what the look said with them. The lines are of every format that users have for each run, as `radctl retrain` compares versions;
 prints of models that ran on another size of picture than the one taken are not in them. {refused} of the {cases}
 summaries in the tables above are refused.
 
 """
 _WORST = """
 Of {families} families that were not measured, {some} have a bound that is too low; these have one for more than one
-summary in ten. What their code does stands in no summary, and no family that was fitted to does it:
+summary in ten. What their code does was in no family that was fitted to:
 
 """
 _WORST_HEAD = ("family", "summaries", "median error", "under-estimates")
