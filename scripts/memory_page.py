@@ -255,8 +255,9 @@ The fourth collection was drawn before it was measured: configurations of models
 families that are, and families that are not. It was looked at once, when the method and its model were finished, and
 the model was not changed since. That look showed runs of one measuring process that held 10 GiB of an earlier model's
 tensors from some point to its end (a network with one sample in 10 GiB): its 28 rows from there on were dropped, by
-what the allocator had handed out, not by any estimate; three lines show what the look said with them. The lines are of every format that users have for each run, as `radctl retrain` compares versions;
-prints of models that ran on another size of picture than the one taken are not in them. {refused} of the {cases}
+what the allocator had handed out, not by any estimate; three lines show what the look said with them. The lines are of
+every format that users have for each run, as `radctl retrain` compares versions; prints of models that ran on another
+size of picture than the one taken are not in them. {refused} of the {cases}
 summaries in the tables above are refused.
 
 """
@@ -280,7 +281,8 @@ RAD tells three cases apart, and says which in the reasons of an estimate. `meas
 the same types of layers are, of other sizes. `new`: nothing like it. Here the real models of all families that were
 fitted to are judged, each by models that were fitted without it, and by bounds that were set without its family, in
 three ways: without this one run, without its model (all heads and sizes of input of it), without its whole architecture
-family. The lines beneath are what of these the model took for measured, kin or new.
+family. The lines beneath are what of these the model took for measured, kin or new; some architectures have several
+names, and some families the same blocks.
 
 """
 _LEVELS_HEAD = ("left out", "taken for", "summaries", "median error", "too low", "over", "half over by less")
