@@ -13,7 +13,9 @@ from estimator.dataset.store import Dataset, load
 from estimator.methods.rad import NAME, Rad
 from estimator.methods.rad import retrain as module
 from estimator.methods.rad.fit import blank, examples_of, fit
+from estimator.parsers import parse_summary
 from estimator.store import Store
+from estimator.types import Workload
 
 NOTHING = {"start": 0.0, "trees": []}
 SPACES = {"forward": NOTHING, "input": NOTHING, "weight": NOTHING}
@@ -77,14 +79,22 @@ def test_equal_is_installed_and_worse_is_not(tmp_path: Path, quick: list[Any], m
     assert Store(models, NAME).current == 2
 
 
-def test_a_sites_own_cases_are_added_to_the_data(tmp_path: Path, quick: list[Any]) -> None:
+def test_a_sites_own_cases_are_added_to_the_data(
+    tmp_path: Path, quick: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("estimator.store.SHIPPED", tmp_path / "nothing")
     before = module.retrain(tmp_path, tmp_path / "models").examples
-    (tmp_path / "net.txt").write_text("Net(\n  (fc): Linear(in_features=100, out_features=100, bias=True)\n)\n")
+    text = "Net(\n  (fc): Linear(in_features=100, out_features=100, bias=True)\n)\n"
+    (tmp_path / "net.txt").write_text(text)
     (tmp_path / "labels.csv").write_text(
         "file,batch_size,optimizer,precision,seq_len,kind,gpu,gpu_memory_mib\nnet.txt,64,adam,fp32,,train,h200,800\n"
     )
-    assert module.retrain(tmp_path, tmp_path / "models").examples == before + 1
+    assert module.retrain(tmp_path, tmp_path / "own").examples == before + 1
     assert quick == [tmp_path, None]
+    without, own = (Rad(Store(tmp_path / name, NAME).load()) for name in ("models", "own"))
+    asked = parse_summary(text), Workload(32)
+    assert "nothing like this model was measured" in without.predict(*asked).reasons[0]
+    assert "this architecture was measured (runs: 1)" in own.predict(*asked).reasons[0]
 
 
 def test_rows_that_ran_out_of_memory_and_eager_attention_are_left_out(small: Dataset) -> None:

@@ -35,8 +35,8 @@ SMALLEST = 0.01
 SMALLEST_SPREAD = 0.02
 NOWHERE = Run()
 _SAID = {
-    "measured": "this architecture was measured, in {0.runs} other runs: they correct the account and narrow the bound",
-    "kin": "other models of the same blocks were measured: they correct the account and narrow the bound",
+    "measured": "this architecture was measured (runs: {0.runs}): that corrects the account and narrows the bound",
+    "kin": "other models of the same blocks were measured: that corrects the account and narrows the bound",
     "new": "nothing like this model was measured: the bound is wide until its first run",
 }
 
