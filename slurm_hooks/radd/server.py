@@ -133,13 +133,17 @@ class Server:
             self._epoll.modify(self._listener, 0)
             self._listen_at = time.monotonic() + _PAUSE_S
             return
-        peer.setblocking(False)
-        if self.connections >= self._settings.max_connections or not self._trusted(peer):
+        try:
+            peer.setblocking(False)
+            if self.connections >= self._settings.max_connections or not self._trusted(peer):
+                peer.close()
+                return
+            self._epoll.register(peer, select.EPOLLIN)
+        except OSError as error:
+            log.warning("a connection was not taken: %s", error)
             peer.close()
             return
-        connection = _Connection(peer, self._settings, self._answer)
-        self._open[peer.fileno()] = connection
-        self._epoll.register(peer, select.EPOLLIN)
+        connection = self._open[peer.fileno()] = _Connection(peer, self._settings, self._answer)
         self._go_on(connection)  # the hook has sent its whole request by now, as a rule
 
     def _trusted(self, peer: socket.socket) -> bool:

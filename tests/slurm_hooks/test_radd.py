@@ -252,6 +252,22 @@ def test_no_file_descriptor_is_left_for_a_moment(
     assert asyncio.run(asyncio.wait_for(talk(), 10)) == ANSWER
 
 
+def test_a_connection_of_which_the_kernel_tells_nothing_is_closed_and_others_are_served(
+    settings: Radd, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    trusted, asked = radd_server.Server._trusted, []
+
+    def first_fails(server: Server, peer: socket.socket) -> bool:
+        asked.append(peer)
+        if len(asked) == 1:
+            raise OSError("no memory for that")
+        return trusted(server, peer)
+
+    monkeypatch.setattr(radd_server.Server, "_trusted", first_fails)
+    assert with_server(settings, GOOD, GOOD) == [b"", ANSWER]
+    assert "a connection was not taken: no memory for that" in caplog.text
+
+
 def test_slow_writers_hold_nobody_up(settings: Radd) -> None:
     async def talk() -> bytes:
         with serving(replace(settings, max_connections=5)):
