@@ -15,6 +15,7 @@ local M = {
     longest_block = 786432,      -- bytes of the leading comment block that are read
     longest_whole = 65536,       -- bytes of a script that radd is sent as it is: to find its block's end takes longer
     longest_request = 1000000,   -- bytes that radd is sent: less than its radd.max_request_kib
+    longest_options = 131072,    -- bytes of them beside script and summary: an answer may repeat these, and is bounded
     longest_answer = 262144,
     longest_summary = 524288,    -- bytes of a summary file that cli_filter.lua hands on
     piece = 98304,               -- the kernel takes 128 KiB for one string of the environment

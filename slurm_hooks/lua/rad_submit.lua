@@ -123,17 +123,17 @@ local function user_of(job_desc)
     if now > names_until then names, names_until = {}, now + NAMES_S end
     local name = names[number] or job_desc.user_name
     -- What Slurm says where nobody knows the number is not kept: the next time somebody may.
-    if name ~= "nobody" and name ~= tostring(number) then names[number] = name end
+    if name ~= "nobody" and name ~= string.format("%.0f", number) then names[number] = name end
     return name
 end
 
--- What radd is sent of a job.
+-- What radd is sent of a job; nil where its options are too long.
 local function request_of(job_desc, part_list, text)
+    local summary, reason = take_summary(job_desc)
     local parts = {}
     local function add(name, value)
         parts[#parts + 1] = name .. " " .. #value .. "\n" .. value .. "\n"
     end
-    add("script", text)
     add("partition", job_desc.partition or default_partition(part_list))
     add("user_name", user_of(job_desc) or "")
     for _, name in ipairs(TOLD) do
@@ -144,7 +144,9 @@ local function request_of(job_desc, part_list, text)
             add(name, tostring(value))
         end
     end
-    local summary, reason = take_summary(job_desc)
+    parts = { table.concat(parts) }
+    if #parts[1] > rad.longest_options then return nil end
+    add("script", text)
     if summary then add("summary", summary) end
     if reason then add("summary_error", reason) end
     local body = table.concat(parts)
@@ -209,6 +211,11 @@ local function decide(job_desc, part_list)
     if not (has_socket and has_unix) then return let_through("lua-socket is not installed") end
     if socket.gettime() < open_until then return let_through("radd did not answer before") end
     local request = request_of(job_desc, part_list, text)
+    if not request then
+        tell(string.format("the options are longer than %d KiB together: the job goes through as written",
+            rad.longest_options / 1024))
+        return slurm.SUCCESS
+    end
     if #request > rad.longest_request then
         tell(string.format("script, summary and options are longer than %d KB together: the job goes through as written",
             rad.longest_request / 1000))

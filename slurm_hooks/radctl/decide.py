@@ -59,7 +59,8 @@ def decide(site: Site, script: Path, options: tuple[str, ...], as_json: bool) ->
     fields.update(_summary(text, config))
     if not fields.get("partition"):
         fields["partition"] = _default_partition(config)
-    told = unasked(text, len(encode(fields)))
+    options_bytes = len(encode({name: value for name, value in fields.items() if name not in ("script", "summary")}))
+    told = unasked(text, len(encode(fields)), options_bytes)
     if told is None:
         service = loading.load_service(config)
         _look(service, fields["user_name"], int(now))

@@ -16,7 +16,7 @@ for _, job in ipairs(plan.jobs) do
         job.script = file:read("*a")
         file:close()
     end
-    job.user_id, job.user_name = tonumber(job.user_id or 1000), job.user_name or "alice"
+    job.user_id, job.user_name = tonumber(job.user_id or 1000) + 0.0, job.user_name or "alice"
     local set = {}
     local proxy = setmetatable({}, {
         __index = function(_, name) return job[name] end,

@@ -169,6 +169,10 @@ def test_what_the_hook_does_not_ask_radd_about(job: Path) -> None:
     assert _radctl("decide", job).output == (
         "script, summary and options are longer than 1000 KB together: the job goes through as written\n"
     )
+    told = "the options are longer than 128 KiB together: the job goes through as written\n"
+    assert _radctl("decide", job, "--constraint=" + "x" * 200_000).output == told
+    job.write_text("#\n" * 800_000 + "python\n")
+    assert _radctl("decide", job).output == "the job goes through as written: its script has no #RAD line\n"
 
 
 def test_what_radd_does_not_read(job: Path) -> None:
@@ -199,6 +203,7 @@ def test_the_hooks_limits_are_those_of_its_lua() -> None:
     lua = (folder / "rad.lua").read_text()
     assert f"longest_block = {hook.LONGEST_BLOCK}," in lua
     assert f"longest_request = {hook.LONGEST_REQUEST}," in lua
+    assert f"longest_options = {hook.LONGEST_OPTIONS}," in lua
     assert f"MAX_STEPS = {hook.MAX_STEPS} " in (folder / "rad_script.lua").read_text()
 
 

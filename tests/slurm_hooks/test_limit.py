@@ -11,6 +11,7 @@ import pytest
 
 from estimator.types import Estimate, ModelSummary, Workload
 from slurm_hooks import config as settings
+from slurm_hooks import hook
 from slurm_hooks.radd import protocol
 from slurm_hooks.radd.limit import OutOfTime, at_most
 from slurm_hooks.radd.main import _known, answer
@@ -24,7 +25,7 @@ FIELDS = {
     "user_name": "alice",
     "summary": "Net(\n  (fc): Linear(in_features=8, out_features=4, bias=True)\n)\n",
 }
-
+LONGEST_ANSWER = 262_144  # rad.lua's
 
 REQUEST = protocol.encode(FIELDS).partition(b"\n")[2]
 
@@ -84,6 +85,15 @@ def test_a_request_is_read_once_and_decided_each_time() -> None:
     assert first == second
     made.config = replace(made.config, partitions={})
     assert answer(made, claim).message.startswith("partition gpu: RAD does not serve it")
+
+
+@pytest.mark.parametrize("name", ["partition", "tres_per_node", "tres_per_job", "features", "user_name", "req_nodes"])
+@pytest.mark.parametrize("length", [0, 1_000, hook.LONGEST_OPTIONS])
+def test_no_options_make_an_answer_that_the_hook_does_not_read(name: str, length: int) -> None:
+    asked = {"partition": "gpu", "tres_per_node": "gres/gpu:1", "tres_per_job": ""}
+    odd = {**asked, name: f"{asked[name]},{'x' * length}" if asked.get(name) else "x" * length}
+    given = answer(service(Wrong()), protocol.encode({**FIELDS, **odd}).partition(b"\n")[2])
+    assert len(protocol.encode(given.to_fields())) < LONGEST_ANSWER
 
 
 def test_what_is_no_request_is_no_decision() -> None:

@@ -213,6 +213,16 @@ def test_what_radd_would_not_read_is_not_sent_and_no_failure(tmp_path: Path, ser
     assert len(radd.asked) == 1, "the breaker opened"
 
 
+def test_options_that_an_answer_could_not_repeat_are_no_failure(tmp_path: Path, serve: Callable[..., Radd]) -> None:
+    radd = serve(passing())
+    job = {"script": SCRIPT, "partition": "x" * 60_000, "environment": '{RAD_SUMMARY="ok 1", RAD_SUMMARY_1="one"}'}
+    lines = lua(tmp_path, [job, job, job, job, {"script": SCRIPT}], longest_options=50_000)
+    told = [line for line in lines if line.startswith("user")]
+    assert told == ["user rad: the options are longer than 48 KiB together: the job goes through as written"] * 4
+    assert lines.count("env RAD_SUMMARY=") == 4
+    assert len(radd.asked) == 1, "the breaker opened"
+
+
 def test_the_summary_is_taken_out_of_the_environment(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
     radd = serve(passing())
     env = '{RAD_SUMMARY="ok 2", RAD_SUMMARY_1="one ", RAD_SUMMARY_2="two"}'
