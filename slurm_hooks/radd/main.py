@@ -87,7 +87,7 @@ def in_background(*parts: Callable[[], Coroutine[None, None, None]]) -> Iterator
 
     async def run() -> None:
         with suppress(asyncio.CancelledError):
-            await asyncio.gather(*(part() for part in parts), return_exceptions=True)
+            await asyncio.gather(*map(_said, parts))
         await loop.shutdown_default_executor()
 
     task = loop.create_task(run())
@@ -99,6 +99,14 @@ def in_background(*parts: Callable[[], Coroutine[None, None, None]]) -> Iterator
         loop.call_soon_threadsafe(task.cancel)
         thread.join()
         loop.close()
+
+
+async def _said(part: Callable[[], Coroutine[None, None, None]]) -> None:
+    """Run one of several: the others go on when it fails, and the log says why."""
+    try:
+        await part()
+    except Exception:
+        log.exception("%s ends, the rest goes on", getattr(part, "__qualname__", part))
 
 
 def answer(service: Service, request: bytes) -> Answer:

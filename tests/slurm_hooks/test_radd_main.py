@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 
 from scripts.devcluster.interpreter import closed, for_everybody
 from slurm_hooks.radd import protocol
+from slurm_hooks.radd.main import in_background
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,6 +35,23 @@ def code() -> Iterator[Path]:
         for package in ("estimator", "predictor", "slurm_hooks"):
             shutil.copytree(ROOT / package, Path(name, package))
         yield Path(name)
+
+
+def test_a_part_that_fails_is_said_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    went_on = threading.Event()
+
+    async def fails() -> None:
+        raise ZeroDivisionError
+
+    async def goes_on() -> None:
+        while "fails ends, the rest goes on" not in caplog.text:
+            await asyncio.sleep(0)
+        went_on.set()
+        await asyncio.Event().wait()
+
+    with in_background(fails, goes_on):
+        assert went_on.wait(10)
+    assert "ZeroDivisionError" in caplog.text
 
 
 def start(code: Path, config: Path, *, user: int = 65534) -> subprocess.Popen[str]:
