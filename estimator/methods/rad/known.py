@@ -129,7 +129,7 @@ def run_of(program: Program, summary: ModelSummary, workload: Workload) -> Run:
     )
 
 
-@lru_cache(maxsize=1024)  # names come from users: a bounded cache
+@lru_cache(maxsize=64)  # names come from users, and a set of them may be large: few are kept
 def _blocks(format_: str, names: frozenset[str]) -> str:
     text = "\n".join((format_, *sorted(names)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
