@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from estimator.methods.rad.workspace import features as conv_features
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
 from estimator.store import ModelError, store_for
-from estimator.types import ModelSummary, Workload
+from estimator.types import ModelSummary, SummaryError, Workload
 
 MIB = 2**20
 NOTHING: dict[str, Any] = {"start": 0.0, "trees": []}
@@ -851,3 +852,20 @@ def test_a_models_own_name_does_not_make_its_layers_strange() -> None:
     assert unfamiliar(qwen, llama) == 1 / 5
     assert plain_names(frozenset(("ResNet", "Bottleneck"))) == {"ResNet", "Bottleneck"}
     assert unfamiliar(frozenset(), frozenset()) == 0
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        "Conv2d(0, 64, kernel_size=(3, 3), stride=(1, 1))",
+        "Conv1d(-1, 8, kernel_size=(3,), stride=(1,))",
+        "LSTM(-7, 9)",
+        "ConvTranspose2d(0, 0, kernel_size=(0, 0), stride=(0, 0), groups=0)",
+        "Linear(in_features=-5, out_features=-7, bias=True)",
+    ],
+)
+def test_sizes_that_no_layer_has_are_an_estimate_or_a_summarys_error(layer: str) -> None:
+    text = f"Net(\n  (a): BatchNorm2d(3)\n  (b): {layer}\n  (c): Conv2d(3, 0, kernel_size=(0, 0), groups=0)\n)\n"
+    with contextlib.suppress(SummaryError):
+        found = load_method("rad").predict(parse_summary(text), Workload(8))
+        assert 0 < found.expected_mib <= found.upper_mib

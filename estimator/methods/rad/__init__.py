@@ -17,7 +17,7 @@ from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces
 from estimator.shapes import with_shapes
 from estimator.store import ModelError, store_for
-from estimator.types import Estimate, Family, ModelSummary, Workload
+from estimator.types import Estimate, Family, ModelSummary, SummaryError, Workload
 from estimator.walk import layers
 
 NAME = "rad"
@@ -109,7 +109,20 @@ class Rad:
         Args:
             summary: the model; shapes that it does not show are derived first.
             workload: how it is run.
+
+        Raises:
+            SummaryError: sizes in it cannot be reckoned with: no layer has zero channels, or fewer.
         """
+        try:
+            return self._predict(summary, workload)
+        except SummaryError:
+            raise
+        except (ArithmeticError, ValueError) as error:
+            raise SummaryError(
+                f"sizes in the summary, zero or negative ones, cannot be reckoned with ({error}): print the model anew"
+            ) from error
+
+    def _predict(self, summary: ModelSummary, workload: Workload) -> Estimate:
         shaped, program, memory, family = self.account(summary, workload)
         row = features(memory, program, shaped, workload, family, self._types)
         gpu = lookup(workload.gpu)
