@@ -54,8 +54,10 @@ def extensions() -> list[Extension]:
             "then pip install --no-build-isolation with it; or use scripts/install --compile"
         ) from None
     os.chdir(Path(__file__).resolve().parent)
+    # What other modules' types are in another version of numpy is no reason not to compile these.
+    paths = ["--follow-imports=silent", *COMPILED]
     made: list[Extension] = mypycify(
-        list(COMPILED), opt_level=os.environ.get("RAD_COMPILE_LEVEL", "3"), debug_level="0", group_name="rad"
+        paths, opt_level=os.environ.get("RAD_COMPILE_LEVEL", "3"), debug_level="0", group_name="rad"
     )
     return made
 

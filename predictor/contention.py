@@ -69,7 +69,7 @@ def log_metrics(profiles: Sequence[Profile], names: tuple[str, ...]) -> Floats:
         return np.zeros((0, len(names)))
     paths = [METRICS[name][0] for name in names]
     asked = list(dict.fromkeys([*paths, "smact", "throughput"]))  # one may serve several features
-    found = np.fromiter(itertools.chain.from_iterable(map(attrgetter(*asked), profiles)), np.float64)
+    found: Floats = np.fromiter(itertools.chain.from_iterable(map(attrgetter(*asked), profiles)), np.float64)
     found = found.reshape(len(profiles), len(asked))
     if "busy" in asked:
         # SMACT stands in where nothing counted the time that any kernel ran.

@@ -87,7 +87,8 @@ def compiled() -> Iterator[None]:
         env = {**os.environ, "RAD_COMPILE": "1"}
         done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise ClusterError(f"the estimator was not compiled: {done.stderr.strip()[-500:]}")
+            said = f"{done.stdout.strip()}\n{done.stderr.strip()}".strip()  # mypy speaks on the one, gcc on the other
+            raise ClusterError(f"the estimator was not compiled (exit status {done.returncode}): {said[-500:]}")
         SOURCES.append(folder)
         try:
             yield
