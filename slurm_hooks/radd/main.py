@@ -69,7 +69,7 @@ def serve(config: Config) -> None:
         signal.signal(number, lambda *_: server.stop())
     # A thread that looks at Slurm hands the interpreter over this soon when a request comes in.
     sys.setswitchinterval(_SWITCH_S)
-    # No collection in the middle of an answer: the poller collects after each look at Slurm.
+    # Collecting garbage holds every answer up: the poller does it, once in a while.
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -20,6 +20,8 @@ from slurm_hooks.slurm.commands import SlurmError
 log = logging.getLogger("rad.poller")
 
 _SHORTEST_PAUSE_S = 1.0
+# Collecting garbage holds every answer up, on a large cluster for longer than slurmctld waits.
+_COLLECT_S = 60.0
 
 
 class Slurm(Protocol):
@@ -74,6 +76,7 @@ class Poller:
 
     async def run(self) -> None:
         """Look until cancelled."""
+        collected = time.monotonic()
         while True:
             started = time.monotonic()
             try:
@@ -81,7 +84,9 @@ class Poller:
             except Exception:
                 # Whatever a look meets, the next one is made: else radd would never pin a job again.
                 log.exception("a look at Slurm failed, the view stays as it was")
-            gc.collect()
+            if time.monotonic() - collected >= _COLLECT_S:
+                gc.collect()
+                collected = time.monotonic()
             due = started + self._config.radd.poll_s
             # Jobs that went through unpinned are looked for at once: until they are seen, no other is pinned.
             await asyncio.sleep(_SHORTEST_PAUSE_S)

@@ -451,3 +451,26 @@ def test_the_poller_goes_on_until_cancelled(first: list[Exception], monkeypatch:
         return service.view.taken
 
     assert asyncio.run(run()) == 3.0
+
+
+@pytest.mark.parametrize(("every_s", "times"), [(0.0, 3), (60.0, 0)])
+def test_garbage_is_collected_once_in_a_while(every_s: float, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    collected: list[None] = []
+    monkeypatch.setattr("slurm_hooks.radd.poller._SHORTEST_PAUSE_S", 0.0)
+    monkeypatch.setattr("slurm_hooks.radd.poller._COLLECT_S", every_s)
+    monkeypatch.setattr("slurm_hooks.radd.poller.gc.collect", lambda: collected.append(None))
+
+    async def run() -> int:
+        config = replace(CONFIG, radd=replace(CONFIG.radd, poll_s=0.0))
+        slurm = FakeSlurm(ClusterView(1.0), ClusterView(2.0), ClusterView(3.0))
+        task = asyncio.create_task(Poller(config, Service(CONFIG, Nothing()), slurm).run())  # type: ignore[arg-type]
+        while slurm.views:
+            await asyncio.sleep(0)
+        while len(collected) < times:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return len(collected)
+
+    made = asyncio.run(asyncio.wait_for(run(), 20))
+    assert made >= times if times else made == 0
