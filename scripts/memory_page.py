@@ -257,13 +257,13 @@ the model was not changed since. That look showed runs of one measuring process 
 tensors from some point to its end (a network with one sample in 10 GiB): its 28 rows from there on were dropped, by
 what the allocator had handed out, not by any estimate; three lines show what the look said with them. The lines are of
 every format that users have for each run, as `radctl retrain` compares versions; prints of models that ran on another
-size of picture than the one taken are not in them. {refused} of the {cases}
-summaries in the tables above are refused.
+size of picture than the one taken are not in them. {refused} of the {cases} summaries
+in the tables above are refused.
 
 """
 _WORST = """
 Of {families} families that were not measured, {some} have a bound that is too low; these have one for more than one
-summary in ten. What their code does was in no family that was fitted to:
+summary in ten:
 
 """
 _WORST_HEAD = ("family", "summaries", "median error", "under-estimates")
@@ -309,7 +309,7 @@ _LIMITS_HEAD = (
 
 def _looks(looks: dict[str, Held]) -> list[list[str]]:
     rows = []
-    for split, found in looks.items():
+    for split, found in sorted(looks.items(), key=lambda item: list(_LOOKS).index(item[0])):
         numbers = [found.median_abs_rel_error, found.under_rate, found.mean_over_fraction]
         rows.append([_LOOKS[split], f"{found.n}", *(f"{100 * number:.1f} %" for number in numbers)])
     return [*rows, *_EARLIER]
