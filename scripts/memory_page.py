@@ -295,9 +295,10 @@ _LIMITS = """
 
 The same for several shares of misses that bounds are set to, too low / over; the second line is what RAD's are set to:
 {known:.1f} % where the architecture or its kin were measured, else {new:.1f} %. Where nothing was measured misses are
-more than that, because accounts that were not understood widen no bound then. The last three columns are of an account that no summary can give: what PyTorch's allocator really handed out in each run.
-What is left there is what the allocator reserves beyond it, which follows from the order in which it splits its blocks:
-however good the account, a bound that is too low for one run in a hundred comes no nearer than that.
+more than that, because accounts that were not understood widen no bound then. The last three columns are of an account
+that no summary can give: what PyTorch's allocator really handed out in each run. What is left there is what the
+allocator reserves beyond it, which follows from the order in which it splits its blocks: however good the account, a
+bound that is too low for one run in a hundred comes no nearer than that.
 
 """
 _LIMITS_HEAD = (
