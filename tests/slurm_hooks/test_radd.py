@@ -9,6 +9,8 @@ import os
 import resource
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -474,3 +476,14 @@ def test_garbage_is_collected_once_in_a_while(every_s: float, times: int, monkey
 
     made = asyncio.run(asyncio.wait_for(run(), 20))
     assert made >= times if times else made == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may go before others")
+def test_commands_do_not_go_before_slurmctld_as_radd_does() -> None:
+    code = (
+        "import os; from slurm_hooks.slurm.commands import run; os.setpriority(os.PRIO_PROCESS, 0, -10);"
+        "until_it_stands_back = 'while [ \"$(nice)\" != 0 ]; do :; done; nice';"
+        "print(run(['sh', '-c', until_it_stands_back], 10).strip(), os.getpriority(os.PRIO_PROCESS, 0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["0", "-10"], done.stderr
