@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import zlib
+from collections.abc import Container
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -134,10 +135,10 @@ class Layout:
         return cls(**data)
 
 
-def free_base_port(directory: Path, nodes: int) -> int:
-    """A port from which on all ports that a cluster needs are free now.
+def free_base_port(directory: Path, nodes: int, given: Container[int] = ()) -> int:
+    """A port from which on all ports that a cluster needs are free now, and that is none of those `given` before.
 
-    The search begins at a place that depends on the folder, so that clusters brought up at once do not meet.
+    The search begins at a place that depends on the folder, so that clusters brought up at once rarely meet.
 
     Raises:
         OSError: if there is none.
@@ -148,7 +149,7 @@ def free_base_port(directory: Path, nodes: int) -> int:
     for place in range(first, first + places):
         base = FIRST_PORT + place % places * block
         wanted = (base, base + 1, base + 2, *(base + 10 + index for index in range(nodes)))
-        if all(_is_free(port) for port in wanted):
+        if base not in given and all(_is_free(port) for port in wanted):
             return base
     raise OSError(f"no free ports between {FIRST_PORT} and {LAST_PORT}")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.devcluster import Cluster, ClusterError, Layout, processes, settings
+from scripts.devcluster import Cluster, ClusterError, Layout, free_base_port, processes, settings
 from slurm_hooks.node import mps
 from tests.cluster.conftest import new_directory
 
@@ -62,6 +62,11 @@ def test_two_clusters_stand_side_by_side_and_down_leaves_nothing(plain_cluster: 
     assert not processes.members(other.layout.directory)
     assert not [pid for pid in members if processes.alive(pid)]
     assert all(plain_cluster.is_up(name) for name in plain_cluster.daemons())
+
+
+def test_ports_that_were_given_away_are_not_given_again(tmp_path: Path) -> None:
+    first = free_base_port(tmp_path, 1)
+    assert free_base_port(tmp_path, 1, {first}) not in range(first - 11, first + 12)
 
 
 def test_a_daemon_that_does_not_come_up_is_named_with_its_log(other: Cluster) -> None:
