@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, get_args
@@ -18,12 +18,13 @@ from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_jsonl
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.specs import Spec, Split, spec_from_json
 from estimator.dataset.tree import Trace, from_json
-from estimator.types import Family, Kind, Workload
+from estimator.types import Family, Kind, Precision, Workload
 
 DEFAULT = Path(__file__).parent / "h200"
 PROFILES, ISOLATED = "profiles.jsonl", "isolated.jsonl"
 _ROW_FILE, _TRACE_FILE, _META_FILE = "rows.jsonl.xz", "traces.jsonl.xz", "meta.json"
 _CHECK_FILE = "isolated.jsonl.xz"
+_SAVED_FILE = "saved.jsonl.xz"
 
 
 @dataclass(frozen=True)
@@ -93,12 +94,15 @@ class Dataset:
         traces: traces of the real models by ``Spec.model_id``, as ``tree.to_json`` writes them.
         meta: GPU, versions, label constant and limits, as ``meta.json`` holds them.
         checks: configurations that a process of their own measured again.
+        saved: by ``Spec.model_id`` and precision, the bytes that autograd keeps for each sample in each call of the
+            trace while no other call runs inside of it.
     """
 
     rows: tuple[Row, ...]
     traces: dict[str, dict[str, Any]]
     meta: dict[str, Any]
     checks: tuple[Check, ...] = ()
+    saved: Mapping[tuple[str, Precision], Sequence[int]] = field(default_factory=dict)
 
     def trace(self, spec: Spec) -> Trace:
         """Return the trace of a configuration's model.
@@ -124,7 +128,8 @@ def load(folder: Path = DEFAULT) -> Dataset:
     traces = {item["model"]: item["trace"] for item in _read(folder / _TRACE_FILE)}
     by_id = {row.spec.id: row for row in rows}
     checks = tuple(_check(item, by_id) for item in _read(folder / _CHECK_FILE) if item["id"] in by_id)
-    return Dataset(rows, traces, meta, checks)
+    saved = {(item["model"], item["precision"]): item["saved"] for item in _read(folder / _SAVED_FILE)}
+    return Dataset(rows, traces, meta, checks, saved)
 
 
 def _check(item: dict[str, Any], rows: dict[str, Row]) -> Check:
@@ -144,6 +149,8 @@ def _row(item: dict[str, Any], contexts: dict[str, dict[str, float]]) -> Row:
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.exists() and path.name == _SAVED_FILE:
+        return
     with lzma.open(path, "rt", encoding="utf-8") as file:
         for line in file:
             yield json.loads(line)
@@ -213,6 +220,31 @@ def add(raw: Path, folder: Path, apart: Mapping[str, Split]) -> dict[str, int]:
     checks = [item for item in _own_rows(raw) if item["id"] in new]
     kept = _write_all(folder, rows, traces, [*_read(folder / _CHECK_FILE), *checks])
     return {"added": len(new), "checks": len(checks), "rows": len(rows), "traces": kept}
+
+
+def add_saved(results: Path, folder: Path) -> dict[str, int]:
+    """Add what autograd keeps inside of models to a packed data set.
+
+    Args:
+        results: compressed rows of a collection of it.
+        folder: the packed data set. Models whose calls are not those of their trace are left out.
+
+    Returns:
+        How many there were, were left out, and are there now.
+    """
+    traces = {item["model"]: item["trace"] for item in _read(folder / _TRACE_FILE)}
+    found = {(item["model"], item["precision"]): item for item in _read(folder / _SAVED_FILE)}
+    new = others = 0
+    for row in _read(results):
+        spec, new = spec_from_json(row["spec"]), new + 1
+        trace = traces.get(spec.model_id)
+        if trace is None or [call[:2] for call in trace["calls"]] != row["calls"]:
+            others += 1
+            continue
+        item = {"model": spec.model_id, "precision": spec.precision, "saved": row["saved"]}
+        found[spec.model_id, spec.precision] = item
+    _write(folder / _SAVED_FILE, [found[key] for key in sorted(found)])
+    return {"new": new, "other calls": others, "all": len(found)}
 
 
 def _rows(raw: Path) -> dict[str, dict[str, Any]]:

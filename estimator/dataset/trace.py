@@ -37,7 +37,7 @@ def trace(model: nn.Module, inputs: Callable[[int], Inputs], batches: tuple[int,
     model.eval()
     try:
         with torch.no_grad():
-            one, other = (_calls(model, root, inputs(batch)) for batch in batches)
+            one, other = (calls_of(model, root, inputs(batch), [])[0] for batch in batches)
     finally:
         model.train(training)
     if len(one) == len(other):
@@ -54,10 +54,19 @@ def _grown(a: Call, b: Call, which: str, batches: tuple[int, int]) -> Any:
     return one if one is None or other is None else grow(one, other, *batches)
 
 
-def _calls(model: nn.Module, root: Module, arguments: Inputs) -> tuple[Call, ...]:
-    """Run the model once and return its calls."""
+def calls_of(model: nn.Module, root: Module, arguments: Inputs, running: list[int]) -> tuple[tuple[Call, ...], Any]:
+    """Run the model once.
+
+    Args:
+        model: the model.
+        root: its modules.
+        arguments: what it is called with.
+        running: filled while it runs: indices of the calls that have begun and not ended.
+
+    Returns:
+        Its calls and its output.
+    """
     recorder = Recorder(parents_of(root))
-    tokens: list[int] = []
     handles = []
     hooked: set[int] = set()
     for index, module in enumerate(_depth_first(model)):
@@ -66,20 +75,20 @@ def _calls(model: nn.Module, root: Module, arguments: Inputs) -> tuple[Call, ...
         hooked.add(id(module))
 
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], index: int = index) -> None:
-            tokens.append(recorder.enter(index, _shape((args, kwargs))))
+            running.append(recorder.enter(index, _shape((args, kwargs))))
 
         def after(_: nn.Module, args: tuple[Any, ...], out: Any) -> None:
-            recorder.leave(tokens.pop(), _shape(out))
+            recorder.leave(running.pop(), _shape(out))
 
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after))
     try:
         args, kwargs = arguments
-        model(*args, **kwargs)
+        out = model(*args, **kwargs)
     finally:
         for handle in handles:
             handle.remove()
-    return recorder.calls()
+    return recorder.calls(), out
 
 
 def _depth_first(model: nn.Module) -> list[nn.Module]:

@@ -101,7 +101,7 @@ class Worker:
                 model = self._build(next(iter(todo.values())))
                 self._run(todo, model)
         except Exception as error:  # a library's model may raise anything; it must not end the collection
-            return _describe(error)
+            return describe(error)
         finally:
             del model
             with suppress(RuntimeError):
@@ -145,7 +145,7 @@ class Worker:
                 except (RuntimeError, TypeError, ValueError) as error:
                     if "CUDA error" in str(error):
                         raise
-                    failure = _describe(error)
+                    failure = describe(error)
                 if failure:
                     del todo[spec.id]  # this precision or size is not for this model; others may be
                     self._pipe.send(("failed", spec.id, failure))
@@ -200,7 +200,7 @@ class Worker:
         self._pipe.send(("row", row))
 
 
-def _describe(error: Exception) -> str:
+def describe(error: Exception) -> str:
     """Return type, first line and place of an error in one line."""
     first = (str(error).splitlines() or [""])[0]
     frames = traceback.extract_tb(error.__traceback__)
