@@ -37,4 +37,4 @@ _FOURTH = (
 SECOND = frozenset(_SECOND.split())
 THIRD = frozenset(_THIRD.split())
 FOURTH = frozenset(_FOURTH.split())
-FRESH = FOURTH
+FRESH: frozenset[str] = frozenset()
