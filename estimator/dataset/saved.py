@@ -48,7 +48,8 @@ def saved_by_calls(
         if place not in places and running and not (tensor.dtype in _HALF and tuple(tensor.shape) in shapes):
             places.add(place)
             saved[running[-1]] = saved.get(running[-1], 0) + storage.nbytes()
-        return tensor
+        # Detached: an output that its own step keeps would never be freed. It keeps its place from being used again.
+        return tensor.detach()
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), context:
         calls, out = calls_of(model, modules_of(model), inputs, running)
@@ -119,7 +120,7 @@ def _bundle(pipe: Pipe, device: str, specs: list[Spec]) -> None:
                     model = build_model(spec)
             model.to(device, torch.bfloat16 if spec.precision == "bf16" else torch.float32)
             calls, saved = saved_for_each(spec, model, device)
-        except Exception as error:  # noqa: BLE001 - a library's model may raise anything
+        except Exception as error:  # a library's model may raise anything
             pipe.send(("failed", spec.id, describe(error)))
             continue
         steps = [[call.module, call.depth] for call in calls]
