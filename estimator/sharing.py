@@ -7,6 +7,7 @@ with counts count both, and a print without counts shows both sizes.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from estimator import walk
@@ -21,42 +22,142 @@ _TIED_ENDINGS: Final = (
     "ForConditionalGeneration",
     "ForQuestionAnswering",
     "MTModel",
+    "GenerationDecoder",
 )
-# Parts of models that tie them by default, where a table of rows does not name the model.
-_TIED_PARTS: Final = (
-    "LMPredictionHead",
-    "RobertaLMHead",
-    "MLMHead",
-    "GPT2Block",
-    "OPTDecoderLayer",
-    "BloomBlock",
-    "GPTNeoBlock",
-    "GemmaDecoderLayer",
-    "BartDecoderLayer",
-    "MarianDecoderLayer",
-    "PegasusDecoderLayer",
-    "BlenderbotSmallDecoderLayer",
+# Names of architectures whose configurations tie the head unless told otherwise (transformers' defaults), by how they
+# begin; the longest that fits counts. All others that predict the next token do not.
+_TIED: Final = (
+    "Albert",
+    "Bart",
+    "Bert",
+    "BigBird",
+    "BioGpt",
+    "Blenderbot",
+    "Blip",
+    "Bloom",
+    "CTRL",
+    "Camembert",
+    "Cohere",
+    "ConvBert",
+    "Data2VecText",
+    "Deberta",
+    "DistilBert",
+    "Electra",
+    "Ernie",
+    "Esm",
+    "FNet",
+    "Falcon",
+    "Flaubert",
+    "Florence2",
+    "Funnel",
+    "GPT2",
+    "GPTBigCode",
+    "GPTNeo",
+    "GPTNeoXJapanese",
+    "Gemma",
+    "GraniteSWA",
+    "IBert",
+    "JetMoe",
+    "Jina",
+    "Kosmos2",
+    "LED",
+    "LayoutLM",
+    "Lfm2",
+    "LongT5",
+    "Longformer",
+    "Luke",
+    "Lxmert",
+    "M2M100",
+    "MBart",
+    "MPNet",
+    "MT5",
+    "Mamba",
+    "Marian",
+    "MegatronBert",
+    "MiniCPM3",
+    "MobileBert",
+    "ModernBert",
+    "Moonshine",
+    "Mpt",
+    "Mvp",
+    "NllbMoe",
+    "NomicBert",
+    "Nystromformer",
+    "OPT",
+    "OpenAIGPT",
+    "PLBart",
+    "Pegasus",
+    "ProphetNet",
+    "RecurrentGemma",
+    "RoCBert",
+    "RoFormer",
+    "Roberta",
+    "SmolLM3",
+    "Speech2Text",
+    "SqueezeBert",
+    "Starcoder2",
+    "SwitchTransformers",
+    "T5",
+    "TrOCR",
+    "UMT5",
+    "VaultGemma",
+    "Whisper",
+    "XGLM",
+    "XLM",
+    "XLNet",
+    "Xmod",
+    "Yoso",
+    "Youtu",
+    "Zamba",
+    "Zaya",
 )
-# Configurations of these do not tie the head unless told to (transformers' defaults).
-_UNTIED_STARTS: Final = (
+_UNTIED: Final = (
+    "Aria",
+    "BridgeTower",
+    "Chameleon",
+    "ChatGLM",
+    "CodeGen",
+    "DeepSeek",
+    "Deepseek",
+    "Emu3",
+    "EuroBert",
+    "Exaone",
+    "FSMT",
+    "FalconH1",
+    "FastVlm",
+    "Fuyu",
+    "GPTJ",
+    "GPTNeoX",
+    "Glm",
+    "Granite",
+    "Idefics",
+    "Kyutai",
     "Llama",
+    "Llava",
+    "Mamba2",
     "Mistral",
     "Mixtral",
-    "Qwen",
-    "GPTNeoX",
-    "GPTJ",
-    "CodeGen",
-    "Phi",
-    "StableLm",
-    "Olmo",
-    "Rwkv",
-    "Persimmon",
-    "DeepSeek",
-    "MT5",
-    "Glm",
-    "ChatGLM",
+    "Mllama",
+    "ModernVBert",
+    "MoonshineStreaming",
+    "Moshi",
+    "Musicgen",
     "Nemotron",
+    "Olmo",
+    "Persimmon",
+    "Phi",
+    "Pix2Struct",
+    "Qwen",
+    "Reformer",
+    "RemBert",
+    "Rwkv",
+    "SmolVLM",
+    "StableLm",
+    "VideoLlama",
+    "VideoLlava",
+    "VipLlava",
 )
+_CAUSAL: Final = "ForCausalLM"
 _WRAPPERS: Final = ("DataParallel", "DistributedDataParallel", "OptimizedModule", "FullyShardedDataParallel")
 
 
@@ -71,11 +172,12 @@ def share(summary: ModelSummary) -> ModelSummary:
         root = root.children[0]
     layers = walk.layers(root)
     if summary.format == "torchsummary":  # it does not name the model itself
-        if not any(type_.endswith(_TIED_PARTS) for type_ in {layer.type for layer in layers}):
+        types = {layer.type for layer in layers}
+        if any(_begins(type_, _UNTIED) > _begins(type_, _TIED) for type_ in types) or not any(map(_tied, types)):
             return summary
-    elif not root.type.endswith(_TIED_ENDINGS) or root.type.startswith(_UNTIED_STARTS):
+    elif not _ties(root.type):
         return summary
-    if sum(layer.params for layer in layers) > summary.total_params:
+    elif sum(layer.params for layer in layers) > summary.total_params:
         return summary  # the total was printed by something that counts shared parameters once
     sizes = {id(layer): size for layer in layers if (size := _embedding_size(layer)) is not None}
     if not sizes:
@@ -96,6 +198,27 @@ def share(summary: ModelSummary) -> ModelSummary:
     return replace(
         summary, total_params=summary.total_params - saved, inferred=(*summary.inferred, *dict.fromkeys(said))
     )
+
+
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
+def _ties(root: str) -> bool:
+    """Tell whether a model of this name ties its head to its word embedding by default."""
+    if not root.endswith(_TIED_ENDINGS):
+        return False
+    return _tied(root) if root.endswith(_CAUSAL) else not _begins(root, _UNTIED) > _begins(root, _TIED)
+
+
+@lru_cache(maxsize=4096)
+def _tied(type_: str) -> bool:
+    """Tell whether a part of this name is of an architecture that ties its head by default."""
+    return _begins(type_, _TIED) > _begins(type_, _UNTIED)
+
+
+def _begins(type_: str, names: tuple[str, ...]) -> int:
+    """Give the length of the longest of the names that the type begins with; 0 where none fits."""
+    if not type_.startswith(names):
+        return 0
+    return max(len(name) for name in names if type_.startswith(name))
 
 
 def _embedding_size(layer: Layer) -> tuple[int, int] | None:

@@ -27,6 +27,7 @@ Args = tuple[tuple[str, str], ...]
 _CLOSED: Final = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*\)")
 _ONE_LEVEL: Final = re.compile(r"[^()\[\]{}]*(?:[(\[{][^()\[\]{}]*[)\]}][^()\[\]{}]*)*\Z")
 _OUTER_COMMA: Final = re.compile(r", (?![^(\[{]*[)\]}])")
+_SETTINGS: Final = re.compile(r"\(\d[\d, ]*\), [^()]*")
 _MOST_ARGS: Final = 64
 _PLACES: Final = tuple(map(str, range(_MOST_ARGS)))
 
@@ -57,8 +58,10 @@ def starts(line: str) -> bool:
     """Tell whether a module's print can start with this line: ``Net(`` or ``Linear(in_features=1, out_features=2)``."""
     text = line.strip()
     type_, open_, rest = text.partition("(")
-    if not open_ or not type_ or not type_[0].isupper() or not t.is_name(type_):
+    if not open_ or not type_ or not t.is_name(type_):
         return False
+    if not type_[0].isupper():  # xLSTM and its like; a call in a script has no capital there
+        return rest == "" and any(map(str.isupper, type_[1:3]))
     return rest == "" or ("=" in rest and rest.endswith(")")) or rest == ")"
 
 
@@ -125,7 +128,8 @@ def _line(text: str) -> _Line | None:
     if text[0] == "(":
         close = text.find("):")
         if close < 0:
-            return None
+            # A norm with an activation inside prints its own settings as a line: ``(32,), eps=1e-06``.
+            return _Line(_NOTE, args=(("", text),)) if _SETTINGS.fullmatch(text) else None
         name = text[1:close]
         rest = text[close + 2 :].lstrip()
         if len(name) > t.MAX_NAME or "(" in name:
@@ -137,7 +141,7 @@ def _line(text: str) -> _Line | None:
     type_, open_, inner = rest.partition("(")
     if not open_ or not t.is_name(type_):
         return _other(text, name, rest)
-    if not inner:
+    if not inner or inner[-1] == "{":  # a configuration, key by key, up to ``}``
         return _Line(_OPEN, type_, name, repeat)
     end = _closing(inner)
     if end < 0:

@@ -20,8 +20,19 @@ _ROW: Final = re.compile(r" *([^ \[]+)-\d+ *(\[[^\[\]]*\]|\[\[.*\]|--) +([\d,_]+
 _MAX_WRAPPED: Final = 8
 _SHORT: Final = 64
 _OFTEN: Final = 63
-# torchvision's Swin calls the attention's projections as functions, so that torchsummary never sees these layers.
-_HIDING: Final = ("ShiftedWindowAttention", "ShiftedWindowAttentionV2")
+# These call none of their projections as layers, so that torchsummary never sees them.
+_HIDING: Final = (
+    "ShiftedWindowAttention",
+    "ShiftedWindowAttentionV2",
+    "ShiftedWindowAttention3d",
+    "MultiheadAttention",
+    "WavLMAttention",
+)
+# Some of these call the projection of queries, keys and values as a function: then the rows show the last one alone.
+_PACKING: Final = ("Attention", "WindowAttention", "EvaAttention")
+_FED: Final = ("Mlp", "GluMlp", "SwiGLU", "PatchEmbed", "PatchMerging")
+# A step of a loop: rows between two calls of it are the same layers again.
+_CELLS: Final = ("LSTMCell", "GRUCell", "RNNCell", "AlbertLayer")
 
 
 # Type, shape and parameters.
@@ -173,21 +184,49 @@ def _summary(lines: list[str], at: int, rows: list[int], different: list[_Row]) 
     inferred: list[str] = []
     if stated is not None and stated != counted:
         inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
-    hidden = 0
-    if not types.isdisjoint(_HIDING):
-        hidden = sum(
-            4 * shape[-1] * (shape[-1] + 1)
-            for layer in children
-            if layer.type in _HIDING and (shape := layer.output_shape)
-        )
+    hidden = _unseen(children) if not types.isdisjoint((*_HIDING, *_PACKING)) else 0
     if hidden:
-        inferred.append(f"torchsummary does not count the projections of windowed attention; {hidden:,} were added")
+        inferred.append(f"torchsummary does not count all projections of its attention; {hidden:,} were added")
+    again = _counted_again(rows, different) if not types.isdisjoint(_CELLS) else 0
+    if again:
+        inferred.append(f"torchsummary counts layers that are called again each time; {again:,} were taken off")
     return ModelSummary(
         format="torchsummary",
         root=Layer("Model", 0, None, children),
         batch_size=batch,
-        total_params=(counted if stated is None else stated) + hidden,
+        total_params=max((counted if stated is None else stated) - again, 0) + hidden,
         inferred=tuple(inferred),
         pass_mb=t.pass_mb(totals),
         frozen_params=t.frozen_params(totals),
     )
+
+
+def _unseen(children: tuple[Layer, ...]) -> int:
+    """Count the parameters of projections that are called as functions."""
+    hidden = shown = 0
+    for layer in children:
+        type_, shape = layer.type, layer.output_shape
+        if type_ == "Linear":
+            shown += layer.params
+        elif type_.endswith(_FED):
+            shown = 0
+        elif shape and type_ in _HIDING:
+            hidden += max(4 * shape[-1] * (shape[-1] + 1) - layer.params, 0)
+        elif shape and type_ in _PACKING:
+            hidden += 3 * shape[-1] ** 2 if shape[-1] ** 2 <= shown < 2 * shape[-1] ** 2 else 0
+            shown = 0
+    return hidden
+
+
+def _counted_again(rows: list[int], different: list[_Row]) -> int:
+    """Count what the rows of a loop say again: as often as its step is there, all between two of them."""
+    step = next((row for row in rows if different[row][0] in _CELLS), -1)
+    between: list[int] = []
+    since = 0
+    for row in rows:
+        since += different[row][2]
+        if row == step:
+            between.append(since)
+            since = 0
+    bodies = between[1:]
+    return sum(bodies) if bodies and len(set(bodies)) == 1 else 0

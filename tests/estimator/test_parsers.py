@@ -155,11 +155,15 @@ def leaf(summary: ModelSummary, type_: str) -> Layer:
     return next(layer for layer in flat(summary) if layer.type == type_)
 
 
+# What torchsummary does not count of the attention in its table: it calls no layer for its projections.
+UNSEEN = 4 * 16 * 17
+
+
 def test_torchsummary_rows_become_layers_in_order() -> None:
     summary = parse_summary(TORCHSUMMARY)
     assert summary.format == "torchsummary"
     assert summary.batch_size is None
-    assert summary.total_params == 164_298
+    assert summary.total_params == 164_298 + UNSEEN
     assert summary.pass_mb == 0.25
     assert [layer.type for layer in summary.root.children] == ["Conv2d", "ReLU", "MultiheadAttention", "Linear"]
     assert [layer.output_shape for layer in summary.root.children] == [(16, 32, 32), (16, 32, 32), (10, 16), (10,)]
@@ -179,13 +183,13 @@ def test_torchsummary_row_wrapped_by_a_terminal() -> None:
 
 def test_torchsummary_without_totals_adds_up() -> None:
     summary = parse_summary(TORCHSUMMARY.partition("=\nTotal")[0])
-    assert summary.total_params == 164_298
+    assert summary.total_params == 164_298 + UNSEEN
     assert summary.pass_mb is None
 
 
 def test_torchsummary_total_that_differs_is_taken_and_said() -> None:
     summary = parse_summary(TORCHSUMMARY.replace("Total params: 164,298", "Total params: 164,300"))
-    assert summary.total_params == 164_300
+    assert summary.total_params == 164_300 + UNSEEN
     assert any("164,298" in reason for reason in summary.inferred)
 
 
@@ -193,7 +197,32 @@ def test_torchsummary_adds_the_projections_that_it_never_sees() -> None:
     table = TORCHSUMMARY.replace(
         "MultiheadAttention-3    [[-1, 10, 16], [-1, 10, 10]]", "ShiftedWindowAttention-3 [-1, 8, 8, 16]"
     )
-    assert parse_summary(table).total_params == 164_298 + 4 * 16 * 17
+    assert parse_summary(table).total_params == 164_298 + UNSEEN
+
+
+def torchsummary_of(*rows: str) -> str:
+    return "Layer (type)               Output Shape         Param #\n=====\n" + "\n".join(rows) + "\n=====\n"
+
+
+@pytest.mark.parametrize(("packed", "more"), [(False, 3 * 64 * 64), (True, 0)])
+def test_torchsummary_adds_queries_keys_and_values_that_are_made_by_a_function(packed: bool, more: int) -> None:
+    rows = ["LayerNorm-1 [-1, 50, 64] 128", "Linear-2 [-1, 50, 192] 12,480"] if packed else []
+    rows += ["Linear-3 [-1, 50, 64] 4,160", "Attention-4 [-1, 50, 64] 0", "Linear-5 [-1, 50, 64] 4,160"]
+    rows += ["Mlp-6 [-1, 50, 64] 0", "Linear-7 [-1, 50, 64] 4,160", "XCA-8 [-1, 50, 64] 0"]
+    shown = sum(int(row.rpartition(" ")[2].replace(",", "")) for row in rows)
+    assert parse_summary(torchsummary_of(*rows)).total_params == shown + more
+
+
+def test_torchsummary_counts_the_layers_of_a_loop_once() -> None:
+    step = ["Linear [-1, 8] 72", "GRUCell [-1, 8] 432", "Linear [-1, 100] 900"]
+    rows = ["Embedding [-1, 5, 8] 800", *step * 9]
+    text = torchsummary_of(*(row.replace(" ", f"-{at} ", 1) for at, row in enumerate(rows, 1)))
+    assert parse_summary(text).total_params == 800 + 72 + 432 + 900
+
+
+def test_torchsummary_keeps_cells_that_are_no_loop() -> None:
+    rows = ["GRUCell-1 [-1, 8] 432", "Linear-2 [-1, 8] 72", "GRUCell-3 [-1, 8] 432", "GRUCell-4 [-1, 8] 432"]
+    assert parse_summary(torchsummary_of(*rows)).total_params == 3 * 432 + 72
 
 
 def test_torchinfo_tree_recursive_frozen_and_hidden_children() -> None:
@@ -379,6 +408,38 @@ def test_print_stated_total_behind_an_uncounted_print_is_taken() -> None:
     )
     assert summary.total_params == 106
     assert any("stated total" in reason for reason in summary.inferred)
+
+
+def test_print_of_a_norm_with_an_activation_inside() -> None:
+    text = """Net(
+  (norm1): LayerNormAct2d(
+    (32,), eps=1e-06, elementwise_affine=True
+    (drop): Identity()
+    (act): GELU()
+  )
+  (conv2): Conv2d(32, 64, kernel_size=(3, 3), stride=(1, 1))
+)
+"""
+    summary = parse_summary(text)
+    assert summary.total_params == 2 * 32 + 32 * 64 * 9 + 64
+    assert [layer.type for layer in summary.root.children] == ["LayerNormAct2d", "Conv2d"]
+
+
+def test_print_of_a_name_that_begins_small_with_a_configuration_inside() -> None:
+    text = """Traceback of nothing (
+xLSTMForCausalLM(
+  (embeddings): Embedding(100, 8), 800 params
+  (backend): xLSTMBackend(xLSTMConfig {
+    "chunk_size": 64,
+    "mode": "train"
+  }
+  ), 0 params
+  (head): Linear(in_features=8, out_features=100, bias=False), 800 params
+), 1,600 params
+"""
+    summary = parse_summary(text)
+    assert [layer.type for layer in summary.root.children] == ["Embedding", "xLSTMBackend", "Linear"]
+    assert summary.total_params == 1600
 
 
 def test_single_layer_print() -> None:

@@ -22,7 +22,16 @@ def lm(root: str, head: str = "Linear(in_features=16, out_features=1000, bias=Fa
 BODY = 16_000 + 64 * 16 + 16 * 64
 
 
-@pytest.mark.parametrize("root", ["GPT2LMHeadModel", "BertForMaskedLM", "T5ForConditionalGeneration"])
+@pytest.mark.parametrize(
+    "root",
+    [
+        "GPT2LMHeadModel",
+        "BertForMaskedLM",
+        "T5ForConditionalGeneration",
+        "MT5ForConditionalGeneration",
+        "Gemma3ForCausalLM",
+    ],
+)
 def test_heads_of_language_models_are_tied(root: str) -> None:
     summary = parse_summary(lm(root))
     assert summary.total_params == BODY
@@ -30,10 +39,26 @@ def test_heads_of_language_models_are_tied(root: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "root", ["LlamaForCausalLM", "GPTNeoXForCausalLM", "MyOwnNet", "BertForSequenceClassification"]
+    "root",
+    [
+        "LlamaForCausalLM",
+        "GPTNeoXForCausalLM",
+        "ApertusForCausalLM",
+        "Mamba2ForCausalLM",
+        "EuroBertForMaskedLM",
+        "MyOwnNet",
+        "BertForSequenceClassification",
+    ],
 )
 def test_heads_of_other_models_are_not(root: str) -> None:
     assert parse_summary(lm(root)).total_params == BODY + 16_000
+
+
+@pytest.mark.parametrize(
+    ("kin", "other"), [("MambaForCausalLM", "Mamba2ForCausalLM"), ("GPTNeoXJapaneseForCausalLM", "GPTNeoXForCausalLM")]
+)
+def test_the_longest_name_that_fits_tells(kin: str, other: str) -> None:
+    assert parse_summary(lm(kin)).total_params == parse_summary(lm(other)).total_params - 16_000
 
 
 def test_a_wrapper_does_not_hide_the_model() -> None:
@@ -109,4 +134,20 @@ def test_a_table_without_the_models_name_ties_by_its_parts() -> None:
     )
     text = f"        Layer (type)               Output Shape         Param #\n=====\n{rows}\n=====\n"
     assert parse_summary(text).total_params == 64_000
-    assert parse_summary(text.replace("GPT2Block", "MyBlock")).total_params == 128_000
+    assert parse_summary(text.replace("GPT2Block", "Gemma3DecoderLayer")).total_params == 64_000
+    for other in ("MyBlock", "LlamaDecoderLayer", "Mamba2Block"):
+        assert parse_summary(text.replace("GPT2Block", other)).total_params == 128_000
+
+
+def test_a_table_shows_an_embedding_for_each_stack_that_calls_it() -> None:
+    rows = "\n".join(
+        (
+            "Embedding-1 [-1, 8, 64] 64,000",
+            "T5Block-2 [-1, 8, 64] 0",
+            "Embedding-3 [-1, 8, 64] 64,000",
+            "T5Block-4 [-1, 8, 64] 0",
+            "Linear-5 [-1, 8, 1000] 64,000",
+        )
+    )
+    text = f"        Layer (type)               Output Shape         Param #\n=====\n{rows}\n=====\n"
+    assert parse_summary(text).total_params == 64_000
