@@ -225,7 +225,7 @@ def _embedding_size(layer: Layer) -> tuple[int, int] | None:
     """Give rows and width of a word embedding."""
     if "Embedding" not in layer.type or layer.children or not layer.params:
         return None
-    if "osition" in layer.type or "osition" in layer.name:
+    if "osition" in layer.type or "osition" in layer.name or "per_layer" in layer.name:
         return None
     args = dict(layer.args)
     if "0" in args and "1" in args and args["0"].isdecimal() and args["1"].isdecimal():

@@ -209,10 +209,9 @@ def _summary(lines: list[str], at: int, rows: list[tuple[int, _Row]], columns: l
     depth, first = rows[0]
     root_shape = shapes[first.cells.get("output", "--")] or shapes[first.cells.get("input", "--")]
     main = "output" if "output" in columns else "input"
-    batch = batch_of(
-        ((shapes[row.cells.get(main, "--")], 1) for _, row in rows),
-        root_shape if depth == 0 else None,
-    )
+    root = root_shape if depth == 0 else None
+    witnesses = distinct.values() if root else [row for _, row in rows]
+    batch = batch_of(((shapes[row.cells.get(main, "--")], 1) for row in witnesses), root)
     samples = {text: per_sample(shape, batch) for text, shape in shapes.items()}
     layers: dict[int, Layer] = {}
     for id_, row in distinct.items():

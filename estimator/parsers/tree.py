@@ -8,6 +8,8 @@ from functools import lru_cache
 
 from estimator.types import Layer
 
+_PICTURES = 4
+
 RawShape = tuple[int | None, ...]
 
 
@@ -21,12 +23,20 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
     Returns:
         The batch size, or None where the summary leaves it open (``-1``, ``None``) or shows no shapes.
     """
-    if root and len(root) > 1:
-        return root[0]
     firsts: Counter[int | None] = Counter()
+    pictures: set[int | None] = set()
+    sides: set[int | None] = set()
     for shape, count in shapes:
         if shape and len(shape) > 1:
             firsts[shape[0]] += count
+            if len(shape) == _PICTURES:
+                pictures.add(shape[0])
+                sides.update(shape[1:])
+    if root and len(root) > 1:
+        if root[1] in pictures and root[0] not in pictures and root[0] not in sides:
+            return root[1]  # its answers to pictures are in order of a sequence
+        if firsts[root[0]] > 1 or len(firsts) <= 1:
+            return root[0]  # else it gives out something else than an answer for each sample: boxes
     return max(firsts, key=firsts.__getitem__) if firsts else None
 
 

@@ -313,6 +313,32 @@ Net                                      [4, 3]                    [4,
     assert summary.root.output_shape == (10,)
 
 
+DETECTOR = """\
+==========================================================================================
+Layer (type:depth-idx)                   Output Shape              Param #
+==========================================================================================
+Detector                                 {root}          --
+├─Conv2d: 1-1                            [8, 16, 32, 32]           448
+├─MaxPool2d: 1-2                         [8, 16, 16, 16]           --
+├─Conv2d: 1-3                            [8, 32, 16, 16]           4,640
+{last}
+==========================================================================================
+"""
+
+
+def test_boxes_for_one_sample_are_not_the_batch() -> None:
+    summary = parse_summary(DETECTOR.format(root="[100, 4]", last="├─AnchorGenerator: 1-4  [1024, 4]  --"))
+    assert summary.batch_size == 8
+    assert summary.root.children[0].output_shape == (16, 32, 32)
+
+
+def test_answers_of_a_sequence_to_pictures() -> None:
+    last = "├─Linear: 1-4  [100, 8, 92]  3,036\n├─Linear: 1-5  [100, 8, 4]  132"
+    summary = parse_summary(DETECTOR.format(root="[100, 8, 92]", last=last))
+    assert summary.batch_size == 8
+    assert [layer.output_shape for layer in summary.root.children][2:] == [(32, 16, 16), (100, 92), (100, 4)]
+
+
 def test_older_torch_summary_without_a_root_row() -> None:
     table = """\
 Layer (type:depth-idx)                   Output Shape              Param #
