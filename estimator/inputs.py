@@ -26,6 +26,8 @@ _LEAST_PATCH = 4
 _FEW_STEPS = 4
 _MOST_SIDE = 2048
 _MOST_FRAMES = 4096
+# What torchvision's detectors do first, whatever comes; most resize the shorter side to this.
+_RESIZED, _RESIZED_TO, _SSD_SIDE = "GeneralizedRCNNTransform", 800, 300
 _RESIZING = ("Conv2d", "MaxPool2d", "AvgPool2d")
 Step = tuple[int, int, int]
 
@@ -56,6 +58,12 @@ def picture(root: Layer, stem: Layer, usual: int, *, flattens: bool) -> Seen:
     """
     kernel, stride = _axes(stem, "kernel_size"), _axes(stem, "stride")
     found = layers(root)
+    resized = next((layer for layer in found if layer.type == _RESIZED), None)
+    if resized is not None:
+        sides = [side for part in resized.children if (side := max(_axes(part, "min_size"), default=0)) > 0]
+        if sides:
+            return Seen(min(sides[0], _MOST_SIDE), 1, "what it resizes them to")
+        return Seen(_SSD_SIDE if root.type.startswith("SSD") else _RESIZED_TO)
     places = _positions(root, stem)
     patch = stride[-1] if _cuts(stem) else 0
     if len(kernel) == 3:

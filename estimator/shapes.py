@@ -214,6 +214,8 @@ class _Follower:
         deep = {layer.type for layer in found if "3d" in layer.type}
         # Where only the first layer knows of time, blocks take all places of all moments alike.
         self._flat_in_time = deep == {"Conv3d"} and self.family == "transformer"
+        # Axes of pictures that a norm over channels turns; windows over time and place keep the axis of time.
+        self._turned = (2, 3, _DEEP) if any("Attention3d" in type_ for type_ in deep) else (2, 3)
         self._side_by_side = any("HighResolution" in layer.type for layer in found)
 
     def _input(self, found: list[Layer], workload: Workload) -> Shape:
@@ -535,7 +537,7 @@ class _Follower:
         return len(self.start) == 2
 
     def _normed(self, size: Shape, shape: Shape) -> Shape:
-        if len(shape) in (2, 3) and len(size) == 1 and shape[0] == size[0] != shape[-1]:
+        if len(shape) in self._turned and len(size) == 1 and shape[0] == size[0] != shape[-1]:
             return (*shape[1:], size[0])
         if shape[-len(size) :] != size:
             return (*shape[: len(shape) - len(size)], *size)

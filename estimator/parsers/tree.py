@@ -9,6 +9,8 @@ from functools import lru_cache
 from estimator.types import Layer
 
 _PICTURES = 4
+# Rows of one shape that may have the first dimension of the model's own by chance, as a detector's boxes have.
+_CHANCE = 2
 
 RawShape = tuple[int | None, ...]
 
@@ -35,9 +37,17 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
     if root and len(root) > 1:
         if root[1] in pictures and root[0] not in pictures and root[0] not in sides:
             return root[1]  # its answers to pictures are in order of a sequence
-        if firsts[root[0]] > 1 or len(firsts) <= 1:
+        seen = firsts[root[0]]
+        if (seen > 1 and _fits(root[0], pictures, sides, seen)) or len(firsts) <= 1:
             return root[0]  # else it gives out something else than an answer for each sample: boxes
     return max(firsts, key=firsts.__getitem__) if firsts else None
+
+
+def _fits(batch: int | None, pictures: set[int | None], sides: set[int | None], seen: int) -> bool:
+    """Tell whether pictures are as many as the batch, or some for each sample; or are no pictures."""
+    if not pictures or not batch or batch in pictures or batch in sides:
+        return batch != 0
+    return seen > _CHANCE and any(count is not None and count % batch == 0 for count in pictures)
 
 
 @lru_cache(maxsize=4096)  # shapes come from users: a bounded cache of what has at most a dozen numbers

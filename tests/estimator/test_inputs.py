@@ -64,6 +64,42 @@ def test_a_table_of_positions_tells_the_size(text: str, taken: tuple[int, ...], 
     assert "torchsummary or torchinfo say it exactly" in found.inferred[0]
 
 
+def detector(transform: str, root: str = "RetinaNet") -> str:
+    return (
+        f"{root}(\n  (backbone): Conv2d(3, 64, kernel_size=(7, 7), stride=(2, 2), padding=(3, 3), bias=False)\n"
+        f"  (transform): GeneralizedRCNNTransform({transform})\n)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "side"),
+    [
+        (detector("\n    Resize(min_size=(640, 672), max_size=1333, mode='bilinear')\n  "), 672),
+        (detector("\n    Resize(min_size=(99999999,), max_size=1333, mode='bilinear')\n  "), 2048),
+        (detector(""), 800),
+        (detector("", "SSD"), 300),
+    ],
+)
+def test_detectors_say_to_what_they_resize_pictures(text: str, side: int) -> None:
+    assert shaped(text).root.input_shape == (3, side, side)
+
+
+def test_windows_of_a_film_keep_its_axis_of_time() -> None:
+    text = """SwinTransformer3d(
+  (patch_embed): PatchEmbed3d(
+    (proj): Conv3d(3, 32, kernel_size=(2, 4, 4), stride=(2, 4, 4))
+    (norm): LayerNorm((32,), eps=1e-05, elementwise_affine=True)
+  )
+  (attn): ShiftedWindowAttention3d(
+    (qkv): Linear(in_features=32, out_features=96, bias=True)
+    (proj): Linear(in_features=32, out_features=32, bias=True)
+  )
+)
+"""
+    norm, attention = (next(x for x in layers(shaped(text).root) if x.name == name) for name in ("norm", "attn"))
+    assert norm.output_shape == attention.output_shape == (8, 56, 56, 32)
+
+
 def test_moments_of_a_film_stand_side_by_side() -> None:
     found = shaped(film(8 * 14 * 14 + 1))
     assert layers(found.root)[1].output_shape == (64, 8 * 14, 14)

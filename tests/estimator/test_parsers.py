@@ -327,9 +327,11 @@ Detector                                 {root}          --
 
 
 def test_boxes_for_one_sample_are_not_the_batch() -> None:
-    summary = parse_summary(DETECTOR.format(root="[100, 4]", last="├─AnchorGenerator: 1-4  [1024, 4]  --"))
-    assert summary.batch_size == 8
-    assert summary.root.children[0].output_shape == (16, 32, 32)
+    for boxes in ("[100, 4]", "[0, 4]", "[2, 4]"):
+        last = f"├─RoIHeads: 1-4  {boxes}  --\n├─AnchorGenerator: 1-5  [1024, 4]  --"
+        summary = parse_summary(DETECTOR.format(root=boxes, last=last))
+        assert summary.batch_size == 8
+        assert summary.root.children[0].output_shape == (16, 32, 32)
 
 
 def test_answers_of_a_sequence_to_pictures() -> None:

@@ -68,7 +68,7 @@ _DECODERS = (
     "CTRL",
 )
 # These call no layers for their projections, so that no summary but a print shows them.
-_FUSED = ("MultiheadAttention", "ShiftedWindowAttention", "ShiftedWindowAttentionV2")
+_FUSED = ("MultiheadAttention", "ShiftedWindowAttention", "ShiftedWindowAttentionV2", "ShiftedWindowAttention3d")
 _MANY_WORDS = 8_000
 # Elements that each layer of a recurrent network keeps for each of its output: gates and states.
 _RECURRENT_KEEPS = 6
@@ -89,7 +89,7 @@ _DENSE_HEADS = (
     "ForSemanticSegmentation",
 )
 _HEAD_WIDTH = 64
-_WINDOW, _WINDOW_HEAD_WIDTH = 49, 32
+_WINDOW, _WINDOW_FRAMES, _WINDOW_HEAD_WIDTH = 49, 8, 32
 _OUT_NAMES = frozenset(
     ("o", "o_proj", "out_proj", "c_proj", "dense", "proj", "out", "out_lin", "to_out", "wo", "out_proj")
 )
@@ -665,7 +665,8 @@ class _Builder:
         plain = Scores.DROPPED if self.drops else Scores.PLAIN
         tokens = elements(out[:-1]) if len(out) > 1 else 1
         if attention.type.startswith("ShiftedWindow"):
-            return max(out[-1] // _WINDOW_HEAD_WIDTH, 1) * tokens * _WINDOW, plain, 0
+            window = _WINDOW * min(out[0], _WINDOW_FRAMES) if attention.type.endswith("3d") else _WINDOW
+            return max(out[-1] // _WINDOW_HEAD_WIDTH, 1) * tokens * window, plain, 0
         projections = attention.projections
         keys = self.shapes[projections[1]] if len(projections) > 1 else out
         square = max(out[-1] // _HEAD_WIDTH, 1) * tokens * min(max(elements(keys[:-1]), 1), _MOST_KEYS)
