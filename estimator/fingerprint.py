@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
 
 from estimator.compiled import breathe
 from estimator.gpus import canonical
@@ -20,7 +19,7 @@ def fingerprint(summary: ModelSummary, workload: Workload) -> str:
         32 hexadecimal digits.
     """
     parts: list[str] = []
-    _write((summary.root,), parts, {}, {})
+    _Writer(parts).write((summary.root,))
     parts.append(
         f"{workload.batch_size}|{workload.seq_len}|{workload.optimizer if workload.kind == 'train' else ''}|"
         f"{workload.precision}|{workload.kind}|{canonical(workload.gpu)}|{summary.total_params}"
@@ -28,31 +27,40 @@ def fingerprint(summary: ModelSummary, workload: Workload) -> str:
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _write(found: tuple[Layer, ...], parts: list[str], known: dict[int, str], said: dict[int, str]) -> None:
-    """Add the texts of layers, each followed by those of its children in parentheses.
+class _Writer:
+    """Adds the texts of layers, each followed by those of its children in parentheses.
 
-    Args:
-        found: layers of one parent.
-        parts: gets the texts.
-        known: texts so far, by the layer's id: equal layers mostly are one object, and the summary keeps them.
-        said: texts of arguments so far, likewise.
+    Equal layers mostly are one object, and so are equal shapes and arguments; the summary keeps them.
     """
-    breathe()
-    for layer in found:
-        text = known.get(id(layer))
-        if text is None:
-            type_, params, shape, _, args, _, _ = layer
-            arguments = ""
-            if args:
-                arguments = said.get(id(args)) or said.setdefault(id(args), str(args))
-            text = known[id(layer)] = f"{type_}|{params}|{_shape(shape)}|{arguments}"
-        parts.append(text)
-        if layer.children:
-            parts.append("(")
-            _write(layer.children, parts, known, said)
-            parts.append(")")
 
+    def __init__(self, parts: list[str]) -> None:
+        self._parts = parts
+        self._known: dict[int, str] = {}
+        self._said: dict[int, str] = {}
 
-@lru_cache(maxsize=4096)  # shapes come from users: a bounded cache
-def _shape(shape: tuple[int, ...] | None) -> str:
-    return str(shape)
+    def write(self, found: tuple[Layer, ...]) -> None:
+        """Add layers of one parent."""
+        breathe()
+        parts, known = self._parts, self._known
+        for layer in found:
+            text = known.get(id(layer))
+            if text is None:
+                text = known[id(layer)] = self._text(layer)
+            parts.append(text)
+            if layer.children:
+                parts.append("(")
+                self.write(layer.children)
+                parts.append(")")
+
+    def _text(self, layer: Layer) -> str:
+        type_, params, shape, _, args, _, _ = layer
+        said = self._said
+        size = said.get(id(shape))
+        if size is None:
+            size = said[id(shape)] = str(shape)
+        if not args:
+            return f"{type_}|{params}|{size}|"
+        arguments = said.get(id(args))
+        if arguments is None:
+            arguments = said[id(args)] = str(args)
+        return f"{type_}|{params}|{size}|{arguments}"

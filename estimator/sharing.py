@@ -173,7 +173,7 @@ def share(summary: ModelSummary) -> ModelSummary:
     layers = walk.layers(root)
     if summary.format == "torchsummary":  # it does not name the model itself
         types = {layer.type for layer in layers}
-        if any(_begins(type_, _UNTIED) > _begins(type_, _TIED) for type_ in types) or not any(map(_tied, types)):
+        if not any(map(_tied, types)) or any(_begins(type_, _UNTIED) > _begins(type_, _TIED) for type_ in types):
             return summary
     elif not _ties(root.type):
         return summary

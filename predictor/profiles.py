@@ -82,11 +82,6 @@ class Work(NamedTuple):
     dense: bool
 
 
-# Of one layer, what a profile adds up: seconds, bytes, launches, operations in tensor cores, and seconds times the
-# duration of a launch, times its threads, and times the part of the chip that these fill.
-_Terms = tuple[float, float, float, float, float, float, float]
-
-
 def leaves(root: Layer) -> list[Layer]:
     """The layers that compute: those without children, and those with parameters of their own; in order of use."""
     found: list[Layer] = []
@@ -102,15 +97,12 @@ def leaves(root: Layer) -> list[Layer]:
     return found
 
 
-class _Sort(NamedTuple):
-    convolution: bool
-    table: bool
-    norm: bool
+# Whether a layer convolves, looks up rows of a table, normalizes.
+_Sort = tuple[bool, bool, bool]
 
 
-@lru_cache(maxsize=4096)  # names come from users: a bounded cache
 def _sort(type_: str) -> _Sort:
-    return _Sort(type_.startswith(CONVOLUTIONS), type_.startswith(TABLES), "Norm" in type_)
+    return type_.startswith(CONVOLUTIONS), type_.startswith(TABLES), "Norm" in type_
 
 
 class Worker:
@@ -126,14 +118,19 @@ class Worker:
         self.both = 2.0 * self.width * self.batch
         self.dense_kernels = self.passes + (2.0 if half else 0.0)
         self.kernels = float(math.ceil(self.passes / 2.0))
+        self._sorts: dict[str, _Sort] = {}
 
     def of(self, type_: str, params: int, shape: tuple[int, ...] | None) -> tuple[float, float, float, float, bool]:
         """Give the numbers of `Work` for one layer, forward and (in training) backward, over the whole batch."""
-        convolution, table, norm = _sort(type_)
+        sort = self._sorts.get(type_)
+        if sort is None:
+            sort = self._sorts[type_] = _sort(type_)
+        convolution, table, norm = sort
         # Positions at which the layer's weights are used for one sample, and its output elements.
         if shape:
-            used = prod(shape[1:]) if convolution else prod(shape[:-1])
-            count = used * (shape[0] if convolution else shape[-1])
+            count = prod(shape)
+            features = shape[0] if convolution else shape[-1]
+            used = count // features if features else 0
             elements = float(count) if count > 1 else 1.0
             positions = float(used) if used > 1 else 1.0
         else:
@@ -146,36 +143,6 @@ class Worker:
             self.dense_kernels if dense else self.kernels,
             self.batch * elements,
             dense,
-        )
-
-
-class _Rates:
-    """Sets the numbers of `Work` against what a chip can do."""
-
-    def __init__(self, chip: Chip, half: bool) -> None:
-        self.plain = REACHED * chip.fp32_flops
-        self.dense = REACHED * chip.tensor_flops if half else self.plain
-        self.bytes_per_s = REACHED * chip.bytes_per_s
-        self.threads = chip.threads
-
-    def terms(self, flops: float, moved: float, kernels: float, elements: float, dense: bool) -> _Terms:
-        """Give what one layer adds to a profile."""
-        each = flops / (self.dense if dense else self.plain)
-        by_bytes = moved / self.bytes_per_s
-        each = (each if each >= by_bytes else by_bytes) / kernels
-        each = each if each >= KERNEL_S else KERNEL_S
-        spent = each * kernels
-        count = elements / ELEMENTS_PER_THREAD
-        count = count if count >= 32.0 else 32.0
-        filled = count / self.threads
-        return (
-            spent,
-            moved,
-            kernels,
-            flops if dense else 0.0,
-            spent * each,
-            spent * count,
-            spent * filled if filled < 1.0 else spent,
         )
 
 
@@ -228,34 +195,40 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
     """
     chip = chip_of(gpu)
     half = workload.precision != "fp32"
-    worker, rates = Worker(workload), _Rates(chip, half)
-    found = leaves(summary.root)
-    known: dict[int, _Terms] = {}  # by id: equal layers are mostly one object, and `found` keeps them alive
-    if workload.kind == "train":
-        bytes_each = OPTIMIZER_BYTES[workload.optimizer]
-        parameters = float(summary.total_params)
-        kernels = 12.0 + sum([1 for layer in found if layer.params]) / 4.0
-        step = Layer("step", 0)  # the optimizer's, the last of all
-        known[id(step)] = rates.terms(10.0 * parameters, bytes_each * parameters, kernels, parameters / kernels, False)
-        found.append(step)
+    worker = Worker(workload)
+    plain_rate = REACHED * chip.fp32_flops
+    dense_rate = REACHED * chip.tensor_flops if half else plain_rate
+    byte_rate = REACHED * chip.bytes_per_s
     busy_s = moved_bytes = launches = dense_flops = square = threads = filled = 0.0
-    for layer in found:
-        said = known.get(id(layer))
-        if said is None:
-            if not len(known) & _OFTEN:
-                breathe()
-            type_, params, shape, _, _, _, _ = layer
-            flops, moved, kernels, elements, dense = worker.of(type_, params, shape)
-            said = rates.terms(flops, moved, kernels, elements, dense)
-            known[id(layer)] = said
-        spent, bytes_, times, tensor, squared, spread, full = said
+    found = leaves(summary.root)
+    for at in range(len(found) + 1):
+        if not at & _OFTEN:
+            breathe()
+        if at < len(found):
+            layer = found[at]
+            flops, moved, kernels, elements, dense = worker.of(layer.type, layer.params, layer.output_shape)
+        elif workload.kind == "train":  # the optimizer's step, the last of all
+            parameters = float(summary.total_params)
+            kernels = 12.0 + sum([1 for layer in found if layer.params]) / 4.0
+            flops, moved, dense = 10.0 * parameters, OPTIMIZER_BYTES[workload.optimizer] * parameters, False
+            elements = parameters / kernels
+        else:
+            break
+        each = flops / (dense_rate if dense else plain_rate)
+        by_bytes = moved / byte_rate
+        each = (each if each >= by_bytes else by_bytes) / kernels
+        each = each if each >= KERNEL_S else KERNEL_S
+        spent = each * kernels
+        count = elements / ELEMENTS_PER_THREAD
+        count = count if count >= 32.0 else 32.0
+        full = count / chip.threads
         busy_s += spent
-        moved_bytes += bytes_
-        launches += times
-        dense_flops += tensor
-        square += squared
-        threads += spread
-        filled += full
+        moved_bytes += moved
+        launches += kernels
+        dense_flops += flops if dense else 0.0
+        square += spent * each
+        threads += spent * count
+        filled += spent * full if full < 1.0 else spent
     busy_s = max(busy_s, KERNEL_S)
     launches = max(launches, 1.0)
     seconds = max(busy_s, launches * LAUNCH_S)

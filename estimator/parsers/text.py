@@ -6,7 +6,6 @@ The text comes from users, so every reader is a single pass without backtracking
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 from estimator.types import SummaryError
@@ -25,7 +24,6 @@ MAX_DIMS: Final = 12
 
 _QUOTE: Final = 120
 _MAX_SHAPE: Final = 200
-_SHORT_SHAPE: Final = 48
 _BLANKS: Final = (("\0", ""), ("\u00a0", " "), ("\u200b", ""), ("\ufeff", ""))
 
 
@@ -122,12 +120,6 @@ def read_shape(text: str) -> tuple[int | None, ...] | None:
     """
     if len(text) > _MAX_SHAPE:
         return None
-    return _shape(text) if len(text) <= _SHORT_SHAPE else _shape.__wrapped__(text)
-
-
-# Most shapes are those of widely used models. What comes from users is bounded in length and number.
-@lru_cache(maxsize=4096)
-def _shape(text: str) -> tuple[int | None, ...] | None:
     plain = text.replace("None", "-1") if "None" in text else text
     dims = _dims(plain[1:-1]) if plain[:1] in ("[", "(") and plain[-1:] in ("]", ")") else None
     if dims is None:  # not as simple as most shapes: several, or nested, or with a question mark

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import lru_cache
 from typing import Final
 
 from estimator.compiled import breathe
@@ -18,7 +17,6 @@ from estimator.types import Layer, ModelSummary, SummaryError
 
 _ROW: Final = re.compile(r" *([^ \[]+)-\d+ *(\[[^\[\]]*\]|\[\[.*\]|--) +([\d,_]+) *")
 _MAX_WRAPPED: Final = 8
-_SHORT: Final = 64
 _OFTEN: Final = 63
 # These call none of their projections as layers, so that torchsummary never sees them.
 _HIDING: Final = (
@@ -35,8 +33,8 @@ _FED: Final = ("Mlp", "GluMlp", "SwiGLU", "PatchEmbed", "PatchMerging")
 _CELLS: Final = ("LSTMCell", "GRUCell", "RNNCell", "AlbertLayer")
 
 
-# Type, shape and parameters.
-_Row = tuple[str, RawShape | None, int]
+# Type, place of the shape among the different ones, and parameters.
+_Row = tuple[str, int, int]
 
 
 def parse(lines: list[str], start: int) -> ModelSummary:
@@ -81,7 +79,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
     if not rows:
         raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
-    return _summary(lines, at, rows, read.rows)
+    return _summary(lines, at, rows, read)
 
 
 def _whole(lines: list[str], at: int, line: str) -> tuple[re.Match[str], int]:
@@ -114,20 +112,32 @@ class _Read:
     Attributes:
         rows: what they mean.
         known: their places in `rows`, by type and what stands behind the bracket that opens the shape.
+        shapes: the different shapes.
+        types: the different types.
     """
 
     def __init__(self) -> None:
         self.rows: list[_Row] = []
         self.known: dict[tuple[str, str], int] = {}
-        self._types: set[str] = set()
+        self.shapes: list[RawShape | None] = []
+        self.types: set[str] = set()
+        self._places: dict[str, int] = {}
 
     def plain(self, type_: str, tail: str) -> int:
         """Read a row that ends in ``[-1, 64, 7, 7]  9,408``; -1 if it is anything else."""
-        read = _plain(tail) if len(tail) <= _SHORT else _plain.__wrapped__(tail)
-        if read is None or not (type_ in self._types or t.is_name(type_)):
+        dims, closed, count = tail.partition("]")
+        if not closed or count[:1] != " " or "[" in dims or not (type_ in self.types or t.is_name(type_)):
             return -1
-        shape, params = read
-        return self._add(type_, tail, shape, params)
+        params = t.read_count(count.strip(" "))
+        if params is None:
+            return -1
+        place = self._places.get(dims, -1)
+        if place < 0:
+            shape = t.read_shape(f"[{dims}]")
+            if shape is None:
+                return -1
+            place = self._place(dims, shape)
+        return self._add(type_, tail, place, params)
 
     def other(self, cells: tuple[str, ...], number: int, lines: list[str]) -> int:
         """Read a row that is not as simple as most, from its type, shape and parameters as written.
@@ -143,43 +153,35 @@ class _Read:
         read = None if shape == "--" else t.read_shape(shape)
         if read is None and shape != "--":
             raise t.fail(number, lines[number - 1], f"{t.short(shape)} is not an output shape")
-        return self._add(type_, f"{shape}|{count}", read, params)
+        return self._add(type_, f"{shape}|{count}", self._place(shape, read), params)
 
-    def _add(self, type_: str, tail: str, shape: RawShape | None, params: int) -> int:
-        self._types.add(type_)
-        self.rows.append((type_, shape, params))
+    def _place(self, text: str, shape: RawShape | None) -> int:
+        self.shapes.append(shape)
+        place = self._places[text] = len(self.shapes) - 1
+        return place
+
+    def _add(self, type_: str, tail: str, place: int, params: int) -> int:
+        self.types.add(type_)
+        self.rows.append((type_, place, params))
         row = self.known[type_, tail] = len(self.rows) - 1
         return row
 
 
-# Most rows are those of widely used models. What comes from users is bounded in length and number.
-@lru_cache(maxsize=8192)
-def _plain(tail: str) -> tuple[RawShape, int] | None:
-    """Read ``-1, 64, 7, 7]  9,408``; None if this is anything else."""
-    dims, closed, count = tail.partition("]")
-    if not closed or count[:1] != " " or "[" in dims:
-        return None
-    params = t.read_count(count.strip(" "))
-    shape = t.read_shape(f"[{dims}]")
-    return None if params is None or shape is None else (shape, params)
-
-
-def _summary(lines: list[str], at: int, rows: list[int], different: list[_Row]) -> ModelSummary:
-    types = {type_ for type_, _, _ in different}
-    shapes = {shape for _, shape, _ in different}
+def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSummary:
+    different, shapes, types = read.rows, read.shapes, read.types
     firsts = {shape[0] for shape in shapes if shape and len(shape) > 1}
     if len(firsts) > 1:
-        batch = batch_of([(different[row][1], count) for row, count in Counter(rows).items()], None)
+        batch = batch_of([(shapes[different[row][1]], count) for row, count in Counter(rows).items()], None)
     else:
         batch = next(iter(firsts), None)
-    samples = {shape: per_sample(shape, batch) for shape in shapes}
+    samples = [per_sample(shape, batch) for shape in shapes]
     # As Layer(...) does, which takes twice as long.
     layers = [
-        tuple.__new__(Layer, (type_, params, samples[shape], (), (), "", None)) for type_, shape, params in different
+        tuple.__new__(Layer, (type_, params, samples[place], (), (), "", None)) for type_, place, params in different
     ]
     children = tuple([layers[row] for row in rows])
     totals = t.read_totals(lines, at)
-    counted = sum([layer.params for layer in children])
+    counted = sum([different[row][2] for row in rows])
     stated = t.total_params(totals)
     inferred: list[str] = []
     if stated is not None and stated != counted:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
 
 from estimator.types import Layer
 
@@ -50,7 +49,6 @@ def _fits(batch: int | None, pictures: set[int | None], sides: set[int | None], 
     return seen > _CHANCE and any(count is not None and count % batch == 0 for count in pictures)
 
 
-@lru_cache(maxsize=4096)  # shapes come from users: a bounded cache of what has at most a dozen numbers
 def per_sample(shape: RawShape | None, batch: int | None) -> tuple[int, ...] | None:
     """Take the batch out of a shape.
 

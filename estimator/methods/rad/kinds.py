@@ -14,6 +14,8 @@ from typing import Final
 class Kind(IntEnum):
     """Groups of layer types that keep the same tensors."""
 
+    __hash__ = int.__hash__  # an enumeration's own is a function in Python, and layers are looked up by the hundred
+
     VIEW = 0
     CONV = 1
     LINEAR = 2

@@ -777,7 +777,6 @@ class _Builder:
         return self.tensor(candidate)
 
 
-@lru_cache(maxsize=4096)  # sizes come from users: a bounded cache
 def _stride(size_in: int, size_out: int, sides: int) -> int:
     """Tell the step along each side."""
     step: float = (size_in / max(size_out, 1)) ** (1 / max(sides, 1))
