@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
+from typing import Final
 
 from estimator import sizes
 from estimator.types import Layer
@@ -19,11 +20,15 @@ _SMALL = 32
 _NOISY = 64
 _FILM_FRAMES, _LONG_FILM_FRAMES = 8, 16
 _USUAL_SIDES = (32, 28, 64, 96, 224, 112, 128, 256, 299)
+# Digits, and games as four pictures one after the other.
+_OF_CHANNELS: Final[dict[int, tuple[int, ...]]] = {1: (28,), 4: (84,)}
 # Rows of a table of positions that stand for no place: class tokens, registers.
 _MOST_EXTRA = 17
 _LEAST_PLACES = 4
 _LEAST_PATCH = 4
-_FEW_STEPS = 4
+_FEW_STEPS, _MORE_STEPS = 4, 8
+# Linear layers of gates, which stand inside of blocks.
+_INSIDE = ("fc1", "fc2", "0", "2")
 _MOST_SIDE = 2048
 _MOST_FRAMES = 4096
 # What torchvision's detectors do first, whatever comes; most resize the shorter side to this.
@@ -155,9 +160,11 @@ def _flattened(found: Sequence[Layer], stem: Layer) -> Seen | None:
     """Find the usual side whose picture, flattened, has as many features as the first linear layer takes."""
     chain: list[Step] = []
     channels = 0
+    flattens = False
     for layer in found:
         if layer.children:
             continue
+        flattens |= layer.type == "Flatten"
         if "Adaptive" in layer.type or "Global" in layer.type:
             return None
         if layer.type == "Conv2d":
@@ -173,7 +180,9 @@ def _flattened(found: Sequence[Layer], stem: Layer) -> Seen | None:
         elif layer.type == "Linear":
             area, rest = divmod(_inputs(layer), max(channels, 1))
             last = isqrt(area)
-            return None if rest or last * last != area or last < 2 else _side(chain, last, stem)
+            if rest or last * last != area or not (last > 1 or flattens):  # one pixel may be a mean
+                return None
+            return _side(chain, last, stem) if last > 1 else _one_pixel(chain, stem)
     return None
 
 
@@ -185,8 +194,13 @@ def _side(chain: list[Step], last: int, stem: Layer) -> Seen | None:
     return None
 
 
+def _one_pixel(chain: list[Step], stem: Layer) -> Seen | None:
+    side = _usual_side(chain, 1, number(stem, "0"))
+    return Seen(side, 1, "what its first linear layer takes") if side else None
+
+
 def _usual_side(chain: list[Step], last: int, channels: int) -> int:
-    for side in (28, *_USUAL_SIDES) if channels == 1 else _USUAL_SIDES:
+    for side in _OF_CHANNELS.get(channels, ()) + _USUAL_SIDES:
         now = side
         for kernel, stride, padding in chain:
             now = (now + 2 * padding - kernel) // stride + 1
@@ -203,8 +217,9 @@ def flattened_side(chain: Sequence[Layer], last: int) -> int:
 
 
 def _small(found: Sequence[Layer]) -> Seen | None:
-    """Tell a classifier of small pictures: it halves them twice or less, begins with small steps and pools nowhere."""
+    """Tell a classifier of small pictures: it halves them three times or less, not at once, and pools nowhere."""
     steps = 1
+    begins = 0
     strides: dict[int, int] = {}
     for layer in found:
         if layer.children or ("Conv" not in layer.type and "Pool" not in layer.type):
@@ -214,13 +229,16 @@ def _small(found: Sequence[Layer]) -> Seen | None:
         if "Pool" in layer.type and "Adaptive" not in layer.type:
             return None
         step = _step(layer)
+        begins = begins or (step[1] if step is not None else 1)
         if step is not None and step[1] > 1 and step[0] > 1:
             given = number(layer, "1")
             strides[given] = max(strides.get(given, 1), step[1])
     for stride in strides.values():
         steps *= stride
     linear = [layer for layer in found if layer.type == "Linear"]
-    return Seen(_SMALL, 1, "how seldom it halves them") if 1 < steps <= _FEW_STEPS and len(linear) == 1 else None
+    few = steps <= _FEW_STEPS or (begins == 1 and steps <= _MORE_STEPS)
+    inside = sum(layer.name in _INSIDE for layer in linear)
+    return Seen(_SMALL, 1, "how seldom it halves them") if steps > 1 and few and len(linear) - inside == 1 else None
 
 
 def _step(layer: Layer) -> Step | None:

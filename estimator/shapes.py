@@ -21,7 +21,7 @@ Shape = tuple[int, ...]
 
 _IMAGE = 224
 _SMALL_IMAGE = 28
-_VOLUME = 128
+_VOLUME, _GREY_VOLUME = 128, 96
 # Models that listen: a short sequence is meant in seconds.
 _SOUND, _SECONDS = 16_000, 600
 # Published with larger pictures.
@@ -31,16 +31,36 @@ _SIDES = (
     ("InceptionResnetV2", 299),
     ("Xception", 299),
     ("NASNet", 331),
+    ("PNASNet", 331),
     ("CrossViT", 240),
     ("CrossVit", 240),
     ("SwinTransformerV2Block", 256),
     ("SwinTransformerBlockV2", 256),
     ("MobileVitBlock", 256),
     ("MobileVitV2Block", 256),
+    ("SegformerForSemantic", 512),
+    ("UperNetFor", 512),
+    ("MobileViTForSemantic", 512),
+    ("MobileViTV2ForSemantic", 512),
+    ("MaskFormerFor", 512),
+    ("Mask2FormerFor", 512),
+    ("GLPNFor", 480),
+    ("DeformableDetrFor", 800),
+    ("RTDetr", 640),
+    ("DFine", 640),
+    ("Swin2SR", 64),
+    ("RAFT", 512),
 )
+# Detectors of one look at the picture, whoever wrote them.
+_YOLO, _YOLO_SIDE = ("Yolo", "YOLO"), 640
 _TOKENS = 512
 _DEEP = 4
 _COLOURS = 3
+# Pictures that an autoencoder made small.
+_LATENTS, _LATENT_SIDE = 4, 64
+_UNSHUFFLES = ("SpaceToDepth", "PixelUnshuffle")
+# Pictures have so many channels at most; a linear layer that stands before them takes a time step.
+_MOST_COLOURS = 16
 _MOST_DIM = 10**6
 _LEAST_WINDOWS = 4
 _DIGITS = 7
@@ -219,6 +239,7 @@ class _Follower:
         self._side_by_side = any("HighResolution" in layer.type for layer in found)
 
     def _input(self, found: list[Layer], workload: Workload) -> Shape:
+        looks = False
         for layer in found:
             args = dict(layer.args)
             try:
@@ -227,6 +248,10 @@ class _Follower:
                 if "Conv" in layer.type and "0" in args:
                     return self._picture(layer, sizes.number(args, "0"), found, workload)
                 if layer.type.endswith("Linear") and "in_features" in args:
+                    if not looks and any(_takes_pictures(other) for other in found):
+                        looks = True
+                    if looks:
+                        continue
                     width = sizes.number(args, "in_features")
                     if self.family == "transformer":
                         return (workload.seq_len or self._patches(layer, found), width)
@@ -275,12 +300,23 @@ class _Follower:
         if channels > 1:
             types = {layer.type for layer in found}
             side = next((size for mark, size in _SIDES if any(type_.startswith(mark) for type_ in types)), side)
+            if any(mark in found[0].type for mark in _YOLO):
+                side = _YOLO_SIDE
+        if channels == _LATENTS and self.family == "transformer":
+            side = _LATENT_SIDE
         if channels == 1 and found[0].type.startswith("AST"):
             return (1, 128, 1024)  # mel bins and frames
         if "3d" in layer.type and channels != _COLOURS:
-            shape = (channels, *(min(side, _VOLUME),) * 3)
+            shape = (channels, *(_GREY_VOLUME if channels == 1 else min(side, _VOLUME),) * 3)
             self._assume(shape, "was taken")
             return shape
+        if "ConvTranspose2d" in layer.type:  # a generator: it grows pictures of one pixel
+            self._assume((channels, 1, 1), "was taken")
+            return (channels, 1, 1)
+        folded = isqrt(channels // _COLOURS) if any(layer.type in _UNSHUFFLES for layer in found) else 1
+        if folded > 1 and channels == _COLOURS * folded * folded:  # squares of pixels became channels before it
+            self._assume((_COLOURS, side, side), "was taken")
+            return (channels, side // folded, side // folded)
         seen = inputs.picture(found[0], layer, side, flattens=self.family == "cnn")
         ground = f"follows from {seen.why}" if seen.why else "was taken"
         frames = (seen.frames,) if "3d" in layer.type or seen.frames > 1 else ()
@@ -456,7 +492,8 @@ class _Follower:
         if first and len(shape) == 3 and (turned or joined):
             return (width, *before)
         for at, outer in enumerate(outers):
-            if _fits(layer, outer, width):
+            # The picture itself has its channels first: a width that is its side is so by chance.
+            if _fits(layer, outer, width) and (first or outer != self.start):
                 return outer
             if split and at == _BLOCK:
                 self.guessed += 1
@@ -542,6 +579,11 @@ class _Follower:
         if shape[-len(size) :] != size:
             return (*shape[: len(shape) - len(size)], *size)
         return shape
+
+
+def _takes_pictures(layer: Layer) -> bool:
+    channels = dict(layer.args).get("0", "")
+    return layer.type == "Conv2d" and channels.isdecimal() and len(channels) <= 2 and int(channels) <= _MOST_COLOURS
 
 
 def _told(layer: Layer, workload: Workload) -> int:
@@ -718,9 +760,16 @@ def _convolved(type_: str, args: dict[str, str], shape: Shape) -> Shape:
     outputs = sizes.number(args, "1")
     kernel = _spread(args["kernel_size"] if "kernel_size" in args else args["2"], len(space))
     stride = _spread(args.get("stride", args.get("3", "1")), len(space))
-    if "Transpose" in type_:
-        return (outputs, *(size * step for size, step in zip(space, stride, strict=True)))
     padding = args.get("padding", "0")
+    if "Transpose" in type_:
+        cut, more = _spread(padding, len(space)), _spread(args.get("output_padding", "0"), len(space))
+        return (
+            outputs,
+            *(
+                (size - 1) * s + k - 2 * p + m
+                for size, k, s, p, m in zip(space, kernel, stride, cut, more, strict=True)
+            ),
+        )
     if padding.strip("'\"") == "same" or "Same" in type_:
         return (outputs, *(-(-size // max(step, 1)) for size, step in zip(space, stride, strict=True)))
     pad = (0,) * len(space) if padding.strip("'\"") == "valid" else _spread(padding, len(space))

@@ -100,6 +100,69 @@ def test_windows_of_a_film_keep_its_axis_of_time() -> None:
     assert norm.output_shape == attention.output_shape == (8, 56, 56, 32)
 
 
+CIFAR = """CifarResnet(
+  (conv1): Conv2d(3, 64, kernel_size=(3, 3), stride=({stem}, {stem}), padding=(1, 1), bias=False)
+  (layers): Sequential(
+    (0): Conv2d(64, 128, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), bias=False)
+    (1): Conv2d(128, 256, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), bias=False)
+    (2): Conv2d(256, 512, kernel_size=(3, 3), stride=({last}, {last}), padding=(1, 1), bias=False)
+  )
+  (linear): Linear(in_features=512, out_features=10, bias=True)
+)
+"""
+
+
+@pytest.mark.parametrize(("stem", "last", "side"), [(1, 2, 32), (2, 2, 224), (1, 4, 224)])
+def test_a_stem_that_keeps_the_size_and_three_halvings_are_for_small_pictures(stem: int, last: int, side: int) -> None:
+    assert shaped(CIFAR.format(stem=stem, last=last)).root.input_shape == (3, side, side)
+
+
+@pytest.mark.parametrize(("flatten", "side"), [("  (5): Flatten(start_dim=1, end_dim=-1)\n", 32), ("", 224)])
+def test_one_pixel_that_is_flattened_tells_the_size(flatten: str, side: int) -> None:
+    pool = "MaxPool2d(kernel_size=4, stride=4, padding=0, dilation=1, ceil_mode=False)"
+    text = (
+        "Sequential(\n  (0): Conv2d(3, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n"
+        f"  (1): {pool}\n  (2): {pool}\n"
+        "  (3): Conv2d(64, 64, kernel_size=(2, 2), stride=(2, 2))\n"
+        f"{flatten}  (6): Linear(in_features=64, out_features=10, bias=True)\n)\n"
+    )
+    assert shaped(text).root.input_shape == (3, side, side)
+
+
+def test_a_generator_begins_with_one_pixel() -> None:
+    text = (
+        "Sequential(\n  (0): ConvTranspose2d(100, 64, kernel_size=(4, 4), stride=(1, 1), bias=False)\n"
+        "  (1): ConvTranspose2d(64, 3, kernel_size=(4, 4), stride=(2, 2), padding=(1, 1), bias=False)\n)\n"
+    )
+    found = shaped(text)
+    assert [layer.output_shape for layer in found.root.children] == [(64, 4, 4), (3, 8, 8)]
+
+
+@pytest.mark.parametrize(("first", "places"), [("SpaceToDepth()", (48, 56, 56)), ("Identity()", (48, 224, 224))])
+def test_squares_of_pixels_become_channels(first: str, places: tuple[int, ...]) -> None:
+    conv = "Conv2d(48, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))"
+    text = f"TResNet(\n  (s2d): {first}\n  (conv): {conv}\n)\n"
+    assert shaped(text).root.input_shape == places
+
+
+@pytest.mark.parametrize(("channels", "taken"), [(4, (4, 224, 224)), (256, (128,))])
+def test_a_time_step_before_a_picture_is_not_the_input(channels: int, taken: tuple[int, ...]) -> None:
+    text = (
+        "Net(\n  (embed): Linear(in_features=128, out_features=512, bias=True)\n"
+        f"  (conv): Conv2d({channels}, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n)\n"
+    )
+    assert shaped(text).root.input_shape == taken
+
+
+@pytest.mark.parametrize(
+    ("root", "side"),
+    [("SegformerForSemanticSegmentation", 512), ("SegformerForImageClassification", 224), ("MyYoloV5", 640)],
+)
+def test_names_that_tell_the_usual_size(root: str, side: int) -> None:
+    text = f"{root}(\n  (conv): Conv2d(3, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n)\n"
+    assert shaped(text).root.input_shape == (3, side, side)
+
+
 def test_moments_of_a_film_stand_side_by_side() -> None:
     found = shaped(film(8 * 14 * 14 + 1))
     assert layers(found.root)[1].output_shape == (64, 8 * 14, 14)
@@ -120,7 +183,7 @@ def test_several_branches_have_a_table_each() -> None:
 def test_other_volumes_are_no_films() -> None:
     text = "Net(\n  (conv): Conv3d({}, 8, kernel_size=(3, 3, 3), stride=(1, 1, 1))\n)"
     assert shaped(text.format(4)).root.input_shape == (4, 128, 128, 128)
-    assert shaped(text.format(1)).root.input_shape == (1, 28, 28, 28)
+    assert shaped(text.format(1)).root.input_shape == (1, 96, 96, 96)
 
 
 def flat(features: int, channels: int = 3, more: str = "") -> str:
