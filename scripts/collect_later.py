@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from estimator.dataset import catalogue, fourth, later, third
+from estimator.dataset import catalogue, fifth, fourth, later, third
 from estimator.dataset.catalogue import generate_real
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, bundles, read_jsonl
 from estimator.dataset.entries import Entry
-from estimator.dataset.fresh import FOURTH, SECOND, THIRD
-from estimator.dataset.specs import Spec, Split, spec_from_json
-from estimator.dataset.store import DEFAULT, ISOLATED, add
+from estimator.dataset.fresh import FIFTH, FOURTH, SECOND, THIRD
+from estimator.dataset.specs import FITTED, Spec, Split, spec_from_json
+from estimator.dataset.store import DEFAULT, ISOLATED, add, load
 
 SEED = 11
 _CONTEXT_GROUPS = (
@@ -54,6 +54,11 @@ _CONTEXT_GROUPS = (
     "own_yolo",
     "rcnn",
     "word_lm",
+    "cnn_lstm",
+    "own_squeezenet",
+    "own_t5",
+    "panns",
+    "tabnet",
 )
 # Of models that were there, these families' are measured more often: most jobs train such.
 _POPULAR = (
@@ -87,26 +92,36 @@ class Part:
         chosen: says whether a model belongs to the part.
         workloads: how many configurations of each.
         infer: share of configurations that only infer.
-        apart: the split of its rows, where it is not their family's.
+        judges: its rows judge, though families of theirs are fitted to.
     """
 
     entries: Callable[[], Iterable[Entry]]
     chosen: Callable[[Entry], bool]
     workloads: int
     infer: float = 0.2
-    apart: Split | None = None
+    judges: bool = False
 
 
-def _all() -> Iterator[Entry]:
-    """Yield the models of the first three collections."""
-    for entries in (catalogue.entries, later.COLLECTION.entries, third.COLLECTION.entries):
-        yield from entries()
+_COLLECTIONS = (
+    catalogue.entries,
+    *(found.COLLECTION.entries for found in (later, third, fourth, fifth)),
+)
 
 
-def _again(entry: Entry) -> bool:
+def _first(number: int) -> Callable[[], Iterator[Entry]]:
+    """Yield the models of the first collections."""
+    return lambda: (entry for entries in _COLLECTIONS[:number] for entry in entries())
+
+
+def _again(draw: int) -> Callable[[Entry], bool]:
     """Draw models that are measured again by their names: three in four of popular families, one in six of others."""
-    place = int(hashlib.sha256(f"rad-known-4:{entry.source}:{entry.name}".encode()).hexdigest(), 16) % 100
-    return not entry.attention and place < (75 if entry.group in _POPULAR else 17)
+
+    def chosen(entry: Entry) -> bool:
+        name = f"rad-known-{draw}:{entry.source}:{entry.name}"
+        place = int(hashlib.sha256(name.encode()).hexdigest(), 16) % 100
+        return not entry.attention and place < (75 if entry.group in _POPULAR else 17)
+
+    return chosen
 
 
 _BEFORE = {e.group for e in (*catalogue.entries(), *later.COLLECTION.entries())}
@@ -122,8 +137,11 @@ PARTS = {
     "again1": Part(catalogue.entries, lambda e: not e.attention, 2),
     "again2": Part(later.COLLECTION.entries, lambda e: True, 3),
     "fresh4": Part(fourth.COLLECTION.entries, lambda e: e.group in FOURTH, 6),
-    "kin4": Part(fourth.COLLECTION.entries, lambda e: e.group not in FOURTH, 3, apart="kin"),
-    "known4": Part(_all, _again, 2, apart="known"),
+    "kin4": Part(fourth.COLLECTION.entries, lambda e: e.group not in FOURTH, 3),
+    "known4": Part(_first(3), _again(4), 2),
+    "fresh5": Part(_first(5), lambda e: e.group in FIFTH, 6),
+    "kin5": Part(fifth.COLLECTION.entries, lambda e: e.group not in FIFTH, 3, judges=True),
+    "known5": Part(_first(4), lambda e: e.group not in FIFTH and _again(5)(e), 2, judges=True),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""
 
@@ -210,12 +228,21 @@ def collect(folder: Path, chosen: Sequence[Spec], options: Options) -> None:
             told[0] = now
             print(f"{now - begin:5.0f} s {folder.name}: {text}", flush=True)
 
-    Collector(list(chosen), folder, options).run(say)
+    collector = Collector(list(chosen), folder, options)
+    collector.run(say)
+    print(f"{folder.name}: {collector.replaced} workers could not give memory back and were replaced", flush=True)
 
 
 def pack(out: Path, folder: Path, parts: Sequence[str], seed: int) -> dict[str, int]:
-    """Add the compressed raw results of a run to a packed data set."""
-    apart = {spec.id: own for part in parts if (own := PARTS[part].apart) for spec in specs(part, seed)}
+    """Add the compressed raw results of a run to a packed data set.
+
+    What judges is ``known`` where its model is fitted to, else ``kin``.
+    """
+    fitted = {(row.spec.source, row.spec.name) for row in load(folder).rows if row.split in FITTED}
+    apart: dict[str, Split] = {}
+    for part in parts:
+        for spec in specs(part, seed) if PARTS[part].judges else ():
+            apart[spec.id] = "known" if (spec.source, spec.name) in fitted else "kin"
     with tempfile.TemporaryDirectory() as name:
         raw = Path(name)
         for source, target in (("main", ROWS), ("main", TRACES), ("isolated", ISOLATED)):
@@ -230,7 +257,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of compressed raw results")
     parser.add_argument("--raw", type=Path, help="folder of raw results; what it holds is not measured again")
-    parser.add_argument("--parts", nargs="+", default=["fresh4", "kin4", "known4"], choices=PARTS, metavar="PART")
+    parser.add_argument("--parts", nargs="+", default=["fresh5", "kin5", "known5"], choices=PARTS, metavar="PART")
     parser.add_argument("--seed", type=int, default=SEED, help="equal seeds draw equal configurations")
     parser.add_argument("--minutes", type=float, default=7.0, help="for what runs side by side")
     parser.add_argument("--quiet", type=float, default=0.9, help="minutes for counters afterwards")

@@ -10,8 +10,8 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from estimator.dataset import fourth, later, third
-from estimator.dataset.entries import Entry, decoder
+from estimator.dataset import fifth, fourth, later, third
+from estimator.dataset.entries import CLM, CLS, MLM, QA, S2S, TOK, Entry, decoder
 from estimator.dataset.specs import PRECISIONS, Spec
 from estimator.types import Family, Kind, Optimizer
 
@@ -183,8 +183,6 @@ _FLEXIBLE = frozenset(
     ]
 )
 
-_MLM, _CLS, _TOK, _QA = "MaskedLM", "SequenceClassification", "TokenClassification", "QuestionAnswering"
-_CLM, _S2S = "CausalLM", "Seq2SeqLM"
 _BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 _LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 _SMALL = {"hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 2048}
@@ -195,46 +193,46 @@ _ROBERTA = {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_siz
 _Rows = tuple[tuple[str, str, str, tuple[str, ...], dict[str, Any], int], ...]
 _TEXT: _Rows = (
     # name, model type, architecture family, heads, configuration, longest sequence
-    ("bert-base", "bert", "bert", (_MLM, _CLS, _TOK, _QA), {}, 512),
-    ("bert-large", "bert", "bert", (_MLM, _CLS), _LARGE, 512),
-    ("bert-small", "bert", "bert", (_MLM, _CLS), _SMALL, 512),
-    ("bert-medium", "bert", "bert", (_CLS,), _MEDIUM, 512),
-    ("roberta-base", "roberta", "bert", (_MLM, _CLS), {**_BASE, **_ROBERTA}, 512),
-    ("roberta-large", "roberta", "bert", (_CLS,), {**_LARGE, **_ROBERTA}, 512),
-    ("xlm-roberta-base", "xlm-roberta", "bert", (_MLM, _TOK), {**_BASE, **_ROBERTA, "vocab_size": 250002}, 512),
-    ("distilbert-base", "distilbert", "distilbert", (_MLM, _CLS, _QA), {}, 512),
-    ("albert-base", "albert", "albert", (_MLM, _CLS), {**_BASE, "embedding_size": 128}, 512),
+    ("bert-base", "bert", "bert", (MLM, CLS, TOK, QA), {}, 512),
+    ("bert-large", "bert", "bert", (MLM, CLS), _LARGE, 512),
+    ("bert-small", "bert", "bert", (MLM, CLS), _SMALL, 512),
+    ("bert-medium", "bert", "bert", (CLS,), _MEDIUM, 512),
+    ("roberta-base", "roberta", "bert", (MLM, CLS), {**_BASE, **_ROBERTA}, 512),
+    ("roberta-large", "roberta", "bert", (CLS,), {**_LARGE, **_ROBERTA}, 512),
+    ("xlm-roberta-base", "xlm-roberta", "bert", (MLM, TOK), {**_BASE, **_ROBERTA, "vocab_size": 250002}, 512),
+    ("distilbert-base", "distilbert", "distilbert", (MLM, CLS, QA), {}, 512),
+    ("albert-base", "albert", "albert", (MLM, CLS), {**_BASE, "embedding_size": 128}, 512),
     (
         "albert-large",
         "albert",
         "albert",
-        (_CLS,),
+        (CLS,),
         {**_LARGE, "embedding_size": 128},
         512,
     ),
-    ("electra-small", "electra", "electra", (_MLM, _CLS), {}, 512),
-    ("electra-base", "electra", "electra", (_MLM, _CLS), {**_BASE, "embedding_size": 768}, 512),
-    ("mpnet-base", "mpnet", "mpnet", (_MLM, _CLS), {}, 512),
-    ("deberta-v3-base", "deberta-v2", "deberta", (_MLM, _CLS), {**_BASE, "relative_attention": True}, 512),
-    ("deberta-base", "deberta", "deberta", (_CLS,), {**_BASE, "relative_attention": True}, 512),
-    ("xlnet-base", "xlnet", "xlnet", (_CLS,), {"d_model": 768, "n_layer": 12, "n_head": 12, "d_inner": 3072}, 512),
-    ("big_bird-base", "big_bird", "big_bird", (_CLS,), {"attention_type": "original_full"}, 1024),
-    ("roformer-base", "roformer", "roformer", (_CLS,), {}, 512),
-    ("squeezebert", "squeezebert", "squeezebert", (_CLS,), {}, 512),
-    ("mobilebert", "mobilebert", "mobilebert", (_MLM, _CLS), {}, 512),
-    ("convbert-base", "convbert", "convbert", (_CLS,), {}, 512),
-    ("fnet-base", "fnet", "fnet", (_MLM, _CLS), {}, 512),
-    ("modernbert-base", "modernbert", "modernbert", (_MLM, _CLS), {}, 1024),
-    ("gpt2", "gpt2", "gpt2", (_CLM, _CLS), {}, 1024),
-    ("gpt2-medium", "gpt2", "gpt2", (_CLM,), {"n_embd": 1024, "n_layer": 24, "n_head": 16}, 1024),
-    ("gpt2-large", "gpt2", "gpt2", (_CLM,), {"n_embd": 1280, "n_layer": 36, "n_head": 20}, 1024),
-    ("gpt2-xl", "gpt2", "gpt2", (_CLM,), {"n_embd": 1600, "n_layer": 48, "n_head": 25}, 1024),
-    ("distilgpt2", "gpt2", "gpt2", (_CLM,), {"n_layer": 6}, 1024),
+    ("electra-small", "electra", "electra", (MLM, CLS), {}, 512),
+    ("electra-base", "electra", "electra", (MLM, CLS), {**_BASE, "embedding_size": 768}, 512),
+    ("mpnet-base", "mpnet", "mpnet", (MLM, CLS), {}, 512),
+    ("deberta-v3-base", "deberta-v2", "deberta", (MLM, CLS), {**_BASE, "relative_attention": True}, 512),
+    ("deberta-base", "deberta", "deberta", (CLS,), {**_BASE, "relative_attention": True}, 512),
+    ("xlnet-base", "xlnet", "xlnet", (CLS,), {"d_model": 768, "n_layer": 12, "n_head": 12, "d_inner": 3072}, 512),
+    ("big_bird-base", "big_bird", "big_bird", (CLS,), {"attention_type": "original_full"}, 1024),
+    ("roformer-base", "roformer", "roformer", (CLS,), {}, 512),
+    ("squeezebert", "squeezebert", "squeezebert", (CLS,), {}, 512),
+    ("mobilebert", "mobilebert", "mobilebert", (MLM, CLS), {}, 512),
+    ("convbert-base", "convbert", "convbert", (CLS,), {}, 512),
+    ("fnet-base", "fnet", "fnet", (MLM, CLS), {}, 512),
+    ("modernbert-base", "modernbert", "modernbert", (MLM, CLS), {}, 1024),
+    ("gpt2", "gpt2", "gpt2", (CLM, CLS), {}, 1024),
+    ("gpt2-medium", "gpt2", "gpt2", (CLM,), {"n_embd": 1024, "n_layer": 24, "n_head": 16}, 1024),
+    ("gpt2-large", "gpt2", "gpt2", (CLM,), {"n_embd": 1280, "n_layer": 36, "n_head": 20}, 1024),
+    ("gpt2-xl", "gpt2", "gpt2", (CLM,), {"n_embd": 1600, "n_layer": 48, "n_head": 25}, 1024),
+    ("distilgpt2", "gpt2", "gpt2", (CLM,), {"n_layer": 6}, 1024),
     (
         "gpt-neo-125m",
         "gpt_neo",
         "gpt_neo",
-        (_CLM,),
+        (CLM,),
         {"hidden_size": 768, "num_layers": 12, "num_heads": 12, "attention_types": [[["global", "local"], 6]]},
         1024,
     ),
@@ -242,18 +240,18 @@ _TEXT: _Rows = (
         "pythia-70m",
         "gpt_neox",
         "gpt_neox",
-        (_CLM,),
+        (CLM,),
         {"hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 2048},
         1024,
     ),
-    ("pythia-160m", "gpt_neox", "gpt_neox", (_CLM,), _BASE, 1024),
-    ("pythia-410m", "gpt_neox", "gpt_neox", (_CLM,), _LARGE, 1024),
-    ("opt-125m", "opt", "opt", (_CLM, _CLS), {}, 1024),
+    ("pythia-160m", "gpt_neox", "gpt_neox", (CLM,), _BASE, 1024),
+    ("pythia-410m", "gpt_neox", "gpt_neox", (CLM,), _LARGE, 1024),
+    ("opt-125m", "opt", "opt", (CLM, CLS), {}, 1024),
     (
         "opt-1.3b",
         "opt",
         "opt",
-        (_CLM,),
+        (CLM,),
         {
             "hidden_size": 2048,
             "ffn_dim": 8192,
@@ -263,44 +261,44 @@ _TEXT: _Rows = (
         },
         1024,
     ),
-    ("bloom-560m", "bloom", "bloom", (_CLM,), {"hidden_size": 1024, "n_layer": 24, "n_head": 16}, 1024),
+    ("bloom-560m", "bloom", "bloom", (CLM,), {"hidden_size": 1024, "n_layer": 24, "n_head": 16}, 1024),
     (
         "codegen-350m",
         "codegen",
         "codegen",
-        (_CLM,),
+        (CLM,),
         {"n_embd": 1024, "n_layer": 20, "n_head": 16, "rotary_dim": 32},
         1024,
     ),
-    ("smollm-135m", "llama", "llama", (_CLM,), decoder(576, 1536, 30, 9, 3, 49152), 2048),
-    ("smollm-360m", "llama", "llama", (_CLM,), decoder(960, 2560, 32, 15, 5, 49152), 2048),
-    ("tinyllama-1.1b", "llama", "llama", (_CLM,), decoder(2048, 5632, 22, 32, 4, 32000), 2048),
-    ("mistral-small", "mistral", "llama", (_CLM,), decoder(1024, 3584, 12, 16, 4, 32000), 2048),
-    ("qwen2-0.5b", "qwen2", "llama", (_CLM, _CLS), decoder(896, 4864, 24, 14, 2, 151936), 2048),
-    ("qwen3-0.6b", "qwen3", "qwen3", (_CLM,), decoder(1024, 3072, 28, 16, 8, 151936), 2048),
-    ("gemma-small", "gemma", "gemma", (_CLM,), {**decoder(640, 2048, 18, 4, 1, 256000), "head_dim": 256}, 2048),
-    ("phi-small", "phi", "phi", (_CLM,), decoder(1024, 4096, 20, 16, 16, 51200), 2048),
-    ("stablelm-small", "stablelm", "stablelm", (_CLM,), decoder(1024, 2816, 16, 16, 16, 50304), 2048),
-    ("olmo-small", "olmo", "olmo", (_CLM,), decoder(1024, 4096, 16, 16, 16, 50304), 2048),
+    ("smollm-135m", "llama", "llama", (CLM,), decoder(576, 1536, 30, 9, 3, 49152), 2048),
+    ("smollm-360m", "llama", "llama", (CLM,), decoder(960, 2560, 32, 15, 5, 49152), 2048),
+    ("tinyllama-1.1b", "llama", "llama", (CLM,), decoder(2048, 5632, 22, 32, 4, 32000), 2048),
+    ("mistral-small", "mistral", "llama", (CLM,), decoder(1024, 3584, 12, 16, 4, 32000), 2048),
+    ("qwen2-0.5b", "qwen2", "llama", (CLM, CLS), decoder(896, 4864, 24, 14, 2, 151936), 2048),
+    ("qwen3-0.6b", "qwen3", "qwen3", (CLM,), decoder(1024, 3072, 28, 16, 8, 151936), 2048),
+    ("gemma-small", "gemma", "gemma", (CLM,), {**decoder(640, 2048, 18, 4, 1, 256000), "head_dim": 256}, 2048),
+    ("phi-small", "phi", "phi", (CLM,), decoder(1024, 4096, 20, 16, 16, 51200), 2048),
+    ("stablelm-small", "stablelm", "stablelm", (CLM,), decoder(1024, 2816, 16, 16, 16, 50304), 2048),
+    ("olmo-small", "olmo", "olmo", (CLM,), decoder(1024, 4096, 16, 16, 16, 50304), 2048),
     (
         "xglm-564m",
         "xglm",
         "xglm",
-        (_CLM,),
+        (CLM,),
         {"d_model": 1024, "ffn_dim": 4096, "num_layers": 24, "attention_heads": 16},
         1024,
     ),
 )
 _SEQ2SEQ: _Rows = (
-    ("t5-small", "t5", "t5", (_S2S,), {}, 512),
-    ("t5-base", "t5", "t5", (_S2S,), {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}, 512),
-    ("t5-large", "t5", "t5", (_S2S,), {"d_model": 1024, "d_ff": 4096, "num_layers": 24, "num_heads": 16}, 512),
-    ("mt5-small", "mt5", "t5", (_S2S,), {"vocab_size": 250112}, 512),
+    ("t5-small", "t5", "t5", (S2S,), {}, 512),
+    ("t5-base", "t5", "t5", (S2S,), {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}, 512),
+    ("t5-large", "t5", "t5", (S2S,), {"d_model": 1024, "d_ff": 4096, "num_layers": 24, "num_heads": 16}, 512),
+    ("mt5-small", "mt5", "t5", (S2S,), {"vocab_size": 250112}, 512),
     (
         "bart-base",
         "bart",
         "bart",
-        (_S2S,),
+        (S2S,),
         {
             "d_model": 768,
             "encoder_layers": 6,
@@ -312,11 +310,11 @@ _SEQ2SEQ: _Rows = (
         },
         1024,
     ),
-    ("bart-large", "bart", "bart", (_S2S,), {}, 1024),
-    ("mbart-large", "mbart", "bart", (_S2S,), {"vocab_size": 250027}, 1024),
-    ("marian-base", "marian", "bart", (_S2S,), {"d_model": 512, "encoder_layers": 6, "decoder_layers": 6}, 512),
-    ("pegasus-large", "pegasus", "bart", (_S2S,), {"d_model": 1024, "encoder_layers": 16, "decoder_layers": 16}, 512),
-    ("blenderbot-small", "blenderbot-small", "bart", (_S2S,), {}, 512),
+    ("bart-large", "bart", "bart", (S2S,), {}, 1024),
+    ("mbart-large", "mbart", "bart", (S2S,), {"vocab_size": 250027}, 1024),
+    ("marian-base", "marian", "bart", (S2S,), {"d_model": 512, "encoder_layers": 6, "decoder_layers": 6}, 512),
+    ("pegasus-large", "pegasus", "bart", (S2S,), {"d_model": 1024, "encoder_layers": 16, "decoder_layers": 16}, 512),
+    ("blenderbot-small", "blenderbot-small", "bart", (S2S,), {}, 512),
 )
 _PICTURES: tuple[tuple[str, str, str, Family, dict[str, Any]], ...] = (
     ("hf-vit-base", "vit", "vit", "transformer", {}),
@@ -508,7 +506,7 @@ def generate_real(
 
 
 def _batches(entry: Entry) -> tuple[int, ...]:
-    if entry.feed in ("video", "clip_video"):
+    if entry.feed in ("video", "clip_video", "films"):
         return _VIDEO_BATCHES
     if entry.feed in ("plain", "series", "timed_series"):
         return _PLAIN_BATCHES
@@ -530,7 +528,7 @@ def entry_of(spec: Spec) -> Entry:
 
 def _all() -> Iterator[Entry]:
     yield from entries()
-    for collection in (later.COLLECTION, third.COLLECTION, fourth.COLLECTION):
+    for collection in (later.COLLECTION, third.COLLECTION, fourth.COLLECTION, fifth.COLLECTION):
         yield from collection.entries()
 
 

@@ -167,7 +167,7 @@ class Collector:
         done = done_ids(folder)
         self._queue = bundles(s for s in specs if s.id not in done)
         self.total = sum(len(b) for b in self._queue)
-        self.done = self.failed = 0
+        self.done = self.failed = self.replaced = 0
         self._options = options
         self._files = _Files(folder)
         self._children: dict[int, _Child] = {}
@@ -253,6 +253,9 @@ class Collector:
         if kind == "next":
             self._ledger.drop(key)
             child.todo = set()
+            if rest[0]:
+                self.replaced += 1
+                _LOG.warning("a worker that cannot give back %.0f MiB after %s is replaced", rest[0], child.spec)
             used = rest[0] or (self._options.isolated and child.spec)
             if used or not self._queue or time.monotonic() > self._end:
                 self._send(key, None)

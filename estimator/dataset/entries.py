@@ -34,11 +34,33 @@ Feed = Literal[
     "caption",
     "read_picture",
     "placed",
+    "gridded",
+    "films",
     "mel",
     "trajectory",
     "boxes",
     "flow",
 ]
+
+MLM, CLS, TOK, QA, CLM, S2S = (
+    "MaskedLM",
+    "SequenceClassification",
+    "TokenClassification",
+    "QuestionAnswering",
+    "CausalLM",
+    "Seq2SeqLM",
+)
+# What configurations of transformers' models share: the base size, attention with small keys, experts.
+BASE: Mapping[str, Any] = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
+LATENT: Mapping[str, Any] = {
+    "q_lora_rank": 384,
+    "kv_lora_rank": 256,
+    "qk_rope_head_dim": 32,
+    "qk_nope_head_dim": 64,
+    "v_head_dim": 64,
+}
+ROUTED: Mapping[str, Any] = {"moe_intermediate_size": 512, "num_experts_per_tok": 2}
+SHARED: Mapping[str, Any] = {**ROUTED, "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 2, "topk_group": 1}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 Drawn by their names from the families of `estimator.dataset.later` and `estimator.dataset.third`, before any of them
 was measured: ``THIRD`` are new families whose SHA-256 of ``rad-fresh-3:NAME`` modulo 100 is below 65. ``FOURTH`` are
-all new families of `estimator.dataset.fourth`.
+all new families of `estimator.dataset.fourth`. ``FIFTH`` are those of `estimator.dataset.fifth`, and those of the
+fourth that no row was left of.
 """
 
 from __future__ import annotations
@@ -34,7 +35,20 @@ _FOURTH = (
     "rt_detr rwkv schnet siamese speech_to_text ssd stylegan swin2sr t5gemma tacotron trocr two_tower unet_pp "
     "unetr vggish vilt vitdet wave_unet wide_deep word_lm xlstm yolos zamba2 zaya"
 )
+_FIFTH = (
+    "activity auto_int aya_vision bert2bert blip_2 capsnet char_rnn cnn_lstm cohere2_moe conditional_detr conv_lstm "
+    "conv_s2s dcn deconvolved deep_ar deep_interest deepseek_v4 demucs depth_anything dpcnn dprnn dual_encoder eomt "
+    "esim espcn esrgan falcon_h1 fast_speech fno fusion gin git glm4_moe_lite granitemoehybrid han hy_v3 hybrid_vit "
+    "idefics3 imagegpt impala inkling_text internvl kan keywords kimi_linear linformer llava lstm_crf lstnet lw_detr "
+    "mask2former mellum mlp_denoiser mmoe mnist_gan mnist_vae mult_vae nafnet nemotron_h neomme neural_ode "
+    "openai_privacy_filter owlvit own_cbam own_conformer own_convnext own_fpn own_inception own_linknet own_nin "
+    "own_patchtst own_preact own_pspnet own_segformer own_squeezenet own_ssd own_t5 own_xception panns parakeet "
+    "point_transformer pointer_net prototypes qwen2_5_vl qwen2_vl rf_detr rwkv sagan sam show_and_tell siamese simclr "
+    "slowfast smolvlm soft_actor_critic t5gemma table_embeds tabnet text_pairs trans_unet tube_vit two_tower u2net "
+    "unetr vdsr vitpose vjepa2 voxnet vqa wav2letter xdeepfm yoso zamba zoedepth"
+)
 SECOND = frozenset(_SECOND.split())
 THIRD = frozenset(_THIRD.split())
 FOURTH = frozenset(_FOURTH.split())
-FRESH: frozenset[str] = frozenset()
+FIFTH = frozenset(_FIFTH.split())
+FRESH = FIFTH

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from estimator.dataset import modules, plain, plain_more, plain_read, plain_seen
+from estimator.dataset import modules, plain, plain_more, plain_others, plain_pictures, plain_read, plain_seen
 from estimator.dataset.catalogue import entry_of
 from estimator.dataset.entries import Entry
 from estimator.dataset.plans import plan_of
@@ -30,7 +30,14 @@ _FRAMES_A_SECOND = 50
 _SPOKEN = 64
 _THINGS, _CLASSES = 5, 80
 _MEL_FRAMES = 1000
-_PLAIN = {**plain.MODELS, **plain_more.MODELS, **plain_seen.MODELS, **plain_read.MODELS}
+_PLAIN = {
+    **plain.MODELS,
+    **plain_more.MODELS,
+    **plain_seen.MODELS,
+    **plain_read.MODELS,
+    **plain_pictures.MODELS,
+    **plain_others.MODELS,
+}
 
 
 @dataclass(frozen=True)
@@ -354,16 +361,51 @@ def _read_picture(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str
     }
 
 
-def _placed(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+def _tokens_of_picture(config: Any, side: int) -> int:
+    """How many places among the words a picture takes."""
+    if config.model_type == "blip-2":
+        return int(config.num_query_tokens)
+    patch = config.vision_config.patch_size
+    across = side // (patch if isinstance(patch, int) else patch[0])
+    shrunk = getattr(config, "scale_factor", 0) or getattr(config, "downsample_factor", 0)
+    shrunk = shrunk or round(1 / getattr(config, "downsample_ratio", 1))
+    return int((across // shrunk) ** 2)
+
+
+def _words_behind(spec: Spec, config: Any, make: _Maker, batch: int, places: int) -> dict[str, Any]:
     """Words behind the places that a picture takes among them."""
     image, most = config.image_token_id, config.text_config.vocab_size
-    places = (spec.arch["size"] // config.vision_config.patch_size) ** 2
     words = make.labels(min(image, most) - 2, batch, max(8, (spec.seq_len or 0) - places)) + 1
     ids = torch.cat([torch.full((batch, places), image, device=make.device), words], 1)
-    given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids}
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids}
+
+
+def _placed(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    given = _words_behind(spec, config, make, batch, _tokens_of_picture(config, spec.arch["size"]))
     if config.model_type == "paligemma":
-        given["token_type_ids"] = (ids != image).long()
-    return {**given, "pixel_values": _pixels(spec, make, batch)}
+        given["token_type_ids"] = (given["input_ids"] != config.image_token_id).long()
+    pixels = _pixels(spec, make, batch)
+    return {**given, "pixel_values": pixels[:, None] if config.model_type in ("idefics3", "smolvlm") else pixels}
+
+
+def _gridded(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    """A picture cut into patches of two moments each, as Qwen2-VL and its kin take it."""
+    seen = config.vision_config
+    across = spec.arch["size"] // seen.patch_size
+    width = 3 * seen.temporal_patch_size * seen.patch_size**2
+    given = _words_behind(spec, config, make, batch, (across // seen.spatial_merge_size) ** 2)
+    return {
+        **given,
+        "mm_token_type_ids": (given["input_ids"] == config.image_token_id).int(),
+        "pixel_values": make.numbers(batch * across**2, width),
+        "image_grid_thw": torch.tensor([[1, across, across]] * batch, device=make.device),
+    }
+
+
+def _films(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
+    side = spec.arch["size"]
+    films = make.numbers(batch, config.frames_per_clip, 3, side, side)
+    return {"pixel_values_videos": films, "labels": make.labels(config.num_labels, batch)}
 
 
 def _mel(spec: Spec, config: Any, make: _Maker, batch: int) -> dict[str, Any]:
@@ -394,6 +436,8 @@ _OTHER_FEEDS: dict[str, Callable[[Spec, Any, _Maker, int], dict[str, Any]]] = {
     "caption": _caption,
     "read_picture": _read_picture,
     "placed": _placed,
+    "gridded": _gridded,
+    "films": _films,
     "mel": _mel,
     "trajectory": _trajectory,
 }

@@ -122,7 +122,7 @@ class OwnMobile(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return self.fc(self.dropout(x.mean([2, 3])))
 
 
-_MOBILE = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+MOBILE = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 _EFFICIENT = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
@@ -1180,8 +1180,8 @@ class ResidualGan(nn.Module):  # type: ignore[misc] # torch is not followed by m
 MODELS: dict[str, Plain] = {
     "own_alexnet": Plain(lambda: OwnAlexnet(224, 1000), (3, 224, 224)),
     "own_alexnet_small": Plain(lambda: OwnAlexnet(64, 200), (3, 64, 64)),
-    "own_mobilenet": Plain(lambda: OwnMobile(_MOBILE, 1000), (3, 224, 224)),
-    "own_mobilenet_small": Plain(lambda: OwnMobile(_MOBILE[:5], 100), (3, 128, 128)),
+    "own_mobilenet": Plain(lambda: OwnMobile(MOBILE, 1000), (3, 224, 224)),
+    "own_mobilenet_small": Plain(lambda: OwnMobile(MOBILE[:5], 100), (3, 128, 128)),
     "own_efficientnet": Plain(lambda: OwnMobile(_EFFICIENT, 1000, gate=True), (3, 224, 224)),
     "own_inception": Plain(lambda: OwnInception(100), (3, 224, 224)),
     "own_shufflenet": Plain(lambda: OwnShuffle((240, 480, 960), 3, 1000), (3, 224, 224)),

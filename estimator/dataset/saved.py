@@ -101,7 +101,7 @@ def main(pipe: Pipe, device: str, seconds: float, traces: bool) -> None:
     torch.set_num_threads(1)
     with suppress(EOFError, BrokenPipeError):
         while True:
-            pipe.send(("next", False))
+            pipe.send(("next", 0.0))
             specs = pipe.recv()
             if specs is None:
                 return

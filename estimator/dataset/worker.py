@@ -1,8 +1,9 @@
 """The process that measures one configuration after another. Needs torch; talks to its parent over a pipe.
 
-Messages to the parent: ``("next", used_up)`` asks for models, or to be replaced; ``("claim", id, mib)`` asks
-for GPU memory and waits for ``"granted"``, ``("row", dict)``, ``("trace", model_id, dict)`` and ``("failed",
-id, why)`` report. Messages from the parent: a list of configurations of one model, ``"granted"``, or None to end.
+Messages to the parent: ``("next", mib)`` asks for models, or to be replaced if that much could not be given back;
+``("claim", id, mib)`` asks for GPU memory and waits for ``"granted"``, ``("row", dict)``, ``("trace", model_id, dict)``
+and ``("failed", id, why)`` report. Messages from the parent: a list of configurations of one model, ``"granted"``, or
+None to end.
 """
 
 from __future__ import annotations
@@ -61,13 +62,15 @@ class Worker:
         self._seconds, self._traces = seconds, traces
         self._window = Window() if seconds else None
         self._traced: set[str] = set()
+        self._before = (0.0, 0.0)
 
     def run(self) -> None:
         """Measure until the parent says that it is over."""
         while True:
             # What lives between two models is the libraries: collecting garbage must not walk over them.
             gc.freeze()
-            self._pipe.send(("next", self._device.left() > _LEFT_MIB))
+            left = self._device.left()
+            self._pipe.send(("next", left if left > _LEFT_MIB else 0.0))
             specs = self._pipe.recv()
             if specs is None:
                 return
@@ -188,10 +191,12 @@ class Worker:
 
     def _once(self, spec: Spec, model: nn.Module) -> Measured:
         self._device.clean(collect=spec.source != "synthetic")
+        self._before = (self._device.allocated(), self._device.left())
         return measure(spec, feed(spec, model), self._device, seconds=self._seconds, window=self._window)
 
     def _report(self, spec: Spec, measured: Measured) -> None:
         row: dict[str, Any] = {"spec": spec.to_json(), **asdict(measured), "device": self._device.name}
+        row["before_allocated_mib"], row["before_reserved_mib"] = self._before  # the model's weights, and nothing else
         if self._device.name == "cuda" and not self._traces:
             row["nvml_mib"] = process_mib(os.getpid())
             row["reserved_mib"] = torch.cuda.memory_reserved() / MIB

@@ -67,15 +67,15 @@ def test_a_line_that_was_cut_off_is_left_out_and_a_damaged_one_named(tmp_path: P
 
 def answering(pipe: Any, device: str, seconds: float, traces: bool) -> None:
     """Stand in for a worker: every batch size is its result; 13 kills the process, 7 fails, 5 uses it up."""
-    used_up = False
+    left = 0.0
     while True:
-        pipe.send(("next", used_up))
+        pipe.send(("next", left))
         specs = pipe.recv()
         if specs is None:
             return
         for item in specs:
             spec = spec_from_json(item)
-            used_up = used_up or spec.batch_size == 5
+            left = 1028.0 if spec.batch_size == 5 else left
             pipe.send(("claim", spec.id, 50.0))
             assert pipe.recv() == "granted"
             if spec.batch_size == 13:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from estimator.dataset.collect import ROWS, TRACES, Options
-from estimator.dataset.fresh import FOURTH, SECOND, THIRD
+from estimator.dataset.fresh import FIFTH, FOURTH, SECOND, THIRD
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.specs import Spec, generate_synthetic
 from estimator.dataset.store import ISOLATED, load, pack
@@ -27,7 +27,11 @@ EARLIER = {
     "more3": "c47d2c11dd15",
     "again1": "1d79ac02a9a4",
     "again2": "33888af3f2f7",
+    "fresh4": "7da339c37151",
+    "kin4": "540333f73df4",
+    "known4": "8ef4f8977441",
 }
+LAST = ("fresh5", "kin5", "known5")
 
 
 def _row(spec: Spec, **changes: Any) -> str:
@@ -40,13 +44,12 @@ def test_fresh_families_are_in_their_own_part() -> None:
     assert groups["fresh3"] == THIRD
     assert groups["fresh2"] == SECOND
     assert groups["fresh4"] == FOURTH
-    assert not FOURTH & set().union(*(found for part, found in groups.items() if part != "fresh4"))
-    assert not THIRD & set().union(
-        *(found for part, found in groups.items() if part not in ("fresh3", "kin4", "known4"))
-    )
-    assert groups["kin4"] | groups["known4"] <= set().union(
-        *(groups[p] for p in ("fresh2", "more2", "infer1", "fresh3", "new3", "more3"))
-    )
+    assert groups["fresh5"] == FIFTH
+    assert not FIFTH & set().union(*(found for part, found in groups.items() if part not in ("fresh4", "fresh5")))
+    before = set().union(*(groups[part] for part in EARLIER)) - FIFTH
+    assert groups["kin5"] | groups["known5"] <= before
+    assert not FOURTH & set().union(*(groups[part] for part in EARLIER if part != "fresh4"))
+    assert not THIRD & set().union(*(groups[p] for p in EARLIER if p not in ("fresh3", "kin4", "known4")))
     assert not groups["new3"] & (groups["again1"] | groups["again2"])
     assert groups["more3"] <= groups["again1"] | groups["again2"]
     assert module.specs("new3") == module.specs("new3") != module.specs("new3", 12)
@@ -63,12 +66,13 @@ def test_known_models_were_measured_and_their_kin_were_not() -> None:
         return {(spec.source, spec.name) for part in parts for spec in module.specs(part)}
 
     before = named(*EARLIER)
-    assert named("known4") <= before
-    assert not named("kin4", "fresh4") & before
+    assert named("known5") <= before
+    assert not named("kin5") & before
+    assert not named("fresh5") & (before - named("fresh4"))
 
 
 def test_a_part_of_a_mix_has_its_share_of_all() -> None:
-    parts = ("fresh4", "kin4", "known4")
+    parts = LAST
     mix = module.mixed(parts, 41)
     counts = [len(module.specs(part, 41)) for part in parts]
     assert len({spec.id for spec in mix}) == len(mix) == sum(counts)
@@ -78,7 +82,7 @@ def test_a_part_of_a_mix_has_its_share_of_all() -> None:
 
 
 def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
-    kin, fresh = module.specs("kin4", 41)[0], module.specs("fresh4", 41)[0]
+    kin, fresh = module.specs("kin5", 41)[0], module.specs("fresh5", 41)[0]
     measured = {"device": "cuda", "peak_allocated_mib": 800.0, "steps": 2}
     lines = _row(kin, **measured) + _row(fresh, **measured)
     trace = to_json(trace_of(*plan_of("mlp", next(generate_synthetic("mlp", 1, 0)).arch)))
@@ -93,8 +97,8 @@ def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
     (raw / ISOLATED).write_text(_row(old, **measured, nvml_mib=1600.0, reserved_mib=900.0), "utf-8")
     pack(raw, folder, {"gpu": "X"})
     before = load(folder)
-    assert module.pack(tmp_path, folder, ("fresh4", "kin4"), 41)["added"] == 2
-    assert module.pack(tmp_path, folder, ("fresh4", "kin4"), 41)["added"] == 0
+    assert module.pack(tmp_path, folder, ("fresh5", "kin5"), 41)["added"] == 2
+    assert module.pack(tmp_path, folder, ("fresh5", "kin5"), 41)["added"] == 0
     after = load(folder)
     found = {row.spec.id: row for row in after.rows}
     assert (found[kin.id].split, found[kin.id].apart) == ("kin", "kin")
@@ -146,6 +150,8 @@ def test_a_collection_tells_how_far_it_is(
     seen: list[Any] = []
 
     class Collector:
+        replaced = 2
+
         def __init__(self, specs: list[Spec], folder: Path, options: Options) -> None:
             seen.append((len(specs), folder, options.workers))
 
@@ -157,4 +163,5 @@ def test_a_collection_tells_how_far_it_is(
     monkeypatch.setattr("time.monotonic", iter((100.0, 130.0, 131.0)).__next__)
     module.collect(tmp_path / "main", module.specs("fresh2")[:2], Options(3, 10.0))
     assert seen == [(2, tmp_path / "main", 3)]
-    assert capsys.readouterr().out == "   30 s main: 1 of 2 measured\n"
+    told = "   30 s main: 1 of 2 measured\nmain: 2 workers could not give memory back and were replaced\n"
+    assert capsys.readouterr().out == told

@@ -9,16 +9,28 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from estimator.dataset import fourth, later, plain, plain_more, plain_read, plain_seen, third
+from estimator.dataset import (
+    fifth,
+    fourth,
+    later,
+    plain,
+    plain_more,
+    plain_others,
+    plain_pictures,
+    plain_read,
+    plain_seen,
+    third,
+)
 from estimator.dataset.catalogue import generate_real
 from estimator.dataset.models import build_model, feed
 
-COLLECTIONS = (later.COLLECTION, third.COLLECTION, fourth.COLLECTION)
+COLLECTIONS = tuple(module.COLLECTION for module in (later, third, fourth, fifth))
 ENTRIES = {e.name: e for collection in COLLECTIONS for e in collection.entries() if e.source == "plain"}
 
 
 def test_every_model_is_in_the_catalogue() -> None:
-    assert set(ENTRIES) == {*plain.MODELS, *plain_more.MODELS, *plain_seen.MODELS, *plain_read.MODELS}
+    modules = (plain, plain_more, plain_seen, plain_read, plain_pictures, plain_others)
+    assert set(ENTRIES) == {name for module in modules for name in module.MODELS}
 
 
 TRAINED = (
@@ -33,7 +45,13 @@ TRAINED = (
     "attention_seq2seq annotated_transformer own_xl bert4rec sasrec two_tower ncf dcn wide_deep fast_text han "
     "own_mamba retnet hifigan_small conv_tasnet own_conformer ecapa inception_time itransformer dlinear "
     "lstm_autoencoder wave_unet dense_gat evoformer schnet pinn siren actor_critic vggish unet48 "
-    "crnn384 gru_words_small cifar_vgg19"
+    "crnn384 gru_words_small cifar_vgg19 "
+    "own_squeezenet_small own_convnext_small own_xception_small own_cbam own_nin own_preact "
+    "own_segformer own_pspnet own_linknet u2net espcn vdsr nafnet own_ssd pose_resnet centernet cnn_lstm "
+    "slowfast sagan show_and_tell prototypes voxnet simclr impala char_rnn lstm_crf dpcnn conv_s2s linformer "
+    "esim own_t5 panns_small demucs dprnn wav2letter keywords activity lstnet deep_ar "
+    "deep_interest mmoe xdeepfm mult_vae tabnet table_embeds gin point_transformer soft_actor_critic "
+    "mnist_gan mnist_vae mlp_denoiser neural_ode kan vqa pointer_net own_mobilenet_mid word_lm_small"
 )
 
 

@@ -69,7 +69,8 @@ def test_a_worker_that_cannot_give_memory_back_says_so() -> None:
 
     pipe = Answers([SPEC], [spec(batch_size=8)])
     Worker(pipe, Holding()).run()
-    assert pipe.of("next") == [(False,), (False,), (True,)]
+    assert pipe.of("next") == [(0.0,), (0.0,), (1028.0,)]
+    assert [row["before_reserved_mib"] for (row,) in pipe.of("row")] == [20.0, 20.0]
 
 
 @pytest.mark.parametrize(("precision", "kind"), [("amp", "train"), ("bf16", "train"), ("fp32", "infer")])
