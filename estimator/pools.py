@@ -11,9 +11,11 @@ from math import isqrt
 
 from estimator.inputs import flattened_side, number
 from estimator.types import Layer
+from estimator.walk import layers
 
 _MOST_LAYERS = 64
 _HALVES = (("kernel_size", "2"), ("stride", "2"))
+_LEAST_STAGES = 3
 
 
 def repeated(root: Layer) -> Layer:
@@ -43,6 +45,55 @@ def repeated(root: Layer) -> Layer:
             found.setdefault(made, chain)
     # Two answers: pictures of this kind are rather small.
     return root._replace(children=tuple(found[min(found)])) if found else root
+
+
+def between(root: Layer, found: Sequence[Layer]) -> Layer:
+    """Put pooling between the stages of a U-Net's first half, whose code pools by a function.
+
+    That is one list of blocks, each wider than the one before, where no layer makes pictures smaller and as many make
+    them larger as there are steps between the stages.
+
+    Args:
+        root: a model.
+        found: all its layers.
+    """
+    if not any(part.type == "ModuleList" and len(part.children) >= _LEAST_STAGES for part in root.children):
+        return root
+    grows = 0
+    for layer in found:
+        if layer.children:
+            continue
+        if layer.type.startswith(("ConvTranspose", "Upsample")):
+            grows += 1
+        elif ("Conv" in layer.type and _strides(layer)) or ("Pool" in layer.type and "Adaptive" not in layer.type):
+            return root
+    if grows < _LEAST_STAGES - 1:
+        return root
+    for at, part in enumerate(root.children):
+        steps = len(part.children) - 1
+        if part.type == "ModuleList" and steps in (grows, grows - 1) and (conv := _widening(part)):
+            pool = Layer(f"MaxPool{conv[-2:]}", 0, None, (), _HALVES, "0")
+            stages = [item for stage in part.children for item in (stage, pool)]
+            stages = stages if steps < grows else stages[:-1]
+            halved = part._replace(children=tuple(stages))
+            return root._replace(children=(*root.children[:at], halved, *root.children[at + 1 :]))
+    return root
+
+
+def _strides(conv: Layer) -> bool:
+    return dict(conv.args).get("stride", "1").strip("() ").replace(",", "").replace("1", "").strip() != ""
+
+
+def _widening(stages: Layer) -> str:
+    """Give the type of the convolutions of stages of which each takes what the one before gives, and gives more."""
+    width = 0
+    type_ = ""
+    for stage in stages.children:
+        convs = [layer for layer in layers(stage) if layer.type in ("Conv2d", "Conv3d")]
+        if not convs or (width and number(convs[0], "0") != width) or number(convs[-1], "1") <= width:
+            return ""
+        width, type_ = number(convs[-1], "1"), convs[0].type
+    return type_
 
 
 def _last_side(conv: Layer, linear: Layer) -> int:

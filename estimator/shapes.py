@@ -125,7 +125,7 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
             f"a print of {found[0].type[:80]} shows neither its latent array nor how often its blocks run: "
             "paste what torchinfo prints with depth=20"
         )
-    pooled = pools.repeated(summary.root)
+    pooled = pools.between(pools.repeated(summary.root), found)
     if pooled is not summary.root:
         found = layers(pooled)
     follower = _Follower(found, workload)

@@ -129,6 +129,42 @@ def test_one_pixel_that_is_flattened_tells_the_size(flatten: str, side: int) -> 
     assert shaped(text).root.input_shape == (3, side, side)
 
 
+def unet(stride: int = 1, ups: int = 2, dims: str = "2d", widths: tuple[int, ...] = (1, 8, 16, 32)) -> str:
+    def block(at: int, taken: int, given: int, step: int) -> str:
+        conv = f"Conv{dims}({taken}, {given}, kernel_size=3, stride={step}, padding=1)"
+        return f"    ({at}): Sequential(\n      (0): {conv}\n    )\n"
+
+    downs = "".join(block(at, widths[at], widths[at + 1], stride) for at in range(len(widths) - 1))
+    grown = "".join(
+        f"    ({at}): ConvTranspose{dims}({32 >> at}, {16 >> at}, kernel_size=2, stride=2)\n" for at in range(ups)
+    )
+    decoders = "".join(block(at, 32 >> at, 16 >> at, 1) for at in range(ups))
+    lists = (("encoders", downs), ("ups", grown), ("decoders", decoders))
+    return "Net(\n" + "".join(f"  ({name}): ModuleList(\n{text}  )\n" for name, text in lists) + ")\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "pooled"),
+    [
+        (unet(), 2),
+        (unet(dims="3d"), 2),
+        (unet(ups=3), 3),
+        (unet(stride=2), 0),  # its convolutions halve
+        (unet(ups=1), 0),
+        (unet(widths=(1, 32, 16, 32)), 0),
+        (unet(ups=4), 0),
+    ],
+)
+def test_a_u_net_that_pools_by_a_function_halves_between_its_stages(text: str, pooled: int) -> None:
+    found = shaped(text)
+    encoders = found.root.children[0]
+    assert sum(part.type.startswith("MaxPool") for part in encoders.children) == pooled
+    if pooled == 2:
+        side = (found.root.input_shape or (0,))[-1]
+        assert encoders.output_shape is not None
+        assert encoders.output_shape[-1] == side // 4
+
+
 def test_a_generator_begins_with_one_pixel() -> None:
     text = (
         "Sequential(\n  (0): ConvTranspose2d(100, 64, kernel_size=(4, 4), stride=(1, 1), bias=False)\n"
