@@ -12,12 +12,15 @@ from typing import Final, NamedTuple
 from estimator import sizes
 from estimator.compiled import breathe
 from estimator.parsers import text as t
-from estimator.types import Layer, ModelSummary
+from estimator.types import Layer, ModelSummary, SummaryError
 
 _OPEN, _LEAF, _CLOSE, _NOTE = range(4)
 _BARE: Final = "Parameter"
 _MAX_WRAPPED: Final = 12
 _MAX_NOTES: Final = 64
+_MOST_DIGITS: Final = 7
+# Transformers keeps the weights of all experts in one bare parameter.
+_EXPERTS: Final = ("Experts", "ExpertGLU")
 _OFTEN: Final = 63
 
 Args = tuple[tuple[str, str], ...]
@@ -233,6 +236,7 @@ class _Reader:
         self.total: int = 0
         self.counted = False
         self.guessed: dict[str, None] = {}
+        self.unsaid = ""
         self._stack: list[_Frame] = []
         self._width = 0
         self._sizes: dict[tuple[str, Args], int] = {}
@@ -291,10 +295,15 @@ class _Reader:
             params = self._size(line.type, line.args)
             if line.type == "LayerNorm":
                 self._width = params // 2
+            elif line.type == "Embedding" and not self._width:
+                width = dict(line.args).get("1", "")
+                self._width = int(width) if width.isdecimal() and len(width) < _MOST_DIGITS else 0
             elif line.type == "Conv1D" and not line.args:
                 params = self._bare_projection(line.name)
         elif line.type != _BARE:
             self.counted = True
+        if not params and line.type.endswith(_EXPERTS):
+            self.unsaid = self.unsaid or line.type
         layer = Layer(line.type, params, None, (), line.args, line.name)
         if line.type != "Conv1D" or line.args or line.params is not None:
             self._leaves[id(line)] = layer, line  # the line is kept so that its id stays its own
@@ -311,6 +320,8 @@ class _Reader:
         else:
             own = self._own(frame, args)
             total = frame.total + own
+            if not total and line.type.endswith(_EXPERTS):
+                self.unsaid = self.unsaid or line.type
         key = (line.type, line.name, own, args, *map(id, frame.children))
         layer = self._containers.get(key)
         if layer is None:
@@ -370,6 +381,11 @@ def _summary(reader: _Reader, lines: list[str], at: int) -> ModelSummary:
     inferred = list(reader.guessed)
     if not reader.counted:
         stated = t.total_params(t.read_totals(lines, at))
+        if reader.unsaid and stated is None:
+            raise SummaryError(
+                f"a print without counts does not show how large {t.short(reader.unsaid)} are, most of such a model: "
+                "paste what torchinfo prints with depth=20, or write `Total params: N` behind the print"
+            )
         inferred.insert(0, "the print has no parameter counts; they follow from the layers' sizes")
         if stated is not None and stated != total:
             inferred.append(f"the layers add up to {total:,} parameters; the stated total of {stated:,} was taken")

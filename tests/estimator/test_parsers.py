@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -468,6 +469,49 @@ xLSTMForCausalLM(
     summary = parse_summary(text)
     assert [layer.type for layer in summary.root.children] == ["Embedding", "xLSTMBackend", "Linear"]
     assert summary.total_params == 1600
+
+
+EXPERTS = """OlmoeForCausalLM(
+  (embed_tokens): Embedding(100, 8)
+  (mlp): OlmoeSparseMoeBlock(
+    (experts): OlmoeExperts(
+      (act_fn): SiLU()
+    )
+  )
+)
+"""
+
+
+@pytest.mark.parametrize("experts", ["", "ParallelExperts()"])
+def test_print_that_does_not_show_its_experts_is_an_error_with_a_cure(experts: str) -> None:
+    text = re.sub(r"OlmoeExperts\(.*?\n    \)", experts, EXPERTS, flags=re.DOTALL) if experts else EXPERTS
+    with pytest.raises(SummaryError, match=r"Experts.*torchinfo"):
+        parse_summary(text)
+    assert parse_summary(f"{text}\nTotal params: 5,000\n").total_params == 5_000
+
+
+def test_print_of_experts_with_sizes() -> None:
+    text = EXPERTS.replace("(act_fn): SiLU()", "(up): Linear(in_features=8, out_features=16, bias=False)")
+    assert parse_summary(text).total_params == 800 + 128
+    counted = EXPERTS.replace("    )\n  )\n)", "    ), 512 params\n  ), 512 params\n), 1,312 params")
+    assert parse_summary(counted).total_params == 1_312
+
+
+def test_old_projections_without_sizes_before_the_first_norm_take_the_embeddings_width() -> None:
+    text = """OpenAIGPTModel(
+  (tokens_embed): Embedding(100, 8)
+  (h): ModuleList(
+    (0-1): 2 x Block(
+      (attn): Attention(
+        (c_attn): Conv1D()
+        (c_proj): Conv1D()
+      )
+      (ln_1): LayerNorm((8,), eps=1e-05, elementwise_affine=True)
+    )
+  )
+)
+"""
+    assert parse_summary(text).total_params == 800 + 2 * (8 * 24 + 24 + 8 * 8 + 8 + 16)
 
 
 def test_single_layer_print() -> None:
