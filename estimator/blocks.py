@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Set
 from functools import lru_cache
+from typing import Final
 
 from estimator.types import Layer
 
 # Blocks whose parts all take what came in: branches that are added, joined, or one of several paths.
-_TOGETHER = (
+_TOGETHER: Final[tuple[str, ...]] = (
     "MobileOneBlock",
     "RepVggBlock",
     "RepVGGBlock",
@@ -19,35 +20,51 @@ _TOGETHER = (
     "Mixed5a",
 )
 # Parts that work beside the others, on what came into their block, where they are defined before its end.
-_ENTRIES = ("downsample", "shortcut", "skip", "identity")
+_ENTRIES: Final[tuple[str, ...]] = ("downsample", "shortcut", "skip", "identity")
 # A block's class ends so, and a part's name is this: what it gives out is no input of the part after it.
-_ASIDE = {
+_ASIDE: Final = {
     "fc": ("Pooling",),  # PiT's class token
     "pool": ("ottle2neck",),  # the last of Res2Net's scales
     "global_block": ("GlobalContextVitStage",),
     "proj": ("MBConv", "HieraLayer", "ResBottleneckBlock"),
 }
-_ALWAYS = ("fc", "proj")
-_SCALES = "ottle2neck"
+_ALWAYS: Final[tuple[str, ...]] = ("fc", "proj")
+_SCALES: Final = "ottle2neck"
 # Of NASNet's cells; of attention that pools queries, keys and values, each by itself.
-_FROM_ABOVE = ("comb_iter", "pool_q", "pool_k", "pool_v")
+_FROM_ABOVE: Final[tuple[str, ...]] = ("comb_iter", "pool_q", "pool_k", "pool_v")
 # Lists of what cuts a stage's picture into patches, listed before the stages.
-_PATCHES = ("patch_embeddings", "patch_embeds")
-_STRIDED = ("(2, 2)", "2")
-_LONG = 3
-_DIGITS = 10
+_PATCHES: Final[tuple[str, ...]] = ("patch_embeddings", "patch_embeds")
+_STRIDED: Final[tuple[str, ...]] = ("(2, 2)", "2")
+_LONG: Final = 3
+_DIGITS: Final = 10
 # What blocks keep inside for each element that torchinfo counts, which are the outputs of layers with parameters and
 # nothing inside: convolutions and norms, unless the norm has its activation inside. An activation such as ReLU keeps
 # its output, which is the next layer's input; others keep their input, too.
-_NORM_WITH_ACTIVATION = ("NormAct", "BnAct", "ConvBNAct")
+_NORM_WITH_ACTIVATION: Final[tuple[str, ...]] = ("NormAct", "BnAct", "ConvBNAct")
 _KEPT_BY_CONVS = (2.0, 3.0)
-_KEPT_BY_TOKENS = 1.45
-_KEPT_BY_RMS = 2.3
-_KEPT_BY_RELU = 1.15
-_KEPT_BY_MANY_STEPS = 2.8
-_MANY_STEPS = ("GPT2", "GPTNeoB", "GPTNeoM", "GPTNeoF", "GPTJ", "CodeGen", "Albert", "BigBird", "FNet", "GPTBigCode")
-_RELU = ("OPT", "M2M100", "Pegasus", "MobileBert", "FSMT")
-_COSINE = ("SwinTransformerV2Block", "SwinTransformerBlockV2", "Swinv2Layer", "SwinTransformerV2CrBlock")
+_KEPT_BY_TOKENS: Final = 1.45
+_KEPT_BY_RMS: Final = 2.3
+_KEPT_BY_RELU: Final = 1.15
+_KEPT_BY_MANY_STEPS: Final = 2.8
+_MANY_STEPS: Final[tuple[str, ...]] = (
+    "GPT2",
+    "GPTNeoB",
+    "GPTNeoM",
+    "GPTNeoF",
+    "GPTJ",
+    "CodeGen",
+    "Albert",
+    "BigBird",
+    "FNet",
+    "GPTBigCode",
+)
+_RELU: Final[tuple[str, ...]] = ("OPT", "M2M100", "Pegasus", "MobileBert", "FSMT")
+_COSINE: Final[tuple[str, ...]] = (
+    "SwinTransformerV2Block",
+    "SwinTransformerBlockV2",
+    "Swinv2Layer",
+    "SwinTransformerV2CrBlock",
+)
 
 
 def together(layer: Layer) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from math import isqrt
+from typing import Final
 
 from estimator import blocks, inputs, pools, sizes
 from estimator.compiled import breathe
@@ -19,13 +20,15 @@ from estimator.walk import elements, layers
 
 Shape = tuple[int, ...]
 
-_IMAGE = 224
-_SMALL_IMAGE = 28
-_VOLUME, _GREY_VOLUME = 128, 96
+_IMAGE: Final = 224
+_SMALL_IMAGE: Final = 28
+_VOLUME: Final = 128
+_GREY_VOLUME: Final = 96
 # Models that listen: a short sequence is meant in seconds.
-_SOUND, _SECONDS = 16_000, 600
+_SOUND: Final = 16_000
+_SECONDS: Final = 600
 # Published with larger pictures.
-_SIDES = (
+_SIDES: Final[tuple[tuple[str, int], ...]] = (
     ("Inception3", 299),
     ("InceptionV", 299),
     ("InceptionResnetV2", 299),
@@ -53,44 +56,81 @@ _SIDES = (
 )
 # Detectors of one look at the picture, whoever wrote them.
 _YOLO, _YOLO_SIDE = ("Yolo", "YOLO"), 640
-_TOKENS = 512
-_DEEP = 4
-_COLOURS = 3
+_TOKENS: Final = 512
+_DEEP: Final = 4
+_COLOURS: Final = 3
 # Pictures that an autoencoder made small.
-_LATENTS, _LATENT_SIDE = 4, 64
-_UNSHUFFLES = ("SpaceToDepth", "PixelUnshuffle")
+_LATENTS: Final = 4
+_LATENT_SIDE: Final = 64
+_UNSHUFFLES: Final[tuple[str, ...]] = ("SpaceToDepth", "PixelUnshuffle")
 # Pictures have so many channels at most; a linear layer that stands before them takes a time step.
-_MOST_COLOURS = 16
-_MOST_DIM = 10**6
-_LEAST_WINDOWS = 4
-_DIGITS = 7
-_LONGEST_LINE = 160
+_MOST_COLOURS: Final = 16
+_MOST_DIM: Final = 10**6
+_LEAST_WINDOWS: Final = 4
+_DIGITS: Final = 7
+_LONGEST_LINE: Final = 160
 # Experts that each token goes to, which a print does not show.
-_CHOSEN = 2
-_SQUARES = (4, 16)
+_CHOSEN: Final = 2
+_SQUARES: Final[tuple[int, ...]] = (4, 16)
 # So many containers are open inside of a block: a list, the block, the list of blocks.
-_BLOCK = 2
-_ATTENDS = "Att"
-_OFTEN = 63
-_HEADS = ("fc", "head", "classifier", "heads", "last_linear", "output", "logits", "score", "pooler", "qa_outputs")
-_POOLED = ("pooler", "classifier", "pre_classifier", "seq_relationship", "heads", "head")
-_ACTIVATIONS = ("ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "Activation", "Swish", "Mish", "ELU", "Softplus")
+_BLOCK: Final = 2
+_ATTENDS: Final = "Att"
+_OFTEN: Final = 63
+_HEADS: Final[tuple[str, ...]] = (
+    "fc",
+    "head",
+    "classifier",
+    "heads",
+    "last_linear",
+    "output",
+    "logits",
+    "score",
+    "pooler",
+    "qa_outputs",
+)
+_POOLED: Final[tuple[str, ...]] = ("pooler", "classifier", "pre_classifier", "seq_relationship", "heads", "head")
+_ACTIVATIONS: Final[tuple[str, ...]] = (
+    "ReLU",
+    "GELU",
+    "SiLU",
+    "Tanh",
+    "Sigmoid",
+    "Activation",
+    "Swish",
+    "Mish",
+    "ELU",
+    "Softplus",
+)
 # Learned arrays that take the input's place.
-_LATENT = ("PerceiverEmbeddings",)
+_LATENT: Final[tuple[str, ...]] = ("PerceiverEmbeddings",)
 # Tables that are added to the scores of an attention; what they give out goes nowhere else.
-_BESIDE = ("relative_attention_bias", "relative_position", "position_bias", "cpb_mlp", "meta_mlp")
+_BESIDE: Final[tuple[str, ...]] = (
+    "relative_attention_bias",
+    "relative_position",
+    "position_bias",
+    "cpb_mlp",
+    "meta_mlp",
+)
 # Of an attention that mixes its heads: they work on the matrices.
-_OF_HEADS = ("proj_l", "proj_w")
+_OF_HEADS: Final[tuple[str, ...]] = ("proj_l", "proj_w")
 # Pairs of coordinates that a small network makes such a table of: windows of seven, both ways.
-_PAIRS = (13, 13, 2)
-_ENTRY_STARTS = ("convolution_projection", "skip", "shortcut")
+_PAIRS: Final[tuple[int, ...]] = (13, 13, 2)
+_ENTRY_STARTS: Final[tuple[str, ...]] = ("convolution_projection", "skip", "shortcut")
 # Blocks that multiply what a gate gives out with the picture before it.
-_GATED = ("SelectiveKernel", "SplitAttn")
-_POOLED_CONVS = ("conv_reduce", "conv_expand", "fc_reduce", "fc_select")
-_REDUCTIONS = ("sr", "sequence_reduction", "spatial_reduction", "layer_norm", "norm", "act", "pool")
+_GATED: Final[tuple[str, ...]] = ("SelectiveKernel", "SplitAttn")
+_POOLED_CONVS: Final[tuple[str, ...]] = ("conv_reduce", "conv_expand", "fc_reduce", "fc_select")
+_REDUCTIONS: Final[tuple[str, ...]] = (
+    "sr",
+    "sequence_reduction",
+    "spatial_reduction",
+    "layer_norm",
+    "norm",
+    "act",
+    "pool",
+)
 # Patches of numbered stages, often listed before all blocks.
-_STAGES = ("patch_embed",)
-_ENTRY_NAMES = ("downsample", "shortcut", "skip", "proj_drop", "conv_skip", "identity")
+_STAGES: Final[tuple[str, ...]] = ("patch_embed",)
+_ENTRY_NAMES: Final[tuple[str, ...]] = ("downsample", "shortcut", "skip", "proj_drop", "conv_skip", "identity")
 
 
 def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:

@@ -32,6 +32,7 @@ _MEMORY = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNORECASE)
 
 
 # Searches, not a loop over lines: 100,000 lines of comments are read within a submit's deadline.
+_FIRST_COMMAND = re.compile(r"(?!#)[^\S\n]*\S")
 _COMMAND = re.compile(r"\n(?!#)[^\S\n]*\S")
 _DIRECTIVE = re.compile(r"\n#RAD((?=[ \t:=\r\n])[^\n]*|\Z)")  # a text's first line needs a newline before it
 
@@ -73,8 +74,15 @@ class Directives:
 
 def leading_block(script: str) -> str:
     """The leading comment block of a script: up to its first line that is neither blank nor a comment."""
-    command = _COMMAND.search("\n" + script)
-    return script[: command.start()] if command else script
+    return script[: _block_end(script)]
+
+
+def _block_end(script: str) -> int:
+    """Where the leading comment block of a script ends."""
+    if _FIRST_COMMAND.match(script):
+        return 0
+    command = _COMMAND.search(script)
+    return command.start() + 1 if command else len(script)
 
 
 def has_directives(script: str) -> bool:
@@ -93,16 +101,18 @@ def parse_script(script: str) -> Directives | None:
     Raises:
         DirectiveError: at the first directive that cannot be followed.
     """
-    block = leading_block(script)
+    # A long script is not copied: it gets a newline before it only where a directive comes first.
+    shift = int(script.startswith(MARK))
+    text = "\n" + script if shift else script
     values: dict[str, object] = {}
     first_line: dict[str, int] = {}
     begin = begin_end = line = position = 0
     found = False
-    for directive in _DIRECTIVE.finditer("\n" + block):  # so that its start is where its line starts in the block
+    for directive in _DIRECTIVE.finditer(text, 0, _block_end(script) + shift):
         found = True
-        line += block.count("\n", position, directive.start())
-        position = directive.start()
-        number, inside = line + 1, begin and "summary" not in values
+        line += text.count("\n", position, directive.start() + 1)
+        position = directive.start() + 1
+        number, inside = line + 1 - shift, begin and "summary" not in values
         word = directive.group(1).strip()
         if word == SUMMARY_BEGIN:
             if begin:
@@ -111,28 +121,27 @@ def parse_script(script: str) -> Directives | None:
         elif word == SUMMARY_END:
             if not inside:
                 raise DirectiveError(number, f"{SUMMARY_END} without {SUMMARY_BEGIN} before it")
-            values["summary"] = _uncommented(block[begin_end:position])
+            values["summary"] = _uncommented(text[begin_end : directive.start()])
         elif inside:
             raise DirectiveError(number, f"a directive inside the summary that begins in line {begin}")
         else:
-            for key, text in _pairs(word, number):
+            for key, said in _pairs(word, number):
                 if key in first_line:
                     raise DirectiveError(number, f"{key} is already set in line {first_line[key]}: keep one of them")
                 first_line[key] = number
-                values["memory_mib" if key == "memory" else key] = _value(key, text, number)
+                values["memory_mib" if key == "memory" else key] = _value(key, said, number)
     if begin and "summary" not in values:
         raise DirectiveError(begin, f"{SUMMARY_BEGIN} has no {MARK} {SUMMARY_END} in the leading comment block")
     return Directives(**values) if found else None  # type: ignore[arg-type]
 
 
 def _uncommented(lines: str) -> str:
-    """Comment lines without their marks; a blank line may stand between them."""
+    """Comment lines, each behind its newline, without their marks; a blank line may stand between them."""
     if "\r" in lines:
-        lines = lines.replace("\r\n", "\n")
-    wanted = "\n" + lines.removesuffix("\n")
-    plain = wanted.replace("\n# ", "\n")
+        lines = (lines + "\n").replace("\r\n", "\n")[:-1]
+    plain = lines.replace("\n# ", "\n")
     if "\n#" in plain:  # marks without a blank behind them, or comments inside of the summary
-        each = wanted[1:].split("\n")
+        each = lines[1:].split("\n")
         return "\n".join([line[2:] if line[:2] == "# " else line.removeprefix("#") for line in each])
     return plain[1:]
 

@@ -14,7 +14,10 @@ from estimator.compiled import breathe
 from estimator.parsers import text as t
 from estimator.types import Layer, ModelSummary, SummaryError
 
-_OPEN, _LEAF, _CLOSE, _NOTE = range(4)
+_OPEN: Final = 0
+_LEAF: Final = 1
+_CLOSE: Final = 2
+_NOTE: Final = 3
 _BARE: Final = "Parameter"
 _MAX_WRAPPED: Final = 12
 _MAX_NOTES: Final = 64

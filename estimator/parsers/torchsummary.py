@@ -45,7 +45,6 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     """
     rows: list[int] = []
     read = _Read()
-    known = read.known
     at = start + 1
     count = len(lines)
     while at < count and len(rows) <= t.MAX_LAYERS:
@@ -56,9 +55,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
             breathe()
         type_, _, index = head.strip(" ").rpartition("-")
         if index.isdecimal():
-            row = known.get((type_, tail), -1)
-            if row < 0:
-                row = read.plain(type_, tail)
+            row = read.plain(type_, tail)
             if row >= 0:
                 rows.append(row)
                 continue
@@ -107,26 +104,28 @@ def _unread(number: int, line: str) -> SummaryError:
 
 
 class _Read:
-    """The different rows of a table; equal ones are read once.
+    """The different rows of a table. Few objects are made for each: memory that is fresh is slow.
 
     Attributes:
         rows: what they mean.
-        known: their places in `rows`, by type and what stands behind the bracket that opens the shape.
         shapes: the different shapes.
-        types: the different types.
+        types: the different types, each by itself, so that rows of one type share its text, which is found sooner then.
     """
 
     def __init__(self) -> None:
         self.rows: list[_Row] = []
-        self.known: dict[tuple[str, str], int] = {}
         self.shapes: list[RawShape | None] = []
-        self.types: set[str] = set()
+        self.types: dict[str, str] = {}
+        self._known: dict[_Row, int] = {}
         self._places: dict[str, int] = {}
 
     def plain(self, type_: str, tail: str) -> int:
-        """Read a row that ends in ``[-1, 64, 7, 7]  9,408``; -1 if it is anything else."""
+        """Read a row that ends in ``[-1, 64, 7, 7]  9,408``, and give its place; -1 if it is anything else."""
         dims, closed, count = tail.partition("]")
-        if not closed or count[:1] != " " or "[" in dims or not (type_ in self.types or t.is_name(type_)):
+        if not closed or count[:1] != " " or "[" in dims:
+            return -1
+        known = self.types.get(type_)
+        if known is None and not t.is_name(type_):
             return -1
         params = t.read_count(count.strip(" "))
         if params is None:
@@ -137,7 +136,7 @@ class _Read:
             if shape is None:
                 return -1
             place = self._place(dims, shape)
-        return self._add(type_, tail, place, params)
+        return self._add(known or type_, place, params)
 
     def other(self, cells: tuple[str, ...], number: int, lines: list[str]) -> int:
         """Read a row that is not as simple as most, from its type, shape and parameters as written.
@@ -153,18 +152,21 @@ class _Read:
         read = None if shape == "--" else t.read_shape(shape)
         if read is None and shape != "--":
             raise t.fail(number, lines[number - 1], f"{t.short(shape)} is not an output shape")
-        return self._add(type_, f"{shape}|{count}", self._place(shape, read), params)
+        return self._add(self.types.get(type_, type_), self._place(shape, read), params)
 
     def _place(self, text: str, shape: RawShape | None) -> int:
         self.shapes.append(shape)
         place = self._places[text] = len(self.shapes) - 1
         return place
 
-    def _add(self, type_: str, tail: str, place: int, params: int) -> int:
-        self.types.add(type_)
-        self.rows.append((type_, place, params))
-        row = self.known[type_, tail] = len(self.rows) - 1
-        return row
+    def _add(self, type_: str, place: int, params: int) -> int:
+        self.types.setdefault(type_, type_)
+        row = (type_, place, params)
+        known = self._known.get(row, -1)
+        if known < 0:
+            self.rows.append(row)
+            known = self._known[row] = len(self.rows) - 1
+        return known
 
 
 def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSummary:
@@ -186,10 +188,10 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
     inferred: list[str] = []
     if stated is not None and stated != counted:
         inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
-    hidden = _unseen(children) if not types.isdisjoint((*_HIDING, *_PACKING)) else 0
+    hidden = _unseen(children) if not types.keys().isdisjoint((*_HIDING, *_PACKING)) else 0
     if hidden:
         inferred.append(f"torchsummary does not count all projections of its attention; {hidden:,} were added")
-    again = _counted_again(rows, different) if not types.isdisjoint(_CELLS) else 0
+    again = _counted_again(rows, different) if not types.keys().isdisjoint(_CELLS) else 0
     if again:
         inferred.append(f"torchsummary counts layers that are called again each time; {again:,} were taken off")
     return ModelSummary(

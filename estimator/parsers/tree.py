@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 from estimator.types import Layer
 
-_PICTURES = 4
+_PICTURES: Final = 4
 # Rows of one shape that may have the first dimension of the model's own by chance, as a detector's boxes have.
-_CHANCE = 2
+_CHANCE: Final = 2
 
 RawShape = tuple[int | None, ...]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Set
 from math import log2
+from typing import Final
 
 from estimator.methods.rad.familiar import unfamiliar
 from estimator.methods.rad.kinds import Kind
@@ -13,7 +14,7 @@ from estimator.methods.rad.liveness import Memory
 from estimator.methods.rad.program import Program
 from estimator.types import Family, ModelSummary, Workload
 
-MIB = 2.0**20
+MIB: Final = 2.0**20
 
 FEATURES: tuple[str, ...] = (
     "log_peak",
@@ -71,9 +72,9 @@ FEATURES: tuple[str, ...] = (
 )
 _WORDS, _MODULE, _HIDDEN = (FEATURES.index(name) for name in ("words", "module", "hidden"))
 UNFAMILIAR, _RECURRENT = FEATURES.index("unfamiliar"), FEATURES.index("recurrent")
-_FIXED = tuple(FEATURES.index(name) for name in ("weights", "gradients", "states"))
+_FIXED: Final = tuple(FEATURES.index(name) for name in ("weights", "gradients", "states"))
 # Share of parameters above which a summary is one that hides its insides.
-_MOST_HIDDEN = 0.05
+_MOST_HIDDEN: Final = 0.05
 POOLS: tuple[str, ...] = (
     "measured",
     "kin",

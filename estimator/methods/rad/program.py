@@ -11,7 +11,7 @@ from enum import IntEnum
 from functools import lru_cache
 from math import prod
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from estimator import blocks, sizes
 from estimator.compiled import breathe
@@ -22,24 +22,31 @@ from estimator.walk import elements, layers
 
 Shape = tuple[int, ...]
 
-_BACK = 14
-_OFTEN = 63
+_BACK: Final = 14
+_OFTEN: Final = 63
 # Python looks up a member of an enumeration as slowly as it calls a function, and each layer is compared with many.
-_VIEW, _CONV, _LINEAR, _EMBEDDING, _RECURRENT = Kind.VIEW, Kind.CONV, Kind.LINEAR, Kind.EMBEDDING, Kind.RECURRENT
-_DROPOUT, _SOFTMAX, _KEEPS_OUTPUT, _SIGMOID_GATE = Kind.DROPOUT, Kind.SOFTMAX, Kind.KEEPS_OUTPUT, Kind.SIGMOID_GATE
-_ACTIVATIONS = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
-_POOLS = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
-_NORMS = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM))
-_BARE = ("Parameter", "ParameterList", "ParameterDict")
-_UNCALLED = ("ModuleList", "ModuleDict")
-_NO_BLOCKS = ("Identity", "Flatten", "Parameter")
-_LISTS = ("ModuleList", "ModuleDict", "Sequential")
+_VIEW: Final = Kind.VIEW
+_CONV: Final = Kind.CONV
+_LINEAR: Final = Kind.LINEAR
+_EMBEDDING: Final = Kind.EMBEDDING
+_RECURRENT: Final = Kind.RECURRENT
+_DROPOUT: Final = Kind.DROPOUT
+_SOFTMAX: Final = Kind.SOFTMAX
+_KEEPS_OUTPUT: Final = Kind.KEEPS_OUTPUT
+_SIGMOID_GATE: Final = Kind.SIGMOID_GATE
+_ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
+_POOLS: Final = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
+_NORMS: Final = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM))
+_BARE: Final[tuple[str, ...]] = ("Parameter", "ParameterList", "ParameterDict")
+_UNCALLED: Final[tuple[str, ...]] = ("ModuleList", "ModuleDict")
+_NO_BLOCKS: Final[tuple[str, ...]] = ("Identity", "Flatten", "Parameter")
+_LISTS: Final[tuple[str, ...]] = ("ModuleList", "ModuleDict", "Sequential")
 # Kept inside a hidden block, in outputs of the block: where nothing is printed, and for each element printed.
-_USUAL = 8.0
-_MOST_INSIDE = 1_000.0
-_CAUSAL = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "MTModel")
+_USUAL: Final = 8.0
+_MOST_INSIDE: Final = 1_000.0
+_CAUSAL: Final[tuple[str, ...]] = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "MTModel")
 # These give out their keys and values for the next token whatever their head is.
-_DECODERS = (
+_DECODERS: Final[tuple[str, ...]] = (
     "OPT",
     "GPT2",
     "GPTNeo",
@@ -68,18 +75,23 @@ _DECODERS = (
     "CTRL",
 )
 # These call no layers for their projections, so that no summary but a print shows them.
-_FUSED = ("MultiheadAttention", "ShiftedWindowAttention", "ShiftedWindowAttentionV2", "ShiftedWindowAttention3d")
-_MANY_WORDS = 8_000
+_FUSED: Final[tuple[str, ...]] = (
+    "MultiheadAttention",
+    "ShiftedWindowAttention",
+    "ShiftedWindowAttentionV2",
+    "ShiftedWindowAttention3d",
+)
+_MANY_WORDS: Final = 8_000
 # Elements that each layer of a recurrent network keeps for each of its output: gates and states.
-_RECURRENT_KEEPS = 6
-_MOST_DEPTH = 100
-_DIGITS = 4
-_TWO = 2
-_MOST_KEYS = 4096
-_MOST_HEADS = 32
+_RECURRENT_KEEPS: Final = 6
+_MOST_DEPTH: Final = 100
+_DIGITS: Final = 4
+_TWO: Final = 2
+_MOST_KEYS: Final = 4096
+_MOST_HEADS: Final = 32
 # Their final_logits_bias is no parameter.
-_BIASED_LOGITS = ("Bart", "MBart", "Marian", "Pegasus", "Blenderbot", "Plbart", "M2M100")
-_DENSE_HEADS = (
+_BIASED_LOGITS: Final[tuple[str, ...]] = ("Bart", "MBart", "Marian", "Pegasus", "Blenderbot", "Plbart", "M2M100")
+_DENSE_HEADS: Final[tuple[str, ...]] = (
     "FCNHead",
     "DeepLabHead",
     "LRASPPHead",
@@ -88,19 +100,47 @@ _DENSE_HEADS = (
     "UperNetHead",
     "ForSemanticSegmentation",
 )
-_HEAD_WIDTH = 64
-_WINDOW, _WINDOW_FRAMES, _WINDOW_HEAD_WIDTH = 49, 8, 32
-_OUT_NAMES = frozenset(
+_HEAD_WIDTH: Final = 64
+_WINDOW: Final = 49
+_WINDOW_FRAMES: Final = 8
+_WINDOW_HEAD_WIDTH: Final = 32
+_OUT_NAMES: Final = frozenset(
     ("o", "o_proj", "out_proj", "c_proj", "dense", "proj", "out", "out_lin", "to_out", "wo", "out_proj")
 )
-_SQUARES = {1, 3, 4, 5, 7, 9, 15, 16, 21, 25, 27, 35, 36, 49, 64, 81, 121, 169, 196, 225, 256, 289, 441, 961, 1024}
+_SQUARES: Final = {
+    1,
+    3,
+    4,
+    5,
+    7,
+    9,
+    15,
+    16,
+    21,
+    25,
+    27,
+    35,
+    36,
+    49,
+    64,
+    81,
+    121,
+    169,
+    196,
+    225,
+    256,
+    289,
+    441,
+    961,
+    1024,
+}
 # Of kernels over time and place.
-_CUBES = {1, 3, 5, 7, 8, 9, 27, 32, 49, 75, 98, 125, 147, 343, 512}
-_TUBES = (8, 32, 98, 512)
-_STEM = 49
-_DEEP = 4
-_FEW_GROUPS = 8
-_DEPTHWISE = {1, 3, 5, 7, 9, 11, 21, 25, 49, 81, 121}
+_CUBES: Final = {1, 3, 5, 7, 8, 9, 27, 32, 49, 75, 98, 125, 147, 343, 512}
+_TUBES: Final[tuple[int, ...]] = (8, 32, 98, 512)
+_STEM: Final = 49
+_DEEP: Final = 4
+_FEW_GROUPS: Final = 8
+_DEPTHWISE: Final = {1, 3, 5, 7, 9, 11, 21, 25, 49, 81, 121}
 
 
 class Conv(NamedTuple):
