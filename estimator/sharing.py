@@ -173,23 +173,26 @@ def share(summary: ModelSummary) -> ModelSummary:
     layers = walk.layers(root)
     if summary.format == "torchsummary":  # it does not name the model itself
         types = {layer.type for layer in layers}
-        if not any(map(_tied, types)) or any(_begins(type_, _UNTIED) > _begins(type_, _TIED) for type_ in types):
+        leanings = set(map(_leaning, types))
+        if -1 in leanings or 1 not in leanings:
             return summary
     elif not _ties(root.type):
         return summary
     elif sum(layer.params for layer in layers) > summary.total_params:
         return summary  # the total was printed by something that counts shared parameters once
-    sizes = {id(layer): size for layer in layers if (size := _embedding_size(layer)) is not None}
+    tables = [layer for layer in layers if "Embedding" in layer.type]
+    sizes = {id(layer): size for layer in tables if (size := _embedding_size(layer)) is not None}
     if not sizes:
         return summary
     words = max(sizes.values())
     saved = 0
     said: list[str] = []
-    copies = [layer for layer in layers if sizes.get(id(layer)) == words]
+    copies = [layer for layer in tables if sizes.get(id(layer)) == words]
     for layer in copies[1:]:
         saved += layer.params
         said.append(f"{layer.name or layer.type} is the same embedding as before: counted once")
-    heads = [layer for layer in layers if _is_head(layer, *words)]
+    linear = {id(layer): layer for layer in layers if layer.type == "Linear"}
+    heads = [layer for layer in linear.values() if _is_head(layer, *words)]
     if heads:
         saved += words[0] * words[1]
         said.append(f"{root.type} ties {heads[-1].name or heads[-1].type} to its word embedding: counted once")
@@ -205,13 +208,14 @@ def _ties(root: str) -> bool:
     """Tell whether a model of this name ties its head to its word embedding by default."""
     if not root.endswith(_TIED_ENDINGS):
         return False
-    return _tied(root) if root.endswith(_CAUSAL) else not _begins(root, _UNTIED) > _begins(root, _TIED)
+    return _leaning(root) > 0 if root.endswith(_CAUSAL) else _leaning(root) >= 0
 
 
 @lru_cache(maxsize=4096)
-def _tied(type_: str) -> bool:
-    """Tell whether a part of this name is of an architecture that ties its head by default."""
-    return _begins(type_, _TIED) > _begins(type_, _UNTIED)
+def _leaning(type_: str) -> int:
+    """Tell whether a part of this name is of an architecture that ties its head by default: 1, -1, or 0 if unknown."""
+    tied, untied = _begins(type_, _TIED), _begins(type_, _UNTIED)
+    return (tied > untied) - (tied < untied)
 
 
 def _begins(type_: str, names: tuple[str, ...]) -> int:

@@ -188,7 +188,7 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
     inferred: list[str] = []
     if stated is not None and stated != counted:
         inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
-    hidden = _unseen(children) if not types.keys().isdisjoint((*_HIDING, *_PACKING)) else 0
+    hidden = _unseen(rows, layers) if not types.keys().isdisjoint((*_HIDING, *_PACKING)) else 0
     if hidden:
         inferred.append(f"torchsummary does not count all projections of its attention; {hidden:,} were added")
     again = _counted_again(rows, different) if not types.keys().isdisjoint(_CELLS) else 0
@@ -205,20 +205,27 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
     )
 
 
-def _unseen(children: tuple[Layer, ...]) -> int:
+def _unseen(rows: list[int], layers: list[Layer]) -> int:
     """Count the parameters of projections that are called as functions."""
+    linear = {row: layer.params for row, layer in enumerate(layers) if layer.type == "Linear"}
+    others = {
+        row
+        for row, layer in enumerate(layers)
+        if layer.type.endswith(_FED) or (layer.output_shape and layer.type in (*_HIDING, *_PACKING))
+    }
     hidden = shown = 0
-    for layer in children:
-        type_, shape = layer.type, layer.output_shape
-        if type_ == "Linear":
-            shown += layer.params
-        elif type_.endswith(_FED):
-            shown = 0
-        elif shape and type_ in _HIDING:
-            hidden += max(4 * shape[-1] * (shape[-1] + 1) - layer.params, 0)
-        elif shape and type_ in _PACKING:
-            hidden += 3 * shape[-1] ** 2 if shape[-1] ** 2 <= shown < 2 * shape[-1] ** 2 else 0
-            shown = 0
+    for row in rows:
+        if row in linear:
+            shown += linear[row]
+        elif row in others:
+            type_, params, shape, *_ = layers[row]
+            width = shape[-1] if shape else 0
+            if type_ in _HIDING:
+                hidden += max(4 * width * (width + 1) - params, 0)
+            else:
+                if type_ in _PACKING and width**2 <= shown < 2 * width**2:
+                    hidden += 3 * width**2
+                shown = 0
     return hidden
 
 
