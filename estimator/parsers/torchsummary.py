@@ -122,17 +122,17 @@ class _Read:
     def plain(self, type_: str, tail: str) -> int:
         """Read a row that ends in ``[-1, 64, 7, 7]  9,408``, and give its place; -1 if it is anything else."""
         dims, closed, count = tail.partition("]")
-        if not closed or count[:1] != " " or "[" in dims:
-            return -1
-        known = self.types.get(type_)
-        if known is None and not t.is_name(type_):
+        if not closed or not count.startswith(" "):
             return -1
         params = t.read_count(count.strip(" "))
         if params is None:
             return -1
+        known = self.types.get(type_)
+        if known is None and not t.is_name(type_):
+            return -1
         place = self._places.get(dims, -1)
         if place < 0:
-            shape = t.read_shape(f"[{dims}]")
+            shape = t.read_shape(f"[{dims}]") if "[" not in dims else None
             if shape is None:
                 return -1
             place = self._place(dims, shape)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from estimator.methods.rad.kinds import Kind
-from estimator.methods.rad.program import Op, Program, Scores
-from estimator.methods.rad.workspace import OneRun, Workspaces
+from estimator.methods.rad.program import Conv, Op, Program, Scores
+from estimator.methods.rad.workspace import Workspaces
 from estimator.types import PRECISIONS, ModelSummary, Precision, Workload
 
 _STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
@@ -86,12 +86,15 @@ class Memory(NamedTuple):
 def measure(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces) -> Memory:
     """Walk through one step of the workload."""
     training = workload.kind == "train"
-    spaces = OneRun(workspaces, workload.batch_size, workload.precision)
-    return (_train if training else _infer)(program, summary, workload, spaces)
+    return (_train if training else _infer)(program, summary, workload, workspaces)
 
 
 def _size(workload: Workload) -> int:
     return _WHOLE if workload.precision == "fp32" else 2
+
+
+def _workspace(conv: Conv | None, workload: Workload, workspaces: Workspaces) -> tuple[float, float]:
+    return _NO_WORKSPACE if conv is None else workspaces.of(conv, workload.batch_size, workload.precision)
 
 
 def _beside(op: Op, out: int) -> int:
@@ -111,7 +114,7 @@ def _whole_copies(program: Program, workload: Workload) -> int:
     return 2 * _WHOLE if program.causal or workload.precision == "amp" else 2
 
 
-def _infer(program: Program, summary: ModelSummary, workload: Workload, spaces: OneRun) -> Memory:
+def _infer(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces) -> Memory:
     """Nothing is kept: the peak is at the layer with the largest input, output and workspace."""
     batch, size = workload.batch_size, _size(workload)
     whole = workload.precision in ("fp32", "amp")
@@ -132,7 +135,7 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, spaces: 
             if rules[op.kind].widens or (rules[op.kind].follows and op.x in wide):
                 wide.add(op.y)
                 moved += tensors[op.y]
-        forward, _ = _NO_WORKSPACE if op.conv is None else spaces.of(op.conv)
+        forward, _ = _workspace(op.conv, workload, workspaces)
         work = max(work, forward)
         now = moved * batch * size + forward
         widest = max(widest, tensors[op.y] * batch * size)
@@ -301,7 +304,7 @@ def _loss_copies(program: Program, workload: Workload) -> float:
     return factors[workload.precision] + (_BIASED_COPIES if workload.precision == "amp" and program.biased else 0.0)
 
 
-def _train(program: Program, summary: ModelSummary, workload: Workload, spaces: OneRun) -> Memory:
+def _train(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces) -> Memory:
     batch, size = workload.batch_size, _size(workload)
     amp = workload.precision == "amp"
     whole = workload.precision in ("fp32", "amp")
@@ -329,7 +332,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, spaces: 
         if amp and op.kind in _MATMULS:
             copies += 2.0 * op.params
         kept.step(op)
-        pair = _NO_WORKSPACE if op.conv is None else spaces.of(op.conv)
+        pair = _NO_WORKSPACE if op.conv is None else workspaces.of(op.conv, batch, workload.precision)
         works.append(pair)
         out = tensors[op.y]
         moved = (tensors[op.x] + out + op.matrix) * unit

@@ -88,31 +88,20 @@ class Workspaces:
             self._trees = [Trees(trees[name]) for name in ("forward", "input", "weight")]
         except KeyError as error:
             raise ModelError(f"the workspaces of this model are damaged ({error!r}): roll back") from None
+        self._known: dict[tuple[Conv, int, str], tuple[float, float]] = {}
 
     def of(self, conv: Conv, batch: int, precision: Precision) -> tuple[float, float]:
         """Give the bytes of workspace of the forward and of the backward pass."""
-        breathe()
-        row = features(conv, batch, precision)
-        total = total_bytes(conv, batch, precision)
-        forward, into, weight = [min(max(tree.predict(row), 0.0), _MOST) * total for tree in self._trees]
-        if conv.transposed:  # its forward pass is a convolution's backward pass
-            forward, into = into, forward
-        return forward, max(into, weight)
-
-
-class OneRun:
-    """Workspaces of one model run in one way: equal convolutions are worked out once.
-
-    Nothing is kept beyond that: the next model has others, and a large memory is slow to look into.
-    """
-
-    def __init__(self, workspaces: Workspaces, batch: int, precision: Precision) -> None:
-        self._workspaces, self._batch, self._precision = workspaces, batch, precision
-        self._known: dict[Conv, tuple[float, float]] = {}
-
-    def of(self, conv: Conv) -> tuple[float, float]:
-        """Give the bytes of workspace of the forward and of the backward pass."""
-        known = self._known.get(conv)
+        key = (conv, batch, precision)
+        known = self._known.get(key)
         if known is None:
-            known = self._known[conv] = self._workspaces.of(conv, self._batch, self._precision)
+            breathe()
+            if len(self._known) > 4096:
+                self._known.clear()
+            row = features(conv, batch, precision)
+            total = total_bytes(conv, batch, precision)
+            forward, into, weight = [min(max(tree.predict(row), 0.0), _MOST) * total for tree in self._trees]
+            if conv.transposed:  # its forward pass is a convolution's backward pass
+                forward, into = into, forward
+            known = self._known[key] = forward, max(into, weight)
         return known
