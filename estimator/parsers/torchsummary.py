@@ -28,6 +28,7 @@ _HIDING: Final = (
 )
 # Some of these call the projection of queries, keys and values as a function: then the rows show the last one alone.
 _PACKING: Final = ("Attention", "WindowAttention", "EvaAttention")
+_ATTENDING: Final[tuple[str, ...]] = _HIDING + _PACKING
 _FED: Final = ("Mlp", "GluMlp", "SwiGLU", "PatchEmbed", "PatchMerging")
 # A step of a loop: rows between two calls of it are the same layers again.
 _CELLS: Final = ("LSTMCell", "GRUCell", "RNNCell", "AlbertLayer")
@@ -188,7 +189,7 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
     inferred: list[str] = []
     if stated is not None and stated != counted:
         inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
-    hidden = _unseen(rows, layers) if not types.keys().isdisjoint((*_HIDING, *_PACKING)) else 0
+    hidden = _unseen(rows, layers) if not types.keys().isdisjoint(_ATTENDING) else 0
     if hidden:
         inferred.append(f"torchsummary does not count all projections of its attention; {hidden:,} were added")
     again = _counted_again(rows, different) if not types.keys().isdisjoint(_CELLS) else 0
@@ -211,7 +212,7 @@ def _unseen(rows: list[int], layers: list[Layer]) -> int:
     others = {
         row
         for row, layer in enumerate(layers)
-        if layer.type.endswith(_FED) or (layer.output_shape and layer.type in (*_HIDING, *_PACKING))
+        if layer.type.endswith(_FED) or (layer.output_shape and layer.type in _ATTENDING)
     }
     hidden = shown = 0
     for row in rows:
