@@ -327,6 +327,8 @@ def test_trees_add_their_leaves() -> None:
         {**TREE, "value": [1.0]},
         {**TREE, "feature": ["x"] * 5},
         {"feature": [], "value": [], "left": [], "right": []},
+        {"feature": [0, 0, -1], "value": [1.0] * 3, "left": [1, 2, -1], "right": [1, 2, -1]},
+        {**TREE, "feature": [255, -1, 1, -1, -1]},
     ],
 )
 def test_trees_that_would_not_end_are_refused(tree: dict[str, Any]) -> None:
