@@ -61,6 +61,9 @@ def test_units_know_where_slurms_commands_are(name: str) -> None:
     env = {"PATH": "/usr/bin", "RAD_PATH": "/opt/slurm/bin:/usr/bin"}
     take_path(env)
     assert env["PATH"] == "/opt/slurm/bin:/usr/bin"
+    for word in ("$PATH", "${PATH}"):  # systemd hands it on as it is written
+        take_path(more := {"PATH": "/usr/bin", "RAD_PATH": f"/opt/slurm/bin:{word}"})
+        assert more["PATH"] == "/opt/slurm/bin:/usr/bin"
     take_path(unset := {"PATH": "/usr/bin"})
     assert unset == {"PATH": "/usr/bin"}
 
