@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.methods.rad.features import FEATURES
+from estimator.methods.rad.features import FEATURES, told
 from estimator.methods.rad.fit import (
     MISS,
     MISS_KNOWN,
@@ -128,7 +128,7 @@ def _bounds(held: HeldOut) -> dict[float, Floats]:
     for times in MISSES:
         bound = np.zeros(len(scores))
         for pool in sorted(set(pools)):
-            miss = times * (MISS_KNOWN if pool in LEVELS else MISS)
+            miss = times * (MISS_KNOWN if told(pool) else MISS)
             for fold in sorted(set(held.folds)):
                 inside = calibrating(pool, pools, held.sound) & real & (held.folds != fold)
                 here = (pools == pool) & (held.folds == fold)

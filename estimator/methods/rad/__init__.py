@@ -12,6 +12,7 @@ from estimator.gpus import Gpu, lookup, most_memory_mib
 from estimator.methods.rad.features import FEATURES, MIB, POOLS, features, fixed_share, pool_of
 from estimator.methods.rad.known import KNOWLEDGE, Knowledge, Known, Level, Run, run_of, shifted
 from estimator.methods.rad.liveness import Memory, measure
+from estimator.methods.rad.own_code import OwnCode
 from estimator.methods.rad.program import Program, compile_program
 from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces
@@ -81,6 +82,7 @@ class Rad:
             self._bounds = {str(key): float(value) for key, value in model["bounds"].items()}
             self._types = frozenset(map(str, model["known"]))
             self._known = Known(model["measured"])
+            self._own = OwnCode(model["own"])
             self._fitted_on = str(model["gpu"])
             self._context_mib = float(model["context_mib"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -180,8 +182,12 @@ class Rad:
         """Make the explicit part alone: the summary with shapes, its program, its memory, its family."""
         shaped = with_shapes(summary, workload)
         program = compile_program(shaped)
-        memory = measure(program, shaped, workload, self._workspaces)
+        memory = self.memory(shaped, program, workload, self._own)
         return shaped, program, memory, family_of(layers(summary.root))
+
+    def memory(self, shaped: ModelSummary, program: Program, workload: Workload, own: OwnCode) -> Memory:
+        """Make the memory of a program, with what is known of its blocks' own code."""
+        return measure(program, shaped, workload, self._workspaces, own.of(program, shaped.format, workload.precision))
 
     def _context(self, gpu: Gpu) -> float:
         return self._context_mib if gpu.name == self._fitted_on else float(gpu.context_mib)

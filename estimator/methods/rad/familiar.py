@@ -19,11 +19,18 @@ def plain_names(types: frozenset[str]) -> frozenset[str]:
 
     transformers names all layers of a model after it; a type that ends in ``Model`` or ``ForCausalLM`` says how.
     """
-    owners = [own for own in map(_owner, types) if own]
-    if not owners:
-        return types
-    own = min(owners, key=lambda name: (len(name), name))
-    return frozenset(type_[len(own) :] if type_.startswith(own) and type_ != own else type_ for type_ in types)
+    own = owner(types)
+    return frozenset(without(own, type_) for type_ in types) if own else types
+
+
+def owner(types: frozenset[str]) -> str:
+    """Give the name that transformers puts before the types of a model's layers, or ""."""
+    return min((own for own in map(_owner, types) if own), key=lambda name: (len(name), name), default="")
+
+
+def without(own: str, type_: str) -> str:
+    """Take a model's name from the type of a layer."""
+    return type_[len(own) :] if own and type_.startswith(own) and type_ != own else type_
 
 
 def _owner(type_: str) -> str:

@@ -69,16 +69,23 @@ FEATURES: tuple[str, ...] = (
     "guessed",
     "unfamiliar",
     "recurrent",
+    "noted",
 )
-_WORDS, _MODULE, _HIDDEN = (FEATURES.index(name) for name in ("words", "module", "hidden"))
+_WORDS, _MODULE, _HIDDEN, _NOTED = (FEATURES.index(name) for name in ("words", "module", "hidden", "noted"))
 UNFAMILIAR, _RECURRENT = FEATURES.index("unfamiliar"), FEATURES.index("recurrent")
 _FIXED: Final = tuple(FEATURES.index(name) for name in ("weights", "gradients", "states"))
 # Share of parameters above which a summary is one that hides its insides.
 _MOST_HIDDEN: Final = 0.05
-POOLS: tuple[str, ...] = (
-    "measured",
-    "kin",
-    *(f"{family}, {shown}" for family in ("mlp", "cnn", "transformer", "words") for shown in ("rows", "derived")),
+# Share of the blocks, by size, from which on a model's own code counts as known.
+_MOSTLY_NOTED = 0.5
+POOLS: tuple[str, ...] = tuple(
+    f"{pool}, {code}"
+    for pool in (
+        "measured",
+        "kin",
+        *(f"{family}, {shown}" for family in ("mlp", "cnn", "transformer", "words") for shown in ("rows", "derived")),
+    )
+    for code in ("noted", "own code")
 )
 
 
@@ -87,14 +94,20 @@ def pool_of(row: list[float], family: Family | str, level: Level = "new") -> str
 
     By what was measured of the model or its kin; where nothing was, by family, for transformers by whether they read
     words (recurrent networks are with those), and by whether the summary shows what ran: rows with shapes, or a print
-    and rows that hide what is inside of blocks. All else (unknown types of layers, guessed inputs) is for the size of
+    and rows that hide what is inside of blocks. Then by whether it was noted what most blocks keep. All else (unknown types of layers, guessed inputs) is for the size of
     the error to tell: fewer pools are calibrated better.
     """
+    code = "noted" if row[_NOTED] >= _MOSTLY_NOTED else "own code"
     if level != "new":
-        return level
+        return f"{level}, {code}"
     shown = "derived" if row[_MODULE] or row[_HIDDEN] > _MOST_HIDDEN else "rows"
     words = row[_RECURRENT] or (family == "transformer" and row[_WORDS])
-    return f"{'words' if words else family}, {shown}"
+    return f"{'words' if words else family}, {shown}, {code}"
+
+
+def told(pool: str) -> bool:
+    """Tell whether a pool is of models that were measured, or their kin."""
+    return pool.startswith(("measured", "kin"))
 
 
 def fixed_share(row: list[float]) -> float:
@@ -171,4 +184,5 @@ def features(
         summary.guessed / steps,
         unfamiliar(program.names, known),
         float(kinds[Kind.RECURRENT] > 0),
+        memory.noted,
     ]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
-from math import log
+from math import exp, log
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,8 +33,10 @@ from estimator.evaluate import Case
 from estimator.gpus import most_memory_mib
 from estimator.methods.rad import SMALLEST, SMALLEST_SPREAD, Rad, within
 from estimator.methods.rad.familiar import unfamiliar
-from estimator.methods.rad.features import FEATURES, MIB, POOLS, UNFAMILIAR, features, fixed_share, pool_of
-from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Known, Level, Run, run_of, shift_of, shifted, tabulate
+from estimator.methods.rad.features import FEATURES, MIB, POOLS, UNFAMILIAR, features, fixed_share, pool_of, told
+from estimator.methods.rad.fit_own import Blocks
+from estimator.methods.rad.known import KNOWLEDGE, Known, Level, Run, run_of, shift_of, shifted, tabulate
+from estimator.methods.rad.own_code import OwnCode
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.workspace import features as conv_features
 from estimator.methods.rad.workspace import total_bytes
@@ -92,6 +94,7 @@ class Example:
         run: the request, as it is compared with measured runs.
         model: name of the model, the same for all its heads and sizes of input.
         id: stands for the run, the same in all formats.
+        alone: ``row`` and ``accounted`` as they were if nothing was known of the own code of its family's blocks.
     """
 
     row: list[float]
@@ -106,6 +109,15 @@ class Example:
     run: Run = Run()
     model: str = ""
     id: str = ""
+    alone: tuple[list[float], float] | None = None
+
+    @property
+    def as_new(self) -> Example:
+        """The same as one of a family whose blocks' own code was never seen."""
+        if self.alone is None:
+            return self
+        row, accounted = self.alone
+        return replace(self, row=row, accounted=accounted, alone=None)
 
     def fixed(self, context: float) -> float:
         """Return what of the account is certain, context included, in MiB."""
@@ -129,6 +141,7 @@ def blank(workspaces: dict[str, Any], context_mib: float, gpu: str) -> dict[str,
         "bounds": dict.fromkeys(POOLS, 0.5),
         "known": [],
         "measured": {},
+        "own": {},
         "gpu": gpu,
         "context_mib": context_mib,
     }
@@ -185,8 +198,14 @@ def texts(trace: Trace, row: Row) -> Iterable[tuple[str, float]]:
         yield printers.module_text(trace, with_params=True), 1.0
 
 
-def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str]) -> list[Example]:
+def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: Blocks | None = None) -> list[Example]:
     """Account for every measured row of some splits, in every format.
+
+    Args:
+        dataset: the rows.
+        account: a model that corrects nothing.
+        splits: parts of the data set.
+        blocks: what was noted of blocks' own code, to tell what was not known without each family.
 
     Rows whose attention was asked to be ``eager`` are left out: no summary shows which implementation runs, and it is
     not the libraries' default. So are prints of models that ran on pictures of another size than the one that is taken
@@ -203,7 +222,8 @@ def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str]) -> list[E
         real = spec.source != "synthetic"
         seen = resolve(trace.calls[0].input_shape or (), 1)[1:]
         for text, weight in texts(trace, run):
-            made = example(account, text, run.workload, run.memory_mib, seen)
+            other = blocks.without(spec.group) if blocks is not None and real else None
+            made = example(account, text, run.workload, run.memory_mib, seen, other=other)
             if made is not None:
                 counts = weight * (_REAL_WEIGHT if real else 1.0)
                 made = replace(made, family=spec.family, group=spec.group, model=_model_of(spec), id=spec.id)
@@ -223,7 +243,13 @@ def examples_of_cases(cases: Iterable[Case], account: Rad) -> list[Example]:
 
 
 def example(
-    account: Rad, text: str, workload: Workload, measured: float, picture: tuple[int, ...] = (), name: str = ""
+    account: Rad,
+    text: str,
+    workload: Workload,
+    measured: float,
+    picture: tuple[int, ...] = (),
+    name: str = "",
+    other: OwnCode | None = None,
 ) -> Example | None:
     """Account for one summary.
 
@@ -234,6 +260,7 @@ def example(
         measured: the label in MiB.
         picture: shape of one sample, where that is a picture or a film.
         name: stands for the run, its model and its architecture family.
+        other: what would be known of blocks' own code without its family.
 
     Returns:
         An example; None where the summary cannot be read, or is a print of a model that ran on pictures of another size
@@ -247,9 +274,15 @@ def example(
     if summary.format == "module" and len(picture) >= _PICTURE and shaped.root.input_shape != picture:
         return None
     row = features(memory, program, shaped, workload, family)
+    alone = None
+    if other is not None:
+        less = account.memory(shaped, program, workload, other)
+        alone = features(less, program, shaped, workload, family), less.peak / MIB
     run = run_of(program, shaped, workload)
     names = program.names
-    return Example(row, memory.peak / MIB, measured, family, name, _REAL_WEIGHT, True, names, 0.0, run, name, name)
+    return Example(
+        row, memory.peak / MIB, measured, family, name, _REAL_WEIGHT, True, names, 0.0, run, name, name, alone
+    )
 
 
 def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) -> dict[str, Any]:
@@ -266,8 +299,7 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
     context = float(base["context_mib"])
     held = held_out(examples, context, trees)
     spread = left_out(partial(spreading, trees), held.rows, held.sizes, held.weights, held.folds)
-    rows, target, weights = _described(examples, context)
-    correction = boosted(trees).fit(rows, understood(target), weights)
+    correction = _correction(_described(examples, context), trees)
     types = _types(examples)
     return {
         **base,
@@ -331,10 +363,9 @@ def held_out(examples: list[Example], context: float, trees: int) -> HeldOut:
         context: the CUDA context in MiB.
         trees: size of the correction.
     """
-    rows, target, weights = _described(examples, context)
+    described = _described(examples, context)
     families = folds_of(examples)
-    accounted = np.array([item.accounted + context for item in examples])
-    found: list[tuple[int, str, Level, list[float], float]] = []
+    found: list[tuple[Example, int, str, Level, list[float], float]] = []
     for way in WAYS:
         folds = families if way == "family" else _folds([item.id if way == "run" else item.model for item in examples])
         for fold in range(FOLDS):
@@ -343,34 +374,66 @@ def held_out(examples: list[Example], context: float, trees: int) -> HeldOut:
             if not asked or not inside.any():
                 continue
             taken = [examples[at] for at in np.flatnonzero(inside)]
-            model = boosted(trees).fit(rows[inside], understood(target[inside]), weights[inside])
+            model = _correction(described, trees, inside)
             types = _types(taken)
             known = Known(_table(taken, model, types, context))
-            seen = [examples[at].seen_by(types) for at in asked]
-            corrected = accounted[asked] * np.exp(model.predict(np.array(seen)))
-            for at, row, value in zip(asked, seen, corrected, strict=True):
-                item, knowledge = examples[at], known.about(examples[at].run)
-                expected, share = shifted(float(value), item.fixed(context), knowledge.shift)
+            items = [examples[at].as_new if way == "family" else examples[at] for at in asked]
+            seen = [item.seen_by(types) for item in items]
+            for at, item, row, said in zip(asked, items, seen, model.predict(np.array(seen)), strict=True):
+                knowledge = known.about(item.run)
+                corrected = (item.accounted + context) * exp(float(said))
+                expected, share = shifted(corrected, item.fixed(context), knowledge.shift)
                 row = [*row, *knowledge.features(share)]  # noqa: PLW2901
-                found.append((int(at), way, knowledge.level, row, log(item.measured / expected)))
-    order = [at for at, *_ in found]
+                found.append((item, int(at), way, knowledge.level, row, log(item.measured / expected)))
+    target = np.array([log(item.measured / (item.accounted + context)) for item, *_ in found])
     return HeldOut(
-        [examples[at] for at in order],
-        [item[1] for item in found],
-        [item[2] for item in found],
-        np.array([item[3] for item in found], dtype=np.float64),
-        np.array([item[4] for item in found]),
-        (target == understood(target))[order],
-        weights[order],
-        families[order],
+        [item for item, *_ in found],
+        [way for _, _, way, *_ in found],
+        [level for _, _, _, level, *_ in found],
+        np.array([row for *_, row, _ in found], dtype=np.float64),
+        np.array([residual for *_, residual in found]),
+        target == understood(target),
+        np.array([item.weight for item, *_ in found]),
+        families[[at for _, at, *_ in found]],
     )
 
 
-def _described(examples: list[Example], context: float) -> tuple[Floats, Floats, Floats]:
-    """Return what the correction is fitted to: features, logarithms of measured / accounted, weights."""
-    rows = np.array(as_if_new(examples, folds_of(examples)), dtype=np.float64)
-    target = np.array([log(item.measured / (item.accounted + context)) for item in examples])
-    return rows, target, np.array([item.weight for item in examples])
+@dataclass(frozen=True)
+class Described:
+    """What the correction is fitted to: each example, and again as one whose blocks' own code was never seen.
+
+    Attributes:
+        rows: features.
+        target: logarithms of measured / accounted.
+        weights: how much each counts.
+        of: place of its example.
+    """
+
+    rows: Floats
+    target: Floats
+    weights: Floats
+    of: NDArray[np.int64]
+
+
+def _described(examples: list[Example], context: float) -> Described:
+    folds = folds_of(examples)
+    places = [*range(len(examples)), *(at for at, item in enumerate(examples) if item.alone is not None)]
+    items = [*examples, *(item.as_new for item in examples if item.alone is not None)]
+    return Described(
+        np.array(as_if_new(items, folds[places]), dtype=np.float64),
+        np.array([log(item.measured / (item.accounted + context)) for item in items]),
+        np.array(
+            [item.weight * (1.0 if examples[at].alone is None else 0.5) for at, item in zip(places, items, strict=True)]
+        ),
+        np.array(places),
+    )
+
+
+def _correction(described: Described, trees: int, inside: NDArray[np.bool_] | None = None) -> GradientBoostingRegressor:
+    """Fit the correction to all examples, or to some."""
+    chosen = np.ones(len(described.of), dtype=np.bool_) if inside is None else inside[described.of]
+    rows, target = described.rows[chosen], understood(described.target[chosen])
+    return boosted(trees).fit(rows, target, described.weights[chosen])
 
 
 def _types(examples: Iterable[Example]) -> frozenset[str]:
@@ -436,7 +499,7 @@ def _bounds(held: HeldOut, scores: Floats) -> dict[str, float]:
         if (chosen & real).sum() >= _ENOUGH:
             chosen &= real
         if chosen.sum() >= _LEAST:
-            bounds[pool] = conformal(scores[chosen], groups[chosen], MISS_KNOWN if pool in LEVELS else MISS)
+            bounds[pool] = conformal(scores[chosen], groups[chosen], MISS_KNOWN if told(pool) else MISS)
     for pool in POOLS:
         family = pool.partition(",")[0]
         like = [bound for name, bound in bounds.items() if name.partition(",")[0] == family]
@@ -447,7 +510,7 @@ def _bounds(held: HeldOut, scores: Floats) -> dict[str, float]:
 def calibrating(pool: str, pools: NDArray[Any], sound: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Choose what sets a pool's bound: all of it; where nothing was known, the accounts that were understood."""
     chosen: NDArray[np.bool_] = pools == pool
-    return chosen if pool in LEVELS else chosen & sound
+    return chosen if told(pool) else chosen & sound
 
 
 def left_out(

@@ -37,6 +37,8 @@ _FARTHEST: Final = 4.6
 _DOUBT: Final = 0.05
 # Less weight than this is as good as none.
 _LEAST: Final = 0.05
+# The same for runs of the same architecture: in training where it inferred, or at some thousand times the batch size.
+_LEAST_MEASURED: Final = 0.005
 # The same architecture: as many steps, and parameters as near as a head for other classes leaves them.
 _SAME: Final = 0.05
 _AS_MANY: Final = 0.001
@@ -192,7 +194,8 @@ class Known:
         if weight <= 0:
             return NOTHING
         mean = total / weight
-        level: Level = "measured" if count else "kin" if weight > _LEAST else "new"
+        # Runs that are too far away, by batch size perhaps, say nothing even where the architecture is the same.
+        level: Level = "measured" if count and weight > _LEAST_MEASURED else "kin" if weight > _LEAST else "new"
         scatter = sqrt(max(squares / weight - mean * mean, 0.0))
         return Knowledge(level, total / (weight + _DOUBT), weight, nearest, scatter, count, alike)
 

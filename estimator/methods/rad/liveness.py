@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from estimator.methods.rad.kinds import Kind
+from estimator.methods.rad.own_code import NOTHING, Own
 from estimator.methods.rad.program import Conv, Op, Program, Scores
 from estimator.methods.rad.workspace import Workspaces
 from estimator.types import PRECISIONS, ModelSummary, Precision, Workload
@@ -59,6 +60,7 @@ class Memory(NamedTuple):
         hidden: parameters inside layers that the summary does not open.
         steps: steps of the forward pass.
         workspaces: all workspaces together; the larger of both passes for each convolution.
+        noted: share of the blocks, by size, of whose own code it is known what it keeps.
     """
 
     weights: float
@@ -76,6 +78,7 @@ class Memory(NamedTuple):
     hidden: float
     steps: int
     workspaces: float = 0.0
+    noted: float = 0.0
 
     @property
     def peak(self) -> float:
@@ -83,10 +86,19 @@ class Memory(NamedTuple):
         return max(self.forward, self.loss, self.backward, self.step)
 
 
-def measure(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces) -> Memory:
-    """Walk through one step of the workload."""
-    training = workload.kind == "train"
-    return (_train if training else _infer)(program, summary, workload, workspaces)
+def measure(
+    program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces, own: Own = NOTHING
+) -> Memory:
+    """Walk through one step of the workload.
+
+    Args:
+        program: the steps.
+        summary: what was printed.
+        workload: how it is run.
+        workspaces: of convolutions.
+        own: what its blocks keep in their own code.
+    """
+    return (_train if workload.kind == "train" else _infer)(program, summary, workload, workspaces, own)
 
 
 def _size(workload: Workload) -> int:
@@ -114,7 +126,7 @@ def _whole_copies(program: Program, workload: Workload) -> int:
     return 2 * _WHOLE if program.causal or workload.precision == "amp" else 2
 
 
-def _infer(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces) -> Memory:
+def _infer(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces, own: Own) -> Memory:
     """Nothing is kept: the peak is at the layer with the largest input, output and workspace."""
     batch, size = workload.batch_size, _size(workload)
     whole = workload.precision in ("fp32", "amp")
@@ -166,6 +178,7 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
         logits,
         program.hidden_params,
         len(program.ops),
+        noted=own.share,
     )
 
 
@@ -304,7 +317,46 @@ def _loss_copies(program: Program, workload: Workload) -> float:
     return factors[workload.precision] + (_BIASED_COPIES if workload.precision == "amp" and program.biased else 0.0)
 
 
-def _train(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces) -> Memory:
+def kept_by(program: Program, precision: Precision) -> list[float]:
+    """Tell how many bytes of one sample are kept after each step, without what blocks keep in their own code."""
+    kept = _Kept(program, 1, precision)
+    marks = []
+    for op in program.ops:
+        kept.step(op)
+        marks.append(kept.bytes)
+    return marks
+
+
+def _backward(
+    program: Program, marks: list[float], works: list[tuple[float, float]], unit: int, gradients: float, tied: int
+) -> tuple[float, float]:
+    """Walk back: the peak of what is still kept, gradients at work and of parameters; the workspace at that moment.
+
+    Args:
+        program: the steps.
+        marks: bytes kept after each.
+        works: workspaces of each, forward and backward.
+        unit: bytes of a tensor's element for the whole batch.
+        gradients: bytes of all parameters' gradients.
+        tied: bytes that each parameter of a word embedding takes more while its two gradients are added.
+    """
+    tensors = program.tensors
+    backward = at_backward = 0.0
+    done = 0.0
+    share = gradients / max(sum(op.params for op in program.ops), 1)
+    for op, mark, pair in zip(reversed(program.ops), reversed(marks), reversed(works), strict=True):
+        moved = (tensors[op.x] + tensors[op.y] + 2 * op.matrix) * unit
+        done += op.params * share
+        if op.kind is _EMBEDDING:
+            # The embedding's gradient is added to the head's; autocast made that one anew, so the sum takes its place.
+            moved += program.shared * tied
+        now = mark + moved + done + pair[1]
+        if now > backward:
+            backward, at_backward = now, pair[1]
+    return backward, at_backward
+
+
+def _train(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces, own: Own) -> Memory:
     batch, size = workload.batch_size, _size(workload)
     amp = workload.precision == "amp"
     whole = workload.precision in ("fp32", "amp")
@@ -323,15 +375,18 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     # The loop's variable still holds the last output, with the keys and values for the next token.
     base = weights + states + inputs + library + logits + program.cache * unit
 
+    beside = own.steps
     kept = _Kept(program, batch, workload.precision)
     marks: list[float] = []
     works: list[tuple[float, float]] = []
     forward = at_forward = copies = 0.0
-    for op in program.ops:
+    for index, op in enumerate(program.ops):
         before = kept.bytes
         if amp and op.kind in _MATMULS:
             copies += 2.0 * op.params
         kept.step(op)
+        if beside:
+            kept.bytes = max(kept.bytes + beside[index] * batch, 0.0)
         pair = _NO_WORKSPACE if op.conv is None else workspaces.of(op.conv, batch, workload.precision)
         works.append(pair)
         out = tensors[op.y]
@@ -345,18 +400,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     forward += base
     loss = base - logits + copies + kept.bytes + _loss_copies(program, workload) * whole_logits
 
-    backward = at_backward = 0.0
-    done = 0.0
-    share = gradients / max(sum(op.params for op in program.ops), 1)
-    for op, mark, pair in zip(reversed(program.ops), reversed(marks), reversed(works), strict=True):
-        moved = (tensors[op.x] + tensors[op.y] + 2 * op.matrix) * unit
-        done += op.params * share
-        if op.kind is _EMBEDDING:
-            # The embedding's gradient is added to the head's; autocast made that one anew, so the sum takes its place.
-            moved += program.shared * each * (1 if amp else 2)
-        now = mark + moved + done + pair[1]
-        if now > backward:
-            backward, at_backward = now, pair[1]
+    backward, at_backward = _backward(program, marks, works, unit, gradients, each * (1 if amp else 2))
     backward += base + copies
     step = base + gradients + trained * each * _STEP_COPIES[workload.optimizer]
     top = max(forward, loss, backward, step)
@@ -377,4 +421,5 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
         program.hidden_params,
         len(program.ops),
         sum(map(max, works)),
+        own.share,
     )

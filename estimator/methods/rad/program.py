@@ -6,7 +6,7 @@ are recognised by sizes that do not fit; see `docs/estimator.md` for the rules a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from math import prod
@@ -15,12 +15,15 @@ from typing import Final, NamedTuple
 
 from estimator import blocks, sizes
 from estimator.compiled import breathe
-from estimator.methods.rad.familiar import plain_names
+from estimator.methods.rad.familiar import owner, plain_names
 from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, attends_with_bias, kind_of
 from estimator.types import Layer, ModelSummary
 from estimator.walk import elements, layers
 
 Shape = tuple[int, ...]
+
+End = tuple[Layer, int, int, int]
+"""A layer, how many steps there are before it and when it is done, elements of the larger of its input and output."""
 
 _BACK: Final = 14
 _OFTEN: Final = 63
@@ -242,6 +245,9 @@ class Program(NamedTuple):
         biased: whether numbers in fp32 are added to the logits.
         skips: by step, elements that wait meanwhile: what went into the blocks around it, which the callers hold.
         names: types of all layers, without the model's own name.
+        ends: the layers in the order in which they are done: children before the block around them.
+        flat: whether the summary shows no tree: a block's row follows those of its layers.
+        owner: the model's own name, which transformers puts before the types of its layers, or "".
     """
 
     tensors: list[int]
@@ -257,6 +263,9 @@ class Program(NamedTuple):
     biased: bool = False
     skips: Mapping[int, int] = MappingProxyType({})
     names: frozenset[str] = frozenset()
+    ends: Sequence[End] = ()
+    flat: bool = False
+    owner: str = ""
 
 
 def compile_program(summary: ModelSummary) -> Program:
@@ -287,6 +296,9 @@ def compile_program(summary: ModelSummary) -> Program:
         summary.root.type.startswith(_BIASED_LOGITS),
         builder.skips,
         plain_names(frozenset(types)),
+        builder.ends,
+        builder.flat,
+        owner(frozenset(types)),
     )
 
 
@@ -403,6 +415,8 @@ class _Builder:
         self._waiting = 0
         self._mark = 0
         self._marks: dict[int, tuple[bool, bool]] = {}
+        self._entries: list[tuple[int, int]] = []
+        self.ends: list[End] = []
 
     def run(self, root: Layer) -> None:
         """Read the whole tree, children in order."""
@@ -416,14 +430,25 @@ class _Builder:
                 self.current = entry
             if closing:
                 self._close(layer)
+                self._end(layer, *self._entries.pop())
             elif layer.children:
                 self._open(layer)
+                self._entries.append((self.current, len(self.ops)))
                 stack.append((layer, True, -1))
                 for child in reversed(layer.children):
                     begins = not self.flat and blocks.begins(layer, child)
                     stack.append((child, False, self.current if begins else -1))
             else:
+                before, start = self.current, len(self.ops)
                 self._leaf(layer)
+                self._end(layer, before, start)
+
+    def _end(self, layer: Layer, entry: int, start: int) -> None:
+        """Note that a layer is done, with the larger of what it took and gave out."""
+        size = elements(layer.output_shape) or self.tensors[self.current]
+        if not self.flat and self.tensors[entry] > size:
+            size = self.tensors[entry]
+        self.ends.append((layer, start, len(self.ops), size))
 
     def tensor(self, shape: Shape) -> int:
         """Add a tensor."""

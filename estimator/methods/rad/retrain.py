@@ -24,6 +24,7 @@ from estimator.methods.rad.fit import (
     judge,
     no_worse,
 )
+from estimator.methods.rad.fit_own import Blocks, noted
 from estimator.store import ModelError, Store, store_for
 
 
@@ -62,10 +63,12 @@ def retrain(data: Path, models_dir: Path) -> Retrained:
     # One constant for all: what differs between kinds of jobs, the correction learns from the labels.
     context = max(dataset.meta["context_mib"]["train"].values())
     base = blank(fit_workspaces(), float(context), gpu)
+    blocks = Blocks(noted(dataset, Rad(base)))
+    base["own"] = blocks.tables
     account = Rad(base)
     # Families that nothing was ever fitted to judge; a data set that has none keeps its test part apart.
     held_out: Split = "fresh" if any(row.split == "fresh" for row in dataset.rows) else "test"
-    known = examples_of(dataset, account, [split for split in FITTED if split != held_out])
+    known = examples_of(dataset, account, [split for split in FITTED if split != held_out], blocks)
     if own:
         known += examples_of_cases(read_cases(data), account)
     held = examples_of(dataset, account, (held_out,))

@@ -1,0 +1,316 @@
+"""Fits what blocks keep in their own code to what autograd was seen to keep in the libraries' models: `own_code`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from statistics import median
+from typing import Final
+
+from estimator.dataset import printers
+from estimator.dataset.specs import Spec
+from estimator.dataset.store import Dataset
+from estimator.dataset.tree import Call, Module, Trace, resolve
+from estimator.methods.rad import Rad
+from estimator.methods.rad.familiar import without
+from estimator.methods.rad.liveness import kept_by
+from estimator.methods.rad.own_code import OwnCode, inside, is_block
+from estimator.methods.rad.program import Program
+from estimator.parsers import parse_summary
+from estimator.types import Layer, ModelSummary, Precision, SummaryError, Workload
+
+PRECISIONS: Final[tuple[Precision, ...]] = ("fp32", "amp", "bf16")
+_BATCH: Final = 2
+_TWO: Final = 2
+_NEAR: Final = 0.02
+_SKIPPED: Final = ("Sequential", "ModuleList")  # by torchsummary
+# More than this for each element is no property of a block: its output is far smaller than what it works on.
+_MOST: Final = 200.0
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What the blocks of one type keep of their own in one model.
+
+    Attributes:
+        format: of the summary.
+        type, inside: of the block.
+        general: the same two without the name that transformers puts before them; "" where there is none.
+        group: the model's architecture family.
+        bytes: by precision, for each element; None where it was not noted.
+    """
+
+    format: str
+    type: str
+    inside: str
+    general: tuple[str, str]
+    group: str
+    bytes: tuple[float | None, ...]
+
+
+@dataclass
+class _Node:
+    """A call, or a module: what autograd keeps of it beside its children, elements of its input and its output."""
+
+    type: str
+    saved: list[float]
+    taken: int
+    given: int
+    children: list[_Node] = field(default_factory=list)
+
+
+def noted(dataset: Dataset, account: Rad) -> list[Noted]:
+    """Compare what autograd kept with the account, block by block.
+
+    Args:
+        dataset: with ``saved``.
+        account: a model that knows of no own code.
+    """
+    models: dict[str, Spec] = {}
+    for row in dataset.rows:
+        if any((row.spec.model_id, precision) in dataset.saved for precision in PRECISIONS):
+            models.setdefault(row.spec.model_id, row.spec)
+    return [item for spec in models.values() for item in _of_model(dataset, account, spec)]
+
+
+def _of_model(dataset: Dataset, account: Rad, spec: Spec) -> Iterator[Noted]:
+    trace = dataset.trace(spec)
+    saved = [dataset.saved.get((spec.model_id, precision)) for precision in PRECISIONS]
+    texts = [
+        ("torchinfo", printers.torchinfo_text(trace, _BATCH, depth=20)),
+        ("torchsummary", printers.torchsummary_text(trace)),
+        ("module", printers.module_text(trace, with_params=True)),
+    ]
+    for format_, text in texts:
+        try:
+            shaped, program, _, _ = account.account(parse_summary(text), Workload(_BATCH, spec.seq_len))
+        except SummaryError:
+            continue
+        picture = resolve(trace.calls[0].input_shape or (), 1)[1:]
+        if format_ == "module" and len(picture) > _TWO and shaped.root.input_shape != picture:
+            continue  # the print was taken for another size of picture
+        own = _own(format_, trace, saved, program, shaped)
+        if own is None:
+            continue
+        sums: dict[tuple[str, str, tuple[str, str]], tuple[list[float], list[float]]] = {}
+        for number, values in own.items():
+            key = (
+                program.ends[number][0].type,
+                inside(program.ends, number, "", program.flat),
+                _general(program, number),
+            )
+            sizes, total = sums.setdefault(key, ([0.0], [0.0] * len(PRECISIONS)))
+            sizes[0] += program.ends[number][3]
+            for place, value in enumerate(values):
+                total[place] += value
+        for (type_, inner, general), (sizes, total) in sums.items():
+            each = tuple(
+                None if kept is None else value / max(sizes[0], 1) for kept, value in zip(saved, total, strict=True)
+            )
+            yield Noted(format_, type_, inner, general, spec.group, each)
+
+
+def _general(program: Program, number: int) -> tuple[str, str]:
+    if not program.owner:
+        return "", ""
+    type_ = without(program.owner, program.ends[number][0].type)
+    return type_ + "~", inside(program.ends, number, program.owner, program.flat)
+
+
+def _own(
+    format_: str, trace: Trace, saved: Sequence[Sequence[int] | None], program: Program, shaped: ModelSummary
+) -> dict[int, list[float]] | None:
+    """Give by place of a block among the ends what it keeps more than accounted, by precision; one sample, in bytes.
+
+    What its layers without code of their own keep more, or less, is the block's. What the model itself does around its
+    blocks is left out: the loss is in it.
+    """
+    root = _modules(trace, saved) if format_ == "module" else _calls(trace, saved)
+    pairs = _rows(root, program) if program.flat else _pairs(root, shaped.root, program)
+    if pairs is None:
+        return None
+    marks = [[0.0, *kept_by(program, precision)] for precision in PRECISIONS]
+    found: dict[int, list[float]] = {}
+    done = 0
+    for number, ((node, owner, outer), (_, start, at, _)) in enumerate(zip(pairs, program.ends, strict=False)):
+        # What the block around this layer did before it began is that block's.
+        around, begin = outer if owner == number else owner, max(done, min(start, at))
+        for block, first, last, saved_here in ((around, done, begin, False), (owner, begin, at, True)):
+            if block >= 0:
+                total = found.setdefault(block, [0.0] * len(PRECISIONS))
+                for place, mark in enumerate(marks):
+                    total[place] += (node.saved[place] if saved_here else 0.0) - (mark[last] - mark[first])
+        done = at
+    if format_ == "module":  # its shapes are derived
+        return {number: total for number, total in found.items() if _sized(pairs[number][0], program, number)}
+    return found
+
+
+def _sized(node: _Node, program: Program, number: int) -> bool:
+    """Tell whether the account knows the true size of a block."""
+    size = max(node.taken, node.given)
+    return abs(program.ends[number][3] - size) <= _NEAR * size
+
+
+def _calls(trace: Trace, saved: Sequence[Sequence[int] | None]) -> _Node:
+    modules = trace.modules()
+    nodes: list[_Node] = []
+    open_: list[_Node] = []
+    for number, call in enumerate(trace.calls):
+        kept = [float(each[number]) if each else 0.0 for each in saved]
+        node = _Node(modules[call.module].type, kept, *_sizes(call))
+        del open_[call.depth :]
+        if open_:
+            open_[-1].children.append(node)
+        open_.append(node)
+        nodes.append(node)
+    return nodes[0]
+
+
+def _sizes(call: Call) -> tuple[int, int]:
+    taken, given = (resolve(shape or (0,), 1) for shape in (call.input_shape, call.output_shape))
+    return prod(taken), prod(given)
+
+
+def _modules(trace: Trace, saved: Sequence[Sequence[int] | None]) -> _Node:
+    nodes: list[_Node] = []
+
+    def visit(module: Module) -> _Node:
+        node = _Node(module.type, [0.0] * len(saved), 0, 0)
+        nodes.append(node)
+        node.children.extend(visit(child) for child in module.children)
+        return node
+
+    root = visit(trace.root)
+    for number, call in enumerate(trace.calls):
+        node = nodes[call.module]
+        if not node.given:
+            node.taken, node.given = _sizes(call)
+        for place, each in enumerate(saved):
+            node.saved[place] += float(each[number]) if each else 0.0
+    return root
+
+
+_Pair = tuple[_Node, int, int]
+"""What a layer is in the trace, and by their numbers the block that it belongs to or is, and the block around that."""
+
+
+class _Pairs:
+    """Layers in the order in which they end, and the blocks that they belong to; -1 is the model itself."""
+
+    def __init__(self) -> None:
+        self.nodes: list[_Node] = []
+        self._owners: list[int] = []
+        self._outer: list[int] = []
+
+    def end(self, node: _Node, first: int, *, block: bool) -> None:
+        """Note that a layer ended whose layers are those from ``first`` on."""
+        self.nodes.append(node)
+        self._owners.append(-1)
+        self._outer.append(-1)
+        number = len(self.nodes) - 1
+        if block:
+            for place in range(first, number + 1):
+                if self._owners[place] < 0:
+                    self._owners[place] = number
+                elif place < number and self._outer[place] < 0:
+                    self._outer[place] = number
+
+    def all(self) -> list[_Pair]:
+        """Give all."""
+        return list(zip(self.nodes, self._owners, self._outer, strict=True))
+
+
+def _rows(root: _Node, program: Program) -> list[_Pair] | None:
+    """Find the calls of a table's rows."""
+    pairs, ends = _Pairs(), program.ends
+
+    def visit(node: _Node, *, top: bool) -> None:
+        first = len(pairs.nodes)
+        for child in node.children:
+            visit(child, top=False)
+        number = len(pairs.nodes)
+        if not top and node.type not in _SKIPPED and number < len(ends) and ends[number][0].type == node.type:
+            pairs.end(node, first, block=is_block(ends[number][0]))
+
+    visit(root, top=True)
+    return pairs.all() if len(pairs.nodes) >= len(ends) - 1 else None
+
+
+def _pairs(root: _Node, shaped: Layer, program: Program) -> list[_Pair] | None:
+    """Find the node of each layer of a tree."""
+    pairs = _Pairs()
+
+    def visit(layer: Layer, node: _Node, *, top: bool) -> bool:
+        first = len(pairs.nodes)
+        waiting: dict[str, list[_Node]] = defaultdict(list)
+        for child in node.children:
+            waiting[child.type].append(child)
+        for inner in layer.children:
+            if not waiting[inner.type] or not visit(inner, waiting[inner.type].pop(0), top=False):
+                return False
+        pairs.end(node, first, block=not top and is_block(layer))
+        return True
+
+    return pairs.all() if visit(shaped, root, top=True) and len(pairs.nodes) == len(program.ends) else None
+
+
+def tables(items: Iterable[Noted], without_group: str = "") -> dict[str, dict[str, dict[str, list[float]]]]:
+    """Tabulate what was noted, by format, type and what is inside.
+
+    Args:
+        items: what was noted.
+        without_group: an architecture family that is left out.
+    """
+    seen: dict[tuple[str, str, str], dict[str, list[Noted]]] = defaultdict(lambda: defaultdict(list))
+    for item in items:
+        if item.group != without_group:
+            seen[item.format, item.type, item.inside][item.group].append(item)
+            if item.general[0]:
+                seen[(item.format, *item.general)][item.group].append(item)
+    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for (format_, type_, inner), groups in sorted(seen.items()):
+        values = [_middle(groups, place) for place in range(len(PRECISIONS))]
+        first = next((value for value in values if value is not None), None)
+        if first is None or max(abs(value) for value in values if value is not None) > _MOST:
+            continue
+        found.setdefault(format_, {}).setdefault(type_, {})[inner] = [
+            round(first if value is None else value, 3) for value in values
+        ]
+    return found
+
+
+def _middle(groups: Mapping[str, list[Noted]], place: int) -> float | None:
+    """Take the median over families of the median over models."""
+    each = []
+    for items in groups.values():
+        values = [value for item in items if (value := item.bytes[place]) is not None]
+        if values:
+            each.append(median(values))
+    return median(each) if each else None
+
+
+class Blocks:
+    """What was noted of blocks: all of it, and without what one architecture family adds."""
+
+    def __init__(self, items: Sequence[Noted]) -> None:
+        self.tables = tables(items)
+        self._by_type: dict[tuple[str, str], list[Noted]] = defaultdict(list)
+        self._of_group: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        for item in items:
+            for type_ in {item.type, item.general[0]} - {""}:
+                self._by_type[item.format, type_].append(item)
+                self._of_group[item.group].add((item.format, type_))
+        self._without: dict[str, OwnCode] = {}
+
+    def without(self, group: str) -> OwnCode:
+        """Give the tables as they were if an architecture family had not been noted."""
+        if group not in self._without:
+            changed = {format_: dict(types) for format_, types in self.tables.items()}
+            for format_, type_ in self._of_group.get(group, ()):
+                others = tables(self._by_type[format_, type_], group)
+                changed[format_][type_] = others.get(format_, {}).get(type_, {})
+            self._without[group] = OwnCode(changed)
+        return self._without[group]
