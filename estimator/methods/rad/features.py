@@ -94,8 +94,8 @@ def pool_of(row: list[float], family: Family | str, level: Level = "new") -> str
 
     By what was measured of the model or its kin; where nothing was, by family, for transformers by whether they read
     words (recurrent networks are with those), and by whether the summary shows what ran: rows with shapes, or a print
-    and rows that hide what is inside of blocks. Then by whether it was noted what most blocks keep. All else (unknown types of layers, guessed inputs) is for the size of
-    the error to tell: fewer pools are calibrated better.
+    and rows that hide what is inside of blocks. Then by whether it was noted what most blocks keep. All else (unknown
+    types of layers, guessed inputs) is for the size of the error to tell: fewer pools are calibrated better.
     """
     code = "noted" if row[_NOTED] >= _MOSTLY_NOTED else "own code"
     if level != "new":
