@@ -23,6 +23,7 @@ COMPILED = (
     "estimator/methods/rad/kinds.py",
     "estimator/methods/rad/known.py",
     "estimator/methods/rad/liveness.py",
+    "estimator/methods/rad/own_code.py",
     "estimator/methods/rad/program.py",
     "estimator/methods/rad/trees.py",
     "estimator/methods/rad/workspace.py",

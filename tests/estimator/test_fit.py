@@ -129,9 +129,9 @@ def test_equal_data_makes_an_equal_model() -> None:
 
 def test_families_without_measurements_get_a_wide_bound() -> None:
     model = fit(examples(80, 4), BASE, trees=5)
-    assert model["bounds"]["mlp, rows"] == 10.0
+    assert model["bounds"]["mlp, rows, own code"] == 10.0
     # All pools of a family that was measured have a bound: the widest of those that were.
-    rows, derived = model["bounds"]["cnn, rows"], model["bounds"]["cnn, derived"]
+    rows, derived = model["bounds"]["cnn, rows, own code"], model["bounds"]["cnn, derived, noted"]
     assert 0 < max(rows, derived) < 10.0
 
 

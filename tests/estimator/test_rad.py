@@ -44,6 +44,7 @@ def plain(**changes: Any) -> dict[str, Any]:
         "context_mib": 750,
         "known": [],
         "measured": {},
+        "own": {},
     }
     return {**model, **changes}
 
@@ -413,19 +414,21 @@ def test_features_have_names_and_pools() -> None:
     shaped, program, memory = account(LM, seq_len=16)
     row = features(memory, program, shaped, Workload(2, 16), "transformer")
     assert len(row) == len(FEATURES)
-    assert pool_of(row, "transformer") == "words, derived"
-    assert pool_of([0.0] * len(FEATURES), "transformer") == "transformer, rows"
-    assert pool_of([1.0 if name == "recurrent" else 0.0 for name in FEATURES], "mlp") == "words, rows"
-    assert pool_of([1.0 if name == "hidden" else 0.0 for name in FEATURES], "cnn") == "cnn, derived"
+    assert pool_of(row, "transformer") == "words, derived, own code"
+    assert pool_of([0.0] * len(FEATURES), "transformer") == "transformer, rows, own code"
+    assert pool_of([1.0 if name == "recurrent" else 0.0 for name in FEATURES], "mlp") == "words, rows, own code"
+    assert pool_of([1.0 if name == "hidden" else 0.0 for name in FEATURES], "cnn") == "cnn, derived, own code"
     assert pool_of(row, "transformer") in POOLS
-    assert pool_of(row, "transformer", "measured") == "measured"
+    assert pool_of(row, "transformer", "measured") == "measured, own code"
+    row[FEATURES.index("noted")] = 0.9
+    assert pool_of(row, "transformer", "kin") == "kin, noted"
 
 
 def test_what_was_measured_of_an_architecture_corrects_its_account_and_narrows_its_bound() -> None:
     unknown = Rad(plain())
     summary, workload = parse_summary(VGG), Workload(2000)
     shaped, program, _, _ = unknown.account(summary, workload)
-    bounds = {**dict.fromkeys(POOLS, 10.0), "measured": 0.5}
+    bounds = {**dict.fromkeys(POOLS, 10.0), "measured, own code": 0.5}
     table = tabulate([(run_of(program, shaped, workload), 0.5)])
     before = Rad(plain(bounds=bounds)).predict(summary, workload)
     after = Rad(plain(bounds=bounds, measured=table)).predict(summary, workload)

@@ -15,8 +15,10 @@ from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.program import End, Program
 from estimator.types import Layer, Precision
 
-Table = Mapping[str, Mapping[str, Sequence[float]]]
-"""By type and by `inside`: bytes for each element of the larger of input and output, in fp32, amp and bf16."""
+Values = tuple[float, float, float]
+"""Bytes for each element of the larger of a block's input and output, in fp32, amp and bf16."""
+Table = Mapping[str, Mapping[str, Values]]
+"""By type and by `inside`."""
 
 _PLACE: Final[Mapping[Precision, int]] = {"fp32": 0, "amp": 1, "bf16": 2, "fp16": 2}
 # These have no code of their own.
@@ -38,7 +40,7 @@ class Own(NamedTuple):
 
     Attributes:
         steps: by step, bytes for one sample; empty where nothing is known.
-        share: share of the blocks, by size, of which it is known.
+        share: share of the blocks, by size, of which it is known; the model itself is one of which it is not.
     """
 
     steps: list[float]
@@ -51,9 +53,16 @@ NOTHING: Final = Own([], 0.0)
 class OwnCode:
     """The tables, one for each format."""
 
-    def __init__(self, tables: Mapping[str, Table]) -> None:
-        """Take what `estimator.methods.rad.fit_own` makes: tables by format."""
-        self._tables = tables
+    def __init__(self, tables: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> None:
+        """Take what `estimator.methods.rad.fit_own` makes: tables by format.
+
+        Raises:
+            ValueError, TypeError, AttributeError: they are damaged.
+        """
+        self._tables: dict[str, Table] = {
+            format_: {type_: {inner: _values(each) for inner, each in found.items()} for type_, found in table.items()}
+            for format_, table in tables.items()
+        }
 
     def of(self, program: Program, format_: str, precision: Precision) -> Own:
         """Look up the blocks of a program."""
@@ -74,7 +83,12 @@ class OwnCode:
         return Own(steps, known / blocks) if known else NOTHING
 
 
-def _found(table: Table, program: Program, number: int, type_: str) -> Sequence[float] | None:
+def _values(each: Sequence[float]) -> Values:
+    fp32, amp, bf16 = each
+    return float(fp32), float(amp), float(bf16)
+
+
+def _found(table: Table, program: Program, number: int, type_: str) -> Values | None:
     inner = table.get(type_)
     if inner is not None:
         values = inner.get(inside(program.ends, number, "", program.flat))
@@ -99,7 +113,7 @@ def is_block(layer: Layer) -> bool:
 
 
 def inside(ends: Sequence[End], number: int, owner: str, flat: bool) -> str:
-    """Describe what is in a block: the types of its layers, or that of the row before where there is no tree.
+    """Describe what is in a block: the types of its layers, or those of the three rows before where there is no tree.
 
     Args:
         ends: layers in the order in which they are done.

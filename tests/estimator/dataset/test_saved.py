@@ -1,0 +1,58 @@
+"""What autograd keeps in each call, of small models on the CPU."""
+
+from __future__ import annotations
+
+import lzma
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from estimator.dataset.store import DEFAULT, add_saved, load
+
+torch = pytest.importorskip("torch")
+from estimator.dataset.collect import ROWS, Collector, Options  # noqa: E402
+from estimator.dataset.saved import main, saved_by_calls  # noqa: E402
+from scripts.collect_saved import specs  # noqa: E402
+
+
+class Gate(torch.nn.Module):  # type: ignore[name-defined, misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = torch.nn.Linear(8, 8)
+        self.two = torch.nn.Linear(8, 8)
+
+    def forward(self, x: Any) -> Any:
+        return self.one(x) * torch.sigmoid(self.two(x))
+
+
+def test_each_storage_counts_once_for_the_innermost_call() -> None:
+    calls, saved = saved_by_calls(Gate(), ((torch.zeros(4, 8),), {}), nullcontext())
+    assert [call.module for call in calls] == [0, 1, 2]
+    # Both layers take one input; the gate multiplies two tensors, of which sigmoid keeps one.
+    assert saved == [2 * 4 * 8 * 4, 4 * 8 * 4, 0]
+
+
+def test_a_collection_is_packed_and_read_back(tmp_path: Path) -> None:
+    rows = [row.spec for row in load().rows if row.spec.source == "plain" and row.spec.name in ("lenet", "vae64")]
+    wanted = specs(rows)
+    assert {spec.precision for spec in wanted} == {"fp32", "amp", "bf16"}
+    Collector([s for s in wanted if s.precision == "fp32"], tmp_path, Options(1, 1.0, "cpu"), main).run(lambda _: None)
+    packed = tmp_path / "packed.xz"
+    packed.write_bytes(lzma.compress((tmp_path / ROWS).read_bytes()))
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for name in ("meta.json", "rows.jsonl.xz", "traces.jsonl.xz", "isolated.jsonl.xz"):
+        (folder / name).symlink_to(DEFAULT / name)
+    models = {spec.model_id for spec in wanted}
+    assert add_saved(packed, folder) == {"new": len(models), "other calls": 0, "all": len(models)}
+    assert add_saved(packed, folder)["all"] == len(models)
+    read = load(folder)
+    assert {model for model, _ in read.saved} == models
+    for (model, precision), saved in read.saved.items():
+        assert len(saved) == len(read.traces[model]["calls"])
+        assert sum(saved) > 0
+        assert precision == "fp32"
+        # A GPU keeps as much of such models.
+        assert sum(saved) == pytest.approx(sum(load().saved[model, "fp32"]), rel=0.1)

@@ -1,0 +1,119 @@
+"""What blocks keep in their own code: the table, how a block is found in it, and how it is fitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from estimator.dataset import printers
+from estimator.dataset.specs import Spec
+from estimator.dataset.store import Dataset, Row
+from estimator.dataset.tree import Call, Module, Trace, to_json
+from estimator.methods.rad import Rad
+from estimator.methods.rad.fit_own import Blocks, noted
+from estimator.methods.rad.liveness import kept_by
+from estimator.methods.rad.own_code import NOTHING, OwnCode
+from estimator.parsers import parse_summary
+from estimator.store import ModelError
+from estimator.types import Workload
+from tests.estimator.test_rad import plain
+
+PICTURE = 3 * 8 * 8
+WIDE = 16 * 8 * 8
+
+
+def leaf(name: str, type_: str, repr_: str, params: int) -> Module:
+    return Module(name, type_, repr_, params)
+
+
+def block(name: str) -> Module:
+    conv = "16, 16, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1)"
+    return Module(name, "Gate", "", 0, (leaf("conv", "Conv2d", conv, 2320), leaf("act", "ReLU", "", 0)))
+
+
+def model(type_: str = "Net") -> Trace:
+    """A stem and two gates, each of which multiplies what goes in with what its layers make."""
+    stem = leaf("stem", "Conv2d", "3, 16, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1)", 448)
+    root = Module("", type_, "", 0, (stem, block("one"), block("two")))
+    wide = ("B", 16, 8, 8)
+    calls = [Call(0, 0, ("B", 3, 8, 8), wide), Call(1, 1, ("B", 3, 8, 8), wide)]
+    for first in (2, 5):
+        calls += [Call(first, 1, wide, wide), Call(first + 1, 2, wide, wide), Call(first + 2, 2, wide, wide)]
+    return Trace(root, tuple(calls), 448 + 2 * 2320)
+
+
+# What autograd keeps of one sample in fp32: the stem its input; a gate's convolution and activation their input and
+# output; the gate two factors that nothing shows.
+SAVED = [0, 4 * PICTURE, 8 * WIDE, 4 * WIDE, 4 * WIDE, 8 * WIDE, 4 * WIDE, 4 * WIDE]
+
+
+def dataset(saved: list[int] = SAVED, group: str = "gates") -> Dataset:
+    spec = Spec("plain", "cnn", "net", group, {"size": 8, "classes": 10}, 2, None, "sgd", "fp32", "train")
+    traces = {spec.model_id: to_json(model())}
+    return Dataset((Row(spec, "ok", 900.0, 1.0, 2.0),), traces, {}, (), {(spec.model_id, "fp32"): saved})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [printers.torchinfo_text(model(), 2), printers.torchsummary_text(model()), printers.module_text(model())],
+    ids=["torchinfo", "torchsummary", "module"],
+)
+def test_what_was_noted_makes_the_account_whole(text: str) -> None:
+    found = Blocks(noted(dataset(), Rad(plain()))).tables
+    summary, workload = parse_summary(text), Workload(2)
+    without = Rad(plain()).account(summary, workload)[2]
+    shaped, program, memory, _ = Rad(plain(own=found)).account(summary, workload)
+    assert shaped.root.input_shape is None or shaped.root.input_shape == (3, 8, 8) or summary.format == "module"
+    own = OwnCode(found).of(program, summary.format, "fp32")
+    if summary.format == "module":  # taken for larger pictures, so that nothing was noted of its own
+        assert (own, memory.kept) == (NOTHING, without.kept)
+        return
+    assert own.share == pytest.approx(2 / 3)  # the third is the model itself
+    assert kept_by(program, "fp32")[-1] + sum(own.steps) == pytest.approx(sum(SAVED), rel=0.01)
+    assert memory.noted == own.share
+    assert memory.kept == pytest.approx(2 * sum(SAVED), rel=0.01)
+    assert memory.kept > without.kept
+
+
+def test_a_family_is_judged_without_what_it_alone_showed() -> None:
+    one, other = noted(dataset(), Rad(plain())), noted(dataset([0] * len(SAVED), "others"), Rad(plain()))
+    summary = parse_summary(printers.torchinfo_text(model(), 2))
+    _, program, _, _ = Rad(plain()).account(summary, Workload(2))
+    assert Blocks(one).without("gates").of(program, "torchinfo", "fp32") == NOTHING
+    both = Blocks([*one, *other])
+    alone = both.without("gates").of(program, "torchinfo", "fp32")
+    assert alone.steps == OwnCode(Blocks(other).tables).of(program, "torchinfo", "fp32").steps
+    assert alone.steps != OwnCode(both.tables).of(program, "torchinfo", "fp32").steps
+
+
+def test_a_block_is_known_by_its_type_and_its_layers() -> None:
+    found = {"torchinfo": {"Gate": {"Conv2d,ReLU": [8.0, 4.0, 4.0]}}}
+    text = printers.torchinfo_text(model(), 2)
+    for other, share in ((text, 2 / 3), (text.replace("ReLU", "GELU"), 0.0), (text.replace("Gate", "Block"), 0.0)):
+        _, program, _, _ = Rad(plain()).account(parse_summary(other), Workload(2))
+        own = OwnCode(found).of(program, "torchinfo", "amp")
+        assert own.share == pytest.approx(share)
+        assert sum(own.steps) == pytest.approx(share * 3 * 4.0 * WIDE)
+        assert OwnCode(found).of(program, "keras", "amp") == NOTHING
+
+
+def test_a_model_s_own_name_is_taken_from_its_blocks() -> None:
+    found = {"torchinfo": {"Gate~": {"Conv2d,ReLU": [8.0, 4.0, 4.0]}}}
+    text = printers.torchinfo_text(model("FooModel"), 2).replace("─Gate", "─FooGate")
+    _, program, _, _ = Rad(plain()).account(parse_summary(text), Workload(2))
+    assert OwnCode(found).of(program, "torchinfo", "fp32").share > 0
+
+
+def test_nothing_is_kept_less_than_nothing() -> None:
+    found = {"torchinfo": {"Gate": {"Conv2d,ReLU": [-1000.0, -1000.0, -1000.0]}}}
+    summary = parse_summary(printers.torchinfo_text(model(), 2))
+    assert Rad(plain(own=found)).account(summary, Workload(2))[2].kept >= 0
+    assert Rad(plain(own=found)).predict(summary, Workload(2)).expected_mib > 0
+
+
+def test_a_damaged_table_is_an_error() -> None:
+    damaged: list[Any] = [[], {"torchinfo": []}, {"torchinfo": {"A": {"B": [1.0]}}}, {"torchinfo": {"A": {"B": "abc"}}}]
+    for table in damaged:
+        with pytest.raises(ModelError, match="damaged"):
+            Rad(plain(own=table))
