@@ -22,6 +22,7 @@ from estimator.gpumemnet.method import NAME, Classifier, classifiers_from_json, 
 from estimator.methods.rad import NAME as RAD
 from estimator.methods.rad import Rad
 from estimator.methods.rad.fit import blank, examples_of, judge
+from estimator.methods.rad.fit_own import Blocks, noted
 from estimator.store import Store, store_for
 from estimator.types import Family
 from scripts.memory_limits import limits
@@ -123,7 +124,8 @@ def main() -> None:
         faketensor_rows(dataset, fake)
     cases = real_cases(dataset, fake, options.install)
     model = store_for(RAD, options.install).load()
-    account = Rad(blank(model["workspaces"], model["context_mib"], model["gpu"]))
+    nothing = blank(model["workspaces"], model["context_mib"], model["gpu"])
+    account = Rad({**nothing, "own": model["own"]})
     apart = {split: examples_of(dataset, account, (split,)) for split in get_args(Split) if split not in FITTED}
     looks = {split: judge(model, examples) for split, examples in apart.items() if examples}
     fresh = apart["fresh"]
@@ -131,7 +133,8 @@ def main() -> None:
         group: judge(model, [item for item in fresh if item.group == group])
         for group in sorted({item.group for item in fresh})
     }
-    reached = limits(examples_of(dataset, account, FITTED), model["context_mib"])
+    blocks = Blocks(noted(dataset, Rad(nothing)))
+    reached = limits(examples_of(dataset, account, FITTED, blocks), model["context_mib"])
     write_page(dataset, results, cases, looks, families, reached, options.out)
 
 
