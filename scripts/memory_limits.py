@@ -83,7 +83,8 @@ def limits(examples: Sequence[Example], context: float) -> Limits:
         context: the CUDA context in MiB.
     """
     held = held_out(list(examples), context, TREES)
-    known = held_out([replace(item, accounted=item.allocated or item.accounted) for item in examples], context, TREES)
+    handed_out = [replace(item, accounted=item.allocated or item.accounted, alone=None) for item in examples]
+    known = held_out(handed_out, context, TREES)
     bounds = _bounds(held)
     levels = np.array(held.levels)
     shown = {name: held.rows[:, FEATURES.index(name)] > 0 for name in FORMATS}
