@@ -236,8 +236,8 @@ Made by `scripts/results_memory`; every number on this page is computed by it. A
 """
 
 
-# What first looks showed: at the fifth collection with the model before (commit 5faf660), at the fourth (6351488) and at
-# the families that were fresh earlier (c55fdbb and 0c0b055).
+# What first looks showed: at the fifth collection with the model before (commit 5faf660), at the fourth (6351488) and
+# at the families that were fresh earlier (c55fdbb and 0c0b055).
 _EARLIER = (
     ["measured models, with the model before", "2235", "2.7 %", "1.0 %", "33.2 %"],
     ["models of measured families, with the model before", "2034", "3.7 %", "0.6 %", "87.7 %"],
