@@ -28,6 +28,7 @@ MODEL = {
     "context_mib": 750,
     "known": [],
     "measured": {},
+    "own": {},
 }
 
 
