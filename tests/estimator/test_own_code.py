@@ -63,8 +63,7 @@ def test_what_was_noted_makes_the_account_whole(text: str) -> None:
     found = Blocks(noted(dataset(), Rad(plain()))).tables
     summary, workload = parse_summary(text), Workload(2)
     without = Rad(plain()).account(summary, workload)[2]
-    shaped, program, memory, _ = Rad(plain(own=found)).account(summary, workload)
-    assert shaped.root.input_shape is None or shaped.root.input_shape == (3, 8, 8) or summary.format == "module"
+    _, program, memory, _ = Rad(plain(own=found)).account(summary, workload)
     own = OwnCode(found).of(program, summary.format, "fp32")
     if summary.format == "module":  # taken for larger pictures, so that nothing was noted of its own
         assert (own, memory.kept) == (NOTHING, without.kept)
