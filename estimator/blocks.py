@@ -41,8 +41,12 @@ _DIGITS: Final = 10
 # nothing inside: convolutions and norms, unless the norm has its activation inside. An activation such as ReLU keeps
 # its output, which is the next layer's input; others keep their input, too.
 _NORM_WITH_ACTIVATION: Final[tuple[str, ...]] = ("NormAct", "BnAct", "ConvBNAct")
+# torchvision's convolutions with a norm and an activation, each a layer of its own.
+_NORM_AND_ACTIVATION: Final = "dNormActivation"
 _KEPT_BY_CONVS = (2.0, 3.0)
 _KEPT_BY_TOKENS: Final = 1.45
+# Of 16 tensors that a block keeps, in widths of a token, torchinfo counts 7 where no layers are called for attention.
+_KEPT_BY_FUNCTIONS: Final = 2.3
 _KEPT_BY_RMS: Final = 2.3
 _KEPT_BY_RELU: Final = 1.15
 _KEPT_BY_MANY_STEPS: Final = 2.8
@@ -57,6 +61,9 @@ _MANY_STEPS: Final[tuple[str, ...]] = (
     "BigBird",
     "FNet",
     "GPTBigCode",
+)
+_IN_FUNCTIONS: Final = frozenset(
+    ("TransformerEncoderLayer", "TransformerDecoderLayer", "SwinTransformerBlock", "SwinTransformerBlockV2")
 )
 _RELU: Final[tuple[str, ...]] = ("OPT", "M2M100", "Pegasus", "MobileBert", "FSMT")
 _COSINE: Final[tuple[str, ...]] = (
@@ -152,13 +159,27 @@ def kept_inside(types: Set[str], *, keeps_input: bool, keeps_output: bool, token
             return _KEPT_BY_MANY_STEPS
         if any(type_.startswith(_RELU) for type_ in types):
             return _KEPT_BY_RELU
+        if _attends_in_functions(types):
+            return _KEPT_BY_FUNCTIONS
         return _KEPT_BY_RMS if any("RMSNorm" in type_ or "T5LayerNorm" in type_ for type_ in types) else _KEPT_BY_TOKENS
-    counted = 1.0 if any(mark in type_ for type_ in types for mark in _NORM_WITH_ACTIVATION) else 2.0
+    counted = 1.0 if any(map(_holds_activation, types)) else 2.0
     fewest, most = _KEPT_BY_CONVS
     kept = most if keeps_input else fewest
     if keeps_input and keeps_output:
         kept = (fewest + most) / 2
     return kept / counted
+
+
+def _holds_activation(type_: str) -> bool:
+    """Tell whether a norm has an activation inside, so that torchinfo counts one output for both."""
+    return not type_.endswith(_NORM_AND_ACTIVATION) and any(mark in type_ for mark in _NORM_WITH_ACTIVATION)
+
+
+def _attends_in_functions(types: Set[str]) -> bool:
+    """Tell whether the projections of hidden attention are no layers: PyTorch's own blocks, and torchvision's."""
+    if "SwinTransformerStage" in types:  # timm's has blocks of the same name
+        return False
+    return not types.isdisjoint(_IN_FUNCTIONS) or {"VisionTransformer", "EncoderBlock"} <= types
 
 
 def pools_queries(attention: Layer) -> bool:

@@ -798,6 +798,35 @@ def test_depth_of_recurrent_networks_is_solved(layer: str, depth: int) -> None:
     assert op.extra == 6 * depth * 8 * ways * hidden
 
 
+@pytest.mark.parametrize(
+    ("before", "row", "depth"),
+    [
+        ("", "GRU: 1-1        [2, 96, 256]      617,472", 2),  # of 32 features: the input is not shown
+        ("", "LSTM: 1-1       [2, 100, 512]     2,170,880", 2),  # both ways, of 32 features
+        ("├─Conv2d: 1-1     [2, 512, 1, 33]   4,608\n", "LSTM: 1-2    [2, 33, 512]   3,153,920", 2),  # turned
+        ("├─Conv2d: 1-1     [2, 512, 1, 33]   4,608\n", "LSTM: 1-2    [2, 33, 512]   1,576,960", 1),
+        ("├─Conv2d: 1-1     [2, 5, 7, 33]     90\n", "LSTM: 1-2    [2, 33, 512]   1,576,960", 1),  # from elsewhere
+    ],
+)
+def test_depth_of_recurrent_networks_is_solved_where_their_input_is_not_shown(
+    before: str, row: str, depth: int
+) -> None:
+    head = "====\nLayer (type:depth-idx)     Output Shape       Param #\n====\nNet    [2, 9]     --\n"
+    program = account(f"{head}{before}├─{row}\n====\n")[1]
+    op = next(op for op in program.ops if op.kind is Kind.RECURRENT)
+    assert op.extra == 6 * depth * program.tensors[op.y]
+    if not before:
+        assert program.tensors[0] == 32 * program.tensors[op.y] // (512 if "LSTM" in row else 256)
+
+
+def test_projections_to_one_number_are_no_crash() -> None:
+    rows = "".join(f"│    └─Linear: 2-{number}   [2]   110\n" for number in range(1, 5))
+    head = "====\nLayer (type:depth-idx)   Output Shape   Param #\n====\nNet  [2, 10]  --\n"
+    text = f"{head}├─SelfAttention: 1-1  [2, 10]  --\n{rows}====\n"
+    found = load_method("rad").predict(parse_summary(text), Workload(2))
+    assert 0 < found.expected_mib <= found.upper_mib
+
+
 def test_one_projection_may_hold_fewer_keys_than_queries() -> None:
     text = """PhiForCausalLM(
   (embed): Embedding(9000, 128)
@@ -844,6 +873,12 @@ def test_films_are_convolved_over_time() -> None:
         ({"OPTDecoderLayer"}, (False, False), True, 1.15),
         ({"LlamaRMSNorm"}, (False, False), True, 2.3),
         ({"Block"}, (False, False), True, 1.45),
+        ({"Conv2dNormActivation", "BatchNorm2d"}, (False, True), False, 1.0),  # its norm and activation are two layers
+        ({"TransformerEncoderLayer", "LayerNorm"}, (False, False), True, 2.3),
+        ({"VisionTransformer", "EncoderBlock"}, (False, False), True, 2.3),
+        ({"VisionTransformer", "Block"}, (False, False), True, 1.45),
+        ({"SwinTransformerBlock", "SwinTransformer"}, (False, False), True, 2.3),
+        ({"SwinTransformerBlock", "SwinTransformerStage"}, (False, False), True, 1.45),
     ],
 )
 def test_hidden_blocks_keep_by_their_kind(types: set[str], keeps: tuple[bool, bool], tokens: bool, kept: float) -> None:
