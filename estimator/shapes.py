@@ -295,6 +295,8 @@ class _Follower:
                     width = sizes.number(args, "in_features")
                     if self.family == "transformer":
                         return (workload.seq_len or self._patches(layer, found), width)
+                    if workload.seq_len and width % workload.seq_len:  # else the series may be flattened
+                        return (workload.seq_len, width)
                     return (width,)
                 if layer.type in ("LSTM", "GRU", "RNN"):
                     return (_told(layer, workload), sizes.number(args, "0"))

@@ -27,6 +27,7 @@ _TITLES: Final = {
 }
 _DRAWN: Final = "│├└─|+ "
 _INDENT: Final = 5
+_RECURRENT: Final = ("LSTM", "GRU", "RNN")
 _MAX_WRAPPED: Final = 8
 
 
@@ -266,7 +267,7 @@ def _params(
 
 
 def _params_from_macs(row: _Row, batch: int, shapes: dict[str, RawShape | None]) -> int:
-    """Undo torchinfo's mult-adds: parameters x outputs of one channel (convolutions) or x batch (other layers)."""
+    """Undo torchinfo's mult-adds: parameters x outputs of one channel (convolutions), x steps or x batch."""
     macs = t.read_count(row.cells.get("macs", ""))
     shape = shapes.get(row.cells.get("output", "--"))
     if not macs or not shape:
@@ -275,4 +276,6 @@ def _params_from_macs(row: _Row, batch: int, shapes: dict[str, RawShape | None])
     if "Conv" in row.type:
         for size in shape[2:]:
             times *= size or 1
+    elif row.type in _RECURRENT and len(shape) > 2:
+        times *= shape[1] or 1
     return macs // times if times > 0 else 0

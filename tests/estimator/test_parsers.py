@@ -291,10 +291,11 @@ Net                                      [4, 10]                   --
 ├─Conv2d: 1-1                            [4, 8, 16, 16]            229,376
 ├─ReLU: 1-2                              [4, 8, 16, 16]            --
 ├─Linear: 1-3                            [4, 10]                   81,960
+├─GRU: 1-4                               [4, 35, 650]              710,892,000
 ==========
 """
     summary = parse_summary(table)
-    assert [child.params for child in summary.root.children] == [224, 0, 20_490]
+    assert [child.params for child in summary.root.children] == [224, 0, 20_490, 5_077_800]
     assert any("no column of parameters" in reason for reason in summary.inferred)
 
 

@@ -208,6 +208,13 @@ def test_one_dimensional_convolutions_take_seq_len() -> None:
         shaped("Net(\n  (rnn): LSTM(32, 64, batch_first=True)\n)\n")
 
 
+def test_a_plain_network_takes_the_length_that_is_said() -> None:
+    text = "Net(\n  (fc): Linear(in_features=256, out_features=8, bias=True)\n)\n"
+    assert out(shaped(text), "fc") == (8,)
+    assert out(shaped(text, seq_len=50), "fc") == (50, 8)
+    assert out(shaped(text, seq_len=64), "fc") == (8,)  # four features at each moment, flattened
+
+
 def test_summaries_with_shapes_stay_as_they_are() -> None:
     table = """Layer (type:depth-idx)    Output Shape      Param #
 ==========

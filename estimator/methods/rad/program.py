@@ -88,6 +88,7 @@ _MANY_WORDS: Final = 8_000
 # Elements that each layer of a recurrent network keeps for each of its output: gates and states.
 _RECURRENT_KEEPS: Final = 6
 _MOST_DEPTH: Final = 100
+_FEW_LAYERS: Final = 16
 _DIGITS: Final = 4
 _TWO: Final = 2
 _MOST_KEYS: Final = 4096
@@ -512,6 +513,8 @@ class _Builder:
             if not layer.params or layer.type in _BARE:
                 return
             shape, kind = self.shapes[self.current], Kind.VIEW  # a list of layers that is not opened
+        if not shape:
+            shape = (1,)  # one number for each sample
         if layer.params and (layer.type in _LISTS or self._hides(layer)):
             self.hidden += layer.params
             self._emit(Kind.OPAQUE, self.current, shape, layer)
@@ -613,8 +616,7 @@ class _Builder:
         if kind is _DROPOUT and not self._dropping(layer):
             return
         if kind is _RECURRENT:
-            before = self.shapes[self.current]
-            depth = _deep(layer, before[-1] if before else 1, shape[-1] if shape else 1)
+            depth = _deep(layer, self.shapes[self.current], shape)
             self._emit(kind, self.current, shape, layer, extra=_RECURRENT_KEEPS * depth * elements(shape))
             return
         if kind in _ACTIVATIONS and self.tensors[self.current] == 2 * elements(shape):
@@ -848,8 +850,16 @@ def _stride(size_in: int, size_out: int, sides: int) -> int:
     return max(round(step), 1)
 
 
-def _deep(layer: Layer, inputs: int, outputs: int) -> int:
-    """Tell how many layers a recurrent network has, as it says, or solve its parameters for them."""
+def _deep(layer: Layer, before: Shape, shape: Shape) -> int:
+    """Tell how many layers a recurrent network has, as it says, or solve its parameters for them.
+
+    Args:
+        layer: the network.
+        before: what came before it.
+        shape: what it gives out.
+    """
+    inputs, outputs = before[-1] if before else 1, shape[-1]
+    taken, steps = elements(before), elements(shape[:-1])
     count = next((value for key, value in layer.args if key == "num_layers"), "")
     if count.isdecimal() and len(count) < _DIGITS:
         return int(count)
@@ -860,7 +870,30 @@ def _deep(layer: Layer, inputs: int, outputs: int) -> int:
         more, rest = divmod(layer.params - each * (inputs + hidden + 2), max(each * (outputs + hidden + 2), 1))
         if not rest and 0 <= more < _MOST_DEPTH:
             return more + 1
+    if not layer.args:  # a print says how many there are, where there are several
+        for more, wide in _recurrent(layer, outputs):
+            if wide * steps == taken:  # turned or flattened on its way
+                return more + 1
     return 1
+
+
+def _recurrent(layer: Layer, outputs: int) -> list[tuple[int, int]]:
+    """Solve a recurrent network's parameters for its layers but the first and the features that it takes.
+
+    Returns:
+        All that fit: one direction or two, a layer more or wider inputs; those of few layers first.
+    """
+    gates = 4 if "LSTM" in layer.type else 3 if "GRU" in layer.type else 1
+    found: list[tuple[int, int]] = []
+    rows, rest = divmod(layer.params, max(gates * outputs, 1))
+    for directions in (1, 2):
+        hidden, odd = divmod(outputs, directions)
+        inputs = rows - hidden - 2
+        if not rest and not odd:
+            found += [
+                (more, wide) for more in range(_FEW_LAYERS) if (wide := inputs - more * (outputs + hidden + 2)) > 0
+            ]
+    return sorted(found)
 
 
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache
@@ -886,6 +919,8 @@ def _first_input(layer: Layer) -> Shape:
     kind = kind_of(layer.type)
     if kind is Kind.LINEAR:
         return (*shape[:-1], max(_features(layer, shape), 1))
+    if kind is Kind.RECURRENT:
+        return (*shape[:-1], min((wide for _, wide in _recurrent(layer, shape[-1])), default=shape[-1]))
     if kind is Kind.CONV and len(shape) >= 2:
         for channels in (3, 1, 4, 2, 6, 12):
             weights = (layer.params - shape[0], layer.params)
