@@ -124,6 +124,17 @@ def _again(draw: int) -> Callable[[Entry], bool]:
     return chosen
 
 
+def _half(number: int) -> Callable[[Entry], bool]:
+    """Choose every other model by its name, of families that are fitted to."""
+
+    def chosen(entry: Entry) -> bool:
+        name = f"rad-half:{entry.source}:{entry.name}"
+        place = int(hashlib.sha256(name.encode()).hexdigest(), 16) % 2
+        return not entry.attention and entry.group not in FIFTH and place == number
+
+    return chosen
+
+
 _BEFORE = {e.group for e in (*catalogue.entries(), *later.COLLECTION.entries())}
 
 
@@ -136,6 +147,8 @@ PARTS = {
     "more3": Part(third.COLLECTION.entries, lambda e: e.group in _BEFORE, 4),
     "again1": Part(catalogue.entries, lambda e: not e.attention, 2),
     "again2": Part(later.COLLECTION.entries, lambda e: True, 3),
+    "again3": Part(_first(4), _half(0), 3),
+    "again4": Part(_first(4), _half(1), 3),
     "fresh4": Part(fourth.COLLECTION.entries, lambda e: e.group in FOURTH, 6),
     "kin4": Part(fourth.COLLECTION.entries, lambda e: e.group not in FOURTH, 3),
     "known4": Part(_first(3), _again(4), 2),
