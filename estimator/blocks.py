@@ -65,6 +65,8 @@ _MANY_STEPS: Final[tuple[str, ...]] = (
 _IN_FUNCTIONS: Final = frozenset(
     ("TransformerEncoderLayer", "TransformerDecoderLayer", "SwinTransformerBlock", "SwinTransformerBlockV2")
 )
+_VISION_TRANSFORMER: Final = frozenset(("VisionTransformer", "EncoderBlock"))
+_TRANSFORMER: Final = frozenset(("Transformer", "TransformerEncoder", "TransformerDecoder"))
 _RELU: Final[tuple[str, ...]] = ("OPT", "M2M100", "Pegasus", "MobileBert", "FSMT")
 _COSINE: Final[tuple[str, ...]] = (
     "SwinTransformerV2Block",
@@ -179,7 +181,9 @@ def _attends_in_functions(types: Set[str]) -> bool:
     """Tell whether the projections of hidden attention are no layers: PyTorch's own blocks, and torchvision's."""
     if "SwinTransformerStage" in types:  # timm's has blocks of the same name
         return False
-    return not types.isdisjoint(_IN_FUNCTIONS) or {"VisionTransformer", "EncoderBlock"} <= types
+    if types >= _TRANSFORMER:
+        return "Conv2d" not in types  # else most of what is hidden are convolutions
+    return not types.isdisjoint(_IN_FUNCTIONS) or types >= _VISION_TRANSFORMER
 
 
 def pools_queries(attention: Layer) -> bool:

@@ -252,6 +252,20 @@ def test_torchinfo_shows_matrices_and_hides_blocks() -> None:
     assert without.kept != memory.kept
 
 
+@pytest.mark.parametrize(
+    ("shape", "kept"),
+    [("[2, 768]", 1.45), ("[2, 512, 1, 1]", 1.45), ("[2, 512, 7, 7]", 1.0)],  # answers of a whole model; pictures
+)
+def test_what_is_counted_in_hidden_blocks_is_kept_however_small_their_output(shape: str, kept: float) -> None:
+    text = (
+        "Layer (type:depth-idx)   Output Shape   Param #\n======\nNet   [2, 9]   --\n"
+        f"├─Body: 1-1   {shape}   109,482,240\n"
+        "======\nForward/backward pass size (MB): 213.14\n"
+    )
+    (hidden,) = (op for op in account(text)[1].ops if op.kind is Kind.OPAQUE)
+    assert hidden.extra == pytest.approx(213.14e6 / 8 / 2 * kept, rel=1e-3)
+
+
 def test_rms_norms_gelus_dropouts_and_recurrence() -> None:
     base = "Net(\n  (e): Embedding(10, 64)\n  (x): {}\n  (l): Linear(in_features=64, out_features=64, bias=True)\n)\n"
 
@@ -877,6 +891,8 @@ def test_films_are_convolved_over_time() -> None:
         ({"TransformerEncoderLayer", "LayerNorm"}, (False, False), True, 2.3),
         ({"VisionTransformer", "EncoderBlock"}, (False, False), True, 2.3),
         ({"VisionTransformer", "Block"}, (False, False), True, 1.45),
+        ({"Transformer", "TransformerEncoder", "TransformerDecoder"}, (False, False), True, 2.3),
+        ({"Transformer", "TransformerEncoder", "TransformerDecoder", "Conv2d"}, (False, False), True, 1.45),
         ({"SwinTransformerBlock", "SwinTransformer"}, (False, False), True, 2.3),
         ({"SwinTransformerBlock", "SwinTransformerStage"}, (False, False), True, 1.45),
     ],

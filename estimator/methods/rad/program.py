@@ -46,7 +46,7 @@ _NO_BLOCKS: Final[tuple[str, ...]] = ("Identity", "Flatten", "Parameter")
 _LISTS: Final[tuple[str, ...]] = ("ModuleList", "ModuleDict", "Sequential")
 # Kept inside a hidden block, in outputs of the block: where nothing is printed, and for each element printed.
 _USUAL: Final = 8.0
-_MOST_INSIDE: Final = 1_000.0
+_PICTURE: Final = 3
 _CAUSAL: Final[tuple[str, ...]] = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "MTModel")
 # These give out their keys and values for the next token whatever their head is.
 _DECODERS: Final[tuple[str, ...]] = (
@@ -363,17 +363,23 @@ def _open_hidden(builder: _Builder, summary: ModelSummary, types: set[str]) -> N
     factor = _USUAL
     if summary.pass_mb is not None:
         kinds = {kind_of(type_) for type_ in types}
-        tokens = "Conv2d" not in types or any(map(_works_on_tokens, types))
+        pictures = "Conv2d" in types or any(
+            _is_picture(builder.shapes[op.y]) for op in builder.ops if op.kind is Kind.OPAQUE
+        )
+        tokens = not pictures or any(map(_works_on_tokens, types))
         printed = summary.pass_mb * 1e6 / 8 / max(summary.batch_size or 1, 1)
         visible = sum(tensors[op.y] for op in builder.ops if op.params and op.kind is not Kind.OPAQUE)
         factor = max(printed - visible, 0.0) / max(opaque, 1)
         factor *= blocks.kept_inside(
             types, keeps_input=Kind.KEEPS_INPUT in kinds, keeps_output=_KEEPS_OUTPUT in kinds, tokens=tokens
         )
-    factor = min(factor, _MOST_INSIDE)
     for op in builder.ops:
         if op.kind is Kind.OPAQUE:
             op.extra = round(factor * tensors[op.y])
+
+
+def _is_picture(shape: Shape) -> bool:
+    return len(shape) == _PICTURE and shape[1] == shape[2] > 1
 
 
 def _works_on_tokens(type_: str) -> bool:
