@@ -113,6 +113,7 @@ def test_nothing_is_kept_less_than_nothing() -> None:
 
 def test_a_damaged_table_is_an_error() -> None:
     damaged: list[Any] = [[], {"torchinfo": []}, {"torchinfo": {"A": {"B": [1.0]}}}, {"torchinfo": {"A": {"B": "abc"}}}]
+    damaged += [{"torchinfo": {"A": {"B": [0.0, value, 0.0]}}} for value in (float("nan"), 10**400)]
     for table in damaged:
         with pytest.raises(ModelError, match="damaged"):
             Rad(plain(own=table))

@@ -344,11 +344,17 @@ def test_trees_add_their_leaves() -> None:
         {"feature": [], "value": [], "left": [], "right": []},
         {"feature": [0, 0, -1], "value": [1.0] * 3, "left": [1, 2, -1], "right": [1, 2, -1]},
         {**TREE, "feature": [255, -1, 1, -1, -1]},
+        {**TREE, "feature": [7, -1, 1, -1, -1]},
+        {**TREE, "feature": [math.inf, -1, 1, -1, -1]},
+        {**TREE, "value": [1.5, math.nan, 0.5, 20.0, 30.0]},
+        {**TREE, "value": [10**400, 10.0, 0.5, 20.0, 30.0]},
     ],
 )
-def test_trees_that_would_not_end_are_refused(tree: dict[str, Any]) -> None:
+def test_damaged_trees_are_refused(tree: dict[str, Any]) -> None:
     with pytest.raises(ModelError, match="damaged"):
-        Trees({"start": 0.0, "trees": [tree]})
+        Trees({"start": 0.0, "trees": [tree]}, 7)
+    with pytest.raises(ModelError, match="damaged"):
+        Trees({"start": math.inf, "trees": []})
 
 
 def test_workspaces_are_ratios_of_the_tensors() -> None:
@@ -414,6 +420,10 @@ def test_hidden_insides_and_keras_are_said() -> None:
         {"features": ["other"]},
         {"bounds": None},
         {"context_mib": "x"},
+        {"context_mib": math.nan},
+        {"context_mib": 10**400},
+        {"bounds": dict.fromkeys(POOLS, math.inf)},
+        {"spread": {"start": 0.0, "trees": [{**TREE, "feature": [len(FEATURES) + len(KNOWLEDGE), -1, 1, -1, -1]}]}},
         {"correction": {}},
         {"workspaces": {}},
         {"gpu": None, "features": None},
@@ -456,6 +466,7 @@ def test_what_was_measured_of_an_architecture_corrects_its_account_and_narrows_i
 
 def test_a_damaged_table_of_measured_runs_is_an_error() -> None:
     damaged: list[Any] = [[], {"a": [[1, 2]]}, {"a": [[1, 2, 3, [[1, 2, 3]]]]}, {"a": [["x", 2, 3, []]]}]
+    damaged += [{"a": [[1, 2, 3, [[1, 2, 3, 4, value]]]]} for value in (math.nan, 10**400)]
     for table in damaged:
         with pytest.raises(ModelError, match="damaged"):
             Rad(plain(measured=table))

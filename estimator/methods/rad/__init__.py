@@ -10,7 +10,7 @@ from estimator.family import family_of
 from estimator.fingerprint import fingerprint
 from estimator.gpus import Gpu, lookup, most_memory_mib
 from estimator.methods.rad.features import FEATURES, MIB, POOLS, features, fixed_share, pool_of
-from estimator.methods.rad.known import KNOWLEDGE, Knowledge, Known, Level, Run, run_of, shifted
+from estimator.methods.rad.known import KNOWLEDGE, Knowledge, Known, Level, Run, finite, run_of, shifted
 from estimator.methods.rad.liveness import Memory, measure
 from estimator.methods.rad.own_code import OwnCode
 from estimator.methods.rad.program import Program, compile_program
@@ -77,15 +77,15 @@ class Rad:
                     "this model was fitted to other features or pools: run `radctl retrain --data DIR` again"
                 )
             self._workspaces = Workspaces(model["workspaces"])
-            self._correction = Trees(model["correction"])
-            self._spread = Trees(model["spread"])
-            self._bounds = {str(key): float(value) for key, value in model["bounds"].items()}
+            self._correction = Trees(model["correction"], len(FEATURES))
+            self._spread = Trees(model["spread"], len(FEATURES) + len(KNOWLEDGE))
+            self._bounds = {str(key): finite(value) for key, value in model["bounds"].items()}
             self._types = frozenset(map(str, model["known"]))
             self._known = Known(model["measured"])
             self._own = OwnCode(model["own"])
             self._fitted_on = str(model["gpu"])
-            self._context_mib = float(model["context_mib"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            self._context_mib = finite(model["context_mib"])
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             if isinstance(error, ModelError):
                 raise
             raise ModelError(f"this model of {NAME} is damaged ({error!r}): roll back") from None

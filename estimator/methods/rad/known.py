@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from math import exp, log, log2, sqrt
+from math import exp, isfinite, log, log2, sqrt
 from typing import Any, Final, Literal, NamedTuple
 
 from estimator.methods.rad.program import Program
@@ -137,6 +137,18 @@ def _blocks(format_: str, names: frozenset[str]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def finite(value: Any) -> float:
+    """Read a number of a learned model.
+
+    Raises:
+        TypeError, ValueError, OverflowError: it is none that can be reckoned with.
+    """
+    number = float(value)
+    if not isfinite(number):
+        raise ValueError(f"{number} is no number")
+    return number
+
+
 class Known:
     """Measured runs by their models' blocks."""
 
@@ -144,16 +156,16 @@ class Known:
         """Read what `tabulate` made.
 
         Raises:
-            ValueError, TypeError: it is damaged.
+            ValueError, TypeError, OverflowError: it is damaged.
         """
         self._table: dict[str, list[_Model]] = {}
         for blocks, models in table.items():
             self._table[blocks] = [
                 (
-                    float(params),
-                    float(elements),
-                    float(steps),
-                    [(float(b), int(p), int(t), int(s), float(shift)) for b, p, t, s, shift in runs],
+                    finite(params),
+                    finite(elements),
+                    finite(steps),
+                    [(finite(b), int(p), int(t), int(s), finite(shift)) for b, p, t, s, shift in runs],
                 )
                 for params, elements, steps, runs in models
             ]

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from estimator.methods.rad.familiar import without
 from estimator.methods.rad.kinds import Kind, kind_of
+from estimator.methods.rad.known import finite
 from estimator.methods.rad.program import End, Program
 from estimator.types import Layer, Precision
 
@@ -57,7 +58,7 @@ class OwnCode:
         """Take what `estimator.methods.rad.fit_own` makes: tables by format.
 
         Raises:
-            ValueError, TypeError, AttributeError: they are damaged.
+            ValueError, TypeError, AttributeError, OverflowError: they are damaged.
         """
         self._tables: dict[str, Table] = {
             format_: {type_: {inner: _values(each) for inner, each in found.items()} for type_, found in table.items()}
@@ -85,7 +86,7 @@ class OwnCode:
 
 def _values(each: Sequence[float]) -> Values:
     fp32, amp, bf16 = each
-    return float(fp32), float(amp), float(bf16)
+    return finite(fp32), finite(amp), finite(bf16)
 
 
 def _found(table: Table, program: Program, number: int, type_: str) -> Values | None:

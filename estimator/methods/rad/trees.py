@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, Final
 
 from estimator.store import ModelError
@@ -17,8 +18,12 @@ class Trees:
     pause, with nothing in the processor's caches: what lies side by side comes faster than what is linked.
     """
 
-    def __init__(self, model: Mapping[str, Any]) -> None:
+    def __init__(self, model: Mapping[str, Any], width: int = _LEAF) -> None:
         """Read ``{"start": .., "trees": [{"feature": [..], "value": [..], "left": [..], "right": [..]}, ..]}``.
+
+        Args:
+            model: what was learned.
+            width: how many features a row has.
 
         Raises:
             ModelError: the lists do not make trees.
@@ -39,9 +44,13 @@ class Trees:
                     features.append(_LEAF if leaf else feature[node])
                     values.append(value[node])
                     self._skips.append((len(order) if leaf else place[right[node]]) - at)
+            if any(width <= feature < _LEAF for feature in features):
+                raise ValueError("a feature that no row has")
+            if not all(map(isfinite, (self._start, *values))):
+                raise ValueError("a value that is no number")
             self._features = bytes(features)
             self._values = [value + 0.0 for value in values]  # new numbers, which lie in memory as they stand here
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelError(f"the trees of this model are damaged ({error!r}): roll back") from None
 
     def predict(self, row: list[float]) -> float:

@@ -85,7 +85,7 @@ class Workspaces:
     def __init__(self, trees: Mapping[str, Any]) -> None:
         """Take the trees ``forward``, ``input`` and ``weight``, as `estimator.methods.rad.fit` writes them."""
         try:
-            self._trees = [Trees(trees[name]) for name in ("forward", "input", "weight")]
+            self._trees = [Trees(trees[name], len(FEATURES)) for name in ("forward", "input", "weight")]
         except KeyError as error:
             raise ModelError(f"the workspaces of this model are damaged ({error!r}): roll back") from None
         self._known: dict[tuple[Conv, int, str], tuple[float, float]] = {}
