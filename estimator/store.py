@@ -73,6 +73,8 @@ class Store:
             return None
         except UnicodeDecodeError:
             text = ""
+        except OSError as error:
+            raise _unread(path, error) from None
         if not text.isdecimal() or len(text) > 9:
             raise ModelError(f"{path} names no version: write the number of one of the folders beside it")
         return int(text)
@@ -192,7 +194,9 @@ class Store:
         path = self.folder / str(number) / _MANIFEST
         try:
             manifest = json.loads(_read(path))
-        except ValueError as error:
+        except ModelError:
+            raise
+        except (ValueError, RecursionError) as error:
             raise ModelError(f"{path} cannot be read ({error}): install the version again") from None
         if not isinstance(manifest, dict) or not isinstance(manifest.get("about"), dict):
             raise ModelError(f"{path} is no manifest: install the version again")
@@ -215,7 +219,13 @@ def _read(path: Path) -> bytes:
                 return file.read()
     except FileNotFoundError:
         raise ModelError(f"{path} is missing: install the version again, or roll back") from None
+    except OSError as error:
+        raise _unread(path, error) from None
     raise ModelError(f"{path} is larger than any model of ours")
+
+
+def _unread(path: Path, error: OSError) -> ModelError:
+    return ModelError(f"{path} cannot be read ({error.strerror}): install the version again, or roll back")
 
 
 def _unpacked(data: bytes, size: object) -> bytes:

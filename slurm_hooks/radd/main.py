@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 from estimator.compiled import is_compiled
-from slurm_hooks.config import DEFAULT_PATH, Config, ConfigError, load
+from slurm_hooks.config import DEFAULT_PATH, Config, load
 from slurm_hooks.loading import ModelWatch, load_service
 from slurm_hooks.monitor.client import Reader
 from slurm_hooks.radd.learner import Learner
@@ -50,14 +50,14 @@ def main(path: Path, verbose: bool) -> None:
         raise click.ClickException("radd does not run as root: start it as user rad (etc/systemd/radd.service)")
     try:
         config = load(path)
-    except ConfigError as error:
+        service = load_service(config)
+    except (ValueError, ImportError) as error:
         raise click.ClickException(str(error)) from error
-    serve(config)
+    serve(config, service)
 
 
-def serve(config: Config) -> None:
+def serve(config: Config, service: Service) -> None:
     """Serve until SIGTERM or SIGINT."""
-    service = load_service(config)
     monitors = Reader(config.monitor, lambda: monitored_nodes(config, service))
     slurm = SlurmCommands(config.radd.command_timeout_s)
     poller = Poller(config, service, slurm, ModelWatch(config), lambda: monitors.latest().jobs)

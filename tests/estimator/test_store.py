@@ -121,6 +121,7 @@ def test_equal_models_are_equal_files(tmp_path: Path) -> None:
     [
         ("manifest.json", "{", "cannot be read"),
         ("manifest.json", "[]", "no manifest"),
+        ("manifest.json", "[" * 100_000, "cannot be read"),
         ("manifest.json", None, "missing"),
         ("model.json.gz", None, "missing"),
     ],
@@ -136,6 +137,16 @@ def test_damaged_files_name_themselves(tmp_path: Path, name: str, text: str | No
     with pytest.raises(ModelError, match=match) as error:
         store.load()
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["current", "1/manifest.json", "1/model.json.gz"])
+def test_a_file_that_cannot_be_opened_is_a_damaged_model(tmp_path: Path, name: str) -> None:
+    store = Store(tmp_path, "rad")
+    store.install({"a": 1}, {})
+    (tmp_path / "rad" / name).unlink()
+    (tmp_path / "rad" / name).mkdir()
+    with pytest.raises(ModelError, match=f"{name} cannot be read .*roll back"):
+        store.load()
 
 
 def test_a_model_of_another_method_is_refused(tmp_path: Path) -> None:

@@ -112,12 +112,19 @@ def test_it_answers_and_stops(code: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "user", "words"),
-    [("", 0, "does not run as root"), ("[partitions.gpu]\nmode = 3\n", 65534, "mode"), (None, 65534, "cannot be read")],
+    [
+        ("", 0, "does not run as root"),
+        ("[partitions.gpu]\nmode = 3\n", 65534, "mode"),
+        (None, 65534, "cannot be read"),
+        ('[estimator]\nmodels_dir = "{folder}"\n', 65534, "names no version: write the number"),
+    ],
 )
 def test_what_is_wrong_is_said(code: Path, folder: Path, text: str | None, user: int, words: str) -> None:
     config = folder / "rad.toml"
     if text is not None:
-        config.write_text(text)
+        config.write_text(text.format(folder=folder))
+    (folder / "rad").mkdir()
+    (folder / "rad" / "current").write_text("x")
     process = start(code, config, user=user)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1
