@@ -409,9 +409,8 @@ class _Follower:
         picture = shape
         branches: dict[str, Shape] = {}
         row = layer.children if layer.type == "Sequential" and layer.children[0].name.isdecimal() else ()
-        for child in row:  # nothing but one after the other
-            fitted, now = self.follow(child, now)
-            made.append(fitted)
+        if row:
+            made, now = self._row(row, now)
         use = layer.children if ordered else _in_order_of_use(blocks.interleaved(layer.children))
         for child in use if not row else ():
             aside = child.name.startswith(_ENTRY_STARTS)
@@ -437,6 +436,27 @@ class _Follower:
             now = picture
         now = self._restored(layer, shape, now)
         return Layer(layer.type, layer.params, now, tuple(made), layer.args, layer.name, shape), now
+
+    def _row(self, row: tuple[Layer, ...], now: Shape) -> tuple[list[Layer], Shape]:
+        """Follow numbered layers that come one after the other and nothing else.
+
+        Equal ones are one layer then: numbers tell nothing. Pictures are looked for all over, so that each counts.
+        """
+        made: list[Layer] = []
+        known: dict[tuple[str, int, int, Shape], tuple[Layer, Shape]] = {}
+        for number, layer in enumerate(row):
+            if not number & _OFTEN:
+                breathe()
+            if layer.children or self._pictures:
+                fitted, now = self.follow(layer, now)
+            else:
+                key = (layer.type, layer.params, id(layer.args), now)
+                found = known.get(key)
+                if found is None:
+                    found = known[key] = self.follow(layer, now)
+                fitted, now = found
+            made.append(fitted)
+        return made, now
 
     def _begin(self, block: Layer, part: Layer, shape: Shape, now: Shape) -> Shape:
         """Tell what a part of a block takes, which came in as ``shape`` and is ``now`` so far."""

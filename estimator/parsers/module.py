@@ -25,6 +25,8 @@ _MOST_DIGITS: Final = 7
 # Transformers keeps the weights of all experts in one bare parameter.
 _EXPERTS: Final = ("Experts", "ExpertGLU")
 _OFTEN: Final = 63
+# They tell how wide those are that say nothing themselves, or are such.
+_TELLING: Final = ("LayerNorm", "Embedding", "Conv1D")
 
 Args = tuple[tuple[str, str], ...]
 
@@ -78,8 +80,8 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         SummaryError: a line cannot be read, the print has no end, or it is too large.
     """
     reader = _Reader()
-    cache: dict[str, _Line] = {}
-    bodies: dict[str, _Line] = {}  # equal layers under other names share what was read of them
+    leaves = _Leaves()
+    others: dict[str, _Line] = {}
     at = start
     count = len(lines)
     while at < count and reader.root is None:
@@ -90,22 +92,51 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         if not text:
             continue
         number = at
-        line = cache.get(text)
-        if line is None:
-            name, _, body = text.partition("): ")
-            same = bodies.get(body)
-            if same is not None and len(name) <= t.MAX_NAME and name[:1] == "(" and "(" not in name[1:]:
-                line = _Line(_LEAF, same.type, name[1:], 1, same.args, same.params)
-            else:
-                line, at = _whole(lines, at, text, number)
-                if line.kind == _LEAF and line.repeat == 1 and line.name and at == number:
-                    bodies[body] = line
-            if at == number:
-                cache[text] = line
-        reader.take(line, number, lines)
+        line = others.get(text)
+        leaf = leaves.find(text) if line is None else None
+        if line is None and leaf is None:
+            line, at = _whole(lines, at, text, number)
+            if line.kind == _LEAF:
+                leaf = reader.leaf(line), line.repeat
+                if at == number:
+                    leaves.keep(text, line, leaf[0])
+            elif at == number:
+                others[text] = line
+        if leaf is not None:
+            reader.put(leaf[0], leaf[1], 1, leaf[0].params, number, lines)
+        elif line is not None:
+            reader.take(line, number, lines)
     if reader.root is None:
         raise t.fail(start + 1, lines[start], "the print of this module has no end: paste it up to its last `)`")
     return _summary(reader, lines, at)
+
+
+class _Leaves:
+    """What was read of leaves. Equal ones are one object; under other names they share what was read."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, tuple[Layer, int]] = {}
+        self._bodies: dict[str, Layer] = {}
+
+    def find(self, text: str) -> tuple[Layer, int] | None:
+        """Give the leaf of a line and how often it comes, where that is known."""
+        found = self._texts.get(text)
+        if found is None:
+            name, _, body = text.partition("): ")
+            same = self._bodies.get(body)
+            if same is not None and len(name) <= t.MAX_NAME and name[:1] == "(" and "(" not in name[1:]:
+                # As Layer(...) does, which takes longer.
+                again: Layer = tuple.__new__(Layer, (same.type, same.params, None, (), same.args, name[1:], None))
+                found = self._texts[text] = again, 1
+        return found
+
+    def keep(self, text: str, line: _Line, layer: Layer) -> None:
+        """Keep what was read of a line, if it reads the same wherever it stands."""
+        if line.type == "Conv1D" and not line.args and line.params is None:
+            return
+        self._texts[text] = layer, line.repeat
+        if line.repeat == 1 and line.name and line.type not in _TELLING:
+            self._bodies[text.partition("): ")[2]] = layer
 
 
 def _whole(lines: list[str], at: int, text: str, number: int) -> tuple[_Line, int]:
@@ -243,20 +274,16 @@ class _Reader:
         self._stack: list[_Frame] = []
         self._width = 0
         self._sizes: dict[tuple[str, Args], int] = {}
-        self._leaves: dict[int, tuple[Layer, _Line]] = {}
         self._containers: dict[tuple[object, ...], Layer] = {}
 
     def take(self, line: _Line, number: int, lines: list[str]) -> None:
-        """Take one line; the model is complete when there is a root.
+        """Take a line that is no leaf; the model is complete when there is a root.
 
         Raises:
             SummaryError: too many or too deep layers, or a parenthesis that closes nothing.
         """
         stack = self._stack
-        if line.kind == _LEAF:
-            layer = self._leaf(line)
-            self._put(layer, line.repeat, 1, layer.params, number, lines)
-        elif line.kind == _OPEN:
+        if line.kind == _OPEN:
             if len(stack) >= t.MAX_DEPTH:
                 raise t.fail(number, lines[number - 1], f"nested deeper than {t.MAX_DEPTH}")
             stack.append(_Frame(line))
@@ -265,7 +292,7 @@ class _Reader:
                 raise t.fail(number, lines[number - 1], "this `)` closes nothing: paste `print(model)` from its start")
             frame = stack.pop()
             layer, total = self._container(frame, line.params)
-            self._put(layer, frame.line.repeat, frame.size, total, number, lines)
+            self.put(layer, frame.line.repeat, frame.size, total, number, lines)
         else:
             if not stack:
                 raise t.fail(
@@ -274,7 +301,7 @@ class _Reader:
             if len(stack[-1].notes) < _MAX_NOTES:
                 stack[-1].notes.append(line.args[0][1])
 
-    def _put(self, layer: Layer, repeat: int, size: int, total: int, number: int, lines: list[str]) -> None:
+    def put(self, layer: Layer, repeat: int, size: int, total: int, number: int, lines: list[str]) -> None:
         """Put a layer, with what it holds, into the container that is open."""
         if not self._stack:
             self.root, self.total = layer, total
@@ -289,10 +316,8 @@ class _Reader:
             parent.children.extend([layer] * repeat)
         parent.total += total * repeat
 
-    def _leaf(self, line: _Line) -> Layer:
-        made = self._leaves.get(id(line))  # lines of equal text are one object, see parse()
-        if made is not None:
-            return made[0]
+    def leaf(self, line: _Line) -> Layer:
+        """Make a layer of a line."""
         params = line.params
         if params is None:
             params = self._size(line.type, line.args)
@@ -307,10 +332,7 @@ class _Reader:
             self.counted = True
         if not params and line.type.endswith(_EXPERTS):
             self.unsaid = self.unsaid or line.type
-        layer = Layer(line.type, params, None, (), line.args, line.name)
-        if line.type != "Conv1D" or line.args or line.params is not None:
-            self._leaves[id(line)] = layer, line  # the line is kept so that its id stays its own
-        return layer
+        return Layer(line.type, params, None, (), line.args, line.name)
 
     def _container(self, frame: _Frame, stated: int | None) -> tuple[Layer, int]:
         """Close a container: the layer, and the parameters in it. Equal ones are one object, as equal leaves are."""

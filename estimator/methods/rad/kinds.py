@@ -121,6 +121,9 @@ _MARKS: Final[tuple[tuple[str, Kind], ...]] = (
 )
 _CONV_ENDS: Final = ("1d", "2d", "3d", "1D", "2D", "3D", "Same", "Transpose")
 
+# In names of blocks that have a convolution and more inside of them.
+_ENCLOSING: Final = ("Norm", "Bn", "BN", "Act", "Basic", "Separable")
+
 # Attention of transformers 5 that multiplies queries and keys itself and so keeps the matrix of weights; of everything
 # else PyTorch's fused attention is the default.
 _EAGER: Final = (
@@ -203,3 +206,26 @@ def attends_eagerly(type_: str) -> bool:
 def attends_with_bias(type_: str) -> bool:
     """Tell whether this attention keeps one learned number for every pair of tokens."""
     return type_.startswith(_BIASED)
+
+
+class Sort:
+    """What a layer's type says. No named tuple: it is asked for each layer, which compiled is faster so.
+
+    Attributes:
+        kind: what it keeps.
+        attends: whether it is an attention.
+        encloses: whether a convolution by this name is a block with more inside of it.
+    """
+
+    __slots__ = ("attends", "encloses", "kind")
+
+    def __init__(self, type_: str) -> None:
+        self.kind = kind_of(type_)
+        self.attends = attends(type_)
+        self.encloses = any(mark in type_ for mark in _ENCLOSING)
+
+
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
+def sort_of(type_: str) -> Sort:
+    """Tell what a type says."""
+    return Sort(type_)

@@ -7,6 +7,7 @@ and the optimizer's step. Sizes are bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from estimator.methods.rad.kinds import Kind
@@ -258,57 +259,55 @@ _RULES: Final[dict[Precision, tuple[_Rule, ...]]] = {
 }
 
 
-class _Kept:
-    """Counts each tensor that is kept once."""
+def _marks(program: Program, batch: int, precision: Precision, beside: Sequence[float] = ()) -> list[float]:
+    """Tell how many bytes are kept after each step: what its derivative needs, each tensor counted once.
 
-    def __init__(self, program: Program, batch: int, precision: Precision) -> None:
-        self.tensors = program.tensors
-        self.bytes = 0.0
-        self._batch, self._size = batch, _WHOLE if precision == "fp32" else 2
-        self._rules = _RULES[precision]
-        self._scores = _SCORES[precision]
-        self._seen: set[int] = set()
-        self._wide: set[int] = set()
-        self._products: set[int] = set()
-        self._always = program.kept
-
-    def add(self, index: int) -> None:
-        """Keep a tensor."""
-        if index not in self._seen:
-            self._seen.add(index)
-            self.bytes += self.tensors[index] * self._batch * (_WHOLE if index in self._wide else self._size)
-
-    def more(self, elements: int, size: float) -> None:
-        """Keep elements that are no tensor of the program."""
-        self.bytes += elements * self._batch * size
-
-    def step(self, op: Op) -> None:
-        """Keep what the derivative of one step needs."""
+    Args:
+        program: the steps.
+        batch: samples.
+        precision: decides what is kept of a step, and in how many bytes.
+        beside: by step, bytes for one sample that blocks keep in their own code; empty for none.
+    """
+    tensors, always = program.tensors, program.kept
+    size = _WHOLE if precision == "fp32" else 2
+    rules, scores = _RULES[precision], _SCORES[precision]
+    seen: set[int] = set()
+    wide: set[int] = set()  # tensors in fp32 under autocast
+    products: set[int] = set()
+    marks: list[float] = []
+    kept = 0.0
+    for op in program.ops:
         kind, x, y = op.kind, op.x, op.y
-        own, casts, input_, output, beside, widens, follows = self._rules[kind]
+        own, casts, input_, output, index, widens, follows = rules[kind]
         if own:
-            self.more(self.tensors[x], own)
-        elif kind is _ATTENTION and (op.scores is _SHARED_KEYS or not op.extra or x in self._products):
+            kept += tensors[x] * batch * own
+        elif kind is _ATTENTION and (op.scores is _SHARED_KEYS or not op.extra or x in products):
             pass  # its projections are steps of their own
-        elif casts and x in self._wide:
-            self.more(self.tensors[x], self._size)  # each product casts its input anew
-        elif input_:
+        elif casts and x in wide:
+            kept += tensors[x] * batch * size  # each product casts its input anew
+        elif input_ and x not in seen:
             # Also where the step overwrites its input: autograd then keeps a copy.
-            self.add(x)
-        if widens or (follows and x in self._wide):
-            self._wide.add(y)
-        if kind is _LINEAR or (kind is _DROPOUT and x in self._products):
-            self._products.add(y)
-        if output:
-            self.add(y)
-        if beside:
-            self.more(self.tensors[y], beside)
-        if op.extra and (op.scores is not _SHARED_KEYS or self._size == _WHOLE):
-            self.more(op.extra, self._size)
+            seen.add(x)
+            kept += tensors[x] * batch * (_WHOLE if x in wide else size)
+        if widens or (follows and x in wide):
+            wide.add(y)
+        if kind is _LINEAR or (kind is _DROPOUT and x in products):
+            products.add(y)
+        if output and y not in seen:
+            seen.add(y)
+            kept += tensors[y] * batch * (_WHOLE if y in wide else size)
+        kept += tensors[y] * batch * index
+        if op.extra and (op.scores is not _SHARED_KEYS or size == _WHOLE):
+            kept += op.extra * batch * size
         if op.matrix:
-            self.more(op.matrix, self._scores[op.scores])
-        if y in self._always:
-            self.add(y)
+            kept += op.matrix * batch * scores[op.scores]
+        if y in always and y not in seen:
+            seen.add(y)
+            kept += tensors[y] * batch * (_WHOLE if y in wide else size)
+        if beside:
+            kept = max(kept + beside[len(marks)] * batch, 0.0)
+        marks.append(kept)
+    return marks
 
 
 def _loss_copies(program: Program, workload: Workload) -> float:
@@ -319,12 +318,7 @@ def _loss_copies(program: Program, workload: Workload) -> float:
 
 def kept_by(program: Program, precision: Precision) -> list[float]:
     """Tell how many bytes of one sample are kept after each step, without what blocks keep in their own code."""
-    kept = _Kept(program, 1, precision)
-    marks = []
-    for op in program.ops:
-        kept.step(op)
-        marks.append(kept.bytes)
-    return marks
+    return _marks(program, 1, precision)
 
 
 def _backward(
@@ -375,30 +369,25 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     # The loop's variable still holds the last output, with the keys and values for the next token.
     base = weights + states + inputs + library + logits + program.cache * unit
 
-    beside = own.steps
-    kept = _Kept(program, batch, workload.precision)
-    marks: list[float] = []
+    marks = _marks(program, batch, workload.precision, own.steps)
     works: list[tuple[float, float]] = []
-    forward = at_forward = copies = 0.0
-    for index, op in enumerate(program.ops):
-        before = kept.bytes
+    forward = at_forward = copies = before = 0.0
+    for op, kept in zip(program.ops, marks, strict=True):
         if amp and op.kind in _MATMULS:
             copies += 2.0 * op.params
-        kept.step(op)
-        if beside:
-            kept.bytes = max(kept.bytes + beside[index] * batch, 0.0)
         pair = _NO_WORKSPACE if op.conv is None else workspaces.of(op.conv, batch, workload.precision)
         works.append(pair)
         out = tensors[op.y]
-        moved = (tensors[op.x] + out + op.matrix) * unit
-        now = max(kept.bytes, before + moved) + out * unit * 0.5 + pair[0] + copies
+        now = before + (tensors[op.x] + out + op.matrix) * unit
+        now = (kept if kept > now else now) + out * unit * 0.5 + pair[0] + copies
         if now > forward:
             forward, at_forward = now, pair[0]
-        marks.append(kept.bytes)
+        before = kept
+    kept = before
     work = max(map(max, works), default=0.0)
     widest = float(max([tensors[op.y] for op in program.ops], default=0) * unit)
     forward += base
-    loss = base - logits + copies + kept.bytes + _loss_copies(program, workload) * whole_logits
+    loss = base - logits + copies + kept + _loss_copies(program, workload) * whole_logits
 
     backward, at_backward = _backward(program, marks, works, unit, gradients, each * (1 if amp else 2))
     backward += base + copies
@@ -409,7 +398,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
         weights,
         gradients,
         states,
-        kept.bytes,
+        kept,
         forward,
         loss,
         backward,

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from estimator import blocks, sizes
 from estimator.compiled import breathe
 from estimator.methods.rad.familiar import owner, plain_names
-from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, attends_with_bias, kind_of
+from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, attends_with_bias, kind_of, sort_of
 from estimator.types import Layer, ModelSummary
 from estimator.walk import elements, layers
 
@@ -425,43 +425,39 @@ class _Builder:
         self._entries: list[tuple[int, int]] = []
         self.ends: list[End] = []
 
-    def run(self, root: Layer) -> None:
-        """Read the whole tree, children in order."""
-        # Each with whether its children are done, and with the tensor that it takes (-1: what came before).
-        stack: list[tuple[Layer, bool, int]] = [(root, False, -1)]
-        while stack:
-            layer, closing, entry = stack.pop()
-            if not len(self.ops) & _OFTEN:
-                breathe()
-            if entry >= 0:
-                self.current = entry
-            if closing:
-                self._close(layer)
-                self._end(layer, *self._entries.pop())
-            elif layer.children:
-                self._open(layer)
-                self._entries.append((self.current, len(self.ops)))
-                stack.append((layer, True, -1))
-                for child in reversed(layer.children):
-                    begins = not self.flat and blocks.begins(layer, child)
-                    stack.append((child, False, self.current if begins else -1))
-            else:
-                before, start = self.current, len(self.ops)
-                self._leaf(layer)
-                self._end(layer, before, start)
-
-    def _end(self, layer: Layer, entry: int, start: int) -> None:
-        """Note that a layer is done, with the larger of what it took and gave out."""
-        size = elements(layer.output_shape) or self.tensors[self.current]
+    def run(self, layer: Layer) -> None:
+        """Read a layer and all in it, children in order."""
+        if layer.children:
+            self._open(layer)
+            entry, start = self.current, len(self.ops)
+            for number, child in enumerate(layer.children):
+                if not number & _OFTEN:
+                    breathe()
+                if not self.flat and blocks.begins(layer, child):
+                    self.current = entry
+                self.run(child)
+            self._close(layer)
+        else:
+            entry, start = self.current, len(self.ops)
+            self._leaf(layer)
+        # It is done: with the larger of what it took and gave out.
+        size = self._elements(layer.output_shape) or self.tensors[self.current]
         if not self.flat and self.tensors[entry] > size:
             size = self.tensors[entry]
         self.ends.append((layer, start, len(self.ops), size))
 
+    def _elements(self, shape: Shape | None) -> int:
+        """Count the elements of a shape, which mostly is that of the tensor at hand; 0 for None."""
+        if self.shapes[self.current] is shape:
+            return self.tensors[self.current]
+        return 0 if shape is None else prod(shape)
+
     def tensor(self, shape: Shape) -> int:
         """Add a tensor."""
-        self.tensors.append(prod(shape))
-        self.shapes.append(shape)
-        return len(self.shapes) - 1
+        shapes, tensors = self.shapes, self.tensors
+        tensors.append(tensors[-1] if shapes and shapes[-1] is shape else prod(shape))
+        shapes.append(shape)
+        return len(shapes) - 1
 
     def _open(self, layer: Layer) -> None:
         if not self.tensors:
@@ -472,21 +468,22 @@ class _Builder:
             self._blocks.append(entry)
         else:
             self._blocks.append(0)
-        if attends(layer.type):
+        sort = sort_of(layer.type)
+        if sort.attends:
             self._outer.append(self._attention)
             self._attention = _Attention(layer.type, self.current)
             products = sum(kind_of(child.type) is _LINEAR for child in layer.children)
             self._attention.single = products <= _TWO and self.words
-        kind = kind_of(layer.type)
-        if layer.params and kind in _NORMS:  # with its activation inside
-            self._keep(layer, kind, layer.output_shape or self.shapes[self.current])
+        if layer.params and sort.kind in _NORMS:  # with its activation inside
+            self._keep(layer, sort.kind, layer.output_shape or self.shapes[self.current])
 
     def _close(self, layer: Layer) -> None:
         self._waiting -= self.tensors[entry] if (entry := self._blocks.pop()) else 0
-        if kind_of(layer.type) is _SIGMOID_GATE:  # what it does beside its inner activation
+        sort = sort_of(layer.type)
+        if sort.kind is _SIGMOID_GATE:  # what it does beside its inner activation
             shape = self.shapes[self.current]
             self._emit(Kind.KEEPS_OUTPUT, self.current, shape, None, extra=elements(shape))
-        if attends(layer.type):
+        if sort.attends:
             self._attend(layer.output_shape, layer.params)
             self._attention = self._outer.pop()
             if self._attention is not None:
@@ -496,7 +493,7 @@ class _Builder:
 
     def _behind(self, shape: Shape) -> None:
         """Go on with what a block gives out; where that is nothing seen so far, it was made in its own code."""
-        if elements(shape) != self.tensors[self.current]:
+        if self._elements(shape) != self.tensors[self.current]:
             found = self._search(shape)
             # A gate of one pixel a channel was multiplied with the picture before it.
             if found >= 0 and self.tensors[self.current] * 4 <= self.tensors[found]:
@@ -511,22 +508,23 @@ class _Builder:
         return -1
 
     def _leaf(self, layer: Layer) -> None:
-        shape = layer.output_shape
-        kind = kind_of(layer.type)
+        type_, params, shape, *_ = layer
+        sort = sort_of(type_)
+        kind = sort.kind
         if not self.tensors:
             self.current = self.tensor(layer.input_shape or _first_input(layer))
         if shape is None:
-            if not layer.params or layer.type in _BARE:
+            if not params or type_ in _BARE:
                 return
             shape, kind = self.shapes[self.current], Kind.VIEW  # a list of layers that is not opened
         if not shape:
             shape = (1,)  # one number for each sample
-        if layer.params and (layer.type in _LISTS or self._hides(layer)):
-            self.hidden += layer.params
+        if params and (type_ in _LISTS or (sort.attends and self._hides(type_))):
+            self.hidden += params
             self._emit(Kind.OPAQUE, self.current, shape, layer)
-        elif attends(layer.type):
+        elif sort.attends:
             self._attends(layer, shape)
-        elif kind is _CONV and len(shape) >= 2 and not (layer.params and _encloses(layer.type)):
+        elif kind is _CONV and len(shape) >= 2 and not (params and sort.encloses):
             self._convolve(layer, shape)
         elif kind is _LINEAR:
             self._project(layer, shape)
@@ -556,9 +554,9 @@ class _Builder:
         self._attend(shape, layer.params)
         self._attention = outer
 
-    def _hides(self, layer: Layer) -> bool:
+    def _hides(self, type_: str) -> bool:
         """Tell whether an attention's projections are not to be seen; in tables without a tree they stand before it."""
-        if layer.type in _FUSED or not attends(layer.type):
+        if type_ in _FUSED:
             return False
         return not self.flat or not any(op.kind is _LINEAR for op in self.ops[-_BACK:])
 
@@ -577,7 +575,6 @@ class _Builder:
         x: int,
         shape: Shape,
         layer: Layer | None,
-        *,
         conv: Conv | None = None,
         extra: int = 0,
         matrix: int = 0,
@@ -596,7 +593,7 @@ class _Builder:
         waiting = self._waiting
         if waiting and x in self._blocks:
             waiting -= self.tensors[x] if x else 0
-        elif self.flat and self._mark not in (0, x):  # a table shows where blocks end only
+        elif self.flat and self._mark and self._mark != x:  # a table shows where blocks end only
             waiting = self.tensors[self._mark]
         if waiting:
             self.skips[len(self.ops)] = waiting
@@ -605,7 +602,7 @@ class _Builder:
 
     def _same(self, shape: Shape) -> int:
         """Find the input of a layer that keeps the shape; what is not there was made in the block's own code."""
-        if self.tensors[self.current] == elements(shape):
+        if self.tensors[self.current] == self._elements(shape):
             return self.current
         found = self._search(shape)
         return found if found >= 0 and found not in self._activated else self.tensor(shape)
@@ -625,7 +622,8 @@ class _Builder:
             depth = _deep(layer, self.shapes[self.current], shape)
             self._emit(kind, self.current, shape, layer, extra=_RECURRENT_KEEPS * depth * elements(shape))
             return
-        if kind in _ACTIVATIONS and self.tensors[self.current] == 2 * elements(shape):
+        activates = kind in _ACTIVATIONS
+        if activates and self.tensors[self.current] == 2 * self._elements(shape):
             # Half of a product is gated by the other half.
             self._emit(kind, self.current, shape, layer)
             self.kept.add(self.current)
@@ -634,8 +632,8 @@ class _Builder:
         entry, x = self.current, self._same(shape)
         more = (self.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
         self._emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
-        self._by_activation = kind in _ACTIVATIONS
-        if self._by_activation:
+        self._by_activation = activates
+        if activates:
             self._activated.update((x, self.current))
         if self.flat and x > entry and kind in (_DROPOUT, _SOFTMAX) and len(shape) > 2 and shape[-1] == shape[-2]:
             self.current = entry  # an attention's matrix of weights, whose row comes later: no layer takes it
@@ -900,12 +898,6 @@ def _recurrent(layer: Layer, outputs: int) -> list[tuple[int, int]]:
                 (more, wide) for more in range(_FEW_LAYERS) if (wide := inputs - more * (outputs + hidden + 2)) > 0
             ]
     return sorted(found)
-
-
-@lru_cache(maxsize=4096)  # names come from users: a bounded cache
-def _encloses(type_: str) -> bool:
-    """Tell whether a block by this name has a convolution and more inside of it."""
-    return any(mark in type_ for mark in ("Norm", "Bn", "BN", "Act", "Basic", "Separable"))
 
 
 def _cached(projections: list[int], tensors: list[int]) -> int:
