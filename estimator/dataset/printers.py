@@ -10,7 +10,20 @@ from math import prod
 from estimator.dataset.tree import Module, Shape, Trace, resolve
 
 _MIB = 1024.0 * 1024.0
-_TORCHSUMMARY_SKIPS = ("Sequential", "ModuleList")
+# torchsummary skips whatever is a Sequential or a ModuleList. A trace does not say what a class is made from: the
+# children of such a class have numbers for names, unless it was given names; these were.
+_TORCHSUMMARY_SKIPS = (
+    "Sequential",
+    "ModuleList",
+    "AnyStage",
+    "BottleneckTransform",
+    "ConvBN",
+    "DenseStage",
+    "DenseTransition",
+    "_Transition",
+)
+# These have numbered children and are made from ModuleDict, or from Module itself.
+_TORCHSUMMARY_SHOWS = ("IntermediateLayerGetter", "MixedConv2d", "ModuleDict", "PredictionBlock")
 
 
 def module_text(trace: Trace, *, collapse: bool = True, with_params: bool = False) -> str:
@@ -73,13 +86,15 @@ def torchsummary_text(trace: Trace, batch: int | None = None) -> str:
     for index in _post_order(trace):
         call = trace.calls[index]
         module = modules[call.module]
-        if call.depth == 0 or module.type in _TORCHSUMMARY_SKIPS or call.output_shape is None:
+        if call.depth == 0 or _is_list(module) or call.output_shape is None:
             continue
         count += 1
         shape = resolve(call.output_shape, batch)
-        total += module.params
+        # Only what is called weight or bias is counted; blocks have tables and scales of other names.
+        counted = 0 if module.children and "Norm" not in module.type else module.params
+        total += counted
         numbers += abs(prod(shape))
-        lines.append(f"{f'{module.type}-{count}':>20}  {list(shape)!s:>25} {f'{module.params:,}':>15}")
+        lines.append(f"{f'{module.type}-{count}':>20}  {list(shape)!s:>25} {f'{counted:,}':>15}")
     inputs = _mib(trace.calls[0].input_shape, batch) if trace.calls else 0.0
     passes = 2.0 * numbers * 4.0 / _MIB
     params = total * 4.0 / _MIB
@@ -96,6 +111,14 @@ def torchsummary_text(trace: Trace, batch: int | None = None) -> str:
         rule,
     ]
     return "\n".join(lines) + "\n"
+
+
+def _is_list(module: Module) -> bool:
+    """Tell whether a module is a Sequential or a ModuleList, or of a class made from one."""
+    if module.type in _TORCHSUMMARY_SKIPS:
+        return True
+    numbered = bool(module.children) and all(child.name.isdecimal() for child in module.children)
+    return numbered and module.type not in _TORCHSUMMARY_SHOWS
 
 
 def _mib(shape: Shape | None, batch: int | None) -> float:

@@ -25,6 +25,8 @@ _MOST_DIGITS: Final = 7
 # Transformers keeps the weights of all experts in one bare parameter.
 _EXPERTS: Final = ("Experts", "ExpertGLU")
 _OFTEN: Final = 63
+# timm's pool prints itself as one line; `radctl summarize` shows what is in it.
+_PRINTS_ITSELF: Final = "SelectAdaptivePool2d"
 # They tell how wide those are that say nothing themselves, or are such.
 _TELLING: Final = ("LayerNorm", "Embedding", "Conv1D")
 
@@ -350,7 +352,10 @@ class _Reader:
         key = (line.type, line.name, own, args, *map(id, frame.children))
         layer = self._containers.get(key)
         if layer is None:
-            layer = self._containers[key] = Layer(line.type, own, None, tuple(frame.children), args, line.name)
+            children = tuple(frame.children)
+            if line.type == _PRINTS_ITSELF and any("Pool" in child.type for child in children):
+                children = ()  # as its own print has it
+            layer = self._containers[key] = Layer(line.type, own, None, children, args, line.name)
         return layer, total
 
     def _own(self, frame: _Frame, args: Args) -> int:

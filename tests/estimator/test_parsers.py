@@ -674,3 +674,18 @@ def test_600_layers() -> None:
     info = "\n".join(["Layer (type:depth-idx)    Output Shape     Param #", "=" * 50, "Net   [8, 7]   --", *cells])
     for text in (table, printed, info):
         assert len(parse_summary(text).root.children) == 600
+
+
+def test_a_pool_that_prints_itself_is_the_same_however_it_is_shown() -> None:
+    conv = "  (conv): Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1))\n"
+    itself = "  (pool): SelectAdaptivePool2d(pool_type=avg, flatten=Flatten(start_dim=1, end_dim=-1))\n"
+    shown = (
+        "  (pool): SelectAdaptivePool2d(\n    (pool): AdaptiveAvgPool2d(output_size=1)\n"
+        "    (flatten): Flatten(start_dim=1, end_dim=-1)\n  )\n"
+    )
+    one, other = (parse_summary(f"Net(\n{conv}{pool})\n").root for pool in (itself, shown))
+    assert [(layer.type, layer.children) for layer in one.children] == [
+        (layer.type, layer.children) for layer in other.children
+    ]
+    nothing = parse_summary(f"Net(\n{conv}{shown.replace('AdaptiveAvgPool2d(output_size=1)', 'Identity()')})\n")
+    assert len(nothing.root.children[1].children) == 2

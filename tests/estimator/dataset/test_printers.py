@@ -6,7 +6,7 @@ import pytest
 
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.printers import module_text, torchinfo_text, torchsummary_text
-from estimator.dataset.tree import Trace
+from estimator.dataset.tree import Call, Module, Trace
 from estimator.parsers import parse_summary
 
 TRANSFORMER = {
@@ -56,6 +56,26 @@ def test_torchsummary_has_its_layout(mlp: Trace) -> None:
     assert lines[4] == "       BatchNorm1d-2                    [32, 8]              16"
     assert "Total params: 219" in lines
     assert not any("Sequential" in line for line in lines)
+
+
+def test_torchsummary_skips_what_is_made_from_lists_and_counts_weights_and_biases_only() -> None:
+    conv = Module("0", "Conv2d", "3, 8", 24, ())
+    attention = Module("attn", "WindowAttention", "", 507, (Module("proj", "Linear", "8, 8", 72, ()),))
+    norm = Module("norm", "BatchNormAct2d", "", 16, (Module("act", "ReLU", "", 0, ()),))
+    mixed = Module("mixed", "MixedConv2d", "", 0, (conv,))
+    parts = (Module("block", "Conv2dNormActivation", "", 0, (conv,)), mixed, attention, norm)
+    shape = ("B", 8)
+    calls = tuple(Call(index, depth, shape, shape) for index, depth in enumerate((0, 1, 2, 1, 2, 1, 2, 1, 2)))
+    rows = torchsummary_text(Trace(Module("", "Net", "", 0, parts), calls, 643)).splitlines()[3:]
+    assert [(row.split("-")[0].strip(), row.split()[-1]) for row in rows[: rows.index("=" * 64)]] == [
+        ("Conv2d", "24"),
+        ("Conv2d", "24"),
+        ("MixedConv2d", "0"),
+        ("Linear", "72"),
+        ("WindowAttention", "0"),
+        ("ReLU", "0"),
+        ("BatchNormAct2d", "16"),
+    ]
 
 
 def test_torchsummary_without_a_batch_prints_minus_one(mlp: Trace) -> None:
