@@ -125,6 +125,10 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # click ends quietly when the reader of a pipe has gone
+        except (click.UsageError, Failure):
+            raise
+        except click.ClickException as error:
+            raise Failure(error.message) from error
         except (ValueError, OSError, RuntimeError) as error:
             fail(error)
 

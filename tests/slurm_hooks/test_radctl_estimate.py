@@ -167,4 +167,5 @@ def test_summarize_prints_what_estimate_reads(tmp_path: Path, monkeypatch: pytes
     assert "  (leaf): Leaf(size=7), 7 params\n" in done.output
     assert "), 14 params" in done.output
     for wrong in ("toy", "toy:Nothing", "nowhere:Net", ":x"):
-        assert run("summarize", wrong).exit_code != 0
+        assert run("summarize", wrong).exit_code == 2
+    assert run("summarize", "nowhere:Net").stderr.startswith("radctl: nowhere:Net cannot be loaded: No module named")
