@@ -41,26 +41,20 @@ class _Writer:
     def write(self, found: tuple[Layer, ...]) -> None:
         """Add layers of one parent."""
         breathe()
-        parts, known = self._parts, self._known
+        parts, known, said = self._parts, self._known, self._said
         for layer in found:
+            type_, params, shape, children, args, _, _ = layer
             text = known.get(id(layer))
             if text is None:
-                text = known[id(layer)] = self._text(layer)
+                size = said.get(id(shape)) or self._say(shape)
+                arguments = (said.get(id(args)) or self._say(args)) if args else ""
+                text = known[id(layer)] = f"{type_}|{params}|{size}|{arguments}"
             parts.append(text)
-            if layer.children:
+            if children:
                 parts.append("(")
-                self.write(layer.children)
+                self.write(children)
                 parts.append(")")
 
-    def _text(self, layer: Layer) -> str:
-        type_, params, shape, _, args, _, _ = layer
-        said = self._said
-        size = said.get(id(shape))
-        if size is None:
-            size = said[id(shape)] = str(shape)
-        if not args:
-            return f"{type_}|{params}|{size}|"
-        arguments = said.get(id(args))
-        if arguments is None:
-            arguments = said[id(args)] = str(args)
-        return f"{type_}|{params}|{size}|{arguments}"
+    def _say(self, what: tuple[object, ...] | None) -> str:
+        said = self._said[id(what)] = str(what)
+        return said

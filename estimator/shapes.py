@@ -153,7 +153,7 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
         found = layers(summary.root)
     missing = [layer for layer in found if layer.output_shape is None and not layer.children]
     if not missing:
-        if summary.format == "torchsummary" and any(_ATTENDS in layer.type for layer in found):
+        if summary.format == "torchsummary" and any(_ATTENDS in type_ for type_ in {layer.type for layer in found}):
             return replace(summary, root=summary.root._replace(children=_windows(summary.root.children)))
         return summary
     if any(layer.output_shape for layer in found):

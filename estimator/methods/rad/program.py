@@ -39,6 +39,7 @@ _KEEPS_OUTPUT: Final = Kind.KEEPS_OUTPUT
 _SIGMOID_GATE: Final = Kind.SIGMOID_GATE
 _ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
 _POOLS: Final = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
+_MULTIPLIES: Final = frozenset((Kind.LINEAR, Kind.ATTENTION))
 _NORMS: Final = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM))
 _BARE: Final[tuple[str, ...]] = ("Parameter", "ParameterList", "ParameterDict")
 _UNCALLED: Final[tuple[str, ...]] = ("ModuleList", "ModuleDict")
@@ -142,6 +143,7 @@ _SQUARES: Final = {
 _CUBES: Final = {1, 3, 5, 7, 8, 9, 27, 32, 49, 75, 98, 125, 147, 343, 512}
 _TUBES: Final[tuple[int, ...]] = (8, 32, 98, 512)
 _STEM: Final = 49
+_NO_ARGS: Final[dict[str, str]] = {}
 _DEEP: Final = 4
 _FEW_GROUPS: Final = 8
 _DEPTHWISE: Final = {1, 3, 5, 7, 9, 11, 21, 25, 49, 81, 121}
@@ -282,6 +284,7 @@ def compile_program(summary: ModelSummary) -> Program:
     if builder.hidden and summary.format == "torchinfo":
         _open_hidden(builder, summary, types)
     ops = builder.ops
+    kinds = {op.kind for op in ops}
     causal = _causal(summary, types, builder.flat, classes, tokens)
     return Program(
         builder.tensors,
@@ -292,8 +295,8 @@ def compile_program(summary: ModelSummary) -> Program:
         tokens,
         causal,
         builder.cache if causal or _caches(summary) or any(type_.startswith(_DECODERS) for type_ in types) else 0,
-        any(op.kind in (Kind.LINEAR, Kind.ATTENTION) for op in reversed(builder.ops)),
-        _shared(ops, summary.total_params),
+        not kinds.isdisjoint(_MULTIPLIES),
+        _shared(ops, summary.total_params) if _EMBEDDING in kinds else 0,
         summary.root.type.startswith(_BIASED_LOGITS),
         builder.skips,
         plain_names(frozenset(types)),
@@ -777,9 +780,11 @@ class _Builder:
             self._emit(_CONV, self._same(shape), shape, layer)
             return
         outputs, size_out = shape[0], prod(shape[1:])
-        args = dict(layer.args)
         transposed = "Transpose" in layer.type
-        x, area, groups = self._conv_input(layer, shape, args, _weights(layer.params, outputs, args))
+        args = dict(layer.args) if layer.args else _NO_ARGS
+        weights, (area, groups) = _weights(layer.params, outputs, args), _kernel(args) if args else (0, 1)
+        least = 0 if transposed else size_out
+        x, area, groups = self._conv_input(layer.input_shape, shape, least, weights, area, groups)
         inner = self.shapes[x]
         channels = inner[0] if inner else 1
         size_in = max(self.tensors[x] // max(channels, 1), 1)
@@ -790,11 +795,18 @@ class _Builder:
         self._by_activation = False
 
     def _conv_input(
-        self, layer: Layer, shape: Shape, args: dict[str, str], weights: tuple[int, ...]
+        self, known: Shape | None, shape: Shape, least: int, weights: tuple[int, ...], area: int, groups: int
     ) -> tuple[int, int, int]:
-        """Find a convolution's input tensor, the area of its kernel and its groups."""
-        known = layer.input_shape
-        area, groups = _kernel(args)
+        """Find a convolution's input tensor, the area of its kernel and its groups.
+
+        Args:
+            known: the input, where the summary shows it.
+            shape: the output.
+            least: elements of one channel that the input has at least.
+            weights: how many weights there may be.
+            area: the kernel's, where it is printed; 0 else.
+            groups: of channels, where the area is printed.
+        """
         if known is not None and len(known) == len(shape):
             x = self.current if self.tensors[self.current] == elements(known) else self._search(known)
             if x < 0:
@@ -804,10 +816,9 @@ class _Builder:
             if not area:
                 area, groups = _solved(weights, known[0], shape[0], grouped=True)
             return x, area or 1, groups
-        size_out, outputs, axes = prod(shape[1:]), shape[0], len(shape)
-        smallest = 0 if "Transpose" in layer.type else size_out
+        outputs, axes = shape[0], len(shape)
         current = self.shapes[self.current]
-        fits = len(current) == axes and prod(current[1:]) >= smallest
+        fits = len(current) == axes and prod(current[1:]) >= least
         recent: set[int] | None = None
         for grouped in (False, True) if not area else (False,):
             if fits:
@@ -827,13 +838,13 @@ class _Builder:
                 continue
             for at in range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1):
                 candidate = self.shapes[at]
-                if len(candidate) == axes and candidate[0] in by_channels and prod(candidate[1:]) >= smallest:
+                if len(candidate) == axes and candidate[0] in by_channels and prod(candidate[1:]) >= least:
                     return self._gated(at, candidate), *by_channels[candidate[0]]
         # Joined branches: the channels that the weights ask for, at the size before.
         last = self.shapes[self.current]
         asked, area = _asked(weights, outputs, area, groups)
         channels = min(asked, 4 * max(last[0] if last else 1, outputs))
-        space = last[1:] if len(last) == axes and prod(last[1:]) >= size_out else shape[1:]
+        space = last[1:] if len(last) == axes and prod(last[1:]) >= prod(shape[1:]) else shape[1:]
         return self.tensor((channels, *space)), area, groups
 
     def _gated(self, at: int, candidate: Shape) -> int:
