@@ -43,16 +43,16 @@ class _Writer:
         breathe()
         parts, known, said = self._parts, self._known, self._said
         for layer in found:
-            type_, params, shape, children, args, _, _ = layer
             text = known.get(id(layer))
             if text is None:
+                type_, params, shape, _, args, _, _ = layer
                 size = said.get(id(shape)) or self._say(shape)
                 arguments = (said.get(id(args)) or self._say(args)) if args else ""
                 text = known[id(layer)] = f"{type_}|{params}|{size}|{arguments}"
             parts.append(text)
-            if children:
+            if layer.children:
                 parts.append("(")
-                self.write(children)
+                self.write(layer.children)
                 parts.append(")")
 
     def _say(self, what: tuple[object, ...] | None) -> str:

@@ -19,6 +19,8 @@ from estimator.types import Layer, ModelSummary, SummaryError, Workload
 from estimator.walk import elements, layers
 
 Shape = tuple[int, ...]
+_Sibling = tuple[str, int, int, int, Shape]
+"""Type, parameters, what is printed of it and what is in it (the same objects), and its input."""
 
 _IMAGE: Final = 224
 _SMALL_IMAGE: Final = 28
@@ -404,19 +406,18 @@ class _Follower:
         self._open.append(shape)
         ordered = "Sequential" in layer.type or all(child.name.isdecimal() for child in layer.children)
         now = shape
-        made: list[Layer] = []
         beside = self._beside
         picture = shape
         branches: dict[str, Shape] = {}
         row = layer.children if layer.type == "Sequential" and layer.children[0].name.isdecimal() else ()
-        if row:
-            made, now = self._row(row, now)
+        known: dict[_Sibling, tuple[Layer, Shape]] = {}
+        made, now = self._in_row(row, now, known)
         use = layer.children if ordered else _in_order_of_use(blocks.interleaved(layer.children))
         for child in use if not row else ():
             aside = child.name.startswith(_ENTRY_STARTS)
             begin = shape if aside else self._begin(layer, child, shape, now)
             self._beside = beside or child.name == "fuse_layers"
-            fitted, after = self.follow(child, begin)
+            fitted, after = self._sibling(child, begin, known)
             if "DlaTree" in layer.type and child.name in ("downsample", "project"):
                 after = shape  # the trees take what came in
             if blocks.aside(layer, child):
@@ -437,26 +438,30 @@ class _Follower:
         now = self._restored(layer, shape, now)
         return Layer(layer.type, layer.params, now, tuple(made), layer.args, layer.name, shape), now
 
-    def _row(self, row: tuple[Layer, ...], now: Shape) -> tuple[list[Layer], Shape]:
-        """Follow numbered layers that come one after the other and nothing else.
-
-        Equal ones are one layer then: numbers tell nothing. Pictures are looked for all over, so that each counts.
-        """
+    def _in_row(
+        self, row: tuple[Layer, ...], now: Shape, known: dict[_Sibling, tuple[Layer, Shape]]
+    ) -> tuple[list[Layer], Shape]:
+        """Follow layers that come one after the other and nothing else."""
         made: list[Layer] = []
-        known: dict[tuple[str, int, int, Shape], tuple[Layer, Shape]] = {}
         for number, layer in enumerate(row):
             if not number & _OFTEN:
                 breathe()
-            if layer.children or self._pictures:
-                fitted, now = self.follow(layer, now)
-            else:
-                key = (layer.type, layer.params, id(layer.args), now)
-                found = known.get(key)
-                if found is None:
-                    found = known[key] = self.follow(layer, now)
-                fitted, now = found
+            fitted, now = self._sibling(layer, now, known)
             made.append(fitted)
         return made, now
+
+    def _sibling(self, layer: Layer, shape: Shape, known: dict[_Sibling, tuple[Layer, Shape]]) -> tuple[Layer, Shape]:
+        """Follow a layer as `follow` does; one that equals a sibling but for its number is that.
+
+        Pictures are looked for all over, so that each layer counts there.
+        """
+        if self._pictures or not layer.name.isdecimal():
+            return self.follow(layer, shape)
+        key = (layer.type, layer.params, id(layer.args), id(layer.children), shape)
+        found = known.get(key)
+        if found is None:
+            found = known[key] = self.follow(layer, shape)
+        return found
 
     def _begin(self, block: Layer, part: Layer, shape: Shape, now: Shape) -> Shape:
         """Tell what a part of a block takes, which came in as ``shape`` and is ``now`` so far."""

@@ -276,7 +276,7 @@ class _Reader:
         self._stack: list[_Frame] = []
         self._width = 0
         self._sizes: dict[tuple[str, Args], int] = {}
-        self._containers: dict[tuple[object, ...], Layer] = {}
+        self._containers: dict[tuple[object, ...], dict[str, Layer]] = {}
 
     def take(self, line: _Line, number: int, lines: list[str]) -> None:
         """Take a line that is no leaf; the model is complete when there is a root.
@@ -337,7 +337,10 @@ class _Reader:
         return Layer(line.type, params, None, (), line.args, line.name)
 
     def _container(self, frame: _Frame, stated: int | None) -> tuple[Layer, int]:
-        """Close a container: the layer, and the parameters in it. Equal ones are one object, as equal leaves are."""
+        """Close a container: the layer, and the parameters in it.
+
+        Equal ones are one object, as equal leaves are; under other names they share what they hold.
+        """
         line = frame.line
         args = _args(", ".join(frame.notes)) if frame.notes else ()
         if stated is not None:
@@ -349,13 +352,14 @@ class _Reader:
             total = frame.total + own
             if not total and line.type.endswith(_EXPERTS):
                 self.unsaid = self.unsaid or line.type
-        key = (line.type, line.name, own, args, *map(id, frame.children))
-        layer = self._containers.get(key)
+        alike = self._containers.setdefault((line.type, own, args, *map(id, frame.children)), {})
+        layer = alike.get(line.name)
         if layer is None:
-            children = tuple(frame.children)
+            first = next(iter(alike.values()), None)
+            children, args = (tuple(frame.children), args) if first is None else (first.children, first.args)
             if line.type == _PRINTS_ITSELF and any("Pool" in child.type for child in children):
                 children = ()  # as its own print has it
-            layer = self._containers[key] = Layer(line.type, own, None, children, args, line.name)
+            layer = alike[line.name] = Layer(line.type, own, None, children, args, line.name)
         return layer, total
 
     def _own(self, frame: _Frame, args: Args) -> int:

@@ -84,21 +84,16 @@ def nest(rows: list[tuple[int, Layer]]) -> list[Layer]:
         The outermost layers in order.
     """
     stack: list[tuple[int, Layer]] = []
+    known: dict[tuple[int, ...], Layer] = {}  # equal ones are one object, as equal rows are
     for depth, layer in reversed(rows):
         made = layer
         if stack and stack[-1][0] > depth:
             children: list[Layer] = []
             while stack and stack[-1][0] > depth:
                 children.append(stack.pop()[1])
-            made = Layer(
-                layer.type,
-                layer.params,
-                layer.output_shape,
-                tuple(children),
-                layer.args,
-                layer.name,
-                layer.input_shape,
-            )
+            key = (id(layer), *map(id, children))
+            same = known.get(key)
+            made = known[key] = layer._replace(children=tuple(children)) if same is None else same
         stack.append((depth, made))
     return [layer for _, layer in reversed(stack)]
 

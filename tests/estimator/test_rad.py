@@ -6,6 +6,7 @@ import contextlib
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,14 +20,17 @@ from estimator.methods.rad.features import FEATURES, POOLS, features, pool_of
 from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, attends_with_bias, kind_of
 from estimator.methods.rad.known import KNOWLEDGE, run_of, tabulate
 from estimator.methods.rad.liveness import Memory, measure
-from estimator.methods.rad.program import Conv, Program, Scores, compile_program
+from estimator.methods.rad.program import Conv, Op, Program, Scores, compile_program
 from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces, total_bytes
 from estimator.methods.rad.workspace import features as conv_features
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
 from estimator.store import ModelError, store_for
-from estimator.types import ModelSummary, SummaryError, Workload
+from estimator.types import Layer, ModelSummary, SummaryError, Workload
+from estimator.walk import layers
+from scripts.demo_data.summaries import bert_base
+from slurm_hooks.bench import transformer
 
 MIB = 2**20
 NOTHING: dict[str, Any] = {"start": 0.0, "trees": []}
@@ -324,6 +328,24 @@ TREE = {
     "left": [1, -1, 3, -1, -1],
     "right": [2, -1, 4, -1, -1],
 }
+
+
+def apart(layer: Layer) -> Layer:
+    """The same layer, none of whose parts is an object that stands elsewhere too."""
+    return layer._replace(children=tuple([apart(child) for child in layer.children]))
+
+
+def said_of(program: Program) -> tuple[object, ...]:
+    steps = [tuple(getattr(op, name) for name in Op.__slots__) for op in program.ops]
+    return (*program._replace(ops=[], ends=()), steps, [tuple(end) for end in program.ends])
+
+
+@pytest.mark.parametrize("text", [bert_base(8), transformer(100)], ids=["print", "torchinfo"])
+def test_equal_blocks_are_copied_as_they_would_be_followed(text: str) -> None:
+    shaped = with_shapes(parse_summary(text), Workload(2, 64))
+    containers = [layer for layer in layers(shaped.root) if layer.children]
+    assert len({id(layer) for layer in containers}) < len(containers)
+    assert said_of(compile_program(shaped)) == said_of(compile_program(replace(shaped, root=apart(shaped.root))))
 
 
 def test_trees_add_their_leaves() -> None:

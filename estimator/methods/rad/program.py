@@ -6,6 +6,7 @@ are recognised by sizes that do not fit; see `docs/estimator.md` for the rules a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
@@ -230,6 +231,21 @@ class Op:
         self.frozen = frozen
         self.scores = scores
 
+    def moved(self, by: int) -> Op:
+        """Give the same step on tensors that come later."""
+        return Op(
+            self.kind,
+            self.x + by,
+            self.y + by,
+            self.params,
+            self.conv,
+            self.extra,
+            self.matrix,
+            self.inplace,
+            self.frozen,
+            self.scores,
+        )
+
 
 class Program(NamedTuple):
     """What a forward pass does.
@@ -273,11 +289,12 @@ class Program(NamedTuple):
 
 def compile_program(summary: ModelSummary) -> Program:
     """Follow a summary whose layers all have shapes (see `estimator.shapes`)."""
-    types = {layer.type for layer in layers(summary.root)}
+    found = layers(summary.root)
+    types = {layer.type for layer in found}
     builder = _Builder(summary.format in ("torchsummary", "keras"), _drops(types))
     builder.words = "Embedding" in types
     builder.cosine = any(map(blocks.normalizes_queries, types))
-    builder.run(summary.root)
+    builder.read(found)
     last = builder.shapes[builder.current] if builder.shapes else (1,)
     last = _dense(types, builder, last)
     classes, tokens = (last[-1] if last else 1), (elements(last[:-1]) if len(last) > 1 else 1)
@@ -403,6 +420,29 @@ class _Attention:
         """Whether one layer makes queries, keys and values."""
 
 
+class _Span(NamedTuple):
+    """What a block has added, to be added again where an equal one comes upon the like.
+
+    Attributes:
+        tensors, steps, ends: where its own begin, and end before.
+        kept: those of its tensors, or of the ones before, that are kept.
+        activated: those before or behind an activation.
+        hidden, cache: parameters and elements that it has added.
+        current, by_activation, gate: how it ends.
+    """
+
+    tensors: tuple[int, int]
+    steps: tuple[int, int]
+    ends: tuple[int, int]
+    kept: frozenset[int]
+    activated: frozenset[int]
+    hidden: int
+    cache: int
+    current: int
+    by_activation: bool
+    gate: int
+
+
 class _Builder:
     def __init__(self, flat: bool, drops: bool) -> None:
         self.flat = flat
@@ -427,9 +467,84 @@ class _Builder:
         self._marks: dict[int, tuple[bool, bool]] = {}
         self._entries: list[tuple[int, int]] = []
         self.ends: list[End] = []
+        self._repeated: set[int] = set()
+        self._spans: dict[tuple[object, ...], _Span] = {}
 
-    def run(self, layer: Layer) -> None:
+    def read(self, found: list[Layer]) -> None:
+        """Read all layers, the model first: blocks that are the same object again are copied."""
+        if not self.flat:
+            counts = Counter([id(layer) for layer in found if layer.children])
+            self._repeated = {block for block, count in counts.items() if count > 1}
+        self._run(found[0])
+
+    def _run(self, layer: Layer) -> None:
         """Read a layer and all in it, children in order."""
+        situation = self._situation(layer) if id(layer) in self._repeated else None
+        if situation is None:
+            self._follow(layer)
+            return
+        span = self._spans.get(situation)
+        if span is not None:
+            self._copy(span)
+            return
+        kept, self.kept = self.kept, set()
+        activated = set(self._activated)
+        tensors, steps, ends, hidden, cache = len(self.tensors), len(self.ops), len(self.ends), self.hidden, self.cache
+        self._follow(layer)
+        self._spans[situation] = _Span(
+            (tensors, len(self.tensors)),
+            (steps, len(self.ops)),
+            (ends, len(self.ends)),
+            frozenset(self.kept),
+            frozenset(self._activated - activated),
+            self.hidden - hidden,
+            self.cache - cache,
+            self.current,
+            self._by_activation,
+            self._gate,
+        )
+        self.kept |= kept
+
+    def _situation(self, layer: Layer) -> tuple[object, ...] | None:
+        """Give what a block's steps follow from, counted from where it begins; None where that is too much to say."""
+        start, current = len(self.tensors), self.current
+        if self._attention is not None or self._gate >= 0 or start <= _BACK or not current:
+            return None
+        seen = (current, *range(start - _BACK, start))
+        return (
+            id(layer),
+            start - current,
+            self._waiting,
+            self._by_activation,
+            self.shapes[current],
+            *self.shapes[-_BACK:],
+            *[index in self._blocks for index in seen],
+            *[index in self._activated for index in seen],
+        )
+
+    def _copy(self, span: _Span) -> None:
+        """Add once more what a block has added."""
+        first, last = span.tensors
+        by = len(self.tensors) - first
+        self.tensors += self.tensors[first:last]
+        self.shapes += self.shapes[first:last]
+        first, last = span.steps
+        later = len(self.ops) - first
+        self.ops += [op.moved(by) for op in self.ops[first:last]]
+        for step in range(first, last):
+            if step in self.skips:
+                self.skips[step + later] = self.skips[step]
+        first, last = span.ends
+        self.ends += [(layer, start + later, end + later, size) for layer, start, end, size in self.ends[first:last]]
+        self.kept.update([index + by for index in span.kept])
+        self._activated.update([index + by for index in span.activated])
+        self.hidden += span.hidden
+        self.cache += span.cache
+        self.current = span.current + by
+        self._by_activation = span.by_activation
+        self._gate = span.gate + by if span.gate >= 0 else -1
+
+    def _follow(self, layer: Layer) -> None:
         if layer.children:
             self._open(layer)
             entry, start = self.current, len(self.ops)
@@ -438,7 +553,7 @@ class _Builder:
                     breathe()
                 if not self.flat and blocks.begins(layer, child):
                     self.current = entry
-                self.run(child)
+                self._run(child)
             self._close(layer)
         else:
             entry, start = self.current, len(self.ops)
