@@ -161,6 +161,14 @@ _CAUSAL: Final = "ForCausalLM"
 _WRAPPERS: Final = ("DataParallel", "DistributedDataParallel", "OptimizedModule", "FullyShardedDataParallel")
 
 
+def unwrap(summary: ModelSummary) -> ModelSummary:
+    """Take what runs a model on several GPUs, or compiles it, from around the model: it is the same model."""
+    root = summary.root
+    while root.type in _WRAPPERS and len(root.children) == 1:
+        root = root.children[0]
+    return summary if root is summary.root else replace(summary, root=root)
+
+
 def share(summary: ModelSummary) -> ModelSummary:
     """Take parameters that are surely counted twice out of the total.
 
@@ -168,8 +176,6 @@ def share(summary: ModelSummary) -> ModelSummary:
         The summary with ``total_params`` counting shared parameters once and a sentence for what was shared.
     """
     root = summary.root
-    while root.type in _WRAPPERS and len(root.children) == 1:
-        root = root.children[0]
     layers = walk.layers(root)
     if summary.format == "torchsummary":  # it does not name the model itself
         types = {layer.type for layer in layers}

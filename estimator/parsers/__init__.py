@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from estimator.parsers import keras, module, torchinfo, torchsummary
 from estimator.parsers.text import clean, fail, is_rule
-from estimator.sharing import share
+from estimator.sharing import share, unwrap
 from estimator.types import ModelSummary, SummaryError
 
 __all__ = ["SummaryError", "parse_summary"]
 
 _HEADER = "Layer (type"
+_MOST_OTHERS = 20
 
 
 def parse_summary(text: str) -> ModelSummary:
     """Read a model summary as torchsummary, torchinfo, ``print(model)`` or Keras write it.
 
-    Text before and after the summary, ANSI colours, CRLF, box characters and wrapped lines are allowed.
+    Text before and after the summary, ANSI colours, CRLF, box characters and wrapped lines are allowed. What prints
+    itself as a module does and has no parameters (a loss, ``Namespace(lr=0.1)``) is text before the summary.
 
     Args:
         text: the summary.
@@ -24,11 +26,24 @@ def parse_summary(text: str) -> ModelSummary:
         SummaryError: no summary is found, or a line of it cannot be understood; the message quotes the line.
     """
     lines = clean(text)
+    empty = -1
+    others = 0
     for at, line in enumerate(lines):
         if _HEADER in line:
-            return share(_table(lines, at))
-        if line.rstrip().endswith(("(", ")")) and module.starts(line):
-            return share(module.parse(lines, at))
+            return share(unwrap(_table(lines, at)))
+        if line.rstrip().endswith(("(", ")")) and module.starts(line) and others < _MOST_OTHERS:
+            summary = module.parse(lines, at)
+            if summary.total_params:
+                return share(unwrap(summary))
+            empty = at if empty < 0 else empty
+            others += 1
+    if empty >= 0:
+        raise fail(
+            empty + 1,
+            lines[empty],
+            "nothing in this print has parameters of a size that it shows: give what torchinfo or `radctl summarize` "
+            "print",
+        )
     at = next(index for index, line in enumerate(lines) if line.strip())
     raise fail(
         at + 1,

@@ -541,7 +541,7 @@ def test_single_layer_print() -> None:
     ],
 )
 def test_sizes_of_layers(layer: str, params: int) -> None:
-    assert parse_summary(f"Net(\n  (x): {layer}\n)").total_params == params
+    assert parse_summary(f"Net(\n  (x): {layer}\n  (y): PReLU(num_parameters=1)\n)").total_params == params + 1
 
 
 def test_keras_2_with_wrapped_cells_and_connections() -> None:
@@ -689,3 +689,30 @@ def test_a_pool_that_prints_itself_is_the_same_however_it_is_shown() -> None:
     ]
     nothing = parse_summary(f"Net(\n{conv}{shown.replace('AdaptiveAvgPool2d(output_size=1)', 'Identity()')})\n")
     assert len(nothing.root.children[1].children) == 2
+
+
+NETWORK = "Net(\n  (fc): Linear(in_features=7, out_features=5, bias=True)\n)\n"
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["Namespace(lr=0.1, epochs=3)\n", "CrossEntropyLoss()\n", "Compose(\n    ToTensor()\n    Normalize(3)\n)\n"],
+)
+def test_what_prints_itself_like_a_module_and_has_no_parameters_is_no_model(before: str) -> None:
+    assert parse_summary(before + NETWORK) == parse_summary(NETWORK)
+    assert parse_summary(before + TORCHINFO).total_params == 3_066
+    with pytest.raises(SummaryError, match=r"line 1: .*nothing in this print has parameters"):
+        parse_summary(before)
+
+
+def test_many_prints_without_parameters_are_not_all_read() -> None:
+    with pytest.raises(SummaryError, match="nothing in this print has parameters"):
+        parse_summary("Net()\n" * 20 + NETWORK)
+
+
+@pytest.mark.parametrize("wrapper", ["DataParallel", "DistributedDataParallel", "OptimizedModule"])
+def test_a_wrapped_model_is_the_model(wrapper: str) -> None:
+    body = NETWORK.replace("\n", "\n  ").rstrip(" ")
+    assert parse_summary(f"{wrapper}(\n  (module): {body})\n").root == parse_summary(NETWORK).root._replace(
+        name="module"
+    )

@@ -513,7 +513,9 @@ def test_inference_imports_neither_torch_nor_numpy_nor_sklearn() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("text", ["Net(\n  (a): Identity()\n)\n", "Net(\n  (a): Conv2d(3, 8, kernel_size=(3, 3))\n)\n"])
+@pytest.mark.parametrize(
+    "text", ["Net(\n  (a): PReLU(num_parameters=1)\n)\n", "Net(\n  (a): Conv2d(3, 8, kernel_size=(3, 3))\n)\n"]
+)
 @pytest.mark.parametrize("batch", [1, 10**9])
 def test_extremes_are_answered(text: str, batch: int) -> None:
     estimate = Rad(plain()).predict(parse_summary(text), Workload(batch))
