@@ -15,18 +15,16 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.methods.rad.features import FEATURES, told
+from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit import (
-    MISS,
-    MISS_KNOWN,
     TREES,
     WAYS,
     Example,
     HeldOut,
-    calibrating,
     conformal,
     held_out,
     left_out,
+    miss_of,
     scale,
     spreading,
 )
@@ -122,17 +120,17 @@ def reached(residual: Floats, bound: Floats) -> Reached:
 
 def _bounds(held: HeldOut) -> dict[float, Floats]:
     """Set bounds for each fold by the others."""
-    sizes = scale(left_out(partial(spreading, TREES), held.rows, held.sizes, held.weights, held.folds))
-    scores, pools, groups = held.residual / sizes, held.pools, held.groups
+    sizes = scale(left_out(partial(spreading, TREES), held.rows, held.sizes, held.shares, held.folds))
+    scores, groups, levels = held.residual / sizes, held.groups, np.array(held.levels)
     real = np.array([item.real for item in held.items])
     made = {}
     for times in MISSES:
         bound = np.zeros(len(scores))
-        for pool in sorted(set(pools)):
-            miss = times * (MISS_KNOWN if told(pool) else MISS)
+        for level, calibrating in held.calibrating.items():
             for fold in sorted(set(held.folds)):
-                inside = calibrating(pool, pools, held.sound) & real & (held.folds != fold)
-                here = (pools == pool) & (held.folds == fold)
+                inside = calibrating & real & (held.folds != fold)
+                here = (levels == level) & (held.folds == fold)
+                miss = times * miss_of(level)
                 bound[here] = conformal(scores[inside], groups[inside], miss) * sizes[here] if inside.any() else 0.0
         made[times] = np.clip(bound, 0.03, 3.0)
     return made

@@ -46,7 +46,7 @@ def test_a_fit_finds_the_law_and_bounds_the_rest() -> None:
     assert after.median_abs_rel_error < 0.8 * before.median_abs_rel_error
     assert after.under_rate <= 0.08
     assert after.mean_over_fraction < 0.15
-    expected, upper, level = Rad(model).from_account(held[0].row, held[0].accounted, "cnn")
+    expected, upper, level = Rad(model).from_account(held[0].row, held[0].accounted)
     assert level == "new"
     assert upper > expected
 
@@ -54,7 +54,7 @@ def test_a_fit_finds_the_law_and_bounds_the_rest() -> None:
 def test_a_bound_is_judged_as_it_is_given_out() -> None:
     wide = {**BASE, "bounds": dict.fromkeys(BASE["bounds"], 1000.0)}
     held = [replace(item, accounted=70_000.0, measured=70_000.0) for item in examples(4, 3)]
-    assert Rad(wide).from_account(held[0].row, held[0].accounted, "cnn")[1] > 200_000
+    assert Rad(wide).from_account(held[0].row, held[0].accounted)[1] > 200_000
     assert judge(wide, held).mean_over_fraction == pytest.approx(143_771 / 70_000 - 1)
 
 
@@ -74,8 +74,8 @@ def test_strange_layers_widen_the_bound() -> None:
     assert set(model["known"]) >= {"Linear", "Conv2d", "Odd1"}
     method, item = Rad(model), known[0]
     names = frozenset(model["known"])
-    usual = method.from_account(item.seen_by(names), item.accounted, "cnn")
-    odd = method.from_account(replace(item, names=frozenset(("New",))).seen_by(names), item.accounted, "cnn")
+    usual = method.from_account(item.seen_by(names), item.accounted)
+    odd = method.from_account(replace(item, names=frozenset(("New",))).seen_by(names), item.accounted)
     assert odd[1] / odd[0] > usual[1] / usual[0]
 
 
@@ -114,8 +114,8 @@ def test_the_bound_of_a_measured_architecture_is_narrow() -> None:
     assert set(model["measured"]) == {f"blocks{index}" for index in range(20)}
     method, item = Rad(model), items[0]
     row = item.seen_by(frozenset())
-    expected, upper, level = method.from_account(row, item.accounted, "cnn", item.run)
-    unknown = method.from_account(row, item.accounted, "cnn")
+    expected, upper, level = method.from_account(row, item.accounted, item.run)
+    unknown = method.from_account(row, item.accounted)
     assert (level, unknown[2]) == ("measured", "new")
     assert expected == pytest.approx(item.measured, rel=0.1)
     assert upper / expected < unknown[1] / unknown[0]
@@ -127,12 +127,10 @@ def test_equal_data_makes_an_equal_model() -> None:
     assert fit(known, BASE, trees=5) == fit(known, BASE, trees=5)
 
 
-def test_families_without_measurements_get_a_wide_bound() -> None:
-    model = fit(examples(80, 4), BASE, trees=5)
-    assert model["bounds"]["mlp, rows, own code"] == 10.0
-    # All pools of a family that was measured have a bound: the widest of those that were.
-    rows, derived = model["bounds"]["cnn, rows, own code"], model["bounds"]["cnn, derived, noted"]
-    assert 0 < max(rows, derived) < 10.0
+def test_levels_without_measurements_get_the_widest_bound() -> None:
+    bounds = fit(examples(80, 4), BASE, trees=5)["bounds"]
+    assert 0 < bounds["new"] == bounds["kin"] == bounds["measured"] < 10.0
+    assert set(fit(examples(15, 4), BASE, trees=5)["bounds"].values()) == {10.0}
 
 
 def test_nothing_held_out_is_an_error() -> None:

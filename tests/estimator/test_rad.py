@@ -14,11 +14,11 @@ import pytest
 from estimator import blocks
 from estimator.gpus import lookup
 from estimator.methods import load_method
-from estimator.methods.rad import SMALLEST_SPREAD, Rad
+from estimator.methods.rad import ADDED_SIZE, Rad
 from estimator.methods.rad.familiar import plain_names, unfamiliar
-from estimator.methods.rad.features import FEATURES, POOLS, features, pool_of
+from estimator.methods.rad.features import FEATURES, features
 from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, attends_with_bias, kind_of
-from estimator.methods.rad.known import KNOWLEDGE, run_of, tabulate
+from estimator.methods.rad.known import KNOWLEDGE, LEVELS, run_of, tabulate
 from estimator.methods.rad.liveness import Memory, measure
 from estimator.methods.rad.program import Conv, Op, Program, Scores, compile_program
 from estimator.methods.rad.trees import Trees
@@ -42,8 +42,8 @@ def plain(**changes: Any) -> dict[str, Any]:
         "features": [*FEATURES, *KNOWLEDGE],
         "workspaces": NO_WORKSPACE,
         "correction": NOTHING,
-        "spread": NOTHING,
-        "bounds": dict.fromkeys(POOLS, 0.1),
+        "spread": {"start": 1.0, "trees": []},
+        "bounds": dict.fromkeys(LEVELS, 0.1),
         "gpu": "h200",
         "context_mib": 750,
         "known": [],
@@ -399,8 +399,8 @@ def test_the_estimate_is_account_context_correction_and_bound() -> None:
     memory = account(VGG, batch_size=64)[2]
     estimate = method.predict(summary, run)
     assert estimate.expected_mib == round((memory.peak / MIB + 750) * 1.5)
-    # the bound is 0.1 times the size of an error, which the empty spread says is exp(0)
-    assert estimate.upper_mib == pytest.approx(estimate.expected_mib * math.exp(0.1 * (1 + SMALLEST_SPREAD)), abs=1)
+    # the bound is 0.1 times the size of an error, which this spread says is 1
+    assert estimate.upper_mib == pytest.approx(estimate.expected_mib * math.exp(0.1 * (1 + ADDED_SIZE)), abs=1)
     assert (estimate.method, estimate.family, len(estimate.fingerprint)) == ("rad 3", "cnn", 32)
     assert any("750 MiB of CUDA context (h200)" in reason for reason in estimate.reasons)
 
@@ -416,7 +416,7 @@ def test_other_gpus_have_their_context_and_a_wider_bound() -> None:
 
 
 def test_a_bound_ends_with_the_gpu_but_what_is_expected_does_not() -> None:
-    method = Rad(plain(bounds=dict.fromkeys(POOLS, 100.0)))
+    method = Rad(plain(bounds=dict.fromkeys(LEVELS, 100.0)))
     summary = parse_summary(VGG)
     free, small, named = (
         method.predict(summary, Workload(64, gpu=gpu, gpu_memory_mib=memory))
@@ -444,7 +444,7 @@ def test_hidden_insides_and_keras_are_said() -> None:
         {"context_mib": "x"},
         {"context_mib": math.nan},
         {"context_mib": 10**400},
-        {"bounds": dict.fromkeys(POOLS, math.inf)},
+        {"bounds": dict.fromkeys(LEVELS, math.inf)},
         {"spread": {"start": 0.0, "trees": [{**TREE, "feature": [len(FEATURES) + len(KNOWLEDGE), -1, 1, -1, -1]}]}},
         {"correction": {}},
         {"workspaces": {}},
@@ -456,25 +456,16 @@ def test_damaged_models_are_refused(change: dict[str, Any]) -> None:
         Rad(plain(**change))
 
 
-def test_features_have_names_and_pools() -> None:
+def test_features_have_names() -> None:
     shaped, program, memory = account(LM, seq_len=16)
-    row = features(memory, program, shaped, Workload(2, 16), "transformer")
-    assert len(row) == len(FEATURES)
-    assert pool_of(row, "transformer") == "words, derived, own code"
-    assert pool_of([0.0] * len(FEATURES), "transformer") == "transformer, rows, own code"
-    assert pool_of([1.0 if name == "recurrent" else 0.0 for name in FEATURES], "mlp") == "words, rows, own code"
-    assert pool_of([1.0 if name == "hidden" else 0.0 for name in FEATURES], "cnn") == "cnn, derived, own code"
-    assert pool_of(row, "transformer") in POOLS
-    assert pool_of(row, "transformer", "measured") == "measured, own code"
-    row[FEATURES.index("noted")] = 0.9
-    assert pool_of(row, "transformer", "kin") == "kin, noted"
+    assert len(features(memory, program, shaped, Workload(2, 16), "transformer")) == len(FEATURES)
 
 
 def test_what_was_measured_of_an_architecture_corrects_its_account_and_narrows_its_bound() -> None:
     unknown = Rad(plain())
     summary, workload = parse_summary(VGG), Workload(2000)
     shaped, program, _, _ = unknown.account(summary, workload)
-    bounds = {**dict.fromkeys(POOLS, 10.0), "measured, own code": 0.5}
+    bounds = {**dict.fromkeys(map(str, LEVELS), 10.0), "measured": 0.5}
     table = tabulate([(run_of(program, shaped, workload), 0.5)])
     before = Rad(plain(bounds=bounds)).predict(summary, workload)
     after = Rad(plain(bounds=bounds, measured=table)).predict(summary, workload)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from estimator.methods.rad.features import FEATURES, POOLS
+from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit import Held
-from estimator.methods.rad.known import KNOWLEDGE
+from estimator.methods.rad.known import KNOWLEDGE, LEVELS
 from estimator.methods.rad.retrain import Retrained
 from estimator.store import Store
 from slurm_hooks.radctl.main import cli
@@ -22,8 +22,8 @@ MODEL = {
     "features": [*FEATURES, *KNOWLEDGE],
     "workspaces": {"forward": NOTHING, "input": NOTHING, "weight": NOTHING},
     "correction": NOTHING,
-    "spread": NOTHING,
-    "bounds": dict.fromkeys(POOLS, 0.2),
+    "spread": {"start": 1.0, "trees": []},
+    "bounds": dict.fromkeys(LEVELS, 0.2),
     "gpu": "h200",
     "context_mib": 750,
     "known": [],

@@ -9,8 +9,8 @@ from typing import Any
 from estimator.family import family_of
 from estimator.fingerprint import fingerprint
 from estimator.gpus import Gpu, lookup, most_memory_mib
-from estimator.methods.rad.features import FEATURES, MIB, POOLS, features, fixed_share, pool_of
-from estimator.methods.rad.known import KNOWLEDGE, Knowledge, Known, Level, Run, finite, run_of, shifted
+from estimator.methods.rad.features import FEATURES, MIB, features, fixed_share
+from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Knowledge, Known, Level, Run, finite, run_of, shifted
 from estimator.methods.rad.liveness import Memory, measure
 from estimator.methods.rad.own_code import OwnCode
 from estimator.methods.rad.program import Program, compile_program
@@ -31,9 +31,9 @@ _MOST_MIB = 10.0**12
 _LEAST_BOUND = 0.03
 # A bound of twenty times says no more than none.
 _MOST_BOUND = 3.0
-# Smallest error that the spread tells from none, and what is added to every size of an error (logarithms of a ratio).
-SMALLEST = 0.01
-SMALLEST_SPREAD = 0.02
+# No error is taken to be smaller, and what is added to every size of an error (logarithms of a ratio).
+SMALLEST_SIZE = 0.02
+ADDED_SIZE = 0.04
 NOWHERE = Run()
 _SAID = {
     "measured": "this architecture was measured (runs: {0.runs}): that corrects the account and narrows the bound",
@@ -72,10 +72,8 @@ class Rad:
         """
         self.version = version
         try:
-            if tuple(model["features"]) != (*FEATURES, *KNOWLEDGE) or not model["bounds"].keys() >= set(POOLS):
-                raise ModelError(
-                    "this model was fitted to other features or pools: run `radctl retrain --data DIR` again"
-                )
+            if tuple(model["features"]) != (*FEATURES, *KNOWLEDGE) or not model["bounds"].keys() >= set(LEVELS):
+                raise ModelError("this model was fitted to other features: run `radctl retrain --data DIR` again")
             self._workspaces = Workspaces(model["workspaces"])
             self._correction = Trees(model["correction"], len(FEATURES))
             self._spread = Trees(model["spread"], len(FEATURES) + len(KNOWLEDGE))
@@ -131,7 +129,7 @@ class Rad:
         explicit = memory.peak / MIB
         context = self._context(gpu)
         knowledge = self._known.about(run_of(program, shaped, workload))
-        expected, upper = self._from(row, explicit, family, knowledge)
+        expected, upper = self._from(row, explicit, knowledge)
         wider = 1.0 if gpu.name == self._fitted_on else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
         shift = context - self._context_mib
         least = context + (memory.weights + memory.gradients + memory.states) / MIB
@@ -152,15 +150,12 @@ class Rad:
             reasons=reasons,
         )
 
-    def from_account(
-        self, row: list[float], explicit: float, family: str, run: Run = NOWHERE
-    ) -> tuple[float, float, Level]:
+    def from_account(self, row: list[float], explicit: float, run: Run = NOWHERE) -> tuple[float, float, Level]:
         """Correct an account.
 
         Args:
             row: features of the request.
             explicit: the account's peak in MiB, without the context.
-            family: family of the model.
             run: the request, as it is compared with what was measured.
 
         Returns:
@@ -168,15 +163,15 @@ class Rad:
             known.
         """
         knowledge = self._known.about(run)
-        return *self._from(row, explicit, family, knowledge), knowledge.level
+        return *self._from(row, explicit, knowledge), knowledge.level
 
-    def _from(self, row: list[float], explicit: float, family: str, knowledge: Knowledge) -> tuple[float, float]:
+    def _from(self, row: list[float], explicit: float, knowledge: Knowledge) -> tuple[float, float]:
         corrected = (explicit + self._context_mib) * exp(self._correction.predict(row))
         fixed = explicit * fixed_share(row) + self._context_mib
         expected, share = shifted(corrected, fixed, knowledge.shift)
-        times = self._bounds[pool_of(row, family, knowledge.level)]
-        size = exp(min(self._spread.predict([*row, *knowledge.features(share)]), 0.0)) + SMALLEST_SPREAD
-        return expected, expected * exp(min(max(times * size, _LEAST_BOUND), _MOST_BOUND))
+        size = max(self._spread.predict([*row, *knowledge.features(share)]), SMALLEST_SIZE) + ADDED_SIZE
+        size *= self._bounds[knowledge.level]
+        return expected, expected * exp(min(max(size, _LEAST_BOUND), _MOST_BOUND))
 
     def account(self, summary: ModelSummary, workload: Workload) -> tuple[ModelSummary, Program, Memory, Family]:
         """Make the explicit part alone: the summary with shapes, its program, its memory, its family."""

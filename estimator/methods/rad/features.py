@@ -9,7 +9,6 @@ from typing import Final
 
 from estimator.methods.rad.familiar import unfamiliar
 from estimator.methods.rad.kinds import Kind
-from estimator.methods.rad.known import Level
 from estimator.methods.rad.liveness import Memory
 from estimator.methods.rad.program import Program
 from estimator.types import Family, ModelSummary, Workload
@@ -71,43 +70,8 @@ FEATURES: tuple[str, ...] = (
     "recurrent",
     "noted",
 )
-_WORDS, _MODULE, _HIDDEN, _NOTED = (FEATURES.index(name) for name in ("words", "module", "hidden", "noted"))
-UNFAMILIAR, _RECURRENT = FEATURES.index("unfamiliar"), FEATURES.index("recurrent")
+UNFAMILIAR: Final = FEATURES.index("unfamiliar")
 _FIXED: Final = tuple(FEATURES.index(name) for name in ("weights", "gradients", "states"))
-# Share of parameters above which a summary is one that hides its insides.
-_MOST_HIDDEN: Final = 0.05
-# Share of the blocks, by size, from which on a model's own code counts as known.
-_MOSTLY_NOTED = 0.5
-POOLS: tuple[str, ...] = tuple(
-    f"{pool}, {code}"
-    for pool in (
-        "measured",
-        "kin",
-        *(f"{family}, {shown}" for family in ("mlp", "cnn", "transformer", "words") for shown in ("rows", "derived")),
-    )
-    for code in ("noted", "own code")
-)
-
-
-def pool_of(row: list[float], family: Family | str, level: Level = "new") -> str:
-    """Tell among which models a bound is calibrated.
-
-    By what was measured of the model or its kin; where nothing was, by family, for transformers by whether they read
-    words (recurrent networks are with those), and by whether the summary shows what ran: rows with shapes, or a print
-    and rows that hide what is inside of blocks. Then by whether it was noted what most blocks keep. All else (unknown
-    types of layers, guessed inputs) is for the size of the error to tell: fewer pools are calibrated better.
-    """
-    code = "noted" if row[_NOTED] >= _MOSTLY_NOTED else "own code"
-    if level != "new":
-        return f"{level}, {code}"
-    shown = "derived" if row[_MODULE] or row[_HIDDEN] > _MOST_HIDDEN else "rows"
-    words = row[_RECURRENT] or (family == "transformer" and row[_WORDS])
-    return f"{'words' if words else family}, {shown}, {code}"
-
-
-def told(pool: str) -> bool:
-    """Tell whether a pool is of models that were measured, or their kin."""
-    return pool.startswith(("measured", "kin"))
 
 
 def fixed_share(row: list[float]) -> float:

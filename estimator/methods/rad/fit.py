@@ -2,9 +2,9 @@
 
 What is fitted: decision trees for the workspaces of convolutions, a correction of the explicit account (boosted trees
 on the logarithm of measured / accounted), what measured runs leave for requests like them (`known.py`), the size of
-what is still missing (boosted trees again), and for each pool of like summaries the multiple of that size that almost
+what is still missing (boosted trees of a high quantile), and for what was known the multiple of that size that almost
 no measurement exceeds. Sizes and multiples are taken from runs as models say them that know less (`held_out`): without
-the run, without its model, without its whole architecture family (normalised conformal prediction by pool).
+the run, without its model, without its whole architecture family (normalised conformal prediction).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from estimator.dataset.store import Dataset, Row
 from estimator.dataset.tree import Trace, resolve
 from estimator.evaluate import Case
 from estimator.gpus import most_memory_mib
-from estimator.methods.rad import SMALLEST, SMALLEST_SPREAD, Rad, within
+from estimator.methods.rad import ADDED_SIZE, SMALLEST_SIZE, Rad, within
 from estimator.methods.rad.familiar import unfamiliar
-from estimator.methods.rad.features import FEATURES, MIB, POOLS, UNFAMILIAR, features, fixed_share, pool_of, told
+from estimator.methods.rad.features import FEATURES, MIB, UNFAMILIAR, features, fixed_share
 from estimator.methods.rad.fit_own import Blocks
-from estimator.methods.rad.known import KNOWLEDGE, Known, Level, Run, run_of, shift_of, shifted, tabulate
+from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Known, Level, Run, run_of, shift_of, shifted, tabulate
 from estimator.methods.rad.own_code import OwnCode
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.workspace import features as conv_features
@@ -52,17 +52,19 @@ MISS = 0.005
 # out.
 MISS_KNOWN = 0.011
 TREES = 150
+# The share of errors that are smaller than what the spread's trees say. Chosen by leaving families out.
+_QUANTILE = 0.98
 # There are a hundred drawn models for each architecture family of real ones, which are what users run.
 _REAL_WEIGHT = 100.0
 # Accounts that are further off than this are of models that were not understood. Nothing is to be learned from by how
 # much, and a bound wide enough for them would be of no use for all others (logarithms of measured / accounted, and of
 # what the correction leaves).
 _UNDERSTOOD = (-0.3, 0.9)
-_LEFT = (-0.4, 0.6)
+_LEFT = (-0.4, 1.0)
 
 # Fewer real models than this calibrate nothing: drawn ones are taken with them.
 _ENOUGH = 60
-# Fewer examples than this make no pool: the widest pool of the family stands for it.
+# Fewer examples than this set no bound: the widest one stands for it.
 _LEAST = 20
 _UNKNOWN = 10.0
 
@@ -138,7 +140,7 @@ def blank(workspaces: dict[str, Any], context_mib: float, gpu: str) -> dict[str,
         "workspaces": workspaces,
         "correction": nothing,
         "spread": nothing,
-        "bounds": dict.fromkeys(POOLS, 0.5),
+        "bounds": dict.fromkeys(LEVELS, _UNKNOWN),
         "known": [],
         "measured": {},
         "own": {},
@@ -291,20 +293,20 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
     Args:
         examples: measured runs; families that the model is judged on must not be among them.
         base: what `blank` makes.
-        trees: size of the correction; the spread takes half of it.
+        trees: size of the correction; the spread takes two thirds of it.
 
     Returns:
         The whole model, as `Rad` takes it.
     """
     context = float(base["context_mib"])
     held = held_out(examples, context, trees)
-    spread = left_out(partial(spreading, trees), held.rows, held.sizes, held.weights, held.folds)
+    spread = left_out(partial(spreading, trees), held.rows, held.sizes, held.shares, held.folds)
     correction = _correction(_described(examples, context), trees)
     types = _types(examples)
     return {
         **base,
         "correction": _trees(correction),
-        "spread": _trees(spreading(trees).fit(held.rows, held.sizes, held.weights)),
+        "spread": _trees(spreading(trees).fit(held.rows, held.sizes, held.shares)),
         "bounds": _bounds(held, held.residual / scale(spread)),
         "known": sorted(types),
         "measured": _table(examples, correction, types, context),
@@ -337,8 +339,13 @@ class HeldOut:
 
     @property
     def sizes(self) -> Floats:
-        """What the spread's trees are fitted to."""
-        return size_of(self.residual)
+        """What the spread's trees are fitted to: errors, with a bound to them."""
+        return np.clip(self.residual, *_LEFT)
+
+    @property
+    def shares(self) -> Floats:
+        """By how much each counts for the spread: runs of one architecture family resemble one another."""
+        return self.weights * by_family(self.groups)
 
     @property
     def groups(self) -> NDArray[Any]:
@@ -346,11 +353,10 @@ class HeldOut:
         return np.array([item.group for item in self.items])
 
     @property
-    def pools(self) -> NDArray[Any]:
-        """Pools of bounds."""
-        return np.array(
-            [pool_of(item.row, item.family, level) for item, level in zip(self.items, self.levels, strict=True)]
-        )
+    def calibrating(self) -> dict[Level, NDArray[np.bool_]]:
+        """What sets the bound of each level: all of it; where nothing was known, the accounts that were understood."""
+        of = {level: np.array([known == level for known in self.levels]) for level in LEVELS}
+        return {level: chosen & self.sound if level == "new" else chosen for level, chosen in of.items()}
 
 
 def held_out(examples: list[Example], context: float, trees: int) -> HeldOut:
@@ -479,38 +485,35 @@ def understood(target: Floats) -> Floats:
     return np.clip(target, *_UNDERSTOOD)
 
 
-def size_of(residual: Floats) -> Floats:
-    """Give what the spread's trees are fitted to: logarithms of how large errors are, with a bound to them."""
-    return np.log(np.abs(np.clip(residual, *_LEFT)) + SMALLEST)
-
-
 def scale(spread: Floats) -> Floats:
     """Turn what the spread's trees say into the size of an error."""
-    return np.exp(spread) + SMALLEST_SPREAD
+    sizes: Floats = np.maximum(spread, SMALLEST_SIZE) + ADDED_SIZE
+    return sizes
+
+
+def by_family(groups: NDArray[Any]) -> Floats:
+    """Give weights with which an architecture family of four times as many examples counts twice as much."""
+    _, which, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    weights: Floats = 1 / np.sqrt(counts[which])
+    return weights
 
 
 def _bounds(held: HeldOut, scores: Floats) -> dict[str, float]:
-    """Find for each pool how many times the expected size of an error almost no error exceeds."""
-    pools, groups = held.pools, held.groups
-    real = np.array([item.real for item in held.items])
+    """Find for each level how many times the size of an error almost no error exceeds."""
+    groups, real = held.groups, np.array([item.real for item in held.items])
     bounds: dict[str, float] = {}
-    for pool in POOLS:
-        chosen = calibrating(pool, pools, held.sound)
+    for level, chosen in held.calibrating.items():
         if (chosen & real).sum() >= _ENOUGH:
-            chosen &= real
+            chosen = chosen & real  # noqa: PLW2901
         if chosen.sum() >= _LEAST:
-            bounds[pool] = conformal(scores[chosen], groups[chosen], MISS_KNOWN if told(pool) else MISS)
-    for pool in POOLS:
-        family = pool.partition(",")[0]
-        like = [bound for name, bound in bounds.items() if name.partition(",")[0] == family]
-        bounds.setdefault(pool, max(like, default=_UNKNOWN))
-    return bounds
+            bounds[level] = conformal(scores[chosen], groups[chosen], miss_of(level))
+    widest = max(bounds.values(), default=_UNKNOWN)
+    return {level: bounds.get(level, widest) for level in LEVELS}
 
 
-def calibrating(pool: str, pools: NDArray[Any], sound: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Choose what sets a pool's bound: all of it; where nothing was known, the accounts that were understood."""
-    chosen: NDArray[np.bool_] = pools == pool
-    return chosen if told(pool) else chosen & sound
+def miss_of(level: Level) -> float:
+    """Give the share of a level's examples that may exceed their bound."""
+    return MISS if level == "new" else MISS_KNOWN
 
 
 def left_out(
@@ -544,26 +547,23 @@ def boosted(trees: int) -> GradientBoostingRegressor:
 
 
 def spreading(trees: int) -> GradientBoostingRegressor:
-    """Make what learns the size of errors."""
+    """Make what learns the size of errors: almost none is larger."""
     return GradientBoostingRegressor(
-        loss="absolute_error",
-        n_estimators=max(trees // 2, 1),
+        loss="quantile",
+        alpha=_QUANTILE,
+        n_estimators=max(2 * trees // 3, 1),
         max_depth=3,
-        learning_rate=0.1,
-        subsample=0.6,
-        max_features=0.4,
-        min_samples_leaf=30,
+        learning_rate=0.08,
+        subsample=0.5,
+        max_features=0.3,
+        min_samples_leaf=60,
         random_state=0,
     )
 
 
 def conformal(scores: Floats, groups: NDArray[Any], miss: float) -> float:
-    """Give the score that a new one exceeds with a chance of at most ``miss``.
-
-    Runs of one architecture family resemble one another: a family with four times as many counts twice as much.
-    """
-    _, which, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    weights = 1 / np.sqrt(counts[which])
+    """Give the score that a new one exceeds with a chance of at most ``miss``."""
+    weights = by_family(groups)
     order = np.argsort(scores)
     share = np.cumsum(weights[order]) / weights.sum()
     place = min(int(np.searchsorted(share, 1 - miss)), len(order) - 1)
@@ -615,7 +615,7 @@ def judge(model: dict[str, Any], examples: Iterable[Example], *, real: bool = Tr
     for item in examples:
         if item.real != real:
             continue
-        expected, upper, _ = method.from_account(item.seen_by(known), item.accounted, item.family, item.run)
+        expected, upper, _ = method.from_account(item.seen_by(known), item.accounted, item.run)
         upper = within(upper, expected, memory_mib)
         errors.append(abs(expected - item.measured) / item.measured)
         over.append(max(upper - item.measured, 0.0) / item.measured)

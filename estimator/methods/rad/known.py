@@ -18,7 +18,7 @@ from estimator.types import PRECISIONS, ModelSummary, Workload
 
 Level = Literal["measured", "kin", "new"]
 LEVELS: Final[tuple[Level, ...]] = ("measured", "kin", "new")
-KNOWLEDGE: Final = ("weight", "nearest", "scatter", "shift", "runs", "alike", "share")
+KNOWLEDGE: Final = ("weight", "nearest", "scatter", "shift", "runs", "alike", "share", "level")
 """What the size of an error is told from, beside the features of the request."""
 
 # How far two runs are apart, in powers of e by which the one counts less for the other: for each doubling of batch
@@ -105,6 +105,7 @@ class Knowledge(NamedTuple):
             float(self.runs),
             float(self.alike),
             share,
+            float(LEVELS.index(self.level)),
         ]
 
 
