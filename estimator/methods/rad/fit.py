@@ -62,6 +62,8 @@ _REAL_WEIGHT = 100.0
 _UNDERSTOOD = (-0.3, 0.9)
 _LEFT = (-0.4, 1.0)
 
+# Depths at which users print with torchinfo, beside 3 and all.
+_DEPTHS = (2, 4, 5)
 # Fewer real models than this calibrate nothing: drawn ones are taken with them.
 _ENOUGH = 60
 # Fewer examples than this set no bound: the widest one stands for it.
@@ -191,10 +193,14 @@ def fit_workspaces(path: Path = WORKSPACES) -> dict[str, Any]:
 
 
 def texts(trace: Trace, row: Row) -> Iterable[tuple[str, float]]:
-    """Print a model in every format, each with its weight."""
+    """Print a model in every format, each with its weight; torchinfo at its usual depth and, real ones, at others."""
     batch = row.spec.batch_size
-    yield printers.torchinfo_text(trace, batch, depth=20), 1.0
-    yield printers.torchinfo_text(trace, batch), 0.5
+    whole, usual = printers.torchinfo_text(trace, batch, depth=20), printers.torchinfo_text(trace, batch)
+    yield whole, 1.0
+    yield usual, 0.5
+    if row.spec.source != "synthetic":
+        others = {printers.torchinfo_text(trace, batch, depth=depth): None for depth in _DEPTHS}
+        yield from ((text, 0.25) for text in others if text not in (whole, usual))
     if row.spec.family != "mlp":
         yield printers.torchsummary_text(trace), 1.0
         yield printers.module_text(trace, with_params=True), 1.0
