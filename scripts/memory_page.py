@@ -236,8 +236,8 @@ Made by `scripts/results_memory`; every number on this page is computed by it. A
 """
 
 
-# What looks with earlier models showed: at the fifth collection with the model before (commit afa3668; at today's texts,
-# and first at those of then), at the fourth (6351488) and at the families that were fresh earlier (c55fdbb, 0c0b055).
+# What looks with earlier models showed: at the fifth collection with the model before (commit afa3668; today's texts,
+# and first those of then), at the fourth (6351488) and at the families that were fresh earlier (c55fdbb and 0c0b055).
 _EARLIER = (
     ["measured models, with the model before", "3705", "3.4 %", "0.6 %", "60.7 %"],
     ["models of measured families, with the model before", "3001", "4.1 %", "0.2 %", "79.2 %"],
