@@ -260,8 +260,8 @@ twice: with the model before, when that was finished, and with this one. Between
 torchsummary's and timm's are now what the tools really print, and torchinfo's tables of depth 2, 4 and 5 were added,
 which the model before took for those of new models. 37 runs of models that were measured since changed from the second
 part to the first. The lines are of every format that users have for each run, as `radctl retrain` compares versions;
-prints of models that ran on another size of picture than the one taken are not in them. {refused} of the {cases}
-summaries in the tables above are refused.
+prints of models that ran on another size of picture than the one taken are not in them.
+{refused} of the {cases} summaries in the tables above are refused.
 
 """
 _WORST = """
