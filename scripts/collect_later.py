@@ -149,6 +149,7 @@ PARTS = {
     "again2": Part(later.COLLECTION.entries, lambda e: True, 3),
     "again3": Part(_first(4), _half(0), 3),
     "again4": Part(_first(4), _half(1), 3),
+    "again5": Part(_first(5), lambda e: not e.attention and e.group in _POPULAR, 5, 0.35),
     "fresh4": Part(fourth.COLLECTION.entries, lambda e: e.group in FOURTH, 6),
     "kin4": Part(fourth.COLLECTION.entries, lambda e: e.group not in FOURTH, 3),
     "known4": Part(_first(3), _again(4), 2),
