@@ -150,6 +150,7 @@ PARTS = {
     "again3": Part(_first(4), _half(0), 3),
     "again4": Part(_first(4), _half(1), 3),
     "again5": Part(_first(5), lambda e: not e.attention and e.group in _POPULAR, 5, 0.35),
+    "again6": Part(_first(5), lambda e: not e.attention and e.group not in _POPULAR, 2, 0.6),
     "fresh4": Part(fourth.COLLECTION.entries, lambda e: e.group in FOURTH, 6),
     "kin4": Part(fourth.COLLECTION.entries, lambda e: e.group not in FOURTH, 3),
     "known4": Part(_first(3), _again(4), 2),
