@@ -33,6 +33,8 @@ _FED: Final = ("Mlp", "GluMlp", "SwiGLU", "PatchEmbed", "PatchMerging")
 # A step of a loop: rows between two calls of it are the same layers again.
 _CELLS: Final = ("LSTMCell", "GRUCell", "RNNCell", "AlbertLayer")
 
+# Cells of the same sizes, one behind the other.
+_MOST_CELLS: Final = 8
 
 # Type, place of the shape among the different ones, and parameters.
 _Row = tuple[str, int, int]
@@ -240,5 +242,8 @@ def _counted_again(rows: list[int], different: list[_Row]) -> int:
         if row == step:
             between.append(since)
             since = 0
-    bodies = between[1:]
-    return sum(bodies) if bodies and len(set(bodies)) == 1 else 0
+    for cells in range(1, min(_MOST_CELLS, len(between) // 2) + 1):  # in one turn of the loop
+        bodies = between[cells:]
+        if all(body == between[cells + at % cells] for at, body in enumerate(bodies)):
+            return sum(bodies)
+    return 0

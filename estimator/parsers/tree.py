@@ -11,6 +11,7 @@ from estimator.types import Layer
 _PICTURES: Final = 4
 # Rows of one shape that may have the first dimension of the model's own by chance, as a detector's boxes have.
 _CHANCE: Final = 2
+_BOX: Final = (4,)
 
 RawShape = tuple[int | None, ...]
 
@@ -39,7 +40,11 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
             return root[1]  # its answers to pictures are in order of a sequence
         seen = firsts[root[0]]
         if (seen > 1 and _fits(root[0], pictures, sides, seen)) or len(firsts) <= 1:
-            return root[0]  # else it gives out something else than an answer for each sample: boxes
+            return root[0]
+        several = root[0] and root[0] not in sides and all(first and first % root[0] == 0 for first in firsts)
+        if several and root[1:] != _BOX:
+            return root[0]  # inside, each sample is several: patches, channels, the pictures of an episode
+        # else it gives out something else than an answer for each sample: boxes
     return max(firsts, key=firsts.__getitem__) if firsts else None
 
 

@@ -716,3 +716,20 @@ def test_a_wrapped_model_is_the_model(wrapper: str) -> None:
     assert parse_summary(f"{wrapper}(\n  (module): {body})\n").root == parse_summary(NETWORK).root._replace(
         name="module"
     )
+
+
+def test_a_loop_may_hold_several_equal_cells() -> None:
+    loop = ("GRUCell-# [-1, 16] 1,632", "GRUCell-# [-1, 16] 1,632", "Linear-# [-1, 4] 68")
+    rows = ("Embedding-# [-1, 5, 16] 160", *loop * 5)
+    body = "\n".join(f"{i}".join(row.split("#")) for i, row in enumerate(rows, 1))
+    total = 160 + 5 * (2 * 1632 + 68)
+    text = f"Layer (type)   Output Shape   Param #\n======\n{body}\n======\nTotal params: {total:,}\n"
+    assert parse_summary(text).total_params == 160 + 2 * 1632 + 68
+
+
+def test_a_batch_whose_samples_are_several_is_the_models_own() -> None:
+    rows = "".join(f"├─Linear: 1-{i}  [84, 41, 128]  2,176\n" for i in range(1, 4))
+    text = f"Layer (type:depth-idx)  Output Shape  Param #\n===\nPatched  [4, 96, 21]  --\n{rows}===\n"
+    summary = parse_summary(text)
+    assert summary.batch_size == 4
+    assert summary.root.children[0].output_shape == (21, 41, 128)

@@ -951,3 +951,88 @@ def test_sizes_that_no_layer_has_are_an_estimate_or_a_summarys_error(layer: str)
     with contextlib.suppress(SummaryError):
         found = load_method("rad").predict(parse_summary(text), Workload(8))
         assert 0 < found.expected_mib <= found.upper_mib
+
+
+def tree(*rows: str) -> str:
+    body = "\n".join(rows)
+    return f"Layer (type:depth-idx)  Output Shape  Param #\n=====\n{body}\n=====\n"
+
+
+def test_pools_that_are_functions_are_seen_by_sizes_that_do_not_fit() -> None:
+    rows = ("Conv2d-# [-1, 32, 26, 26] 320", "Conv2d-# [-1, 64, 24, 24] 18,496")
+    tail = ("Dropout-# [-1, 64, 12, 12] 0", "Linear-# [-1, 128] 1,179,776", "Linear-# [-1, 10] 1,290")
+    _, before, _ = account(table(*rows, tail[0], *tail[1:]))
+    _, flat, _ = account(table(*rows, *tail[1:]))
+    for program in (before, flat):
+        pool = next(op for op in program.ops if op.kind is Kind.MAX_POOL)
+        assert (program.tensors[pool.x], program.tensors[pool.y]) == (64 * 24 * 24, 64 * 12 * 12)
+    assert [op.kind for op in flat.ops] == [Kind.CONV, Kind.CONV, Kind.MAX_POOL, Kind.LINEAR, Kind.LINEAR]
+
+
+def test_a_kernel_that_no_step_explains_works_behind_a_pool() -> None:
+    _, program, _ = account(table("Conv2d-# [-1, 6, 28, 28] 456", "Conv2d-# [-1, 16, 10, 10] 2,416"))
+    assert [op.kind for op in program.ops] == [Kind.CONV, Kind.MAX_POOL, Kind.CONV]
+    assert program.tensors[program.ops[2].x] == 6 * 14 * 14
+    _, shown, _ = account(
+        table("Conv2d-# [-1, 6, 28, 28] 456", "ReLU-# [-1, 6, 28, 28] 0", "Conv2d-# [-1, 16, 10, 10] 2,416")
+    )
+    assert Kind.MAX_POOL not in [op.kind for op in shown.ops]
+
+
+def test_attention_of_no_known_name_keeps_queries_keys_and_values() -> None:
+    block = ("│    └─LayerNorm: 2-1 [2, 64, 96] 192", "│    └─Linear: 2-2 [2, 64, 288] 27,936")
+    out = "│    └─Linear: 2-4 [2, 64, 96] 9,312"
+    _, program, _ = account(tree("Own [2, 64, 96] --", "├─Mixer: 1-1 [2, 64, 96] --", *block, out))
+    wide, last = program.ops[1], program.ops[2]
+    assert wide.y in program.kept
+    assert last.x not in (program.ops[0].y, wide.y)
+    assert program.tensors[last.x] == 64 * 96
+    dropped = "│    └─Dropout: 2-3 [2, 3, 64, 64] --"
+    _, eager, _ = account(tree("Own [2, 64, 96] --", "├─Mixer: 1-1 [2, 64, 96] --", *block, dropped, out))
+    scores = next(op for op in eager.ops if op.kind is Kind.DROPOUT)
+    assert {scores.x, scores.y} <= eager.kept
+    assert eager.tensors[scores.x] == 3 * 64 * 64
+    assert eager.tensors[eager.ops[-1].x] == 64 * 96
+
+
+def test_what_widens_and_narrows_again_has_a_function_between() -> None:
+    rows = ("├─LayerNorm: 1-1 [2, 64, 96] 192", "├─Linear: 1-2 [2, 64, 384] 37,248", "├─Linear: 1-3 [2, 64, 96] 36,960")
+    _, program, _ = account(tree("Own [2, 64, 96] --", *rows))
+    assert program.ops[1].y in program.kept
+    assert program.ops[2].x != program.ops[1].y
+    shown = (*rows[:2], "├─ReLU: 1-4 [2, 64, 384] --", rows[2])
+    _, program, _ = account(tree("Own [2, 64, 96] --", *shown))
+    assert program.ops[3].x == program.ops[2].y
+
+
+def test_each_sample_may_be_several_pictures() -> None:
+    rows = (
+        "├─Conv2d: 1-1 [80, 12, 28, 28] 324",
+        "├─Conv2d: 1-2 [80, 16, 14, 14] 1,728",
+        "├─LSTM: 1-3 [8, 10, 24] 5,568",
+    )
+    _, program, _ = account(tree("Films [8, 3] --", *rows, "├─Linear: 1-4 [8, 3] 75"), batch_size=8)
+    assert program.tensors[0] == 10 * 3 * 28 * 28
+    first, second, recurrent, _ = program.ops
+    assert second.x == first.y
+    assert program.tensors[recurrent.x] == 10 * 32  # pooled in code: as many features as the weights take
+
+
+def test_a_convolution_that_is_called_again_takes_as_many_channels() -> None:
+    rows = ("├─Conv2d: 1-1 [2, 8, 28, 28] 216", "├─Conv2d: 1-2 [2, 8, 28, 28] 576")
+    again = "├─Conv2d: 1-2 [2, 8, 28, 28] (recursive)"
+    _, program, _ = account(tree("Own [2, 8, 28, 28] --", *rows, again, again))
+    assert [op.x for op in program.ops[1:]] == [op.y for op in program.ops[:-1]]
+
+
+def test_kernels_as_wide_as_words_read_the_embedding() -> None:
+    rows = ("├─Embedding: 1-1 [2, 64, 50] 5,000", "├─Conv2d: 1-2 [2, 100, 62, 1] 15,100")
+    _, program, _ = account(tree("Words [2, 100] --", *rows))
+    assert program.ops[1].x == program.ops[0].y
+
+
+def test_a_layer_of_no_known_type_that_halves_its_features_is_a_gate() -> None:
+    rows = ("├─Conv2d: 1-1 [2, 16, 28, 28] 432", "├─Halves: 1-2 [2, 8, 28, 28] --", "├─Conv2d: 1-3 [2, 8, 28, 28] 64")
+    _, program, _ = account(tree("Own [2, 8, 28, 28] --", *rows))
+    assert program.ops[0].y in program.kept
+    assert program.tensors[program.ops[1].x] == 8 * 28 * 28

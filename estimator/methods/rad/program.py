@@ -42,6 +42,7 @@ _ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_
 _POOLS: Final = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
 _MULTIPLIES: Final = frozenset((Kind.LINEAR, Kind.ATTENTION))
 _NORMS: Final = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM))
+_TOKEN_NORMS: Final = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM))
 _BARE: Final[tuple[str, ...]] = ("Parameter", "ParameterList", "ParameterDict")
 _UNCALLED: Final[tuple[str, ...]] = ("ModuleList", "ModuleDict")
 _NO_BLOCKS: Final[tuple[str, ...]] = ("Identity", "Flatten", "Parameter")
@@ -146,6 +147,10 @@ _TUBES: Final[tuple[int, ...]] = (8, 32, 98, 512)
 _STEM: Final = 49
 _NO_ARGS: Final[dict[str, str]] = {}
 _DEEP: Final = 4
+# What works on an attention's matrix of weights.
+_OF_SCORES: Final = frozenset((Kind.DROPOUT, Kind.SOFTMAX))
+# Behind one product: queries, keys and values; a gate and what it gates.
+_IN_ONE: Final[tuple[int, ...]] = (2, 3)
 _FEW_GROUPS: Final = 8
 _DEPTHWISE: Final = {1, 3, 5, 7, 9, 11, 21, 25, 49, 81, 121}
 
@@ -294,6 +299,10 @@ def compile_program(summary: ModelSummary) -> Program:
     builder = _Builder(summary.format in ("torchsummary", "keras"), _drops(types))
     builder.words = "Embedding" in types
     builder.cosine = any(map(blocks.normalizes_queries, types))
+    seen = {kind_of(type_) for type_ in types}
+    builder.unsaid = not any(map(attends, types))
+    builder.bare = seen.isdisjoint(_ACTIVATIONS)
+    builder.bends = builder.bare and not seen.isdisjoint(_TOKEN_NORMS)
     builder.read(found)
     last = builder.shapes[builder.current] if builder.shapes else (1,)
     last = _dense(types, builder, last)
@@ -448,6 +457,12 @@ class _Builder:
         self.flat = flat
         self.drops = drops
         self.cosine = self.words = False
+        self.unsaid = False
+        """Whether no layer is called an attention."""
+        self.bare = False
+        """Whether no layer is an activation: functions are."""
+        self.bends = False
+        """Whether these functions keep what they take, as GELU does."""
         self.tensors: list[int] = []
         self.shapes: list[Shape] = []
         self.ops: list[Op] = []
@@ -467,6 +482,7 @@ class _Builder:
         self._marks: dict[int, tuple[bool, bool]] = {}
         self._entries: list[tuple[int, int]] = []
         self.ends: list[End] = []
+        self._convs: dict[tuple[str, int], tuple[int, int, int]] = {}
         self._repeated: set[int] = set()
         self._spans: dict[tuple[object, ...], _Span] = {}
 
@@ -659,9 +675,18 @@ class _Builder:
             self.hidden += layer.params
             self._emit(Kind.OPAQUE, self.current, shape, layer)
             return
+        if self._halves(shape):
+            self.kept.add(self.current)  # one half times the other
         self._behind(shape)
         if self.flat and kind is _VIEW and layer.type not in _NO_BLOCKS:
             self._mark = self.current
+
+    def _halves(self, shape: Shape) -> bool:
+        """Tell whether a layer of no known type gives out half of its features."""
+        before = self.shapes[self.current]
+        if len(before) != len(shape) or self.tensors[self.current] != _TWO * elements(shape):
+            return False
+        return before[0] == _TWO * shape[0] or before[-1] == _TWO * shape[-1]
 
     def _attends(self, layer: Layer, shape: Shape) -> None:
         """Add an attention that is one row."""
@@ -737,8 +762,12 @@ class _Builder:
         if kind is _DROPOUT and not self._dropping(layer):
             return
         if kind is _RECURRENT:
-            depth = _deep(layer, self.shapes[self.current], shape)
-            self._emit(kind, self.current, shape, layer, extra=_RECURRENT_KEEPS * depth * elements(shape))
+            before = self.shapes[self.current]
+            depth, wide = _deep(layer, before, shape)
+            steps = elements(shape[:-1])
+            taken = self.tensors[self.current]
+            x = self.current if not wide or taken == wide * steps else self.tensor((*shape[:-1], wide))
+            self._emit(kind, x, shape, layer, extra=_RECURRENT_KEEPS * depth * elements(shape))
             return
         activates = kind in _ACTIVATIONS
         if activates and self.tensors[self.current] == 2 * self._elements(shape):
@@ -747,14 +776,30 @@ class _Builder:
             self.kept.add(self.current)
             self.current = self.tensor(shape)
             return
-        entry, x = self.current, self._same(shape)
+        if kind is _DROPOUT and self._shrunk(shape):
+            self._pool(shape)
+        entry = self.current
+        weighs = kind in _OF_SCORES and len(shape) > 1 and shape[-1] == shape[-2] > 1
+        weighs = weighs and self.tensors[entry] != self._elements(shape)
+        # An attention's matrix of weights that code makes and multiplies: no layer gave it, and none takes it.
+        again = weighs and self.shapes[-1] == shape
+        x = (len(self.shapes) - 1 if again else self.tensor(shape)) if weighs else self._same(shape)
         more = (self.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
         self._emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
         self._by_activation = activates
         if activates:
             self._activated.update((x, self.current))
-        if self.flat and x > entry and kind in (_DROPOUT, _SOFTMAX) and len(shape) > 2 and shape[-1] == shape[-2]:
-            self.current = entry  # an attention's matrix of weights, whose row comes later: no layer takes it
+        if weighs:
+            if kind is _DROPOUT and not self.flat and not again:
+                self.kept.update((x, self.current))
+            self.current = entry
+
+    def _shrunk(self, shape: Shape) -> bool:
+        """Tell whether a picture of this shape is the one at hand, pooled by a function."""
+        before = self.shapes[self.current]
+        if len(shape) != _PICTURE or len(before) != _PICTURE or shape[0] != before[0]:
+            return False
+        return 1 < shape[1] <= before[1] // 2 and 1 < shape[2] <= before[2] // 2
 
     def _dropping(self, layer: Layer) -> bool:
         """Tell whether a dropout drops anything."""
@@ -798,19 +843,64 @@ class _Builder:
             self.kept.update((self._gate, x))
             x = self.tensor(self.shapes[x])
             self._gate = -1
-        if inputs and self.shapes[x] and self.shapes[x][-1] != inputs and self.tensors[x] != inputs:
-            found = self._with_width(inputs)
-            if found >= 0:
-                if self._by_activation and self.tensors[x] == elements(shape):
-                    self._gate = x
-                x = found
+        x = self._factor(x, inputs, shape)
         self._emit(_LINEAR, x, shape, layer)
         self._by_activation = False
+
+    def _factor(self, x: int, inputs: int, shape: Shape) -> int:
+        """Find what a linear layer takes: what is at hand, what a function made of it, or what came before."""
+        before = self.shapes[x]
+        if not inputs or not before:
+            return x
+        if before[-1] == inputs or self.tensors[x] == inputs:
+            if not self.bends or not self._made_by_product(x) or before[-1] < _TWO * max(shape[-1], 1):
+                return x
+            self.kept.add(x)  # what widens and narrows again has a function between
+            return self.tensor(before)
+        pooled = self._pooled(inputs, shape)
+        if pooled >= 0:
+            return pooled
+        times, rest = divmod(before[-1], inputs)
+        made = self.unsaid and self._made_by_product(x)
+        if made and not rest and times in _IN_ONE and len(before) == len(shape):
+            self.kept.add(x)  # queries, keys and values, or a gate and what it gates: code makes one of them
+            return self.tensor((*before[:-1], inputs))
+        found = self._with_width(inputs)
+        if found < 0:
+            return x
+        if self._by_activation and self.tensors[x] == elements(shape):
+            self._gate = x
+        elif made and self.ops[-1].x == found and len(shape) > 1:
+            self.kept.update((x, len(self.shapes)))  # two of one tensor: code multiplies them
+        return found
+
+    def _made_by_product(self, x: int) -> bool:
+        """Tell whether a tensor is what a linear layer gave out just now."""
+        return bool(self.ops) and self.ops[-1].kind is _LINEAR and self.ops[-1].y == x
+
+    def _pooled(self, inputs: int, shape: Shape) -> int:
+        """Find what a linear layer takes behind a picture that is larger: a function pooled it; -1 for none."""
+        picture = self.shapes[self.current]
+        if len(picture) != _PICTURE or len(shape) != 1 or inputs >= self.tensors[self.current]:
+            return -1
+        places, rest = divmod(inputs, max(picture[0], 1))
+        if rest or places <= 1:
+            return -1
+        return self._pool((picture[0], places, 1))
+
+    def _pool(self, shape: Shape) -> int:
+        """Add the pooling that a function does behind a convolution, and its activation."""
+        x = self.current
+        self._emit(Kind.MAX_POOL, x, shape, None)
+        return self.current
 
     def _with_width(self, width: int) -> int:
         for index in range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1):
             shape = self.shapes[index]
             if shape and shape[-1] == width:
+                return index
+        for index in reversed(self._blocks):
+            if index and self.shapes[index] and self.shapes[index][-1] == width:
                 return index
         return -1
 
@@ -891,16 +981,32 @@ class _Builder:
     # -- convolutions
 
     def _convolve(self, layer: Layer, shape: Shape) -> None:
-        if len(shape) == 4 and "2d" in layer.type:  # each head by itself: the heads stand beside the batch
-            self._emit(_CONV, self._same(shape), shape, layer)
+        if len(shape) == 4 and "2d" in layer.type:  # each head, or each of several pictures, stands beside the batch
+            before = self.shapes[self.current]
+            fits = len(before) == len(shape) and before[0] == shape[0] and elements(before[2:]) >= elements(shape[2:])
+            may_be = (layer.params - shape[1], layer.params)
+            fits = fits and _searched(may_be, before[1], shape[1], 0, 1, False, _PICTURE)[0] > 0
+            self._emit(_CONV, self.current if fits else self._same(shape), shape, layer)
             return
         outputs, size_out = shape[0], prod(shape[1:])
         transposed = "Transpose" in layer.type
         args = dict(layer.args) if layer.args else _NO_ARGS
         weights, (area, groups) = _weights(layer.params, outputs, args), _kernel(args) if args else (0, 1)
         least = 0 if transposed else size_out
-        x, area, groups = self._conv_input(layer.input_shape, shape, least, weights, area, groups)
+        again = self._convs.get((layer.type, outputs)) if not layer.params and not layer.input_shape else None
+        if again is not None:  # a layer that is called again, whose parameters are said once
+            channels, area, groups = again
+            x = self._with_channels(channels, shape, least)
+        elif not layer.input_shape and self._reads(weights, shape):
+            self._emit(_CONV, self.current, shape, layer)  # words as a picture of one channel
+            return
+        else:
+            x, area, groups = self._conv_input(layer.input_shape, shape, least, weights, area, groups)
         inner = self.shapes[x]
+        self._convs[layer.type, outputs] = (inner[0] if inner else 1, area, groups)
+        if area > 1 and x == self.current and not transposed and self.bare and _cannot_step(inner, shape, area):
+            x = self._pool((inner[0], inner[1] // 2, inner[2] // 2))
+            inner = self.shapes[x]
         channels = inner[0] if inner else 1
         size_in = max(self.tensors[x] // max(channels, 1), 1)
         stride = 1 if size_in == size_out else _stride(size_in, size_out, len(shape) - 1)
@@ -908,6 +1014,22 @@ class _Builder:
         alone = groups > 1 and len(shape) == _DEEP  # by kernels without a workspace, and not among the measured ones
         self._emit(_CONV, x, shape, layer, conv=None if alone else conv)
         self._by_activation = False
+
+    def _with_channels(self, channels: int, shape: Shape, least: int) -> int:
+        """Find the last tensor of so many channels; what is not there was made in code, of the size of the output."""
+        recent: list[int] = [self.current, *range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1)]
+        for index in recent:
+            found = self.shapes[index]
+            if len(found) == len(shape) and found[0] == channels and prod(found[1:]) >= least:
+                return index
+        return self.tensor((channels, *shape[1:]))
+
+    def _reads(self, weights: tuple[int, ...], shape: Shape) -> bool:
+        """Tell whether a convolution's kernel is as wide as the features of words."""
+        words = self.shapes[self.current]
+        if len(words) != _TWO or len(shape) != _PICTURE or shape[-1] != 1 or not words[-1]:
+            return False
+        return shape[1] > 1 and any(size > 0 and size % (shape[0] * words[-1]) == 0 for size in weights)
 
     def _conv_input(
         self, known: Shape | None, shape: Shape, least: int, weights: tuple[int, ...], area: int, groups: int
@@ -980,31 +1102,51 @@ def _stride(size_in: int, size_out: int, sides: int) -> int:
     return max(round(step), 1)
 
 
-def _deep(layer: Layer, before: Shape, shape: Shape) -> int:
+def _cannot_step(before: Shape, after: Shape, area: int) -> bool:
+    """Tell whether no step of a square kernel makes one picture of the other, but one does behind pooling."""
+    side = round(area**0.5)
+    if len(before) != _PICTURE or len(after) != _PICTURE or side * side != area or before[1] // 2 < after[1]:
+        return False
+    pads = range(side // 2 + 1)
+    steps = any((before[1] + 2 * pad - side) // step + 1 == after[1] for step in (1, 2, 4) for pad in pads)
+    return not steps and any(before[1] // 2 + 2 * pad - side + 1 == after[1] for pad in pads)
+
+
+def _deep(layer: Layer, before: Shape, shape: Shape) -> tuple[int, int]:
     """Tell how many layers a recurrent network has, as it says, or solve its parameters for them.
 
     Args:
         layer: the network.
         before: what came before it.
         shape: what it gives out.
+
+    Returns:
+        The number, and the features that it takes; 0 of them where it is not known.
     """
     inputs, outputs = before[-1] if before else 1, shape[-1]
     taken, steps = elements(before), elements(shape[:-1])
     count = next((value for key, value in layer.args if key == "num_layers"), "")
     if count.isdecimal() and len(count) < _DIGITS:
-        return int(count)
+        return int(count), 0
     gates = 4 if "LSTM" in layer.type else 3 if "GRU" in layer.type else 1
     for directions in (1, 2):
         hidden = outputs // directions
         each = directions * gates * hidden
         more, rest = divmod(layer.params - each * (inputs + hidden + 2), max(each * (outputs + hidden + 2), 1))
         if not rest and 0 <= more < _MOST_DEPTH:
-            return more + 1
-    if not layer.args:  # a print says how many there are, where there are several
-        for more, wide in _recurrent(layer, outputs):
-            if wide * steps == taken:  # turned or flattened on its way
-                return more + 1
-    return 1
+            return more + 1, inputs
+    if layer.args:  # a print says how many there are, where there are several
+        return 1, 0
+    found = _recurrent(layer, outputs)
+    for more, wide in found:
+        if wide * steps == taken:  # turned or flattened on its way
+            return more + 1, wide
+    # Joined with others of its kind, or with something narrower; or pooled.
+    joined = [(wide % inputs > 0, wide, more) for more, wide in found if wide >= inputs]
+    if joined:
+        _, wide, more = min(joined)
+        return more + 1, wide
+    return (found[0][0] + 1, found[0][1]) if found else (1, 0)
 
 
 def _recurrent(layer: Layer, outputs: int) -> list[tuple[int, int]]:
@@ -1048,6 +1190,8 @@ def _first_input(layer: Layer) -> Shape:
     if kind is Kind.CONV and len(shape) >= 2:
         for channels in (3, 1, 4, 2, 6, 12):
             weights = (layer.params - shape[0], layer.params)
+            if len(shape) == _DEEP and "2d" in layer.type:
+                return (shape[0], *_first_input(layer._replace(output_shape=shape[1:])))
             if len(shape) == _DEEP:
                 area, _ = _solved_deep(weights, channels, shape[0])
                 if area:
