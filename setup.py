@@ -36,6 +36,7 @@ COMPILED = (
     "estimator/shapes.py",
     "estimator/sharing.py",
     "estimator/sizes.py",
+    "estimator/versions.py",
     "estimator/walk.py",
     "predictor/profiles.py",
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from estimator import sizes
+from estimator import sizes, versions
 from estimator.compiled import breathe
 from estimator.parsers import text as t
 from estimator.types import Layer, ModelSummary, SummaryError
@@ -29,6 +29,12 @@ _OFTEN: Final = 63
 _PRINTS_ITSELF: Final = "SelectAdaptivePool2d"
 # They tell how wide those are that say nothing themselves, or are such.
 _TELLING: Final = ("LayerNorm", "Embedding", "Conv1D")
+
+# Older versions of transformers print them without their width, which is that of the words.
+_SIZELESS: Final = frozenset(
+    own + "RMSNorm"
+    for own in ("Llama", "Mistral", "Mixtral", "Qwen2", "Gemma", "Gemma2", "Phi3", "InternLM2", "Baichuan", "Persimmon")
+)
 
 Args = tuple[tuple[str, str], ...]
 
@@ -84,6 +90,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     reader = _Reader()
     leaves = _Leaves()
     others: dict[str, _Line] = {}
+    types: set[str] = set()
     at = start
     count = len(lines)
     while at < count and reader.root is None:
@@ -98,6 +105,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         leaf = leaves.find(text) if line is None else None
         if line is None and leaf is None:
             line, at = _whole(lines, at, text, number)
+            types.add(line.type)
             if line.kind == _LEAF:
                 leaf = reader.leaf(line), line.repeat
                 if at == number:
@@ -110,6 +118,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
             reader.take(line, number, lines)
     if reader.root is None:
         raise t.fail(start + 1, lines[start], "the print of this module has no end: paste it up to its last `)`")
+    reader.root = versions.today(reader.root, types)
     return _summary(reader, lines, at)
 
 
@@ -178,6 +187,8 @@ def _line(text: str) -> _Line | None:
     if times and digits.isdecimal() and len(digits) < 8:
         repeat, rest = int(digits), after.lstrip()
     type_, open_, inner = rest.partition("(")
+    if name and type_.endswith(" "):  # as timm's pool before version 0.9 writes itself
+        type_ = type_.rstrip()
     if not open_ or not t.is_name(type_):
         return _other(text, name, rest)
     if not inner or inner[-1] == "{":  # a configuration, key by key, up to ``}``
@@ -330,6 +341,8 @@ class _Reader:
                 self._width = int(width) if width.isdecimal() and len(width) < _MOST_DIGITS else 0
             elif line.type == "Conv1D" and not line.args:
                 params = self._bare_projection(line.name)
+            elif line.type in _SIZELESS and not line.args:
+                params = self._width
         elif line.type != _BARE:
             self.counted = True
         if not params and line.type.endswith(_EXPERTS):

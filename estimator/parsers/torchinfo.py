@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from estimator import versions
 from estimator.compiled import breathe
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, nest, per_sample, root_of
@@ -232,7 +233,7 @@ def _summary(lines: list[str], at: int, rows: list[tuple[int, _Row]], columns: l
         inferred.append("the summary has no output shapes; the input of the next layer stands for them")
     return ModelSummary(
         format="torchinfo",
-        root=root_of(nest(flat)),
+        root=versions.today(root_of(nest(flat)), {row.type for row in distinct.values()}, in_order=True),
         batch_size=batch,
         total_params=counted if stated is None else stated,
         inferred=tuple(inferred),

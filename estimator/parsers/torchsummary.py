@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from typing import Final
 
+from estimator import versions
 from estimator.compiled import breathe
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
@@ -199,7 +200,7 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
         inferred.append(f"torchsummary counts layers that are called again each time; {again:,} were taken off")
     return ModelSummary(
         format="torchsummary",
-        root=Layer("Model", 0, None, children),
+        root=versions.today(Layer("Model", 0, None, children), types.keys(), in_order=True),
         batch_size=batch,
         total_params=max((counted if stated is None else stated) - again, 0) + hidden,
         inferred=tuple(inferred),

@@ -127,6 +127,7 @@ _ENCLOSING: Final = ("Norm", "Bn", "BN", "Act", "Basic", "Separable")
 # Attention of transformers 5 that multiplies queries and keys itself and so keeps the matrix of weights; of everything
 # else PyTorch's fused attention is the default.
 _EAGER: Final = (
+    "Eager",  # of older versions (`estimator.versions`)
     "Deberta",
     "Disentangled",
     "XLNet",

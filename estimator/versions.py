@@ -1,0 +1,309 @@
+"""Blocks of older versions of transformers, torchvision and timm, as today's versions have them. Pure.
+
+What was measured, and what is known of blocks' own code, is found by the types of layers as the versions print them
+that the data set was made with. Where another version only names them differently, or divides the same layers into
+other blocks, the tree is rewritten; no size changes. A type that tells that the old code multiplies queries and keys
+itself is given one of its own (`Eager`), for its memory is another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from functools import lru_cache
+from typing import Final
+
+from estimator.types import Layer
+
+# Named otherwise now, wherever they stand.
+_NAMES: Final = {
+    "ConvBNReLU": "Conv2dNormActivation",
+    "ConvBNActivation": "Conv2dNormActivation",
+    "ConvNormActivation": "Conv2dNormActivation",
+    "ConvNormActAa": "ConvNormAct",
+    "ConViT": "ConVit",
+    "CrossViT": "CrossVit",
+    "XCiT": "Xcit",
+    "FactorAtt_ConvRelPosEnc": "FactorAttnConvRelPosEnc",
+    "DistilBertSdpaAttention": "DistilBertSelfAttention",
+    "DistilBertFlashAttention2": "DistilBertSelfAttention",
+    "PytorchGELUTanh": "GELUTanh",
+    "T5DenseReluDense": "T5DenseActDense",
+    "T5DenseGatedGeluDense": "T5DenseGatedActDense",
+    "MT5DenseReluDense": "MT5DenseActDense",
+    "MT5DenseGatedGeluDense": "MT5DenseGatedActDense",
+    "DebertaLMPredictionHead": "LegacyDebertaLMPredictionHead",
+    "DebertaPredictionHeadTransform": "LegacyDebertaPredictionHeadTransform",
+    "DebertaV2LMPredictionHead": "LegacyDebertaV2LMPredictionHead",
+    "DebertaV2PredictionHeadTransform": "LegacyDebertaV2PredictionHeadTransform",
+}
+# Attention of such a name is computed in a fused kernel, as today; "Sdpa" within says so too.
+# But these are called so to this day.
+_SDPA: Final[tuple[str, ...]] = ("Data2VecVision", "SamVision", "SamHQVision", "DeepseekOcr2SamVision")
+_FLASH: Final = "FlashAttention2"
+# Models whose blocks had the names of another's.
+_LENT: Final = {"XLMRoberta": "Roberta", "Camembert": "Roberta", "MT5": "T5"}
+_LENDERS: Final[tuple[str, ...]] = tuple(_LENT)
+# Attention and MLP were of four blocks, each with its output apart.
+_OF_FOUR: Final[tuple[str, ...]] = ("ViT", "DeiT", "Beit", "AST", "Swin", "IJepa", "ViTMAE", "ViTMSN", "Vivit")
+_SELF: Final = "SelfAttention"
+_PARTS: Final = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "dense": "o_proj"}
+_IN_LAYER: Final[tuple[str, ...]] = (
+    "attention",
+    "layernorm_before",
+    "layernorm_after",
+    "mlp",
+    "dropout",
+    "drop_path",
+)
+# Word embeddings that are a class of their own now.
+_SCALED: Final = {
+    own + end: own + middle + "ScaledWordEmbedding"
+    for own, middle in (
+        ("Bart", ""),
+        ("MBart", ""),
+        ("PLBart", ""),
+        ("M2M100", ""),
+        ("Blenderbot", ""),
+        ("BigBirdPegasus", ""),
+        ("XGLM", ""),
+        ("BioGpt", ""),
+        ("Gemma", "Text"),
+        ("Gemma2", "Text"),
+    )
+    for end in ("Model", "Encoder", "Decoder")
+}
+# Today's models hold the rotation; attention of theirs that held it multiplied by itself, if it was not called Sdpa.
+_ROTATING: Final[tuple[str, ...]] = (
+    "Llama",
+    "Mistral",
+    "Mixtral",
+    "Qwen2",
+    "Gemma",
+    "Phi",
+    "StableLm",
+    "Olmo",
+    "GPTNeoX",
+    "Persimmon",
+)
+_ROTATES: Final = frozenset(own + "Attention" for own in _ROTATING)
+_TURNED: Final = frozenset(own + "Model" for own in (*_ROTATING, "ModernBert"))
+_ROTATION: Final = "RotaryEmbedding"
+# These have had word embeddings of their own since fused kernels could be chosen.
+_ENCODING: Final[tuple[str, ...]] = ("Bart", "MBart", "PLBart", "M2M100", "Blenderbot")
+_MULTI_HEAD: Final = "MultiHeadSelfAttention"
+_FOUR_PARTS: Final = 4
+_GATED: Final = ("gate_proj", "down_proj", "up_proj")
+_FOUR: Final = frozenset(own + end for own in _OF_FOUR for end in (_SELF, "SelfOutput", "Intermediate", "Output"))
+_OLD: Final = frozenset(
+    (
+        *_NAMES,
+        *_SCALED,
+        *_FOUR,
+        "StableDropout",
+        "MultiHeadSelfAttention",
+        "PatchEmbeddings",
+        "CLIPTextTransformer",
+        "CLIPVisionTransformer",
+        "ConvNextStage",
+        "BloomScaledSoftmax",
+        "MobileViTConvLayer",
+    )
+)
+_ENDS: Final[tuple[str, ...]] = (_ROTATION, "PositionalConvEmbedding")
+
+
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
+def maybe_old(type_: str) -> bool:
+    """Tell whether a model with a layer of this type has to be looked through: it may be of an older version."""
+    return type_ in _OLD or type_.endswith(_ENDS) or _fused(type_) != type_
+
+
+def _fused(type_: str) -> str:
+    """Take from the name of an attention that it is computed in a fused kernel."""
+    if type_.endswith(_FLASH):
+        return type_[: -len(_FLASH)] + "Attention"
+    return type_.replace("Sdpa", "") if type_.endswith("Attention") and not type_.startswith(_SDPA) else type_
+
+
+def today(root: Layer, types: Set[str], in_order: bool = False) -> Layer:
+    """Give a tree as today's versions have it.
+
+    Args:
+        root: the model.
+        types: those of its layers.
+        in_order: whether layers stand as they are called, and not as they are defined.
+    """
+    if root.type.startswith(_LENDERS) or any(map(maybe_old, types)):
+        return _Renewal(root.type, types, in_order).of(root)
+    return root
+
+
+class _Renewal:
+    def __init__(self, model: str, types: Set[str], in_order: bool) -> None:
+        self._model = model
+        self._in_order = in_order
+        self._lent = next(((own, other) for own, other in _LENT.items() if model.startswith(own)), ("", ""))
+        self._multiplying = {
+            own + "Attention"
+            for own in _ENCODING
+            if own + "Encoder" in types and own + "ScaledWordEmbedding" not in types
+        }
+        self._rotates = any(type_.endswith(_ROTATION) for type_ in types)
+        self._made: dict[int, Layer] = {}
+
+    def of(self, layer: Layer) -> Layer:
+        """Give a layer, with what is in it; the same object where nothing changes."""
+        made = self._made.get(id(layer))
+        if made is None:
+            made = self._renamed(layer)
+            if layer.children:
+                children = tuple([self.of(child) for child in layer.children])
+                children = self._inside(made.type, children)
+                if any(new is not old for new, old in zip(children, layer.children, strict=False)) or len(
+                    children
+                ) != len(layer.children):
+                    made = made._replace(children=children)
+                if _of_four(made):
+                    made = self._attention(made, layer)
+            self._made[id(layer)] = made
+        return made
+
+    def _renamed(self, layer: Layer) -> Layer:
+        type_ = layer.type
+        own, other = self._lent
+        name = _NAMES.get(type_) or _fused(type_)
+        if other and name.startswith(other):
+            name = own + name[len(other) :]
+        elif name == "StableDropout" and self._model.startswith("Deberta"):
+            name = "Dropout"
+        elif name in ("DebertaOnlyMLMHead", "DebertaV2OnlyMLMHead") and "LMPrediction" in layer.children[0].type:
+            name = "Legacy" + name
+        elif name == type_ and self._multiplies(layer):
+            name = _SELF if type_ == _MULTI_HEAD else "Attention"
+            name = f"{type_.removesuffix('Attention') if name != _SELF else 'DistilBert'}Eager{name}"
+        return layer if name == type_ else layer._replace(type=name)
+
+    def _multiplies(self, layer: Layer) -> bool:
+        """Tell whether an attention is of code that multiplied by itself, where today's does not."""
+        type_, children = layer.type, layer.children
+        if type_ in _ROTATES:
+            return any(child.type.endswith(_ROTATION) for child in children)
+        return (type_ == _MULTI_HEAD and self._model.startswith("DistilBert")) or type_ in self._multiplying
+
+    def _inside(self, type_: str, children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        """Give what is in a block of this type."""
+        scaled = _SCALED.get(type_)
+        if scaled:
+            return tuple(_as(child, scaled) if child.type == "Embedding" else child for child in children)
+        if type_.endswith("MLP"):
+            return self._gated(children)
+        if type_ in _TURNED and not self._in_order:
+            return self._turned(type_.removesuffix("Model") + _ROTATION, children)
+        if type_ == "ContextPooler" and not self._in_order:  # whose dropout drops nothing
+            return tuple(
+                c._replace(args=(("p", "0.0"),)) if c.type == "Dropout" and not c.args else c for c in children
+            )
+        if type_ in ("MobileViTConvLayer", "MobileViTIntermediate"):
+            return tuple(_as(child, "SiLUActivation") if child.type == "SiLU" else child for child in children)
+        if type_.endswith("Embeddings"):
+            own = type_.removesuffix("Embeddings")
+            return tuple(_as(c, own + c.type) if c.type == "PatchEmbeddings" else c for c in children)
+        if type_.endswith("PositionalConvEmbedding"):
+            return tuple(_normed(child) if child.type == "Conv1d" else child for child in children)
+        if type_ == "CLIPModel":
+            return tuple(
+                _as(c, c.type.replace("Transformer", "Model")) if c.type.endswith("Transformer") else c
+                for c in children
+            )
+        if type_ == "ConvNextStage" and not self._in_order:
+            return tuple(
+                _as(c, "ModuleList") if c.type == "Sequential" or c.name == "downsampling_layer" else c
+                for c in children
+            )
+        if type_.startswith("Bloom"):
+            return tuple(c for c in _last(children, "dense_4h_to_h") if c.type != "BloomScaledSoftmax")
+        if type_.endswith("Layer") and type_.removesuffix("Layer") in _OF_FOUR:
+            return self._layer(type_.removesuffix("Layer"), children)
+        return _opened(children)
+
+    def _turned(self, type_: str, children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        if self._rotates and not any(child.type == type_ for child in children):
+            return (*children, Layer(type_, 0, name="rotary_emb"))
+        return children
+
+    def _gated(self, children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        if len(children) != _FOUR_PARTS or sum(child.type == "Linear" for child in children) != _FOUR_PARTS - 1:
+            return children
+        children = tuple(_as(child, "SiLUActivation") if child.type == "SiLU" else child for child in children)
+        first, second, third, *rest = children
+        return (first, third, second, *rest) if tuple(c.name for c in children[:3]) == _GATED else children
+
+    def _layer(self, own: str, children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        """Join the two blocks of an MLP."""
+        inner = next((child for child in children if child.type == own + "Intermediate"), None)
+        outer = next((child for child in children if child.type == own + "Output"), None)
+        made: list[Layer] = []
+        for child in children:
+            if child is inner and outer is not None and len(inner.children) > 1 and outer.children:
+                first, act = inner.children[:2]
+                parts = [first._replace(name="fc1"), act._replace(name="activation_fn")]
+                parts.append(outer.children[0]._replace(name="fc2"))
+                if not self._in_order:
+                    parts = [parts[1], parts[0], parts[2]]
+                shape = outer.children[0].output_shape
+                made.append(Layer(own + "MLP", inner.params + outer.params, shape, tuple(parts), (), "mlp"))
+            elif child is outer and inner is not None:
+                made += [part for part in outer.children[1:] if part.type == "Dropout"]
+            elif child.type == "DropPath":
+                made.append(_as(child, own + child.type))
+            else:
+                made.append(child)
+        if not self._in_order:
+            made.sort(key=lambda part: _IN_LAYER.index(part.name) if part.name in _IN_LAYER else 0)
+        return tuple(made)
+
+    def _attention(self, block: Layer, before: Layer) -> Layer:
+        """Make one attention of its two blocks."""
+        inner, outer = block.children
+        own = block.type.removesuffix("Attention")
+        parts = [
+            part._replace(name=_PARTS.get(part.name, part.name))
+            for part in (*inner.children, *outer.children)
+            if part.type != "Dropout"
+        ]
+        if own == "Swin" and not self._in_order:
+            parts.append(Layer("SwinRelativePositionBias", 0, name="relative_position_bias"))
+        fused = _fused(before.children[0].type) != before.children[0].type
+        drops = any(part.type == "Dropout" for part in inner.children)
+        type_ = own + "EagerAttention" if drops and not fused else block.type
+        return block._replace(type=type_, params=block.params + inner.params + outer.params, children=tuple(parts))
+
+
+def _of_four(block: Layer) -> bool:
+    own = block.type.removesuffix("Attention")
+    return own in _OF_FOUR and tuple(child.type for child in block.children) == (own + _SELF, own + "SelfOutput")
+
+
+def _opened(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Take the list of blocks from the encoder around it, where today it stands in the model."""
+    for at, child in enumerate(children):
+        own = child.type.removesuffix("Encoder")
+        if own != child.type and own in _OF_FOUR and own != "Swin" and len(child.children) == 1:
+            return (*children[:at], child.children[0]._replace(name="layers"), *children[at + 1 :])
+    return children
+
+
+def _normed(conv: Layer) -> Layer:
+    """Give a convolution whose weights are normed, which is a layer with more inside now."""
+    inner = Layer("ParametrizationList", 0, children=(Layer("_WeightNorm", 0, name="0"),), name="weight")
+    return conv._replace(
+        type="ParametrizedConv1d", children=(Layer("ModuleDict", 0, children=(inner,), name="parametrizations"),)
+    )
+
+
+def _as(layer: Layer, type_: str) -> Layer:
+    return layer._replace(type=type_)
+
+
+def _last(children: tuple[Layer, ...], name: str) -> tuple[Layer, ...]:
+    return tuple(sorted(children, key=lambda child: child.name == name))

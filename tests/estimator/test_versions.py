@@ -1,0 +1,205 @@
+"""Prints of older versions of the libraries are read as today's: the same tree, the same sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator.methods.rad import Rad
+from estimator.parsers import parse_summary
+from estimator.types import ModelSummary, Workload
+from estimator.walk import layers
+
+LLAMA_4_40 = """LlamaForCausalLM(
+  (model): LlamaModel(
+    (embed_tokens): Embedding(1000, 64)
+    (layers): ModuleList(
+      (0-3): 4 x LlamaDecoderLayer(
+        (self_attn): LlamaSdpaAttention(
+          (q_proj): Linear(in_features=64, out_features=64, bias=False)
+          (k_proj): Linear(in_features=64, out_features=32, bias=False)
+          (v_proj): Linear(in_features=64, out_features=32, bias=False)
+          (o_proj): Linear(in_features=64, out_features=64, bias=False)
+          (rotary_emb): LlamaRotaryEmbedding()
+        )
+        (mlp): LlamaMLP(
+          (gate_proj): Linear(in_features=64, out_features=128, bias=False)
+          (up_proj): Linear(in_features=64, out_features=128, bias=False)
+          (down_proj): Linear(in_features=128, out_features=64, bias=False)
+          (act_fn): SiLU()
+        )
+        (input_layernorm): LlamaRMSNorm()
+        (post_attention_layernorm): LlamaRMSNorm()
+      )
+    )
+    (norm): LlamaRMSNorm()
+  )
+  (lm_head): Linear(in_features=64, out_features=1000, bias=False)
+)
+"""
+LLAMA_4_46 = LLAMA_4_40.replace("LlamaRMSNorm()", "LlamaRMSNorm((64,), eps=1e-06)")
+LLAMA_5 = """LlamaForCausalLM(
+  (model): LlamaModel(
+    (embed_tokens): Embedding(1000, 64)
+    (layers): ModuleList(
+      (0-3): 4 x LlamaDecoderLayer(
+        (self_attn): LlamaAttention(
+          (q_proj): Linear(in_features=64, out_features=64, bias=False)
+          (k_proj): Linear(in_features=64, out_features=32, bias=False)
+          (v_proj): Linear(in_features=64, out_features=32, bias=False)
+          (o_proj): Linear(in_features=64, out_features=64, bias=False)
+        )
+        (mlp): LlamaMLP(
+          (gate_proj): Linear(in_features=64, out_features=128, bias=False)
+          (up_proj): Linear(in_features=64, out_features=128, bias=False)
+          (down_proj): Linear(in_features=128, out_features=64, bias=False)
+          (act_fn): SiLUActivation()
+        )
+        (input_layernorm): LlamaRMSNorm((64,), eps=1e-06)
+        (post_attention_layernorm): LlamaRMSNorm((64,), eps=1e-06)
+      )
+    )
+    (norm): LlamaRMSNorm((64,), eps=1e-06)
+    (rotary_emb): LlamaRotaryEmbedding()
+  )
+  (lm_head): Linear(in_features=64, out_features=1000, bias=False)
+)
+"""
+VIT_4_46 = """ViTForImageClassification(
+  (vit): ViTModel(
+    (embeddings): ViTEmbeddings(
+      (patch_embeddings): ViTPatchEmbeddings(
+        (projection): Conv2d(3, 768, kernel_size=(16, 16), stride=(16, 16))
+      )
+      (dropout): Dropout(p=0.0, inplace=False)
+    )
+    (encoder): ViTEncoder(
+      (layer): ModuleList(
+        (0-1): 2 x ViTLayer(
+          (attention): ViTSdpaAttention(
+            (attention): ViTSdpaSelfAttention(
+              (query): Linear(in_features=768, out_features=768, bias=True)
+              (key): Linear(in_features=768, out_features=768, bias=True)
+              (value): Linear(in_features=768, out_features=768, bias=True)
+              (dropout): Dropout(p=0.0, inplace=False)
+            )
+            (output): ViTSelfOutput(
+              (dense): Linear(in_features=768, out_features=768, bias=True)
+              (dropout): Dropout(p=0.0, inplace=False)
+            )
+          )
+          (intermediate): ViTIntermediate(
+            (dense): Linear(in_features=768, out_features=3072, bias=True)
+            (intermediate_act_fn): GELUActivation()
+          )
+          (output): ViTOutput(
+            (dense): Linear(in_features=3072, out_features=768, bias=True)
+            (dropout): Dropout(p=0.0, inplace=False)
+          )
+          (layernorm_before): LayerNorm((768,), eps=1e-12, elementwise_affine=True)
+          (layernorm_after): LayerNorm((768,), eps=1e-12, elementwise_affine=True)
+        )
+      )
+    )
+    (layernorm): LayerNorm((768,), eps=1e-12, elementwise_affine=True)
+  )
+  (classifier): Linear(in_features=768, out_features=2, bias=True)
+)
+"""
+VIT_5 = """ViTForImageClassification(
+  (vit): ViTModel(
+    (embeddings): ViTEmbeddings(
+      (patch_embeddings): ViTPatchEmbeddings(
+        (projection): Conv2d(3, 768, kernel_size=(16, 16), stride=(16, 16))
+      )
+      (dropout): Dropout(p=0.0, inplace=False)
+    )
+    (layers): ModuleList(
+      (0-1): 2 x ViTLayer(
+        (attention): ViTAttention(
+          (q_proj): Linear(in_features=768, out_features=768, bias=True)
+          (k_proj): Linear(in_features=768, out_features=768, bias=True)
+          (v_proj): Linear(in_features=768, out_features=768, bias=True)
+          (o_proj): Linear(in_features=768, out_features=768, bias=True)
+        )
+        (layernorm_before): LayerNorm((768,), eps=1e-12, elementwise_affine=True)
+        (layernorm_after): LayerNorm((768,), eps=1e-12, elementwise_affine=True)
+        (mlp): ViTMLP(
+          (activation_fn): GELUActivation()
+          (fc1): Linear(in_features=768, out_features=3072, bias=True)
+          (fc2): Linear(in_features=3072, out_features=768, bias=True)
+        )
+        (dropout): Dropout(p=0.0, inplace=False)
+      )
+    )
+    (layernorm): LayerNorm((768,), eps=1e-12, elementwise_affine=True)
+  )
+  (classifier): Linear(in_features=768, out_features=2, bias=True)
+)
+"""
+MOBILENET = """MobileNetV2(
+  (features): Sequential(
+    (0): {block}(
+      (0): Conv2d(3, 32, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), bias=False)
+      (1): BatchNorm2d(32, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+      (2): ReLU6(inplace=True)
+    )
+  )
+  (classifier): Sequential(
+    (0): Dropout(p=0.2, inplace=False)
+    (1): Linear(in_features=32, out_features=1000, bias=True)
+  )
+)
+"""
+TIMM_0_6 = """ResNet(
+  (conv1): Conv2d(3, 64, kernel_size=(7, 7), stride=(2, 2), padding=(3, 3), bias=False)
+  (bn1): BatchNorm2d(64, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+  (act1): ReLU(inplace=True)
+  (global_pool): SelectAdaptivePool2d (pool_type=avg, flatten=Flatten(start_dim=1, end_dim=-1))
+  (fc): Linear(in_features=64, out_features=1000, bias=True)
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (LLAMA_4_46, LLAMA_5),
+        (LLAMA_4_46.replace("LlamaSdpaAttention", "LlamaFlashAttention2"), LLAMA_5),
+        (VIT_4_46, VIT_5),
+        (MOBILENET.format(block="ConvBNReLU"), MOBILENET.format(block="Conv2dNormActivation")),
+        (MOBILENET.format(block="ConvNormActivation"), MOBILENET.format(block="Conv2dNormActivation")),
+        (TIMM_0_6, TIMM_0_6.replace("2d (pool", "2d(pool")),
+    ],
+)
+def test_other_names_of_the_same_layers_are_read_as_todays(old: str, new: str) -> None:
+    read, now = parse_summary(old), parse_summary(new)
+    steps = Workload(batch_size=8, seq_len=64)
+    assert read.total_params == now.total_params
+    assert types(read) == types(now)
+    rad = Rad.load()
+    assert rad.predict(read, steps).expected_mib == rad.predict(now, steps).expected_mib
+
+
+def types(summary: ModelSummary) -> list[str]:
+    """Types of all layers, in order, those that hold no parameters and do nothing left out."""
+    return [layer.type for layer in layers(summary.root) if not layer.type.endswith("RotaryEmbedding")]
+
+
+def test_a_norm_without_a_size_is_as_wide_as_the_words() -> None:
+    old, new = parse_summary(LLAMA_4_40), parse_summary(LLAMA_5)
+    assert old.total_params == new.total_params
+    assert {layer.type for layer in layers(old.root)} == {layer.type for layer in layers(new.root)}
+
+
+def test_attention_that_multiplied_by_itself_keeps_its_matrix() -> None:
+    rad = Rad.load()
+    workload = Workload(batch_size=8, seq_len=1024)
+    eager = parse_summary(LLAMA_4_40.replace("LlamaSdpaAttention", "LlamaAttention"))
+    more = rad.account(eager, workload)[2].kept - rad.account(parse_summary(LLAMA_4_40), workload)[2].kept
+    # Four layers, 8 samples, at least one head: what softmax gives out is kept in four bytes.
+    assert more >= 4 * 8 * 1024 * 1024 * 4
+
+
+def test_blocks_that_own_models_call_alike_stay_as_they_are() -> None:
+    text = TIMM_0_6.replace("ResNet", "Net").replace("Linear", "MultiHeadSelfAttention")
+    assert any(layer.type == "MultiHeadSelfAttention" for layer in layers(parse_summary(text).root))
