@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from estimator.dataset import catalogue, fifth, fourth, later, third
+from estimator.dataset import catalogue, fifth, fourth, later, sixth, third
 from estimator.dataset.catalogue import generate_real
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, bundles, read_jsonl
 from estimator.dataset.entries import Entry
-from estimator.dataset.fresh import FIFTH, FOURTH, SECOND, THIRD
+from estimator.dataset.fresh import FIFTH, FOURTH, SECOND, SIXTH, THIRD
 from estimator.dataset.specs import FITTED, Spec, Split, spec_from_json
 from estimator.dataset.store import DEFAULT, ISOLATED, add, load
 
@@ -59,6 +59,13 @@ _CONTEXT_GROUPS = (
     "own_t5",
     "panns",
     "tabnet",
+    "afm",
+    "cct",
+    "enet",
+    "graph_sage",
+    "performer",
+    "segresnet",
+    "zfnet",
 )
 # Of models that were there, these families' are measured more often: most jobs train such.
 _POPULAR = (
@@ -105,6 +112,7 @@ class Part:
 _COLLECTIONS = (
     catalogue.entries,
     *(found.COLLECTION.entries for found in (later, third, fourth, fifth)),
+    sixth.entries,
 )
 
 
@@ -155,8 +163,11 @@ PARTS = {
     "kin4": Part(fourth.COLLECTION.entries, lambda e: e.group not in FOURTH, 3),
     "known4": Part(_first(3), _again(4), 2),
     "fresh5": Part(_first(5), lambda e: e.group in FIFTH, 6),
-    "kin5": Part(fifth.COLLECTION.entries, lambda e: e.group not in FIFTH, 3, judges=True),
-    "known5": Part(_first(4), lambda e: e.group not in FIFTH and _again(5)(e), 2, judges=True),
+    "kin5": Part(fifth.COLLECTION.entries, lambda e: e.group not in FIFTH, 3),
+    "known5": Part(_first(4), lambda e: e.group not in FIFTH and _again(5)(e), 2),
+    "fresh6": Part(_first(6), lambda e: e.group in SIXTH, 6),
+    "kin6": Part(sixth.entries, lambda e: e.group not in SIXTH, 3, judges=True),
+    "known6": Part(_first(5), lambda e: e.group not in SIXTH and _again(6)(e), 1, judges=True),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""
 
@@ -272,7 +283,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of compressed raw results")
     parser.add_argument("--raw", type=Path, help="folder of raw results; what it holds is not measured again")
-    parser.add_argument("--parts", nargs="+", default=["fresh5", "kin5", "known5"], choices=PARTS, metavar="PART")
+    parser.add_argument("--parts", nargs="+", default=["fresh6", "kin6", "known6"], choices=PARTS, metavar="PART")
     parser.add_argument("--seed", type=int, default=SEED, help="equal seeds draw equal configurations")
     parser.add_argument("--minutes", type=float, default=7.0, help="for what runs side by side")
     parser.add_argument("--quiet", type=float, default=0.9, help="minutes for counters afterwards")
@@ -280,6 +291,7 @@ def main() -> None:
     parser.add_argument("--capacity-gib", type=float, default=112.0)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--pack", action="store_true", help="measure nothing: add what OUT holds to RAD's data set")
+    parser.add_argument("--backwards", action="store_true", help="begin with the models that a run reaches last")
     parser.add_argument("--only", help="isolated: measure just these, with a process each")
     options = parser.parse_args()
     if options.pack:
@@ -298,6 +310,8 @@ def main() -> None:
     command += ["--out", str(options.out), "--minutes", str(0.7 * options.minutes), "--device", options.device]
     beside = subprocess.Popen(command)
     wanted = mixed(options.parts, options.seed)
+    if options.backwards:
+        wanted = [spec for bundle in reversed(bundles(wanted)) for spec in bundle]
     print(f"{len(wanted)} configurations", flush=True)
     side = Options(options.workers, options.capacity_gib * 1024, options.device, minutes=options.minutes)
     collect(raw / "main", wanted, side)

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from estimator.dataset import fifth, fourth, later, third
+from estimator.dataset import fifth, fourth, later, sixth, third
 from estimator.dataset.entries import CLM, CLS, MLM, QA, S2S, TOK, Entry, decoder
 from estimator.dataset.specs import PRECISIONS, Spec
 from estimator.types import Family, Kind, Optimizer
@@ -506,9 +506,9 @@ def generate_real(
 
 
 def _batches(entry: Entry) -> tuple[int, ...]:
-    if entry.feed in ("video", "clip_video", "films"):
+    if entry.feed in ("video", "clip_video", "films", "volume"):
         return _VIDEO_BATCHES
-    if entry.feed in ("plain", "series", "timed_series"):
+    if entry.feed in ("plain", "given", "series", "timed_series"):
         return _PLAIN_BATCHES
     return _PICTURE_BATCHES if entry.size else _TOKEN_BATCHES
 
@@ -530,6 +530,7 @@ def _all() -> Iterator[Entry]:
     yield from entries()
     for collection in (later.COLLECTION, third.COLLECTION, fourth.COLLECTION, fifth.COLLECTION):
         yield from collection.entries()
+    yield from sixth.entries()
 
 
 _INDEX: dict[tuple[str, str, str], Entry] = {}

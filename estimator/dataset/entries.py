@@ -40,6 +40,9 @@ Feed = Literal[
     "trajectory",
     "boxes",
     "flow",
+    "given",
+    "volume",
+    "words",
 ]
 
 MLM, CLS, TOK, QA, CLM, S2S = (
@@ -76,10 +79,12 @@ class Entry:
         size: side of its pictures, or 0.
         flexible: it takes pictures of other sides.
         model_type: transformers: the configuration's ``model_type``.
-        head: transformers: the class that builds it.
-        config: transformers: what differs from the configuration's defaults.
+        head: transformers: the class that builds it; other libraries: what builds it, with its modules' names.
+        config: transformers: what differs from the configuration's defaults; other libraries: what it is built with.
         longest: longest sequence it takes.
         attention: implementation of attention asked for, empty for the library's default.
+        given: of other libraries: what goes in, see `estimator.dataset.libraries`.
+        target: of other libraries: its loss, as plain models say it, or ``own``: it gives out its loss.
     """
 
     source: Source
@@ -94,6 +99,8 @@ class Entry:
     config: dict[str, Any] = field(default_factory=dict)
     longest: int = 0
     attention: str = ""
+    given: str = ""
+    target: str = ""
 
 
 @dataclass(frozen=True)

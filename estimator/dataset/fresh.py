@@ -3,7 +3,8 @@
 Drawn by their names from the families of `estimator.dataset.later` and `estimator.dataset.third`, before any of them
 was measured: ``THIRD`` are new families whose SHA-256 of ``rad-fresh-3:NAME`` modulo 100 is below 65. ``FOURTH`` are
 all new families of `estimator.dataset.fourth`. ``FIFTH`` are those of `estimator.dataset.fifth`, and those of the
-fourth that no row was left of.
+fourth that no row was left of. ``SIXTH`` are those of `estimator.dataset.sixth`, in libraries that nothing was measured
+of before, and those of the earlier collections that no row was left of.
 """
 
 from __future__ import annotations
@@ -47,8 +48,22 @@ _FIFTH = (
     "slowfast smolvlm soft_actor_critic t5gemma table_embeds tabnet text_pairs trans_unet tube_vit two_tower u2net "
     "unetr vdsr vitpose vjepa2 voxnet vqa wav2letter xdeepfm yoso zamba zoedepth"
 )
+_SIXTH = (
+    "afm afn ahnet airnet airnext alphapose ats_vit axial_transformer aya_vision bagnet bam bisenet bninception ccpm "
+    "cct cgnet channelnet cohere2_moe condensenet contextnet conv_autoencoder crossformer dabnet daf3d darts "
+    "deepvit dianet dicenet difm diracnet drn dynunet edanet edge_cnn enet erfnet esmm esnet espnet fast_scnn "
+    "fibinet fishnet fpenet fractalnet free_transformer git globalnet gpt_vae graph_sage graph_unet hardnet "
+    "highresnet hovernet hyper_connections ibn ibppose icnet ifm igcv3 imagegpt inkling_text isqrtcov jasper "
+    "layoutlmv3 lednet lffd linear_attention local_transformer localnet look_vit lw_openpose manet mednext "
+    "memory_transformer menet msdnet neo_mlp nfm octresnet onn pan patch_merger peleenet performer pfpcnet ple pmlp "
+    "pnn polynet prnet proxylessnas pyramidnet quartznet qwen2_5_vl regionvit resattnet resdrop restormer revnet rir "
+    "ror routing_transformer rvt scalable_vit scnet segresnet sep_vit shakedrop shakeshake shared_bottom sharesnet "
+    "show_and_tell simple_pose sinet sinkhorn_transformer small_data_vit spade sparsenet sqnet squeezenext swin_unetr "
+    "t2t_vit tab_transformer talking_heads u_vit vit_autoencoder vnet voxelmorph voxnet xdensenet zfnet"
+)
 SECOND = frozenset(_SECOND.split())
 THIRD = frozenset(_THIRD.split())
 FOURTH = frozenset(_FOURTH.split())
 FIFTH = frozenset(_FIFTH.split())
-FRESH = FIFTH
+SIXTH = frozenset(_SIXTH.split())
+FRESH = SIXTH

@@ -14,7 +14,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from estimator.dataset import modules, plain, plain_more, plain_others, plain_pictures, plain_read, plain_seen
+from estimator.dataset import (
+    libraries,
+    modules,
+    plain,
+    plain_more,
+    plain_others,
+    plain_pictures,
+    plain_read,
+    plain_seen,
+)
 from estimator.dataset.catalogue import entry_of
 from estimator.dataset.entries import Entry
 from estimator.dataset.plans import plan_of
@@ -67,6 +76,8 @@ def build_model(spec: Spec) -> nn.Module:
     entry = entry_of(spec)
     if spec.source == "plain":
         return _PLAIN[entry.name].make()
+    if spec.source == "library":
+        return libraries.build(entry)
     library = importlib.import_module(spec.source)
     if spec.source == "timm":
         made = library.create_model(
@@ -121,6 +132,8 @@ def feed(spec: Spec, model: nn.Module) -> Fed:
     entry = entry_of(spec)
     if spec.source == "plain":
         return _feed_plain(spec, model, maker)
+    if spec.source == "library" and entry.given:
+        return _feed_given(spec, entry, model, maker)
     if spec.source != "transformers":
         special = {"boxes": _feed_boxes, "flow": _feed_flow}.get(entry.feed, _feed_pictures)
         return special(spec, entry, model, maker)
@@ -225,6 +238,13 @@ def _feed_plain(spec: Spec, model: nn.Module, make: _Maker) -> Fed:
         return ((make.labels(about.words, batch, *shape) if about.words else make.numbers(batch, *shape)),), {}
 
     return Fed(model, inputs, lambda out, _: plain.loss_of(about, out, make.labels))
+
+
+def _feed_given(spec: Spec, entry: Entry, model: nn.Module, make: _Maker) -> Fed:
+    def inputs(batch: int) -> Inputs:
+        return libraries.inputs(entry.given, batch, spec.seq_len or 0, make.numbers, make.labels), {}
+
+    return Fed(model, inputs, lambda out, _: libraries.loss(entry, out, make.labels))
 
 
 def _logits(out: Any) -> list[torch.Tensor]:

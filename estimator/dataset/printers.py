@@ -10,8 +10,8 @@ from math import prod
 from estimator.dataset.tree import Module, Shape, Trace, resolve
 
 _MIB = 1024.0 * 1024.0
-# torchsummary skips whatever is a Sequential or a ModuleList. A trace does not say what a class is made from: the
-# children of such a class have numbers for names, unless it was given names; these were.
+# torchsummary skips whatever is a Sequential or a ModuleList. An older trace does not say what a class is made from:
+# the children of such a class have numbers for names, unless it was given names; these were.
 _TORCHSUMMARY_SKIPS = (
     "Sequential",
     "ModuleList",
@@ -42,9 +42,11 @@ def _module_text(module: Module, collapse: bool, with_params: bool) -> tuple[str
     texts = [(child.name, *_module_text(child, collapse, with_params)) for child in module.children]
     total = module.params + sum(params for _, _, params in texts)
     suffix = f", {total:,} params" if with_params else ""
+    if module.text:
+        return module.text + suffix, total
     if not texts:
         return f"{module.type}({module.repr}){suffix}", total
-    if collapse and module.type == "ModuleList":
+    if collapse and "ModuleList" in (module.type, module.base):
         entries = _collapsed([text for _, text, _ in texts])
     else:
         entries = [f"({name}): {text}" for name, text, _ in texts]
@@ -91,7 +93,9 @@ def torchsummary_text(trace: Trace, batch: int | None = None) -> str:
         count += 1
         shape = resolve(call.output_shape, batch)
         # Only what is called weight or bias is counted; blocks have tables and scales of other names.
-        counted = 0 if module.children and "Norm" not in module.type else module.params
+        counted = module.counted
+        if counted is None:
+            counted = 0 if module.children and "Norm" not in module.type else module.params
         total += counted
         numbers += abs(prod(shape))
         lines.append(f"{f'{module.type}-{count}':>20}  {list(shape)!s:>25} {f'{counted:,}':>15}")
@@ -115,6 +119,8 @@ def torchsummary_text(trace: Trace, batch: int | None = None) -> str:
 
 def _is_list(module: Module) -> bool:
     """Tell whether a module is a Sequential or a ModuleList, or of a class made from one."""
+    if module.base:
+        return module.base != "Module"
     if module.type in _TORCHSUMMARY_SKIPS:
         return True
     numbered = bool(module.children) and all(child.name.isdecimal() for child in module.children)

@@ -19,7 +19,7 @@ from estimator.dataset.plans import ACTIVATIONS, params_of, plan_of, trace_of
 from estimator.dataset.tree import Trace, resolve
 from estimator.types import OPTIMIZERS, Family, Kind, Optimizer, Precision
 
-Source = Literal["synthetic", "torchvision", "timm", "transformers", "plain"]
+Source = Literal["synthetic", "torchvision", "timm", "transformers", "plain", "library"]
 Split = Literal["train", "val", "test", "fresh", "kin", "known"]
 FITTED: tuple[Split, ...] = ("train", "val", "test")
 """The splits that are fitted to; the others only judge."""

@@ -16,9 +16,14 @@ Inputs = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 def modules_of(model: nn.Module, name: str = "") -> Module:
     """Return the tree of a model's modules, as ``print(model)`` shows it."""
+    kind = type(model)
     own = sum(p.numel() for p in model._parameters.values() if p is not None)
     children = tuple(modules_of(child, key) for key, child in model._modules.items() if child is not None)
-    return Module(name, type(model).__name__, model.extra_repr(), own, children)
+    base = next((made.__name__ for made in (nn.Sequential, nn.ModuleList) if issubclass(kind, made)), "Module")
+    prints = kind.__repr__ in (nn.Module.__repr__, nn.ModuleList.__repr__, nn.ParameterList.__repr__)
+    named = [getattr(model, name, None) for name in ("weight", "bias")]
+    counted = sum(p.numel() for p in named if isinstance(p, nn.Parameter))
+    return Module(name, kind.__name__, model.extra_repr(), own, children, base, "" if prints else repr(model), counted)
 
 
 def trace(model: nn.Module, inputs: Callable[[int], Inputs], batches: tuple[int, int] = (2, 3)) -> Trace:

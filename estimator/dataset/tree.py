@@ -25,6 +25,10 @@ class Module:
         repr: what the module prints between its parentheses.
         params: parameters of this module itself, without its children's, tied ones counted again.
         children: the modules inside it, in order of definition.
+        base: ``Sequential``, ``ModuleList`` or ``Module``: which of them its class is made from; empty in traces of
+            the first five collections, which do not say.
+        text: what ``print`` shows of it, where its class says that itself; empty if it does not.
+        counted: parameters called weight or bias, which alone torchsummary counts; None in earlier traces.
     """
 
     name: str
@@ -32,6 +36,9 @@ class Module:
     repr: str
     params: int
     children: tuple[Module, ...] = ()
+    base: str = ""
+    text: str = ""
+    counted: int | None = None
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,8 @@ def to_json(trace: Trace) -> dict[str, Any]:
     """Turn a trace into plain lists and dicts, short because thousands of layers are stored."""
 
     def module(item: Module) -> list[Any]:
-        return [item.name, item.type, item.repr, item.params, [module(child) for child in item.children]]
+        first = [item.name, item.type, item.repr, item.params, [module(child) for child in item.children]]
+        return first if item.counted is None else [*first, item.base, item.text, item.counted]
 
     return {
         "total_params": trace.total_params,
@@ -130,8 +138,10 @@ def from_json(data: dict[str, Any]) -> Trace:
     """Read what ``to_json`` wrote."""
 
     def module(item: list[Any]) -> Module:
-        name, kind, text, params, children = item
-        return Module(str(name), str(kind), str(text), int(params), tuple(module(c) for c in children))
+        name, kind, text, params, children, *more = item
+        inside = tuple(module(child) for child in children)
+        base, whole, counted = more or ("", "", None)
+        return Module(str(name), str(kind), str(text), int(params), inside, str(base), str(whole), counted)
 
     def shape(item: list[Dim] | None) -> Shape | None:
         return None if item is None else tuple(item)

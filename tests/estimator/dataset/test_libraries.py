@@ -1,0 +1,92 @@
+"""Models of other libraries: how tables are read, what goes in, and what they are trained with. Needs torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from estimator.dataset import libraries, printers, sixth
+from estimator.dataset.entries import Entry
+from estimator.dataset.trace import trace
+from estimator.dataset.tree import from_json, to_json
+
+
+def _entry(head: str, given: str = "", target: str = "mean", **config: Any) -> Entry:
+    return Entry("library", "x/y", "y", "mlp", "given", 0, head=head, config=config, given=given, target=target)
+
+
+def _labels(below: int, *shape: int) -> torch.Tensor:
+    return torch.full(shape, below - 1)
+
+
+def test_what_a_table_describes_is_built_from_the_inside_out() -> None:
+    inner = {"class": "torch.nn.Linear", "in_features": 4, "out_features": 2}
+    model = libraries.build(_entry("torch.nn.TransformerEncoder", encoder_layer=_layer(), num_layers=2))
+    assert len(model.layers) == 2
+    assert isinstance(libraries._made([inner])[0], nn.Linear)
+    with pytest.raises(ImportError):
+        libraries.build(_entry("no_such_library.Net"))
+
+
+def _layer() -> dict[str, Any]:
+    return {"class": "torch.nn.TransformerEncoderLayer", "d_model": 8, "nhead": 2, "batch_first": True}
+
+
+def test_what_goes_in_is_as_the_text_says() -> None:
+    made = libraries.inputs("3x4 1000:L 7: =9 #50:2", 2, 6, lambda *shape: torch.zeros(shape), _labels)
+    assert [tuple(item.shape) for item in made] == [(2, 3, 4), (2, 6), (2,), (2,), (2, 2)]
+    assert [item.is_floating_point() for item in made] == [True, False, False, False, True]
+    assert [item.flatten()[0].item() for item in made] == [0, 999, 6, 9, 49]
+    nodes, edges = libraries.inputs("graph", 2, 0, lambda *shape: torch.zeros(shape), _labels)
+    assert (tuple(nodes.shape), tuple(edges.shape)) == ((1024, 128), (2, 8192))
+
+
+def test_every_number_that_comes_out_counts() -> None:
+    out = {"a": torch.ones(2, 3), "b": [torch.full((2, 3), 2.0), torch.tensor([1, 2])], "loss": torch.tensor(0.5)}
+    assert libraries.loss(_entry("x.Y"), out, _labels).item() == 1 + 4 + 0.5
+    assert libraries.loss(_entry("x.Y", target="own"), torch.tensor([1.0, 3.0]), _labels).item() == 2
+    assert libraries.loss(_entry("x.Y", target="pixels"), torch.zeros(1, 2, 4, 4), _labels).item() == pytest.approx(
+        0.6931, abs=1e-4
+    )
+
+
+def test_every_model_is_named_once_and_says_what_goes_in() -> None:
+    found = list(sixth.entries())
+    assert len({entry.name for entry in found}) == len(found) > 250
+    assert all(entry.source == "library" and bool(entry.given) != bool(entry.size) for entry in found)
+    assert all(entry.target in ("class", "pixels", "mean", "own") for entry in found if entry.given)
+
+
+class _Named(nn.Sequential):  # type: ignore[misc] # torch is not followed by mypy
+    """A Sequential by another name."""
+
+
+class _Own(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+    """Prints itself, and has parameters of two names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.scale = nn.Parameter(torch.ones(2))
+        self.inner = _Named(nn.Linear(4, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)
+
+    def __repr__(self) -> str:
+        return "Own(4)"
+
+
+def test_texts_follow_what_a_trace_says_of_classes() -> None:
+    model = nn.Sequential(_Own(), _Named(nn.ReLU()))
+    traced = from_json(to_json(trace(model, lambda batch: ((torch.ones(batch, 4),), {}))))
+    assert printers.module_text(traced) == str(model)
+    rows = [line.split() for line in printers.torchsummary_text(traced).splitlines()]
+    assert [(row[0], row[-1]) for row in rows if row[0][-1].isdecimal()] == [
+        ("Linear-1", "20"),
+        ("_Own-2", "3"),
+        ("ReLU-3", "0"),
+    ]
