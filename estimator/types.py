@@ -58,6 +58,7 @@ class ModelSummary:
         pass_mb: the printed "Forward/backward pass size (MB)" for ``batch_size`` samples (1 where it is
             None): twice the outputs of the layers, also of those that the printed depth hides.
         frozen_params: parameters that are not trained, as the summary says.
+        input_mb: the printed "Input size (MB)" for ``batch_size`` samples (1 where it is None), in 10^6 bytes.
         guessed: layers whose input nothing that the summary shows would fit; it had to be guessed.
     """
 
@@ -69,6 +70,7 @@ class ModelSummary:
     pass_mb: float | None = None
     frozen_params: int = 0
     guessed: int = 0
+    input_mb: float | None = None
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,16 @@ def frozen_params(totals: dict[str, str]) -> int:
 
 def pass_mb(totals: dict[str, str]) -> float | None:
     """Read "Forward/backward pass size" in MB from `read_totals`; None if there is none."""
-    value, _, unit = totals.get("forward/backward pass size", "").partition(" ")
+    return _megabytes(totals, "forward/backward pass size")
+
+
+def input_mb(totals: dict[str, str]) -> float | None:
+    """Read "Input size" in MB from `read_totals`; None if there is none."""
+    return _megabytes(totals, "input size")
+
+
+def _megabytes(totals: dict[str, str], label: str) -> float | None:
+    value, _, unit = totals.get(label, "").partition(" ")
     try:
         size = float(value.replace(",", "")) * {"mb": 1.0, "gb": 1e3, "kb": 1e-3, "": 1.0}[unit.strip()]
     except (ValueError, KeyError):

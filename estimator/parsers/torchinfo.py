@@ -238,6 +238,7 @@ def _summary(lines: list[str], at: int, rows: list[tuple[int, _Row]], columns: l
         total_params=counted if stated is None else stated,
         inferred=tuple(inferred),
         pass_mb=t.pass_mb(totals),
+        input_mb=t.input_mb(totals),
         frozen_params=t.frozen_params(totals),
     )
 

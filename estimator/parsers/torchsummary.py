@@ -36,6 +36,8 @@ _CELLS: Final = ("LSTMCell", "GRUCell", "RNNCell", "AlbertLayer")
 
 # Cells of the same sizes, one behind the other.
 _MOST_CELLS: Final = 8
+# Megabytes of 10^6 bytes in one of torchsummary's.
+_MIB: Final = 2**20 / 1e6
 
 # Type, place of the shape among the different ones, and parameters.
 _Row = tuple[str, int, int]
@@ -205,6 +207,7 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
         total_params=max((counted if stated is None else stated) - again, 0) + hidden,
         inferred=tuple(inferred),
         pass_mb=t.pass_mb(totals),
+        input_mb=None if (size := t.input_mb(totals)) is None else size * _MIB,
         frozen_params=t.frozen_params(totals),
     )
 

@@ -1036,3 +1036,19 @@ def test_a_layer_of_no_known_type_that_halves_its_features_is_a_gate() -> None:
     _, program, _ = account(tree("Own [2, 8, 28, 28] --", *rows))
     assert program.ops[0].y in program.kept
     assert program.tensors[program.ops[1].x] == 8 * 28 * 28
+
+
+def test_the_printed_size_of_the_input_says_how_large_a_picture_is() -> None:
+    rows = table("Conv2d-# [-1, 32, 20, 20] 8,224", "Linear-# [-1, 6] 76,806")
+    _, guessed, _ = account(rows)
+    _, said, _ = account(rows + "Input size (MB): 0.11\n")
+    assert guessed.tensors[0] == 4 * 160 * 160
+    assert abs(said.tensors[0] - 4 * 84 * 84) < 700
+    _, exact, _ = account(rows.replace("-1,", "64,") + "Input size (MB): 6.89\n")
+    assert exact.tensors[0] == 4 * 84 * 84
+    for nonsense in ("0.00", "9999999.00", "-3"):
+        _, program, _ = account(rows + f"Input size (MB): {nonsense}\n")
+        assert program.tensors[0] == guessed.tensors[0]
+    pictures = tree("Own [16, 8] --", "├─Conv2d: 1-1 [160, 8, 20, 20] 2,048", "├─LSTM: 1-2 [16, 10, 8] 576")
+    _, films, _ = account(pictures + f"Input size (MB): {16 * 10 * 4 * 84 * 84 * 4 / 1e6:.2f}\n", batch_size=16)
+    assert films.tensors[0] == 10 * 4 * 84 * 84

@@ -114,6 +114,8 @@ _WINDOW_HEAD_WIDTH: Final = 32
 _OUT_NAMES: Final = frozenset(
     ("o", "o_proj", "out_proj", "c_proj", "dense", "proj", "out", "out_lin", "to_out", "wo", "out_proj")
 )
+# MB by which a printed size is rounded.
+_ROUNDED: Final = 0.0055
 _SQUARES: Final = {
     1,
     3,
@@ -147,8 +149,13 @@ _TUBES: Final[tuple[int, ...]] = (8, 32, 98, 512)
 _STEM: Final = 49
 _NO_ARGS: Final[dict[str, str]] = {}
 _DEEP: Final = 4
-# What works on an attention's matrix of weights.
-_OF_SCORES: Final = frozenset((Kind.DROPOUT, Kind.SOFTMAX))
+# Steps among which a layer that is called again is looked for.
+_LOOP: Final = 256
+# By how much a guessed picture's sides may be wrong.
+_LEAST_SIDE: Final = 0.2
+# Printed with an error of less than one such part.
+_SURE: Final = 8
+_MOST_SIDE: Final = 3.0
 # Behind one product: queries, keys and values; a gate and what it gates.
 _IN_ONE: Final[tuple[int, ...]] = (2, 3)
 _FEW_GROUPS: Final = 8
@@ -300,6 +307,9 @@ def compile_program(summary: ModelSummary) -> Program:
     builder.words = "Embedding" in types
     builder.cosine = any(map(blocks.normalizes_queries, types))
     seen = {kind_of(type_) for type_ in types}
+    if summary.input_mb is not None:
+        printed = max(summary.batch_size or 1, 1)
+        builder.said = summary.input_mb * 1e6 / 4 / printed, _ROUNDED * 1e6 / 4 / printed
     builder.unsaid = not any(map(attends, types))
     builder.bare = seen.isdisjoint(_ACTIVATIONS)
     builder.bends = builder.bare and not seen.isdisjoint(_TOKEN_NORMS)
@@ -457,6 +467,8 @@ class _Builder:
         self.flat = flat
         self.drops = drops
         self.cosine = self.words = False
+        self.said: tuple[float, float] | None = None
+        """Elements of one sample's input, and by how many they may be wrong."""
         self.unsaid = False
         """Whether no layer is called an attention."""
         self.bare = False
@@ -482,7 +494,6 @@ class _Builder:
         self._marks: dict[int, tuple[bool, bool]] = {}
         self._entries: list[tuple[int, int]] = []
         self.ends: list[End] = []
-        self._convs: dict[tuple[str, int], tuple[int, int, int]] = {}
         self._repeated: set[int] = set()
         self._spans: dict[tuple[object, ...], _Span] = {}
 
@@ -586,6 +597,19 @@ class _Builder:
             return self.tensors[self.current]
         return 0 if shape is None else prod(shape)
 
+    def _input(self, layer: Layer) -> Shape:
+        """Give what goes into the model: as shown, or as its first layer and the printed size of the input say."""
+        shape = layer.input_shape or _first_input(layer)
+        if self.said is None or len(shape) < _PICTURE or layer.input_shape:
+            return shape
+        more, picture = shape[:-_PICTURE], shape[-_PICTURE:]
+        floats, error = (value / max(prod(more), 1) for value in self.said)
+        side = (floats / max(picture[0] * picture[1] * picture[2], 1)) ** 0.5
+        grown = (picture[0], round(picture[1] * side), round(picture[2] * side))
+        fits = abs(prod(grown) - floats) <= error and abs(prod(picture) - floats) > error
+        sure = error * _SURE < floats
+        return (*more, *grown) if fits and sure and _LEAST_SIDE <= side <= _MOST_SIDE else shape
+
     def tensor(self, shape: Shape) -> int:
         """Add a tensor."""
         shapes, tensors = self.shapes, self.tensors
@@ -595,7 +619,7 @@ class _Builder:
 
     def _open(self, layer: Layer) -> None:
         if not self.tensors:
-            self.current = self.tensor(layer.input_shape or _first_input(layer))
+            self.current = self.tensor(self._input(layer))
         entry = self.current if layer.type not in _UNCALLED else 0
         if entry and entry not in self._blocks:
             self._waiting += self.tensors[entry]
@@ -646,7 +670,7 @@ class _Builder:
         sort = sort_of(type_)
         kind = sort.kind
         if not self.tensors:
-            self.current = self.tensor(layer.input_shape or _first_input(layer))
+            self.current = self.tensor(self._input(layer))
         if shape is None:
             if not params or type_ in _BARE:
                 return
@@ -776,23 +800,32 @@ class _Builder:
             self.kept.add(self.current)
             self.current = self.tensor(shape)
             return
-        if kind is _DROPOUT and self._shrunk(shape):
-            self._pool(shape)
-        entry = self.current
-        weighs = kind in _OF_SCORES and len(shape) > 1 and shape[-1] == shape[-2] > 1
-        weighs = weighs and self.tensors[entry] != self._elements(shape)
-        # An attention's matrix of weights that code makes and multiplies: no layer gave it, and none takes it.
-        again = weighs and self.shapes[-1] == shape
-        x = (len(self.shapes) - 1 if again else self.tensor(shape)) if weighs else self._same(shape)
+        if (kind is _DROPOUT or kind is _SOFTMAX) and self._is_made(kind, shape, layer):
+            return
+        x = self._same(shape)
         more = (self.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
         self._emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
         self._by_activation = activates
         if activates:
             self._activated.update((x, self.current))
-        if weighs:
-            if kind is _DROPOUT and not self.flat and not again:
-                self.kept.update((x, self.current))
-            self.current = entry
+
+    def _is_made(self, kind: Kind, shape: Shape, layer: Layer) -> bool:
+        """Add what functions did before a dropout or softmax, and tell whether that was all."""
+        entry = self.current
+        if len(shape) < _TWO or self.tensors[entry] == self._elements(shape):
+            return False
+        if shape[-1] != shape[-2] or shape[-1] == 1 or self._shrunk(shape):
+            if kind is _DROPOUT and self._shrunk(shape):
+                self._pool(shape)
+            return False
+        # An attention's matrix of weights that code makes and multiplies: no layer gave it, and none takes it.
+        again = self.shapes[-1] == shape
+        x = len(self.shapes) - 1 if again else self.tensor(shape)
+        self._emit(kind, x, shape, layer, extra=elements(shape) if self.cosine and kind is _SOFTMAX else 0)
+        if kind is _DROPOUT and not self.flat and not again:
+            self.kept.update((x, self.current))
+        self.current = entry
+        return True
 
     def _shrunk(self, shape: Shape) -> bool:
         """Tell whether a picture of this shape is the one at hand, pooled by a function."""
@@ -993,18 +1026,17 @@ class _Builder:
         args = dict(layer.args) if layer.args else _NO_ARGS
         weights, (area, groups) = _weights(layer.params, outputs, args), _kernel(args) if args else (0, 1)
         least = 0 if transposed else size_out
-        again = self._convs.get((layer.type, outputs)) if not layer.params and not layer.input_shape else None
+        again = None if layer.params or layer.input_shape else self._called(outputs, len(shape))
         if again is not None:  # a layer that is called again, whose parameters are said once
-            channels, area, groups = again
-            x = self._with_channels(channels, shape, least)
-        elif not layer.input_shape and self._reads(weights, shape):
+            area, groups = again.area, again.groups
+            x = self._with_channels(again.channels_in, shape, least)
+        elif len(self.shapes[self.current]) == _TWO and not layer.input_shape and self._reads(weights, shape):
             self._emit(_CONV, self.current, shape, layer)  # words as a picture of one channel
             return
         else:
             x, area, groups = self._conv_input(layer.input_shape, shape, least, weights, area, groups)
         inner = self.shapes[x]
-        self._convs[layer.type, outputs] = (inner[0] if inner else 1, area, groups)
-        if area > 1 and x == self.current and not transposed and self.bare and _cannot_step(inner, shape, area):
+        if self.bare and area > 1 and x == self.current and not transposed and _cannot_step(inner, shape, area):
             x = self._pool((inner[0], inner[1] // 2, inner[2] // 2))
             inner = self.shapes[x]
         channels = inner[0] if inner else 1
@@ -1014,6 +1046,14 @@ class _Builder:
         alone = groups > 1 and len(shape) == _DEEP  # by kernels without a workspace, and not among the measured ones
         self._emit(_CONV, x, shape, layer, conv=None if alone else conv)
         self._by_activation = False
+
+    def _called(self, outputs: int, axes: int) -> Conv | None:
+        """Find the last convolution that gave out so many channels; a layer that is called again is like it."""
+        for op in reversed(self.ops[-_LOOP:]):
+            shape = self.shapes[op.y]
+            if op.conv is not None and len(shape) == axes and shape[0] == outputs:
+                return op.conv
+        return None
 
     def _with_channels(self, channels: int, shape: Shape, least: int) -> int:
         """Find the last tensor of so many channels; what is not there was made in code, of the size of the output."""
@@ -1027,7 +1067,7 @@ class _Builder:
     def _reads(self, weights: tuple[int, ...], shape: Shape) -> bool:
         """Tell whether a convolution's kernel is as wide as the features of words."""
         words = self.shapes[self.current]
-        if len(words) != _TWO or len(shape) != _PICTURE or shape[-1] != 1 or not words[-1]:
+        if len(shape) != _PICTURE or shape[-1] != 1 or not words[-1]:
             return False
         return shape[1] > 1 and any(size > 0 and size % (shape[0] * words[-1]) == 0 for size in weights)
 
