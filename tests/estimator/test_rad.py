@@ -1052,3 +1052,10 @@ def test_the_printed_size_of_the_input_says_how_large_a_picture_is() -> None:
     pictures = tree("Own [16, 8] --", "├─Conv2d: 1-1 [160, 8, 20, 20] 2,048", "├─LSTM: 1-2 [16, 10, 8] 576")
     _, films, _ = account(pictures + f"Input size (MB): {16 * 10 * 4 * 84 * 84 * 4 / 1e6:.2f}\n", batch_size=16)
     assert films.tensors[0] == 10 * 4 * 84 * 84
+
+
+def test_convolutions_may_have_a_gain_beside_their_bias() -> None:
+    _, program, _ = account(
+        table("Conv2d-# [-1, 16, 32, 32] 448", "ReLU-# [-1, 16, 32, 32] 0", "Conv2d-# [-1, 32, 32, 32] 4,672")
+    )
+    assert program.ops[2].x == program.ops[1].y

@@ -1280,7 +1280,8 @@ def _weights(params: int, outputs: int, args: dict[str, str]) -> tuple[int, ...]
         return (params,)
     if "kernel_size" in args:
         return (params - outputs,)
-    return (params - outputs, params)
+    # Last with a bias and a gain for each channel, as weights have that are normalised.
+    return (params - outputs, params, params - 2 * outputs)
 
 
 def _asked(weights: tuple[int, ...], outputs: int, area: int, groups: int) -> tuple[int, int]:
