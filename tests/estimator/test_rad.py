@@ -1059,3 +1059,10 @@ def test_convolutions_may_have_a_gain_beside_their_bias() -> None:
         table("Conv2d-# [-1, 16, 32, 32] 448", "ReLU-# [-1, 16, 32, 32] 0", "Conv2d-# [-1, 32, 32, 32] 4,672")
     )
     assert program.ops[2].x == program.ops[1].y
+
+
+def test_recurrent_networks_work_on_as_much_as_they_kept() -> None:
+    small = tree("Own [2, 8] --", "├─Embedding: 1-1 [2, 500, 64] 6,400", "├─LSTM: 1-2 [2, 500, 64] 33,280")
+    _, program, memory = account(small, batch_size=64)
+    recurrent = program.ops[1]
+    assert memory.peak > memory.kept + recurrent.extra * 64 * 4

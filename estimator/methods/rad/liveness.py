@@ -30,6 +30,7 @@ _LINEAR: Final = Kind.LINEAR
 _ATTENTION: Final = Kind.ATTENTION
 _DROPOUT: Final = Kind.DROPOUT
 _EMBEDDING: Final = Kind.EMBEDDING
+_RECURRENT: Final = Kind.RECURRENT
 _SHARED_KEYS: Final = Scores.SHARED_KEYS
 _MATMULS: Final = frozenset((Kind.CONV, Kind.LINEAR))
 # cuBLAS takes this much from the allocator for each thread that multiplies: the loop's own, and the backward pass's.
@@ -344,6 +345,8 @@ def _backward(
         if op.kind is _EMBEDDING:
             # The embedding's gradient is added to the head's; autocast made that one anew, so the sum takes its place.
             moved += program.shared * tied
+        elif op.kind is _RECURRENT:
+            moved += op.extra * unit  # cuDNN works on as much as it has kept
         now = mark + moved + done + pair[1]
         if now > backward:
             backward, at_backward = now, pair[1]
