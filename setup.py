@@ -37,6 +37,7 @@ COMPILED = (
     "estimator/sharing.py",
     "estimator/sizes.py",
     "estimator/versions.py",
+    "estimator/versions_timm.py",
     "estimator/walk.py",
     "predictor/profiles.py",
 )

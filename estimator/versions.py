@@ -12,6 +12,7 @@ from collections.abc import Set
 from functools import lru_cache
 from typing import Final
 
+from estimator import versions_timm
 from estimator.types import Layer
 
 # Named otherwise now, wherever they stand.
@@ -133,7 +134,7 @@ def today(root: Layer, types: Set[str], in_order: bool = False) -> Layer:
         types: those of its layers.
         in_order: whether layers stand as they are called, and not as they are defined.
     """
-    if root.type.startswith(_LENDERS) or any(map(maybe_old, types)):
+    if root.type.startswith(_LENDERS) or any(map(maybe_old, types)) or versions_timm.maybe_old(root.type, types):
         return _Renewal(root.type, types, in_order).of(root)
     return root
 
@@ -141,6 +142,7 @@ def today(root: Layer, types: Set[str], in_order: bool = False) -> Layer:
 class _Renewal:
     def __init__(self, model: str, types: Set[str], in_order: bool) -> None:
         self._model = model
+        self._timm = versions_timm.Renewal(model, types)
         self._in_order = in_order
         self._lent = next(((own, other) for own, other in _LENT.items() if model.startswith(own)), ("", ""))
         self._multiplying = {
@@ -158,7 +160,7 @@ class _Renewal:
             made = self._renamed(layer)
             if layer.children:
                 children = tuple([self.of(child) for child in layer.children])
-                children = self._inside(made.type, children)
+                children = self._inside(made.type, self._timm.inside(layer.type, children))
                 if any(new is not old for new, old in zip(children, layer.children, strict=False)) or len(
                     children
                 ) != len(layer.children):
@@ -171,7 +173,7 @@ class _Renewal:
     def _renamed(self, layer: Layer) -> Layer:
         type_ = layer.type
         own, other = self._lent
-        name = _NAMES.get(type_) or _fused(type_)
+        name = _NAMES.get(type_) or _fused(self._timm.renamed(layer))
         if other and name.startswith(other):
             name = own + name[len(other) :]
         elif name == "StableDropout" and self._model.startswith("Deberta"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from estimator.parsers import keras, module, torchinfo, torchsummary
-from estimator.parsers.text import clean, fail, is_rule
+from estimator.parsers.text import clean, fail, is_rule, unprefixed
 from estimator.sharing import share, unwrap
 from estimator.types import ModelSummary, SummaryError
 
@@ -16,8 +16,9 @@ _MOST_OTHERS = 20
 def parse_summary(text: str) -> ModelSummary:
     """Read a model summary as torchsummary, torchinfo, ``print(model)`` or Keras write it.
 
-    Text before and after the summary, ANSI colours, CRLF, box characters and wrapped lines are allowed. What prints
-    itself as a module does and has no parameters (a loss, ``Namespace(lr=0.1)``) is text before the summary.
+    Text before and after the summary, ANSI colours, CRLF, box characters, wrapped lines, and what a log or a quotation
+    puts before each line are allowed. What prints itself as a module does and has no parameters (a loss,
+    ``Namespace(lr=0.1)``) is text before the summary.
 
     Args:
         text: the summary.
@@ -26,6 +27,16 @@ def parse_summary(text: str) -> ModelSummary:
         SummaryError: no summary is found, or a line of it cannot be understood; the message quotes the line.
     """
     lines = clean(text)
+    try:
+        return _parse(lines)
+    except SummaryError:
+        bare = unprefixed(lines, _HEADER)
+        if bare is None:
+            raise
+        return _parse(bare)
+
+
+def _parse(lines: list[str]) -> ModelSummary:
     empty = -1
     others = 0
     for at, line in enumerate(lines):

@@ -6,6 +6,7 @@ The text comes from users, so every reader is a single pass without backtracking
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from estimator.types import SummaryError
@@ -23,6 +24,9 @@ MAX_DIM: Final = 10**12
 MAX_DIMS: Final = 12
 
 _QUOTE: Final = 120
+_MAX_PREFIX: Final = 80
+_NUMBERS: Final = re.compile(r"(\d+)")
+_LAST_NAME: Final = re.compile(r"\b[A-Z][\w.]*\($")
 _MAX_SHAPE: Final = 200
 _BLANKS: Final = (("\0", ""), ("\u00a0", " "), ("\u200b", ""), ("\ufeff", ""))
 
@@ -68,6 +72,31 @@ def clean(text: str) -> list[str]:
     if not any(line.strip() for line in lines):
         raise SummaryError("the summary is empty: print the model into the file that the directive names")
     return lines
+
+
+def unprefixed(lines: list[str], header: str) -> list[str] | None:
+    """Take from the lines what a log, a quotation or line numbers put before each: ``INFO:root:``, ``> ``, ``12: ``.
+
+    It is what stands before the first line that a summary may start with; numbers in it may change from line to line.
+
+    Args:
+        lines: the text.
+        header: what a table's header begins with.
+
+    Returns:
+        The lines without it, where they have it; or None if there is no such thing.
+    """
+    for line in lines:
+        where = line.find(header)
+        if where < 0 and line.endswith("("):
+            name = _LAST_NAME.search(line, max(len(line) - MAX_NAME, 0))
+            where = name.start() if name is not None else -1
+        before = line[: max(where, 0)].strip()
+        if before and len(before) <= _MAX_PREFIX:
+            marks = "".join(r"\d+" if part.isdecimal() else re.escape(part) for part in _NUMBERS.split(before))
+            prefix = re.compile(f" *{marks}")
+            return [line[found.end() :] if (found := prefix.match(line)) else line for line in lines]
+    return None
 
 
 def _bounded(number: int, line: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
-from estimator.types import ModelSummary, Workload
+from estimator.types import ModelSummary, SummaryError, Workload
 from estimator.walk import layers
 
 LLAMA_4_40 = """LlamaForCausalLM(
@@ -158,11 +158,56 @@ TIMM_0_6 = """ResNet(
   (fc): Linear(in_features=64, out_features=1000, bias=True)
 )
 """
+EFFICIENTNET_0_4 = """EfficientNet(
+  (conv_stem): Conv2d(3, 32, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), bias=False)
+  (bn1): BatchNorm2d(32, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+  (act1): SiLU(inplace=True)
+  (blocks): Sequential(
+    (0): DepthwiseSeparableConv(
+      (conv_dw): Conv2d(32, 32, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), groups=32, bias=False)
+      (bn1): BatchNorm2d(32, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+      (act1): SiLU(inplace=True)
+      (conv_pw): Conv2d(32, 16, kernel_size=(1, 1), stride=(1, 1), bias=False)
+      (bn2): BatchNorm2d(16, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+      (act2): Identity()
+    )
+  )
+  (classifier): Linear(in_features=16, out_features=1000, bias=True)
+)
+"""
+EFFICIENTNET_1_0 = """EfficientNet(
+  (conv_stem): Conv2d(3, 32, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), bias=False)
+  (bn1): BatchNormAct2d(
+    32, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True
+    (drop): Identity()
+    (act): SiLU(inplace=True)
+  )
+  (blocks): Sequential(
+    (0): DepthwiseSeparableConv(
+      (conv_dw): Conv2d(32, 32, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), groups=32, bias=False)
+      (bn1): BatchNormAct2d(
+        32, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True
+        (drop): Identity()
+        (act): SiLU(inplace=True)
+      )
+      (conv_pw): Conv2d(32, 16, kernel_size=(1, 1), stride=(1, 1), bias=False)
+      (bn2): BatchNormAct2d(
+        16, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True
+        (drop): Identity()
+        (act): Identity()
+      )
+      (drop_path): Identity()
+    )
+  )
+  (classifier): Linear(in_features=16, out_features=1000, bias=True)
+)
+"""
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        (EFFICIENTNET_0_4, EFFICIENTNET_1_0),
         (LLAMA_4_46, LLAMA_5),
         (LLAMA_4_46.replace("LlamaSdpaAttention", "LlamaFlashAttention2"), LLAMA_5),
         (VIT_4_46, VIT_5),
@@ -203,3 +248,31 @@ def test_attention_that_multiplied_by_itself_keeps_its_matrix() -> None:
 def test_blocks_that_own_models_call_alike_stay_as_they_are() -> None:
     text = TIMM_0_6.replace("ResNet", "Net").replace("Linear", "MultiHeadSelfAttention")
     assert any(layer.type == "MultiHeadSelfAttention" for layer in layers(parse_summary(text).root))
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "> ",
+        ">",
+        "INFO:root:",
+        "[rank0]: ",
+        "{0:4d}  ",
+        "{0}: ",
+        "{0:3d} | ",
+        "2026-01-02 10:11:{0:02d},123 - INFO - ",
+        "# ",
+    ],
+)
+def test_what_logs_and_quotations_put_before_each_line_is_taken_away(prefix: str) -> None:
+    lines = TIMM_0_6.splitlines()
+    text = "\n".join(prefix.format(number) + line for number, line in enumerate(lines, start=1))
+    assert parse_summary(text) == parse_summary(TIMM_0_6)
+    alone = prefix.format(1) + TIMM_0_6
+    assert parse_summary(alone) == parse_summary(TIMM_0_6)
+
+
+def test_a_line_behind_a_prefix_that_cannot_be_read_is_quoted() -> None:
+    text = "\n".join("INFO:root:" + line for line in TIMM_0_6.replace("(act1): ReLU(", "(act1 ReLU(").splitlines())
+    with pytest.raises(SummaryError, match="line 4"):
+        parse_summary(text)
