@@ -48,11 +48,7 @@ class Renewal:
     def renamed(self, layer: Layer) -> str:
         """Give the type that a layer has today."""
         type_ = layer.type
-        if (
-            type_ == "ConvBnAct"
-            and self._model not in _HOLDING
-            and any(child.type == _HOLDS for child in layer.children)
-        ):
+        if type_ == "ConvBnAct" and self._model in _NAMED_SO and any(child.type == _HOLDS for child in layer.children):
             return "ConvNormAct"
         if self._inception and type_ == "BasicConv2d":
             return "ConvNormAct"
