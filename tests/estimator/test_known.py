@@ -7,7 +7,21 @@ from typing import Any
 
 import pytest
 
-from estimator.methods.rad.known import KNOWLEDGE, NOTHING, Known, Run, shift_of, shifted, tabulate
+from estimator.methods.rad.known import (
+    KNOWLEDGE,
+    NOTHING,
+    Known,
+    Run,
+    _blocks,
+    run_of,
+    shift_of,
+    shifted,
+    tabulate,
+)
+from estimator.methods.rad.program import compile_program
+from estimator.parsers import parse_summary
+from estimator.shapes import with_shapes
+from estimator.types import Workload
 
 BASE = Run("blocks", 20.0, 24.0, 6.0, 5.0, 0, 1, 2)
 
@@ -68,3 +82,37 @@ def test_a_shift_says_the_measured_run_again() -> None:
         assert 0 < share < 1
     assert shifted(5000.0, 1200.0, 0.0)[0] == 5000.0
     assert shifted(900.0, 1200.0, -2.5)[0] > 0
+
+
+def held(*types: str, holder: str) -> Run:
+    return at(blocks="", around=("module", frozenset(types), holder))
+
+
+def test_a_model_that_a_class_of_the_users_holds_is_found() -> None:
+    inner = frozenset({"ResNet", "Conv2d", "Linear"})
+    table = known((at(blocks=_blocks("module", inner)), 0.3))
+    assert table.about(held("Net", *inner, holder="Net")).level == "measured"
+    assert table.about(held("Net", "Dropout", "Identity", *inner, holder="Net")).level == "measured"
+    assert table.about(held("Net", "Conv3d", *inner, holder="Net")) == NOTHING
+    assert table.about(held("Net", *inner, holder="ResNet")) == NOTHING
+    assert table.about(held("Net", *inner, holder="")) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("text", "holder"),
+    [
+        ("Net(\n  (body): Own(\n    (0): Linear(in_features=8, out_features=8, bias=True)\n  )\n)\n", "Net"),
+        (
+            "Layer (type)  Output Shape  Param #\n===\n"
+            "Linear-1 [-1, 8] 72\nOwn-2 [-1, 8] 0\nLinear-3 [-1, 8] 72\n===\n",
+            "Own",
+        ),
+        ("Layer (type)  Output Shape  Param #\n===\nLinear-1 [-1, 8] 72\nFlatten-2 [-1, 8] 0\n===\n", ""),
+    ],
+)
+def test_the_class_around_a_model_is_named(text: str, holder: str) -> None:
+    workload = Workload(2)
+    shaped = with_shapes(parse_summary(text), workload)
+    run = run_of(compile_program(shaped), shaped, workload)
+    assert run.around is not None
+    assert run.around[2] == holder

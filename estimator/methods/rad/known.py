@@ -13,6 +13,8 @@ from functools import lru_cache
 from math import exp, isfinite, log, log2, sqrt
 from typing import Any, Final, Literal, NamedTuple
 
+from estimator.methods.rad.familiar import without
+from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.program import Program
 from estimator.types import PRECISIONS, ModelSummary, Workload
 
@@ -43,6 +45,10 @@ _LEAST_MEASURED: Final = 0.005
 _SAME: Final = 0.05
 _AS_MANY: Final = 0.001
 _MOST_SHIFT: Final = 2.5
+# A user's class around a library's model may leave out a layer or add one of these. A head has so many rows at most.
+_EITHER: Final = (frozenset[str](), frozenset({"Identity"}), frozenset({"Dropout"}), frozenset({"Identity", "Dropout"}))
+_VIEWS: Final = ("Flatten", "Identity")
+_HEAD: Final = 6
 # Added to activations before they are compared, in MiB: few are measured badly.
 _FEW_MIB: Final = 100.0
 _STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
@@ -58,6 +64,8 @@ class Run(NamedTuple):
         precision: its place among the precisions.
         training: 1, or 0 for inference.
         states: numbers that the optimizer holds for each parameter; 0 for inference.
+        around: format, types of layers, and which of them is a class that may only hold a library's model; None where
+            there is none.
     """
 
     blocks: str = ""
@@ -68,6 +76,7 @@ class Run(NamedTuple):
     precision: int = 0
     training: int = 0
     states: int = 0
+    around: tuple[str, frozenset[str], str] | None = None
 
 
 class Knowledge(NamedTuple):
@@ -129,7 +138,18 @@ def run_of(program: Program, summary: ModelSummary, workload: Workload) -> Run:
         PRECISIONS.index(workload.precision),
         int(training),
         _STATES[workload.optimizer] if training else 0,
+        (summary.format, program.names, _holder(summary, program)),
     )
+
+
+def _holder(summary: ModelSummary, program: Program) -> str:
+    """Name the class around a model: the model's own, or where no tree is shown the block whose row is the last one."""
+    if not program.flat:
+        return without(program.owner, summary.root.type)
+    for row in reversed(summary.root.children[-_HEAD:]):
+        if not row.params and kind_of(row.type) is Kind.VIEW and row.type not in _VIEWS:
+            return row.type
+    return ""
 
 
 @lru_cache(maxsize=64)  # names come from users, and a set of them may be large: few are kept
@@ -173,8 +193,8 @@ class Known:
 
     def about(self, run: Run) -> Knowledge:
         """Say what is known of a request."""
-        blocks, log_params, log_elements, log_steps, log_batch, precision, training, states = run
-        models = self._table.get(blocks)
+        blocks, log_params, log_elements, log_steps, log_batch, precision, training, states, around = run
+        models = self._table.get(blocks) or self._inside(around)
         if models is None:
             return NOTHING
         weight = total = squares = 0.0
@@ -212,6 +232,18 @@ class Known:
         scatter = sqrt(max(squares / weight - mean * mean, 0.0))
         return Knowledge(level, total / (weight + _DOUBT), weight, nearest, scatter, count, alike)
 
+    def _inside(self, around: tuple[str, frozenset[str], str] | None) -> list[_Model] | None:
+        """Find the runs of the model that a class of the user's holds."""
+        if around is None or not around[2]:
+            return None
+        format_, types, holder = around
+        for left in _EITHER:
+            if left <= types:
+                models = self._table.get(_blocks(format_, types - left - {holder}))
+                if models is not None:
+                    return models
+        return None
+
 
 def tabulate(runs: Iterable[tuple[Run, float]]) -> dict[str, list[Any]]:
     """Write measured runs and their shifts as `Known` reads them: plain lists. Equal runs become one, with the mean."""
@@ -219,7 +251,7 @@ def tabulate(runs: Iterable[tuple[Run, float]]) -> dict[str, list[Any]]:
     for run, shift in runs:
         if run.blocks:
             size = tuple(round(value, 4) for value in run[1:4])
-            way = (round(run.log_batch, 2), *run[5:])
+            way = (round(run.log_batch, 2), run.precision, run.training, run.states)
             found.setdefault(run.blocks, {}).setdefault(size, {}).setdefault(way, []).append(shift)
     return {
         blocks: [
