@@ -96,6 +96,9 @@ def test_a_model_that_a_class_of_the_users_holds_is_found() -> None:
     assert table.about(held("Net", "Conv3d", *inner, holder="Net")) == NOTHING
     assert table.about(held("Net", *inner, holder="ResNet")) == NOTHING
     assert table.about(held("Net", *inner, holder="")) == NOTHING
+    plain = frozenset({"Sequential", "Conv2d", "Linear"})
+    table = known((at(blocks=_blocks("module", plain)), 0.3))
+    assert table.about(held("Net", *plain, holder="Net")) == NOTHING
 
 
 @pytest.mark.parametrize(

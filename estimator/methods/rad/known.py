@@ -47,7 +47,7 @@ _AS_MANY: Final = 0.001
 _MOST_SHIFT: Final = 2.5
 # A user's class around a library's model may leave out a layer or add one of these. A head has so many rows at most.
 _EITHER: Final = (frozenset[str](), frozenset({"Identity"}), frozenset({"Dropout"}), frozenset({"Identity", "Dropout"}))
-_VIEWS: Final = ("Flatten", "Identity")
+_VIEWS: Final = ("Flatten", "Identity", "Unflatten", "Parameter", "Sequential", "ModuleList", "ModuleDict", "Model")
 _HEAD: Final = 6
 # Added to activations before they are compared, in MiB: few are measured badly.
 _FEW_MIB: Final = 100.0
@@ -238,10 +238,11 @@ class Known:
             return None
         format_, types, holder = around
         for left in _EITHER:
-            if left <= types:
-                models = self._table.get(_blocks(format_, types - left - {holder}))
-                if models is not None:
-                    return models
+            rest = types - left - {holder}
+            models = self._table.get(_blocks(format_, rest)) if left <= types else None
+            # Networks of layers alone are alike by chance: only a block's type tells which one it is.
+            if models is not None and any(kind_of(type_) is Kind.VIEW and type_ not in _VIEWS for type_ in rest):
+                return models
         return None
 
 
