@@ -17,6 +17,64 @@ _MAX_WRAPPED: Final = 32
 _OFTEN: Final = 63
 
 
+_MODELS: Final[tuple[str, ...]] = ("Functional", "Sequential", "Model")
+# Type, name, shape and parameters of a row.
+_Read = tuple[str, str, RawShape | None, int]
+# Keras 3 cuts what is too wide for its column: ``(BatchNormalizatio…``.
+_CUT: Final = "…"
+_LONG_NAMES: Final[tuple[str, ...]] = (
+    "BatchNormalization",
+    "LayerNormalization",
+    "GroupNormalization",
+    "UnitNormalization",
+    "SpectralNormalization",
+    "RMSNormalization",
+    "GlobalAveragePooling1D",
+    "GlobalAveragePooling2D",
+    "GlobalAveragePooling3D",
+    "GlobalMaxPooling1D",
+    "GlobalMaxPooling2D",
+    "GlobalMaxPooling3D",
+    "AveragePooling1D",
+    "AveragePooling2D",
+    "AveragePooling3D",
+    "MaxPooling1D",
+    "MaxPooling2D",
+    "MaxPooling3D",
+    "DepthwiseConv1D",
+    "DepthwiseConv2D",
+    "SeparableConv1D",
+    "SeparableConv2D",
+    "Conv1DTranspose",
+    "Conv2DTranspose",
+    "Conv3DTranspose",
+    "MultiHeadAttention",
+    "GroupQueryAttention",
+    "ZeroPadding2D",
+    "UpSampling2D",
+    "Bidirectional",
+    "TimeDistributed",
+    "TokenAndPositionEmbedding",
+    "PositionEmbedding",
+    "TransformerEncoder",
+    "TransformerDecoder",
+    "SpatialDropout1D",
+    "SpatialDropout2D",
+    "GaussianDropout",
+    "TextVectorization",
+    "Concatenate",
+    "Functional",
+    "Sequential",
+    "Activation",
+    "LeakyReLU",
+    "InputLayer",
+    "Rescaling",
+    "Normalization",
+    "Embedding",
+    "Multiply",
+)
+
+
 def parse(lines: list[str], start: int) -> ModelSummary:
     """Parse the table whose header is ``lines[start]``.
 
@@ -111,7 +169,7 @@ def _joined(cells: list[str], more: list[str]) -> list[str]:
 
 
 def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> ModelSummary:
-    read: list[tuple[str, str, RawShape | None, int]] = []
+    read: list[_Read] = []
     types: dict[str, str] = {}
     values: dict[tuple[str, str], tuple[RawShape | None, int]] = {}
     for cells, number in rows:
@@ -119,6 +177,9 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
         type_ = types.get(said)
         if type_ is None:
             type_ = said.rstrip(") ").strip().replace(" ", "")
+            if type_.endswith(_CUT):
+                start = type_.removesuffix(_CUT)
+                type_ = next((name for name in _LONG_NAMES if start and name.startswith(start)), start)
             if t.is_name(type_):
                 types[said] = type_
             else:
@@ -132,6 +193,11 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
     counts = Counter([shape for _, _, shape, _ in read])
     batch = batch_of(counts.items(), None)
     samples = {shape: per_sample(shape, batch) for shape in counts}
+    counted = sum([params for _, _, _, params in read])
+    totals = t.read_totals(lines, at)
+    stated = t.total_params(totals)
+    if stated is not None and stated < counted:
+        read = _opened(read, counted - stated)
     # As Layer(...) does, which takes twice as long.
     children = tuple(
         [
@@ -140,8 +206,13 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
         ]
     )
     counted = sum([params for _, _, _, params in read])
-    totals = t.read_totals(lines, at)
-    stated = t.total_params(totals)
+    if not counted and not stated:
+        number = rows[0][1]
+        raise t.fail(
+            number,
+            lines[number - 1],
+            "no layer has parameters yet: build the model, `model.build(input_shape)`, before its summary",
+        )
     optimizer = t.read_count(totals.get("optimizer params", "").partition(" ")[0])
     if stated is not None and optimizer:
         stated -= optimizer  # Keras 3 counts a compiled optimizer's state into the total
@@ -156,6 +227,14 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
         inferred=inferred,
         frozen_params=t.frozen_params(totals),
     )
+
+
+def _opened(read: list[_Read], twice: int) -> list[_Read]:
+    """Leave to the layers of inner models, where those are shown too, the parameters that are counted twice."""
+    models = [params for type_, _, _, params in read if type_ in _MODELS]
+    if sum(models) != twice:
+        return read
+    return [(type_, name, shape, 0 if type_ in _MODELS else params) for type_, name, shape, params in read]
 
 
 def _value(shape_text: str, count_text: str, lines: list[str], number: int) -> tuple[RawShape | None, int]:

@@ -184,7 +184,7 @@ def is_name(text: str) -> bool:
 
 def is_rule(line: str) -> bool:
     """Tell whether the line only draws: ``=====``, ``-----``, ``_____`` or box characters."""
-    return not line.strip("=-_ ━─┏┳┓┡╇┩├┼┤└┴┘┌┬┐╞╪╡╘╧╛╒╤╕+|")
+    return not line.strip("=-_¯ ━─┏┳┓┡╇┩├┼┤└┴┘┌┬┐╞╪╡╘╧╛╒╤╕+|")
 
 
 def read_totals(lines: list[str], start: int) -> dict[str, str]:

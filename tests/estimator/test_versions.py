@@ -276,3 +276,79 @@ def test_a_line_behind_a_prefix_that_cannot_be_read_is_quoted() -> None:
     text = "\n".join("INFO:root:" + line for line in TIMM_0_6.replace("(act1): ReLU(", "(act1 ReLU(").splitlines())
     with pytest.raises(SummaryError, match="line 4"):
         parse_summary(text)
+
+
+KERAS_3 = """Model: "resnet50"
+┏━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━┓
+┃ Layer (type)        ┃ Output Shape      ┃    Param # ┃ Connected to      ┃
+┡━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━┩
+│ input_layer_3       │ (None, 224, 224,  │          0 │ -                 │
+│ (InputLayer)        │ 3)                │            │                   │
+├─────────────────────┼───────────────────┼────────────┼───────────────────┤
+│ conv1_conv (Conv2D) │ (None, 112, 112,  │      9,472 │ conv1_pad[0][0]   │
+│                     │ 64)               │            │                   │
+├─────────────────────┼───────────────────┼────────────┼───────────────────┤
+│ conv1_bn            │ (None, 112, 112,  │        256 │ conv1_conv[0][0]  │
+│ (BatchNormalizatio… │ 64)               │            │                   │
+├─────────────────────┼───────────────────┼────────────┼───────────────────┤
+│ own (MyLongNamedLa… │ (None, 64)        │          0 │ conv1_bn[0][0]    │
+└─────────────────────┴───────────────────┴────────────┴───────────────────┘
+ Total params: 9,728 (38.00 KB)
+ Trainable params: 9,600 (37.50 KB)
+ Non-trainable params: 128 (512.00 B)
+"""
+
+
+def test_types_that_keras_3_cuts_are_read() -> None:
+    summary = parse_summary(KERAS_3)
+    assert [layer.type for layer in summary.root.children] == [
+        "InputLayer",
+        "Conv2D",
+        "BatchNormalization",
+        "MyLongNamedLa",
+    ]
+    assert (summary.total_params, summary.inferred) == (9_728, ())
+
+
+def test_a_model_of_keras_that_is_not_built_is_refused() -> None:
+    text = KERAS_3.replace("9,472", "    0").replace("  256", "    0").replace("9,728", "0").replace("9,600", "0")
+    with pytest.raises(SummaryError, match="build the model"):
+        parse_summary(text)
+
+
+KERAS_2_NESTED = """Model: "model"
+_________________________________________________________________
+ Layer (type)                Output Shape              Param #
+=================================================================
+ input_1 (InputLayer)        [(None, 32, 32, 3)]       0
+
+ mobilenetv2_1.00_32 (Funct  (None, 1, 1, 1280)        992
+ ional)
+|¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯|
+| input_2 (InputLayer)       [(None, 32, 32, 3)]       0        |
+|                                                               |
+| Conv1 (Conv2D)             (None, 16, 16, 32)        864      |
+|                                                               |
+| expanded_conv_depthwise_B  (None, 16, 16, 32)        128      |
+| N (BatchNormalization)                                        |
+¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯
+ dense (Dense)               (None, 10)                12810
+=================================================================
+Total params: 13802 (53.91 KB)
+Trainable params: 13738 (53.66 KB)
+Non-trainable params: 64 (256.00 Byte)
+_________________________________________________________________
+"""
+
+
+def test_inner_models_of_keras_are_counted_once() -> None:
+    summary = parse_summary(KERAS_2_NESTED)
+    assert [(layer.type, layer.params) for layer in summary.root.children] == [
+        ("InputLayer", 0),
+        ("Functional", 0),
+        ("InputLayer", 0),
+        ("Conv2D", 864),
+        ("BatchNormalization", 128),
+        ("Dense", 12_810),
+    ]
+    assert (summary.total_params, summary.inferred) == (13_802, ())
