@@ -32,6 +32,11 @@ def parameters(type_: str, args: Args) -> int | None:
     return count if 0 <= count <= _MAX else None
 
 
+def knows(type_: str) -> bool:
+    """Tell whether a class is a single layer whose parameters are known."""
+    return _rule(type_) is not None
+
+
 def number(args: Args, *names: str) -> int:
     """Read the first integer argument that is there.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from functools import lru_cache
+from operator import is_
 from typing import Final
 
 from estimator import versions_timm
@@ -93,6 +94,7 @@ _ROTATION: Final = "RotaryEmbedding"
 _ENCODING: Final[tuple[str, ...]] = ("Bart", "MBart", "PLBart", "M2M100", "Blenderbot")
 _MULTI_HEAD: Final = "MultiHeadSelfAttention"
 _FOUR_PARTS: Final = 4
+_TWO: Final = 2
 _GATED: Final = ("gate_proj", "down_proj", "up_proj")
 _FOUR: Final = frozenset(own + end for own in _OF_FOUR for end in (_SELF, "SelfOutput", "Intermediate", "Output"))
 _OLD: Final = frozenset(
@@ -109,6 +111,18 @@ _OLD: Final = frozenset(
         "BloomScaledSoftmax",
         "MobileViTConvLayer",
     )
+)
+# There is a rule for what is in blocks of such names.
+_RULED: Final[tuple[str, ...]] = (
+    "MLP",
+    "Model",
+    "Pooler",
+    "Layer",
+    "Intermediate",
+    "Embeddings",
+    "Embedding",
+    "Stage",
+    "BloomAttention",
 )
 _ENDS: Final[tuple[str, ...]] = (_ROTATION, "PositionalConvEmbedding")
 
@@ -142,7 +156,7 @@ def today(root: Layer, types: Set[str], in_order: bool = False) -> Layer:
 class _Renewal:
     def __init__(self, model: str, types: Set[str], in_order: bool) -> None:
         self._model = model
-        self._timm = versions_timm.Renewal(model, types)
+        self._timm = versions_timm.Renewal(model, types) if versions_timm.maybe_old(model, types) else None
         self._in_order = in_order
         self._lent = next(((own, other) for own, other in _LENT.items() if model.startswith(own)), ("", ""))
         self._multiplying = {
@@ -160,10 +174,11 @@ class _Renewal:
             made = self._renamed(layer)
             if layer.children:
                 children = tuple([self.of(child) for child in layer.children])
-                children = self._inside(made.type, self._timm.inside(layer.type, children))
-                if any(new is not old for new, old in zip(children, layer.children, strict=False)) or len(
-                    children
-                ) != len(layer.children):
+                if self._timm is not None:
+                    children = self._timm.inside(layer.type, children)
+                if made.type.endswith(_RULED) or made.type in _SCALED:
+                    children = self._inside(made.type, children)
+                if not _same(children, layer.children):
                     made = made._replace(children=children)
                 if _of_four(made):
                     made = self._attention(made, layer)
@@ -173,12 +188,12 @@ class _Renewal:
     def _renamed(self, layer: Layer) -> Layer:
         type_ = layer.type
         own, other = self._lent
-        name = _NAMES.get(type_) or _fused(self._timm.renamed(layer))
+        name = _NAMES.get(type_) or _fused(type_ if self._timm is None else self._timm.renamed(layer))
         if other and name.startswith(other):
             name = own + name[len(other) :]
         elif name == "StableDropout" and self._model.startswith("Deberta"):
             name = "Dropout"
-        elif name in ("DebertaOnlyMLMHead", "DebertaV2OnlyMLMHead") and "LMPrediction" in layer.children[0].type:
+        elif name in ("DebertaOnlyMLMHead", "DebertaV2OnlyMLMHead") and any("LMPred" in c.type for c in layer.children):
             name = "Legacy" + name
         elif name == type_ and self._multiplies(layer):
             name = _SELF if type_ == _MULTI_HEAD else "Attention"
@@ -197,6 +212,8 @@ class _Renewal:
         scaled = _SCALED.get(type_)
         if scaled:
             return tuple(_as(child, scaled) if child.type == "Embedding" else child for child in children)
+        if type_.startswith("Bloom"):
+            return tuple(c for c in _last(children, "dense_4h_to_h") if c.type != "BloomScaledSoftmax")
         if type_.endswith("MLP"):
             return self._gated(children)
         if type_ in _TURNED and not self._in_order:
@@ -222,8 +239,6 @@ class _Renewal:
                 _as(c, "ModuleList") if c.type == "Sequential" or c.name == "downsampling_layer" else c
                 for c in children
             )
-        if type_.startswith("Bloom"):
-            return tuple(c for c in _last(children, "dense_4h_to_h") if c.type != "BloomScaledSoftmax")
         if type_.endswith("Layer") and type_.removesuffix("Layer") in _OF_FOUR:
             return self._layer(type_.removesuffix("Layer"), children)
         return _opened(children)
@@ -245,8 +260,10 @@ class _Renewal:
         inner = next((child for child in children if child.type == own + "Intermediate"), None)
         outer = next((child for child in children if child.type == own + "Output"), None)
         made: list[Layer] = []
+        if inner is None or outer is None or len(inner.children) < _TWO or not outer.children:
+            return children  # hidden, or of today
         for child in children:
-            if child is inner and outer is not None and len(inner.children) > 1 and outer.children:
+            if child is inner:
                 first, act = inner.children[:2]
                 parts = [first._replace(name="fc1"), act._replace(name="activation_fn")]
                 parts.append(outer.children[0]._replace(name="fc2"))
@@ -254,7 +271,7 @@ class _Renewal:
                     parts = [parts[1], parts[0], parts[2]]
                 shape = outer.children[0].output_shape
                 made.append(Layer(own + "MLP", inner.params + outer.params, shape, tuple(parts), (), "mlp"))
-            elif child is outer and inner is not None:
+            elif child is outer:
                 made += [part for part in outer.children[1:] if part.type == "Dropout"]
             elif child.type == "DropPath":
                 made.append(_as(child, own + child.type))
@@ -279,6 +296,10 @@ class _Renewal:
         drops = any(part.type == "Dropout" for part in inner.children)
         type_ = own + "EagerAttention" if drops and not fused else block.type
         return block._replace(type=type_, params=block.params + inner.params + outer.params, children=tuple(parts))
+
+
+def _same(new: tuple[Layer, ...], old: tuple[Layer, ...]) -> bool:
+    return len(new) == len(old) and all(map(is_, new, old))
 
 
 def _of_four(block: Layer) -> bool:

@@ -84,7 +84,7 @@ class Renewal:
         if type_ != self._model:
             return _stages(children) if any(c.type == "SwinTransformerStage" for c in children) else children
         kept = [c for c in children if c.name not in ("pos_drop", "avgpool")]
-        if kept[-1].type == "Linear":
+        if kept and kept[-1].type == "Linear":
             pool = Layer("SelectAdaptivePool2d", 0, None, (), (("pool_type", "avg"), ("flatten", "Identity()")))
             parts = (
                 pool._replace(name="global_pool"),
@@ -126,6 +126,9 @@ def _stages(stages: Layers) -> Layers:
     made: list[Layer] = []
     before = Layer("Identity", 0, name="downsample")
     for stage in stages:
+        if not stage.children:  # hidden
+            made.append(stage)
+            continue
         last = stage.children[-1]
         moves = last.type == "PatchMerging"
         blocks = stage.children[:-1] if moves else stage.children

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from estimator import versions
+from estimator import sizes, versions
 from estimator.compiled import breathe
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, nest, per_sample, root_of
@@ -30,6 +30,22 @@ _DRAWN: Final = "│├└─|+ "
 _INDENT: Final = 5
 _RECURRENT: Final = ("LSTM", "GRU", "RNN")
 _MAX_WRAPPED: Final = 8
+_PACKS: Final = "MultiheadAttention"
+# Share of the parameters in what may be layers of the model's own.
+_FEW: Final = 0.1
+_ONE_LAYER: Final[tuple[str, ...]] = (
+    "1d",
+    "2d",
+    "3d",
+    "1D",
+    "Linear",
+    "Norm",
+    "Embedding",
+    "LSTM",
+    "GRU",
+    "RNN",
+    "ReLU",
+)
 
 
 # What is drawn before a row, class, attribute, depth (and index, which does not matter), values.
@@ -224,7 +240,15 @@ def _summary(lines: list[str], at: int, rows: list[tuple[int, _Row]], columns: l
     counted = sum([layer.params for _, layer in flat])
     totals = t.read_totals(lines, at)
     stated = t.total_params(totals)
+    if depth == 1 and "params" in columns:
+        _check_hidden(rows, flat, lines)
     inferred: list[str] = []
+    if root is None and any(row.type == _PACKS for row in distinct.values()):
+        flat, packed = _packed(flat)
+        if packed:
+            inferred.append(f"this version counts no packed projections of attention; {packed:,} parameters were added")
+            counted += packed
+            stated = None if stated is None else stated + packed
     if "params" not in columns:
         inferred.append("the summary has no column of parameters; they follow from mult-adds, percentages or the total")
     if stated is not None and stated != counted:
@@ -241,6 +265,51 @@ def _summary(lines: list[str], at: int, rows: list[tuple[int, _Row]], columns: l
         input_mb=t.input_mb(totals),
         frozen_params=t.frozen_params(totals),
     )
+
+
+def _packed(flat: list[tuple[int, Layer]]) -> tuple[list[tuple[int, Layer]], int]:
+    """Add the packed projections of PyTorch's attention, bare parameters, which torchinfo counts since version 1.7.
+
+    Returns:
+        The layers, and how many parameters were added.
+    """
+    made: list[tuple[int, Layer]] = []
+    known: dict[tuple[int, int], Layer] = {}
+    added = 0
+    for at, (depth, layer) in enumerate(flat):
+        now = layer
+        if layer.type == _PACKS and not layer.params and layer.output_shape and not layer.args:
+            each = layer.output_shape[-1] * (layer.output_shape[-1] + 1)
+            inner = flat[at + 1] if at + 1 < len(flat) else (0, layer)
+            more = each * (3 if inner[0] > depth and inner[1].params == each else 4)
+            now = known.setdefault((id(layer), more), layer._replace(params=more))
+            added += more
+        made.append((depth, now))
+    return made, added
+
+
+def _check_hidden(rows: list[tuple[int, _Row]], flat: list[tuple[int, Layer]], lines: list[str]) -> None:
+    """Refuse a table of torch-summary that hides most of the model: unlike torchinfo it counts little of what it hides.
+
+    It draws branches of two kinds, and shows no row of the model itself.
+
+    Raises:
+        SummaryError: blocks below the printed depth hold many of the parameters.
+    """
+    deepest = max(depth for depth, _ in flat)
+    hiding = [at for at, (depth, layer) in enumerate(flat) if depth == deepest and _hides(layer)]
+    if sum(flat[at][1].params for at in hiding) > sum(layer.params for _, layer in flat) * _FEW:
+        row = rows[hiding[0]][1]
+        if lines[row.number - 1].lstrip().startswith("|"):
+            raise t.fail(
+                row.number,
+                lines[row.number - 1],
+                "torch-summary tells nothing of what is inside: print the model with depth=20",
+            )
+
+
+def _hides(layer: Layer) -> bool:
+    return layer.params > 0 and not (layer.type.endswith(_ONE_LAYER) and sizes.knows(layer.type))
 
 
 def _params(

@@ -278,6 +278,35 @@ def test_a_line_behind_a_prefix_that_cannot_be_read_is_quoted() -> None:
         parse_summary(text)
 
 
+TORCH_SUMMARY = """===============================================================================================
+Layer (type:depth-idx)                        Output Shape              Param #
+===============================================================================================
+├─Sequential: 1-1                             [-1, 1280, 7, 7]          --
+|    └─Conv2dNormActivation: 2-1              [-1, 32, 112, 112]        --
+|    |    └─Conv2d: 3-1                       [-1, 32, 112, 112]        864
+|    |    └─BatchNorm2d: 3-2                  [-1, 32, 112, 112]        64
+|    |    └─SiLU: 3-3                         [-1, 32, 112, 112]        --
+|    └─Sequential: 2-2                        [-1, 16, 112, 112]        --
+|    |    └─MBConv: 3-4                       [-1, 16, 112, 112]        1,448
+===============================================================================================
+Total params: 2,376
+Trainable params: 2,376
+Non-trainable params: 0
+===============================================================================================
+Input size (MB): 0.57
+Forward/backward pass size (MB): 7.09
+Params size (MB): 0.01
+===============================================================================================
+"""
+
+
+def test_what_torch_summary_hides_without_counting_it_is_refused() -> None:
+    with pytest.raises(SummaryError, match=r"MBConv.*depth=20"):
+        parse_summary(TORCH_SUMMARY)
+    open_ = TORCH_SUMMARY.replace("MBConv: 3-4 ", "Conv2d: 3-4 ")
+    assert parse_summary(open_).total_params == 2_376
+
+
 KERAS_3 = """Model: "resnet50"
 ┏━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━┓
 ┃ Layer (type)        ┃ Output Shape      ┃    Param # ┃ Connected to      ┃
@@ -352,3 +381,62 @@ def test_inner_models_of_keras_are_counted_once() -> None:
         ("Dense", 12_810),
     ]
     assert (summary.total_params, summary.inferred) == (13_802, ())
+
+
+def test_blocks_whose_insides_are_hidden_are_not_lost() -> None:
+    table = """==========================================================================================
+Layer (type:depth-idx)                   Output Shape              Param #
+==========================================================================================
+ViTForImageClassification                [2, 2]                    --
+├─ViTModel: 1-1                          [2, 197, 192]             --
+│    └─ViTLayer: 2-1                     [2, 197, 192]             --
+│    │    └─ViTAttention: 3-1            [2, 197, 192]             148,224
+│    │    └─ViTIntermediate: 3-2         [2, 197, 768]             148,224
+│    │    └─ViTOutput: 3-3               [2, 197, 192]             147,648
+├─Linear: 1-2                            [2, 2]                    386
+==========================================================================================
+Total params: 444,482
+"""
+    summary = parse_summary(table)
+    assert sum(layer.params for layer in layers(summary.root)) == summary.total_params
+    deberta = """DebertaForMaskedLM(
+  (cls): DebertaOnlyMLMHead()
+  (x): StableDropout()
+  (fc): Linear(in_features=2, out_features=2, bias=True)
+)
+"""
+    assert parse_summary(deberta).total_params == 6
+    swin = """SwinTransformer(
+  (layers): Sequential(
+    (0): BasicLayer()
+    (1): BasicLayer(
+      (downsample): PatchMerging(
+        (reduction): Linear(in_features=4, out_features=2, bias=False)
+      )
+    )
+  )
+  (pos_drop): Dropout(p=0.0, inplace=False)
+)
+"""
+    assert parse_summary(swin).total_params == 8
+
+
+@pytest.mark.parametrize("inner", ["", "│    └─NonDynamicallyQuantizableLinear: 2-1 --                        272\n"])
+def test_projections_that_torchinfo_did_not_count_are_added(inner: str) -> None:
+    shown = 272 if inner else 0
+    table = f"""==========================================================================================
+Layer (type:depth-idx)                   Output Shape              Param #
+==========================================================================================
+Net                                      --                        --
+├─MultiheadAttention: 1-1                [2, 10, 16]               --
+{inner}├─Linear: 1-2                            [2, 10, 2]                34
+==========================================================================================
+Total params: {34 + shown}
+"""
+    summary = parse_summary(table)
+    assert summary.total_params == 34 + 4 * 16 * 17
+    assert sum(layer.params for layer in layers(summary.root)) == summary.total_params
+    today = table.replace(
+        "Net                                      -- ", "Net                                      [2, 10, 2]"
+    )
+    assert parse_summary(today).total_params == 34 + shown
