@@ -25,7 +25,6 @@ from estimator.methods.rad.fit import (
     held_out,
     left_out,
     miss_of,
-    scale,
     spreading,
 )
 from estimator.methods.rad.known import LEVELS
@@ -120,7 +119,7 @@ def reached(residual: Floats, bound: Floats) -> Reached:
 
 def _bounds(held: HeldOut) -> dict[float, Floats]:
     """Set bounds for each fold by the others."""
-    sizes = scale(left_out(partial(spreading, TREES), held.rows, held.sizes, held.shares, held.folds))
+    sizes = held.scale(left_out(partial(spreading, TREES), held.rows, held.sizes, held.shares, held.folds))
     scores, groups, levels = held.residual / sizes, held.groups, np.array(held.levels)
     real = np.array([item.real for item in held.items])
     made = {}

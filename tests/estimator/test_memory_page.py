@@ -126,7 +126,7 @@ def test_bounds_are_judged_by_what_was_left_out(monkeypatch: pytest.MonkeyPatch)
         allocated = rng.uniform(1000.0, 9000.0)
         measured = (allocated + 700.0) * exp(abs(rng.gauss(0.0, 0.05)))
         account = allocated * exp(rng.gauss(0.0, 0.2))
-        about = Example(row, account, measured, "cnn", f"g{index // 6}", 1.0, index % 30 > 2, allocated=allocated)
+        about = Example(row, account, measured, f"g{index // 6}", 1.0, index % 30 > 2, allocated=allocated)
         examples.append(replace(about, run=run, model=model, id=f"r{index}"))
     found = memory_limits.limits(examples, 700.0)
     assert set(found.ways["run"]) == {ALL, "measured"}

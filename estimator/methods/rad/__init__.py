@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,10 @@ _LEAST_BOUND = 0.03
 # A bound of twenty times says no more than none.
 _MOST_BOUND = 3.0
 # No error is taken to be smaller, and what is added to every size of an error (logarithms of a ratio).
-SMALLEST_SIZE = 0.02
-ADDED_SIZE = 0.04
+_SMALLEST_SIZE = 0.02
+_ADDED_SIZE = 0.04
+# No share of activations in the memory is taken to be smaller.
+_SMALLEST_SHARE = 0.02
 NOWHERE = Run()
 _SAID = {
     "measured": "this architecture was measured (runs: {0.runs}): that corrects the account and narrows the bound",
@@ -51,6 +53,27 @@ def within(upper: float, expected: float, memory_mib: int) -> float:
         memory_mib: memory of the GPU in MiB; 0 where it is not known.
     """
     return min(upper, max(expected, memory_mib)) if memory_mib else upper
+
+
+def damped(share: float) -> float:
+    """Tell how much less an error weighs where weights, states and context, which are certain, are most of the memory.
+
+    In proportion to the share of activations it would weigh too little: its parts are in the rest as well.
+
+    Args:
+        share: share of the expected memory that may be wrong.
+    """
+    return sqrt(max(share, _SMALLEST_SHARE))
+
+
+def size_of(said: float, share: float) -> float:
+    """Give the size of an error, as the logarithm of a ratio.
+
+    Args:
+        said: what the spread's trees say: the size of errors, divided by `damped` ``share``.
+        share: share of the expected memory that may be wrong.
+    """
+    return max(said, _SMALLEST_SIZE) * damped(share) + _ADDED_SIZE
 
 
 class Rad:
@@ -169,8 +192,8 @@ class Rad:
         corrected = (explicit + self._context_mib) * exp(self._correction.predict(row))
         fixed = explicit * fixed_share(row) + self._context_mib
         expected, share = shifted(corrected, fixed, knowledge.shift)
-        size = max(self._spread.predict([*row, *knowledge.features(share)]), SMALLEST_SIZE) + ADDED_SIZE
-        size *= self._bounds[knowledge.level]
+        said = self._spread.predict([*row, *knowledge.features(share)])
+        size = size_of(said, share) * self._bounds[knowledge.level]
         return expected, expected * exp(min(max(size, _LEAST_BOUND), _MOST_BOUND))
 
     def account(self, summary: ModelSummary, workload: Workload) -> tuple[ModelSummary, Program, Memory, Family]:

@@ -31,7 +31,7 @@ from estimator.dataset.store import Dataset, Row
 from estimator.dataset.tree import Trace, resolve
 from estimator.evaluate import Case
 from estimator.gpus import most_memory_mib
-from estimator.methods.rad import ADDED_SIZE, SMALLEST_SIZE, Rad, within
+from estimator.methods.rad import Rad, damped, size_of, within
 from estimator.methods.rad.familiar import unfamiliar
 from estimator.methods.rad.features import FEATURES, MIB, UNFAMILIAR, features, fixed_share
 from estimator.methods.rad.fit_own import Blocks
@@ -58,9 +58,9 @@ _QUANTILE = 0.98
 _REAL_WEIGHT = 100.0
 # Accounts that are further off than this are of models that were not understood. Nothing is to be learned from by how
 # much, and a bound wide enough for them would be of no use for all others (logarithms of measured / accounted, and of
-# what the correction leaves).
+# what the correction leaves, where all of the memory may be wrong).
 _UNDERSTOOD = (-0.3, 0.9)
-_LEFT = (-0.4, 1.0)
+_LEFT = (-0.4, 1.3)
 
 # Depths at which users print with torchinfo, beside 3 and all.
 _DEPTHS = (2, 4, 5)
@@ -71,6 +71,7 @@ _LEAST = 20
 _UNKNOWN = 10.0
 
 _PICTURE = 3
+_SHARE = len(FEATURES) + KNOWLEDGE.index("share")
 # How transformers' models name what stands on their trunk: ``bert-base-MaskedLM``.
 _HEAD = re.compile(r"-[A-Z]\w*$")
 
@@ -89,7 +90,6 @@ class Example:
         row: its features.
         accounted: the explicit account in MiB, without the context.
         measured: the label in MiB.
-        family: family of the model.
         group: architecture family; never divided between folds.
         weight: how much it counts.
         real: whether the model is one of a library, not a drawn one.
@@ -104,7 +104,6 @@ class Example:
     row: list[float]
     accounted: float
     measured: float
-    family: str
     group: str
     weight: float
     real: bool
@@ -234,7 +233,7 @@ def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: B
             made = example(account, text, run.workload, run.memory_mib, seen, other=other)
             if made is not None:
                 counts = weight * (_REAL_WEIGHT if real else 1.0)
-                made = replace(made, family=spec.family, group=spec.group, model=_model_of(spec), id=spec.id)
+                made = replace(made, group=spec.group, model=_model_of(spec), id=spec.id)
                 found.append(replace(made, weight=counts, real=real, allocated=run.peak_allocated_mib))
     return found
 
@@ -288,9 +287,7 @@ def example(
         alone = features(less, program, shaped, workload, family), less.peak / MIB
     run = run_of(program, shaped, workload)
     names = program.names
-    return Example(
-        row, memory.peak / MIB, measured, family, name, _REAL_WEIGHT, True, names, 0.0, run, name, name, alone
-    )
+    return Example(row, memory.peak / MIB, measured, name, _REAL_WEIGHT, True, names, 0.0, run, name, name, alone)
 
 
 def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) -> dict[str, Any]:
@@ -313,7 +310,7 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
         **base,
         "correction": _trees(correction),
         "spread": _trees(spreading(trees).fit(held.rows, held.sizes, held.shares)),
-        "bounds": _bounds(held, held.residual / scale(spread)),
+        "bounds": _bounds(held, held.residual / held.scale(spread)),
         "known": sorted(types),
         "measured": _table(examples, correction, types, context),
     }
@@ -345,8 +342,20 @@ class HeldOut:
 
     @property
     def sizes(self) -> Floats:
-        """What the spread's trees are fitted to: errors, with a bound to them."""
-        return np.clip(self.residual, *_LEFT)
+        """What the spread's trees are fitted to: errors, with a bound to them, where all of the memory may be wrong."""
+        weights = np.array([damped(share) for share in self.activations])
+        sizes: Floats = np.clip(self.residual / weights, *_LEFT)
+        return sizes
+
+    @property
+    def activations(self) -> Floats:
+        """Shares of the expected memory that may be wrong."""
+        shares: Floats = self.rows[:, _SHARE]
+        return shares
+
+    def scale(self, spread: Floats) -> Floats:
+        """Turn what the spread's trees say into the sizes of errors."""
+        return np.array([size_of(said, share) for said, share in zip(spread, self.activations, strict=True)])
 
     @property
     def shares(self) -> Floats:
@@ -489,12 +498,6 @@ def _folds(keys: Sequence[Any]) -> Folds:
 def understood(target: Floats) -> Floats:
     """Bound logarithms of measured / accounted to what accounts that were understood differ by."""
     return np.clip(target, *_UNDERSTOOD)
-
-
-def scale(spread: Floats) -> Floats:
-    """Turn what the spread's trees say into the size of an error."""
-    sizes: Floats = np.maximum(spread, SMALLEST_SIZE) + ADDED_SIZE
-    return sizes
 
 
 def by_family(groups: NDArray[Any]) -> Floats:

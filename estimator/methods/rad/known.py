@@ -28,7 +28,7 @@ KNOWLEDGE: Final = ("weight", "nearest", "scatter", "shift", "runs", "alike", "s
 # and for each class of optimizer (none, one or two states a parameter). Chosen by leaving runs and models out.
 _BATCH: Final = 0.4
 _PARAMS: Final = 1.0
-_ELEMENTS: Final = 0.3
+_ELEMENTS: Final = 0.6
 _STEPS: Final = 3.0
 _PRECISION: Final = 1.5
 _KIND: Final = 5.0
@@ -44,13 +44,13 @@ _LEAST_MEASURED: Final = 0.005
 # The same architecture: as many steps, and parameters as near as a head for other classes leaves them.
 _SAME: Final = 0.05
 _AS_MANY: Final = 0.001
-_MOST_SHIFT: Final = 2.5
+_MOST_SHIFT: Final = 4.0
 # A user's class around a library's model may leave out a layer or add one of these. A head has so many rows at most.
 _EITHER: Final = (frozenset[str](), frozenset({"Identity"}), frozenset({"Dropout"}), frozenset({"Identity", "Dropout"}))
 _VIEWS: Final = ("Flatten", "Identity", "Unflatten", "Parameter", "Sequential", "ModuleList", "ModuleDict", "Model")
 _HEAD: Final = 6
 # Added to activations before they are compared, in MiB: few are measured badly.
-_FEW_MIB: Final = 100.0
+_FEW_MIB: Final = 50.0
 _STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
 
 
