@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import prod
 
-from estimator.dataset.tree import Module, Shape, Trace, resolve
+from estimator.dataset.tree import Call, Module, Shape, Trace, resolve
 
 _MIB = 1024.0 * 1024.0
 # torchsummary skips whatever is a Sequential or a ModuleList. An older trace does not say what a class is made from:
@@ -47,7 +47,7 @@ def _module_text(module: Module, collapse: bool, with_params: bool) -> tuple[str
     if not texts:
         return f"{module.type}({module.repr}){suffix}", total
     if collapse and "ModuleList" in (module.type, module.base):
-        entries = _collapsed([text for _, text, _ in texts])
+        entries = _collapsed(_in_places({name: text for name, text, _ in texts}))
     else:
         entries = [f"({name}): {text}" for name, text, _ in texts]
     lines = [module.repr] if module.repr else []
@@ -55,6 +55,12 @@ def _module_text(module: Module, collapse: bool, with_params: bool) -> tuple[str
         lines.extend(entry.split("\n"))
     body = "\n".join(f"  {line}" for line in lines)
     return f"{module.type}(\n{body}\n){suffix}", total
+
+
+def _in_places(texts: dict[str, str]) -> list[str]:
+    """Put the texts of a list in their places; what is not there is None."""
+    places = max(int(name) for name in texts) + 1 if all(name.isdecimal() for name in texts) else 0
+    return [texts.get(str(place), "None") for place in range(places)] or list(texts.values())
 
 
 def _collapsed(texts: list[str]) -> list[str]:
@@ -91,7 +97,7 @@ def torchsummary_text(trace: Trace, batch: int | None = None) -> str:
         if call.depth == 0 or _is_list(module) or call.output_shape is None:
             continue
         count += 1
-        shape = resolve(call.output_shape, batch)
+        shape = (-1 if batch is None else batch, *resolve(call.output_shape, batch)[1:])  # whatever comes first
         # Only what is called weight or bias is counted; blocks have tables and scales of other names.
         counted = module.counted
         if counted is None:
@@ -164,34 +170,77 @@ def torchinfo_text(
         var_names: write ``Type (name): depth-index`` as with ``row_settings=["depth", "var_names"]``.
     """
     modules = trace.modules()
-    subtree = _subtree_params(trace.root)
+    params = _params_cells(trace, depth)
     names: list[tuple[str, Module, Shape | None, Shape | None, str]] = []
-    counts: dict[int, int] = {}
-    seen: dict[int, int] = {}
+    numbers = _torchinfo_numbers(trace)
     for position, call in enumerate(trace.calls):
         if call.depth > depth:
             continue
         module = modules[call.module]
-        again = call.module in seen
-        if not again:
-            counts[call.depth] = counts.get(call.depth, 0) + 1
-            seen[call.module] = counts[call.depth]
         label = f"{module.type} ({module.name or module.type})" if var_names else module.type
         if call.depth:
             label = f"{'│    ' * (call.depth - 1)}{'├─' if call.depth == 1 else '└─'}{label}"
-            label += f": {call.depth}-{seen[call.module]}"
-        leaf = call.depth == depth or not _has_inner_call(trace, position)
-        number = subtree[call.module] if leaf else module.params
-        params = "(recursive)" if again and number else f"{number:,}" if number else "--"
-        names.append((label, module, call.input_shape, call.output_shape, params))
+            label += f": {call.depth}-{numbers[position]}"
+        names.append((label, module, call.input_shape, call.output_shape, params[position]))
     width = max([40, *(len(name[0]) for name in names)]) + 1
     line = width + _TORCHINFO_COLUMN_WIDTH * len(columns)
     title = "Layer (type (var_name):depth-idx)" if var_names else "Layer (type:depth-idx)"
     lines = ["=" * line, _torchinfo_row(title, [_TORCHINFO_COLUMNS[c] for c in columns], width), "=" * line]
-    for label, _, into, out, params in names:
-        cells = {"input_size": _listed(into, batch), "output_size": _listed(out, batch), "num_params": params}
+    for label, _, into, out, count in names:
+        cells = {"input_size": _listed(into, batch), "output_size": _listed(out, batch), "num_params": count}
         lines.append(_torchinfo_row(label, [cells[c] for c in columns], width))
     return "\n".join([*lines, *_torchinfo_totals(trace, batch, line)]) + "\n"
+
+
+def _torchinfo_numbers(trace: Trace) -> list[int]:
+    """Count the calls of each depth; a container that is not called has one number, that of its last row."""
+    counts: dict[int, int] = {}
+    numbers: list[int] = []
+    for call in trace.calls:
+        counts[call.depth] = counts.get(call.depth, 0) + 1
+        numbers.append(counts[call.depth])
+    last = {call.module: number for call, number in zip(trace.calls, numbers, strict=True)}
+    return [last[c.module] if _is_around(c) else n for c, n in zip(trace.calls, numbers, strict=True)]
+
+
+def _is_around(call: Call) -> bool:
+    """Tell whether a call is none, but the container around calls."""
+    return call.input_shape is None and call.output_shape is None
+
+
+def _params_cells(trace: Trace, depth: int) -> list[str]:
+    """Return what torchinfo writes as parameters of each call: for a block, those that no row inside of it has."""
+    modules = trace.modules()
+    subtree = _subtree_params(trace.root)
+    times: dict[int, int] = {}
+    again: list[bool] = []
+    for call in trace.calls:
+        times[call.module] = times.get(call.module, 0) + 1
+        again.append(times[call.module] > 1)
+    inside = [0] * len(trace.calls)
+    cells = [""] * len(trace.calls)
+    parents = _callers(trace)
+    for position in range(len(trace.calls) - 1, -1, -1):
+        call = trace.calls[position]
+        total, whole = subtree[call.module], not modules[call.module].children
+        own = total if whole else total - inside[position]
+        if parents[position] >= 0:
+            inside[parents[position]] += inside[position] + (0 if again[position] else own)
+        shown = total if whole or call.depth == depth else own
+        repeated = again[position] or (_is_around(call) and times[call.module] > 1)
+        cells[position] = "--" if not total else "(recursive)" if repeated else f"{shown:,}" if shown > 0 else "--"
+    return cells
+
+
+def _callers(trace: Trace) -> list[int]:
+    """Return for each call the index of the one that encloses it, -1 for the first."""
+    running: list[int] = []
+    callers: list[int] = []
+    for position, call in enumerate(trace.calls):
+        del running[call.depth :]
+        callers.append(running[-1] if running else -1)
+        running.append(position)
+    return callers
 
 
 def _torchinfo_totals(trace: Trace, batch: int, line: int) -> list[str]:
@@ -225,11 +274,6 @@ def _torchinfo_row(label: str, cells: list[str], width: int) -> str:
 
 def _listed(shape: Shape | None, batch: int) -> str:
     return "--" if shape is None else str(list(resolve(shape, batch)))
-
-
-def _has_inner_call(trace: Trace, position: int) -> bool:
-    following = trace.calls[position + 1 : position + 2]
-    return bool(following) and following[0].depth > trace.calls[position].depth
 
 
 def _subtree_params(root: Module) -> list[int]:

@@ -104,6 +104,8 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         line = others.get(text)
         leaf = leaves.find(text) if line is None else None
         if line is None and leaf is None:
+            if text[0] == "(" and text.endswith((": None", " x None")):
+                continue  # a place in a list that holds no module
             line, at = _whole(lines, at, text, number)
             types.add(line.type)
             if line.kind == _LEAF:

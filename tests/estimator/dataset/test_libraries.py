@@ -12,6 +12,7 @@ from estimator.dataset import libraries, printers, sixth
 from estimator.dataset.entries import Entry
 from estimator.dataset.trace import trace
 from estimator.dataset.tree import from_json, to_json
+from estimator.parsers import parse_summary
 
 
 def _entry(head: str, given: str = "", target: str = "mean", **config: Any) -> Entry:
@@ -90,3 +91,42 @@ def test_texts_follow_what_a_trace_says_of_classes() -> None:
         ("_Own-2", "3"),
         ("ReLU-3", "0"),
     ]
+
+
+class _Shared(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+    """Calls one layer twice, a table without a batch, and lists in turns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(5, 4)
+        self.once = nn.Linear(4, 4)
+        self.ups = nn.ModuleList([nn.Linear(4, 4), None, nn.Linear(4, 4)])
+        self.downs = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.once(self.once(x)) + self.table(torch.arange(5)).sum()
+        for up, down in zip((self.ups[0], self.ups[2]), self.downs, strict=True):
+            x = down(up(x))
+        return x
+
+
+def test_repeated_rows_and_empty_places_are_as_the_tools_write_them() -> None:
+    model = _Shared()
+    traced = trace(model, lambda batch: ((torch.ones(batch, 4),), {}))
+    assert printers.module_text(traced) == str(model)
+    rows = [line.split() for line in printers.torchinfo_text(traced, 2).splitlines()]
+    assert [(row[0].lstrip("├─"), row[1], row[-1]) for row in rows if row[0].startswith(("├─", "│"))] == [
+        ("Linear:", "1-1", "20"),
+        ("Linear:", "1-2", "(recursive)"),
+        ("Embedding:", "1-3", "20"),
+        ("ModuleList:", "1-6", "(recursive)"),
+        ("│", "└─Linear:", "20"),
+        ("ModuleList:", "1-7", "(recursive)"),
+        ("│", "└─Linear:", "20"),
+        ("ModuleList:", "1-6", "(recursive)"),
+        ("│", "└─Linear:", "20"),
+        ("ModuleList:", "1-7", "(recursive)"),
+        ("│", "└─Linear:", "20"),
+    ]
+    assert "[-1, 4]" in printers.torchsummary_text(traced).split("Embedding-3")[1].splitlines()[0]
+    assert parse_summary(printers.module_text(traced, with_params=True)).total_params == traced.total_params
