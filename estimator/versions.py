@@ -294,7 +294,9 @@ class _Renewal:
             parts.append(Layer("SwinRelativePositionBias", 0, name="relative_position_bias"))
         fused = _fused(before.children[0].type) != before.children[0].type
         drops = any(part.type == "Dropout" for part in inner.children)
-        type_ = own + "EagerAttention" if drops and not fused else block.type
+        # That of Swin works in windows, as torchvision's.
+        eager = "ShiftedWindowEagerAttention" if own == "Swin" else own + "EagerAttention"
+        type_ = eager if drops and not fused else block.type
         return block._replace(type=type_, params=block.params + inner.params + outer.params, children=tuple(parts))
 
 
