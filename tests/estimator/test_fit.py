@@ -68,6 +68,7 @@ def test_strange_layers_widen_the_bound() -> None:
             names=frozenset((f"Odd{index}", "Linear")),
             group=f"odd{index}",
             measured=item.measured * exp(rng.uniform(-0.4, 0.4)),
+            weight=0.01,
         )
         for index, item in enumerate(examples(300, 7))
     ]
