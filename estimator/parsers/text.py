@@ -26,7 +26,8 @@ MAX_DIMS: Final = 12
 _QUOTE: Final = 120
 _MAX_PREFIX: Final = 80
 _NUMBERS: Final = re.compile(r"(\d+)")
-_LAST_NAME: Final = re.compile(r"\b[A-Z][\w.]*\($")
+_NAMES: Final = re.compile(r"[\w.]*")
+_CLASS: Final = re.compile(r"\b[A-Z]")
 _MAX_SHAPE: Final = 200
 _BLANKS: Final = (("\0", ""), ("\u00a0", " "), ("\u200b", ""), ("\ufeff", ""))
 
@@ -89,7 +90,9 @@ def unprefixed(lines: list[str], header: str) -> list[str] | None:
     for line in lines:
         where = line.find(header)
         if where < 0 and line.endswith("("):
-            name = _LAST_NAME.search(line, max(len(line) - MAX_NAME, 0))
+            # Backwards from the parenthesis: a search for the whole name takes the square of a line's length.
+            behind = _NAMES.match(line[-2 : -2 - MAX_NAME : -1])
+            name = _CLASS.search(line, len(line) - 1 - (behind.end() if behind else 0), len(line) - 1)
             where = name.start() if name is not None else -1
         before = line[: max(where, 0)].strip()
         if before and len(before) <= _MAX_PREFIX:
