@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from estimator.dataset import catalogue, fifth, fourth, later, sixth, third
@@ -26,6 +27,7 @@ from estimator.dataset.catalogue import generate_real
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, bundles, read_jsonl
 from estimator.dataset.entries import Entry
 from estimator.dataset.fresh import FIFTH, FOURTH, SECOND, SIXTH, THIRD
+from estimator.dataset.gaps import fill
 from estimator.dataset.specs import FITTED, Spec, Split, spec_from_json
 from estimator.dataset.store import DEFAULT, ISOLATED, add, load
 
@@ -100,6 +102,7 @@ class Part:
         workloads: how many configurations of each.
         infer: share of configurations that only infer.
         judges: its rows judge, though families of theirs are fitted to.
+        gaps: its configurations are drawn where little was measured of a model that is fitted to.
     """
 
     entries: Callable[[], Iterable[Entry]]
@@ -107,6 +110,7 @@ class Part:
     workloads: int
     infer: float = 0.2
     judges: bool = False
+    gaps: bool = False
 
 
 _COLLECTIONS = (
@@ -159,6 +163,8 @@ PARTS = {
     "again4": Part(_first(4), _half(1), 3),
     "again5": Part(_first(5), lambda e: not e.attention and e.group in _POPULAR, 5, 0.35),
     "again6": Part(_first(5), lambda e: not e.attention and e.group not in _POPULAR, 2, 0.6),
+    "again7": Part(_first(5), lambda e: not e.attention and e.group in _POPULAR, 12, 0.2, gaps=True),
+    "again8": Part(_first(5), lambda e: not e.attention and e.group not in _POPULAR, 9, 0.2, gaps=True),
     "fresh4": Part(fourth.COLLECTION.entries, lambda e: e.group in FOURTH, 6),
     "kin4": Part(fourth.COLLECTION.entries, lambda e: e.group not in FOURTH, 3),
     "known4": Part(_first(3), _again(4), 2),
@@ -172,12 +178,21 @@ PARTS = {
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""
 
 
+@lru_cache(maxsize=1)
+def _measured() -> tuple[Spec, ...]:
+    """Configurations that are fitted to, with the libraries' own choice of attention."""
+    return tuple(row.spec for row in load(DEFAULT).rows if row.split in FITTED and not row.spec.arch.get("attention"))
+
+
 def specs(part: str, seed: int = SEED) -> list[Spec]:
     """Draw one part."""
     about = PARTS[part]
     entries = list(about.entries())
     random.Random(SEED).shuffle(entries)  # noqa: S311 - an order, no secret
-    return list(generate_real(about.workloads, seed, [e for e in entries if about.chosen(e)], infer=about.infer))
+    chosen = [e for e in entries if about.chosen(e)]
+    if about.gaps:
+        return list(fill(chosen, _measured(), about.workloads, seed, about.infer))
+    return list(generate_real(about.workloads, seed, chosen, infer=about.infer))
 
 
 def mixed(parts: Sequence[str], seed: int = SEED) -> list[Spec]:
@@ -292,6 +307,9 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--pack", action="store_true", help="measure nothing: add what OUT holds to RAD's data set")
     parser.add_argument("--backwards", action="store_true", help="begin with the models that a run reaches last")
+    parser.add_argument(
+        "--share", default="0/1", metavar="K/N", help="each Nth model from the Kth on: one for each GPU"
+    )
     parser.add_argument("--only", help="isolated: measure just these, with a process each")
     options = parser.parse_args()
     if options.pack:
@@ -308,17 +326,18 @@ def main() -> None:
     command = [sys.executable, "-m", "scripts.collect_later", "--only", "isolated", "--raw", str(raw)]
     command += ["--parts", *options.parts, "--seed", str(options.seed)]
     command += ["--out", str(options.out), "--minutes", str(0.7 * options.minutes), "--device", options.device]
-    beside = subprocess.Popen(command)
-    wanted = mixed(options.parts, options.seed)
-    if options.backwards:
-        wanted = [spec for bundle in reversed(bundles(wanted)) for spec in bundle]
+    share, shares = map(int, options.share.split("/"))
+    beside = None if share else subprocess.Popen(command)
+    models = bundles(mixed(options.parts, options.seed))[share::shares]
+    wanted = [spec for bundle in (reversed(models) if options.backwards else models) for spec in bundle]
     print(f"{len(wanted)} configurations", flush=True)
     side = Options(options.workers, options.capacity_gib * 1024, options.device, minutes=options.minutes)
     collect(raw / "main", wanted, side)
-    try:
-        beside.wait(15)
-    except subprocess.TimeoutExpired:
-        beside.terminate()
+    if beside is not None:
+        try:
+            beside.wait(15)
+        except subprocess.TimeoutExpired:
+            beside.terminate()
     if options.quiet:
         alone = Options(1, 130 * 1024, options.device, minutes=options.quiet, seconds=0.2)
         collect(raw / "quiet", quiet(raw / "main"), alone)

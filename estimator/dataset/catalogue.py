@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from estimator.dataset import fifth, fourth, later, sixth, third
@@ -446,6 +447,7 @@ _OPTIMIZERS: tuple[tuple[Optimizer, float], ...] = (
     ("sgd", 0.13),
     ("rmsprop", 0.12),
 )
+_PRECISION_WEIGHTS = (0.6, 0.25, 0.15)
 _PICTURE_BATCHES = (1, 2, 4, 8, 16, 16, 24, 32, 32, 32, 48, 64, 64, 64, 96, 128, 128, 192, 256, 320, 512)
 _TOKEN_BATCHES = (1, 2, 4, 4, 8, 8, 8, 12, 16, 16, 24, 32, 32, 48, 64, 128)
 _VIDEO_BATCHES = (1, 1, 2, 2, 4, 4, 8, 8, 12, 16, 24)
@@ -495,7 +497,7 @@ def generate_real(
                 rng.choice(_batches(entry)),
                 rng.choice(seqs) if entry.longest else None,
                 rng.choices([o for o, _ in _OPTIMIZERS], [w for _, w in _OPTIMIZERS])[0],
-                rng.choices(PRECISIONS, (0.6, 0.25, 0.15))[0],
+                rng.choices(PRECISIONS, _PRECISION_WEIGHTS)[0],
                 kind,
             )
             if chosen is None or spec.batch_size * (spec.seq_len or 1) <= _MOST_TOKENS:
@@ -511,6 +513,28 @@ def _batches(entry: Entry) -> tuple[int, ...]:
     if entry.feed in ("plain", "given", "series", "timed_series"):
         return _PLAIN_BATCHES
     return _PICTURE_BATCHES if entry.size else _TOKEN_BATCHES
+
+
+def drawn_workload(spec: Spec, entry: Entry, rng: random.Random, infer: float) -> Spec | None:
+    """Draw another batch size, optimizer, precision and kind for a configuration of a model.
+
+    Args:
+        spec: the configuration.
+        entry: its model.
+        rng: where the draw comes from.
+        infer: share of configurations that only infer.
+
+    Returns:
+        The other configuration; None where a batch of so many tokens would take too long.
+    """
+    drawn = replace(
+        spec,
+        kind="infer" if rng.random() < infer else "train",
+        batch_size=rng.choice(_batches(entry)),
+        optimizer=rng.choices([o for o, _ in _OPTIMIZERS], [w for _, w in _OPTIMIZERS])[0],
+        precision=rng.choices(PRECISIONS, _PRECISION_WEIGHTS)[0],
+    )
+    return drawn if drawn.batch_size * (drawn.seq_len or 1) <= _MOST_TOKENS else None
 
 
 def entry_of(spec: Spec) -> Entry:

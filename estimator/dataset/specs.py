@@ -70,7 +70,7 @@ class Spec:
     @property
     def id(self) -> str:
         """Sixteen hex digits that stand for this configuration."""
-        return _digest(asdict(self))
+        return _digest(vars(self))
 
     @property
     def model_id(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ PROFILES, ISOLATED = "profiles.jsonl", "isolated.jsonl"
 _ROW_FILE, _TRACE_FILE, _META_FILE = "rows.jsonl.xz", "traces.jsonl.xz", "meta.json"
 _CHECK_FILE = "isolated.jsonl.xz"
 _SAVED_FILE = "saved.jsonl.xz"
+_TRACE = re.compile(r'\{"model":"([^"]+)","trace":(.*)\}')
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ class Dataset:
 
     Attributes:
         rows: the measured configurations, in a fixed order.
-        traces: traces of the real models by ``Spec.model_id``, as ``tree.to_json`` writes them.
+        traces: traces of the real models by ``Spec.model_id``: JSON of what ``tree.to_json`` makes. Reading all of
+            them takes ten seconds, so each is read when it is asked for.
         meta: GPU, versions, label constant and limits, as ``meta.json`` holds them.
         checks: configurations that a process of their own measured again.
         saved: by ``Spec.model_id`` and precision, the bytes that autograd keeps for each sample in each call of the
@@ -99,7 +102,7 @@ class Dataset:
     """
 
     rows: tuple[Row, ...]
-    traces: dict[str, dict[str, Any]]
+    traces: Mapping[str, str]
     meta: dict[str, Any]
     checks: tuple[Check, ...] = ()
     saved: Mapping[tuple[str, Precision], Sequence[int]] = field(default_factory=dict)
@@ -112,7 +115,7 @@ class Dataset:
         """
         if spec.source == "synthetic":
             return trace_of(*plan_of(spec.family, spec.arch))
-        return from_json(self.traces[spec.model_id])
+        return from_json(json.loads(self.traces[spec.model_id]))
 
 
 def load(folder: Path = DEFAULT) -> Dataset:
@@ -125,7 +128,7 @@ def load(folder: Path = DEFAULT) -> Dataset:
     meta = json.loads((folder / _META_FILE).read_text("utf-8"))
     contexts = meta["context_mib"]
     rows = tuple(_row(item, contexts) for item in _read(folder / _ROW_FILE))
-    traces = {item["model"]: item["trace"] for item in _read(folder / _TRACE_FILE)}
+    traces = dict(_trace(line) for line in _lines(folder / _TRACE_FILE))
     by_id = {row.spec.id: row for row in rows}
     checks = tuple(_check(item, by_id) for item in _read(folder / _CHECK_FILE) if item["id"] in by_id)
     saved = {(item["model"], item["precision"]): item["saved"] for item in _read(folder / _SAVED_FILE)}
@@ -148,12 +151,22 @@ def _row(item: dict[str, Any], contexts: dict[str, dict[str, float]]) -> Row:
     return Row(spec, item["status"], memory, allocated, reserved, **counters, held_mib=held, apart=apart)
 
 
+def _trace(line: str) -> tuple[str, str]:
+    """Divide a line of the traces' file, as `_write` writes it, into the model's id and the JSON of its trace."""
+    found = _TRACE.fullmatch(line.rstrip("\n"))
+    if found is None:
+        raise ValueError(f"{line[:60]!r} is no trace: pack the data set again")
+    return found[1], found[2]
+
+
 def _read(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.exists() and path.name == _SAVED_FILE:
-        return
+    if path.exists() or path.name != _SAVED_FILE:
+        yield from map(json.loads, _lines(path))
+
+
+def _lines(path: Path) -> Iterator[str]:
     with lzma.open(path, "rt", encoding="utf-8") as file:
-        for line in file:
-            yield json.loads(line)
+        yield from file
 
 
 def _write(path: Path, items: Iterable[dict[str, Any]]) -> None:

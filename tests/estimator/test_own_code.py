@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ SAVED = [0, 4 * PICTURE, 8 * WIDE, 4 * WIDE, 4 * WIDE, 8 * WIDE, 4 * WIDE, 4 * W
 
 def dataset(saved: list[int] = SAVED, group: str = "gates") -> Dataset:
     spec = Spec("plain", "cnn", "net", group, {"size": 8, "classes": 10}, 2, None, "sgd", "fp32", "train")
-    traces = {spec.model_id: to_json(model())}
+    traces = {spec.model_id: json.dumps(to_json(model()))}
     return Dataset((Row(spec, "ok", 900.0, 1.0, 2.0),), traces, {}, (), {(spec.model_id, "fp32"): saved})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 from contextlib import nullcontext
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_a_collection_is_packed_and_read_back(tmp_path: Path) -> None:
     read = load(folder)
     assert {model for model, _ in read.saved} == models
     for (model, precision), saved in read.saved.items():
-        assert len(saved) == len(read.traces[model]["calls"])
+        assert len(saved) == len(json.loads(read.traces[model])["calls"])
         assert sum(saved) > 0
         assert precision == "fp32"
         # A GPU keeps as much of such models.

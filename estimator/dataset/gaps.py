@@ -1,0 +1,83 @@
+"""Draws more configurations of measured models where little of them was measured. Pure.
+
+A measured run tells most of runs of the same kind and precision, of nearly its batch size and of samples of nearly its
+size. Of many configurations that might be run those are chosen that bring all of them nearest to a measured one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import log2
+
+from estimator.dataset.catalogue import drawn_workload
+from estimator.dataset.entries import Entry
+from estimator.dataset.specs import PRECISIONS, Spec
+
+# How far configurations are apart: for another kind, another precision, each doubling of batch size and sample.
+_KIND = 3.0
+_PRECISION = 1.5
+_BATCH = 0.4
+_SAMPLE = 0.6
+_CANDIDATES = 40
+
+
+def fill(entries: Iterable[Entry], measured: Iterable[Spec], workloads: int, seed: int, infer: float) -> Iterator[Spec]:
+    """Draw configurations of measured models, at the sizes and lengths of sample that were measured.
+
+    Args:
+        entries: models; those of which nothing was measured are left out.
+        measured: what was measured.
+        workloads: how many of each model.
+        seed: equal seeds give equal configurations, where the same was measured.
+        infer: share of the configurations drawn from that only infer.
+
+    Yields:
+        The configurations of one model after another, small batches first.
+    """
+    found: Mapping[tuple[str, str], list[Spec]] = defaultdict(list)
+    for spec in measured:
+        found[spec.source, spec.name].append(spec)
+    for entry in entries:
+        before = found.get((entry.source, entry.name), [])
+        rng = random.Random(f"{entry.source}:{entry.name}:gaps:{seed}")  # noqa: S311 - no secret
+        if before:
+            drawn = [drawn_workload(rng.choice(before), entry, rng, infer) for _ in range(_CANDIDATES)]
+            yield from sorted(_chosen([spec for spec in drawn if spec], before, workloads), key=_order)
+
+
+def _order(spec: Spec) -> tuple[str, int, int]:
+    return str(spec.arch), PRECISIONS.index(spec.precision), spec.batch_size * (spec.seq_len or 1)
+
+
+def _chosen(drawn: list[Spec], measured: list[Spec], count: int) -> list[Spec]:
+    """Choose, one by one, what brings all that were drawn nearest to something measured or chosen."""
+    apart = [[_apart(one, other) for other in drawn] for one in drawn]
+    nearest = [min(_apart(spec, other) for other in measured) for spec in drawn]
+    ids = {spec.id for spec in measured}
+    free = {spec.id: place for place, spec in enumerate(drawn) if spec.id not in ids}
+    chosen: list[Spec] = []
+    while free and len(chosen) < count:
+        gains = {key: _gain(nearest, apart[place]) for key, place in free.items()}
+        best = free.pop(max((gain, key) for key, gain in gains.items())[1])
+        nearest = [min(pair) for pair in zip(nearest, apart[best], strict=True)]
+        chosen.append(drawn[best])
+    return chosen
+
+
+def _gain(nearest: Sequence[float], apart: Sequence[float]) -> float:
+    return sum(near - far for near, far in zip(nearest, apart, strict=True) if far < near)
+
+
+def _apart(one: Spec, other: Spec) -> float:
+    return (
+        _KIND * (one.kind != other.kind)
+        + _PRECISION * (one.precision != other.precision)
+        + _BATCH * abs(log2(one.batch_size / other.batch_size))
+        + _SAMPLE * abs(log2(_sample(one) / _sample(other)))
+    )
+
+
+def _sample(spec: Spec) -> int:
+    return (spec.seq_len or 1) * int(spec.arch.get("size", 1)) ** 2
