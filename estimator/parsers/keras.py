@@ -11,6 +11,7 @@ from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import Layer, ModelSummary
 
 _BARS: Final = "│┃|"
+_OTHER_BARS: Final = ("┃", "|")
 _CELLS: Final = "│┃"  # no rule begins with these
 _DRAWN: Final = "└├─ "
 _MAX_WRAPPED: Final = 32
@@ -135,10 +136,10 @@ def _bounds(header: str) -> list[int]:
 
 
 def _boxed(text: str) -> list[str]:
-    for bar in _BARS[1:]:
+    for bar in _OTHER_BARS:
         if bar in text:
-            text = text.replace(bar, _BARS[0])
-    return list(map(str.strip, text.strip(_BARS[0]).split(_BARS[0])))
+            text = text.replace(bar, "│")
+    return [cell.strip() for cell in text.strip("│").split("│")]
 
 
 def _sliced(line: str, bounds: list[int]) -> list[str]:

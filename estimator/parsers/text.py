@@ -164,10 +164,14 @@ def read_shape(text: str) -> tuple[int | None, ...] | None:
         dims = _dims(sizes)
         if dims is None:
             return None
-    least = min(dims)
-    if len(dims) > MAX_DIMS or max(dims) > MAX_DIM or least < -1:
+    whole = True
+    for size in dims:
+        if not -1 <= size <= MAX_DIM:
+            return None
+        whole &= size >= 0
+    if len(dims) > MAX_DIMS:
         return None
-    return dims if least >= 0 else tuple([None if size == -1 else size for size in dims])
+    return dims if whole else tuple([None if size == -1 else size for size in dims])
 
 
 def _dims(text: str) -> tuple[int, ...] | None:

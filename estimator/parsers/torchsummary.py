@@ -59,7 +59,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         at += 1
         if not at & _OFTEN:
             breathe()
-        type_, _, index = head.strip(" ").rpartition("-")
+        type_, _, index = head.strip().rpartition("-")
         if index.isdecimal():
             row = read.plain(type_, tail)
             if row >= 0:
@@ -130,7 +130,7 @@ class _Read:
         dims, closed, count = tail.partition("]")
         if not closed or not count.startswith(" "):
             return -1
-        params = t.read_count(count.strip(" "))
+        params = t.read_count(count.strip())
         if params is None:
             return -1
         known = self.types.get(type_)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Set
 from math import log2
 from typing import Final
@@ -90,10 +89,15 @@ def features(
 ) -> list[float]:
     """Describe one request, for a model that knows some types of layers; the order is `FEATURES`."""
     peak = max(memory.peak, 1.0)
-    kinds = Counter(op.kind for op in program.ops)
+    kinds = [0] * len(Kind)
+    matrix = grouped = 0
+    for op in program.ops:
+        kinds[op.kind] += 1
+        matrix += op.matrix
+        if op.conv is not None and op.conv.groups > 1:
+            grouped += 1
     steps = max(len(program.ops), 1)
-    matrices = sum(op.matrix for op in program.ops) * workload.batch_size * 4.0
-    grouped = sum(1 for op in program.ops if op.conv is not None and op.conv.groups > 1)
+    matrices = matrix * workload.batch_size * 4.0
     printed = (summary.pass_mb or 0.0) * 1e6 / 2 * workload.batch_size / max(summary.batch_size or 1, 1)
     return [
         log2(peak / MIB + 1),

@@ -374,12 +374,15 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
 
     marks = _marks(program, batch, workload.precision, own.steps)
     works: list[tuple[float, float]] = []
-    forward = at_forward = copies = before = 0.0
+    forward = at_forward = copies = before = work = worked = 0.0
     for op, kept in zip(program.ops, marks, strict=True):
         if amp and op.kind in _MATMULS:
             copies += 2.0 * op.params
         pair = _NO_WORKSPACE if op.conv is None else workspaces.of(op.conv, batch, workload.precision)
         works.append(pair)
+        larger = pair[0] if pair[0] > pair[1] else pair[1]
+        work = larger if larger > work else work
+        worked += larger
         out = tensors[op.y]
         now = before + (tensors[op.x] + out + op.matrix) * unit
         now = (kept if kept > now else now) + out * unit * 0.5 + pair[0] + copies
@@ -387,7 +390,6 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
             forward, at_forward = now, pair[0]
         before = kept
     kept = before
-    work = max(map(max, works), default=0.0)
     widest = float(max([tensors[op.y] for op in program.ops], default=0) * unit)
     forward += base
     loss = base - logits + copies + kept + _loss_copies(program, workload) * whole_logits
@@ -412,6 +414,6 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
         logits,
         program.hidden_params,
         len(program.ops),
-        sum(map(max, works)),
+        worked,
         own.share,
     )

@@ -666,7 +666,7 @@ class _Builder:
         return -1
 
     def _leaf(self, layer: Layer) -> None:
-        type_, params, shape, *_ = layer
+        type_, params, shape, _, _, _, _ = layer
         sort = sort_of(type_)
         kind = sort.kind
         if not self.tensors:
@@ -1018,7 +1018,7 @@ class _Builder:
             before = self.shapes[self.current]
             fits = len(before) == len(shape) and before[0] == shape[0] and elements(before[2:]) >= elements(shape[2:])
             may_be = (layer.params - shape[1], layer.params)
-            fits = fits and _searched(may_be, before[1], shape[1], 0, 1, False, _PICTURE)[0] > 0
+            fits = fits and _solved(may_be, before[1], shape[1])[0] > 0
             self._emit(_CONV, self.current if fits else self._same(shape), shape, layer)
             return
         outputs, size_out = shape[0], prod(shape[1:])
@@ -1096,7 +1096,7 @@ class _Builder:
         outputs, axes = shape[0], len(shape)
         current = self.shapes[self.current]
         fits = len(current) == axes and prod(current[1:]) >= least
-        recent: set[int] | None = None
+        recent: frozenset[int] | None = None
         for grouped in (False, True) if not area else (False,):
             if fits:
                 solved = _solved(weights, current[0], outputs, area, groups, grouped, axes)
@@ -1104,13 +1104,10 @@ class _Builder:
                     return self.current, *solved
             if recent is None:
                 tried = current[0] if fits else -1
-                recent = {shape[0] for shape in self.shapes[-_BACK:] if len(shape) == axes}
-                recent.discard(tried)
-            by_channels = {
-                channels: solved
-                for channels in recent
-                if (solved := _searched(weights, channels, outputs, area, groups, grouped, axes))[0]
-            }
+                recent = frozenset(
+                    [shape[0] for shape in self.shapes[-_BACK:] if len(shape) == axes and shape[0] != tried]
+                )
+            by_channels = _searched(weights, recent, outputs, area, groups, grouped, axes)
             if not by_channels:  # a search would be in vain
                 continue
             for at in range(len(self.shapes) - 1, max(len(self.shapes) - _BACK, 0) - 1, -1):
@@ -1320,20 +1317,24 @@ def _solved(
         return (area, groups) if inputs * outputs * area // groups in weights else (0, 1)
     if axes == _DEEP:
         return _solved_deep(weights, inputs, outputs)
-    solve = _solve_grouped if grouped else _solve
     for size in weights:
-        solved = solve(size, inputs, outputs)
+        solved = _solve_grouped(size, inputs, outputs) if grouped else _solve(size, inputs, outputs)
         if solved[0]:
             return solved
     return 0, 1
 
 
-@lru_cache(maxsize=4096)  # sizes come from users: a bounded cache
+@lru_cache(maxsize=1024)  # sizes come from users: a bounded cache
 def _searched(
-    weights: tuple[int, ...], inputs: int, outputs: int, area: int, groups: int, grouped: bool, axes: int
-) -> tuple[int, int]:
-    """Find the same for channels that came before; a search in vain mostly is one of many alike."""
-    return _solved(weights, inputs, outputs, area, groups, grouped, axes)
+    weights: tuple[int, ...], recent: frozenset[int], outputs: int, area: int, groups: int, grouped: bool, axes: int
+) -> Mapping[int, tuple[int, int]]:
+    """Find the same by the channels that came before, for those that have a solution."""
+    found: dict[int, tuple[int, int]] = {}
+    for inputs in recent:
+        solved = _solved(weights, inputs, outputs, area, groups, grouped, axes)
+        if solved[0]:
+            found[inputs] = solved
+    return found
 
 
 def _solved_deep(weights: tuple[int, ...], inputs: int, outputs: int) -> tuple[int, int]:
