@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -465,6 +467,22 @@ def test_hidden_insides_and_keras_are_said() -> None:
 def test_damaged_models_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ModelError):
         Rad(plain(**change))
+
+
+@pytest.mark.parametrize("collects", [False, True])
+def test_to_read_a_model_leaves_the_collector_of_garbage_as_it_was(collects: bool, tmp_path: Path) -> None:
+    (tmp_path / "rad").mkdir()
+    (tmp_path / "rad" / "current").write_text("7\n")
+    try:
+        if not collects:
+            gc.disable()
+        Rad.load()
+        assert gc.isenabled() is collects
+        with pytest.raises(ModelError):
+            Rad.load(tmp_path)
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
 
 
 def test_features_have_names() -> None:
