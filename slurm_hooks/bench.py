@@ -167,7 +167,8 @@ def _times(
     decided, estimated, parsed = [], [], []
     collects = gc.isenabled()
     gc.collect()
-    gc.disable()  # radd collects between its looks at Slurm, never in an answer
+    gc.freeze()  # as radd does, which collects between its looks at Slurm, and never in an answer
+    gc.disable()
     try:
         for n in range(repeat + _WARM_UP):
             # Each summary differs a little, since radd remembers those that it has read; and each finds the cluster
@@ -188,6 +189,7 @@ def _times(
             if n % _COLLECT_EVERY == 0:
                 gc.collect()
     finally:
+        gc.unfreeze()
         if collects:
             gc.enable()
     return sorted(decided[_WARM_UP:]), sorted(estimated[_WARM_UP:]), sorted(parsed[_WARM_UP:])

@@ -31,6 +31,8 @@ _ATTENTION: Final = Kind.ATTENTION
 _DROPOUT: Final = Kind.DROPOUT
 _EMBEDDING: Final = Kind.EMBEDDING
 _RECURRENT: Final = Kind.RECURRENT
+_OPAQUE: Final = Kind.OPAQUE
+_MANY_STEPS: Final = Kind.MANY_STEPS
 _SHARED_KEYS: Final = Scores.SHARED_KEYS
 _MATMULS: Final = frozenset((Kind.CONV, Kind.LINEAR))
 # cuBLAS takes this much from the allocator for each thread that multiplies: the loop's own, and the backward pass's.
@@ -113,12 +115,12 @@ def _workspace(conv: Conv | None, workload: Workload, workspaces: Workspaces) ->
 
 def _beside(op: Op, out: int) -> int:
     """Count elements that a step works with beside its input and output, while nothing is kept."""
-    if op.kind is Kind.OPAQUE:
+    if op.kind is _OPAQUE:
         return round(min(_INSIDE_SHARE * op.extra, _INSIDE_MOST * out))
-    if op.kind is Kind.ATTENTION and not op.extra:
+    if op.kind is _ATTENTION and not op.extra:
         # Queries, keys and values, and their copies where they are multiplied one by one.
         return (5 if op.matrix and op.scores in (Scores.PLAIN, Scores.DROPPED) else 3) * out
-    return op.extra + (2 * out if op.kind is Kind.MANY_STEPS else 0)
+    return op.extra + (2 * out if op.kind is _MANY_STEPS else 0)
 
 
 def _whole_copies(program: Program, workload: Workload) -> int:

@@ -383,10 +383,10 @@ def _caches(summary: ModelSummary) -> bool:
 
 def _shared(ops: list[Op], total_params: int) -> int:
     """Count the parameters of a word embedding that is the head, too: the total counts them once."""
-    words = max((op.params for op in ops if op.kind is Kind.EMBEDDING), default=0)
+    words = max((op.params for op in ops if op.kind is _EMBEDDING), default=0)
     if not words or sum(op.params for op in ops) < total_params + words * 0.9:
         return 0
-    twice = sum(words <= op.params <= words * 1.02 for op in ops if op.kind in (Kind.EMBEDDING, Kind.LINEAR))
+    twice = sum(words <= op.params <= words * 1.02 for op in ops if op.kind in (_EMBEDDING, _LINEAR))
     return words if twice > 1 else 0
 
 
@@ -733,7 +733,7 @@ class _Builder:
         for op in reversed(self.ops):
             if op.kind is Kind.ATTENTION:
                 return products < 2
-            products += op.kind in (Kind.LINEAR, Kind.CONV)
+            products += op.kind in (_LINEAR, _CONV)
         return False
 
     def _emit(
