@@ -23,7 +23,7 @@ def test_what_is_far_from_what_was_measured_comes_first() -> None:
     assert len({precision for _, precision in ways}) == 3
     assert ways.count(("train", "fp32")) <= 1
     trained = [replace(SPEC, precision=precision) for precision in ("fp32", "amp", "bf16")]
-    assert {spec.kind for spec in _filled(trained, 2)} == {"infer"}
+    assert next(iter(_filled(trained, 1))).kind == "infer"
 
 
 def test_models_samples_and_runs_that_were_measured_are_kept_to() -> None:
