@@ -71,6 +71,22 @@ def test_near_runs_count_more() -> None:
     assert shifts[-1] > 0.9
 
 
+def test_what_changes_with_the_batch_size_is_followed_but_not_far() -> None:
+    table = known(*((at(log_batch=float(place)), 0.1 * place) for place in (2, 3, 4, 6, 7)))
+    shifts = {place: table.about(at(log_batch=float(place))).shift for place in (0, 5, 8, 20)}
+    assert shifts[5] == pytest.approx(0.5, abs=0.02)
+    assert 0.65 < shifts[8] < 0.8
+    assert shifts[0] < 0.15
+    assert shifts[20] < 1.0
+    level = known(*((at(log_batch=float(place)), 0.3) for place in (2, 3, 6)))
+    assert level.about(at(log_batch=9.0)).shift == pytest.approx(0.3, abs=0.02)
+
+
+def test_one_run_near_by_outweighs_several_far_away() -> None:
+    far = [(at(log_batch=5.0 + place, precision=1), 1.0) for place in (-2, -1, 0, 1, 2)]
+    assert known((at(log_batch=5.5), 0.0), *far).about(BASE).shift < 0.2
+
+
 def test_equal_runs_become_one_and_what_is_never_compared_is_left_out() -> None:
     assert tabulate([(BASE, 0.2), (BASE, 0.4), (Run(), 0.9)]) == {"blocks": [[20.0, 24.0, 6.0, [[5.0, 0, 1, 2, 0.3]]]]}
 

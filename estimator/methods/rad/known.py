@@ -2,7 +2,8 @@
 
 Each measured run of a real model leaves by how much its activations were larger than what the corrected account said.
 A request takes the mean of what runs left whose model has the same types of layers in the same format, those near to
-it counting most: in how the model was run, and in its size. It is a matter of a dictionary and a few dozen numbers.
+it counting most: in how the model was run, and in its size. Where that changes with the batch size, a line is taken
+through them. It is a matter of a dictionary and a few dozen numbers.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ LEVELS: Final[tuple[Level, ...]] = ("measured", "kin", "new")
 KNOWLEDGE: Final = ("weight", "nearest", "scatter", "shift", "runs", "alike", "share", "level")
 """What the size of an error is told from, beside the features of the request."""
 
-# How far two runs are apart, in powers of e by which the one counts less for the other: for each doubling of batch
-# size, of parameters, of a sample's activations and of steps; for another precision, for training instead of inference,
-# and for each class of optimizer (none, one or two states a parameter). Chosen by leaving runs and models out.
+# How far two runs are apart: for each doubling of batch size, of parameters, of a sample's activations, and of steps;
+# for another precision, for training instead of inference, and for each class of optimizer (none, one or two states a
+# parameter). A run counts e to the negative power of its distance, and those that are near so many times the cube of
+# that beside. All chosen by leaving runs and models out.
 _BATCH: Final = 0.4
 _PARAMS: Final = 1.0
 _ELEMENTS: Final = 0.6
@@ -33,10 +35,15 @@ _STEPS: Final = 3.0
 _PRECISION: Final = 1.5
 _KIND: Final = 5.0
 _OPTIMIZER: Final = 0.1
+_NEAR: Final = 20.0
 # Models further away than this say nothing.
 _FARTHEST: Final = 4.6
-# A run that says nothing, with which the mean is taken.
-_DOUBT: Final = 0.05
+# A run that says nothing, with which the mean is taken; and one at twice the batch size and one at half of it that say
+# nothing changes with the batch size.
+_DOUBT: Final = 0.005
+_LEVEL: Final = 1.0
+# A line through them is followed for so many doublings of the batch size.
+_REACH: Final = 2.0
 # Less weight than this is as good as none.
 _LEAST: Final = 0.05
 # The same for runs of the same architecture: in training where it inferred, or at some thousand times the batch size.
@@ -197,7 +204,7 @@ class Known:
         models = self._table.get(blocks) or self._inside(around)
         if models is None:
             return NOTHING
-        weight = total = squares = 0.0
+        weight = counted = total = squares = batches = spread = product = 0.0
         nearest = NOTHING.nearest
         count = alike = 0
         for params, elements, steps, runs in models:
@@ -210,7 +217,8 @@ class Known:
                 continue
             same = abs(params - log_params) < _SAME and abs(steps - log_steps) < _AS_MANY
             for batch, p, t, s, shift in runs:
-                apart = far + _BATCH * abs(batch - log_batch) + _OPTIMIZER * abs(s - states)
+                larger = batch - log_batch
+                apart = far + _BATCH * abs(larger) + _OPTIMIZER * abs(s - states)
                 if p != precision:
                     apart += _PRECISION
                 if t != training:
@@ -218,19 +226,27 @@ class Known:
                 nearest = min(nearest, apart)
                 counts = exp(-apart)
                 weight += counts
+                counts += _NEAR * counts * counts * counts
+                counted += counts
                 total += counts * shift
                 squares += counts * shift * shift
+                batches += counts * larger
+                spread += counts * larger * larger
+                product += counts * larger * shift
                 if same:
                     count += 1
                     if p == precision and t == training:
                         alike += 1
         if weight <= 0:
             return NOTHING
-        mean = total / weight
+        mean, larger = total / counted, batches / counted
+        # What these runs leave may change with the batch size: a line through them, at this one's.
+        slope = (product - mean * batches) / (spread - larger * batches + _LEVEL)
+        shift = total / (counted + _DOUBT) - slope * min(max(larger, -_REACH), _REACH)
         # Runs that are too far away, by batch size perhaps, say nothing even where the architecture is the same.
         level: Level = "measured" if count and weight > _LEAST_MEASURED else "kin" if weight > _LEAST else "new"
-        scatter = sqrt(max(squares / weight - mean * mean, 0.0))
-        return Knowledge(level, total / (weight + _DOUBT), weight, nearest, scatter, count, alike)
+        scatter = sqrt(max(squares / counted - mean * mean, 0.0))
+        return Knowledge(level, shift, weight, nearest, scatter, count, alike)
 
     def _inside(self, around: tuple[str, frozenset[str], str] | None) -> list[_Model] | None:
         """Find the runs of the model that a class of the user's holds."""
