@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit import (
+    MISS,
     TREES,
     WAYS,
     Example,
     HeldOut,
     conformal,
+    counting,
     held_out,
     left_out,
-    miss_of,
     spreading,
 )
 from estimator.methods.rad.known import LEVELS
@@ -129,7 +130,7 @@ def _bounds(held: HeldOut) -> dict[float, Floats]:
             for fold in sorted(set(held.folds)):
                 inside = calibrating & real & (held.folds != fold)
                 here = (levels == level) & (held.folds == fold)
-                miss = times * miss_of(level)
-                bound[here] = conformal(scores[inside], groups[inside], miss) * sizes[here] if inside.any() else 0.0
+                weights, miss = counting(level, groups[inside]), times * MISS[level]
+                bound[here] = conformal(scores[inside], weights, miss) * sizes[here] if inside.any() else 0.0
         made[times] = np.clip(bound, 0.03, 3.0)
     return made

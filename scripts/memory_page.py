@@ -10,7 +10,7 @@ from typing import Any
 
 from estimator.dataset import coverage
 from estimator.dataset.store import Dataset
-from estimator.methods.rad.fit import MISS, MISS_KNOWN, WAYS, Held
+from estimator.methods.rad.fit import MISS, WAYS, Held
 from scripts.memory_limits import FORMATS, MISSES, Limits, Reached
 
 METHODS = ("horus", "faketensor", "gpumemnet", "rad")
@@ -236,13 +236,16 @@ Made by `scripts/results_memory`; every number on this page is computed by it. A
 """
 
 
-# What looks with earlier models showed: at the sixth collection with the model before (commit 85eb98f; today's texts),
-# at the fifth (second look, 85eb98f), at the fourth (6351488) and at the families that were fresh earlier (c55fdbb and
-# 0c0b055).
+# What looks with earlier models showed: at the sixth collection with the two models before (commits b32a8de, and
+# 85eb98f with texts of b32a8de), at the fifth (second look, 85eb98f), at the fourth (6351488) and at the families that
+# were fresh earlier (c55fdbb and 0c0b055).
 _EARLIER = (
-    ["measured models, with the model before", "2570", "2.8 %", "0.5 %", "34.8 %"],
-    ["models of measured families in other libraries, with the model before", "2264", "8.2 %", "1.5 %", "116.5 %"],
-    ["new families, with the model before", "5649", "7.9 %", "1.9 %", "112.4 %"],
+    ["measured models, with the model before", "2570", "2.2 %", "0.2 %", "27.4 %"],
+    ["models of measured families in other libraries, with the model before", "2264", "7.8 %", "1.7 %", "117.1 %"],
+    ["new families, with the model before", "5655", "7.7 %", "2.2 %", "108.0 %"],
+    ["measured models, with the one before that", "2570", "2.8 %", "0.5 %", "34.8 %"],
+    ["models of measured families in other libraries, with the one before that", "2264", "8.2 %", "1.5 %", "116.5 %"],
+    ["new families, with the one before that", "5649", "7.9 %", "1.9 %", "112.4 %"],
     ["measured models of the fifth collection, second look, model of then", "3705", "2.5 %", "0.4 %", "28.8 %"],
     ["models of families measured before the fifth, second look, model of then", "3001", "3.3 %", "0.3 %", "51.5 %"],
     ["106 families of the fifth collection, second look, model of then", "2740", "7.6 %", "3.6 %", "113.5 %"],
@@ -259,10 +262,10 @@ The sixth collection was drawn before it was measured. Its models are mostly of 
 and transformers, which all models before were of, or written by hand: pytorchcv, MONAI, x-transformers and others
 (`estimator/dataset/sixth.py`). Where an architecture of that name was measured in any library, a model counts as one
 of a measured family, else as one of a new family. Measured models are there again in configurations that were not
-measured. Nothing was fitted to the sixth, and nothing was chosen by it; it was looked at once with each of the two
-models, when both were finished. The lines are of every format that users have for each run, as `radctl retrain`
-compares versions; prints of models that ran on another size of picture than the one taken are not in them.
-{refused} of the {cases} summaries in the tables above are refused.
+measured. Nothing was fitted to the sixth, and no rule was chosen by it; it was looked at once with each of three
+models, when each was finished. The lines are of every format that users have for each run, as `radctl retrain`
+compares versions; prints of models that ran on another size of picture than the one taken are not in them. {refused}
+of the {cases} summaries in the tables above are refused.
 
 """
 _WORST = """
@@ -297,9 +300,10 @@ By format, too low / over:
 _LIMITS = """
 ### What limits the bound
 
-The same for several shares of misses that bounds are set to, too low / over; the second line is what RAD's are set to:
-{known:.1f} % where the architecture or its kin were measured, else {new:.1f} %. Where nothing was measured misses are
-more than that, because accounts that were not understood widen no bound then. The last three columns are of an account
+The same for several shares of misses that bounds are set to, too low / over; the second line is what RAD's are set
+to: {measured:.1f} % of the runs where the architecture was measured, {kin:.1f} % where its kin were, each family
+counting the more the more runs it has, but not in proportion, and {new:.1f} % where nothing was. There misses are
+more than that, because accounts that were not understood widen no bound. The last three columns are of an account
 that no summary can give: what PyTorch's allocator really handed out in each run. What is left there is what the
 allocator reserves beyond it, which follows from the order in which it splits its blocks: however good the account, a
 bound that is too low for one run in a hundred comes no nearer than that.
@@ -443,7 +447,7 @@ def write_page(
         table(_LEVELS_HEAD, level_rows(limits)),
         _FORMATS,
         table(("left out", *FORMATS), format_rows(limits)),
-        _LIMITS.format(known=100 * MISS_KNOWN, new=100 * MISS),
+        _LIMITS.format(**{level: 100 * miss for level, miss in MISS.items()}),
         table(_LIMITS_HEAD, limit_rows(limits)),
     ]
     for key in ("family", "optimizer", "precision", "kind", "format", "not shown"):
