@@ -292,7 +292,7 @@ def services_killed(stage: Stage, seconds: float = 14) -> Facts:
         cluster.start(name)
         back = time.time()
         running[after] = stage.submit(after, "memory=6G", "cnn --batch 32 --seconds 2")
-        stage.started(after, deadline_s=120)  # a node that is told to start a job while slurmd is away is asked again late
+        stage.started(after, deadline_s=120)  # a launch that meets no slurmd is tried again late
         rows.append({"killed": name, "back_s": back - at, "first_step_of_next_s": stage.first_step(after) - at})
     states = stage.ended(running, 90)
     records = {name: stage.record(job, deadline_s=60) for name, job in running.items()}
