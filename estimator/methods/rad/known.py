@@ -223,7 +223,7 @@ class Known:
                     apart += _PRECISION
                 if t != training:
                     apart += _KIND
-                nearest = min(nearest, apart)
+                nearest = apart if apart < nearest else nearest
                 counts = exp(-apart)
                 weight += counts
                 counts += _NEAR * counts * counts * counts
