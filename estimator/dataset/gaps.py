@@ -15,7 +15,8 @@ from estimator.dataset.catalogue import drawn_workload
 from estimator.dataset.entries import Entry
 from estimator.dataset.specs import PRECISIONS, Spec
 
-# How far configurations are apart: for another kind, another precision, each doubling of batch size and sample.
+# How far configurations are apart: for another kind, another precision, each doubling of batch size and sample. As in
+# `estimator.methods.rad.known`, but that inference is taken to be nearer to training: most jobs train.
 _KIND = 3.0
 _PRECISION = 1.5
 _BATCH = 0.4
