@@ -360,6 +360,7 @@ def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, br
     if beside != "nobody":
         mps.join(settings, 2, UID, 8, "2")
     mps_site.run("prolog")
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())  # before the other leaves, whatever the second
     if beside.startswith("left"):
         mps.leave(settings, 8)
     if beside == "left before":
@@ -367,7 +368,6 @@ def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, br
     log = mps_site.log("torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n")
     lines = ["Server is handling a fatal GPU error.", "The following client process have a sticky error set:"]
     lines += [str(472 + n) for n in range(broken)]
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
     [server_log] = mps_site.place.glob("mps/g2/*/log/server.log")
     server_log.write_text("".join(f"[{at}.237 Server   513] {line}\n" for line in lines))
     mps_site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
