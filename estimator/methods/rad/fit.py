@@ -571,7 +571,7 @@ def spreading(trees: int) -> GradientBoostingRegressor:
 
 
 def conformal(scores: Floats, weights: Floats, miss: float) -> float:
-    """Give the score that a new one exceeds with a chance of at most ``miss``."""
+    """Give the score that a new one exceeds with a chance of at most ``miss``, each score counting by its weight."""
     order = np.argsort(scores)
     share = np.cumsum(weights[order]) / weights.sum()
     place = min(int(np.searchsorted(share, 1 - miss)), len(order) - 1)

@@ -45,9 +45,8 @@ def _row(spec: Spec, **changes: Any) -> str:
 
 
 def test_fresh_families_are_in_their_own_part() -> None:
-    drawn = [
-        part for part, about in module.PARTS.items() if not about.gaps
-    ]  # what those draw is in the data set before
+    # Not those that fill gaps: they draw from what is in the data set.
+    drawn = [part for part, about in module.PARTS.items() if not about.gaps]
     groups = {part: {spec.group for spec in module.specs(part)} for part in drawn}
     assert groups["fresh3"] == THIRD
     assert groups["fresh2"] == SECOND
