@@ -4,7 +4,8 @@ Drawn by their names from the families of `estimator.dataset.later` and `estimat
 was measured: ``THIRD`` are new families whose SHA-256 of ``rad-fresh-3:NAME`` modulo 100 is below 65. ``FOURTH`` are
 all new families of `estimator.dataset.fourth`. ``FIFTH`` are those of `estimator.dataset.fifth`, and those of the
 fourth that no row was left of. ``SIXTH`` are those of `estimator.dataset.sixth`, in libraries that nothing was measured
-of before, and those of the earlier collections that no row was left of.
+of before, and those of the earlier collections that no row was left of. ``SEVENTH`` are those of the collection that
+follows it.
 """
 
 from __future__ import annotations
@@ -66,4 +67,5 @@ THIRD = frozenset(_THIRD.split())
 FOURTH = frozenset(_FOURTH.split())
 FIFTH = frozenset(_FIFTH.split())
 SIXTH = frozenset(_SIXTH.split())
-FRESH = SIXTH
+SEVENTH: frozenset[str] = frozenset()
+FRESH = SEVENTH
