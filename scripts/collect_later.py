@@ -165,6 +165,7 @@ PARTS = {
     "again6": Part(_first(5), lambda e: not e.attention and e.group not in _POPULAR, 2, 0.6),
     "again7": Part(_first(5), lambda e: not e.attention and e.group in _POPULAR, 12, 0.2, gaps=True),
     "again8": Part(_first(5), lambda e: not e.attention and e.group not in _POPULAR, 9, 0.2, gaps=True),
+    "again9": Part(sixth.entries, lambda e: not e.attention, 12, 0.2, gaps=True),
     "fresh4": Part(fourth.COLLECTION.entries, lambda e: e.group in FOURTH, 6),
     "kin4": Part(fourth.COLLECTION.entries, lambda e: e.group not in FOURTH, 3),
     "known4": Part(_first(3), _again(4), 2),

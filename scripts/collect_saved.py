@@ -1,8 +1,8 @@
 """Notes on a lent GPU what autograd keeps inside of the data set's real models, and packs it.
 
-Starts worker processes (torch, torchvision, timm and transformers; nothing is downloaded). One forward pass of each
-model and precision at two batch sizes; no memory is measured. Every half minute the results are copied, compressed, to
-the folder named; ``--pack`` adds them to the data set.
+Starts worker processes (torch, torchvision, timm and transformers; nothing is downloaded). One forward pass at two
+batch sizes of each model and precision of which the data set says nothing; no memory is measured. Every half minute the
+results are copied, compressed, to the folder named; ``--pack`` adds them to the data set.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--workers", type=int, default=14)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
-    parser.add_argument("--names", nargs="*", help="just models of these names")
+    parser.add_argument("--names", nargs="*", help="just models of these names, noted or not")
     parser.add_argument("--pack", action="store_true", help="run nothing: add what OUT holds to RAD's data set")
     options = parser.parse_args()
     if options.pack:
@@ -57,8 +57,11 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     copier = Copier(raw, options.out, 30.0)
     copier.start()
+    dataset = load()
     wanted = [
-        spec for spec in specs(row.spec for row in load().rows) if not options.names or spec.name in options.names
+        spec
+        for spec in specs(row.spec for row in dataset.rows)
+        if (spec.name in options.names if options.names else (spec.model_id, spec.precision) not in dataset.saved)
     ]
     print(f"{len(wanted)} runs", flush=True)
     many = Options(options.workers, 1.0, options.device, minutes=options.minutes)

@@ -117,6 +117,12 @@ class Dataset:
             return trace_of(*plan_of(spec.family, spec.arch))
         return from_json(json.loads(self.traces[spec.model_id]))
 
+    def of(self, rows: Sequence[Row]) -> Dataset:
+        """Return what some of the rows need to be accounted for: them and their traces."""
+        models = {row.spec.model_id for row in rows}
+        traces = {model: text for model, text in self.traces.items() if model in models}
+        return Dataset(tuple(rows), traces, self.meta)
+
 
 def load(folder: Path = DEFAULT) -> Dataset:
     """Read a packed data set.

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
@@ -66,6 +67,9 @@ _ENOUGH = 60
 # Fewer examples than this set no bound: the widest one stands for it.
 _LEAST = 20
 _UNKNOWN = 10.0
+
+# Rows that a process of its own accounts for at a time, so many that starting it does not count.
+_CHUNK = 1000
 
 _PICTURE = 3
 _SHARE = len(FEATURES) + KNOWLEDGE.index("share")
@@ -215,6 +219,12 @@ def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: B
     not the libraries' default. So are prints of models that ran on pictures of another size than the one that is taken
     where a print shows none: the estimate says which size it is for.
     """
+    parts = [dataset.of(dataset.rows[at : at + _CHUNK]) for at in range(0, len(dataset.rows), _CHUNK)]
+    work = (delayed(_examples_of)(part, account, splits, blocks) for part in parts)
+    return [item for made in Parallel(n_jobs=-1 if len(parts) > 1 else 1)(work) for item in made]
+
+
+def _examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: Blocks | None) -> list[Example]:
     found = []
     for run in dataset.rows:
         spec = run.spec
@@ -383,26 +393,34 @@ def held_out(examples: list[Example], context: float, trees: int) -> HeldOut:
     """
     described = _described(examples, context)
     families = folds_of(examples)
-    found: list[tuple[Example, int, str, Level, list[float], float]] = []
-    for way in WAYS:
-        folds = families if way == "family" else _folds([item.id if way == "run" else item.model for item in examples])
-        for fold in range(FOLDS):
-            inside = folds != fold
-            asked = [at for at in np.flatnonzero(~inside) if way == "family" or examples[at].real]
-            if not asked or not inside.any():
-                continue
-            taken = [examples[at] for at in np.flatnonzero(inside)]
-            model = _correction(described, trees, inside)
-            types = _types(taken)
-            known = Known(_table(taken, model, types, context))
-            items = [examples[at].as_new if way == "family" else examples[at] for at in asked]
-            seen = [item.seen_by(types) for item in items]
-            for at, item, row, said in zip(asked, items, seen, model.predict(np.array(seen)), strict=True):
-                knowledge = known.about(item.run)
-                corrected = (item.accounted + context) * exp(float(said))
-                expected, share = shifted(corrected, item.fixed(context), knowledge.shift)
-                row = [*row, *knowledge.features(share)]  # noqa: PLW2901
-                found.append((item, int(at), way, knowledge.level, row, log(item.measured / expected)))
+    folds = {
+        "run": _folds([item.id for item in examples]),
+        "model": _folds([item.model for item in examples]),
+        "family": families,
+    }
+
+    def left(way: str, fold: int) -> list[tuple[Example, int, str, Level, list[float], float]]:
+        inside = folds[way] != fold
+        asked = [int(at) for at in np.flatnonzero(~inside) if way == "family" or examples[at].real]
+        if not asked or not inside.any():
+            return []
+        taken = [examples[at] for at in np.flatnonzero(inside)]
+        model = _correction(described, trees, inside)
+        types = _types(taken)
+        known = Known(_table(taken, model, types, context))
+        items = [examples[at].as_new if way == "family" else examples[at] for at in asked]
+        seen = [item.seen_by(types) for item in items]
+        found = []
+        for at, item, row, said in zip(asked, items, seen, model.predict(np.array(seen)), strict=True):
+            knowledge = known.about(item.run)
+            corrected = (item.accounted + context) * exp(float(said))
+            expected, share = shifted(corrected, item.fixed(context), knowledge.shift)
+            row = [*row, *knowledge.features(share)]  # noqa: PLW2901
+            found.append((item, at, way, knowledge.level, row, log(item.measured / expected)))
+        return found
+
+    work = (delayed(left)(way, fold) for way in WAYS for fold in range(FOLDS))
+    found = [entry for part in _threads()(work) for entry in part]
     target = np.array([log(item.measured / (item.accounted + context)) for item, *_ in found])
     return HeldOut(
         [item for item, *_ in found],
@@ -534,11 +552,19 @@ def left_out(
 ) -> Floats:
     """Predict each example by a model that has not seen its architecture family."""
     predicted = np.zeros(len(target))
-    for fold in range(FOLDS):
+
+    def predict(fold: int) -> None:
         inside = folds != fold
         if inside.any() and not inside.all():
             predicted[~inside] = make().fit(rows[inside], target[inside], weights[inside]).predict(rows[~inside])
+
+    _threads()(delayed(predict)(fold) for fold in range(FOLDS))
     return predicted
+
+
+def _threads() -> Parallel:
+    """Fit on every core that the process may use: scikit-learn lets go of the interpreter while it grows a tree."""
+    return Parallel(n_jobs=-1, prefer="threads")
 
 
 def boosted(trees: int) -> GradientBoostingRegressor:
