@@ -236,36 +236,16 @@ Made by `scripts/results_memory`; every number on this page is computed by it. A
 """
 
 
-# What looks with earlier models showed: at the sixth collection with the two models before (commits b32a8de, and
-# 85eb98f with texts of b32a8de), at the fifth (second look, 85eb98f), at the fourth (6351488) and at the families that
-# were fresh earlier (c55fdbb and 0c0b055).
-_EARLIER = (
-    ["measured models, with the model before", "2570", "2.2 %", "0.2 %", "27.4 %"],
-    ["models of measured families in other libraries, with the model before", "2264", "7.8 %", "1.7 %", "117.1 %"],
-    ["new families, with the model before", "5655", "7.7 %", "2.2 %", "108.0 %"],
-    ["measured models, with the one before that", "2570", "2.8 %", "0.5 %", "34.8 %"],
-    ["models of measured families in other libraries, with the one before that", "2264", "8.2 %", "1.5 %", "116.5 %"],
-    ["new families, with the one before that", "5649", "7.9 %", "1.9 %", "112.4 %"],
-    ["measured models of the fifth collection, second look, model of then", "3705", "2.5 %", "0.4 %", "28.8 %"],
-    ["models of families measured before the fifth, second look, model of then", "3001", "3.3 %", "0.3 %", "51.5 %"],
-    ["106 families of the fifth collection, second look, model of then", "2740", "7.6 %", "3.6 %", "113.5 %"],
-    ["measured models of the fourth collection, first look, model of then", "1373", "2.5 %", "0.3 %", "27.7 %"],
-    ["models of families measured before the fourth, first look, model of then", "1487", "3.5 %", "1.2 %", "40.6 %"],
-    ["82 families of the fourth collection, first look, model of then", "1634", "10.5 %", "11.2 %", "195.4 %"],
-    ["63 families of the third collection, first look, model of then", "1405", "5.8 %", "1.3 %", "75.7 %"],
-    ["64 families of the second collection, first look, model of then", "1853", "6.7 %", "1.9 %", "164.9 %"],
-)
 _LOOKED_AT = """
 ### What no one had seen
 
-The sixth collection was drawn before it was measured. Its models are mostly of other libraries than torchvision, timm
-and transformers, which all models before were of, or written by hand: pytorchcv, MONAI, x-transformers and others
-(`estimator/dataset/sixth.py`). Where an architecture of that name was measured in any library, a model counts as one
-of a measured family, else as one of a new family. Measured models are there again in configurations that were not
-measured. Nothing was fitted to the sixth, and no rule was chosen by it; it was looked at once with each of three
-models, when each was finished. The lines are of every format that users have for each run, as `radctl retrain`
-compares versions; prints of models that ran on another size of picture than the one taken are not in them. {refused}
-of the {cases} summaries in the tables above are refused.
+The seventh collection was drawn before it was measured. Its models are of libraries that nothing was measured of before
+(`estimator/dataset/seventh.py` lists them). Where an architecture of that name was measured in any library, a model
+counts as one of a measured family, else as one of a new family. Measured models are there again in configurations that
+were not measured. Nothing was fitted to the seventh, and no rule was chosen by it; it was looked at once, when the
+model was finished. The lines are of every format that users have for each run, as `radctl retrain` compares versions;
+prints of models that ran on another size of picture than the one taken are not in them. {refused} of the {cases}
+summaries in the tables above are refused.
 
 """
 _WORST = """
@@ -321,7 +301,7 @@ def _looks(looks: dict[str, Held]) -> list[list[str]]:
     for split, found in sorted(looks.items(), key=lambda item: list(_LOOKS).index(item[0])):
         numbers = [found.median_abs_rel_error, found.under_rate, found.mean_over_fraction]
         rows.append([_LOOKS[split], f"{found.n}", *(f"{100 * number:.1f} %" for number in numbers)])
-    return [*rows, *_EARLIER]
+    return rows
 
 
 def _worst(families: dict[str, Held]) -> str:

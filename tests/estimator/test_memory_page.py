@@ -103,7 +103,6 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     assert "Of 3 families that were not measured, 2 have" in text
     assert "| odd | 4 | 30.0 % | 50 % |" in text
     assert "| rare |" not in text
-    assert "first look, model of then | 1405 | 5.8 % | 1.3 % |" in text
     assert "0 of the 2 summaries in the tables above are refused" in text.replace("\n", " ")
     assert "| its run | kin | 50 | 2.0 % | 1.1 % | 20.0 % | 10.0 % |" in text
     assert f"| its model |{' 1.0 % / 60 % |' * 3}" in text
