@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import cast, get_args
 
+from estimator.input_size import InputSizeError, read
 from estimator.parsers import parse_summary
 from estimator.types import Kind, Method, Optimizer, Precision, SummaryError, Workload
 
@@ -115,7 +116,7 @@ def read_cases(folder: Path) -> list[Case]:
 
 
 def workload_of(row: Mapping[str, str | None]) -> Workload:
-    """Read the workload's columns of one line; empty ones take their defaults.
+    """Read the workload's columns of one line, and ``input_size`` where it is there; empty ones take their defaults.
 
     Raises:
         ValueError: a value is not allowed; the message names the column.
@@ -135,6 +136,13 @@ def workload_of(row: Mapping[str, str | None]) -> Workload:
             raise ValueError(f"{column} is {value!r}: expected a positive whole number")
         return int(value)
 
+    def size() -> tuple[int, ...] | None:
+        value = (row.get("input_size") or "").strip()
+        try:
+            return read(value) if value else None
+        except InputSizeError as error:
+            raise ValueError(f"input_size is {value!r}: {error}") from None
+
     batch = whole("batch_size")
     if batch is None:
         raise ValueError("batch_size is empty")
@@ -145,6 +153,7 @@ def workload_of(row: Mapping[str, str | None]) -> Workload:
         precision=cast("Precision", one_of("precision", get_args(Precision), "fp32")),
         kind=cast("Kind", one_of("kind", get_args(Kind), "train")),
         gpu=(row.get("gpu") or "h200").strip(),
+        input_size=size(),
     )
 
 

@@ -10,7 +10,7 @@ from estimator.types import Layer, ModelSummary, Workload
 
 
 def fingerprint(summary: ModelSummary, workload: Workload) -> str:
-    """Hash what decides a job's memory: layers, batch size, sequence length, optimizer, precision, kind and GPU.
+    """Hash what decides a job's memory: layers, batch size and lengths, optimizer, precision, kind, GPU, input size.
 
     The names of layers, the batch size that the summary was printed with and everything around the table do not count,
     and neither does the optimizer of a job that only infers.
@@ -24,6 +24,8 @@ def fingerprint(summary: ModelSummary, workload: Workload) -> str:
         f"{workload.batch_size}|{workload.seq_len}|{workload.optimizer if workload.kind == 'train' else ''}|"
         f"{workload.precision}|{workload.kind}|{canonical(workload.gpu)}|{summary.total_params}"
     )
+    if workload.input_size:
+        parts.append(str(workload.input_size))
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -43,4 +43,5 @@ def from_history(estimate: Estimate, history: Mapping[str, Sequence[float]]) -> 
             f"measured: {runs} of this model needed up to {top:.0f} MiB",
             f"{estimate.method} would have said {estimate.expected_mib} MiB, {estimate.upper_mib} MiB reserved",
         ),
+        note="",
     )

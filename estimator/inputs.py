@@ -32,7 +32,7 @@ _INSIDE = ("fc1", "fc2", "0", "2")
 _MOST_SIDE = 2048
 _MOST_FRAMES = 4096
 # What torchvision's detectors do first, whatever comes; most resize the shorter side to this.
-_RESIZED, _RESIZED_TO, _SSD_SIDE = "GeneralizedRCNNTransform", 800, 300
+_RESIZED, _RESIZED_TO, _MOST_RESIZED, _SSD_SIDE = "GeneralizedRCNNTransform", 800, 1333, 300
 _RESIZING = ("Conv2d", "MaxPool2d", "AvgPool2d")
 Step = tuple[int, int, int]
 
@@ -50,6 +50,21 @@ class Seen:
     side: int
     frames: int = 1
     why: str = ""
+
+
+def resizing(root: Layer) -> tuple[int, int]:
+    """Tell what torchvision's detectors make of every picture: the least shorter side, the largest longer one; or 0, 0.
+
+    Those that make all pictures alike are not meant.
+    """
+    resized = next((layer for layer in layers(root) if layer.type == _RESIZED), None)
+    if resized is None or root.type.startswith("SSD"):
+        return 0, 0
+    for part in resized.children:
+        least, most = max(_axes(part, "min_size"), default=0), max(_axes(part, "max_size"), default=0)
+        if 0 < least <= most:
+            return min(least, _MOST_SIDE), min(most, _MOST_SIDE)
+    return _RESIZED_TO, _MOST_RESIZED
 
 
 def picture(root: Layer, stem: Layer, usual: int, *, flattens: bool) -> Seen:
@@ -103,12 +118,13 @@ def tokens(root: Layer, first: Layer) -> int:
     return side * side if places - side * side <= 2 and side >= _LEAST_PLACES else places
 
 
-def patches(first: Layer, usual: int) -> int:
-    """Tell how many patches a picture of the usual side is cut into where the first layer takes patches' pixels.
+def patches(first: Layer, rows: int, columns: int) -> int:
+    """Tell how many patches a picture is cut into where the first layer takes patches' pixels.
 
     Args:
         first: first linear layer.
-        usual: side of the picture.
+        rows: of the picture.
+        columns: of the picture.
 
     Returns:
         Number of patches; 0 where the layer takes something else.
@@ -116,7 +132,7 @@ def patches(first: Layer, usual: int) -> int:
     side = isqrt(_inputs(first) // 3)
     if side < _LEAST_PATCH or 3 * side * side != _inputs(first):
         return 0
-    return (usual // side) ** 2
+    return (rows // side) * (columns // side)
 
 
 def _cuts(layer: Layer) -> bool:
@@ -201,19 +217,33 @@ def _one_pixel(chain: list[Step], stem: Layer) -> Seen | None:
 
 def _usual_side(chain: list[Step], last: int, channels: int) -> int:
     for side in _OF_CHANNELS.get(channels, ()) + _USUAL_SIDES:
-        now = side
-        for kernel, stride, padding in chain:
-            now = (now + 2 * padding - kernel) // stride + 1
-        if now == last:
+        if _behind(chain, side) == last:
             return side
     return 0
 
 
-def flattened_side(chain: Sequence[Layer], last: int) -> int:
-    """Find the usual side whose pictures have so many rows behind convolutions and pooling; 0 where there is none."""
+def _behind(chain: Sequence[Step], side: int) -> int:
+    for kernel, stride, padding in chain:
+        side = (side + 2 * padding - kernel) // stride + 1
+    return side
+
+
+def flattened_side(chain: Sequence[Layer], area: int, said: tuple[int, ...] = ()) -> int:
+    """Find the usual side whose pictures have so many places behind convolutions and pooling; 0 where there is none.
+
+    Args:
+        chain: layers, those among them that make pictures smaller.
+        area: places behind them.
+        said: rows and columns where they are known: no others are tried.
+    """
     resizing = [layer for layer in chain if layer.type in _RESIZING]
     steps = [step for layer in resizing if (step := _step(layer)) is not None]
-    return _usual_side(steps, last, number(resizing[0], "0")) if len(steps) == len(resizing) > 0 else 0
+    if not len(steps) == len(resizing) > 0:
+        return 0
+    if said:
+        return said[0] if _behind(steps, said[0]) * _behind(steps, said[1]) == area else 0
+    last = isqrt(area)
+    return _usual_side(steps, last, number(resizing[0], "0")) if last * last == area else 0
 
 
 def _small(found: Sequence[Layer]) -> Seen | None:

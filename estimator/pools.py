@@ -16,13 +16,15 @@ from estimator.walk import layers
 _MOST_LAYERS = 64
 _HALVES = (("kernel_size", "2"), ("stride", "2"))
 _LEAST_STAGES = 3
+_LEAST_AREA = 4
 
 
-def repeated(root: Layer) -> Layer:
+def repeated(root: Layer, said: tuple[int, ...] = ()) -> Layer:
     """Put pooling where it must be for the first linear layer to take a picture of a usual size.
 
     Args:
         root: a model whose layers lie side by side; others are given back as they are.
+        said: rows and columns of the pictures, where they are known.
     """
     parts = root.children
     convs = [at for at, part in enumerate(parts) if part.type == "Conv2d"]
@@ -30,17 +32,19 @@ def repeated(root: Layer) -> Layer:
     if not convs or first < convs[-1] or len(parts) > _MOST_LAYERS or any(part.children for part in parts):
         return root
     pools = [part for part in parts if "Pool" in part.type]
-    side = _last_side(parts[convs[-1]], parts[first])
-    if side < 2 or len(pools) > 1 or any("Adaptive" in pool.type for pool in pools):
+    area = _last_area(parts[convs[-1]], parts[first])
+    if area < _LEAST_AREA or len(pools) > 1 or any("Adaptive" in pool.type for pool in pools):
         return root
-    if flattened_side(parts[:first], side):
+    if not said and isqrt(area) ** 2 != area:
+        return root
+    if flattened_side(parts[:first], area, said):
         return root  # as it is written
     pool = pools[0] if pools else Layer("MaxPool2d", 0, None, (), _HALVES, "pool")
     bare = [part for part in parts if part not in pools]
     found: dict[int, list[Layer]] = {}
     for places in _places(len(convs)):
         chain = list(_inserted(bare, pool, places))
-        made = flattened_side(chain[: chain.index(parts[first])], side)
+        made = flattened_side(chain[: chain.index(parts[first])], area, said)
         if made:
             found.setdefault(made, chain)
     # Two answers: pictures of this kind are rather small.
@@ -96,10 +100,9 @@ def _widening(stages: Layer) -> str:
     return type_
 
 
-def _last_side(conv: Layer, linear: Layer) -> int:
+def _last_area(conv: Layer, linear: Layer) -> int:
     area, rest = divmod(number(linear, "in_features"), max(number(conv, "1"), 1))
-    last = isqrt(area)
-    return 0 if rest or last * last != area else last
+    return 0 if rest else area
 
 
 def _places(count: int) -> Iterator[range]:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import isqrt
 from typing import Final
 
-from estimator import blocks, inputs, pools, sizes
+from estimator import blocks, input_size, inputs, pools, sizes
 from estimator.compiled import breathe
 from estimator.family import family_of
 from estimator.types import Layer, ModelSummary, SummaryError, Workload
@@ -64,10 +64,11 @@ _COLOURS: Final = 3
 # Pictures that an autoencoder made small.
 _LATENTS: Final = 4
 _LATENT_SIDE: Final = 64
+_TAKEN: Final = "was taken"
 _UNSHUFFLES: Final[tuple[str, ...]] = ("SpaceToDepth", "PixelUnshuffle")
 # Pictures have so many channels at most; a linear layer that stands before them takes a time step.
 _MOST_COLOURS: Final = 16
-_MOST_DIM: Final = 10**6
+_MOST_DIM: Final = 10_000_000
 _LEAST_WINDOWS: Final = 4
 _DIGITS: Final = 7
 _LONGEST_LINE: Final = 160
@@ -140,19 +141,24 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
 
     Args:
         summary: the model.
-        workload: gives ``seq_len``.
+        workload: gives ``seq_len`` and ``input_size``.
 
     Returns:
         The same summary where every layer without children shows its shape already, else one with shapes and with a
-        sentence for each assumption.
+        sentence for each assumption. Where the workload's input size is none that the summary was printed for, its
+        note says so.
 
     Raises:
-        SummaryError: a print says too little of this kind of model.
+        SummaryError: a print says too little of this kind of model, or the input size is none for it.
     """
     found = layers(summary.root)
     if summary.batch_size is not None and summary.batch_size == workload.seq_len != workload.batch_size:
         summary = _sequence_first(summary, workload.seq_len)
         found = layers(summary.root)
+    if workload.input_size and any(layer.output_shape or layer.input_shape for layer in found):
+        note = input_size.contradiction(summary, workload.input_size)
+        if note:
+            summary = replace(summary, note=note, inferred=(*summary.inferred, note))
     missing = [layer for layer in found if layer.output_shape is None and not layer.children]
     if not missing:
         if summary.format == "torchsummary" and any(_ATTENDS in type_ for type_ in {layer.type for layer in found}):
@@ -167,12 +173,13 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
             f"a print of {found[0].type[:80]} shows neither its latent array nor how often its blocks run: "
             "paste what torchinfo prints with depth=20"
         )
-    pooled = pools.between(pools.repeated(summary.root), found)
+    pooled = pools.between(pools.repeated(summary.root, _rows_and_columns(found, workload)), found)
     if pooled is not summary.root:
         found = layers(pooled)
     follower = _Follower(found, workload)
     root, _ = follower.follow(pooled, follower.start)
-    return replace(summary, root=root, inferred=(*summary.inferred, *follower.inferred), guessed=follower.guessed)
+    inferred = (*summary.inferred, *follower.inferred)
+    return replace(summary, root=root, inferred=inferred, guessed=follower.guessed, note=follower.note)
 
 
 def _windows(rows: tuple[Layer, ...]) -> tuple[Layer, ...]:
@@ -261,6 +268,9 @@ class _Follower:
     def __init__(self, found: list[Layer], workload: Workload) -> None:
         self.family = family_of(found)
         self.inferred: list[str] = []
+        self.note = ""
+        # What a second tower looks at, whose first layer the input is none for.
+        self._looked = (_COLOURS, *(_square(workload.input_size or (), _COLOURS) or (_IMAGE, _IMAGE)))
         self.start = self._input(found, workload)
         self._open: list[Shape] = []
         self._known: dict[tuple[int, Shape], tuple[Layer, Shape]] = {}
@@ -295,20 +305,52 @@ class _Follower:
                     if looks:
                         continue
                     width = sizes.number(args, "in_features")
+                    if workload.input_size and (said := self._features(layer, width, workload.input_size)):
+                        return said
                     if self.family == "transformer":
                         return (workload.seq_len or self._patches(layer, found), width)
                     if workload.seq_len and width % workload.seq_len:  # else the series may be flattened
                         return (workload.seq_len, width)
                     return (width,)
                 if layer.type in ("LSTM", "GRU", "RNN"):
-                    return (_told(layer, workload), sizes.number(args, "0"))
+                    width = sizes.number(args, "0")
+                    return (self._told(layer, width, workload), width)
             except SummaryError:
                 raise
             except (KeyError, ValueError):
                 continue
         return self._tokens(found, workload) if self.family == "transformer" else (1,)
 
+    def _features(self, layer: Layer, width: int, said: Shape) -> Shape:
+        """Give the input of a model that begins with a linear layer, as the user says it; none where that is none."""
+        square = _square(said, _COLOURS)
+        patches = inputs.patches(layer, *square) if square and (len(said) > 1 or self.family == "transformer") else 0
+        if len(said) == 2 and width in said:
+            shape: Shape = (input_size.length(said, width), width)
+        elif patches:
+            shape = (min(patches, _MOST_DIM), width)
+        elif elements(said) == width:
+            shape = (width,)
+        elif self.family == "transformer" and len(said) == 1:
+            shape = (said[0], width)
+        else:
+            self._unused(said, f"the first layer takes {width} features")
+            return ()
+        self._understood(said, shape)
+        return shape
+
+    def _understood(self, said: Shape, shape: Shape) -> None:
+        self.inferred.append(
+            f"input_size={input_size.written(said)}: the first layer takes {input_size.written(shape)}"
+        )
+
+    def _unused(self, said: Shape, why: str) -> None:
+        self.note = f"input_size={input_size.written(said)} does not count: {why}"
+        self.inferred.append(self.note)
+
     def _tokens(self, found: list[Layer], workload: Workload) -> Shape:
+        if workload.input_size and not any(_takes_pictures(layer) for layer in found):
+            self._unused(workload.input_size, "the first layer takes tokens, seq_len says how many")
         if workload.seq_len:
             return (workload.seq_len,)
         longest = _TOKENS
@@ -319,27 +361,25 @@ class _Follower:
                     longest = min(int(rows), 1024)
                     break
         self.inferred.append(f"no seq_len was given; {longest} tokens were taken: say `seq_len=N`")
+        self.note = self.note or f"seq_len={longest} was taken"
         return (longest,)
 
     def _patches(self, layer: Layer, found: list[Layer]) -> int:
         """Count the tokens of a model that takes features, where no length is given."""
-        told, cut = inputs.tokens(found[0], layer), inputs.patches(layer, _IMAGE)
+        told, cut = inputs.tokens(found[0], layer), inputs.patches(layer, _IMAGE, _IMAGE)
         count = min(told or cut or _TOKENS, _MOST_DIM)
         ground = "follow from its table of positions" if told else "were taken"
         of = f", patches of a picture of {_IMAGE}x{_IMAGE}" if cut and not told else ""
         self.inferred.append(f"no seq_len was given; {count} tokens {ground}{of}: say `seq_len=N`")
+        if not told:
+            self.note = self.note or f"seq_len={count} was taken"
         return count
 
     def _picture(self, layer: Layer, channels: int, found: list[Layer], workload: Workload) -> Shape:
         if "Conv1d" in layer.type:
-            if found[0].type.startswith("Whisper"):
-                length = 3000  # frames of 30 s
-            elif channels == 1 and self.family == "transformer":
-                length = (workload.seq_len if workload.seq_len and workload.seq_len <= _SECONDS else 5) * _SOUND
-            else:
-                length = _told(layer, workload)
-            self.inferred.append(f"the print shows no input; a length of {length} was taken")
-            return (channels, length)
+            return (channels, self._length(layer, channels, found[0], workload))
+        if workload.input_size:
+            return self._as_said(layer, channels, found, workload.input_size)
         side = _SMALL_IMAGE if channels == 1 else _IMAGE
         if channels > 1:
             types = {layer.type for layer in found}
@@ -352,26 +392,95 @@ class _Follower:
             return (1, 128, 1024)  # mel bins and frames
         if "3d" in layer.type and channels != _COLOURS:
             shape = (channels, *(_GREY_VOLUME if channels == 1 else min(side, _VOLUME),) * 3)
-            self._assume(shape, "was taken")
+            self._assume(shape, _TAKEN)
             return shape
         if "ConvTranspose2d" in layer.type:  # a generator: it grows pictures of one pixel
-            self._assume((channels, 1, 1), "was taken")
+            self._assume((channels, 1, 1), _TAKEN)
             return (channels, 1, 1)
         folded = isqrt(channels // _COLOURS) if any(layer.type in _UNSHUFFLES for layer in found) else 1
         if folded > 1 and channels == _COLOURS * folded * folded:  # squares of pixels became channels before it
-            self._assume((_COLOURS, side, side), "was taken")
+            self._assume((_COLOURS, side, side), _TAKEN)
             return (channels, side // folded, side // folded)
         seen = inputs.picture(found[0], layer, side, flattens=self.family == "cnn")
-        ground = f"follows from {seen.why}" if seen.why else "was taken"
+        ground = f"follows from {seen.why}" if seen.why else _TAKEN
         frames = (seen.frames,) if "3d" in layer.type or seen.frames > 1 else ()
         self._assume((channels, *frames, seen.side, seen.side), ground)
         if "3d" in layer.type:
             return (channels, seen.frames, seen.side, seen.side)
         return (channels, seen.frames * seen.side, seen.side)  # of a film, frames side by side
 
+    def _length(self, layer: Layer, channels: int, root: Layer, workload: Workload) -> int:
+        """Tell how long the series is that a model takes."""
+        if workload.input_size:
+            return self._told(layer, channels, workload)
+        if root.type.startswith("Whisper"):
+            length = 3000  # frames of 30 s
+        elif channels == 1 and self.family == "transformer":
+            seconds = workload.seq_len if workload.seq_len and workload.seq_len <= _SECONDS else 5
+            length = seconds * _SOUND
+            if seconds != workload.seq_len:
+                self.note = f"input_size=1x{length} was taken"
+        else:
+            length = self._told(layer, channels, workload)
+        self.inferred.append(f"the print shows no input; a length of {length} was taken")
+        return length
+
+    def _told(self, layer: Layer, width: int, workload: Workload) -> int:
+        """Take the length of a series of so many features from the workload.
+
+        Raises:
+            SummaryError: no length is told, and none is so usual that it could be taken; or it is no such series.
+        """
+        if workload.input_size:
+            length = input_size.length(workload.input_size, width)
+            if length:
+                self._understood(workload.input_size, (length, width) if "Conv" not in layer.type else (width, length))
+                return length
+            raise SummaryError(
+                f"input_size={input_size.written(workload.input_size)} is no series of {width} features, as the first "
+                f"layer takes: write input_size={width}xLENGTH"
+            )
+        if workload.seq_len:
+            return workload.seq_len
+        args = ", ".join(value if key.isdecimal() else f"{key}={value}" for key, value in layer.args)
+        line = f"({layer.name}): {layer.type}({args})"
+        raise SummaryError(
+            f"'{line[:_LONGEST_LINE]}' works on series, and a print does not show how long they are: "
+            "say `seq_len=N`, or paste what torchinfo prints"
+        )
+
+    def _as_said(self, layer: Layer, channels: int, found: list[Layer], said: Shape) -> Shape:
+        """Give the input of a model that begins with a convolution over pictures, films or volumes."""
+        axes = 3 if "3d" in layer.type else 2
+        rest = input_size.sides(said, channels, axes)
+        if axes == 3 and len(rest) == 1 and channels != _COLOURS:
+            rest = rest * 3
+        if axes == 3 and len(rest) < 3:  # films, or volumes without their depth
+            deep = _GREY_VOLUME if channels == 1 else _VOLUME
+            if channels == _COLOURS:
+                deep = inputs.picture(found[0], layer, rest[-1], flattens=False).frames
+            rest = (deep, rest[0], rest[-1])
+            self.note = f"input_size={input_size.written((channels, *rest))} was taken"
+        rows, columns = rest[-2:] if len(rest) > 1 else (rest[0], rest[0])
+        least, most = inputs.resizing(found[0])
+        if least:
+            rows, columns = input_size.resized((rows, columns), least, most)
+        folded = input_size.folded(said, channels)
+        rows, columns = max(rows // folded, 1), max(columns // folded, 1)
+        shape = (channels, *rest[:-2], rows, columns)
+        self._understood(said, shape)
+        if len(said) > axes and channels not in said and folded == 1:
+            self.note = f"the first layer takes {channels} channels: {input_size.written(shape)}"
+        if axes == 3 or len(shape) == 3:
+            return shape
+        self.note = f"input_size has {rest[0]} pictures a sample"
+        return (channels, rest[0] * rows, columns)  # one beside the other
+
     def _assume(self, shape: Shape, ground: str) -> None:
-        size = "x".join(map(str, shape))
-        self.inferred.append(f"the print shows no input; {size} {ground}: torchsummary or torchinfo say it exactly")
+        size = input_size.written(shape)
+        self.inferred.append(f"the print shows no input; {size} {ground}: `input_size` says another")
+        if ground == _TAKEN:
+            self.note = f"input_size={size} was taken"
 
     def follow(self, layer: Layer, shape: Shape) -> tuple[Layer, Shape]:
         """Give the layer with shapes, and the shape behind it."""
@@ -526,7 +635,7 @@ class _Follower:
         if self._pictures and width is not None and _of_a_gate(layer, width):
             return (width, 1, 1)  # behind a mean over the picture, which is no layer
         if width == 3 and "Conv2d" in layer.type and len(shape) != 3:
-            return (3, _IMAGE, _IMAGE)  # a second tower, which looks
+            return self._looked  # a second tower, which looks
         if width is None or _fits(layer, shape, width):
             return shape
         if self._pictures:
@@ -653,20 +762,18 @@ def _takes_pictures(layer: Layer) -> bool:
     return layer.type == "Conv2d" and channels.isdecimal() and len(channels) <= 2 and int(channels) <= _MOST_COLOURS
 
 
-def _told(layer: Layer, workload: Workload) -> int:
-    """Take the length of a series from the workload.
+def _square(said: Shape, channels: int) -> Shape:
+    """Give rows and columns of a picture where the user says them; nothing where he says something else."""
+    rest = input_size.sides(said, channels, 2)
+    return (rest[0], rest[-1]) if 0 < len(rest) <= 2 else ()
 
-    Raises:
-        SummaryError: it is not told; no length is so usual that it could be taken.
-    """
-    if workload.seq_len:
-        return workload.seq_len
-    args = ", ".join(value if key.isdecimal() else f"{key}={value}" for key, value in layer.args)
-    line = f"({layer.name}): {layer.type}({args})"
-    raise SummaryError(
-        f"'{line[:_LONGEST_LINE]}' works on series, and a print does not show how long they are: "
-        "say `seq_len=N`, or paste what torchinfo prints"
-    )
+
+def _rows_and_columns(found: list[Layer], workload: Workload) -> Shape:
+    """The same where pictures come first, and are not resized."""
+    stem = next((layer for layer in found if "Conv" in layer.type), None)
+    if not workload.input_size or stem is None or stem.type != "Conv2d":
+        return ()
+    return _square(workload.input_size, inputs.number(stem, "0"))
 
 
 def _cut(layer: Layer, before: Shape, after: Shape) -> Shape:

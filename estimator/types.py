@@ -60,6 +60,7 @@ class ModelSummary:
         frozen_params: parameters that are not trained, as the summary says.
         input_mb: the printed "Input size (MB)" for ``batch_size`` samples (1 where it is None), in 10^6 bytes.
         guessed: layers whose input nothing that the summary shows would fit; it had to be guessed.
+        note: see `Estimate`.
     """
 
     format: str
@@ -71,6 +72,7 @@ class ModelSummary:
     frozen_params: int = 0
     guessed: int = 0
     input_mb: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ class Workload:
     Attributes:
         gpu: the GPU's name.
         gpu_memory_mib: its memory where that is known better than by the name, in MiB; else 0.
+        input_size: shape of one sample as the user says it (`estimator.input_size`), or None. Where the summary shows
+            shapes, these count.
     """
 
     batch_size: int
@@ -89,6 +93,7 @@ class Workload:
     kind: Kind = "train"
     gpu: str = "h200"
     gpu_memory_mib: int = 0
+    input_size: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -102,8 +107,10 @@ class Estimate:
         method: name (and version, where it is learned) of the method that made it.
         family: family the model was taken for.
         fingerprint: equal for two requests exactly when layers, batch size, sequence length, optimizer,
-            precision, kind and GPU are.
+            precision, kind, GPU and input size are.
         reasons: sentences that tell how the estimate came about.
+        note: a short clause for whoever submits the job: what of the input was taken because nothing told it, as the
+            directive that would say it, or what of the directives did not count. Mostly empty.
     """
 
     expected_mib: int
@@ -112,6 +119,7 @@ class Estimate:
     family: Family
     fingerprint: str
     reasons: tuple[str, ...] = field(default=())
+    note: str = ""
 
 
 class Method(Protocol):

@@ -12,6 +12,7 @@ from estimator.dataset import coverage
 from estimator.dataset.store import Dataset
 from estimator.methods.rad.fit import MISS, WAYS, Held
 from scripts.memory_limits import FORMATS, MISSES, Limits, Reached
+from scripts.memory_real import SAID
 
 METHODS = ("horus", "faketensor", "gpumemnet", "rad")
 PUBLISHED = {
@@ -436,5 +437,7 @@ def write_page(
             for value, some in groups_of(cases, key)
             for method in METHODS
         ]
+        if key == "not shown":
+            rows.append(score_row(f"{SAID}, the same prints", score(cases, SAID)))
         parts.append(f"\n### By {key}\n\n{table(_SCORE_HEAD, rows)}")
     (out / "memory.md").write_text("".join(parts), "utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from estimator.family import family_of
 from estimator.methods import load_method
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
-from estimator.types import Estimate, Method, ModelSummary, SummaryError
+from estimator.types import Estimate, Method, ModelSummary, SummaryError, Workload
 from estimator.walk import layers
 
 _LOG = logging.getLogger("results_memory")
 METHODS = ("horus", "gpumemnet", "rad")
+SAID = "rad where the script says input_size"
+OTHER_SIZE = "a print of a model for another size of picture than the one that is taken"
 FORMATS = ("torchsummary", "torchinfo", "module")
 COLUMNS = ("id", "name", "batch_size", "seq_len", "mib", "why_not")
 
@@ -63,9 +66,13 @@ def _case(dataset: Dataset, row: Row, methods: dict[str, Method], fake: dict[str
         summary = parse_summary(text)
         family = family_of(layers(summary.root))
         for name, method in methods.items():
-            answers[name] = _ask(method, summary, row)
+            answers[name] = _ask(method, summary, row.workload, spec.name)
     except SummaryError as problem:
         error = str(problem).splitlines()[0][:200]
+    not_shown = _not_shown(dataset, row, summary) if summary else ""
+    if not_shown == OTHER_SIZE and summary:
+        workload = replace(row.workload, input_size=_seen(dataset, row))
+        answers[SAID] = _ask(methods["rad"], summary, workload, spec.name)
     value = fake.get(spec.id)
     answers["faketensor"] = None if value is None else {"expected": value, "upper": value}
     return {
@@ -80,7 +87,7 @@ def _case(dataset: Dataset, row: Row, methods: dict[str, Method], fake: dict[str
         "optimizer": spec.optimizer,
         "precision": spec.precision,
         "kind": spec.kind,
-        "not shown": _not_shown(dataset, row, summary) if summary else "",
+        "not shown": not_shown,
         "actual": row.memory_mib,
         "error": error,
         "answers": answers,
@@ -91,21 +98,26 @@ def _not_shown(dataset: Dataset, row: Row, summary: ModelSummary) -> str:
     """Name what decides about the memory of a run and stands in no summary of it."""
     if row.spec.arch.get("attention"):
         return "eager attention was asked for"
-    seen = resolve(dataset.trace(row.spec).calls[0].input_shape or (), 1)[1:]
+    seen = _seen(dataset, row)
     try:
         taken = with_shapes(summary, row.workload).root.input_shape
     except SummaryError:
         return "nothing"
     if summary.format == "module" and len(seen) > 1 and taken != seen:
-        return "a print of a model for another size of picture than the one that is taken"
+        return OTHER_SIZE
     return "nothing"
 
 
-def _ask(method: Method, summary: ModelSummary, row: Row) -> dict[str, float] | None:
+def _seen(dataset: Dataset, row: Row) -> tuple[int, ...]:
+    """Return the shape of one sample that a model ran on."""
+    return resolve(dataset.trace(row.spec).calls[0].input_shape or (), 1)[1:]
+
+
+def _ask(method: Method, summary: ModelSummary, workload: Workload, name: str) -> dict[str, float] | None:
     try:
-        found: Estimate = method.predict(summary, row.workload)
+        found: Estimate = method.predict(summary, workload)
     except ValueError as problem:  # a summary or a family that the method cannot take
-        _LOG.info("%s on %s: %s", method.name, row.spec.name, problem)
+        _LOG.info("%s on %s: %s", method.name, name, problem)
         return None
     return {"expected": found.expected_mib, "upper": found.upper_mib}
 

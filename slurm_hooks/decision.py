@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from estimator.gpus import lookup
+from estimator.input_size import written
 from estimator.types import Estimate
 from predictor.types import Prediction, Profile
 from slurm_hooks import mig
@@ -384,6 +385,7 @@ def record_of(
         policy=partition.placement,
         model=(directives.model or "")[:200],
         batch_size=directives.batch_size,
+        input_size=written(directives.input_size or ()),
         seq_len=directives.seq_len,
         optimizer=directives.optimizer or "",
         precision=directives.precision or "",
@@ -393,6 +395,7 @@ def record_of(
         method=estimate.method if estimate else "",
         family=estimate.family if estimate else "",
         fingerprint=estimate.fingerprint if estimate else "",
+        note=estimate.note if estimate else "",
         gpu=partition.gpu_model,
         smact=decision.smact,
         share=decision.share,

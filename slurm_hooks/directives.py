@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from estimator.input_size import InputSizeError, read
 from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Precision
 
 MARK = "#RAD"
@@ -20,7 +21,7 @@ SUMMARY_END = "summary-end"
 
 JobPolicy = Literal["collocation", "exclusive"]
 JOB_POLICIES: tuple[JobPolicy, ...] = ("collocation", "exclusive")
-KEYS = ("model", "batch_size", "seq_len", "optimizer", "precision", "kind", "policy", "memory")
+KEYS = ("model", "batch_size", "input_size", "seq_len", "optimizer", "precision", "kind", "policy", "memory")
 
 _LARGEST_COUNT = 100_000_000
 _LARGEST_MEMORY_MIB = 10 * 1024 * 1024
@@ -57,6 +58,7 @@ class Directives:
 
     Attributes:
         model: path of the summary as written, relative to the submit directory.
+        input_size: shape of one sample, as `estimator.input_size` reads it.
         memory_mib: the user's claim, in MiB, that replaces the estimate.
         summary: text of the inline summary.
     """
@@ -70,6 +72,7 @@ class Directives:
     policy: JobPolicy | None = None
     memory_mib: int | None = None
     summary: str | None = None
+    input_size: tuple[int, ...] | None = None
 
 
 def leading_block(script: str) -> str:
@@ -178,6 +181,11 @@ def _value(key: str, text: str, number: int) -> object:
         return text
     if key in ("batch_size", "seq_len"):
         return _count(key, text, number)
+    if key == "input_size":
+        try:
+            return read(text)
+        except InputSizeError as error:
+            raise DirectiveError(number, f"input_size={_short(text)}: {error}") from None
     if key == "memory":
         return _memory(text, number)
     choices: dict[str, tuple[str, ...]] = {

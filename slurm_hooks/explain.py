@@ -54,7 +54,8 @@ def _decided(record: Record, neighbours: Mapping[int, Job]) -> list[str]:
         return [*lines, _line("decision", f"left as written: {'; '.join(record.reasons)}")]
     if record.expected_mib is not None:
         upper = f", {_gib(record.upper_mib)} upper" if record.upper_mib is not None else ""
-        lines.append(_line("estimate", f"{_gib(record.expected_mib)} expected{upper}{_origin(record)}"))
+        note = f"; {record.note}" if record.note else ""
+        lines.append(_line("estimate", f"{_gib(record.expected_mib)} expected{upper}{_origin(record)}{note}"))
     lines.append(_line("decision", _decision(record, neighbours)))
     if record.reasons:
         lines.append(_line("why", "; ".join(record.reasons)))
@@ -79,6 +80,7 @@ def _workload(record: Record) -> str:
     parts = [
         record.model,
         f"batch {record.batch_size}" if record.batch_size else "",
+        f"input {record.input_size}" if record.input_size else "",
         f"length {record.seq_len}" if record.seq_len else "",
         record.optimizer,
         record.precision,

@@ -98,8 +98,8 @@ class Record:
     Attributes:
         action: what was done with the request.
         asked: the request as the user wrote it, for example ``gpu:1``.
-        model, batch_size, seq_len, optimizer, precision, kind: what the directives said.
-        expected_mib, upper_mib, method, family, fingerprint: the estimate, where there is one.
+        model, batch_size, input_size, seq_len, optimizer, precision, kind: what the directives said.
+        expected_mib, upper_mib, method, family, fingerprint, note: the estimate, where there is one.
         share, pin, node, cap_mib, thread_percentage: the decision. ``pin`` is a device type such as ``g2``. Recovery
             puts the share and the cap of the job's next run in their places.
         profile: the MIG profile that was chosen, as Slurm's device type; ``larger`` those that recovery may take, in
@@ -125,6 +125,7 @@ class Record:
     policy: str = ""
     model: str = ""
     batch_size: int | None = None
+    input_size: str = ""
     seq_len: int | None = None
     optimizer: str = ""
     precision: str = ""
@@ -134,6 +135,7 @@ class Record:
     method: str = ""
     family: str = ""
     fingerprint: str = ""
+    note: str = ""
     gpu: str = ""
     smact: float | None = None
     share: int | None = None

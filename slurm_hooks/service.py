@@ -12,9 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import NamedTuple, cast
 
 from estimator.history import from_history
+from estimator.input_size import written
 from estimator.parsers import parse_summary
 from estimator.types import Estimate, Kind, Method, ModelSummary, Optimizer, Precision, SummaryError, Workload
 from predictor.profiles import estimate_profile
@@ -208,7 +209,7 @@ class Service:
 
     def warm_up(self) -> None:
         """Estimate a model once, so that the first job does not wait for what is loaded when it is first used."""
-        _know.__wrapped__(self.method, _ANY_SUMMARY, (8, None, None, None, None), "unknown", 0)
+        _know.__wrapped__(self.method, _ANY_SUMMARY, _Asked(8), "unknown", 0)
 
     def decide(self, reading: Reading) -> Answer:
         """What becomes of a submission that was read."""
@@ -353,7 +354,8 @@ class Service:
             raise SummaryError(_no_summary(submission, directives))
         if len(text) > self.config.estimator.max_summary_kib * 1024:
             raise SummaryError(f"the summary is longer than {self.config.estimator.max_summary_kib} KiB")
-        asked = (directives.batch_size, directives.seq_len, directives.optimizer, directives.precision, directives.kind)
+        d = directives
+        asked = _Asked(d.batch_size, d.input_size, d.seq_len, d.optimizer, d.precision, d.kind)
         remember = len(text) <= _SHORT_SUMMARY
         try:
             know = _know if remember else _know.__wrapped__
@@ -376,8 +378,18 @@ class _Known:
     profile: Profile | None
 
 
-_Knower = Callable[[Method, str, "_Asked", str, int], _Known]
-_Asked = tuple[int | None, int | None, Optimizer | None, Precision | None, Kind | None]
+class _Asked(NamedTuple):
+    """What the directives say of how a model is run; None where they say nothing."""
+
+    batch_size: int | None
+    input_size: tuple[int, ...] | None = None
+    seq_len: int | None = None
+    optimizer: Optimizer | None = None
+    precision: Precision | None = None
+    kind: Kind | None = None
+
+
+_Knower = Callable[[Method, str, _Asked, str, int], _Known]
 
 
 # Sweeps submit the same summary over and over. Bounded in length and number: whoever submits fills this memory.
@@ -389,11 +401,19 @@ def _know(method: Method, text: str, asked: _Asked, gpu: str, memory_mib: int) -
         SummaryError: if there is no estimate.
     """
     summary = parse_summary(text)
-    batch_size, seq_len, optimizer, precision, kind = asked
-    batch_size = batch_size or summary.batch_size
+    batch_size = asked.batch_size or summary.batch_size
     if batch_size is None:
         raise SummaryError("neither the script nor the summary tells the batch size: add #RAD batch_size=64, say")
-    workload = Workload(batch_size, seq_len, optimizer or "adam", precision or "fp32", kind or "train", gpu, memory_mib)
+    workload = Workload(
+        batch_size,
+        asked.seq_len,
+        asked.optimizer or "adam",
+        asked.precision or "fp32",
+        asked.kind or "train",
+        gpu,
+        memory_mib,
+        asked.input_size,
+    )
     estimate = method.predict(summary, workload)
     return _Known(estimate, _profile(summary, workload, estimate))
 
@@ -499,14 +519,17 @@ def _message(directives: Directives, estimate: Estimate | None, decision: rules.
     facts = [directives.model or "summary in the script"]
     if directives.batch_size:
         facts.append(f"batch {directives.batch_size}")
+    if directives.input_size:
+        facts.append(f"input {written(directives.input_size)}")
     if directives.seq_len:
         facts.append(f"length {directives.seq_len}")
     facts += [directives.optimizer or "adam", directives.precision or "fp32"]
     if directives.kind == "infer":
         facts.append("inference")
+    note = f"; {estimate.note}" if estimate.note else ""
     return (
         f"{_gib(estimate.expected_mib)} GiB expected, {_gib(estimate.upper_mib)} GiB reserved "
-        f"({', '.join(facts)}): {share}"
+        f"({', '.join(facts)}{note}): {share}"
     )
 
 

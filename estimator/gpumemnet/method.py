@@ -95,8 +95,9 @@ class GpuMemNet:
         edge = (place + 1) * classifier.width_mib
         made = NAME if self._version is None else f"{NAME} {self._version}"
         low = place * classifier.width_mib / 1024
-        reasons = (f"class {low:g} to {edge / 1024:g} GiB, {chances[0][place]:.0%} likely ({classifier.estimator})",)
-        return Estimate(edge, edge, made, family, fingerprint(summary, workload), (*reasons, *shaped.inferred))
+        said = f"class {low:g} to {edge / 1024:g} GiB, {chances[0][place]:.0%} likely ({classifier.estimator})"
+        reasons = (said, *shaped.inferred)
+        return Estimate(edge, edge, made, family, fingerprint(summary, workload), reasons, shaped.note)
 
     def _ensemble(self, classifier: Classifier, features: NDArray[np.float32]) -> NDArray[Any]:
         return nets.ensemble(classifier.arrays, features)

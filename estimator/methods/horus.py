@@ -54,4 +54,5 @@ class Horus:
                 f"{gpu.context_mib} MiB of CUDA context ({gpu.name})",
                 *shaped.inferred,
             ),
+            note=shaped.note,
         )

@@ -17,6 +17,7 @@ import click
 from estimator.evaluate import Score, read_cases
 from estimator.evaluate import evaluate as evaluate_cases
 from estimator.faketensor import FakeTensor, plain_inputs
+from estimator.input_size import InputSizeError, read
 from estimator.methods import DEFAULT, METHODS, load_method
 from estimator.parsers import parse_summary
 from estimator.store import SHIPPED, Store
@@ -45,11 +46,11 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON obje
 @click.option("--batch-size", type=click.IntRange(1, 10**9), required=True)
 @click.option("--optimizer", type=click.Choice(OPTIMIZERS), default="adam", show_default=True)
 @click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True)
+@click.option("--input-size", metavar="3x224x224", help="One sample, where the summary does not show it.")
 @click.option("--seq-len", type=click.IntRange(1, 10**8), help="Tokens of one sample.")
 @click.option("--kind", type=click.Choice(KINDS), default="train", show_default=True)
 @click.option("--gpu", default="h200", show_default=True, help="Name of the GPU, as in gres.conf.")
 @click.option("--model", "code", metavar="MODULE:FACTORY", help="The model's code: what faketensor runs.")
-@click.option("--input-shape", metavar="3x224x224", help="One example for faketensor; without it, --seq-len tokens.")
 @METHOD
 @MODELS_DIR
 @JSON
@@ -57,8 +58,8 @@ def estimate(
     *,
     summary: Path,
     code: str | None,
-    input_shape: str | None,
     batch_size: int,
+    input_size: str | None,
     optimizer: str,
     precision: str,
     seq_len: int | None,
@@ -78,10 +79,11 @@ def estimate(
         cast("Precision", precision),
         cast("Kind", kind),
         gpu,
+        input_size=_size(input_size),
     )
     model = _load(method, models_dir)
     if method == "faketensor" and code is not None:
-        model = FakeTensor(_factory(code), plain_inputs(_shape(input_shape), seq_len))
+        model = FakeTensor(_factory(code), plain_inputs(workload.input_size, seq_len))
     found = model.predict(parse_summary(text), workload)
     if as_json:
         click.echo(
@@ -127,13 +129,11 @@ def _factory(place: str) -> Any:
         raise click.ClickException(f"{place} cannot be loaded: {error}; {cure}") from None
 
 
-def _shape(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
+def _size(text: str | None) -> tuple[int, ...] | None:
     try:
-        return tuple(int(part) for part in text.split("x"))
-    except ValueError:
-        raise click.UsageError(f"--input-shape is {text!r}; expected numbers with x between them: 3x224x224") from None
+        return None if text is None else read(text)
+    except InputSizeError as error:
+        raise click.UsageError(f"--input-size: {error}") from None
 
 
 def score_json(method: str, score: Score) -> dict[str, Any]:

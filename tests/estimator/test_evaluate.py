@@ -41,6 +41,14 @@ def test_cases_are_read_with_their_defaults(tmp_path: Path) -> None:
     assert (second.memory_mib, second.text) == (2000.5, SUMMARY)
 
 
+def test_cases_may_say_the_size_of_their_input(tmp_path: Path) -> None:
+    header = f"{HEADER},input_size"
+    first, second = read_cases(folder(tmp_path, "a.txt,1,,,,,,1,3x64x64", "a.txt,1,,,,,,1,", header=header))
+    assert (first.workload.input_size, second.workload.input_size) == ((3, 64, 64), None)
+    with pytest.raises(CasesError, match=r"line 2: input_size is '3,64': .*write input_size=3x64"):
+        read_cases(folder(tmp_path, 'a.txt,1,,,,,,1,"3,64"', header=header))
+
+
 @pytest.mark.parametrize(
     ("line", "match"),
     [

@@ -61,7 +61,7 @@ def test_a_table_of_positions_tells_the_size(text: str, taken: tuple[int, ...], 
     assert found.root.input_shape == taken
     assert len(found.inferred) == 1
     assert ground in found.inferred[0]
-    assert "torchsummary or torchinfo say it exactly" in found.inferred[0]
+    assert "`input_size` says another" in found.inferred[0]
 
 
 def detector(transform: str, root: str = "RetinaNet") -> str:

@@ -85,6 +85,7 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     scores = {"accuracy": 0.9, "precision": 0.8, "recall": 0.9, "f1": 0.85}
     result = {"data": "ours", "family": "cnn", "estimator": "mlp", "width_mib": 8192, "sizes": [7, 2, 1]}
     cases = [_case("a", 1000, (900, 1100)), _case("b", 2000, (2600, 2700), family="transformer", seq_len=128)]
+    cases[0]["answers"][memory_real.SAID] = {"expected": 990, "upper": 995}
     looks = {"kin": Held(9, 0.25, 0.03, 0.4)}
     families = {"odd": Held(4, 0.5, 0.3, 1.0), "fine": Held(6, 0.0, 0.02, 0.4), "rare": Held(50, 0.02, 0.04, 0.4)}
     memory_page.write_page(
@@ -107,6 +108,7 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     assert "| its run | kin | 50 | 2.0 % | 1.1 % | 20.0 % | 10.0 % |" in text
     assert f"| its model |{' 1.0 % / 60 % |' * 3}" in text
     assert f"| 0.5 |{' 1.0 % / 60 % |' * 3}{' 1.1 % / 20 % |' * 3}" in text
+    assert "| rad where the script says input_size, the same prints | 1 | 1.0 % | 1.0 % | 100.0 % |" in text
     with (tmp_path / "memory_cases.csv").open(newline="") as file:
         written = list(csv.DictReader(file))
     assert [(row["name"], row["rad_upper_mib"], row["horus_upper_mib"]) for row in written] == [

@@ -36,6 +36,7 @@ def test_spellings() -> None:
     assert parsed("#RAD model='my model.txt'").model == "my model.txt"
     assert parsed('#RAD\tmodel: "a=b.txt"').model == "a=b.txt"
     assert parsed("#RAD model=path/with=equals.txt").model == "path/with=equals.txt"
+    assert parsed("#RAD input-size=3x512x1024, batch_size=4").input_size == (3, 512, 1024)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,12 @@ def test_inline_summary() -> None:
         (["#RAD batch_size=999999999999999999999"], 3, ["between 1 and"]),
         (["#RAD batch_size=" + "9" * 5000], 3, ["between 1 and"]),
         (["#RAD batch_size=\u0664"], 3, ["not a whole number"]),
+        (["#RAD input_size=3,512,512"], 3, ["input_size=3,512,512: ", "write input_size=3x512x512"]),
+        (["#RAD input_size=8x3x16x112x112"], 3, ["more than 4 numbers"]),
+        (["#RAD input_size=3x0x224"], 3, ["between 1 and"]),
+        (["#RAD input_size=3x224 x 224"], 3, ["cannot read 'x'"]),
+        (["#RAD input_size=1e30"], 3, ["write input_size=3x224x224"]),
+        (["#RAD inputsize=224"], 3, ["did you mean 'input_size'"]),
         (["#RAD batch_size="], 3, ["no value"]),
         (["#RAD " + "a" * 9000], 3, ["longer than 8192 characters"]),
         (["#RAD model="], 3, ["no value"]),

@@ -99,6 +99,13 @@ def test_an_estimate_without_an_upper_bound() -> None:
     assert story[1].endswith("resnet50.txt, length 512, adam, fp32, inference")
 
 
+def test_the_input_that_was_said_or_taken() -> None:
+    story = _story(job_run(_with(input_size="3x512x512")))
+    assert story[1].endswith("resnet50.txt, batch 128, input 3x512x512, adam, fp32")
+    story = _story(job_run(_with(note="input_size=3x224x224 was taken")))
+    assert story[2].endswith("; input_size=3x224x224 was taken")
+
+
 @pytest.mark.parametrize(
     ("method", "words"),
     [("history", "measured in earlier runs of this model"), ("claim", "as the script claims")],

@@ -98,9 +98,9 @@ def test_estimate_runs_a_models_code_with_faketensor(tmp_path: Path, monkeypatch
     )
     (tmp_path / "net.txt").write_text("Linear(in_features=2048, out_features=2048, bias=True)\n", "utf-8")
     arguments = ["net.txt", "--batch-size", "4", "--method", "faketensor", "--json", "--model", "wide_net:make"]
-    result = CliRunner().invoke(estimate, [*arguments, "--input-shape", "2048"])
+    result = CliRunner().invoke(estimate, [*arguments, "--input-size", "2048"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["expected_mib"] >= 4 * 16
-    wrong = CliRunner().invoke(estimate, [*arguments, "--input-shape", "2048xx"])
+    wrong = CliRunner().invoke(estimate, [*arguments, "--input-size", "2048xx"])
     assert wrong.exit_code == 2
     assert "3x224x224" in wrong.output

@@ -52,6 +52,19 @@ def test_estimate_as_json(summary: str) -> None:
     assert answer["family"] == "mlp"
 
 
+def test_estimate_for_a_size_of_pictures() -> None:
+    print_ = "Net(\n  (stem): Conv2d(3, 64, kernel_size=(7, 7), stride=(2, 2), padding=(3, 3))\n)\n"
+    small, large = (
+        json.loads(run("estimate", "-", "--batch-size", "64", "--json", "--input-size", size, text=print_).output)
+        for size in ("64", "3x512x512")
+    )
+    assert large["expected_mib"] > 1.5 * small["expected_mib"]
+    assert "input_size=64: the first layer takes 3x64x64" in small["reasons"]
+    wrong = run("estimate", "-", "--batch-size", "64", "--input-size", "3,64,64", text=print_)
+    assert wrong.exit_code == 2
+    assert "write input_size=3x64x64" in wrong.output
+
+
 def test_estimate_reads_stdin_and_speaks_plainly() -> None:
     done = run("estimate", "-", "--batch-size", "64", "--method", "horus", "--gpu", "a100", text=SUMMARY)
     assert done.exit_code == 0, done.output

@@ -48,7 +48,8 @@ class Fixed:
             raise RecursionError("a bug")
         if workload.seq_len == 666:
             raise SummaryError("line 4: 'Linear' is too long")
-        return Estimate(13_400, 30_000, "fixed", "mlp", "print")
+        note = "" if workload.input_size else "input_size=3x224x224 was taken"
+        return Estimate(13_400, 30_000, "fixed", "mlp", "print", note=note if workload.seq_len == 668 else "")
 
 
 def node(name: str, gpus: int = 4) -> Node:
@@ -96,6 +97,18 @@ def test_a_job_that_shares() -> None:
     assert method.asked[0][1] == Workload(8, 5, "sgd", "amp", "infer", "unknown", 102_048)
     assert answer.to_fields()["set.tres_per_node"] == "gres:mps:g0:30"
     assert answer.to_fields()["status"] == "pass"
+
+
+def test_the_size_of_the_input_is_told_and_what_was_taken_for_it() -> None:
+    made, method = service()
+    lines = "#RAD model=net.txt batch_size=8 seq_len=668"
+    answer = ask(made, lines)
+    assert "(net.txt, batch 8, length 668, adam, fp32; input_size=3x224x224 was taken): 30 of" in answer.message
+    assert (record(answer).input_size, record(answer).note) == ("", "input_size=3x224x224 was taken")
+    answer = ask(made, f"{lines} input_size=3x512x1024")
+    assert "(net.txt, batch 8, input 3x512x1024, length 668, adam, fp32): 30 of" in answer.message
+    assert (record(answer).input_size, record(answer).note) == ("3x512x1024", "")
+    assert [workload.input_size for _, workload in method.asked] == [None, (3, 512, 1024)]
 
 
 def test_a_limit_of_threads_goes_with_the_gpu_that_it_was_chosen_for() -> None:

@@ -178,6 +178,7 @@ class Rad:
             family=family,
             fingerprint=fingerprint(summary, workload),
             reasons=reasons,
+            note=shaped.note,
         )
 
     def from_account(self, row: list[float], explicit: float, run: Run = NOWHERE) -> tuple[float, float, Level]:
