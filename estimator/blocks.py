@@ -31,11 +31,14 @@ _ASIDE: Final = {
 _ALWAYS: Final[tuple[str, ...]] = ("fc", "proj")
 _SCALES: Final = "ottle2neck"
 # Of NASNet's cells; of attention that pools queries, keys and values, each by itself.
-_FROM_ABOVE: Final[tuple[str, ...]] = ("comb_iter", "pool_q", "pool_k", "pool_v")
+_FROM_ABOVE: Final[tuple[str, ...]] = ("comb", "pool_q", "pool_k", "pool_v")
 # Lists of what cuts a stage's picture into patches, listed before the stages.
 _PATCHES: Final[tuple[str, ...]] = ("patch_embeddings", "patch_embeds")
+_BRANCHES: Final = "branches"
+_IN_TURN: Final[tuple[str, ...]] = ("Sequential", "Parallel")
 _STRIDED: Final[tuple[str, ...]] = ("(2, 2)", "2")
 _LONG: Final = 3
+_FEW: Final = 4
 _DIGITS: Final = 10
 # What blocks keep inside for each element that torchinfo counts, which are the outputs of layers with parameters and
 # nothing inside: convolutions and norms, unless the norm has its activation inside. An activation such as ReLU keeps
@@ -83,6 +86,16 @@ def together(layer: Layer) -> bool:
     return _known(layer.type)
 
 
+def beside(block: Layer) -> bool:
+    """Tell whether all parts of a block take what came in, by its name or type, or as convolutions of several sizes."""
+    if block.name == _BRANCHES or ("Concurrent" in block.type and not block.type.startswith(_IN_TURN)):
+        return True
+    if block.type in ("Sequential", "ModuleList") or len(block.children) < 2:
+        return False
+    kernels = {dict(part.args).get("kernel_size") for part in block.children if part.type == "Conv2d"}
+    return len(kernels) == len(block.children) and all(part.name.isdecimal() for part in block.children)
+
+
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache
 def _known(type_: str) -> bool:
     return any(mark in type_ for mark in _TOGETHER)
@@ -100,7 +113,9 @@ def begins(block: Layer, part: Layer) -> bool:
     """
     if part.name.startswith(_FROM_ABOVE) and not (part.name.startswith("pool") and part.children):
         return True
-    if part.name.startswith("branch"):
+    if beside(block):
+        return True
+    if part.name.startswith("branch") and part.name != _BRANCHES:
         step = part.name.rpartition("_")[2]
         return not (step[:1].isdecimal() and len(step) < _LONG and step[:1] != "1")
     joined = part.name == "maxpool" and block.type.startswith("Mixed")  # of Inception v4
@@ -221,6 +236,7 @@ def interleaved(parts: tuple[Layer, ...]) -> tuple[Layer, ...]:
         after = rest[0] if rest else None
         joined = after and (
             _joined(after, part, "up")
+            or _joined(part, after, "up")
             or _joined(part, after, "down")
             or (part.name in _PATCHES and _joined(after, part))
         )
@@ -238,6 +254,8 @@ def _joined(stages: Layer, resizes: Layer, how: str = "") -> Layer | None:
         return None
     if {_resizes(part) for part in resizes.children} != {how} or not all(part.children for part in stages.children):
         return None
+    if any(map(_resizes, stages.children)):
+        return None
     order: list[Layer] = []
     for at, stage in enumerate(stages.children):
         pair = [stage, *resizes.children[at : at + 1]]
@@ -248,8 +266,9 @@ def _joined(stages: Layer, resizes: Layer, how: str = "") -> Layer | None:
 def _resizes(part: Layer) -> str:
     """Tell whether a layer makes pictures larger (``up``), smaller (``down``) or neither."""
     if part.children:
-        return ""
-    if "ConvTranspose" in part.type or "Upsample" in part.type:
+        ways = {_resizes(inner) for inner in part.children} - {""}
+        return ways.pop() if len(ways) == 1 and len(part.children) <= _FEW else ""
+    if "ConvTranspose" in part.type or part.type.lower().startswith("upsampl"):
         return "up"
     args = dict(part.args)
     strided = args.get("stride") in _STRIDED or "MaxPool" in part.type

@@ -7,12 +7,13 @@ projection), the input of an enclosing block that does fit is taken. What had to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import isqrt
 from typing import Final
 
-from estimator import blocks, input_size, inputs, pools, sizes
+from estimator import blocks, input_size, inputs, outputs, pools, sizes
 from estimator.compiled import breathe
 from estimator.family import family_of
 from estimator.types import Layer, ModelSummary, SummaryError, Workload
@@ -111,6 +112,7 @@ _BESIDE: Final[tuple[str, ...]] = (
     "relative_attention_bias",
     "relative_position",
     "position_bias",
+    "rel_pos",
     "cpb_mlp",
     "meta_mlp",
 )
@@ -118,7 +120,7 @@ _BESIDE: Final[tuple[str, ...]] = (
 _OF_HEADS: Final[tuple[str, ...]] = ("proj_l", "proj_w")
 # Pairs of coordinates that a small network makes such a table of: windows of seven, both ways.
 _PAIRS: Final[tuple[int, ...]] = (13, 13, 2)
-_ENTRY_STARTS: Final[tuple[str, ...]] = ("convolution_projection", "skip", "shortcut")
+_ENTRY_STARTS: Final[tuple[str, ...]] = ("convolution_projection", "skip", "shortcut", "identity")
 # Blocks that multiply what a gate gives out with the picture before it.
 _GATED: Final[tuple[str, ...]] = ("SelectiveKernel", "SplitAttn")
 _POOLED_CONVS: Final[tuple[str, ...]] = ("conv_reduce", "conv_expand", "fc_reduce", "fc_select")
@@ -132,6 +134,13 @@ _REDUCTIONS: Final[tuple[str, ...]] = (
     "pool",
 )
 # Patches of numbered stages, often listed before all blocks.
+_ROWS: Final[tuple[str, ...]] = ("Sequential", "ModuleList", "ModuleDict")
+_MOVES: Final[tuple[str, ...]] = ("Rearrange", "Reduce", "Unfold")
+_BY_CHANNELS: Final[tuple[str, ...]] = ("2d", "3d", "Conv", "BatchNorm", "GroupNorm")
+# Parts of denoisers that work on the time step.
+_TIME: Final[tuple[str, ...]] = ("time", "temb", "t_emb", "emb_layers")
+_DECODES: Final[tuple[str, ...]] = ("decode", "up")
+_LARGER: Final[tuple[str, ...]] = (*outputs.GROWS, "ConvTranspose", "PixelShuffle", "MaxUnpool")
 _STAGES: Final[tuple[str, ...]] = ("patch_embed",)
 _ENTRY_NAMES: Final[tuple[str, ...]] = ("downsample", "shortcut", "skip", "proj_drop", "conv_skip", "identity")
 
@@ -281,13 +290,18 @@ class _Follower:
         self._pictures = len(self.start) > 2
         self._beside = False
         self._grew = False
+        # Whether code makes pictures larger in a second half, as no layer does, and has done so.
+        self._decodes = any(layer.name.startswith(_DECODES) for layer in found)
+        self._decodes &= not any(layer.type.startswith(_LARGER) for layer in found)
+        self._doubled = False
+        self._shrinks = any(map(_shrinks, found))
         self.guessed = 0
         self._words = self.start[0] if len(self.start) == 1 else workload.seq_len or _TOKENS
         deep = {layer.type for layer in found if "3d" in layer.type}
         # Where only the first layer knows of time, blocks take all places of all moments alike.
         self._flat_in_time = deep == {"Conv3d"} and self.family == "transformer"
         # Axes of pictures that a norm over channels turns; windows over time and place keep the axis of time.
-        self._turned = (2, 3, _DEEP) if any("Attention3d" in type_ for type_ in deep) else (2, 3)
+        self._turned = (2, 3) if self._flat_in_time else (2, 3, _DEEP)
         self._side_by_side = any("HighResolution" in layer.type for layer in found)
 
     def _input(self, found: list[Layer], workload: Workload) -> Shape:
@@ -494,70 +508,140 @@ class _Follower:
         else:
             entry = self._fitting(layer, shape)
             out = self._leaf(layer, entry)
-            self._grew = len(out) == 3 == len(entry) and (out[1] > entry[1] or (self._grew and out[1:] == entry[1:]))
+            self._grew = 3 <= len(out) == len(entry) and (out[-1] > entry[-1] or (self._grew and out[1:] == entry[1:]))
+            out = self._bounded(layer, entry, out)
             if min(out, default=1) < 1 or max(out, default=1) > _MOST_DIM:
                 out = tuple(min(max(size, 1), _MOST_DIM) for size in out)
             if self._pictures and layer.params and len(out) > 1 and not self._beside and "Linear" not in layer.type:
-                first = len(out) == 3 and _by_channels(layer)
+                first = len(out) >= 3 and _by_channels(layer)
                 self._places[out[0] if first else out[-1]] = out[1:] if first else out[:-1]
             made = Layer(layer.type, layer.params, out, (), layer.args, layer.name, entry)
             result = made, _cut(layer, entry, out)
         self._known[id(layer), shape] = result
         return result
 
+    def _bounded(self, layer: Layer, entry: Shape, out: Shape) -> Shape:
+        """Bound what grows: a network that made the picture smaller makes it as large as it came, not larger."""
+        start = self.start
+        if not self._pictures or not len(start) == len(entry) == len(out):
+            return out
+        if not self._shrinks or out[-1] <= entry[-1] or not layer.type.startswith(_LARGER):
+            return out
+        return (out[0], *map(min, out[1:], start[1:]))
+
     def _container(self, layer: Layer, shape: Shape) -> tuple[Layer, Shape]:
         if "PatchMerging" in layer.type and any(child.type == "Linear" for child in layer.children):
             return self._merged(layer, shape)
         if layer.type == "AlbertTransformer":
             layer = _repeated(layer)
-        if "Norm" in layer.type:  # with its activation inside
+        convolves = layer.params > 0 and "Conv" in layer.type and "kernel_size" in dict(layer.args)
+        if "Norm" in layer.type or convolves:  # with its activation inside, or its padding
             shape = self._fitting(layer, shape)
         self._open.append(shape)
         ordered = "Sequential" in layer.type or all(child.name.isdecimal() for child in layer.children)
-        now = shape
-        beside = self._beside
-        picture = shape
-        branches: dict[str, Shape] = {}
         row = layer.children if layer.type == "Sequential" and layer.children[0].name.isdecimal() else ()
         known: dict[_Sibling, tuple[Layer, Shape]] = {}
-        made, now = self._in_row(row, now, known)
-        use = layer.children if ordered else _in_order_of_use(blocks.interleaved(layer.children))
-        for child in use if not row else ():
-            aside = child.name.startswith(_ENTRY_STARTS)
-            begin = shape if aside else self._begin(layer, child, shape, now)
-            self._beside = beside or child.name == "fuse_layers"
-            fitted, after = self._sibling(child, begin, known)
-            if "DlaTree" in layer.type and child.name in ("downsample", "project"):
-                after = shape  # the trees take what came in
-            if blocks.aside(layer, child):
-                after = now
-            if not _goes_nowhere(child.name) and (child is layer.children[-1] or not aside):
-                now = after
-            if len(after) > 2 and (end := blocks.branch(child.name)):
-                branches[end] = after
-            if len(after) == len(picture) and after[1:] != (1, 1):
-                picture = after
-            made.append(fitted)
-        self._beside = beside
+        branches: dict[str, Shape] = {}
+        picture = shape
+        if row:
+            made, now = self._in_row(row, shape, known)
+        else:
+            use = layer.children if ordered else _in_order_of_use(blocks.interleaved(layer.children))
+            made, now, picture = self._parts(layer, use, shape, known, branches)
         self._open.pop()
         if len(branches) > 1 and blocks.joins(layer):
             now = (sum(end[0] for end in branches.values()), *now[1:])
         if now[1:] == (1, 1) and any(mark in layer.type for mark in _GATED):
             now = picture
+        if convolves:
+            now = self._leaf(layer, shape if "Same" in layer.type else now)
         now = self._restored(layer, shape, now)
         return Layer(layer.type, layer.params, now, tuple(made), layer.args, layer.name, shape), now
+
+    def _parts(
+        self,
+        block: Layer,
+        parts: Sequence[Layer],
+        shape: Shape,
+        known: dict[_Sibling, tuple[Layer, Shape]],
+        branches: dict[str, Shape],
+    ) -> tuple[list[Layer], Shape, Shape]:
+        """Follow the parts of a block, which its code may connect as it likes.
+
+        Args:
+            block: the block.
+            parts: its children in order of use.
+            shape: what comes in.
+            known: siblings followed so far.
+            branches: filled with what its branches give out.
+
+        Returns:
+            The parts with shapes, what is at hand behind them, and the last picture of more than one pixel.
+        """
+        now = picture = shape
+        way: Shape | None = None
+        begun = False
+        made: list[Layer] = []
+        for part in parts:
+            if self._pictures and (steps := _of_time(part)):
+                made.append(self._sibling(part, (steps,), known)[0])
+                continue
+            if part.name.startswith(_ENTRY_STARTS):
+                begin = way or shape
+                fitted, after = self._sibling(part, begin, known)
+                way = after if self._takes(part, begin) else now
+                now = _met(now, way) if part is block.children[-1] else now
+            else:
+                if way is not None:
+                    now, way = _met(now, way) if begun else now, None
+                begun = True
+                fitted, after, now = self._part(block, part, shape, now, known)
+            if len(after) > 2 and (end := blocks.branch(part.name)):
+                branches[end] = after
+            if len(after) == len(picture) and after[1:] != (1, 1):
+                picture = after
+            made.append(fitted)
+        return made, now, picture
+
+    def _part(
+        self, block: Layer, part: Layer, shape: Shape, now: Shape, known: dict[_Sibling, tuple[Layer, Shape]]
+    ) -> tuple[Layer, Shape, Shape]:
+        """Follow a part of a block; give it with shapes, what it gives out, and what is at hand behind it."""
+        besides = self._pools_beside(block, part, shape, now)
+        begin = shape if besides else self._begin(block, part, shape, now)
+        beside = self._beside
+        self._beside = beside or part.name == "fuse_layers"
+        fitted, after = self._sibling(part, begin, known)
+        self._beside = beside
+        if "DlaTree" in block.type and part.name in ("downsample", "project"):
+            after = shape  # the trees take what came in
+        if blocks.aside(block, part):
+            after = now
+        return fitted, after, now if besides or _goes_nowhere(part.name) else after
 
     def _in_row(
         self, row: tuple[Layer, ...], now: Shape, known: dict[_Sibling, tuple[Layer, Shape]]
     ) -> tuple[list[Layer], Shape]:
         """Follow layers that come one after the other and nothing else."""
         made: list[Layer] = []
+        if row and row[0].type in _MOVES:
+            now = self._moved(row, now)
         for number, layer in enumerate(row):
             if not number & _OFTEN:
                 breathe()
             fitted, now = self._sibling(layer, now, known)
             made.append(fitted)
         return made, now
+
+    def _moved(self, row: tuple[Layer, ...], now: Shape) -> Shape:
+        """Choose what a row takes that begins by moving axes: what makes it as wide as the layer behind it wants."""
+        width = next((width for layer in row[1:] if (width := _first_width(layer))), 0)
+        fits = [
+            outer
+            for outer in (now, *reversed(self._open))
+            if width in (made := self._leaf(row[0], outer)) and made != outer
+        ]
+        return fits[0] if fits else now
 
     def _sibling(self, layer: Layer, shape: Shape, known: dict[_Sibling, tuple[Layer, Shape]]) -> tuple[Layer, Shape]:
         """Follow a layer as `follow` does; one that equals a sibling but for its number is that.
@@ -583,12 +667,51 @@ class _Follower:
             return (max(shape[0] * _CHOSEN // experts, 1), shape[1])
         if len(now) > 2 and blocks.gathers(block, part):
             return (_input_width(part) or now[0], *now[1:])
-        return shape if part.name in _ENTRY_NAMES or blocks.begins(block, part) else now
+        if blocks.begins(block, part):
+            return shape
+        return shape if part.name in _ENTRY_NAMES and not self._follows(part, shape, now) else now
+
+    def _takes(self, part: Layer, shape: Shape) -> bool:
+        """Tell whether a part takes a picture of this shape, as far as its width tells."""
+        first = next((inner for inner in layers(part) if not inner.children and _input_width(inner)), None)
+        return first is None or _fits(first, shape, _input_width(first) or 0)
+
+    def _pools_beside(self, block: Layer, part: Layer, shape: Shape, now: Shape) -> bool:
+        """Tell whether a pooling takes what came into its block, to be joined with what convolutions made of that."""
+        if "Pool" not in part.type or part.children or "Adaptive" in part.type or len(shape) < 3 or len(now) < 3:
+            return False
+        if block.type in _ROWS or not self._pictures:
+            return False
+        after = block.children[block.children.index(part) + 1 :]
+        widths = [width for child in after if (width := _first_width(child))]
+        if now == shape:  # first the pooling, then a convolution of the same picture
+            made = next((dict(child.args).get("1", "") for child in after if "Conv" in child.type), "")
+            return len(widths) > 1 and made.isdecimal() and widths[:2] == [shape[0], int(made) + shape[0]]
+        return widths[:1] in ([now[0] + shape[0]], [now[0] + self.start[0]])
+
+    def _follows(self, part: Layer, shape: Shape, now: Shape) -> bool:
+        """Tell whether a part takes what is at hand by its width, and not what came into its block."""
+        first = next((inner for inner in layers(part) if not inner.children and _input_width(inner)), None)
+        if first is None:  # pooling alone: the picture that the whole network takes is not pooled
+            return not part.children and shape == self.start
+        width = _input_width(first) or 0
+        return _fits(first, now, width) and not _fits(first, shape, width)
 
     def _merged(self, layer: Layer, shape: Shape) -> tuple[Layer, Shape]:
         """Follow a Swin's patch merging: four neighbours become one, with its norm before or behind."""
         space = shape[1:] if len(shape) == 3 and shape[0] > shape[-1] else shape[:-1]
-        halved = tuple(max(size // 2, 1) for size in space) if len(space) == 2 else (max(elements(space) // 4, 1),)
+        if len(shape) == _DEEP:  # of a volume all three sides, of a film height and width
+            space = _grid(shape)
+            width = next((width for child in layer.children if (width := _input_width(child))), 0)
+            channels = elements(shape) // max(elements(space), 1)
+            halved = (
+                max(space[0] // (2 if width == 8 * channels else 1), 1),
+                *(max(size // 2, 1) for size in space[1:]),
+            )
+        elif len(space) == 2:
+            halved = tuple(max(size // 2, 1) for size in space)
+        else:
+            halved = (max(elements(space) // 4, 1),)
         now = halved
         made: list[Layer] = []
         for child in layer.children:
@@ -609,7 +732,7 @@ class _Follower:
         if layer.type == "MultiheadAttention" or (len(before) == 2 and blocks.experts(layer)):
             return before
         if "Pool2d" in layer.type and "kernel_size" in dict(layer.args):  # with its padding inside
-            return _pooled(layer.type, dict(layer.args), after)
+            return outputs.pooled(layer.type, dict(layer.args), after)
         if _ATTENDS in layer.type and len(before) > 1 and "Down" not in layer.type:
             if blocks.pools_queries(layer):
                 made = next(
@@ -662,10 +785,10 @@ class _Follower:
         first = _by_channels(layer)
         before = _grid(shape)
         channels = shape[-1] if before == shape[:-1] else shape[0]
-        split = first and len(shape) == 3 and channels % width == 0 and not self._side_by_side
-        turned = shape[-1] == width and shape[0] == shape[1]
+        split = first and len(shape) >= 3 and channels % width == 0 and not self._side_by_side
+        turned = shape[-1] == width and before == shape[:-1]
         joined = width == 2 * channels and self._grew and not self._side_by_side  # with what was kept of this size
-        if first and len(shape) == 3 and (turned or joined):
+        if first and len(shape) >= 3 and (turned or joined):
             return (width, *before)
         for at, outer in enumerate(outers):
             # The picture itself has its channels first: a width that is its side is so by chance.
@@ -675,16 +798,24 @@ class _Follower:
                 self.guessed += 1
                 return (width, *before)
         for outer in (shape, *outers):
-            if len(outer) == 3 and outer[0] == width and not first:
+            if len(outer) >= 3 and outer[0] == width and not first:
                 return (*outer[1:], width)
-            if len(outer) > 1 and outer[-1] == width and first and (len(outer) == 2 or outer[0] == outer[1]):
+            if len(outer) > 1 and outer[-1] == width and first and (len(outer) == 2 or _grid(outer) == outer[:-1]):
                 return (width, *_places(outer[:-1]))
             if len(outer) == 2 and outer[0] == width and "Linear" in layer.type:
                 return outer  # each channel by itself
             if "Linear" in layer.type and len(outer) == 3 and width in (outer[0] * outer[1], outer[1] * outer[2]):
                 return (elements(outer) // width, width)  # the same, of a picture
+        if first and (places := self._grown(width, channels, before)):
+            return (width, *places)
+        return self._guess(layer, shape, width, channels, before)
+
+    def _guess(self, layer: Layer, shape: Shape, width: int, channels: int, before: Shape) -> Shape:
+        """Guess the picture that a layer takes where nothing has so many channels."""
         self.guessed += 1
-        if width in self._places and (self._side_by_side if first else len(shape) > 1):
+        first = _by_channels(layer)
+        beside = self._side_by_side or layer.type.startswith("ConvTranspose")
+        if width in self._places and (beside if first else len(shape) > 1):
             places = self._places[width]
             return (width, *_places(places)) if first else (*places, width)
         if len(shape) < 2 or (layer.type.endswith("Linear") and layer.name in _HEADS):
@@ -693,6 +824,18 @@ class _Follower:
         if not first and not rest and times in _SQUARES and elements(shape) % width == 0:
             return (elements(shape) // width, width)  # a square of neighbours became one
         return (width, *_places(before)) if first else (*before, width)
+
+    def _grown(self, width: int, channels: int, before: Shape) -> Shape:
+        """Find the places of what a picture is joined with that code made larger before; empty where there is none.
+
+        So does the second half of a U-Net: the picture at hand, twice as large, beside one of the first half.
+        """
+        beside = width - channels
+        places = self._places.get(beside, ())
+        if not self._decodes or len(places) != len(before) or beside > channels - (not self._doubled):
+            return ()
+        self._doubled |= (fits := all(size == 2 * small for size, small in zip(places, before, strict=True)))
+        return places if fits else ()
 
     def _leaf(self, layer: Layer, shape: Shape) -> Shape:
         args = self._args.get(id(layer.args))
@@ -705,28 +848,23 @@ class _Follower:
             if type_ == "Conv1D":
                 return (*shape[:-1], _conv1d_width(layer, args, shape))
             if "Conv" in type_ and ("kernel_size" in args or "2" in args):
-                out = _convolved(type_, args, shape)
+                out = outputs.convolved(type_, args, shape)
                 tubes = self._flat_in_time and len(out) == _DEEP and args.get("stride") == args.get("kernel_size")
                 return (out[0], out[1] * out[2], out[3]) if tubes else out  # moments side by side
             if "Linear" in type_ and "in_features" in args:
                 return self._linear(layer, args, shape)
-            if "Pool" in type_:
-                return _pooled(type_, args, shape)
-            if "Pad" in type_ and "0" in args:
-                return _padded(args["0"], shape)
             if type_ in ("LSTM", "GRU", "RNN"):
                 sides = 2 if sizes.flag(args, "bidirectional", default=False) else 1
                 return (*shape[:-1], sizes.number(args, "proj_size", "1") * sides)
             if type_ == "Flatten":
                 return (elements(shape),)
-            if type_ in ("Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d") and "scale_factor" in args:
-                factor = float(args["scale_factor"].strip("() ").split(",")[0])
-                return (shape[0], *(int(size * factor) for size in shape[1:]))
+            if type_ in _MOVES and layer.name.isdecimal():  # else a block's code calls it, who knows where
+                return (outputs.unfolded if type_ == "Unfold" else outputs.rearranged)(args, shape)
             if type_.endswith("Norm") and "0" in args and args["0"].startswith("("):
                 return self._normed(sizes.numbers(args["0"]), shape)
+            return outputs.resized(type_, args, shape)
         except (KeyError, ValueError, IndexError, OverflowError):
             return shape
-        return shape
 
     def _linear(self, layer: Layer, args: dict[str, str], shape: Shape) -> Shape:
         inputs, outputs = sizes.number(args, "in_features"), sizes.number(args, "out_features")
@@ -778,10 +916,15 @@ def _rows_and_columns(found: list[Layer], workload: Workload) -> Shape:
 
 def _cut(layer: Layer, before: Shape, after: Shape) -> Shape:
     """Give back the length of a series behind a dilated convolution: code cuts what padding added, or pads itself."""
-    if layer.type == "Conv1d" and len(after) == 2 and "dilation" in dict(layer.args) and after[1] != before[1]:
-        stride = dict(layer.args).get("stride", "")
-        return (after[0], before[1]) if stride.strip("(, )") == "1" else after
-    return after
+    if layer.type != "Conv1d" or len(after) != 2 or after[1] == before[1]:
+        return after
+    args = dict(layer.args)
+    alone = args.get("groups", "1") == args.get("0") and "padding" not in args
+    return (
+        (after[0], before[1])
+        if ("dilation" in args or alone) and args.get("stride", "").strip("(, )") == "1"
+        else after
+    )
 
 
 def _repeated(layer: Layer) -> Layer:
@@ -864,13 +1007,45 @@ def _input_width(layer: Layer) -> int | None:
             return sizes.number(args, "nx")
         if "Linear" in layer.type:
             return sizes.number(args, "in_features")
-        if "Conv" in layer.type or "BatchNorm" in layer.type:
+        if "Conv" in layer.type or "BatchNorm" in layer.type or "InstanceNorm" in layer.type:
             return sizes.number(args, "0")
+        if layer.type == "GroupNorm":
+            return sizes.number(args, "1")
         if "LayerNorm" in layer.type:
             return sizes.numbers(args["0"])[-1]
     except (KeyError, ValueError, IndexError):
         return None
     return None
+
+
+def _of_time(part: Layer) -> int:
+    """Read the features of the time step that a part of a denoiser takes, whose pictures go past it; 0 for others."""
+    if not part.name.startswith(_TIME):
+        return 0
+    first = next((inner for inner in layers(part) if not inner.children and _input_width(inner)), None)
+    return (_input_width(first) or 0) if first is not None and first.type == "Linear" else 0
+
+
+def _met(now: Shape, way: Shape) -> Shape:
+    """Tell what a block gives out whose layers end ``now``, and the way around it ``way``.
+
+    Both are added or joined, so that their places are the same. Where they are not, the way around is right: it is
+    shorter. Of channels the fewer are filled up, or those of several layers that were joined.
+    """
+    return way if way[1:] != now[1:] else max(now, way)
+
+
+def _first_width(layer: Layer) -> int:
+    """Read what the first layer of known width takes; 0 where there is none."""
+    return next((width for inner in layers(layer) if (width := _input_width(inner))), 0)
+
+
+def _shrinks(layer: Layer) -> bool:
+    """Tell whether a layer makes pictures smaller."""
+    if "Pool" in layer.type:
+        return "Adaptive" not in layer.type and "Unpool" not in layer.type
+    args = dict(layer.args) if "Conv" in layer.type and "Transpose" not in layer.type else {}
+    return any(step not in ("", "1") for step in args.get("stride", "").strip("()[] ").replace(" ", "").split(","))
 
 
 def _of_a_gate(layer: Layer, width: int) -> bool:
@@ -885,12 +1060,12 @@ def _of_a_gate(layer: Layer, width: int) -> bool:
 
 def _by_channels(layer: Layer) -> bool:
     """Tell whether a layer takes channels on the first axis."""
-    return "2d" in layer.type or "Conv" in layer.type or "BatchNorm" in layer.type or "GroupNorm" in layer.type
+    return any(mark in layer.type for mark in _BY_CHANNELS)
 
 
 def _grid(shape: Shape) -> Shape:
-    """Give the places of a picture, whichever axis its channels are on."""
-    if len(shape) == 3 and (shape[1] == shape[2] or shape[0] != shape[1]):
+    """Give the places of a picture or film, whichever axis its channels are on."""
+    if len(shape) in (3, _DEEP) and (shape[-2] == shape[-1] or shape[-3] != shape[-2]):
         return shape[1:]
     return shape[:-1]
 
@@ -906,7 +1081,7 @@ def _places(places: Shape) -> Shape:
 def _fits(layer: Layer, shape: Shape, width: int) -> bool:
     if "BatchNorm1d" in layer.type and len(shape) == 2:
         return width in shape
-    if ("Conv" in layer.type and layer.type != "Conv1D") or "BatchNorm" in layer.type:
+    if ("Conv" in layer.type and layer.type != "Conv1D") or "BatchNorm" in layer.type or "InstanceNorm" in layer.type:
         return bool(shape) and shape[0] == width
     if "Norm" in layer.type:
         return bool(shape) and width in (shape[0], shape[-1])
@@ -922,74 +1097,3 @@ def _conv1d_width(layer: Layer, args: dict[str, str], shape: Shape) -> int:
         if rest == 0 and outputs:
             return outputs
     return shape[-1]
-
-
-def _spread(text: str, count: int) -> tuple[int, ...]:
-    values = sizes.numbers(text)
-    return values if len(values) == count else values[:1] * count
-
-
-def _convolved(type_: str, args: dict[str, str], shape: Shape) -> Shape:
-    space = shape[1:]
-    outputs = sizes.number(args, "1")
-    kernel = _spread(args["kernel_size"] if "kernel_size" in args else args["2"], len(space))
-    stride = _spread(args.get("stride", args.get("3", "1")), len(space))
-    padding = args.get("padding", "0")
-    if "Transpose" in type_:
-        cut, more = _spread(padding, len(space)), _spread(args.get("output_padding", "0"), len(space))
-        return (
-            outputs,
-            *(
-                (size - 1) * s + k - 2 * p + m
-                for size, k, s, p, m in zip(space, kernel, stride, cut, more, strict=True)
-            ),
-        )
-    if padding.strip("'\"") == "same" or "Same" in type_:
-        return (outputs, *(-(-size // max(step, 1)) for size, step in zip(space, stride, strict=True)))
-    pad = (0,) * len(space) if padding.strip("'\"") == "valid" else _spread(padding, len(space))
-    dilation = _spread(args.get("dilation", "1"), len(space))
-    return (
-        outputs,
-        *(
-            (size + 2 * p - d * (k - 1) - 1) // max(s, 1) + 1
-            for size, k, s, p, d in zip(space, kernel, stride, pad, dilation, strict=True)
-        ),
-    )
-
-
-def _padded(text: str, shape: Shape) -> Shape:
-    """Add what a padding layer adds: the same at both ends of all axes, or two numbers an axis, the last axis first."""
-    added = sizes.numbers(text)
-    axes = len(shape) - 1
-    pairs = (added[:1] * 2) * axes if len(added) == 1 else added
-    space = list(shape[1:])
-    for at in range(min(len(pairs) // 2, axes)):
-        space[-1 - at] += pairs[2 * at] + pairs[2 * at + 1]
-    return (shape[0], *space)
-
-
-def _pooled(type_: str, args: dict[str, str], shape: Shape) -> Shape:
-    if len(shape) == 3 and shape[0] == shape[1] != shape[2]:
-        shape = (shape[2], *shape[:2])  # channels were last
-    space = shape[1:]
-    if not space:
-        return shape
-    if "Adaptive" in type_ or "output_size" in args:
-        target = args.get("output_size", args.get("0", "1")).replace("None", "0")
-        sides = _spread(target, len(space))
-        return (shape[0], *(side or size for side, size in zip(sides, space, strict=True)))
-    if "kernel_size" not in args and "0" not in args:
-        if "Blur" in type_:
-            return (shape[0], *(-(-size // 2) for size in space))
-        return (shape[0],) if "Select" in type_ or "Global" in type_ else shape
-    kernel = _spread(args["kernel_size"] if "kernel_size" in args else args["0"], len(space))
-    stride = _spread(args["stride"], len(space)) if "stride" in args else kernel
-    pad = _spread(args.get("padding", "0"), len(space))
-    up = args.get("ceil_mode") == "True"
-    return (
-        shape[0],
-        *(
-            (size + 2 * p - k + (s - 1 if up else 0)) // max(s, 1) + 1
-            for size, k, s, p in zip(space, kernel, stride, pad, strict=True)
-        ),
-    )

@@ -593,3 +593,100 @@ def test_small_networks_pool_in_their_code(
     assert out(found, "conv2") == (second or (40, 11, 11))
     assert out(found, "fc1") == (500,)
     assert found.guessed == 0
+
+
+def test_convolutions_that_hold_their_padding_give_out_what_they_do_behind_it() -> None:
+    inside = """(conv): Conv2dStaticSamePadding(
+      64, 96, kernel_size=(3, 3), stride=(2, 2), bias=False
+      (static_padding): ZeroPad2d((0, 1, 0, 1))
+    )"""
+    found = block_of("MBConv", inside, "(norm): BatchNorm2d(96, eps=1e-05)")
+    assert (found["static_padding"], found["conv"], found["norm"]) == ((64, 57, 57), (96, 28, 28), (96, 28, 28))
+
+
+def test_volumes_keep_their_channels_first() -> None:
+    text = (
+        "Net(\n  (a): Conv3d(1, 64, kernel_size=(3, 3, 3), stride=(2, 2, 2), padding=(1, 1, 1))\n"
+        "  (joined): Conv3d(96, 8, kernel_size=(1, 1, 1), stride=(1, 1, 1))\n"
+        "  (norm): LayerNorm((8,), eps=1e-05, elementwise_affine=True)\n)\n"
+    )
+    found = shapes_of(text)
+    assert (found["a"], found["joined"]) == ((64, 48, 48, 48), (8, 48, 48, 48))
+    assert found["norm"] == (48, 48, 48, 8)
+
+
+@pytest.mark.parametrize("listed", ["Concurrent", "Branches", "Kernels"])
+def test_branches_take_what_came_in(listed: str) -> None:
+    name, type_ = ("branches", "Parts") if listed == "Branches" else ("convs", listed)
+    strided = "stride=(2, 2), padding=({0}, {0})"
+    first = f"      (0): Conv2d(64, 64, kernel_size=(3, 3), {strided.format(1)})\n"
+    other = f"      (1): Conv2d(64, 64, kernel_size=(5, 5), {strided.format(2)})\n"
+    found = block_of("Mix", f"({name}): {type_}(\n{first}{other}    )", "(norm): BatchNorm2d(128, eps=1e-05)")
+    assert found["1"] == (64, 28, 28)
+    assert found["norm"] == (128, 28, 28)
+
+
+def test_pooling_may_take_the_picture_that_the_convolutions_before_it_took() -> None:
+    conv = "(conv): Conv2d(64, 16, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))"
+    pool = "(pool): MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)"
+    norm = "(norm): BatchNorm2d(80, eps=1e-05)"
+    for parts in ((conv, pool, norm), (pool, conv, norm)):
+        found = block_of("Down", *parts)
+        assert (found["conv"], found["pool"], found["norm"]) == ((16, 28, 28), (64, 28, 28), (80, 28, 28))
+    found = block_of("Down", conv, pool, "(norm): BatchNorm2d(16, eps=1e-05)")  # one after the other
+    assert (found["pool"], found["norm"]) == ((16, 14, 14), (16, 14, 14))
+
+
+def test_a_way_around_a_block_tells_what_the_block_gives_out() -> None:
+    lost = "(body): Gate(\n      (pool): AdaptiveAvgPool2d(output_size=1)\n    )"
+    first = "(identity_conv1): Conv2d(64, 96, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))"
+    then = "(identity_conv2): Conv2d(96, 96, kernel_size=(1, 1), stride=(1, 1))"
+    found = block_of("Unit", lost, first, then, "(activ): ReLU(inplace=True)")
+    assert found["identity_conv2"] == found["activ"] == found["block"] == (96, 28, 28)
+    filled = "(body): Conv2d(64, 128, kernel_size=(1, 1), stride=(1, 1))"
+    assert block_of("Unit", filled, "(identity_pool): AvgPool2d(kernel_size=1, stride=1)")["block"] == (128, 56, 56)
+
+
+def test_a_second_half_in_code_goes_back_to_the_sizes_of_the_first() -> None:
+    def conv(name: str, before: int, after: int, stride: int = 1) -> str:
+        sizes = f"kernel_size=(3, 3), stride=({stride}, {stride}), padding=(1, 1)"
+        return f"  ({name}): Conv2d({before}, {after}, {sizes})\n"
+
+    halves = conv("a", 3, 64, 2) + conv("b", 64, 128, 2) + conv("c", 128, 256, 2)
+    found = shapes_of(f"Net(\n{halves}{conv('decode1', 384, 128)}{conv('decode2', 192, 64)})\n")
+    assert (found["decode1"], found["decode2"]) == ((128, 56, 56), (64, 112, 112))
+    found = shapes_of(f"Net(\n{halves}{conv('dense1', 384, 128)})\n")  # nothing says that it has a second half
+    assert found["dense1"] == (128, 28, 28)
+
+
+def test_no_picture_grows_beyond_the_one_that_came_in_where_it_was_made_smaller() -> None:
+    down = "  (a): Conv2d(3, 64, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))\n"
+    ups = "".join(f"  (up{i}): ConvTranspose2d(64, 64, kernel_size=(2, 2), stride=(2, 2))\n" for i in range(3))
+    assert shapes_of(f"Net(\n{down}{ups})\n")["up2"] == (64, 224, 224)
+    assert shapes_of(f"Net(\n  (a): Conv2d(3, 64, kernel_size=(1, 1), stride=(1, 1))\n{ups})\n")["up2"] == (
+        64,
+        1792,
+        1792,
+    )
+
+
+def test_time_steps_go_past_the_pictures() -> None:
+    linear = "(1): Linear(in_features=256, out_features=64, bias=True)"
+    time = f"(time_mlp): Sequential(\n      (0): SiLU()\n      {linear}\n    )"
+    found = block_of("ResBlock", time, "(conv): Conv2d(64, 32, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))")
+    assert (found["1"], found["conv"]) == ((64,), (32, 56, 56))
+
+
+def test_what_listed_stages_are_resized_by_goes_between_them_in_any_order() -> None:
+    def stage(at: int, width: int) -> str:
+        return f"    ({at}): Stage(\n      (c): Conv2d({width}, {width}, kernel_size=(1, 1), stride=(1, 1))\n    )\n"
+
+    def up(at: int, before: int, after: int) -> str:
+        conv = f"      (0): Conv2d({before}, {after}, kernel_size=(1, 1), stride=(1, 1))\n"
+        return f"    ({at}): Up(\n{conv}      (1): Upsample(scale_factor=2.0, mode='nearest')\n    )\n"
+
+    stages = f"  (layers): ModuleList(\n{stage(0, 32)}{stage(1, 16)}  )\n"
+    ups = f"  (ups): ModuleList(\n{up(0, 64, 32)}{up(1, 32, 16)}  )\n"
+    summary = shaped(f"Net(\n{STEM}{stages}{ups})\n")
+    convs = [layer.output_shape for layer in layers(summary.root) if layer.name == "c"]
+    assert convs == [(32, 112, 112), (16, 224, 224)]

@@ -119,7 +119,7 @@ _MARKS: Final[tuple[tuple[str, Kind], ...]] = (
     ("LSTM", Kind.RECURRENT),
     ("GRU", Kind.RECURRENT),
 )
-_CONV_ENDS: Final = ("1d", "2d", "3d", "1D", "2D", "3D", "Same", "Transpose")
+_CONV_ENDS: Final = ("1d", "2d", "3d", "1D", "2D", "3D", "Same", "SamePadding", "Transpose")
 
 # In names of blocks that have a convolution and more inside of them.
 _ENCLOSING: Final = ("Norm", "Bn", "BN", "Act", "Basic", "Separable")

@@ -647,6 +647,8 @@ class _Builder:
             if self._attention is not None:
                 self._attention.done = True  # it is only the block around this one
         elif layer.output_shape is not None:
+            if layer.params and sort.kind is _CONV and not sort.encloses and len(layer.output_shape) > 1:
+                self._convolve(layer._replace(input_shape=None), layer.output_shape)  # behind its padding
             self._behind(layer.output_shape)
 
     def _behind(self, shape: Shape) -> None:
@@ -1039,6 +1041,8 @@ class _Builder:
         if self.bare and area > 1 and x == self.current and not transposed and _cannot_step(inner, shape, area):
             x = self._pool((inner[0], inner[1] // 2, inner[2] // 2))
             inner = self.shapes[x]
+        if layer.input_shape and len(inner) != len(shape):  # flattened before, and a picture again
+            inner = layer.input_shape
         channels = inner[0] if inner else 1
         size_in = max(self.tensors[x] // max(channels, 1), 1)
         stride = 1 if size_in == size_out else _stride(size_in, size_out, len(shape) - 1)
