@@ -1095,3 +1095,31 @@ def test_recurrent_networks_work_on_as_much_as_they_kept() -> None:
     _, program, memory = account(small, batch_size=64)
     recurrent = program.ops[1]
     assert memory.peak > memory.kept + recurrent.extra * 64 * 4
+
+
+def test_a_convolution_that_holds_its_padding_keeps_what_comes_out_of_it() -> None:
+    text = """Net(
+  (stem): Conv2d(3, 8, kernel_size=(1, 1), stride=(1, 1), bias=False)
+  (conv): Conv2dStaticSamePadding(
+    8, 16, kernel_size=(3, 3), stride=(2, 2), bias=False
+    (static_padding): ZeroPad2d((0, 1, 0, 1))
+  )
+)
+"""
+    _, program, _ = account(text)
+    assert [op.kind for op in program.ops] == [Kind.CONV, Kind.NEW, Kind.CONV]
+    assert (program.tensors[program.ops[2].x], program.ops[2].params) == (8 * 225 * 225, 8 * 16 * 9)
+    assert program.ops[2].conv == Conv(8, 16, 9, 2, 1, 225 * 225, 112 * 112)
+
+
+def test_a_picture_that_was_flattened_in_between_has_its_own_channels() -> None:
+    text = """Vae(
+  (conv): Conv2d(3, 64, kernel_size=(4, 4), stride=(2, 2), padding=(1, 1))
+  (fc): Linear(in_features=802816, out_features=802816, bias=True)
+  (decode): Sequential(
+    (0): ConvTranspose2d(64, 32, kernel_size=(2, 2), stride=(2, 2))
+  )
+)
+"""
+    _, program, _ = account(text)
+    assert program.ops[-1].conv == Conv(64, 32, 4, 1, 1, 112 * 112, 224 * 224, transposed=True)
