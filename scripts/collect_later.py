@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from estimator.dataset import catalogue, fifth, fourth, later, sixth, third
+from estimator.dataset import catalogue, fifth, fourth, later, seventh, sixth, third
 from estimator.dataset.catalogue import generate_real
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, bundles, read_jsonl
 from estimator.dataset.entries import Entry
-from estimator.dataset.fresh import FIFTH, FOURTH, SECOND, SIXTH, THIRD
+from estimator.dataset.fresh import FIFTH, FOURTH, SECOND, SEVENTH, SIXTH, THIRD
 from estimator.dataset.gaps import fill
 from estimator.dataset.specs import FITTED, Spec, Split, spec_from_json
 from estimator.dataset.store import DEFAULT, ISOLATED, add, load
@@ -68,6 +68,13 @@ _CONTEXT_GROUPS = (
     "performer",
     "segresnet",
     "zfnet",
+    "deep4",
+    "osnet",
+    "pixart",
+    "sgc",
+    "tabm",
+    "timesnet",
+    "xvector",
 )
 # Of models that were there, these families' are measured more often: most jobs train such.
 _POPULAR = (
@@ -117,6 +124,7 @@ _COLLECTIONS = (
     catalogue.entries,
     *(found.COLLECTION.entries for found in (later, third, fourth, fifth)),
     sixth.entries,
+    seventh.entries,
 )
 
 
@@ -173,8 +181,11 @@ PARTS = {
     "kin5": Part(fifth.COLLECTION.entries, lambda e: e.group not in FIFTH, 3),
     "known5": Part(_first(4), lambda e: e.group not in FIFTH and _again(5)(e), 2),
     "fresh6": Part(_first(6), lambda e: e.group in SIXTH, 6),
-    "kin6": Part(sixth.entries, lambda e: e.group not in SIXTH, 3, judges=True),
-    "known6": Part(_first(5), lambda e: e.group not in SIXTH and _again(6)(e), 1, judges=True),
+    "kin6": Part(sixth.entries, lambda e: e.group not in SIXTH, 3),
+    "known6": Part(_first(5), lambda e: e.group not in SIXTH and _again(6)(e), 1),
+    "fresh7": Part(seventh.entries, lambda e: e.group in SEVENTH, 9),
+    "kin7": Part(seventh.entries, lambda e: e.group not in SEVENTH, 6, judges=True),
+    "known7": Part(_first(6), lambda e: e.group not in SEVENTH and _again(7)(e), 2, judges=True),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""
 
@@ -299,7 +310,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of compressed raw results")
     parser.add_argument("--raw", type=Path, help="folder of raw results; what it holds is not measured again")
-    parser.add_argument("--parts", nargs="+", default=["fresh6", "kin6", "known6"], choices=PARTS, metavar="PART")
+    parser.add_argument("--parts", nargs="+", default=["fresh7", "kin7", "known7"], choices=PARTS, metavar="PART")
     parser.add_argument("--seed", type=int, default=SEED, help="equal seeds draw equal configurations")
     parser.add_argument("--minutes", type=float, default=7.0, help="for what runs side by side")
     parser.add_argument("--quiet", type=float, default=0.9, help="minutes for counters afterwards")

@@ -4,8 +4,8 @@ Drawn by their names from the families of `estimator.dataset.later` and `estimat
 was measured: ``THIRD`` are new families whose SHA-256 of ``rad-fresh-3:NAME`` modulo 100 is below 65. ``FOURTH`` are
 all new families of `estimator.dataset.fourth`. ``FIFTH`` are those of `estimator.dataset.fifth`, and those of the
 fourth that no row was left of. ``SIXTH`` are those of `estimator.dataset.sixth`, in libraries that nothing was measured
-of before, and those of the earlier collections that no row was left of. ``SEVENTH`` are those of the collection that
-follows it.
+of before, and those of the earlier collections that no row was left of. ``SEVENTH`` are those of
+`estimator.dataset.seventh`, again in other libraries.
 """
 
 from __future__ import annotations
@@ -62,10 +62,23 @@ _SIXTH = (
     "show_and_tell simple_pose sinet sinkhorn_transformer small_data_vit spade sparsenet sqnet squeezenext swin_unetr "
     "t2t_vit tab_transformer talking_heads u_vit vit_autoencoder vnet voxelmorph voxnet xdensenet zfnet"
 )
+_SEVENTH = (
+    "aitm allegro amused appnp arma_gnn atcnet attn_sleep aura_flow bendr biot block_recurrent_transformer "
+    "branchformer bst cbramod cheb_net chroma cluster_gcn coca cogvideox cogvideox_vae cogview contrawr controlnet "
+    "crdnn ctnet dc_ae dcunet deep4 deep_ffm deep_sleep deeper_gcn demask dien diffwave dptnet edcn eeg_conformer "
+    "eeg_inception eeg_itnet eeg_simple_conv eeg_tcnet eegnex egc egnn emformer enformer enhance_resnet fbcnet "
+    "fbmsnet film_series flux gcnii ggnn gnn_film graph_conv gru4rec h_transformer hacnn hstu hunyuan_video ifnet "
+    "kandinsky karras_unet labram latte lstm_tasnet ltx_video lumina maf medformer mega megabyte micn mil min_gru "
+    "mind mlfn mmdit mobile_clip mochi modern_tcn msvtnet mudeep narm oobleck open_unmix osnet passt pcb pixart pna "
+    "prior_transformer prx quicknat recurrent_memory_transformer resgated_gcn rin rnnt saits sana sccnet scinet "
+    "segan segrnn sepformer sgc shallow_fbcsp sinc_shallow siren sleep_stager sparcnet spline_flow squim "
+    "stable_audio stable_cascade stable_video stamp stemgnn sudormrf syncnet tabm tagcn tidnet timesnet "
+    "ts_inception tslanet unet_1d unimp usleep wan wan_vae wavernn xvector youtube_dnn"
+)
 SECOND = frozenset(_SECOND.split())
 THIRD = frozenset(_THIRD.split())
 FOURTH = frozenset(_FOURTH.split())
 FIFTH = frozenset(_FIFTH.split())
 SIXTH = frozenset(_SIXTH.split())
-SEVENTH: frozenset[str] = frozenset()
+SEVENTH = frozenset(_SEVENTH.split())
 FRESH = SEVENTH

@@ -2,7 +2,9 @@
 
 What goes in is written as items divided by spaces, each without the batch: ``3x64x64`` numbers, ``1000:64`` ids below
 1000 (``1000:`` one for each example, ``L`` the configuration's length), ``#1000:26`` such ids as numbers, ``=512``
-that length for each example, ``graph``: one of 512 nodes and eight edges for each node.
+that length for each example (``=1:77``: 77 of it), ``!256x3`` numbers that all examples share, ``~8`` the number alone,
+``graph``: one of 512 nodes and eight edges for each node. ``name@`` before an item gives it by name, ``.name@`` in a
+mapping that comes first.
 """
 
 from __future__ import annotations
@@ -32,19 +34,21 @@ def build(entry: Entry) -> nn.Module:
 
 
 def _made(value: Any) -> Any:
-    """Make what a table describes: a mapping with ``class`` is a call, made from the inside out."""
-    if isinstance(value, list):
-        return [_made(item) for item in value]
-    if not isinstance(value, Mapping) or "class" not in value:
+    """Make what a table describes: ``class`` is called, made from the inside out, ``named`` is not."""
+    if isinstance(value, list | tuple):
+        return type(value)(_made(item) for item in value)
+    if not isinstance(value, Mapping) or not ("class" in value or "named" in value):
         return value
-    module, _, name = value["class"].rpartition(".")
-    arguments = {key: _made(item) for key, item in value.items() if key != "class"}
-    return getattr(importlib.import_module(module), name)(**arguments)
+    module, _, name = (value.get("class") or value["named"]).rpartition(".")
+    found = getattr(importlib.import_module(module), name)
+    if "named" in value:
+        return found
+    return found(**{key: _made(item) for key, item in value.items() if key != "class"})
 
 
 def inputs(
     text: str, batch: int, length: int, numbers: Callable[..., torch.Tensor], labels: Callable[..., torch.Tensor]
-) -> tuple[torch.Tensor, ...]:
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Make a model's arguments.
 
     Args:
@@ -53,22 +57,47 @@ def inputs(
         length: what ``L`` stands for.
         numbers: makes random numbers of a shape.
         labels: makes random ids below a number, of a shape.
+
+    Returns:
+        Arguments by place and by name.
     """
-    made: list[torch.Tensor] = []
+    made: list[Any] = []
+    named: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for item in text.split():
-        below, _, shape = item.rpartition(":")
-        if item == "graph":
+        name, _, what = item.rpartition("@")
+        if what == "graph":
             nodes = batch * _NODES
             made += [numbers(nodes, _FEATURES), labels(nodes, 2, nodes * _EDGES)]
-        elif item.startswith("="):
-            made.append(torch.full_like(labels(1, batch), int(item[1:])))
+            continue
+        value = _value(what, batch, length, numbers, labels)
+        if name.startswith("."):
+            mapping[name[1:]] = value
+        elif name:
+            named[name] = value
         else:
-            sizes = [length if size == "L" else int(size) for size in shape.split("x") if size]
-            ids = below.startswith("#")
-            made.append(labels(int(below.lstrip("#")), batch, *sizes) if below else numbers(batch, *sizes))
-            if ids:
-                made[-1] = made[-1].to(numbers(1).dtype)
-    return tuple(made)
+            made.append(value)
+    return (*([mapping] if mapping else []), *made), named
+
+
+def _value(
+    item: str, batch: int, length: int, numbers: Callable[..., torch.Tensor], labels: Callable[..., torch.Tensor]
+) -> Any:
+    """Make one argument."""
+    if item.startswith("~"):
+        return int(item[1:])
+    below, _, shape = item.lstrip("=!").rpartition(":")
+    if item.startswith("=") and not below:
+        below, shape = shape, ""
+    sizes = [length if size == "L" else int(size) for size in shape.split("x") if size]
+    if not item.startswith("!"):
+        sizes.insert(0, batch)
+    if item.startswith("="):
+        return torch.full_like(labels(1, *sizes), int(below))
+    if not below:
+        return numbers(*sizes)
+    ids = labels(int(below.lstrip("#")), *sizes)
+    return ids.to(numbers(1).dtype) if below.startswith("#") else ids
 
 
 def loss(entry: Entry, out: Any, labels: Callable[..., torch.Tensor]) -> torch.Tensor:

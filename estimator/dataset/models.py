@@ -242,7 +242,7 @@ def _feed_plain(spec: Spec, model: nn.Module, make: _Maker) -> Fed:
 
 def _feed_given(spec: Spec, entry: Entry, model: nn.Module, make: _Maker) -> Fed:
     def inputs(batch: int) -> Inputs:
-        return libraries.inputs(entry.given, batch, spec.seq_len or 0, make.numbers, make.labels), {}
+        return libraries.inputs(entry.given, batch, spec.seq_len or 0, make.numbers, make.labels)
 
     return Fed(model, inputs, lambda out, _: libraries.loss(entry, out, make.labels))
 

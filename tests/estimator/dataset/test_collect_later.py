@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from estimator.dataset.collect import ROWS, TRACES, Options
-from estimator.dataset.fresh import FIFTH, FOURTH, SECOND, SIXTH, THIRD
+from estimator.dataset.fresh import FIFTH, FOURTH, SECOND, SEVENTH, SIXTH, THIRD
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.specs import Spec, generate_synthetic
 from estimator.dataset.store import ISOLATED, load, pack
@@ -35,8 +35,11 @@ EARLIER = {
     "fresh5": "75f1e77473d8",
     "kin5": "eec4fe784db2",
     "known5": "7f5c7726ac67",
+    "fresh6": "04c94ccd1adb",
+    "kin6": "38dc9bbdacfb",
+    "known6": "1aab319d9fcd",
 }
-LAST = ("fresh6", "kin6", "known6")
+LAST = ("fresh7", "kin7", "known7")
 
 
 def _row(spec: Spec, **changes: Any) -> str:
@@ -52,11 +55,14 @@ def test_fresh_families_are_in_their_own_part() -> None:
     assert groups["fresh2"] == SECOND
     assert groups["fresh4"] == FOURTH
     assert groups["fresh5"] == FIFTH
-    assert not FIFTH & set().union(*(groups[part] for part in EARLIER if part not in ("fresh4", "fresh5")))
+    sixth = ("fresh6", "kin6", "known6")
+    assert not FIFTH & set().union(*(groups[part] for part in EARLIER if part not in ("fresh4", "fresh5", *sixth)))
     assert groups["fresh6"] == SIXTH
-    before = set().union(*(groups[part] for part in EARLIER)) - SIXTH
-    assert groups["kin6"] | groups["known6"] <= before
-    later = ("fresh4", "kin4", "known4", "fresh5", "kin5", "known5", "again3", "again4")
+    before = set().union(*(groups[part] for part in EARLIER))
+    assert groups["fresh7"] == SEVENTH
+    assert not SEVENTH & before
+    assert groups["kin7"] | groups["known7"] <= before
+    later = ("fresh4", "kin4", "known4", "fresh5", "kin5", "known5", "again3", "again4", *sixth)
     assert not FOURTH & set().union(*(groups[part] for part in EARLIER if part not in later))
     assert not THIRD & set().union(*(groups[part] for part in EARLIER if part not in ("fresh3", *later)))
     assert not groups["new3"] & (groups["again1"] | groups["again2"])
@@ -75,10 +81,8 @@ def test_known_models_were_measured_and_their_kin_were_not() -> None:
         return {(spec.source, spec.name) for part in parts for spec in module.specs(part)}
 
     before = named(*EARLIER)
-    assert named("known6") <= before
-    assert not named("kin6") & before
-    left = {(spec.source, spec.name) for part in EARLIER for spec in module.specs(part) if spec.group in SIXTH}
-    assert named("fresh6") & before <= left
+    assert named("known7") <= before
+    assert not (named("kin7") | named("fresh7")) & before
 
 
 def test_a_part_of_a_mix_has_its_share_of_all() -> None:
@@ -92,7 +96,7 @@ def test_a_part_of_a_mix_has_its_share_of_all() -> None:
 
 
 def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
-    kin, fresh = module.specs("kin6", 41)[0], module.specs("fresh6", 41)[0]
+    kin, fresh = module.specs("kin7", 41)[0], module.specs("fresh7", 41)[0]
     measured = {"device": "cuda", "peak_allocated_mib": 800.0, "steps": 2}
     lines = _row(kin, **measured) + _row(fresh, **measured)
     trace = to_json(trace_of(*plan_of("mlp", next(generate_synthetic("mlp", 1, 0)).arch)))
@@ -107,8 +111,8 @@ def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
     (raw / ISOLATED).write_text(_row(old, **measured, nvml_mib=1600.0, reserved_mib=900.0), "utf-8")
     pack(raw, folder, {"gpu": "X"})
     before = load(folder)
-    assert module.pack(tmp_path, folder, ("fresh6", "kin6"), 41)["added"] == 2
-    assert module.pack(tmp_path, folder, ("fresh6", "kin6"), 41)["added"] == 0
+    assert module.pack(tmp_path, folder, ("fresh7", "kin7"), 41)["added"] == 2
+    assert module.pack(tmp_path, folder, ("fresh7", "kin7"), 41)["added"] == 0
     after = load(folder)
     found = {row.spec.id: row for row in after.rows}
     assert (found[kin.id].split, found[kin.id].apart) == ("kin", "kin")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from estimator.dataset import libraries, printers, sixth
+from estimator.dataset import libraries, printers, seventh, sixth
 from estimator.dataset.entries import Entry
 from estimator.dataset.trace import trace
 from estimator.dataset.tree import from_json, to_json
@@ -28,6 +28,7 @@ def test_what_a_table_describes_is_built_from_the_inside_out() -> None:
     model = libraries.build(_entry("torch.nn.TransformerEncoder", encoder_layer=_layer(), num_layers=2))
     assert len(model.layers) == 2
     assert isinstance(libraries._made([inner])[0], nn.Linear)
+    assert libraries._made(({"named": "torch.nn.Linear"}, 3)) == (nn.Linear, 3)
     with pytest.raises(ImportError):
         libraries.build(_entry("no_such_library.Net"))
 
@@ -37,12 +38,23 @@ def _layer() -> dict[str, Any]:
 
 
 def test_what_goes_in_is_as_the_text_says() -> None:
-    made = libraries.inputs("3x4 1000:L 7: =9 #50:2", 2, 6, lambda *shape: torch.zeros(shape), _labels)
+    made, named = libraries.inputs("3x4 1000:L 7: =9 #50:2", 2, 6, lambda *shape: torch.zeros(shape), _labels)
+    assert not named
     assert [tuple(item.shape) for item in made] == [(2, 3, 4), (2, 6), (2,), (2,), (2, 2)]
     assert [item.is_floating_point() for item in made] == [True, False, False, False, True]
     assert [item.flatten()[0].item() for item in made] == [0, 999, 6, 9, 49]
-    nodes, edges = libraries.inputs("graph", 2, 0, lambda *shape: torch.zeros(shape), _labels)
+    (nodes, edges), _ = libraries.inputs("graph", 2, 0, lambda *shape: torch.zeros(shape), _labels)
     assert (tuple(nodes.shape), tuple(edges.shape)) == ((1024, 128), (2, 8192))
+
+
+def test_what_goes_in_may_have_names() -> None:
+    text = ".user@10: .seen@10:4 3 mask@=1:5 ids@!6x3 frames@~8"
+    made, named = libraries.inputs(text, 2, 0, lambda *shape: torch.zeros(shape), _labels)
+    mapping, numbers = made
+    assert {name: tuple(item.shape) for name, item in mapping.items()} == {"user": (2,), "seen": (2, 4)}
+    assert tuple(numbers.shape) == (2, 3)
+    assert (tuple(named["ids"].shape), named["frames"]) == ((6, 3), 8)
+    assert named["mask"].tolist() == [[1] * 5] * 2
 
 
 def test_every_number_that_comes_out_counts() -> None:
@@ -55,8 +67,8 @@ def test_every_number_that_comes_out_counts() -> None:
 
 
 def test_every_model_is_named_once_and_says_what_goes_in() -> None:
-    found = list(sixth.entries())
-    assert len({entry.name for entry in found}) == len(found) > 250
+    found = [*sixth.entries(), *seventh.entries()]
+    assert len({entry.name for entry in found}) == len(found) > 500
     assert all(entry.source == "library" and bool(entry.given) != bool(entry.size) for entry in found)
     assert all(entry.target in ("class", "pixels", "mean", "own") for entry in found if entry.given)
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from estimator.dataset import fifth, fourth, later, sixth, third
+from estimator.dataset import fifth, fourth, later, seventh, sixth, third
 from estimator.dataset.catalogue import entries, entry_of, generate_real
-from estimator.dataset.fresh import FIFTH, FOURTH, FRESH, SECOND, SIXTH, THIRD
+from estimator.dataset.fresh import FIFTH, FOURTH, FRESH, SECOND, SEVENTH, SIXTH, THIRD
 from estimator.dataset.plans import params_of, plan_of, trace_of
 from estimator.dataset.specs import (
     CNN_SHAPES,
@@ -126,9 +126,9 @@ def test_an_unknown_model_is_named() -> None:
 def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
     first = {e.group for e in entries()}
     found = [entry for module in (later, third, fourth, fifth) for entry in module.COLLECTION.entries()]
-    found += sixth.entries()
+    found += [*sixth.entries(), *seventh.entries()]
     groups = {e.group for e in found}
-    assert groups >= SECOND | THIRD | FOURTH | FIFTH | SIXTH
+    assert groups >= SECOND | THIRD | FOURTH | FIFTH | SIXTH | SEVENTH
     assert not SECOND & first
     third_groups = {e.group for e in third.COLLECTION.entries()}
     second_groups = {e.group for e in later.COLLECTION.entries()}
@@ -138,7 +138,9 @@ def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
     assert {e.group for e in fifth.COLLECTION.entries()} - before == FIFTH - FOURTH
     before |= {e.group for e in fifth.COLLECTION.entries()}
     assert {e.group for e in sixth.entries()} - before == SIXTH - before
-    assert all(split_of(group) == "fresh" for group in FRESH)
+    before |= {e.group for e in sixth.entries()}
+    assert {e.group for e in seventh.entries()} - before == SEVENTH
+    assert {split_of(group) for group in FRESH} == {"fresh"}
     assert "fresh" not in {split_of(group) for group in first | (groups - FRESH)}
     assert len({(e.source, e.name) for e in (*entries(), *found) if not e.attention}) == len(found) + len(
         [e for e in entries() if not e.attention]
