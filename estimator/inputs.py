@@ -15,7 +15,7 @@ from estimator import sizes
 from estimator.types import Layer
 from estimator.walk import layers
 
-_SMALL = 32
+_SMALL, _SMALLER = 32, 28
 # Denoisers, and latent pictures: between CIFAR's 32 and what is published at 256 in latents of 32 to 64.
 _NOISY = 64
 _FILM_FRAMES, _LONG_FILM_FRAMES = 8, 16
@@ -103,7 +103,7 @@ def picture(root: Layer, stem: Layer, usual: int, *, flattens: bool) -> Seen:
         return Seen(usual)
     if any(layer.name.startswith("time") or layer.type.startswith("Time") for layer in found):
         return Seen(_NOISY)
-    return (_flattened(found, stem) or _small(found) if flattens else None) or Seen(usual)
+    return (_flattened(found, stem) or _small(found) or _pooled(found) if flattens else None) or Seen(usual)
 
 
 def tokens(root: Layer, first: Layer) -> int:
@@ -269,6 +269,29 @@ def _small(found: Sequence[Layer]) -> Seen | None:
     few = steps <= _FEW_STEPS or (begins == 1 and steps <= _MORE_STEPS)
     inside = sum(layer.name in _INSIDE for layer in linear)
     return Seen(_SMALL, 1, "how seldom it halves them") if steps > 1 and few and len(linear) - inside == 1 else None
+
+
+def _pooled(found: Sequence[Layer]) -> Seen | None:
+    """Tell a classifier of small pictures whose last layer before the answer pools all that is left of one."""
+    steps = 1
+    strides: dict[int, int] = {}
+    last: Step = (1, 1, 0)
+    for layer in found:
+        if layer.children or layer.type not in _RESIZING or (step := _step(layer)) is None:
+            continue
+        if layer.type == "Conv2d":
+            last = last if step[0] == 1 else (1, 1, 0)
+            if step[0] > 1:
+                given = number(layer, "1")
+                strides[given] = max(strides.get(given, 1), step[1])
+        elif layer.type == "AvgPool2d" and step[0] >= _LEAST_PATCH and step[1] in (1, step[0]) and not step[2]:
+            last = step
+        elif not layer.name.startswith("identity"):
+            steps *= step[1]
+    for stride in strides.values():
+        steps *= stride
+    side = last[0] * steps
+    return Seen(side, 1, "what its last pooling takes") if side in (_SMALL, _SMALLER) and last[0] > 1 else None
 
 
 def _step(layer: Layer) -> Step | None:

@@ -53,8 +53,8 @@ def resized(type_: str, args: Args, shape: Shape) -> Shape:
         return _unpooled(args, shape)
     if "Pool" in type_:
         return pooled(type_, args, shape)
-    if "Pad" in type_ and "0" in args:
-        return _padded(args["0"], shape)
+    if "Pad" in type_ and ("0" in args or "padding" in args):
+        return _padded(args["0"] if "0" in args else args["padding"], shape)
     return _grown(args, shape) if type_.startswith(GROWS) else shape
 
 

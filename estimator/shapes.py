@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import isqrt
+from math import isqrt, prod
 from typing import Final
 
 from estimator import blocks, input_size, inputs, outputs, pools, sizes
@@ -70,6 +70,9 @@ _UNSHUFFLES: Final[tuple[str, ...]] = ("SpaceToDepth", "PixelUnshuffle")
 # Pictures have so many channels at most; a linear layer that stands before them takes a time step.
 _MOST_COLOURS: Final = 16
 _MOST_DIM: Final = 10_000_000
+# Elements that a layer gives out of one sample, and how often those of the sample: no GPU holds a few such tensors.
+_MOST_ELEMENTS: Final = 2**32
+_MOST_TIMES: Final = 2048
 _LEAST_WINDOWS: Final = 4
 _DIGITS: Final = 7
 _LONGEST_LINE: Final = 160
@@ -139,6 +142,7 @@ _MOVES: Final[tuple[str, ...]] = ("Rearrange", "Reduce", "Unfold")
 _BY_CHANNELS: Final[tuple[str, ...]] = ("2d", "3d", "Conv", "BatchNorm", "GroupNorm")
 # Parts of denoisers that work on the time step.
 _TIME: Final[tuple[str, ...]] = ("time", "temb", "t_emb", "emb_layers")
+_PADDING: Final = "_padding"
 _DECODES: Final[tuple[str, ...]] = ("decode", "up")
 _LARGER: Final[tuple[str, ...]] = (*outputs.GROWS, "ConvTranspose", "PixelShuffle", "MaxUnpool")
 _STAGES: Final[tuple[str, ...]] = ("patch_embed",)
@@ -280,7 +284,8 @@ class _Follower:
         self.note = ""
         # What a second tower looks at, whose first layer the input is none for.
         self._looked = (_COLOURS, *(_square(workload.input_size or (), _COLOURS) or (_IMAGE, _IMAGE)))
-        self.start = self._input(found, workload)
+        fields = 0 if workload.seq_len else max(map(_fields, found))
+        self.start = (fields,) if fields else self._input(found, workload)
         self._open: list[Shape] = []
         self._known: dict[tuple[int, Shape], tuple[Layer, Shape]] = {}
         self._args: dict[int, dict[str, str]] = {}
@@ -288,6 +293,7 @@ class _Follower:
         # The places of the last picture of each number of channels: stages are often listed side by side.
         self._places: dict[int, Shape] = {}
         self._pictures = len(self.start) > 2
+        self._most = max(_MOST_ELEMENTS, _MOST_TIMES * elements(self.start))
         self._beside = False
         self._grew = False
         # Whether code makes pictures larger in a second half, as no layer does, and has done so.
@@ -456,10 +462,8 @@ class _Follower:
             )
         if workload.seq_len:
             return workload.seq_len
-        args = ", ".join(value if key.isdecimal() else f"{key}={value}" for key, value in layer.args)
-        line = f"({layer.name}): {layer.type}({args})"
         raise SummaryError(
-            f"'{line[:_LONGEST_LINE]}' works on series, and a print does not show how long they are: "
+            f"'{_line(layer)}' works on series, and a print does not show how long they are: "
             "say `seq_len=N`, or paste what torchinfo prints"
         )
 
@@ -512,6 +516,8 @@ class _Follower:
             out = self._bounded(layer, entry, out)
             if min(out, default=1) < 1 or max(out, default=1) > _MOST_DIM:
                 out = tuple(min(max(size, 1), _MOST_DIM) for size in out)
+            if self._pictures and prod(out) > self._most:
+                raise SummaryError(_lost(layer, out))
             if self._pictures and layer.params and len(out) > 1 and not self._beside and "Linear" not in layer.type:
                 first = len(out) >= 3 and _by_channels(layer)
                 self._places[out[0] if first else out[-1]] = out[1:] if first else out[:-1]
@@ -525,7 +531,7 @@ class _Follower:
         start = self.start
         if not self._pictures or not len(start) == len(entry) == len(out):
             return out
-        if not self._shrinks or out[-1] <= entry[-1] or not layer.type.startswith(_LARGER):
+        if not self._shrinks or prod(out[1:]) <= prod(entry[1:]) or not layer.type.startswith(_LARGER):
             return out
         return (out[0], *map(min, out[1:], start[1:]))
 
@@ -549,7 +555,8 @@ class _Follower:
             use = layer.children if ordered else _in_order_of_use(blocks.interleaved(layer.children))
             made, now, picture = self._parts(layer, use, shape, known, branches)
         self._open.pop()
-        if len(branches) > 1 and blocks.joins(layer):
+        joins = blocks.joins(layer) or (blocks.beside(layer) and len({end[1:] for end in branches.values()}) == 1)
+        if len(branches) > 1 and joins:
             now = (sum(end[0] for end in branches.values()), *now[1:])
         if now[1:] == (1, 1) and any(mark in layer.type for mark in _GATED):
             now = picture
@@ -578,10 +585,14 @@ class _Follower:
         Returns:
             The parts with shapes, what is at hand behind them, and the last picture of more than one pixel.
         """
+        if _fields(block):
+            made = [part._replace(output_shape=(1, _columns(part)), input_shape=(1,)) for part in parts]
+            return made, (sum(map(_columns, parts)),), shape
         now = picture = shape
         way: Shape | None = None
         begun = False
-        made: list[Layer] = []
+        beside = blocks.beside(block)
+        made = []
         for part in parts:
             if self._pictures and (steps := _of_time(part)):
                 made.append(self._sibling(part, (steps,), known)[0])
@@ -596,7 +607,7 @@ class _Follower:
                     now, way = _met(now, way) if begun else now, None
                 begun = True
                 fitted, after, now = self._part(block, part, shape, now, known)
-            if len(after) > 2 and (end := blocks.branch(part.name)):
+            if len(after) > 2 and (end := part.name if beside else blocks.branch(part.name)):
                 branches[end] = after
             if len(after) == len(picture) and after[1:] != (1, 1):
                 picture = after
@@ -914,6 +925,20 @@ def _rows_and_columns(found: list[Layer], workload: Workload) -> Shape:
     return _square(workload.input_size, inputs.number(stem, "0"))
 
 
+def _line(layer: Layer) -> str:
+    """Quote a layer as it is printed."""
+    args = ", ".join(value if key.isdecimal() else f"{key}={value}" for key, value in layer.args)
+    return f"({layer.name}): {layer.type}({args})"[:_LONGEST_LINE]
+
+
+def _lost(layer: Layer, shape: Shape) -> str:
+    """Say that no layer gives out so much: those before it are connected otherwise than they were followed."""
+    return (
+        f"'{_line(layer)}' would give out {'x'.join(map(str, shape))} for each sample: a print does not show what goes "
+        "into which layer, and it could not be found out: paste what torchinfo prints with depth=20, or torchsummary"
+    )
+
+
 def _cut(layer: Layer, before: Shape, after: Shape) -> Shape:
     """Give back the length of a series behind a dilated convolution: code cuts what padding added, or pads itself."""
     if layer.type != "Conv1d" or len(after) != 2 or after[1] == before[1]:
@@ -959,6 +984,8 @@ def _in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
         children = _by_stages(children)
     if _shrinks_first(children):
         children = (children[-1], *children[:-1])
+    if any(child.name.endswith(_PADDING) for child in children):
+        children = _padded_first(children)
     if any(child.name in _REDUCTIONS[:3] for child in children):
         fewer = [child for child in children if child.name in _REDUCTIONS]
         fewer.sort(key=lambda child: child.name != "pool")
@@ -976,6 +1003,15 @@ def _in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
             order.insert(order.index(children[linear[0]]) + 1, child)
             break
     return order
+
+
+def _padded_first(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Put padding that is named after the convolution behind which it is listed before that."""
+    order = list(children)
+    for at, child in enumerate(children[1:], 1):
+        if child.name.endswith(_PADDING) and children[at - 1].name == child.name.removesuffix(_PADDING):
+            order[at - 1], order[at] = child, children[at - 1]
+    return tuple(order)
 
 
 def _shrinks_first(children: tuple[Layer, ...]) -> bool:
@@ -1024,6 +1060,25 @@ def _of_time(part: Layer) -> int:
         return 0
     first = next((inner for inner in layers(part) if not inner.children and _input_width(inner)), None)
     return (_input_width(first) or 0) if first is not None and first.type == "Linear" else 0
+
+
+def _fields(block: Layer) -> int:
+    """Count the fields that are looked up each in a table of its own; 0 where a block is no list of such tables."""
+    parts = block.children
+    alike = block.type == "ModuleDict" and len(parts) > 1 and all(part.type == "Embedding" for part in parts)
+    return len(parts) if alike else 0
+
+
+def _columns(table: Layer) -> int:
+    """Read how wide a table of features is; 1 where it does not say."""
+    return max(_number_or(dict(table.args), "1"), 1)
+
+
+def _number_or(args: dict[str, str], name: str) -> int:
+    try:
+        return min(sizes.number(args, name), _MOST_DIM)
+    except (KeyError, ValueError):
+        return 0
 
 
 def _met(now: Shape, way: Shape) -> Shape:

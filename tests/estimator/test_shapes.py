@@ -258,7 +258,7 @@ XLNetModel                [64, 2, 16]           --
         "Net(\n  (c): Conv2d(3, 8, kernel_size=(x, 3))\n)\n",
         "Net(\n  (c): Conv2d(3, 8, kernel_size=(3, 3), stride=(0, 0))\n)\n",
         "Net(\n  (u): Upsample(scale_factor=nan)\n  (c): Conv2d(3, 8, kernel_size=(3, 3))\n)\n",
-        "Net(\n  (u): Conv2d(3, 8, kernel_size=(3, 3))\n  (v): Upsample(scale_factor=1e300)\n)\n",
+        "Net(\n  (u): Conv2d(3, 8, kernel_size=(3, 3))\n  (v): Upsample(scale_factor=1e400)\n)\n",
         "Net(\n  (l): Linear(in_features=999999999999, out_features=999999999999, bias=True)\n)\n",
         "Net(\n  (e): Embedding(5, 999999999999999)\n)\n",
         "Net(\n  (p): MaxPool2d(kernel_size=0, stride=0)\n  (l): LayerNorm((), eps=1)\n)\n",
@@ -690,3 +690,37 @@ def test_what_listed_stages_are_resized_by_goes_between_them_in_any_order() -> N
     summary = shaped(f"Net(\n{STEM}{stages}{ups})\n")
     convs = [layer.output_shape for layer in layers(summary.root) if layer.name == "c"]
     assert convs == [(32, 112, 112), (16, 224, 224)]
+
+
+def test_what_no_layer_gives_out_is_said_and_not_reckoned_with() -> None:
+    text = "Net(\n  (u): Conv2d(3, 8, kernel_size=(3, 3))\n  (v): Upsample(scale_factor=1e300)\n)\n"
+    with pytest.raises(SummaryError, match=r"'\(v\): Upsample\(scale_factor=1e300\)' would give out .*torchinfo"):
+        shaped(text)
+    assert shapes_of(text.replace("1e300", "16"))["v"] == (8, 3552, 3552)
+
+
+def test_fields_are_looked_up_one_by_one() -> None:
+    tables = "".join(f"    (f{i}): Embedding(100, 8)\n" for i in range(3))
+    linear = "  (dnn): Linear(in_features=24, out_features=16, bias=True)\n"
+    text = f"Net(\n  (fields): ModuleDict(\n{tables}  )\n{linear})\n"
+    summary = shaped(text)
+    assert summary.root.input_shape == (3,)
+    assert [out(summary, name) for name in ("f0", "fields", "dnn")] == [(1, 8), (24,), (16,)]
+
+
+@pytest.mark.parametrize(("kernel", "strides", "side"), [(8, 2, 32), (7, 2, 28), (7, 5, 224), (8, 3, 224)])
+def test_pooling_of_all_that_is_left_tells_how_large_pictures_are(kernel: int, strides: int, side: int) -> None:
+    convs = "".join(
+        f"  (c{i}): Conv2d({3 if not i else 8 * i}, {8 * i + 8}, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))\n"
+        for i in range(strides)
+    )
+    around = f"  (identity_pool): AvgPool2d(kernel_size=2, stride=2, padding=0)\n{convs}"
+    pool = f"  (final_pool): AvgPool2d(kernel_size={kernel}, stride=1, padding=0)\n"
+    answer = f"  (fc): Linear(in_features={8 * strides}, out_features=10, bias=True)\n"
+    assert shaped(f"Net(\n{around}{pool}{answer})\n").root.input_shape == (3, side, side)
+
+
+def test_padding_listed_behind_its_convolution_goes_before_it() -> None:
+    pad = "(_conv_padding): ConstantPad2d(padding=(0, 1, 0, 1), value=0.0)"
+    found = block_of("MBConv", "(_conv): Conv2d(64, 32, kernel_size=(3, 3), stride=(2, 2))", pad)
+    assert (found["_conv_padding"], found["_conv"]) == ((64, 57, 57), (32, 28, 28))
