@@ -143,6 +143,9 @@ _BY_CHANNELS: Final[tuple[str, ...]] = ("2d", "3d", "Conv", "BatchNorm", "GroupN
 # Parts of denoisers that work on the time step.
 _TIME: Final[tuple[str, ...]] = ("time", "temb", "t_emb", "emb_layers")
 _PADDING: Final = "_padding"
+# What gathers the messages of neighbours.
+_GATHERS: Final = "Aggregation"
+_FEWEST_NODES: Final = 2
 _DECODES: Final[tuple[str, ...]] = ("decode", "up")
 _LARGER: Final[tuple[str, ...]] = (*outputs.GROWS, "ConvTranspose", "PixelShuffle", "MaxUnpool")
 _STAGES: Final[tuple[str, ...]] = ("patch_embed",)
@@ -167,6 +170,9 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     found = layers(summary.root)
     if summary.batch_size is not None and summary.batch_size == workload.seq_len != workload.batch_size:
         summary = _sequence_first(summary, workload.seq_len)
+        found = layers(summary.root)
+    if any(layer.type.endswith(_GATHERS) for layer in found):
+        summary = _nodes_of(summary, found, workload.batch_size)
         found = layers(summary.root)
     if workload.input_size and any(layer.output_shape or layer.input_shape for layer in found):
         note = input_size.contradiction(summary, workload.input_size)
@@ -273,6 +279,32 @@ def _sequence_first(summary: ModelSummary, seq_len: int) -> ModelSummary:
         batch_size=printed,
         inferred=(*summary.inferred, "the first dimension was taken for the sequence, the second for the batch"),
     )
+
+
+def _nodes_of(summary: ModelSummary, found: list[Layer], batch_size: int) -> ModelSummary:
+    """Divide the nodes of a graph network, for which its table has one dimension, among the graphs of a batch.
+
+    Raises:
+        SummaryError: torchsummary leaves that dimension out.
+    """
+    if summary.format == "torchsummary":
+        gathers = next(layer for layer in found if layer.type.endswith(_GATHERS))
+        raise SummaryError(
+            f"'{gathers.type[:_LONGEST_LINE]}' works on nodes, and torchsummary does not show how many a graph has: "
+            "paste what torchinfo prints for the job's batch"
+        )
+    nodes, rest = divmod(summary.batch_size or 0, max(batch_size, 1))
+    if rest or nodes < _FEWEST_NODES:
+        return summary
+
+    def divided(layer: Layer) -> Layer:
+        shape = None if layer.output_shape is None else (nodes, *layer.output_shape)
+        before = None if layer.input_shape is None else (nodes, *layer.input_shape)
+        children = tuple(map(divided, layer.children))
+        return layer._replace(output_shape=shape, input_shape=before, children=children)
+
+    said = f"the table is of nodes; it is taken to be of {batch_size} graphs of {nodes} nodes"
+    return replace(summary, root=divided(summary.root), batch_size=batch_size, inferred=(*summary.inferred, said))
 
 
 class _Follower:

@@ -1237,4 +1237,6 @@ def _seen() -> Iterator[Entry]:
 def _made(
     head: str, told: Mapping[str, Any], group: str, name: str, given: str, target: str, family: Family = "cnn"
 ) -> Entry:
-    return _entry(f"{head.split('.', maxsplit=1)[0]}/{name}", group, family, "given", head, told, given=given, target=target)
+    return _entry(
+        f"{head.split('.', maxsplit=1)[0]}/{name}", group, family, "given", head, told, given=given, target=target
+    )

@@ -724,3 +724,37 @@ def test_padding_listed_behind_its_convolution_goes_before_it() -> None:
     pad = "(_conv_padding): ConstantPad2d(padding=(0, 1, 0, 1), value=0.0)"
     found = block_of("MBConv", "(_conv): Conv2d(64, 32, kernel_size=(3, 3), stride=(2, 2))", pad)
     assert (found["_conv_padding"], found["_conv"]) == ((64, 57, 57), (32, 28, 28))
+
+
+GRAPHS = """=================================================
+Layer (type:depth-idx)   Output Shape     Param #
+=================================================
+Net                      [1024, 40]       --
+├─SAGEConv: 1-1          [1024, 40]       --
+│    └─MeanAggregation: 2-1  [1024, 16]   --
+│    └─Linear: 2-2       [1024, 40]       680
+=================================================
+Total params: 680
+Forward/backward pass size (MB): 0.33
+=================================================
+"""
+
+
+def test_nodes_are_divided_among_the_graphs_of_a_batch() -> None:
+    summary = with_shapes(parse_summary(GRAPHS), Workload(8))
+    assert [layer.output_shape for layer in layers(summary.root)] == [(128, 40), (128, 40), (128, 16), (128, 40)]
+    assert summary.batch_size == 8
+    assert summary.inferred == ("the table is of nodes; it is taken to be of 8 graphs of 128 nodes",)
+    for batch_size in (1024, 7):
+        assert with_shapes(parse_summary(GRAPHS), Workload(batch_size)).root.output_shape == (40,)
+    table = "\n".join(
+        (
+            "        Layer (type)               Output Shape         Param #",
+            "======",
+            "   MeanAggregation-1                   [-1, 16]               0",
+            "            Linear-2                   [-1, 40]             680",
+            "======\n",
+        )
+    )
+    with pytest.raises(SummaryError, match="'MeanAggregation' works on nodes"):
+        with_shapes(parse_summary(table), Workload(8))
