@@ -1123,3 +1123,8 @@ def test_a_picture_that_was_flattened_in_between_has_its_own_channels() -> None:
 """
     _, program, _ = account(text)
     assert program.ops[-1].conv == Conv(64, 32, 4, 1, 1, 112 * 112, 224 * 224, transposed=True)
+
+
+def test_a_block_may_call_itself_linear() -> None:
+    assert kind_of("LinearBottleneck") is kind_of("LinearBlock") is Kind.VIEW
+    assert kind_of("LinearBf16") is kind_of("MyLinear") is Kind.LINEAR

@@ -121,6 +121,9 @@ _MARKS: Final[tuple[tuple[str, Kind], ...]] = (
 )
 _CONV_ENDS: Final = ("1d", "2d", "3d", "1D", "2D", "3D", "Same", "SamePadding", "Transpose")
 
+# A name that says "linear" of what is a block, as MobileNet's LinearBottleneck.
+_BLOCKS: Final = ("Bottleneck", "Block")
+
 # In names of blocks that have a convolution and more inside of them.
 _ENCLOSING: Final = ("Norm", "Bn", "BN", "Act", "Basic", "Separable")
 
@@ -178,7 +181,7 @@ def kind_of(type_: str) -> Kind:
         return exact
     for mark, kind in _MARKS:
         if mark in type_:
-            return kind
+            return Kind.VIEW if kind is Kind.LINEAR and any(block in type_ for block in _BLOCKS) else kind
     if "Conv" in type_ and type_.endswith(_CONV_ENDS):
         return Kind.CONV
     return Kind.VIEW
