@@ -1,12 +1,16 @@
-"""Which files are a job's logs, as far as slurmd and slurmctld tell. Pure."""
+"""Which files are a job's logs, as far as slurmd and slurmctld tell. Pure, but that it knows this machine's name."""
 
 from __future__ import annotations
 
+import os
 import posixpath
 
 from slurm_hooks.node import logname
 from slurm_hooks.node.commands import ShownJob
 from slurm_hooks.node.job import NodeJob
+
+HOST = os.uname().nodename.partition(".")[0]
+"""What slurmd writes for ``%N``: not the name that Slurm knows the node by, where that is another."""
 
 
 def before_start(job: NodeJob, shown: ShownJob | None) -> list[str] | None:
@@ -21,7 +25,7 @@ def before_start(job: NodeJob, shown: ShownJob | None) -> list[str] | None:
     """
     if shown is not None:
         return of_job(job, shown)
-    names = logname.LogNames(job.id, user=job.user, node=job.node)
+    names = logname.LogNames(job.id, user=job.user, node=HOST)
     patterns = list(dict.fromkeys((job.stdout, job.stderr or job.stdout)))
     paths = [logname.expand(pattern, names, job.work_dir) for pattern in patterns]
     own = all(logname.names_job(pattern) for pattern in patterns)
@@ -36,7 +40,7 @@ def of_job(job: NodeJob, shown: ShownJob) -> list[str]:
         job.id,
         user=job.user,
         name=shown.name,
-        node=job.node,
+        node=HOST,
         array_job=shown.array_job,
         array_task=shown.array_task,
     )

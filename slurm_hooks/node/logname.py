@@ -24,7 +24,7 @@ class LogNames:
         job: the job's own number (``%j``, ``%J``).
         array_job, array_task: ``%A`` and ``%a``; None outside an array.
         user, name: ``%u`` and ``%x``; None where they are not known.
-        node: ``%N``.
+        node: ``%N``, the machine's own name.
     """
 
     job: int
@@ -64,7 +64,7 @@ def _expanded(pattern: str, names: LogNames) -> str | None:
         "a": str(NOT_AN_ARRAY if names.array_task is None else names.array_task),
         "j": str(names.job),
         "J": str(names.job),
-        "N": names.node.partition(".")[0],
+        "N": names.node,
         "n": "0",
         "s": "batch",
         "t": "0",

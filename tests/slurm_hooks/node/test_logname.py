@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 
 from slurm_hooks.node.commands import parse_job
-from slurm_hooks.node.loglist import before_start, of_job
+from slurm_hooks.node.loglist import HOST, before_start, of_job
 from slurm_hooks.node.logname import LogNames, expand, names_job
 from tests.slurm_hooks.node.conftest import JOB, shown
 
-PLAIN = LogNames(22, user="alice", name="n m", node="node0.cluster")
+PLAIN = LogNames(22, user="alice", name="n m", node="node0")
 TASK = LogNames(30, user="alice", name="nm", node="node0", array_job=30, array_task=7)
 
 
@@ -100,6 +100,7 @@ def test_what_a_prolog_knows(restart: int, out: str, err: str, paths: list[str] 
         ("", "", {"ArrayJobId": "4700", "ArrayTaskId": "3"}, ["/slurm-4700_3.out"]),
         ("%x.out", "%x.err", {"JobName": "a b"}, ["/a b.out", "/a b.err"]),
         ("%5j", "", {}, ["/04711"]),
+        ("%N", "", {}, [f"/{HOST}"]),  # which need not be the node's name in Slurm
         ("", "", {"StdOut": "/home/alice/my log"}, ["/home/alice/my log"]),  # Slurm before 22.05
     ],
 )
