@@ -186,7 +186,8 @@ class Store:
         current = self.current
         older = [version.number for version in self.versions() if current is not None and version.number < current]
         if not older:
-            raise ModelError(f"{self.folder} holds no version before {current}: nothing to go back to")
+            before = "no version" if current is None else f"no version before {current}"
+            raise ModelError(f"{self.folder} holds {before}: nothing to go back to")
         self.use(older[-1])
         return older[-1]
 

@@ -346,7 +346,7 @@ def waits_for_itself(submission: Submission, now: float) -> bool:
 
 def _uncertain(submission: Submission, view: ClusterView, *, age_s: float, stale_s: float, now: float) -> str:
     """Why the job may not start at once, so that a pin could hold it back; the empty string if it may."""
-    if age_s > stale_s:
+    if abs(age_s) > stale_s:  # the clock may have been set back
         return "the view of the cluster is stale"
     if "," in submission.partition:
         return "the job names several partitions"

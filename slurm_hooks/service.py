@@ -152,7 +152,7 @@ class Service:
     def _freshen(self) -> None:
         self._settle()
         oldest = self._recent[0].at if self._recent else None
-        if oldest is not None and self._clock() - oldest >= self.config.radd.recent_s:
+        if oldest is not None and not 0 <= self._clock() - oldest < self.config.radd.recent_s:
             self._rebuild()
 
     @property
@@ -182,10 +182,10 @@ class Service:
             self._rebuild()
 
     def _rebuild(self) -> None:
-        """Put the decisions that the last look cannot have seen on top of it."""
+        """Put the decisions that the last look cannot have seen on top of it; none of a time that is still to come."""
         now, taken = self._clock(), self._view.taken
         kept = self.config.radd.recent_s
-        self._recent = [r for r in self._recent if r.at + _SETTLING_S > taken and now - r.at < kept]
+        self._recent = [r for r in self._recent if r.at + _SETTLING_S > taken and 0 <= now - r.at < kept]
         self._expected = with_arrivals(self._view, (recent.arrival for recent in self._recent))
 
     def answer(self, fields: Mapping[str, str]) -> Answer:
@@ -430,6 +430,8 @@ def _no_summary(submission: Submission, directives: Directives) -> str:
     if directives.model is None:
         return "nothing tells the job's memory: add #RAD model=SUMMARY or #RAD memory=12G"
     why = submission.handed_error or "it was not handed on (--export=NONE, script on stdin, no cli_filter.lua)"
+    if directives.model.startswith(("~", "$")):
+        why += " (no shell reads this line: ~ and $ stay as they are)"
     return f"summary {directives.model}: {why}; `radctl embed` writes it into the script"
 
 

@@ -40,6 +40,12 @@ local function no_answer()
     error(string.format("no answer in %d ms", rad.deadline * 1000), 0)
 end
 
+-- Whether a moment, set `span` seconds ahead, has not come yet; not so where the clock was set back since.
+local function awaits(moment, span)
+    local rest = moment - socket.gettime()
+    return rest > 0 and rest <= span
+end
+
 -- The fields of an answer.
 local function fields_of(data)
     local position, read = 1, {}
@@ -60,7 +66,7 @@ local function exchange(request, deadline)
     local function within_deadline()
         local rest = deadline - socket.gettime()
         if rest <= 0 then no_answer() end
-        client:settimeout(rest, "t")
+        client:settimeout(math.min(rest, rad.deadline), "t") -- the clock may be set back meanwhile
     end
     local function check(value, reason)
         if value == nil and reason == "timeout" then no_answer() end
@@ -119,8 +125,8 @@ end
 
 -- The name of a job's user. slurmctld asks the system for it at each look, which may take longer than all else here.
 local function user_of(job_desc)
-    local number, now = job_desc.user_id, socket.gettime()
-    if now > names_until then names, names_until = {}, now + NAMES_S end
+    local number = job_desc.user_id
+    if not awaits(names_until, NAMES_S) then names, names_until = {}, socket.gettime() + NAMES_S end
     local name = names[number] or job_desc.user_name
     -- What Slurm says where nobody knows the number is not kept: the next time somebody may.
     if name ~= "nobody" and name ~= string.format("%.0f", number) then names[number] = name end
@@ -209,7 +215,7 @@ local function decide(job_desc, part_list)
         return slurm.SUCCESS
     end
     if not (has_socket and has_unix) then return let_through("lua-socket is not installed") end
-    if socket.gettime() < open_until then return let_through("radd did not answer before") end
+    if awaits(open_until, rad.breaker_seconds) then return let_through("radd did not answer before") end
     local request = request_of(job_desc, part_list, text)
     if not request then
         tell(string.format("the options are longer than %d KiB together: the job goes through as written",

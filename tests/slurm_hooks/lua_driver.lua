@@ -8,6 +8,9 @@ slurm = {
     log_info = function(form, ...) print("log " .. string.format(form, ...):gsub("\n", "\\n")) end,
 }
 function slurm_job_submit() return slurm.SUCCESS end
+local has_socket, socket = pcall(require, "socket")
+local clock, ahead = has_socket and socket.gettime, 0
+if has_socket then socket.gettime = function() return clock() + ahead end end
 local rad = require("rad")
 rad.wrap(plan.settings)
 for _, job in ipairs(plan.jobs) do
@@ -16,6 +19,7 @@ for _, job in ipairs(plan.jobs) do
         job.script = file:read("*a")
         file:close()
     end
+    ahead = tonumber(job.clock_ahead or ahead)
     job.user_id, job.user_name = tonumber(job.user_id or 1000) + 0.0, job.user_name or "alice"
     local set = {}
     local proxy = setmetatable({}, {

@@ -286,6 +286,15 @@ def test_the_breaker_closes_again(tmp_path: Path, serve: Callable[[Reply], Radd]
     assert len(radd.asked) == 6
 
 
+def test_a_clock_that_was_set_back_keeps_the_breaker_open_for_nobody(
+    tmp_path: Path, serve: Callable[[Reply], Radd]
+) -> None:
+    replies = iter([b"garbage\n"] * 3)
+    radd = serve(lambda _: next(replies, encode({"status": "pass"})))
+    lua(tmp_path, [*[{"script": SCRIPT, "clock_ahead": "3600"}] * 4, {"script": SCRIPT, "clock_ahead": "0"}])
+    assert len(radd.asked) == 4
+
+
 def test_nobody_listens(tmp_path: Path) -> None:
     lines = lua(tmp_path, [{"script": SCRIPT}])
     assert lines[-1] == "result 0 "

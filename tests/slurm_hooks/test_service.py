@@ -137,6 +137,18 @@ def test_a_decision_that_was_cut_short_on_its_way_into_the_view_counts_once(monk
     assert [gpu.used_shares for gpu in made.view.nodes[0].gpus] == [30, 0, 0, 0]
 
 
+def test_a_clock_that_was_set_back_leaves_no_ghosts_and_no_pins() -> None:
+    clock = Clock()
+    made, _ = service(clock=clock)
+    ask(made)
+    clock.now -= 3600
+    assert [gpu.used_shares for gpu in made.view.nodes[0].gpus] == [0, 0, 0, 0]
+    assert not made.unplaced
+    assert "not pinned: the view of the cluster is stale" in record(ask(made)).reasons
+    made.update(ClusterView(clock.now, (node("n1"),)))
+    assert record(ask(made)).pin == "g0"
+
+
 def test_an_inline_summary_wins_and_shows_its_batch_size() -> None:
     made, method = service()
     inline = ["# " + line for line in SUMMARY.replace("[-1, 10]", "[16, 10]").splitlines()]
@@ -328,6 +340,11 @@ def test_a_steady_flow_of_unpinned_jobs_does_not_stop_pinning() -> None:
             ("#RAD model=net.txt batch_size=8",),
             {"summary": None, "summary_error": "is not a regular file"},
             "net.txt: is not a regular file; `radctl embed`",
+        ),
+        (
+            ("#RAD model=~/net.txt batch_size=8",),
+            {"summary": None, "summary_error": "cannot be read: No such file or directory"},
+            "no shell reads this line: ~ and $ stay as they are",
         ),
     ],
 )
