@@ -1,4 +1,4 @@
--- For sites that have no cli_filter.lua of their own: copy it beside slurm.conf on the login nodes and set
+-- For sites that have no cli_filter.lua of their own: copy it beside slurm.conf, everywhere, and set
 -- CliFilterPlugins=lua. A site that has one adds the line with `require` to it, before its final `return`.
 
 function slurm_cli_setup_defaults(options, early_pass)

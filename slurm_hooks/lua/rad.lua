@@ -36,9 +36,30 @@ local function script_of(options)
     return text
 end
 
--- For cli_filter.lua, on the login node, as the user: hands the summary that a directive names on in the job's
+-- Whether an amount of GPUs, perhaps behind their type, is one.
+local function is_one(amount)
+    if type(amount) ~= "string" then return false end
+    local number = amount:gsub("=", ":"):gsub("^[%a_][%w_.-]*:?", "")
+    return number == "" or number:match("^0*1$") ~= nil
+end
+
+-- A job that RAD shares holds no GPU but shares of one: a step of it that asks for that GPU takes what the job has.
+local function give_step_the_share(options)
+    for _, name in ipairs({ "gpus", "gpus-per-node", "gpus-per-task" }) do
+        if is_one(options[name]) then options[name] = "" end
+    end
+    if options["mem-per-gpu"] then options["mem-per-gpu"] = "0" end
+    local gres = type(options.gres) == "string" and options.gres:gsub("gres[:/]", "") or ""
+    -- A step cannot ask for all; this gives it the GPU, and the job's cap holds for each of its steps.
+    if gres == "gpu" or is_one(gres:match("^gpu[:=](.+)$")) then options.gres = "mps:1" end
+end
+
+-- For cli_filter.lua, as the user, on the login node and, of srun, on nodes: hands the summary that a directive names on in the job's
 -- environment. Never refuses: what is wrong is said at submit, by radd.
 function M.pre_submit(options)
+    if options.type == "srun" and os.getenv("RAD_SHARE") and os.getenv("SLURM_JOB_ID") then
+        pcall(give_step_the_share, options)
+    end
     if options.type ~= "sbatch" then return slurm.SUCCESS end
     pcall(function()
         -- A job that submits jobs must not pass its own on.

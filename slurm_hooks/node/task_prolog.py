@@ -9,6 +9,17 @@ from typing import Any
 from slurm_hooks.node import context, state
 
 FULL = 100
+# What sbatch leaves for each srun in the script: it would ask for GPUs in a job that holds shares of one.
+_OF_STEPS = (
+    "SLURM_GPUS",
+    "SLURM_GPUS_PER_NODE",
+    "SLURM_GPUS_PER_SOCKET",
+    "SLURM_GPUS_PER_TASK",
+    "SLURM_GPU_BIND",
+    "SLURM_TRES_BIND",
+    "SLURM_MEM_PER_GPU",
+    "SLURM_CPUS_PER_GPU",
+)
 
 
 def hook(env: Mapping[str, str]) -> None:
@@ -30,6 +41,8 @@ def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str]) -> list[s
     # job_submit.lua sets RAD_SHARE. Slurm makes the share a ceiling on compute as well, which RAD does not want;
     # a job that asked for shares itself keeps what Slurm gives it.
     ours = "RAD_SHARE" in env
+    if ours:
+        lines += _steps(env)
     if task and task.get("pipe"):
         lines.append(f"export CUDA_MPS_PIPE_DIRECTORY={task['pipe']}")
         lines.append(f"export CUDA_VISIBLE_DEVICES={task['visible']}")
@@ -44,6 +57,19 @@ def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str]) -> list[s
         lines.append("unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
     if _is_slot(env.get("CUDA_MPS_PIPE_DIRECTORY", "")):  # inherited: the job was submitted from within another
         lines += ["unset CUDA_MPS_PIPE_DIRECTORY", "unset CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]
+    return lines
+
+
+def _steps(env: Mapping[str, str]) -> list[str]:
+    """Make steps take the job's shares, as they do where nothing asks for GPUs, and the processors of its GPU."""
+    lines = [f"unset {name}" for name in _OF_STEPS if name in env]
+    per_gpu = env.get("SLURM_CPUS_PER_GPU", "")
+    if per_gpu.isascii() and per_gpu.isdigit() and "SRUN_CPUS_PER_TASK" not in env:
+        lines.append(f"export SRUN_CPUS_PER_TASK={per_gpu}")
+    per_task = env.get("SLURM_TRES_PER_TASK", "").split(",")
+    rest = ",".join(item for item in per_task if not item.startswith(("gres/gpu", "gres:gpu")))
+    if rest != ",".join(per_task):
+        lines.append(f"export SLURM_TRES_PER_TASK={rest}" if rest else "unset SLURM_TRES_PER_TASK")
     return lines
 
 

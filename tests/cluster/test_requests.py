@@ -16,6 +16,12 @@ SCRIPT = f"""#!/bin/bash
 #RAD memory={CLAIM}
 echo "device $CUDA_VISIBLE_DEVICES threads $CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 """
+STEPS = f"""#!/bin/bash
+#RAD memory={CLAIM}
+echo "device $CUDA_VISIBLE_DEVICES"
+srun sh -c 'echo "step $CUDA_VISIBLE_DEVICES"'
+srun --gres=gpu:1 sh -c 'echo "step that asks $CUDA_VISIBLE_DEVICES"'
+"""
 WAIT = "#!/bin/bash\n#RAD memory=48G\nsleep 300\n"
 
 
@@ -28,11 +34,12 @@ WAIT = "#!/bin/bash\n#RAD memory=48G\nsleep 300\n"
         ["-G1"],
         ["--gpus-per-node=1"],
         ["--gpus-per-task=1", "--ntasks=1"],
+        ["--gpus=1", "--mem-per-gpu=1G", "--cpus-per-gpu=1"],
     ],
     ids=" ".join,
 )
 def test_every_form_of_a_request_for_one_gpu_becomes_a_share(cluster: Cluster, request_form: list[str]) -> None:
-    said = cluster.submit(SCRIPT, *request_form)
+    said = cluster.submit(STEPS, *request_form)
     job = said.job_id
     assert f"{SHARE} of 100 shares of one GPU" in said.err
     assert cluster.wait_state(job) == "COMPLETED"
@@ -40,7 +47,9 @@ def test_every_form_of_a_request_for_one_gpu_becomes_a_share(cluster: Cluster, r
     assert shares(shown["TresPerNode"]) == SHARE
     assert f"gres/mps={SHARE}" in shown["TRES"]
     assert "gres/gpu" not in shown["TRES"]
-    assert output(cluster, job).startswith("device ")
+    seen = [line.split()[-1] for line in output(cluster, job).splitlines()]
+    assert len(seen) == 3
+    assert len(set(seen)) == 1
     record = need_record(cluster, job)
     assert (record.action, record.share) == ("share", SHARE)
     assert record.asked.startswith("gpu")

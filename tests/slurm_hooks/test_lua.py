@@ -384,3 +384,44 @@ def test_a_job_does_not_pass_its_own_on(tmp_path: Path) -> None:
     (tmp_path / "job.sh").write_text("true\n")
     given = {"RAD_SUMMARY": "ok 2", "RAD_SUMMARY_1": "x", "RAD_SUMMARY_2": "y", "RAD_SHARE": "12"}
     assert cli_filter(tmp_path / "job.sh", **given) == ["result 0", "posix false"]
+
+
+def step(*options: str, **env: str) -> list[str]:
+    """What becomes of srun's options."""
+    command = ["lua5.1", str(HERE / "step_driver.lua"), str(MODULES), *options]
+    env = {"PATH": os.environ["PATH"], **env}
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True, env=env).stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("option", "left"),
+    [
+        ("gpus=1", "gpus="),
+        ("gpus=h200:1", "gpus="),
+        ("gpus-per-task=1", "gpus-per-task="),
+        ("gpus-per-node=1", "gpus-per-node="),
+        ("gres=gres:gpu:1", "gres=mps:1"),
+        ("gres=gres/gpu:h200:1", "gres=mps:1"),
+        ("gres=gpu", "gres=mps:1"),
+        ("gres=gpu=1", "gres=mps:1"),
+        ("gres=gpu:g1", "gres=mps:1"),
+        ("mem-per-gpu=1G", "mem-per-gpu=0"),
+        # Slurm's answer to these is right.
+        ("gpus=0", "gpus=0"),
+        ("gpus=2", "gpus=2"),
+        ("gpus=11", "gpus=11"),
+        ("gres=gres:gpu:2", "gres=gres:gpu:2"),
+        ("gres=gpus:1", "gres=gpus:1"),
+        ("gres=none", "gres=none"),
+        ("gres=mps:5", "gres=mps:5"),
+        ("gres=gpu:1,shard:1", "gres=gpu:1,shard:1"),
+        ("gpus=", "gpus="),
+    ],
+)
+def test_a_step_that_asks_for_the_jobs_gpu_takes_its_share(option: str, left: str) -> None:
+    assert step(option, SLURM_JOB_ID="7", RAD_SHARE="30") == [left]
+
+
+def test_what_is_no_step_of_a_job_that_shares_keeps_its_options() -> None:
+    assert step("gpus=1", "gres=gpu:1", SLURM_JOB_ID="7") == ["gpus=1", "gres=gpu:1"]
+    assert step("gpus=1", "gres=gpu:1", RAD_SHARE="30") == ["gpus=1", "gres=gpu:1"]

@@ -623,6 +623,28 @@ def test_what_a_task_without_a_daemon_gets(task: Any, env: Mapping[str, str], li
     assert task_prolog.task_lines(task, env) == lines
 
 
+@pytest.mark.parametrize(
+    ("env", "lines"),
+    [
+        ({"SLURM_GPUS": "h200:1", "SLURM_GPUS_PER_NODE": "1"}, ["unset SLURM_GPUS", "unset SLURM_GPUS_PER_NODE"]),
+        ({"SLURM_GPUS_PER_TASK": "1"}, ["unset SLURM_GPUS_PER_TASK"]),
+        ({"SLURM_MEM_PER_GPU": "4"}, ["unset SLURM_MEM_PER_GPU"]),
+        ({"SLURM_CPUS_PER_GPU": "4"}, ["unset SLURM_CPUS_PER_GPU", "export SRUN_CPUS_PER_TASK=4"]),
+        ({"SLURM_CPUS_PER_GPU": "4", "SRUN_CPUS_PER_TASK": "2"}, ["unset SLURM_CPUS_PER_GPU"]),
+        ({"SLURM_CPUS_PER_GPU": "4\nexport X=1"}, ["unset SLURM_CPUS_PER_GPU"]),
+        ({"SLURM_TRES_PER_TASK": "gres/gpu=1"}, ["unset SLURM_TRES_PER_TASK"]),
+        ({"SLURM_TRES_PER_TASK": "cpu=4,gres/gpu:h200=1"}, ["export SLURM_TRES_PER_TASK=cpu=4"]),
+        ({"SLURM_TRES_PER_TASK": "cpu=4", "SLURM_NTASKS": "1"}, []),
+    ],
+)
+def test_steps_of_a_job_that_shares_do_not_ask_for_gpus(env: Mapping[str, str], lines: list[str]) -> None:
+    assert task_prolog.task_lines(None, {"RAD_SHARE": "30", **env}) == [
+        *lines,
+        "unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+    ]
+    assert task_prolog.task_lines(None, env) == []
+
+
 @pytest.mark.parametrize(("asked", "given"), [("40", 40), ("0", 100), ("101", 100), ("x", 100), ("²", 100), ("", 100)])
 def test_thread_percentage(asked: str, given: int) -> None:
     task = {"pipe": "/p", "visible": "0", "cap_mib": None}
