@@ -243,6 +243,10 @@ def _fewer_tokens(row: Layer, shape: Shape, before: Shape) -> int:
     if row.params not in (shape[1] * width, shape[1] * (width + 1)):
         return 1
     count, rest = divmod(elements(before) // width, shape[0])
+    if rest:  # filled up to whole windows, as wide as long
+        side = round(shape[0] ** (1 / (len(before) - 1)))
+        rest = side ** (len(before) - 1) - shape[0]
+        count = prod(-(-size // side) for size in before[:-1])
     return count if not rest and count >= _LEAST_WINDOWS and shape[0] >= _LEAST_WINDOWS else 1
 
 

@@ -613,6 +613,18 @@ def test_windows_that_torchsummary_drops_are_put_back() -> None:
     assert shapes[6] == (3136, 96)
 
 
+def test_windows_of_a_volume_that_was_filled_up_are_put_back() -> None:
+    rows = table(
+        "Conv3d-# [-1, 24, 32, 32, 32] 216",
+        "LayerNorm-# [-1, 32, 32, 32, 24] 48",
+        "Linear-# [-1, 343, 72] 1,800",
+        "Linear-# [-1, 343, 24] 600",
+        "WindowAttention-# [-1, 343, 24] 0",
+    )
+    shapes = [layer.output_shape for layer in account(rows)[0].root.children]
+    assert shapes[2:] == [(125, 343, 72), (125, 343, 24), (125, 343, 24)]
+
+
 def test_a_matrix_of_weights_is_no_picture_cut_into_windows() -> None:
     def kept(tokens: int, width: int) -> tuple[list[tuple[int, int]], float]:
         rows = table(
