@@ -40,7 +40,8 @@ def _made(value: Any) -> Any:
     if not isinstance(value, Mapping) or not ("class" in value or "named" in value):
         return value
     module, _, name = (value.get("class") or value["named"]).rpartition(".")
-    found = getattr(importlib.import_module(module), name)
+    with torch.device("cpu"):  # a library may make models of its own when it is imported
+        found = getattr(importlib.import_module(module), name)
     if "named" in value:
         return found
     return found(**{key: _made(item) for key, item in value.items() if key != "class"})

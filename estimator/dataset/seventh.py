@@ -410,7 +410,7 @@ _HEARD: tuple[Row, ...] = (  # which hear or speak
             "causal": False,
         },
     ),
-    ("enhance_resnet", f"{_LOBES}.EnhanceResnet.EnhanceResnet", "16000", {"hop_length": 128, "win_length": 512}),
+    ("enhance_resnet", f"{_LOBES}.EnhanceResnet.EnhanceResnet", "16000", {}),
     (
         "wavernn",
         "torchaudio.models.WaveRNN",
