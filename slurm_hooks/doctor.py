@@ -52,6 +52,9 @@ class Facts:
         slurm_error: why Slurm did not answer, or the empty string.
         settings: Slurm's configuration, names to values, ``(null)`` as the empty string.
         partitions: names of Slurm's partitions.
+        billing: what the resources of a partition cost (TRESBillingWeights), where it says.
+        limits: by whose they are, lists of resources to which slurmdbd holds jobs.
+        least: by name, what a QOS wants each job to ask for.
         nodes: Slurm's nodes.
         gres_conf: text of gres.conf, or None where there is none to read.
         scripts: texts of the Lua scripts beside slurm.conf by file name, None for those that are absent.
@@ -73,6 +76,9 @@ class Facts:
     slurm_error: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     partitions: frozenset[str] = frozenset()
+    billing: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    least: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[NodeFact, ...] = ()
     gres_conf: str | None = None
     scripts: Mapping[str, str | None] = field(default_factory=dict)
@@ -135,6 +141,7 @@ def _controller(facts: Facts, config: Config) -> list[Finding]:
         *_partitions(facts, config),
         *_gres(facts, config),
         *_accounting(facts),
+        *_limits(facts, config),
         *_prologs(facts),
         _cred_expire(facts),
     ]
@@ -392,6 +399,33 @@ def _accounting(facts: Facts) -> list[Finding]:
             f"add {lacking} to AccountingStorageTRES in slurm.conf",
         ),
     ]
+
+
+def _limits(facts: Facts, config: Config) -> list[Finding]:
+    """What counts GPUs and not shares: a job that shares holds no gres/gpu."""
+    shared = [name for name, part in config.partitions.items() if part.method in ("mps", "streams")]
+    findings = []
+    for name in shared:
+        if _without_shares(facts.billing.get(name, "")):
+            cure = (
+                f"add GRES/mps=0.01 for each GRES/gpu=1 to TRESBillingWeights of partition {name}: shares cost nothing"
+            )
+            findings.append(Finding(f"billing of {name}", False, facts.billing[name], cure, needed=False))
+    whose = [name for name, lists in facts.limits.items() if any(map(_without_shares, lists))]
+    if shared and whose:
+        cure = "add gres/mps=100 for each gres/gpu=1 with sacctmgr: users who share are not held to these limits"
+        findings.append(Finding("limits on gres/gpu", False, _some(whose), cure, needed=False))
+    least = [name for name, resources in facts.least.items() if "gres/gpu" in resources]
+    if shared and least:
+        cure = "take gres/gpu out of MinTRESPerJob with sacctmgr: a job that shares has none and would wait for ever"
+        findings.append(Finding("MinTRESPerJob", False, f"gres/gpu, in QOS {_some(least)}", cure))
+    return findings
+
+
+def _without_shares(resources: str) -> bool:
+    """Whether a list of resources counts GPUs and not their shares."""
+    names = [item.partition("=")[0].partition(":")[0] for item in resources.lower().split(",")]
+    return "gres/gpu" in names and "gres/mps" not in names
 
 
 def _prologs(facts: Facts) -> list[Finding]:

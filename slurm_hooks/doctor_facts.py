@@ -35,7 +35,7 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
         runner: starts Slurm's commands.
         root: folder below which Lua modules are looked for.
     """
-    settings, partitions, nodes, error = _slurm(runner, config.radd.command_timeout_s)
+    settings, billing, nodes, error = _slurm(runner, config.radd.command_timeout_s)
     folder = Path(settings["SLURM_CONF"]).parent if settings.get("SLURM_CONF") else None
     lua_version = _lua_version(settings.get("PluginDir", ""))
     paths = (
@@ -46,12 +46,16 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
         config.mps.control,
         *(path for name in HOOKS for path in settings.get(name, "").split(",") if path),
     )
+    limits, least = _limits(runner, config.radd.command_timeout_s)
     radd_user = _owner(config.radd.socket)
     gpus, instances, nvml_error = _gpus()
     return Facts(
         slurm_error=error,
         settings=settings,
-        partitions=frozenset(partitions),
+        partitions=frozenset(billing),
+        billing=billing,
+        limits=limits,
+        least=least,
         nodes=tuple(nodes),
         gres_conf=_text(folder / "gres.conf") if folder else None,
         scripts={name: _text(folder / name) if folder else None for name in ("job_submit.lua", "cli_filter.lua")},
@@ -111,15 +115,14 @@ def parse_nodes(text: str) -> list[NodeFact]:
     return nodes
 
 
-def _slurm(runner: Runner, timeout_s: float) -> tuple[Mapping[str, str], list[str], list[NodeFact], str]:
+def _slurm(runner: Runner, timeout_s: float) -> tuple[Mapping[str, str], dict[str, str], list[NodeFact], str]:
     try:
         settings = parse_settings(runner(["scontrol", "show", "config"], timeout_s))
-        partitions = re.findall(
-            r"^PartitionName=(\S+)", runner(["scontrol", "show", "partition", "-o"], timeout_s), re.M
-        )
+        shown = runner(["scontrol", "show", "partition", "-o"], timeout_s)
+        partitions = dict(re.findall(r"^PartitionName=(\S+)(?:.* TRESBillingWeights=(\S+))?", shown, re.M))
         return settings, partitions, parse_nodes(runner(["scontrol", "show", "node", "-o"], timeout_s)), ""
     except SlurmError as error:
-        return {}, [], [], str(error)
+        return {}, {}, [], str(error)
 
 
 def _text(path: Path) -> str | None:
@@ -173,6 +176,27 @@ def _rights(runner: Runner, user: str, timeout_s: float) -> str | None:
     except SlurmError:
         return None
     return shown.strip()
+
+
+def _limits(runner: Runner, timeout_s: float) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Limits of QOSs and of associations by whose they are, and what QOSs want at least; those that slurmdbd tells."""
+
+    def rows(what: str, columns: str) -> list[list[str]]:
+        try:
+            shown = runner(["sacctmgr", "-n", "-P", "show", what, f"format={columns}"], timeout_s)
+        except SlurmError:
+            return []
+        return [line.split("|") for line in shown.splitlines()]
+
+    found: dict[str, tuple[str, ...]] = {}
+    least: dict[str, str] = {}
+    for name, *lists in rows("qos", "Name,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA,MinTRES"):
+        least[name] = lists.pop() if lists else ""
+        found[f"QOS {name}"] = tuple(lists)
+    for whose, *lists in rows("assoc", "Account,GrpTRES,MaxTRES,User"):
+        user = lists.pop() if lists else ""
+        found[f"user {user} of {whose}" if user else f"account {whose}"] = tuple(lists)
+    return found, least
 
 
 def _users(names: Iterable[str]) -> dict[str, tuple[int, int]]:

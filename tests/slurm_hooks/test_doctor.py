@@ -26,7 +26,9 @@ from slurm_hooks.slurm.commands import SlurmError
 RECORDED = Path(__file__).parent / "recorded"
 CONFIG_TEXT = (RECORDED / "scontrol_config_22.05.txt").read_text()
 NODE_TEXT = (RECORDED / "scontrol_node_22.05.txt").read_text()
-PARTITION_TEXT = "PartitionName=gpu AllowGroups=ALL Nodes=node0\nPartitionName=cpu AllowGroups=ALL\n"
+PARTITION_TEXT = """PartitionName=gpu AllowGroups=ALL Nodes=node0 TRESBillingWeights=CPU=0,GRES/gpu=1.0
+PartitionName=cpu AllowGroups=ALL
+"""
 
 CONFIG = Config(partitions={"gpu": Partition(gpu_model="h200")})
 HOOK = 'local ok, rad = pcall(require, "rad"); if ok then rad.wrap() end\n'
@@ -132,6 +134,7 @@ def test_a_machine_that_lacks_nothing(role: Role) -> None:
         ({"partitions": frozenset({"big"})}, "partition gpu", "Slurm has big"),
         ({"partitions": frozenset()}, "partition gpu", "Slurm has none"),
         (_gres(""), "GRES of node0", "etc/gres.conf.rad"),
+        ({"least": {"normal": "cpu=1,gres/gpu=1"}}, "MinTRESPerJob", "take gres/gpu out"),
         ({"gres_conf": "Name=MPS Type=g0 Count=100 # all_sharing\n"}, "gres.conf", "Flags=all_sharing"),
     ],
 )  # fmt: skip
@@ -151,11 +154,26 @@ def test_what_a_controller_can_lack(changes: dict[str, Any], subject: str, cure:
         ({"radd_rights": ""}, "rights of radd"),
         (_setting("AuthInfo", "socket=/run/munge.socket"), "AuthInfo"),
         ({"nodes": (dataclasses.replace(WELL.nodes[0], features=frozenset()),)}, "feature h200"),
+        ({"billing": {"gpu": "CPU=0,GRES/gpu=1.0"}}, "billing of gpu"),
+        ({"limits": {"QOS normal": ("", "cpu=4,gres/gpu=2")}}, "limits on gres/gpu"),
+        ({"limits": {"QOS normal": ("gres/gpu:g0=2",)}}, "limits on gres/gpu"),
     ],
 )
 def test_advice(changes: dict[str, Any], subject: str) -> None:
     finding = _only("controller", **changes)
     assert (finding.subject, finding.needed) == (subject, False)
+
+
+def test_limits_and_weights_that_count_shares_too() -> None:
+    billing = {"gpu": "GRES/gpu=1,GRES/mps=0.01", "cpu": "GRES/gpu=1"}
+    limits = {"QOS normal": ("", "gres/gpu=1,gres/mps=100")}
+    assert _problems("controller", dataclasses.replace(WELL, billing=billing, limits=limits)) == []
+
+
+def test_limits_and_weights_where_nothing_is_shared_by_shares() -> None:
+    facts = dataclasses.replace(WELL, billing={"gpu": "GRES/gpu=1"}, limits={"QOS normal": ("gres/gpu=2",)})
+    facts = dataclasses.replace(facts, least={"normal": "gres/gpu=1"})
+    assert _problems("controller", facts, Config(partitions={"gpu": Partition(method="off")})) == []
 
 
 @pytest.mark.parametrize(
@@ -378,11 +396,14 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     control = tmp_path / "fifo"
     os.mkfifo(control)
     says = _slurm_says(tmp_path)
+    qos, assoc = "normal||gres/gpu=4|cpu=8,gres/gpu:g0=1||gres/gpu=1\n", "root|||\nml|gres/gpu=1||alice\n"
+    sacctmgr_says = {"user": "Administrator\n", "qos": qos, "assoc": assoc}
 
     def run(command: Sequence[str], timeout_s: float) -> str:
         if command[0] == "sacctmgr":
-            assert command[5] == "root"
-            return "Administrator\n"
+            if command[4] == "user":
+                assert command[5] == "root"
+            return sacctmgr_says[command[4]]
         return says[command[2]]
 
     path = str(tmp_path / "radd.sock")
@@ -396,6 +417,10 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
         facts = doctor_facts.gather(config, run, tmp_path)
     assert facts.slurm_error == ""
     assert facts.partitions == {"gpu", "cpu"}
+    assert facts.billing == {"gpu": "CPU=0,GRES/gpu=1.0", "cpu": ""}
+    assert facts.limits["QOS normal"] == ("", "gres/gpu=4", "cpu=8,gres/gpu:g0=1", "")
+    assert facts.least == {"normal": "gres/gpu=1"}
+    assert set(facts.limits) == {"QOS normal", "account root", "user alice of ml"}
     assert facts.gres_conf == GRES_CONF
     assert facts.scripts == {"job_submit.lua": HOOK, "cli_filter.lua": None}
     assert facts.lua_version == "5.1"
