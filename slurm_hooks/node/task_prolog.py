@@ -1,9 +1,10 @@
-"""TaskProlog: MPS variables for a task. Runs as the job's user, so it reads one file and prints."""
+"""TaskProlog: MPS variables for a task. Runs as the job's user, so it reads two files and prints."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from slurm_hooks.node import context, state
@@ -11,38 +12,50 @@ from slurm_hooks.node import context, state
 FULL = 100
 # What sbatch leaves for each srun in the script: it would ask for GPUs in a job that holds shares of one.
 _OF_STEPS = (
-    "SLURM_GPUS",
-    "SLURM_GPUS_PER_NODE",
-    "SLURM_GPUS_PER_SOCKET",
     "SLURM_GPUS_PER_TASK",
     "SLURM_GPU_BIND",
     "SLURM_TRES_BIND",
     "SLURM_MEM_PER_GPU",
     "SLURM_CPUS_PER_GPU",
 )
+# The same, but scripts count by these: they stay where cli_filter.lua sees to it that no srun minds.
+_COUNTED = ("SLURM_GPUS", "SLURM_GPUS_PER_NODE")
+_LONGEST_FILTER = 256 * 1024
 
 
 def hook(env: Mapping[str, str]) -> None:
     """Slurm's TaskProlog."""
     task = None
+    filtered = "RAD_SHARE" in env and filters_steps(Path(env.get("SLURM_CONF") or "/etc/slurm/slurm.conf").parent)
     if env.get("SLURM_JOB_ID", "").isdigit():
         task = state.read(context.task_note_path(context.load(env), int(env["SLURM_JOB_ID"])))
-    sys.stdout.write("".join(f"{line}\n" for line in task_lines(task, env)))
+    sys.stdout.write("".join(f"{line}\n" for line in task_lines(task, env, filtered=filtered)))
 
 
-def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str]) -> list[str]:
+def filters_steps(folder: Path) -> bool:
+    """Whether srun's cli_filter.lua, beside slurm.conf, loads RAD."""
+    try:
+        with (folder / "cli_filter.lua").open("rb") as file:
+            text = file.read(_LONGEST_FILTER)
+    except OSError:
+        return False
+    return b'"rad"' in text or b"'rad'" in text
+
+
+def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str], *, filtered: bool = False) -> list[str]:
     """What a TaskProlog prints to set and unset variables of a task. Pure.
 
     Args:
         task: what Prolog noted for tasks, or None where it noted nothing.
         env: the task's environment.
+        filtered: whether srun takes the job's share though it is told to ask for a GPU.
     """
     lines = []
     # job_submit.lua sets RAD_SHARE. Slurm makes the share a ceiling on compute as well, which RAD does not want;
     # a job that asked for shares itself keeps what Slurm gives it.
     ours = "RAD_SHARE" in env
     if ours:
-        lines += _steps(env)
+        lines += _steps(env, () if filtered else _COUNTED)
     if task and task.get("pipe"):
         lines.append(f"export CUDA_MPS_PIPE_DIRECTORY={task['pipe']}")
         lines.append(f"export CUDA_VISIBLE_DEVICES={task['visible']}")
@@ -60,9 +73,9 @@ def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str]) -> list[s
     return lines
 
 
-def _steps(env: Mapping[str, str]) -> list[str]:
+def _steps(env: Mapping[str, str], counted: Sequence[str]) -> list[str]:
     """Make steps take the job's shares, as they do where nothing asks for GPUs, and the processors of its GPU."""
-    lines = [f"unset {name}" for name in _OF_STEPS if name in env]
+    lines = [f"unset {name}" for name in (*counted, *_OF_STEPS) if name in env]
     per_gpu = env.get("SLURM_CPUS_PER_GPU", "")
     if per_gpu.isascii() and per_gpu.isdigit() and "SRUN_CPUS_PER_TASK" not in env:
         lines.append(f"export SRUN_CPUS_PER_TASK={per_gpu}")

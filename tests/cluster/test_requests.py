@@ -47,7 +47,8 @@ def test_every_form_of_a_request_for_one_gpu_becomes_a_share(cluster: Cluster, r
     assert shares(shown["TresPerNode"]) == SHARE
     assert f"gres/mps={SHARE}" in shown["TRES"]
     assert "gres/gpu" not in shown["TRES"]
-    seen = [line.split()[-1] for line in output(cluster, job).splitlines()]
+    lines = output(cluster, job).splitlines()  # srun may say there that it waited for the step before
+    seen = [line.split()[-1] for line in lines if line.startswith(("device", "step"))]
     assert len(seen) == 3
     assert len(set(seen)) == 1
     record = need_record(cluster, job)

@@ -645,6 +645,17 @@ def test_steps_of_a_job_that_shares_do_not_ask_for_gpus(env: Mapping[str, str], 
     assert task_prolog.task_lines(None, env) == []
 
 
+def test_what_scripts_count_by_stays_where_srun_is_filtered(tmp_path: Path) -> None:
+    env = {"RAD_SHARE": "30", "SLURM_GPUS": "1", "SLURM_GPUS_PER_NODE": "1", "SLURM_GPUS_PER_TASK": "1"}
+    lines = task_prolog.task_lines(None, env, filtered=True)
+    assert lines == ["unset SLURM_GPUS_PER_TASK", "unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]
+    assert not task_prolog.filters_steps(tmp_path)
+    (tmp_path / "cli_filter.lua").write_text("return slurm.SUCCESS\n")
+    assert not task_prolog.filters_steps(tmp_path)
+    (tmp_path / "cli_filter.lua").write_text('local ok, rad = pcall(require, "rad"); if ok then rad.wrap() end\n')
+    assert task_prolog.filters_steps(tmp_path)
+
+
 @pytest.mark.parametrize(("asked", "given"), [("40", 40), ("0", 100), ("101", 100), ("x", 100), ("²", 100), ("", 100)])
 def test_thread_percentage(asked: str, given: int) -> None:
     task = {"pipe": "/p", "visible": "0", "cap_mib": None}
