@@ -76,7 +76,7 @@ class _Slurm:
     def look(self, partitions: Sequence[str]) -> ClusterView:
         if self.error:
             raise SlurmError(self.error)
-        return ClusterView(taken=float("inf"), nodes=(NODE,))
+        return ClusterView(taken=time.time(), nodes=(NODE,))
 
 
 @pytest.fixture
