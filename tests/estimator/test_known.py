@@ -88,7 +88,7 @@ def test_one_run_near_by_outweighs_several_far_away() -> None:
 
 
 def test_equal_runs_become_one_and_what_is_never_compared_is_left_out() -> None:
-    assert tabulate([(BASE, 0.2), (BASE, 0.4), (Run(), 0.9)]) == {"blocks": [[20.0, 24.0, 6.0, [[5.0, 0, 1, 2, 0.3]]]]}
+    assert tabulate([(BASE, 0.2), (BASE, 0.4), (Run(), 0.9)]) == {"blocks": [[20.0, 24.0, 6.0, [500, 5, 3000]]]}
 
 
 def test_a_shift_says_the_measured_run_again() -> None:

@@ -507,8 +507,8 @@ def test_what_was_measured_of_an_architecture_corrects_its_account_and_narrows_i
 
 
 def test_a_damaged_table_of_measured_runs_is_an_error() -> None:
-    damaged: list[Any] = [[], {"a": [[1, 2]]}, {"a": [[1, 2, 3, [[1, 2, 3]]]]}, {"a": [["x", 2, 3, []]]}]
-    damaged += [{"a": [[1, 2, 3, [[1, 2, 3, 4, value]]]]} for value in (math.nan, 10**400)]
+    damaged: list[Any] = [[], {"a": [[1, 2]]}, {"a": [[1, 2, 3, [1, 2, 3, 4]]]}, {"a": [["x", 2, 3, []]]}]
+    damaged += [{"a": [[1, 2, 3, [value, 2, 3]]]} for value in (math.nan, 1.5, "1", 10**400)]
     for table in damaged:
         with pytest.raises(ModelError, match="damaged"):
             Rad(plain(measured=table))

@@ -56,6 +56,10 @@ _MOST_SHIFT: Final = 4.0
 _EITHER: Final = (frozenset[str](), frozenset({"Identity"}), frozenset({"Dropout"}), frozenset({"Identity", "Dropout"}))
 _VIEWS: Final = ("Flatten", "Identity", "Unflatten", "Parameter", "Sequential", "ModuleList", "ModuleDict", "Model")
 _HEAD: Final = 6
+# How runs are written: batch sizes and shifts in these parts of one, so many numbers of states.
+_BATCH_UNIT: Final = 100
+_SHIFT_UNIT: Final = 10_000
+_STATE_COUNTS: Final = 3
 # Added to activations before they are compared, in MiB: few are measured badly.
 _FEW_MIB: Final = 50.0
 _STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
@@ -177,6 +181,19 @@ def finite(value: Any) -> float:
     return number
 
 
+def _runs(numbers: Sequence[int]) -> list[_Measured]:
+    """Read the runs of a model, three whole numbers each: batch size, way of running, shift; see `tabulate`."""
+    if type(sum(numbers)) is not int:
+        raise ValueError("a measured run holds a number that is not whole")
+    runs: list[_Measured] = []
+    each = iter(numbers)
+    for batch, way, shift in zip(each, each, each, strict=True):
+        rest, states = divmod(way, _STATE_COUNTS)
+        precision, training = divmod(rest, 2)
+        runs.append((batch / _BATCH_UNIT, precision, training, states, shift / _SHIFT_UNIT))
+    return runs
+
+
 class Known:
     """Measured runs by their models' blocks."""
 
@@ -186,17 +203,13 @@ class Known:
         Raises:
             ValueError, TypeError, OverflowError: it is damaged.
         """
-        self._table: dict[str, list[_Model]] = {}
-        for blocks, models in table.items():
-            self._table[blocks] = [
-                (
-                    finite(params),
-                    finite(elements),
-                    finite(steps),
-                    [(finite(b), int(p), int(t), int(s), finite(shift)) for b, p, t, s, shift in runs],
-                )
-                for params, elements, steps, runs in models
+        self._table: dict[str, list[_Model]] = {
+            blocks: [
+                (finite(params), finite(elements), finite(steps), _runs(numbers))
+                for params, elements, steps, numbers in models
             ]
+            for blocks, models in table.items()
+        }
 
     def about(self, run: Run) -> Knowledge:
         """Say what is known of a request."""
@@ -263,20 +276,28 @@ class Known:
 
 
 def tabulate(runs: Iterable[tuple[Run, float]]) -> dict[str, list[Any]]:
-    """Write measured runs and their shifts as `Known` reads them: plain lists. Equal runs become one, with the mean."""
-    found: dict[str, dict[tuple[float, ...], dict[tuple[float, ...], list[float]]]] = {}
+    """Write measured runs and their shifts as `Known` reads them: plain lists. Equal runs become one, with the mean.
+
+    Runs are whole numbers, as a file of these is read fastest; all of one model are in one list.
+    """
+    found: dict[str, dict[tuple[float, ...], dict[tuple[int, int], list[float]]]] = {}
     for run, shift in runs:
         if run.blocks:
             size = tuple(round(value, 4) for value in run[1:4])
-            way = (round(run.log_batch, 2), run.precision, run.training, run.states)
-            found.setdefault(run.blocks, {}).setdefault(size, {}).setdefault(way, []).append(shift)
+            way = (2 * run.precision + run.training) * _STATE_COUNTS + run.states
+            key = (round(run.log_batch * _BATCH_UNIT), way)
+            found.setdefault(run.blocks, {}).setdefault(size, {}).setdefault(key, []).append(shift)
     return {
         blocks: [
-            [*size, [[*way, round(sum(shifts) / len(shifts), 4)] for way, shifts in sorted(ways.items())]]
+            [*size, [number for way, shifts in sorted(ways.items()) for number in (*way, _mean(shifts))]]
             for size, ways in sorted(models.items())
         ]
         for blocks, models in sorted(found.items())
     }
+
+
+def _mean(shifts: Sequence[float]) -> int:
+    return round(_SHIFT_UNIT * sum(shifts) / len(shifts))
 
 
 def shifted(corrected: float, fixed: float, shift: float) -> tuple[float, float]:
