@@ -118,6 +118,14 @@ _NOTHING = Floating()
 
 
 @dataclass(frozen=True)
+class PerGpu:
+    """What Slurm gives a job for each of its GPUs where the job says nothing; None where it gives nothing by GPU."""
+
+    cpus: int | None = None
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True)
 class ClusterView:
     """What is known of the cluster at one time.
 
@@ -127,6 +135,7 @@ class ClusterView:
         pinned: jobs that wait for resources and may run on one device type only.
         floating: by partition, what jobs may have taken that Slurm places and does not show yet.
         can_retype: whether this Slurm can move a pending job to another device type.
+        per_gpu: by partition, what its jobs get for each GPU.
     """
 
     taken: float = float("-inf")
@@ -135,6 +144,7 @@ class ClusterView:
     pinned: tuple[PinnedJob, ...] = ()
     floating: Mapping[str, Floating] = field(default_factory=dict)
     can_retype: bool = False
+    per_gpu: Mapping[str, PerGpu] = field(default_factory=dict)
 
 
 def with_arrivals(view: ClusterView, arrivals: Iterable[Arrival]) -> ClusterView:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from slurm_hooks.cluster import PerGpu
 
 _TYPE = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"  # read once, however long it is
 _GRES = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({_TYPE}))?(?:[:=](\d{{1,9}}))?$")
@@ -83,6 +85,17 @@ class LeftAlone:
 
     asked: str
     reason: str
+
+
+def with_defaults(submission: Submission, per_gpu: PerGpu) -> Submission:
+    """A submission with what Slurm gives for each GPU where it says nothing, as it would to a job that holds one."""
+    cpus, memory_mib = submission.cpus_per_gpu, submission.memory_per_gpu_mib
+    if submission.cpus_per_task is None and cpus is None and per_gpu.cpus is not None:
+        tasks = max(submission.num_tasks or 1, 1)
+        cpus = -(-per_gpu.cpus // tasks) * tasks  # each task gets as many
+    if submission.memory_per_node_mib is None and submission.memory_per_cpu_mib is None and memory_mib is None:
+        memory_mib = per_gpu.memory_mib
+    return replace(submission, cpus_per_gpu=cpus, memory_per_gpu_mib=memory_mib)
 
 
 def understand(submission: Submission) -> GpuRequest | LeftAlone:

@@ -21,13 +21,13 @@ from estimator.types import Estimate, Kind, Method, ModelSummary, Optimizer, Pre
 from predictor.profiles import estimate_profile
 from predictor.types import Predictor, Profile, ProfileError
 from slurm_hooks import decision as rules
-from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Resident, with_arrivals
+from slurm_hooks.cluster import Arrival, ClusterView, Gpu, PerGpu, Resident, with_arrivals
 from slurm_hooks.config import Config, Partition
 from slurm_hooks.directives import DirectiveError, Directives, parse_script
 from slurm_hooks.experience import Experience
 from slurm_hooks.interference import Interference
 from slurm_hooks.records import Record, merge
-from slurm_hooks.request import GpuRequest, LeftAlone, Submission, understand
+from slurm_hooks.request import GpuRequest, LeftAlone, Submission, understand, with_defaults
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU
 
 log = logging.getLogger("rad.service")
@@ -245,6 +245,7 @@ class Service:
             return self._left_alone(submission, directives, partition, LeftAlone(request.text, str(error)))
         if partition.method == "mig":
             return self._instance(submission, request, directives, demand, partition, view)
+        submission = with_defaults(submission, view.per_gpu.get(submission.partition.split(",")[0], PerGpu()))
         decision = rules.decide(
             submission,
             request,
@@ -481,7 +482,10 @@ def _request_fields(
     # With the GPU go what was asked for each of it.
     if submission.cpus_per_gpu is not None:
         fields["cpus_per_tres"] = ""
-        fields["cpus_per_task"] = str(submission.cpus_per_gpu)
+        tasks = max(submission.num_tasks or 1, 1)
+        fields["cpus_per_task"] = str(submission.cpus_per_gpu // tasks)
+        if tasks > 1:  # sbatch has counted one for each
+            fields["min_cpus"] = str(submission.cpus_per_gpu)
     if submission.memory_per_gpu_mib is not None:
         fields["mem_per_tres"] = ""
         fields["min_mem_per_node"] = str(submission.memory_per_gpu_mib)

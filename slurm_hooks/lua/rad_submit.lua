@@ -19,9 +19,9 @@ local TOLD = {
 local SETTABLE = {
     tres_per_node = true, tres_per_job = true, tres_per_task = true, features = true, req_nodes = true,
     admin_comment = true, cpus_per_tres = true, mem_per_tres = true, cpus_per_task = true, min_mem_per_node = true,
-    tres_bind = true,
+    tres_bind = true, min_cpus = true,
 }
-local NUMBERS = { cpus_per_task = true, min_mem_per_node = true }
+local NUMBERS = { cpus_per_task = true, min_mem_per_node = true, min_cpus = true }
 
 local has_socket, socket = pcall(require, "socket")
 local has_unix, unix = pcall(require, "socket.unix")
@@ -163,10 +163,13 @@ end
 local function apply(job_desc, answer)
     local old = {}
     local ok, reason = pcall(function()
+        for key in pairs(answer) do -- first: a number that was not set cannot be taken back
+            local field = key:match("^set%.(.+)$")
+            if field and not SETTABLE[field] then error("radd may not set " .. field, 0) end
+        end
         for key, value in pairs(answer) do
             local field = key:match("^set%.(.+)$")
             if field then
-                if not SETTABLE[field] then error("radd may not set " .. field, 0) end
                 if NUMBERS[field] then value = tonumber(value) end
                 old[field] = job_desc[field] or ""
                 job_desc[field] = value

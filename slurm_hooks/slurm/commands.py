@@ -12,6 +12,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from slurm_hooks.cluster import RETYPE_SINCE, ClusterView
 from slurm_hooks.records import Record, decode
@@ -84,14 +85,18 @@ class SlurmCommands:
         """
         taken = self._clock()
         jobs, residents = self._queue(tuple(partitions))
-        nodes = self._run(["scontrol", "show", "node", "-o"], self._timeout_s)
-        return parsing.build(
+        nodes, shown, settings = (
+            self._run(["scontrol", "show", *what], self._timeout_s)
+            for what in (["node", "-o"], ["partition", "-o"], ["config"])
+        )
+        view = parsing.build(
             parsing.parse_nodes(nodes),
             jobs,
             residents,
             taken=taken,
             can_retype=self.version() >= RETYPE_SINCE,
         )
+        return replace(view, per_gpu=parsing.parse_per_gpu(shown, settings))
 
     def _queue(self, partitions: tuple[str, ...]) -> tuple[list[parsing.JobRow], list[parsing.ResidentRow]]:
         pyslurm = pyslurm_queue.matching(self.version())

@@ -19,6 +19,7 @@ from slurm_hooks.cluster import (
     ClusterView,
     Gpu,
     Node,
+    PerGpu,
     PinnedJob,
     Resident,
     with_arrivals,
@@ -43,6 +44,8 @@ _HOSTS = re.compile(r"([^,\[\]]*)(?:\[([\d,-]+)\])?([^,\[\]]*)(?:,|$)")
 _MOST_HOSTS = 10_000
 _ASKED_ITEM = re.compile(r"(?:gres[:/])?mps(?::([A-Za-z][\w.-]*))?:(\d+)")
 _ASKED_GPU = re.compile(r"(?:^|[,:/])gpu(?:$|[,:=])")
+_JOB_DEFAULTS = re.compile(r"^JobDefaults\s+= (.*)$", re.MULTILINE)
+_DEFAULT = re.compile(r"(DefCpuPerGPU|DefMemPerGPU)=(\d{1,15})", re.IGNORECASE)
 _FIELD = re.compile(r"(?:^| )([A-Za-z][A-Za-z_]*)=(\S*)")
 
 
@@ -106,6 +109,27 @@ def parse_nodes(text: str) -> list[Node]:
         if gpus or instances:
             nodes.append(_node(fields, gpus, instances))
     return nodes
+
+
+def parse_per_gpu(partitions: str, settings: str) -> dict[str, PerGpu]:
+    """What goes by GPU (DefCpuPerGPU, DefMemPerGPU) in each partition.
+
+    Args:
+        partitions: lines of ``scontrol show partition -o``.
+        settings: what ``scontrol show config`` prints; it holds where a partition says nothing.
+    """
+    found = _JOB_DEFAULTS.search(settings)
+    everywhere = _per_gpu(found.group(1) if found else "", PerGpu())
+    made = {}
+    for line in partitions.splitlines():
+        fields = dict(_FIELD.findall(line))
+        made[fields.get("PartitionName", "")] = _per_gpu(fields.get("JobDefaults", ""), everywhere)
+    return {name: what for name, what in made.items() if what != PerGpu()}
+
+
+def _per_gpu(text: str, otherwise: PerGpu) -> PerGpu:
+    said = {name.lower(): int(amount) for name, amount in _DEFAULT.findall(text)}
+    return PerGpu(said.get("defcpupergpu", otherwise.cpus), said.get("defmempergpu", otherwise.memory_mib))
 
 
 def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], instances: frozenset[str]) -> Node:

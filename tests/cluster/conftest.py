@@ -90,6 +90,7 @@ def rad_cluster() -> Iterator[Cluster]:
     cluster = Cluster(layout, Rad(CHECKOUT, Path(sys.executable), config, HOOK), LOG.info)
     try:
         cluster.up()
+        cluster.wait_until_radd_sees()
         yield cluster
     finally:
         cluster.destroy()

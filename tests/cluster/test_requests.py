@@ -16,8 +16,9 @@ SCRIPT = f"""#!/bin/bash
 #RAD memory={CLAIM}
 echo "device $CUDA_VISIBLE_DEVICES threads $CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 """
+CLAIMED = f"#RAD memory={CLAIM}"
 STEPS = f"""#!/bin/bash
-#RAD memory={CLAIM}
+{CLAIMED}
 echo "device $CUDA_VISIBLE_DEVICES"
 srun sh -c 'echo "step $CUDA_VISIBLE_DEVICES"'
 srun --gres=gpu:1 sh -c 'echo "step that asks $CUDA_VISIBLE_DEVICES"'
@@ -77,6 +78,19 @@ def test_a_device_type_stays_a_device_type(cluster: Cluster) -> None:
     assert cluster.wait_state(job) == "COMPLETED"
     assert cluster.job(job)["TresPerNode"] in (f"gres:mps:g1:{SHARE}", f"gres/mps:g1:{SHARE}")
     assert output(cluster, job).startswith("device 1 ")
+
+
+def test_what_slurm_gives_for_a_gpu_comes_with_shares_too(cluster: Cluster) -> None:
+    defaults = ["scontrol", "update", "partitionname=pack", "jobdefaults=DefCpuPerGPU=2,DefMemPerGPU=64"]
+    cluster.run(defaults).require()
+    cluster.wait_until_radd_sees()
+    jobs = [cluster.submit(f"#!/bin/bash\n{line}\ntrue\n", "--gres=gpu:1", "-ppack").job_id for line in (CLAIMED, "")]
+    cluster.run([*defaults[:-1], "jobdefaults="])
+    for job in jobs:
+        assert cluster.wait_state(job) == "COMPLETED"
+        assert cluster.job(job)["NumCPUs"] == "2"
+    assert cluster.job(jobs[0])["MinMemoryNode"] == "64M"
+    assert need_record(cluster, jobs[0]).share == SHARE
 
 
 @pytest.mark.parametrize(

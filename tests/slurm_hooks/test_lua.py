@@ -267,6 +267,14 @@ def test_a_field_that_cannot_be_set_undoes_the_others(tmp_path: Path, serve: Cal
     assert "cannot set features" in lines[0]
 
 
+def test_an_answer_that_sets_what_it_may_not_sets_nothing(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    names = ("set.min_mem_per_node", "set.cpus_per_task", "set.features", "set.user_id", "set.min_cpus")
+    serve(passing(**dict.fromkeys(names, "7")))
+    lines = lua(tmp_path, [{"script": SCRIPT, "tres_per_node": "gres:gpu:1"}])
+    assert lines[-1] == "result 0 "
+    assert "radd may not set user_id" in lines[0]
+
+
 def test_the_breaker(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
     radd = serve(lambda _: b"garbage\n")
     lines = lua(tmp_path, [{"script": SCRIPT}] * 5)

@@ -51,7 +51,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, version: str, jobs: Any = JOBS) ->
 
 
 def commands(asked: list[Sequence[str]]) -> SlurmCommands:
-    answers = {"--version": "slurm 25.11.2\n", "node": NODE, "-o": "", "-O": RESIDENTS}
+    answers = {"--version": "slurm 25.11.2\n", "node": NODE, "partition": "", "config": "", "-o": "", "-O": RESIDENTS}
 
     def recorded(command: Sequence[str], _: float) -> str:
         asked.append(command)
@@ -64,7 +64,7 @@ def test_a_matching_pyslurm_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, "25.11.2")
     asked: list[Sequence[str]] = []
     view = commands(asked).look(["gpu"])
-    assert [command[0] for command in asked] == ["squeue", "scontrol"]
+    assert [command[0] for command in asked] == ["squeue", *["scontrol"] * 3]
     assert view.nodes[0].gpus[0].residents == (Resident(3, "alice", 25, 9),)
     assert view.waiting == {"gpu": 1}
     assert view.pinned == (PinnedJob(1, "g2", 30),)
@@ -75,7 +75,7 @@ def test_else_the_commands(monkeypatch: pytest.MonkeyPatch, version: str, jobs: 
     stand_in(monkeypatch, version, jobs)
     asked: list[Sequence[str]] = []
     view = commands(asked).look(["gpu"])
-    assert [command[0] for command in asked] == ["squeue", "squeue", "squeue", "scontrol"]
+    assert [command[0] for command in asked] == [*["squeue"] * 3, *["scontrol"] * 3]
     assert view.nodes[0].gpus[2].used_shares == 30
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from estimator.types import Estimate, ModelSummary, SummaryError, Workload
 from predictor import load_predictor
 from scripts.demo_data import resnet50
 from slurm_hooks import config as settings
-from slurm_hooks.cluster import ClusterView, Gpu, Node
+from slurm_hooks.cluster import ClusterView, Gpu, Node, PerGpu
 from slurm_hooks.experience import Measured
 from slurm_hooks.interference import unpack
 from slurm_hooks.radd.limit import OutOfTime
@@ -135,6 +137,34 @@ def test_a_decision_that_was_cut_short_on_its_way_into_the_view_counts_once(monk
         made.settle()
     made.update(ClusterView(1000.0, (node("n1"),)))
     assert [gpu.used_shares for gpu in made.view.nodes[0].gpus] == [30, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "cpus", "memory", "taken"),
+    [
+        ({}, "6", "5000", 6),
+        ({"num_tasks": "1"}, "6", "5000", 6),
+        ({"num_tasks": "4", "max_nodes": "1"}, "2", "5000", 8),
+        ({"cpus_per_task": "2"}, None, "5000", 2),
+        ({"cpus_per_tres": "gres:gpu:3"}, "3", "5000", 3),
+        ({"min_mem_per_node": "1024"}, "6", None, 6),
+        ({"min_mem_per_node": "0"}, "6", None, 6),
+        ({"min_mem_per_cpu": "500"}, "6", None, 6),
+        ({"mem_per_tres": "gres:gpu:7"}, "6", "7", 6),
+    ],
+)
+def test_a_job_that_shares_gets_what_slurm_gives_for_a_gpu(
+    asked: dict[str, str], cpus: str | None, memory: str | None, taken: int
+) -> None:
+    made, _ = service()
+    made.update(replace(made.view, per_gpu={"gpu": PerGpu(6, 5000)}))
+    fields = ask(made, **asked).fields or {}
+    assert (fields.get("cpus_per_task"), fields.get("min_mem_per_node")) == (cpus, memory)
+    assert fields.get("min_cpus") == ("8" if "num_tasks" in asked and taken == 8 else None)
+    assert made.view.nodes[0].free_cpus == 64 - taken
+    other = ask(made, partition="twin").fields or {}
+    assert "cpus_per_task" not in other
+    assert "min_mem_per_node" not in other
 
 
 def test_a_clock_that_was_set_back_leaves_no_ghosts_and_no_pins() -> None:

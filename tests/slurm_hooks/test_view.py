@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from slurm_hooks.cluster import Gpu, PinnedJob, Resident, floating_in
+from slurm_hooks.cluster import Gpu, PerGpu, PinnedJob, Resident, floating_in
 from slurm_hooks.records import Record, encode
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
 from slurm_hooks.slurm.view import (
@@ -16,6 +16,7 @@ from slurm_hooks.slurm.view import (
     expand_hostlist,
     parse_jobs,
     parse_nodes,
+    parse_per_gpu,
     parse_residents,
 )
 
@@ -106,9 +107,22 @@ def test_hostlists() -> None:
     assert len(expand_hostlist("n[0-99999999]")) == 10_000
 
 
+PARTITIONS = """PartitionName=gpu AllowGroups=ALL JobDefaults=DefCpuPerGPU=6,DefMemPerGPU=5000 DefMemPerNode=UNLIMITED
+PartitionName=cpu AllowGroups=ALL JobDefaults=(null) DefMemPerNode=UNLIMITED
+"""
+
+
+def test_what_goes_by_gpu() -> None:
+    assert parse_per_gpu(PARTITIONS, "JobDefaults             = (null)\n") == {"gpu": PerGpu(6, 5000)}
+    settings = "JobAcctGatherType = x\nJobDefaults             = DefCpuPerGPU=2\nJobRequeue = 1\n"
+    assert parse_per_gpu(PARTITIONS, settings) == {"gpu": PerGpu(6, 5000), "cpu": PerGpu(2)}
+    assert parse_per_gpu("nonsense\nPartitionName=\n", "") == {}
+
+
 def test_commands() -> None:
     asked: list[list[str]] = []
-    answers = {"--version": "slurm 25.11.2\n", "node": NODE, "update": "", "-o": JOBS, "-O": RESIDENTS}
+    answers = {"--version": "slurm 25.11.2\n", "node": NODE, "partition": PARTITIONS, "config": "", "update": ""}
+    answers = {**answers, "-o": JOBS, "-O": RESIDENTS}
 
     def recorded(command: Sequence[str], _: float) -> str:
         asked.append(list(command))
@@ -117,6 +131,7 @@ def test_commands() -> None:
     slurm = SlurmCommands(3.0, recorded, lambda: 7.0)
     view = slurm.look(["gpu", "debug"])
     assert (view.taken, view.can_retype, len(view.nodes)) == (7.0, True, 1)
+    assert view.per_gpu == {"gpu": PerGpu(6, 5000)}
     assert asked[1][5:7] == ["-p", "gpu,debug"]
     slurm.unpin(14, 30)
     assert asked[-1] == ["scontrol", "update", "jobid=14", "gres=mps:30", "reqnodelist="]
