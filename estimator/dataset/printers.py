@@ -44,13 +44,13 @@ def _module_text(module: Module, collapse: bool, with_params: bool) -> tuple[str
     suffix = f", {total:,} params" if with_params else ""
     if module.text:
         return module.text + suffix, total
-    if not texts:
+    if not texts and "\n" not in module.repr:
         return f"{module.type}({module.repr}){suffix}", total
     if collapse and "ModuleList" in (module.type, module.base):
         entries = _collapsed(_in_places({name: text for name, text, _ in texts}))
     else:
         entries = [f"({name}): {text}" for name, text, _ in texts]
-    lines = [module.repr] if module.repr else []
+    lines = module.repr.split("\n") if module.repr else []
     for entry in entries:
         lines.extend(entry.split("\n"))
     body = "\n".join(f"  {line}" for line in lines)

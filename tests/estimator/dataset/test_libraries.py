@@ -142,3 +142,22 @@ def test_repeated_rows_and_empty_places_are_as_the_tools_write_them() -> None:
     ]
     assert "[-1, 4]" in printers.torchsummary_text(traced).split("Embedding-3")[1].splitlines()[0]
     assert parse_summary(printers.module_text(traced, with_params=True)).total_params == traced.total_params
+
+
+class _Listed(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+    """Keeps parameters in a list, which prints a line of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scales = nn.ParameterList([nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4, 4))])
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x * self.scales[0]) @ self.scales[1]
+
+
+def test_lines_of_a_list_of_parameters_are_lines() -> None:
+    model = _Listed()
+    traced = trace(model, lambda batch: ((torch.ones(batch, 4),), {}))
+    assert printers.module_text(traced) == str(model)
+    assert parse_summary(printers.module_text(traced)).total_params == 4 + 16 + 20
