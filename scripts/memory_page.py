@@ -240,10 +240,10 @@ Made by `scripts/results_memory`; every number on this page is computed by it. A
 _LOOKED_AT = """
 ### What no one had seen
 
-The seventh collection was drawn before it was measured. Its models are of libraries that nothing was measured of before
-(`estimator/dataset/seventh.py` lists them). Where an architecture of that name was measured in any library, a model
-counts as one of a measured family, else as one of a new family. Measured models are there again in configurations that
-were not measured. Nothing was fitted to the seventh, and no rule was chosen by it; it was looked at once, when the
+The seventh collection was drawn before it was measured. Most of its models are of libraries that nothing was measured
+of before (`estimator/dataset/seventh.py` lists them). Where an architecture of that name was measured in any library, a
+model counts as one of a measured family, else as one of a new family. Measured models are there again in configurations
+that were not measured. Nothing was fitted to the seventh, and no rule was chosen by it; it was looked at once, when the
 model was finished. The lines are of every format that users have for each run, as `radctl retrain` compares versions;
 prints of models that ran on another size of picture than the one taken are not in them. {refused} of the {cases}
 summaries in the tables above are refused.
