@@ -87,7 +87,7 @@ class SlurmCommands:
         jobs, residents = self._queue(tuple(partitions))
         nodes, shown, settings = (
             self._run(["scontrol", "show", *what], self._timeout_s)
-            for what in (["node", "-o"], ["partition", "-o"], ["config"])
+            for what in (["node", "-o"], ["partition", "-o", "-a"], ["config"])  # -a: hidden ones too
         )
         view = parsing.build(
             parsing.parse_nodes(nodes),
