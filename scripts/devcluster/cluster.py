@@ -39,7 +39,7 @@ START_DEADLINE_S = 60.0
 COMMAND_DEADLINE_S = 120.0
 RADD_NICE = -10  # as etc/systemd/radd.service: slurmctld waits for it with its locks held
 LEFTOVERS_DEADLINE_S = 2.0  # job steps do not end when asked politely
-CALLS_PER_LOOK = 9  # of radd: two squeue with two each, scontrol for nodes (two), partitions and settings (two)
+CALLS_PER_LOOK = 7  # of radd: two squeue with two each, scontrol for nodes (two) and partitions
 ENDED = frozenset(
     ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
 )

@@ -27,6 +27,7 @@ class SlurmError(RuntimeError):
 
 
 _ID_WIDTH, _COMMENT_WIDTH = 20, 16_384
+_SETTINGS_S = 60.0  # Slurm's configuration changes seldom
 
 Runner = Callable[[Sequence[str], float], str]
 
@@ -69,6 +70,7 @@ class SlurmCommands:
         self._run = runner
         self._clock = clock
         self._version: tuple[int, int] | None = None
+        self._settings, self._settings_until = "", float("-inf")
 
     def version(self) -> tuple[int, int]:
         """Slurm's major version, for example (22, 5)."""
@@ -85,10 +87,11 @@ class SlurmCommands:
         """
         taken = self._clock()
         jobs, residents = self._queue(tuple(partitions))
-        nodes, shown, settings = (
-            self._run(["scontrol", "show", *what], self._timeout_s)
-            for what in (["node", "-o"], ["partition", "-o", "-a"], ["config"])  # -a: hidden ones too
-        )
+        nodes = self._run(["scontrol", "show", "node", "-o"], self._timeout_s)
+        shown = self._run(["scontrol", "show", "partition", "-o", "-a"], self._timeout_s)  # hidden ones too
+        if taken >= self._settings_until or self._settings_until > taken + _SETTINGS_S:  # a clock may be set back
+            self._settings = self._run(["scontrol", "show", "config"], self._timeout_s)
+            self._settings_until = taken + _SETTINGS_S
         view = parsing.build(
             parsing.parse_nodes(nodes),
             jobs,
@@ -96,7 +99,7 @@ class SlurmCommands:
             taken=taken,
             can_retype=self.version() >= RETYPE_SINCE,
         )
-        return replace(view, per_gpu=parsing.parse_per_gpu(shown, settings))
+        return replace(view, per_gpu=parsing.parse_per_gpu(shown, self._settings))
 
     def _queue(self, partitions: tuple[str, ...]) -> tuple[list[parsing.JobRow], list[parsing.ResidentRow]]:
         pyslurm = pyslurm_queue.matching(self.version())

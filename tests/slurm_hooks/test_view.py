@@ -132,6 +132,8 @@ def test_commands() -> None:
     view = slurm.look(["gpu", "debug"])
     assert (view.taken, view.can_retype, len(view.nodes)) == (7.0, True, 1)
     assert view.per_gpu == {"gpu": PerGpu(6, 5000)}
+    slurm.look([])
+    assert sum("config" in command for command in asked) == 1
     assert asked[1][5:7] == ["-p", "gpu,debug"]
     slurm.unpin(14, 30)
     assert asked[-1] == ["scontrol", "update", "jobid=14", "gres=mps:30", "reqnodelist="]
