@@ -34,6 +34,8 @@ _SCALES: Final = "ottle2neck"
 _FROM_ABOVE: Final[tuple[str, ...]] = ("comb", "pool_q", "pool_k", "pool_v")
 # Lists of what cuts a stage's picture into patches, listed before the stages.
 _PATCHES: Final[tuple[str, ...]] = ("patch_embeddings", "patch_embeds")
+# More kernels no block mixes.
+_MOST_KERNELS: Final = 16
 _BRANCHES: Final = "branches"
 _IN_TURN: Final[tuple[str, ...]] = ("Sequential", "Parallel")
 _STRIDED: Final[tuple[str, ...]] = ("(2, 2)", "2")
@@ -90,7 +92,9 @@ def beside(block: Layer) -> bool:
     """Tell whether all parts of a block take what came in, by its name or type, or as convolutions of several sizes."""
     if block.name == _BRANCHES or ("Concurrent" in block.type and not block.type.startswith(_IN_TURN)):
         return True
-    if block.type in ("Sequential", "ModuleList") or len(block.children) < 2:
+    if block.type in ("Sequential", "ModuleList") or not 1 < len(block.children) <= _MOST_KERNELS:
+        return False
+    if block.children[0].type != "Conv2d" or not block.children[0].name.isdecimal():
         return False
     kernels = {dict(part.args).get("kernel_size") for part in block.children if part.type == "Conv2d"}
     return len(kernels) == len(block.children) and all(part.name.isdecimal() for part in block.children)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
+from typing import Final
 
 from estimator import sizes
 
 Shape = tuple[int, ...]
 Args = Mapping[str, str]
 
-GROWS = ("Upsampl", "Interpolat")
-_MOST_AXES = 12
+GROWS: Final[tuple[str, ...]] = ("Upsampl", "Interpolat")
+# All that may make pictures larger.
+LARGER: Final[tuple[str, ...]] = (*GROWS, "ConvTranspose", "PixelShuffle", "MaxUnpool")
+_MOST_AXES: Final = 12
 
 
 def convolved(type_: str, args: Args, shape: Shape) -> Shape:

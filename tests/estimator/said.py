@@ -10,13 +10,14 @@ from functools import partial
 from itertools import islice, product
 from unittest.mock import patch
 
-from estimator import fingerprint, shapes
+from estimator import fingerprint
 from estimator.compiled import is_compiled
 from estimator.methods import load_method
-from estimator.methods.rad import program
+from estimator.methods.rad.program import builder
 from estimator.parsers import keras as keras_table
 from estimator.parsers import module as module_print
 from estimator.parsers import parse_summary, torchinfo, torchsummary
+from estimator.shapes import follower
 from estimator.types import KINDS, PRECISIONS, ModelSummary, SummaryError, Workload
 from predictor import profiles
 from predictor.profiles import estimate_profile
@@ -94,7 +95,7 @@ def breaths() -> list[str]:
     taken: Counter[str] = Counter()
     rad = load_method("rad")
     with ExitStack() as stack:
-        for module in (keras_table, module_print, torchinfo, torchsummary, fingerprint, program, shapes, profiles):
+        for module in (keras_table, module_print, torchinfo, torchsummary, fingerprint, builder, follower, profiles):
             count = partial(taken.update, [module.__name__])
             stack.enter_context(patch.object(module, "breathe", count))
         for text in LONG_TEXTS.values():

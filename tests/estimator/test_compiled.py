@@ -95,7 +95,7 @@ def test_what_loops_over_layers_lets_signals_in() -> None:
     for module in ("keras", "module", "torchsummary"):
         assert counts[f"estimator.parsers.{module}"] >= each_row
     assert counts["estimator.parsers.torchinfo"] > 1  # equal rows are read once
-    for module in ("estimator.shapes", "estimator.methods.rad.program", "predictor.profiles"):
+    for module in ("estimator.shapes.follower", "estimator.methods.rad.program.builder", "predictor.profiles"):
         assert counts[module] >= each_row
     assert counts["estimator.fingerprint"] >= len(said.LONG_TEXTS)
 

@@ -18,7 +18,7 @@ from estimator.methods.rad.own_code import NOTHING, OwnCode
 from estimator.parsers import parse_summary
 from estimator.store import ModelError
 from estimator.types import Workload
-from tests.estimator.test_rad import plain
+from tests.estimator.accounts import plain
 
 PICTURE = 3 * 8 * 8
 WIDE = 16 * 8 * 8

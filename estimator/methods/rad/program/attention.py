@@ -1,0 +1,102 @@
+"""The products of an attention, which no layer shows, behind the projections that layers do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from estimator.methods.rad.kinds import Kind, attends_eagerly, attends_with_bias
+from estimator.methods.rad.program.flow import Attention, Flow
+from estimator.methods.rad.program.steps import Scores, Shape
+from estimator.types import Layer
+from estimator.walk import elements
+
+_MOST_KEYS: Final = 4096
+_HEAD_WIDTH: Final = 64
+_WINDOW: Final = 49
+_WINDOW_FRAMES: Final = 8
+_WINDOW_HEAD_WIDTH: Final = 32
+
+
+def attend(flow: Flow, shape: Shape | None, own: int) -> None:
+    """Add the products of an attention behind its projections."""
+    attention = flow.attention
+    if attention is None or attention.done:
+        if shape is not None:
+            flow.behind(shape)
+        return
+    attention.done = True
+    entry = flow.shapes[attention.entry]
+    extra = 0
+    if attention.projections:
+        flow.kept.update(attention.projections)
+        first = flow.shapes[attention.projections[0]]
+        width = first[-1]
+        if len(attention.projections) == 1:
+            width = _queries(flow, width, entry[-1] if entry else 0)
+        out = (*first[:-1], width)
+        flow.cache += _cached(attention.projections, flow.tensors)
+    else:
+        out = shape or entry
+        extra = 3 * elements(out)
+    if not out:
+        return
+    matrix, scores, more = _scores(flow, attention, out)
+    extra += more
+    if flow.cosine:
+        matrix *= 2
+        extra += 2 * elements(out)
+    layer = Layer(attention.type, own) if own else None
+    flow.emit(Kind.ATTENTION, attention.entry, out, layer, extra=extra, matrix=matrix, scores=scores)
+    if shape is not None and elements(shape) != elements(out):
+        flow.behind(shape)
+
+
+def _scores(flow: Flow, attention: Attention, out: Shape) -> tuple[int, Scores, int]:
+    """Give the elements of an attention's matrix, how it is made, and what is kept beside it."""
+    if attention.matrix:
+        return attention.matrix, Scores.DROPPED if attention.dropped else Scores.PLAIN, 0
+    plain = Scores.DROPPED if flow.drops else Scores.PLAIN
+    tokens = elements(out[:-1]) if len(out) > 1 else 1
+    if attention.type.startswith("ShiftedWindow"):
+        window = _WINDOW * min(out[0], _WINDOW_FRAMES) if attention.type.endswith("3d") else _WINDOW
+        return max(out[-1] // _WINDOW_HEAD_WIDTH, 1) * tokens * window, plain, 0
+    projections = attention.projections
+    keys = flow.shapes[projections[1]] if len(projections) > 1 else out
+    square = max(out[-1] // _HEAD_WIDTH, 1) * tokens * min(max(elements(keys[:-1]), 1), _MOST_KEYS)
+    if attends_eagerly(attention.type):
+        return square, plain, 0
+    if attends_with_bias(attention.type):
+        return square, Scores.BIAS, 0
+    keys_each = _fewer_keys(flow, projections, out)
+    if keys_each:
+        return square, Scores.SHARED_KEYS, 2 * (elements(out) - keys_each)
+    return 0, Scores.PLAIN, 0
+
+
+def _queries(flow: Flow, width: int, entry: int) -> int:
+    """Tell how wide the queries are that one projection gives out beside keys and values."""
+    if flow.words and entry < width < 3 * entry and not (width - entry) % 2 and not 2 * entry % (width - entry):
+        return entry
+    return width // 3 if width % 3 == 0 and (not entry or width > 2 * entry) else width
+
+
+def _fewer_keys(flow: Flow, projections: list[int], out: Shape) -> int:
+    """Count the elements of the keys where several queries share one, else 0."""
+    if not projections:
+        return 0
+    query = flow.shapes[projections[0]]
+    if len(projections) == 1:
+        beside = flow.tensors[projections[0]] - elements(out)
+        return beside // 2 if flow.words and 0 < beside < 2 * elements(out) else 0
+    if len(projections) < 3:
+        return 0
+    key = flow.shapes[projections[1]]
+    fewer = query[:-1] == key[:-1] and query[-1] > key[-1] and query[-1] % key[-1] == 0
+    return flow.tensors[projections[1]] if fewer else 0
+
+
+def _cached(projections: list[int], tensors: list[int]) -> int:
+    """Count keys and values: all projections but the first, or two thirds of a single one."""
+    if len(projections) == 1:
+        return tensors[projections[0]] * 2 // 3
+    return sum(tensors[index] for index in projections[1:])

@@ -1,0 +1,196 @@
+"""Reads a model layer by layer: blocks are opened and closed, what is in them is read in order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, NamedTuple
+
+from estimator import blocks
+from estimator.compiled import breathe
+from estimator.methods.rad.kinds import Kind, kind_of, sort_of
+from estimator.methods.rad.program.attention import attend
+from estimator.methods.rad.program.convolutions import convolve
+from estimator.methods.rad.program.flow import BACK, Attention, Flow
+from estimator.methods.rad.program.leaves import keep, leaf
+from estimator.methods.rad.program.steps import End
+from estimator.types import Layer
+from estimator.walk import elements
+
+_OFTEN: Final = 63
+_CONV: Final = Kind.CONV
+_LINEAR: Final = Kind.LINEAR
+_SIGMOID_GATE: Final = Kind.SIGMOID_GATE
+_NORMS: Final = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM))
+_UNCALLED: Final[tuple[str, ...]] = ("ModuleList", "ModuleDict")
+_TWO: Final = 2
+
+
+class _Span(NamedTuple):
+    """What a block has added, to be added again where an equal one comes upon the like.
+
+    Attributes:
+        tensors, steps, ends: where its own begin, and end before.
+        kept: those of its tensors, or of the ones before, that are kept.
+        activated: those before or behind an activation.
+        hidden, cache: parameters and elements that it has added.
+        current, by_activation, gate: how it ends.
+    """
+
+    tensors: tuple[int, int]
+    steps: tuple[int, int]
+    ends: tuple[int, int]
+    kept: frozenset[int]
+    activated: frozenset[int]
+    hidden: int
+    cache: int
+    current: int
+    by_activation: bool
+    gate: int
+
+
+class Builder:
+    """Reads all layers of a model into a flow.
+
+    Attributes:
+        flow: what is read.
+        ends: the layers in the order in which they are done: children before the block around them.
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.ends: list[End] = []
+        self._outer: list[Attention | None] = []
+        self._repeated: set[int] = set()
+        self._spans: dict[tuple[object, ...], _Span] = {}
+
+    def read(self, found: list[Layer]) -> None:
+        """Read all layers, the model first: blocks that are the same object again are copied."""
+        if not self.flow.flat:
+            counts = Counter([id(layer) for layer in found if layer.children])
+            self._repeated = {block for block, count in counts.items() if count > 1}
+        self._run(found[0])
+
+    def _run(self, layer: Layer) -> None:
+        """Read a layer and all in it, children in order."""
+        flow = self.flow
+        situation = self._situation(layer) if id(layer) in self._repeated else None
+        if situation is None:
+            self._follow(layer)
+            return
+        span = self._spans.get(situation)
+        if span is not None:
+            self._copy(span)
+            return
+        kept, flow.kept = flow.kept, set()
+        activated = set(flow.activated)
+        tensors, steps, ends, hidden, cache = len(flow.tensors), len(flow.ops), len(self.ends), flow.hidden, flow.cache
+        self._follow(layer)
+        self._spans[situation] = _Span(
+            (tensors, len(flow.tensors)),
+            (steps, len(flow.ops)),
+            (ends, len(self.ends)),
+            frozenset(flow.kept),
+            frozenset(flow.activated - activated),
+            flow.hidden - hidden,
+            flow.cache - cache,
+            flow.current,
+            flow.by_activation,
+            flow.gate,
+        )
+        flow.kept |= kept
+
+    def _situation(self, layer: Layer) -> tuple[object, ...] | None:
+        """Give what a block's steps follow from, counted from where it begins; None where that is too much to say."""
+        flow = self.flow
+        start, current = len(flow.tensors), flow.current
+        if flow.attention is not None or flow.gate >= 0 or start <= BACK or not current:
+            return None
+        seen = (current, *range(start - BACK, start))
+        return (
+            id(layer),
+            start - current,
+            flow.waiting,
+            flow.by_activation,
+            flow.shapes[current],
+            *flow.shapes[-BACK:],
+            *[index in flow.blocks for index in seen],
+            *[index in flow.activated for index in seen],
+        )
+
+    def _copy(self, span: _Span) -> None:
+        """Add once more what a block has added."""
+        flow = self.flow
+        first, last = span.tensors
+        by = len(flow.tensors) - first
+        flow.tensors += flow.tensors[first:last]
+        flow.shapes += flow.shapes[first:last]
+        first, last = span.steps
+        later = len(flow.ops) - first
+        flow.ops += [op.moved(by) for op in flow.ops[first:last]]
+        for step in range(first, last):
+            if step in flow.skips:
+                flow.skips[step + later] = flow.skips[step]
+        first, last = span.ends
+        self.ends += [(layer, start + later, end + later, size) for layer, start, end, size in self.ends[first:last]]
+        flow.kept.update([index + by for index in span.kept])
+        flow.activated.update([index + by for index in span.activated])
+        flow.hidden += span.hidden
+        flow.cache += span.cache
+        flow.current = span.current + by
+        flow.by_activation = span.by_activation
+        flow.gate = span.gate + by if span.gate >= 0 else -1
+
+    def _follow(self, layer: Layer) -> None:
+        flow = self.flow
+        if layer.children:
+            self._open(layer)
+            entry, start = flow.current, len(flow.ops)
+            for number, child in enumerate(layer.children):
+                if not number & _OFTEN:
+                    breathe()
+                if not flow.flat and blocks.begins(layer, child):
+                    flow.current = entry
+                self._run(child)
+            self._close(layer)
+        else:
+            entry, start = flow.current, len(flow.ops)
+            leaf(flow, layer)
+        # It is done: with the larger of what it took and gave out.
+        size = flow.elements(layer.output_shape) or flow.tensors[flow.current]
+        if not flow.flat and flow.tensors[entry] > size:
+            size = flow.tensors[entry]
+        self.ends.append((layer, start, len(flow.ops), size))
+
+    def _open(self, layer: Layer) -> None:
+        flow = self.flow
+        entry = flow.current if layer.type not in _UNCALLED else 0
+        if entry and entry not in flow.blocks:
+            flow.waiting += flow.tensors[entry]
+            flow.blocks.append(entry)
+        else:
+            flow.blocks.append(0)
+        sort = sort_of(layer.type)
+        if sort.attends:
+            self._outer.append(flow.attention)
+            flow.attention = Attention(layer.type, flow.current)
+            products = sum(kind_of(child.type) is _LINEAR for child in layer.children)
+            flow.attention.single = products <= _TWO and flow.words
+        if layer.params and sort.kind in _NORMS:  # with its activation inside
+            keep(flow, layer, sort.kind, layer.output_shape or flow.shapes[flow.current])
+
+    def _close(self, layer: Layer) -> None:
+        flow = self.flow
+        flow.waiting -= flow.tensors[entry] if (entry := flow.blocks.pop()) else 0
+        sort = sort_of(layer.type)
+        if sort.kind is _SIGMOID_GATE:  # what it does beside its inner activation
+            shape = flow.shapes[flow.current]
+            flow.emit(Kind.KEEPS_OUTPUT, flow.current, shape, None, extra=elements(shape))
+        if sort.attends:
+            attend(flow, layer.output_shape, layer.params)
+            flow.attention = self._outer.pop()
+            if flow.attention is not None:
+                flow.attention.done = True  # it is only the block around this one
+        elif layer.output_shape is not None:
+            if layer.params and sort.kind is _CONV and not sort.encloses and len(layer.output_shape) > 1:
+                convolve(flow, layer._replace(input_shape=None), layer.output_shape)  # behind its padding
+            flow.behind(layer.output_shape)

@@ -1,0 +1,160 @@
+"""Makes a program of a summary, and tells what only the whole of it says. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from estimator import blocks
+from estimator.methods.rad.familiar import owner, plain_names
+from estimator.methods.rad.kinds import Kind, attends, kind_of
+from estimator.methods.rad.program.builder import Builder
+from estimator.methods.rad.program.entry import input_of
+from estimator.methods.rad.program.flow import Flow
+from estimator.methods.rad.program.hidden import open_hidden
+from estimator.methods.rad.program.steps import Op, Program, Shape
+from estimator.types import ModelSummary
+from estimator.walk import elements, layers
+
+_LINEAR: Final = Kind.LINEAR
+_EMBEDDING: Final = Kind.EMBEDDING
+_ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
+_MULTIPLIES: Final = frozenset((Kind.LINEAR, Kind.ATTENTION))
+_TOKEN_NORMS: Final = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM))
+_CAUSAL: Final[tuple[str, ...]] = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "MTModel")
+# These give out their keys and values for the next token whatever their head is.
+_DECODERS: Final[tuple[str, ...]] = (
+    "OPT",
+    "GPT2",
+    "GPTNeo",
+    "GPTJ",
+    "GPTBigCode",
+    "Llama",
+    "Mistral",
+    "Mixtral",
+    "Qwen2",
+    "Qwen3",
+    "Gemma",
+    "Phi",
+    "Bloom",
+    "Falcon",
+    "Mpt",
+    "StableLm",
+    "Starcoder",
+    "Olmo",
+    "Granite",
+    "Nemotron",
+    "Persimmon",
+    "Cohere",
+    "CodeGen",
+    "XGLM",
+    "BioGpt",
+    "CTRL",
+)
+_MANY_WORDS: Final = 8_000
+# Their final_logits_bias is no parameter.
+_BIASED_LOGITS: Final[tuple[str, ...]] = ("Bart", "MBart", "Marian", "Pegasus", "Blenderbot", "Plbart", "M2M100")
+_DENSE_HEADS: Final[tuple[str, ...]] = (
+    "FCNHead",
+    "DeepLabHead",
+    "LRASPPHead",
+    "LRASPP",
+    "DecodeHead",
+    "UperNetHead",
+    "ForSemanticSegmentation",
+)
+# MB by which a printed size is rounded.
+_ROUNDED: Final = 0.0055
+
+
+def compile_program(summary: ModelSummary) -> Program:
+    """Follow a summary whose layers all have shapes (see `estimator.shapes`)."""
+    found = layers(summary.root)
+    types = {layer.type for layer in found}
+    flow = Flow(summary.format in ("torchsummary", "keras"), _drops(types))
+    flow.words = "Embedding" in types
+    flow.cosine = any(map(blocks.normalizes_queries, types))
+    seen = {kind_of(type_) for type_ in types}
+    said: tuple[float, float] | None = None
+    if summary.input_mb is not None:
+        printed = max(summary.batch_size or 1, 1)
+        said = summary.input_mb * 1e6 / 4 / printed, _ROUNDED * 1e6 / 4 / printed
+    flow.unsaid = not any(map(attends, types))
+    flow.bare = seen.isdisjoint(_ACTIVATIONS)
+    flow.bends = flow.bare and not seen.isdisjoint(_TOKEN_NORMS)
+    flow.current = flow.tensor(input_of(found[0], said))
+    builder = Builder(flow)
+    builder.read(found)
+    last = flow.shapes[flow.current] if flow.shapes else (1,)
+    last = _dense(types, flow, last)
+    classes, tokens = (last[-1] if last else 1), (elements(last[:-1]) if len(last) > 1 else 1)
+    if flow.hidden and summary.format == "torchinfo":
+        open_hidden(flow, summary, types)
+    ops = flow.ops
+    kinds = {op.kind for op in ops}
+    causal = _causal(summary, types, flow.flat, classes, tokens)
+    return Program(
+        flow.tensors,
+        ops,
+        flow.kept,
+        flow.hidden,
+        classes,
+        tokens,
+        causal,
+        flow.cache if causal or _caches(summary) or any(type_.startswith(_DECODERS) for type_ in types) else 0,
+        not kinds.isdisjoint(_MULTIPLIES),
+        _shared(ops, summary.total_params) if _EMBEDDING in kinds else 0,
+        summary.root.type.startswith(_BIASED_LOGITS),
+        flow.skips,
+        plain_names(frozenset(types)),
+        builder.ends,
+        flow.flat,
+        owner(frozenset(types)),
+    )
+
+
+def _dense(types: set[str], flow: Flow, last: Shape) -> Shape:
+    """Add what models that label each pixel do last, in no layer: their answer grows to the size of the picture."""
+    if len(last) != 3 or not any(type_.endswith(_DENSE_HEADS) for type_ in types):
+        return last
+    picture = flow.shapes[0]
+    if len(picture) != 3 or elements(picture[1:]) <= elements(last[1:]):
+        return last
+    grown = (last[0], *picture[1:])
+    flow.ops.append(Op(Kind.NEW, flow.current, flow.tensor(grown)))
+    return grown
+
+
+def _drops(types: set[str]) -> bool:
+    """Tell whether layers of dropout drop anything where the summary does not show their share.
+
+    In the libraries' defaults they do in models that read words and in front of classifiers, and not in vision
+    transformers and their kin.
+    """
+    blocks = any("Mlp" in type_ or "MLP" in type_ or attends(type_) for type_ in types)
+    return "Embedding" in types or not blocks or not any("Conv2d" in type_ for type_ in types)
+
+
+def _causal(summary: ModelSummary, types: set[str], flat: bool, classes: int, tokens: int) -> bool:
+    """Tell whether a model predicts the next token, with a loss in fp32.
+
+    Models with an encoder compute theirs in the precision of the logits.
+    """
+    if any(type_.endswith(("Encoder", "T5Stack")) for type_ in types):
+        return False
+    if flat:
+        return "Embedding" in types and classes >= _MANY_WORDS and tokens > 1
+    return _caches(summary)
+
+
+def _caches(summary: ModelSummary) -> bool:
+    """Tell whether a model gives out its keys and values for the next token."""
+    return any(layer.type.endswith(_CAUSAL) for layer in (summary.root, *summary.root.children[:1]))
+
+
+def _shared(ops: list[Op], total_params: int) -> int:
+    """Count the parameters of a word embedding that is the head, too: the total counts them once."""
+    words = max((op.params for op in ops if op.kind is _EMBEDDING), default=0)
+    if not words or sum(op.params for op in ops) < total_params + words * 0.9:
+        return 0
+    twice = sum(words <= op.params <= words * 1.02 for op in ops if op.kind in (_EMBEDDING, _LINEAR))
+    return words if twice > 1 else 0

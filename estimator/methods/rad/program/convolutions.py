@@ -1,0 +1,154 @@
+"""What a convolution takes, and its sizes, which decide about its workspace."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from estimator.methods.rad.kinds import Kind
+from estimator.methods.rad.program.flow import BACK, Flow
+from estimator.methods.rad.program.steps import DEEP, PICTURE, Conv, Shape
+from estimator.methods.rad.program.weights import (
+    asked_for,
+    cannot_step,
+    printed_kernel,
+    solve,
+    solve_each,
+    stride_between,
+    weight_counts,
+)
+from estimator.types import Layer
+from estimator.walk import elements
+
+_CONV: Final = Kind.CONV
+_TWO: Final = 2
+_NO_ARGS: Final[dict[str, str]] = {}
+# Steps among which a layer that is called again is looked for.
+_LOOP: Final = 256
+
+
+def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
+    """Add a convolution that gives out this shape."""
+    if len(shape) == 4 and "2d" in layer.type:  # each head, or each of several pictures, stands beside the batch
+        before = flow.shapes[flow.current]
+        fits = len(before) == len(shape) and before[0] == shape[0] and elements(before[2:]) >= elements(shape[2:])
+        may_be = (layer.params - shape[1], layer.params)
+        fits = fits and solve(may_be, before[1], shape[1])[0] > 0
+        flow.emit(_CONV, flow.current if fits else flow.same(shape), shape, layer)
+        return
+    outputs, size_out = shape[0], prod(shape[1:])
+    transposed = "Transpose" in layer.type
+    args = dict(layer.args) if layer.args else _NO_ARGS
+    weights, (area, groups) = weight_counts(layer.params, outputs, args), printed_kernel(args) if args else (0, 1)
+    least = 0 if transposed else size_out
+    again = None if layer.params or layer.input_shape else _called(flow, outputs, len(shape))
+    if again is not None:  # a layer that is called again, whose parameters are said once
+        area, groups = again.area, again.groups
+        x = _with_channels(flow, again.channels_in, shape, least)
+    elif len(flow.shapes[flow.current]) == _TWO and not layer.input_shape and _reads(flow, weights, shape):
+        flow.emit(_CONV, flow.current, shape, layer)  # words as a picture of one channel
+        return
+    else:
+        x, area, groups = _conv_input(flow, layer.input_shape, shape, least, weights, area, groups)
+    inner = flow.shapes[x]
+    if flow.bare and area > 1 and x == flow.current and not transposed and cannot_step(inner, shape, area):
+        x = flow.pool((inner[0], inner[1] // 2, inner[2] // 2))
+        inner = flow.shapes[x]
+    if layer.input_shape and len(inner) != len(shape):  # flattened before, and a picture again
+        inner = layer.input_shape
+    channels = inner[0] if inner else 1
+    size_in = max(flow.tensors[x] // max(channels, 1), 1)
+    stride = 1 if size_in == size_out else stride_between(size_in, size_out, len(shape) - 1)
+    conv = tuple.__new__(Conv, (channels, outputs, area, stride, groups, size_in, size_out, transposed))
+    alone = groups > 1 and len(shape) == DEEP  # by kernels without a workspace, and not among the measured ones
+    flow.emit(_CONV, x, shape, layer, conv=None if alone else conv)
+    flow.by_activation = False
+
+
+def _called(flow: Flow, outputs: int, axes: int) -> Conv | None:
+    """Find the last convolution that gave out so many channels; a layer that is called again is like it."""
+    for op in reversed(flow.ops[-_LOOP:]):
+        shape = flow.shapes[op.y]
+        if op.conv is not None and len(shape) == axes and shape[0] == outputs:
+            return op.conv
+    return None
+
+
+def _with_channels(flow: Flow, channels: int, shape: Shape, least: int) -> int:
+    """Find the last tensor of so many channels; what is not there was made in code, of the size of the output."""
+    recent: list[int] = [flow.current, *range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1)]
+    for index in recent:
+        found = flow.shapes[index]
+        if len(found) == len(shape) and found[0] == channels and prod(found[1:]) >= least:
+            return index
+    return flow.tensor((channels, *shape[1:]))
+
+
+def _reads(flow: Flow, weights: tuple[int, ...], shape: Shape) -> bool:
+    """Tell whether a convolution's kernel is as wide as the features of words."""
+    words = flow.shapes[flow.current]
+    if len(shape) != PICTURE or shape[-1] != 1 or not words[-1]:
+        return False
+    return shape[1] > 1 and any(size > 0 and size % (shape[0] * words[-1]) == 0 for size in weights)
+
+
+def _conv_input(
+    flow: Flow, known: Shape | None, shape: Shape, least: int, weights: tuple[int, ...], area: int, groups: int
+) -> tuple[int, int, int]:
+    """Find a convolution's input tensor, the area of its kernel and its groups.
+
+    Args:
+        flow: what has been read so far.
+        known: the input, where the summary shows it.
+        shape: the output.
+        least: elements of one channel that the input has at least.
+        weights: how many weights there may be.
+        area: the kernel's, where it is printed; 0 else.
+        groups: of channels, where the area is printed.
+    """
+    if known is not None and len(known) == len(shape):
+        x = flow.current if flow.tensors[flow.current] == elements(known) else flow.search(known)
+        if x < 0:
+            x = flow.tensor(known)
+        if not area:
+            area, groups = solve(weights, known[0], shape[0], axes=len(shape))
+        if not area:
+            area, groups = solve(weights, known[0], shape[0], grouped=True)
+        return x, area or 1, groups
+    outputs, axes = shape[0], len(shape)
+    current = flow.shapes[flow.current]
+    fits = len(current) == axes and prod(current[1:]) >= least
+    recent: frozenset[int] | None = None
+    for grouped in (False, True) if not area else (False,):
+        if fits:
+            solved = solve(weights, current[0], outputs, area, groups, grouped, axes)
+            if solved[0]:
+                return flow.current, *solved
+        if recent is None:
+            tried = current[0] if fits else -1
+            recent = frozenset([shape[0] for shape in flow.shapes[-BACK:] if len(shape) == axes and shape[0] != tried])
+        by_channels = solve_each(weights, recent, outputs, area, groups, grouped, axes)
+        if not by_channels:  # a search would be in vain
+            continue
+        for at in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
+            candidate = flow.shapes[at]
+            if len(candidate) == axes and candidate[0] in by_channels and prod(candidate[1:]) >= least:
+                return _gated(flow, at, candidate), *by_channels[candidate[0]]
+    # Joined branches: the channels that the weights ask for, at the size before.
+    last = flow.shapes[flow.current]
+    asked, area = asked_for(weights, outputs, area, groups)
+    channels = min(asked, 4 * max(last[0] if last else 1, outputs))
+    space = last[1:] if len(last) == axes and prod(last[1:]) >= prod(shape[1:]) else shape[1:]
+    return flow.tensor((channels, *space)), area, groups
+
+
+def _gated(flow: Flow, at: int, candidate: Shape) -> int:
+    """Give a convolution's input; behind a gate of one pixel a channel it is the product with what was gated."""
+    if at == flow.current:
+        return at
+    before = flow.shapes[flow.current]
+    small = flow.tensors[flow.current] * 4 <= flow.tensors[at]
+    if not small or len(before) != len(candidate) or before[0] != candidate[0]:
+        return at
+    flow.kept.add(at)
+    return flow.tensor(candidate)

@@ -1,0 +1,177 @@
+"""What has been read of a model so far: its tensors, its steps, and which tensor is at hand."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from estimator.methods.rad.kinds import Kind
+from estimator.methods.rad.program.steps import Conv, Op, Scores, Shape
+from estimator.types import Layer
+
+# Tensors among which the input of a layer is looked for.
+BACK: Final = 14
+_KEEPS_OUTPUT: Final = Kind.KEEPS_OUTPUT
+
+
+class Attention:
+    """What is known of the attention that is being read.
+
+    Attributes:
+        type: its class.
+        entry: the tensor that came in.
+        projections: queries, keys and values, or one tensor of all.
+        matrix: elements of its matrix of weights, where a layer shows it.
+        dropped: whether a layer drops some of these.
+        done: whether its products are steps already.
+        single: whether one layer makes queries, keys and values.
+    """
+
+    def __init__(self, type_: str, entry: int) -> None:
+        self.type = type_
+        self.entry = entry
+        self.projections: list[int] = []
+        self.matrix = 0
+        self.dropped = False
+        self.done = False
+        self.single = False
+
+
+class Flow:
+    """The tensors and steps so far, and what is at hand.
+
+    Attributes:
+        flat: whether the summary shows no tree.
+        drops: whether layers of dropout drop where they do not say their share.
+        cosine: whether attention compares queries and keys by their angle.
+        words: whether the model reads words.
+        unsaid: whether no layer is called an attention.
+        bare: whether no layer is an activation: functions are.
+        bends: whether these functions keep what they take, as GELU does.
+        tensors: elements of each tensor, for one sample.
+        shapes: of each tensor.
+        ops: the steps.
+        skips: by step, elements that wait meanwhile.
+        kept: tensors that are kept although no single step says so.
+        hidden: parameters of layers whose insides are not shown.
+        cache: elements of all keys and values.
+        current: the tensor at hand.
+        by_activation: whether an activation gave it out.
+        activated: tensors before or behind an activation.
+        gate: the first factor of a gated product whose other factor is awaited; -1 for none.
+        attention: the one that is being read.
+        blocks: what came into the blocks that are open; 0 for one that counts already.
+        waiting: elements of these.
+        mark: where the last block of a table without a tree ended; 0 for nowhere.
+        marks: by layer, whether it works in place and whether it is not trained.
+    """
+
+    def __init__(self, flat: bool, drops: bool) -> None:
+        self.flat = flat
+        self.drops = drops
+        self.cosine = False
+        self.words = False
+        self.unsaid = False
+        self.bare = False
+        self.bends = False
+        self.tensors: list[int] = []
+        self.shapes: list[Shape] = []
+        self.ops: list[Op] = []
+        self.skips: dict[int, int] = {}
+        self.kept: set[int] = set()
+        self.hidden = 0
+        self.cache = 0
+        self.current = 0
+        self.by_activation = False
+        self.activated: set[int] = set()
+        self.gate = -1
+        self.attention: Attention | None = None
+        self.blocks: list[int] = []
+        self.waiting = 0
+        self.mark = 0
+        self.marks: dict[int, tuple[bool, bool]] = {}
+
+    def elements(self, shape: Shape | None) -> int:
+        """Count the elements of a shape, which mostly is that of the tensor at hand; 0 for None."""
+        if self.shapes[self.current] is shape:
+            return self.tensors[self.current]
+        return 0 if shape is None else prod(shape)
+
+    def tensor(self, shape: Shape) -> int:
+        """Add a tensor."""
+        shapes, tensors = self.shapes, self.tensors
+        tensors.append(tensors[-1] if shapes and shapes[-1] is shape else prod(shape))
+        shapes.append(shape)
+        return len(shapes) - 1
+
+    def emit(
+        self,
+        kind: Kind,
+        x: int,
+        shape: Shape,
+        layer: Layer | None,
+        conv: Conv | None = None,
+        extra: int = 0,
+        matrix: int = 0,
+        scores: Scores = Scores.PLAIN,
+    ) -> None:
+        """Add a step behind which what it gives out is at hand.
+
+        Args:
+            kind: what it keeps.
+            x: the tensor that goes in.
+            shape: what comes out.
+            layer: that does it; None for what code does.
+            conv: sizes of a convolution.
+            extra: elements kept beside input and output.
+            matrix: elements of an attention's matrix.
+            scores: how that is made.
+        """
+        params, inplace, frozen = 0, False, False
+        if layer is not None:
+            params = layer.params
+            if layer.args:
+                marks = self.marks.get(id(layer))
+                if marks is None:
+                    marks = ("inplace", "True") in layer.args, ("trainable", "False") in layer.args
+                    self.marks[id(layer)] = marks
+                inplace, frozen = marks
+        y = x if inplace and kind is _KEEPS_OUTPUT else self.tensor(shape)
+        waiting = self.waiting
+        if waiting and x in self.blocks:
+            waiting -= self.tensors[x] if x else 0
+        elif self.flat and self.mark and self.mark != x:  # a table shows where blocks end only
+            waiting = self.tensors[self.mark]
+        if waiting:
+            self.skips[len(self.ops)] = waiting
+        self.ops.append(Op(kind, x, y, params, conv, extra, matrix, inplace, frozen, scores))
+        self.current = y
+
+    def behind(self, shape: Shape) -> None:
+        """Go on with what a block gives out; where that is nothing seen so far, it was made in its own code."""
+        if self.elements(shape) != self.tensors[self.current]:
+            found = self.search(shape)
+            # A gate of one pixel a channel was multiplied with the picture before it.
+            if found >= 0 and self.tensors[self.current] * 4 <= self.tensors[found]:
+                self.kept.add(found)
+            self.current = self.tensor(shape)
+
+    def search(self, shape: Shape) -> int:
+        """Find the last tensor of this shape."""
+        for index in range(len(self.shapes) - 1, max(len(self.shapes) - BACK, 0) - 1, -1):
+            if self.shapes[index] == shape:
+                return index
+        return -1
+
+    def same(self, shape: Shape) -> int:
+        """Find the input of a layer that keeps the shape; what is not there was made in the block's own code."""
+        if self.tensors[self.current] == self.elements(shape):
+            return self.current
+        found = self.search(shape)
+        return found if found >= 0 and found not in self.activated else self.tensor(shape)
+
+    def pool(self, shape: Shape) -> int:
+        """Add the pooling that a function does behind a convolution, and its activation."""
+        x = self.current
+        self.emit(Kind.MAX_POOL, x, shape, None)
+        return self.current

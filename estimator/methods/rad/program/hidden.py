@@ -1,0 +1,48 @@
+"""What layers keep whose insides a summary hides."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from estimator import blocks
+from estimator.methods.rad.kinds import Kind, attends, kind_of
+from estimator.methods.rad.program.flow import Flow
+from estimator.methods.rad.program.steps import PICTURE, Shape
+from estimator.types import ModelSummary
+
+_KEEPS_OUTPUT: Final = Kind.KEEPS_OUTPUT
+# Kept inside a hidden block, in outputs of the block: where nothing is printed, and for each element printed.
+_USUAL: Final = 8.0
+
+
+def open_hidden(flow: Flow, summary: ModelSummary, types: set[str]) -> None:
+    """Give layers whose insides are hidden what they keep inside.
+
+    torchinfo prints the outputs of all layers that own parameters, also of hidden ones: what the visible ones do not
+    explain is inside, in proportion to the sizes of the outputs. Without that line, as much as usual blocks keep is
+    taken.
+    """
+    tensors = flow.tensors
+    opaque = sum(tensors[op.y] for op in flow.ops if op.kind is Kind.OPAQUE)
+    factor = _USUAL
+    if summary.pass_mb is not None:
+        kinds = {kind_of(type_) for type_ in types}
+        pictures = "Conv2d" in types or any(_is_picture(flow.shapes[op.y]) for op in flow.ops if op.kind is Kind.OPAQUE)
+        tokens = not pictures or any(map(_works_on_tokens, types))
+        printed = summary.pass_mb * 1e6 / 8 / max(summary.batch_size or 1, 1)
+        visible = sum(tensors[op.y] for op in flow.ops if op.params and op.kind is not Kind.OPAQUE)
+        factor = max(printed - visible, 0.0) / max(opaque, 1)
+        factor *= blocks.kept_inside(
+            types, keeps_input=Kind.KEEPS_INPUT in kinds, keeps_output=_KEEPS_OUTPUT in kinds, tokens=tokens
+        )
+    for op in flow.ops:
+        if op.kind is Kind.OPAQUE:
+            op.extra = round(factor * tensors[op.y])
+
+
+def _is_picture(shape: Shape) -> bool:
+    return len(shape) == PICTURE and shape[1] == shape[2] > 1
+
+
+def _works_on_tokens(type_: str) -> bool:
+    return attends(type_) or "Mlp" in type_ or "LayerNorm" in type_

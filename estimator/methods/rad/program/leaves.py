@@ -1,0 +1,192 @@
+"""The steps of a layer that has no layers inside, by its kind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from estimator.methods.rad.kinds import Kind, sort_of
+from estimator.methods.rad.program.attention import attend
+from estimator.methods.rad.program.convolutions import convolve
+from estimator.methods.rad.program.flow import BACK, Attention, Flow
+from estimator.methods.rad.program.products import project
+from estimator.methods.rad.program.steps import PICTURE, Shape
+from estimator.methods.rad.program.weights import recurrent_depth
+from estimator.types import Layer
+from estimator.walk import elements
+
+# Python looks up a member of an enumeration as slowly as it calls a function, and each layer is compared with many.
+_VIEW: Final = Kind.VIEW
+_CONV: Final = Kind.CONV
+_LINEAR: Final = Kind.LINEAR
+_EMBEDDING: Final = Kind.EMBEDDING
+_RECURRENT: Final = Kind.RECURRENT
+_DROPOUT: Final = Kind.DROPOUT
+_SOFTMAX: Final = Kind.SOFTMAX
+_ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
+_POOLS: Final = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
+_BARE: Final[tuple[str, ...]] = ("Parameter", "ParameterList", "ParameterDict")
+_NO_BLOCKS: Final[tuple[str, ...]] = ("Identity", "Flatten", "Parameter")
+_LISTS: Final[tuple[str, ...]] = ("ModuleList", "ModuleDict", "Sequential")
+# These call no layers for their projections, so that no summary but a print shows them.
+_FUSED: Final[tuple[str, ...]] = (
+    "MultiheadAttention",
+    "ShiftedWindowAttention",
+    "ShiftedWindowAttentionV2",
+    "ShiftedWindowAttention3d",
+)
+# Elements that each layer of a recurrent network keeps for each of its output: gates and states.
+_RECURRENT_KEEPS: Final = 6
+_TWO: Final = 2
+
+
+def leaf(flow: Flow, layer: Layer) -> None:
+    """Add what a layer without layers inside does, by its kind."""
+    type_, params, shape, _, _, _, _ = layer
+    sort = sort_of(type_)
+    kind = sort.kind
+    if shape is None:
+        if not params or type_ in _BARE:
+            return
+        shape, kind = flow.shapes[flow.current], Kind.VIEW  # a list of layers that is not opened
+    if not shape:
+        shape = (1,)  # one number for each sample
+    if params and (type_ in _LISTS or (sort.attends and _hides(flow, type_))):
+        flow.hidden += params
+        flow.emit(Kind.OPAQUE, flow.current, shape, layer)
+    elif sort.attends:
+        _attends(flow, layer, shape)
+    elif kind is _CONV and len(shape) >= 2 and not (params and sort.encloses):
+        convolve(flow, layer, shape)
+    elif kind is _LINEAR:
+        project(flow, layer, shape)
+    elif kind is _EMBEDDING:
+        _embed(flow, layer, shape)
+    elif kind is _VIEW or kind is _CONV:
+        _view(flow, layer, kind, shape)
+    else:
+        keep(flow, layer, kind, shape)
+
+
+def _view(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
+    """Add what is a block, or no layer that is known."""
+    if layer.params and layer.type not in _BARE:
+        flow.hidden += layer.params
+        flow.emit(Kind.OPAQUE, flow.current, shape, layer)
+        return
+    if _halves(flow, shape):
+        flow.kept.add(flow.current)  # one half times the other
+    flow.behind(shape)
+    if flow.flat and kind is _VIEW and layer.type not in _NO_BLOCKS:
+        flow.mark = flow.current
+
+
+def _halves(flow: Flow, shape: Shape) -> bool:
+    """Tell whether a layer of no known type gives out half of its features."""
+    before = flow.shapes[flow.current]
+    if len(before) != len(shape) or flow.tensors[flow.current] != _TWO * elements(shape):
+        return False
+    return before[0] == _TWO * shape[0] or before[-1] == _TWO * shape[-1]
+
+
+def _attends(flow: Flow, layer: Layer, shape: Shape) -> None:
+    """Add an attention that is one row."""
+    if flow.flat and _within(flow):
+        flow.behind(shape)
+        return
+    outer, flow.attention = flow.attention, Attention(layer.type, flow.current)
+    attend(flow, shape, layer.params)
+    flow.attention = outer
+
+
+def _hides(flow: Flow, type_: str) -> bool:
+    """Tell whether an attention's projections are not to be seen; in tables without a tree they stand before it."""
+    if type_ in _FUSED:
+        return False
+    return not flow.flat or not any(op.kind is _LINEAR for op in flow.ops[-BACK:])
+
+
+def _within(flow: Flow) -> bool:
+    """Tell whether the attention whose row comes now is only the block around the one before."""
+    products = 0
+    for op in reversed(flow.ops):
+        if op.kind is Kind.ATTENTION:
+            return products < 2
+        products += op.kind in (_LINEAR, _CONV)
+    return False
+
+
+def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
+    """Add a layer that keeps its places, or pools them: norms, activations, dropout, recurrent networks, pooling."""
+    attention = flow.attention
+    if attention is not None and len(shape) >= 3 and shape[-1] == shape[-2] and kind in (_DROPOUT, _SOFTMAX):
+        attention.matrix = max(attention.matrix, elements(shape))
+        attention.dropped |= kind is _DROPOUT and _dropping(flow, layer)
+        return
+    if kind in _POOLS:
+        flow.emit(kind, flow.current, shape, layer)
+        return
+    if kind is _DROPOUT and not _dropping(flow, layer):
+        return
+    if kind is _RECURRENT:
+        before = flow.shapes[flow.current]
+        depth, wide = recurrent_depth(layer, before, shape)
+        steps = elements(shape[:-1])
+        taken = flow.tensors[flow.current]
+        x = flow.current if not wide or taken == wide * steps else flow.tensor((*shape[:-1], wide))
+        flow.emit(kind, x, shape, layer, extra=_RECURRENT_KEEPS * depth * elements(shape))
+        return
+    activates = kind in _ACTIVATIONS
+    if activates and flow.tensors[flow.current] == 2 * flow.elements(shape):
+        # Half of a product is gated by the other half.
+        flow.emit(kind, flow.current, shape, layer)
+        flow.kept.add(flow.current)
+        flow.current = flow.tensor(shape)
+        return
+    if (kind is _DROPOUT or kind is _SOFTMAX) and _is_made(flow, kind, shape, layer):
+        return
+    x = flow.same(shape)
+    more = (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
+    flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
+    flow.by_activation = activates
+    if activates:
+        flow.activated.update((x, flow.current))
+
+
+def _is_made(flow: Flow, kind: Kind, shape: Shape, layer: Layer) -> bool:
+    """Add what functions did before a dropout or softmax, and tell whether that was all."""
+    entry = flow.current
+    if len(shape) < _TWO or flow.tensors[entry] == flow.elements(shape):
+        return False
+    if shape[-1] != shape[-2] or shape[-1] == 1 or _shrunk(flow, shape):
+        if kind is _DROPOUT and _shrunk(flow, shape):
+            flow.pool(shape)
+        return False
+    # An attention's matrix of weights that code makes and multiplies: no layer gave it, and none takes it.
+    again = flow.shapes[-1] == shape
+    x = len(flow.shapes) - 1 if again else flow.tensor(shape)
+    flow.emit(kind, x, shape, layer, extra=elements(shape) if flow.cosine and kind is _SOFTMAX else 0)
+    if kind is _DROPOUT and not flow.flat and not again:
+        flow.kept.update((x, flow.current))
+    flow.current = entry
+    return True
+
+
+def _shrunk(flow: Flow, shape: Shape) -> bool:
+    """Tell whether a picture of this shape is the one at hand, pooled by a function."""
+    before = flow.shapes[flow.current]
+    if len(shape) != PICTURE or len(before) != PICTURE or shape[0] != before[0]:
+        return False
+    return 1 < shape[1] <= before[1] // 2 and 1 < shape[2] <= before[2] // 2
+
+
+def _dropping(flow: Flow, layer: Layer) -> bool:
+    """Tell whether a dropout drops anything."""
+    share = next((value for key, value in layer.args if key == "p"), None)
+    return flow.drops if share is None else share not in ("0.0", "0")
+
+
+def _embed(flow: Flow, layer: Layer, shape: Shape) -> None:
+    if flow.attention is not None or "pos" in layer.name.lower() or "osition" in layer.type:
+        return  # positions are small and have no batch
+    x = flow.current if not flow.ops else flow.tensor((1,))
+    flow.emit(Kind.EMBEDDING, x, shape, layer)

@@ -1,0 +1,111 @@
+"""What a linear layer takes: what is at hand, what a function made of it, or what came before."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from estimator.methods.rad.kinds import Kind
+from estimator.methods.rad.program.attention import attend
+from estimator.methods.rad.program.flow import BACK, Flow
+from estimator.methods.rad.program.steps import PICTURE, Op, Shape
+from estimator.methods.rad.program.weights import inputs_of
+from estimator.types import Layer
+from estimator.walk import elements
+
+_LINEAR: Final = Kind.LINEAR
+_TWO: Final = 2
+_MOST_HEADS: Final = 32
+_OUT_NAMES: Final = frozenset(
+    ("o", "o_proj", "out_proj", "c_proj", "dense", "proj", "out", "out_lin", "to_out", "wo", "out_proj")
+)
+# Behind one product: queries, keys and values; a gate and what it gates.
+_IN_ONE: Final[tuple[int, ...]] = (2, 3)
+
+
+def project(flow: Flow, layer: Layer, shape: Shape) -> None:
+    """Add a linear layer; inside an attention it makes queries, keys or values, or stands behind their products."""
+    inputs = inputs_of(layer, shape)
+    attention = flow.attention
+    if len(shape) == 3 and shape[0] == shape[1] > shape[2] and 0 < inputs <= shape[2] <= _MOST_HEADS:
+        # Heads that talk to each other: a product over heads of the matrix of weights, before or behind softmax.
+        flow.ops.append(Op(Kind.LINEAR, flow.tensor(shape), flow.tensor(shape), layer.params, extra=elements(shape)))
+        return
+    if attention is not None and not attention.done:
+        entry = attention.entry
+        width = flow.shapes[entry][-1] if flow.shapes[entry] else 0
+        fused = bool(attention.projections) and (
+            attention.single or flow.tensors[attention.projections[0]] > 2.5 * flow.tensors[entry]
+        )
+        if attention.projections and (
+            layer.name in _OUT_NAMES or (not layer.name and (fused or len(attention.projections) >= 3))
+        ):
+            attend(flow, None, 0)
+        elif inputs in (0, width):
+            flow.emit(_LINEAR, entry, shape, layer)
+            if not (attention.single and layer.name in _OUT_NAMES):  # defined before what it comes behind
+                attention.projections.append(flow.current)
+            return
+    x = flow.current
+    if flow.gate >= 0:  # the other factor has come: the product goes into this layer
+        flow.kept.update((flow.gate, x))
+        x = flow.tensor(flow.shapes[x])
+        flow.gate = -1
+    x = _factor(flow, x, inputs, shape)
+    flow.emit(_LINEAR, x, shape, layer)
+    flow.by_activation = False
+
+
+def _factor(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
+    """Find what a linear layer takes: what is at hand, what a function made of it, or what came before."""
+    before = flow.shapes[x]
+    if not inputs or not before:
+        return x
+    if before[-1] == inputs or flow.tensors[x] == inputs:
+        if not flow.bends or not _made_by_product(flow, x) or before[-1] < _TWO * max(shape[-1], 1):
+            return x
+        flow.kept.add(x)  # what widens and narrows again has a function between
+        return flow.tensor(before)
+    pooled = _pooled(flow, inputs, shape)
+    if pooled >= 0:
+        return pooled
+    times, rest = divmod(before[-1], inputs)
+    made = flow.unsaid and _made_by_product(flow, x)
+    if made and not rest and times in _IN_ONE and len(before) == len(shape):
+        flow.kept.add(x)  # queries, keys and values, or a gate and what it gates: code makes one of them
+        return flow.tensor((*before[:-1], inputs))
+    found = _with_width(flow, inputs)
+    if found < 0:
+        return x
+    if flow.by_activation and flow.tensors[x] == elements(shape):
+        flow.gate = x
+    elif made and flow.ops[-1].x == found and len(shape) > 1:
+        flow.kept.update((x, len(flow.shapes)))  # two of one tensor: code multiplies them
+    return found
+
+
+def _made_by_product(flow: Flow, x: int) -> bool:
+    """Tell whether a tensor is what a linear layer gave out just now."""
+    return bool(flow.ops) and flow.ops[-1].kind is _LINEAR and flow.ops[-1].y == x
+
+
+def _pooled(flow: Flow, inputs: int, shape: Shape) -> int:
+    """Find what a linear layer takes behind a picture that is larger: a function pooled it; -1 for none."""
+    picture = flow.shapes[flow.current]
+    if len(picture) != PICTURE or len(shape) != 1 or inputs >= flow.tensors[flow.current]:
+        return -1
+    places, rest = divmod(inputs, max(picture[0], 1))
+    if rest or places <= 1:
+        return -1
+    return flow.pool((picture[0], places, 1))
+
+
+def _with_width(flow: Flow, width: int) -> int:
+    """Find the last tensor of this width, or what of it came into a block that is open; -1 for none."""
+    for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
+        shape = flow.shapes[index]
+        if shape and shape[-1] == width:
+            return index
+    for index in reversed(flow.blocks):
+        if index and flow.shapes[index] and flow.shapes[index][-1] == width:
+            return index
+    return -1

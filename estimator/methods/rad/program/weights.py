@@ -1,0 +1,262 @@
+"""What a layer's number of parameters says of its sizes: inputs, kernels, groups, depth. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from estimator import sizes
+from estimator.methods.rad.program.steps import DEEP, PICTURE, Shape
+from estimator.types import Layer
+from estimator.walk import elements
+
+_MOST_DEPTH: Final = 100
+_FEW_LAYERS: Final = 16
+_DIGITS: Final = 4
+_SQUARES: Final = {
+    1,
+    3,
+    4,
+    5,
+    7,
+    9,
+    15,
+    16,
+    21,
+    25,
+    27,
+    35,
+    36,
+    49,
+    64,
+    81,
+    121,
+    169,
+    196,
+    225,
+    256,
+    289,
+    441,
+    961,
+    1024,
+}
+# Of kernels over time and place.
+_CUBES: Final = {1, 3, 5, 7, 8, 9, 27, 32, 49, 75, 98, 125, 147, 343, 512}
+_FEW_GROUPS: Final = 8
+_DEPTHWISE: Final = {1, 3, 5, 7, 9, 11, 21, 25, 49, 81, 121}
+
+
+def inputs_of(layer: Layer, shape: Shape) -> int:
+    """Read or solve the inputs of a linear layer; 0 where neither works."""
+    for key, value in layer.args:
+        if key in ("in_features", "nx") and value.isdecimal() and len(value) < 12:
+            return int(value)
+    outputs = shape[-1] if shape else 0
+    if not outputs or not layer.params:
+        return 0
+    inputs, rest = divmod(layer.params, outputs)
+    if rest:
+        return 0
+    # With a bias the quotient is one too large; an even width is the likelier one.
+    return inputs - 1 if inputs % 2 and inputs > 1 else inputs
+
+
+def weight_counts(params: int, outputs: int, args: dict[str, str]) -> tuple[int, ...]:
+    """List how many of a convolution's parameters may be weights: with a bias first, where nothing says."""
+    if args.get("bias") == "False":
+        return (params,)
+    if "kernel_size" in args:
+        return (params - outputs,)
+    # Last with a bias and a gain for each channel, as weights have that are normalised.
+    return (params - outputs, params, params - 2 * outputs)
+
+
+def printed_kernel(args: dict[str, str]) -> tuple[int, int]:
+    """Read the kernel's area and the groups from what is printed; (0, 1) where nothing is."""
+    text = args.get("kernel_size") or args.get("kernel") or args.get("2")
+    if text is None:
+        return 0, 1
+    try:
+        values = sizes.numbers(text)
+        groups = sizes.number(args, "groups") if "groups" in args else 1
+    except ValueError:
+        return 0, 1
+    if "kernel" in args and len(values) > 3:
+        values = values[2:]  # older torchinfo prints channels too
+    area = 1
+    for value in values if len(values) > 1 else values * 2:
+        area *= value
+    if not 0 < area < 10**6:
+        return 0, 1
+    if "groups" in args or "kernel_size" in args:
+        return area, max(groups, 1)
+    return 0, 1  # torchinfo's column of kernels says nothing of groups; the weights do
+
+
+def asked_for(weights: tuple[int, ...], outputs: int, area: int, groups: int) -> tuple[int, int]:
+    """Tell how many channels the weights ask for, and the kernel's area, where no tensor so far has that many."""
+    each = 1
+    for size in weights:
+        if size % outputs == 0:
+            each = size // outputs
+            break
+    if not area:
+        area = 9 if each % 9 == 0 else 25 if each % 25 == 0 else 49 if each % 49 == 0 else 1
+    return max(each * groups // area, 1), area
+
+
+def solve(
+    weights: tuple[int, ...],
+    inputs: int,
+    outputs: int,
+    area: int = 0,
+    groups: int = 1,
+    grouped: bool = False,
+    axes: int = 3,
+) -> tuple[int, int]:
+    """Find area and groups for the first number of weights that has a solution; (0, 1) where none has.
+
+    Args:
+        weights: how many there may be.
+        inputs: channels that go in.
+        outputs: channels that come out.
+        area: the kernel's, where it is printed; 0 else.
+        groups: of channels, where the area is printed.
+        grouped: whether to look for several groups.
+        axes: of what comes out, channels included: 4 over time and place.
+    """
+    if area:
+        return (area, groups) if inputs * outputs * area // groups in weights else (0, 1)
+    if axes == DEEP:
+        return solve_deep(weights, inputs, outputs)
+    for size in weights:
+        solved = _solve_grouped(size, inputs, outputs) if grouped else _solve_plain(size, inputs, outputs)
+        if solved[0]:
+            return solved
+    return 0, 1
+
+
+@lru_cache(maxsize=1024)  # sizes come from users: a bounded cache
+def solve_each(
+    weights: tuple[int, ...], recent: frozenset[int], outputs: int, area: int, groups: int, grouped: bool, axes: int
+) -> Mapping[int, tuple[int, int]]:
+    """Find the same by the channels that came before, for those that have a solution."""
+    found: dict[int, tuple[int, int]] = {}
+    for inputs in recent:
+        solved = solve(weights, inputs, outputs, area, groups, grouped, axes)
+        if solved[0]:
+            found[inputs] = solved
+    return found
+
+
+def solve_deep(weights: tuple[int, ...], inputs: int, outputs: int) -> tuple[int, int]:
+    """Solve a convolution over time and place; groups are of one channel, or there are none."""
+    for size in weights:
+        area, rest = divmod(size, max(inputs * outputs, 1))
+        if not rest and area in _CUBES:
+            return area, 1
+        area, rest = divmod(size, max(outputs, 1))
+        if not rest and area in _CUBES and inputs and outputs % inputs == 0:
+            return area, inputs
+    return 0, 1
+
+
+def _solve_plain(weights: int, inputs: int, outputs: int) -> tuple[int, int]:
+    """Find the kernel's area that makes so many weights of so many channels, all joined or each by itself.
+
+    Returns:
+        Area and groups; (0, 1) if there is none.
+    """
+    if weights <= 0 or inputs <= 0 or outputs <= 0:
+        return 0, 1
+    area, rest = divmod(weights, inputs * outputs)
+    if not rest and area in _SQUARES:
+        return area, 1
+    if weights % outputs == 0 and outputs % inputs == 0 and weights // outputs in _DEPTHWISE:
+        return weights // outputs, inputs
+    return 0, 1
+
+
+def _solve_grouped(weights: int, inputs: int, outputs: int) -> tuple[int, int]:
+    """Find the same for several groups of channels."""
+    if weights <= 0 or inputs <= 0 or outputs <= 0 or weights % outputs:
+        return 0, 1
+    each = weights // outputs
+    for area in (9, 25, 49, 1):
+        deep, rest = divmod(each, area)
+        if not rest and deep and inputs % deep == 0 and deep < inputs and (area > 1 or inputs // deep <= _FEW_GROUPS):
+            return area, inputs // deep
+    return 0, 1
+
+
+def stride_between(size_in: int, size_out: int, sides: int) -> int:
+    """Tell the step along each side."""
+    step: float = (size_in / max(size_out, 1)) ** (1 / max(sides, 1))
+    return max(round(step), 1)
+
+
+def cannot_step(before: Shape, after: Shape, area: int) -> bool:
+    """Tell whether no step of a square kernel makes one picture of the other, but one does behind pooling."""
+    side = round(area**0.5)
+    if len(before) != PICTURE or len(after) != PICTURE or side * side != area or before[1] // 2 < after[1]:
+        return False
+    pads = range(side // 2 + 1)
+    steps = any((before[1] + 2 * pad - side) // step + 1 == after[1] for step in (1, 2, 4) for pad in pads)
+    return not steps and any(before[1] // 2 + 2 * pad - side + 1 == after[1] for pad in pads)
+
+
+def recurrent_depth(layer: Layer, before: Shape, shape: Shape) -> tuple[int, int]:
+    """Tell how many layers a recurrent network has, as it says, or solve its parameters for them.
+
+    Args:
+        layer: the network.
+        before: what came before it.
+        shape: what it gives out.
+
+    Returns:
+        The number, and the features that it takes; 0 of them where it is not known.
+    """
+    inputs, outputs = before[-1] if before else 1, shape[-1]
+    taken, steps = elements(before), elements(shape[:-1])
+    count = next((value for key, value in layer.args if key == "num_layers"), "")
+    if count.isdecimal() and len(count) < _DIGITS:
+        return int(count), 0
+    gates = 4 if "LSTM" in layer.type else 3 if "GRU" in layer.type else 1
+    for directions in (1, 2):
+        hidden = outputs // directions
+        each = directions * gates * hidden
+        more, rest = divmod(layer.params - each * (inputs + hidden + 2), max(each * (outputs + hidden + 2), 1))
+        if not rest and 0 <= more < _MOST_DEPTH:
+            return more + 1, inputs
+    if layer.args:  # a print says how many there are, where there are several
+        return 1, 0
+    found = recurrent_sizes(layer, outputs)
+    for more, wide in found:
+        if wide * steps == taken:  # turned or flattened on its way
+            return more + 1, wide
+    # Joined with others of its kind, or with something narrower; or pooled.
+    joined = [(wide % inputs > 0, wide, more) for more, wide in found if wide >= inputs]
+    if joined:
+        _, wide, more = min(joined)
+        return more + 1, wide
+    return (found[0][0] + 1, found[0][1]) if found else (1, 0)
+
+
+def recurrent_sizes(layer: Layer, outputs: int) -> list[tuple[int, int]]:
+    """Solve a recurrent network's parameters for its layers but the first and the features that it takes.
+
+    Returns:
+        All that fit: one direction or two, a layer more or wider inputs; those of few layers first.
+    """
+    gates = 4 if "LSTM" in layer.type else 3 if "GRU" in layer.type else 1
+    found: list[tuple[int, int]] = []
+    rows, rest = divmod(layer.params, max(gates * outputs, 1))
+    for directions in (1, 2):
+        hidden, odd = divmod(outputs, directions)
+        inputs = rows - hidden - 2
+        if not rest and not odd:
+            found += [
+                (more, wide) for more in range(_FEW_LAYERS) if (wide := inputs - more * (outputs + hidden + 2)) > 0
+            ]
+    return sorted(found)

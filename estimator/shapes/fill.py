@@ -1,0 +1,65 @@
+"""Fills in the shapes that a summary does not show. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from estimator import input_size, pools
+from estimator.shapes.follower import Follower
+from estimator.shapes.start import rows_and_columns
+from estimator.shapes.tables import ATTENDS, GATHERS, from_inputs, nodes_of, sequence_first, windows
+from estimator.types import ModelSummary, SummaryError, Workload
+from estimator.walk import layers
+
+# Learned arrays that take the input's place.
+_LATENT: Final[tuple[str, ...]] = ("PerceiverEmbeddings",)
+
+
+def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
+    """Fill in the output shapes that the summary does not show.
+
+    Args:
+        summary: the model.
+        workload: gives ``seq_len`` and ``input_size``.
+
+    Returns:
+        The same summary where every layer without children shows its shape already, else one with shapes and with a
+        sentence for each assumption. Where the workload's input size is none that the summary was printed for, its
+        note says so.
+
+    Raises:
+        SummaryError: a print says too little of this kind of model, or the input size is none for it.
+    """
+    found = layers(summary.root)
+    if summary.batch_size is not None and summary.batch_size == workload.seq_len != workload.batch_size:
+        summary = sequence_first(summary, workload.seq_len)
+        found = layers(summary.root)
+    if any(layer.type.endswith(GATHERS) for layer in found):
+        summary = nodes_of(summary, found, workload.batch_size)
+        found = layers(summary.root)
+    if workload.input_size and any(layer.output_shape or layer.input_shape for layer in found):
+        note = input_size.contradiction(summary, workload.input_size)
+        if note:
+            summary = replace(summary, note=note, inferred=(*summary.inferred, note))
+    missing = [layer for layer in found if layer.output_shape is None and not layer.children]
+    if not missing:
+        if summary.format == "torchsummary" and any(ATTENDS in type_ for type_ in {layer.type for layer in found}):
+            return replace(summary, root=summary.root._replace(children=windows(summary.root.children)))
+        return summary
+    if any(layer.output_shape for layer in found):
+        return summary  # what has no shape there is a list of layers, or was never called
+    if any(layer.input_shape for layer in found):
+        return replace(summary, root=from_inputs(summary.root))
+    if any(layer.type in _LATENT for layer in found):
+        raise SummaryError(
+            f"a print of {found[0].type[:80]} shows neither its latent array nor how often its blocks run: "
+            "paste what torchinfo prints with depth=20"
+        )
+    pooled = pools.between(pools.repeated(summary.root, rows_and_columns(found, workload)), found)
+    if pooled is not summary.root:
+        found = layers(pooled)
+    follower = Follower(found, workload)
+    root, _ = follower.follow(pooled, follower.begins.shape)
+    inferred = (*summary.inferred, *follower.begins.inferred)
+    return replace(summary, root=root, inferred=inferred, guessed=follower.sources.guessed, note=follower.begins.note)

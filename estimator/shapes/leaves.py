@@ -1,0 +1,94 @@
+"""What layers without layers inside give out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from estimator import outputs, sizes
+from estimator.shapes.widths import (
+    DEEP,
+    HEADS,
+    TOKENS,
+    conv1d_width,
+)
+from estimator.types import Family, Layer, Workload
+from estimator.walk import elements
+
+Shape = tuple[int, ...]
+
+_POOLED: Final[tuple[str, ...]] = ("pooler", "classifier", "pre_classifier", "seq_relationship", "heads", "head")
+# Layers that only move axes.
+MOVES: Final[tuple[str, ...]] = ("Rearrange", "Reduce", "Unfold")
+
+
+class Leaves:
+    """Tells what layers without layers inside give out."""
+
+    def __init__(self, found: list[Layer], workload: Workload, start: Shape, family: Family) -> None:
+        self._start = start
+        self._family = family
+        self._args: dict[int, dict[str, str]] = {}
+        self._words = start[0] if len(start) == 1 else workload.seq_len or TOKENS
+        deep = {layer.type for layer in found if "3d" in layer.type}
+        # Where only the first layer knows of time, blocks take all places of all moments alike.
+        self._flat_in_time = deep == {"Conv3d"} and family == "transformer"
+        # Axes of pictures that a norm over channels turns; windows over time and place keep the axis of time.
+        self._turned = (2, 3) if self._flat_in_time else (2, 3, DEEP)
+
+    def given(self, layer: Layer, shape: Shape) -> Shape:
+        """Give what comes out of a layer; where it does not say, what goes in."""
+        args = self._args.get(id(layer.args))
+        if args is None:
+            args = self._args[id(layer.args)] = dict(layer.args)
+        type_ = layer.type
+        try:
+            if "Embedding" in type_ and "0" in args and "1" in args:
+                return shape if "position" in layer.name and len(shape) > 1 else (self._words, sizes.number(args, "1"))
+            if type_ == "Conv1D":
+                return (*shape[:-1], conv1d_width(layer, args, shape))
+            if "Conv" in type_ and ("kernel_size" in args or "2" in args):
+                out = outputs.convolved(type_, args, shape)
+                tubes = self._flat_in_time and len(out) == DEEP and args.get("stride") == args.get("kernel_size")
+                return (out[0], out[1] * out[2], out[3]) if tubes else out  # moments side by side
+            if "Linear" in type_ and "in_features" in args:
+                return self._linear(layer, args, shape)
+            if type_ in ("LSTM", "GRU", "RNN"):
+                sides = 2 if sizes.flag(args, "bidirectional", default=False) else 1
+                return (*shape[:-1], sizes.number(args, "proj_size", "1") * sides)
+            if type_ == "Flatten":
+                return (elements(shape),)
+            if type_ in MOVES and layer.name.isdecimal():  # else a block's code calls it, who knows where
+                return (outputs.unfolded if type_ == "Unfold" else outputs.rearranged)(args, shape)
+            if type_.endswith("Norm") and "0" in args and args["0"].startswith("("):
+                return self._normed(sizes.numbers(args["0"]), shape)
+            return outputs.resized(type_, args, shape)
+        except (KeyError, ValueError, IndexError, OverflowError):
+            return shape
+
+    def _linear(self, layer: Layer, args: dict[str, str], shape: Shape) -> Shape:
+        inputs, outputs = sizes.number(args, "in_features"), sizes.number(args, "out_features")
+        if len(shape) >= 3 and shape[-1] != inputs:
+            if elements(shape) == inputs or layer.name in HEADS:
+                return (outputs,)
+            if shape[0] == inputs:  # each pixel by itself
+                return (*shape[1:], outputs)
+            if elements(shape[1:]) == inputs:  # each channel by itself
+                return (shape[0], outputs)
+            return (outputs,) if self._family == "cnn" else (*shape[:-1], outputs)
+        if len(shape) == 2 and shape[-1] != inputs == shape[0]:
+            return (shape[1], outputs)
+        if len(shape) >= 2 and layer.name in _POOLED and not self._tags_tokens():
+            return (outputs,)
+        if len(shape) == 1 and shape == self._start and self._family == "transformer" and shape[0] != inputs:
+            return (shape[0], outputs)
+        return (*shape[:-1], outputs)
+
+    def _tags_tokens(self) -> bool:
+        return len(self._start) == 2
+
+    def _normed(self, size: Shape, shape: Shape) -> Shape:
+        if len(shape) in self._turned and len(size) == 1 and shape[0] == size[0] != shape[-1]:
+            return (*shape[1:], size[0])
+        if shape[-len(size) :] != size:
+            return (*shape[: len(shape) - len(size)], *size)
+        return shape

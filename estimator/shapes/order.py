@@ -1,0 +1,112 @@
+"""In which order blocks use their layers, where that is not the order in which they define them. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from estimator.shapes.widths import input_width
+from estimator.types import Layer
+from estimator.walk import layers
+
+_ACTIVATIONS: Final[tuple[str, ...]] = (
+    "ReLU",
+    "GELU",
+    "SiLU",
+    "Tanh",
+    "Sigmoid",
+    "Activation",
+    "Swish",
+    "Mish",
+    "ELU",
+    "Softplus",
+)
+_REDUCTIONS: Final[tuple[str, ...]] = (
+    "sr",
+    "sequence_reduction",
+    "spatial_reduction",
+    "layer_norm",
+    "norm",
+    "act",
+    "pool",
+)
+_PADDING: Final = "_padding"
+# Patches of numbered stages, often listed before all blocks.
+_STAGES: Final[tuple[str, ...]] = ("patch_embed",)
+
+
+def in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
+    """Put layers where blocks use them, which is not always where they define them.
+
+    An activation goes behind the first of several projections; what makes the keys fewer goes before them; stages whose
+    parts are numbered (``patch_embed1``, ``block1``, ..) go one after the other.
+    """
+    if sum(child.name.startswith(_STAGES) and child.name[-1:].isdecimal() for child in children) > 1:
+        children = _by_stages(children)
+    if _shrinks_first(children):
+        children = (children[-1], *children[:-1])
+    if any(child.name.endswith(_PADDING) for child in children):
+        children = _padded_first(children)
+    if any(child.name in _REDUCTIONS[:3] for child in children):
+        fewer = [child for child in children if child.name in _REDUCTIONS]
+        fewer.sort(key=lambda child: child.name != "pool")
+        rest = [child for child in children if child.name not in _REDUCTIONS]
+        at = next((i for i, child in enumerate(rest) if child.name in ("kv", "k", "key")), len(rest))
+        return [*rest[:at], *fewer, *rest[at:]]
+    linear = [index for index, child in enumerate(children) if child.type in ("Linear", "Conv1D")]
+    order = sorted(children, key=lambda child: child.name == "lm_head")
+    children = tuple(order)
+    if len(linear) < 2:
+        return order
+    for index, child in enumerate(children):
+        if not child.children and _is_activation(child) and not linear[0] < index < linear[-1]:
+            order.remove(child)
+            order.insert(order.index(children[linear[0]]) + 1, child)
+            break
+    return order
+
+
+def _padded_first(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Put padding that is named after the convolution behind which it is listed before that."""
+    order = list(children)
+    for at, child in enumerate(children[1:], 1):
+        if child.name.endswith(_PADDING) and children[at - 1].name == child.name.removesuffix(_PADDING):
+            order[at - 1], order[at] = child, children[at - 1]
+    return tuple(order)
+
+
+def _shrinks_first(children: tuple[Layer, ...]) -> bool:
+    """Tell whether what makes a stage's picture smaller is listed behind the blocks that take what it gives out."""
+    last = children[-1]
+    if len(children) != 2 or last.name != "downsample" or not children[0].children:
+        return False
+    blocks_take = next((width for inner in layers(children[0]) if (width := input_width(inner))), None)
+    makes = next((dict(inner.args).get("1") for inner in layers(last) if "Conv2d" in inner.type), None)
+    return blocks_take is not None and str(blocks_take) == makes
+
+
+def _by_stages(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Order parts with a number at the end of their names by that number."""
+    numbered = [child for child in children if child.name[-1:].isdecimal()]
+    places = iter(sorted(numbered, key=lambda child: child.name[-1]))
+    return tuple(next(places) if child.name[-1:].isdecimal() else child for child in children)
+
+
+def _is_activation(layer: Layer) -> bool:
+    return not layer.params and any(mark in layer.type for mark in _ACTIVATIONS)
+
+
+def repeated(layer: Layer) -> Layer:
+    """Repeat the only group of layers of an Albert as often as its published sizes do; parameters count once."""
+    widths = [width for inner in layers(layer) if (width := input_width(inner))]
+    times = 24 if min(widths, default=0) in (1024, 2048) else 12
+    children = tuple(
+        child._replace(children=(*child.children, *(_bare(inner) for inner in child.children * (times - 1))))
+        if child.type == "ModuleList" and len(child.children) == 1
+        else child
+        for child in layer.children
+    )
+    return layer._replace(children=children)
+
+
+def _bare(layer: Layer) -> Layer:
+    return layer._replace(params=0, children=tuple(map(_bare, layer.children)))

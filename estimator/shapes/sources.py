@@ -1,0 +1,157 @@
+"""Which of the shapes so far goes into a layer of a print, where what is at hand does not fit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from estimator.outputs import LARGER
+from estimator.shapes.start import square_of
+from estimator.shapes.widths import (
+    COLOURS,
+    HEADS,
+    IMAGE,
+    by_channels,
+    fits,
+    grid,
+    input_width,
+    of_a_gate,
+    places_of,
+)
+from estimator.types import Family, Layer, Workload
+from estimator.walk import elements
+
+Shape = tuple[int, ...]
+
+_SQUARES: Final[tuple[int, ...]] = (4, 16)
+# So many containers are open inside of a block: a list, the block, the list of blocks.
+_BLOCK: Final = 2
+# Names of what makes pictures larger in a second half.
+_DECODES: Final[tuple[str, ...]] = ("decode", "up")
+
+
+class Sources:
+    """Chooses what goes into a layer: what is at hand, what came into a block around it, or an earlier picture.
+
+    Attributes:
+        pictures: whether the model works on pictures, films or volumes.
+        open: what came into the containers that are open, the outermost first.
+        guessed: layers whose input had to be guessed.
+    """
+
+    def __init__(self, found: list[Layer], workload: Workload, start: Shape, family: Family) -> None:
+        self.pictures = len(start) > 2
+        self.open: list[Shape] = []
+        # The places of the last picture of each number of channels: stages are often listed side by side.
+        self._places: dict[int, Shape] = {}
+        # Whether the picture at hand was made larger.
+        self._grew = False
+        self.guessed = 0
+        self._start = start
+        self._family = family
+        self._widths: dict[tuple[str, int], int | None] = {}
+        # What a second tower looks at, whose first layer the input is none for.
+        self._looked = (COLOURS, *(square_of(workload.input_size or (), COLOURS) or (IMAGE, IMAGE)))
+        # Whether code makes pictures larger in a second half, as no layer does, and has done so.
+        self._decodes = any(layer.name.startswith(_DECODES) for layer in found)
+        self._decodes &= not any(layer.type.startswith(LARGER) for layer in found)
+        self._doubled = False
+        self._side_by_side = any("HighResolution" in layer.type for layer in found)
+
+    def note(self, entry: Shape, out: Shape) -> None:
+        """Note whether a layer made its picture larger."""
+        self._grew = 3 <= len(out) == len(entry) and (out[-1] > entry[-1] or (self._grew and out[1:] == entry[1:]))
+
+    def remember(self, layer: Layer, out: Shape) -> None:
+        """Remember what places a picture had behind a layer."""
+        if self.pictures and layer.params and len(out) > 1 and "Linear" not in layer.type:
+            first = len(out) >= 3 and by_channels(layer)
+            self._places[out[0] if first else out[-1]] = out[1:] if first else out[:-1]
+
+    def of(self, layer: Layer, shape: Shape) -> Shape:
+        """Choose the input: what came before, or what came into an enclosing block, whichever has the right width."""
+        key = (layer.type, id(layer.args))
+        if key not in self._widths:
+            self._widths[key] = input_width(layer)
+        width = self._widths[key]
+        if self.pictures and width is not None and of_a_gate(layer, width):
+            return (width, 1, 1)  # behind a mean over the picture, which is no layer
+        if width == 3 and "Conv2d" in layer.type and len(shape) != 3:
+            return self._looked  # a second tower, which looks
+        if width is None or fits(layer, shape, width):
+            return shape
+        if self.pictures:
+            return self._picture_of(layer, shape, width)
+        outers = [
+            outer
+            for outer in reversed(self.open)
+            if len(outer) > 1 or outer != self._start or self._family != "transformer"
+        ]
+        for outer in outers:
+            if fits(layer, outer, width):
+                return outer
+        if "Linear" in layer.type:  # on the first axis: each channel by itself
+            for outer in (shape, *outers):
+                if outer and outer[0] == width:
+                    return outer
+        if ("Conv" in layer.type or "BatchNorm" in layer.type) and len(shape) > 1:
+            return (width, *(shape[:-1] if shape[-1] == width else shape[1:]))
+        return shape
+
+    def _picture_of(self, layer: Layer, shape: Shape, width: int) -> Shape:
+        """Find the picture of so many channels, and turn its axes as the layer wants them."""
+        outers = list(reversed(self.open))
+        first = by_channels(layer)
+        before = grid(shape)
+        channels = shape[-1] if before == shape[:-1] else shape[0]
+        split = first and len(shape) >= 3 and channels % width == 0 and not self._side_by_side
+        turned = shape[-1] == width and before == shape[:-1]
+        joined = width == 2 * channels and self._grew and not self._side_by_side  # with what was kept of this size
+        if first and len(shape) >= 3 and (turned or joined):
+            return (width, *before)
+        for at, outer in enumerate(outers):
+            # The picture itself has its channels first: a width that is its side is so by chance.
+            if fits(layer, outer, width) and (first or outer != self._start):
+                return outer
+            if split and at == _BLOCK:
+                self.guessed += 1
+                return (width, *before)
+        for outer in (shape, *outers):
+            if len(outer) >= 3 and outer[0] == width and not first:
+                return (*outer[1:], width)
+            if len(outer) > 1 and outer[-1] == width and first and (len(outer) == 2 or grid(outer) == outer[:-1]):
+                return (width, *places_of(outer[:-1]))
+            if len(outer) == 2 and outer[0] == width and "Linear" in layer.type:
+                return outer  # each channel by itself
+            if "Linear" in layer.type and len(outer) == 3 and width in (outer[0] * outer[1], outer[1] * outer[2]):
+                return (elements(outer) // width, width)  # the same, of a picture
+        if first and (places := self._grown(width, channels, before)):
+            return (width, *places)
+        return self._guess(layer, shape, width, channels, before)
+
+    def _guess(self, layer: Layer, shape: Shape, width: int, channels: int, before: Shape) -> Shape:
+        """Guess the picture that a layer takes where nothing has so many channels."""
+        self.guessed += 1
+        first = by_channels(layer)
+        beside = self._side_by_side or layer.type.startswith("ConvTranspose")
+        if width in self._places and (beside if first else len(shape) > 1):
+            places = self._places[width]
+            return (width, *places_of(places)) if first else (*places, width)
+        if len(shape) < 2 or (layer.type.endswith("Linear") and layer.name in HEADS):
+            return shape
+        times, rest = divmod(width, channels)
+        if not first and not rest and times in _SQUARES and elements(shape) % width == 0:
+            return (elements(shape) // width, width)  # a square of neighbours became one
+        return (width, *places_of(before)) if first else (*before, width)
+
+    def _grown(self, width: int, channels: int, before: Shape) -> Shape:
+        """Find the places of what a picture is joined with that code made larger before; empty where there is none.
+
+        So does the second half of a U-Net: the picture at hand, twice as large, beside one of the first half.
+        """
+        beside = width - channels
+        places = self._places.get(beside, ())
+        if not self._decodes or len(places) != len(before) or beside > channels - (not self._doubled):
+            return ()
+        twice = all(size == 2 * small for size, small in zip(places, before, strict=True))
+        self._doubled |= twice
+        return places if twice else ()

@@ -1,0 +1,275 @@
+"""What goes into a model: as the user says it, as its layers tell, or what is usual. Pure."""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import Final
+
+from estimator import input_size, inputs, sizes
+from estimator.shapes.widths import COLOURS, IMAGE, MOST_DIM, TOKENS, fields_of, line_of, takes_pictures
+from estimator.types import Family, Layer, SummaryError, Workload
+from estimator.walk import elements
+
+Shape = tuple[int, ...]
+
+_SMALL_IMAGE: Final = 28
+_VOLUME: Final = 128
+_GREY_VOLUME: Final = 96
+# Models that listen: a short sequence is meant in seconds.
+_SOUND: Final = 16_000
+_SECONDS: Final = 600
+# Published with larger pictures.
+_SIDES: Final[tuple[tuple[str, int], ...]] = (
+    ("Inception3", 299),
+    ("InceptionV", 299),
+    ("InceptionResnetV2", 299),
+    ("Xception", 299),
+    ("NASNet", 331),
+    ("PNASNet", 331),
+    ("CrossViT", 240),
+    ("CrossVit", 240),
+    ("SwinTransformerV2Block", 256),
+    ("SwinTransformerBlockV2", 256),
+    ("MobileVitBlock", 256),
+    ("MobileVitV2Block", 256),
+    ("SegformerForSemantic", 512),
+    ("UperNetFor", 512),
+    ("MobileViTForSemantic", 512),
+    ("MobileViTV2ForSemantic", 512),
+    ("MaskFormerFor", 512),
+    ("Mask2FormerFor", 512),
+    ("GLPNFor", 480),
+    ("DeformableDetrFor", 800),
+    ("RTDetr", 640),
+    ("DFine", 640),
+    ("Swin2SR", 64),
+    ("RAFT", 512),
+)
+# Detectors of one look at the picture, whoever wrote them.
+_YOLO, _YOLO_SIDE = ("Yolo", "YOLO"), 640
+# Pictures that an autoencoder made small.
+_LATENTS: Final = 4
+_LATENT_SIDE: Final = 64
+_TAKEN: Final = "was taken"
+_UNSHUFFLES: Final[tuple[str, ...]] = ("SpaceToDepth", "PixelUnshuffle")
+
+
+class Start:
+    """What goes into a model that a print does not show.
+
+    Attributes:
+        shape: of one sample.
+        inferred: a sentence for each assumption.
+        note: what was taken for the input, as a directive would have said it; "" where that was told or follows.
+    """
+
+    def __init__(self, found: list[Layer], workload: Workload, family: Family) -> None:
+        self.inferred: list[str] = []
+        self.note = ""
+        self._family = family
+        fields = 0 if workload.seq_len else max(map(fields_of, found))
+        self.shape: Shape = (fields,) if fields else self._input(found, workload)
+
+    def _input(self, found: list[Layer], workload: Workload) -> Shape:
+        looks = False
+        for layer in found:
+            args = dict(layer.args)
+            try:
+                if "Embedding" in layer.type and layer.params and not layer.children:
+                    return self._tokens(found, workload)
+                if "Conv" in layer.type and "0" in args:
+                    return self._picture(layer, sizes.number(args, "0"), found, workload)
+                if layer.type.endswith("Linear") and "in_features" in args:
+                    if not looks and any(takes_pictures(other) for other in found):
+                        looks = True
+                    if looks:
+                        continue
+                    width = sizes.number(args, "in_features")
+                    if workload.input_size and (said := self._features(layer, width, workload.input_size)):
+                        return said
+                    if self._family == "transformer":
+                        return (workload.seq_len or self._patches(layer, found), width)
+                    if workload.seq_len and width % workload.seq_len:  # else the series may be flattened
+                        return (workload.seq_len, width)
+                    return (width,)
+                if layer.type in ("LSTM", "GRU", "RNN"):
+                    width = sizes.number(args, "0")
+                    return (self._told(layer, width, workload), width)
+            except SummaryError:
+                raise
+            except (KeyError, ValueError):
+                continue
+        return self._tokens(found, workload) if self._family == "transformer" else (1,)
+
+    def _features(self, layer: Layer, width: int, said: Shape) -> Shape:
+        """Give the input of a model that begins with a linear layer, as the user says it; none where that is none."""
+        square = square_of(said, COLOURS)
+        patches = inputs.patches(layer, *square) if square and (len(said) > 1 or self._family == "transformer") else 0
+        if len(said) == 2 and width in said:
+            shape: Shape = (input_size.length(said, width), width)
+        elif patches:
+            shape = (min(patches, MOST_DIM), width)
+        elif elements(said) == width:
+            shape = (width,)
+        elif self._family == "transformer" and len(said) == 1:
+            shape = (said[0], width)
+        else:
+            self._unused(said, f"the first layer takes {width} features")
+            return ()
+        self._understood(said, shape)
+        return shape
+
+    def _understood(self, said: Shape, shape: Shape) -> None:
+        self.inferred.append(
+            f"input_size={input_size.written(said)}: the first layer takes {input_size.written(shape)}"
+        )
+
+    def _unused(self, said: Shape, why: str) -> None:
+        self.note = f"input_size={input_size.written(said)} does not count: {why}"
+        self.inferred.append(self.note)
+
+    def _tokens(self, found: list[Layer], workload: Workload) -> Shape:
+        if workload.input_size and not any(takes_pictures(layer) for layer in found):
+            self._unused(workload.input_size, "the first layer takes tokens, seq_len says how many")
+        if workload.seq_len:
+            return (workload.seq_len,)
+        longest = TOKENS
+        for layer in found:
+            if "osition" in layer.name or layer.name == "wpe" or "osition" in layer.type:
+                rows = dict(layer.args).get("0", "")
+                if rows.isdecimal() and len(rows) < 7:
+                    longest = min(int(rows), 1024)
+                    break
+        self.inferred.append(f"no seq_len was given; {longest} tokens were taken: say `seq_len=N`")
+        self.note = self.note or f"seq_len={longest} was taken"
+        return (longest,)
+
+    def _patches(self, layer: Layer, found: list[Layer]) -> int:
+        """Count the tokens of a model that takes features, where no length is given."""
+        told, cut = inputs.tokens(found[0], layer), inputs.patches(layer, IMAGE, IMAGE)
+        count = min(told or cut or TOKENS, MOST_DIM)
+        ground = "follow from its table of positions" if told else "were taken"
+        of = f", patches of a picture of {IMAGE}x{IMAGE}" if cut and not told else ""
+        self.inferred.append(f"no seq_len was given; {count} tokens {ground}{of}: say `seq_len=N`")
+        if not told:
+            self.note = self.note or f"seq_len={count} was taken"
+        return count
+
+    def _picture(self, layer: Layer, channels: int, found: list[Layer], workload: Workload) -> Shape:
+        if "Conv1d" in layer.type:
+            return (channels, self._length(layer, channels, found[0], workload))
+        if workload.input_size:
+            return self._as_said(layer, channels, found, workload.input_size)
+        side = _SMALL_IMAGE if channels == 1 else IMAGE
+        if channels > 1:
+            types = {layer.type for layer in found}
+            side = next((size for mark, size in _SIDES if any(type_.startswith(mark) for type_ in types)), side)
+            if any(mark in found[0].type for mark in _YOLO):
+                side = _YOLO_SIDE
+        if channels == _LATENTS and self._family == "transformer":
+            side = _LATENT_SIDE
+        if channels == 1 and found[0].type.startswith("AST"):
+            return (1, 128, 1024)  # mel bins and frames
+        if "3d" in layer.type and channels != COLOURS:
+            shape = (channels, *(_GREY_VOLUME if channels == 1 else min(side, _VOLUME),) * 3)
+            self._assume(shape, _TAKEN)
+            return shape
+        if "ConvTranspose2d" in layer.type:  # a generator: it grows pictures of one pixel
+            self._assume((channels, 1, 1), _TAKEN)
+            return (channels, 1, 1)
+        folded = isqrt(channels // COLOURS) if any(layer.type in _UNSHUFFLES for layer in found) else 1
+        if folded > 1 and channels == COLOURS * folded * folded:  # squares of pixels became channels before it
+            self._assume((COLOURS, side, side), _TAKEN)
+            return (channels, side // folded, side // folded)
+        seen = inputs.picture(found[0], layer, side, flattens=self._family == "cnn")
+        ground = f"follows from {seen.why}" if seen.why else _TAKEN
+        frames = (seen.frames,) if "3d" in layer.type or seen.frames > 1 else ()
+        self._assume((channels, *frames, seen.side, seen.side), ground)
+        if "3d" in layer.type:
+            return (channels, seen.frames, seen.side, seen.side)
+        return (channels, seen.frames * seen.side, seen.side)  # of a film, frames side by side
+
+    def _length(self, layer: Layer, channels: int, root: Layer, workload: Workload) -> int:
+        """Tell how long the series is that a model takes."""
+        if workload.input_size:
+            return self._told(layer, channels, workload)
+        if root.type.startswith("Whisper"):
+            length = 3000  # frames of 30 s
+        elif channels == 1 and self._family == "transformer":
+            seconds = workload.seq_len if workload.seq_len and workload.seq_len <= _SECONDS else 5
+            length = seconds * _SOUND
+            if seconds != workload.seq_len:
+                self.note = f"input_size=1x{length} was taken"
+        else:
+            length = self._told(layer, channels, workload)
+        self.inferred.append(f"the print shows no input; a length of {length} was taken")
+        return length
+
+    def _told(self, layer: Layer, width: int, workload: Workload) -> int:
+        """Take the length of a series of so many features from the workload.
+
+        Raises:
+            SummaryError: no length is told, and none is so usual that it could be taken; or it is no such series.
+        """
+        if workload.input_size:
+            length = input_size.length(workload.input_size, width)
+            if length:
+                self._understood(workload.input_size, (length, width) if "Conv" not in layer.type else (width, length))
+                return length
+            raise SummaryError(
+                f"input_size={input_size.written(workload.input_size)} is no series of {width} features, as the first "
+                f"layer takes: write input_size={width}xLENGTH"
+            )
+        if workload.seq_len:
+            return workload.seq_len
+        raise SummaryError(
+            f"'{line_of(layer)}' works on series, and a print does not show how long they are: "
+            "say `seq_len=N`, or paste what torchinfo prints"
+        )
+
+    def _as_said(self, layer: Layer, channels: int, found: list[Layer], said: Shape) -> Shape:
+        """Give the input of a model that begins with a convolution over pictures, films or volumes."""
+        axes = 3 if "3d" in layer.type else 2
+        rest = input_size.sides(said, channels, axes)
+        if axes == 3 and len(rest) == 1 and channels != COLOURS:
+            rest = rest * 3
+        if axes == 3 and len(rest) < 3:  # films, or volumes without their depth
+            deep = _GREY_VOLUME if channels == 1 else _VOLUME
+            if channels == COLOURS:
+                deep = inputs.picture(found[0], layer, rest[-1], flattens=False).frames
+            rest = (deep, rest[0], rest[-1])
+            self.note = f"input_size={input_size.written((channels, *rest))} was taken"
+        rows, columns = rest[-2:] if len(rest) > 1 else (rest[0], rest[0])
+        least, most = inputs.resizing(found[0])
+        if least:
+            rows, columns = input_size.resized((rows, columns), least, most)
+        folded = input_size.folded(said, channels)
+        rows, columns = max(rows // folded, 1), max(columns // folded, 1)
+        shape = (channels, *rest[:-2], rows, columns)
+        self._understood(said, shape)
+        if len(said) > axes and channels not in said and folded == 1:
+            self.note = f"the first layer takes {channels} channels: {input_size.written(shape)}"
+        if axes == 3 or len(shape) == 3:
+            return shape
+        self.note = f"input_size has {rest[0]} pictures a sample"
+        return (channels, rest[0] * rows, columns)  # one beside the other
+
+    def _assume(self, shape: Shape, ground: str) -> None:
+        size = input_size.written(shape)
+        self.inferred.append(f"the print shows no input; {size} {ground}: `input_size` says another")
+        if ground == _TAKEN:
+            self.note = f"input_size={size} was taken"
+
+
+def rows_and_columns(found: list[Layer], workload: Workload) -> Shape:
+    """The same where pictures come first, and are not resized."""
+    stem = next((layer for layer in found if "Conv" in layer.type), None)
+    if not workload.input_size or stem is None or stem.type != "Conv2d":
+        return ()
+    return square_of(workload.input_size, inputs.number(stem, "0"))
+
+
+def square_of(said: Shape, channels: int) -> Shape:
+    """Give rows and columns of a picture where the user says them; nothing where he says something else."""
+    rest = input_size.sides(said, channels, 2)
+    return (rest[0], rest[-1]) if 0 < len(rest) <= 2 else ()

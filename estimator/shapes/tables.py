@@ -1,0 +1,131 @@
+"""What tables leave out of shapes, or write in their place: windows, outputs, the batch. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Final
+
+from estimator.types import Layer, ModelSummary, SummaryError
+from estimator.walk import elements, layers
+
+Shape = tuple[int, ...]
+
+# In the names of attentions.
+ATTENDS: Final = "Att"
+# What gathers the messages of neighbours.
+GATHERS: Final = "Aggregation"
+
+_LEAST_WINDOWS: Final = 4
+_LONGEST_LINE: Final = 160
+_FEWEST_NODES: Final = 2
+
+
+def windows(rows: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Put back how many windows a sample has.
+
+    torchsummary writes the batch for the first dimension, whatever it is: attention in windows of 49 of 3136 tokens
+    looks like 49 tokens. Where a product takes in every feature of fewer tokens than came before, the rest are windows,
+    until the attention ends.
+    """
+    made: list[Layer] = []
+    before: Shape = ()
+    windows = 1
+    for row in rows:
+        shape = row.output_shape
+        if shape is None:
+            made.append(row)
+            continue
+        if windows == 1 and row.type == "Linear" and len(shape) == 2 and len(before) > 1:
+            windows = _fewer_tokens(row, shape, before)
+        if windows > 1:
+            if "Conv" in row.type or elements(shape) * _LEAST_WINDOWS > elements(before):
+                windows = 1  # the whole again
+            else:
+                row = row._replace(output_shape=(windows, *shape))  # noqa: PLW2901
+        if ATTENDS in row.type:
+            windows = 1
+        made.append(row)
+        if not _weighs(row):
+            before = row.output_shape or ()
+    return tuple(made)
+
+
+def _weighs(row: Layer) -> bool:
+    """Tell whether a row gives out an attention's matrix of weights, one for each head: that holds no features."""
+    shape = row.output_shape or ()
+    return len(shape) > 2 and shape[-1] == shape[-2] and ("Dropout" in row.type or "Softmax" in row.type)
+
+
+def _fewer_tokens(row: Layer, shape: Shape, before: Shape) -> int:
+    """Tell into how many windows the tokens before a product were cut; 1 where they were not."""
+    width = before[-1]
+    if row.params not in (shape[1] * width, shape[1] * (width + 1)):
+        return 1
+    count, rest = divmod(elements(before) // width, shape[0])
+    if rest:  # filled up to whole windows, as wide as long
+        side = round(shape[0] ** (1 / (len(before) - 1)))
+        rest = side ** (len(before) - 1) - shape[0]
+        count = prod(-(-size // side) for size in before[:-1])
+    return count if not rest and count >= _LEAST_WINDOWS and shape[0] >= _LEAST_WINDOWS else 1
+
+
+def from_inputs(root: Layer) -> Layer:
+    """Take the input of the next layer for an output that is not shown (torchinfo without that column)."""
+    after = root.output_shape
+
+    def filled(layer: Layer) -> Layer:
+        nonlocal after
+        children = [filled(child) for child in reversed(layer.children)]
+        shape = layer.output_shape or (None if layer.children else after or layer.input_shape)
+        after = layer.input_shape or after
+        return layer._replace(output_shape=shape, children=tuple(reversed(children)))
+
+    return filled(root)
+
+
+def sequence_first(summary: ModelSummary, seq_len: int) -> ModelSummary:
+    """Undo a reading that took the sequence for the batch, as in XLNet, which works on (sequence, batch, width)."""
+    printed = next(
+        (layer.output_shape[0] for layer in layers(summary.root) if layer.output_shape and len(layer.output_shape) > 1),
+        None,
+    )
+
+    def turned(layer: Layer) -> Layer:
+        shape = layer.output_shape
+        if shape and len(shape) > 1 and shape[0] == printed:
+            shape = (seq_len, *shape[1:])
+        return layer._replace(output_shape=shape, children=tuple(turned(child) for child in layer.children))
+
+    return replace(
+        summary,
+        root=turned(summary.root),
+        batch_size=printed,
+        inferred=(*summary.inferred, "the first dimension was taken for the sequence, the second for the batch"),
+    )
+
+
+def nodes_of(summary: ModelSummary, found: list[Layer], batch_size: int) -> ModelSummary:
+    """Divide the nodes of a graph network, for which its table has one dimension, among the graphs of a batch.
+
+    Raises:
+        SummaryError: torchsummary leaves that dimension out.
+    """
+    if summary.format == "torchsummary":
+        gathers = next(layer for layer in found if layer.type.endswith(GATHERS))
+        raise SummaryError(
+            f"'{gathers.type[:_LONGEST_LINE]}' works on nodes, and torchsummary does not show how many a graph has: "
+            "paste what torchinfo prints for the job's batch"
+        )
+    nodes, rest = divmod(summary.batch_size or 0, max(batch_size, 1))
+    if rest or nodes < _FEWEST_NODES:
+        return summary
+
+    def divided(layer: Layer) -> Layer:
+        shape = None if layer.output_shape is None else (nodes, *layer.output_shape)
+        before = None if layer.input_shape is None else (nodes, *layer.input_shape)
+        children = tuple(map(divided, layer.children))
+        return layer._replace(output_shape=shape, input_shape=before, children=children)
+
+    said = f"the table is of nodes; it is taken to be of {batch_size} graphs of {nodes} nodes"
+    return replace(summary, root=divided(summary.root), batch_size=batch_size, inferred=(*summary.inferred, said))

@@ -1,0 +1,165 @@
+"""What a printed layer says of its input, and how a shape fits that. Pure."""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import Final
+
+from estimator import sizes
+from estimator.types import Layer
+from estimator.walk import elements, layers
+
+Shape = tuple[int, ...]
+
+COLOURS: Final = 3
+# Axes of a film or volume, channels included.
+DEEP: Final = 4
+# What is usual.
+IMAGE: Final = 224
+TOKENS: Final = 512
+MOST_DIM: Final = 10_000_000
+# Of a whole picture or text.
+HEADS: Final[tuple[str, ...]] = (
+    "fc",
+    "head",
+    "classifier",
+    "heads",
+    "last_linear",
+    "output",
+    "logits",
+    "score",
+    "pooler",
+    "qa_outputs",
+)
+
+# Pictures have so many channels at most; a linear layer that stands before them takes a time step.
+_MOST_COLOURS: Final = 16
+_LONGEST_LINE: Final = 160
+_POOLED_CONVS: Final[tuple[str, ...]] = ("conv_reduce", "conv_expand", "fc_reduce", "fc_select")
+_BY_CHANNELS: Final[tuple[str, ...]] = ("2d", "3d", "Conv", "BatchNorm", "GroupNorm")
+# Parts of denoisers that work on the time step.
+_TIME: Final[tuple[str, ...]] = ("time", "temb", "t_emb", "emb_layers")
+
+
+def input_width(layer: Layer) -> int | None:
+    """Read the features or channels that a layer needs at its input."""
+    args = dict(layer.args)
+    try:
+        if layer.type == "Conv1D":
+            return sizes.number(args, "nx")
+        if "Linear" in layer.type:
+            return sizes.number(args, "in_features")
+        if "Conv" in layer.type or "BatchNorm" in layer.type or "InstanceNorm" in layer.type:
+            return sizes.number(args, "0")
+        if layer.type == "GroupNorm":
+            return sizes.number(args, "1")
+        if "LayerNorm" in layer.type:
+            return sizes.numbers(args["0"])[-1]
+    except (KeyError, ValueError, IndexError):
+        return None
+    return None
+
+
+def first_width(layer: Layer) -> int:
+    """Read what the first layer of known width takes; 0 where there is none."""
+    return next((width for inner in layers(layer) if (width := input_width(inner))), 0)
+
+
+def conv1d_width(layer: Layer, args: dict[str, str], shape: Shape) -> int:
+    """Read how wide a product of transformers' Conv1D is, or solve its parameters, which older prints show alone."""
+    if "nf" in args:
+        return sizes.number(args, "nf")
+    # params = inputs x outputs + outputs; behind a joined projection of queries, keys and values a third goes in.
+    for width in (shape[-1], shape[-1] // 3, shape[-1] * 4, shape[-1] * 3, shape[-1] * 2):
+        outputs, rest = divmod(layer.params, width + 1)
+        if rest == 0 and outputs:
+            return outputs
+    return shape[-1]
+
+
+def fits(layer: Layer, shape: Shape, width: int) -> bool:
+    """Tell whether a shape has as many features, or channels, as a layer needs."""
+    if "BatchNorm1d" in layer.type and len(shape) == 2:
+        return width in shape
+    if ("Conv" in layer.type and layer.type != "Conv1D") or "BatchNorm" in layer.type or "InstanceNorm" in layer.type:
+        return bool(shape) and shape[0] == width
+    if "Norm" in layer.type:
+        return bool(shape) and width in (shape[0], shape[-1])
+    return bool(shape) and (shape[-1] == width or elements(shape) == width)
+
+
+def by_channels(layer: Layer) -> bool:
+    """Tell whether a layer takes channels on the first axis."""
+    return any(mark in layer.type for mark in _BY_CHANNELS)
+
+
+def takes_pictures(layer: Layer) -> bool:
+    """Tell whether a layer is a convolution of pictures, by the number of its channels."""
+    channels = dict(layer.args).get("0", "")
+    return layer.type == "Conv2d" and channels.isdecimal() and len(channels) <= 2 and int(channels) <= _MOST_COLOURS
+
+
+def of_a_gate(layer: Layer, width: int) -> bool:
+    """Tell whether a convolution works on one pixel a channel, as those of squeeze and excitation do."""
+    args = dict(layer.args)
+    if "Conv2d" not in layer.type or args.get("kernel_size") != "(1, 1)":
+        return False
+    outputs = args.get("1", "")
+    more = outputs.isdecimal() and len(outputs) < 9 and int(outputs) > width
+    return layer.name in _POOLED_CONVS or layer.name == ("fc2" if more else "fc1")
+
+
+def of_time(part: Layer) -> int:
+    """Read the features of the time step that a part of a denoiser takes, whose pictures go past it; 0 for others."""
+    if not part.name.startswith(_TIME):
+        return 0
+    first = next((inner for inner in layers(part) if not inner.children and input_width(inner)), None)
+    return (input_width(first) or 0) if first is not None and first.type == "Linear" else 0
+
+
+def fields_of(block: Layer) -> int:
+    """Count the fields that are looked up each in a table of its own; 0 where a block is no list of such tables."""
+    parts = block.children
+    alike = block.type == "ModuleDict" and len(parts) > 1 and all(part.type == "Embedding" for part in parts)
+    return len(parts) if alike else 0
+
+
+def columns_of(table: Layer) -> int:
+    """Read how wide a table of features is; 1 where it does not say."""
+    return max(_number_or(dict(table.args), "1"), 1)
+
+
+def _number_or(args: dict[str, str], name: str) -> int:
+    try:
+        return min(sizes.number(args, name), MOST_DIM)
+    except (KeyError, ValueError):
+        return 0
+
+
+def shrinks(layer: Layer) -> bool:
+    """Tell whether a layer makes pictures smaller."""
+    if "Pool" in layer.type:
+        return "Adaptive" not in layer.type and "Unpool" not in layer.type
+    args = dict(layer.args) if "Conv" in layer.type and "Transpose" not in layer.type else {}
+    return any(step not in ("", "1") for step in args.get("stride", "").strip("()[] ").replace(" ", "").split(","))
+
+
+def grid(shape: Shape) -> Shape:
+    """Give the places of a picture or film, whichever axis its channels are on."""
+    if len(shape) in (3, DEEP) and (shape[-2] == shape[-1] or shape[-3] != shape[-2]):
+        return shape[1:]
+    return shape[:-1]
+
+
+def places_of(places: Shape) -> Shape:
+    """Give height and width of so many places; a class token is left out."""
+    if len(places) != 1:
+        return places
+    side = isqrt(places[0])
+    return (side, side) if places[0] - side * side < 2 else places
+
+
+def line_of(layer: Layer) -> str:
+    """Quote a layer as it is printed."""
+    args = ", ".join(value if key.isdecimal() else f"{key}={value}" for key, value in layer.args)
+    return f"({layer.name}): {layer.type}({args})"[:_LONGEST_LINE]

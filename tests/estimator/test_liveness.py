@@ -1,0 +1,202 @@
+"""What a training step and inference hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator.methods.rad.kinds import Kind
+from estimator.methods.rad.program import Conv, Scores
+from tests.estimator.accounts import LM, MIB, VGG, account, tree
+
+
+def test_a_chain_keeps_what_its_derivatives_need() -> None:
+    _, program, memory = account(VGG)
+    assert [op.kind for op in program.ops] == [Kind.CONV, Kind.KEEPS_OUTPUT, Kind.MAX_POOL, Kind.LINEAR]
+    assert program.ops[0].conv == Conv(3, 64, 9, 1, 1, 1024, 1024)
+    picture, wide, pooled = 3 * 1024, 64 * 1024, 64 * 256
+    # input, ReLU's output (also what pooling keeps), indices, what goes into the linear layer; two samples in fp32
+    assert memory.kept == 2 * (4 * (picture + wide + pooled) + 8 * pooled)
+
+
+def test_weights_gradients_and_states_are_exact() -> None:
+    _, _, adam = account(VGG, optimizer="adam")
+    _, _, momentum = account(VGG, optimizer="sgd_momentum")
+    _, _, sgd = account(VGG, optimizer="sgd")
+    _, _, half = account(VGG, precision="bf16")
+    params = 165_642
+    assert (adam.weights, adam.gradients, adam.states) == (4 * params, 4 * params, 8 * params)
+    assert (momentum.states, sgd.states) == (4 * params, 0)
+    assert (half.weights, half.states) == (2 * params, 4 * params)
+
+
+def test_inference_keeps_nothing() -> None:
+    _, _, memory = account(VGG, kind="infer")
+    assert (memory.gradients, memory.states, memory.kept) == (0, 0, 0)
+    assert memory.peak < account(VGG)[2].peak
+
+
+@pytest.mark.parametrize("precision", ["fp32", "amp", "bf16", "fp16"])
+@pytest.mark.parametrize("kind", ["train", "infer"])
+def test_memory_grows_with_the_batch(precision: str, kind: str) -> None:
+    small = account(VGG, precision=precision, kind=kind, batch_size=8)[2].peak
+    large = account(VGG, precision=precision, kind=kind, batch_size=64)[2].peak
+    assert large > small > 0
+
+
+def test_an_inplace_relu_takes_no_tensor_of_its_own() -> None:
+    text = """Net(
+  (c): Conv2d(3, 8, kernel_size=(3, 3), padding=(1, 1))
+  (r): ReLU(inplace=True)
+  (d): Conv2d(8, 8, kernel_size=(3, 3), padding=(1, 1))
+)
+"""
+    _, program, inplace = account(text)
+    _, other, separate = account(text.replace("inplace=True", ""))
+    assert len(other.tensors) == len(program.tensors) + 1
+    assert inplace.kept == separate.kept
+
+
+def test_a_language_model_keeps_projections_factors_and_logits() -> None:
+    _, program, memory = account(LM, seq_len=16)
+    assert [op.kind for op in program.ops[:9]] == [
+        Kind.EMBEDDING,
+        Kind.LAYER_NORM,
+        Kind.LINEAR,
+        Kind.ATTENTION,
+        Kind.LINEAR,
+        Kind.LINEAR,
+        Kind.KEEPS_INPUT,
+        Kind.LINEAR,
+        Kind.LINEAR,
+    ]
+    assert program.ops[4].x == program.ops[3].y
+    act, up, down = program.ops[6:9]
+    assert {act.y, up.y} <= program.kept
+    assert program.tensors[down.x] == 16 * 256
+    assert down.x not in (act.y, up.y)
+    assert (program.classes, program.tokens, program.causal) == (1000, 16, True)
+    assert program.cache == 2 * 2 * 16 * 64
+    assert memory.loss > memory.forward
+
+
+def test_half_precision_losses_of_causal_models_are_computed_in_fp32() -> None:
+    causal = account(LM, seq_len=16, precision="bf16", batch_size=512)[2]
+    masked = account(LM.replace("GPT2LMHeadModel", "MyEncoder"), seq_len=16, precision="bf16", batch_size=512)[2]
+    assert causal.loss - masked.loss == pytest.approx((4.1 - 2.5) * 512 * 16 * 1000 * 4, rel=2e-2)
+
+
+def test_eager_attention_keeps_its_matrix() -> None:
+    text = LM.replace("GPT2Attention", "{}")
+    eager = account(text.replace("{}", "BloomAttention"), seq_len=64)[1]
+    fused = account(text.replace("{}", "GPT2SdpaAttention"), seq_len=64)[1]
+    assert [op.matrix for op in eager.ops if op.kind is Kind.ATTENTION] == [64 * 64] * 2
+    assert not any(op.matrix for op in fused.ops)
+
+
+BLOCK = """        (0-1): 2 x LlamaDecoderLayer(
+          (self_attn): LlamaAttention(
+            (q_proj): Linear(in_features=256, out_features=256, bias=False)
+            (k_proj): Linear(in_features=256, out_features=128, bias=False)
+            (v_proj): Linear(in_features=256, out_features=128, bias=False)
+            (o_proj): Linear(in_features=256, out_features=256, bias=False)
+          )
+        )
+"""
+
+
+LLAMA = f"""LlamaForCausalLM(
+  (model): LlamaModel(
+    (embed_tokens): Embedding(1000, 256)
+    (layers): ModuleList(
+{BLOCK}    )
+  )
+  (lm_head): Linear(in_features=256, out_features=1000, bias=False)
+)
+"""
+
+
+def test_shared_keys_keep_a_matrix_in_fp32_alone() -> None:
+    _, program, fp32 = account(LLAMA, seq_len=128)
+    attentions = [op for op in program.ops if op.kind is Kind.ATTENTION]
+    assert [(op.scores, op.matrix, op.extra) for op in attentions] == [
+        (Scores.SHARED_KEYS, 4 * 128 * 128, 2 * 128 * 128)
+    ] * 2
+    equal = account(LLAMA.replace("out_features=128", "out_features=256"), seq_len=128)[2]
+    # expanded keys and values make up for the narrower ones; what is more is the matrix
+    assert fp32.kept - equal.kept == 2 * 2 * 4 * 4 * 128 * 128
+    half = account(LLAMA, seq_len=128, precision="bf16")[2]
+    assert half.kept < fp32.kept / 2
+
+
+def test_autocast_copies_what_a_norm_gives_out_for_each_product() -> None:
+    one = "(q): Linear(in_features=64, out_features=64, bias=True)"
+    text = "Net(\n  (e): Embedding(10, 64)\n  (n): LayerNorm((64,), eps=1e-05)\n  (b): ModuleDict(\n    {}\n  )\n)\n"
+    single = account(text.format(one), seq_len=8, precision="amp")[2].kept
+    norm, copy = 4 * 2 * 8 * 64, 2 * 2 * 8 * 64
+    assert single == norm + copy
+
+
+def test_a_tied_embeddings_gradient_is_there_twice() -> None:
+    text = LM.replace("Embedding(1000, 64)", "Embedding(100000, 64)").replace(
+        "out_features=1000", "out_features=100000"
+    )
+    tied = account(text, seq_len=1, batch_size=1, optimizer="sgd")[2]
+    program = account(text, seq_len=1)[1]
+    assert program.shared == 6_400_000
+    assert tied.backward > tied.weights + tied.gradients + 2 * 4 * program.shared
+
+
+def test_models_with_an_encoder_compute_their_loss_in_the_logits_precision() -> None:
+    text = LM.replace("GPT2LMHeadModel", "BartForConditionalGeneration").replace("GPT2Model", "BartEncoder")
+    program = account(text, seq_len=16)[1]
+    assert (program.causal, program.biased) == (False, True)
+    assert program.cache > 0
+
+
+def test_inference_of_language_models_holds_caches_and_computes_a_loss() -> None:
+    logits = 4 * 2 * 512 * 1000
+    run = {"seq_len": 512, "kind": "infer"}
+    causal = account(LM, **run)[2]
+    cache = 2 * 2 * 4 * 2 * 2 * 512 * 64
+    # of two calls: the logits and what is cached; and once more the logarithm of these logits
+    assert causal.loss - causal.weights == pytest.approx(cache + 3 * logits + 32.5 * MIB, rel=0.01)
+    half = account(LM, precision="bf16", **run)[2]
+    assert half.loss - half.weights == pytest.approx(cache / 2 + logits + 2 * logits + 32.5 * MIB, rel=0.01)
+    masked = account(LM.replace("GPT2LMHeadModel", "MyEncoder").replace("GPT2", "My"), precision="bf16", **run)[2]
+    assert masked.loss - masked.weights == pytest.approx(logits + logits / 2 + 32.5 * MIB, rel=0.01)
+    one = account(VGG, kind="infer")[2]
+    assert one.loss == 0
+
+
+def test_inference_holds_queries_keys_and_values() -> None:
+    text = LLAMA.replace("out_features=128", "out_features=256")
+    fused = account(text, seq_len=128, kind="infer", batch_size=64)[2]
+    eager = account(text.replace("LlamaAttention", "BloomAttention"), seq_len=128, kind="infer", batch_size=64)[2]
+    tensor = 4 * 64 * 128 * 256
+    assert fused.forward - fused.weights >= (2 + 3) * tensor
+    assert eager.forward - fused.forward == pytest.approx(2 * tensor + 2 * 4 * 64 * 4 * 128 * 128, rel=0.01)
+
+
+def test_callers_hold_what_goes_into_blocks() -> None:
+    # conv, relu and conv in a block: while the relu runs, the block's input waits, too.
+    text = """Net(
+  (stem): Conv2d(3, 16, kernel_size=(3, 3), padding=(1, 1))
+  (block): Block(
+    (a): Conv2d(16, 64, kernel_size=(1, 1))
+    (act): ReLU()
+    (b): Conv2d(64, 16, kernel_size=(1, 1))
+  )
+)
+"""
+    _, program, memory = account(text, kind="infer")
+    picture = 224 * 224
+    assert dict(program.skips) == {2: 16 * picture, 3: 16 * picture}
+    held = memory.forward - memory.weights
+    assert held == pytest.approx(4 * 2 * picture * (3 + 2 * 64 + 16), rel=0.15)
+
+
+def test_recurrent_networks_work_on_as_much_as_they_kept() -> None:
+    small = tree("Own [2, 8] --", "├─Embedding: 1-1 [2, 500, 64] 6,400", "├─LSTM: 1-2 [2, 500, 64] 33,280")
+    _, program, memory = account(small, batch_size=64)
+    recurrent = program.ops[1]
+    assert memory.peak > memory.kept + recurrent.extra * 64 * 4

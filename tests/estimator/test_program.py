@@ -1,0 +1,535 @@
+"""Programs: which tensors a forward pass makes, and what goes into each step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from estimator import blocks
+from estimator.methods import load_method
+from estimator.methods.rad.kinds import Kind
+from estimator.methods.rad.program import Conv, Op, Program, Scores, compile_program
+from estimator.parsers import parse_summary
+from estimator.shapes import with_shapes
+from estimator.types import Layer, Workload
+from estimator.walk import layers
+from scripts.demo_data.summaries import bert_base
+from slurm_hooks.bench import transformer
+from tests.estimator.accounts import INFO, account, table, tree
+
+BRANCHED = table(
+    "Conv2d-# [-1, 64, 8, 8] 1,728",
+    "Conv2d-# [-1, 256, 8, 8] 16,384",
+    "BatchNorm2d-# [-1, 256, 8, 8] 512",
+    "Conv2d-# [-1, 128, 8, 8] 8,192",
+    "Conv2d-# [-1, 128, 4, 4] 1,152",
+    "Conv2d-# [-1, 96, 4, 4] 20,256",
+    "Conv2d-# [-1, 8, 4, 4] 2,056",
+)
+
+
+def test_the_inputs_of_convolutions_follow_from_their_weights() -> None:
+    _, program, _ = account(BRANCHED)
+    convs = [op.conv for op in program.ops if op.conv is not None]
+    assert convs[0] == Conv(3, 64, 9, 1, 1, 64, 64)
+    assert convs[1] == Conv(64, 256, 1, 1, 1, 64, 64)
+    assert convs[2] == Conv(64, 128, 1, 1, 1, 64, 64)  # 256 channels do not divide: it branches off before
+    assert convs[3] == Conv(128, 128, 9, 2, 128, 64, 16)  # depthwise
+    assert convs[4] == Conv(210, 96, 1, 1, 1, 16, 16)  # 210 channels of nothing seen: joined branches
+    assert convs[5] is not None
+    assert (convs[5].channels_in, convs[5].channels_out) == (256, 8)
+
+
+def test_a_gate_keeps_both_factors() -> None:
+    text = table(
+        "Conv2d-# [-1, 32, 16, 16] 864",
+        "SiLU-# [-1, 32, 16, 16] 0",
+        "AdaptiveAvgPool2d-# [-1, 32, 1, 1] 0",
+        "Conv2d-# [-1, 32, 1, 1] 1,056",
+        "Sigmoid-# [-1, 32, 1, 1] 0",
+        "SqueezeExcitation-# [-1, 32, 16, 16] 0",
+        "Conv2d-# [-1, 16, 16, 16] 512",
+    )
+    _, program, _ = account(text)
+    silu = program.ops[1].y
+    assert silu in program.kept
+    assert program.ops[-1].x not in (silu, program.ops[4].y)
+    assert program.tensors[program.ops[-1].x] == 32 * 256
+
+
+def test_torchinfo_shows_matrices_and_hides_blocks() -> None:
+    _, program, memory = account(INFO)
+    attentions = [op for op in program.ops if op.kind is Kind.ATTENTION]
+    assert [op.extra for op in attentions] == [3 * 16 * 96, 0]
+    assert [op.matrix for op in attentions] == [0, 4 * 16 * 16]
+    hidden = [op for op in program.ops if op.kind is Kind.OPAQUE]
+    assert program.hidden_params == 120_000
+    assert len(hidden) == 2
+    visible = sum(program.tensors[op.y] for op in program.ops if op.params and op.kind is not Kind.OPAQUE)
+    assert sum(op.extra for op in hidden) == pytest.approx((1e6 / 8 / 2 - visible) * 1.45, rel=0.01)
+    without = account(INFO.partition("Forward")[0])[2]
+    assert without.kept != memory.kept
+
+
+@pytest.mark.parametrize(
+    ("shape", "kept"),
+    [("[2, 768]", 1.45), ("[2, 512, 1, 1]", 1.45), ("[2, 512, 7, 7]", 1.0)],  # answers of a whole model; pictures
+)
+def test_what_is_counted_in_hidden_blocks_is_kept_however_small_their_output(shape: str, kept: float) -> None:
+    text = (
+        "Layer (type:depth-idx)   Output Shape   Param #\n======\nNet   [2, 9]   --\n"
+        f"├─Body: 1-1   {shape}   109,482,240\n"
+        "======\nForward/backward pass size (MB): 213.14\n"
+    )
+    (hidden,) = (op for op in account(text)[1].ops if op.kind is Kind.OPAQUE)
+    assert hidden.extra == pytest.approx(213.14e6 / 8 / 2 * kept, rel=1e-3)
+
+
+def test_rms_norms_gelus_dropouts_and_recurrence() -> None:
+    base = "Net(\n  (e): Embedding(10, 64)\n  (x): {}\n  (l): Linear(in_features=64, out_features=64, bias=True)\n)\n"
+
+    def kept(layer: str, **workload: Any) -> float:
+        return account(base.format(layer), seq_len=8, **workload)[2].kept
+
+    nothing = kept("Identity()")
+    tensor = 2 * 8 * 64
+    assert kept("Dropout(p=0.0, inplace=False)") == nothing
+    assert kept("Dropout(p=0.5, inplace=False)") == nothing + tensor
+    assert kept("GELU(approximate='none')") == nothing + 4 * tensor
+    assert kept("NewGELUActivation()") == nothing + 16 * tensor
+    assert kept("LlamaRMSNorm((64,), eps=1e-06)") == nothing + 8 * tensor
+    half = kept("Identity()", precision="bf16")
+    assert kept("LlamaRMSNorm((64,), eps=1e-06)", precision="bf16") == half + (4 + 2) * tensor
+    amp = kept("Identity()", precision="amp")
+    assert kept("LayerNorm((64,), eps=1e-06)", precision="amp") == amp + 4 * tensor
+    assert kept("QuickGELUActivation()") == nothing + 4 * tensor  # its sigmoid; its output goes on
+    assert kept("LSTM(64, 64, num_layers=2)") == nothing + 4 * 12 * tensor
+
+
+def apart(layer: Layer) -> Layer:
+    """The same layer, none of whose parts is an object that stands elsewhere too."""
+    return layer._replace(children=tuple([apart(child) for child in layer.children]))
+
+
+def said_of(program: Program) -> tuple[object, ...]:
+    steps = [tuple(getattr(op, name) for name in Op.__slots__) for op in program.ops]
+    return (*program._replace(ops=[], ends=()), steps, [tuple(end) for end in program.ends])
+
+
+@pytest.mark.parametrize("text", [bert_base(8), transformer(100)], ids=["print", "torchinfo"])
+def test_equal_blocks_are_copied_as_they_would_be_followed(text: str) -> None:
+    shaped = with_shapes(parse_summary(text), Workload(2, 64))
+    containers = [layer for layer in layers(shaped.root) if layer.children]
+    assert len({id(layer) for layer in containers}) < len(containers)
+    assert said_of(compile_program(shaped)) == said_of(compile_program(replace(shaped, root=apart(shaped.root))))
+
+
+def test_dropout_in_vision_transformers_drops_nothing_unless_it_is_said() -> None:
+    rows = (
+        "Conv2d-# [-1, 64, 4, 4] 49,216",
+        "LayerNorm-# [-1, 16, 64] 128",
+        "Dropout-# [-1, 16, 64] 0",
+        "Attention-# [-1, 16, 64] 0",
+    )
+    assert Kind.DROPOUT not in [op.kind for op in account(table(*rows))[1].ops]
+    assert Kind.DROPOUT in [op.kind for op in account(table(*rows[:3]))[1].ops]
+    said = "ViT(\n  (c): Conv2d(3, 64, kernel_size=(4, 4), stride=(4, 4))\n  {}\n  (a): Attention()\n)\n"
+    for share, there in (("0.1", True), ("0.0", False)):
+        ops = account(said.format(f"(d): Dropout(p={share}, inplace=False)"))[1].ops
+        assert (Kind.DROPOUT in [op.kind for op in ops]) is there
+
+
+def test_an_attention_around_another_is_not_counted_again() -> None:
+    inner = "BigBirdSelfAttention(\n{}      )".format(
+        "".join(f"        ({n}): Linear(in_features=64, out_features=64, bias=True)\n" for n in "qkv")
+    )
+    text = f"""Net(
+  (e): Embedding(100, 64)
+  (layer): Layer(
+    (attention): BigBirdAttention(
+      (self): {inner}
+      (output): Linear(in_features=64, out_features=64, bias=True)
+    )
+  )
+)
+"""
+    ops = account(text, seq_len=32)[1].ops
+    assert sum(op.kind is Kind.ATTENTION for op in ops) == 1
+    flat = table(
+        "Embedding-# [-1, 8, 64] 6,400",
+        "Linear-# [-1, 8, 64] 4,160",
+        "Linear-# [-1, 8, 64] 4,160",
+        "BertSelfAttention-# [-1, 8, 64] 0",
+        "Linear-# [-1, 8, 64] 4,160",
+        "BertAttention-# [-1, 8, 64] 0",
+    )
+    assert sum(op.kind is Kind.ATTENTION for op in account(flat)[1].ops) == 1
+
+
+def test_models_that_label_pixels_answer_for_each() -> None:
+    text = """FCN(
+  (backbone): Conv2d(3, 8, kernel_size=(8, 8), stride=(8, 8))
+  (classifier): FCNHead(
+    (0): Conv2d(8, 21, kernel_size=(1, 1))
+  )
+)
+"""
+    program = account(text)[1]
+    assert program.classes * program.tokens == 21 * 224 * 224
+    assert program.ops[-1].kind is Kind.NEW
+
+
+def test_gated_halves_keep_the_whole() -> None:
+    text = """        Layer (type)               Output Shape         Param #
+======
+Embedding-1 [-1, 8, 64] 6,400
+Linear-2 [-1, 8, 256] 16,640
+GELU-3 [-1, 8, 128] 0
+Linear-4 [-1, 8, 64] 8,256
+======
+"""
+    program = account(text)[1]
+    wide, act, out = program.ops[1:4]
+    assert act.x == wide.y
+    assert act.y in program.kept
+    assert out.x not in (wide.y, act.y)
+
+
+def test_parts_that_work_together_take_what_came_in() -> None:
+    row = "├─{}: 1-{}    [2, 8, 4, 4]    {}\n"
+    inner = "│    └─{}: 2-{}    [2, 8, 4, 4]    {}\n"
+    text = (
+        "Layer (type:depth-idx)    Output Shape    Param #\n=====\nNet    [2, 8, 4, 4]    --\n"
+        + row.format("Conv2d", 1, "216")
+        + row.format("RepVggBlock", 2, "--")
+        + inner.format("Conv2d", 1, "64")
+        + inner.format("Conv2d", 2, "576")
+        + "=====\n"
+    )
+    ops = account(text)[1].ops
+    assert ops[1].x == ops[2].x == ops[0].y
+
+
+def test_heads_that_talk_keep_their_matrices() -> None:
+    rows = table(
+        "Conv2d-# [-1, 64, 4, 4] 49,216",
+        "LayerNorm-# [-1, 16, 64] 128",
+        "Linear-# [-1, 16, 192] 12,480",
+        "Linear-# [-1, 16, 16, 8] 72",
+        "Linear-# [-1, 16, 64] 4,160",
+        "TalkingHeadAttn-# [-1, 16, 64] 0",
+    )
+    ops = account(rows)[1].ops
+    talking = next(op for op in ops if op.params == 72)
+    assert (talking.kind, talking.extra) == (Kind.LINEAR, 16 * 16 * 8)
+    assert sum(op.kind is Kind.ATTENTION for op in ops) == 1
+
+
+def test_attention_by_angle_keeps_more() -> None:
+    rows = (
+        "Conv2d-# [-1, 64, 4, 4] 49,216",
+        "Attention-# [-1, 16, 64] 0",
+        "Softmax-# [-1, 4, 16, 16] 0",
+        "{}-# [-1, 16, 64] 0",
+    )
+    plain = account(table(*(row.format("Block") for row in rows)))[1].ops
+    cosine = account(table(*(row.format("SwinTransformerV2Block") for row in rows)))[1].ops
+    more = [op.extra - other.extra for op, other in zip(cosine, plain, strict=True)]
+    assert [item for item in more if item] == [2 * 16 * 64, 4 * 16 * 16]
+
+
+def test_a_scaled_square_of_an_activation_keeps_three_tensors() -> None:
+    text = """Net(
+  (conv): Conv2d(3, 8, kernel_size=(8, 8), stride=(8, 8))
+  (act): StarReLU(
+    (relu): ReLU()
+  ){}
+  (next): Conv2d(8, 8, kernel_size=(1, 1))
+)
+"""
+    program = account(text.format(""))[1]
+    size = 8 * 28 * 28
+    relu, square = program.ops[1:3]
+    assert (relu.kind, square.kind, square.extra) == (Kind.KEEPS_OUTPUT, Kind.KEEPS_OUTPUT, size)
+    assert program.ops[3].x == square.y
+
+
+def test_heads_beside_the_batch_are_no_channels() -> None:
+    text = """Layer (type:depth-idx)    Output Shape    Param #
+=====
+Net    [5, 8, 4, 4]    --
+├─Conv2d: 1-1    [5, 8, 4, 4]    216
+├─Conv2d: 1-2    [20, 2, 4, 4]    18
+=====
+"""
+    pooled = account(text)[1].ops[1]
+    assert (pooled.kind, pooled.conv, pooled.x) == (Kind.CONV, None, 1)
+
+
+def test_a_block_with_a_norm_inside_is_no_convolution() -> None:
+    text = """Layer (type:depth-idx)    Output Shape    Param #
+=====
+Net    [2, 8, 4, 4]    --
+├─Conv2d: 1-1    [2, 8, 4, 4]    216
+├─BnActConv2d: 1-2    [2, 8, 4, 4]    592
+=====
+"""
+    program = account(text)[1]
+    assert program.ops[1].kind is Kind.OPAQUE
+    assert program.hidden_params == 592
+
+
+def test_tables_show_where_blocks_end() -> None:
+    rows = table(
+        "Conv2d-# [-1, 16, 32, 32] 448",
+        "Block-# [-1, 16, 32, 32] 0",
+        "Conv2d-# [-1, 64, 32, 32] 1,088",
+        "ReLU-# [-1, 64, 32, 32] 0",
+        "Conv2d-# [-1, 16, 32, 32] 1,040",
+        "Block-# [-1, 16, 32, 32] 0",
+    )
+    assert dict(account(rows)[1].skips) == {2: 16 * 1024, 3: 16 * 1024}
+
+
+@pytest.mark.parametrize(
+    ("layer", "depth"),
+    [
+        ("LSTM(300, 512, num_layers=3)", 3),
+        ("LSTM(300, 512)", 1),
+        ("GRU(64, 32, num_layers=2, bidirectional=True)", 2),
+    ],
+)
+def test_depth_of_recurrent_networks_is_solved(layer: str, depth: int) -> None:
+    gates, inputs, hidden = (4, 300, 512) if "LSTM" in layer else (3, 64, 32)
+    ways = 2 if "bidirectional" in layer else 1
+    params = ways * gates * hidden * (inputs + hidden + 2)
+    params += (depth - 1) * ways * gates * hidden * (ways * hidden + hidden + 2)
+    text = (
+        "====\nLayer (type:depth-idx)     Input Shape    Output Shape       Param #\n====\n"
+        f"Net                        [2, 8, {inputs}]     [2, 8, {ways * hidden}]     --\n"
+        f"├─{layer.partition('(')[0]}: 1-1          [2, 8, {inputs}]     [2, 8, {ways * hidden}]   {params:,}\n====\n"
+    )
+    op = next(op for op in account(text)[1].ops if op.kind is Kind.RECURRENT)
+    assert op.extra == 6 * depth * 8 * ways * hidden
+
+
+@pytest.mark.parametrize(
+    ("before", "row", "depth"),
+    [
+        ("", "GRU: 1-1        [2, 96, 256]      617,472", 2),  # of 32 features: the input is not shown
+        ("", "LSTM: 1-1       [2, 100, 512]     2,170,880", 2),  # both ways, of 32 features
+        ("├─Conv2d: 1-1     [2, 512, 1, 33]   4,608\n", "LSTM: 1-2    [2, 33, 512]   3,153,920", 2),  # turned
+        ("├─Conv2d: 1-1     [2, 512, 1, 33]   4,608\n", "LSTM: 1-2    [2, 33, 512]   1,576,960", 1),
+        ("├─Conv2d: 1-1     [2, 5, 7, 33]     90\n", "LSTM: 1-2    [2, 33, 512]   1,576,960", 1),  # from elsewhere
+    ],
+)
+def test_depth_of_recurrent_networks_is_solved_where_their_input_is_not_shown(
+    before: str, row: str, depth: int
+) -> None:
+    head = "====\nLayer (type:depth-idx)     Output Shape       Param #\n====\nNet    [2, 9]     --\n"
+    program = account(f"{head}{before}├─{row}\n====\n")[1]
+    op = next(op for op in program.ops if op.kind is Kind.RECURRENT)
+    assert op.extra == 6 * depth * program.tensors[op.y]
+    if not before:
+        assert program.tensors[0] == 32 * program.tensors[op.y] // (512 if "LSTM" in row else 256)
+
+
+def test_projections_to_one_number_are_no_crash() -> None:
+    rows = "".join(f"│    └─Linear: 2-{number}   [2]   110\n" for number in range(1, 5))
+    head = "====\nLayer (type:depth-idx)   Output Shape   Param #\n====\nNet  [2, 10]  --\n"
+    text = f"{head}├─SelfAttention: 1-1  [2, 10]  --\n{rows}====\n"
+    found = load_method("rad").predict(parse_summary(text), Workload(2))
+    assert 0 < found.expected_mib <= found.upper_mib
+
+
+def test_one_projection_may_hold_fewer_keys_than_queries() -> None:
+    text = """PhiForCausalLM(
+  (embed): Embedding(9000, 128)
+  (attn): PhiAttention(
+    (o_proj): Linear(in_features=128, out_features=128, bias=False)
+    (qkv_proj): Linear(in_features=128, out_features=256, bias=False)
+  )
+  (lm_head): Linear(in_features=128, out_features=9000, bias=False)
+)
+"""
+    attention = next(op for op in account(text, seq_len=32)[1].ops if op.kind is Kind.ATTENTION)
+    assert attention.scores is Scores.SHARED_KEYS
+    assert attention.matrix == 2 * 32 * 32
+    assert attention.extra == 2 * 32 * (128 - 64)
+    whole = account(text.replace("out_features=256", "out_features=384"), seq_len=32)[1]
+    assert next(op for op in whole.ops if op.kind is Kind.ATTENTION).matrix == 0
+
+
+def test_films_are_convolved_over_time() -> None:
+    text = (
+        "====\nLayer (type:depth-idx)      Output Shape       Param #\n====\n"
+        "Net                        [2, 5]     --\n"
+        "├─Conv3d: 1-1          [2, 64, 16, 56, 56]     28,288\n"
+        "├─BatchNorm3d: 1-2          [2, 64, 16, 56, 56]     128\n"
+        "├─Conv3d: 1-3          [2, 64, 8, 28, 28]     1,728\n====\n"
+    )
+    _, program, _ = account(text)
+    first, _, alone = program.ops
+    assert program.tensors[first.x] == 3 * 16 * 112 * 112
+    assert first.conv is not None and first.conv.area == 147
+    assert program.tensors[alone.x] == 64 * 16 * 56 * 56
+    assert alone.conv is None
+    patches = text.replace("64, 16, 56, 56]     28,288", "96, 8, 56, 56]     9,312")
+    assert account(patches)[1].tensors[0] == 3 * 16 * 224 * 224
+
+
+@pytest.mark.parametrize(
+    ("types", "keeps", "tokens", "kept"),
+    [
+        ({"Conv2d", "BatchNorm2d"}, (False, True), False, 1.0),
+        ({"Conv2d", "BatchNorm2d"}, (True, False), False, 1.5),
+        ({"Conv2d", "BatchNormAct2d"}, (True, True), False, 2.5),
+        ({"GPT2Block"}, (False, False), True, 2.8),
+        ({"OPTDecoderLayer"}, (False, False), True, 1.15),
+        ({"LlamaRMSNorm"}, (False, False), True, 2.3),
+        ({"Block"}, (False, False), True, 1.45),
+        ({"Conv2dNormActivation", "BatchNorm2d"}, (False, True), False, 1.0),  # its norm and activation are two layers
+        ({"TransformerEncoderLayer", "LayerNorm"}, (False, False), True, 2.3),
+        ({"VisionTransformer", "EncoderBlock"}, (False, False), True, 2.3),
+        ({"VisionTransformer", "Block"}, (False, False), True, 1.45),
+        ({"Transformer", "TransformerEncoder", "TransformerDecoder"}, (False, False), True, 2.3),
+        ({"Transformer", "TransformerEncoder", "TransformerDecoder", "Conv2d"}, (False, False), True, 1.45),
+        ({"SwinTransformerBlock", "SwinTransformer"}, (False, False), True, 2.3),
+        ({"SwinTransformerBlock", "SwinTransformerStage"}, (False, False), True, 1.45),
+    ],
+)
+def test_hidden_blocks_keep_by_their_kind(types: set[str], keeps: tuple[bool, bool], tokens: bool, kept: float) -> None:
+    assert blocks.kept_inside(types, keeps_input=keeps[0], keeps_output=keeps[1], tokens=tokens) == kept
+
+
+def test_pools_that_are_functions_are_seen_by_sizes_that_do_not_fit() -> None:
+    rows = ("Conv2d-# [-1, 32, 26, 26] 320", "Conv2d-# [-1, 64, 24, 24] 18,496")
+    tail = ("Dropout-# [-1, 64, 12, 12] 0", "Linear-# [-1, 128] 1,179,776", "Linear-# [-1, 10] 1,290")
+    _, before, _ = account(table(*rows, tail[0], *tail[1:]))
+    _, flat, _ = account(table(*rows, *tail[1:]))
+    for program in (before, flat):
+        pool = next(op for op in program.ops if op.kind is Kind.MAX_POOL)
+        assert (program.tensors[pool.x], program.tensors[pool.y]) == (64 * 24 * 24, 64 * 12 * 12)
+    assert [op.kind for op in flat.ops] == [Kind.CONV, Kind.CONV, Kind.MAX_POOL, Kind.LINEAR, Kind.LINEAR]
+
+
+def test_a_kernel_that_no_step_explains_works_behind_a_pool() -> None:
+    _, program, _ = account(table("Conv2d-# [-1, 6, 28, 28] 456", "Conv2d-# [-1, 16, 10, 10] 2,416"))
+    assert [op.kind for op in program.ops] == [Kind.CONV, Kind.MAX_POOL, Kind.CONV]
+    assert program.tensors[program.ops[2].x] == 6 * 14 * 14
+    _, shown, _ = account(
+        table("Conv2d-# [-1, 6, 28, 28] 456", "ReLU-# [-1, 6, 28, 28] 0", "Conv2d-# [-1, 16, 10, 10] 2,416")
+    )
+    assert Kind.MAX_POOL not in [op.kind for op in shown.ops]
+
+
+def test_attention_of_no_known_name_keeps_queries_keys_and_values() -> None:
+    block = ("│    └─LayerNorm: 2-1 [2, 64, 96] 192", "│    └─Linear: 2-2 [2, 64, 288] 27,936")
+    out = "│    └─Linear: 2-4 [2, 64, 96] 9,312"
+    _, program, _ = account(tree("Own [2, 64, 96] --", "├─Mixer: 1-1 [2, 64, 96] --", *block, out))
+    wide, last = program.ops[1], program.ops[2]
+    assert wide.y in program.kept
+    assert last.x not in (program.ops[0].y, wide.y)
+    assert program.tensors[last.x] == 64 * 96
+    dropped = "│    └─Dropout: 2-3 [2, 3, 64, 64] --"
+    _, eager, _ = account(tree("Own [2, 64, 96] --", "├─Mixer: 1-1 [2, 64, 96] --", *block, dropped, out))
+    scores = next(op for op in eager.ops if op.kind is Kind.DROPOUT)
+    assert {scores.x, scores.y} <= eager.kept
+    assert eager.tensors[scores.x] == 3 * 64 * 64
+    assert eager.tensors[eager.ops[-1].x] == 64 * 96
+
+
+def test_what_widens_and_narrows_again_has_a_function_between() -> None:
+    rows = ("├─LayerNorm: 1-1 [2, 64, 96] 192", "├─Linear: 1-2 [2, 64, 384] 37,248", "├─Linear: 1-3 [2, 64, 96] 36,960")
+    _, program, _ = account(tree("Own [2, 64, 96] --", *rows))
+    assert program.ops[1].y in program.kept
+    assert program.ops[2].x != program.ops[1].y
+    shown = (*rows[:2], "├─ReLU: 1-4 [2, 64, 384] --", rows[2])
+    _, program, _ = account(tree("Own [2, 64, 96] --", *shown))
+    assert program.ops[3].x == program.ops[2].y
+
+
+def test_each_sample_may_be_several_pictures() -> None:
+    rows = (
+        "├─Conv2d: 1-1 [80, 12, 28, 28] 324",
+        "├─Conv2d: 1-2 [80, 16, 14, 14] 1,728",
+        "├─LSTM: 1-3 [8, 10, 24] 5,568",
+    )
+    _, program, _ = account(tree("Films [8, 3] --", *rows, "├─Linear: 1-4 [8, 3] 75"), batch_size=8)
+    assert program.tensors[0] == 10 * 3 * 28 * 28
+    first, second, recurrent, _ = program.ops
+    assert second.x == first.y
+    assert program.tensors[recurrent.x] == 10 * 32  # pooled in code: as many features as the weights take
+
+
+def test_a_convolution_that_is_called_again_takes_as_many_channels() -> None:
+    rows = ("├─Conv2d: 1-1 [2, 8, 28, 28] 216", "├─Conv2d: 1-2 [2, 8, 28, 28] 576")
+    again = "├─Conv2d: 1-2 [2, 8, 28, 28] (recursive)"
+    _, program, _ = account(tree("Own [2, 8, 28, 28] --", *rows, again, again))
+    assert [op.x for op in program.ops[1:]] == [op.y for op in program.ops[:-1]]
+
+
+def test_kernels_as_wide_as_words_read_the_embedding() -> None:
+    rows = ("├─Embedding: 1-1 [2, 64, 50] 5,000", "├─Conv2d: 1-2 [2, 100, 62, 1] 15,100")
+    _, program, _ = account(tree("Words [2, 100] --", *rows))
+    assert program.ops[1].x == program.ops[0].y
+
+
+def test_a_layer_of_no_known_type_that_halves_its_features_is_a_gate() -> None:
+    rows = ("├─Conv2d: 1-1 [2, 16, 28, 28] 432", "├─Halves: 1-2 [2, 8, 28, 28] --", "├─Conv2d: 1-3 [2, 8, 28, 28] 64")
+    _, program, _ = account(tree("Own [2, 8, 28, 28] --", *rows))
+    assert program.ops[0].y in program.kept
+    assert program.tensors[program.ops[1].x] == 8 * 28 * 28
+
+
+def test_the_printed_size_of_the_input_says_how_large_a_picture_is() -> None:
+    rows = table("Conv2d-# [-1, 32, 20, 20] 8,224", "Linear-# [-1, 6] 76,806")
+    _, guessed, _ = account(rows)
+    _, said, _ = account(rows + "Input size (MB): 0.11\n")
+    assert guessed.tensors[0] == 4 * 160 * 160
+    assert abs(said.tensors[0] - 4 * 84 * 84) < 700
+    _, exact, _ = account(rows.replace("-1,", "64,") + "Input size (MB): 6.89\n")
+    assert exact.tensors[0] == 4 * 84 * 84
+    for nonsense in ("0.00", "9999999.00", "-3"):
+        _, program, _ = account(rows + f"Input size (MB): {nonsense}\n")
+        assert program.tensors[0] == guessed.tensors[0]
+    pictures = tree("Own [16, 8] --", "├─Conv2d: 1-1 [160, 8, 20, 20] 2,048", "├─LSTM: 1-2 [16, 10, 8] 576")
+    _, films, _ = account(pictures + f"Input size (MB): {16 * 10 * 4 * 84 * 84 * 4 / 1e6:.2f}\n", batch_size=16)
+    assert films.tensors[0] == 10 * 4 * 84 * 84
+
+
+def test_convolutions_may_have_a_gain_beside_their_bias() -> None:
+    _, program, _ = account(
+        table("Conv2d-# [-1, 16, 32, 32] 448", "ReLU-# [-1, 16, 32, 32] 0", "Conv2d-# [-1, 32, 32, 32] 4,672")
+    )
+    assert program.ops[2].x == program.ops[1].y
+
+
+def test_a_convolution_that_holds_its_padding_keeps_what_comes_out_of_it() -> None:
+    text = """Net(
+  (stem): Conv2d(3, 8, kernel_size=(1, 1), stride=(1, 1), bias=False)
+  (conv): Conv2dStaticSamePadding(
+    8, 16, kernel_size=(3, 3), stride=(2, 2), bias=False
+    (static_padding): ZeroPad2d((0, 1, 0, 1))
+  )
+)
+"""
+    _, program, _ = account(text)
+    assert [op.kind for op in program.ops] == [Kind.CONV, Kind.NEW, Kind.CONV]
+    assert (program.tensors[program.ops[2].x], program.ops[2].params) == (8 * 225 * 225, 8 * 16 * 9)
+    assert program.ops[2].conv == Conv(8, 16, 9, 2, 1, 225 * 225, 112 * 112)
+
+
+def test_a_picture_that_was_flattened_in_between_has_its_own_channels() -> None:
+    text = """Vae(
+  (conv): Conv2d(3, 64, kernel_size=(4, 4), stride=(2, 2), padding=(1, 1))
+  (fc): Linear(in_features=802816, out_features=802816, bias=True)
+  (decode): Sequential(
+    (0): ConvTranspose2d(64, 32, kernel_size=(2, 2), stride=(2, 2))
+  )
+)
+"""
+    _, program, _ = account(text)
+    assert program.ops[-1].conv == Conv(64, 32, 4, 1, 1, 112 * 112, 224 * 224, transposed=True)

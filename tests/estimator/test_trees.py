@@ -1,0 +1,59 @@
+"""Trees, and the workspaces that they tell."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from estimator.methods.rad.program import Conv
+from estimator.methods.rad.trees import Trees
+from estimator.methods.rad.workspace import Workspaces, total_bytes
+from estimator.methods.rad.workspace import features as conv_features
+from estimator.store import ModelError
+from tests.estimator.accounts import NOTHING, TREE
+
+
+def test_trees_add_their_leaves() -> None:
+    trees = Trees({"start": 1.0, "trees": [TREE, TREE]})
+    assert trees.predict([1.0, 0.0]) == 21.0
+    assert trees.predict([2.0, 0.5]) == 41.0
+    assert trees.predict([2.0, 0.6]) == 61.0
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {},
+        {**TREE, "left": [0, -1, 3, -1, -1]},
+        {**TREE, "right": [9, -1, 4, -1, -1]},
+        {**TREE, "value": [1.0]},
+        {**TREE, "feature": ["x"] * 5},
+        {"feature": [], "value": [], "left": [], "right": []},
+        {"feature": [0, 0, -1], "value": [1.0] * 3, "left": [1, 2, -1], "right": [1, 2, -1]},
+        {**TREE, "feature": [255, -1, 1, -1, -1]},
+        {**TREE, "feature": [7, -1, 1, -1, -1]},
+        {**TREE, "feature": [math.inf, -1, 1, -1, -1]},
+        {**TREE, "value": [1.5, math.nan, 0.5, 20.0, 30.0]},
+        {**TREE, "value": [10**400, 10.0, 0.5, 20.0, 30.0]},
+    ],
+)
+def test_damaged_trees_are_refused(tree: dict[str, Any]) -> None:
+    with pytest.raises(ModelError, match="damaged"):
+        Trees({"start": 0.0, "trees": [tree]}, 7)
+    with pytest.raises(ModelError, match="damaged"):
+        Trees({"start": math.inf, "trees": []})
+
+
+def test_workspaces_are_ratios_of_the_tensors() -> None:
+    conv = Conv(16, 32, 9, 1, 1, 1024, 1024)
+    half = {"start": 0.5, "trees": []}
+    spaces = Workspaces({"forward": half, "input": {"start": 2.0, "trees": []}, "weight": NOTHING})
+    total = total_bytes(conv, 4, "fp32")
+    assert total == 4 * (4 * (16 + 32) * 1024 + 16 * 32 * 9)
+    assert spaces.of(conv, 4, "fp32") == (0.5 * total, 2.0 * total)
+    assert spaces.of(conv._replace(transposed=True), 4, "fp32") == (2.0 * total, 0.5 * total)
+    assert len(conv_features(conv, 4, "bf16")) == 19
+    with pytest.raises(ModelError, match="damaged"):
+        Workspaces({"forward": half})
