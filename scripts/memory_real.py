@@ -69,7 +69,7 @@ def _case(dataset: Dataset, row: Row, methods: dict[str, Method], fake: dict[str
             answers[name] = _ask(method, summary, row.workload, spec.name)
     except SummaryError as problem:
         error = str(problem).splitlines()[0][:200]
-    not_shown = _not_shown(dataset, row, summary) if summary else ""
+    not_shown = _not_shown(dataset, row, summary) if summary else "the summary cannot be read"
     if not_shown == OTHER_SIZE and summary:
         workload = replace(row.workload, input_size=_seen(dataset, row))
         answers[SAID] = _ask(methods["rad"], summary, workload, spec.name)
