@@ -54,8 +54,8 @@ local function give_step_the_share(options)
     if gres == "gpu" or is_one(gres:match("^gpu[:=](.+)$")) then options.gres = "mps:1" end
 end
 
--- For cli_filter.lua, as the user, on the login node and, of srun, on nodes: hands the summary that a directive names on in the job's
--- environment. Never refuses: what is wrong is said at submit, by radd.
+-- For cli_filter.lua, as the user, on the login node and, of srun, on nodes: hands the summary that a directive names
+-- on in the job's environment. Never refuses: what is wrong is said at submit, by radd.
 function M.pre_submit(options)
     if options.type == "srun" and os.getenv("RAD_SHARE") and os.getenv("SLURM_JOB_ID") then
         pcall(give_step_the_share, options)
