@@ -11,6 +11,7 @@ import pytest
 
 from estimator.dataset.store import Dataset, load
 from estimator.methods.rad import NAME, Rad
+from estimator.methods.rad import fit as fit_module
 from estimator.methods.rad import retrain as module
 from estimator.methods.rad.fit import blank, examples_of, fit
 from estimator.parsers import parse_summary
@@ -105,3 +106,13 @@ def test_rows_that_ran_out_of_memory_and_eager_attention_are_left_out(small: Dat
     asked = replace(row, spec=replace(row.spec, arch={**row.spec.arch, "attention": "eager"}))
     assert examples_of(replace(small, rows=(oom, eager, asked)), account, ("train", "val", "test")) == []
     assert examples_of(replace(small, rows=(row,)), account, ("train", "val", "test"))
+
+
+def test_several_processes_account_for_the_same_in_the_same_order(
+    small: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, splits = Rad(blank(SPACES, 750.0, "h200")), ("train", "val", "test")
+    alone = examples_of(small, account, splits)
+    monkeypatch.setattr(fit_module, "_CHUNK", 10)
+    assert {item.real for item in alone} == {True, False}
+    assert examples_of(small, account, splits) == alone
