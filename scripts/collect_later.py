@@ -27,9 +27,9 @@ from estimator.dataset.catalogue import generate_real
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, bundles, read_jsonl
 from estimator.dataset.entries import Entry
 from estimator.dataset.fresh import FIFTH, FOURTH, SECOND, SEVENTH, SIXTH, THIRD
-from estimator.dataset.gaps import fill
-from estimator.dataset.specs import FITTED, Spec, Split, spec_from_json
-from estimator.dataset.store import DEFAULT, ISOLATED, add, load
+from estimator.dataset.gaps import few, fill
+from estimator.dataset.specs import FITTED, Source, Spec, Split, spec_from_json
+from estimator.dataset.store import DEFAULT, ISOLATED, Row, add, load
 
 SEED = 11
 _CONTEXT_GROUPS = (
@@ -109,7 +109,10 @@ class Part:
         workloads: how many configurations of each.
         infer: share of configurations that only infer.
         judges: its rows judge, though families of theirs are fitted to.
+        drawn: its rows say for good that they are configurations drawn at random for a measured model.
         gaps: its configurations are drawn where little was measured of a model that is fitted to.
+        few: its configurations are of precisions and kinds of which at most so many runs of a model are fitted to.
+        beside: the part, drawn with the same seed, none of whose configurations it holds.
     """
 
     entries: Callable[[], Iterable[Entry]]
@@ -117,7 +120,10 @@ class Part:
     workloads: int
     infer: float = 0.2
     judges: bool = False
+    drawn: bool = False
     gaps: bool = False
+    few: int | None = None
+    beside: str = ""
 
 
 _COLLECTIONS = (
@@ -133,13 +139,13 @@ def _first(number: int) -> Callable[[], Iterator[Entry]]:
     return lambda: (entry for entries in _COLLECTIONS[:number] for entry in entries())
 
 
-def _again(draw: int) -> Callable[[Entry], bool]:
-    """Draw models that are measured again by their names: three in four of popular families, one in six of others."""
+def _again(draw: int, popular: int = 75, others: int = 17) -> Callable[[Entry], bool]:
+    """Draw models that are measured again by their names: so many percent of popular families, and of others."""
 
     def chosen(entry: Entry) -> bool:
         name = f"rad-known-{draw}:{entry.source}:{entry.name}"
         place = int(hashlib.sha256(name.encode()).hexdigest(), 16) % 100
-        return not entry.attention and place < (75 if entry.group in _POPULAR else 17)
+        return not entry.attention and place < (popular if entry.group in _POPULAR else others)
 
     return chosen
 
@@ -176,24 +182,39 @@ PARTS = {
     "again9": Part(sixth.entries, lambda e: not e.attention, 12, 0.2, gaps=True),
     "fresh4": Part(fourth.COLLECTION.entries, lambda e: e.group in FOURTH, 6),
     "kin4": Part(fourth.COLLECTION.entries, lambda e: e.group not in FOURTH, 3),
-    "known4": Part(_first(3), _again(4), 2),
+    "known4": Part(_first(3), _again(4), 2, drawn=True),
     "fresh5": Part(_first(5), lambda e: e.group in FIFTH, 6),
     "kin5": Part(fifth.COLLECTION.entries, lambda e: e.group not in FIFTH, 3),
-    "known5": Part(_first(4), lambda e: e.group not in FIFTH and _again(5)(e), 2),
+    "known5": Part(_first(4), lambda e: e.group not in FIFTH and _again(5)(e), 2, drawn=True),
     "fresh6": Part(_first(6), lambda e: e.group in SIXTH, 6),
     "kin6": Part(sixth.entries, lambda e: e.group not in SIXTH, 3),
-    "known6": Part(_first(5), lambda e: e.group not in SIXTH and _again(6)(e), 1),
+    "known6": Part(_first(5), lambda e: e.group not in SIXTH and _again(6)(e), 1, drawn=True),
     "fresh7": Part(seventh.entries, lambda e: e.group in SEVENTH, 9),
     "kin7": Part(seventh.entries, lambda e: e.group not in SEVENTH, 6, judges=True),
-    "known7": Part(_first(6), lambda e: e.group not in SEVENTH and _again(7)(e), 2, judges=True),
+    "known7": Part(_first(6), lambda e: e.group not in SEVENTH and _again(7)(e), 2, drawn=True),
+    "known8": Part(_first(6), lambda e: e.group not in SEVENTH and _again(8, 60, 60)(e), 1, judges=True, drawn=True),
+    "again10": Part(_first(6), lambda e: not e.attention, 1, few=1, beside="known8"),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""
 
 
+# Of models that little was measured of, those of widely used libraries come first.
+_WIDELY: tuple[Source, ...] = ("torchvision", "timm", "transformers", "plain", "library")
+
+
 @lru_cache(maxsize=1)
+def _rows() -> tuple[Row, ...]:
+    return load(DEFAULT).rows
+
+
+def _there() -> set[str]:
+    """Ids of all that the data set holds."""
+    return {row.spec.id for row in _rows()}
+
+
 def _measured() -> tuple[Spec, ...]:
     """Configurations that are fitted to, with the libraries' own choice of attention."""
-    return tuple(row.spec for row in load(DEFAULT).rows if row.split in FITTED and not row.spec.arch.get("attention"))
+    return tuple(row.spec for row in _rows() if row.split in FITTED and not row.spec.arch.get("attention"))
 
 
 def specs(part: str, seed: int = SEED) -> list[Spec]:
@@ -204,6 +225,10 @@ def specs(part: str, seed: int = SEED) -> list[Spec]:
     chosen = [e for e in entries if about.chosen(e)]
     if about.gaps:
         return list(fill(chosen, _measured(), about.workloads, seed, about.infer))
+    if about.few is not None:
+        chosen.sort(key=lambda entry: _WIDELY.index(entry.source))
+        taken = _there() | {spec.id for spec in specs(about.beside, seed)}
+        return list(few(chosen, _measured(), about.few, seed, taken))
     return list(generate_real(about.workloads, seed, chosen, infer=about.infer))
 
 
@@ -216,6 +241,12 @@ def mixed(parts: Sequence[str], seed: int = SEED) -> list[Spec]:
     ]
     placed.sort(key=lambda item: item[:2])
     return [spec for _, _, bundle in placed for spec in bundle]
+
+
+def shared(listed: Iterable[Spec], share: int, shares: int, *, backwards: bool) -> list[Spec]:
+    """Choose a share of a list's models, each with all its configurations."""
+    models = bundles(listed)[share::shares]
+    return [spec for bundle in (reversed(models) if backwards else models) for spec in bundle]
 
 
 def isolated(parts: Sequence[str], seed: int = SEED) -> list[Spec]:
@@ -293,16 +324,22 @@ def pack(out: Path, folder: Path, parts: Sequence[str], seed: int) -> dict[str, 
     """
     fitted = {(row.spec.source, row.spec.name) for row in load(folder).rows if row.split in FITTED}
     apart: dict[str, Split] = {}
+    drawn: set[str] = set()
     for part in parts:
-        for spec in specs(part, seed) if PARTS[part].judges else ():
-            apart[spec.id] = "known" if (spec.source, spec.name) in fitted else "kin"
+        about = PARTS[part]
+        for spec in specs(part, seed) if about.judges or about.drawn else ():
+            known = (spec.source, spec.name) in fitted
+            if about.judges:
+                apart[spec.id] = "known" if known else "kin"
+            if about.drawn and known:
+                drawn.add(spec.id)
     with tempfile.TemporaryDirectory() as name:
         raw = Path(name)
         for source, target in (("main", ROWS), ("main", TRACES), ("isolated", ISOLATED)):
             packed = out / f"{source}-{ROWS if source == 'isolated' else target}.xz"
             if packed.exists():
                 (raw / target).write_bytes(lzma.decompress(packed.read_bytes()))
-        return add(raw, folder, apart)
+        return add(raw, folder, apart, drawn)
 
 
 def main() -> None:
@@ -310,7 +347,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of compressed raw results")
     parser.add_argument("--raw", type=Path, help="folder of raw results; what it holds is not measured again")
-    parser.add_argument("--parts", nargs="+", default=["fresh7", "kin7", "known7"], choices=PARTS, metavar="PART")
+    parser.add_argument("--parts", nargs="+", default=["known8"], choices=PARTS, metavar="PART")
     parser.add_argument("--seed", type=int, default=SEED, help="equal seeds draw equal configurations")
     parser.add_argument("--minutes", type=float, default=7.0, help="for what runs side by side")
     parser.add_argument("--quiet", type=float, default=0.9, help="minutes for counters afterwards")
@@ -322,6 +359,7 @@ def main() -> None:
     parser.add_argument(
         "--share", default="0/1", metavar="K/N", help="each Nth model from the Kth on: one for each GPU"
     )
+    parser.add_argument("--new", action="store_true", help="leave out what RAD's data set holds")
     parser.add_argument("--only", help="isolated: measure just these, with a process each")
     options = parser.parse_args()
     if options.pack:
@@ -340,8 +378,9 @@ def main() -> None:
     command += ["--out", str(options.out), "--minutes", str(0.7 * options.minutes), "--device", options.device]
     share, shares = map(int, options.share.split("/"))
     beside = None if share else subprocess.Popen(command)
-    models = bundles(mixed(options.parts, options.seed))[share::shares]
-    wanted = [spec for bundle in (reversed(models) if options.backwards else models) for spec in bundle]
+    there = _there() if options.new else set()
+    listed = [spec for spec in mixed(options.parts, options.seed) if spec.id not in there]
+    wanted = shared(listed, share, shares, backwards=options.backwards)
     print(f"{len(wanted)} configurations", flush=True)
     side = Options(options.workers, options.capacity_gib * 1024, options.device, minutes=options.minutes)
     collect(raw / "main", wanted, side)
@@ -354,10 +393,15 @@ def main() -> None:
         alone = Options(1, 130 * 1024, options.device, minutes=options.quiet, seconds=0.2)
         collect(raw / "quiet", quiet(raw / "main"), alone)
     copier.end()
-    rows = list(read_jsonl(raw / "main" / ROWS))
+    _tell(raw / "main")
+
+
+def _tell(folder: Path) -> None:
+    """Print what a folder of raw results holds."""
+    rows = list(read_jsonl(folder / ROWS))
     splits = Counter((spec_from_json(r["spec"]).split, r["status"]) for r in rows)
     print(f"{len(rows)} rows: {dict(splits)}; {len({r['spec']['group'] for r in rows})} families", flush=True)
-    failures = list(read_jsonl(raw / "main" / FAILURES))
+    failures = list(read_jsonl(folder / FAILURES))
     for why, count in Counter(item["why"][:150] for item in failures).most_common(40):
         print(f"{count:4} x {why}", flush=True)
 

@@ -7,13 +7,17 @@ size. Of many configurations that might be run those are chosen that bring all o
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from itertools import product
 from math import log2
+from typing import get_args
 
 from estimator.dataset.catalogue import drawn_workload
 from estimator.dataset.entries import Entry
 from estimator.dataset.specs import PRECISIONS, Spec
+from estimator.types import Kind
 
 # How far configurations are apart: for another kind, another precision, each doubling of batch size and sample. As in
 # `estimator.methods.rad.known`, but that inference is taken to be nearer to training: most jobs train.
@@ -37,15 +41,50 @@ def fill(entries: Iterable[Entry], measured: Iterable[Spec], workloads: int, see
     Yields:
         The configurations of one model after another, small batches first.
     """
+    for entry, before in _with_runs(entries, measured):
+        rng = random.Random(f"{entry.source}:{entry.name}:gaps:{seed}")  # noqa: S311 - no secret
+        drawn = [drawn_workload(rng.choice(before), entry, rng, infer) for _ in range(_CANDIDATES)]
+        yield from sorted(_chosen([spec for spec in drawn if spec], before, workloads), key=_order)
+
+
+def few(entries: Iterable[Entry], measured: Iterable[Spec], most: int, seed: int, taken: Set[str]) -> Iterator[Spec]:
+    """Draw a configuration in each precision and kind that few runs of a model were measured in.
+
+    Args:
+        entries: models; those of which nothing was measured are left out.
+        measured: what was measured.
+        most: how many runs of a precision and kind are few.
+        seed: equal seeds give equal configurations, where the same was measured.
+        taken: ids of configurations that are not drawn.
+
+    Yields:
+        The configurations of one model after another, small batches first. Models that were never run in one of the
+        precisions and kinds come before the others.
+    """
+    found: list[tuple[int, list[Spec]]] = []
+    for entry, before in _with_runs(entries, measured):
+        rng = random.Random(f"{entry.source}:{entry.name}:few:{seed}")  # noqa: S311 - no secret
+        counts = Counter((spec.precision, spec.kind) for spec in before)
+        chosen: list[Spec] = []
+        for precision, kind in product(PRECISIONS, get_args(Kind)):
+            drawn = [drawn_workload(rng.choice(before), entry, rng, 0.0) for _ in range(_CANDIDATES)]
+            alike = [replace(spec, precision=precision, kind=kind) for spec in drawn if spec]
+            if counts[precision, kind] <= most:
+                chosen += _chosen([spec for spec in alike if spec.id not in taken], before, 1)
+        found.append((min(counts[key] for key in product(PRECISIONS, get_args(Kind))), sorted(chosen, key=_order)))
+    for _, specs in sorted(found, key=lambda item: item[0]):
+        yield from specs
+
+
+def _with_runs(entries: Iterable[Entry], measured: Iterable[Spec]) -> Iterator[tuple[Entry, list[Spec]]]:
+    """Yield the models of which something was measured, each with that."""
     found: Mapping[tuple[str, str], list[Spec]] = defaultdict(list)
     for spec in measured:
         found[spec.source, spec.name].append(spec)
     for entry in entries:
-        before = found.get((entry.source, entry.name), [])
-        rng = random.Random(f"{entry.source}:{entry.name}:gaps:{seed}")  # noqa: S311 - no secret
+        before = found.get((entry.source, entry.name))
         if before:
-            drawn = [drawn_workload(rng.choice(before), entry, rng, infer) for _ in range(_CANDIDATES)]
-            yield from sorted(_chosen([spec for spec in drawn if spec], before, workloads), key=_order)
+            yield entry, before
 
 
 def _order(spec: Spec) -> tuple[str, int, int]:

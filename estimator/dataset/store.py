@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import lzma
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -44,6 +44,8 @@ class Row:
         held_mib: what tensors took between the forward and the backward pass; None where not measured.
         apart: the split that this row alone belongs to: ``kin``, another model of a measured family, or ``known``,
             a measured model in another configuration; None where its family's split holds.
+        drawn: it was ``known`` when it was measured: a configuration drawn at random, as users might ask, for a model
+            that was measured already. Stays true when the row is fitted to; what only fills gaps is not drawn so.
     """
 
     spec: Spec
@@ -57,6 +59,7 @@ class Row:
     steps_per_s: float | None = None
     held_mib: float | None = None
     apart: Split | None = None
+    drawn: bool = False
 
     @property
     def workload(self) -> Workload:
@@ -152,9 +155,18 @@ def _row(item: dict[str, Any], contexts: dict[str, dict[str, float]]) -> Row:
     reserved = float(item["reserved"])
     memory = reserved + contexts[spec.kind][spec.family] if item["status"] == "ok" else None
     counters = {name: item.get(name) for name in ("smact", "smocc", "dram", "steps_per_s")}
-    held = item.get("held")
-    allocated, apart = float(item["allocated"]), item.get("split")
-    return Row(spec, item["status"], memory, allocated, reserved, **counters, held_mib=held, apart=apart)
+    held, apart, drawn = item.get("held"), item.get("split"), item.get("drawn", False)
+    return Row(
+        spec,
+        item["status"],
+        memory,
+        float(item["allocated"]),
+        reserved,
+        **counters,
+        held_mib=held,
+        apart=apart,
+        drawn=drawn,
+    )
 
 
 def _trace(line: str) -> tuple[str, str]:
@@ -217,13 +229,14 @@ def pack(raw: Path, folder: Path, meta: dict[str, Any]) -> dict[str, int]:
     return {**counts, "checks": len(checks), "failures": failures}
 
 
-def add(raw: Path, folder: Path, apart: Mapping[str, Split]) -> dict[str, int]:
+def add(raw: Path, folder: Path, apart: Mapping[str, Split], drawn: Set[str] = frozenset()) -> dict[str, int]:
     """Add a folder of raw results to a packed data set, whose meta data stay as they are.
 
     Args:
         raw: what a collection wrote.
         folder: the packed data set; rows that it has stay as they are.
         apart: the split of new rows, by id, that do not belong to their family's.
+        drawn: ids of new rows that are draws for measured models, see ``Row``.
 
     Returns:
         How many rows and checks were added, and how many rows and traces there are now.
@@ -234,7 +247,8 @@ def add(raw: Path, folder: Path, apart: Mapping[str, Split]) -> dict[str, int]:
     rows = {spec_from_json(item["spec"]).id: item for item in _read(folder / _ROW_FILE)}
     new = {key: item for key, item in _rows(raw).items() if key not in rows}
     for key, item in new.items():
-        rows[key] = {**item, "split": apart[key]} if key in apart else item
+        marks = {**({"split": apart[key]} if key in apart else {}), **({"drawn": True} if key in drawn else {})}
+        rows[key] = {**item, **marks}
     traces = {item["model"]: item for item in (*read_jsonl(raw / TRACES), *_read(folder / _TRACE_FILE))}
     checks = [item for item in _own_rows(raw) if item["id"] in new]
     kept = _write_all(folder, rows, traces, [*_read(folder / _CHECK_FILE), *checks])

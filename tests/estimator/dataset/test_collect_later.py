@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import lzma
+from collections import Counter
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -38,8 +40,13 @@ EARLIER = {
     "fresh6": "04c94ccd1adb",
     "kin6": "38dc9bbdacfb",
     "known6": "1aab319d9fcd",
+    "fresh7": "7a20bc554534",
+    "kin7": "49b36f028fde",
+    "known7": "688b920a9a78",
 }
-LAST = ("fresh7", "kin7", "known7")
+SEVENTH_PARTS = ("fresh7", "kin7", "known7")
+# The draws of measured models, and the seed that each was measured with.
+KNOWN = {"known4": 41, "known5": 53, "known6": 71, "known7": 91, "known8": 97}
 
 
 def _row(spec: Spec, **changes: Any) -> str:
@@ -49,20 +56,21 @@ def _row(spec: Spec, **changes: Any) -> str:
 
 def test_fresh_families_are_in_their_own_part() -> None:
     # Not those that fill gaps: they draw from what is in the data set.
-    drawn = [part for part, about in module.PARTS.items() if not about.gaps]
+    drawn = [part for part, about in module.PARTS.items() if not about.gaps and about.few is None]
     groups = {part: {spec.group for spec in module.specs(part)} for part in drawn}
     assert groups["fresh3"] == THIRD
     assert groups["fresh2"] == SECOND
     assert groups["fresh4"] == FOURTH
     assert groups["fresh5"] == FIFTH
     sixth = ("fresh6", "kin6", "known6")
-    assert not FIFTH & set().union(*(groups[part] for part in EARLIER if part not in ("fresh4", "fresh5", *sixth)))
+    since = ("fresh4", "fresh5", *sixth, *SEVENTH_PARTS)
+    assert not FIFTH & set().union(*(groups[part] for part in EARLIER if part not in since))
     assert groups["fresh6"] == SIXTH
-    before = set().union(*(groups[part] for part in EARLIER))
+    before = set().union(*(groups[part] for part in EARLIER if part not in SEVENTH_PARTS))
     assert groups["fresh7"] == SEVENTH
     assert not SEVENTH & before
-    assert groups["kin7"] | groups["known7"] <= before
-    later = ("fresh4", "kin4", "known4", "fresh5", "kin5", "known5", "again3", "again4", *sixth)
+    assert groups["kin7"] | groups["known7"] | groups["known8"] <= before
+    later = ("fresh4", "kin4", "known4", "fresh5", "kin5", "known5", "again3", "again4", *sixth, *SEVENTH_PARTS)
     assert not FOURTH & set().union(*(groups[part] for part in EARLIER if part not in later))
     assert not THIRD & set().union(*(groups[part] for part in EARLIER if part not in ("fresh3", *later)))
     assert not groups["new3"] & (groups["again1"] | groups["again2"])
@@ -80,13 +88,29 @@ def test_known_models_were_measured_and_their_kin_were_not() -> None:
     def named(*parts: str) -> set[tuple[str, str]]:
         return {(spec.source, spec.name) for part in parts for spec in module.specs(part)}
 
-    before = named(*EARLIER)
-    assert named("known7") <= before
+    before = named(*(part for part in EARLIER if part not in SEVENTH_PARTS))
+    assert named("known7") | named("known8") <= before
     assert not (named("kin7") | named("fresh7")) & before
 
 
+def test_rows_that_are_drawn_for_measured_models_are_of_these_draws() -> None:
+    rows = [row for row in load().rows if row.drawn]
+    draws = {part: {spec.id for spec in module.specs(part, seed)} for part, seed in KNOWN.items()}
+    assert {row.spec.id for row in rows} <= set().union(*draws.values())
+    found = {part: sum(row.spec.id in ids for row in rows) for part, ids in draws.items()}
+    measured = {"known4": 356, "known5": 588, "known6": 440, "known7": 985}
+    assert all(found[part] >= count for part, count in measured.items())
+
+
+def test_the_eighth_draw_has_a_configuration_of_a_model_and_none_is_drawn_to_fill_gaps_too() -> None:
+    drawn = module.specs("known8", 97)
+    assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 1094
+    more = module.specs("again10", 97)
+    assert not {spec.id for spec in (*drawn, *(row.spec for row in load().rows))} & {spec.id for spec in more}
+
+
 def test_a_part_of_a_mix_has_its_share_of_all() -> None:
-    parts = LAST
+    parts = SEVENTH_PARTS
     mix = module.mixed(parts, 41)
     counts = [len(module.specs(part, 41)) for part in parts]
     assert len({spec.id for spec in mix}) == len(mix) == sum(counts)
@@ -123,6 +147,46 @@ def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
     assert len(after.checks) == len(before.checks) + 1
     assert after.meta == before.meta
     assert [row for row in after.rows if row.spec.id not in (kin.id, fresh.id)] == list(before.rows)
+
+
+def test_a_draw_of_measured_models_says_so_for_good(tmp_path: Path) -> None:
+    """Also once it is fitted to: ``known8`` judges, ``known7`` did."""
+    judges, did = module.specs("known8", 97)[0], module.specs("known7", 91)[0]
+    others = [spec for spec in module.specs("known8", 97) if spec.name not in (judges.name, did.name)]
+    never, plain = others[0], module.specs("again1")[0]
+    fitted = [replace(spec, batch_size=3) for spec in (judges, did)]
+    measured = {"device": "cuda", "peak_allocated_mib": 800.0, "steps": 2}
+    raw, folder = tmp_path / "raw", tmp_path / "packed"
+    raw.mkdir()
+    (raw / ROWS).write_text("".join(_row(spec, **measured) for spec in fitted), "utf-8")
+    (raw / ISOLATED).write_text(_row(fitted[0], **measured, nvml_mib=1600.0, reserved_mib=900.0), "utf-8")
+    pack(raw, folder, {"gpu": "X"})
+    lines = "".join(_row(spec, **measured) for spec in (judges, did, never, plain))
+    (tmp_path / "main-rows.jsonl.xz").write_bytes(lzma.compress(lines.encode()))
+    assert module.pack(tmp_path, folder, ("known8",), 97)["added"] == 4
+    found = {row.spec.id: (row.apart, row.drawn) for row in load(folder).rows}
+    assert found == {
+        **{spec.id: (None, False) for spec in (*fitted, did, plain)},
+        judges.id: ("known", True),
+        never.id: ("kin", False),
+    }
+    for spec in (judges, did):
+        alone = tmp_path / spec.name
+        pack(raw, alone, {"gpu": "X"})
+        module.pack(tmp_path, alone, ("known7",), 91)
+        assert {row.spec.id: row.drawn for row in load(alone).rows}[spec.id] == (spec == did)
+
+
+def test_a_share_has_each_model_once() -> None:
+    listed = module.mixed(("fresh2", "known6"))
+    shares = [module.shared(listed, share, 3, backwards=False) for share in range(3)]
+    assert Counter(spec.id for share in shares for spec in share) == Counter(spec.id for spec in listed)
+    assert not set(map(_model, shares[0])) & set(map(_model, (*shares[1], *shares[2])))
+    assert module.shared(listed, 0, 1, backwards=True)[0].name == listed[-1].name
+
+
+def _model(spec: Spec) -> tuple[str, str, str]:
+    return spec.source, spec.name, str(spec.arch)
 
 
 def test_processes_of_their_own_are_of_small_runs_one_of_a_kind() -> None:

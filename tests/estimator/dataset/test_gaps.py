@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from typing import get_args
 
 from estimator.dataset.catalogue import entries, generate_real
-from estimator.dataset.gaps import fill
-from estimator.dataset.specs import Spec
+from estimator.dataset.gaps import few, fill
+from estimator.dataset.specs import PRECISIONS, Spec
+from estimator.types import Kind
 
 ENTRY = next(entry for entry in entries() if entry.name == "resnet50" and entry.source == "torchvision")
 OTHER = next(entry for entry in entries() if entry.name == "vgg11" and entry.source == "torchvision")
@@ -37,3 +40,26 @@ def test_equal_seeds_draw_the_same() -> None:
     assert _filled([SPEC]) == _filled([SPEC])
     assert _filled([SPEC]) != _filled([SPEC], seed=2)
     assert _filled([]) == []
+
+
+def test_precisions_and_kinds_that_were_never_measured_are_drawn_first() -> None:
+    twice = [replace(SPEC, batch_size=size) for size in (64, 32)]
+    other = replace(next(generate_real(1, 0, [OTHER])), kind="train", precision="amp")
+    every = [replace(other, precision=p, kind=k, batch_size=5) for p in PRECISIONS for k in get_args(Kind)]
+    drawn = list(few([OTHER, ENTRY], [*twice, *every], 1, 1, set()))
+    assert Counter((spec.name, spec.precision, spec.kind) for spec in drawn) == {
+        (name, precision, kind): 1
+        for name in ("resnet50", "vgg11")
+        for precision in PRECISIONS
+        for kind in get_args(Kind)
+        if name == "vgg11" or (precision, kind) != ("fp32", "train")
+    }
+    assert [spec.name for spec in drawn] == ["resnet50"] * 5 + ["vgg11"] * 6
+    assert [spec.name for spec in few([OTHER, ENTRY], [*twice, *every], 0, 1, set())] == ["resnet50"] * 5
+
+
+def test_what_is_taken_is_not_drawn() -> None:
+    first = list(few([ENTRY], [SPEC], 0, 1, set()))
+    second = list(few([ENTRY], [SPEC], 0, 1, {spec.id for spec in first}))
+    assert len(first) == len(second) == 5
+    assert not {spec.id for spec in first} & {spec.id for spec in second}

@@ -65,6 +65,20 @@ def test_packing_and_reading_give_back_the_rows(tmp_path: Path) -> None:
     assert module_text(data.trace(real.spec)) == module_text(data.trace(plain.spec))
 
 
+def test_rows_keep_their_marks_when_others_are_added(tmp_path: Path) -> None:
+    first, second, third = _raw(tmp_path / "raw")
+    store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    measured = {"status": "ok", "device": "cuda", "peak_allocated_mib": 10.0, "peak_reserved_mib": 20.0}
+    (tmp_path / "raw" / ROWS).write_text(json.dumps({"spec": third.to_json(), **measured}) + "\n", "utf-8")
+    marks = {third.id, first.id}
+    assert store.add(tmp_path / "raw", tmp_path / "packed", {third.id: "known"}, marks)["added"] == 1
+    before = store.load(tmp_path / "packed")
+    found = {row.spec.id: (row.apart, row.drawn) for row in before.rows}
+    assert (found[first.id], found[second.id], found[third.id]) == ((None, False), (None, False), ("known", True))
+    assert store.add(tmp_path / "raw", tmp_path / "packed", {})["added"] == 0
+    assert store.load(tmp_path / "packed") == before
+
+
 def test_a_rehearsal_is_not_packed(tmp_path: Path) -> None:
     _raw(tmp_path / "raw", device="cpu")
     with pytest.raises(ValueError, match="rehearsal on cpu"):
@@ -135,6 +149,15 @@ def test_what_judges_was_measured_before_as_far_as_its_split_says(committed: sto
     assert not found["fresh"] & (found["fitted"] | found["kin"])
     families = {row.spec.group for row in committed.rows if row.split in FITTED}
     assert {row.spec.group for row in committed.rows if row.apart} <= families
+
+
+def test_what_is_drawn_for_measured_models_is_fitted_to_or_known(committed: store.Dataset) -> None:
+    drawn = [row for row in committed.rows if row.drawn]
+    assert len(drawn) >= 2369
+    assert {row.split for row in drawn} <= {*FITTED, "known"}
+    assert all(row.drawn for row in committed.rows if row.split == "known")
+    fitted = {(row.spec.source, row.spec.name) for row in committed.rows if row.split in FITTED and not row.drawn}
+    assert {(row.spec.source, row.spec.name) for row in drawn} <= fitted
 
 
 def test_no_small_run_of_a_real_model_holds_what_an_earlier_one_left_behind(committed: store.Dataset) -> None:
