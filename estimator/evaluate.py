@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import cast, get_args
 
+from estimator import files
 from estimator.input_size import InputSizeError, read
 from estimator.parsers import parse_summary
 from estimator.types import Kind, Method, Optimizer, Precision, SummaryError, Workload
@@ -90,29 +92,40 @@ def read_cases(folder: Path) -> list[Case]:
     """
     path = folder / LABELS
     try:
-        text = path.read_text("utf-8-sig")
+        text = files.read_text(path, files.MAX_DATA_BYTES).removeprefix("\ufeff")
     except FileNotFoundError:
         raise CasesError(f"{path} is missing: a folder of cases holds {LABELS} with {','.join(COLUMNS)}") from None
     reader = csv.DictReader(text.splitlines())
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise CasesError(f"{path}: line {reader.line_num + 1}: {error}") from None
     missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
     if missing:
         raise CasesError(f"{path}: line 1 lacks {', '.join(missing)}: the header is {','.join(COLUMNS)}")
     cases = []
-    for line, row in enumerate(reader, 2):
+    for line, row in enumerate(rows, 2):
         name = row["file"] or ""
         if not name or Path(name).is_absolute() or ".." in Path(name).parts:
             raise CasesError(f"{path}: line {line}: {name!r} is no file of this folder")
         try:
-            summary = (folder / name).read_text("utf-8", errors="replace")
+            summary = files.read_text(folder / name, files.MAX_SUMMARY_BYTES)
         except FileNotFoundError:
             raise CasesError(f"{path}: line {line}: {name} is not there") from None
         try:
-            cases.append(Case(name, summary, workload_of(row), float(row["gpu_memory_mib"])))
+            cases.append(Case(name, summary, workload_of(row), _measured(row["gpu_memory_mib"])))
         except (ValueError, TypeError) as error:
             raise CasesError(f"{path}: line {line}: {error}") from None
     if not cases:
         raise CasesError(f"{path} has no line under its header")
     return cases
+
+
+def _measured(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise ValueError(f"gpu_memory_mib is {text!r}: expected MiB, above 0")
+    return value
 
 
 def workload_of(row: Mapping[str, str | None]) -> Workload:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TextIO
 
+from estimator import files
 from predictor.types import KernelMetrics, Profile
 
 MAX_SIDES = 8
@@ -63,9 +66,11 @@ class Colocation:
 
 
 def _open(path: Path) -> TextIO:
+    data = files.read(path, files.MAX_DATA_BYTES)
     if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8", newline="")
-    return path.open(encoding="utf-8", newline="")
+        with gzip.open(BytesIO(data)) as packed:
+            return StringIO(files.text_of(packed, files.MAX_DATA_BYTES, str(path)), newline="")
+    return StringIO(data.decode(), newline="")
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
@@ -83,7 +88,9 @@ def read_rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
                 if None in row or None in row.values():
                     raise ArtifactError(f"{path}: line {reader.line_num}: not as many fields as the header has")
                 yield reader.line_num, row
-    except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+    except files.FileRefusedError as error:
+        raise ArtifactError(str(error)) from error
+    except (OSError, UnicodeDecodeError, csv.Error, EOFError, zlib.error) as error:
         raise ArtifactError(f"{path}: cannot be read: {error}") from error
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from estimator import files
 from predictor.artifact import ArtifactError, Colocation, Side, number, read_rows
 from predictor.types import KernelMetrics, Profile
 
@@ -87,8 +88,8 @@ def _text(value: float) -> str:
 
 def _json_lines(path: Path) -> Iterable[Mapping[str, Any]]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = files.read(path, files.MAX_DATA_BYTES).decode().splitlines()
+    except (OSError, UnicodeDecodeError, files.FileRefusedError) as error:
         raise ArtifactError(f"{path}: cannot be read: {error}") from error
     for count, line in enumerate(lines, 1):
         try:

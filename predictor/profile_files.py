@@ -8,6 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from estimator import files
 from predictor.types import MAX_SHAPES, KernelMetrics, Profile, ProfileError, Shape
 
 FORMAT = "rad-profile-1"
@@ -94,8 +95,8 @@ def load(path: Path) -> Profile:
         ProfileError: the file is missing, too large, or no profile.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ProfileError(f"{path}: over {MAX_BYTES} bytes, no profile is that large")
-        return loads(path.read_text(encoding="utf-8"), str(path))
+        return loads(files.read(path, MAX_BYTES).decode(), str(path))
+    except files.FileRefusedError as error:
+        raise ProfileError(f"{error}: no profile") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ProfileError(f"{path}: cannot be read: {error}") from error

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from estimator import files
 from predictor.types import MAX_SHAPES, ProfileError, Shape
 
 LONG_US = 1000.0
@@ -34,13 +35,13 @@ def read_kernels(path: Path) -> list[tuple[float, dict[str, Any]]]:
         ProfileError: the file is no trace.
     """
     try:
-        if path.stat().st_size > MAX_TRACE_BYTES:
-            raise ProfileError(f"{path}: trace over 1 GiB; profile fewer iterations")
-        data = path.read_bytes()
+        data = files.read(path, MAX_TRACE_BYTES)
         content = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
         events = content["traceEvents"]
         kernels = [event for event in events if isinstance(event, dict) and event.get("cat") == "kernel"]
         return [(float(event["dur"]), dict(event["args"])) for event in kernels]
+    except files.FileRefusedError as error:
+        raise ProfileError(f"{error}: profile fewer iterations") from error
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         if isinstance(error, ProfileError):
             raise

@@ -16,12 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from estimator import files
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
 DEFAULT_PATH = Path("/etc/rad/rad.toml")
+_MOST_BYTES = files.MIB
 
 Mode = Literal["enforce", "advise", "shadow"]
 SharingMethod = Literal["mps", "streams", "mig", "off"]
@@ -263,7 +266,9 @@ def load(path: Path) -> Config:
         ConfigError: if the file cannot be read or a key or value is wrong; the message names file, key and cure.
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomllib.loads(files.read(path, _MOST_BYTES).decode())
+    except files.FileRefusedError as error:
+        raise ConfigError(str(error)) from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from estimator import files
 from estimator.dataset.specs import Spec, spec_from_json
 
 _LOG = logging.getLogger(__name__)
@@ -105,7 +106,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """
     if not path.exists():
         return
-    lines = path.read_text("utf-8").split("\n")
+    lines = files.read_text(path, files.MAX_DATA_BYTES).split("\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

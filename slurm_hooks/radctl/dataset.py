@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 import click
 
+from estimator import files
 from estimator.dataset import coverage, store
 from estimator.dataset.catalogue import generate_real
 from estimator.dataset.collect import ROWS, Collector, Options, read_jsonl
@@ -108,7 +109,7 @@ def _spec(file: Path, number: int, item: dict[str, Any]) -> Spec:
 def pack(raw: Path, into: Path, meta: Path) -> None:
     """Pack the raw results in RAW."""
     try:
-        facts = json.loads(meta.read_text("utf-8"))
+        facts = json.loads(files.read_text(meta, files.MIB))
         if not isinstance(facts, dict):
             raise ValueError(f"{meta} holds no JSON object")
         counts = store.pack(raw, into, facts)

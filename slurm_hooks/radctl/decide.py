@@ -17,10 +17,10 @@ from typing import Any
 
 import click
 
-from estimator import footprint
+from estimator import files, footprint
 from estimator.compiled import is_compiled
 from slurm_hooks import bench as timing
-from slurm_hooks import files, loading
+from slurm_hooks import loading
 from slurm_hooks.config import Config
 from slurm_hooks.directives import DirectiveError, parse_script
 from slurm_hooks.experience import learn

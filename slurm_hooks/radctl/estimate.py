@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import click
 
+from estimator import files
 from estimator.evaluate import Score, read_cases
 from estimator.evaluate import evaluate as evaluate_cases
 from estimator.faketensor import FakeTensor, plain_inputs
@@ -25,7 +26,6 @@ from estimator.summarize import summary_of
 from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Precision, Workload
 from slurm_hooks.radctl.groups import evaluate, retrain
 
-_MOST_BYTES = 16 * 1024 * 1024
 _LEARNED = ("rad", "gpumemnet")
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 INSTALLED = Path("/var/lib/rad/models")  # where [estimator] models_dir points by default
@@ -70,8 +70,7 @@ def estimate(
     as_json: bool,
 ) -> None:
     """Estimate the GPU memory of a model from its SUMMARY (a file, or - for stdin)."""
-    with click.open_file(str(summary), "rb") as file:
-        text = file.read(_MOST_BYTES).decode("utf-8", errors="replace")
+    text = _summary(summary)
     workload = Workload(
         batch_size,
         seq_len,
@@ -105,6 +104,13 @@ def estimate(
     )
     for reason in found.reasons:
         click.echo(f"  {reason}")
+
+
+def _summary(path: Path) -> str:
+    if str(path) == "-":
+        with click.open_file("-", "rb") as stream:
+            return files.text_of(stream, files.MAX_SUMMARY_BYTES, "stdin")
+    return files.read_text(path, files.MAX_SUMMARY_BYTES)
 
 
 def _load(method: str, models_dir: Path | None) -> Any:

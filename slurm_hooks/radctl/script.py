@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from estimator import files
 from estimator.parsers import parse_summary
 from estimator.types import SummaryError
 from slurm_hooks import embed as embedding
-from slurm_hooks import files, rad_file
+from slurm_hooks import rad_file
 from slurm_hooks.directives import DirectiveError, Directives, parse_script
 from slurm_hooks.radctl.main import Site
 

@@ -148,7 +148,7 @@ def test_files_that_are_no_profiles(tmp_path: Path) -> None:
     with pytest.raises(ProfileError, match=r"p\.json: not a profile"):
         load(path)
     path.write_bytes(b" " * 70_000)
-    with pytest.raises(ProfileError, match="no profile is that large"):
+    with pytest.raises(ProfileError, match="longer than 64 KiB: no profile"):
         load(path)
     path.write_bytes(b"\xff")
     with pytest.raises(ProfileError, match="cannot be read"):

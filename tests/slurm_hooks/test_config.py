@@ -111,5 +111,5 @@ def test_load_of_what_is_not_toml(tmp_path: Path, content: bytes, message: str) 
 
 
 def test_load_of_a_directory(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         config.load(tmp_path)

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_hooks import files
+from estimator import files
 from slurm_hooks.directives import DirectiveError, leading_block, parse_script
 from slurm_hooks.embed import EmbedError, embed
 from slurm_hooks.rad_file import RadFileError, convert

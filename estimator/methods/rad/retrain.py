@@ -57,7 +57,7 @@ def retrain(data: Path, models_dir: Path) -> Retrained:
         FileNotFoundError: the folder holds neither.
         ValueError: its content cannot be read.
     """
-    own = (data / LABELS).exists()
+    own = read_cases(data) if (data / LABELS).exists() else []  # first: all else takes minutes
     dataset = load() if own else load(data)
     gpu = canonical(str(dataset.meta["gpu"]))
     # One constant for all: what differs between kinds of jobs, the correction learns from the labels.
@@ -70,7 +70,7 @@ def retrain(data: Path, models_dir: Path) -> Retrained:
     held_out: Split = "fresh" if any(row.split == "fresh" for row in dataset.rows) else "test"
     known = examples_of(dataset, account, [split for split in FITTED if split != held_out], blocks)
     if own:
-        known += examples_of_cases(read_cases(data), account)
+        known += examples_of_cases(own, account)
     held = examples_of(dataset, account, (held_out,))
     model = fit(known, base)
     new = judge(model, held)

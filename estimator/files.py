@@ -5,8 +5,19 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Protocol
 
-MAX_SCRIPT_BYTES = 4 * 1024 * 1024  # Slurm's own limit (max_script_size)
+MIB = 1024 * 1024
+MAX_SCRIPT_BYTES = 4 * MIB  # Slurm's own limit (max_script_size)
+MAX_SUMMARY_BYTES = 16 * MIB
+MAX_DATA_BYTES = 1024 * MIB  # of what was measured
+
+
+class Stream(Protocol):
+    """What bytes can be read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; fewer where it ends."""
 
 
 class FileRefusedError(ValueError):
@@ -17,7 +28,7 @@ def read(path: Path, limit: int) -> bytes:
     """What a regular file holds.
 
     Raises:
-        FileRefusedError: if it is something else, longer than `limit` bytes, or binary.
+        FileRefusedError: if it is something else, or longer than `limit` bytes.
         OSError: if it cannot be opened.
     """
     # Without O_NONBLOCK, opening a FIFO waits for a writer.
@@ -26,14 +37,9 @@ def read(path: Path, limit: int) -> bytes:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise FileRefusedError(f"{path}: not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            data = file.read(limit + 1)
+            return _up_to(file, limit, str(path))
     finally:
         os.close(descriptor)
-    if len(data) > limit:
-        raise FileRefusedError(f"{path}: longer than {limit // 1024} KiB")
-    if b"\0" in data:
-        raise FileRefusedError(f"{path}: binary: it holds NUL bytes")
-    return data
 
 
 def read_text(path: Path, limit: int) -> str:
@@ -43,7 +49,30 @@ def read_text(path: Path, limit: int) -> str:
         FileRefusedError: if it is no regular file, longer than `limit` bytes, or binary.
         OSError: if it cannot be opened.
     """
-    return read(path, limit).decode(errors="surrogateescape")
+    return _text(read(path, limit), str(path))
+
+
+def text_of(stream: Stream, limit: int, name: str) -> str:
+    """What a stream holds that is read to its end, such as standard input, as `read_text` gives it.
+
+    Raises:
+        FileRefusedError: if it is longer than `limit` bytes, or binary; `name` stands for it in the message.
+        OSError: if it cannot be read.
+    """
+    return _text(_up_to(stream, limit, name), name)
+
+
+def _up_to(file: Stream, limit: int, name: str) -> bytes:
+    data = file.read(limit + 1)
+    if len(data) > limit:
+        raise FileRefusedError(f"{name}: longer than {limit // 1024} KiB")
+    return data
+
+
+def _text(data: bytes, name: str) -> str:
+    if b"\0" in data:
+        raise FileRefusedError(f"{name}: binary: it holds NUL bytes")
+    return data.decode(errors="surrogateescape")
 
 
 def replace(path: Path, text: str) -> None:
