@@ -10,7 +10,6 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import product
 from math import log2
 from typing import get_args
 
@@ -64,14 +63,14 @@ def few(entries: Iterable[Entry], measured: Iterable[Spec], most: int, seed: int
     found: list[tuple[int, list[Spec]]] = []
     for entry, before in _with_runs(entries, measured):
         rng = random.Random(f"{entry.source}:{entry.name}:few:{seed}")  # noqa: S311 - no secret
-        counts = Counter((spec.precision, spec.kind) for spec in before)
+        runs = Counter((spec.precision, spec.kind) for spec in before)
+        counts = {(precision, kind): runs[precision, kind] for precision in PRECISIONS for kind in get_args(Kind)}
         chosen: list[Spec] = []
-        for precision, kind in product(PRECISIONS, get_args(Kind)):
+        for precision, kind in (key for key, count in counts.items() if count <= most):
             drawn = [drawn_workload(rng.choice(before), entry, rng, 0.0) for _ in range(_CANDIDATES)]
             alike = [replace(spec, precision=precision, kind=kind) for spec in drawn if spec]
-            if counts[precision, kind] <= most:
-                chosen += _chosen([spec for spec in alike if spec.id not in taken], before, 1)
-        found.append((min(counts[key] for key in product(PRECISIONS, get_args(Kind))), sorted(chosen, key=_order)))
+            chosen += _chosen([spec for spec in alike if spec.id not in taken], before, 1)
+        found.append((min(counts.values()), sorted(chosen, key=_order)))
     for _, specs in sorted(found, key=lambda item: item[0]):
         yield from specs
 
