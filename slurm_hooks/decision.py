@@ -380,6 +380,7 @@ def record_of(
     return Record(
         action=action,  # type: ignore[arg-type]
         asked=request.text,
+        asked_nodes=submission.req_nodes,
         mode=partition.mode,
         job_policy=directives.policy or partition.policy,
         policy=partition.placement,

@@ -49,7 +49,8 @@ def explain(job: Job, neighbours: Mapping[int, Job], now: int) -> str:
 
 
 def _decided(record: Record, neighbours: Mapping[int, Job]) -> list[str]:
-    lines = [_line("asked", ", ".join(filter(None, (record.asked, f"policy {record.job_policy}", _workload(record)))))]
+    asked = f"{record.asked} on {record.asked_nodes}" if record.asked_nodes else record.asked
+    lines = [_line("asked", ", ".join(filter(None, (asked, f"policy {record.job_policy}", _workload(record)))))]
     if record.action == "left_alone":
         return [*lines, _line("decision", f"left as written: {'; '.join(record.reasons)}")]
     if record.expected_mib is not None:
@@ -142,7 +143,23 @@ def _happened(job: Job, now: int) -> list[str]:
         lines.append(_line(label, _ended(job, run)))
     if job.last not in ended:
         lines.append(_line("now", _live(job.last, now)))
+        lines += _pinned(job.last, job.record)
     return lines
+
+
+def _pinned(run: JobRun, record: Record | None) -> list[str]:
+    """What a job may wait for that it need not: the GPU that RAD chose when there was room on it."""
+    if run.start is not None or record is None or f"gres/mps:{record.pin}" not in run.requested:
+        return []
+    if record.pin in record.asked.split(":"):
+        return []
+    return [
+        _line(
+            "pinned",
+            f"it waits for a GPU {record.pin}, chosen at submit; Slurm before 25.11 cannot take that back: where other "
+            "GPUs are free, cancel it and submit it anew",
+        )
+    ]
 
 
 def _ended(job: Job, run: JobRun) -> str:

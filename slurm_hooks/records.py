@@ -24,7 +24,7 @@ from typing import Any, Literal
 PREFIX = "RAD1:"
 _TOKEN = re.compile(r" ?(?<![A-Za-z0-9])(RAD1:)([A-Za-z0-9+/]*={0,2})(?:\.([0-9A-Fa-f]*))?", re.IGNORECASE)
 MAX_BYTES = 60_000  # slurmdbd's column holds 65,535, and other tools want some of it
-MAX_TEXT = 160  # bytes of one string, in UTF-8
+MAX_TEXT = 156  # bytes of one string, in UTF-8
 MAX_ITEMS = 12  # entries of one list; the first are kept, of runs the last
 MAX_NUMBER = 2**53
 DECIMALS = 4
@@ -97,7 +97,7 @@ class Record:
 
     Attributes:
         action: what was done with the request.
-        asked: the request as the user wrote it, for example ``gpu:1``.
+        asked: the request as the user wrote it, for example ``gpu:1``; asked_nodes: the nodes that it named.
         model, batch_size, input_size, seq_len, optimizer, precision, kind: what the directives said.
         expected_mib, upper_mib, method, family, fingerprint, note: the estimate, where there is one.
         share, pin, node, cap_mib, thread_percentage: the decision. ``pin`` is a device type such as ``g2``. Recovery
@@ -120,6 +120,7 @@ class Record:
 
     action: Action
     asked: str = ""
+    asked_nodes: str = ""
     mode: str = "enforce"
     job_policy: str = "collocation"
     policy: str = ""

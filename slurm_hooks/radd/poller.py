@@ -11,7 +11,7 @@ from typing import Protocol
 
 from estimator.types import Method
 from predictor.types import Predictor
-from slurm_hooks.cluster import ClusterView, with_smact
+from slurm_hooks.cluster import ClusterView, PinnedJob, with_smact
 from slurm_hooks.config import Config
 from slurm_hooks.records import Record
 from slurm_hooks.service import Service
@@ -30,11 +30,11 @@ class Slurm(Protocol):
     def look(self, partitions: Sequence[str]) -> ClusterView:
         """The cluster as it is now."""
 
-    def record(self, job_id: int) -> Record | None:
-        """The record of a job that is not yet done."""
+    def record(self, job_id: int) -> tuple[Record | None, str]:
+        """The record of a job that is not yet done, and the nodes that its request names."""
 
-    def unpin(self, job_id: int, share: int) -> None:
-        """Let a pending job go to any GPU."""
+    def unpin(self, job_id: int, share: int | None, *, node: bool) -> None:
+        """Let a pending job go to any GPU, with `share` shares of it, and to any node."""
 
 
 class Models(Protocol):
@@ -118,10 +118,13 @@ class Poller:
             self._service.predict_with(predictor)
 
     def _unpin_waiting(self, view: ClusterView) -> None:
-        """Take back pins of RAD's that still wait, where this Slurm can move a pending job to another type."""
+        """Take back pins of RAD's that still wait: a pin's node, and its GPU where this Slurm can change a job's type.
+
+        A job may have to wait for its pin long after it was placed: it was requeued, or its node went away.
+        """
         since = self._pinned_since
         self._pinned_since = {pin.job_id: since.get(pin.job_id, view.taken) for pin in view.pinned}
-        if not view.can_retype:
+        if not view.can_retype and len(view.nodes) < 2:
             return
         # Thousands of jobs that their users have pinned must not let the view grow stale: the rest comes next time.
         until = time.monotonic() + self._config.radd.poll_s
@@ -131,11 +134,24 @@ class Poller:
             # Tried once in a while, not at every look: Slurm may refuse.
             self._pinned_since[pin.job_id] = view.taken
             try:
-                record = self._slurm.record(pin.job_id)
-                if record is not None and record.pin == pin.type:
-                    self._slurm.unpin(pin.job_id, pin.share)
-                    log.info("job %d waits for %s no longer: any GPU will do", pin.job_id, pin.type)
+                self._unpin(pin, view.can_retype)
             except SlurmError as error:
                 log.warning("job %d stays pinned to %s: %s", pin.job_id, pin.type, error)
             if time.monotonic() >= until:
                 return
+
+    def _unpin(self, pin: PinnedJob, can_retype: bool) -> None:
+        """Take back what RAD chose of a pin, and not what its user asked for.
+
+        Raises:
+            SlurmError: if Slurm refuses.
+        """
+        record, nodes = self._slurm.record(pin.job_id)
+        if record is None or record.pin != pin.type:
+            return
+        gpu = can_retype and pin.type not in record.asked.split(":")
+        node = nodes == record.node != "" and not record.asked_nodes
+        if gpu or node:
+            self._slurm.unpin(pin.job_id, pin.share if gpu else None, node=node)
+            other = "GPU" if gpu else f"node's {pin.type}"
+            log.info("job %d waits for %s of %s no longer: any %s will do", pin.job_id, pin.type, record.node, other)

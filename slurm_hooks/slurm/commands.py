@@ -26,7 +26,7 @@ class SlurmError(RuntimeError):
     """A Slurm command that failed or took too long; the message names the command."""
 
 
-_ID_WIDTH, _COMMENT_WIDTH = 20, 16_384
+_ID_WIDTH, _NODES_WIDTH, _COMMENT_WIDTH = 20, 512, 16_384
 _SETTINGS_S = 60.0  # Slurm's configuration changes seldom
 
 Runner = Callable[[Sequence[str], float], str]
@@ -116,22 +116,25 @@ class SlurmCommands:
         residents = self._run(["squeue", "-h", "-a", "-t", "R,S,CG,CF", "-O", wide], self._timeout_s)
         return parsing.parse_jobs(jobs), parsing.parse_residents(residents)
 
-    def record(self, job_id: int) -> Record | None:
-        """The record of a job that is not yet done.
+    def record(self, job_id: int) -> tuple[Record | None, str]:
+        """The record of a job that is not yet done, and the nodes that its request names.
 
         Raises:
             SlurmError: if Slurm does not know the job.
         """
-        # Nothing of the user's stands in these columns; scontrol shows the job's name and comment before the record.
-        columns = f"JobID:{_ID_WIDTH},admin_comment:{_COMMENT_WIDTH}"
+        # No free text of the user's stands in these columns; scontrol shows the job's name before the record.
+        columns = f"JobID:{_ID_WIDTH},ReqNodes:{_NODES_WIDTH},admin_comment:{_COMMENT_WIDTH}"
         text = self._run(["squeue", "-h", "-a", "-t", "all", "-O", columns, "-j", str(job_id)], self._timeout_s)
         found = (line[_ID_WIDTH:] for line in text.split("\n") if line[:_ID_WIDTH].strip() == str(job_id))
-        return decode(next(found, ""))
+        row = next(found, "")
+        return decode(row[_NODES_WIDTH:]), row[:_NODES_WIDTH].strip()
 
-    def unpin(self, job_id: int, share: int) -> None:
-        """Let a pending job go to any GPU. Needs Slurm's operator rights.
+    def unpin(self, job_id: int, share: int | None, *, node: bool) -> None:
+        """Let a pending job go to any GPU, with `share` shares of it, and to any node. Needs Slurm's operator rights.
 
         Raises:
             SlurmError: if Slurm refuses.
         """
-        self._run(["scontrol", "update", f"jobid={job_id}", f"gres=mps:{share}", "reqnodelist="], self._timeout_s)
+        changes = [f"gres=mps:{share}"] if share is not None else []
+        changes += ["reqnodelist="] if node else []
+        self._run(["scontrol", "update", f"jobid={job_id}", *changes], self._timeout_s)

@@ -34,6 +34,7 @@ SEPARATOR = "\x1f"
 RESIDENT_COLUMNS = (("JobID", 20), ("NodeList", 512), ("tres-alloc", 512), ("UserName", 64), ("admin_comment", 4096))
 
 _WAITING_REASONS = ("Resources", "Priority")
+_NODE_IS_AWAY = "ReqNodeNotAvail"  # names of nodes may follow
 _USABLE_STATES = ("IDLE", "MIXED", "ALLOCATED")
 _UNUSABLE_FLAGS = ("DRAIN", "DOWN", "NOT_RESPONDING", "MAINT", "FAIL", "REBOOT", "POWER", "RESERVED", "PLANNED_DRAIN")
 # A type may begin with a digit, as that of a MIG instance does (1g.18gb), and has a letter.
@@ -196,7 +197,7 @@ def build(
     pinned = tuple(
         PinnedJob(job.job_id, device, int(count))
         for job in jobs
-        if job.reason in ("None", *_WAITING_REASONS)
+        if job.reason in ("None", *_WAITING_REASONS) or job.reason.startswith(_NODE_IS_AWAY)
         for device, count in _ASKED_ITEM.findall(job.asked)
         if device
     )

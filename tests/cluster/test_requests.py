@@ -186,6 +186,24 @@ def test_no_job_is_pinned_to_a_gpu_that_holds_another_users(cluster: Cluster) ->
     cluster.wait_state(third, "RUNNING")
 
 
+def test_a_pinned_job_whose_node_is_away_is_let_go_to_another(cluster: Cluster) -> None:
+    job = cluster.submit(WAIT, "--gres=gpu:1").job_id
+    cluster.wait_state(job, "RUNNING")
+    record = need_record(cluster, job)
+    assert record.pin and record.node
+    node = ["scontrol", "update", f"nodename={record.node}"]
+    cluster.run([*node, "state=drain", "reason=test"]).require()
+    try:
+        cluster.run(["scontrol", "requeue", str(job)]).require()
+        cluster.wait_state(job, "PENDING")
+        cluster.wait_state(job, "RUNNING", deadline_s=60)
+        shown = cluster.job(job)
+    finally:
+        cluster.run([*node, "state=resume"])
+    assert shown["NodeList"] != record.node
+    assert f"gres/mps:{record.pin}={record.share}" in shown["TRES"]
+
+
 def _device(job: dict[str, str]) -> list[str]:
     return re.findall(r"gres/mps:(g\d)=", job["TRES"])
 

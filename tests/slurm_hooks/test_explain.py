@@ -212,6 +212,18 @@ def test_a_job_that_waits() -> None:
     assert _story(unknown)[-1] == "  now      waits"
 
 
+def test_a_job_that_waits_for_the_gpu_that_rad_chose() -> None:
+    requested = {"cpu": 1, f"gres/mps:{RECORD.pin}": 38}
+    waits = job_run(RECORD, state="PENDING", start=None, end=None, reason="Resources", nodes="", requested=requested)
+    assert _story(waits)[-1].startswith(f"  pinned   it waits for a GPU {RECORD.pin}, chosen at submit; Slurm before")
+    asked = dataclasses.replace(RECORD, asked=f"gpu:{RECORD.pin}:1", asked_nodes="node07")
+    own = dataclasses.replace(waits, admin_comment=encode(asked))
+    assert "pinned" not in "".join(_story(own))
+    assert f"asked    gpu:{RECORD.pin}:1 on node07, policy" in "".join(_story(own))
+    moved = dataclasses.replace(waits, requested={"cpu": 1, "gres/mps": 38})
+    assert "pinned" not in "".join(_story(moved))
+
+
 def test_a_job_that_runs() -> None:
     assert (
         _story(job_run(RECORD, state="RUNNING", end=None))[-1] == "  now      running on node07 with mps:g2:40, for 1 h"

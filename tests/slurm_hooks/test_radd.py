@@ -350,8 +350,9 @@ class FakeSlurm:
 
     def __init__(self, *views: ClusterView | Exception) -> None:
         self.views = list(views)
-        self.unpinned: list[tuple[int, int]] = []
+        self.unpinned: list[tuple[int, int | None, bool]] = []
         self.records: dict[int, Record] = {}
+        self.nodes: dict[int, str] = {}
 
     def look(self, partitions: object) -> ClusterView:
         view = self.views.pop(0)
@@ -359,13 +360,13 @@ class FakeSlurm:
             raise view
         return view
 
-    def record(self, job_id: int) -> Record | None:
-        return self.records.get(job_id)
+    def record(self, job_id: int) -> tuple[Record | None, str]:
+        return self.records.get(job_id), self.nodes.get(job_id, "")
 
-    def unpin(self, job_id: int, share: int) -> None:
+    def unpin(self, job_id: int, share: int | None, *, node: bool) -> None:
         if job_id == 9:
             raise SlurmError("scontrol: Access denied")
-        self.unpinned.append((job_id, share))
+        self.unpinned.append((job_id, share, node))
 
 
 class Nothing:
@@ -402,7 +403,37 @@ def test_pins_that_hold_a_job_up_are_taken_back() -> None:
     made, _ = poller(slurm)
     for _ in range(4):
         made.once()
-    assert slurm.unpinned == [(7, 30)]
+    assert slurm.unpinned == [(7, 30, False)]
+
+
+TWO_NODES = tuple(Node(name, True, frozenset(), frozenset(), 1, 1, ()) for name in ("n1", "n2"))
+
+
+@pytest.mark.parametrize(
+    ("can_retype", "asked", "asked_nodes", "nodes", "released"),
+    [
+        (True, "gpu:1", "", "n1", [(7, 30, True)]),
+        (True, "gpu:1", "n1", "n1", [(7, 30, False)]),
+        (True, "gpu:1", "", "n2", [(7, 30, False)]),  # its user has named another since
+        (True, "gpu:g1:1", "", "n1", [(7, None, True)]),
+        (True, "gpu:g1:1", "n1", "n1", []),
+        (False, "gpu:1", "", "n1", [(7, None, True)]),
+        (False, "gpu:1", "n1", "n1", []),
+        (False, "gpu:1", "", "", []),
+    ],
+)
+def test_what_a_user_asked_for_is_not_taken_back(
+    can_retype: bool, asked: str, asked_nodes: str, nodes: str, released: list[tuple[int, int | None, bool]]
+) -> None:
+    pins = (PinnedJob(7, "g1", 30),)
+    views = [ClusterView(at, nodes=TWO_NODES, pinned=pins, can_retype=can_retype) for at in (0.0, 61.0)]
+    slurm = FakeSlurm(*views)
+    slurm.records = {7: Record("share", asked=asked, asked_nodes=asked_nodes, pin="g1", node="n1")}
+    slurm.nodes = {7: nodes}
+    made, _ = poller(slurm)
+    made.once()
+    made.once()
+    assert slurm.unpinned == released
 
 
 def test_many_pins_do_not_hold_up_the_looks() -> None:
@@ -414,13 +445,14 @@ def test_many_pins_do_not_hold_up_the_looks() -> None:
     after = []
     for _ in range(4):
         made.once()
-        after.append([job for job, _ in slurm.unpinned])
+        after.append([job for job, *_ in slurm.unpinned])
     assert after == [[], [7], [7, 8], [7, 8, 10]], "one at a time where a look may take no time"
 
 
 def test_where_slurm_cannot_retype_pins_stay() -> None:
-    slurm = FakeSlurm(*[ClusterView(at, pinned=(PinnedJob(7, "g1", 30),)) for at in (0.0, 100.0)])
-    slurm.records = {7: Record("share", pin="g1")}
+    slurm = FakeSlurm(*[ClusterView(at, TWO_NODES[:1], pinned=(PinnedJob(7, "g1", 30),)) for at in (0.0, 100.0)])
+    slurm.records = {7: Record("share", pin="g1", node="n1")}
+    slurm.nodes = {7: "n1"}
     made, _ = poller(slurm)
     made.once()
     made.once()

@@ -135,8 +135,12 @@ def test_commands() -> None:
     slurm.look([])
     assert sum("config" in command for command in asked) == 1
     assert asked[1][5:7] == ["-p", "gpu,debug"]
-    slurm.unpin(14, 30)
+    slurm.unpin(14, 30, node=True)
     assert asked[-1] == ["scontrol", "update", "jobid=14", "gres=mps:30", "reqnodelist="]
+    slurm.unpin(14, None, node=True)
+    assert asked[-1] == ["scontrol", "update", "jobid=14", "reqnodelist="]
+    slurm.unpin(14, 30, node=False)
+    assert asked[-1] == ["scontrol", "update", "jobid=14", "gres=mps:30"]
 
 
 def test_the_record_of_a_pending_job() -> None:
@@ -144,12 +148,13 @@ def test_the_record_of_a_pending_job() -> None:
 
     def recorded(command: Sequence[str], _: float) -> str:
         asked.append(list(command))
-        return f"{'13':20}{encode(replace(RECORD, pin='g7'))}\n{'14':20}JS1:abc {encode(RECORD)}   \n{'15':20}(null)\n"
+        rows = (("13", "n1", encode(replace(RECORD, pin="g7"))), ("14", "n2", f"JS1:abc {encode(RECORD)}   "))
+        return "".join(f"{job:20}{nodes:512}{text}\n" for job, nodes, text in (*rows, ("15", "", "(null)")))
 
-    assert SlurmCommands(3.0, recorded).record(14) == RECORD
-    assert SlurmCommands(3.0, recorded).record(15) is None
-    assert SlurmCommands(3.0, recorded).record(16) is None
-    assert asked[0][-3:] == ["JobID:20,admin_comment:16384", "-j", "14"]  # nothing that a user wrote
+    assert SlurmCommands(3.0, recorded).record(14) == (RECORD, "n2")
+    assert SlurmCommands(3.0, recorded).record(15) == (None, "")
+    assert SlurmCommands(3.0, recorded).record(16) == (None, "")
+    assert asked[0][-3:] == ["JobID:20,ReqNodes:512,admin_comment:16384", "-j", "14"]  # no free text of a user's
 
 
 @pytest.mark.parametrize("command", [["false"], ["/nonexistent/squeue"], ["sleep", "9"]])
