@@ -187,6 +187,7 @@ def test_no_job_is_pinned_to_a_gpu_that_holds_another_users(cluster: Cluster) ->
 
 
 def test_a_pinned_job_whose_node_is_away_is_let_go_to_another(cluster: Cluster) -> None:
+    cluster.wait_until_radd_sees()
     job = cluster.submit(WAIT, "--gres=gpu:1").job_id
     cluster.wait_state(job, "RUNNING")
     record = need_record(cluster, job)
