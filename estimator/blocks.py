@@ -183,7 +183,7 @@ def kept_inside(types: Set[str], *, keeps_input: bool, keeps_output: bool, token
         if _attends_in_functions(types):
             return _KEPT_BY_FUNCTIONS
         return _KEPT_BY_RMS if any("RMSNorm" in type_ or "T5LayerNorm" in type_ for type_ in types) else _KEPT_BY_TOKENS
-    counted = 1.0 if any(map(_holds_activation, types)) else 2.0
+    counted = 1.0 if any(map(holds_activation, types)) else 2.0
     fewest, most = _KEPT_BY_CONVS
     kept = most if keeps_input else fewest
     if keeps_input and keeps_output:
@@ -191,7 +191,7 @@ def kept_inside(types: Set[str], *, keeps_input: bool, keeps_output: bool, token
     return kept / counted
 
 
-def _holds_activation(type_: str) -> bool:
+def holds_activation(type_: str) -> bool:
     """Tell whether a norm has an activation inside, so that torchinfo counts one output for both."""
     return not type_.endswith(_NORM_AND_ACTIVATION) and any(mark in type_ for mark in _NORM_WITH_ACTIVATION)
 

@@ -12,7 +12,7 @@ from estimator.methods.rad.known import (
     NOTHING,
     Known,
     Run,
-    _blocks,
+    blocks_of,
     run_of,
     shift_of,
     shifted,
@@ -106,14 +106,14 @@ def held(*types: str, holder: str) -> Run:
 
 def test_a_model_that_a_class_of_the_users_holds_is_found() -> None:
     inner = frozenset({"ResNet", "Conv2d", "Linear"})
-    table = known((at(blocks=_blocks("module", inner)), 0.3))
+    table = known((at(blocks=blocks_of("module", inner)), 0.3))
     assert table.about(held("Net", *inner, holder="Net")).level == "measured"
     assert table.about(held("Net", "Dropout", "Identity", *inner, holder="Net")).level == "measured"
     assert table.about(held("Net", "Conv3d", *inner, holder="Net")) == NOTHING
     assert table.about(held("Net", *inner, holder="ResNet")) == NOTHING
     assert table.about(held("Net", *inner, holder="")) == NOTHING
     plain = frozenset({"Sequential", "Conv2d", "Linear"})
-    table = known((at(blocks=_blocks("module", plain)), 0.3))
+    table = known((at(blocks=blocks_of("module", plain)), 0.3))
     assert table.about(held("Net", *plain, holder="Net")) == NOTHING
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program import Conv, Scores
-from tests.estimator.accounts import LM, MIB, VGG, account, tree
+from tests.estimator.accounts import LM, MIB, VGG, account, table, tree
 
 
 def test_a_chain_keeps_what_its_derivatives_need() -> None:
@@ -200,3 +200,19 @@ def test_recurrent_networks_work_on_as_much_as_they_kept() -> None:
     _, program, memory = account(small, batch_size=64)
     recurrent = program.ops[1]
     assert memory.peak > memory.kept + recurrent.extra * 64 * 4
+
+
+def test_copies_that_autocast_made_are_free_once_their_layer_is_done() -> None:
+    """The gradient of the first layer comes last, when the copies of all others are gone."""
+    rows = table(*["Linear-# [-1, 2048] 4,196,352"] * 3)
+    _, program, memory = account(rows, batch_size=1, precision="amp", optimizer="sgd")
+    assert sum(op.params for op in program.ops) == 3 * 4_196_352
+    largest = memory.weights + memory.gradients + 2 * 4_196_352
+    assert memory.backward == pytest.approx(largest + 65 * MIB, rel=0.01)
+
+
+def test_inference_under_autocast_casts_what_is_multiplied_alone() -> None:
+    text = LM.replace("1000, 64", "100000, 64")
+    fp32, amp = (account(text, kind="infer", precision=precision, seq_len=8)[2] for precision in ("fp32", "amp"))
+    assert amp.weights == fp32.weights
+    assert amp.forward - fp32.forward < fp32.weights / 4

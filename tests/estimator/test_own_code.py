@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -14,10 +15,10 @@ from estimator.dataset.tree import Call, Module, Trace, to_json
 from estimator.methods.rad import Rad
 from estimator.methods.rad.fit_own import Blocks, noted
 from estimator.methods.rad.liveness import kept_by
-from estimator.methods.rad.own_code import NOTHING, OwnCode
+from estimator.methods.rad.own_code import HIDDEN, NOTHING, OwnCode, hidden_blocks
 from estimator.parsers import parse_summary
 from estimator.store import ModelError
-from estimator.types import Workload
+from estimator.types import Precision, Workload
 from tests.estimator.accounts import plain
 
 PICTURE = 3 * 8 * 8
@@ -49,9 +50,29 @@ def model(type_: str = "Net") -> Trace:
 SAVED = [0, 4 * PICTURE, 8 * WIDE, 4 * WIDE, 4 * WIDE, 8 * WIDE, 4 * WIDE, 4 * WIDE]
 
 
-def dataset(saved: list[int] = SAVED, group: str = "gates") -> Dataset:
+def deep(type_: str = "Net") -> Trace:
+    """The same with both gates in one stage, so that torchinfo hides what is in them at a depth of 2."""
+    flat = model(type_)
+    stem, *gates = flat.root.children
+    root = replace(flat.root, children=(stem, Module("stage", "Stage", "", 0, tuple(gates))))
+    wide = ("B", 16, 8, 8)
+    inner = tuple(Call(call.module + 1, call.depth + 1, wide, wide) for call in flat.calls[2:])
+    return Trace(root, (*flat.calls[:2], Call(2, 1, wide, wide), *inner), flat.total_params)
+
+
+def deep_dataset(**saved: int) -> Dataset:
+    """Give what autograd keeps of the deep model, in bytes for each element, by precision."""
+    spec = Spec("plain", "cnn", "deep", "gates", {"size": 8, "classes": 10}, 2, None, "sgd", "fp32", "train")
+    counts = [size // 4 for size in SAVED]
+    found = {(spec.model_id, cast("Precision", key)): [size * n for n in counts] for key, size in saved.items()}
+    found = {key: [*each[:2], 0, *each[2:]] for key, each in found.items()}
+    traces = {spec.model_id: json.dumps(to_json(deep()))}
+    return Dataset((Row(spec, "ok", 900.0, 1.0, 2.0),), traces, {}, (), found)
+
+
+def dataset(saved: list[int] = SAVED, group: str = "gates", type_: str = "Net") -> Dataset:
     spec = Spec("plain", "cnn", "net", group, {"size": 8, "classes": 10}, 2, None, "sgd", "fp32", "train")
-    traces = {spec.model_id: json.dumps(to_json(model()))}
+    traces = {spec.model_id: json.dumps(to_json(model(type_)))}
     return Dataset((Row(spec, "ok", 900.0, 1.0, 2.0),), traces, {}, (), {(spec.model_id, "fp32"): saved})
 
 
@@ -76,15 +97,86 @@ def test_what_was_noted_makes_the_account_whole(text: str) -> None:
     assert memory.kept > without.kept
 
 
+@pytest.mark.parametrize("precision", ["fp32", "amp", "bf16"])
+def test_hidden_blocks_keep_what_was_noted_of_all_in_them(precision: Precision) -> None:
+    sizes: dict[str, int] = {"fp32": 4, "amp": 3, "bf16": 2}
+    found = Blocks(noted(deep_dataset(**sizes), Rad(plain()))).tables
+    summary = parse_summary(printers.torchinfo_text(deep(), 2, depth=2))
+    _, program, _, _ = Rad(plain()).account(summary, Workload(2))
+    own = OwnCode(found).of(program, "torchinfo", precision)
+    assert [program.ends[number][0].type for number, _ in hidden_blocks(program)] == ["Gate", "Gate"]
+    assert program.inside == pytest.approx(2 * WIDE, rel=0.05)  # their convolutions' outputs
+    gates = sum(SAVED[2:]) / 4 * sizes[precision]
+    assert sum(own.inside.values()) == pytest.approx(gates, rel=0.05)
+    marks = kept_by(program, precision, own.inside)
+    assert marks[-1] - marks[0] == pytest.approx(gates, rel=0.05)
+    # A model of another family with the same blocks, twice as large inside: torchinfo says so.
+    larger = program._replace(names=program.names | {"Other"}, inside=2 * program.inside)
+    own = OwnCode(found).of(larger, "torchinfo", precision)
+    assert sum(own.inside.values()) == pytest.approx(2 * gates, rel=0.05)
+    assert OwnCode(found).of(program, "module", precision).inside == {}
+
+
+def test_norms_that_hold_an_activation_are_not_counted_by_torchinfo() -> None:
+    text = printers.torchinfo_text(deep(), 2, depth=2)
+    inside = {}
+    for type_ in ("BatchNorm2d", "BatchNormAct2d"):
+        shown = text.replace(
+            "├─Stage: 1-2", f"├─{type_}: 1-9                       [2, 16, 8, 8]             32\n├─Stage: 1-2"
+        )
+        assert shown != text
+        inside[type_] = Rad(plain()).account(parse_summary(shown), Workload(2))[1].inside
+    assert inside["BatchNormAct2d"] - inside["BatchNorm2d"] == pytest.approx(WIDE)
+
+
+def test_hidden_blocks_work_with_what_they_do_when_they_are_shown() -> None:
+    found = Blocks(noted(deep_dataset(fp32=4, amp=2, bf16=2), Rad(plain()))).tables
+    account = Rad(plain(own=found))
+    workload = Workload(64, kind="infer")
+    shown, hidden = (
+        account.account(parse_summary(printers.torchinfo_text(deep(), 2, depth=depth)), workload)[2]
+        for depth in (20, 2)
+    )
+    assert hidden.forward == pytest.approx(shown.forward, rel=0.01)
+
+
+def test_a_list_that_is_hidden_is_known_only_in_its_model() -> None:
+    trace = deep()
+    stem, stage = trace.root.children
+    renamed = replace(
+        trace.root,
+        children=(stem, replace(stage, children=tuple(replace(gate, type="Sequential") for gate in stage.children))),
+    )
+    spec = deep_dataset().rows[0].spec
+    data = deep_dataset(fp32=4)
+    data = replace(data, traces={spec.model_id: json.dumps(to_json(replace(trace, root=renamed)))})
+    types = Blocks(noted(data, Rad(plain()))).tables[HIDDEN]["Sequential"]
+    assert len(types) == 1
+    assert "" not in types
+
+
 def test_a_family_is_judged_without_what_it_alone_showed() -> None:
     one, other = noted(dataset(), Rad(plain())), noted(dataset([0] * len(SAVED), "others"), Rad(plain()))
     summary = parse_summary(printers.torchinfo_text(model(), 2))
     _, program, _, _ = Rad(plain()).account(summary, Workload(2))
     assert Blocks(one).without("gates").of(program, "torchinfo", "fp32") == NOTHING
     both = Blocks([*one, *other])
-    alone = both.without("gates").of(program, "torchinfo", "fp32")
-    assert alone.steps == OwnCode(Blocks(other).tables).of(program, "torchinfo", "fp32").steps
+    alone = both.without("others").of(program, "torchinfo", "fp32")
+    assert alone.steps == OwnCode(Blocks(one).tables).of(program, "torchinfo", "fp32").steps
     assert alone.steps != OwnCode(both.tables).of(program, "torchinfo", "fp32").steps
+
+
+def test_blocks_that_do_something_else_in_a_model_are_known_by_it() -> None:
+    more = [0, 4 * PICTURE, *(2 * kept for kept in SAVED[2:])]
+    items = [*noted(dataset(), Rad(plain())), *noted(dataset(more, "others", "Other"), Rad(plain()))]
+    own = OwnCode(Blocks(items).tables)
+    for type_, saved in (("Net", SAVED), ("Other", more)):
+        _, program, _, _ = Rad(plain()).account(parse_summary(printers.torchinfo_text(model(type_), 2)), Workload(2))
+        kept = kept_by(program, "fp32")[-1] + sum(own.of(program, "torchinfo", "fp32").steps)
+        assert kept == pytest.approx(sum(saved), rel=0.01)
+    _, program, _, _ = Rad(plain()).account(parse_summary(printers.torchinfo_text(model("New"), 2)), Workload(2))
+    kept = kept_by(program, "fp32")[-1] + sum(own.of(program, "torchinfo", "fp32").steps)
+    assert kept == pytest.approx(sum(SAVED), rel=0.01)  # the less of two
 
 
 def test_a_block_is_known_by_its_type_and_its_layers() -> None:
@@ -114,6 +206,7 @@ def test_nothing_is_kept_less_than_nothing() -> None:
 
 def test_a_damaged_table_is_an_error() -> None:
     damaged: list[Any] = [[], {"torchinfo": []}, {"torchinfo": {"A": {"B": [1.0]}}}, {"torchinfo": {"A": {"B": "abc"}}}]
+    damaged += [{"hidden": {"A": {"": [0.0, 0.0, 0.0]}}}, {"hidden": {"A": {"": [0.0, 0.0, 0.0, 0.0, "x", 0.0]}}}]
     damaged += [{"torchinfo": {"A": {"B": [0.0, value, 0.0]}}} for value in (float("nan"), 10**400)]
     for table in damaged:
         with pytest.raises(ModelError, match="damaged"):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from statistics import median
+from statistics import median, median_high, median_low
 from typing import Final
 
 from estimator.dataset import printers
@@ -15,16 +15,24 @@ from estimator.dataset.store import Dataset
 from estimator.dataset.tree import Call, Module, Trace, resolve
 from estimator.methods.rad import Rad
 from estimator.methods.rad.familiar import without
-from estimator.methods.rad.liveness import kept_by
-from estimator.methods.rad.own_code import OwnCode, inside, is_block
+from estimator.methods.rad.known import blocks_of
+from estimator.methods.rad.liveness import INSIDE_SHARE, kept_by, moved_by
+from estimator.methods.rad.own_code import HIDDEN, NO_CODE, OF_MODEL, OwnCode, hidden_blocks, inside, is_block, of_model
 from estimator.methods.rad.program import Program
 from estimator.parsers import parse_summary
-from estimator.types import Layer, ModelSummary, Precision, SummaryError, Workload
+from estimator.types import Layer, Precision, SummaryError, Workload
 
 PRECISIONS: Final[tuple[Precision, ...]] = ("fp32", "amp", "bf16")
 _BATCH: Final = 2
+# Depths at which users print with torchinfo, beside all.
+_DEPTHS: Final = (2, 3, 4, 5)
+# Elements at work are counted without autocast and under it; in bytes of these.
+_MOVED: Final[tuple[tuple[Precision, int], ...]] = (("fp32", 4), ("amp", 2))
 _TWO: Final = 2
+_KEPT: Final = 1  # place of the first of what hidden blocks keep; before it is what torchinfo counts
 _NEAR: Final = 0.02
+# Bytes for each element by which a model's blocks differ from others of their type, so that they are noted apart.
+_APART: Final = 0.5
 _SKIPPED: Final = ("Sequential", "ModuleList")  # by torchsummary
 # More than this for each element is no property of a block: its output is far smaller than what it works on.
 _MOST: Final = 200.0
@@ -36,29 +44,52 @@ class Noted:
 
     Attributes:
         format: of the summary.
-        type, inside: of the block.
-        general: the same two without the name that transformers puts before them; "" where there is none.
+        type, inside: of the block; nothing is inside one that is hidden.
+        names: stands for the types of all layers that the summary shows.
+        general: by which types and insides it is known, too: without the name that transformers puts before them.
         group: the model's architecture family.
-        bytes: by precision, for each element; None where it was not noted.
+        bytes: by precision, for each element; None where it was not noted. Of hidden blocks, what `own_code.Hidden`
+            says.
     """
 
     format: str
     type: str
     inside: str
-    general: tuple[str, str]
+    names: str
+    general: tuple[tuple[str, str], ...]
     group: str
     bytes: tuple[float | None, ...]
 
 
 @dataclass
 class _Node:
-    """A call, or a module: what autograd keeps of it beside its children, elements of its input and its output."""
+    """A call, or a module.
+
+    Attributes:
+        type: its class.
+        saved: by precision, what autograd keeps of it beside its children.
+        taken, given: elements of its input and its output.
+        counted: elements that torchinfo counts of it.
+        children: inside of it.
+    """
 
     type: str
     saved: list[float]
     taken: int
     given: int
+    counted: int = 0
     children: list[_Node] = field(default_factory=list)
+
+    def all_saved(self) -> list[float]:
+        """Sum up what is kept of it and of all inside."""
+        sums = list(self.saved)
+        for child in self.children:
+            sums = [one + other for one, other in zip(sums, child.all_saved(), strict=True)]
+        return sums
+
+    def all_counted(self) -> int:
+        """Sum up what torchinfo counts of it and of all inside."""
+        return self.counted + sum(child.all_counted() for child in self.children)
 
 
 def noted(dataset: Dataset, account: Rad) -> list[Noted]:
@@ -78,11 +109,16 @@ def noted(dataset: Dataset, account: Rad) -> list[Noted]:
 def _of_model(dataset: Dataset, account: Rad, spec: Spec) -> Iterator[Noted]:
     trace = dataset.trace(spec)
     saved = [dataset.saved.get((spec.model_id, precision)) for precision in PRECISIONS]
+    whole = printers.torchinfo_text(trace, _BATCH, depth=20)
+    cut = {printers.torchinfo_text(trace, _BATCH, depth=depth): None for depth in _DEPTHS}
     texts = [
-        ("torchinfo", printers.torchinfo_text(trace, _BATCH, depth=20)),
+        ("torchinfo", whole),
         ("torchsummary", printers.torchsummary_text(trace)),
         ("module", printers.module_text(trace, with_params=True)),
+        *(("torchinfo", text) for text in cut if text != whole),
     ]
+    calls = _calls(trace, saved)
+    moved: dict[int, tuple[float, ...]] = {}
     for format_, text in texts:
         try:
             shaped, program, _, _ = account.account(parse_summary(text), Workload(_BATCH, spec.seq_len))
@@ -91,10 +127,18 @@ def _of_model(dataset: Dataset, account: Rad, spec: Spec) -> Iterator[Noted]:
         picture = resolve(trace.calls[0].input_shape or (), 1)[1:]
         if format_ == "module" and len(picture) > _TWO and shaped.root.input_shape != picture:
             continue  # the print was taken for another size of picture
-        own = _own(format_, trace, saved, program, shaped)
-        if own is None:
+        root = _modules(trace, saved) if format_ == "module" else calls
+        pairs = _rows(root, program) if program.flat else _pairs(root, shaped.root, program)
+        if pairs is None:
             continue
-        sums: dict[tuple[str, str, tuple[str, str]], tuple[list[float], list[float]]] = {}
+        hidden: dict[int, list[float]] = {}
+        if format_ == "torchinfo":
+            nodes = [node for node, _, _ in pairs]
+            hidden = {at: nodes[number].all_saved() for number, at in hidden_blocks(program)}
+            moved = moved or _moved(nodes, program, hidden if None not in saved else {})
+            yield from _hidden_of(nodes, program, moved, saved, spec.group)
+        own = _own(format_, pairs, program, hidden)
+        sums: dict[tuple[str, str, tuple[tuple[str, str], ...]], tuple[list[float], list[float]]] = {}
         for number, values in own.items():
             key = (
                 program.ends[number][0].type,
@@ -109,39 +153,94 @@ def _of_model(dataset: Dataset, account: Rad, spec: Spec) -> Iterator[Noted]:
             each = tuple(
                 None if kept is None else value / max(sizes[0], 1) for kept, value in zip(saved, total, strict=True)
             )
-            yield Noted(format_, type_, inner, general, spec.group, each)
+            yield Noted(format_, type_, inner, blocks_of(format_, program.names), general, spec.group, each)
 
 
-def _general(program: Program, number: int) -> tuple[str, str]:
+def _moved(
+    nodes: Sequence[_Node], program: Program, hidden: Mapping[int, Sequence[float]]
+) -> dict[int, tuple[float, ...]]:
+    """Give for each call, by its node, the elements that are there at once in it: usually, and under autocast.
+
+    What has no layers inside holds half of what autograd would keep of it.
+    """
+    each = []
+    for precision, size in _MOVED:
+        place = PRECISIONS.index(precision)
+        works = {at: INSIDE_SHARE * kept[place] / size for at, kept in hidden.items()}
+        each.append(moved_by(program, precision, works))
+    return {
+        id(node): tuple(max(moved[start:at], default=0.0) for moved in each)
+        for node, (_, start, at, _) in zip(nodes, program.ends, strict=True)
+    }
+
+
+def _hidden_of(
+    nodes: Sequence[_Node],
+    program: Program,
+    moved: Mapping[int, tuple[float, ...]],
+    saved: Sequence[Sequence[int] | None],
+    group: str,
+) -> Iterator[Noted]:
+    """Note what hidden blocks hold in all; the sums of those of one type."""
+    shown = {at: 0.0 for _, at in hidden_blocks(program)}
+    before = [moved_by(program, precision, shown) for precision, _ in _MOVED]
+    found: dict[str, list[tuple[_Node, int, int]]] = defaultdict(list)
+    for number, at in hidden_blocks(program):
+        layer, _, _, size = program.ends[number]
+        found[layer.type].append((nodes[number], at, size))
+    names = blocks_of("torchinfo", program.names)
+    owners = [program.owner] if program.owner else []
+    for type_, blocks in found.items():
+        size = max(sum(size for _, _, size in blocks), 1)
+        largest = max(*(size for _, _, size in blocks), 1)
+        counted = sum(node.all_counted() for node, _, _ in blocks)
+        kept = [
+            sum(node.all_saved()[place] for node, _, _ in blocks) / (counted or size)
+            for place in range(len(PRECISIONS))
+        ]
+        values = (
+            counted / size,
+            *(value if each is not None else None for value, each in zip(kept, saved, strict=True)),
+            *(
+                max(max(moved.get(id(node), (0.0, 0.0))[way] - each[at], 0.0) for node, at, _ in blocks) / largest
+                for way, each in enumerate(before)
+            ),
+        )
+        general = tuple((without(owner, type_) + "~", "") for owner in owners if type_ not in NO_CODE)
+        yield Noted(HIDDEN, type_, "", names, general, group, values)
+
+
+def _general(program: Program, number: int) -> tuple[tuple[str, str], ...]:
     if not program.owner:
-        return "", ""
+        return ()
     type_ = without(program.owner, program.ends[number][0].type)
-    return type_ + "~", inside(program.ends, number, program.owner, program.flat)
+    return ((type_ + "~", inside(program.ends, number, program.owner, program.flat)),)
 
 
 def _own(
-    format_: str, trace: Trace, saved: Sequence[Sequence[int] | None], program: Program, shaped: ModelSummary
-) -> dict[int, list[float]] | None:
+    format_: str, pairs: Sequence[_Pair], program: Program, hidden: Mapping[int, Sequence[float]]
+) -> dict[int, list[float]]:
     """Give by place of a block among the ends what it keeps more than accounted, by precision; one sample, in bytes.
 
     What its layers without code of their own keep more, or less, is the block's. What the model itself does around its
     blocks is left out: the loss is in it.
     """
-    root = _modules(trace, saved) if format_ == "module" else _calls(trace, saved)
-    pairs = _rows(root, program) if program.flat else _pairs(root, shaped.root, program)
-    if pairs is None:
-        return None
-    marks = [[0.0, *kept_by(program, precision)] for precision in PRECISIONS]
+    marks = [
+        [0.0, *kept_by(program, precision, {at: kept[place] for at, kept in hidden.items()})]
+        for place, precision in enumerate(PRECISIONS)
+    ]
+    hidden_here = {number: hidden[at] for number, at in hidden_blocks(program) if at in hidden}
     found: dict[int, list[float]] = {}
     done = 0
     for number, ((node, owner, outer), (_, start, at, _)) in enumerate(zip(pairs, program.ends, strict=False)):
         # What the block around this layer did before it began is that block's.
         around, begin = outer if owner == number else owner, max(done, min(start, at))
+        kept = hidden_here.get(number) or node.saved
         for block, first, last, saved_here in ((around, done, begin, False), (owner, begin, at, True)):
             if block >= 0:
                 total = found.setdefault(block, [0.0] * len(PRECISIONS))
                 for place, mark in enumerate(marks):
-                    total[place] += (node.saved[place] if saved_here else 0.0) - (mark[last] - mark[first])
+                    total[place] += (kept[place] if saved_here else 0.0) - (mark[last] - mark[first])
         done = at
     if format_ == "module":  # its shapes are derived
         return {number: total for number, total in found.items() if _sized(pairs[number][0], program, number)}
@@ -160,7 +259,9 @@ def _calls(trace: Trace, saved: Sequence[Sequence[int] | None]) -> _Node:
     open_: list[_Node] = []
     for number, call in enumerate(trace.calls):
         kept = [float(each[number]) if each else 0.0 for each in saved]
-        node = _Node(modules[call.module].type, kept, *_sizes(call))
+        module = modules[call.module]
+        node = _Node(module.type, kept, *_sizes(call))
+        node.counted = node.given if module.params and not module.children else 0
         del open_[call.depth :]
         if open_:
             open_[-1].children.append(node)
@@ -260,6 +361,8 @@ def _pairs(root: _Node, shaped: Layer, program: Program) -> list[_Pair] | None:
 def tables(items: Iterable[Noted], without_group: str = "") -> dict[str, dict[str, dict[str, list[float]]]]:
     """Tabulate what was noted, by format, type and what is inside.
 
+    Blocks of one name do not always do the same: models in which they keep something else are tabulated apart.
+
     Args:
         items: what was noted.
         without_group: an architecture family that is left out.
@@ -267,29 +370,43 @@ def tables(items: Iterable[Noted], without_group: str = "") -> dict[str, dict[st
     seen: dict[tuple[str, str, str], dict[str, list[Noted]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
         if item.group != without_group:
-            seen[item.format, item.type, item.inside][item.group].append(item)
-            if item.general[0]:
-                seen[(item.format, *item.general)][item.group].append(item)
+            seen[item.format, item.type, of_model(item.inside, item.names)][item.group].append(item)
+            others = item.general if item.type in NO_CODE else ((item.type, item.inside), *item.general)
+            for type_, inner in others:
+                seen[item.format, type_, inner][item.group].append(item)
     found: dict[str, dict[str, dict[str, list[float]]]] = {}
     for (format_, type_, inner), groups in sorted(seen.items()):
-        values = [_middle(groups, place) for place in range(len(PRECISIONS))]
-        first = next((value for value in values if value is not None), None)
-        if first is None or max(abs(value) for value in values if value is not None) > _MOST:
+        hidden = format_ == HIDDEN
+        places = len(next(iter(groups.values()))[0].bytes)
+        values = [_middle(groups, place) for place in range(places)]
+        first = next((value for value in values[_KEPT if hidden else 0 :] if value is not None), None)
+        if first is None:
             continue
-        found.setdefault(format_, {}).setdefault(type_, {})[inner] = [
-            round(first if value is None else value, 3) for value in values
-        ]
+        made = [round(first if value is None else value, 3) for value in values]
+        known = found.setdefault(format_, {}).setdefault(type_, {})
+        usual, apart, _ = inner.partition(OF_MODEL)
+        if _near(made, known.get(usual), hidden) if apart else not hidden and max(map(abs, made)) > _MOST:
+            continue
+        known[inner] = made
     return found
 
 
+def _near(made: Sequence[float], usual: Sequence[float] | None, hidden: bool) -> bool:
+    """Tell whether a model's blocks do what blocks of their type do anywhere."""
+    if usual is None:
+        return False
+    share, least = (_NEAR, _NEAR) if hidden else (0.0, _APART)
+    return all(abs(one - other) <= least + share * abs(other) for one, other in zip(made, usual, strict=True))
+
+
 def _middle(groups: Mapping[str, list[Noted]], place: int) -> float | None:
-    """Take the median over families of the median over models."""
+    """Take the median over families of the median over models; of two in the middle the smaller one."""
     each = []
     for items in groups.values():
         values = [value for item in items if (value := item.bytes[place]) is not None]
         if values:
             each.append(median(values))
-    return median(each) if each else None
+    return min(median_low(each), median_high(each), key=abs) if each else None
 
 
 class Blocks:
@@ -300,7 +417,7 @@ class Blocks:
         self._by_type: dict[tuple[str, str], list[Noted]] = defaultdict(list)
         self._of_group: dict[str, set[tuple[str, str]]] = defaultdict(set)
         for item in items:
-            for type_ in {item.type, item.general[0]} - {""}:
+            for type_ in {item.type, *(other for other, _ in item.general)}:
                 self._by_type[item.format, type_].append(item)
                 self._of_group[item.group].add((item.format, type_))
         self._without: dict[str, OwnCode] = {}

@@ -141,7 +141,7 @@ def run_of(program: Program, summary: ModelSummary, workload: Workload) -> Run:
     """Describe a request so that it can be compared."""
     training = workload.kind == "train"
     return Run(
-        _blocks(summary.format, program.names),
+        blocks_of(summary.format, program.names),
         log2(summary.total_params + 1),
         log2(sum(program.tensors) + 1),
         log2(len(program.ops) + 1),
@@ -164,7 +164,8 @@ def _holder(summary: ModelSummary, program: Program) -> str:
 
 
 @lru_cache(maxsize=64)  # names come from users, and a set of them may be large: few are kept
-def _blocks(format_: str, names: frozenset[str]) -> str:
+def blocks_of(format_: str, names: frozenset[str]) -> str:
+    """Give what stands for a format and types of layers."""
     text = "\n".join((format_, *sorted(names)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -268,7 +269,7 @@ class Known:
         format_, types, holder = around
         for left in _EITHER:
             rest = types - left - {holder}
-            models = self._table.get(_blocks(format_, rest)) if left <= types else None
+            models = self._table.get(blocks_of(format_, rest)) if left <= types else None
             # Networks of layers alone are alike by chance: only a block's type tells which one it is.
             if models is not None and any(kind_of(type_) is Kind.VIEW and type_ not in _VIEWS for type_ in rest):
                 return models

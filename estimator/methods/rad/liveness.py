@@ -7,7 +7,8 @@ and the optimizer's step. Sizes are bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from estimator.methods.rad.kinds import Kind
@@ -21,7 +22,7 @@ _STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd":
 _STEP_COPIES: Final = {"adam": 1, "adamw": 1, "rmsprop": 1, "sgd_momentum": 0, "sgd": 0}
 _NO_WORKSPACE = (0.0, 0.0)  # as Final, mypyc would take it for unset
 # Inside hidden blocks that keep nothing: how much of what a training keeps is there at once, and at most, in outputs.
-_INSIDE_SHARE: Final = 0.5
+INSIDE_SHARE: Final = 0.5
 _INSIDE_MOST: Final = 10.0
 _WHOLE: Final = 4
 _INDEX: Final = 8
@@ -34,7 +35,9 @@ _RECURRENT: Final = Kind.RECURRENT
 _OPAQUE: Final = Kind.OPAQUE
 _MANY_STEPS: Final = Kind.MANY_STEPS
 _SHARED_KEYS: Final = Scores.SHARED_KEYS
-_MATMULS: Final = frozenset((Kind.CONV, Kind.LINEAR))
+# Their weights are cast under autocast, and the copies kept until they are used for the last time.
+_MATMULS: Final = frozenset((Kind.CONV, Kind.LINEAR, Kind.OPAQUE))
+_NO_NOTES: Final[Mapping[int, float]] = MappingProxyType({})
 # cuBLAS takes this much from the allocator for each thread that multiplies: the loop's own, and the backward pass's.
 _CUBLAS: Final = 32.5 * 2**20
 # Copies of the logits in fp32 that a loss on every token has at its peak, the one that the loop still holds included:
@@ -113,10 +116,12 @@ def _workspace(conv: Conv | None, workload: Workload, workspaces: Workspaces) ->
     return _NO_WORKSPACE if conv is None else workspaces.of(conv, workload.batch_size, workload.precision)
 
 
-def _beside(op: Op, out: int) -> int:
+def _beside(op: Op, out: int, noted: float | None) -> float:
     """Count elements that a step works with beside its input and output, while nothing is kept."""
     if op.kind is _OPAQUE:
-        return round(min(_INSIDE_SHARE * op.extra, _INSIDE_MOST * out))
+        if noted is not None:
+            return noted
+        return round(min(INSIDE_SHARE * op.extra, _INSIDE_MOST * out))
     if op.kind is _ATTENTION and not op.extra:
         # Queries, keys and values, and their copies where they are multiplied one by one.
         return (5 if op.matrix and op.scores in (Scores.PLAIN, Scores.DROPPED) else 3) * out
@@ -130,30 +135,46 @@ def _whole_copies(program: Program, workload: Workload) -> int:
     return 2 * _WHOLE if program.causal or workload.precision == "amp" else 2
 
 
-def _infer(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces, own: Own) -> Memory:
-    """Nothing is kept: the peak is at the layer with the largest input, output and workspace."""
-    batch, size = workload.batch_size, _size(workload)
-    whole = workload.precision in ("fp32", "amp")
-    weights = float(summary.total_params * (_WHOLE if whole else 2))
-    if workload.precision == "amp":
-        weights *= 1.5  # autocast caches half-precision copies while the forward pass runs
+def moved_by(program: Program, precision: Precision, works: Mapping[int, float] = _NO_NOTES) -> list[float]:
+    """Count the elements of one sample that are there while each step runs and nothing is kept.
+
+    Args:
+        program: the steps.
+        precision: in whose size they are counted.
+        works: by step, elements that a hidden block works with beside its input and output.
+    """
     tensors = program.tensors
-    peak = work = widest = at_peak = 0.0
-    rules = _RULES[workload.precision] if workload.precision == "amp" else ()
+    rules = _RULES[precision] if precision == "amp" else ()
     wide: set[int] = set()
     matrices = 5 if rules else 2  # a softmax under autocast is in fp32, input and output
+    found: list[float] = []
     for index, op in enumerate(program.ops):
-        moved = tensors[op.x] + (0 if op.inplace else tensors[op.y]) + matrices * op.matrix
+        moved = float(tensors[op.x] + (0 if op.inplace else tensors[op.y]) + matrices * op.matrix)
         moved += program.skips.get(index, 0)
-        moved += _beside(op, tensors[op.y])
+        moved += _beside(op, tensors[op.y], works.get(index) if works else None)
         if rules:
             moved += tensors[op.x] if op.x in wide else 0
             if rules[op.kind].widens or (rules[op.kind].follows and op.x in wide):
                 wide.add(op.y)
                 moved += tensors[op.y]
+        found.append(moved)
+    return found
+
+
+def _infer(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces, own: Own) -> Memory:
+    """Nothing is kept: the peak is at the layer with the largest input, output and workspace."""
+    batch, size = workload.batch_size, _size(workload)
+    whole = workload.precision in ("fp32", "amp")
+    weights = float(summary.total_params * (_WHOLE if whole else 2))
+    amp = workload.precision == "amp"
+    tensors = program.tensors
+    peak = work = widest = at_peak = copies = 0.0
+    for op, moved in zip(program.ops, moved_by(program, workload.precision, own.works), strict=True):
+        if amp and op.kind in _MATMULS:
+            copies += 2.0 * op.params
         forward, _ = _workspace(op.conv, workload, workspaces)
         work = max(work, forward)
-        now = moved * batch * size + forward
+        now = moved * batch * size + forward + copies
         widest = max(widest, tensors[op.y] * batch * size)
         if now > peak:
             peak, at_peak = now, forward
@@ -165,7 +186,7 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
     base = weights + tensors[0] * batch * _WHOLE + library + held
     loss = 0.0
     if program.tokens > 1:  # models that answer for each token compute their loss, too, when they are given labels
-        loss = base + logits + _whole_copies(program, workload) * logits / size
+        loss = base + copies + logits + _whole_copies(program, workload) * logits / size
     top = base + peak
     return Memory(
         weights,
@@ -262,7 +283,13 @@ _RULES: Final[dict[Precision, tuple[_Rule, ...]]] = {
 }
 
 
-def _marks(program: Program, batch: int, precision: Precision, beside: Sequence[float] = ()) -> list[float]:
+def _marks(
+    program: Program,
+    batch: int,
+    precision: Precision,
+    beside: Sequence[float] = (),
+    inside: Mapping[int, float] = _NO_NOTES,
+) -> list[float]:
     """Tell how many bytes are kept after each step: what its derivative needs, each tensor counted once.
 
     Args:
@@ -270,6 +297,7 @@ def _marks(program: Program, batch: int, precision: Precision, beside: Sequence[
         batch: samples.
         precision: decides what is kept of a step, and in how many bytes.
         beside: by step, bytes for one sample that blocks keep in their own code; empty for none.
+        inside: by step, bytes for one sample that a hidden block keeps, its input included.
     """
     tensors, always = program.tensors, program.kept
     size = _WHOLE if precision == "fp32" else 2
@@ -282,7 +310,11 @@ def _marks(program: Program, batch: int, precision: Precision, beside: Sequence[
     for op in program.ops:
         kind, x, y = op.kind, op.x, op.y
         own, casts, input_, output, index, widens, follows = rules[kind]
-        if own:
+        noted = inside.get(len(marks)) if inside and kind is _OPAQUE else None
+        if noted is not None:
+            kept += noted * batch
+            seen.add(x)
+        elif own:
             kept += tensors[x] * batch * own
         elif kind is _ATTENTION and (op.scores is _SHARED_KEYS or not op.extra or x in products):
             pass  # its projections are steps of their own
@@ -300,15 +332,14 @@ def _marks(program: Program, batch: int, precision: Precision, beside: Sequence[
             seen.add(y)
             kept += tensors[y] * batch * (_WHOLE if y in wide else size)
         kept += tensors[y] * batch * index
-        if op.extra and (op.scores is not _SHARED_KEYS or size == _WHOLE):
+        if op.extra and noted is None and (op.scores is not _SHARED_KEYS or size == _WHOLE):
             kept += op.extra * batch * size
         if op.matrix:
             kept += op.matrix * batch * scores[op.scores]
         if y in always and y not in seen:
             seen.add(y)
             kept += tensors[y] * batch * (_WHOLE if y in wide else size)
-        if beside:
-            kept = max(kept + beside[len(marks)] * batch, 0.0)
+        kept = max(kept + beside[len(marks)] * batch, 0.0) if beside else kept
         marks.append(kept)
     return marks
 
@@ -319,13 +350,25 @@ def _loss_copies(program: Program, workload: Workload) -> float:
     return factors[workload.precision] + (_BIASED_COPIES if workload.precision == "amp" and program.biased else 0.0)
 
 
-def kept_by(program: Program, precision: Precision) -> list[float]:
-    """Tell how many bytes of one sample are kept after each step, without what blocks keep in their own code."""
-    return _marks(program, 1, precision)
+def kept_by(program: Program, precision: Precision, inside: Mapping[int, float] = _NO_NOTES) -> list[float]:
+    """Tell how many bytes of one sample are kept after each step, without what blocks keep in their own code.
+
+    Args:
+        program: the steps.
+        precision: of the activations.
+        inside: by step, what hidden blocks keep.
+    """
+    return _marks(program, 1, precision, inside=inside)
 
 
 def _backward(
-    program: Program, marks: list[float], works: list[tuple[float, float]], unit: int, gradients: float, tied: int
+    program: Program,
+    marks: list[float],
+    works: list[tuple[float, float]],
+    unit: int,
+    gradients: float,
+    tied: int,
+    copies: float,
 ) -> tuple[float, float]:
     """Walk back: the peak of what is still kept, gradients at work and of parameters; the workspace at that moment.
 
@@ -336,6 +379,7 @@ def _backward(
         unit: bytes of a tensor's element for the whole batch.
         gradients: bytes of all parameters' gradients.
         tied: bytes that each parameter of a word embedding takes more while its two gradients are added.
+        copies: bytes of the weights that autocast has cast, which are free once their layer is done.
     """
     tensors = program.tensors
     backward = at_backward = 0.0
@@ -349,7 +393,9 @@ def _backward(
             moved += program.shared * tied
         elif op.kind is _RECURRENT:
             moved += op.extra * unit  # cuDNN works on as much as it has kept
-        now = mark + moved + done + pair[1]
+        now = mark + moved + done + pair[1] + copies
+        if copies and op.kind in _MATMULS:
+            copies -= 2.0 * op.params
         if now > backward:
             backward, at_backward = now, pair[1]
     return backward, at_backward
@@ -374,7 +420,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     # The loop's variable still holds the last output, with the keys and values for the next token.
     base = weights + states + inputs + library + logits + program.cache * unit
 
-    marks = _marks(program, batch, workload.precision, own.steps)
+    marks = _marks(program, batch, workload.precision, own.steps, own.inside)
     works: list[tuple[float, float]] = []
     forward = at_forward = copies = before = work = worked = 0.0
     for op, kept in zip(program.ops, marks, strict=True):
@@ -396,8 +442,8 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     forward += base
     loss = base - logits + copies + kept + _loss_copies(program, workload) * whole_logits
 
-    backward, at_backward = _backward(program, marks, works, unit, gradients, each * (1 if amp else 2))
-    backward += base + copies
+    backward, at_backward = _backward(program, marks, works, unit, gradients, each * (1 if amp else 2), copies)
+    backward += base
     step = base + gradients + trained * each * _STEP_COPIES[workload.optimizer]
     top = max(forward, loss, backward, step)
     at_peak = at_backward if top == backward else at_forward if top == forward else 0.0

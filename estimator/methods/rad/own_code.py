@@ -3,16 +3,20 @@
 It was noted of the libraries' models what autograd keeps in each call (`estimator/dataset/saved.py`); by how much that
 is more, or less, than the account of a block's steps is tabulated by the type of the block and the types of the layers
 in it. A block of another library with the same name and the same layers is taken for the same.
+
+Of blocks that torchinfo hides it was noted what they keep and work with in all, and how much torchinfo counts of them:
+where what it prints in sum is more, or less, the model's blocks are so much larger, or smaller, than the noted ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from estimator.methods.rad.familiar import without
 from estimator.methods.rad.kinds import Kind, kind_of
-from estimator.methods.rad.known import finite
+from estimator.methods.rad.known import blocks_of, finite
 from estimator.methods.rad.program import End, Program
 from estimator.types import Layer, Precision
 
@@ -21,14 +25,37 @@ Values = tuple[float, float, float]
 Table = Mapping[str, Mapping[str, Values]]
 """By type and by `inside`."""
 
+
+class Hidden(NamedTuple):
+    """What hidden blocks of one type hold for each element of the larger of their input and output.
+
+    Attributes:
+        counted: elements that torchinfo counts.
+        kept: bytes that autograd keeps for each of these, by precision as in `Values`; where none is counted, for each
+            element of input or output.
+        work: elements that are there at once beside input and output, where nothing is kept: usually, under autocast.
+    """
+
+    counted: float
+    kept: Values
+    work: tuple[float, float]
+
+
+HIDDEN: Final = "hidden"
+"""The table of hidden blocks, among those of the formats."""
+OF_MODEL: Final = "|"
+"""Behind it stands whose models' blocks are meant, where others of the type do something else."""
+
 _PLACE: Final[Mapping[Precision, int]] = {"fp32": 0, "amp": 1, "bf16": 2, "fp16": 2}
 # These have no code of their own.
-_NO_CODE: Final = frozenset(
+NO_CODE: Final = frozenset(
     ("Sequential", "ModuleList", "ModuleDict", "Identity", "Flatten", "Parameter", "ParameterList")
 )
 _ROWS: Final = 3
+_AMP: Final = 1
 _BARE: Final = ("Identity", "Parameter", "ParameterList")
 _VIEW: Final = Kind.VIEW
+_OPAQUE: Final = Kind.OPAQUE
 _NORMS: Final = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM, Kind.RMS_NORM))
 # PyTorch's own norms; others may hold an activation, or work in another order of dimensions.
 _PLAIN_NORMS: Final = frozenset(
@@ -42,10 +69,14 @@ class Own(NamedTuple):
     Attributes:
         steps: by step, bytes for one sample; empty where nothing is known.
         share: share of the blocks, by size, of which it is known; the model itself is one of which it is not.
+        inside: by step, bytes for one sample that a hidden block keeps in all.
+        works: by step, elements of one sample that it works with beside its input and output, where nothing is kept.
     """
 
     steps: list[float]
     share: float
+    inside: Mapping[int, float] = MappingProxyType({})
+    works: Mapping[int, float] = MappingProxyType({})
 
 
 NOTHING: Final = Own([], 0.0)
@@ -63,25 +94,76 @@ class OwnCode:
         self._tables: dict[str, Table] = {
             format_: {type_: {inner: _values(each) for inner, each in found.items()} for type_, found in table.items()}
             for format_, table in tables.items()
+            if format_ != HIDDEN
+        }
+        self._hidden: dict[str, dict[str, Hidden]] = {
+            type_: {names: _hidden(each) for names, each in found.items()}
+            for type_, found in tables.get(HIDDEN, {}).items()
         }
 
     def of(self, program: Program, format_: str, precision: Precision) -> Own:
         """Look up the blocks of a program."""
         table = self._tables.get(format_)
-        if not table or not program.ops:
+        if not program.ops or (not table and not self._hidden):
             return NOTHING
         place, last = _PLACE[precision], len(program.ops)
         steps = [0.0] * last
         known = blocks = 0.0
+        names = blocks_of(format_, program.names)
+        inside, works = self._inside(program, format_, place, names)
         for number, (layer, _, at, size) in enumerate(program.ends):
-            if not is_block(layer):
+            if not at or not is_block(layer):
                 continue
             blocks += size
-            values = _found(table, program, number, layer.type) if at else None
+            if at - 1 in inside and not layer.children:
+                known += size
+                continue
+            values = _found(table, program, number, layer.type, names) if table else None
             if values is not None:
                 known += size
                 steps[at - 1] += values[place] * size
-        return Own(steps, known / blocks) if known else NOTHING
+        return Own(steps, known / blocks, inside, works) if known or inside else NOTHING
+
+    def _inside(
+        self, program: Program, format_: str, place: int, names: str
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        """Look up the hidden blocks of a program: what each keeps, and works with."""
+        inside: dict[int, float] = {}
+        works: dict[int, float] = {}
+        if not self._hidden or format_ != "torchinfo" or not program.hidden_params:
+            return inside, works
+        found: list[tuple[int, int, Hidden]] = []
+        counted, whole = 0.0, program.inside > 0
+        for number, at in hidden_blocks(program):
+            layer, _, _, size = program.ends[number]
+            types = self._hidden.get(layer.type) or self._hidden.get(without(program.owner, layer.type) + "~")
+            noted = (types.get(of_model("", names)) or types.get("")) if types else None
+            if noted is None:
+                whole = False
+            else:
+                counted += noted.counted * size
+                found.append((at, size, noted))
+        # Unknown blocks have what is left of what is printed; known ones no more than all of it.
+        scale = program.inside / counted if counted and (whole or 0 < program.inside < counted) else 1.0
+        for at, size, noted in found:
+            inside[at] = noted.kept[place] * size * (noted.counted * scale or 1.0)
+            works[at] = noted.work[int(place == _AMP)] * size
+        return inside, works
+
+
+def hidden_blocks(program: Program) -> list[tuple[int, int]]:
+    """Give the blocks of a program that are not opened: their places among the ends, and their steps."""
+    ops = program.ops
+    return [
+        (number, start)
+        for number, (layer, start, at, _) in enumerate(program.ends)
+        if at == start + 1 and not layer.children and ops[start].kind is _OPAQUE
+    ]
+
+
+def _hidden(each: Sequence[float]) -> Hidden:
+    counted, fp32, amp, bf16, usual, autocast = each
+    return Hidden(finite(counted), _values((fp32, amp, bf16)), (finite(usual), finite(autocast)))
 
 
 def _values(each: Sequence[float]) -> Values:
@@ -89,10 +171,16 @@ def _values(each: Sequence[float]) -> Values:
     return finite(fp32), finite(amp), finite(bf16)
 
 
-def _found(table: Table, program: Program, number: int, type_: str) -> Values | None:
+def of_model(inner: str, names: str) -> str:
+    """Give the key of blocks in models whose layers are of some types alone."""
+    return inner + OF_MODEL + names
+
+
+def _found(table: Table, program: Program, number: int, type_: str, names: str) -> Values | None:
     inner = table.get(type_)
     if inner is not None:
-        values = inner.get(inside(program.ends, number, "", program.flat))
+        key = inside(program.ends, number, "", program.flat)
+        values = inner.get(of_model(key, names)) or inner.get(key)
         if values is not None:
             return values
     if program.owner:
@@ -105,7 +193,7 @@ def _found(table: Table, program: Program, number: int, type_: str) -> Values | 
 def is_block(layer: Layer) -> bool:
     """Tell whether a layer has code of its own: a block, or a layer whose type says nothing."""
     type_ = layer.type
-    if type_ in _NO_CODE:
+    if type_ in NO_CODE:
         return False
     if layer.children:
         return True

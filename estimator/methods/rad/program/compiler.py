@@ -87,8 +87,8 @@ def compile_program(summary: ModelSummary) -> Program:
     last = flow.shapes[flow.current] if flow.shapes else (1,)
     last = _dense(types, flow, last)
     classes, tokens = (last[-1] if last else 1), (elements(last[:-1]) if len(last) > 1 else 1)
-    if flow.hidden and summary.format == "torchinfo":
-        open_hidden(flow, summary, types)
+    hides = flow.hidden and summary.format == "torchinfo"
+    inside = open_hidden(flow, summary, types, builder.ends) if hides else 0.0
     ops = flow.ops
     kinds = {op.kind for op in ops}
     causal = _causal(summary, types, flow.flat, classes, tokens)
@@ -109,6 +109,7 @@ def compile_program(summary: ModelSummary) -> Program:
         builder.ends,
         flow.flat,
         owner(frozenset(types)),
+        inside,
     )
 
 

@@ -137,6 +137,7 @@ class Program(NamedTuple):
         ends: the layers in the order in which they are done: children before the block around them.
         flat: whether the summary shows no tree: a block's row follows those of its layers.
         owner: the model's own name, which transformers puts before the types of its layers, or "".
+        inside: elements of one sample that torchinfo prints of layers inside hidden blocks; 0 where it says nothing.
     """
 
     tensors: list[int]
@@ -155,3 +156,4 @@ class Program(NamedTuple):
     ends: Sequence[End] = ()
     flat: bool = False
     owner: str = ""
+    inside: float = 0.0
