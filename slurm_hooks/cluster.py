@@ -75,11 +75,12 @@ class Node:
 
 @dataclass(frozen=True)
 class PinnedJob:
-    """A pending job that asks for shares of one device type."""
+    """A pending job that asks for shares of one device type; `nodes` as Slurm lists those that it names."""
 
     job_id: int
     type: str
     share: int
+    nodes: str = ""
 
 
 @dataclass(frozen=True)

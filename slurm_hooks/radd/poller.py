@@ -30,8 +30,8 @@ class Slurm(Protocol):
     def look(self, partitions: Sequence[str]) -> ClusterView:
         """The cluster as it is now."""
 
-    def record(self, job_id: int) -> tuple[Record | None, str]:
-        """The record of a job that is not yet done, and the nodes that its request names."""
+    def record(self, job_id: int) -> Record | None:
+        """The record of a job that is not yet done."""
 
     def unpin(self, job_id: int, share: int | None, *, node: bool) -> None:
         """Let a pending job go to any GPU, with `share` shares of it, and to any node."""
@@ -146,11 +146,11 @@ class Poller:
         Raises:
             SlurmError: if Slurm refuses.
         """
-        record, nodes = self._slurm.record(pin.job_id)
+        record = self._slurm.record(pin.job_id)
         if record is None or record.pin != pin.type:
             return
         gpu = can_retype and pin.type not in record.asked.split(":")
-        node = nodes == record.node != "" and not record.asked_nodes
+        node = pin.nodes == record.node != "" and not record.asked_nodes
         if gpu or node:
             self._slurm.unpin(pin.job_id, pin.share if gpu else None, node=node)
             other = "GPU" if gpu else f"node's {pin.type}"

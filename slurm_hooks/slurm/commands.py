@@ -26,7 +26,7 @@ class SlurmError(RuntimeError):
     """A Slurm command that failed or took too long; the message names the command."""
 
 
-_ID_WIDTH, _NODES_WIDTH, _COMMENT_WIDTH = 20, 512, 16_384
+_ID_WIDTH, _COMMENT_WIDTH = 20, 16_384
 _SETTINGS_S = 60.0  # Slurm's configuration changes seldom
 
 Runner = Callable[[Sequence[str], float], str]
@@ -116,18 +116,17 @@ class SlurmCommands:
         residents = self._run(["squeue", "-h", "-a", "-t", "R,S,CG,CF", "-O", wide], self._timeout_s)
         return parsing.parse_jobs(jobs), parsing.parse_residents(residents)
 
-    def record(self, job_id: int) -> tuple[Record | None, str]:
-        """The record of a job that is not yet done, and the nodes that its request names.
+    def record(self, job_id: int) -> Record | None:
+        """The record of a job that is not yet done.
 
         Raises:
             SlurmError: if Slurm does not know the job.
         """
-        # No free text of the user's stands in these columns; scontrol shows the job's name before the record.
-        columns = f"JobID:{_ID_WIDTH},ReqNodes:{_NODES_WIDTH},admin_comment:{_COMMENT_WIDTH}"
+        # Nothing of the user's stands in these columns; scontrol shows the job's name and comment before the record.
+        columns = f"JobID:{_ID_WIDTH},admin_comment:{_COMMENT_WIDTH}"
         text = self._run(["squeue", "-h", "-a", "-t", "all", "-O", columns, "-j", str(job_id)], self._timeout_s)
         found = (line[_ID_WIDTH:] for line in text.split("\n") if line[:_ID_WIDTH].strip() == str(job_id))
-        row = next(found, "")
-        return decode(row[_NODES_WIDTH:]), row[:_NODES_WIDTH].strip()
+        return decode(next(found, ""))
 
     def unpin(self, job_id: int, share: int | None, *, node: bool) -> None:
         """Let a pending job go to any GPU, with `share` shares of it, and to any node. Needs Slurm's operator rights.

@@ -42,7 +42,8 @@ def read(pyslurm: Pyslurm, partitions: tuple[str, ...]) -> tuple[list[JobRow], l
         if job.state == "PENDING" and (not partitions or set(partitions) & set(where.split(","))):
             asked = _as_text(job.requested_tres, "{name}:{count}")
             array = bool(getattr(job, "array_tasks", None))
-            waiting.append(JobRow(int(job.id), "PD", where, str(job.user_name), asked, job.state_reason or "", array))
+            nodes, reason = getattr(job, "required_nodes", None) or "", job.state_reason or ""
+            waiting.append(JobRow(int(job.id), "PD", where, str(job.user_name), asked, nodes, reason, array))
         elif job.state in _HOLDING:
             held = _as_text(job.allocated_tres, "gres/{name}={count}")
             nodes, comment = job.allocated_nodes or "", job.admin_comment or ""

@@ -28,7 +28,7 @@ from slurm_hooks.records import decode
 from slurm_hooks.shares import FULL_THREADS
 
 # Columns of squeue's -o, joined by SEPARATOR; the reason comes last because it is free text.
-JOB_COLUMNS = ("%i", "%t", "%P", "%u", "%b", "%r")
+JOB_COLUMNS = ("%i", "%t", "%P", "%u", "%b", "%n", "%r")
 SEPARATOR = "\x1f"
 # Columns and widths of squeue's -O for jobs that hold GPUs. A longer AdminComment is cut and then counts as unknown.
 RESIDENT_COLUMNS = (("JobID", 20), ("NodeList", 512), ("tres-alloc", 512), ("UserName", 64), ("admin_comment", 4096))
@@ -52,13 +52,14 @@ _FIELD = re.compile(r"(?:^| )([A-Za-z][A-Za-z_]*)=(\S*)")
 
 @dataclass(frozen=True)
 class JobRow:
-    """One line of the queue; `array` where it stands for several tasks."""
+    """One line of the queue; `nodes` those that it names, `array` where it stands for several tasks."""
 
     job_id: int
     state: str
     partition: str
     user: str
     asked: str
+    nodes: str
     reason: str
     array: bool = False
 
@@ -83,8 +84,9 @@ def parse_jobs(text: str) -> list[JobRow]:
             continue
         number = re.match(r"\d+", parts[0])
         if number:
-            name, state, partition, user, asked, reason = parts
-            rows.append(JobRow(int(number.group()), state, partition, user, asked, reason, "[" in name))
+            name, state, partition, user, asked, nodes, reason = parts
+            nodes = nodes.replace("(null)", "")
+            rows.append(JobRow(int(number.group()), state, partition, user, asked, nodes, reason, "[" in name))
     return rows
 
 
@@ -195,22 +197,24 @@ def build(
             for partition in job.partition.split(","):
                 waiting[partition] = waiting.get(partition, 0) + 1
     pinned = tuple(
-        PinnedJob(job.job_id, device, int(count))
+        PinnedJob(job.job_id, device, int(count), job.nodes)
         for job in jobs
         if job.reason in ("None", *_WAITING_REASONS) or job.reason.startswith(_NODE_IS_AWAY)
         for device, count in _ASKED_ITEM.findall(job.asked)
         if device
     )
-    spoken_for: dict[str, int] = {}
+    spoken_for: dict[tuple[str, str], int] = {}
     for pin in pinned:
-        spoken_for[pin.type] = spoken_for.get(pin.type, 0) + pin.share
+        # One that names no node will take its shares on whichever comes free: it counts on each.
+        for name in expand_hostlist(pin.nodes) or [""]:
+            spoken_for[name, pin.type] = spoken_for.get((name, pin.type), 0) + pin.share
     made = []
     for node in nodes:
         gpus = []
         for gpu in node.gpus:
             held_by = tuple(holders.get((gpu.node, gpu.type), ()))
-            # A pinned job that waits will take its shares on whichever node comes free: count it on each.
-            used = sum(r.share for r in held_by) + spoken_for.get(gpu.type, 0)
+            used = sum(r.share for r in held_by)
+            used += spoken_for.get(("", gpu.type), 0) + spoken_for.get((gpu.node, gpu.type), 0)
             gpus.append(replace(gpu, residents=held_by, used_shares=min(SHARES_PER_GPU, used)))
         made.append(replace(node, gpus=tuple(gpus), available=node.available and node.name not in opaque))
     view = ClusterView(taken, tuple(made), waiting, pinned, can_retype=can_retype)

@@ -107,8 +107,8 @@ class Slurm:
     def look(self, partitions: Sequence[str]) -> ClusterView:
         return ClusterView(0.0)
 
-    def record(self, job_id: int) -> tuple[Record | None, str]:
-        return None, ""
+    def record(self, job_id: int) -> Record | None:
+        return None
 
     def unpin(self, job_id: int, share: int | None, *, node: bool) -> None:
         raise AssertionError("nothing is pinned")

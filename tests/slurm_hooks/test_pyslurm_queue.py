@@ -31,7 +31,7 @@ def job(number: int, state: str, **fields: Any) -> SimpleNamespace:
 
 
 JOBS = {
-    1: job(1, "PENDING", asked={"mps": 30, "mps:g2": 30}, state_reason="Resources"),
+    1: job(1, "PENDING", asked={"mps": 30, "mps:g2": 30}, state_reason="Resources", required_nodes="node0"),
     2: job(2, "PENDING", partition="other", asked={"mps:g1": 30}, state_reason="Resources"),
     3: job(
         3,
@@ -67,7 +67,7 @@ def test_a_matching_pyslurm_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [command[0] for command in asked] == ["squeue", *["scontrol"] * 3]
     assert view.nodes[0].gpus[0].residents == (Resident(3, "alice", 25, 9),)
     assert view.waiting == {"gpu": 1}
-    assert view.pinned == (PinnedJob(1, "g2", 30),)
+    assert view.pinned == (PinnedJob(1, "g2", 30, "node0"),)
 
 
 @pytest.mark.parametrize(("version", "jobs"), [("24.11.0", JOBS), ("nonsense", JOBS), ("25.11.2", {1: object()})])

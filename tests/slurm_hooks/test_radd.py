@@ -352,7 +352,6 @@ class FakeSlurm:
         self.views = list(views)
         self.unpinned: list[tuple[int, int | None, bool]] = []
         self.records: dict[int, Record] = {}
-        self.nodes: dict[int, str] = {}
 
     def look(self, partitions: object) -> ClusterView:
         view = self.views.pop(0)
@@ -360,8 +359,8 @@ class FakeSlurm:
             raise view
         return view
 
-    def record(self, job_id: int) -> tuple[Record | None, str]:
-        return self.records.get(job_id), self.nodes.get(job_id, "")
+    def record(self, job_id: int) -> Record | None:
+        return self.records.get(job_id)
 
     def unpin(self, job_id: int, share: int | None, *, node: bool) -> None:
         if job_id == 9:
@@ -425,11 +424,10 @@ TWO_NODES = tuple(Node(name, True, frozenset(), frozenset(), 1, 1, ()) for name 
 def test_what_a_user_asked_for_is_not_taken_back(
     can_retype: bool, asked: str, asked_nodes: str, nodes: str, released: list[tuple[int, int | None, bool]]
 ) -> None:
-    pins = (PinnedJob(7, "g1", 30),)
+    pins = (PinnedJob(7, "g1", 30, nodes),)
     views = [ClusterView(at, nodes=TWO_NODES, pinned=pins, can_retype=can_retype) for at in (0.0, 61.0)]
     slurm = FakeSlurm(*views)
     slurm.records = {7: Record("share", asked=asked, asked_nodes=asked_nodes, pin="g1", node="n1")}
-    slurm.nodes = {7: nodes}
     made, _ = poller(slurm)
     made.once()
     made.once()
@@ -450,9 +448,8 @@ def test_many_pins_do_not_hold_up_the_looks() -> None:
 
 
 def test_where_slurm_cannot_retype_pins_stay() -> None:
-    slurm = FakeSlurm(*[ClusterView(at, TWO_NODES[:1], pinned=(PinnedJob(7, "g1", 30),)) for at in (0.0, 100.0)])
+    slurm = FakeSlurm(*[ClusterView(at, TWO_NODES[:1], pinned=(PinnedJob(7, "g1", 30, "n1"),)) for at in (0.0, 100.0)])
     slurm.records = {7: Record("share", pin="g1", node="n1")}
-    slurm.nodes = {7: "n1"}
     made, _ = poller(slurm)
     made.once()
     made.once()

@@ -29,11 +29,11 @@ NODE = (
     "Owner=N/A MCS_label=N/A Partitions=gpu,debug  BootTime=2026-11-20T18:34:01 CapWatts=n/a"
 )
 JOBS = (
-    "8+0\x1fPD\x1fgpu\x1falice\x1fgres:gpu:1\x1fResources\n"
-    "10\x1fPD\x1fgpu\x1falice\x1fgres:mps:25\x1fPriority\n"
-    "14\x1fPD\x1fgpu,debug\x1fbob\x1fgres:mps:g2:30\x1fPriority\n"
-    "15_[1-9]\x1fPD\x1fgpu\x1fbob\x1fgres:mps:g3:30\x1fJobHeldUser\n"
-    "16\x1fPD\x1fgpu\x1fbob\x1fN/A\x1f(Nodes required for job are DOWN, DRAINED, \x1f)\n"
+    "8+0\x1fPD\x1fgpu\x1falice\x1fgres:gpu:1\x1f\x1fResources\n"
+    "10\x1fPD\x1fgpu\x1falice\x1fgres:mps:25\x1f(null)\x1fPriority\n"
+    "14\x1fPD\x1fgpu,debug\x1fbob\x1fgres:mps:g2:30\x1fnode0\x1fPriority\n"
+    "15_[1-9]\x1fPD\x1fgpu\x1fbob\x1fgres:mps:g3:30\x1f\x1fJobHeldUser\n"
+    "16\x1fPD\x1fgpu\x1fbob\x1fN/A\x1f\x1f(Nodes required for job are DOWN, DRAINED, \x1f)\n"
     "garbage\n"
 )
 
@@ -73,7 +73,7 @@ def test_a_whole_view() -> None:
         Gpu("node0", "g3", 0),
     )
     assert view.waiting == {"gpu": 3, "debug": 1}
-    assert view.pinned == (PinnedJob(14, "g2", 30),)
+    assert view.pinned == (PinnedJob(14, "g2", 30, "node0"),)
     assert view.taken == 5.0
 
 
@@ -98,6 +98,18 @@ def test_a_job_on_several_nodes_holds_its_types_on_each() -> None:
     rows = parse_residents(resident_line("11", "node[0-1]", "gres/gpu=2,gres/gpu:g1=2", "alice", ""))
     view = build(parse_nodes(NODE + "\n" + NODE.replace("node0", "node1")), [], rows, taken=0, can_retype=False)
     assert [gpu.used_shares for node in view.nodes for gpu in node.gpus] == [0, 100, 0, 0] * 2
+
+
+@pytest.mark.parametrize(
+    ("nodes", "used"),
+    [("", [0, 0, 30, 0] * 2), ("node1", [0, 0, 0, 0, 0, 0, 30, 0]), ("node[0-1]", [0, 0, 30, 0] * 2)],
+)
+@pytest.mark.parametrize("reason", ["None", "Resources", "Priority", "ReqNodeNotAvail, UnavailableNodes:node1"])
+def test_a_pinned_job_that_waits_counts_where_it_may_go(nodes: str, used: list[int], reason: str) -> None:
+    jobs = parse_jobs(f"9\x1fPD\x1fgpu\x1fbob\x1fgres:mps:g2:30\x1f{nodes}\x1f{reason}\n")
+    view = build(parse_nodes(NODE + "\n" + NODE.replace("node0", "node1")), jobs, [], taken=0, can_retype=False)
+    assert view.pinned == (PinnedJob(9, "g2", 30, nodes),)
+    assert [gpu.used_shares for node in view.nodes for gpu in node.gpus] == used
 
 
 def test_hostlists() -> None:
@@ -148,13 +160,12 @@ def test_the_record_of_a_pending_job() -> None:
 
     def recorded(command: Sequence[str], _: float) -> str:
         asked.append(list(command))
-        rows = (("13", "n1", encode(replace(RECORD, pin="g7"))), ("14", "n2", f"JS1:abc {encode(RECORD)}   "))
-        return "".join(f"{job:20}{nodes:512}{text}\n" for job, nodes, text in (*rows, ("15", "", "(null)")))
+        return f"{'13':20}{encode(replace(RECORD, pin='g7'))}\n{'14':20}JS1:abc {encode(RECORD)}   \n{'15':20}(null)\n"
 
-    assert SlurmCommands(3.0, recorded).record(14) == (RECORD, "n2")
-    assert SlurmCommands(3.0, recorded).record(15) == (None, "")
-    assert SlurmCommands(3.0, recorded).record(16) == (None, "")
-    assert asked[0][-3:] == ["JobID:20,ReqNodes:512,admin_comment:16384", "-j", "14"]  # no free text of a user's
+    assert SlurmCommands(3.0, recorded).record(14) == RECORD
+    assert SlurmCommands(3.0, recorded).record(15) is None
+    assert SlurmCommands(3.0, recorded).record(16) is None
+    assert asked[0][-3:] == ["JobID:20,admin_comment:16384", "-j", "14"]  # nothing that a user wrote
 
 
 @pytest.mark.parametrize("command", [["false"], ["/nonexistent/squeue"], ["sleep", "9"]])
@@ -175,10 +186,10 @@ def test_a_job_that_slurm_has_not_looked_at_may_take_room_at_any_moment() -> Non
         "N/A": 0,
     }
     for asked, share in rows.items():
-        jobs = parse_jobs(f"9\x1fPD\x1fgpu,debug\x1fbob\x1f{asked}\x1fNone\n")
+        jobs = parse_jobs(f"9\x1fPD\x1fgpu,debug\x1fbob\x1f{asked}\x1f\x1fNone\n")
         view = build(parse_nodes(NODE), jobs, [], taken=0, can_retype=False)
         assert floating_in(view, "gpu").shares == floating_in(view, "debug").shares == share, asked
-        array = parse_jobs(f"9_[0-3,7%2]\x1fPD\x1fgpu,debug\x1fbob\x1f{asked}\x1fNone\n")
+        array = parse_jobs(f"9_[0-3,7%2]\x1fPD\x1fgpu,debug\x1fbob\x1f{asked}\x1f\x1fNone\n")
         view = build(parse_nodes(NODE), array, [], taken=0, can_retype=False)
         assert floating_in(view, "gpu").shares == (100 if share else 0), asked
         seen = build(parse_nodes(NODE), [replace(jobs[0], reason="Resources")], [], taken=0, can_retype=False)
