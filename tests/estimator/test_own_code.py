@@ -14,8 +14,9 @@ from estimator.dataset.store import Dataset, Row
 from estimator.dataset.tree import Call, Module, Trace, to_json
 from estimator.methods.rad import Rad
 from estimator.methods.rad.fit_own import Blocks, noted
+from estimator.methods.rad.known import blocks_of
 from estimator.methods.rad.liveness import kept_by
-from estimator.methods.rad.own_code import HIDDEN, NOTHING, OwnCode, hidden_blocks
+from estimator.methods.rad.own_code import HIDDEN, NOTHING, OwnCode, hidden_blocks, insides
 from estimator.parsers import parse_summary
 from estimator.store import ModelError
 from estimator.types import Precision, Workload
@@ -115,6 +116,19 @@ def test_hidden_blocks_keep_what_was_noted_of_all_in_them(precision: Precision) 
     own = OwnCode(found).of(larger, "torchinfo", precision)
     assert sum(own.inside.values()) == pytest.approx(2 * gates, rel=0.05)
     assert OwnCode(found).of(program, "module", precision).inside == {}
+
+
+def test_hidden_blocks_are_told_apart_by_how_much_is_counted_inside() -> None:
+    found = {HIDDEN: {"Gate": {"": [1.0, 8.0, 8.0, 8.0, 1.0, 1.0]}}}
+    summary = parse_summary(printers.torchinfo_text(deep(), 2, depth=2))
+    _, program, _, _ = Rad(plain()).account(summary, Workload(2))
+    names = blocks_of("torchinfo", program.names)
+    for by, kept in ((1.0, 24.0), (1.05, 24.0), (2.0, 8.0)):
+        key = insides(program, hidden_blocks(program), names)[0]
+        table = {HIDDEN: {"Gate": {**found[HIDDEN]["Gate"], "|" + key: [1.0, 24.0, 24.0, 24.0, 1.0, 1.0]}}}
+        more = program._replace(inside=by * program.inside)
+        inside = OwnCode(table).of(more, "torchinfo", "fp32").inside
+        assert sum(inside.values()) == pytest.approx(kept * more.inside)
 
 
 def test_norms_that_hold_an_activation_are_not_counted_by_torchinfo() -> None:

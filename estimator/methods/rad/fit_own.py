@@ -17,7 +17,18 @@ from estimator.methods.rad import Rad
 from estimator.methods.rad.familiar import without
 from estimator.methods.rad.known import blocks_of
 from estimator.methods.rad.liveness import INSIDE_SHARE, kept_by, moved_by
-from estimator.methods.rad.own_code import HIDDEN, NO_CODE, OF_MODEL, OwnCode, hidden_blocks, inside, is_block, of_model
+from estimator.methods.rad.own_code import (
+    HIDDEN,
+    INSIDE,
+    NO_CODE,
+    OF_MODEL,
+    OwnCode,
+    hidden_blocks,
+    inside,
+    insides,
+    is_block,
+    of_model,
+)
 from estimator.methods.rad.program import Program
 from estimator.parsers import parse_summary
 from estimator.types import Layer, Precision, SummaryError, Workload
@@ -189,6 +200,7 @@ def _hidden_of(
         layer, _, _, size = program.ends[number]
         found[layer.type].append((nodes[number], at, size))
     names = blocks_of("torchinfo", program.names)
+    exact = next(iter(insides(program, hidden_blocks(program), names)), names)
     owners = [program.owner] if program.owner else []
     for type_, blocks in found.items():
         size = max(sum(size for _, _, size in blocks), 1)
@@ -207,7 +219,7 @@ def _hidden_of(
             ),
         )
         general = tuple((without(owner, type_) + "~", "") for owner in owners if type_ not in NO_CODE)
-        yield Noted(HIDDEN, type_, "", names, general, group, values)
+        yield Noted(HIDDEN, type_, "", exact, ((type_, of_model("", names)), *general), group, values)
 
 
 def _general(program: Program, number: int) -> tuple[tuple[str, str], ...]:
@@ -385,7 +397,8 @@ def tables(items: Iterable[Noted], without_group: str = "") -> dict[str, dict[st
         made = [round(first if value is None else value, 3) for value in values]
         known = found.setdefault(format_, {}).setdefault(type_, {})
         usual, apart, _ = inner.partition(OF_MODEL)
-        if _near(made, known.get(usual), hidden) if apart else not hidden and max(map(abs, made)) > _MOST:
+        like = known.get(inner.partition(INSIDE)[0]) or known.get(usual)
+        if _near(made, like, hidden) if apart else not hidden and max(map(abs, made)) > _MOST:
             continue
         known[inner] = made
     return found

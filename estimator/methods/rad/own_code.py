@@ -11,6 +11,7 @@ where what it prints in sum is more, or less, the model's blocks are so much lar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import log2
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -43,6 +44,8 @@ class Hidden(NamedTuple):
 
 HIDDEN: Final = "hidden"
 """The table of hidden blocks, among those of the formats."""
+INSIDE: Final = ":"
+"""Behind it stands how much is counted inside the hidden blocks of a model."""
 OF_MODEL: Final = "|"
 """Behind it stands whose models' blocks are meant, where others of the type do something else."""
 
@@ -53,6 +56,7 @@ NO_CODE: Final = frozenset(
 )
 _ROWS: Final = 3
 _AMP: Final = 1
+_STEPS: Final = 8  # for each doubling of what is counted inside
 _BARE: Final = ("Identity", "Parameter", "ParameterList")
 _VIEW: Final = Kind.VIEW
 _OPAQUE: Final = Kind.OPAQUE
@@ -134,10 +138,12 @@ class OwnCode:
             return inside, works
         found: list[tuple[int, int, Hidden]] = []
         counted, whole = 0.0, program.inside > 0
-        for number, at in hidden_blocks(program):
+        blocks = hidden_blocks(program)
+        keys = [of_model("", each) for each in (*insides(program, blocks, names), names)]
+        for number, at in blocks:
             layer, _, _, size = program.ends[number]
             types = self._hidden.get(layer.type) or self._hidden.get(without(program.owner, layer.type) + "~")
-            noted = (types.get(of_model("", names)) or types.get("")) if types else None
+            noted = next((types[key] for key in (*keys, "") if key in types), None) if types else None
             if noted is None:
                 whole = False
             else:
@@ -149,6 +155,19 @@ class OwnCode:
             inside[at] = noted.kept[place] * size * (noted.counted * scale or 1.0)
             works[at] = noted.work[int(place == _AMP)] * size
         return inside, works
+
+
+def insides(program: Program, blocks: Sequence[tuple[int, int]], names: str) -> list[str]:
+    """Give the names of a model by how much torchinfo counts inside its hidden blocks, for each element of their size.
+
+    Blocks of one type may have a layer more in one model than in another of the same family, which is hidden. The
+    first name is the model's own, the others are of those that differ from it least.
+    """
+    size = sum([program.ends[number][3] for number, _ in blocks])
+    if not size or program.inside <= 0:
+        return []
+    step = round(_STEPS * log2(program.inside / size))
+    return [f"{names}{INSIDE}{step + by}" for by in (0, 1, -1)]
 
 
 def hidden_blocks(program: Program) -> list[tuple[int, int]]:
