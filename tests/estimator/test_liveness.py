@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
+from estimator import types
 from estimator.methods.rad.kinds import Kind
+from estimator.methods.rad.liveness import measure
 from estimator.methods.rad.program import Conv, Scores
-from tests.estimator.accounts import LM, MIB, VGG, account, table, tree
+from estimator.methods.rad.workspace import Workspaces
+from estimator.types import Precision, Workload
+from tests.estimator.accounts import LM, MIB, NO_WORKSPACE, VGG, account, table, tree
 
 
 def test_a_chain_keeps_what_its_derivatives_need() -> None:
@@ -216,3 +222,17 @@ def test_inference_under_autocast_casts_what_is_multiplied_alone() -> None:
     fp32, amp = (account(text, kind="infer", precision=precision, seq_len=8)[2] for precision in ("fp32", "amp"))
     assert amp.weights == fp32.weights
     assert amp.forward - fp32.forward < fp32.weights / 4
+
+
+@pytest.mark.parametrize("kind", ["train", "infer"])
+@pytest.mark.parametrize(("precision", "there"), [("fp32", True), ("amp", False), ("bf16", False)])
+def test_a_fused_kernel_makes_no_matrix_where_queries_share_keys(kind: str, precision: str, there: bool) -> None:
+    shaped, program, _ = account(LM, seq_len=8)
+    run = Workload(2, 8, precision=cast("Precision", precision), kind=cast("types.Kind", kind))
+    peaks = []
+    for matrix in (0, 10**6):
+        for op in program.ops:
+            if op.kind is Kind.ATTENTION:
+                op.matrix, op.scores = matrix, Scores.SHARED_KEYS
+        peaks.append(measure(program, shaped, run, Workspaces(NO_WORKSPACE)).peak)
+    assert (peaks[1] - peaks[0] > 10**6) == there

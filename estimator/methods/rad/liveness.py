@@ -147,9 +147,12 @@ def moved_by(program: Program, precision: Precision, works: Mapping[int, float] 
     rules = _RULES[precision] if precision == "amp" else ()
     wide: set[int] = set()
     matrices = 5 if rules else 2  # a softmax under autocast is in fp32, input and output
+    scores = _SCORES[precision]
     found: list[float] = []
     for index, op in enumerate(program.ops):
-        moved = float(tensors[op.x] + (0 if op.inplace else tensors[op.y]) + matrices * op.matrix)
+        moved = float(tensors[op.x] + (0 if op.inplace else tensors[op.y]))
+        if op.matrix and scores[op.scores]:  # else a fused kernel makes none
+            moved += matrices * op.matrix
         moved += program.skips.get(index, 0)
         moved += _beside(op, tensors[op.y], works.get(index) if works else None)
         if rules:
@@ -369,6 +372,7 @@ def _backward(
     gradients: float,
     tied: int,
     copies: float,
+    scores: Mapping[Scores, int],
 ) -> tuple[float, float]:
     """Walk back: the peak of what is still kept, gradients at work and of parameters; the workspace at that moment.
 
@@ -380,13 +384,16 @@ def _backward(
         gradients: bytes of all parameters' gradients.
         tied: bytes that each parameter of a word embedding takes more while its two gradients are added.
         copies: bytes of the weights that autocast has cast, which are free once their layer is done.
+        scores: bytes kept of each element of an attention's matrix; of 0 there is no matrix.
     """
     tensors = program.tensors
     backward = at_backward = 0.0
     done = 0.0
     share = gradients / max(sum(op.params for op in program.ops), 1)
     for op, mark, pair in zip(reversed(program.ops), reversed(marks), reversed(works), strict=True):
-        moved = (tensors[op.x] + tensors[op.y] + 2 * op.matrix) * unit
+        moved = (tensors[op.x] + tensors[op.y]) * unit
+        if op.matrix and scores[op.scores]:
+            moved += 2 * op.matrix * unit
         done += op.params * share
         if op.kind is _EMBEDDING:
             # The embedding's gradient is added to the head's; autocast made that one anew, so the sum takes its place.
@@ -420,6 +427,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     # The loop's variable still holds the last output, with the keys and values for the next token.
     base = weights + states + inputs + library + logits + program.cache * unit
 
+    scores = _SCORES[workload.precision]
     marks = _marks(program, batch, workload.precision, own.steps, own.inside)
     works: list[tuple[float, float]] = []
     forward = at_forward = copies = before = work = worked = 0.0
@@ -432,7 +440,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
         work = larger if larger > work else work
         worked += larger
         out = tensors[op.y]
-        now = before + (tensors[op.x] + out + op.matrix) * unit
+        now = before + (tensors[op.x] + out + (op.matrix if op.matrix and scores[op.scores] else 0)) * unit
         now = (kept if kept > now else now) + out * unit * 0.5 + pair[0] + copies
         if now > forward:
             forward, at_forward = now, pair[0]
@@ -442,7 +450,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     forward += base
     loss = base - logits + copies + kept + _loss_copies(program, workload) * whole_logits
 
-    backward, at_backward = _backward(program, marks, works, unit, gradients, each * (1 if amp else 2), copies)
+    backward, at_backward = _backward(program, marks, works, unit, gradients, each * (1 if amp else 2), copies, scores)
     backward += base
     step = base + gradients + trained * each * _STEP_COPIES[workload.optimizer]
     top = max(forward, loss, backward, step)
