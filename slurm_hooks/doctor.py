@@ -159,6 +159,7 @@ def _node(facts: Facts, config: Config) -> list[Finding]:
             )
         if not paths and not facts.slurm_error:
             findings.append(Finding(name, False, "not set", f"set {name} in slurm.conf, see etc/slurm.conf.rad"))
+    findings.append(_steps(facts))
     for subject, path in (
         ("[node] state_dir", config.node.state_dir),
         ("[node] spool_dir", config.node.spool_dir),
@@ -199,6 +200,23 @@ def _slurm(facts: Facts) -> Finding:
     return Finding("Slurm", version >= OLDEST_SLURM, f"version {text}", "RAD needs Slurm 22.05 or newer")
 
 
+def _script(facts: Facts, name: str, needed: bool, why: str = "") -> Finding:
+    """Whether one of Slurm's Lua scripts loads RAD."""
+    text = facts.scripts.get(name)
+    loads = text is not None and re.search(r"""require[\s(,]+["']rad["']""", text) is not None
+    found = "absent" if text is None else "loads RAD" if loads else "does not load RAD"
+    cure = f"copy etc/{name} beside slurm.conf, or add its line with `require` to yours{why}"
+    return Finding(name, loads, found, cure, needed)
+
+
+def _steps(facts: Facts) -> Finding:
+    """What steps of jobs that share need: where Slurm is told of the script, a node without it starts no step at all."""
+    absent = facts.scripts.get("cli_filter.lua") is None
+    needed = absent and "lua" in facts.settings.get("CliFilterPlugins", "").split(",")
+    why = "no srun starts here" if needed else "jobs that share cannot start `srun --gres=gpu:1`"
+    return _script(facts, "cli_filter.lua", needed, f": without it {why}")
+
+
 def _hooks(facts: Facts) -> list[Finding]:
     findings = []
     for setting, script, needed, why in (
@@ -215,11 +233,7 @@ def _hooks(facts: Facts) -> list[Finding]:
                 needed,
             )
         )
-        text = facts.scripts.get(script)
-        asks = text is not None and re.search(r"""require[\s(,]+["']rad["']""", text) is not None
-        found = "absent" if text is None else "loads RAD" if asks else "does not load RAD"
-        cure = f"copy etc/{script} beside slurm.conf, or add its line with `require` to yours"
-        findings.append(Finding(script, asks, found, cure, needed))
+        findings.append(_script(facts, script, needed))
     version = facts.lua_version or "5.x"
     own_path = any("package.path" in (text or "") for text in facts.scripts.values())
     at, lacking = facts.lua_modules.get("rad", ""), [name for name in LUA_MODULES if not facts.lua_modules.get(name)]

@@ -45,13 +45,22 @@ end
 
 -- A job that RAD shares holds no GPU but shares of one: a step of it that asks for that GPU takes what the job has.
 local function give_step_the_share(options)
-    for _, name in ipairs({ "gpus", "gpus-per-node", "gpus-per-task" }) do
-        if is_one(options[name]) then options[name] = "" end
+    for _, name in ipairs({ "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task" }) do
+        local of_each = name == "gpus-per-task" and (options.ntasks or "1") ~= "1" -- several tasks ask for several
+        if is_one(options[name]) and not of_each then options[name] = "" end
     end
     if options["mem-per-gpu"] then options["mem-per-gpu"] = "0" end
     local gres = type(options.gres) == "string" and options.gres:gsub("gres[:/]", "") or ""
     -- A step cannot ask for all; this gives it the GPU, and the job's cap holds for each of its steps.
     if gres == "gpu" or is_one(gres:match("^gpu[:=](.+)$")) then options.gres = "mps:1" end
+    -- These cannot be taken away here, and Slurm's own words about them are of GRES that the user never asked for.
+    for name, instead in pairs({ ["cpus-per-gpu"] = "cpus-per-task", ["ntasks-per-gpu"] = "ntasks" }) do
+        local amount = tostring(options[name] or ""):match("^[1-9]%d?%d?%d?$")
+        if amount then
+            slurm.log_info("%s", string.format("rad: this job holds shares of a GPU, and Slurm starts no step of it with "
+                .. "--%s: write --%s=%s instead", name, instead, amount))
+        end
+    end
 end
 
 -- For cli_filter.lua, as the user, on the login node and, of srun, on nodes: hands the summary that a directive names

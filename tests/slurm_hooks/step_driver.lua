@@ -1,6 +1,6 @@
 -- Runs rad.lua as srun's cli_filter does: arg[1] is its folder, the others are options. Prints those afterwards.
 package.path = arg[1] .. "/?.lua;" .. package.path
-slurm = { SUCCESS = 0 }
+slurm = { SUCCESS = 0, log_info = function(format, ...) print("said " .. string.format(format, ...)) end }
 function slurm_cli_pre_submit() return slurm.SUCCESS end
 require("rad").wrap()
 local options = { type = "srun" }

@@ -99,6 +99,21 @@ def _file(path: str, fact: FileFact) -> dict[str, Any]:
     return {"files": {**WELL.files, path: fact}}
 
 
+@pytest.mark.parametrize(
+    ("plugins", "script", "needed", "cure"),
+    [
+        ("lua", None, True, "without it no srun starts here"),
+        ("lua", "return slurm.SUCCESS", False, "without it jobs that share cannot start"),
+        ("(null)", None, False, "without it jobs that share cannot start"),
+    ],
+)
+def test_what_steps_need_of_a_node(plugins: str, script: str | None, needed: bool, cure: str) -> None:
+    scripts = {**WELL.scripts, "cli_filter.lua": script}
+    finding = _only("node", scripts=scripts, **_setting("CliFilterPlugins", plugins))
+    assert (finding.subject, finding.needed) == ("cli_filter.lua", needed)
+    assert cure in finding.cure
+
+
 @pytest.mark.parametrize("role", ["controller", "node"])
 def test_a_machine_that_lacks_nothing(role: Role) -> None:
     assert _problems(role, WELL) == []

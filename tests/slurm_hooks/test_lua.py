@@ -408,6 +408,7 @@ def step(*options: str, **env: str) -> list[str]:
         ("gpus=h200:1", "gpus="),
         ("gpus-per-task=1", "gpus-per-task="),
         ("gpus-per-node=1", "gpus-per-node="),
+        ("gpus-per-socket=1", "gpus-per-socket="),
         ("gres=gres:gpu:1", "gres=mps:1"),
         ("gres=gres/gpu:h200:1", "gres=mps:1"),
         ("gres=gpu", "gres=mps:1"),
@@ -428,6 +429,28 @@ def step(*options: str, **env: str) -> list[str]:
 )
 def test_a_step_that_asks_for_the_jobs_gpu_takes_its_share(option: str, left: str) -> None:
     assert step(option, SLURM_JOB_ID="7", RAD_SHARE="30") == [left]
+
+
+def test_a_step_whose_tasks_ask_for_a_gpu_each_asks_for_as_many() -> None:
+    job = {"SLURM_JOB_ID": "7", "RAD_SHARE": "30"}
+    assert step("ntasks=1", "gpus-per-task=1", **job) == ["ntasks=1", "gpus-per-task="]
+    assert step("ntasks=2", "gpus-per-task=1", **job) == ["ntasks=2", "gpus-per-task=1"]
+    assert step("ntasks=2", "gpus=1", **job) == ["ntasks=2", "gpus="]
+
+
+@pytest.mark.parametrize(
+    ("option", "instead"), [("cpus-per-gpu=4", "--cpus-per-task=4"), ("ntasks-per-gpu=2", "--ntasks=2")]
+)
+def test_what_slurm_will_refuse_is_told_with_its_cure(option: str, instead: str) -> None:
+    said, left = step(option, SLURM_JOB_ID="7", RAD_SHARE="30")
+    assert said.startswith("said rad: this job holds shares of a GPU") and said.endswith(f"write {instead} instead")
+    assert left == option
+    assert step(option, SLURM_JOB_ID="7") == [option]
+
+
+@pytest.mark.parametrize("option", ["cpus-per-gpu=0", "ntasks-per-gpu=-2", "ntasks-per-gpu=4294967294"])
+def test_options_that_nobody_has_set_are_passed_over(option: str) -> None:
+    assert step(option, SLURM_JOB_ID="7", RAD_SHARE="30") == [option]
 
 
 def test_what_is_no_step_of_a_job_that_shares_keeps_its_options() -> None:
