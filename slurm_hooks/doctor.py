@@ -210,7 +210,7 @@ def _script(facts: Facts, name: str, needed: bool, why: str = "") -> Finding:
 
 
 def _steps(facts: Facts) -> Finding:
-    """What steps of jobs that share need: where Slurm is told of the script, a node without it starts no step at all."""
+    """What steps of jobs that share need: where Slurm is told of the script, a node without it starts none at all."""
     absent = facts.scripts.get("cli_filter.lua") is None
     needed = absent and "lua" in facts.settings.get("CliFilterPlugins", "").split(",")
     why = "no srun starts here" if needed else "jobs that share cannot start `srun --gres=gpu:1`"
