@@ -169,13 +169,19 @@ def _ended(job: Job, run: JobRun) -> str:
     facts = [f"{duration(run.elapsed_s)} on {run.nodes}{_held(run)}"]
     facts += _measured(kept) if kept is not None else []
     if kept is not None and kept.outcome in _OUTCOMES:
-        facts.append(_OUTCOMES[kept.outcome].format(share=_next_share(job, kept)))
+        status = _status(run) if kept.outcome == "failed" else ""
+        facts.append(_OUTCOMES[kept.outcome].format(share=_next_share(job, kept)) + status)
         if kept.evidence:
             facts.append(f"its log says: {kept.evidence}")
     else:
-        status = f", exit status {run.exit_code}" if run.exit_code else ""
-        facts.append(run.state.lower().replace("_", " ") + (f", signal {run.signal}" if run.signal else status))
+        facts.append(run.state.lower().replace("_", " ") + _status(run))
     return "; ".join(facts)
+
+
+def _status(run: JobRun) -> str:
+    if run.signal:
+        return f", signal {run.signal}"
+    return f", exit status {run.exit_code}" if run.exit_code else ""
 
 
 def _next_share(job: Job, kept: Run) -> str:

@@ -148,7 +148,7 @@ def _cells(row: Row) -> list[str]:
     return [
         row.group or "-",
         *(str(n) for n in (row.jobs, row.shared, row.exclusive, row.left_alone + row.unseen)),
-        *(f"{hours:.2f}" for hours in (row.gpu_hours_asked, row.gpu_hours_held, row.gpu_hours_saved)),
+        *(f"{round(hours, 2) + 0.0:.2f}" for hours in (row.gpu_hours_asked, row.gpu_hours_held, row.gpu_hours_saved)),
         *("-" if mib is None else f"{mib / MIB_PER_GIB:.1f}" for mib in memory),
         str(row.ooms),
         f"{row.oom_finished}/{row.oom_finished + row.oom_failed + row.oom_open}" if row.ooms else "-",

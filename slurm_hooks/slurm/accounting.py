@@ -30,7 +30,7 @@ SQUEUE_COLUMNS = (
     ("Reason", 128), ("NodeList", 128), ("admin_comment", 16_384), ("Name", 256),
 )  # fmt: skip
 LIVE_STATES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"})
-JOB_ID = re.compile(r"\d{1,18}(_\d{1,18})?")
+JOB_ID = re.compile(r"[1-9]\d{0,17}(_\d{1,18})?")  # of job 0 sacct tells all jobs
 # Both commands write times as this says: seconds since 1970, which no change of the clock makes ambiguous.
 _ENV = ("env", "SLURM_TIME_FORMAT=%s")
 
@@ -118,7 +118,7 @@ class SlurmAccounting:
             SlurmError: if `sacct` fails.
         """
         who = ["-u", user] if user else ["-a"]
-        kept = self._sacct([*who, "-S", f"uts{since}", "-E", f"uts{until}"])
+        kept = self._sacct([*who, "-S", f"uts{max(1, since)}", "-E", f"uts{until}"])
         if not live or all(run.end is not None for run in kept):
             return kept
         running, _ = self._try(lambda: self._squeue(["-t", "R,S,CG,CF"]))
@@ -248,9 +248,17 @@ def _newest(kept: Sequence[JobRun], queued: Sequence[JobRun]) -> list[JobRun]:
     """Rows of slurmdbd, with the controller's in place of those that have not ended or are not there yet."""
     live = {run.job_id: run for run in queued if run.state in LIVE_STATES}
     known = {run.job_id for run in kept}
-    stay = [run for run in kept if run.job_id not in live or run.end is not None]
+    names = {run.job_id: run for run in queued}
+    stay = [_named(run, names.get(run.job_id)) for run in kept if run.job_id not in live or run.end is not None]
     fresh = [run for run in queued if run.job_id in live or run.job_id not in known]
     return [*stay, *fresh]
+
+
+def _named(run: JobRun, queued: JobRun | None) -> JobRun:
+    """A row of slurmdbd, which may hear of a short job's end before it hears what the job was."""
+    if run.partition or queued is None:
+        return run
+    return replace(run, name=queued.name, account=queued.account, partition=queued.partition, user=queued.user)
 
 
 def _number(text: str) -> int | None:

@@ -51,7 +51,8 @@ def run(command: Sequence[str], timeout_s: float) -> str:
         raise SlurmError(f"{command[0]}: {error}") from error
     if process.returncode != 0:
         detail = said.strip().splitlines()[-1:] or [f"exit status {process.returncode}"]
-        raise SlurmError(f"{' '.join(command[:3])}: {detail[0]}")
+        named = command[2:] if command[0] == "env" else command
+        raise SlurmError(f"{' '.join(named[:3])}: {detail[0]}")
     return out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,16 @@ def test_runs_of_a_time() -> None:
     by_user, of_all = (command for command in ask.asked if "sacct" in command)
     assert list(by_user[-6:]) == ["-u", "alice", "-S", "uts5", "-E", "uts10"]
     assert "-a" in of_all
+    SlurmAccounting(runner=ask).runs(0, 10)
+    assert "uts1" in ask.asked[-1]  # sacct knows no uts0
+
+
+def test_what_slurmdbd_has_not_heard_of_a_job_that_ended_comes_from_the_controller() -> None:
+    queued = parse_squeue(SQUEUE)[-1]
+    kept = replace(parse_sacct(SACCT, DELIMITER)[1], job_id=queued.job_id, partition="", name="allocation", exit_code=3)
+    (run,) = accounting._newest([kept], [replace(queued, state="FAILED")])
+    assert (run.partition, run.name, run.exit_code) == (queued.partition, queued.name, 3)
+    assert accounting._newest([kept], []) == [kept]
 
 
 def test_the_controller_has_the_last_word_on_live_jobs() -> None:
@@ -142,7 +153,7 @@ def test_tasks_are_asked_for_one_by_one(job: str) -> None:
     assert ("-r" in ask.asked[1]) == ("_" in job)
 
 
-@pytest.mark.parametrize("job", ["", "x", "1;2", "-1", "1_", "4711_[1-3]", "1 2", "1" * 30, "1\n"])
+@pytest.mark.parametrize("job", ["", "0", "0_1", "x", "1;2", "-1", "1_", "4711_[1-3]", "1 2", "1" * 30, "1\n"])
 def test_what_is_no_job_id(job: str) -> None:
     with pytest.raises(AccountingError, match="no job id"):
         SlurmAccounting(runner=Recorded()).runs_of(job)

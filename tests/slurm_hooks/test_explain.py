@@ -193,6 +193,9 @@ def test_runs_that_ended_close_to_each_other() -> None:
     ]
     not_yet = dataclasses.replace(second, admin_comment=encode(_with(runs=runs[:1])), state="FAILED")
     assert _story(first, not_yet)[-1].endswith("; failed")
+    told = _with(share=None, runs=(runs[0], dataclasses.replace(runs[1], outcome="failed")))
+    failed = dataclasses.replace(second, admin_comment=encode(told), state="FAILED", exit_code=3)
+    assert _story(first, failed)[-1].endswith("; failed, exit status 3")
 
 
 def test_a_run_that_the_record_misses() -> None:

@@ -172,6 +172,8 @@ def test_the_record_of_a_pending_job() -> None:
 def test_a_command_that_fails(command: list[str]) -> None:
     with pytest.raises(SlurmError, match=command[0]):
         run(command, 0.05)
+    with pytest.raises(SlurmError, match="^false: exit status 1"):
+        run(["env", "A=b", "false"], 5.0)
 
 
 def test_a_job_that_slurm_has_not_looked_at_may_take_room_at_any_moment() -> None:
