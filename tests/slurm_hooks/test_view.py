@@ -172,7 +172,7 @@ def test_the_record_of_a_pending_job() -> None:
 def test_a_command_that_fails(command: list[str]) -> None:
     with pytest.raises(SlurmError, match=command[0]):
         run(command, 0.05)
-    with pytest.raises(SlurmError, match="^false: exit status 1"):
+    with pytest.raises(SlurmError, match=r"^false: exit status 1"):
         run(["env", "A=b", "false"], 5.0)
 
 
