@@ -52,8 +52,8 @@ def _parse(lines: list[str]) -> ModelSummary:
         raise fail(
             empty + 1,
             lines[empty],
-            "nothing in this print has parameters of a size that it shows: give what torchinfo or `radctl summarize` "
-            "print",
+            "nothing in this print has parameters of a size that it shows: give what torchinfo (of graph networks with "
+            "a graph) or else `radctl summarize` prints, or claim `#RAD memory=12G`",
         )
     at = next(index for index, line in enumerate(lines) if line.strip())
     raise fail(

@@ -44,6 +44,7 @@ _CLOSED: Final = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*\)")
 _ONE_LEVEL: Final = re.compile(r"[^()\[\]{}]*(?:[(\[{][^()\[\]{}]*[)\]}][^()\[\]{}]*)*\Z")
 _OUTER_COMMA: Final = re.compile(r", (?![^(\[{]*[)\]}])")
 _SETTINGS: Final = re.compile(r"\(\d[\d, ]*\), [^()]*")
+_ARROW: Final = re.compile(r"\(\w+\) - \w")  # (0) - GCNConv(16, 64): x, edge_index -> x
 _MOST_ARGS: Final = 64
 _PLACES: Final = tuple(map(str, range(_MOST_ARGS)))
 
@@ -161,6 +162,9 @@ def _whole(lines: list[str], at: int, text: str, number: int) -> tuple[_Line, in
         text = f"{text} {more}" if text.endswith((",", ":")) else text + more
         at += 1
         line = _line(text)
+    if line is None and _ARROW.match(lines[number - 1].strip()):
+        why = "PyTorch Geometric's Sequential prints no sizes of a graph: give torchinfo's table of it with a graph"
+        raise t.fail(number, lines[number - 1], f"{why}, or claim `#RAD memory=12G`")
     if line is None:
         raise t.fail(number, text, "expected `(name): Type(...)`: paste the model as `print(model)` writes it")
     return line, at

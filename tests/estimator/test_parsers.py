@@ -733,3 +733,13 @@ def test_a_batch_whose_samples_are_several_is_the_models_own() -> None:
     summary = parse_summary(text)
     assert summary.batch_size == 4
     assert summary.root.children[0].output_shape == (21, 41, 128)
+
+
+def test_geometric_prints_are_refused_with_what_helps() -> None:
+    text = "Sequential(\n  (0) - GCNConv(16, 64): x, edge_index -> x\n  (1) - ReLU(inplace=True): x -> x\n)\n"
+    with pytest.raises(
+        SummaryError, match=r"line 2: '\(0\) - GCNConv\(16, 64\): x, edge_index -> x': .*torchinfo's table"
+    ):
+        parse_summary(text)
+    with pytest.raises(SummaryError, match=r"torchinfo \(of graph networks with a graph\).*#RAD memory=12G"):
+        parse_summary("GraphSAGE(128, 40, num_layers=3)\n")
