@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import getpass
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from slurm_hooks.config import Config
 from slurm_hooks.radctl import decide as command
 from slurm_hooks.radctl.main import cli
 from slurm_hooks.records import Record, Run
-from slurm_hooks.service import Service
+from slurm_hooks.service import Answer, Service
 from slurm_hooks.slurm.accounting import JobRun
 from slurm_hooks.slurm.commands import SlurmError
 from tests.slurm_hooks.jobs import HOUR, NOON, job_run
@@ -179,6 +180,19 @@ def test_what_radd_does_not_read(job: Path) -> None:
     Path("rad.toml").write_text("[radd]\nmax_request_kib = 64\n[partitions.gpu]\n")
     Path("net.txt").write_text("x" * 65_536)
     assert "longer than radd.max_request_kib = 64: radd does not answer" in _radctl("decide", job).output
+
+
+def test_no_garbage_is_collected_in_what_is_timed(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    collects: list[bool] = []
+    answer = Service.answer
+
+    def watched(self: Service, fields: Mapping[str, str]) -> Answer:
+        collects.append(gc.isenabled())
+        return answer(self, fields)
+
+    monkeypatch.setattr(Service, "answer", watched)
+    assert _radctl("decide", job).exit_code == 0
+    assert (collects, gc.isenabled()) == ([False], True)
 
 
 def test_a_decision_that_radd_would_give_up(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
