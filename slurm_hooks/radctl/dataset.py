@@ -113,7 +113,7 @@ def pack(raw: Path, into: Path, meta: Path) -> None:
         if not isinstance(facts, dict):
             raise ValueError(f"{meta} holds no JSON object")
         counts = store.pack(raw, into, facts)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.ClickException(str(error)) from None
     size = sum(path.stat().st_size for path in into.iterdir())
     click.echo(", ".join(f"{n} {name}" for name, n in counts.items()) + f"; {size / 2**20:.2f} MiB")

@@ -102,7 +102,10 @@ def test_load(tmp_path: Path) -> None:
     assert config.load(path).partitions["gpu"].mode == "advise"
 
 
-@pytest.mark.parametrize(("content", "message"), [(b"[radd", "not TOML"), (b"\xff\x00", "not TOML")])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"[radd", "not TOML"), (b"\xff\x00", "not TOML"), (b"a=" + b"[" * 99_999, "not TOML")],
+)
 def test_load_of_what_is_not_toml(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "rad.toml"
     path.write_bytes(content)
