@@ -27,6 +27,10 @@ _GRACE_SECONDS = 20.0
 ROWS, TRACES, FAILURES = "rows.jsonl", "traces.jsonl", "failures.jsonl"
 
 
+class LineError(ValueError):
+    """A line that is no JSON; the message names it and the cure."""
+
+
 @dataclass(frozen=True)
 class Options:
     """How to collect.
@@ -102,7 +106,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of a file of JSON lines; a last line that was cut off is left out.
 
     Raises:
-        ValueError: another line is no JSON; the message names it.
+        LineError: another line is no JSON.
     """
     if not path.exists():
         return
@@ -115,7 +119,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
         except json.JSONDecodeError as error:
             if number == len(lines):
                 return  # no newline: the writer was interrupted
-            raise ValueError(f"{path}:{number}: {error.msg}; delete the line to go on without it") from None
+            raise LineError(f"{path}:{number}: {error.msg}; delete the line to go on without it") from None
 
 
 def done_ids(folder: Path) -> set[str]:

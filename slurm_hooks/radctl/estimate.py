@@ -279,7 +279,10 @@ def summarize(place: str) -> None:
 
     The output can be named by a #RAD line: a module's print with the parameters of every layer.
     """
-    click.echo(summary_of(_factory(place)()))
+    model = _factory(place)()
+    if not hasattr(model, "named_children"):
+        raise click.ClickException(f"{place} returns no torch.nn.Module, but a {type(model).__name__}")
+    click.echo(summary_of(model))
 
 
 COMMANDS: list[click.Command] = [estimate, evaluate, retrain, models, summarize]

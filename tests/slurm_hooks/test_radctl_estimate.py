@@ -181,4 +181,5 @@ def test_summarize_prints_what_estimate_reads(tmp_path: Path, monkeypatch: pytes
     assert "), 14 params" in done.output
     for wrong in ("toy", "toy:Nothing", "nowhere:Net", ":x"):
         assert run("summarize", wrong).exit_code == 2
+    assert run("summarize", "os:getcwd").stderr == "radctl: os:getcwd returns no torch.nn.Module, but a str\n"
     assert run("summarize", "nowhere:Net").stderr.startswith("radctl: nowhere:Net cannot be loaded: No module named")

@@ -70,3 +70,10 @@ def test_standard_input_has_limits_too(content: bytes, message: str) -> None:
     result = CliRunner().invoke(cli, ["estimate", "-", "--batch-size", "8"], input=content)
     assert (result.exit_code, result.stderr.split(":")[:2]) == (2, ["radctl", " stdin"])
     assert message in result.stderr
+
+
+def test_lines_of_a_collection_that_are_no_json_are_named() -> None:
+    Path("rows.jsonl").write_text("{\n{}\n")
+    result = CliRunner().invoke(cli, ["dataset", "status", "--raw", "."])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("radctl: rows.jsonl:1: ")
