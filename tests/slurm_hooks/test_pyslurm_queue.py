@@ -21,7 +21,13 @@ def job(number: int, state: str, **fields: Any) -> SimpleNamespace:
     def tres(names: dict[str, int] | None) -> SimpleNamespace | None:
         return names and SimpleNamespace(gres={k: SimpleNamespace(count=v) for k, v in names.items()})  # type: ignore[return-value]
 
-    base = {"partition": "gpu", "user_name": "alice", "state_reason": "None", "allocated_nodes": None}
+    base = {
+        "partition": "gpu",
+        "user_name": "alice",
+        "state_reason": "None",
+        "allocated_nodes": None,
+        "required_nodes": None,
+    }
     shown = {**base, "admin_comment": None, **fields}
     return SimpleNamespace(
         **{**shown, "requested_tres": tres(shown.get("asked")), "allocated_tres": tres(shown.get("held"))},
