@@ -53,6 +53,13 @@ local function give_step_the_share(options)
     local gres = type(options.gres) == "string" and options.gres:gsub("gres[:/]", "") or ""
     -- A step cannot ask for all; this gives it the GPU, and the job's cap holds for each of its steps.
     if gres == "gpu" or is_one(gres:match("^gpu[:=](.+)$")) then options.gres = "mps:1" end
+    -- By these TaskProlog knows a job of RAD's, also where a step is to get nothing of its environment.
+    local export = type(options.export) == "string" and options.export or ""
+    if export ~= "" and not ("," .. export:upper() .. ","):find(",ALL,", 1, true) then
+        local names = "RAD_SHARE,RAD_THREAD_PERCENTAGE"
+        local nothing = export:upper() == "NONE" or export:upper() == "NIL"
+        options.export = nothing and names or export .. "," .. names
+    end
     -- These cannot be taken away here, and Slurm's own words about them are of GRES that the user never asked for.
     for name, instead in pairs({ ["cpus-per-gpu"] = "cpus-per-task", ["ntasks-per-gpu"] = "ntasks" }) do
         local amount = tostring(options[name] or ""):match("^[1-9]%d?%d?%d?$")

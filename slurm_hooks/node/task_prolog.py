@@ -79,6 +79,8 @@ def _steps(env: Mapping[str, str], counted: Sequence[str]) -> list[str]:
     per_gpu = env.get("SLURM_CPUS_PER_GPU", "")
     if per_gpu.isascii() and per_gpu.isdigit() and "SRUN_CPUS_PER_TASK" not in env:
         lines.append(f"export SRUN_CPUS_PER_TASK={per_gpu}")
+    if env.get("SLURM_EXPORT_ENV", "").upper() in ("NONE", "NIL"):  # TaskProlog of a step looks for these
+        lines.append("export SLURM_EXPORT_ENV=RAD_SHARE,RAD_THREAD_PERCENTAGE")
     per_task = env.get("SLURM_TRES_PER_TASK", "").split(",")
     rest = ",".join(item for item in per_task if not item.startswith(("gres/gpu", "gres:gpu")))
     if rest != ",".join(per_task):

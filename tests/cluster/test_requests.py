@@ -58,6 +58,14 @@ def test_every_form_of_a_request_for_one_gpu_becomes_a_share(cluster: Cluster, r
     assert record.asked.startswith("gpu")
 
 
+def test_steps_get_all_threads_where_they_get_nothing_of_the_users_environment(cluster: Cluster) -> None:
+    step = "/bin/sh -c 'echo \"threads $CUDA_MPS_ACTIVE_THREAD_PERCENTAGE.\"'"
+    script = f"#!/bin/bash\n{CLAIMED}\nsrun {step}\nsrun --export=NONE --gres=gpu:1 {step}\n"
+    job = cluster.submit(script, "--gres=gpu:1", "--export=NONE").job_id
+    assert cluster.wait_state(job) == "COMPLETED"
+    assert [line for line in output(cluster, job).splitlines() if "threads" in line] == ["threads ."] * 2
+
+
 @pytest.mark.parametrize("request_form", ["--gres=gpu:h200:1", "--gpus=h200:1", "--gpus-per-node=h200:1"])
 def test_a_gpu_type_becomes_a_constraint(cluster: Cluster, request_form: str) -> None:
     job = cluster.submit(SCRIPT, request_form).job_id

@@ -415,6 +415,11 @@ def step(*options: str, **env: str) -> list[str]:
         ("gres=gpu=1", "gres=mps:1"),
         ("gres=gpu:g1", "gres=mps:1"),
         ("mem-per-gpu=1G", "mem-per-gpu=0"),
+        ("export=NONE", "export=RAD_SHARE,RAD_THREAD_PERCENTAGE"),
+        ("export=HOME,none=1", "export=HOME,none=1,RAD_SHARE,RAD_THREAD_PERCENTAGE"),
+        ("export=ALL", "export=ALL"),
+        ("export=A=1,all", "export=A=1,all"),
+        ("export=", "export="),
         # Slurm's answer to these is right.
         ("gpus=0", "gpus=0"),
         ("gpus=2", "gpus=2"),

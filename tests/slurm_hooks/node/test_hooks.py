@@ -635,6 +635,8 @@ def test_what_a_task_without_a_daemon_gets(task: Any, env: Mapping[str, str], li
         ({"SLURM_TRES_PER_TASK": "gres/gpu=1"}, ["unset SLURM_TRES_PER_TASK"]),
         ({"SLURM_TRES_PER_TASK": "cpu=4,gres/gpu:h200=1"}, ["export SLURM_TRES_PER_TASK=cpu=4"]),
         ({"SLURM_TRES_PER_TASK": "cpu=4", "SLURM_NTASKS": "1"}, []),
+        ({"SLURM_EXPORT_ENV": "NONE"}, ["export SLURM_EXPORT_ENV=RAD_SHARE,RAD_THREAD_PERCENTAGE"]),
+        ({"SLURM_EXPORT_ENV": "ALL"}, []),
     ],
 )
 def test_steps_of_a_job_that_shares_do_not_ask_for_gpus(env: Mapping[str, str], lines: list[str]) -> None:
