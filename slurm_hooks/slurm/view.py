@@ -205,9 +205,9 @@ def build(
     )
     spoken_for: dict[tuple[str, str], int] = {}
     for pin in pinned:
-        # One that names no node will take its shares on whichever comes free: it counts on each.
-        for name in expand_hostlist(pin.nodes) or [""]:
-            spoken_for[name, pin.type] = spoken_for.get((name, pin.type), 0) + pin.share
+        # One that does not name one node will take its shares on whichever comes free: it counts on each.
+        name = "" if any(c in pin.nodes for c in "[,") else pin.nodes
+        spoken_for[name, pin.type] = spoken_for.get((name, pin.type), 0) + pin.share
     made = []
     for node in nodes:
         gpus = []
