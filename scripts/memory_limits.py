@@ -10,31 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from estimator.methods.rad.features import FEATURES
-from estimator.methods.rad.fit import (
-    MISS,
-    TREES,
-    WAYS,
-    Example,
-    HeldOut,
-    conformal,
-    counting,
-    held_out,
-    left_out,
-    spreading,
-)
+from estimator.methods.rad.fit.bounds import calibrating, multiple, sizes_of
+from estimator.methods.rad.fit.examples import Example
+from estimator.methods.rad.fit.held_out import WAYS, Chosen, Floats, HeldOut, held_out
+from estimator.methods.rad.fit.learners import TREES
 from estimator.methods.rad.known import LEVELS
 
 MISSES = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Multiples of the shares of misses that bounds are set to."""
 ALL = "all"
+DRAWN = "drawn at random"
 FORMATS = ("torchsummary", "torchinfo", "module")
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -56,19 +46,23 @@ class Reached:
     half: float
 
 
+Parts = dict[str, dict[str, Reached]]
+
+
 @dataclass(frozen=True)
 class Limits:
     """What is reached on real models, by what was left out: the run, its model, its architecture family.
 
     Attributes:
-        ways: all that was left out in one way, then what of it each model took for measured, for kin, for new.
+        ways: all that was left out in one way, then what of it each model took for measured, for kin, for new, and what
+            of it are configurations of measured models that were drawn at random.
         formats: the same for each of ``FORMATS``.
-        misses: for each of ``MISSES``.
+        misses: for each of ``MISSES``, by what was left out; then without their run what was drawn at random.
         allocator: the same where the allocator's own peak is known.
     """
 
-    ways: dict[str, dict[str, Reached]]
-    formats: dict[str, dict[str, Reached]]
+    ways: Parts
+    formats: Parts
     misses: dict[str, dict[float, Reached]]
     allocator: dict[str, dict[float, Reached]]
 
@@ -84,29 +78,38 @@ def limits(examples: Sequence[Example], context: float) -> Limits:
     handed_out = [replace(item, accounted=item.allocated or item.accounted, alone=None) for item in examples]
     known = held_out(handed_out, context, TREES)
     bounds = _bounds(held)
-    levels = np.array(held.levels)
+    ways, formats = _ways(held, bounds)
+    return Limits(ways, formats, _by_misses(held, bounds), _by_misses(known, _bounds(known)))
+
+
+def _ways(held: HeldOut, bounds: dict[float, Floats]) -> tuple[Parts, Parts]:
+    """Judge by what was left out, then by what was known, and by format."""
     shown = {name: held.rows[:, FEATURES.index(name)] > 0 for name in FORMATS}
-    ways: dict[str, dict[str, Reached]] = {}
-    formats: dict[str, dict[str, Reached]] = {}
+    ways: Parts = {}
+    formats: Parts = {}
     for way in WAYS:
         chosen = _left_out(held, way)
-        parts: dict[str, NDArray[np.bool_]] = {ALL: chosen, **{level: chosen & (levels == level) for level in LEVELS}}
+        parts = {ALL: chosen, DRAWN: chosen & held.drawn}
+        parts.update((level, chosen & held.at(level)) for level in LEVELS)
         ways[way] = {name: reached(held.residual[of], bounds[1.0][of]) for name, of in parts.items() if of.any()}
         formats[way] = {
             name: reached(held.residual[chosen & of], bounds[1.0][chosen & of]) for name, of in shown.items()
         }
-    return Limits(ways, formats, _by_misses(held, bounds), _by_misses(known, _bounds(known)))
+    return ways, formats
 
 
-def _left_out(held: HeldOut, way: str) -> NDArray[np.bool_]:
-    return np.array([item.real and left == way for item, left in zip(held.items, held.ways, strict=True)])
+def _left_out(held: HeldOut, way: str) -> Chosen:
+    chosen: Chosen = held.real & np.array([left == way for left in held.ways])
+    return chosen
 
 
 def _by_misses(held: HeldOut, bounds: dict[float, Floats]) -> dict[str, dict[float, Reached]]:
     found = {}
-    for way in WAYS:
-        chosen = _left_out(held, way)
-        found[way] = {times: reached(held.residual[chosen], bound[chosen]) for times, bound in bounds.items()}
+    parts = {way: _left_out(held, way) for way in WAYS}
+    parts[DRAWN] = parts["run"] & held.drawn
+    for name, chosen in parts.items():
+        if chosen.any():
+            found[name] = {times: reached(held.residual[chosen], bound[chosen]) for times, bound in bounds.items()}
     return found
 
 
@@ -120,17 +123,14 @@ def reached(residual: Floats, bound: Floats) -> Reached:
 
 def _bounds(held: HeldOut) -> dict[float, Floats]:
     """Set bounds for each fold by the others."""
-    sizes = held.scale(left_out(partial(spreading, TREES), held.rows, held.sizes, held.shares, held.folds))
-    scores, groups, levels = held.residual / sizes, held.groups, np.array(held.levels)
-    real = np.array([item.real for item in held.items])
+    sizes = sizes_of(held, TREES)
     made = {}
     for times in MISSES:
-        bound = np.zeros(len(scores))
-        for level, calibrating in held.calibrating.items():
+        bound = np.zeros(len(sizes))
+        for level, setting in calibrating(held).items():
             for fold in sorted(set(held.folds)):
-                inside = calibrating & real & (held.folds != fold)
-                here = (levels == level) & (held.folds == fold)
-                weights, miss = counting(level, groups[inside]), times * MISS[level]
-                bound[here] = conformal(scores[inside], weights, miss) * sizes[here] if inside.any() else 0.0
+                inside = setting & (held.folds != fold)
+                here = held.at(level) & (held.folds == fold)
+                bound[here] = multiple(held, sizes, level, inside, times) * sizes[here] if inside.any() else 0.0
         made[times] = np.clip(bound, 0.03, 3.0)
     return made

@@ -10,8 +10,10 @@ from typing import Any
 
 from estimator.dataset import coverage
 from estimator.dataset.store import Dataset
-from estimator.methods.rad.fit import MISS, WAYS, Held
-from scripts.memory_limits import FORMATS, MISSES, Limits, Reached
+from estimator.methods.rad.fit.bounds import SETTINGS
+from estimator.methods.rad.fit.held_out import WAYS
+from estimator.methods.rad.fit.judge import Held
+from scripts.memory_limits import DRAWN, FORMATS, MISSES, Limits, Reached
 from scripts.memory_real import SAID
 
 METHODS = ("horus", "faketensor", "gpumemnet", "rad")
@@ -240,11 +242,12 @@ Made by `scripts/results_memory`; every number on this page is computed by it. A
 _LOOKED_AT = """
 ### What no one had seen
 
-The seventh collection was drawn before it was measured. Most of its models are of libraries that nothing was measured
-of before (`estimator/dataset/seventh.py` lists them). Where an architecture of that name was measured in any library, a
-model counts as one of a measured family, else as one of a new family. Measured models are there again in configurations
-that were not measured. Nothing was fitted to the seventh, and no rule was chosen by it; it was looked at once, when the
-model was finished. The lines are of every format that users have for each run, as `radctl retrain` compares versions;
+The models of the seventh collection are of libraries that nothing was measured of before
+(`estimator/dataset/seventh.py` lists them). Where an architecture of that name was measured in any library, a model
+counts as one of a measured family, else as one of a new family. The eighth collection is of measured models, each in a
+configuration that was drawn at random. All were drawn before they were measured. Nothing was fitted to these runs, and
+no rule was chosen by them; they are looked at when a model is finished, the eighth's with this model for the first
+time, the seventh's with the model before, too. The lines are of every format that users have for each run, as `radctl retrain` compares versions;
 prints of models that ran on another size of picture than the one taken are not in them. {refused} of the {cases}
 summaries in the tables above are refused.
 
@@ -256,9 +259,9 @@ summary in ten:
 """
 _WORST_HEAD = ("family", "summaries", "median error", "under-estimates")
 _LOOKS = {
-    "known": "measured models in configurations that were not measured",
-    "kin": "models that were not measured, of measured families, in other libraries",
-    "fresh": "families that were not measured",
+    "known": "measured models in other configurations (eighth collection)",
+    "kin": "models that were not measured, of measured families, in other libraries (seventh)",
+    "fresh": "families that were not measured (seventh)",
 }
 _LOOKS_HEAD = ("runs", "summaries", "median error", "under-estimates", "mean over-estimate of the actual")
 _LEVELS = """
@@ -270,7 +273,9 @@ the same types of layers are, of other sizes. `new`: nothing like it. Here the r
 fitted to are judged, each by models that were fitted without it, and by bounds that were set without its family, in
 three ways: without this one run, without its model (all heads and sizes of input of it), without its whole architecture
 family. The lines beneath are what of these the model took for measured, kin or new; some architectures have several
-names, and some families the same blocks.
+names, and some families the same blocks. `drawn at random` are configurations of measured models as users would ask
+for them; all others were measured to cover, or because nothing near them was, and without them less is known than
+RAD knows of most requests. The bounds of what was measured are set by the drawn ones.
 
 """
 _LEVELS_HEAD = ("left out", "taken for", "summaries", "median error", "too low", "over", "half over by less")
@@ -282,10 +287,10 @@ _LIMITS = """
 ### What limits the bound
 
 The same for several shares of misses that bounds are set to, too low / over; the second line is what RAD's are set
-to: {measured:.1f} % of the runs where the architecture was measured, {kin:.1f} % where its kin were, each family
-counting the more the more runs it has, but not in proportion, and {new:.1f} % where nothing was. There misses are
-more than that, because accounts that were not understood widen no bound. The last three columns are of an account
-that no summary can give: what PyTorch's allocator really handed out in each run. What is left there is what the
+to: {measured:.2f} % of the runs that were drawn at random where the architecture was measured, {kin:.2f} % where its
+kin were, each family counting the more the more runs it has, but not in proportion, and {new:.2f} % where nothing was.
+There misses are more than that, because accounts that were not understood widen no bound. The last columns are of an
+account that no summary can give: what PyTorch's allocator really handed out in each run. What is left there is what the
 allocator reserves beyond it, which follows from the order in which it splits its blocks: however good the account, a
 bound that is too low for one run in a hundred comes no nearer than that.
 
@@ -293,7 +298,8 @@ bound that is too low for one run in a hundred comes no nearer than that.
 _LIMITS_HEAD = (
     "times the misses",
     *(f"without its {way}" for way in WAYS),
-    *(f"allocator known, {way}" for way in WAYS),
+    f"of the first, {DRAWN}",
+    *(f"allocator known, {way}" for way in (*WAYS, DRAWN)),
 )
 
 
@@ -344,7 +350,7 @@ def format_rows(found: Limits) -> list[list[str]]:
 def limit_rows(found: Limits) -> list[list[str]]:
     """Return the lines of the table of limits: RAD's account, and the allocator's own."""
     return [
-        [f"{times:g}", *(_both(table[way][times]) for table in (found.misses, found.allocator) for way in WAYS)]
+        [f"{times:g}", *(_both(table[way][times]) for table in (found.misses, found.allocator) for way in table)]
         for times in MISSES
     ]
 
@@ -428,7 +434,7 @@ def write_page(
         table(_LEVELS_HEAD, level_rows(limits)),
         _FORMATS,
         table(("left out", *FORMATS), format_rows(limits)),
-        _LIMITS.format(**{level: 100 * miss for level, miss in MISS.items()}),
+        _LIMITS.format(**{level: 100 * setting.miss for level, setting in SETTINGS.items()}),
         table(_LIMITS_HEAD, limit_rows(limits)),
     ]
     for key in ("family", "optimizer", "precision", "kind", "format", "not shown"):

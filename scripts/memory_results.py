@@ -21,7 +21,9 @@ from estimator.dataset.store import Dataset
 from estimator.gpumemnet.method import NAME, Classifier, classifiers_from_json, classifiers_to_json
 from estimator.methods.rad import NAME as RAD
 from estimator.methods.rad import Rad
-from estimator.methods.rad.fit import blank, examples_of, judge
+from estimator.methods.rad.fit import blank
+from estimator.methods.rad.fit.examples import examples_of
+from estimator.methods.rad.fit.judge import judge
 from estimator.methods.rad.fit_own import Blocks, noted
 from estimator.store import Store, store_for
 from estimator.types import Family

@@ -27,7 +27,7 @@ def plain(**changes: Any) -> dict[str, Any]:
         "features": [*FEATURES, *KNOWLEDGE],
         "workspaces": NO_WORKSPACE,
         "correction": NOTHING,
-        "spread": {"start": 1.0, "trees": []},
+        "spread": {level: {"start": 1.0, "trees": []} for level in LEVELS},
         "bounds": dict.fromkeys(LEVELS, 0.1),
         "gpu": "h200",
         "context_mib": 750,

@@ -7,14 +7,20 @@ import random
 from dataclasses import replace
 from math import exp
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from estimator.methods.rad import Rad
 from estimator.methods.rad.features import FEATURES
-from estimator.methods.rad.fit import WAYS, Example, Held, blank, fit, fit_workspaces, held_out, judge, no_worse
-from estimator.methods.rad.known import KNOWLEDGE, Run
+from estimator.methods.rad.fit import blank, fit
+from estimator.methods.rad.fit.bounds import SETTINGS, bounds_of, calibrating, sizes_of, spreads
+from estimator.methods.rad.fit.examples import Example
+from estimator.methods.rad.fit.held_out import WAYS, HeldOut, held_out
+from estimator.methods.rad.fit.judge import Held, judge, no_worse
+from estimator.methods.rad.fit.learners import fit_workspaces
+from estimator.methods.rad.known import KNOWLEDGE, Level, Run
 from estimator.methods.rad.measure_workspaces import HEADER, draw
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.workspace import Workspaces, total_bytes
@@ -126,6 +132,50 @@ def test_the_bound_of_a_measured_architecture_is_narrow() -> None:
     assert expected == pytest.approx(item.measured, rel=0.1)
     assert upper / expected < unknown[1] / unknown[0]
     assert len(model["features"]) == len(FEATURES) + len(KNOWLEDGE)
+
+
+def judged(count: int, level: str, **about: Any) -> HeldOut:
+    """Errors up to 0.2, as a model says them that knew so much."""
+    rng = random.Random(count)
+    rows = np.array([[rng.random() for _ in (*FEATURES, *KNOWLEDGE)] for _ in range(count)])
+    rows[:, -2] = 1.0
+    items = [Example([], 1.0, 1.0, f"{level}{index % 10}", 1.0, True, **about) for index in range(count)]
+    residual = np.array([rng.uniform(0.0, 0.2) for _ in items])
+    folds = np.array([index % 5 for index in range(count)])
+    ones = np.ones(count)
+    return HeldOut(items, ["run"] * count, [cast("Level", level)] * count, rows, residual, ones > 0, ones, folds)
+
+
+def joined(one: HeldOut, other: HeldOut) -> HeldOut:
+    return HeldOut(
+        one.items + other.items,
+        one.ways + other.ways,
+        one.levels + other.levels,
+        np.concatenate([one.rows, other.rows]),
+        np.concatenate([one.residual, other.residual]),
+        np.concatenate([one.sound, other.sound]),
+        np.concatenate([one.weights, other.weights]),
+        np.concatenate([one.folds, other.folds]),
+    )
+
+
+def test_errors_of_a_level_are_learned_from_its_own_runs() -> None:
+    near, far = judged(200, "measured"), judged(201, "new")
+    wild = replace(far, residual=far.residual + 0.5)
+    alone, beside = sizes_of(near, 6), sizes_of(joined(near, wild), 6)
+    assert list(beside[:200]) == list(alone)
+    assert min(beside[200:]) > max(alone)
+    assert set(spreads(joined(near, wild), 6)) == set(SETTINGS)
+
+
+def test_bounds_of_what_was_measured_are_set_by_configurations_that_were_drawn() -> None:
+    usual, gaps = judged(200, "measured", drawn=True), judged(201, "measured")
+    held = joined(usual, replace(gaps, residual=3 * gaps.residual))
+    assert list(calibrating(held)["measured"]) == [True] * 200 + [False] * 201
+    sizes = np.full(401, 0.1)
+    assert bounds_of(held, sizes)["measured"] == pytest.approx(np.quantile(usual.residual, 0.9925) / 0.1, rel=0.02)
+    few = joined(judged(20, "measured", drawn=True), gaps)
+    assert calibrating(few)["measured"].all()
 
 
 def test_equal_data_makes_an_equal_model() -> None:

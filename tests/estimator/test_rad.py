@@ -21,7 +21,9 @@ from estimator.methods.rad.known import KNOWLEDGE, LEVELS, run_of, shifted, tabu
 from estimator.parsers import parse_summary
 from estimator.store import ModelError, store_for
 from estimator.types import SummaryError, Workload
-from tests.estimator.accounts import INFO, LM, MIB, TREE, VGG, account, plain
+from tests.estimator.accounts import INFO, LM, MIB, NOTHING, TREE, VGG, account, plain
+
+_TOO_MANY = [len(FEATURES) + len(KNOWLEDGE), -1, 1, -1, -1]
 
 
 def test_the_estimate_is_account_context_correction_and_bound() -> None:
@@ -31,7 +33,7 @@ def test_the_estimate_is_account_context_correction_and_bound() -> None:
     memory = account(VGG, batch_size=64)[2]
     estimate = method.predict(summary, run)
     assert estimate.expected_mib == round((memory.peak / MIB + 750) * 1.5)
-    # the bound is 0.1 times the size of an error, which this spread says is 1 where all of the memory may be wrong
+    # the bound is 0.1 times the size of an error, which these trees say is 1 where all of the memory may be wrong
     fixed = (memory.weights + memory.gradients + memory.states) / MIB + 750
     _, share = shifted(estimate.expected_mib, fixed, 0.0)
     size = size_of(1.0, share)
@@ -88,7 +90,8 @@ def test_hidden_insides_and_keras_are_said() -> None:
         {"context_mib": math.nan},
         {"context_mib": 10**400},
         {"bounds": dict.fromkeys(LEVELS, math.inf)},
-        {"spread": {"start": 0.0, "trees": [{**TREE, "feature": [len(FEATURES) + len(KNOWLEDGE), -1, 1, -1, -1]}]}},
+        {"spread": {level: {"start": 0.0, "trees": [{**TREE, "feature": _TOO_MANY}]} for level in LEVELS}},
+        {"spread": dict.fromkeys(LEVELS[1:], NOTHING)},
         {"correction": {}},
         {"workspaces": {}},
         {"gpu": None, "features": None},

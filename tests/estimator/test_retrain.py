@@ -11,9 +11,10 @@ import pytest
 
 from estimator.dataset.store import Dataset, load
 from estimator.methods.rad import NAME, Rad
-from estimator.methods.rad import fit as fit_module
 from estimator.methods.rad import retrain as module
-from estimator.methods.rad.fit import blank, examples_of, fit
+from estimator.methods.rad.fit import blank, fit
+from estimator.methods.rad.fit import examples as fit_examples
+from estimator.methods.rad.fit.examples import examples_of
 from estimator.parsers import parse_summary
 from estimator.store import Store
 from estimator.types import Workload
@@ -113,6 +114,6 @@ def test_several_processes_account_for_the_same_in_the_same_order(
 ) -> None:
     account, splits = Rad(blank(SPACES, 750.0, "h200")), ("train", "val", "test")
     alone = examples_of(small, account, splits)
-    monkeypatch.setattr(fit_module, "_CHUNK", 10)
+    monkeypatch.setattr(fit_examples, "_CHUNK", 10)
     assert {item.real for item in alone} == {True, False}
     assert examples_of(small, account, splits) == alone

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from estimator.methods.rad.features import FEATURES
-from estimator.methods.rad.fit import Held
+from estimator.methods.rad.fit.judge import Held
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS
 from estimator.methods.rad.retrain import Retrained
 from estimator.store import Store
@@ -22,7 +22,7 @@ MODEL = {
     "features": [*FEATURES, *KNOWLEDGE],
     "workspaces": {"forward": NOTHING, "input": NOTHING, "weight": NOTHING},
     "correction": NOTHING,
-    "spread": {"start": 1.0, "trees": []},
+    "spread": {level: {"start": 1.0, "trees": []} for level in LEVELS},
     "bounds": dict.fromkeys(LEVELS, 0.2),
     "gpu": "h200",
     "context_mib": 750,

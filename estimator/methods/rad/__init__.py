@@ -71,7 +71,7 @@ def size_of(said: float, share: float) -> float:
     """Give the size of an error, as the logarithm of a ratio.
 
     Args:
-        said: what the spread's trees say: the size of errors, divided by `damped` ``share``.
+        said: what the trees say: the size of errors, divided by `damped` ``share``.
         share: share of the expected memory that may be wrong.
     """
     return max(said, _SMALLEST_SIZE) * damped(share) + _ADDED_SIZE
@@ -100,7 +100,7 @@ class Rad:
                 raise ModelError("this model was fitted to other features: run `radctl retrain --data DIR` again")
             self._workspaces = Workspaces(model["workspaces"])
             self._correction = Trees(model["correction"], len(FEATURES))
-            self._spread = Trees(model["spread"], len(FEATURES) + len(KNOWLEDGE))
+            self._spread = {level: Trees(model["spread"][level], len(FEATURES) + len(KNOWLEDGE)) for level in LEVELS}
             self._bounds = {str(key): finite(value) for key, value in model["bounds"].items()}
             self._types = frozenset(map(str, model["known"]))
             self._known = Known(model["measured"])
@@ -200,7 +200,7 @@ class Rad:
         corrected = (explicit + self._context_mib) * exp(self._correction.predict(row))
         fixed = explicit * fixed_share(row) + self._context_mib
         expected, share = shifted(corrected, fixed, knowledge.shift)
-        said = self._spread.predict([*row, *knowledge.features(share)])
+        said = self._spread[knowledge.level].predict([*row, *knowledge.features(share)])
         size = size_of(said, share) * self._bounds[knowledge.level]
         return expected, expected * exp(min(max(size, _LEAST_BOUND), _MOST_BOUND))
 

@@ -14,16 +14,10 @@ from estimator.dataset.store import load
 from estimator.evaluate import LABELS, read_cases
 from estimator.gpus import canonical
 from estimator.methods.rad import NAME, Rad
-from estimator.methods.rad.fit import (
-    Held,
-    blank,
-    examples_of,
-    examples_of_cases,
-    fit,
-    fit_workspaces,
-    judge,
-    no_worse,
-)
+from estimator.methods.rad.fit import blank, fit
+from estimator.methods.rad.fit.examples import examples_of, examples_of_cases
+from estimator.methods.rad.fit.judge import Held, judge, no_worse
+from estimator.methods.rad.fit.learners import fit_workspaces
 from estimator.methods.rad.fit_own import Blocks, noted
 from estimator.store import ModelError, Store, store_for
 

@@ -1,4 +1,4 @@
-"""Sums of regression trees, in flat arrays. Pure; fitting them is `estimator.methods.rad.fit`'s work."""
+"""Sums of regression trees, in flat arrays. Pure; fitting them is `estimator.methods.rad.fit.learners`' work."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Workspaces:
     """Says how much workspace a convolution takes."""
 
     def __init__(self, trees: Mapping[str, Any]) -> None:
-        """Take the trees ``forward``, ``input`` and ``weight``, as `estimator.methods.rad.fit` writes them."""
+        """Take the trees ``forward``, ``input`` and ``weight``, as `estimator.methods.rad.fit.learners` writes them."""
         try:
             self._trees = [Trees(trees[name], len(FEATURES)) for name in ("forward", "input", "weight")]
         except KeyError as error:

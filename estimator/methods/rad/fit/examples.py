@@ -1,0 +1,193 @@
+"""Measured runs as examples: each summary of each run, accounted for. Reads no file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, replace
+
+from joblib import Parallel, delayed
+
+from estimator.dataset import printers
+from estimator.dataset.specs import Spec
+from estimator.dataset.store import Dataset, Row
+from estimator.dataset.tree import Trace, resolve
+from estimator.evaluate import Case
+from estimator.methods.rad import Rad
+from estimator.methods.rad.familiar import unfamiliar
+from estimator.methods.rad.features import MIB, UNFAMILIAR, features, fixed_share
+from estimator.methods.rad.fit_own import Blocks
+from estimator.methods.rad.known import Run, run_of
+from estimator.methods.rad.own_code import OwnCode
+from estimator.parsers import parse_summary
+from estimator.types import SummaryError, Workload
+
+# There are a hundred synthetic models for each architecture family of real ones, which are what users run.
+_REAL_WEIGHT = 100.0
+# Depths at which users print with torchinfo, beside 3 and all.
+_DEPTHS = (2, 4, 5)
+# Rows that a process of its own accounts for at a time, so many that starting it does not count.
+_CHUNK = 1000
+_PICTURE = 3
+# How transformers' models name what stands on their trunk: ``bert-base-MaskedLM``.
+_HEAD = re.compile(r"-[A-Z]\w*$")
+
+
+@dataclass(frozen=True)
+class Example:
+    """One summary of one measured run.
+
+    Attributes:
+        row: its features.
+        accounted: the explicit account in MiB, without the context.
+        measured: the label in MiB.
+        group: architecture family; never divided between folds.
+        weight: how much it counts.
+        real: whether the model is one of a library, not a synthetic one.
+        names: types of its layers.
+        allocated: the most that the allocator had handed out, in MiB; 0 where it is not known.
+        run: the request, as it is compared with measured runs.
+        model: name of the model, the same for all its heads and sizes of input.
+        id: stands for the run, the same in all formats.
+        drawn: whether its configuration was drawn at random from all that a measured model can run, as users would ask.
+        alone: ``row`` and ``accounted`` as they were if nothing was known of the own code of its family's blocks.
+    """
+
+    row: list[float]
+    accounted: float
+    measured: float
+    group: str
+    weight: float
+    real: bool
+    names: frozenset[str] = frozenset()
+    allocated: float = 0.0
+    run: Run = Run()
+    model: str = ""
+    id: str = ""
+    drawn: bool = False
+    alone: tuple[list[float], float] | None = None
+
+    @property
+    def as_new(self) -> Example:
+        """The same as one of a family whose blocks' own code was never seen."""
+        if self.alone is None:
+            return self
+        row, accounted = self.alone
+        return replace(self, row=row, accounted=accounted, alone=None)
+
+    def fixed(self, context: float) -> float:
+        """Return what of the account is certain, context included, in MiB."""
+        return self.accounted * fixed_share(self.row) + context
+
+    def seen_by(self, known: Set[str]) -> list[float]:
+        """Return the features for a model that knows some types of layers."""
+        row = list(self.row)
+        row[UNFAMILIAR] = unfamiliar(self.names, known)
+        return row
+
+
+def texts(trace: Trace, row: Row) -> Iterable[tuple[str, float]]:
+    """Print a model in every format, each with its weight; torchinfo at its usual depth and, real ones, at others."""
+    batch = row.spec.batch_size
+    whole, usual = printers.torchinfo_text(trace, batch, depth=20), printers.torchinfo_text(trace, batch)
+    yield whole, 1.0
+    yield usual, 0.5
+    if row.spec.source != "synthetic":
+        others = {printers.torchinfo_text(trace, batch, depth=depth): None for depth in _DEPTHS}
+        yield from ((text, 0.25) for text in others if text not in (whole, usual))
+    if row.spec.family != "mlp":
+        yield printers.torchsummary_text(trace), 1.0
+        yield printers.module_text(trace, with_params=True), 1.0
+
+
+def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: Blocks | None = None) -> list[Example]:
+    """Account for every measured row of some splits, in every format.
+
+    Args:
+        dataset: the rows.
+        account: a model that corrects nothing.
+        splits: parts of the data set.
+        blocks: what was noted of blocks' own code, to tell what was not known without each family.
+
+    Rows whose attention was asked to be ``eager`` are left out: no summary shows which implementation runs, and it is
+    not the libraries' default. So are prints of models that ran on pictures of another size than the one that is taken
+    where a print shows none: the estimate says which size it is for.
+    """
+    parts = [dataset.of(dataset.rows[at : at + _CHUNK]) for at in range(0, len(dataset.rows), _CHUNK)]
+    work = (delayed(_examples_of)(part, account, splits, blocks) for part in parts)
+    return [item for made in Parallel(n_jobs=-1 if len(parts) > 1 else 1)(work) for item in made]
+
+
+def _examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: Blocks | None) -> list[Example]:
+    found = []
+    for run in dataset.rows:
+        spec = run.spec
+        if run.memory_mib is None or run.split not in splits or spec.arch.get("attention") == "eager":
+            continue
+        if spec.source == "synthetic" and spec.arch.get("eager"):
+            continue
+        trace = dataset.trace(spec)
+        real = spec.source != "synthetic"
+        seen = resolve(trace.calls[0].input_shape or (), 1)[1:]
+        for text, weight in texts(trace, run):
+            other = blocks.without(spec.group) if blocks is not None and real else None
+            made = example(account, text, run.workload, run.memory_mib, seen, other=other)
+            if made is not None:
+                counts = weight * (_REAL_WEIGHT if real else 1.0)
+                made = replace(made, group=spec.group, model=_model_of(spec), id=spec.id, drawn=run.drawn)
+                found.append(replace(made, weight=counts, real=real, allocated=run.peak_allocated_mib))
+    return found
+
+
+def _model_of(spec: Spec) -> str:
+    """Name the model without its head: BertForMaskedLM of one size is measured where another head of it was."""
+    return f"{spec.source}:{_HEAD.sub('', spec.name)}"
+
+
+def examples_of_cases(cases: Iterable[Case], account: Rad) -> list[Example]:
+    """Account for a site's own measured cases."""
+    made = (example(account, case.text, case.workload, case.memory_mib, name=f"site:{case.file}") for case in cases)
+    return [item for item in made if item is not None]
+
+
+def example(
+    account: Rad,
+    text: str,
+    workload: Workload,
+    measured: float,
+    picture: tuple[int, ...] = (),
+    name: str = "",
+    other: OwnCode | None = None,
+) -> Example | None:
+    """Account for one summary.
+
+    Args:
+        account: a model that corrects nothing.
+        text: the summary.
+        workload: how it was run.
+        measured: the label in MiB.
+        picture: shape of one sample, where that is a picture or a film.
+        name: stands for the run, its model and its architecture family.
+        other: what would be known of blocks' own code without its family.
+
+    Returns:
+        An example; None where the summary cannot be read, or is a print of a model that ran on pictures of another size
+        than the one taken for it.
+    """
+    try:
+        summary = parse_summary(text)
+        shaped, program, memory, family = account.account(summary, workload)
+    except SummaryError:
+        return None
+    if summary.format == "module" and len(picture) >= _PICTURE and shaped.root.input_shape != picture:
+        return None
+    row = features(memory, program, shaped, workload, family)
+    alone = None
+    if other is not None:
+        less = account.memory(shaped, program, workload, other)
+        alone = features(less, program, shaped, workload, family), less.peak / MIB
+    run = run_of(program, shaped, workload)
+    names = program.names
+    return Example(
+        row, memory.peak / MIB, measured, name, _REAL_WEIGHT, True, names, run=run, model=name, id=name, alone=alone
+    )

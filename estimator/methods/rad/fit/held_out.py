@@ -1,0 +1,246 @@
+"""Measured runs as models say them that know less: without the run, without its model, without its family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
+from math import exp, log
+from typing import Any
+
+import numpy as np
+from joblib import delayed
+from numpy.typing import NDArray
+from sklearn.ensemble import GradientBoostingRegressor
+
+from estimator.methods.rad import damped, size_of
+from estimator.methods.rad.features import FEATURES
+from estimator.methods.rad.fit.examples import Example
+from estimator.methods.rad.fit.learners import boosted, threads
+from estimator.methods.rad.known import KNOWLEDGE, Known, Level, shift_of, shifted, tabulate
+
+FOLDS = 5
+WAYS = ("run", "model", "family")
+"""What is left out of the models that say an example: its run, its model (all heads, all inputs), its family."""
+
+# Accounts that are further off than this are of models that were not understood. Nothing is to be learned from by how
+# much, and a bound wide enough for them would be of no use for all others (logarithms of measured / accounted, and of
+# what the correction leaves, where all of the memory may be wrong).
+_UNDERSTOOD = (-0.3, 0.9)
+_LEFT = (-0.4, 1.3)
+_SHARE = len(FEATURES) + KNOWLEDGE.index("share")
+
+Floats = NDArray[np.float64]
+Chosen = NDArray[np.bool_]
+Folds = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Examples as models say them that were fitted without some of the runs; one entry for each and each way.
+
+    Attributes:
+        items: the examples.
+        ways: what was left out of the model that is asked: one of `WAYS`.
+        levels: what that model knew.
+        rows: what the size of the error is told from.
+        residual: logarithms of measured / expected.
+        sound: whether the account was understood.
+        weights: how much each counts.
+        folds: places of architecture families, which no fit of sizes or bounds divides.
+    """
+
+    items: list[Example]
+    ways: list[str]
+    levels: list[Level]
+    rows: Floats
+    residual: Floats
+    sound: Chosen
+    weights: Floats
+    folds: Folds
+
+    @property
+    def sizes(self) -> Floats:
+        """What the trees of sizes are fitted to: errors, with a bound to them, where all of the memory may be wrong."""
+        weights = np.array([damped(share) for share in self.activations])
+        sizes: Floats = np.clip(self.residual / weights, *_LEFT)
+        return sizes
+
+    @property
+    def activations(self) -> Floats:
+        """Shares of the expected memory that may be wrong."""
+        shares: Floats = self.rows[:, _SHARE]
+        return shares
+
+    def scale(self, said: Floats) -> Floats:
+        """Turn what the trees say into the sizes of errors."""
+        return np.array([size_of(size, share) for size, share in zip(said, self.activations, strict=True)])
+
+    @property
+    def shares(self) -> Floats:
+        """By how much each counts for the sizes: runs of one architecture family resemble one another."""
+        return self.weights * by_family(self.groups)
+
+    @property
+    def groups(self) -> NDArray[Any]:
+        """Architecture families."""
+        return np.array([item.group for item in self.items])
+
+    @property
+    def real(self) -> Chosen:
+        """Which are of a library's models."""
+        return np.array([item.real for item in self.items])
+
+    @property
+    def drawn(self) -> Chosen:
+        """Which are of configurations that were drawn at random."""
+        return np.array([item.drawn for item in self.items])
+
+    def at(self, *levels: Level) -> Chosen:
+        """Tell of which as much was known."""
+        return np.isin(self.levels, levels)
+
+
+def held_out(examples: list[Example], context: float, trees: int) -> HeldOut:
+    """Ask models that were fitted without an example's run, its model or its architecture family about the example.
+
+    Drawn models are asked about in the last way only: each was measured once, and none has kin.
+
+    Args:
+        examples: measured runs.
+        context: the CUDA context in MiB.
+        trees: size of the correction.
+    """
+    described = _described(examples, context)
+    families = folds_of(examples)
+    folds = {
+        "run": _folds([item.id for item in examples]),
+        "model": _folds([item.model for item in examples]),
+        "family": families,
+    }
+
+    def left(way: str, fold: int) -> list[tuple[Example, int, str, Level, list[float], float]]:
+        inside = folds[way] != fold
+        asked = [int(at) for at in np.flatnonzero(~inside) if way == "family" or examples[at].real]
+        if not asked or not inside.any():
+            return []
+        taken = [examples[at] for at in np.flatnonzero(inside)]
+        model = _correction(described, trees, inside)
+        types = types_of(taken)
+        known = Known(table_of(taken, model, types, context))
+        items = [examples[at].as_new if way == "family" else examples[at] for at in asked]
+        seen = [item.seen_by(types) for item in items]
+        found = []
+        for at, item, row, said in zip(asked, items, seen, model.predict(np.array(seen)), strict=True):
+            knowledge = known.about(item.run)
+            corrected = (item.accounted + context) * exp(float(said))
+            expected, share = shifted(corrected, item.fixed(context), knowledge.shift)
+            row = [*row, *knowledge.features(share)]  # noqa: PLW2901
+            found.append((item, at, way, knowledge.level, row, log(item.measured / expected)))
+        return found
+
+    work = (delayed(left)(way, fold) for way in WAYS for fold in range(FOLDS))
+    found = [entry for part in threads()(work) for entry in part]
+    target = np.array([log(item.measured / (item.accounted + context)) for item, *_ in found])
+    return HeldOut(
+        [item for item, *_ in found],
+        [way for _, _, way, *_ in found],
+        [level for _, _, _, level, *_ in found],
+        np.array([row for *_, row, _ in found], dtype=np.float64),
+        np.array([residual for *_, residual in found]),
+        target == understood(target),
+        np.array([item.weight for item, *_ in found]),
+        families[[at for _, at, *_ in found]],
+    )
+
+
+@dataclass(frozen=True)
+class Described:
+    """What the correction is fitted to: each example, and again as one whose blocks' own code was never seen.
+
+    Attributes:
+        rows: features.
+        target: logarithms of measured / accounted.
+        weights: how much each counts.
+        of: place of its example.
+    """
+
+    rows: Floats
+    target: Floats
+    weights: Floats
+    of: NDArray[np.int64]
+
+
+def _described(examples: list[Example], context: float) -> Described:
+    folds = folds_of(examples)
+    places = [*range(len(examples)), *(at for at, item in enumerate(examples) if item.alone is not None)]
+    items = [*examples, *(item.as_new for item in examples if item.alone is not None)]
+    return Described(
+        np.array(as_if_new(items, folds[places]), dtype=np.float64),
+        np.array([log(item.measured / (item.accounted + context)) for item in items]),
+        np.array(
+            [item.weight * (1.0 if examples[at].alone is None else 0.5) for at, item in zip(places, items, strict=True)]
+        ),
+        np.array(places),
+    )
+
+
+def correction_of(examples: list[Example], context: float, trees: int) -> GradientBoostingRegressor:
+    """Fit the correction to all examples; context in MiB."""
+    return _correction(_described(examples, context), trees, np.ones(len(examples), dtype=np.bool_))
+
+
+def _correction(described: Described, trees: int, inside: Chosen) -> GradientBoostingRegressor:
+    chosen = inside[described.of]
+    rows, target = described.rows[chosen], understood(described.target[chosen])
+    return boosted(trees).fit(rows, target, described.weights[chosen])
+
+
+def types_of(examples: Iterable[Example]) -> frozenset[str]:
+    """Return the types of all their layers."""
+    return frozenset[str]().union(*(item.names for item in examples))
+
+
+def table_of(
+    examples: Iterable[Example], correction: GradientBoostingRegressor, types: Set[str], context: float
+) -> dict[str, Any]:
+    """Write down what the real models among the examples leave for others, beyond what the correction says of them."""
+    real = [item for item in examples if item.real]
+    if not real:
+        return {}
+    said = np.exp(correction.predict(np.array([item.seen_by(types) for item in real])))
+    return tabulate(
+        (item.run, shift_of(item.measured, float((item.accounted + context) * times), item.fixed(context)))
+        for item, times in zip(real, said, strict=True)
+    )
+
+
+def as_if_new(examples: list[Example], folds: Folds) -> list[list[float]]:
+    """Describe each example for a model that was fitted to the other folds."""
+    by_fold = [
+        frozenset[str]().union(*(item.names for item, place in zip(examples, folds, strict=True) if place != fold))
+        for fold in range(FOLDS)
+    ]
+    return [item.seen_by(by_fold[int(fold)]) for item, fold in zip(examples, folds, strict=True)]
+
+
+def folds_of(examples: list[Example]) -> Folds:
+    """Divide architecture families into folds, real ones evenly."""
+    return _folds([(item.real, item.group) for item in examples])
+
+
+def _folds(keys: Sequence[Any]) -> Folds:
+    """Divide what has equal keys into folds."""
+    fold_of = {key: index % FOLDS for index, key in enumerate(sorted(set(keys)))}
+    return np.array([fold_of[key] for key in keys])
+
+
+def understood(target: Floats) -> Floats:
+    """Bound logarithms of measured / accounted to what accounts that were understood differ by."""
+    return np.clip(target, *_UNDERSTOOD)
+
+
+def by_family(groups: NDArray[Any]) -> Floats:
+    """Give weights with which an architecture family of four times as many examples counts twice as much."""
+    _, which, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    weights: Floats = 1 / np.sqrt(counts[which])
+    return weights

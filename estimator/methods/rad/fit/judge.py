@@ -1,0 +1,54 @@
+"""What a model reaches on families that it was not fitted to, and the rule for installing it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from estimator.gpus import most_memory_mib
+from estimator.methods.rad import Rad, within
+from estimator.methods.rad.fit.examples import Example
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a model reaches on held-out examples.
+
+    Attributes:
+        n: examples.
+        under_rate: share whose upper bound is too low.
+        median_abs_rel_error: of the expectation.
+        mean_over_fraction: mean over-estimate of the bound.
+    """
+
+    n: int
+    under_rate: float
+    median_abs_rel_error: float
+    mean_over_fraction: float
+
+
+def judge(model: dict[str, Any], examples: Iterable[Example], *, real: bool = True) -> Held:
+    """Judge a model on examples of families that it was not fitted to."""
+    method, known = Rad(model), frozenset(model["known"])
+    memory_mib = most_memory_mib(model["gpu"])
+    errors, over, under = [], [], 0
+    for item in examples:
+        if item.real != real:
+            continue
+        expected, upper, _ = method.from_account(item.seen_by(known), item.accounted, item.run)
+        upper = within(upper, expected, memory_mib)
+        errors.append(abs(expected - item.measured) / item.measured)
+        over.append(max(upper - item.measured, 0.0) / item.measured)
+        under += upper < item.measured
+    n = len(errors)
+    if not n:
+        raise ValueError("there is no held-out example to judge the model on")
+    return Held(n, under / n, float(np.median(errors)), float(np.mean(over)))
+
+
+def no_worse(new: Held, old: Held) -> bool:
+    """Tell whether a new model may replace the old one."""
+    return new.median_abs_rel_error <= old.median_abs_rel_error and new.under_rate <= max(old.under_rate, 0.01)
