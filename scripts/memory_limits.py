@@ -16,7 +16,7 @@ import numpy as np
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit.bounds import calibrating, multiple, sizes_of
 from estimator.methods.rad.fit.examples import Example
-from estimator.methods.rad.fit.held_out import WAYS, Chosen, Floats, HeldOut, held_out
+from estimator.methods.rad.fit.holdout import WAYS, Chosen, Floats, HeldOut, held_out
 from estimator.methods.rad.fit.learners import TREES
 from estimator.methods.rad.known import LEVELS
 

@@ -11,7 +11,7 @@ from typing import Any
 from estimator.dataset import coverage
 from estimator.dataset.store import Dataset
 from estimator.methods.rad.fit.bounds import SETTINGS
-from estimator.methods.rad.fit.held_out import WAYS
+from estimator.methods.rad.fit.holdout import WAYS
 from estimator.methods.rad.fit.judge import Held
 from scripts.memory_limits import DRAWN, FORMATS, MISSES, Limits, Reached
 from scripts.memory_real import SAID
@@ -247,9 +247,9 @@ The models of the seventh collection are of libraries that nothing was measured 
 counts as one of a measured family, else as one of a new family. The eighth collection is of measured models, each in a
 configuration that was drawn at random. All were drawn before they were measured. Nothing was fitted to these runs, and
 no rule was chosen by them; they are looked at when a model is finished, the eighth's with this model for the first
-time, the seventh's with the model before, too. The lines are of every format that users have for each run, as `radctl retrain` compares versions;
-prints of models that ran on another size of picture than the one taken are not in them. {refused} of the {cases}
-summaries in the tables above are refused.
+time, the seventh's with the model before, too. The lines are of every format that users have for each run, as `radctl
+retrain` compares versions; prints of models that ran on another size of picture than the one taken are not in them.
+{refused} of the {cases} summaries in the tables above are refused.
 
 """
 _WORST = """

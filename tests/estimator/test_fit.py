@@ -17,7 +17,7 @@ from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit import blank, fit
 from estimator.methods.rad.fit.bounds import SETTINGS, bounds_of, calibrating, sizes_of, spreads
 from estimator.methods.rad.fit.examples import Example
-from estimator.methods.rad.fit.held_out import WAYS, HeldOut, held_out
+from estimator.methods.rad.fit.holdout import WAYS, HeldOut, held_out
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import fit_workspaces
 from estimator.methods.rad.known import KNOWLEDGE, Level, Run

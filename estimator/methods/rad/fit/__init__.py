@@ -7,7 +7,7 @@ a bound has to be (`bounds`).
 | module | |
 |---|---|
 | `examples` | measured runs, each in every format that users print |
-| `held_out` | the same as models say them that know less |
+| `holdout` | the same as models say them that know less |
 | `bounds` | the size of errors, and multiples of it |
 | `learners` | what is learned with scikit-learn |
 | `judge` | what a model reaches |
@@ -20,7 +20,7 @@ from typing import Any
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit.bounds import UNKNOWN, bounds_of, sizes_of, spreads
 from estimator.methods.rad.fit.examples import Example
-from estimator.methods.rad.fit.held_out import correction_of, held_out, table_of, types_of
+from estimator.methods.rad.fit.holdout import correction_of, held_out, table_of, types_of
 from estimator.methods.rad.fit.learners import TREES, trees_of
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS
 

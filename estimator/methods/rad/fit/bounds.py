@@ -1,6 +1,6 @@
 """How wide bounds are: the size of errors, and for each level the multiple of it that almost no run exceeds.
 
-Both are taken from runs as models say them that know less (`held_out`): normalised conformal prediction.
+Both are taken from runs as models say them that know less (`holdout`): normalised conformal prediction.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from joblib import delayed
 from numpy.typing import NDArray
 from sklearn.ensemble import GradientBoostingRegressor
 
-from estimator.methods.rad.fit.held_out import FOLDS, Chosen, Floats, HeldOut, by_family
+from estimator.methods.rad.fit.holdout import FOLDS, Chosen, Floats, HeldOut, by_family
 from estimator.methods.rad.fit.learners import spreading, threads
 from estimator.methods.rad.known import LEVELS, Level
 
