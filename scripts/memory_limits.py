@@ -16,7 +16,7 @@ import numpy as np
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit.bounds import calibrating, multiple, sizes_of
 from estimator.methods.rad.fit.examples import Example
-from estimator.methods.rad.fit.holdout import WAYS, Chosen, Floats, HeldOut, held_out
+from estimator.methods.rad.fit.holdout import WAYS, Floats, HeldOut, held_out
 from estimator.methods.rad.fit.learners import TREES
 from estimator.methods.rad.known import LEVELS
 
@@ -88,7 +88,7 @@ def _ways(held: HeldOut, bounds: dict[float, Floats]) -> tuple[Parts, Parts]:
     ways: Parts = {}
     formats: Parts = {}
     for way in WAYS:
-        chosen = _left_out(held, way)
+        chosen = held.real & held.without(way)
         parts = {ALL: chosen, DRAWN: chosen & held.drawn}
         parts.update((level, chosen & held.at(level)) for level in LEVELS)
         ways[way] = {name: reached(held.residual[of], bounds[1.0][of]) for name, of in parts.items() if of.any()}
@@ -98,14 +98,9 @@ def _ways(held: HeldOut, bounds: dict[float, Floats]) -> tuple[Parts, Parts]:
     return ways, formats
 
 
-def _left_out(held: HeldOut, way: str) -> Chosen:
-    chosen: Chosen = held.real & np.array([left == way for left in held.ways])
-    return chosen
-
-
 def _by_misses(held: HeldOut, bounds: dict[float, Floats]) -> dict[str, dict[float, Reached]]:
     found = {}
-    parts = {way: _left_out(held, way) for way in WAYS}
+    parts = {way: held.real & held.without(way) for way in WAYS}
     parts[DRAWN] = parts["run"] & held.drawn
     for name, chosen in parts.items():
         if chosen.any():

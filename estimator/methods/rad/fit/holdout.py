@@ -95,6 +95,10 @@ class HeldOut:
         """Which are of configurations that were drawn at random."""
         return np.array([item.drawn for item in self.items])
 
+    def without(self, way: str) -> Chosen:
+        """Tell which were asked about without that: one of `WAYS`."""
+        return np.array([left == way for left in self.ways])
+
     def at(self, *levels: Level) -> Chosen:
         """Tell of which as much was known."""
         return np.isin(self.levels, levels)
