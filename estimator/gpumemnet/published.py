@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 from estimator.gpumemnet.described import from_published
@@ -26,10 +27,15 @@ def read(path: Path, *, with_oom: bool = True) -> list[Example]:
     Raises:
         ValueError: a column is missing, or a row is not understood; the message names file and line.
     """
-    csv.field_size_limit(_LARGEST_FIELD)
     raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    examples = []
-    reader = csv.DictReader(io.StringIO(raw.decode("utf-8")))
+    before = csv.field_size_limit(_LARGEST_FIELD)
+    try:
+        return list(_examples(path, csv.DictReader(io.StringIO(raw.decode("utf-8"))), with_oom))
+    finally:
+        csv.field_size_limit(before)
+
+
+def _examples(path: Path, reader: csv.DictReader[str], with_oom: bool) -> Iterator[Example]:
     for row in reader:
         try:
             memory = float(row["Max GPU Memory (MiB)"])
@@ -37,7 +43,6 @@ def read(path: Path, *, with_oom: bool = True) -> list[Example]:
             failed = row.get("Status", "SUCCESSFUL") != "SUCCESSFUL"
             if memory <= 0 or not model.layers or (failed and not with_oom):
                 continue  # died before anything was recorded, or not wanted
-            examples.append(Example(model, int(row["Batch Size"]), memory))
+            yield Example(model, int(row["Batch Size"]), memory)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path}:{reader.line_num}: {error}; is this the published GPUMemNet data?") from None
-    return examples

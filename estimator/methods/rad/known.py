@@ -182,7 +182,15 @@ def finite(value: Any) -> float:
     return number
 
 
-def _runs(numbers: Sequence[int]) -> list[_Measured]:
+def _shared(number: int, unit: int, seen: dict[int, float]) -> float:
+    """Divide; of equal numbers there is one in memory, as a table holds hundreds of thousands."""
+    value = seen.get(number)
+    if value is None:
+        value = seen[number] = number / unit
+    return value
+
+
+def _runs(numbers: Sequence[int], batches: dict[int, float], shifts: dict[int, float]) -> list[_Measured]:
     """Read the runs of a model, three whole numbers each: batch size, way of running, shift; see `tabulate`."""
     if type(sum(numbers)) is not int:
         raise ValueError("a measured run holds a number that is not whole")
@@ -191,7 +199,8 @@ def _runs(numbers: Sequence[int]) -> list[_Measured]:
     for batch, way, shift in zip(each, each, each, strict=True):
         rest, states = divmod(way, _STATE_COUNTS)
         precision, training = divmod(rest, 2)
-        runs.append((batch / _BATCH_UNIT, precision, training, states, shift / _SHIFT_UNIT))
+        size, change = _shared(batch, _BATCH_UNIT, batches), _shared(shift, _SHIFT_UNIT, shifts)
+        runs.append((size, precision, training, states, change))
     return runs
 
 
@@ -204,9 +213,11 @@ class Known:
         Raises:
             ValueError, TypeError, OverflowError: it is damaged.
         """
+        batches: dict[int, float] = {}
+        shifts: dict[int, float] = {}
         self._table: dict[str, list[_Model]] = {
             blocks: [
-                (finite(params), finite(elements), finite(steps), _runs(numbers))
+                (finite(params), finite(elements), finite(steps), _runs(numbers, batches, shifts))
                 for params, elements, steps, numbers in models
             ]
             for blocks, models in table.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import math
@@ -139,7 +140,9 @@ def test_published_files_are_read(tmp_path: Path) -> None:
     ]
     path = tmp_path / "x.csv.gz"
     path.write_bytes(gzip.compress(_csv(rows)))
+    limit = csv.field_size_limit()
     assert len(read(path)) == 2
+    assert csv.field_size_limit() == limit
     assert len(read(path, with_oom=False)) == 1
     plain = tmp_path / "x.csv"
     plain.write_bytes(_csv([ROW]))
