@@ -60,6 +60,12 @@ _HEAD: Final = 6
 _BATCH_UNIT: Final = 100
 _SHIFT_UNIT: Final = 10_000
 _STATE_COUNTS: Final = 3
+_WAYS: Final = {
+    (2 * precision + training) * _STATE_COUNTS + states: (precision, training, states)
+    for precision in range(len(PRECISIONS))
+    for training in range(2)
+    for states in range(_STATE_COUNTS)
+}
 # Added to activations before they are compared, in MiB: few are measured badly.
 _FEW_MIB: Final = 50.0
 _STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
@@ -182,24 +188,27 @@ def finite(value: Any) -> float:
     return number
 
 
-def _shared(number: int, unit: int, seen: dict[int, float]) -> float:
-    """Divide; of equal numbers there is one in memory, as a table holds hundreds of thousands."""
-    value = seen.get(number)
-    if value is None:
-        value = seen[number] = number / unit
-    return value
-
-
 def _runs(numbers: Sequence[int], batches: dict[int, float], shifts: dict[int, float]) -> list[_Measured]:
-    """Read the runs of a model, three whole numbers each: batch size, way of running, shift; see `tabulate`."""
+    """Read the runs of a model, three whole numbers each: batch size, way of running, shift; see `tabulate`.
+
+    Args:
+        numbers: as they were written.
+        batches: those that were read before, by what was written. Of equal ones there is one in memory: a table holds
+            hundreds of thousands.
+        shifts: the same.
+    """
     if type(sum(numbers)) is not int:
         raise ValueError("a measured run holds a number that is not whole")
     runs: list[_Measured] = []
     each = iter(numbers)
     for batch, way, shift in zip(each, each, each, strict=True):
-        rest, states = divmod(way, _STATE_COUNTS)
-        precision, training = divmod(rest, 2)
-        size, change = _shared(batch, _BATCH_UNIT, batches), _shared(shift, _SHIFT_UNIT, shifts)
+        size = batches.get(batch)
+        if size is None:
+            size = batches[batch] = batch / _BATCH_UNIT
+        change = shifts.get(shift)
+        if change is None:
+            change = shifts[shift] = shift / _SHIFT_UNIT
+        precision, training, states = _WAYS[way]
         runs.append((size, precision, training, states, change))
     return runs
 
@@ -211,7 +220,7 @@ class Known:
         """Read what `tabulate` made.
 
         Raises:
-            ValueError, TypeError, OverflowError: it is damaged.
+            ValueError, TypeError, KeyError, OverflowError: it is damaged.
         """
         batches: dict[int, float] = {}
         shifts: dict[int, float] = {}
