@@ -24,7 +24,7 @@ from estimator.methods.rad import Rad
 from estimator.methods.rad.fit import blank
 from estimator.methods.rad.fit.examples import examples_of
 from estimator.methods.rad.fit.judge import judge
-from estimator.methods.rad.fit_own import Blocks, noted
+from estimator.methods.rad.fit.own import Blocks, noted
 from estimator.store import Store, store_for
 from estimator.types import Family
 from scripts.memory_limits import limits

@@ -13,7 +13,7 @@ from estimator.dataset.specs import Spec
 from estimator.dataset.store import Dataset, Row
 from estimator.dataset.tree import Call, Module, Trace, to_json
 from estimator.methods.rad import Rad
-from estimator.methods.rad.fit_own import Blocks, noted
+from estimator.methods.rad.fit.own import Blocks, noted
 from estimator.methods.rad.known import blocks_of
 from estimator.methods.rad.liveness import kept_by
 from estimator.methods.rad.own_code import HIDDEN, NOTHING, OwnCode, hidden_blocks, insides

@@ -90,7 +90,7 @@ class OwnCode:
     """The tables, one for each format."""
 
     def __init__(self, tables: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> None:
-        """Take what `estimator.methods.rad.fit_own` makes: tables by format.
+        """Take what `estimator.methods.rad.fit.own` makes: tables by format.
 
         Raises:
             ValueError, TypeError, AttributeError, OverflowError: they are damaged.

@@ -18,7 +18,7 @@ from estimator.methods.rad.fit import blank, fit
 from estimator.methods.rad.fit.examples import examples_of, examples_of_cases
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import fit_workspaces
-from estimator.methods.rad.fit_own import Blocks, noted
+from estimator.methods.rad.fit.own import Blocks, noted
 from estimator.store import ModelError, Store, store_for
 
 

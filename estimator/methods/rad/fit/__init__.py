@@ -9,6 +9,7 @@ a bound has to be (`bounds`).
 | `examples` | measured runs, each in every format that users print |
 | `holdout` | the same as models say them that know less |
 | `bounds` | the size of errors, and multiples of it |
+| `own` | what blocks keep in their own code |
 | `learners` | what is learned with scikit-learn |
 | `judge` | what a model reaches |
 """
