@@ -5,7 +5,7 @@ was measured: ``THIRD`` are new families whose SHA-256 of ``rad-fresh-3:NAME`` m
 all new families of `estimator.dataset.fourth`. ``FIFTH`` are those of `estimator.dataset.fifth`, and those of the
 fourth that no row was left of. ``SIXTH`` are those of `estimator.dataset.sixth`, in libraries that nothing was measured
 of before, and those of the earlier collections that no row was left of. ``SEVENTH`` are those of
-`estimator.dataset.seventh`, again in other libraries.
+`estimator.dataset.seventh`, again in other libraries. ``NINTH`` are those of the collection that follows.
 """
 
 from __future__ import annotations
@@ -81,4 +81,5 @@ FOURTH = frozenset(_FOURTH.split())
 FIFTH = frozenset(_FIFTH.split())
 SIXTH = frozenset(_SIXTH.split())
 SEVENTH = frozenset(_SEVENTH.split())
-FRESH = SEVENTH
+NINTH: frozenset[str] = frozenset()
+FRESH = NINTH
