@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from estimator.methods.rad.known import (
 from estimator.methods.rad.program import compile_program
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
-from estimator.types import Workload
+from estimator.types import PRECISIONS, Workload
 
 BASE = Run("blocks", 20.0, 24.0, 6.0, 5.0, 0, 1, 2)
 
@@ -88,7 +90,14 @@ def test_one_run_near_by_outweighs_several_far_away() -> None:
 
 
 def test_equal_runs_become_one_and_what_is_never_compared_is_left_out() -> None:
-    assert tabulate([(BASE, 0.2), (BASE, 0.4), (Run(), 0.9)]) == {"blocks": [[20.0, 24.0, 6.0, [500, 5, 3000]]]}
+    packed = b64encode(struct.pack("<hBh", 500, 5, 2400)).decode()
+    assert tabulate([(BASE, 0.2), (BASE, 0.4), (Run(), 0.9)]) == {"blocks": [[20.0, 24.0, 6.0, packed]]}
+
+
+def test_the_widest_runs_can_be_written() -> None:
+    run = at(log_batch=300.0, precision=len(PRECISIONS) - 1)
+    for shift in (-4.0, 4.0):
+        assert known((run, shift)).about(run).shift == pytest.approx(shift, abs=0.02)
 
 
 def test_a_shift_says_the_measured_run_again() -> None:

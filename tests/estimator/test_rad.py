@@ -7,6 +7,7 @@ import gc
 import math
 import subprocess
 import sys
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -140,8 +141,10 @@ def test_what_was_measured_of_an_architecture_corrects_its_account_and_narrows_i
 
 
 def test_a_damaged_table_of_measured_runs_is_an_error() -> None:
-    damaged: list[Any] = [[], {"a": [[1, 2]]}, {"a": [[1, 2, 3, [1, 2, 3, 4]]]}, {"a": [["x", 2, 3, []]]}]
-    damaged += [{"a": [[1, 2, 3, [value, 2, 3]]]} for value in (math.nan, 1.5, "1", 10**400)]
+    damaged: list[Any] = [[], {"a": [[1, 2]]}, {"a": [["x", 2, 3, ""]]}, {"a": [[math.nan, 2, 3, ""]]}]
+    packed = [b64encode(data).decode() for data in (bytes(4), bytes([0, 0, 99, 0, 0]))]
+    values: list[Any] = [*packed, "A", "é", "AAAA AAAA", 7, None, []]
+    damaged += [{"a": [[1, 2, 3, value]]} for value in values]
     for table in damaged:
         with pytest.raises(ModelError, match="damaged"):
             Rad(plain(measured=table))

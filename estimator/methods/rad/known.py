@@ -9,6 +9,8 @@ through them. It is a matter of a dictionary and a few dozen numbers.
 from __future__ import annotations
 
 import hashlib
+import struct
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import exp, isfinite, log, log2, sqrt
@@ -56,9 +58,11 @@ _MOST_SHIFT: Final = 4.0
 _EITHER: Final = (frozenset[str](), frozenset({"Identity"}), frozenset({"Dropout"}), frozenset({"Identity", "Dropout"}))
 _VIEWS: Final = ("Flatten", "Identity", "Unflatten", "Parameter", "Sequential", "ModuleList", "ModuleDict", "Model")
 _HEAD: Final = 6
-# How runs are written: batch sizes and shifts in these parts of one, so many numbers of states.
+# How runs are written: batch size, way of running, shift; sizes and shifts in these parts of one; so many numbers of
+# states.
+_PACKED: Final = struct.Struct("<hBh")
 _BATCH_UNIT: Final = 100
-_SHIFT_UNIT: Final = 10_000
+_SHIFT_UNIT: Final = 8_000
 _STATE_COUNTS: Final = 3
 _WAYS: Final = {
     (2 * precision + training) * _STATE_COUNTS + states: (precision, training, states)
@@ -139,8 +143,6 @@ NOTHING: Final = Knowledge("new", 0.0, 0.0, 20.0, 0.0, 0, 0)
 
 # Batch, precision, training, states, shift.
 _Measured = tuple[float, int, int, int, float]
-# Parameters, elements, steps, and the runs of models of this size.
-_Model = tuple[float, float, float, list[_Measured]]
 
 
 def run_of(program: Program, summary: ModelSummary, workload: Workload) -> Run:
@@ -188,29 +190,35 @@ def finite(value: Any) -> float:
     return number
 
 
-def _runs(numbers: Sequence[int], batches: dict[int, float], shifts: dict[int, float]) -> list[_Measured]:
-    """Read the runs of a model, three whole numbers each: batch size, way of running, shift; see `tabulate`.
+class _Model:
+    """Measured runs of models of one size.
 
-    Args:
-        numbers: as they were written.
-        batches: those that were read before, by what was written. Of equal ones there is one in memory: a table holds
-            hundreds of thousands.
-        shifts: the same.
+    Attributes:
+        params, elements, steps: size of the model, as in `Run`.
     """
-    if type(sum(numbers)) is not int:
-        raise ValueError("a measured run holds a number that is not whole")
-    runs: list[_Measured] = []
-    each = iter(numbers)
-    for batch, way, shift in zip(each, each, each, strict=True):
-        size = batches.get(batch)
-        if size is None:
-            size = batches[batch] = batch / _BATCH_UNIT
-        change = shifts.get(shift)
-        if change is None:
-            change = shifts[shift] = shift / _SHIFT_UNIT
-        precision, training, states = _WAYS[way]
-        runs.append((size, precision, training, states, change))
-    return runs
+
+    def __init__(self, params: float, elements: float, steps: float, packed: str) -> None:
+        """Take what `tabulate` wrote.
+
+        Raises:
+            ValueError, TypeError: it is damaged.
+        """
+        self.params = finite(params)
+        self.elements = finite(elements)
+        self.steps = finite(steps)
+        self._packed = b64decode(packed, validate=True)
+        self._runs: list[_Measured] | None = None
+        if len(self._packed) % _PACKED.size or max(self._packed[2 :: _PACKED.size], default=0) >= len(_WAYS):
+            raise ValueError("a measured run is damaged")
+
+    def runs(self) -> list[_Measured]:
+        """Give the runs; they are unpacked when they are first asked for, as most never are."""
+        if self._runs is None:
+            self._runs = [
+                (batch / _BATCH_UNIT, *_WAYS[way], shift / _SHIFT_UNIT)
+                for batch, way, shift in _PACKED.iter_unpack(self._packed)
+            ]
+        return self._runs
 
 
 class Known:
@@ -222,13 +230,8 @@ class Known:
         Raises:
             ValueError, TypeError, KeyError, OverflowError: it is damaged.
         """
-        batches: dict[int, float] = {}
-        shifts: dict[int, float] = {}
         self._table: dict[str, list[_Model]] = {
-            blocks: [
-                (finite(params), finite(elements), finite(steps), _runs(numbers, batches, shifts))
-                for params, elements, steps, numbers in models
-            ]
+            blocks: [_Model(params, elements, steps, packed) for params, elements, steps, packed in models]
             for blocks, models in table.items()
         }
 
@@ -241,16 +244,13 @@ class Known:
         weight = counted = total = squares = batches = spread = product = 0.0
         nearest = NOTHING.nearest
         count = alike = 0
-        for params, elements, steps, runs in models:
-            far = (
-                _PARAMS * abs(params - log_params)
-                + _ELEMENTS * abs(elements - log_elements)
-                + _STEPS * abs(steps - log_steps)
-            )
+        for model in models:
+            larger_by, longer_by = abs(model.params - log_params), abs(model.steps - log_steps)
+            far = _PARAMS * larger_by + _ELEMENTS * abs(model.elements - log_elements) + _STEPS * longer_by
             if far > _FARTHEST:
                 continue
-            same = abs(params - log_params) < _SAME and abs(steps - log_steps) < _AS_MANY
-            for batch, p, t, s, shift in runs:
+            same = larger_by < _SAME and longer_by < _AS_MANY
+            for batch, p, t, s, shift in model.runs():
                 larger = batch - log_batch
                 apart = far + _BATCH * abs(larger) + _OPTIMIZER * abs(s - states)
                 if p != precision:
@@ -299,7 +299,7 @@ class Known:
 def tabulate(runs: Iterable[tuple[Run, float]]) -> dict[str, list[Any]]:
     """Write measured runs and their shifts as `Known` reads them: plain lists. Equal runs become one, with the mean.
 
-    Runs are whole numbers, as a file of these is read fastest; all of one model are in one list.
+    All runs of models of one size are packed into a string: a table holds hundreds of thousands, and few are asked for.
     """
     found: dict[str, dict[tuple[float, ...], dict[tuple[int, int], list[float]]]] = {}
     for run, shift in runs:
@@ -309,12 +309,14 @@ def tabulate(runs: Iterable[tuple[Run, float]]) -> dict[str, list[Any]]:
             key = (round(run.log_batch * _BATCH_UNIT), way)
             found.setdefault(run.blocks, {}).setdefault(size, {}).setdefault(key, []).append(shift)
     return {
-        blocks: [
-            [*size, [number for way, shifts in sorted(ways.items()) for number in (*way, _mean(shifts))]]
-            for size, ways in sorted(models.items())
-        ]
+        blocks: [[*size, _packed(ways)] for size, ways in sorted(models.items())]
         for blocks, models in sorted(found.items())
     }
+
+
+def _packed(ways: Mapping[tuple[int, int], Sequence[float]]) -> str:
+    each = [_PACKED.pack(*way, _mean(shifts)) for way, shifts in sorted(ways.items())]
+    return b64encode(b"".join(each)).decode()
 
 
 def _mean(shifts: Sequence[float]) -> int:
