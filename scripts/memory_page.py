@@ -13,7 +13,7 @@ from estimator.dataset.store import Dataset
 from estimator.methods.rad.fit.bounds import SETTINGS
 from estimator.methods.rad.fit.holdout import WAYS
 from estimator.methods.rad.fit.judge import Held
-from scripts.memory_limits import DRAWN, FORMATS, MISSES, Limits, Reached
+from estimator.methods.rad.fit.reached import DRAWN, FORMATS, MISSES, LeftOut, Reached
 from scripts.memory_real import SAID
 
 METHODS = ("horus", "faketensor", "gpumemnet", "rad")
@@ -328,7 +328,7 @@ def _both(found: Reached) -> str:
     return f"{100 * found.under:.1f} % / {100 * found.over:.0f} %"
 
 
-def level_rows(found: Limits) -> list[list[str]]:
+def level_rows(found: LeftOut) -> list[list[str]]:
     """Return the lines of the table of what was known."""
     return [
         [
@@ -342,16 +342,16 @@ def level_rows(found: Limits) -> list[list[str]]:
     ]
 
 
-def format_rows(found: Limits) -> list[list[str]]:
+def format_rows(found: LeftOut) -> list[list[str]]:
     """Return the lines of the table by format."""
     return [[f"its {way}", *(_both(parts[name]) for name in FORMATS)] for way, parts in found.formats.items()]
 
 
-def limit_rows(found: Limits) -> list[list[str]]:
+def limit_rows(found: LeftOut, allocator: LeftOut) -> list[list[str]]:
     """Return the lines of the table of limits: RAD's account, and the allocator's own."""
     return [
-        [f"{times:g}", *(_both(table[way][times]) for table in (found.misses, found.allocator) for way in table)]
-        for times in MISSES
+        [times, *(_both(table[way][times]) for table in (found.misses, allocator.misses) for way in table)]
+        for times in (f"{times:g}" for times in MISSES)
     ]
 
 
@@ -361,7 +361,7 @@ def write_page(
     cases: list[dict[str, Any]],
     looks: dict[str, Held],
     families: dict[str, Held],
-    limits: Limits,
+    limits: tuple[LeftOut, LeftOut],
     out: Path,
 ) -> None:
     """Write ``memory.md``, ``memory_cases.csv`` and the figures.
@@ -372,7 +372,7 @@ def write_page(
         cases: what every method said of the test part's real models.
         looks: how good RAD is in every format on each part that nothing was fitted to.
         families: the same for each family of the fresh part.
-        limits: what bounds reach on runs that were left out, see `scripts.memory_limits`.
+        limits: what bounds reach on runs that were left out: RAD's, and those of `scripts.memory_limits`.
         out: folder of the page.
     """
     meta = dataset.meta
@@ -431,11 +431,11 @@ def write_page(
         table(_LOOKS_HEAD, _looks(looks)),
         _worst(families),
         _LEVELS,
-        table(_LEVELS_HEAD, level_rows(limits)),
+        table(_LEVELS_HEAD, level_rows(limits[0])),
         _FORMATS,
-        table(("left out", *FORMATS), format_rows(limits)),
+        table(("left out", *FORMATS), format_rows(limits[0])),
         _LIMITS.format(**{level: 100 * setting.miss for level, setting in SETTINGS.items()}),
-        table(_LIMITS_HEAD, limit_rows(limits)),
+        table(_LIMITS_HEAD, limit_rows(*limits)),
     ]
     for key in ("family", "optimizer", "precision", "kind", "format", "not shown"):
         rows = [

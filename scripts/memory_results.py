@@ -20,14 +20,13 @@ from estimator.dataset.specs import FITTED, Split
 from estimator.dataset.store import Dataset
 from estimator.gpumemnet.method import NAME, Classifier, classifiers_from_json, classifiers_to_json
 from estimator.methods.rad import NAME as RAD
-from estimator.methods.rad import Rad
-from estimator.methods.rad.fit import blank
 from estimator.methods.rad.fit.examples import examples_of
 from estimator.methods.rad.fit.judge import judge
-from estimator.methods.rad.fit.own import Blocks, noted
+from estimator.methods.rad.fit.reached import LeftOut
+from estimator.methods.rad.retrain import accounting
 from estimator.store import Store, store_for
 from estimator.types import Family
-from scripts.memory_limits import limits
+from scripts.memory_limits import of_dataset
 from scripts.memory_page import write_page
 from scripts.memory_real import faketensor_rows, real_cases
 
@@ -125,9 +124,9 @@ def main() -> None:
     if options.faketensor:
         faketensor_rows(dataset, fake)
     cases = real_cases(dataset, fake, options.install)
-    model = store_for(RAD, options.install).load()
-    nothing = blank(model["workspaces"], model["context_mib"], model["gpu"])
-    account = Rad({**nothing, "own": model["own"]})
+    rad = store_for(RAD, options.install)
+    model, about = rad.load(), next(version.about for version in rad.versions() if version.current)
+    account = accounting(model)
     apart = {split: examples_of(dataset, account, (split,)) for split in get_args(Split) if split not in FITTED}
     looks = {split: judge(model, examples) for split, examples in apart.items() if examples}
     fresh = apart["fresh"]
@@ -135,9 +134,9 @@ def main() -> None:
         group: judge(model, [item for item in fresh if item.group == group])
         for group in sorted({item.group for item in fresh})
     }
-    blocks = Blocks(noted(dataset, Rad(nothing)))
-    reached = limits(examples_of(dataset, account, FITTED, blocks), model["context_mib"])
-    write_page(dataset, results, cases, looks, families, reached, options.out)
+    allocator = kept(options.work, "limits", lambda: asdict(of_dataset(dataset)))
+    limits = LeftOut.of_json(about["left_out"]), LeftOut.of_json(allocator)
+    write_page(dataset, results, cases, looks, families, limits, options.out)
 
 
 if __name__ == "__main__":

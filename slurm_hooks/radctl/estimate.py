@@ -218,9 +218,10 @@ def evaluate_memory(*, cases: Path, method: str, models_dir: Path | None, as_jso
 @JSON
 def retrain_memory(*, data_dir: Path, models_dir: Path, as_json: bool) -> None:
     """Fit the memory estimate to measured runs; install it only if it is no worse on models left out."""
-    from estimator.methods.rad.retrain import retrain as fit_again  # noqa: PLC0415 - scikit-learn takes seconds to load
+    from estimator.methods.rad.fit.reached import ALL, DRAWN  # noqa: PLC0415 - scikit-learn takes seconds to load
+    from estimator.methods.rad.retrain import retrain as fit_again  # noqa: PLC0415
 
-    done = fit_again(data_dir, models_dir)
+    done = fit_again(data_dir, models_dir, say=lambda text: click.echo(f"radctl: {text}", err=True))
     if as_json:
         click.echo(json.dumps({**asdict(done), "installed": done.version is not None}))
         return
@@ -230,6 +231,12 @@ def retrain_memory(*, data_dir: Path, models_dir: Path, as_json: bool) -> None:
         f"rad: median error {done.new.median_abs_rel_error:.1%}, upper too low in {done.new.under_rate:.1%} of "
         f"{done.new.n} held-out summaries (installed: {was}): {what}"
     )
+    for way, parts in done.left_out.ways.items():
+        for name in (name for name in (DRAWN, ALL) if name in parts):
+            click.echo(
+                f"  fitted without a {way}, {name}: median error {parts[name].error:.1%}, upper too low in "
+                f"{parts[name].under:.1%}, too high by {parts[name].over:.0%} on average"
+            )
 
 
 @click.group()

@@ -14,8 +14,8 @@ import pytest
 
 from estimator.methods.rad import Rad
 from estimator.methods.rad.features import FEATURES
-from estimator.methods.rad.fit import blank, fit
-from estimator.methods.rad.fit.bounds import SETTINGS, bounds_of, calibrating, sizes_of, spreads
+from estimator.methods.rad.fit import blank, fit, processes
+from estimator.methods.rad.fit.bounds import SETTINGS, bounds_of, calibrating, learned
 from estimator.methods.rad.fit.examples import Example
 from estimator.methods.rad.fit.holdout import WAYS, HeldOut, held_out
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
@@ -48,7 +48,7 @@ def examples(count: int, seed: int) -> list[Example]:
 
 def test_a_fit_finds_the_law_and_bounds_the_rest() -> None:
     known, held = examples(400, 1), examples(200, 2)
-    model = fit(known, BASE, trees=25)
+    model = fit(known, BASE, trees=25).model
     before, after = judge(BASE, held), judge(model, held)
     assert after.median_abs_rel_error < 0.8 * before.median_abs_rel_error
     assert after.under_rate <= 0.08
@@ -78,7 +78,7 @@ def test_strange_layers_widen_the_bound() -> None:
         )
         for index, item in enumerate(examples(300, 7))
     ]
-    model = fit(known + strange, BASE, trees=60)
+    model = fit(known + strange, BASE, trees=60).model
     assert set(model["known"]) >= {"Linear", "Conv2d", "Odd1"}
     method, names = Rad(model), frozenset(model["known"])
 
@@ -108,13 +108,13 @@ def measured_often() -> list[Example]:
 
 def test_what_was_measured_is_known_of_each_run_as_if_it_had_not_been() -> None:
     items = measured_often()
-    held = held_out(items, 700.0, 5)
+    _, held = held_out(items, 700.0, 5)
     assert set(held.ways) == set(WAYS)
     assert {level for level, way in zip(held.levels, held.ways, strict=True) if way == "family"} == {"new"}
     errors = {way: np.mean([abs(r) for r, w in zip(held.residual, held.ways, strict=True) if w == way]) for way in WAYS}
     assert errors["run"] < 0.6 * errors["model"]
     # A run's own label changes nothing of what is told of it.
-    other = held_out([replace(items[0], measured=3 * items[0].measured), *items[1:]], 700.0, 5)
+    _, other = held_out([replace(items[0], measured=3 * items[0].measured), *items[1:]], 700.0, 5)
     for before, after, item in zip(held.rows, other.rows, held.items, strict=True):
         if item.id == "r0":
             assert list(before) == list(after)
@@ -122,7 +122,7 @@ def test_what_was_measured_is_known_of_each_run_as_if_it_had_not_been() -> None:
 
 def test_the_bound_of_a_measured_architecture_is_narrow() -> None:
     items = measured_often()
-    model = fit(items, BASE, trees=5)
+    model = fit(items, BASE, trees=5).model
     assert set(model["measured"]) == {f"blocks{index}" for index in range(20)}
     method, item = Rad(model), items[0]
     row = item.seen_by(frozenset())
@@ -162,10 +162,10 @@ def joined(one: HeldOut, other: HeldOut) -> HeldOut:
 def test_errors_of_a_level_are_learned_from_its_own_runs() -> None:
     near, far = judged(200, "measured"), judged(201, "new")
     wild = replace(far, residual=far.residual + 0.5)
-    alone, beside = sizes_of(near, 6), sizes_of(joined(near, wild), 6)
+    (_, alone), (spreads, beside) = learned(near, 6), learned(joined(near, wild), 6)
     assert list(beside[:200]) == list(alone)
     assert min(beside[200:]) > max(alone)
-    assert set(spreads(joined(near, wild), 6)) == set(SETTINGS)
+    assert set(spreads) == set(SETTINGS)
 
 
 def test_bounds_of_what_was_measured_are_set_by_configurations_that_were_drawn() -> None:
@@ -178,15 +178,17 @@ def test_bounds_of_what_was_measured_are_set_by_configurations_that_were_drawn()
     assert calibrating(few)["measured"].all()
 
 
-def test_equal_data_makes_an_equal_model() -> None:
+def test_equal_data_makes_an_equal_model_in_any_number_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     known = examples(80, 3)
-    assert fit(known, BASE, trees=5) == fit(known, BASE, trees=5)
+    alone = fit(known, BASE, trees=5)
+    monkeypatch.setattr(processes, "cores", lambda: 2)
+    assert fit(known, BASE, trees=5) == alone
 
 
 def test_levels_without_measurements_get_the_widest_bound() -> None:
-    bounds = fit(examples(80, 4), BASE, trees=5)["bounds"]
+    bounds = fit(examples(80, 4), BASE, trees=5).model["bounds"]
     assert 0 < bounds["new"] == bounds["kin"] == bounds["measured"] < 10.0
-    assert set(fit(examples(15, 4), BASE, trees=5)["bounds"].values()) == {10.0}
+    assert set(fit(examples(15, 4), BASE, trees=5).model["bounds"].values()) == {10.0}
 
 
 def test_nothing_held_out_is_an_error() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -15,21 +16,23 @@ import pytest
 from estimator.dataset.specs import generate_synthetic
 from estimator.dataset.store import Check, Dataset, Row
 from estimator.methods.rad.features import FEATURES
+from estimator.methods.rad.fit.bounds import learned
 from estimator.methods.rad.fit.examples import Example
-from estimator.methods.rad.fit.holdout import WAYS
+from estimator.methods.rad.fit.holdout import WAYS, held_out
 from estimator.methods.rad.fit.judge import Held
+from estimator.methods.rad.fit.reached import ALL, DRAWN, FORMATS, MISSES, LeftOut, Reached, left_out, reached
 from estimator.methods.rad.known import Run
 from scripts import memory_limits, memory_page, memory_real
-from scripts.memory_limits import ALL, DRAWN, FORMATS, MISSES, Limits, Reached
 
 _FOUND = Reached(50, 0.05, 0.01, 0.6, 0.4)
 _TIGHT = Reached(50, 0.02, 0.011, 0.2, 0.1)
-_LIMITS = Limits(
+_TIMES = [f"{times:g}" for times in MISSES]
+_LEFT = LeftOut(
     {way: {ALL: _FOUND, "kin": _TIGHT} for way in WAYS},
     {way: dict.fromkeys(FORMATS, _FOUND) for way in WAYS},
-    {way: dict.fromkeys(MISSES, _FOUND) for way in (*WAYS, DRAWN)},
-    {way: dict.fromkeys(MISSES, _TIGHT) for way in (*WAYS, DRAWN)},
+    {way: dict.fromkeys(_TIMES, _FOUND) for way in (*WAYS, DRAWN)},
 )
+_ALLOCATOR = LeftOut({}, {}, {way: dict.fromkeys(_TIMES, _TIGHT) for way in (*WAYS, DRAWN)})
 
 
 def _case(name: str, actual: float, rad: tuple[float, float] | None, **changes: Any) -> dict[str, Any]:
@@ -91,7 +94,7 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     looks = {"kin": Held(9, 0.25, 0.03, 0.4)}
     families = {"odd": Held(4, 0.5, 0.3, 1.0), "fine": Held(6, 0.0, 0.02, 0.4), "rare": Held(50, 0.02, 0.04, 0.4)}
     memory_page.write_page(
-        data, [{**result, "scores": scores, "majority": 0.5}], cases, looks, families, _LIMITS, tmp_path
+        data, [{**result, "scores": scores, "majority": 0.5}], cases, looks, families, (_LEFT, _ALLOCATOR), tmp_path
     )
     text = (tmp_path / "memory.md").read_text("utf-8")
     assert "| 5.5 | ours, H200 | 13 MLPs, 8 GiB | 7/2/1 | 0.900 (0.882) |" in text
@@ -131,20 +134,23 @@ def test_bounds_are_judged_by_what_was_left_out(monkeypatch: pytest.MonkeyPatch)
         account = allocated * exp(rng.gauss(0.0, 0.2))
         about = Example(row, account, measured, f"g{index // 6}", 1.0, index % 30 > 2, allocated=allocated)
         examples.append(replace(about, run=run, model=model, id=f"r{index}"))
-    found = memory_limits.limits(examples, 700.0)
+    _, held = held_out(examples, 700.0, 5)
+    found = left_out(held, learned(held, 5)[1])
+    assert LeftOut.of_json(json.loads(json.dumps(asdict(found)))) == found
+    allocator = memory_limits.allocator(examples, 700.0)
     assert set(found.ways["run"]) == {ALL, "measured"}
     assert set(found.ways["family"]) == {ALL, "new"}
     for way in WAYS:
         assert found.ways[way][ALL].n == sum(item.real for item in examples)
-        assert found.ways[way][ALL] == found.misses[way][1.0]
-        assert found.misses[way][0.5].over > found.misses[way][10.0].over > 0
-        assert found.misses[way][0.5].under <= found.misses[way][10.0].under < 0.3
-        assert found.allocator[way][1.0].over < found.misses[way][1.0].over
+        assert found.ways[way][ALL] == found.misses[way]["1"]
+        assert found.misses[way]["0.5"].over > found.misses[way]["10"].over > 0
+        assert found.misses[way]["0.5"].under <= found.misses[way]["10"].under < 0.3
+        assert allocator.misses[way]["1"].over < found.misses[way]["1"].over
         assert len(found.formats[way]) == 3
 
 
 def test_a_bound_is_judged_by_how_much_it_is_off() -> None:
-    found = memory_limits.reached(np.log([1.0, 2.0, 0.5]), np.log([1.5, 1.5, 1.0]))
+    found = reached(np.log([1.0, 2.0, 0.5]), np.log([1.5, 1.5, 1.0]))
     assert found.n == 3
     assert found.under == pytest.approx(1 / 3)
     assert found.error == pytest.approx(0.5)

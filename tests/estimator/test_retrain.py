@@ -12,7 +12,7 @@ import pytest
 from estimator.dataset.store import Dataset, load
 from estimator.methods.rad import NAME, Rad
 from estimator.methods.rad import retrain as module
-from estimator.methods.rad.fit import blank, fit
+from estimator.methods.rad.fit import Fitted, blank, fit, processes
 from estimator.methods.rad.fit import examples as fit_examples
 from estimator.methods.rad.fit.examples import examples_of
 from estimator.parsers import parse_summary
@@ -70,8 +70,9 @@ def test_equal_is_installed_and_worse_is_not(tmp_path: Path, quick: list[Any], m
     assert again.version == 2
     assert again.old == again.new
 
-    def worse(examples: Any, base: dict[str, Any]) -> dict[str, Any]:
-        return {**fit(examples, base, trees=3), "correction": {"start": 2.0, "trees": []}}
+    def worse(examples: Any, base: dict[str, Any]) -> Fitted:
+        made = fit(examples, base, trees=3)
+        return replace(made, model={**made.model, "correction": {"start": 2.0, "trees": []}})
 
     monkeypatch.setattr(module, "fit", worse)
     refused = module.retrain(tmp_path, models)
@@ -115,5 +116,6 @@ def test_several_processes_account_for_the_same_in_the_same_order(
     account, splits = Rad(blank(SPACES, 750.0, "h200")), ("train", "val", "test")
     alone = examples_of(small, account, splits)
     monkeypatch.setattr(fit_examples, "_CHUNK", 10)
+    monkeypatch.setattr(processes, "cores", lambda: 2)
     assert {item.real for item in alone} == {True, False}
     assert examples_of(small, account, splits) == alone

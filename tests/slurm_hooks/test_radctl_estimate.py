@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit.judge import Held
+from estimator.methods.rad.fit.reached import LeftOut, Reached
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS
 from estimator.methods.rad.retrain import Retrained
 from estimator.store import Store
@@ -147,15 +149,19 @@ def test_retrain_says_what_it_did(
 ) -> None:
     seen: list[Any] = []
 
-    def fake(data: Path, models_dir: Path) -> Retrained:
+    def fake(data: Path, models_dir: Path, say: Callable[[str], None]) -> Retrained:
+        say("fitting")
         seen.append((data, models_dir))
-        return Retrained(10, Held(5, 0.0, 0.04, 0.1), None if version else Held(5, 0.0, 0.03, 0.1), version)
+        left_out = LeftOut({"run": {"all": Reached(90, 0.02, 0.01, 0.16, 0.1)}}, {}, {})
+        return Retrained(10, Held(5, 0.0, 0.04, 0.1), None if version else Held(5, 0.0, 0.03, 0.1), version, left_out)
 
     monkeypatch.setattr("estimator.methods.rad.retrain.retrain", fake)
     done = run(*words, "--data", str(tmp_path), "--models-dir", str(tmp_path / "m"))
     assert done.exit_code == 0, done.output
-    assert ("installed version 4" if version else "kept the installed one") in done.output
-    answer = json.loads(run(*words, "--data", str(tmp_path), "--models-dir", str(tmp_path / "m"), "--json").output)
+    assert ("installed version 4" if version else "kept the installed one") in done.stdout
+    assert "without a run, all: median error 2.0%, upper too low in 1.0%, too high by 16% on average" in done.stdout
+    assert done.stderr == "radctl: fitting\n"
+    answer = json.loads(run(*words, "--data", str(tmp_path), "--models-dir", str(tmp_path / "m"), "--json").stdout)
     assert answer["installed"] is (version is not None)
     assert seen == [(tmp_path, tmp_path / "m")] * 2
 

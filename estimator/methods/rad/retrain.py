@@ -5,12 +5,13 @@ Reads the folder of measurements; writes only through the store that it is given
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from estimator.dataset.specs import FITTED, Split
-from estimator.dataset.store import load
+from estimator.dataset.store import Dataset, load
 from estimator.evaluate import LABELS, read_cases
 from estimator.gpus import canonical
 from estimator.methods.rad import NAME, Rad
@@ -19,6 +20,7 @@ from estimator.methods.rad.fit.examples import examples_of, examples_of_cases
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import fit_workspaces
 from estimator.methods.rad.fit.own import Blocks, noted
+from estimator.methods.rad.fit.reached import LeftOut
 from estimator.store import ModelError, Store, store_for
 
 
@@ -31,21 +33,24 @@ class Retrained:
         new: what the new model reaches on held-out models.
         old: what the installed one reaches, or None where none could be read.
         version: number of the new version, or None if it was not installed.
+        left_out: what models like the new one reach on runs, models and families that they do not know.
     """
 
     examples: int
     new: Held
     old: Held | None
     version: int | None
+    left_out: LeftOut
 
 
-def retrain(data: Path, models_dir: Path) -> Retrained:
+def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _: None) -> Retrained:
     """Fit, judge and perhaps install.
 
     Args:
         data: a packed data set, or a folder of a site's own cases with ``labels.csv``, which are added to the data set
             that comes with RAD.
         models_dir: folder of models; the new version goes there.
+        say: is told what is being done.
 
     Raises:
         FileNotFoundError: the folder holds neither.
@@ -57,30 +62,44 @@ def retrain(data: Path, models_dir: Path) -> Retrained:
     # One constant for all: what differs between kinds of jobs, the correction learns from the labels.
     context = max(dataset.meta["context_mib"]["train"].values())
     base = blank(fit_workspaces(), float(context), gpu)
+    say("noting what blocks keep in their own code")
     blocks = Blocks(noted(dataset, Rad(base)))
     base["own"] = blocks.tables
     account = Rad(base)
+    say(f"accounting for {len(dataset.rows)} measured runs")
     # Families that nothing was ever fitted to judge; a data set that has none keeps its test part apart.
     held_out: Split = "fresh" if any(row.split == "fresh" for row in dataset.rows) else "test"
     known = examples_of(dataset, account, [split for split in FITTED if split != held_out], blocks)
     if own:
         known += examples_of_cases(own, account)
-    held = examples_of(dataset, account, (held_out,))
-    model = fit(known, base)
-    new = judge(model, held)
-    old = _installed(models_dir, held)
+    say(f"fitting to {len(known)} summaries of them, and again without some to see what bounds have to be")
+    made = fit(known, base)
+    say(f"judging by the {held_out} part")
+    new = judged(made.model, dataset, held_out)
+    old = _installed(models_dir, dataset, held_out)
     if old is not None and not no_worse(new, old):
-        return Retrained(len(known), new, old, None)
+        return Retrained(len(known), new, old, None, made.left_out)
     about: dict[str, Any] = {
         "note": f"fitted to {len(known)} summaries of measured runs on {gpu}",
         "held_out": asdict(new),
+        "left_out": asdict(made.left_out),
         "torch": dataset.meta.get("torch", ""),
     }
-    return Retrained(len(known), new, old, Store(models_dir, NAME).install(model, about))
+    return Retrained(len(known), new, old, Store(models_dir, NAME).install(made.model, about), made.left_out)
 
 
-def _installed(models_dir: Path, held: list[Any]) -> Held | None:
+def accounting(model: dict[str, Any]) -> Rad:
+    """Give the account of a model, corrected by nothing."""
+    return Rad({**blank(model["workspaces"], model["context_mib"], model["gpu"]), "own": model["own"]})
+
+
+def judged(model: dict[str, Any], dataset: Dataset, split: Split) -> Held:
+    """Judge a model on a part of the data set."""
+    return judge(model, examples_of(dataset, accounting(model), (split,)))
+
+
+def _installed(models_dir: Path, dataset: Dataset, split: Split) -> Held | None:
     try:
-        return judge(store_for(NAME, models_dir).load(), held)
+        return judged(store_for(NAME, models_dir).load(), dataset, split)
     except ModelError:
         return None

@@ -11,18 +11,22 @@ a bound has to be (`bounds`).
 | `bounds` | the size of errors, and multiples of it |
 | `own` | what blocks keep in their own code |
 | `learners` | what is learned with scikit-learn |
-| `judge` | what a model reaches |
+| `processes` | work for every core |
+| `reached` | what bounds reach on runs left out |
+| `judge` | what a model reaches on families that it was not fitted to |
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from estimator.methods.rad.features import FEATURES
-from estimator.methods.rad.fit.bounds import UNKNOWN, bounds_of, sizes_of, spreads
+from estimator.methods.rad.fit.bounds import UNKNOWN, bounds_of, learned
 from estimator.methods.rad.fit.examples import Example
-from estimator.methods.rad.fit.holdout import correction_of, held_out, table_of, types_of
+from estimator.methods.rad.fit.holdout import held_out, table_of, types_of
 from estimator.methods.rad.fit.learners import TREES, trees_of
+from estimator.methods.rad.fit.reached import LeftOut, left_out
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS
 
 
@@ -43,26 +47,37 @@ def blank(workspaces: dict[str, Any], context_mib: float, gpu: str) -> dict[str,
     }
 
 
-def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Fitted:
+    """What came of a fit.
+
+    Attributes:
+        model: the whole model, as `Rad` takes it.
+        left_out: what models like it reach on runs, models and families that they do not know.
+    """
+
+    model: dict[str, Any]
+    left_out: LeftOut
+
+
+def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) -> Fitted:
     """Fit correction, what is known of measured runs, the size of errors and bounds.
 
     Args:
         examples: measured runs; families that the model is judged on must not be among them.
         base: what `blank` makes.
         trees: size of the correction; those for the size of errors are two thirds of it.
-
-    Returns:
-        The whole model, as `Rad` takes it.
     """
     context = float(base["context_mib"])
-    held = held_out(examples, context, trees)
-    correction = correction_of(examples, context, trees)
+    correction, held = held_out(examples, context, trees)
+    spreads, sizes = learned(held, trees)
     types = types_of(examples)
-    return {
+    model = {
         **base,
         "correction": trees_of(correction),
-        "spread": {level: trees_of(model) for level, model in spreads(held, trees).items()},
-        "bounds": bounds_of(held, sizes_of(held, trees)),
+        "spread": {level: trees_of(spread) for level, spread in spreads.items()},
+        "bounds": bounds_of(held, sizes),
         "known": sorted(types),
         "measured": table_of(examples, correction, types, context),
     }
+    return Fitted(model, left_out(held, sizes))

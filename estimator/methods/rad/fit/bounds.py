@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from joblib import delayed
 from numpy.typing import NDArray
 from sklearn.ensemble import GradientBoostingRegressor
 
 from estimator.methods.rad.fit.holdout import FOLDS, Chosen, Floats, HeldOut, by_family
-from estimator.methods.rad.fit.learners import spreading, threads
+from estimator.methods.rad.fit.learners import spreading
+from estimator.methods.rad.fit.processes import forked
 from estimator.methods.rad.known import LEVELS, Level
 
 
@@ -51,31 +52,26 @@ _ENOUGH: Final = 60
 _LEAST: Final = 20
 
 
-def spreads(held: HeldOut, trees: int) -> dict[Level, GradientBoostingRegressor]:
-    """Learn the size of errors, for each level.
+def learned(held: HeldOut, trees: int) -> tuple[dict[Level, GradientBoostingRegressor], Floats]:
+    """Learn the size of errors for each level, and say the size of each error by trees that have not seen its family.
 
     Args:
         held: at least one example.
         trees: size of the correction.
     """
-    work = (delayed(_taught)(held, level, trees) for level in LEVELS)
-    return dict(zip(LEVELS, threads()(work), strict=True))
-
-
-def sizes_of(held: HeldOut, trees: int) -> Floats:
-    """Say the size of each error by trees that have not seen its architecture family."""
+    asked = {
+        (level, fold): held.at(level) & (held.folds == fold) for level in reversed(LEVELS) for fold in range(FOLDS)
+    }
+    asked = {key: which for key, which in asked.items() if which.any() and not (held.folds == key[1]).all()}
+    fits: list[tuple[Level, int | None]] = [*((level, None) for level in reversed(LEVELS)), *asked]
+    models = dict(zip(fits, forked([partial(_taught, held, level, trees, fold) for level, fold in fits]), strict=True))
     said = np.zeros(len(held.residual))
-
-    def say(level: Level, fold: int) -> None:
-        asked = held.at(level) & (held.folds == fold)
-        if asked.any() and not (held.folds == fold).all():
-            said[asked] = _taught(held, level, trees, without=fold).predict(held.rows[asked])
-
-    threads()(delayed(say)(level, fold) for level in LEVELS for fold in range(FOLDS))
-    return held.scale(said)
+    for key, which in asked.items():
+        said[which] = models[key].predict(held.rows[which])
+    return {level: models[level, None] for level in LEVELS}, held.scale(said)
 
 
-def _taught(held: HeldOut, level: Level, trees: int, without: int | None = None) -> GradientBoostingRegressor:
+def _taught(held: HeldOut, level: Level, trees: int, without: int | None) -> GradientBoostingRegressor:
     setting, rest = SETTINGS[level], held.folds != without
     chosen = rest & held.at(*setting.taught)
     if chosen.sum() < _LEAST:

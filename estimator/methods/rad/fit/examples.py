@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
-
-from joblib import Parallel, delayed
+from functools import partial
 
 from estimator.dataset import printers
 from estimator.dataset.specs import Spec
@@ -17,6 +16,7 @@ from estimator.methods.rad import Rad
 from estimator.methods.rad.familiar import unfamiliar
 from estimator.methods.rad.features import MIB, UNFAMILIAR, features, fixed_share
 from estimator.methods.rad.fit.own import Blocks
+from estimator.methods.rad.fit.processes import forked
 from estimator.methods.rad.known import Run, run_of
 from estimator.methods.rad.own_code import OwnCode
 from estimator.parsers import parse_summary
@@ -26,8 +26,8 @@ from estimator.types import SummaryError, Workload
 _REAL_WEIGHT = 100.0
 # Depths at which users print with torchinfo, beside 3 and all.
 _DEPTHS = (2, 4, 5)
-# Rows that a process of its own accounts for at a time, so many that starting it does not count.
-_CHUNK = 1000
+# Rows for a process at a time.
+_CHUNK = 200
 _PICTURE = 3
 # How transformers' models name what stands on their trunk: ``bert-base-MaskedLM``.
 _HEAD = re.compile(r"-[A-Z]\w*$")
@@ -114,8 +114,8 @@ def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: B
     where a print shows none: the estimate says which size it is for.
     """
     parts = [dataset.of(dataset.rows[at : at + _CHUNK]) for at in range(0, len(dataset.rows), _CHUNK)]
-    work = (delayed(_examples_of)(part, account, splits, blocks) for part in parts)
-    return [item for made in Parallel(n_jobs=-1 if len(parts) > 1 else 1)(work) for item in made]
+    made = forked([partial(_examples_of, part, account, splits, blocks) for part in parts])
+    return [item for some in made for item in some]
 
 
 def _examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: Blocks | None) -> list[Example]:

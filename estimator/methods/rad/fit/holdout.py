@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from math import exp, log
 from typing import Any
 
 import numpy as np
-from joblib import delayed
 from numpy.typing import NDArray
 from sklearn.ensemble import GradientBoostingRegressor
 
 from estimator.methods.rad import damped, size_of
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit.examples import Example
-from estimator.methods.rad.fit.learners import boosted, threads
+from estimator.methods.rad.fit.learners import boosted
+from estimator.methods.rad.fit.processes import forked
 from estimator.methods.rad.known import KNOWLEDGE, Known, Level, shift_of, shifted, tabulate
 
 FOLDS = 5
@@ -104,10 +105,27 @@ class HeldOut:
         return np.isin(self.levels, levels)
 
 
-def held_out(examples: list[Example], context: float, trees: int) -> HeldOut:
-    """Ask models that were fitted without an example's run, its model or its architecture family about the example.
+@dataclass(frozen=True)
+class Answers:
+    """What a model that knows less says of the examples that were left out.
 
-    Drawn models are asked about in the last way only: each was measured once, and none has kin.
+    Attributes:
+        way: what was left out.
+        places: of the examples.
+        levels, rows, residual: as in `HeldOut`.
+    """
+
+    way: str
+    places: NDArray[np.int64]
+    levels: list[Level]
+    rows: Floats
+    residual: Floats
+
+
+def held_out(examples: list[Example], context: float, trees: int) -> tuple[GradientBoostingRegressor, HeldOut]:
+    """Fit the correction, and ask others that were fitted without an example's run, model or family about the example.
+
+    Synthetic models are asked about in the last way only: each was measured once, and none has kin.
 
     Args:
         examples: measured runs.
@@ -115,45 +133,71 @@ def held_out(examples: list[Example], context: float, trees: int) -> HeldOut:
         trees: size of the correction.
     """
     described = _described(examples, context)
-    families = folds_of(examples)
+    whole = partial(_correction, described, trees, np.ones(len(examples), dtype=np.bool_))
+    work: list[Callable[[], Any]] = [whole, *_questions(examples, described, context, trees)]
+    correction, *answers = forked(work)
+    return correction, _joined(examples, context, answers)
+
+
+def _questions(
+    examples: list[Example], described: Described, context: float, trees: int
+) -> list[Callable[[], Answers]]:
     folds = {
         "run": _folds([item.id for item in examples]),
         "model": _folds([item.model for item in examples]),
-        "family": families,
+        "family": folds_of(examples),
     }
 
-    def left(way: str, fold: int) -> list[tuple[Example, int, str, Level, list[float], float]]:
+    def ask(way: str, fold: int) -> Answers:
         inside = folds[way] != fold
-        asked = [int(at) for at in np.flatnonzero(~inside) if way == "family" or examples[at].real]
-        if not asked or not inside.any():
-            return []
         taken = [examples[at] for at in np.flatnonzero(inside)]
         model = _correction(described, trees, inside)
         types = types_of(taken)
         known = Known(table_of(taken, model, types, context))
-        items = [examples[at].as_new if way == "family" else examples[at] for at in asked]
+        places = _asked(examples, way, ~inside)
+        items = [_left(examples[at], way) for at in places]
         seen = [item.seen_by(types) for item in items]
-        found = []
-        for at, item, row, said in zip(asked, items, seen, model.predict(np.array(seen)), strict=True):
+        levels, rows, residual = [], [], []
+        for item, row, said in zip(items, seen, model.predict(np.array(seen)), strict=True):
             knowledge = known.about(item.run)
             corrected = (item.accounted + context) * exp(float(said))
             expected, share = shifted(corrected, item.fixed(context), knowledge.shift)
-            row = [*row, *knowledge.features(share)]  # noqa: PLW2901
-            found.append((item, at, way, knowledge.level, row, log(item.measured / expected)))
-        return found
+            levels.append(knowledge.level)
+            rows.append([*row, *knowledge.features(share)])
+            residual.append(log(item.measured / expected))
+        return Answers(way, places, levels, np.array(rows), np.array(residual))
 
-    work = (delayed(left)(way, fold) for way in WAYS for fold in range(FOLDS))
-    found = [entry for part in threads()(work) for entry in part]
-    target = np.array([log(item.measured / (item.accounted + context)) for item, *_ in found])
+    return [
+        partial(ask, way, fold)
+        for way in WAYS
+        for fold in range(FOLDS)
+        if len(_asked(examples, way, folds[way] == fold)) and (folds[way] != fold).any()
+    ]
+
+
+def _asked(examples: list[Example], way: str, outside: Chosen) -> NDArray[np.int64]:
+    return np.array([at for at in np.flatnonzero(outside) if way == "family" or examples[at].real], dtype=np.int64)
+
+
+def _left(item: Example, way: str) -> Example:
+    """Give an example as it is without what is left out."""
+    return item.as_new if way == "family" else item
+
+
+def _joined(examples: list[Example], context: float, parts: Sequence[Answers]) -> HeldOut:
+    places = np.concatenate([part.places for part in parts])
+    ways = [part.way for part in parts for _ in part.places]
+    items = [_left(examples[at], way) for at, way in zip(places, ways, strict=True)]
+    target = np.array([log(item.measured / (item.accounted + context)) for item in items])
     return HeldOut(
-        [item for item, *_ in found],
-        [way for _, _, way, *_ in found],
-        [level for _, _, _, level, *_ in found],
-        np.array([row for *_, row, _ in found], dtype=np.float64),
-        np.array([residual for *_, residual in found]),
+        items,
+        ways,
+        [level for part in parts for level in part.levels],
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.residual for part in parts]),
         target == understood(target),
-        np.array([item.weight for item, *_ in found]),
-        families[[at for _, at, *_ in found]],
+        np.array([item.weight for item in items]),
+        folds_of(examples)[places],
     )
 
 
@@ -186,11 +230,6 @@ def _described(examples: list[Example], context: float) -> Described:
         ),
         np.array(places),
     )
-
-
-def correction_of(examples: list[Example], context: float, trees: int) -> GradientBoostingRegressor:
-    """Fit the correction to all examples; context in MiB."""
-    return _correction(_described(examples, context), trees, np.ones(len(examples), dtype=np.bool_))
 
 
 def _correction(described: Described, trees: int, inside: Chosen) -> GradientBoostingRegressor:

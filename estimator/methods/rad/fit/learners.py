@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from joblib import Parallel
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
@@ -113,8 +112,3 @@ def tree_of(tree: Any, rate: float) -> dict[str, list[Any]]:
         "left": [int(item) for item in tree.children_left],
         "right": [int(item) for item in tree.children_right],
     }
-
-
-def threads() -> Parallel:
-    """Fit on every core that the process may use: scikit-learn lets go of the interpreter while it grows a tree."""
-    return Parallel(n_jobs=-1, prefer="threads")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from statistics import median, median_high, median_low
 from typing import Final
@@ -15,6 +16,7 @@ from estimator.dataset.store import Dataset
 from estimator.dataset.tree import Call, Module, Trace, resolve
 from estimator.methods.rad import Rad
 from estimator.methods.rad.familiar import without
+from estimator.methods.rad.fit.processes import forked
 from estimator.methods.rad.known import blocks_of
 from estimator.methods.rad.liveness import INSIDE_SHARE, kept_by, moved_by
 from estimator.methods.rad.own_code import (
@@ -35,6 +37,7 @@ from estimator.types import Layer, Precision, SummaryError, Workload
 
 PRECISIONS: Final[tuple[Precision, ...]] = ("fp32", "amp", "bf16")
 _BATCH: Final = 2
+_CHUNK: Final = 20  # models for a process at a time
 # Depths at which users print with torchinfo, beside all.
 _DEPTHS: Final = (2, 3, 4, 5)
 # Elements at work are counted without autocast and under it; in bytes of these.
@@ -114,7 +117,13 @@ def noted(dataset: Dataset, account: Rad) -> list[Noted]:
     for row in dataset.rows:
         if any((row.spec.model_id, precision) in dataset.saved for precision in PRECISIONS):
             models.setdefault(row.spec.model_id, row.spec)
-    return [item for spec in models.values() for item in _of_model(dataset, account, spec)]
+    specs = list(models.values())
+    parts = forked([partial(_noted, dataset, account, specs[at : at + _CHUNK]) for at in range(0, len(specs), _CHUNK)])
+    return [item for part in parts for item in part]
+
+
+def _noted(dataset: Dataset, account: Rad, specs: Sequence[Spec]) -> list[Noted]:
+    return [item for spec in specs for item in _of_model(dataset, account, spec)]
 
 
 def _of_model(dataset: Dataset, account: Rad, spec: Spec) -> Iterator[Noted]:
