@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Final
 
 from estimator.types import Layer
 
+_TWO: Final = 2
 _PICTURES: Final = 4
 # Rows of one shape that may have the first dimension of the model's own by chance, as a detector's boxes have.
 _CHANCE: Final = 2
+# Tables of positions have an axis of one place before fewer rows.
+_TABLE: Final = (1, 4096)
 _BOX: Final = (4,)
 
 RawShape = tuple[int | None, ...]
@@ -27,28 +30,31 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
         The batch size, or None where the summary leaves it open (``-1``, ``None``) or shows no shapes.
     """
     firsts: Counter[int | None] = Counter()
-    pictures: set[int | None] = set()
+    pictures: Counter[int | None] = Counter()
     sides: set[int | None] = set()
     for shape, count in shapes:
         if shape and len(shape) > 1:
             firsts[shape[0]] += count
             if len(shape) == _PICTURES:
-                pictures.add(shape[0])
+                pictures[shape[0]] += count
                 sides.update(shape[1:])
     if root and len(root) > 1:
-        if root[1] in pictures and root[0] not in pictures and root[0] not in sides:
+        alone = pictures[root[0]] <= (len(root) == _PICTURES)  # but for itself
+        if root[1] in pictures and alone and root[0] not in sides:
             return root[1]  # its answers to pictures are in order of a sequence
         seen = firsts[root[0]]
-        if (seen > 1 and _fits(root[0], pictures, sides, seen)) or len(firsts) <= 1:
+        if (seen > 1 and _fits(root[0], pictures.keys(), sides, seen)) or len(firsts) <= 1:
             return root[0]
-        several = root[0] and root[0] not in sides and all(first and first % root[0] == 0 for first in firsts)
+        several = (
+            root[0] and root[0] not in sides and all(first and (first % root[0] == 0 or first == 1) for first in firsts)
+        )
         if several and root[1:] != _BOX:
             return root[0]  # inside, each sample is several: patches, channels, the pictures of an episode
         # else it gives out something else than an answer for each sample: boxes
     return max(firsts, key=firsts.__getitem__) if firsts else None
 
 
-def _fits(batch: int | None, pictures: set[int | None], sides: set[int | None], seen: int) -> bool:
+def _fits(batch: int | None, pictures: Set[int | None], sides: set[int | None], seen: int) -> bool:
     """Tell whether pictures are as many as the batch, or some for each sample; or are no pictures."""
     if not pictures or not batch or batch in pictures or batch in sides:
         return batch != 0
@@ -59,7 +65,7 @@ def per_sample(shape: RawShape | None, batch: int | None) -> tuple[int, ...] | N
     """Take the batch out of a shape.
 
     A first dimension that is a multiple of the batch (windows of a Swin) keeps the factor; a batch that is not the
-    first dimension (sequence first) is taken out where it stands.
+    first dimension (sequence first) is taken out where it stands. So is one that stands there as a multiple.
 
     Returns:
         The shape of one sample, or None where it is unknown.
@@ -74,6 +80,8 @@ def per_sample(shape: RawShape | None, batch: int | None) -> tuple[int, ...] | N
     elif batch in shape:
         where = shape.index(batch)
         rest = shape[:where] + shape[where + 1 :]
+    elif batch > 1 and len(shape) > _TWO and (second := shape[1]) and not second % batch and (first, second) > _TABLE:
+        rest = (first, second // batch, *shape[2:])
     else:
         rest = shape
     return tuple([1 if size is None else size for size in rest])

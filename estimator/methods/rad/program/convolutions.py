@@ -10,9 +10,11 @@ from estimator.methods.rad.program.flow import BACK, Flow
 from estimator.methods.rad.program.steps import DEEP, PICTURE, Conv, Shape
 from estimator.methods.rad.program.weights import (
     asked_for,
+    asked_of,
     cannot_step,
     printed_kernel,
     solve,
+    solve_along,
     solve_each,
     stride_between,
     weight_counts,
@@ -29,7 +31,8 @@ _LOOP: Final = 256
 
 def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
     """Add a convolution that gives out this shape."""
-    if len(shape) == 4 and "2d" in layer.type:  # each head, or each of several pictures, stands beside the batch
+    beside = 4 if "2d" in layer.type else 3 if "1d" in layer.type else 0
+    if len(shape) == beside:  # each head, or each of several pictures, stands beside the batch
         before = flow.shapes[flow.current]
         fits = len(before) == len(shape) and before[0] == shape[0] and elements(before[2:]) >= elements(shape[2:])
         may_be = (layer.params - shape[1], layer.params)
@@ -134,12 +137,64 @@ def _conv_input(
             candidate = flow.shapes[at]
             if len(candidate) == axes and candidate[0] in by_channels and prod(candidate[1:]) >= least:
                 return _gated(flow, at, candidate), *by_channels[candidate[0]]
-    # Joined branches: the channels that the weights ask for, at the size before.
+    made = None
+    if not area:
+        made = _joined(flow, weights, shape) or _along(flow, weights, shape, least) or _turned(flow, weights, shape)
+    return made or _asked(flow, weights, shape, area, groups)
+
+
+def _asked(flow: Flow, weights: tuple[int, ...], shape: Shape, area: int, groups: int) -> tuple[int, int, int]:
+    """Give what a convolution takes where it is nothing seen: as many channels as it asks for, at the size before."""
+    outputs, axes = shape[0], len(shape)
     last = flow.shapes[flow.current]
-    asked, area = asked_for(weights, outputs, area, groups)
+    asked, area = asked_for(weights, outputs, area, groups, axes)
     channels = min(asked, 4 * max(last[0] if last else 1, outputs))
     space = last[1:] if len(last) == axes and prod(last[1:]) >= prod(shape[1:]) else shape[1:]
     return flow.tensor((channels, *space)), area, groups
+
+
+def _along(flow: Flow, weights: tuple[int, ...], shape: Shape, least: int) -> tuple[int, int, int] | None:
+    """Find what a convolution takes whose kernel looks along one axis: its tensor, area and groups."""
+    for index in _recent(flow):
+        before = flow.shapes[index]
+        if len(before) == len(shape) and prod(before[1:]) >= least:
+            area, groups = solve_along(weights, before, shape)
+            if area:
+                return index, area, groups
+    return None
+
+
+def _turned(flow: Flow, weights: tuple[int, ...], shape: Shape) -> tuple[int, int, int] | None:
+    """Give what a convolution takes where code turned what is at hand, whose channels are last, or are the only one."""
+    before = flow.shapes[flow.current]
+    if len(before) == len(shape):
+        for channels, area in asked_of(weights, shape[0], len(shape)):
+            if channels == before[-1] > 1 and prod(before[:-1]) >= prod(shape[1:]):
+                return flow.tensor((channels, *before[:-1])), area, 1
+    if len(before) == len(shape) - 1 and before == shape[1:]:
+        area, groups = solve_along(weights, (1, *before), shape)
+        if area:
+            return flow.current, area, groups
+    return None
+
+
+def _joined(flow: Flow, weights: tuple[int, ...], shape: Shape) -> tuple[int, int, int] | None:
+    """Give what a convolution takes whose weights ask for what is at hand and a tensor of the same places beside."""
+    before = flow.shapes[flow.current]
+    if len(before) != len(shape):
+        return None
+    beside = {flow.shapes[index][0] for index in _recent(flow) if flow.shapes[index][1:] == before[1:]}
+    for channels, area in asked_of(weights, shape[0], len(shape)):
+        if channels - before[0] in beside and prod(before[1:]) >= prod(shape[1:]):
+            return flow.tensor((channels, *before[1:])), area, 1
+    return None
+
+
+def _recent(flow: Flow) -> list[int]:
+    """List the tensors that a layer may take: what is at hand, those before, what came into open blocks, the input."""
+    last = len(flow.shapes) - 1
+    blocks = [index for index in reversed(flow.blocks) if index]
+    return [flow.current, *range(last, max(last + 1 - BACK, 0) - 1, -1), *blocks, 0]
 
 
 def _gated(flow: Flow, at: int, candidate: Shape) -> int:

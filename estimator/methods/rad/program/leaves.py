@@ -95,6 +95,8 @@ def _attends(flow: Flow, layer: Layer, shape: Shape) -> None:
         return
     outer, flow.attention = flow.attention, Attention(layer.type, flow.current)
     attend(flow, shape, layer.params)
+    if outer is not None and not outer.projections:
+        outer.done = True  # it is only the block around this one
     flow.attention = outer
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -43,6 +43,8 @@ _SQUARES: Final = {
 }
 # Of kernels over time and place.
 _CUBES: Final = {1, 3, 5, 7, 8, 9, 27, 32, 49, 75, 98, 125, 147, 343, 512}
+# Of kernels that join what several layers gave out, by the axes of pictures, channels included: the likeliest first.
+_USUAL: Final[Mapping[int, tuple[int, ...]]] = {2: (3, 5, 7, 9), PICTURE: (9, 25, 49), DEEP: (27, 125, 9, 3)}
 _FEW_GROUPS: Final = 8
 _DEPTHWISE: Final = {1, 3, 5, 7, 9, 11, 21, 25, 49, 81, 121}
 
@@ -94,7 +96,7 @@ def printed_kernel(args: dict[str, str]) -> tuple[int, int]:
     return 0, 1  # torchinfo's column of kernels says nothing of groups; the weights do
 
 
-def asked_for(weights: tuple[int, ...], outputs: int, area: int, groups: int) -> tuple[int, int]:
+def asked_for(weights: tuple[int, ...], outputs: int, area: int, groups: int, axes: int = 3) -> tuple[int, int]:
     """Tell how many channels the weights ask for, and the kernel's area, where no tensor so far has that many."""
     each = 1
     for size in weights:
@@ -102,8 +104,55 @@ def asked_for(weights: tuple[int, ...], outputs: int, area: int, groups: int) ->
             each = size // outputs
             break
     if not area:
-        area = 9 if each % 9 == 0 else 25 if each % 25 == 0 else 49 if each % 49 == 0 else 1
+        area = next((area for area in _USUAL.get(axes, ()) if each % area == 0), 1)
     return max(each * groups // area, 1), area
+
+
+def asked_of(weights: tuple[int, ...], outputs: int, axes: int) -> Iterator[tuple[int, int]]:
+    """Yield the channels that the weights may ask for, each with the kernel's area: the usual kernels first."""
+    for size in weights:
+        each, rest = divmod(size, outputs)
+        if rest or each <= 0:
+            continue
+        for area in (*_USUAL.get(axes, ()), 1):
+            channels, rest = divmod(each, area)
+            if not rest:
+                yield channels, area
+
+
+def solve_along(weights: tuple[int, ...], before: Shape, after: Shape) -> tuple[int, int]:
+    """Find area and groups of a kernel that looks along one axis, however long it is; (0, 1) where it can be none.
+
+    Args:
+        weights: how many there may be.
+        before: the picture, or series, that goes in.
+        after: what comes out.
+    """
+    inputs, outputs = before[0], after[0]
+    for size in weights[:2]:  # who gives weights a gain uses usual kernels
+        each, rest = divmod(size, outputs)
+        if rest or each <= 0 or inputs <= 0:
+            continue
+        area, rest = divmod(each, inputs)
+        if not rest and _steps_along(before[1:], after[1:], area):
+            return area, 1
+        if outputs % inputs == 0 and _steps_along(before[1:], after[1:], each):
+            return each, inputs
+    return 0, 1
+
+
+def _steps_along(before: Shape, after: Shape, area: int) -> bool:
+    """Tell whether a kernel of so many places along one axis makes places of these."""
+    if area <= 1:
+        return False
+    changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+    if not changed:  # padded, which is done the same at both ends of a series
+        return area < 2 * max(before, default=0) and (len(before) > 1 or area % 2 == 1)
+    old, new = changed[0]
+    if len(changed) > 1 or new <= 0:
+        return False
+    steps = {1, max(old // new, 1), -(-old // new)}
+    return any((old + 2 * pad - area) // step + 1 == new for pad in (0, (area - 1) // 2, area // 2) for step in steps)
 
 
 def solve(

@@ -1,0 +1,118 @@
+"""What goes into convolutions, where a table shows only what comes out."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from estimator.methods.rad.program import Conv
+from estimator.types import Layer
+from tests.estimator.accounts import account, table, tree
+
+
+def convs(text: str) -> list[Conv]:
+    return [op.conv for op in account(text)[1].ops if op.conv is not None]
+
+
+def test_a_kernel_along_one_axis_is_as_long_as_its_weights_say() -> None:
+    text = table(
+        "Conv2d-# [-1, 40, 22, 976] 1,040",
+        "Conv2d-# [-1, 40, 1, 976] 35,240",  # over all 22 rows
+        "BatchNorm2d-# [-1, 40, 1, 976] 80",
+        "Conv2d-# [-1, 80, 1, 934] 3,520",  # 43 columns of each channel by itself, and a bias
+    )
+    found = convs(text)
+    assert found[1][:3] == (40, 40, 22)
+    assert found[2] == Conv(40, 80, 43, 1, 40, 976, 934)
+
+
+def test_a_kernel_along_one_axis_may_take_what_came_into_the_branch_before() -> None:
+    text = table(
+        "Conv2d-# [-1, 8, 22, 1000] 272",
+        "BatchNorm2d-# [-1, 8, 22, 1000] 16",
+        "Conv2d-# [-1, 8, 22, 900] 2,432",  # 101 columns of three channels, not of the eight at hand
+    )
+    assert convs(text)[1] == Conv(3, 8, 101, 1, 1, 22000, 22 * 900)
+
+
+def test_weights_ask_for_joined_tensors_of_one_size() -> None:
+    text = tree(
+        "Net [2, 16, 32, 32, 32] --",
+        "├─Conv3d: 1-1 [2, 16, 32, 32, 32] 1,312",
+        "├─Conv3d: 1-2 [2, 16, 32, 32, 32] 6,928",
+        "├─Conv3d: 1-3 [2, 16, 32, 32, 32] 13,840",  # 32 channels and 27 places
+    )
+    assert convs(text)[2].channels_in == 32
+    series = table(
+        "Conv1d-# [-1, 32, 64] 2,592",
+        "Conv1d-# [-1, 32, 64] 5,152",
+        "Conv1d-# [-1, 32, 64] 10,272",  # 64 channels and 5 places, not 107 and 3
+    )
+    assert convs(series)[2].channels_in == 64
+
+
+def test_a_convolution_turns_what_has_its_channels_last() -> None:
+    text = table(
+        "Conv2d-# [-1, 96, 32, 32] 73,824",
+        "LayerNorm-# [-1, 32, 32, 96] 192",
+        "Conv2d-# [-1, 24, 32, 32] 2,304",
+    )
+    _, program, _ = account(text)
+    assert program.tensors[program.ops[-1].x] == 96 * 1024
+
+
+def test_a_map_of_features_becomes_a_picture_of_one_channel() -> None:
+    text = table("Conv1d-# [-1, 512, 100] 5,632", "ReLU-# [-1, 512, 100] 0", "Conv2d-# [-1, 2, 512, 100] 1,028")
+    _, program, _ = account(text)
+    assert program.tensors[program.ops[-1].x] == 51200
+
+
+@pytest.mark.parametrize(("type_", "shape"), [("Conv1d", "12, 24, 50"), ("Conv2d", "12, 24, 5, 5")])
+def test_a_batch_with_an_axis_beside_it_is_no_channel(type_: str, shape: str) -> None:
+    text = tree(
+        "Net [4, 24] --",
+        f"├─{type_}: 1-1 [{shape}] 1,752",
+        f"├─ReLU: 1-2 [{shape}] --",
+        f"├─{type_}: 1-3 [{shape}] 600",
+        "├─Linear: 1-4 [4, 24] 600",
+    )
+    _, program, _ = account(text, batch_size=4)
+    assert {program.tensors[op.y] for op in program.ops[1:3]} == {3 * 24 * (50 if type_ == "Conv1d" else 25)}
+    assert program.tensors[program.ops[2].x] == program.tensors[program.ops[1].y]
+
+
+def test_an_attention_around_an_attention_is_the_same() -> None:
+    inner = ("├─Around: 1-1 [2, 16, 64] --", "│    └─MultiheadAttention: 2-1 [2, 16, 64] 16,640")
+    alone, around = (
+        account(tree("Net [2, 16, 64] --", row, inner[1]))[2].kept
+        for row in (inner[0], inner[0].replace("Around", "SelfAttention"))
+    )
+    assert alone == around
+
+
+def test_batches_that_stand_second_are_taken_out() -> None:
+    text = tree(
+        "Net [8, 96, 32] --",
+        "├─Linear: 1-1 [256, 4, 64] 2,112",
+        "├─MultiheadAttention: 1-2 [5, 256, 64] 16,640",
+        "├─Linear: 1-3 [1, 8192, 24] 1,560",
+    )
+    root = account(text, batch_size=8)[0].root
+    assert [layer.output_shape for layer in root.children] == [(32, 4, 64), (5, 32, 64), (1, 1024, 24)]
+
+
+def test_answers_in_another_order_are_no_witness_of_the_batch() -> None:
+    rows: list[Layer] = list(
+        account(
+            tree(
+                "Net [2, 8, 256, 2000] --",
+                "├─GroupNorm: 1-1 [8, 256, 250, 18] 512",
+                "├─LayerNorm: 1-2 [144, 250, 256] 512",
+                "├─Conv2d: 1-3 [8, 512, 250, 18] 131,584",
+            ),
+            batch_size=8,
+        )[0].root.children
+    )
+    assert [row.output_shape for row in rows] == [(256, 250, 18), (18, 250, 256), (512, 250, 18)]
+    assert all(before is not after for before, after in pairwise(rows))
