@@ -13,7 +13,7 @@ from estimator.dataset.specs import Spec
 from estimator.dataset.store import Dataset, Row
 from estimator.dataset.tree import Call, Module, Trace, to_json
 from estimator.methods.rad import Rad
-from estimator.methods.rad.fit.own import Blocks, noted
+from estimator.methods.rad.fit.own import Blocks, Noted, noted, tables
 from estimator.methods.rad.known import blocks_of
 from estimator.methods.rad.liveness import kept_by
 from estimator.methods.rad.own_code import HIDDEN, NOTHING, OwnCode, hidden_blocks, insides
@@ -101,7 +101,8 @@ def test_what_was_noted_makes_the_account_whole(text: str) -> None:
 @pytest.mark.parametrize("precision", ["fp32", "amp", "bf16"])
 def test_hidden_blocks_keep_what_was_noted_of_all_in_them(precision: Precision) -> None:
     sizes: dict[str, int] = {"fp32": 4, "amp": 3, "bf16": 2}
-    found = Blocks(noted(deep_dataset(**sizes), Rad(plain()))).tables
+    one = noted(deep_dataset(**sizes), Rad(plain()))
+    found = Blocks([*one, *(replace(item, group="others") for item in one)]).tables
     summary = parse_summary(printers.torchinfo_text(deep(), 2, depth=2))
     _, program, _, _ = Rad(plain()).account(summary, Workload(2))
     own = OwnCode(found).of(program, "torchinfo", precision)
@@ -216,6 +217,26 @@ def test_nothing_is_kept_less_than_nothing() -> None:
     summary = parse_summary(printers.torchinfo_text(model(), 2))
     assert Rad(plain(own=found)).account(summary, Workload(2))[2].kept >= 0
     assert Rad(plain(own=found)).predict(summary, Workload(2)).expected_mib > 0
+
+
+def test_hidden_blocks_are_known_by_their_name_where_families_agree() -> None:
+    def tabulated(*kept: float) -> set[str]:
+        one = Noted(HIDDEN, "Block", "", "", (), "", ())
+        each = [
+            replace(
+                one,
+                names=f"n{at}",
+                group=f"g{at}",
+                general=(("Block", f"|n{at}"),),
+                bytes=(2.0, value, value, value, 1.0, 1.0),
+            )
+            for at, value in enumerate(kept)
+        ]
+        return set(tables(each)[HIDDEN]["Block"])
+
+    assert tabulated(8.0, 8.1) == {""}, "what is known by name is not noted again by model"
+    assert tabulated(8.0, 20.0) == {"|n0", "|n1"}
+    assert tabulated(8.0) == {"|n0"}
 
 
 def test_a_damaged_table_is_an_error() -> None:

@@ -47,6 +47,8 @@ _KEPT: Final = 1  # place of the first of what hidden blocks keep; before it is 
 _NEAR: Final = 0.02
 # Bytes for each element by which a model's blocks differ from others of their type, so that they are noted apart.
 _APART: Final = 0.5
+# Hidden blocks of one name are alike where families differ by this factor at most.
+_ALIKE: Final = 2.0
 _SKIPPED: Final = ("Sequential", "ModuleList")  # by torchsummary
 # More than this for each element is no property of a block: its output is far smaller than what it works on.
 _MOST: Final = 200.0
@@ -398,6 +400,8 @@ def tables(items: Iterable[Noted], without_group: str = "") -> dict[str, dict[st
     found: dict[str, dict[str, dict[str, list[float]]]] = {}
     for (format_, type_, inner), groups in sorted(seen.items()):
         hidden = format_ == HIDDEN
+        if hidden and OF_MODEL not in inner and not _agree(groups):
+            continue
         places = len(next(iter(groups.values()))[0].bytes)
         values = [_middle(groups, place) for place in range(places)]
         first = next((value for value in values[_KEPT if hidden else 0 :] if value is not None), None)
@@ -411,6 +415,12 @@ def tables(items: Iterable[Noted], without_group: str = "") -> dict[str, dict[st
             continue
         known[inner] = made
     return found
+
+
+def _agree(groups: Mapping[str, Sequence[Noted]]) -> bool:
+    """Tell whether hidden blocks of one name keep as much in several families: else the name says nothing of others."""
+    kept = [median((item.bytes[0] or 1.0) * (item.bytes[_KEPT] or 0.0) for item in items) for items in groups.values()]
+    return len(kept) > 1 and max(kept) <= _ALIKE * min(kept)
 
 
 def _near(made: Sequence[float], usual: Sequence[float] | None, hidden: bool) -> bool:
