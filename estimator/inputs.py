@@ -101,9 +101,53 @@ def picture(root: Layer, stem: Layer, usual: int, *, flattens: bool) -> Seen:
         return Seen(usual, _FILM_FRAMES)
     if patch:
         return Seen(usual)
-    if any(layer.name.startswith("time") or layer.type.startswith("Time") for layer in found):
+    if noisy(found):
         return Seen(_NOISY)
     return (_flattened(found, stem) or _small(found) or _pooled(found) if flattens else None) or Seen(usual)
+
+
+def noisy(found: Sequence[Layer]) -> bool:
+    """Tell whether a network takes a time step beside its picture: a denoiser."""
+    return any(layer.name.startswith("time") or layer.type.startswith("Time") for layer in found)
+
+
+def along(found: Sequence[Layer]) -> tuple[int, int]:
+    """Tell along which axis the first kernel of several places looks, and over how many; (-1, 0) where over both.
+
+    Such a network takes no pictures but series, one beside the other: the channels of an EEG, features over time.
+    """
+    for layer in found:
+        kernel = _axes(layer, "kernel_size") if "Conv2d" in layer.type else ()
+        if len(kernel) == 2 and max(kernel) > 1:
+            return (kernel.index(max(kernel)), max(kernel)) if min(kernel) == 1 else (-1, 0)
+    return -1, 0
+
+
+def side_of(stem: Layer) -> int:
+    """Read how large a convolution's kernel is; 1 where it does not say."""
+    return max(_axes(stem, "kernel_size"), default=1)
+
+
+def reduces(found: Sequence[Layer]) -> int:
+    """Tell how much smaller a network makes its pictures, along a side, before it makes them larger again, if it does.
+
+    Layers of equal width that make them smaller lie beside each other (the ways around blocks), but pooling does not.
+    """
+    steps, pools = 1, 1
+    strides: dict[int, int] = {}
+    for layer in found:
+        if layer.children or not ("Conv2d" in layer.type or "MaxPool2d" in layer.type or "AvgPool2d" in layer.type):
+            continue
+        step = _step(layer)
+        if step is None or "Adaptive" in layer.type:
+            continue
+        if "Pool" in layer.type:
+            pools *= step[1]
+        else:
+            strides[number(layer, "1")] = max(strides.get(number(layer, "1"), 1), step[1])
+    for stride in strides.values():
+        steps *= stride
+    return min(steps * pools, _MOST_SIDE)
 
 
 def tokens(root: Layer, first: Layer) -> int:
@@ -156,6 +200,8 @@ def _positions(root: Layer, first: Layer) -> int:
     """Count the rows of a bare table beside the first layer, where the print says how many parameters a block owns."""
     width = _outputs(first)
     for layer in _around(root, first):
+        if layer.type.endswith("MultiheadAttention"):
+            continue  # its projections are no table
         rows, rest = divmod(layer.params, max(width, 1))
         if rows >= _LEAST_PLACES * _LEAST_PLACES and not rest:
             return rows

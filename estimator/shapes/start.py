@@ -6,7 +6,7 @@ from math import isqrt
 from typing import Final
 
 from estimator import input_size, inputs, sizes
-from estimator.shapes.widths import COLOURS, IMAGE, MOST_DIM, TOKENS, fields_of, line_of, takes_pictures
+from estimator.shapes.widths import COLOURS, IMAGE, MOST_COLOURS, MOST_DIM, TOKENS, fields_of, line_of, takes_pictures
 from estimator.types import Family, Layer, SummaryError, Workload
 from estimator.walk import elements
 
@@ -48,8 +48,9 @@ _SIDES: Final[tuple[tuple[str, int], ...]] = (
 # Detectors of one look at the picture, whoever wrote them.
 _YOLO, _YOLO_SIDE = ("Yolo", "YOLO"), 640
 # Pictures that an autoencoder made small.
-_LATENTS: Final = 4
+_LATENTS: Final = (4, 8, 16)
 _LATENT_SIDE: Final = 64
+_LATENT_FRAMES: Final = 4
 _TAKEN: Final = "was taken"
 _UNSHUFFLES: Final[tuple[str, ...]] = ("SpaceToDepth", "PixelUnshuffle")
 
@@ -160,16 +161,29 @@ class Start:
             return (channels, self._length(layer, channels, found[0], workload))
         if workload.input_size:
             return self._as_said(layer, channels, found, workload.input_size)
-        side = _SMALL_IMAGE if channels == 1 else IMAGE
+        folded = _folded(found, channels)
+        if (inputs.along(found)[0] >= 0 and "2d" in layer.type) or (
+            channels > MOST_COLOURS and folded == 1 and layer.type == "Conv2d" and not inputs.noisy(found)
+        ):
+            raise SummaryError(
+                f"'{line_of(layer)}' takes no picture of a usual size, and a print does not show what it takes: "
+                "say `input_size=..`, the shape of one sample, or paste what torchinfo prints"
+            )
+        small = channels == 1 and _reads_digits(found, layer)
+        side = _SMALL_IMAGE if small else IMAGE
         if channels > 1:
             types = {layer.type for layer in found}
             side = next((size for mark, size in _SIDES if any(type_.startswith(mark) for type_ in types)), side)
             if any(mark in found[0].type for mark in _YOLO):
                 side = _YOLO_SIDE
-        if channels == _LATENTS and self._family == "transformer":
+        if channels in _LATENTS and self._family == "transformer":
             side = _LATENT_SIDE
         if channels == 1 and found[0].type.startswith("AST"):
             return (1, 128, 1024)  # mel bins and frames
+        if "3d" in layer.type and channels > COLOURS and self._family == "transformer":
+            shape = (channels, _LATENT_FRAMES, _LATENT_SIDE, _LATENT_SIDE)
+            self._assume(shape, _TAKEN)
+            return shape
         if "3d" in layer.type and channels != COLOURS:
             shape = (channels, *(_GREY_VOLUME if channels == 1 else min(side, _VOLUME),) * 3)
             self._assume(shape, _TAKEN)
@@ -177,8 +191,7 @@ class Start:
         if "ConvTranspose2d" in layer.type:  # a generator: it grows pictures of one pixel
             self._assume((channels, 1, 1), _TAKEN)
             return (channels, 1, 1)
-        folded = isqrt(channels // COLOURS) if any(layer.type in _UNSHUFFLES for layer in found) else 1
-        if folded > 1 and channels == COLOURS * folded * folded:  # squares of pixels became channels before it
+        if folded > 1:  # squares of pixels became channels before it
             self._assume((COLOURS, side, side), _TAKEN)
             return (channels, side // folded, side // folded)
         seen = inputs.picture(found[0], layer, side, flattens=self._family == "cnn")
@@ -231,6 +244,8 @@ class Start:
         """Give the input of a model that begins with a convolution over pictures, films or volumes."""
         axes = 3 if "3d" in layer.type else 2
         rest = input_size.sides(said, channels, axes)
+        if axes == 2 and len(said) == 2 and (axis := inputs.along(found))[0] >= 0:
+            rest = _side_by_side(said, channels, *axis)
         if axes == 3 and len(rest) == 1 and channels != COLOURS:
             rest = rest * 3
         if axes == 3 and len(rest) < 3:  # films, or volumes without their depth
@@ -259,6 +274,39 @@ class Start:
         self.inferred.append(f"the print shows no input; {size} {ground}: `input_size` says another")
         if ground == _TAKEN:
             self.note = f"input_size={size} was taken"
+
+
+def _folded(found: list[Layer], channels: int) -> int:
+    """Tell how many rows of a picture's pixels were made channels of before the first convolution; 1 for none."""
+    rows = isqrt(channels // COLOURS)
+    if rows < 2 or channels != COLOURS * rows * rows:
+        return 1
+    cuts = any(layer.type == "Rearrange" and str(rows) in dict(layer.args).values() for layer in found)
+    cuts |= any(layer.type in _UNSHUFFLES for layer in found) or channels > MOST_COLOURS
+    return rows if cuts else 1
+
+
+def _reads_digits(found: list[Layer], stem: Layer) -> bool:
+    """Tell whether a network that takes grey pictures may take small ones, by what it makes of them."""
+    kernel = inputs.side_of(stem)
+    return inputs.reduces(found) * 2 <= _SMALL_IMAGE and kernel * 2 <= _SMALL_IMAGE
+
+
+def _side_by_side(said: Shape, channels: int, axis: int, kernel: int) -> Shape:
+    """Give rows and columns of series that lie side by side, along one of which the first kernel looks.
+
+    Args:
+        said: how many series, and how long, in any order.
+        channels: of the first layer: as many as there are series, or one.
+        axis: along which the kernel looks.
+        kernel: over how many places.
+    """
+    if channels in said and channels > 1:
+        beside, long = 1, said[1 - said.index(channels)]
+    else:
+        long = kernel if kernel in said else max(said)
+        beside = said[1 - said.index(long)]
+    return (beside, long) if axis else (long, beside)
 
 
 def rows_and_columns(found: list[Layer], workload: Workload) -> Shape:

@@ -33,7 +33,7 @@ HEADS: Final[tuple[str, ...]] = (
 )
 
 # Pictures have so many channels at most; a linear layer that stands before them takes a time step.
-_MOST_COLOURS: Final = 16
+MOST_COLOURS: Final = 16
 _LONGEST_LINE: Final = 160
 _POOLED_CONVS: Final[tuple[str, ...]] = ("conv_reduce", "conv_expand", "fc_reduce", "fc_select")
 _BY_CHANNELS: Final[tuple[str, ...]] = ("2d", "3d", "Conv", "BatchNorm", "GroupNorm")
@@ -96,7 +96,7 @@ def by_channels(layer: Layer) -> bool:
 def takes_pictures(layer: Layer) -> bool:
     """Tell whether a layer is a convolution of pictures, by the number of its channels."""
     channels = dict(layer.args).get("0", "")
-    return layer.type == "Conv2d" and channels.isdecimal() and len(channels) <= 2 and int(channels) <= _MOST_COLOURS
+    return layer.type == "Conv2d" and channels.isdecimal() and len(channels) <= 2 and int(channels) <= MOST_COLOURS
 
 
 def of_a_gate(layer: Layer, width: int) -> bool:

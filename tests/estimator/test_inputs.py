@@ -174,11 +174,10 @@ def test_a_generator_begins_with_one_pixel() -> None:
     assert [layer.output_shape for layer in found.root.children] == [(64, 4, 4), (3, 8, 8)]
 
 
-@pytest.mark.parametrize(("first", "places"), [("SpaceToDepth()", (48, 56, 56)), ("Identity()", (48, 224, 224))])
-def test_squares_of_pixels_become_channels(first: str, places: tuple[int, ...]) -> None:
+def test_squares_of_pixels_become_channels() -> None:
     conv = "Conv2d(48, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))"
-    text = f"TResNet(\n  (s2d): {first}\n  (conv): {conv}\n)\n"
-    assert shaped(text).root.input_shape == places
+    text = f"TResNet(\n  (s2d): SpaceToDepth()\n  (conv): {conv}\n)\n"
+    assert shaped(text).root.input_shape == (48, 56, 56)
 
 
 @pytest.mark.parametrize(("channels", "taken"), [(4, (4, 224, 224)), (256, (128,))])
@@ -310,3 +309,76 @@ def test_a_transformer_of_features_takes_more_than_one_token(
 def test_what_a_print_cannot_tell_is_an_error_with_a_cure() -> None:
     with pytest.raises(SummaryError, match=r"a print of Net shows neither its latent array .*: paste what torchinfo"):
         shaped("Net(\n  (conv): Conv2d(3, 8, kernel_size=(3, 3))\n  (embeddings): PerceiverEmbeddings()\n)")
+
+
+EEG = """EEG(
+  (temporal): Conv2d({first}, 8, kernel_size={kernel}, stride=(1, 1), bias=False)
+  (norm): BatchNorm2d(8, eps=1e-05)
+  (spatial): Conv2d(8, 16, kernel_size={other}, stride=(1, 1))
+  (fc): Linear(in_features=16, out_features=4, bias=True)
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "kernel", "other", "seen"),
+    [
+        (1, (1, 64), (22, 1), (1, 22, 1000)),
+        (1, (64, 1), (1, 22), (1, 1000, 22)),
+        (1, (22, 1), (1, 25), (1, 22, 1000)),
+        (22, (1, 64), (1, 16), (22, 1, 1000)),
+    ],
+)
+def test_series_side_by_side_are_no_picture(
+    first: int, kernel: tuple[int, int], other: tuple[int, int], seen: tuple[int, ...]
+) -> None:
+    text = EEG.format(first=first, kernel=kernel, other=other)
+    with pytest.raises(SummaryError, match=r"temporal.*does not show what it takes.*input_size"):
+        with_shapes(parse_summary(text), Workload(4))
+    shaped = with_shapes(parse_summary(text), Workload(4, input_size=(22, 1000)))
+    assert shaped.root.input_shape == seen
+
+
+def test_more_channels_than_a_picture_has_tell_no_size() -> None:
+    text = "Net(\n  (0): Conv2d(40, 8, kernel_size=(3, 3), stride=(1, 1))\n  (1): ReLU()\n)"
+    with pytest.raises(SummaryError, match="takes no picture of a usual size"):
+        with_shapes(parse_summary(text), Workload(4))
+    cut = "  (patch): Rearrange('b c (h p1) (w p2) -> b (c p1 p2) h w', p1=2, p2=2)\n"
+    folded = with_shapes(parse_summary(text.replace("(40", "(12").replace("  (0)", f"{cut}  (0)")), Workload(4))
+    assert folded.root.input_shape == (12, 112, 112)
+
+
+def test_grey_pictures_are_small_only_where_the_network_leaves_something_of_them() -> None:
+    conv = "  ({0}): Conv2d({1}, {2}, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))\n"
+    small = "".join(conv.format(at, 2 * at or 1, 2 * at + 2) for at in range(3))
+    large = small + conv.format(3, 6, 8)
+    sides = [with_shapes(parse_summary(f"Net(\n{rows})"), Workload(4)).root.input_shape for rows in (small, large)]
+    assert sides == [(1, 28, 28), (1, 224, 224)]
+
+
+def test_films_that_an_autoencoder_made_small_are_no_volumes() -> None:
+    text = """Video(
+  (patch): Conv3d(16, 64, kernel_size=(1, 2, 2), stride=(1, 2, 2))
+  (blocks): ModuleList(
+    (0): Block(
+      (attn): Attention(
+        (to_q): Linear(in_features=64, out_features=64, bias=True)
+      )
+      (norm): LayerNorm((64,), eps=1e-06)
+    )
+  )
+)
+"""
+    shaped = with_shapes(parse_summary(text), Workload(4))
+    assert shaped.root.input_shape == (16, 4, 64, 64)
+
+
+def test_projections_of_an_attention_are_no_table_of_positions() -> None:
+    text = """Net(
+  (mha): MultiheadAttention(
+    (out_proj): NonDynamicallyQuantizableLinear(in_features=64, out_features=64, bias=True), 4,160 params
+  ), 16,640 params
+  (norm): LayerNorm((64,), eps=1e-05, elementwise_affine=True), 128 params
+), 16,768 params
+"""
+    assert with_shapes(parse_summary(text), Workload(4)).root.input_shape == (512, 64)
