@@ -47,6 +47,7 @@ COMPILED = (
     "estimator/shapes/fill.py",
     "estimator/shapes/follower.py",
     "estimator/shapes/leaves.py",
+    "estimator/shapes/folded.py",
     "estimator/shapes/order.py",
     "estimator/shapes/sources.py",
     "estimator/shapes/start.py",

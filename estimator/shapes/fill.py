@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from estimator import input_size, pools
+from estimator.shapes.folded import unfolded
 from estimator.shapes.follower import Follower
 from estimator.shapes.start import rows_and_columns
 from estimator.shapes.tables import ATTENDS, GATHERS, from_inputs, nodes_of, sequence_first, windows
@@ -44,6 +45,8 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
             summary = replace(summary, note=note, inferred=(*summary.inferred, note))
     missing = [layer for layer in found if layer.output_shape is None and not layer.children]
     if not missing:
+        if summary.format == "torchsummary" and (rows := unfolded(summary)) is not summary.root.children:
+            return replace(summary, root=summary.root._replace(children=rows))
         if summary.format == "torchsummary" and any(ATTENDS in type_ for type_ in {layer.type for layer in found}):
             return replace(summary, root=summary.root._replace(children=windows(summary.root.children)))
         return summary

@@ -54,3 +54,47 @@ def test_a_matrix_of_weights_is_no_picture_cut_into_windows() -> None:
     assert same[3] == (256 * 256, 256 * 256)
     assert other[3] == (256 * 264, 256 * 264)
     assert kept_same == pytest.approx(kept_other, rel=0.05)
+
+
+FILM = """        Layer (type)               Output Shape         Param #
+======
+         Timesteps-1                   [-1, 64]               0
+            Linear-2                   [-1, 64]           4,160
+            Conv2d-3           [-1, 16, 32, 32]             592
+              SiLU-4           [-1, 16, 32, 32]               0
+         GroupNorm-5        [-1, 16, 8, 32, 32]              32
+            Linear-6                [-1, {0}, 16]             272
+            Linear-7             [-1, 1024, 16]             272
+            Conv2d-8            [-1, 4, 32, 32]             580
+======
+Total params: 5,908
+------
+Input size (MB): {1}
+------
+"""
+
+
+def test_pictures_that_torchsummary_folds_into_the_batch_are_put_back() -> None:
+    shapes = [layer.output_shape for layer in account(FILM.format(8, 0.12))[0].root.children]
+    assert shapes[1:4] == [(64,), (8, 16, 32, 32), (8, 16, 32, 32)]
+    assert shapes[4:] == [(16, 8, 32, 32), (1024, 8, 16), (8, 1024, 16), (8, 4, 32, 32)]
+
+
+@pytest.mark.parametrize(("row", "size"), [(8, 0.02), (5, 0.12)])
+def test_a_picture_by_itself_is_no_film(row: int, size: float) -> None:
+    text = FILM.format(row, size).replace("[-1, 16, 8, 32, 32]", "[-1, 16, 32, 32]")
+    shapes = [layer.output_shape for layer in account(text)[0].root.children]
+    assert shapes[2:4] == [(16, 32, 32), (16, 32, 32)]
+
+
+def test_a_bag_of_pictures_is_joined_by_its_last_layers() -> None:
+    rows = (
+        "Conv2d-# [-1, 8, 32, 32] 1,184",
+        "AdaptiveAvgPool2d-# [-1, 8, 1, 1] 0",
+        "Net-# [-1, 8] 0",
+        "Linear-# [-1, 6, 4] 36",
+        "Linear-# [-1, 2] 18",
+    )
+    text = table(*rows) + "Total params: 1,238\n------\nInput size (MB): 0.28\n------\n"
+    shapes = [layer.output_shape for layer in account(text)[0].root.children]
+    assert shapes == [(6, 8, 32, 32), (6, 8, 1, 1), (6, 8), (1, 6, 4), (2,)]
