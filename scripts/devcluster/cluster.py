@@ -38,8 +38,8 @@ NVIDIA_MAJOR = 195
 START_DEADLINE_S = 60.0
 COMMAND_DEADLINE_S = 120.0
 RADD_NICE = -10  # as etc/systemd/radd.service: slurmctld waits for it with its locks held
+SETTLING_S = 1.0  # what radd decided so shortly before a look counts beside what that look saw
 LEFTOVERS_DEADLINE_S = 2.0  # job steps do not end when asked politely
-CALLS_PER_LOOK = 7  # of radd: two squeue with two each, scontrol for nodes (two) and partitions
 ENDED = frozenset(
     ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
 )
@@ -315,14 +315,17 @@ class Cluster:
         wait_for(what, condition, deadline_s, self._log("slurmctld"))
 
     def wait_until_radd_sees(self) -> None:
-        """Wait until radd has looked at Slurm thrice more: then its view holds all that was submitted before."""
-        seen = self._looks()
-        self.wait_for("radd looks at Slurm", lambda: self._looks() >= seen + 3)
+        """Wait until radd has looked at Slurm anew: then its view holds all that was submitted before, once."""
+        since = time.time() + SETTLING_S
+        self.wait_for("radd looks at Slurm", lambda: self._looked() >= since)
 
-    def _looks(self) -> int:
-        """How often radd has looked at Slurm: `sdiag` counts what each user asked slurmctld."""
-        found = re.search(rf"\(\s*{pwd.getpwnam('rad').pw_uid}\)\s+count:(\d+)", self.run(["sdiag"]).out)
-        return int(found.group(1)) // CALLS_PER_LOOK if found else 0
+    def _looked(self) -> float:
+        """When radd's latest view of Slurm was taken, in Unix seconds, as its log says."""
+        try:
+            text = (self.layout.logs / "radd.log").read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return 0.0
+        return max((float(found) for found in re.findall(r"Slurm as it was at (\d+\.\d+)", text)), default=0.0)
 
     # The parts
 
@@ -375,6 +378,7 @@ class Cluster:
             )
         if name == "radd" and self.rad is not None:
             argv, env = self._part("slurm_hooks.radd.main", self.rad)
+            argv.append("--verbose")  # its looks at Slurm are waited for
             there = layout.run / "rad" / "radd.sock"
             return Daemon(name, argv, "rad", {**slurm, **env}, ("slurm",), RADD_NICE), lambda: _listens(there)
         if name == "rad-monitor" and self.rad is not None:
@@ -553,21 +557,19 @@ class Cluster:
 
     def _make_accounts(self) -> None:
         have = self.run(["sacctmgr", "-n", "-P", "list", "assoc", "format=cluster,account,user"]).require().out
-        if f"{settings.CLUSTER_NAME}|" not in have:
-            self._sacctmgr("add", "cluster", settings.CLUSTER_NAME)
-        for user, account in ACCOUNTS.items():
-            if f"|{account}|{user}" not in have:
-                self._sacctmgr("add", "account", account, f"cluster={settings.CLUSTER_NAME}")
-                self._sacctmgr("add", "user", user, f"account={account}", f"cluster={settings.CLUSTER_NAME}")
-        if "|rad|rad" not in have:
+        wanted = {**ACCOUNTS, "rad": "rad"}
+        if all(f"{settings.CLUSTER_NAME}|{account}|{user}" in have for user, account in wanted.items()):
+            return
+        # At once: each question to slurmdbd and each answer waits 40 ms for an acknowledgement.
+        lines = [f"Cluster - '{settings.CLUSTER_NAME}'", "Parent - 'root'"]
+        lines += [f"Account - '{account}'" for account in wanted.values()]
+        for user, account in wanted.items():
             # radd takes back pins of waiting jobs, which belong to other users: it is an operator.
-            self._sacctmgr("add", "account", "rad", f"cluster={settings.CLUSTER_NAME}")
-            self._sacctmgr("add", "user", "rad", "account=rad", "adminlevel=operator")
-
-    def _sacctmgr(self, *words: str) -> None:
-        done = self.run(["sacctmgr", "-i", *words])
-        if done.code and "Nothing new added" not in done.out and "already exists" not in done.out:
-            done.require()
+            rights = ":AdminLevel='Operator'" if user == "rad" else ""
+            lines += [f"Parent - '{account}'", f"User - '{user}'{rights}"]
+        path = self.layout.etc / "accounts.cfg"
+        path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        self.run(["sacctmgr", "-i", "load", f"file={path}"]).require()
 
     def _plain(self, argv: Sequence[str]) -> None:
         done = subprocess.run(list(argv), capture_output=True, text=True, check=False)

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from scripts.devcluster.layout import MARKER
 
-POLL_S = 0.05
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.2  # most waits are short; to look often costs what is waited for its time
+LONGER = 1.2
 TAIL_LINES = 25
 
 
@@ -54,10 +55,12 @@ def wait_for(what: str, condition: Callable[[], bool], deadline_s: float, log: P
         ClusterError: if it does not within `deadline_s` seconds.
     """
     end = time.monotonic() + deadline_s
+    pause = FIRST_PAUSE_S
     while not condition():
         if time.monotonic() > end:
             raise ClusterError(f"{what}: not within {deadline_s:g} s{tail(log)}")
-        time.sleep(POLL_S)
+        time.sleep(pause)
+        pause = min(pause * LONGER, LAST_PAUSE_S)
 
 
 def tail(log: Path | None) -> str:
@@ -128,7 +131,7 @@ def stop(directory: Path, pids: Sequence[int], deadline_s: float = 10.0) -> None
                 continue
         end = time.monotonic() + patience
         while any(alive(pid) for pid in left) and time.monotonic() < end:
-            time.sleep(POLL_S)
+            time.sleep(FIRST_PAUSE_S)
     left = [pid for pid in pids if alive(pid)]
     if left:
         raise ClusterError(f"processes {left} of {directory} cannot be ended")

@@ -104,7 +104,9 @@ def users_apart(stage: Stage) -> Facts:
         places = {stage.gpu(job): name for name, job in jobs.items()}
         stage.cluster.wait_until_radd_sees()
         his = stage.submit("his", "memory=6G", "cnn --batch 32 --seconds 2", user=BOB)
-        stage.cluster.wait_until_radd_sees()  # Slurm would have started it by now
+        stage.cluster.wait_for(
+            "Slurm has tried to start it", lambda: stage.cluster.job(his)["Reason"] in ("Resources", "Priority"), 60
+        )
         waiting, running = stage.cluster.state(his), {name: stage.cluster.state(job) for name, job in jobs.items()}
         stop.touch()
         stage.cluster.wait_state(his, "RUNNING", deadline_s=60)

@@ -39,7 +39,7 @@ _SHORT = 65_536
 
 @click.command()
 @click.option("--config", "path", type=click.Path(path_type=Path), default=DEFAULT_PATH, show_default=True)
-@click.option("--verbose", is_flag=True, help="Log every decision.")
+@click.option("--verbose", is_flag=True, help="Log each look at Slurm too.")
 def main(path: Path, verbose: bool) -> None:
     """Decide what becomes of `#RAD` jobs; asked by job_submit.lua over a Unix socket."""
     take_path(os.environ)

@@ -108,6 +108,7 @@ class Poller:
             log.info("Slurm answers again")
         self._healthy = True
         self._service.update(view)
+        log.debug("Slurm as it was at %.3f: %d nodes, %d pins wait", view.taken, len(view.nodes), len(view.pinned))
         self._unpin_waiting(view)
 
     def _take_new(self, models: Models) -> None:

@@ -6,7 +6,8 @@ import logging
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -59,50 +60,109 @@ def new_directory() -> Path:
     return directory
 
 
-@pytest.fixture(scope="session")
-def plain_cluster() -> Iterator[Cluster]:
+def _plain(directory: Path, port: int) -> Cluster:
     """Slurm without RAD: one node, two GPUs."""
-    directory = new_directory()
-    cluster = Cluster(Layout(directory, free_base_port(directory, 1), gpus=2), say=LOG.info)
-    try:
-        cluster.up()
-        yield cluster
-    finally:
-        cluster.destroy()
+    return Cluster(Layout(directory, port, gpus=2), say=LOG.info)
 
 
-@pytest.fixture
-def other() -> Iterator[Cluster]:
-    """A second, empty cluster that a test brings up itself."""
-    directory = new_directory()
-    cluster = Cluster(Layout(directory, free_base_port(directory, 1), gpus=1), say=LOG.info)
-    yield cluster
-    cluster.destroy()
-
-
-@pytest.fixture(scope="session")
-def rad_cluster() -> Iterator[Cluster]:
+def _with_rad(directory: Path, port: int) -> Cluster:
     """Slurm with RAD: two nodes with two GPUs each."""
-    directory = new_directory()
     config = directory / "site.toml"
     config.write_text(CONFIG)
-    layout = Layout(directory, free_base_port(directory, 2), nodes=2, gpus=2, partitions=PARTITIONS)
-    cluster = Cluster(layout, Rad(CHECKOUT, Path(sys.executable), config, HOOK), LOG.info)
+    layout = Layout(directory, port, nodes=2, gpus=2, partitions=PARTITIONS)
+    return Cluster(layout, Rad(CHECKOUT, Path(sys.executable), config, HOOK), LOG.info)
+
+
+def _with_instances(directory: Path, port: int) -> Cluster:
+    """Slurm with RAD: one node with five MIG instances in three profiles."""
+    instances = ("1g.18gb", "1g.18gb", "1g.18gb", "2g.35gb", "3g.71gb")
+    layout = Layout(directory, port, gpus=0, partitions=("mig",), instances=instances)
+    return Cluster(layout, Rad(CHECKOUT, Path(sys.executable)), LOG.info)
+
+
+_MAKERS = {"plain_cluster": _plain, "rad_cluster": _with_rad, "mig_cluster": _with_instances}
+
+
+def _brought_up(cluster: Cluster) -> Cluster:
     try:
         cluster.up()
-        cluster.wait_until_radd_sees()
-        yield cluster
-    finally:
+        if cluster.rad is not None:
+            cluster.wait_until_radd_sees()
+    except BaseException:
         cluster.destroy()
+        raise
+    return cluster
+
+
+class Clusters:
+    """The clusters that tests ask for: all come up at once, and go, in the background, as each mostly waits."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._pool = ThreadPoolExecutor(len(_MAKERS))
+        ports: set[int] = set()
+        self._starts: dict[str, Future[Cluster]] = {}
+        self._ends: list[Future[None]] = []
+        for name in sorted(names):
+            directory = new_directory()
+            port = free_base_port(directory, 2, ports)
+            ports.add(port)
+            self._starts[name] = self._pool.submit(_brought_up, _MAKERS[name](directory, port))
+
+    def lend(self, name: str) -> Iterator[Cluster]:
+        """What a fixture of this name yields."""
+        cluster = self._starts.pop(name).result()
+        yield cluster
+        self._ends.append(self._pool.submit(cluster.destroy))
+
+    def end(self) -> None:
+        """Wait until nothing of them runs any more, also of those that nobody came to use."""
+        for start in self._starts.values():
+            if start.exception() is None:
+                start.result().destroy()
+        self._pool.shutdown()
+        for end in self._ends:
+            end.result()
+
+
+@pytest.fixture(scope="session")
+def clusters(request: pytest.FixtureRequest) -> Iterator[Clusters]:
+    """What the chosen tests stand on."""
+    names = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+    made = Clusters(names & set(_MAKERS))
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def plain_cluster(clusters: Clusters) -> Iterator[Cluster]:
+    """Slurm without RAD: one node, two GPUs."""
+    yield from clusters.lend("plain_cluster")
+
+
+@pytest.fixture(scope="session")
+def rad_cluster(clusters: Clusters) -> Iterator[Cluster]:
+    """Slurm with RAD: two nodes with two GPUs each."""
+    yield from clusters.lend("rad_cluster")
+
+
+@pytest.fixture(scope="module")
+def mig_cluster(clusters: Clusters) -> Iterator[Cluster]:
+    """Slurm with RAD: one node with five MIG instances in three profiles."""
+    yield from clusters.lend("mig_cluster")
+
+
+def whole(cluster: Cluster) -> Cluster:
+    """The cluster with all of its daemons; a test may have stopped some."""
+    if not all(cluster.is_up(name) for name in cluster.daemons()):
+        cluster.up()
+    return cluster
 
 
 @pytest.fixture
 def cluster(rad_cluster: Cluster) -> Iterator[Cluster]:
     """The cluster with RAD, idle; a test may stop its daemons: they are started again before the next."""
-    rad_cluster.up()
-    yield rad_cluster
-    rad_cluster.up()
-    rad_cluster.cancel_all()
+    yield whole(rad_cluster)
+    whole(rad_cluster).cancel_all()
 
 
 def record_of(cluster: Cluster, job: int | str) -> Record | None:
@@ -115,6 +175,17 @@ def need_record(cluster: Cluster, job: int | str) -> Record:
     record = record_of(cluster, job)
     assert record is not None, cluster.job(job)
     return record
+
+
+def outcome_of(cluster: Cluster, job: int) -> Callable[[], bool]:
+    """Whether slurmdbd has the end of a job's last run."""
+    return lambda: bool((record := accounted(cluster, job)) and record.runs and record.runs[-1].outcome)
+
+
+def accounted(cluster: Cluster, job: int) -> Record | None:
+    """A job's record as slurmdbd keeps it."""
+    rows = cluster.sacct(job, "AdminComment")
+    return decode(rows[-1]["AdminComment"]) if rows else None
 
 
 def output(cluster: Cluster, job: int | str, user: str = "alice") -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from scripts.devcluster import Cluster, ClusterError, Layout, free_base_port, processes, settings
 from slurm_hooks.node import mps
-from tests.cluster.conftest import new_directory
+from tests.cluster.conftest import new_directory, whole
 
 MPS_JOB = """#!/bin/bash
 #SBATCH --gres=mps:g1:30
@@ -51,17 +51,17 @@ def test_up_is_safe_to_repeat_and_brings_back_what_died(plain_cluster: Cluster) 
     assert after == before
 
 
-def test_two_clusters_stand_side_by_side_and_down_leaves_nothing(plain_cluster: Cluster, other: Cluster) -> None:
-    other.up()
-    job = other.submit("#!/bin/bash\nsleep 1000 & sleep 1000\n").job_id
-    other.wait_state(job, "RUNNING")
-    members = processes.members(other.layout.directory)
-    assert len(members) > len(other.daemons())
-    assert plain_cluster.layout.base_port != other.layout.base_port
-    other.down()
-    assert not processes.members(other.layout.directory)
+def test_two_clusters_stand_side_by_side_and_down_leaves_nothing(plain_cluster: Cluster, cluster: Cluster) -> None:
+    whole(plain_cluster)
+    job = plain_cluster.submit("#!/bin/bash\nsleep 1000 & sleep 1000\n").job_id
+    plain_cluster.wait_state(job, "RUNNING")
+    members = processes.members(plain_cluster.layout.directory)
+    assert len(members) > len(plain_cluster.daemons())
+    assert plain_cluster.layout.base_port != cluster.layout.base_port
+    plain_cluster.down()
+    assert not processes.members(plain_cluster.layout.directory)
     assert not [pid for pid in members if processes.alive(pid)]
-    assert all(plain_cluster.is_up(name) for name in plain_cluster.daemons())
+    assert all(cluster.is_up(name) for name in cluster.daemons())
 
 
 def test_ports_that_were_given_away_are_not_given_again(tmp_path: Path) -> None:
@@ -69,13 +69,16 @@ def test_ports_that_were_given_away_are_not_given_again(tmp_path: Path) -> None:
     assert free_base_port(tmp_path, 1, {first}) not in range(first - 11, first + 12)
 
 
-def test_a_daemon_that_does_not_come_up_is_named_with_its_log(other: Cluster) -> None:
-    other.up()
-    other.stop("slurmctld")
-    conf = other.layout.slurm_conf
-    conf.write_text(conf.read_text() + "NoSuchKey=1\n")
-    with pytest.raises(ClusterError, match=r"(?s)slurmctld ended at once.*NoSuchKey"):
-        other.start("slurmctld")
+def test_a_daemon_that_does_not_come_up_is_named_with_its_log(plain_cluster: Cluster) -> None:
+    whole(plain_cluster).stop("slurmctld")
+    conf = plain_cluster.layout.slurm_conf
+    was = conf.read_text()
+    conf.write_text(was + "NoSuchKey=1\n")
+    try:
+        with pytest.raises(ClusterError, match=r"(?s)slurmctld ended at once.*NoSuchKey"):
+            plain_cluster.start("slurmctld")
+    finally:
+        conf.write_text(was)
 
 
 def test_a_foreign_pid_in_a_pid_file_is_never_touched(tmp_path: Path) -> None:

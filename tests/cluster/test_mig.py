@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from scripts.devcluster import Cluster, Layout, Rad, free_base_port
+from scripts.devcluster import Cluster
 from slurm_hooks.cluster import RETYPE_SINCE
-from tests.cluster.conftest import CHECKOUT, LOG, need_record, new_directory, output
+from tests.cluster.conftest import need_record, output
 
 OOM = """#!/bin/bash
 #SBATCH --open-mode=append
@@ -22,28 +18,6 @@ fi
 env | grep -E '^(CUDA_MPS|CUDA_VISIBLE|RAD_)' || true
 """
 JOB = "#!/bin/bash\n#RAD memory=%s\nenv | grep -cE '^(CUDA_MPS|RAD_SHARE)'\nexit 0\n"
-
-
-@pytest.fixture(scope="module")
-def mig_cluster() -> Iterator[Cluster]:
-    """One node with five MIG instances in three profiles."""
-    directory = new_directory()
-    layout = Layout(
-        directory,
-        free_base_port(directory, 1),
-        gpus=0,
-        partitions=("mig",),
-        instances=("1g.18gb", "1g.18gb", "1g.18gb", "2g.35gb", "3g.71gb"),
-    )
-    config = directory / "site.toml"
-    config.write_text("[radd]\npoll_s = 1\n")
-    cluster = Cluster(layout, Rad(CHECKOUT, Path(sys.executable), config), LOG.info)
-    try:
-        cluster.up()
-        cluster.wait_until_radd_sees()
-        yield cluster
-    finally:
-        cluster.destroy()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 from scripts.demo_data import resnet50
 from scripts.devcluster import Cluster
 from slurm_hooks.embed import embed
-from tests.cluster.conftest import need_record
+from tests.cluster.conftest import need_record, outcome_of
 
 SCRIPT = embed("#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD batch_size=64 optimizer=adam\nsleep 4\n", resnet50())
 RESIDENT = "#!/bin/bash\n#RAD memory=48G\nsleep 300\n"
@@ -32,14 +32,10 @@ def test_a_job_beside_another_is_compared_with_its_run_alone(cluster: Cluster) -
     record = need_record(cluster, job)
     assert record.residents == (resident,)
     assert cluster.wait_state(job) == "COMPLETED"
-
-    def ended() -> bool:
-        side = checked(cluster).get(job)  # None: slurmdbd has not heard of the job yet
-        return side is not None and "not completed" not in side["why"]
-
-    cluster.wait_for("slurmdbd has the end", ended, 120)
-    side = checked(cluster)[job]
+    cluster.wait_for("slurmdbd has the end", outcome_of(cluster, job), 120)
+    sides = checked(cluster)
+    side = sides[job]
     assert (side["neighbours"], side["policy"], side["predicted"]) == ([resident], "mug", record.progress)
     # Both runs took as long; where starting one took a second more, that is as if it had done other work.
     assert side["measured"] or side["why"].startswith("was faster than alone")
-    assert checked(cluster)[resident]["measured"] is None
+    assert sides[resident]["measured"] is None

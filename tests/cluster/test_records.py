@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 
 from scripts.devcluster import Cluster
-from slurm_hooks.records import Record, decode
-from tests.cluster.conftest import CHECKOUT, need_record
+from slurm_hooks.records import decode
+from tests.cluster.conftest import CHECKOUT, accounted, need_record, outcome_of
 
 SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD memory=48G\nsleep 1\n"
-
-
-def outcome_of(cluster: Cluster, job: int) -> Callable[[], bool]:
-    """Whether slurmdbd has the end of a job's last run."""
-    return lambda: bool((record := accounted(cluster, job)) and record.runs and record.runs[-1].outcome)
-
-
-def accounted(cluster: Cluster, job: int) -> Record | None:
-    rows = cluster.sacct(job, "AdminComment")
-    return decode(rows[-1]["AdminComment"]) if rows else None
 
 
 def test_a_finished_job_is_in_sacct_report_and_explain(cluster: Cluster) -> None:
@@ -98,6 +87,8 @@ def test_nothing_is_lost_while_slurmdbd_is_down(cluster: Cluster) -> None:
     states = cluster.run(["sinfo", "-h", "-o", "%T"]).out.split()
     assert not {"drained", "draining", "down"} & set(states)
     cluster.start("slurmdbd")
+    cluster.stop("slurmctld")  # it would look for slurmdbd every ten seconds: one that starts does so at once
+    cluster.start("slurmctld")
 
     def sent() -> bool:
         flush(cluster)

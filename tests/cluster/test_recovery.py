@@ -11,7 +11,7 @@ from scripts.devcluster import Cluster
 from slurm_hooks.config import Partition
 from slurm_hooks.records import Record, decode, encode
 from slurm_hooks.shares import WHOLE_GPU
-from tests.cluster.conftest import new_directory, output
+from tests.cluster.conftest import new_directory, output, whole
 
 ERROR = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 20.00 GiB"
@@ -49,7 +49,7 @@ Jobs = dict[str, int]
 @pytest.fixture(scope="module")
 def jobs(rad_cluster: Cluster) -> Iterator[Jobs]:
     """All jobs, submitted at once: most of their time is Slurm's waiting before it starts a requeued job again."""
-    rad_cluster.up()
+    whole(rad_cluster)
     submitted = {name: rad_cluster.submit(script, *args).job_id for name, (script, args) in JOBS.items()}
     yield submitted
     rad_cluster.cancel_all()

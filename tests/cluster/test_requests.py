@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from scripts.devcluster import Cluster
-from tests.cluster.conftest import ONE_GPU, need_record, output, record_of, shares
+from scripts.devcluster import Cluster, CommandResult
+from tests.cluster.conftest import ONE_GPU, need_record, output, record_of, shares, whole
 
 # A claim of 48 GiB of an H200's 143771 MiB, less a margin of 2048: the share is 35.
 CLAIM = "48G"
@@ -27,66 +28,134 @@ srun --gres=gpu:1 sh -c 'echo "step that asks $CUDA_VISIBLE_DEVICES"'
 WAIT = "#!/bin/bash\n#RAD memory=48G\nsleep 300\n"
 
 
-@pytest.mark.parametrize(
-    "request_form",
-    [
-        ["--gres=gpu"],
-        ["--gres=gpu:1"],
-        ["--gpus=1"],
-        ["-G1"],
-        ["--gpus-per-node=1"],
-        ["--gpus-per-task=1", "--ntasks=1"],
-        ["--gpus=1", "--mem-per-gpu=1G", "--cpus-per-gpu=1"],
-    ],
-    ids=" ".join,
+MISSPELT = "#!/bin/bash\n#RAD batch_sise=1\ntrue\n"
+FORMS = (
+    ("--gres=gpu",),
+    ("--gres=gpu:1",),
+    ("--gpus=1",),
+    ("-G1",),
+    ("--gpus-per-node=1",),
+    ("--gpus-per-task=1", "--ntasks=1"),
+    ("--gpus=1", "--mem-per-gpu=1G", "--cpus-per-gpu=1"),
 )
-def test_every_form_of_a_request_for_one_gpu_becomes_a_share(cluster: Cluster, request_form: list[str]) -> None:
-    said = cluster.submit(STEPS, *request_form)
-    job = said.job_id
-    assert f"{SHARE} of 100 shares of one GPU" in said.err
-    assert cluster.wait_state(job) == "COMPLETED"
-    shown = cluster.job(job)
+TYPES = ("--gres=gpu:h200:1", "--gpus=h200:1", "--gpus-per-node=h200:1")
+STEP = "/bin/sh -c 'echo \"threads $CUDA_MPS_ACTIVE_THREAD_PERCENTAGE.\"'"
+JOBS: dict[str, tuple[str, tuple[str, ...]]] = {
+    **{" ".join(form): (STEPS, form) for form in FORMS},
+    **{form: (SCRIPT, (form,)) for form in TYPES},
+    "no environment": (
+        f"#!/bin/bash\n{CLAIMED}\nsrun {STEP}\nsrun --export=NONE --gres=gpu:1 {STEP}\n",
+        ("--gres=gpu:1", "--export=NONE"),
+    ),
+    "constraint": (SCRIPT, ("--gres=gpu:h200:1", "--constraint=h200|infiniband")),
+    "device type": (SCRIPT, ("--gres=gpu:g1:1",)),
+    "no directive": ("#!/bin/bash\necho $CUDA_VISIBLE_DEVICES\n", ("--gres=gpu:1",)),
+    **{name: (SCRIPT, ("--gres=gpu:1", f"--partition={name}")) for name in ("advise", "shadow", "off", "plain")},
+    **{f"wrong, {name}": (MISSPELT, ("--gres=gpu:1", f"--partition={name}")) for name in ("advise", "shadow")},
+}
+Run = Callable[[str], tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def said(rad_cluster: Cluster) -> Iterator[dict[str, CommandResult]]:
+    """What sbatch said of each job: all are submitted at once, as most of a job's time is Slurm's waiting."""
+    whole(rad_cluster)
+    yield {name: rad_cluster.submit(script, *args) for name, (script, args) in JOBS.items()}
+    rad_cluster.cancel_all()
+
+
+@pytest.fixture
+def completed(rad_cluster: Cluster, said: dict[str, CommandResult]) -> Run:
+    """Waits for a job's end; its number and what sbatch said of it."""
+
+    def wait(name: str) -> tuple[int, str]:
+        job = said[name].job_id
+        assert rad_cluster.wait_state(job) == "COMPLETED"
+        return job, said[name].err
+
+    return wait
+
+
+@pytest.mark.parametrize("request_form", FORMS, ids=" ".join)
+def test_every_form_of_a_request_for_one_gpu_becomes_a_share(
+    rad_cluster: Cluster, completed: Run, request_form: tuple[str, ...]
+) -> None:
+    job, err = completed(" ".join(request_form))
+    assert f"{SHARE} of 100 shares of one GPU" in err
+    shown = rad_cluster.job(job)
     assert shares(shown["TresPerNode"]) == SHARE
     assert f"gres/mps={SHARE}" in shown["TRES"]
     assert "gres/gpu" not in shown["TRES"]
-    lines = output(cluster, job).splitlines()  # srun may say there that it waited for the step before
+    lines = output(rad_cluster, job).splitlines()  # srun may say there that it waited for the step before
     seen = [line.split()[-1] for line in lines if line.startswith(("device", "step"))]
     assert len(seen) == 3
     assert len(set(seen)) == 1
-    record = need_record(cluster, job)
+    record = need_record(rad_cluster, job)
     assert (record.action, record.share) == ("share", SHARE)
     assert record.asked.startswith("gpu")
 
 
-def test_steps_get_all_threads_where_they_get_nothing_of_the_users_environment(cluster: Cluster) -> None:
-    step = "/bin/sh -c 'echo \"threads $CUDA_MPS_ACTIVE_THREAD_PERCENTAGE.\"'"
-    script = f"#!/bin/bash\n{CLAIMED}\nsrun {step}\nsrun --export=NONE --gres=gpu:1 {step}\n"
-    job = cluster.submit(script, "--gres=gpu:1", "--export=NONE").job_id
-    assert cluster.wait_state(job) == "COMPLETED"
-    assert [line for line in output(cluster, job).splitlines() if "threads" in line] == ["threads ."] * 2
+def test_steps_get_all_threads_where_they_get_nothing_of_the_users_environment(
+    rad_cluster: Cluster, completed: Run
+) -> None:
+    job, _ = completed("no environment")
+    assert [line for line in output(rad_cluster, job).splitlines() if "threads" in line] == ["threads ."] * 2
 
 
-@pytest.mark.parametrize("request_form", ["--gres=gpu:h200:1", "--gpus=h200:1", "--gpus-per-node=h200:1"])
-def test_a_gpu_type_becomes_a_constraint(cluster: Cluster, request_form: str) -> None:
-    job = cluster.submit(SCRIPT, request_form).job_id
-    assert cluster.wait_state(job) == "COMPLETED"
-    shown = cluster.job(job)
+@pytest.mark.parametrize("request_form", TYPES)
+def test_a_gpu_type_becomes_a_constraint(rad_cluster: Cluster, completed: Run, request_form: str) -> None:
+    job, _ = completed(request_form)
+    shown = rad_cluster.job(job)
     assert shares(shown["TresPerNode"]) == SHARE
     assert shown["Features"] == "h200"
-    assert need_record(cluster, job).asked == "gpu:h200:1"
+    assert need_record(rad_cluster, job).asked == "gpu:h200:1"
 
 
-def test_a_constraint_of_the_user_stays_beside_that_of_the_type(cluster: Cluster) -> None:
-    job = cluster.submit(SCRIPT, "--gres=gpu:h200:1", "--constraint=h200|infiniband").job_id
-    assert cluster.wait_state(job) == "COMPLETED"
-    assert cluster.job(job)["Features"] == "(h200|infiniband)&h200"
+def test_a_constraint_of_the_user_stays_beside_that_of_the_type(rad_cluster: Cluster, completed: Run) -> None:
+    job, _ = completed("constraint")
+    assert rad_cluster.job(job)["Features"] == "(h200|infiniband)&h200"
 
 
-def test_a_device_type_stays_a_device_type(cluster: Cluster) -> None:
-    job = cluster.submit(SCRIPT, "--gres=gpu:g1:1").job_id
-    assert cluster.wait_state(job) == "COMPLETED"
-    assert cluster.job(job)["TresPerNode"] in (f"gres:mps:g1:{SHARE}", f"gres/mps:g1:{SHARE}")
-    assert output(cluster, job).startswith("device 1 ")
+def test_a_device_type_stays_a_device_type(rad_cluster: Cluster, completed: Run) -> None:
+    job, _ = completed("device type")
+    assert rad_cluster.job(job)["TresPerNode"] in (f"gres:mps:g1:{SHARE}", f"gres/mps:g1:{SHARE}")
+    assert output(rad_cluster, job).startswith("device 1 ")
+
+
+def test_a_job_without_directives_is_none_of_rads_business(rad_cluster: Cluster, completed: Run) -> None:
+    job, err = completed("no directive")
+    assert "rad" not in err
+    assert "gres/gpu=1" in rad_cluster.job(job)["TRES"]
+    assert record_of(rad_cluster, job) is None
+
+
+def test_advise_tells_and_changes_nothing(rad_cluster: Cluster, completed: Run) -> None:
+    job, err = completed("advise")
+    assert f"{SHARE} of 100 shares" in err
+    assert "gres/gpu=1" in rad_cluster.job(job)["TRES"]
+    record = need_record(rad_cluster, job)
+    assert (record.action, record.mode, record.share) == ("advised", "advise", SHARE)
+    _, err = completed("wrong, advise")
+    assert "did you mean 'batch_size'" in err
+
+
+def test_shadow_decides_in_silence(rad_cluster: Cluster, completed: Run) -> None:
+    job, err = completed("shadow")
+    assert err == ""
+    assert "gres/gpu=1" in rad_cluster.job(job)["TRES"]
+    record = need_record(rad_cluster, job)
+    assert (record.action, record.mode, record.share) == ("shadowed", "shadow", SHARE)
+    _, err = completed("wrong, shadow")
+    assert err == ""
+
+
+@pytest.mark.parametrize("partition", ["off", "plain"])
+def test_partitions_that_rad_does_not_serve_are_left_alone(
+    rad_cluster: Cluster, completed: Run, partition: str
+) -> None:
+    job, err = completed(partition)
+    assert "RAD does not serve it" in err
+    assert "gres/gpu=1" in rad_cluster.job(job)["TRES"]
 
 
 def test_what_slurm_gives_for_a_gpu_comes_with_shares_too(cluster: Cluster) -> None:
@@ -184,8 +253,8 @@ def test_no_job_is_pinned_to_a_gpu_that_holds_another_users(cluster: Cluster) ->
     cluster.wait_state(other, "RUNNING")
     cluster.run(["scancel", str(other)])
     cluster.wait_state(other, "CANCELLED")
-    whole = "#!/bin/bash\n#RAD policy=exclusive\nsleep 300\n"
-    for job in [cluster.submit(whole, "--gres=gpu:1").job_id for _ in range(3)]:
+    alone = "#!/bin/bash\n#RAD policy=exclusive\nsleep 300\n"
+    for job in [cluster.submit(alone, "--gres=gpu:1").job_id for _ in range(3)]:
         cluster.wait_state(job, "RUNNING")
     cluster.wait_until_radd_sees()
     third = cluster.submit(WAIT.replace("48G", "12G"), "--gres=gpu:1", "--partition=pack", user="bob").job_id
@@ -206,6 +275,7 @@ def test_a_pinned_job_whose_node_is_away_is_let_go_to_another(cluster: Cluster) 
     try:
         cluster.run(["scontrol", "requeue", str(job)]).require()
         cluster.wait_state(job, "PENDING")
+        cluster.run(["scontrol", "update", f"jobid={job}", "starttime=now"]).require()  # not in some seconds
         cluster.wait_state(job, "RUNNING", deadline_s=60)
         shown = cluster.job(job)
     finally:
@@ -237,14 +307,6 @@ def test_ten_submits_at_once_are_spread_over_all_gpus(cluster: Cluster) -> None:
             assert f"gres/mps:{record.pin}={record.share}" in shown["TRES"]
 
 
-def test_a_job_without_directives_is_none_of_rads_business(cluster: Cluster) -> None:
-    said = cluster.submit("#!/bin/bash\necho $CUDA_VISIBLE_DEVICES\n", "--gres=gpu:1")
-    assert cluster.wait_state(said.job_id) == "COMPLETED"
-    assert "rad" not in said.err
-    assert "gres/gpu=1" in cluster.job(said.job_id)["TRES"]
-    assert record_of(cluster, said.job_id) is None
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -267,38 +329,6 @@ def test_a_wrong_directive_is_refused_with_line_and_cure(cluster: Cluster, line:
         assert word in said.err
     assert "rad: " in said.err
     assert not cluster.run(["squeue", "-h"]).out
-
-
-def test_advise_tells_and_changes_nothing(cluster: Cluster) -> None:
-    said = cluster.submit(SCRIPT, "--gres=gpu:1", "--partition=advise")
-    assert cluster.wait_state(said.job_id) == "COMPLETED"
-    assert f"{SHARE} of 100 shares" in said.err
-    assert "gres/gpu=1" in cluster.job(said.job_id)["TRES"]
-    record = need_record(cluster, said.job_id)
-    assert (record.action, record.mode, record.share) == ("advised", "advise", SHARE)
-    wrong = cluster.submit("#!/bin/bash\n#RAD batch_sise=1\ntrue\n", "--gres=gpu:1", "--partition=advise")
-    assert "did you mean 'batch_size'" in wrong.err
-    assert cluster.wait_state(wrong.job_id) == "COMPLETED"
-
-
-def test_shadow_decides_in_silence(cluster: Cluster) -> None:
-    said = cluster.submit(SCRIPT, "--gres=gpu:1", "--partition=shadow")
-    assert cluster.wait_state(said.job_id) == "COMPLETED"
-    assert said.err == ""
-    assert "gres/gpu=1" in cluster.job(said.job_id)["TRES"]
-    record = need_record(cluster, said.job_id)
-    assert (record.action, record.mode, record.share) == ("shadowed", "shadow", SHARE)
-    wrong = cluster.submit("#!/bin/bash\n#RAD batch_sise=1\ntrue\n", "--gres=gpu:1", "--partition=shadow")
-    assert wrong.err == ""
-    assert cluster.wait_state(wrong.job_id) == "COMPLETED"
-
-
-@pytest.mark.parametrize("partition", ["off", "plain"])
-def test_partitions_that_rad_does_not_serve_are_left_alone(cluster: Cluster, partition: str) -> None:
-    said = cluster.submit(SCRIPT, "--gres=gpu:1", f"--partition={partition}")
-    assert cluster.wait_state(said.job_id) == "COMPLETED"
-    assert "RAD does not serve it" in said.err
-    assert "gres/gpu=1" in cluster.job(said.job_id)["TRES"]
 
 
 def test_srun_is_left_alone(cluster: Cluster) -> None:
