@@ -19,6 +19,7 @@ GROWS: Final[tuple[str, ...]] = ("Upsampl", "Interpolat")
 # All that may make pictures larger.
 LARGER: Final[tuple[str, ...]] = (*GROWS, "ConvTranspose", "PixelShuffle", "MaxUnpool")
 _MOST_AXES: Final = 12
+_DEEP: Final = 3
 
 
 def convolved(type_: str, args: Args, shape: Shape) -> Shape:
@@ -41,6 +42,13 @@ def convolved(type_: str, args: Args, shape: Shape) -> Shape:
         return (outputs, *(-(-size // max(step, 1)) for size, step in zip(space, stride, strict=True)))
     pad = (0,) * len(space) if padding.strip("'\"") == "valid" else _spread(padding, len(space))
     dilation = _spread(args.get("dilation", "1"), len(space))
+    if (
+        len(space) == _DEEP
+        and not pad[0]
+        and kernel[0] > 1
+        and all(2 * p == k - 1 for p, k in zip(pad[1:], kernel[1:], strict=True))
+    ):
+        pad = ((kernel[0] - 1) // 2, *pad[1:])  # code pads what came before, in time alone
     return (
         outputs,
         *(

@@ -13,6 +13,7 @@ from estimator import sizes, versions
 from estimator.compiled import breathe
 from estimator.parsers import text as t
 from estimator.types import Layer, ModelSummary, SummaryError
+from estimator.walk import layers
 
 _OPEN: Final = 0
 _LEAF: Final = 1
@@ -35,6 +36,10 @@ _SIZELESS: Final = frozenset(
     own + "RMSNorm"
     for own in ("Llama", "Mistral", "Mixtral", "Qwen2", "Gemma", "Gemma2", "Phi3", "InternLM2", "Baichuan", "Persimmon")
 )
+
+_ENCODES: Final = "encod"
+_DECODES: Final = "decod"
+_TWO: Final = 2
 
 Args = tuple[tuple[str, str], ...]
 
@@ -362,7 +367,11 @@ class _Reader:
         """
         line = frame.line
         args = _args(", ".join(frame.notes)) if frame.notes else ()
+        again = _shown_again(frame.children)
+        frame.total -= again
         if stated is not None:
+            if stated - frame.total >= again:  # who counted did so twice, too
+                stated -= again
             self.counted = True
             own = max(stated - frame.total, 0)
             total = stated
@@ -425,6 +434,39 @@ class _Reader:
         if known is None:
             known = self._sizes[key] = sizes.parameters(type_, dict(args)) or 0
         return known
+
+
+def _shown_again(children: list[Layer]) -> int:
+    """Take out what a container holds under two names, which a print shows twice, and count the parameters in it.
+
+    That is a row of all parts before it, and a decoder's hold on the encoder beside it.
+    """
+    if len(children) < _TWO:
+        return 0
+    for at, part in enumerate(children):
+        if part.type == "Sequential" and len(part.children) == at >= _TWO:
+            count = _parameters(part)
+            if count and all(map(_same, part.children, children)):
+                children.pop(at)
+                return count
+        if part.name.startswith(_DECODES):
+            for encoder in children[:at]:
+                if encoder.name.startswith(_ENCODES) and any(inner is encoder for inner in part.children):
+                    rest = tuple(inner for inner in part.children if inner is not encoder)
+                    children[at] = part._replace(children=rest)
+                    return _parameters(encoder)
+    return 0
+
+
+def _same(part: Layer, other: Layer) -> bool:
+    """Tell whether two layers may be one, under two names."""
+    if part.type != other.type or part.params != other.params or part.args != other.args:
+        return False
+    return part.children is other.children or not (part.children or other.children)
+
+
+def _parameters(layer: Layer) -> int:
+    return sum(inner.params for inner in layers(layer))
 
 
 def _summary(reader: _Reader, lines: list[str], at: int) -> ModelSummary:

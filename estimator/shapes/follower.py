@@ -227,6 +227,8 @@ class Follower:
         made: list[Layer] = []
         if row and row[0].type in MOVES:
             now = self._moved(row, now)
+        elif len(row) > 1 and row[0].type.startswith("AdaptiveAvgPool2d") and self.sources.pictures:
+            now = self._pooled(row, now)
         for number, layer in enumerate(row):
             if not number & _OFTEN:
                 breathe()
@@ -243,6 +245,15 @@ class Follower:
             if width in (made := self._leaves.given(row[0], outer)) and made != outer
         ]
         return fits[0] if fits else now
+
+    def _pooled(self, row: tuple[Layer, ...], now: Shape) -> Shape:
+        """Choose what a row takes that begins by pooling: as many channels as the convolution behind it takes."""
+        width = input_width(row[1]) if row[1].type == "Conv2d" else None
+        if width is None or len(now) != COLOURS or now[0] == width:
+            return now
+        return next(
+            (outer for outer in reversed(self.sources.open) if len(outer) == len(now) and outer[0] == width), now
+        )
 
     def _sibling(self, layer: Layer, shape: Shape, known: dict[_Sibling, tuple[Layer, Shape]]) -> tuple[Layer, Shape]:
         """Follow a layer as `follow` does; one that equals a sibling but for its number is that.

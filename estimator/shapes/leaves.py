@@ -43,6 +43,8 @@ class Leaves:
         type_ = layer.type
         try:
             if "Embedding" in type_ and "0" in args and "1" in args:
+                if len(shape) == len(self._start) > 2 and shape[0] == sizes.number(args, "1"):
+                    return shape  # the nearest of its rows for each place of a picture
                 return shape if "position" in layer.name and len(shape) > 1 else (self._words, sizes.number(args, "1"))
             if type_ == "Conv1D":
                 return (*shape[:-1], conv1d_width(layer, args, shape))

@@ -132,7 +132,7 @@ class Sources:
         """Guess the picture that a layer takes where nothing has so many channels."""
         self.guessed += 1
         first = by_channels(layer)
-        beside = self._side_by_side or layer.type.startswith("ConvTranspose")
+        beside = self._side_by_side or layer.type.startswith("ConvTranspose") or _heads(layer)
         if width in self._places and (beside if first else len(shape) > 1):
             places = self._places[width]
             return (width, *places_of(places)) if first else (*places, width)
@@ -155,3 +155,9 @@ class Sources:
         twice = all(size == 2 * small for size, small in zip(places, before, strict=True))
         self._doubled |= twice
         return places if twice else ()
+
+
+def _heads(layer: Layer) -> bool:
+    """Tell whether a layer may be one of several that each work on a picture of another stage, side by side."""
+    kernel = dict(layer.args).get("kernel_size", "").strip("()").replace(" ", "")
+    return layer.name.isdecimal() and bool(kernel) and set(kernel.split(",")) == {"1"}
