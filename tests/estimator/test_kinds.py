@@ -36,6 +36,9 @@ def test_attentions_are_told_by_name() -> None:
     assert attends_eagerly("BloomAttention")
     assert attends_with_bias("T5Attention")
     assert not attends_eagerly("GPT2SdpaAttention")
+    assert attends_eagerly("LayoutLMSelfAttention")
+    assert attends_eagerly("GptOssAttention")
+    assert not attends_eagerly("DetrAttention")
 
 
 def test_a_block_may_call_itself_linear() -> None:

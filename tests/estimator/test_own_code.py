@@ -155,6 +155,74 @@ def test_hidden_blocks_work_with_what_they_do_when_they_are_shown() -> None:
     assert hidden.forward == pytest.approx(shown.forward, rel=0.01)
 
 
+def words(tokens: int, type_: str = "Net") -> Trace:
+    """Two blocks of an attention that multiplies itself, in a stage."""
+
+    def reads(name: str) -> Module:
+        layers = [leaf(each, "Linear", "in_features=64, out_features=64, bias=False", 4096) for each in "qkvo"]
+        return Module(name, "Layer", "", 0, (Module("attn", "RoFormerSelfAttention", "", 0, tuple(layers)),))
+
+    stage = Module("stage", "Stage", "", 0, (reads("0"), reads("1")))
+    head = leaf("head", "Linear", "in_features=64, out_features=2, bias=False", 128)
+    root = Module("", type_, "", 0, (leaf("words", "Embedding", "1000, 64", 64000), stage, head))
+    wide = ("B", tokens, 64)
+    calls = [Call(0, 0, ("B", tokens), wide), Call(1, 1, ("B", tokens), wide), Call(2, 1, wide, wide)]
+    for first in (3, 9):
+        calls += [Call(first + by, 2 + min(by, 2), wide, wide) for by in range(6)]
+    calls.append(Call(15, 1, wide, ("B", tokens, 2)))
+    return Trace(root, tuple(calls), 64000 + 8 * 4096 + 128)
+
+
+def words_dataset(type_: str = "Net") -> Dataset:
+    spec = Spec("plain", "transformer", "net", "words", {"classes": 10}, 2, 32, "sgd", "fp32", "train")
+    once, matrix = 4 * 32 * 64, 9 * 32 * 32
+    saved = [0, 0, 0, *[0, 3 * once + matrix, once, 0, 0, once] * 2, once]
+    traces = {spec.model_id: json.dumps(to_json(words(32, type_)))}
+    return Dataset((Row(spec, "ok", 900.0, 1.0, 2.0),), traces, {}, (), {(spec.model_id, "fp32"): saved})
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_hidden_blocks_give_out_keys_and_values_where_the_model_does(depth: int) -> None:
+    account = Rad(plain(own=Blocks(noted(words_dataset("NetForCausalLM"), Rad(plain()))).tables))
+    cached = 2 * 2 * 32 * 64
+    for type_, caches in (("NetForCausalLM", True), ("NetForQuestionAnswering", False)):
+        summary = parse_summary(printers.torchinfo_text(words(32, type_), 8, depth=depth))
+        _, program, memory, _ = account.account(summary, Workload(8, 32))
+        bare = Rad(plain()).account(summary, Workload(8, 32))[2]
+        assert (program.cache, program.caches) == (0, caches)
+        given = memory.backward - memory.kept - (bare.backward - bare.kept)
+        assert given == pytest.approx(4 * 8 * cached if caches else 0, abs=1000)
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_matrices_of_attention_in_hidden_blocks_grow_with_the_square_of_the_tokens(depth: int) -> None:
+    account = Rad(plain(own=Blocks(noted(words_dataset(), Rad(plain()))).tables))
+    for tokens in (32, 512):
+        for kind in ("train", "infer"):
+            text = printers.torchinfo_text(words(tokens), 8, depth=depth)
+            _, program, memory, _ = account.account(parse_summary(text), Workload(8, tokens, kind=kind))
+            shown = account.account(
+                parse_summary(printers.torchinfo_text(words(tokens), 8, depth=20)), Workload(8, tokens, kind=kind)
+            )[2]
+            assert program.hidden_params and memory.noted > 0.5
+            assert (memory.kept, memory.forward) == pytest.approx((shown.kept, shown.forward), rel=0.1)
+
+
+@pytest.mark.parametrize("wrong", [-1, 2])
+def test_inputs_that_were_taken_for_weights_in_half_precision_are_whole(wrong: int) -> None:
+    dataset = words_dataset()
+    ((key, _), saved), *_ = dataset.saved.items()
+    half = [size // 2 for size in saved]
+    spoiled = list(half)
+    for call in (5, 11, 15):  # projections that keep what goes into them
+        spoiled[call] *= wrong
+    tables = [
+        Blocks(noted(replace(dataset, saved={**dataset.saved, (key, "bf16"): each}), Rad(plain()))).tables
+        for each in (half, spoiled)
+    ]
+    assert tables[0] == tables[1]
+
+
 def test_a_list_that_is_hidden_is_known_only_in_its_model() -> None:
     trace = deep()
     stem, stage = trace.root.children

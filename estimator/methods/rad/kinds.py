@@ -169,6 +169,65 @@ _EAGER: Final = (
     "Cvt",
     "Swinv2",
 )
+# The same, by whole names: others that begin or end like these are fused.
+_EAGER_TYPES: Final = frozenset(
+    (
+        "AlignTextSelfAttention",
+        "BarkSelfAttention",
+        "BlipAttention",
+        "BlipTextSelfAttention",
+        "BridgeTowerCrossAttention",
+        "BridgeTowerSelfAttention",
+        "BrosSelfAttention",
+        "ClapTextSelfAttention",
+        "ClvpSelfAttention",
+        "CpmAntAttention",
+        "DabDetrAttention",
+        "Data2VecVisionSelfAttention",
+        "DecisionTransformerGPT2Attention",
+        "DeepseekV4Attention",
+        "FastSpeech2ConformerAttention",
+        "FlavaSelfAttention",
+        "GPTNeoXJapaneseAttention",
+        "GitSelfAttention",
+        "GitVisionAttention",
+        "GptOssAttention",
+        "GraniteMoeSWAAttention",
+        "GraniteSWAAttention",
+        "GroundingDinoBiMultiHeadAttention",
+        "GroundingDinoMultiheadAttention",
+        "GroupViTAttention",
+        "HYV4Attention",
+        "IBertSelfAttention",
+        "ImageGPTAttention",
+        "InformerAttention",
+        "LEDDecoderAttention",
+        "LayoutLMSelfAttention",
+        "LiltSelfAttention",
+        "MMGroundingDinoBiMultiHeadAttention",
+        "MMGroundingDinoMultiheadAttention",
+        "MarkupLMSelfAttention",
+        "Mask2FormerAttention",
+        "MgpstrAttention",
+        "MiMoV2FlashAttention",
+        "MvpAttention",
+        "NllbMoeAttention",
+        "OmDetTurboMultiheadAttention",
+        "OneFormerAttention",
+        "PatchTSMixerAttention",
+        "PegasusXAttention",
+        "SegGptAttention",
+        "SpeechT5Attention",
+        "SuperGlueSelfAttention",
+        "TableTransformerAttention",
+        "TapasSelfAttention",
+        "TimeSeriesTransformerAttention",
+        "TrOCRAttention",
+        "TvpAttention",
+        "VitsAttention",
+        "ZoeDepthMultiheadAttention",
+    )
+)
 # Fused attention with a learned bias on every pair of tokens: the bias is kept, a matrix too.
 _BIASED: Final = ("T5", "MT5", "UMT5")
 
@@ -201,7 +260,7 @@ def attends(type_: str) -> bool:
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache
 def attends_eagerly(type_: str) -> bool:
     """Tell whether this attention is known to keep its matrix of weights."""
-    if type_ == "MultiHeadAttention":  # of XLM and Flaubert, and of Keras
+    if type_ in _EAGER_TYPES or type_ == "MultiHeadAttention":  # of XLM and Flaubert, and of Keras
         return True
     return "Sdpa" not in type_ and "Flash" not in type_ and any(mark in type_ for mark in _EAGER)
 
@@ -219,14 +278,16 @@ class Sort:
         kind: what it keeps.
         attends: whether it is an attention.
         encloses: whether a convolution by this name is a block with more inside of it.
+        encodes: whether it is what a decoder reads from, whose own keys and values nobody needs again.
     """
 
-    __slots__ = ("attends", "encloses", "kind")
+    __slots__ = ("attends", "encloses", "encodes", "kind")
 
     def __init__(self, type_: str) -> None:
         self.kind = kind_of(type_)
         self.attends = attends(type_)
         self.encloses = any(mark in type_ for mark in _ENCLOSING)
+        self.encodes = type_.endswith("Encoder") or "Vision" in type_ or "Visual" in type_
 
 
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache

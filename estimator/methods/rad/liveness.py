@@ -37,6 +37,8 @@ _MANY_STEPS: Final = Kind.MANY_STEPS
 _SHARED_KEYS: Final = Scores.SHARED_KEYS
 # Their weights are cast under autocast, and the copies kept until they are used for the last time.
 _MATMULS: Final = frozenset((Kind.CONV, Kind.LINEAR, Kind.OPAQUE))
+# cuDNN works on one layer of a recurrent network after the other: so many outputs at most.
+_RECURRENT_WORKS: Final = 9
 _NO_NOTES: Final[Mapping[int, float]] = MappingProxyType({})
 # cuBLAS takes this much from the allocator for each thread that multiplies: the loop's own, and the backward pass's.
 _CUBLAS: Final = 32.5 * 2**20
@@ -125,6 +127,8 @@ def _beside(op: Op, out: int, noted: float | None) -> float:
     if op.kind is _ATTENTION and not op.extra:
         # Queries, keys and values, and their copies where they are multiplied one by one.
         return (5 if op.matrix and op.scores in (Scores.PLAIN, Scores.DROPPED) else 3) * out
+    if op.kind is _RECURRENT:
+        return min(op.extra, _RECURRENT_WORKS * out)
     return op.extra + (2 * out if op.kind is _MANY_STEPS else 0)
 
 
@@ -133,6 +137,21 @@ def _whole_copies(program: Program, workload: Workload) -> int:
     if workload.precision == "fp32":
         return _WHOLE
     return 2 * _WHOLE if program.causal or workload.precision == "amp" else 2
+
+
+def matrices_at_work(program: Program, precision: Precision) -> int:
+    """Count how often an attention's matrix is there while its softmax runs, in its own precision.
+
+    Under autocast a softmax is in fp32, input and output; in half precision transformers' is, and is cast back.
+    """
+    if precision == "amp":
+        return 5
+    return 4 if precision != "fp32" and program.owner else 2
+
+
+def matrix_kept(op: Op, precision: Precision) -> int:
+    """Count the bytes of one sample that a step keeps of an attention's matrix."""
+    return op.matrix * _SCORES[precision][op.scores]
 
 
 def moved_by(program: Program, precision: Precision, works: Mapping[int, float] = _NO_NOTES) -> list[float]:
@@ -146,7 +165,7 @@ def moved_by(program: Program, precision: Precision, works: Mapping[int, float] 
     tensors = program.tensors
     rules = _RULES[precision] if precision == "amp" else ()
     wide: set[int] = set()
-    matrices = 5 if rules else 2  # a softmax under autocast is in fp32, input and output
+    matrices = matrices_at_work(program, precision)
     scores = _SCORES[precision]
     found: list[float] = []
     for index, op in enumerate(program.ops):
@@ -178,6 +197,8 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
         forward, _ = _workspace(op.conv, workload, workspaces)
         work = max(work, forward)
         now = moved * batch * size + forward + copies
+        if op.kind is _RECURRENT:
+            now += op.params * size  # cuDNN takes the weights in one piece
         widest = max(widest, tensors[op.y] * batch * size)
         if now > peak:
             peak, at_peak = now, forward
@@ -185,10 +206,10 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
     library = _CUBLAS if program.multiplies else 0.0
     held = logits  # of the call before, which the loop's variable still holds
     # With the keys and values that a language model returns for the next token, of both calls.
-    held += 2.0 * program.cache * batch * size
+    held += 2.0 * (program.cache + own.cache) * batch * size
     base = weights + tensors[0] * batch * _WHOLE + library + held
     loss = 0.0
-    if program.tokens > 1:  # models that answer for each token compute their loss, too, when they are given labels
+    if program.tokens > 1 and program.labelled:
         loss = base + copies + logits + _whole_copies(program, workload) * logits / size
     top = base + peak
     return Memory(
@@ -399,7 +420,7 @@ def _backward(
             # The embedding's gradient is added to the head's; autocast made that one anew, so the sum takes its place.
             moved += program.shared * tied
         elif op.kind is _RECURRENT:
-            moved += op.extra * unit  # cuDNN works on as much as it has kept
+            moved += min(op.extra, _RECURRENT_WORKS * tensors[op.y]) * unit  # cuDNN works on as much as it has kept
         now = mark + moved + done + pair[1] + copies
         if copies and op.kind in _MATMULS:
             copies -= 2.0 * op.params
@@ -425,7 +446,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     inputs = float(tensors[0] * batch * _WHOLE) if tensors else 0.0
     library = 2 * _CUBLAS if program.multiplies else 0.0
     # The loop's variable still holds the last output, with the keys and values for the next token.
-    base = weights + states + inputs + library + logits + program.cache * unit
+    base = weights + states + inputs + library + logits + (program.cache + own.cache) * unit
 
     scores = _SCORES[workload.precision]
     marks = _marks(program, batch, workload.precision, own.steps, own.inside)

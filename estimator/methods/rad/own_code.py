@@ -35,11 +35,17 @@ class Hidden(NamedTuple):
         kept: bytes that autograd keeps for each of these, by precision as in `Values`; where none is counted, for each
             element of input or output.
         work: elements that are there at once beside input and output, where nothing is kept: usually, under autocast.
+        kept_more, work_more: of both what grows with the tokens of a sample, as matrices of attention do: so much for
+            each `TOKENS` of them.
+        cached: elements of keys and values that are given out for the next token, where a model does that.
     """
 
     counted: float
     kept: Values
     work: tuple[float, float]
+    kept_more: Values = (0.0, 0.0, 0.0)
+    work_more: tuple[float, float] = (0.0, 0.0)
+    cached: float = 0.0
 
 
 HIDDEN: Final = "hidden"
@@ -49,12 +55,14 @@ INSIDE: Final = ":"
 OF_MODEL: Final = "|"
 """Behind it stands whose models' blocks are meant, where others of the type do something else."""
 
+TOKENS: Final = 512
 _PLACE: Final[Mapping[Precision, int]] = {"fp32": 0, "amp": 1, "bf16": 2, "fp16": 2}
 # These have no code of their own.
 NO_CODE: Final = frozenset(
     ("Sequential", "ModuleList", "ModuleDict", "Identity", "Flatten", "Parameter", "ParameterList")
 )
 _ROWS: Final = 3
+_TOKEN_AXES: Final = 2
 _AMP: Final = 1
 _STEPS: Final = 8  # for each doubling of what is counted inside
 _BARE: Final = ("Identity", "Parameter", "ParameterList")
@@ -75,12 +83,14 @@ class Own(NamedTuple):
         share: share of the blocks, by size, of which it is known; the model itself is one of which it is not.
         inside: by step, bytes for one sample that a hidden block keeps in all.
         works: by step, elements of one sample that it works with beside its input and output, where nothing is kept.
+        cache: elements of keys and values that hidden blocks of one sample give out for the next token.
     """
 
     steps: list[float]
     share: float
     inside: Mapping[int, float] = MappingProxyType({})
     works: Mapping[int, float] = MappingProxyType({})
+    cache: float = 0.0
 
 
 NOTHING: Final = Own([], 0.0)
@@ -114,7 +124,7 @@ class OwnCode:
         steps = [0.0] * last
         known = blocks = 0.0
         names = blocks_of(format_, program.names)
-        inside, works = self._inside(program, format_, place, names)
+        inside, works, cache = self._inside(program, format_, place, names)
         for number, (layer, _, at, size) in enumerate(program.ends):
             if not at or not is_block(layer):
                 continue
@@ -126,16 +136,17 @@ class OwnCode:
             if values is not None:
                 known += size
                 steps[at - 1] += values[place] * size
-        return Own(steps, known / blocks, inside, works) if known or inside else NOTHING
+        return Own(steps, known / blocks, inside, works, cache) if known or inside else NOTHING
 
     def _inside(
         self, program: Program, format_: str, place: int, names: str
-    ) -> tuple[dict[int, float], dict[int, float]]:
-        """Look up the hidden blocks of a program: what each keeps, and works with."""
+    ) -> tuple[dict[int, float], dict[int, float], float]:
+        """Look up the hidden blocks of a program: what each keeps, and works with, and what all of them cache."""
         inside: dict[int, float] = {}
         works: dict[int, float] = {}
+        cache = 0.0
         if not self._hidden or format_ != "torchinfo" or not program.hidden_params:
-            return inside, works
+            return inside, works, cache
         found: list[tuple[int, int, Hidden]] = []
         counted, whole = 0.0, program.inside > 0
         blocks = hidden_blocks(program)
@@ -152,9 +163,13 @@ class OwnCode:
         # Unknown blocks have what is left of what is printed; known ones no more than all of it.
         scale = program.inside / counted if counted and (whole or 0 < program.inside < counted) else 1.0
         for at, size, noted in found:
-            inside[at] = noted.kept[place] * size * (noted.counted * scale or 1.0)
-            works[at] = noted.work[int(place == _AMP)] * size
-        return inside, works
+            long = (tokens_of(program, at) or TOKENS) / TOKENS
+            kept = noted.kept[place] + noted.kept_more[place] * long
+            inside[at] = kept * size * (noted.counted * scale or 1.0)
+            way = int(place == _AMP)
+            works[at] = (noted.work[way] + noted.work_more[way] * long) * size
+            cache += noted.cached * size if program.caches else 0.0
+        return inside, works, cache
 
 
 def insides(program: Program, blocks: Sequence[tuple[int, int]], names: str) -> list[str]:
@@ -180,9 +195,20 @@ def hidden_blocks(program: Program) -> list[tuple[int, int]]:
     ]
 
 
+def tokens_of(program: Program, at: int) -> int:
+    """Count the tokens of a sample behind a step; 0 where it gives out none."""
+    shape = program.shapes[program.ops[at].y]
+    return shape[0] if len(shape) == _TOKEN_AXES else 0
+
+
 def _hidden(each: Sequence[float]) -> Hidden:
-    counted, fp32, amp, bf16, usual, autocast = each
-    return Hidden(finite(counted), _values((fp32, amp, bf16)), (finite(usual), finite(autocast)))
+    counted, fp32, amp, bf16, usual, autocast, *more = each
+    values = _values((fp32, amp, bf16)), (finite(usual), finite(autocast))
+    if not more:
+        return Hidden(finite(counted), *values)
+    fp32, amp, bf16, usual, autocast, cached = more
+    longer = _values((fp32, amp, bf16)), (finite(usual), finite(autocast))
+    return Hidden(finite(counted), *values, *longer, finite(cached))
 
 
 def _values(each: Sequence[float]) -> Values:

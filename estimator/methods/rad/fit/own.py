@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from statistics import median, median_high, median_low
-from typing import Final
+from typing import Final, NamedTuple
 
 from estimator.dataset import printers
 from estimator.dataset.specs import Spec
@@ -17,19 +17,22 @@ from estimator.dataset.tree import Call, Module, Trace, resolve
 from estimator.methods.rad import Rad
 from estimator.methods.rad.familiar import without
 from estimator.methods.rad.fit.processes import forked
+from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.known import blocks_of
-from estimator.methods.rad.liveness import INSIDE_SHARE, kept_by, moved_by
+from estimator.methods.rad.liveness import INSIDE_SHARE, kept_by, matrices_at_work, matrix_kept, moved_by
 from estimator.methods.rad.own_code import (
     HIDDEN,
     INSIDE,
     NO_CODE,
     OF_MODEL,
+    TOKENS,
     OwnCode,
     hidden_blocks,
     inside,
     insides,
     is_block,
     of_model,
+    tokens_of,
 )
 from estimator.methods.rad.program import Program
 from estimator.parsers import parse_summary
@@ -43,12 +46,18 @@ _DEPTHS: Final = (2, 3, 4, 5)
 # Elements at work are counted without autocast and under it; in bytes of these.
 _MOVED: Final[tuple[tuple[Precision, int], ...]] = (("fp32", 4), ("amp", 2))
 _TWO: Final = 2
+_HALF: Final = 2  # bytes of a number
 _KEPT: Final = 1  # place of the first of what hidden blocks keep; before it is what torchinfo counts
 _NEAR: Final = 0.02
 # Bytes for each element by which a model's blocks differ from others of their type, so that they are noted apart.
 _APART: Final = 0.5
 # Hidden blocks of one name are alike where families differ by this factor at most.
 _ALIKE: Final = 2.0
+_NOTHING_MOVED: Final = ((0.0, 0.0), (0.0, 0.0))
+# In types of models whose attention is among the tokens of a window.
+_WINDOWS: Final = ("Window", "Swin")
+# What hidden blocks hold, without what grows with the tokens.
+_FIXED: Final = 6
 _SKIPPED: Final = ("Sequential", "ModuleList")  # by torchsummary
 # More than this for each element is no property of a block: its output is far smaller than what it works on.
 _MOST: Final = 200.0
@@ -131,6 +140,7 @@ def _noted(dataset: Dataset, account: Rad, specs: Sequence[Spec]) -> list[Noted]
 def _of_model(dataset: Dataset, account: Rad, spec: Spec) -> Iterator[Noted]:
     trace = dataset.trace(spec)
     saved = [dataset.saved.get((spec.model_id, precision)) for precision in PRECISIONS]
+    saved = [saved[0], *(each and _whole_inputs(trace, each) for each in saved[1:])]
     whole = printers.torchinfo_text(trace, _BATCH, depth=20)
     cut = {printers.torchinfo_text(trace, _BATCH, depth=depth): None for depth in _DEPTHS}
     texts = [
@@ -140,7 +150,9 @@ def _of_model(dataset: Dataset, account: Rad, spec: Spec) -> Iterator[Noted]:
         *(("torchinfo", text) for text in cut if text != whole),
     ]
     calls = _calls(trace, saved)
-    moved: dict[int, tuple[float, ...]] = {}
+    moved: dict[int, tuple[_Moved, ...]] = {}
+    matrices: dict[int, list[float]] = {}
+    cached: dict[int, int] = {}
     for format_, text in texts:
         try:
             shaped, program, _, _ = account.account(parse_summary(text), Workload(_BATCH, spec.seq_len))
@@ -158,7 +170,9 @@ def _of_model(dataset: Dataset, account: Rad, spec: Spec) -> Iterator[Noted]:
             nodes = [node for node, _, _ in pairs]
             hidden = {at: nodes[number].all_saved() for number, at in hidden_blocks(program)}
             moved = moved or _moved(nodes, program, hidden if None not in saved else {})
-            yield from _hidden_of(nodes, program, moved, saved, spec.group)
+            matrices = matrices or _matrices(nodes, program)
+            cached = cached or _cached(nodes, program)
+            yield from _hidden_of(nodes, program, _Whole(moved, matrices, cached), saved, spec.group)
         own = _own(format_, pairs, program, hidden)
         sums: dict[tuple[str, str, tuple[tuple[str, str], ...]], tuple[list[float], list[float]]] = {}
         for number, values in own.items():
@@ -178,32 +192,91 @@ def _of_model(dataset: Dataset, account: Rad, spec: Spec) -> Iterator[Noted]:
             yield Noted(format_, type_, inner, blocks_of(format_, program.names), general, spec.group, each)
 
 
+_Moved = tuple[float, float]
+"""Elements that are there at once, and those of them that are an attention's matrices."""
+
+
+def _whole_inputs(trace: Trace, saved: Sequence[int]) -> list[int]:
+    """Give what was noted in half precision, with the inputs of linear layers that were taken for their weights.
+
+    They were left out where they had the shape of a parameter, which happened for one of the two batch sizes that were
+    compared: an input seems to be kept twice, or to give back what it takes.
+    """
+    modules, found = trace.modules(), list(saved)
+    for number, call in enumerate(trace.calls):
+        if kind_of(modules[call.module].type) is Kind.LINEAR:
+            once = _HALF * _sizes(call)[0]
+            if found[number] in (-once, _TWO * once):
+                found[number] = once
+    return found
+
+
 def _moved(
     nodes: Sequence[_Node], program: Program, hidden: Mapping[int, Sequence[float]]
-) -> dict[int, tuple[float, ...]]:
+) -> dict[int, tuple[_Moved, ...]]:
     """Give for each call, by its node, the elements that are there at once in it: usually, and under autocast.
 
     What has no layers inside holds half of what autograd would keep of it.
     """
-    each = []
+    each: list[list[_Moved]] = []
     for precision, size in _MOVED:
         place = PRECISIONS.index(precision)
         works = {at: INSIDE_SHARE * kept[place] / size for at, kept in hidden.items()}
-        each.append(moved_by(program, precision, works))
+        times = matrices_at_work(program, precision)
+        squares = [times * op.matrix if matrix_kept(op, precision) else 0 for op in program.ops]
+        each.append(list(zip(moved_by(program, precision, works), squares, strict=True)))
     return {
-        id(node): tuple(max(moved[start:at], default=0.0) for moved in each)
+        id(node): tuple(max(moved[start:at], default=(0.0, 0.0)) for moved in each)
         for node, (_, start, at, _) in zip(nodes, program.ends, strict=True)
     }
+
+
+def _matrices(nodes: Sequence[_Node], program: Program) -> dict[int, list[float]]:
+    """Give for each call, by its node, the bytes that are kept of attentions' matrices in it, by precision.
+
+    Where attention is among the tokens of a window, or where no layers are shown, they do not grow with the tokens.
+    """
+    if any(mark in layer.type for layer, _, _, _ in program.ends for mark in _WINDOWS):
+        return {}
+    return {
+        id(node): [float(sum(matrix_kept(op, each) for op in program.ops[start:at])) for each in PRECISIONS]
+        for node, (_, start, at, _) in zip(nodes, program.ends, strict=True)
+    }
+
+
+def _cached(nodes: Sequence[_Node], program: Program) -> dict[int, int]:
+    """Give for each call, by its node, the elements of keys and values that it gives out for the next token."""
+    if not program.cached:
+        return {}
+    return {
+        id(node): sum(program.cached.get(step, 0) for step in range(start, at))
+        for node, (_, start, at, _) in zip(nodes, program.ends, strict=True)
+    }
+
+
+class _Whole(NamedTuple):
+    """What the summary that shows all layers tells of each call, by its node.
+
+    Attributes:
+        moved: what is there at once.
+        matrices: what is kept of attentions' matrices.
+        cached: elements of keys and values that are given out.
+    """
+
+    moved: Mapping[int, tuple[_Moved, ...]]
+    matrices: Mapping[int, Sequence[float]]
+    cached: Mapping[int, int]
 
 
 def _hidden_of(
     nodes: Sequence[_Node],
     program: Program,
-    moved: Mapping[int, tuple[float, ...]],
+    whole: _Whole,
     saved: Sequence[Sequence[int] | None],
     group: str,
 ) -> Iterator[Noted]:
     """Note what hidden blocks hold in all; the sums of those of one type."""
+    moved, matrices, cached = whole
     shown = {at: 0.0 for _, at in hidden_blocks(program)}
     before = [moved_by(program, precision, shown) for precision, _ in _MOVED]
     found: dict[str, list[tuple[_Node, int, int]]] = defaultdict(list)
@@ -221,13 +294,34 @@ def _hidden_of(
             sum(node.all_saved()[place] for node, _, _ in blocks) / (counted or size)
             for place in range(len(PRECISIONS))
         ]
+        more = [0.0] * len(PRECISIONS)
+        longer = [0.0] * len(PRECISIONS)  # for each `TOKENS`
+        for node, at, _ in blocks:
+            tokens = tokens_of(program, at)
+            for place, value in enumerate(matrices.get(id(node), ()) if tokens else ()):
+                more[place] += value / (counted or size)
+                longer[place] += value / (counted or size) * TOKENS / tokens
+        works: list[_Moved] = []
+        for way, each in enumerate(before):
+            most = (0.0, 0.0)
+            for node, at, _ in blocks:
+                at_once, squares = moved.get(id(node), _NOTHING_MOVED)[way]
+                tokens = tokens_of(program, at) if id(node) in matrices else 0
+                work = max(at_once - each[at], 0.0)
+                squares = min(squares, work) if tokens else 0.0
+                most = max(most, ((work - squares) / largest, squares / largest * TOKENS / max(tokens, 1)), key=sum)
+            works.append(most)
+        fits = [value is None or most <= value for value, most in zip(kept, more, strict=True)]
         values = (
             counted / size,
-            *(value if each is not None else None for value, each in zip(kept, saved, strict=True)),
             *(
-                max(max(moved.get(id(node), (0.0, 0.0))[way] - each[at], 0.0) for node, at, _ in blocks) / largest
-                for way, each in enumerate(before)
+                None if each is None else value - most * fit
+                for value, most, fit, each in zip(kept, more, fits, saved, strict=True)
             ),
+            *(usual for usual, _ in works),
+            *(value * fit for value, fit in zip(longer, fits, strict=True)),
+            *(square for _, square in works),
+            sum(cached.get(id(node), 0) for node, _, _ in blocks) / size,
         )
         general = tuple((without(owner, type_) + "~", "") for owner in owners if type_ not in NO_CODE)
         yield Noted(HIDDEN, type_, "", exact, ((type_, of_model("", names)), *general), group, values)
@@ -413,7 +507,7 @@ def tables(items: Iterable[Noted], without_group: str = "") -> dict[str, dict[st
         like = known.get(inner.partition(INSIDE)[0]) or known.get(usual)
         if _near(made, like, hidden) if apart else not hidden and max(map(abs, made)) > _MOST:
             continue
-        known[inner] = made
+        known[inner] = made[:_FIXED] if hidden and not any(made[_FIXED:]) else made
     return found
 
 
@@ -428,7 +522,8 @@ def _near(made: Sequence[float], usual: Sequence[float] | None, hidden: bool) ->
     if usual is None:
         return False
     share, least = (_NEAR, _NEAR) if hidden else (0.0, _APART)
-    return all(abs(one - other) <= least + share * abs(other) for one, other in zip(made, usual, strict=True))
+    like = [*usual, *[0.0] * (len(made) - len(usual))]
+    return all(abs(one - other) <= least + share * abs(other) for one, other in zip(made, like, strict=True))
 
 
 def _middle(groups: Mapping[str, list[Noted]], place: int) -> float | None:

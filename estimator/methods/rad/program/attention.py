@@ -34,7 +34,8 @@ def attend(flow: Flow, shape: Shape | None, own: int) -> None:
         if len(attention.projections) == 1:
             width = _queries(flow, width, entry[-1] if entry else 0)
         out = (*first[:-1], width)
-        flow.cache += _cached(attention.projections, flow.tensors)
+        if not flow.encoders:
+            flow.cached[len(flow.ops)] = _cached(attention.projections, flow.tensors)
     else:
         out = shape or entry
         extra = 3 * elements(out)

@@ -32,7 +32,7 @@ class _Span(NamedTuple):
         tensors, steps, ends: where its own begin, and end before.
         kept: those of its tensors, or of the ones before, that are kept.
         activated: those before or behind an activation.
-        hidden, cache: parameters and elements that it has added.
+        hidden: parameters that it has added.
         current, by_activation, gate: how it ends.
     """
 
@@ -42,7 +42,6 @@ class _Span(NamedTuple):
     kept: frozenset[int]
     activated: frozenset[int]
     hidden: int
-    cache: int
     current: int
     by_activation: bool
     gate: int
@@ -83,7 +82,7 @@ class Builder:
             return
         kept, flow.kept = flow.kept, set()
         activated = set(flow.activated)
-        tensors, steps, ends, hidden, cache = len(flow.tensors), len(flow.ops), len(self.ends), flow.hidden, flow.cache
+        tensors, steps, ends, hidden = len(flow.tensors), len(flow.ops), len(self.ends), flow.hidden
         self._follow(layer)
         self._spans[situation] = _Span(
             (tensors, len(flow.tensors)),
@@ -92,7 +91,6 @@ class Builder:
             frozenset(flow.kept),
             frozenset(flow.activated - activated),
             flow.hidden - hidden,
-            flow.cache - cache,
             flow.current,
             flow.by_activation,
             flow.gate,
@@ -130,12 +128,13 @@ class Builder:
         for step in range(first, last):
             if step in flow.skips:
                 flow.skips[step + later] = flow.skips[step]
+            if step in flow.cached:
+                flow.cached[step + later] = flow.cached[step]
         first, last = span.ends
         self.ends += [(layer, start + later, end + later, size) for layer, start, end, size in self.ends[first:last]]
         flow.kept.update([index + by for index in span.kept])
         flow.activated.update([index + by for index in span.activated])
         flow.hidden += span.hidden
-        flow.cache += span.cache
         flow.current = span.current + by
         flow.by_activation = span.by_activation
         flow.gate = span.gate + by if span.gate >= 0 else -1
@@ -170,6 +169,8 @@ class Builder:
         else:
             flow.blocks.append(0)
         sort = sort_of(layer.type)
+        if sort.encodes or id(layer) == flow.encoder:
+            flow.encoders += 1
         if sort.attends:
             self._outer.append(flow.attention)
             flow.attention = Attention(layer.type, flow.current)
@@ -182,6 +183,8 @@ class Builder:
         flow = self.flow
         flow.waiting -= flow.tensors[entry] if (entry := flow.blocks.pop()) else 0
         sort = sort_of(layer.type)
+        if sort.encodes or id(layer) == flow.encoder:
+            flow.encoders -= 1
         if sort.kind is _SIGMOID_GATE:  # what it does beside its inner activation
             shape = flow.shapes[flow.current]
             flow.emit(Kind.KEEPS_OUTPUT, flow.current, shape, None, extra=elements(shape))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from estimator import blocks
@@ -21,6 +22,8 @@ _ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_
 _MULTIPLIES: Final = frozenset((Kind.LINEAR, Kind.ATTENTION))
 _TOKEN_NORMS: Final = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM))
 _CAUSAL: Final[tuple[str, ...]] = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "MTModel")
+# Models of transformers with a head whose types do not say what they are for.
+_HEADED: Final[tuple[str, ...]] = ("HeadModel", "HeadsModel", "MTModel", "EncoderDecoderModel")
 # These give out their keys and values for the next token whatever their head is.
 _DECODERS: Final[tuple[str, ...]] = (
     "OPT",
@@ -50,9 +53,25 @@ _DECODERS: Final[tuple[str, ...]] = (
     "BioGpt",
     "CTRL",
 )
+# Formats that show no tree.
+_FLAT: Final = ("torchsummary", "keras")
+# What follows a model's name in the types of its blocks.
+_PARTS: Final = ("Attention", "Decoder", "Encoder", "Block", "Layer", "Stack", "Self")
+_TWO: Final = 2
 _MANY_WORDS: Final = 8_000
 # Their final_logits_bias is no parameter.
-_BIASED_LOGITS: Final[tuple[str, ...]] = ("Bart", "MBart", "Marian", "Pegasus", "Blenderbot", "Plbart", "M2M100")
+_BIASED_LOGITS: Final[tuple[str, ...]] = (
+    "Bart",
+    "BigBirdPegasus",
+    "Blenderbot",
+    "LED",
+    "MBart",
+    "Marian",
+    "Mvp",
+    "PLBart",
+    "PegasusEncoder",
+    "PegasusFor",
+)
 _DENSE_HEADS: Final[tuple[str, ...]] = (
     "FCNHead",
     "DeepLabHead",
@@ -70,7 +89,7 @@ def compile_program(summary: ModelSummary) -> Program:
     """Follow a summary whose layers all have shapes (see `estimator.shapes`)."""
     found = layers(summary.root)
     types = {layer.type for layer in found}
-    flow = Flow(summary.format in ("torchsummary", "keras"), _drops(types))
+    flow = Flow(summary.format in _FLAT, _drops(types))
     flow.words = "Embedding" in types
     flow.cosine = any(map(blocks.normalizes_queries, types))
     seen = {kind_of(type_) for type_ in types}
@@ -82,6 +101,7 @@ def compile_program(summary: ModelSummary) -> Program:
     flow.bare = seen.isdisjoint(_ACTIVATIONS)
     flow.bends = flow.bare and not seen.isdisjoint(_TOKEN_NORMS)
     flow.current = flow.tensor(input_of(found[0], said))
+    flow.encoder = _first_stack(summary)
     builder = Builder(flow)
     builder.read(found)
     last = flow.shapes[flow.current] if flow.shapes else (1,)
@@ -91,7 +111,12 @@ def compile_program(summary: ModelSummary) -> Program:
     inside = open_hidden(flow, summary, types, builder.ends) if hides else 0.0
     ops = flow.ops
     kinds = {op.kind for op in ops}
-    causal = _causal(summary, types, flow.flat, classes, tokens)
+    own = owner(frozenset(types))
+    labelled = _labelled(summary, types, own)
+    causal = _causal(summary, types, labelled, classes, tokens)
+    caches = causal or _caches(summary) or any(type_.startswith(_DECODERS) for type_ in types)
+    if caches and flow.flat:
+        _cache_rows(flow)
     return Program(
         flow.tensors,
         ops,
@@ -100,16 +125,19 @@ def compile_program(summary: ModelSummary) -> Program:
         classes,
         tokens,
         causal,
-        flow.cache if causal or _caches(summary) or any(type_.startswith(_DECODERS) for type_ in types) else 0,
+        flow.cached if caches else {},
         not kinds.isdisjoint(_MULTIPLIES),
         _shared(ops, summary.total_params) if _EMBEDDING in kinds else 0,
-        summary.root.type.startswith(_BIASED_LOGITS),
+        not causal and any(type_.startswith(_BIASED_LOGITS) for type_ in types),
         flow.skips,
         plain_names(frozenset(types)),
         builder.ends,
         flow.flat,
-        owner(frozenset(types)),
+        own,
         inside,
+        labelled,
+        caches,
+        flow.shapes,
     )
 
 
@@ -135,21 +163,60 @@ def _drops(types: set[str]) -> bool:
     return "Embedding" in types or not blocks or not any("Conv2d" in type_ for type_ in types)
 
 
-def _causal(summary: ModelSummary, types: set[str], flat: bool, classes: int, tokens: int) -> bool:
+def _causal(summary: ModelSummary, types: set[str], labelled: bool, classes: int, tokens: int) -> bool:
     """Tell whether a model predicts the next token, with a loss in fp32.
 
     Models with an encoder compute theirs in the precision of the logits.
     """
     if any(type_.endswith(("Encoder", "T5Stack")) for type_ in types):
         return False
-    if flat:
-        return "Embedding" in types and classes >= _MANY_WORDS and tokens > 1
+    if summary.format in _FLAT:
+        return labelled and "Embedding" in types and classes >= _MANY_WORDS and tokens > 1
     return _caches(summary)
 
 
 def _caches(summary: ModelSummary) -> bool:
     """Tell whether a model gives out its keys and values for the next token."""
     return any(layer.type.endswith(_CAUSAL) for layer in (summary.root, *summary.root.children[:1]))
+
+
+def _labelled(summary: ModelSummary, types: set[str], own: str) -> bool:
+    """Tell whether a model computes its loss itself, as those of transformers with a head do; others give out logits.
+
+    Args:
+        summary: the model; a table does not show its type.
+        types: of all layers.
+        own: the model's name, which transformers puts before the types of its layers.
+    """
+    type_ = summary.root.type
+    if summary.format in _FLAT:
+        return bool(own) or _share_a_name(types)
+    return type_.endswith(_HEADED) or type_.partition("For")[2][:1].isupper()
+
+
+def _share_a_name(types: set[str]) -> bool:
+    """Tell whether blocks begin with one name, as in transformers: OPTAttention, OPTDecoderLayer, OPTDecoder."""
+    names = Counter(min([type_.partition(part)[0] for part in _PARTS], key=len) for type_ in types)
+    return any(count > _TWO and name not in ("", "Transformer") and name not in types for name, count in names.items())
+
+
+def _cache_rows(flow: Flow) -> None:
+    """Note what the attentions of a table keep for the next token: their projections are the rows before them."""
+    reads = next((flow.shapes[op.y] for op in flow.ops if op.kind is _EMBEDDING), (0,))
+    products: list[int] = []
+    for at, op in enumerate(flow.ops):
+        if op.kind is _LINEAR:
+            products.append(flow.tensors[op.y])
+        elif op.kind is Kind.ATTENTION and len(products) > 1 and flow.shapes[op.y][:1] == reads[:1]:
+            *before, values, out = products
+            flow.cached[at] = values - out if values > out else values + sum(before[-1:])
+            products = []
+
+
+def _first_stack(summary: ModelSummary) -> int:
+    """Find the encoder of a model whose encoder and decoder have one type: it comes first; 0 for none."""
+    stacks = [layer for layer in summary.root.children if layer.type.endswith("Stack")]
+    return id(stacks[0]) if len(stacks) > 1 and stacks[0].type == stacks[1].type else 0
 
 
 def _shared(ops: list[Op], total_params: int) -> int:

@@ -54,7 +54,9 @@ class Flow:
         skips: by step, elements that wait meanwhile.
         kept: tensors that are kept although no single step says so.
         hidden: parameters of layers whose insides are not shown.
-        cache: elements of all keys and values.
+        cached: by step, elements of its keys and values that are needed for the next token.
+        encoders: how many blocks are open whose keys and values are not.
+        encoder: stands for a block that is one although its type does not say so; 0 for none.
         current: the tensor at hand.
         by_activation: whether an activation gave it out.
         activated: tensors before or behind an activation.
@@ -80,7 +82,9 @@ class Flow:
         self.skips: dict[int, int] = {}
         self.kept: set[int] = set()
         self.hidden = 0
-        self.cache = 0
+        self.cached: dict[int, int] = {}
+        self.encoders = 0
+        self.encoder = 0
         self.current = 0
         self.by_activation = False
         self.activated: set[int] = set()

@@ -128,7 +128,7 @@ class Program(NamedTuple):
         classes: width of the last output, for the loss.
         tokens: tokens of a sample at the last output; 1 where there are none.
         causal: whether it is a language model that predicts the next token, with a loss in fp32.
-        cache: elements of all keys and values, where it gives them out for the next token.
+        cached: by step, elements of keys and values, where it gives them out for the next token.
         multiplies: whether anything multiplies matrices.
         shared: parameters of a word embedding that is also the head.
         biased: whether numbers in fp32 are added to the logits.
@@ -138,6 +138,9 @@ class Program(NamedTuple):
         flat: whether the summary shows no tree: a block's row follows those of its layers.
         owner: the model's own name, which transformers puts before the types of its layers, or "".
         inside: elements of one sample that torchinfo prints of layers inside hidden blocks; 0 where it says nothing.
+        labelled: whether the model itself computes a loss, where labels are given to it.
+        caches: whether it gives out keys and values for the next token.
+        shapes: of each tensor, for one sample.
     """
 
     tensors: list[int]
@@ -147,7 +150,7 @@ class Program(NamedTuple):
     classes: int
     tokens: int
     causal: bool = False
-    cache: int = 0
+    cached: Mapping[int, int] = MappingProxyType({})
     multiplies: bool = False
     shared: int = 0
     biased: bool = False
@@ -157,3 +160,11 @@ class Program(NamedTuple):
     flat: bool = False
     owner: str = ""
     inside: float = 0.0
+    labelled: bool = False
+    caches: bool = False
+    shapes: Sequence[Shape] = ()
+
+    @property
+    def cache(self) -> int:
+        """Elements of all keys and values that are given out for the next token."""
+        return sum(self.cached.values())
