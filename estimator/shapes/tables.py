@@ -16,6 +16,9 @@ ATTENDS: Final = "Att"
 # What gathers the messages of neighbours.
 GATHERS: Final = "Aggregation"
 
+# Edges for each node of a graph, which no summary shows.
+EDGES: Final = 8
+
 _LEAST_WINDOWS: Final = 4
 _LONGEST_LINE: Final = 160
 _FEWEST_NODES: Final = 2
@@ -127,5 +130,5 @@ def nodes_of(summary: ModelSummary, found: list[Layer], batch_size: int) -> Mode
         children = tuple(map(divided, layer.children))
         return layer._replace(output_shape=shape, input_shape=before, children=children)
 
-    said = f"the table is of nodes; it is taken to be of {batch_size} graphs of {nodes} nodes"
+    said = f"the table is of nodes; it is taken to be of {batch_size} graphs of {nodes} nodes with {EDGES} edges each"
     return replace(summary, root=divided(summary.root), batch_size=batch_size, inferred=(*summary.inferred, said))

@@ -744,7 +744,7 @@ def test_nodes_are_divided_among_the_graphs_of_a_batch() -> None:
     summary = with_shapes(parse_summary(GRAPHS), Workload(8))
     assert [layer.output_shape for layer in layers(summary.root)] == [(128, 40), (128, 40), (128, 16), (128, 40)]
     assert summary.batch_size == 8
-    assert summary.inferred == ("the table is of nodes; it is taken to be of 8 graphs of 128 nodes",)
+    assert summary.inferred == ("the table is of nodes; it is taken to be of 8 graphs of 128 nodes with 8 edges each",)
     for batch_size in (1024, 7):
         assert with_shapes(parse_summary(GRAPHS), Workload(batch_size)).root.output_shape == (40,)
     table = "\n".join(

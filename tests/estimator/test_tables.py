@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from estimator.methods.rad.kinds import Kind
-from tests.estimator.accounts import account, table
+from tests.estimator.accounts import account, table, tree
 
 
 def test_windows_that_torchsummary_drops_are_put_back() -> None:
@@ -98,3 +98,36 @@ def test_a_bag_of_pictures_is_joined_by_its_last_layers() -> None:
     text = table(*rows) + "Total params: 1,238\n------\nInput size (MB): 0.28\n------\n"
     shapes = [layer.output_shape for layer in account(text)[0].root.children]
     assert shapes == [(6, 8, 32, 32), (6, 8, 1, 1), (6, 8), (1, 6, 4), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("gathers", "kept"),
+    [
+        ("SumAggregation: 2-2 [64, 4, 8]", 3),
+        ("SoftmaxAggregation: 2-2 [64, 32]", 3),
+        ("MeanAggregation: 2-2 [64, 32]", 0),
+    ],
+)
+def test_messages_of_neighbours_are_made_for_each_edge(gathers: str, kept: int) -> None:
+    text = tree(
+        "Graph [64, 8] --",
+        "├─Conv: 1-1 [64, 8] --",
+        "│    └─Linear: 2-1 [64, 32] 544",
+        f"│    └─{gathers} --",
+        "├─Linear: 1-2 [64, 8] 264",
+    )
+    _, program, memory = account(text, batch_size=4)
+    each = 8 * 32 * 16  # edges for each node, features, nodes of a graph
+    assert max(program.tensors) == each
+    assert memory.kept // (each * 4 * 4) == kept
+
+
+def test_messages_that_a_layer_has_made_are_not_made_again() -> None:
+    text = tree(
+        "Graph [64, 32] --",
+        "├─Linear: 1-1 [64, 32] 544",
+        "├─Linear: 1-2 [640, 32] 1,056",
+        "├─SumAggregation: 1-3 [64, 32] --",
+    )
+    _, program, _ = account(text, batch_size=4)
+    assert max(program.tensors) == 10 * 32 * 16

@@ -11,6 +11,7 @@ from estimator.methods.rad.program.flow import BACK, Attention, Flow
 from estimator.methods.rad.program.products import project
 from estimator.methods.rad.program.steps import PICTURE, Shape
 from estimator.methods.rad.program.weights import recurrent_depth
+from estimator.shapes.tables import EDGES, GATHERS
 from estimator.types import Layer
 from estimator.walk import elements
 
@@ -50,7 +51,9 @@ def leaf(flow: Flow, layer: Layer) -> None:
         shape, kind = flow.shapes[flow.current], Kind.VIEW  # a list of layers that is not opened
     if not shape:
         shape = (1,)  # one number for each sample
-    if params and (type_ in _LISTS or (sort.attends and _hides(flow, type_))):
+    if type_.endswith(GATHERS):
+        _gather(flow, layer, shape)
+    elif params and (type_ in _LISTS or (sort.attends and _hides(flow, type_))):
         flow.hidden += params
         flow.emit(Kind.OPAQUE, flow.current, shape, layer)
     elif sort.attends:
@@ -65,6 +68,23 @@ def leaf(flow: Flow, layer: Layer) -> None:
         _view(flow, layer, kind, shape)
     else:
         keep(flow, layer, kind, shape)
+
+
+def _gather(flow: Flow, layer: Layer, shape: Shape) -> None:
+    """Add what gathers the messages of a graph's neighbours, one for each edge, which mostly no layer has made.
+
+    They are sums with weights that need no gradient; heads attend, and a softmax does, which keeps what is weighed.
+    """
+    before = flow.shapes[flow.current]
+    if flow.tensors[flow.current] < _TWO * elements(shape):
+        edges = (EDGES, *shape)
+        flow.emit(Kind.NEW, flow.current, edges, None)
+        heads = len(shape) > _TWO and shape[-_TWO] > 1 and before[-1:] == (shape[-1] * shape[-_TWO],)
+        if heads or "Softmax" in layer.type:
+            flow.emit(Kind.KEEPS_INPUT, flow.current, edges, None, extra=_TWO * elements(edges))
+        else:
+            flow.emit(Kind.NEW, flow.current, edges, None)
+    flow.emit(Kind.NEW, flow.current, shape, layer)
 
 
 def _view(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
