@@ -8,6 +8,7 @@ results are copied, compressed, to the folder named; ``--pack`` adds them to the
 from __future__ import annotations
 
 import argparse
+import hashlib
 import random
 import tempfile
 from collections import Counter
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from estimator.dataset.collect import FAILURES, ROWS, Collector, Options, read_jsonl
 from estimator.dataset.saved import main as worker
-from estimator.dataset.specs import Spec
+from estimator.dataset.specs import Spec, spec_from_json
 from estimator.dataset.store import DEFAULT, add_saved, load
 from estimator.types import Precision
 from scripts.collect_later import SEED, Copier
@@ -40,6 +41,15 @@ def specs(measured: Iterable[Spec]) -> list[Spec]:
     ]
 
 
+def shared(wanted: Iterable[Spec], share: int, shares: int) -> list[Spec]:
+    """Choose the runs of a share of the models, by their names: the same whatever else is wanted."""
+
+    def place(spec: Spec) -> int:
+        return int(hashlib.sha256(f"{spec.source}:{spec.name}".encode()).hexdigest(), 16) % shares
+
+    return [spec for spec in wanted if place(spec) == share]
+
+
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -48,6 +58,10 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=14)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--names", nargs="*", help="just models of these names, noted or not")
+    parser.add_argument(
+        "--raw", type=Path, nargs="*", default=(), help="folders of raw rows, whose models are noted too"
+    )
+    parser.add_argument("--share", default="0/1", metavar="K/N", help="an Nth of the models: one for each GPU")
     parser.add_argument("--pack", action="store_true", help="run nothing: add what OUT holds to RAD's data set")
     options = parser.parse_args()
     if options.pack:
@@ -58,9 +72,12 @@ def main() -> None:
     copier = Copier(raw, options.out, 30.0)
     copier.start()
     dataset = load()
+    measured = [row.spec for row in dataset.rows]
+    measured += [spec_from_json(row["spec"]) for folder in options.raw for row in read_jsonl(folder / ROWS)]
+    share, shares = map(int, options.share.split("/"))
     wanted = [
         spec
-        for spec in specs(row.spec for row in dataset.rows)
+        for spec in shared(specs(measured), share, shares)
         if (spec.name in options.names if options.names else (spec.model_id, spec.precision) not in dataset.saved)
     ]
     print(f"{len(wanted)} runs", flush=True)

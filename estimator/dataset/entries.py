@@ -83,8 +83,9 @@ class Entry:
         config: transformers: what differs from the configuration's defaults; other libraries: what it is built with.
         longest: longest sequence it takes.
         attention: implementation of attention asked for, empty for the library's default.
-        given: of other libraries: what goes in, see `estimator.dataset.libraries`.
-        target: of other libraries: its loss, as plain models say it, or ``own``: it gives out its loss.
+        given: of other libraries, and of what transformers has in a form of its own: what goes in, see
+            `estimator.dataset.libraries`.
+        target: of these: its loss, as plain models say it, or ``own``: it gives out its loss.
     """
 
     source: Source

@@ -5,7 +5,8 @@ was measured: ``THIRD`` are new families whose SHA-256 of ``rad-fresh-3:NAME`` m
 all new families of `estimator.dataset.fourth`. ``FIFTH`` are those of `estimator.dataset.fifth`, and those of the
 fourth that no row was left of. ``SIXTH`` are those of `estimator.dataset.sixth`, in libraries that nothing was measured
 of before, and those of the earlier collections that no row was left of. ``SEVENTH`` are those of
-`estimator.dataset.seventh`, again in other libraries. ``NINTH`` are those of the collection that follows.
+`estimator.dataset.seventh`, again in other libraries. ``NINTH`` are those of
+`estimator.dataset.ninth`.
 """
 
 from __future__ import annotations
@@ -75,11 +76,23 @@ _SEVENTH = (
     "stable_audio stable_cascade stable_video stamp stemgnn sudormrf syncnet tabm tagcn tidnet timesnet "
     "ts_inception tslanet unet_1d unimp usleep wan wan_vae wavernn xvector youtube_dnn"
 )
+_NINTH = (
+    "ace_step agnn bitcn botnet bria bros chameleon clap comirec cosmos craft cross_vit dac dat dbnet deepnpts "
+    "deimv2 depth_pro dia dinov3 drct drunet dssm easyanimate efficientdet encodec fasnet fast_text_detector fbcnn "
+    "fedformer fftformer fits flava florence2 flux2 frets glm4v glm_moe_dsa got_ocr2 gps grl grounding_dino hat "
+    "hrm_text htdemucs hunyuan_vae i2vgen idefics2 instructblip janus kbnet kosmos_2 lama le_conv llava_onevision "
+    "ltx_vae lxmert mgp_str mimi mimo_v2 mistral3 mixdehazenet mllama modernvbert musicgen nhits normalized_vit "
+    "omnisr pe_audio perception_lm pixtral plksr pop2piano pp_doclayout pp_ocr_det pp_ocr_rec prompt_depth "
+    "qwen2_audio qwen3_vl radio realcugan retinexformer rqvae safmn sam2 sam3 sapiens scunet seamless seggpt sine "
+    "skyreels slot_attention snac soft_moe softs span speech_encoder_decoder srvgg supergat swinir t2i_adapter tft "
+    "timesfm timexer tiny_vae tipsv2 tsmixer udop uformer univnet vibevoice_codec video_llava videoprism vipllava "
+    "visual_bert vocos voxtral x_clip xcodec"
+)
 SECOND = frozenset(_SECOND.split())
 THIRD = frozenset(_THIRD.split())
 FOURTH = frozenset(_FOURTH.split())
 FIFTH = frozenset(_FIFTH.split())
 SIXTH = frozenset(_SIXTH.split())
 SEVENTH = frozenset(_SEVENTH.split())
-NINTH: frozenset[str] = frozenset()
+NINTH = frozenset(_NINTH.split())
 FRESH = NINTH

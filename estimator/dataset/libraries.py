@@ -2,9 +2,9 @@
 
 What goes in is written as items divided by spaces, each without the batch: ``3x64x64`` numbers, ``1000:64`` ids below
 1000 (``1000:`` one for each example, ``L`` the configuration's length), ``#1000:26`` such ids as numbers, ``=512``
-that length for each example (``=1:77``: 77 of it), ``!256x3`` numbers that all examples share, ``~8`` the number alone,
-``graph``: one of 512 nodes and eight edges for each node. ``name@`` before an item gives it by name, ``.name@`` in a
-mapping that comes first.
+that length for each example (``=1:77``: 77 of it), ``!256x3`` numbers that all examples share, ``~8`` the number alone
+(``~`` nothing), ``=9:64|1000:L`` one behind the other, ``graph``: one of 512 nodes and eight edges for each node.
+``name@`` before an item gives it by name, ``.name@`` in a mapping that comes first.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def inputs(
             nodes = batch * _NODES
             made += [numbers(nodes, _FEATURES), labels(nodes, 2, nodes * _EDGES)]
             continue
-        value = _value(what, batch, length, numbers, labels)
+        parts = [_value(part, batch, length, numbers, labels) for part in what.split("|")]
+        value = torch.cat(parts, 1) if len(parts) > 1 else parts[0]
         if name.startswith("."):
             mapping[name[1:]] = value
         elif name:
@@ -86,7 +87,7 @@ def _value(
 ) -> Any:
     """Make one argument."""
     if item.startswith("~"):
-        return int(item[1:])
+        return int(item[1:]) if item[1:] else None
     below, _, shape = item.lstrip("=!").rpartition(":")
     if item.startswith("=") and not below:
         below, shape = shape, ""

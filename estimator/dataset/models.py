@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,7 +112,7 @@ def _torchvision(entry: Entry, classes: int) -> Any:
 
 
 def _transformers(library: Any, entry: Entry, spec: Spec) -> Any:
-    config = library.AutoConfig.for_model(entry.model_type, **entry.config)
+    config = library.AutoConfig.for_model(entry.model_type, **deepcopy(entry.config))  # it may take dicts apart
     if "Classification" in entry.head:
         config.num_labels = spec.arch["classes"]
     if getattr(config, "pad_token_id", None) is None and entry.head.endswith("SequenceClassification"):
@@ -132,7 +133,7 @@ def feed(spec: Spec, model: nn.Module) -> Fed:
     entry = entry_of(spec)
     if spec.source == "plain":
         return _feed_plain(spec, model, maker)
-    if spec.source == "library" and entry.given:
+    if entry.given:
         return _feed_given(spec, entry, model, maker)
     if spec.source != "transformers":
         special = {"boxes": _feed_boxes, "flow": _feed_flow}.get(entry.feed, _feed_pictures)

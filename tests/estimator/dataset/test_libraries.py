@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from estimator.dataset import libraries, printers, seventh, sixth
+from estimator.dataset import libraries, ninth, printers, seventh, sixth
 from estimator.dataset.entries import Entry
 from estimator.dataset.trace import trace
 from estimator.dataset.tree import from_json, to_json
@@ -57,6 +57,12 @@ def test_what_goes_in_may_have_names() -> None:
     assert named["mask"].tolist() == [[1] * 5] * 2
 
 
+def test_what_goes_in_may_be_several_things_in_a_row_or_nothing() -> None:
+    made, named = libraries.inputs("=9:2|7:L past@~", 3, 4, lambda *shape: torch.zeros(shape), _labels)
+    assert made[0].tolist() == [[9, 9, 6, 6, 6, 6]] * 3
+    assert named == {"past": None}
+
+
 def test_every_number_that_comes_out_counts() -> None:
     out = {"a": torch.ones(2, 3), "b": [torch.full((2, 3), 2.0), torch.tensor([1, 2])], "loss": torch.tensor(0.5)}
     assert libraries.loss(_entry("x.Y"), out, _labels).item() == 1 + 4 + 0.5
@@ -67,9 +73,11 @@ def test_every_number_that_comes_out_counts() -> None:
 
 
 def test_every_model_is_named_once_and_says_what_goes_in() -> None:
-    found = [*sixth.entries(), *seventh.entries()]
-    assert len({entry.name for entry in found}) == len(found) > 500
-    assert all(entry.source == "library" and bool(entry.given) != bool(entry.size) for entry in found)
+    found = [*sixth.entries(), *seventh.entries(), *ninth.entries()]
+    assert len({(entry.source, entry.name) for entry in found}) == len(found) > 650
+    own = [entry for entry in found if entry.feed != "gridded"]
+    assert all(bool(entry.given) != bool(entry.size) for entry in own)
+    assert all(entry.source == "library" or entry.model_type for entry in found)
     assert all(entry.target in ("class", "pixels", "mean", "own") for entry in found if entry.given)
 
 

@@ -15,7 +15,7 @@ from estimator.dataset.store import DEFAULT, add_saved, load
 torch = pytest.importorskip("torch")
 from estimator.dataset.collect import ROWS, Collector, Options  # noqa: E402
 from estimator.dataset.saved import main, saved_by_calls  # noqa: E402
-from scripts.collect_saved import specs  # noqa: E402
+from scripts.collect_saved import shared, specs  # noqa: E402
 
 
 class Gate(torch.nn.Module):  # type: ignore[name-defined, misc]
@@ -33,6 +33,15 @@ def test_each_storage_counts_once_for_the_innermost_call() -> None:
     assert [call.module for call in calls] == [0, 1, 2]
     # Both layers take one input; the gate multiplies two tensors, of which sigmoid keeps one.
     assert saved == [2 * 4 * 8 * 4, 4 * 8 * 4, 0]
+
+
+def test_a_share_has_all_runs_of_a_model_whatever_else_is_wanted() -> None:
+    wanted = specs(row.spec for row in load().rows)[:600]
+    one, other = (shared(wanted, share, 2) for share in range(2))
+    assert len(one) + len(other) == len(wanted)
+    assert not {spec.name for spec in one} & {spec.name for spec in other}
+    assert min(len(one), len(other)) > 200
+    assert shared(wanted[:300], 0, 2) == [spec for spec in one if spec in wanted[:300]]
 
 
 def part_of_the_data_set(folder: Path, beginnings: tuple[str, ...]) -> None:
