@@ -19,6 +19,7 @@ GATHERS: Final = "Aggregation"
 # Edges for each node of a graph, which no summary shows.
 EDGES: Final = 8
 
+_WITHOUT_NODES: Final = {"torchsummary": "torchsummary", "module": "a print"}
 _LEAST_WINDOWS: Final = 4
 _LONGEST_LINE: Final = 160
 _FEWEST_NODES: Final = 2
@@ -112,13 +113,13 @@ def nodes_of(summary: ModelSummary, found: list[Layer], batch_size: int) -> Mode
     """Divide the nodes of a graph network, for which its table has one dimension, among the graphs of a batch.
 
     Raises:
-        SummaryError: torchsummary leaves that dimension out.
+        SummaryError: torchsummary leaves that dimension out, and a print shows none.
     """
-    if summary.format == "torchsummary":
+    if summary.format in _WITHOUT_NODES:
         gathers = next(layer for layer in found if layer.type.endswith(GATHERS))
         raise SummaryError(
-            f"'{gathers.type[:_LONGEST_LINE]}' works on nodes, and torchsummary does not show how many a graph has: "
-            "paste what torchinfo prints for the job's batch"
+            f"'{gathers.type[:_LONGEST_LINE]}' works on nodes, and {_WITHOUT_NODES[summary.format]} does not show how "
+            "many a graph has: paste what torchinfo prints for the job's batch"
         )
     nodes, rest = divmod(summary.batch_size or 0, max(batch_size, 1))
     if rest or nodes < _FEWEST_NODES:

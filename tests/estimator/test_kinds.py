@@ -22,6 +22,9 @@ from estimator.methods.rad.kinds import Kind, attends, attends_eagerly, attends_
         ("Hardswish", Kind.KEEPS_INPUT),
         ("ReLU6", Kind.KEEPS_INPUT),
         ("Bottleneck", Kind.VIEW),
+        ("SnakeBeta", Kind.MANY_STEPS),
+        ("Sine", Kind.KEEPS_INPUT),
+        ("SinePositions", Kind.VIEW),
     ],
 )
 def test_kinds(type_: str, kind: Kind) -> None:

@@ -756,5 +756,8 @@ def test_nodes_are_divided_among_the_graphs_of_a_batch() -> None:
             "======\n",
         )
     )
+    printed = "Net(\n  (conv): Conv(\n    (aggr): SumAggregation()\n    (lin): Linear(8, 4, bias=True)\n  )\n)\n"
+    with pytest.raises(SummaryError, match="'SumAggregation' works on nodes, and a print does not show how many"):
+        with_shapes(parse_summary(printed), Workload(8))
     with pytest.raises(SummaryError, match="'MeanAggregation' works on nodes"):
         with_shapes(parse_summary(table), Workload(8))
