@@ -199,6 +199,10 @@ def test_shared_keys_keep_a_matrix_in_fp32_alone() -> None:
     assert [(op.scores, op.matrix, op.extra) for op in attentions] == [
         (Scores.SHARED_KEYS, 4 * 128 * 128, 2 * 128 * 128)
     ] * 2
+    normed = LLAMA.replace(
+        "            (k_proj)", "            (k_norm): LlamaRMSNorm((128,), eps=1e-06)\n            (k_proj)"
+    )
+    assert [op.matrix for op in account(normed, seq_len=128)[1].ops if op.kind is Kind.ATTENTION] == [2 * 128 * 128] * 2
     equal = account(LLAMA.replace("out_features=128", "out_features=256"), seq_len=128)[2]
     # expanded keys and values make up for the narrower ones; what is more is the matrix
     assert fp32.kept - equal.kept == 2 * 2 * 4 * 4 * 128 * 128
@@ -226,8 +230,10 @@ def test_a_tied_embeddings_gradient_is_there_twice() -> None:
 
 def test_models_with_an_encoder_compute_their_loss_in_the_logits_precision() -> None:
     text = LM.replace("GPT2LMHeadModel", "BartForConditionalGeneration").replace("GPT2Model", "BartEncoder")
-    program = account(text, seq_len=16)[1]
+    program = account(text.replace("GPT2Block", "BartDecoder"), seq_len=16)[1]
     assert (program.causal, program.biased) == (False, True)
+    assert account(text, seq_len=16)[1].causal  # what encodes may be pictures, which a model without one goes on from
+    assert not account(text.replace("BartEncoder", "T5Stack"), seq_len=16)[1].causal
     assert program.cache == 0
 
 

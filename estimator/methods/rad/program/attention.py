@@ -12,6 +12,7 @@ from estimator.walk import elements
 
 _MOST_KEYS: Final = 4096
 _HEAD_WIDTH: Final = 64
+_HEAD_WIDTHS: Final = (16, 256)
 _WINDOW: Final = 49
 _WINDOW_FRAMES: Final = 8
 _WINDOW_HEAD_WIDTH: Final = 32
@@ -63,7 +64,9 @@ def _scores(flow: Flow, attention: Attention, out: Shape) -> tuple[int, Scores, 
         return max(out[-1] // _WINDOW_HEAD_WIDTH, 1) * tokens * window, plain, 0
     projections = attention.projections
     keys = flow.shapes[projections[1]] if len(projections) > 1 else out
-    square = max(out[-1] // _HEAD_WIDTH, 1) * tokens * min(max(elements(keys[:-1]), 1), _MOST_KEYS)
+    shown = attention.head_width if _HEAD_WIDTHS[0] <= attention.head_width <= _HEAD_WIDTHS[1] else 0
+    heads = max(out[-1] // (shown or _HEAD_WIDTH), 1)
+    square = heads * tokens * min(max(elements(keys[:-1]), 1), _MOST_KEYS)
     if attends_eagerly(attention.type):
         return square, plain, 0
     if attends_with_bias(attention.type):

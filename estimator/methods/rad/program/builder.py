@@ -20,6 +20,7 @@ _OFTEN: Final = 63
 _CONV: Final = Kind.CONV
 _LINEAR: Final = Kind.LINEAR
 _SIGMOID_GATE: Final = Kind.SIGMOID_GATE
+_RMS_NORM: Final = Kind.RMS_NORM
 _NORMS: Final = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM))
 _UNCALLED: Final[tuple[str, ...]] = ("ModuleList", "ModuleDict")
 _TWO: Final = 2
@@ -174,7 +175,13 @@ class Builder:
         if sort.attends:
             self._outer.append(flow.attention)
             flow.attention = Attention(layer.type, flow.current)
-            products = sum(kind_of(child.type) is _LINEAR for child in layer.children)
+            products = 0
+            for child in layer.children:
+                kind = kind_of(child.type)
+                if kind is _LINEAR:
+                    products += 1
+                elif kind is _RMS_NORM:  # of each head's queries or keys
+                    flow.attention.head_width = child.params
             flow.attention.single = products <= _TWO and flow.words
         if layer.params and sort.kind in _NORMS:  # with its activation inside
             keep(flow, layer, sort.kind, layer.output_shape or flow.shapes[flow.current])

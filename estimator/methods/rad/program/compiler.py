@@ -166,13 +166,14 @@ def _drops(types: set[str]) -> bool:
 def _causal(summary: ModelSummary, types: set[str], labelled: bool, classes: int, tokens: int) -> bool:
     """Tell whether a model predicts the next token, with a loss in fp32.
 
-    Models with an encoder compute theirs in the precision of the logits.
+    Those that decode what their encoder read compute theirs in the precision of the logits.
     """
-    if any(type_.endswith(("Encoder", "T5Stack")) for type_ in types):
-        return False
+    encoders = [type_ for type_ in types if type_.endswith(("Encoder", "T5Stack"))]
     if summary.format in _FLAT:
-        return labelled and "Embedding" in types and classes >= _MANY_WORDS and tokens > 1
-    return _caches(summary)
+        return not encoders and labelled and "Embedding" in types and classes >= _MANY_WORDS and tokens > 1
+    # What sees or hears is an encoder, too: its model has no decoder of that name.
+    decodes = any(type_.endswith("Stack") or f"{type_.removesuffix('Encoder')}Decoder" in types for type_ in encoders)
+    return not decodes and _caches(summary)
 
 
 def _caches(summary: ModelSummary) -> bool:

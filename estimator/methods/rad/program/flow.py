@@ -25,6 +25,7 @@ class Attention:
         dropped: whether a layer drops some of these.
         done: whether its products are steps already.
         single: whether one layer makes queries, keys and values.
+        head_width: features of one head, where a norm of queries or keys shows it; 0 else.
     """
 
     def __init__(self, type_: str, entry: int) -> None:
@@ -35,6 +36,7 @@ class Attention:
         self.dropped = False
         self.done = False
         self.single = False
+        self.head_width = 0
 
 
 class Flow:
