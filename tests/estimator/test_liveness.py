@@ -153,6 +153,15 @@ def test_tables_show_keys_and_values_before_their_attention(projections: list[st
         assert (program.causal, program.labelled, program.caches) == (caches, caches, caches)
 
 
+def test_tables_show_that_several_queries_share_a_key() -> None:
+    rows = ("Embedding-# [-1, 128, 256] 64,000", "Linear-# [-1, 128, 256] 65,536")
+    end = ("Linear-# [-1, 128, 256] 65,536", "FooAttention-# [-1, 128, 256] 0")
+    for width, found in ((128, [(Scores.SHARED_KEYS, 4 * 128 * 128)]), (256, [(Scores.PLAIN, 0)])):
+        key = f"Linear-# [-1, 128, {width}] {256 * width:,}"
+        ops = account(table(*rows, key, key, *end))[1].ops
+        assert [(op.scores, op.matrix) for op in ops if op.kind is Kind.ATTENTION] == found
+
+
 def test_eager_attention_works_in_fp32() -> None:
     text = LM.replace("GPT2Attention", "BloomAttention")
     nameless = text.replace("GPT2LMHeadModel", "Net").replace("GPT2Model", "Rest")

@@ -38,6 +38,7 @@ _FUSED: Final[tuple[str, ...]] = (
 # Elements that each layer of a recurrent network keeps for each of its output: gates and states.
 _RECURRENT_KEEPS: Final = 6
 _TWO: Final = 2
+_PROJECTIONS: Final = 4  # of an attention: queries, keys, values, and what comes behind
 
 
 def leaf(flow: Flow, layer: Layer) -> None:
@@ -114,10 +115,22 @@ def _attends(flow: Flow, layer: Layer, shape: Shape) -> None:
         flow.behind(shape)
         return
     outer, flow.attention = flow.attention, Attention(layer.type, flow.current)
+    if flow.flat and flow.words:
+        flow.attention.projections = _shared_keys(flow)
     attend(flow, shape, layer.params)
     if outer is not None and not outer.projections:
         outer.done = True  # it is only the block around this one
     flow.attention = outer
+
+
+def _shared_keys(flow: Flow) -> list[int]:
+    """Find queries, keys and values before an attention's row, where several queries share a key; else nothing."""
+    products = [op.y for op in flow.ops[-BACK:] if op.kind is _LINEAR][-_PROJECTIONS:]
+    if len(products) < _PROJECTIONS:
+        return []
+    query, key, value = [flow.shapes[index] for index in products[:-1]]
+    shared = key == value and query[:-1] == key[:-1] and query[-1] > key[-1] and query[-1] % key[-1] == 0
+    return products[:-1] if shared else []
 
 
 def _hides(flow: Flow, type_: str) -> bool:
