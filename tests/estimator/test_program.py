@@ -73,6 +73,19 @@ def test_torchinfo_shows_matrices_and_hides_blocks() -> None:
     assert without.kept != memory.kept
 
 
+def test_a_layer_above_the_depth_of_its_table_hides_nothing() -> None:
+    text = tree(
+        "Net [2, 16, 96] --",
+        "├─Scaled: 1-1 [2, 16, 96] 192",
+        "├─Body: 1-2 [2, 16, 96] --",
+        "│    └─Stage: 2-1 [2, 16, 96] 50,000",
+    )
+    _, program, _ = account(text)
+    assert [op.kind for op in program.ops] == [Kind.KEEPS_INPUT, Kind.OPAQUE]
+    assert program.ops[0].extra == 2 * 16 * 96
+    assert program.hidden_params == 50_000
+
+
 @pytest.mark.parametrize(
     ("shape", "kept"),
     [("[2, 768]", 1.45), ("[2, 512, 1, 1]", 1.45), ("[2, 512, 7, 7]", 1.0)],  # answers of a whole model; pictures

@@ -145,12 +145,14 @@ class Builder:
         if layer.children:
             self._open(layer)
             entry, start = flow.current, len(flow.ops)
+            flow.above -= 1
             for number, child in enumerate(layer.children):
                 if not number & _OFTEN:
                     breathe()
                 if not flow.flat and blocks.begins(layer, child):
                     flow.current = entry
                 self._run(child)
+            flow.above += 1
             self._close(layer)
         else:
             entry, start = flow.current, len(flow.ops)

@@ -13,7 +13,7 @@ from estimator.methods.rad.program.entry import input_of
 from estimator.methods.rad.program.flow import Flow
 from estimator.methods.rad.program.hidden import open_hidden
 from estimator.methods.rad.program.steps import Op, Program, Shape
-from estimator.types import ModelSummary
+from estimator.types import Layer, ModelSummary
 from estimator.walk import elements, layers
 
 _LINEAR: Final = Kind.LINEAR
@@ -102,6 +102,8 @@ def compile_program(summary: ModelSummary) -> Program:
     flow.bends = flow.bare and not seen.isdisjoint(_TOKEN_NORMS)
     flow.current = flow.tensor(input_of(found[0], said))
     flow.encoder = _first_stack(summary)
+    if summary.format == "torchinfo":
+        flow.above = _levels(found[0])
     builder = Builder(flow)
     builder.read(found)
     last = flow.shapes[flow.current] if flow.shapes else (1,)
@@ -139,6 +141,11 @@ def compile_program(summary: ModelSummary) -> Program:
         caches,
         flow.shapes,
     )
+
+
+def _levels(layer: Layer) -> int:
+    """Count the levels of layers below one."""
+    return 1 + max(map(_levels, layer.children)) if layer.children else 0
 
 
 def _dense(types: set[str], flow: Flow, last: Shape) -> Shape:

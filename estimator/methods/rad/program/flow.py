@@ -48,6 +48,7 @@ class Flow:
         cosine: whether attention compares queries and keys by their angle.
         words: whether the model reads words.
         unsaid: whether no layer is called an attention.
+        above: how many more levels of blocks the table shows below the layer that is read; 0 where that is not known.
         bare: whether no layer is an activation: functions are.
         bends: whether these functions keep what they take, as GELU does.
         tensors: elements of each tensor, for one sample.
@@ -76,6 +77,7 @@ class Flow:
         self.cosine = False
         self.words = False
         self.unsaid = False
+        self.above = 0
         self.bare = False
         self.bends = False
         self.tensors: list[int] = []

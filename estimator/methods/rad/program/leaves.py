@@ -91,6 +91,10 @@ def _gather(flow: Flow, layer: Layer, shape: Shape) -> None:
 def _view(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
     """Add what is a block, or no layer that is known."""
     if layer.params and layer.type not in _BARE:
+        if flow.above > 0:  # the table would show what is inside: there is nothing
+            same = flow.tensors[flow.current] == elements(shape)
+            flow.emit(Kind.KEEPS_INPUT, flow.current, shape, layer, extra=_TWO * elements(shape) if same else 0)
+            return
         flow.hidden += layer.params
         flow.emit(Kind.OPAQUE, flow.current, shape, layer)
         return
