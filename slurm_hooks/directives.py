@@ -142,11 +142,11 @@ def _uncommented(lines: str) -> str:
     """Comment lines, each behind its newline, without their marks; a blank line may stand between them."""
     if "\r" in lines:
         lines = (lines + "\n").replace("\r\n", "\n")[:-1]
-    plain = lines.split("\n# ")
-    if len(plain) <= lines.count("\n"):  # blank lines, or marks without a blank behind them
+    plain = lines.replace("\n# ", "\n")
+    if len(lines) - len(plain) < 2 * lines.count("\n"):  # blank lines, or marks without a blank behind them
         each = lines[1:].split("\n")
         return "\n".join([line[2:] if line[:2] == "# " else line.removeprefix("#") for line in each])
-    return "\n".join(plain[1:])
+    return plain[1:]
 
 
 def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:

@@ -95,6 +95,8 @@ def with_defaults(submission: Submission, per_gpu: PerGpu) -> Submission:
         cpus = -(-per_gpu.cpus // tasks) * tasks  # each task gets as many
     if submission.memory_per_node_mib is None and submission.memory_per_cpu_mib is None and memory_mib is None:
         memory_mib = per_gpu.memory_mib
+    if (cpus, memory_mib) == (submission.cpus_per_gpu, submission.memory_per_gpu_mib):
+        return submission  # as mostly: a copy of so many fields takes as long as the choice of a GPU
     return replace(submission, cpus_per_gpu=cpus, memory_per_gpu_mib=memory_mib)
 
 
