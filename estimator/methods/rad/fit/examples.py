@@ -113,7 +113,8 @@ def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: B
     not the libraries' default. So are prints of models that ran on pictures of another size than the one that is taken
     where a print shows none: the estimate says which size it is for.
     """
-    parts = [dataset.of(dataset.rows[at : at + _CHUNK]) for at in range(0, len(dataset.rows), _CHUNK)]
+    rows = sorted(dataset.rows, key=lambda row: row.spec.group)  # what is known without a family is made once for it
+    parts = [dataset.of(rows[at : at + _CHUNK]) for at in range(0, len(rows), _CHUNK)]
     made = forked([partial(_examples_of, part, account, splits, blocks) for part in parts])
     return [item for some in made for item in some]
 
