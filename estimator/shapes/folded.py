@@ -75,13 +75,19 @@ def _with_pictures(rows: tuple[Layer, ...], count: int) -> tuple[Layer, ...]:
         shape = row.output_shape or ()
         places = prod(picture[1:])
         if len(shape) == _PICTURE:
-            picture = shape
+            if "Conv" in row.type or "Pool" in row.type:  # else perhaps an attention's matrices
+                picture = shape
             row = row._replace(output_shape=(count, *shape))  # noqa: PLW2901
         elif len(shape) == _FILM and count not in shape[:2]:
             row = row._replace(output_shape=(count, *shape))  # noqa: PLW2901
         elif picture and len(shape) == 2 and shape[0] == count:  # all pictures of each place
             row = row._replace(output_shape=(places, *shape))  # noqa: PLW2901
-        elif picture and shape in ((places, *shape[1:]), picture[:1]) and len(shape) <= 2:
+        elif picture and _of_one(shape, places, picture[0]):
             row = row._replace(output_shape=(count, *shape))  # noqa: PLW2901
         made.append(row)
     return tuple(made)
+
+
+def _of_one(shape: Shape, places: int, channels: int) -> bool:
+    """Tell whether these are a picture's places, a class token before them perhaps, or its channels."""
+    return shape in ((places,), (channels,)) or (len(shape) == 2 and shape[0] in (places, places + 1))

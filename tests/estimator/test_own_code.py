@@ -287,6 +287,14 @@ def test_nothing_is_kept_less_than_nothing() -> None:
     assert Rad(plain(own=found)).predict(summary, Workload(2)).expected_mib > 0
 
 
+def test_what_judges_is_not_looked_at() -> None:
+    data = dataset()
+    assert noted(data, Rad(plain()))
+    assert noted(data, Rad(plain()), ("val",)) == []
+    judging = replace(data, rows=tuple(replace(row, apart="kin") for row in data.rows))
+    assert noted(judging, Rad(plain())) == []
+
+
 def test_hidden_blocks_are_known_by_their_name_where_families_agree() -> None:
     def tabulated(*kept: float) -> set[str]:
         one = Noted(HIDDEN, "Block", "", "", (), "", ())

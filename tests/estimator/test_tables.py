@@ -100,6 +100,20 @@ def test_a_bag_of_pictures_is_joined_by_its_last_layers() -> None:
     assert shapes == [(6, 8, 32, 32), (6, 8, 1, 1), (6, 8), (1, 6, 4), (2,)]
 
 
+def test_attention_over_time_and_over_pictures_with_a_class_token() -> None:
+    rows = (
+        "Conv2d-# [-1, 8, 16, 16] 1,544",
+        "Linear-# [-1, 6, 8] 72",
+        "Dropout-# [-1, 2, 6, 6] 0",
+        "Linear-# [-1, 6, 8] 72",
+        "Linear-# [-1, 257, 8] 72",
+        "Linear-# [-1, 2] 18",
+    )
+    text = table(*rows) + "Total params: 1,778\n------\nInput size (MB): 1.12\n------\n"
+    shapes = [layer.output_shape for layer in account(text)[0].root.children]
+    assert [shapes[at] for at in (1, 3, 4)] == [(256, 6, 8), (256, 6, 8), (6, 257, 8)]
+
+
 @pytest.mark.parametrize(
     ("gathers", "kept"),
     [

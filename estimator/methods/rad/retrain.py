@@ -62,14 +62,15 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
     # One constant for all: what differs between kinds of jobs, the correction learns from the labels.
     context = max(dataset.meta["context_mib"]["train"].values())
     base = blank(fit_workspaces(), float(context), gpu)
+    # Families that nothing was ever fitted to judge; a data set that has none keeps its test part apart.
+    held_out: Split = "fresh" if any(row.split == "fresh" for row in dataset.rows) else "test"
+    fitted = [split for split in FITTED if split != held_out]
     say("noting what blocks keep in their own code")
-    blocks = Blocks(noted(dataset, Rad(base)))
+    blocks = Blocks(noted(dataset, Rad(base), fitted))
     base["own"] = blocks.tables
     account = Rad(base)
     say(f"accounting for {len(dataset.rows)} measured runs")
-    # Families that nothing was ever fitted to judge; a data set that has none keeps its test part apart.
-    held_out: Split = "fresh" if any(row.split == "fresh" for row in dataset.rows) else "test"
-    known = examples_of(dataset, account, [split for split in FITTED if split != held_out], blocks)
+    known = examples_of(dataset, account, fitted, blocks)
     if own:
         known += examples_of_cases(own, account)
     say(f"fitting to {len(known)} summaries of them, and again without some to see what bounds have to be")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
@@ -11,7 +11,7 @@ from statistics import median, median_high, median_low
 from typing import Final, NamedTuple
 
 from estimator.dataset import printers
-from estimator.dataset.specs import Spec
+from estimator.dataset.specs import FITTED, Spec
 from estimator.dataset.store import Dataset
 from estimator.dataset.tree import Call, Module, Trace, resolve
 from estimator.methods.rad import Rad
@@ -117,16 +117,17 @@ class _Node:
         return self.counted + sum(child.all_counted() for child in self.children)
 
 
-def noted(dataset: Dataset, account: Rad) -> list[Noted]:
+def noted(dataset: Dataset, account: Rad, splits: Collection[str] = FITTED) -> list[Noted]:
     """Compare what autograd kept with the account, block by block.
 
     Args:
         dataset: with ``saved``.
         account: a model that knows of no own code.
+        splits: parts of the data set; what judges is not looked at.
     """
     models: dict[str, Spec] = {}
     for row in dataset.rows:
-        if any((row.spec.model_id, precision) in dataset.saved for precision in PRECISIONS):
+        if row.split in splits and any((row.spec.model_id, precision) in dataset.saved for precision in PRECISIONS):
             models.setdefault(row.spec.model_id, row.spec)
     specs = list(models.values())
     parts = forked([partial(_noted, dataset, account, specs[at : at + _CHUNK]) for at in range(0, len(specs), _CHUNK)])
