@@ -76,15 +76,16 @@ function M.pre_submit(options)
     if options.type == "srun" and os.getenv("RAD_SHARE") and os.getenv("SLURM_JOB_ID") then
         pcall(give_step_the_share, options)
     end
-    if options.type ~= "sbatch" then return slurm.SUCCESS end
+    if options.type ~= "sbatch" and options.type ~= "salloc" then return slurm.SUCCESS end
     pcall(function()
-        -- A job that submits jobs must not pass its own on.
+        -- A job that submits jobs must not pass its own on; steps of an allocation within it would take it for theirs.
         for _, name in ipairs({ "RAD_SUMMARY", "RAD_SHARE", "RAD_THREAD_PERCENTAGE", "RAD_SUMMARY_1" }) do
             if os.getenv(name) then
                 require("rad_summary").forget()
                 break
             end
         end
+        if options.type == "salloc" then return end
         local script = script_of(options)
         if not (script and script:find("#RAD", 1, true)) then return end
         local model = require("rad_script").model_of(script)

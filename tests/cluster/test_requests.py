@@ -47,6 +47,10 @@ JOBS: dict[str, tuple[str, tuple[str, ...]]] = {
         f"#!/bin/bash\n{CLAIMED}\nsrun {STEP}\nsrun --export=NONE --gres=gpu:1 {STEP}\n",
         ("--gres=gpu:1", "--export=NONE"),
     ),
+    "allocation within": (
+        f"#!/bin/bash\n{CLAIMED}\nsalloc --gres=gpu:1 srun --gres=gpu:1 sh -c 'echo \"within $RAD_SHARE.\"'\n",
+        ("--gres=gpu:1",),
+    ),
     "constraint": (SCRIPT, ("--gres=gpu:h200:1", "--constraint=h200|infiniband")),
     "device type": (SCRIPT, ("--gres=gpu:g1:1",)),
     "no directive": ("#!/bin/bash\necho $CUDA_VISIBLE_DEVICES\n", ("--gres=gpu:1",)),
@@ -100,6 +104,11 @@ def test_steps_get_all_threads_where_they_get_nothing_of_the_users_environment(
 ) -> None:
     job, _ = completed("no environment")
     assert [line for line in output(rad_cluster, job).splitlines() if "threads" in line] == ["threads ."] * 2
+
+
+def test_an_allocation_within_a_job_that_shares_is_none_of_its_steps(rad_cluster: Cluster, completed: Run) -> None:
+    job, _ = completed("allocation within")
+    assert "within .\n" in output(rad_cluster, job)
 
 
 @pytest.mark.parametrize("request_form", TYPES)

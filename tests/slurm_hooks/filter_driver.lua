@@ -1,9 +1,9 @@
--- Runs rad.lua as sbatch's cli_filter does: arg[1] is its folder, arg[2] the script. Prints what the job is given.
+-- Runs rad.lua as sbatch's cli_filter does: arg[1] is its folder, arg[2] the script, arg[3] the command. Prints what the job is given.
 package.path = arg[1] .. "/?.lua;" .. package.path
 slurm = { SUCCESS = 0 }
 function slurm_cli_pre_submit() return slurm.SUCCESS end
 require("rad").wrap()
-print("result " .. slurm_cli_pre_submit({ type = "sbatch", argv = { arg[2] } }, 0))
+print("result " .. slurm_cli_pre_submit({ type = arg[3], argv = { arg[2] } }, 0))
 for _, name in ipairs({ "RAD_SUMMARY", "RAD_SUMMARY_1", "RAD_SUMMARY_2", "RAD_SHARE" }) do
     local value = os.getenv(name)
     if value then print(name .. "=" .. value) end

@@ -333,9 +333,9 @@ def test_a_module_that_was_not_copied_is_named_and_jobs_go_through(tmp_path: Pat
     assert f"module '{missing}' not found" in said[0]
 
 
-def cli_filter(script: Path, **env: str) -> list[str]:
-    """What cli_filter.lua does with a script, run in the script's folder."""
-    command = ["lua5.1", str(HERE / "filter_driver.lua"), str(MODULES), str(script)]
+def cli_filter(script: Path, program: str = "sbatch", **env: str) -> list[str]:
+    """What cli_filter.lua does with a script that `program` is given, run in the script's folder."""
+    command = ["lua5.1", str(HERE / "filter_driver.lua"), str(MODULES), str(script), program]
     env = {"PATH": os.environ["PATH"], **env}
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True, cwd=script.parent, env=env)
     return done.stdout.splitlines()
@@ -388,10 +388,17 @@ def test_a_script_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     assert cli_filter(Path("/dev/null")) == ["result 0", "posix false"]
 
 
-def test_a_job_does_not_pass_its_own_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", ["sbatch", "salloc"])
+def test_a_job_does_not_pass_its_own_on(tmp_path: Path, program: str) -> None:
     (tmp_path / "job.sh").write_text("true\n")
     given = {"RAD_SUMMARY": "ok 2", "RAD_SUMMARY_1": "x", "RAD_SUMMARY_2": "y", "RAD_SHARE": "12"}
-    assert cli_filter(tmp_path / "job.sh", **given) == ["result 0", "posix false"]
+    assert cli_filter(tmp_path / "job.sh", program, **given) == ["result 0", "posix false"]
+
+
+def test_an_allocation_hands_no_summary_on(tmp_path: Path) -> None:
+    (tmp_path / "net.txt").write_text("Net()")
+    (tmp_path / "job.sh").write_text("#RAD model=net.txt\n")
+    assert cli_filter(tmp_path / "job.sh", "salloc") == ["result 0", "posix false"]
 
 
 def step(*options: str, **env: str) -> list[str]:
