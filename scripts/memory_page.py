@@ -242,13 +242,13 @@ Made by `scripts/results_memory`; every number on this page is computed by it. A
 _LOOKED_AT = """
 ### What no one had seen
 
-The models of the seventh collection are of libraries that nothing was measured of before
-(`estimator/dataset/seventh.py` lists them). Where an architecture of that name was measured in any library, a model
-counts as one of a measured family, else as one of a new family. The eighth collection is of measured models, each in a
-configuration that was drawn at random. All were drawn before they were measured. Nothing was fitted to these runs, and
-no rule was chosen by them; they are looked at when a model is finished, the eighth's with this model for the first
-time, the seventh's with the model before, too. The lines are of every format that users have for each run, as `radctl
-retrain` compares versions; prints of models that ran on another size of picture than the one taken are not in them.
+Of the ninth collection, new families are such that no model of that name was measured before, in any library: half of
+them transformers' (pictures and sounds with words, text on pictures, codecs of sound), the others of libraries
+(`estimator/dataset/ninth.py`). Models of measured families are as other libraries write them. The configurations of
+measured models are a draw: three in ten of all models, each in a configuration drawn at random. All were drawn before
+they were measured. Nothing was fitted to these runs, and no rule was chosen by them; they are looked at with this model
+for the first time. The lines are of every format that users have for each run, as `radctl retrain` compares versions;
+prints of models that ran on another size of picture than the one taken are not in them.
 {refused} of the {cases} summaries in the tables above are refused.
 
 """
@@ -259,9 +259,9 @@ summary in ten:
 """
 _WORST_HEAD = ("family", "summaries", "median error", "under-estimates")
 _LOOKS = {
-    "known": "measured models in other configurations (eighth collection)",
-    "kin": "models that were not measured, of measured families, in other libraries (seventh)",
-    "fresh": "families that were not measured (seventh)",
+    "known": "measured models in other configurations",
+    "kin": "models that were not measured, of measured families, in other libraries",
+    "fresh": "families that were not measured",
 }
 _LOOKS_HEAD = ("runs", "summaries", "median error", "under-estimates", "mean over-estimate of the actual")
 _LEVELS = """
