@@ -13,7 +13,8 @@ from estimator.dataset.store import Dataset
 from estimator.methods.rad.fit.bounds import SETTINGS
 from estimator.methods.rad.fit.holdout import WAYS
 from estimator.methods.rad.fit.judge import Held
-from estimator.methods.rad.fit.reached import DRAWN, FORMATS, MISSES, LeftOut, Reached
+from estimator.methods.rad.fit.reached import ALL, DRAWN, FORMATS, MISSES, LeftOut, Reached
+from estimator.methods.rad.known import LEVELS
 from scripts.memory_real import SAID
 
 METHODS = ("horus", "faketensor", "gpumemnet", "rad")
@@ -337,20 +338,21 @@ def level_rows(found: LeftOut) -> list[list[str]]:
             str(part.n),
             *(f"{100 * value:.1f} %" for value in (part.error, part.under, part.over, part.half)),
         ]
-        for way, parts in found.ways.items()
-        for name, part in parts.items()
+        for way in WAYS
+        for name in (ALL, DRAWN, *LEVELS)
+        if (part := found.ways[way].get(name)) is not None
     ]
 
 
 def format_rows(found: LeftOut) -> list[list[str]]:
     """Return the lines of the table by format."""
-    return [[f"its {way}", *(_both(parts[name]) for name in FORMATS)] for way, parts in found.formats.items()]
+    return [[f"its {way}", *(_both(found.formats[way][name]) for name in FORMATS)] for way in WAYS]
 
 
 def limit_rows(found: LeftOut, allocator: LeftOut) -> list[list[str]]:
     """Return the lines of the table of limits: RAD's account, and the allocator's own."""
     return [
-        [times, *(_both(table[way][times]) for table in (found.misses, allocator.misses) for way in table)]
+        [times, *(_both(of.misses[way][times]) for of in (found, allocator) for way in (*WAYS, DRAWN))]
         for times in (f"{times:g}" for times in MISSES)
     ]
 
