@@ -13,20 +13,21 @@ Row = tuple[str, str, str, Mapping[str, Any]]
 
 _S = "spandrel.architectures"
 _SHARP = "3x64x64"
+_WINDOWED = {
+    "embed_dim": 60,
+    "depths": [6] * 4,
+    "num_heads": [6] * 4,
+    "window_size": 8,
+    "mlp_ratio": 2.0,
+    "upscale": 2,
+    "upsampler": "pixelshuffledirect",
+}
 _RESTORED: tuple[Row, ...] = (  # of spandrel: pictures made larger or cleaner
     (
         "swinir",
         f"{_S}.SwinIR.SwinIR",
         _SHARP,
-        {
-            "embed_dim": 60,
-            "depths": [6] * 4,
-            "num_heads": [6] * 4,
-            "window_size": 8,
-            "mlp_ratio": 2.0,
-            "upscale": 2,
-            "upsampler": "pixelshuffledirect",
-        },
+        _WINDOWED,
     ),
     (
         "hat",
@@ -92,15 +93,7 @@ _RESTORED: tuple[Row, ...] = (  # of spandrel: pictures made larger or cleaner
         "swin2sr",
         f"{_S}.Swin2SR.Swin2SR",
         _SHARP,
-        {
-            "embed_dim": 60,
-            "depths": [6] * 4,
-            "num_heads": [6] * 4,
-            "window_size": 8,
-            "mlp_ratio": 2.0,
-            "upscale": 2,
-            "upsampler": "pixelshuffledirect",
-        },
+        _WINDOWED,
     ),
     (
         "nafnet",
