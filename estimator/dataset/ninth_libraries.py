@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from estimator.dataset.entries import Entry, Feed
+from estimator.dataset.seventh import field
 from estimator.types import Family
 
 Row = tuple[str, str, str, Mapping[str, Any]]
@@ -444,20 +445,9 @@ _LIT: Mapping[str, dict[str, Any]] = {  # of litgpt, by family, all known
 _R = "torch_rechub.models"
 
 
-def _field(name: str, kind: str = "Sparse", **more: Any) -> dict[str, Any]:
-    """A field of torch_rechub."""
-    return {
-        "class": f"torch_rechub.basic.features.{kind}Feature",
-        "name": name,
-        "vocab_size": 10000,
-        "embed_dim": 32,
-        **more,
-    }
-
-
-_SEQ = _field("seen", "Sequence", pooling="concat", shared_with="item")
-_NEXT = _field("next", "Sequence", pooling="concat", shared_with="item")
-_ONE, _ITEM = [_field("user"), _field("age")], [_field("item")]
+_SEQ = field("seen", "Sequence", pooling="concat", shared_with="item")
+_NEXT = field("next", "Sequence", pooling="concat", shared_with="item")
+_ONE, _ITEM = [field("user"), field("age")], [field("item")]
 _OFFERED = ".user@10000: .age@10000: .seen@10000:50 .item@10000: .next@10000:20"
 _CHOSEN: tuple[Row, ...] = (  # of torch_rechub
     (

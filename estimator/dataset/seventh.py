@@ -515,7 +515,7 @@ _GRAPHS: Mapping[str, Mapping[str, Any]] = {  # of torch_geometric, by family
 }
 
 
-def _field(name: str, kind: str = "Sparse", **more: Any) -> dict[str, Any]:
+def field(name: str, kind: str = "Sparse", **more: Any) -> dict[str, Any]:
     """A field of torch_rechub."""
     return {
         "class": f"torch_rechub.basic.features.{kind}Feature",
@@ -526,12 +526,12 @@ def _field(name: str, kind: str = "Sparse", **more: Any) -> dict[str, Any]:
     }
 
 
-_FIELDS = [_field(f"f{i}") for i in range(16)]
-_CROSSED = [_field(f"f{i}", vocab_size=160000, embed_dim=10) for i in range(16)]
-_SEEN = _field("seen", "Sequence", pooling="concat", shared_with="item")
-_NEXT = _field("next", "Sequence", pooling="concat", shared_with="item")
-_ONE = [_field("user"), _field("age")]
-_ITEM = [_field("item")]
+_FIELDS = [field(f"f{i}") for i in range(16)]
+_CROSSED = [field(f"f{i}", vocab_size=160000, embed_dim=10) for i in range(16)]
+_SEEN = field("seen", "Sequence", pooling="concat", shared_with="item")
+_NEXT = field("next", "Sequence", pooling="concat", shared_with="item")
+_ONE = [field("user"), field("age")]
+_ITEM = [field("item")]
 _DEEP: Mapping[str, Any] = {"dims": [256, 128], "dropout": 0.1}
 _CLICKED = " ".join(f".f{i}@10000:" for i in range(16))
 _FOLLOWED = ".user@10000: .age@10000: .item@10000: .seen@10000:50"
@@ -613,7 +613,7 @@ _WIDE: tuple[Row, ...] = (  # of torch_rechub.models
         "matching.NARM",
         _FOLLOWED,
         {
-            "item_history_feature": _field("seen", "Sequence", pooling="concat"),
+            "item_history_feature": field("seen", "Sequence", pooling="concat"),
             "hidden_dim": 100,
             "emb_dropout_p": 0.25,
             "session_rep_dropout_p": 0.5,
@@ -623,7 +623,7 @@ _WIDE: tuple[Row, ...] = (  # of torch_rechub.models
         "stamp",
         "matching.STAMP",
         _FOLLOWED,
-        {"item_history_feature": _field("seen", "Sequence", pooling="concat"), "weight_std": 0.05, "emb_std": 0.002},
+        {"item_history_feature": field("seen", "Sequence", pooling="concat"), "weight_std": 0.05, "emb_std": 0.002},
     ),
     ("hstu", "generative.HSTUModel", "10000:200", {"vocab_size": 10000, "d_model": 256, "max_seq_len": 200}),
     # Of known families.
