@@ -6,7 +6,7 @@ all new families of `estimator.dataset.fourth`. ``FIFTH`` are those of `estimato
 fourth that no row was left of. ``SIXTH`` are those of `estimator.dataset.sixth`, in libraries that nothing was measured
 of before, and those of the earlier collections that no row was left of. ``SEVENTH`` are those of
 `estimator.dataset.seventh`, again in other libraries. ``NINTH`` are those of
-`estimator.dataset.ninth`.
+`estimator.dataset.ninth`, ``TENTH`` those of the collection that follows.
 """
 
 from __future__ import annotations
@@ -95,4 +95,5 @@ FIFTH = frozenset(_FIFTH.split())
 SIXTH = frozenset(_SIXTH.split())
 SEVENTH = frozenset(_SEVENTH.split())
 NINTH = frozenset(_NINTH.split())
-FRESH = NINTH
+TENTH: frozenset[str] = frozenset()
+FRESH = TENTH
