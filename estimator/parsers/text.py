@@ -28,7 +28,7 @@ _MAX_PREFIX: Final = 80
 _NUMBERS: Final = re.compile(r"(\d+)")
 _NAMES: Final = re.compile(r"[\w.]*")
 _CLASS: Final = re.compile(r"\b[A-Z]")
-_MAX_SHAPE: Final = 200
+MAX_SHAPE: Final = 200
 _BLANKS: Final = (("\0", ""), ("\u00a0", " "), ("\u200b", ""), ("\ufeff", ""))
 
 
@@ -150,36 +150,30 @@ def read_shape(text: str) -> tuple[int | None, ...] | None:
     Returns:
         The dimensions, None for each one that is not given (``-1``, ``None``); or None if this is no shape.
     """
-    if len(text) > _MAX_SHAPE:
+    if len(text) > MAX_SHAPE:
         return None
     plain = text.replace("None", "-1") if "None" in text else text
-    dims = _dims(plain[1:-1]) if plain[:1] in ("[", "(") and plain[-1:] in ("]", ")") else None
-    if dims is None:  # not as simple as most shapes: several, or nested, or with a question mark
-        inner = plain.replace(")", "]").partition("]")[0].replace("(", "[").rpartition("[")
-        sizes = inner[2].strip(" ,").replace("?", "-1")
-        if not inner[1]:
-            return None
-        if not sizes:
-            return ()
-        dims = _dims(sizes)
-        if dims is None:
-            return None
-    whole = True
-    for size in dims:
-        if not -1 <= size <= MAX_DIM:
-            return None
-        whole &= size >= 0
-    if len(dims) > MAX_DIMS:
+    dims = read_sizes(plain[1:-1]) if plain[:1] in ("[", "(") and plain[-1:] in ("]", ")") else None
+    if dims is not None:
+        return dims
+    # Not as simple as most shapes: several, or nested, or with a question mark.
+    inner = plain.replace(")", "]").partition("]")[0].replace("(", "[").rpartition("[")
+    sizes = inner[2].strip(" ,").replace("?", "-1")
+    if not inner[1]:
         return None
-    return dims if whole else tuple([None if size == -1 else size for size in dims])
+    return read_sizes(sizes) if sizes else ()
 
 
-def _dims(text: str) -> tuple[int, ...] | None:
-    """Read ``-1, 64, 7, 7``; None if it is something else."""
+def read_sizes(text: str) -> tuple[int | None, ...] | None:
+    """Read what stands in a shape's brackets: ``-1, 64, 7, 7``; None if it is something else."""
     try:
-        return tuple(map(int, text.split(",")))
+        dims = tuple(map(int, text.split(",")))
     except ValueError:
         return None
+    least = min(dims)
+    if least < -1 or max(dims) > MAX_DIM or len(dims) > MAX_DIMS:
+        return None
+    return tuple([None if size == -1 else size for size in dims]) if least < 0 else dims
 
 
 def is_name(text: str) -> bool:

@@ -94,6 +94,39 @@ class _Columns:
         return made
 
 
+class _Seen:
+    """What was read of rows. Equal ones but for their index are one object; others begin, or end, as one before."""
+
+    def __init__(self, columns: _Columns) -> None:
+        self._columns = columns
+        # By what stands before and behind the index; and class and attribute by what stands before it.
+        self._rows: dict[tuple[str, str], tuple[int, _Row]] = {}
+        self._labels: dict[str, _Row] = {}
+
+    def find(self, head: str, index: str, rest: str, number: int) -> tuple[int, _Row] | None:
+        """Give a row and its depth where that is known of its parts."""
+        same = self._rows.get((head, rest))
+        if not index:
+            return same
+        depth = _DEPTHS.get(index.partition("-")[0])
+        if depth is None:
+            return None
+        if same is not None:
+            return depth, same[1]
+        label = self._labels.get(head)
+        cells = self._columns.read(rest) if label is not None else None
+        if label is None or cells is None:
+            return None
+        found = self._rows[head, rest] = depth, _Row(label.type, label.name, cells, number)
+        return found
+
+    def keep(self, head: str, index: str, rest: str, row: tuple[int, _Row]) -> None:
+        """Keep what was read of a line, which reads the same wherever it stands."""
+        self._rows[head, rest] = row
+        if index:
+            self._labels[head] = row[1]
+
+
 def parse(lines: list[str], start: int) -> ModelSummary:
     """Parse the table whose header starts at ``lines[start]``.
 
@@ -121,20 +154,17 @@ def parse(lines: list[str], start: int) -> ModelSummary:
 def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[tuple[int, _Row]], int]:
     """Read the rows from line index ``at`` on, each with its depth, and the index of the line behind them."""
     rows: list[tuple[int, _Row]] = []
-    # A line is read once for all that equal it: with an index, by what stands before and behind that.
-    known: dict[tuple[str, str], tuple[int, _Row]] = {}
+    seen = _Seen(columns)
     count = len(lines)
     while at < count and len(rows) <= t.MAX_LAYERS:
         line = lines[at]
         head, _, tail = line.partition(": ") if columns.has_index else (line, "", "")
         index, _, rest = tail.partition(" ")
-        same = known.get((head, rest))
+        same = seen.find(head, index, rest, at + 1)
         if same is not None:
-            depth = _DEPTHS.get(index.partition("-")[0]) if index else same[0]
-            if depth is not None:
-                rows.append((depth, same[1]))
-                at += 1
-                continue
+            rows.append(same)
+            at += 1
+            continue
         if not index and (not line.strip() or t.is_rule(line)):
             if rows and line.strip():
                 break
@@ -155,7 +185,7 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[tuple[int,
         if row is not None:
             rows.append(row)
             if at == number and (head[-1:] == ")" or "(" not in head):
-                known[head, rest] = row
+                seen.keep(head, index, rest, row)
         elif not _is_weight(line, columns.has_index):
             raise t.fail(
                 number,

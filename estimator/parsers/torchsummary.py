@@ -122,11 +122,17 @@ class _Read:
         self.rows: list[_Row] = []
         self.shapes: list[RawShape | None] = []
         self.types: dict[str, str] = {}
-        self._known: dict[_Row, int] = {}
         self._places: dict[str, int] = {}
+        self._known: dict[_Row, int] = {}
+        # By type and by what is written behind it.
+        self._texts: dict[tuple[str, str], int] = {}
 
     def plain(self, type_: str, tail: str) -> int:
         """Read a row that ends in ``[-1, 64, 7, 7]  9,408``, and give its place; -1 if it is anything else."""
+        text = (type_, tail)
+        same = self._texts.get(text, -1)
+        if same >= 0:
+            return same
         dims, closed, count = tail.partition("]")
         if not closed or not count.startswith(" "):
             return -1
@@ -138,11 +144,12 @@ class _Read:
             return -1
         place = self._places.get(dims, -1)
         if place < 0:
-            shape = t.read_shape(f"[{dims}]") if "[" not in dims else None
+            shape = t.read_sizes(dims) if len(dims) < t.MAX_SHAPE else None
             if shape is None:
                 return -1
             place = self._place(dims, shape)
-        return self._add(known or type_, place, params)
+        row = self._texts[text] = self._add(known or type_, place, params)
+        return row
 
     def other(self, cells: tuple[str, ...], number: int, lines: list[str]) -> int:
         """Read a row that is not as simple as most, from its type, shape and parameters as written.
