@@ -17,9 +17,12 @@ from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit.examples import Example
 from estimator.methods.rad.fit.learners import boosted
 from estimator.methods.rad.fit.processes import forked
-from estimator.methods.rad.known import KNOWLEDGE, Known, Level, shift_of, shifted, tabulate
+from estimator.methods.rad.known import KNOWLEDGE, Known, Level, Run, shift_of, shifted, tabulate
 
 FOLDS = 5
+# The correction is fitted without a fold, for that takes a minute. What measured runs leave for others is written down
+# in no time, so that it lacks only one of so many parts of the fold: whoever asks lacks one run, model or family.
+_TABLES = 10
 WAYS = ("run", "model", "family")
 """What is left out of the models that say an example: its run, its model (all heads, all inputs), its family."""
 
@@ -142,36 +145,40 @@ def held_out(examples: list[Example], context: float, trees: int) -> tuple[Gradi
 def _questions(
     examples: list[Example], described: Described, context: float, trees: int
 ) -> list[Callable[[], Answers]]:
-    folds = {
-        "run": _folds([item.id for item in examples]),
-        "model": _folds([item.model for item in examples]),
-        "family": folds_of(examples),
+    keys: dict[str, list[Any]] = {
+        "run": [item.id for item in examples],
+        "model": [item.model for item in examples],
+        "family": _families(examples),
     }
+    parts = {way: _divided(of, FOLDS * _TABLES) for way, of in keys.items()}
 
     def ask(way: str, fold: int) -> Answers:
-        inside = folds[way] != fold
-        taken = [examples[at] for at in np.flatnonzero(inside)]
+        inside = parts[way] % FOLDS != fold
         model = _correction(described, trees, inside)
-        types = types_of(taken)
-        known = Known(table_of(taken, model, types, context))
-        places = _asked(examples, way, ~inside)
+        types = types_of(examples[at] for at in np.flatnonzero(inside))
+        shifts = _shifts(examples, model, types, context)
+        places, of = _asked(examples, way, ~inside), parts[way]
+        places = places[np.argsort(of[places], kind="stable")]
         items = [_left(examples[at], way) for at in places]
         seen = [item.seen_by(types) for item in items]
-        levels, rows, residual = [], [], []
-        for item, row, said in zip(items, seen, model.predict(np.array(seen)), strict=True):
-            knowledge = known.about(item.run)
+        found = []
+        for part in np.unique(of[places]):
+            known = Known(tabulate(shift for shift, other in zip(shifts, of, strict=True) if shift and other != part))
+            found += [known.about(item.run) for item, other in zip(items, of[places], strict=True) if other == part]
+        rows, residual = [], []
+        for item, row, said, knowledge in zip(items, seen, model.predict(np.array(seen)), found, strict=True):
             corrected = (item.accounted + context) * exp(float(said))
             expected, share = shifted(corrected, item.fixed(context), knowledge.shift)
-            levels.append(knowledge.level)
             rows.append([*row, *knowledge.features(share)])
             residual.append(log(item.measured / expected))
+        levels = [knowledge.level for knowledge in found]
         return Answers(way, places, levels, np.array(rows), np.array(residual))
 
+    outside = {(way, fold): parts[way] % FOLDS == fold for way in WAYS for fold in range(FOLDS)}
     return [
         partial(ask, way, fold)
-        for way in WAYS
-        for fold in range(FOLDS)
-        if len(_asked(examples, way, folds[way] == fold)) and (folds[way] != fold).any()
+        for (way, fold), left in outside.items()
+        if len(_asked(examples, way, left)) and not left.all()
     ]
 
 
@@ -244,17 +251,23 @@ def types_of(examples: Iterable[Example]) -> frozenset[str]:
 
 
 def table_of(
-    examples: Iterable[Example], correction: GradientBoostingRegressor, types: Set[str], context: float
+    examples: Sequence[Example], correction: GradientBoostingRegressor, types: Set[str], context: float
 ) -> dict[str, Any]:
     """Write down what the real models among the examples leave for others, beyond what the correction says of them."""
-    real = [item for item in examples if item.real]
-    if not real:
-        return {}
-    said = np.exp(correction.predict(np.array([item.seen_by(types) for item in real])))
-    return tabulate(
-        (item.run, shift_of(item.measured, float((item.accounted + context) * times), item.fixed(context)))
-        for item, times in zip(real, said, strict=True)
-    )
+    return tabulate(shift for shift in _shifts(examples, correction, types, context) if shift)
+
+
+def _shifts(
+    examples: Sequence[Example], correction: GradientBoostingRegressor, types: Set[str], context: float
+) -> list[tuple[Run, float] | None]:
+    """Tell what each example leaves for others; None of those that are synthetic."""
+    times = np.exp(correction.predict(np.array([item.seen_by(types) for item in examples])))
+    return [
+        (item.run, shift_of(item.measured, float((item.accounted + context) * by), item.fixed(context)))
+        if item.real
+        else None
+        for item, by in zip(examples, times, strict=True)
+    ]
 
 
 def as_if_new(examples: list[Example], folds: Folds) -> list[list[float]]:
@@ -268,13 +281,17 @@ def as_if_new(examples: list[Example], folds: Folds) -> list[list[float]]:
 
 def folds_of(examples: list[Example]) -> Folds:
     """Divide architecture families into folds, real ones evenly."""
-    return _folds([(item.real, item.group) for item in examples])
+    return _divided(_families(examples), FOLDS)
 
 
-def _folds(keys: Sequence[Any]) -> Folds:
-    """Divide what has equal keys into folds."""
-    fold_of = {key: index % FOLDS for index, key in enumerate(sorted(set(keys)))}
-    return np.array([fold_of[key] for key in keys])
+def _families(examples: list[Example]) -> list[tuple[bool, str]]:
+    return [(item.real, item.group) for item in examples]
+
+
+def _divided(keys: Sequence[Any], parts: int) -> Folds:
+    """Divide what has equal keys into so many parts."""
+    part_of = {key: index % parts for index, key in enumerate(sorted(set(keys)))}
+    return np.array([part_of[key] for key in keys])
 
 
 def understood(target: Floats) -> Floats:
