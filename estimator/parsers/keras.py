@@ -173,6 +173,7 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
     read: list[_Read] = []
     types: dict[str, str] = {}
     values: dict[tuple[str, str], tuple[RawShape | None, int]] = {}
+    shapes = t.Shapes()
     for cells, number in rows:
         name, open_, said = cells[0].lstrip(_DRAWN + _BARS).partition("(")
         type_ = types.get(said)
@@ -189,7 +190,7 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
             raise t.fail(number, lines[number - 1], "expected `name (Type)  (output shape)  parameters`")
         value = values.get((cells[1], cells[2]))
         if value is None:
-            value = values[cells[1], cells[2]] = _value(cells[1], cells[2], lines, number)
+            value = values[cells[1], cells[2]] = _value(shapes, cells[1], cells[2], lines, number)
         read.append((type_, name.strip(), value[0], value[1]))
     counts = Counter([shape for _, _, shape, _ in read])
     batch = batch_of(counts.items(), None)
@@ -238,13 +239,15 @@ def _opened(read: list[_Read], twice: int) -> list[_Read]:
     return [(type_, name, shape, 0 if type_ in _MODELS else params) for type_, name, shape, params in read]
 
 
-def _value(shape_text: str, count_text: str, lines: list[str], number: int) -> tuple[RawShape | None, int]:
+def _value(
+    shapes: t.Shapes, shape_text: str, count_text: str, lines: list[str], number: int
+) -> tuple[RawShape | None, int]:
     """Read the cells of output shape and parameters.
 
     Raises:
         SummaryError: one of them cannot be read.
     """
-    shape = t.read_shape(shape_text)
+    shape = shapes.read(shape_text)
     if shape is None and shape_text not in ("multiple", "?", "-", "", "unknown", "[]", "()"):
         raise t.fail(number, lines[number - 1], f"{t.short(shape_text)} is not an output shape")
     count = count_text.partition(" ")[0]

@@ -28,7 +28,8 @@ _MAX_PREFIX: Final = 80
 _NUMBERS: Final = re.compile(r"(\d+)")
 _NAMES: Final = re.compile(r"[\w.]*")
 _CLASS: Final = re.compile(r"\b[A-Z]")
-MAX_SHAPE: Final = 200
+_MAX_SHAPE: Final = 200
+_MOST_DIGITS: Final = 18
 _BLANKS: Final = (("\0", ""), ("\u00a0", " "), ("\u200b", ""), ("\ufeff", ""))
 
 
@@ -136,44 +137,59 @@ def _without_ansi(text: str) -> str:
 def read_count(text: str) -> int | None:
     """Read ``1,234``, ``1_234``, ``1.234.567``-free integers with thousands separators; None if it is no number."""
     digits = text.replace(",", "")
-    if not digits.isdecimal():
+    if not (digits.isdecimal() and digits.isascii()):
         digits = digits.replace("_", "").strip()
-    if not digits.isdecimal() or len(digits) > 18 or not digits.isascii():
+        if not (digits.isdecimal() and digits.isascii()):
+            return None
+    if len(digits) > _MOST_DIGITS:
         return None
     value = int(digits)
     return value if value <= MAX_PARAMS else None
 
 
-def read_shape(text: str) -> tuple[int | None, ...] | None:
-    """Read the first innermost shape of ``[-1, 64, 7, 7]``, ``(None, 7, 7, 64)`` or ``[[2, 3], [2, 4]]``.
+class Shapes:
+    """Reads the shapes of one summary. Each size is read once: most stand in many shapes."""
 
-    Returns:
-        The dimensions, None for each one that is not given (``-1``, ``None``); or None if this is no shape.
-    """
-    if len(text) > MAX_SHAPE:
-        return None
-    plain = text.replace("None", "-1") if "None" in text else text
-    dims = read_sizes(plain[1:-1]) if plain[:1] in ("[", "(") and plain[-1:] in ("]", ")") else None
-    if dims is not None:
-        return dims
-    # Not as simple as most shapes: several, or nested, or with a question mark.
-    inner = plain.replace(")", "]").partition("]")[0].replace("(", "[").rpartition("[")
-    sizes = inner[2].strip(" ,").replace("?", "-1")
-    if not inner[1]:
-        return None
-    return read_sizes(sizes) if sizes else ()
+    def __init__(self) -> None:
+        self._sizes: dict[str, int | None] = {}
 
+    def read(self, text: str) -> tuple[int | None, ...] | None:
+        """Read the first innermost shape of ``[-1, 64, 7, 7]``, ``(None, 7, 7, 64)`` or ``[[2, 3], [2, 4]]``.
 
-def read_sizes(text: str) -> tuple[int | None, ...] | None:
-    """Read what stands in a shape's brackets: ``-1, 64, 7, 7``; None if it is something else."""
-    try:
-        dims = tuple(map(int, text.split(",")))
-    except ValueError:
-        return None
-    least = min(dims)
-    if least < -1 or max(dims) > MAX_DIM or len(dims) > MAX_DIMS:
-        return None
-    return tuple([None if size == -1 else size for size in dims]) if least < 0 else dims
+        Returns:
+            The dimensions, None for each one that is not given (``-1``, ``None``); or None if this is no shape.
+        """
+        if len(text) > _MAX_SHAPE:
+            return None
+        plain = text.replace("None", "-1") if "None" in text else text
+        dims = self.inside(plain[1:-1]) if plain[:1] in ("[", "(") and plain[-1:] in ("]", ")") else None
+        if dims is not None:
+            return dims
+        # Not as simple as most shapes: several, or nested, or with a question mark.
+        inner = plain.replace(")", "]").partition("]")[0].replace("(", "[").rpartition("[")
+        sizes = inner[2].strip(" ,").replace("?", "-1")
+        if not inner[1]:
+            return None
+        return self.inside(sizes) if sizes else ()
+
+    def inside(self, text: str) -> tuple[int | None, ...] | None:
+        """Read what stands in a shape's brackets: ``-1, 64, 7, 7``; None if it is something else."""
+        if len(text) > _MAX_SHAPE:
+            return None
+        known = self._sizes
+        parts = text.split(",")
+        if len(parts) > MAX_DIMS:
+            return None
+        for part in parts:
+            if part not in known:
+                try:
+                    size = int(part)
+                except ValueError:
+                    return None
+                if not -1 <= size <= MAX_DIM:
+                    return None
+                known[part] = size if size >= 0 else None
+        return tuple([known[part] for part in parts])
 
 
 def is_name(text: str) -> bool:

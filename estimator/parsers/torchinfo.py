@@ -246,12 +246,13 @@ def _is_weight(line: str, has_index: bool) -> bool:
 def _summary(lines: list[str], at: int, rows: list[tuple[int, _Row]], columns: list[str]) -> ModelSummary:
     distinct = {id(row): row for _, row in rows}
     shapes: dict[str, RawShape | None] = {"--": None, "[]": None}
+    reader = t.Shapes()
     shown = [key for key in ("output", "input") if key in columns]
     for row in distinct.values():
         for key in shown:
             cell = row.cells[key]
             if cell not in shapes:
-                shapes[cell] = shape = t.read_shape(cell)
+                shapes[cell] = shape = reader.read(cell)
                 if shape is None:
                     raise t.fail(row.number, lines[row.number - 1], f"{t.short(cell)} is not a shape")
     depth, first = rows[0]

@@ -122,34 +122,33 @@ class _Read:
         self.rows: list[_Row] = []
         self.shapes: list[RawShape | None] = []
         self.types: dict[str, str] = {}
+        self._sizes = t.Shapes()
         self._places: dict[str, int] = {}
-        self._known: dict[_Row, int] = {}
         # By type and by what is written behind it.
-        self._texts: dict[tuple[str, str], int] = {}
+        self._known: dict[str, dict[str, int]] = {}
 
     def plain(self, type_: str, tail: str) -> int:
         """Read a row that ends in ``[-1, 64, 7, 7]  9,408``, and give its place; -1 if it is anything else."""
-        text = (type_, tail)
-        same = self._texts.get(text, -1)
-        if same >= 0:
-            return same
+        alike = self._known.get(type_)
+        if alike is not None:
+            row = alike.get(tail, -1)
+            if row >= 0:
+                return row
+        elif not t.is_name(type_):
+            return -1
         dims, closed, count = tail.partition("]")
         if not closed or not count.startswith(" "):
             return -1
         params = t.read_count(count.strip())
         if params is None:
             return -1
-        known = self.types.get(type_)
-        if known is None and not t.is_name(type_):
-            return -1
         place = self._places.get(dims, -1)
         if place < 0:
-            shape = t.read_sizes(dims) if len(dims) < t.MAX_SHAPE else None
+            shape = self._sizes.inside(dims)
             if shape is None:
                 return -1
             place = self._place(dims, shape)
-        row = self._texts[text] = self._add(known or type_, place, params)
-        return row
+        return self._add(type_, tail, place, params)
 
     def other(self, cells: tuple[str, ...], number: int, lines: list[str]) -> int:
         """Read a row that is not as simple as most, from its type, shape and parameters as written.
@@ -162,24 +161,22 @@ class _Read:
         balanced = shape[1:2] != "[" or shape.count("[") == shape.count("]")
         if params is None or not balanced or not t.is_name(type_):
             raise _unread(number, lines[number - 1])
-        read = None if shape == "--" else t.read_shape(shape)
+        read = None if shape == "--" else self._sizes.read(shape)
         if read is None and shape != "--":
             raise t.fail(number, lines[number - 1], f"{t.short(shape)} is not an output shape")
-        return self._add(self.types.get(type_, type_), self._place(shape, read), params)
+        row = self._known.get(type_, {}).get(f"{shape} {count}", -1)
+        return row if row >= 0 else self._add(type_, f"{shape} {count}", self._place(shape, read), params)
 
     def _place(self, text: str, shape: RawShape | None) -> int:
         self.shapes.append(shape)
         place = self._places[text] = len(self.shapes) - 1
         return place
 
-    def _add(self, type_: str, place: int, params: int) -> int:
-        self.types.setdefault(type_, type_)
-        row = (type_, place, params)
-        known = self._known.get(row, -1)
-        if known < 0:
-            self.rows.append(row)
-            known = self._known[row] = len(self.rows) - 1
-        return known
+    def _add(self, type_: str, text: str, place: int, params: int) -> int:
+        type_ = self.types.setdefault(type_, type_)
+        self.rows.append((type_, place, params))
+        row = self._known.setdefault(type_, {})[text] = len(self.rows) - 1
+        return row
 
 
 def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSummary:

@@ -118,6 +118,15 @@ def _conv_input(
         if not area:
             area, groups = solve(weights, known[0], shape[0], grouped=True)
         return x, area or 1, groups
+    if not area and shape[0] > 0 and all(size % shape[0] for size in weights):
+        return _asked(flow, weights, shape, area, groups)  # no kernel has so many: a search would be in vain
+    return _searched(flow, shape, least, weights, area, groups)
+
+
+def _searched(
+    flow: Flow, shape: Shape, least: int, weights: tuple[int, ...], area: int, groups: int
+) -> tuple[int, int, int]:
+    """Find the same among what is at hand and what came before."""
     outputs, axes = shape[0], len(shape)
     current = flow.shapes[flow.current]
     fits = len(current) == axes and prod(current[1:]) >= least
