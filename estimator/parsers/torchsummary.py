@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Set
 from typing import Final
 
 from estimator import versions
@@ -36,6 +37,9 @@ _CELLS: Final = ("LSTMCell", "GRUCell", "RNNCell", "AlbertLayer")
 
 # Cells of the same sizes, one behind the other.
 _MOST_CELLS: Final = 8
+# Rows of a loop's body that is no cell, and how often it is there at least.
+_MOST_BODY: Final = 4
+_LEAST_TURNS: Final = 64
 # Megabytes of 10^6 bytes in one of torchsummary's.
 _MIB: Final = 2**20 / 1e6
 
@@ -202,6 +206,8 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
     if hidden:
         inferred.append(f"torchsummary does not count all projections of its attention; {hidden:,} were added")
     again = _counted_again(rows, different) if not types.keys().isdisjoint(_CELLS) else 0
+    if not again and len(rows) > _LEAST_TURNS:
+        again = _looped(rows, different, {size for shape in shapes for size in shape or ()})
     if again:
         inferred.append(f"torchsummary counts layers that are called again each time; {again:,} were taken off")
     return ModelSummary(
@@ -255,3 +261,21 @@ def _counted_again(rows: list[int], different: list[_Row]) -> int:
         if all(body == between[cells + at % cells] for at, body in enumerate(bodies)):
             return sum(bodies)
     return 0
+
+
+def _looped(rows: list[int], different: list[_Row], sizes: Set[int | None]) -> int:
+    """Count what the rows of a loop say again whose body is a few rows: there as often as a series is long."""
+    again = 0
+    for body in range(1, _MOST_BODY + 1):
+        same = 0
+        for at in range(body, len(rows) + 1):
+            if at < len(rows) and rows[at] == rows[at - body]:
+                same += 1
+                continue
+            turns = same // body + 1
+            if turns >= _LEAST_TURNS and turns in sizes:
+                again += (turns - 1) * sum([different[row][2] for row in rows[at - body : at]])
+            same = 0
+        if again:
+            break
+    return again

@@ -32,8 +32,11 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
     firsts: Counter[int | None] = Counter()
     pictures: Counter[int | None] = Counter()
     sides: set[int | None] = set()
+    begins: int | None = None  # as the first layer does
     for shape, count in shapes:
         if shape and len(shape) > 1:
+            if not begins and shape is not root:
+                begins = shape[0]
             firsts[shape[0]] += count
             if len(shape) == _PICTURES:
                 pictures[shape[0]] += count
@@ -43,13 +46,17 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
         if root[1] in pictures and alone and root[0] not in sides:
             return root[1]  # its answers to pictures are in order of a sequence
         seen = firsts[root[0]]
-        if (seen > 1 and _fits(root[0], pictures.keys(), sides, seen)) or len(firsts) <= 1:
+        boxes = root[1:] == _BOX and bool(pictures) and root[0] not in pictures
+        if (seen > 1 and not boxes and _fits(root[0], pictures.keys(), sides, seen)) or len(firsts) <= 1:
             return root[0]
         several = (
             root[0] and root[0] not in sides and all(first and (first % root[0] == 0 or first == 1) for first in firsts)
         )
         if several and root[1:] != _BOX:
             return root[0]  # inside, each sample is several: patches, channels, the pictures of an episode
+        of_begin = sum([count for first, count in firsts.items() if first and begins and first % begins == 0])
+        if begins and begins > 1 and begins in root[1:2] and of_begin * 2 > firsts.total():
+            return begins  # its answers stand in order of something else, and inside, each sample is several
         # else it gives out something else than an answer for each sample: boxes
     return max(firsts, key=firsts.__getitem__) if firsts else None
 

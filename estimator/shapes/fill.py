@@ -9,7 +9,16 @@ from estimator import input_size, pools
 from estimator.shapes.folded import unfolded
 from estimator.shapes.follower import Follower
 from estimator.shapes.start import rows_and_columns
-from estimator.shapes.tables import ATTENDS, GATHERS, from_inputs, nodes_of, sequence_first, windows
+from estimator.shapes.tables import (
+    ATTENDS,
+    GATHERS,
+    batch_found,
+    from_inputs,
+    hidden_graphs,
+    nodes_of,
+    sequence_first,
+    windows,
+)
 from estimator.types import ModelSummary, SummaryError, Workload
 from estimator.walk import layers
 
@@ -36,8 +45,11 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     if summary.batch_size is not None and summary.batch_size == workload.seq_len != workload.batch_size:
         summary = sequence_first(summary, workload.seq_len)
         found = layers(summary.root)
-    if any(layer.type.endswith(GATHERS) for layer in found):
+    if any(layer.type.endswith(GATHERS) for layer in found) or hidden_graphs(summary, found):
         summary = nodes_of(summary, found, workload.batch_size)
+        found = layers(summary.root)
+    elif summary.format == "torchinfo":
+        summary = batch_found(summary, found, workload.batch_size)
         found = layers(summary.root)
     if workload.input_size and any(layer.output_shape or layer.input_shape for layer in found):
         note = input_size.contradiction(summary, workload.input_size)

@@ -22,6 +22,8 @@ _CHANNELS: Final[tuple[int, ...]] = (3, 1, 4, 2, 8, 16, 12, 6)
 _AREAS: Final[tuple[int, ...]] = (9, 1, 49, 25, 4, 16, 64, 196, 256)
 # Of these, those that cut patches.
 _CUTS: Final[tuple[int, ...]] = (16, 64, 196, 256)
+# Kernels that no stem moves by one pixel: it would be taken for more pictures where it moves by four.
+_LARGE: Final = 49
 _MOST_PICTURES: Final = 512
 _FLOAT: Final = 4
 _PICTURE: Final = 3
@@ -51,7 +53,7 @@ def _pictures(stem: Layer, size: float, rows: tuple[Layer, ...]) -> int:
             if stem.params not in (outputs * channels * area, outputs * (channels * area + 1)):
                 continue
             side = isqrt(area) if area in _CUTS else 1
-            for step in (1, 2, side) if side > 1 else (1, 2):
+            for step in (1, 2, side) if side > 1 else (1, 2) if area < _LARGE else (2,):
                 one = channels * prod(places) * step * step * _FLOAT
                 times, error = size / one, _ROUNDED / one
                 if abs(times - 1) <= error + _SURE:

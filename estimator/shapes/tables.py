@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from typing import Final
@@ -22,7 +23,13 @@ EDGES: Final = 8
 _WITHOUT_NODES: Final = {"torchsummary": "torchsummary", "module": "a print"}
 _LEAST_WINDOWS: Final = 4
 _LONGEST_LINE: Final = 160
+# How types of graph networks' convolutions end.
+_ON_GRAPHS: Final = "Conv"
+_TWO: Final = 2
 _FEWEST_NODES: Final = 2
+_FEWEST_SAMPLES: Final = 2
+# Axes of what convolutions give out of one sample.
+_AXES: Final = {"Conv1d": 2, "Conv2d": 3, "Conv3d": 4}
 
 
 def windows(rows: tuple[Layer, ...]) -> tuple[Layer, ...]:
@@ -40,7 +47,8 @@ def windows(rows: tuple[Layer, ...]) -> tuple[Layer, ...]:
         if shape is None:
             made.append(row)
             continue
-        if windows == 1 and row.type == "Linear" and len(shape) == 2 and len(before) > 1:
+        beside = bool(made) and made[-1].type == "Linear"  # keys of an attention may be fewer than queries
+        if windows == 1 and row.type == "Linear" and len(shape) == 2 and len(before) > 1 and not beside:
             windows = _fewer_tokens(row, shape, before)
         if windows > 1:
             if "Conv" in row.type or elements(shape) * _LEAST_WINDOWS > elements(before):
@@ -107,6 +115,56 @@ def sequence_first(summary: ModelSummary, seq_len: int) -> ModelSummary:
         batch_size=printed,
         inferred=(*summary.inferred, "the first dimension was taken for the sequence, the second for the batch"),
     )
+
+
+def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> ModelSummary:
+    """Find the job's batch in a table whose first dimensions do not say which of them it is.
+
+    Code may put all tokens of a batch into one row: then the model gives out one, and the first layer still has as many
+    as the job. Or each sample is several pictures in all rows but the model's own.
+    """
+    printed, own = summary.batch_size or 0, summary.root.output_shape or ()
+    times, rest = divmod(printed, batch_size)
+    if batch_size < _FEWEST_SAMPLES or len(own) < _FEWEST_SAMPLES:
+        return summary
+    if times > 1 and not rest and own[0] == batch_size and summary.root.children:
+        return _rebatched(summary, batch_size, lambda shape: (times, *shape))
+    first = next(
+        (layer for layer in found[1:] if layer.output_shape and any(mark in layer.type for mark in _AXES)), None
+    )
+    shape = (first and first.output_shape) or ()
+    beside = first is not None and len(shape) > next(axes for mark, axes in _AXES.items() if mark in first.type)
+    if printed != 1 or not beside or shape[0] != batch_size or not any(size % batch_size == 0 for size in own[:2]):
+        return summary
+
+    def packed(shape: Shape) -> Shape:
+        if shape[0] == batch_size:
+            return shape[1:]
+        return (shape[0] // batch_size, *shape[1:]) if shape[0] % batch_size == 0 else shape
+
+    return _rebatched(summary, batch_size, packed)
+
+
+def _rebatched(summary: ModelSummary, batch_size: int, one: Callable[[Shape], Shape]) -> ModelSummary:
+    """Give a table with another batch, and shapes of one sample of it; the model's own begins with it."""
+
+    def changed(layer: Layer) -> Layer:
+        output, before = (shape and one(shape) for shape in (layer.output_shape, layer.input_shape))
+        return layer._replace(output_shape=output, input_shape=before, children=tuple(map(changed, layer.children)))
+
+    root, said = summary.root, f"the table is taken to be of {batch_size} samples"
+    own = root.output_shape or ()
+    shape = own[1:] if own[0] == batch_size else one(own)
+    root = root._replace(output_shape=shape, children=tuple(map(changed, root.children)))
+    return replace(summary, root=root, batch_size=batch_size, inferred=(*summary.inferred, said))
+
+
+def hidden_graphs(summary: ModelSummary, found: list[Layer]) -> bool:
+    """Tell whether a table that hides what gathers messages is of a graph network: its convolutions know no places."""
+    if summary.format != "torchinfo" or not any(layer.type.endswith(_ON_GRAPHS) for layer in found):
+        return False
+    shapes = [layer.output_shape or () for layer in found]
+    return all(len(shape) < _TWO or shape[0] == 1 for shape in shapes)
 
 
 def nodes_of(summary: ModelSummary, found: list[Layer], batch_size: int) -> ModelSummary:

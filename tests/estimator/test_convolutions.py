@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program import Conv
 from estimator.types import Layer
 from tests.estimator.accounts import account, table, tree
@@ -116,3 +117,30 @@ def test_answers_in_another_order_are_no_witness_of_the_batch() -> None:
     )
     assert [row.output_shape for row in rows] == [(256, 250, 18), (18, 250, 256), (512, 250, 18)]
     assert all(before is not after for before, after in pairwise(rows))
+
+
+def test_a_convolution_skips_no_places() -> None:
+    text = table(
+        "Conv2d-# [-1, 32, 384, 384] 896",
+        "Conv2d-# [-1, 16, 384, 384] 4,624",
+        "Conv2d-# [-1, 384, 6, 6] 172,416",
+    )
+    _, program, _ = account(text)
+    assert program.shapes[program.ops[-1].x] == (448, 6, 6)
+
+
+def test_a_second_projection_as_wide_as_the_first_is_no_output() -> None:
+    text = tree(
+        "Net [2, 3060, 64] --",
+        "├─LayerNorm: 1-1 [2, 3060, 64] 128",
+        "├─LayerNorm: 1-2 [2, 16, 64] 128",
+        "├─BiMultiHeadAttention: 1-3 [2, 3060, 64] --",
+        "│    └─Linear: 2-1 [2, 3060, 256] 16,640",
+        "│    └─Linear: 2-2 [2, 16, 256] 16,640",
+        "│    └─Linear: 2-3 [2, 3060, 256] 16,640",
+        "│    └─Linear: 2-4 [2, 16, 256] 16,640",
+        "│    └─Linear: 2-5 [2, 3060, 64] 16,448",
+    )
+    _, program, _ = account(text.replace("BiMulti", "GroundingDinoBiMulti"))
+    found = [op for op in program.ops if op.kind is Kind.ATTENTION]
+    assert [(program.shapes[op.y], op.matrix) for op in found] == [((3060, 256), 4 * 3060 * 16)]

@@ -119,6 +119,21 @@ def test_hidden_blocks_keep_what_was_noted_of_all_in_them(precision: Precision) 
     assert OwnCode(found).of(program, "module", precision).inside == {}
 
 
+def test_blocks_of_which_next_to_nothing_is_counted_are_noted_by_their_size() -> None:
+    one = deep()
+    stem, stage = one.root.children
+    gates = tuple(
+        replace(gate, children=(Module("pool", "Pool", "", 2320), gate.children[1])) for gate in stage.children
+    )
+    small = [replace(call, output_shape=("B", 1, 1, 1)) if call.module in (4, 7) else call for call in one.calls]
+    trace = replace(one, root=replace(one.root, children=(stem, replace(stage, children=gates))), calls=tuple(small))
+    data = deep_dataset(fp32=4)
+    data = replace(data, traces={key: json.dumps(to_json(trace)) for key in data.traces})
+    hidden = [item for item in noted(data, Rad(plain())) if (item.format, item.type) == (HIDDEN, "Gate")]
+    assert {item.bytes[0] for item in hidden} == {0.0}  # one pixel of 1024
+    assert {item.bytes[1] for item in hidden} == {sum(SAVED[2:]) / (2 * WIDE)}
+
+
 def test_hidden_blocks_are_told_apart_by_how_much_is_counted_inside() -> None:
     found = {HIDDEN: {"Gate": {"": [1.0, 8.0, 8.0, 8.0, 1.0, 1.0]}}}
     summary = parse_summary(printers.torchinfo_text(deep(), 2, depth=2))

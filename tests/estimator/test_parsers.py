@@ -743,3 +743,17 @@ def test_geometric_prints_are_refused_with_what_helps() -> None:
         parse_summary(text)
     with pytest.raises(SummaryError, match=r"torchinfo \(of graph networks with a graph\).*#RAD memory=12G"):
         parse_summary("GraphSAGE(128, 40, num_layers=3)\n")
+
+
+def test_rows_that_a_loop_repeats_for_each_place_of_a_series_count_once() -> None:
+    def total(turns: int) -> int:
+        body = ("Linear", "[-1, 64]", 2_048), ("ReLU", "[-1, 32]", 0)
+        rows = [("Linear", "[-1, 100, 64]", 640), *body * turns, ("Linear", "[-1, 10]", 330)]
+        lines = [
+            f"{f'{type_}-{at}':>20} {shape:>25} {params:>15,}" for at, (type_, shape, params) in enumerate(rows, 1)
+        ]
+        return parse_summary("        Layer (type)  Output Shape  Param #\n======\n" + "\n".join(lines)).total_params
+
+    assert total(100) == 640 + 2_048 + 330
+    assert total(99) == 640 + 99 * 2_048 + 330  # as often as nothing is long: so many layers
+    assert total(32) == 640 + 32 * 2_048 + 330

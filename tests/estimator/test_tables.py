@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from estimator.methods.rad.kinds import Kind
+from estimator.types import Layer
 from tests.estimator.accounts import account, table, tree
 
 
@@ -145,3 +146,88 @@ def test_messages_that_a_layer_has_made_are_not_made_again() -> None:
     )
     _, program, _ = account(text, batch_size=4)
     assert max(program.tensors) == 10 * 32 * 16
+
+
+def test_a_stem_that_moves_its_large_kernel_by_four_sees_one_picture() -> None:
+    rows = (
+        "Conv2d-# [-1, 24, 56, 56] 3,552",
+        "LayerNorm-# [-1, 16, 24] 48",
+        "Linear-# [-1, 16, 48] 1,200",
+    )
+    text = table(*rows) + "Total params: 4,800\n------\nInput size (MB): 0.57\n------\n"
+    shapes = [layer.output_shape for layer in account(text)[0].root.children]
+    assert shapes == [(24, 56, 56), (16, 24), (16, 48)]
+
+
+def test_fewer_keys_than_queries_are_no_windows() -> None:
+    rows = table(
+        "LayerNorm-# [-1, 3136, 64] 128",
+        "Linear-# [-1, 3136, 64] 4,160",
+        "Linear-# [-1, 784, 64] 4,160",
+        "Linear-# [-1, 784, 64] 4,160",
+        "CvtSelfAttention-# [-1, 3136, 64] 0",
+    )
+    summary, program, _ = account(rows)
+    assert [layer.output_shape for layer in summary.root.children][2:4] == [(784, 64), (784, 64)]
+    assert [op.matrix for op in program.ops if op.kind is Kind.ATTENTION] == [3136 * 784]
+
+
+def packed(batch: int) -> str:
+    return tree(
+        "Vision [1, 784, 64] --",
+        f"├─Conv2d: 1-1 [{batch}, 64, 14, 14] 49,152",
+        "├─Rotary: 1-2 [784, 64] --",
+        "├─Linear: 1-3 [1, 784, 256] 16,640",
+    )
+
+
+def test_tokens_of_the_whole_batch_in_one_row_are_divided() -> None:
+    summary, _, _ = account(packed(4), batch_size=4)
+    assert [layer.output_shape for layer in summary.root.children] == [(64, 14, 14), (196, 64), (196, 256)]
+    assert (summary.root.output_shape, summary.batch_size) == ((196, 64), 4)
+    assert "the table is taken to be of 4 samples" in summary.inferred
+    # Of one sample with so many channels, or of a job with another batch, they are one sample's.
+    for text, batch_size in ((packed(1), 64), (packed(4), 8)):
+        summary, _, _ = account(text, batch_size=batch_size)
+        assert summary.root.children[2].output_shape == (784, 256)
+        assert summary.batch_size == 1
+
+
+def test_each_sample_may_be_several_pictures_in_all_rows_but_the_model_s_own() -> None:
+    text = tree(
+        "Prototypes [64, 75, 5] --",
+        "├─Conv2d: 1-1 [6400, 64, 21, 21] 1,728",
+        "├─BatchNorm2d: 1-2 [6400, 64, 21, 21] 128",
+        "├─Flatten: 1-3 [6400, 28224] --",
+    )
+    summary, _, _ = account(text, batch_size=64)
+    assert [layer.output_shape for layer in summary.root.children] == [(100, 64, 21, 21)] * 2 + [(100, 28224)]
+    assert (summary.root.output_shape, summary.batch_size) == ((75, 5), 64)
+    assert account(text, batch_size=32)[0].batch_size == 6400
+
+
+def test_boxes_are_no_witness_of_the_batch() -> None:
+    text = tree(
+        "FasterRCNN [100, 4] --",
+        "├─Conv2d: 1-1 [8, 64, 100, 100] 9,408",
+        "├─BatchNorm2d: 1-2 [8, 64, 100, 100] 128",
+        "├─ReLU: 1-2 [8, 64, 100, 100] --",
+        "├─RoIHeads: 1-3 [100, 4] --",
+        "│    └─Linear: 2-1 [800, 1024] 12,846,080",
+    )
+    rows: list[Layer] = list(account(text, batch_size=8)[0].root.children)
+    assert [row.output_shape for row in rows[:2]] == [(64, 100, 100)] * 2
+
+
+def test_graphs_are_known_where_what_gathers_messages_is_hidden() -> None:
+    text = tree(
+        "GAT [1024, 40] --",
+        "├─GATConv: 1-1 [1024, 64] 4,224",
+        "├─MultiheadAttention: 1-2 [1, 1024, 64] 16,640",
+        "├─GATConv: 1-3 [1024, 40] 2,640",
+    )
+    summary, _, _ = account(text, batch_size=8)
+    assert summary.batch_size == 8
+    assert [layer.output_shape for layer in summary.root.children] == [(128, 64), (128, 1, 64), (128, 40)]
+    pictures = tree("Net [1024, 40] --", "├─MBConv: 1-1 [1024, 8, 4, 4] 4,224", "├─Linear: 1-2 [1024, 40] 5,160")
+    assert account(pictures, batch_size=8)[0].batch_size == 1024

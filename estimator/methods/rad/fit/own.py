@@ -59,6 +59,8 @@ _WINDOWS: Final = ("Window", "Swin")
 # What hidden blocks hold, without what grows with the tokens.
 _FIXED: Final = 6
 _SKIPPED: Final = ("Sequential", "ModuleList")  # by torchsummary
+# Fewer elements counted of a hidden block's one, as inside of gates of one pixel, say nothing of its size.
+_LEAST_COUNTED: Final = 0.01
 # More than this for each element is no property of a block: its output is far smaller than what it works on.
 _MOST: Final = 200.0
 
@@ -291,6 +293,7 @@ def _hidden_of(
         size = max(sum(size for _, _, size in blocks), 1)
         largest = max(*(size for _, _, size in blocks), 1)
         counted = sum(node.all_counted() for node, _, _ in blocks)
+        counted = counted if counted >= _LEAST_COUNTED * size else 0
         kept = [
             sum(node.all_saved()[place] for node, _, _ in blocks) / (counted or size)
             for place in range(len(PRECISIONS))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from estimator.methods.rad.kinds import Kind, attends_eagerly, attends_with_bias
-from estimator.methods.rad.program.flow import Attention, Flow
+from estimator.methods.rad.program.flow import BACK, Attention, Flow
 from estimator.methods.rad.program.steps import Scores, Shape
 from estimator.types import Layer
 from estimator.walk import elements
 
 _MOST_KEYS: Final = 4096
+# Products of an attention: queries, keys, values, and what comes behind.
+_PROJECTIONS: Final = 4
 _HEAD_WIDTH: Final = 64
 _HEAD_WIDTHS: Final = (16, 256)
 _WINDOW: Final = 49
@@ -63,7 +65,7 @@ def _scores(flow: Flow, attention: Attention, out: Shape) -> tuple[int, Scores, 
         window = _WINDOW * min(out[0], _WINDOW_FRAMES) if attention.type.endswith("3d") else _WINDOW
         return max(out[-1] // _WINDOW_HEAD_WIDTH, 1) * tokens * window, plain, 0
     projections = attention.projections
-    keys = flow.shapes[projections[1]] if len(projections) > 1 else out
+    keys = _keys(flow, projections, out) or out
     shown = attention.head_width if _HEAD_WIDTHS[0] <= attention.head_width <= _HEAD_WIDTHS[1] else 0
     heads = max(out[-1] // (shown or _HEAD_WIDTH), 1)
     square = heads * tokens * min(max(elements(keys[:-1]), 1), _MOST_KEYS)
@@ -75,6 +77,22 @@ def _scores(flow: Flow, attention: Attention, out: Shape) -> tuple[int, Scores, 
     if keys_each:
         return square, Scores.SHARED_KEYS, 2 * (elements(out) - keys_each)
     return 0, Scores.PLAIN, 0
+
+
+def _keys(flow: Flow, projections: list[int], out: Shape) -> Shape:
+    """Give the keys: a projection of another length than the queries, where one is, else the second; or nothing."""
+    if not projections and flow.flat:
+        rows = [flow.shapes[op.y] for op in flow.ops[-BACK:] if op.kind is Kind.LINEAR][-_PROJECTIONS:]
+        widths = [shape[-1] for shape in rows if shape[:-1] == out[:-1]]
+        return next((shape for shape in rows if shape[:-1] != out[:-1] and _beside(shape, out, widths)), ())
+    shapes = [flow.shapes[index] for index in projections]
+    other = next((shape for shape in shapes[1:] if shape[:-1] != shapes[0][:-1]), None)
+    return other or next(iter(shapes[1:]), ())
+
+
+def _beside(shape: Shape, out: Shape, widths: list[int]) -> bool:
+    """Tell whether these may be keys, or keys and values in one, of queries that are as wide."""
+    return len(shape) == len(out) and (shape[-1] in widths or shape[-1] // 2 in widths)
 
 
 def _queries(flow: Flow, width: int, entry: int) -> int:

@@ -25,6 +25,8 @@ from estimator.walk import elements
 _CONV: Final = Kind.CONV
 _TWO: Final = 2
 _NO_ARGS: Final[dict[str, str]] = {}
+# Kernels of one place take one of so many.
+_SKIPPED: Final = 16
 # Steps among which a layer that is called again is looked for.
 _LOOP: Final = 256
 
@@ -158,8 +160,14 @@ def _asked(flow: Flow, weights: tuple[int, ...], shape: Shape, area: int, groups
     last = flow.shapes[flow.current]
     asked, area = asked_for(weights, outputs, area, groups, axes)
     channels = min(asked, 4 * max(last[0] if last else 1, outputs))
-    space = last[1:] if len(last) == axes and prod(last[1:]) >= prod(shape[1:]) else shape[1:]
+    near = len(last) == axes and prod(shape[1:]) <= prod(last[1:]) <= _most(shape, area)
+    space = last[1:] if near else shape[1:]
     return flow.tensor((channels, *space)), area, groups
+
+
+def _most(shape: Shape, area: int) -> int:
+    """Count the places that a convolution's input has at most: kernels of several places skip none of them."""
+    return max(area, _SKIPPED) * prod([size + 1 for size in shape[1:]])
 
 
 def _along(flow: Flow, weights: tuple[int, ...], shape: Shape, least: int) -> tuple[int, int, int] | None:

@@ -34,7 +34,11 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
         entry = attention.entry
         width = flow.shapes[entry][-1] if flow.shapes[entry] else 0
         fused = bool(attention.projections) and (
-            attention.single or flow.tensors[attention.projections[0]] > 2.5 * flow.tensors[entry]
+            attention.single
+            or (
+                flow.tensors[attention.projections[0]] > 2.5 * flow.tensors[entry]
+                and flow.shapes[attention.projections[0]][-1:] != shape[-1:]  # else one of several that are wider
+            )
         )
         if attention.projections and (
             layer.name in _OUT_NAMES or (not layer.name and (fused or len(attention.projections) >= 3))
