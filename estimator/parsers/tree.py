@@ -32,12 +32,15 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
     firsts: Counter[int | None] = Counter()
     pictures: Counter[int | None] = Counter()
     sides: set[int | None] = set()
+    apart: set[int | None] = set()  # of those that do not have the model's own behind them, as a sequence does
     begins: int | None = None  # as the first layer does
     for shape, count in shapes:
         if shape and len(shape) > 1:
             if not begins and shape is not root:
                 begins = shape[0]
             firsts[shape[0]] += count
+            if not root or shape[1] != root[0]:
+                apart.add(shape[0])
             if len(shape) == _PICTURES:
                 pictures[shape[0]] += count
                 sides.update(shape[1:])
@@ -50,7 +53,7 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
         if (seen > 1 and not boxes and _fits(root[0], pictures.keys(), sides, seen)) or len(firsts) <= 1:
             return root[0]
         several = (
-            root[0] and root[0] not in sides and all(first and (first % root[0] == 0 or first == 1) for first in firsts)
+            root[0] and root[0] not in sides and all(first and (first % root[0] == 0 or first == 1) for first in apart)
         )
         if several and root[1:] != _BOX:
             return root[0]  # inside, each sample is several: patches, channels, the pictures of an episode

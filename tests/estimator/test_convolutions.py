@@ -103,6 +103,17 @@ def test_batches_that_stand_second_are_taken_out() -> None:
     assert [layer.output_shape for layer in root.children] == [(32, 4, 64), (5, 32, 64), (1, 1024, 24)]
 
 
+def test_rows_in_order_of_a_sequence_are_no_witness_against_the_batch() -> None:
+    text = tree(
+        "OpenUnmix [8, 2, 2049, 255] --",
+        "├─Linear: 1-1 [2040, 512] 1,522,688",
+        "├─BatchNorm1d: 1-2 [2040, 512] 1,024",
+        "├─LSTM: 1-3 [255, 8, 512] 4,730,880",
+    )
+    root = account(text, batch_size=8)[0].root
+    assert [layer.output_shape for layer in root.children] == [(255, 512)] * 3
+
+
 def test_answers_in_another_order_are_no_witness_of_the_batch() -> None:
     rows: list[Layer] = list(
         account(

@@ -92,7 +92,7 @@ def _keys(flow: Flow, projections: list[int], out: Shape) -> Shape:
 
 def _beside(shape: Shape, out: Shape, widths: list[int]) -> bool:
     """Tell whether these may be keys, or keys and values in one, of queries that are as wide."""
-    return len(shape) == len(out) and (shape[-1] in widths or shape[-1] // 2 in widths)
+    return len(shape) == len(out) and shape[0] > 1 and (shape[-1] in widths or shape[-1] // 2 in widths)
 
 
 def _queries(flow: Flow, width: int, entry: int) -> int:
