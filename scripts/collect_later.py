@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from estimator.dataset import catalogue, fifth, fourth, later, ninth, seventh, sixth, third
+from estimator.dataset import catalogue, fifth, fourth, later, ninth, seventh, sixth, tenth, third
 from estimator.dataset.catalogue import generate_real
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, bundles, read_jsonl
 from estimator.dataset.entries import Entry
-from estimator.dataset.fresh import FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, THIRD
+from estimator.dataset.fresh import FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD
 from estimator.dataset.gaps import few, fill
 from estimator.dataset.specs import FITTED, Source, Spec, Split, spec_from_json
 from estimator.dataset.store import DEFAULT, ISOLATED, Row, add, load
@@ -132,6 +132,7 @@ _COLLECTIONS = (
     sixth.entries,
     seventh.entries,
     ninth.entries,
+    tenth.entries,
 )
 
 
@@ -196,9 +197,13 @@ PARTS = {
     "known8": Part(_first(6), lambda e: e.group not in SEVENTH and _again(8, 60, 60)(e), 1, drawn=True),
     "again10": Part(_first(6), lambda e: not e.attention, 1, few=1, beside="known8"),
     "fresh9": Part(ninth.entries, lambda e: e.group in NINTH, 8),
-    "kin9": Part(ninth.entries, lambda e: e.group not in NINTH, 4, judges=True),
-    "known9": Part(_first(7), _again(9, 28, 28), 1, judges=True, drawn=True),
+    "kin9": Part(ninth.entries, lambda e: e.group not in NINTH, 4),
+    "known9": Part(_first(7), _again(9, 28, 28), 1, drawn=True),
     "again11": Part(seventh.entries, lambda e: not e.attention, 12, 0.2, gaps=True),
+    "fresh10": Part(tenth.entries, lambda e: e.group in TENTH, 8),
+    "kin10": Part(tenth.entries, lambda e: e.group not in TENTH, 4, judges=True),
+    "known10": Part(_first(8), _again(10, 20, 20), 1, judges=True, drawn=True),
+    "again12": Part(ninth.entries, lambda e: not e.attention, 12, 0.2, gaps=True),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""
 
@@ -352,7 +357,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of compressed raw results")
     parser.add_argument("--raw", type=Path, help="folder of raw results; what it holds is not measured again")
-    parser.add_argument("--parts", nargs="+", default=["fresh9", "kin9"], choices=PARTS, metavar="PART")
+    parser.add_argument("--parts", nargs="+", default=["fresh10", "kin10"], choices=PARTS, metavar="PART")
     parser.add_argument("--seed", type=int, default=SEED, help="equal seeds draw equal configurations")
     parser.add_argument("--minutes", type=float, default=7.0, help="for what runs side by side")
     parser.add_argument("--quiet", type=float, default=0.9, help="minutes for counters afterwards")

@@ -6,7 +6,7 @@ all new families of `estimator.dataset.fourth`. ``FIFTH`` are those of `estimato
 fourth that no row was left of. ``SIXTH`` are those of `estimator.dataset.sixth`, in libraries that nothing was measured
 of before, and those of the earlier collections that no row was left of. ``SEVENTH`` are those of
 `estimator.dataset.seventh`, again in other libraries. ``NINTH`` are those of
-`estimator.dataset.ninth`, ``TENTH`` those of the collection that follows.
+`estimator.dataset.ninth`, ``TENTH`` those of `estimator.dataset.tenth`.
 """
 
 from __future__ import annotations
@@ -88,6 +88,21 @@ _NINTH = (
     "timesfm timexer tiny_vae tipsv2 tsmixer udop uformer univnet vibevoice_codec video_llava videoprism vipllava "
     "visual_bert vocos voxtral x_clip xcodec"
 )
+_TENTH = (
+    "agent_attention akt antisymmetric_gnn aria atd attention_base_net audioflamingo3 axk2 "
+    "bidirectional_cross_attention brain_module bridgetower canary cfc charformer cidnet code_brain cohere2_vision "
+    "cohere_asr colt5 consisid cosmos_vae cpmant craft_sr csdi csflow dctlsa deep_irt deepseek_vl dilated_rnn dints "
+    "dir_gnn ditn dkvmn eeg_miner eeg_pt efficientloftr en_transformer ernie_image etsformer fastflownet fb_light_conv "
+    "fdat feast_net feedback_transformer flow1d flownet fuyu gateloop general_conv gfpgan glmasr glom gma gmflow "
+    "graph_transformer gru_d halonet hd3 helix hunyuan_dit hunyuan_image hy_v4 hypergraph_conv idefics "
+    "infini_transformer ipt irr_pwc joy_image knowledge_tracing kosmos_2_5 kqn krea kvae lambda_net lasr liteflownet "
+    "longcat_image ltc luna magvit_vae mf_conv mistral mistral4 mixlinear mmrealsr mochi_vae moesr moonshine_streaming "
+    "mosr motif_video neuflow nlinear ovis2 ovis_image patched_brain_transformer peer perceiver_ar protein_bert pwcnet "
+    "pyraformer qwen2 qwen3_5_moe qwen3_asr qwen_image_vae rae rapidflow rela_transformer restoreformer rgt rmok "
+    "rpknet saint_kt sakt seemore seft set_transformer signal_jepa skflow slanet ssgc sst_dpn steegformer swift_srgan "
+    "tcformer tefn tide timemixer titans tkan token_shift tranception ts2vec tvp uniformer unimatch vidtok "
+    "voxtral_realtime xlinear"
+)
 SECOND = frozenset(_SECOND.split())
 THIRD = frozenset(_THIRD.split())
 FOURTH = frozenset(_FOURTH.split())
@@ -95,5 +110,5 @@ FIFTH = frozenset(_FIFTH.split())
 SIXTH = frozenset(_SIXTH.split())
 SEVENTH = frozenset(_SEVENTH.split())
 NINTH = frozenset(_NINTH.split())
-TENTH: frozenset[str] = frozenset()
+TENTH = frozenset(_TENTH.split())
 FRESH = TENTH
