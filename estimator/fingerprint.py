@@ -32,18 +32,20 @@ def fingerprint(summary: ModelSummary, workload: Workload) -> str:
 class _Writer:
     """Adds the texts of layers, each followed by those of its children in parentheses.
 
-    Equal layers mostly are one object, and so are equal shapes and arguments; the summary keeps them.
+    Equal layers mostly are one object, and so are equal shapes, arguments and children; the summary keeps them.
     """
 
     def __init__(self, parts: list[str]) -> None:
         self._parts = parts
         self._known: dict[int, str] = {}
         self._said: dict[int, str] = {}
+        self._spans: dict[int, tuple[int, int]] = {}
 
     def write(self, found: tuple[Layer, ...]) -> None:
         """Add layers of one parent."""
         breathe()
         parts, known, said = self._parts, self._known, self._said
+        start = len(parts)
         for layer in found:
             text = known.get(id(layer))
             if text is None:
@@ -54,8 +56,13 @@ class _Writer:
             parts.append(text)
             if layer.children:
                 parts.append("(")
-                self.write(layer.children)
+                span = self._spans.get(id(layer.children))
+                if span is None:
+                    self.write(layer.children)
+                else:
+                    parts += parts[span[0] : span[1]]
                 parts.append(")")
+        self._spans[id(found)] = start, len(parts)
 
     def _say(self, what: tuple[object, ...] | None) -> str:
         said = self._said[id(what)] = str(what)

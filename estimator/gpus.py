@@ -121,12 +121,14 @@ def lookup(name: str) -> Gpu:
     return _BY_NAME.get(canonical(name), UNKNOWN)
 
 
+@lru_cache(maxsize=256)
 def most_memory_mib(name: str) -> int:
     """Give the most memory that a GPU of this name has, in MiB; 0 where the name is not known.
 
     A name that leaves the variant open (``a100``) may mean the largest.
     """
-    variants = [gpu.memory_mib for gpu in _GPUS if gpu.name.startswith(f"{_plain(name)}-")]
+    begin = f"{_plain(name)}-"
+    variants = [gpu.memory_mib for gpu in _GPUS if gpu.name.startswith(begin)]
     return max(variants, default=lookup(name).memory_mib)
 
 

@@ -125,6 +125,7 @@ class OwnCode:
         known = blocks = 0.0
         names = blocks_of(format_, program.names)
         inside, works, cache = self._inside(program, format_, place, names)
+        seen: dict[int, Values | None] = {}  # by layer: in a tree, equal ones hold the same
         for number, (layer, _, at, size) in enumerate(program.ends):
             if not at or not is_block(layer):
                 continue
@@ -132,7 +133,12 @@ class OwnCode:
             if at - 1 in inside and not layer.children:
                 known += size
                 continue
-            values = _found(table, program, number, layer.type, names) if table else None
+            if not table:
+                continue
+            key = number if program.flat else id(layer)
+            if key not in seen:
+                seen[key] = _found(table, program, number, layer.type, names)
+            values = seen[key]
             if values is not None:
                 known += size
                 steps[at - 1] += values[place] * size

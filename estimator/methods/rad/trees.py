@@ -29,21 +29,23 @@ class Trees:
             ModelError: the lists do not make trees.
         """
         # For each node: the feature to look at, or _LEAF; its threshold, or the leaf's value; how far it is to the
-        # node for larger values, or from a leaf to the next tree.
+        # node for larger values. And where each tree begins.
         features: list[int] = []
         values: list[float] = []
         self._skips: list[int] = []
+        self._roots: list[int] = []
         try:
             self._start = float(model["start"])
             for tree in model["trees"]:
                 feature, value, left, right = read_tree(tree)
                 order = _walk(feature, left, right)
                 place = {node: at for at, node in enumerate(order)}
+                self._roots.append(len(features))
                 for at, node in enumerate(order):
                     leaf = feature[node] < 0
                     features.append(_LEAF if leaf else feature[node])
                     values.append(value[node])
-                    self._skips.append((len(order) if leaf else place[right[node]]) - at)
+                    self._skips.append(0 if leaf else place[right[node]] - at)
             if any(width <= feature < _LEAF for feature in features):
                 raise ValueError("a feature that no row has")
             if not all(map(isfinite, (self._start, *values))):
@@ -57,16 +59,13 @@ class Trees:
         """Add up the leaves that a row of features falls into."""
         total = self._start
         features, values, skips = self._features, self._values, self._skips
-        at, size = 0, len(features)
-        while at < size:
-            feature, value = features[at], values[at]
-            if feature == _LEAF:
-                total += value
-                at += skips[at]
-            elif row[feature] <= value:
-                at += 1
-            else:
-                at += skips[at]
+        for root in self._roots:
+            at = root
+            feature = features[at]
+            while feature != _LEAF:
+                at += 1 if row[feature] <= values[at] else skips[at]
+                feature = features[at]
+            total += values[at]
         return total
 
 
