@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 from typing import Final
 
@@ -19,7 +20,7 @@ from estimator.shapes.tables import (
     sequence_first,
     windows,
 )
-from estimator.types import ModelSummary, SummaryError, Workload
+from estimator.types import Layer, ModelSummary, SummaryError, Workload
 from estimator.walk import layers
 
 # Learned arrays that take the input's place.
@@ -45,12 +46,10 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     if summary.batch_size is not None and summary.batch_size == workload.seq_len != workload.batch_size:
         summary = sequence_first(summary, workload.seq_len)
         found = layers(summary.root)
-    if any(layer.type.endswith(GATHERS) for layer in found) or hidden_graphs(summary, found):
-        summary = nodes_of(summary, found, workload.batch_size)
-        found = layers(summary.root)
-    elif summary.format == "torchinfo":
-        summary = batch_found(summary, found, workload.batch_size)
-        found = layers(summary.root)
+    types = {layer.type for layer in found}
+    batched = _with_batch(summary, found, types, workload)
+    if batched is not summary:
+        summary, found = batched, layers(batched.root)
     if workload.input_size and any(layer.output_shape or layer.input_shape for layer in found):
         note = input_size.contradiction(summary, workload.input_size)
         if note:
@@ -59,14 +58,14 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     if not missing:
         if summary.format == "torchsummary" and (rows := unfolded(summary)) is not summary.root.children:
             return replace(summary, root=summary.root._replace(children=rows))
-        if summary.format == "torchsummary" and any(ATTENDS in type_ for type_ in {layer.type for layer in found}):
+        if summary.format == "torchsummary" and any(ATTENDS in type_ for type_ in types):
             return replace(summary, root=summary.root._replace(children=windows(summary.root.children)))
         return summary
     if any(layer.output_shape for layer in found):
         return summary  # what has no shape there is a list of layers, or was never called
     if any(layer.input_shape for layer in found):
         return replace(summary, root=from_inputs(summary.root))
-    if any(layer.type in _LATENT for layer in found):
+    if not types.isdisjoint(_LATENT):
         raise SummaryError(
             f"a print of {found[0].type[:80]} shows neither its latent array nor how often its blocks run: "
             "paste what torchinfo prints with depth=20"
@@ -78,3 +77,10 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     root, _ = follower.follow(pooled, follower.begins.shape)
     inferred = (*summary.inferred, *follower.begins.inferred)
     return replace(summary, root=root, inferred=inferred, guessed=follower.sources.guessed, note=follower.begins.note)
+
+
+def _with_batch(summary: ModelSummary, found: list[Layer], types: Set[str], workload: Workload) -> ModelSummary:
+    """Give a table of samples where its first dimensions are something else: nodes, or the tokens of a batch."""
+    if any(type_.endswith(GATHERS) for type_ in types) or hidden_graphs(summary, found, types):
+        return nodes_of(summary, found, workload.batch_size)
+    return batch_found(summary, found, workload.batch_size) if summary.format == "torchinfo" else summary

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 from math import prod
 from typing import Final
@@ -129,12 +129,14 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
         return summary
     if times > 1 and not rest and own[0] == batch_size and summary.root.children:
         return _rebatched(summary, batch_size, lambda shape: (times, *shape))
+    if printed != 1 or not any(size % batch_size == 0 for size in own[:2]):
+        return summary
     first = next(
         (layer for layer in found[1:] if layer.output_shape and any(mark in layer.type for mark in _AXES)), None
     )
     shape = (first and first.output_shape) or ()
     beside = first is not None and len(shape) > next(axes for mark, axes in _AXES.items() if mark in first.type)
-    if printed != 1 or not beside or shape[0] != batch_size or not any(size % batch_size == 0 for size in own[:2]):
+    if not beside or shape[0] != batch_size:
         return summary
 
     def packed(shape: Shape) -> Shape:
@@ -159,9 +161,9 @@ def _rebatched(summary: ModelSummary, batch_size: int, one: Callable[[Shape], Sh
     return replace(summary, root=root, batch_size=batch_size, inferred=(*summary.inferred, said))
 
 
-def hidden_graphs(summary: ModelSummary, found: list[Layer]) -> bool:
+def hidden_graphs(summary: ModelSummary, found: list[Layer], types: Set[str]) -> bool:
     """Tell whether a table that hides what gathers messages is of a graph network: its convolutions know no places."""
-    if summary.format != "torchinfo" or not any(layer.type.endswith(_ON_GRAPHS) for layer in found):
+    if summary.format != "torchinfo" or not any(type_.endswith(_ON_GRAPHS) for type_ in types):
         return False
     shapes = [layer.output_shape or () for layer in found]
     return all(len(shape) < _TWO or shape[0] == 1 for shape in shapes)

@@ -140,8 +140,10 @@ def shrinks(layer: Layer) -> bool:
     """Tell whether a layer makes pictures smaller."""
     if "Pool" in layer.type:
         return "Adaptive" not in layer.type and "Unpool" not in layer.type
-    args = dict(layer.args) if "Conv" in layer.type and "Transpose" not in layer.type else {}
-    return any(step not in ("", "1") for step in args.get("stride", "").strip("()[] ").replace(" ", "").split(","))
+    if "Conv" not in layer.type or "Transpose" in layer.type:
+        return False
+    stride = next((value for key, value in layer.args if key == "stride"), "")
+    return any(step not in ("", "1") for step in stride.strip("()[] ").replace(" ", "").split(","))
 
 
 def grid(shape: Shape) -> Shape:
