@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 from estimator.types import Layer
@@ -84,8 +85,15 @@ _COSINE: Final[tuple[str, ...]] = (
 def together(layer: Layer) -> bool:
     """Tell whether the parts of a block all take what came in: known blocks, and lists of convolutions."""
     if layer.type == "ModuleList":
-        return layer.name == "paths" or all("Conv2d" in child.type and not child.children for child in layer.children)
+        convolve = all("Conv2d" in child.type and not child.children for child in layer.children)
+        return layer.name == "paths" or (convolve and not _chained(layer.children))
     return _known(layer.type)
+
+
+def _chained(parts: tuple[Layer, ...]) -> bool:
+    """Tell whether each convolution of several takes what the one before it gives out, and not what the first takes."""
+    sizes = [tuple(map(dict(part.args).get, ("0", "1"))) for part in parts]
+    return len({taken for taken, _ in sizes}) > 1 and all(one[1] == other[0] for one, other in pairwise(sizes))
 
 
 def beside(block: Layer) -> bool:

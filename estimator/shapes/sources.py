@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from estimator.inputs import number
 from estimator.outputs import LARGER
 from estimator.shapes.start import square_of
 from estimator.shapes.widths import (
@@ -25,6 +26,11 @@ Shape = tuple[int, ...]
 _SQUARES: Final[tuple[int, ...]] = (4, 16)
 # So many containers are open inside of a block: a list, the block, the list of blocks.
 _BLOCK: Final = 2
+_DIGITS: Final = 4
+# Stages of smaller pictures have so many times the channels; others joined several.
+_TWICE: Final = 2
+# Places of the whole picture for each of the one at hand.
+_FAR: Final = 4
 # Names of what makes pictures larger in a second half.
 _DECODES: Final[tuple[str, ...]] = ("decode", "up")
 
@@ -55,6 +61,8 @@ class Sources:
         self._decodes = any(layer.name.startswith(_DECODES) for layer in found)
         self._decodes &= not any(layer.type.startswith(LARGER) for layer in found)
         self._doubled = False
+        # By channels, how much smaller strided convolutions make a picture along each side that has so many.
+        self._steps = steps_of(found, start[0]) if self.pictures else {}
         self._side_by_side = any("HighResolution" in layer.type for layer in found)
 
     def note(self, entry: Shape, out: Shape) -> None:
@@ -111,7 +119,7 @@ class Sources:
         for at, outer in enumerate(outers):
             # The picture itself has its channels first: a width that is its side is so by chance.
             if fits(layer, outer, width) and (first or outer != self._start):
-                return outer
+                return (width, *before) if self._pooled(layer, outer, before) else outer
             if split and at == _BLOCK:
                 self.guessed += 1
                 return (width, *before)
@@ -128,20 +136,47 @@ class Sources:
             return (width, *places)
         return self._guess(layer, shape, width, channels, before)
 
+    def _pooled(self, layer: Layer, outer: Shape, before: Shape) -> bool:
+        """Tell whether code makes the whole picture as small as the one at hand before a layer inside takes it.
+
+        So do blocks that look at the picture again beside what they take; a second branch makes it smaller itself.
+        """
+        if outer != self._start or len(before) != len(outer) - 1 or self._grew or step_of(layer) > 1:
+            return False
+        return len(self.open) > _BLOCK and elements(before) * _FAR <= elements(outer[1:])
+
     def _guess(self, layer: Layer, shape: Shape, width: int, channels: int, before: Shape) -> Shape:
         """Guess the picture that a layer takes where nothing has so many channels."""
         self.guessed += 1
         first = by_channels(layer)
         beside = self._side_by_side or layer.type.startswith("ConvTranspose") or _heads(layer)
+        if "Norm" in layer.type and layer.name.isdecimal():  # it keeps channels
+            beside |= self._smaller(self._places.get(width, ()), before)
         if width in self._places and (beside if first else len(shape) > 1):
             places = self._places[width]
             return (width, *places_of(places)) if first else (*places, width)
         if len(shape) < 2 or (layer.type.endswith("Linear") and layer.name in HEADS):
             return shape
+        if width == _TWICE * channels and self._smaller(places := self._behind_steps(width), before):
+            return (width, *places) if first else (*places, width)
         times, rest = divmod(width, channels)
         if not first and not rest and times in _SQUARES and elements(shape) % width == 0:
             return (elements(shape) // width, width)  # a square of neighbours became one
         return (width, *places_of(before)) if first else (*before, width)
+
+    def _behind_steps(self, width: int) -> Shape:
+        """Give the places of a picture of so many channels as layers with steps make them, if these are still to come.
+
+        Else there is nothing to be said: a picture was as small already.
+        """
+        step = self._steps.get(width, 0)
+        places = tuple(-(-size // step) for size in self._start[1:]) if step > 1 else ()
+        seen = any(elements(each) <= elements(places) for each in self._places.values() if len(each) == len(places))
+        return () if seen else places
+
+    def _smaller(self, places: Shape, before: Shape) -> bool:
+        """Tell whether an earlier picture has fewer places than the one at hand, which was not made larger."""
+        return not self._grew and len(places) == len(before) and elements(places) < elements(before)
 
     def _grown(self, width: int, channels: int, before: Shape) -> Shape:
         """Find the places of what a picture is joined with that code made larger before; empty where there is none.
@@ -155,6 +190,30 @@ class Sources:
         twice = all(size == 2 * small for size, small in zip(places, before, strict=True))
         self._doubled |= twice
         return places if twice else ()
+
+
+def steps_of(found: list[Layer], channels: int) -> dict[int, int]:
+    """Tell by how much convolutions with steps make pictures smaller along each side, by the channels that they give.
+
+    Args:
+        found: all layers.
+        channels: of the picture that goes in.
+    """
+    steps: dict[int, int] = {}
+    known = {channels: 1}
+    for layer in found:
+        if "Conv2d" not in layer.type:
+            continue
+        taken, made, step = number(layer, "0"), number(layer, "1"), step_of(layer)
+        if taken in known and made > taken and (step > 1 or not steps) and made not in steps:
+            steps[made] = known[made] = known[taken] * step
+    return steps
+
+
+def step_of(layer: Layer) -> int:
+    """Read the step of a convolution along each side; 1 where it says none."""
+    text = dict(layer.args).get("stride", "").strip("() ").split(",")[0]
+    return int(text) if text.isdecimal() and len(text) < _DIGITS else 1
 
 
 def _heads(layer: Layer) -> bool:

@@ -18,6 +18,9 @@ _GREY_VOLUME: Final = 96
 # Models that listen: a short sequence is meant in seconds.
 _SOUND: Final = 16_000
 _SECONDS: Final = 600
+_USUAL_SECONDS: Final = 5
+# Digits of the number of words.
+_LONG_NUMBER: Final = 5
 # Published with larger pictures.
 _SIDES: Final[tuple[tuple[str, int], ...]] = (
     ("Inception3", 299),
@@ -158,7 +161,7 @@ class Start:
 
     def _picture(self, layer: Layer, channels: int, found: list[Layer], workload: Workload) -> Shape:
         if "Conv1d" in layer.type:
-            return (channels, self._length(layer, channels, found[0], workload))
+            return (channels, self._length(layer, channels, found, workload))
         if workload.input_size:
             return self._as_said(layer, channels, found, workload.input_size)
         folded = _folded(found, channels)
@@ -202,14 +205,15 @@ class Start:
             return (channels, seen.frames, seen.side, seen.side)
         return (channels, seen.frames * seen.side, seen.side)  # of a film, frames side by side
 
-    def _length(self, layer: Layer, channels: int, root: Layer, workload: Workload) -> int:
+    def _length(self, layer: Layer, channels: int, found: list[Layer], workload: Workload) -> int:
         """Tell how long the series is that a model takes."""
         if workload.input_size:
             return self._told(layer, channels, workload)
-        if root.type.startswith("Whisper"):
+        if found[0].type.startswith("Whisper"):
             length = 3000  # frames of 30 s
         elif channels == 1 and self._family == "transformer":
-            seconds = workload.seq_len if workload.seq_len and workload.seq_len <= _SECONDS else 5
+            told = workload.seq_len or 0
+            seconds = told if 0 < told <= _SECONDS and not any(map(_speaks, found)) else _USUAL_SECONDS
             length = seconds * _SOUND
             if seconds != workload.seq_len:
                 self.note = f"input_size=1x{length} was taken"
@@ -274,6 +278,12 @@ class Start:
         self.inferred.append(f"the print shows no input; {size} {ground}: `input_size` says another")
         if ground == _TAKEN:
             self.note = f"input_size={size} was taken"
+
+
+def _speaks(layer: Layer) -> bool:
+    """Tell whether a layer looks up words, whose number is what ``seq_len`` says where a model listens, too."""
+    rows = dict(layer.args).get("0", "")
+    return layer.type.endswith("Embedding") and rows.isdecimal() and len(rows) >= _LONG_NUMBER
 
 
 def _folded(found: list[Layer], channels: int) -> int:

@@ -17,6 +17,9 @@ _HEAD_WIDTH: Final = 64
 _HEAD_WIDTHS: Final = (16, 256)
 _WINDOW: Final = 49
 _WINDOW_FRAMES: Final = 8
+# Usual windows' sides, and a head's features at least.
+_SIDES: Final = (7, 8, 16, 12, 14, 24, 32, 4)
+_LEAST_HEAD: Final = 8
 _WINDOW_HEAD_WIDTH: Final = 32
 
 
@@ -68,7 +71,8 @@ def _scores(flow: Flow, attention: Attention, out: Shape) -> tuple[int, Scores, 
     keys = _keys(flow, projections, out) or out
     shown = attention.head_width if _HEAD_WIDTHS[0] <= attention.head_width <= _HEAD_WIDTHS[1] else 0
     heads = max(out[-1] // (shown or _HEAD_WIDTH), 1)
-    square = heads * tokens * min(max(elements(keys[:-1]), 1), _MOST_KEYS)
+    heads, window = _window(attention.own, out[-1]) or (heads, _MOST_KEYS)
+    square = heads * tokens * min(max(elements(keys[:-1]), 1), window)
     if attends_eagerly(attention.type):
         return square, plain, 0
     if attends_with_bias(attention.type):
@@ -77,6 +81,20 @@ def _scores(flow: Flow, attention: Attention, out: Shape) -> tuple[int, Scores, 
     if keys_each:
         return square, Scores.SHARED_KEYS, 2 * (elements(out) - keys_each)
     return 0, Scores.PLAIN, 0
+
+
+def _window(own: int, width: int) -> tuple[int, int] | None:
+    """Give heads and tokens of a window, of which a table has a number for each head and each way between two of them.
+
+    Args:
+        own: parameters that the attention owns beside its layers.
+        width: of what it gives out.
+    """
+    for side in _SIDES:
+        heads, rest = divmod(own, (2 * side - 1) ** 2)
+        if heads and not rest and not width % heads and width // heads >= _LEAST_HEAD:
+            return heads, side * side
+    return None
 
 
 def _keys(flow: Flow, projections: list[int], out: Shape) -> Shape:

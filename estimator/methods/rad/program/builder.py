@@ -176,7 +176,7 @@ class Builder:
             flow.encoders += 1
         if sort.attends:
             self._outer.append(flow.attention)
-            flow.attention = Attention(layer.type, flow.current)
+            flow.attention = Attention(layer.type, flow.current, layer.params)
             products = 0
             for child in layer.children:
                 kind = kind_of(child.type)

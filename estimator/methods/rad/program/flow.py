@@ -26,9 +26,10 @@ class Attention:
         done: whether its products are steps already.
         single: whether one layer makes queries, keys and values.
         head_width: features of one head, where a norm of queries or keys shows it; 0 else.
+        own: parameters that it owns beside its layers.
     """
 
-    def __init__(self, type_: str, entry: int) -> None:
+    def __init__(self, type_: str, entry: int, own: int) -> None:
         self.type = type_
         self.entry = entry
         self.projections: list[int] = []
@@ -37,6 +38,7 @@ class Attention:
         self.done = False
         self.single = False
         self.head_width = 0
+        self.own = own
 
 
 class Flow:

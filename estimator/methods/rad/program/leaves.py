@@ -118,7 +118,7 @@ def _attends(flow: Flow, layer: Layer, shape: Shape) -> None:
     if flow.flat and _within(flow):
         flow.behind(shape)
         return
-    outer, flow.attention = flow.attention, Attention(layer.type, flow.current)
+    outer, flow.attention = flow.attention, Attention(layer.type, flow.current, layer.params)
     if flow.flat and flow.words:
         flow.attention.projections = _shared_keys(flow)
     attend(flow, shape, layer.params)

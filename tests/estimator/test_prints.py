@@ -1,0 +1,93 @@
+"""What goes into the layers of a print whose code connects them otherwise than they are listed."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator.methods.rad.kinds import Kind
+from estimator.walk import layers
+from tests.estimator.accounts import account
+
+
+def conv(taken: int, given: int, *, kernel: int = 3, step: int = 1) -> str:
+    pad = kernel // 2 if kernel % 2 else 0
+    return (
+        f"Conv2d({taken}, {given}, kernel_size=({kernel}, {kernel}), stride=({step}, {step}), padding=({pad}, {pad}))"
+    )
+
+
+def block(type_: str, **parts: str) -> str:
+    """Print a block; numbered parts are called ``_0``, ``_1``, .."""
+    lines = [f"({name.removeprefix('_')}): {text}" for name, text in parts.items()]
+    body = "\n".join(lines).replace("\n", "\n  ")
+    return f"{type_}(\n  {body}\n)"
+
+
+def shapes(text: str, type_: str, **workload: object) -> list[tuple[int, ...] | None]:
+    root = account(text, **workload)[0].root
+    return [layer.output_shape for layer in layers(root) if layer.type == type_]
+
+
+def test_convolutions_in_a_list_that_take_one_another_s_output_are_a_chain() -> None:
+    embeds = block("ModuleList", _0=conv(3, 32, kernel=7, step=4), _1=conv(32, 64, step=2), _2=conv(64, 160, step=2))
+    found = shapes(block("Net", embeds=embeds), "Conv2d", input_size=(3, 256, 256))
+    assert found == [(32, 64, 64), (64, 32, 32), (160, 16, 16)]
+    heads = block("ModuleList", _0=conv(32, 8), _1=conv(32, 8))
+    found = shapes(block("Net", stem=conv(3, 32), heads=heads), "Conv2d", input_size=(3, 64, 64))
+    assert found[1:] == [(8, 64, 64), (8, 64, 64)]
+
+
+def test_a_norm_in_a_list_takes_the_earlier_picture_of_its_channels() -> None:
+    stages = block("Stages", a=conv(3, 32), b=conv(32, 64, step=2), c=conv(64, 128, step=2))
+    norms = block("ModuleList", _0="LayerNorm2d((64,), eps=1e-06)", _1="LayerNorm2d((128,), eps=1e-06)")
+    text = block("Net", stages=stages, again=conv(3, 16), norms=norms)
+    found = shapes(text, "LayerNorm2d", input_size=(3, 80, 80))
+    assert found == [(64, 40, 40), (128, 20, 20)]
+
+
+def test_a_stage_that_is_listed_before_what_makes_its_picture_smaller() -> None:
+    stages = [block("Block", conv=conv(width, width)) for width in (32, 64, 128)]
+    encoders = block("ModuleList", _0=stages[0], _1=stages[1], _2=stages[2])
+    ending = conv(32, 3)
+    downs = block("ModuleList", _0=conv(32, 64, kernel=2, step=2), _1=conv(64, 128, kernel=2, step=2))
+    text = block("Net", intro=conv(3, 32), encoders=encoders, ending=ending, downs=downs)
+    found = shapes(text, "Block", input_size=(3, 64, 64))
+    assert found == [(32, 64, 64), (64, 32, 32), (128, 16, 16)]
+
+
+def test_a_block_that_looks_at_the_whole_picture_again_takes_it_as_small_as_the_one_at_hand() -> None:
+    inner = block("Reinforce", conv=conv(3, 3), widen=conv(3, 64, kernel=1))
+    down = block("Down", conv=conv(32, 64, step=2), reinforce=inner)
+    text = block("Net", stem=conv(3, 32, step=2), stage=block("Stage", down=down), last=conv(64, 64))
+    assert shapes(text, "Conv2d", input_size=(3, 64, 64))[-1] == (64, 16, 16)
+    branch = text.replace(conv(3, 3), conv(3, 3, step=2))  # it makes the picture smaller itself
+    assert shapes(branch, "Conv2d", input_size=(3, 64, 64))[-1] == (64, 32, 32)
+
+
+@pytest.mark.parametrize(("words", "seconds"), [("", 100), ("Embedding(30522, 64), 1953408 params", 5)])
+def test_the_length_of_a_text_is_no_length_of_sound(words: str, seconds: int) -> None:
+    attention = "LayerNorm((64,), eps=1e-05), 128 params"
+    attend = block("SelfAttention", q="Linear(in_features=64, out_features=64, bias=True), 4160 params")
+    parts = {
+        "conv": "Conv1d(1, 64, kernel_size=(10,), stride=(5,)), 704 params",
+        "norm": attention,
+        "attention": attend,
+    }
+    if words:
+        parts["words"] = words
+    root = account(block("Net", **parts), seq_len=100)[0].root
+    assert root.input_shape == (1, seconds * 16_000)
+
+
+@pytest.mark.parametrize(("own", "matrix"), [(225, 1024 * 64), (675, 3 * 1024 * 64), (100, 1024 * 1024)])
+def test_a_table_for_each_way_between_two_tokens_says_how_large_a_window_is(own: int, matrix: int) -> None:
+    lines = [f"({name}): Linear(in_features=48, out_features=48, bias=True), 2352 params" for name in ("q", "k", "v")]
+    text = (
+        "SwinModel(\n  (patch): Conv2d(3, 48, kernel_size=(4, 4), stride=(4, 4)), 2352 params\n"
+        "  (attention): WindowAttention(\n    "
+        + "\n    ".join(lines)
+        + "\n    (proj): Linear(in_features=48, out_features=48, bias=True), 2352 params\n"
+        f"    (softmax): Softmax(dim=-1)\n  ), {4 * 2352 + own} params\n), {5 * 2352 + own} params\n"
+    )
+    _, program, _ = account(text.replace("WindowAttention", "EagerWindowAttention"), input_size=(3, 128, 128))
+    assert [op.matrix for op in program.ops if op.kind is Kind.ATTENTION] == [matrix]
