@@ -128,7 +128,8 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
     if batch_size < _FEWEST_SAMPLES or len(own) < _FEWEST_SAMPLES:
         return summary
     if times > 1 and not rest and own[0] == batch_size and summary.root.children:
-        return _rebatched(summary, batch_size, lambda shape: (times, *shape))
+        ordered = times, batch_size  # in order of a sequence
+        return _rebatched(summary, batch_size, lambda shape: (times, *(shape[2:] if shape[:2] == ordered else shape)))
     if printed != 1 or not any(size % batch_size == 0 for size in own[:2]):
         return summary
     first = next(

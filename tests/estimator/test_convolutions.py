@@ -105,13 +105,14 @@ def test_batches_that_stand_second_are_taken_out() -> None:
 
 def test_rows_in_order_of_a_sequence_are_no_witness_against_the_batch() -> None:
     text = tree(
-        "OpenUnmix [8, 2, 2049, 255] --",
-        "├─Linear: 1-1 [2040, 512] 1,522,688",
-        "├─BatchNorm1d: 1-2 [2040, 512] 1,024",
-        "├─LSTM: 1-3 [255, 8, 512] 4,730,880",
+        "OpenUnmix [{0}, 2, 2049, 255] --",
+        "├─Linear: 1-1 [{1}, 512] 1,522,688",
+        "├─BatchNorm1d: 1-2 [{1}, 512] 1,024",
+        "├─LSTM: 1-3 [255, {0}, 512] 4,730,880",
     )
-    root = account(text, batch_size=8)[0].root
-    assert [layer.output_shape for layer in root.children] == [(255, 512)] * 3
+    for batch_size in (8, 2):  # two is what its channels are, too
+        root = account(text.format(batch_size, 255 * batch_size), batch_size=batch_size)[0].root
+        assert [layer.output_shape for layer in root.children] == [(255, 512)] * 3
 
 
 def test_answers_in_another_order_are_no_witness_of_the_batch() -> None:
