@@ -165,8 +165,14 @@ class Start:
         if workload.input_size:
             return self._as_said(layer, channels, found, workload.input_size)
         folded = _folded(found, channels)
-        if (inputs.along(found)[0] >= 0 and "2d" in layer.type) or (
-            channels > MOST_COLOURS and folded == 1 and layer.type == "Conv2d" and not inputs.noisy(found)
+        flat = [other for other in found if other.type.startswith("Conv") and other.type.endswith("2d")]
+        points = (
+            channels > COLOURS and len(flat) > 1 and all(inputs.side_of(other) == 1 for other in flat)
+        )  # each by itself: no picture
+        if (
+            (points and "2d" in layer.type)
+            or (inputs.along(found)[0] >= 0 and "2d" in layer.type)
+            or (channels > MOST_COLOURS and folded == 1 and layer.type == "Conv2d" and not inputs.noisy(found))
         ):
             raise SummaryError(
                 f"'{line_of(layer)}' takes no picture of a usual size, and a print does not show what it takes: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from estimator.methods.rad.kinds import Kind
+from estimator.types import SummaryError
 from estimator.walk import layers
 from tests.estimator.accounts import account
 
@@ -26,6 +27,15 @@ def block(type_: str, **parts: str) -> str:
 def shapes(text: str, type_: str, **workload: object) -> list[tuple[int, ...] | None]:
     root = account(text, **workload)[0].root
     return [layer.output_shape for layer in layers(root) if layer.type == type_]
+
+
+def test_a_network_that_looks_at_points_one_by_one_takes_no_pictures() -> None:
+    text = block("PointNet", first=conv(6, 64, kernel=1), second=conv(64, 128, kernel=1))
+    with pytest.raises(SummaryError, match=r"takes no picture of a usual size.*input_size"):
+        account(text)
+    assert shapes(text, "Conv2d", input_size=(6, 1024, 32)) == [(64, 1024, 32), (128, 1024, 32)]
+    grown = block("Net", first=conv(6, 64, kernel=1), second=conv(64, 128))
+    assert shapes(grown, "Conv2d")[0] == (64, 224, 224)
 
 
 def test_convolutions_in_a_list_that_take_one_another_s_output_are_a_chain() -> None:
