@@ -49,6 +49,14 @@ def quick(small: Dataset, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return asked
 
 
+def test_what_nothing_is_fitted_to_judges_and_else_the_test_part(small: Dataset) -> None:
+    some = [row for row in load().rows if row.split in ("fresh", "kin", "known")]
+    assert module.judging(replace(small, rows=(*small.rows, *some))) == ("fresh", "kin", "known")
+    kin = next(row for row in some if row.split == "kin")
+    assert module.judging(replace(small, rows=(*small.rows, kin))) == ("kin",)
+    assert module.judging(small) == ("test",)
+
+
 def test_the_first_version_is_installed_where_the_old_cannot_be_read(
     tmp_path: Path, quick: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

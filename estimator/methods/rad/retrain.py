@@ -5,10 +5,10 @@ Reads the folder of measurements; writes only through the store that it is given
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from estimator.dataset.specs import FITTED, Split
 from estimator.dataset.store import Dataset, load
@@ -62,9 +62,8 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
     # One constant for all: what differs between kinds of jobs, the correction learns from the labels.
     context = max(dataset.meta["context_mib"]["train"].values())
     base = blank(fit_workspaces(), float(context), gpu)
-    # Families that nothing was ever fitted to judge; a data set that has none keeps its test part apart.
-    held_out: Split = "fresh" if any(row.split == "fresh" for row in dataset.rows) else "test"
-    fitted = [split for split in FITTED if split != held_out]
+    held_out = judging(dataset)
+    fitted = [split for split in FITTED if split not in held_out]
     say("noting what blocks keep in their own code")
     blocks = Blocks(noted(dataset, Rad(base), fitted))
     base["own"] = blocks.tables
@@ -75,7 +74,7 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
         known += examples_of_cases(own, account)
     say(f"fitting to {len(known)} summaries of them, and again without some to see what bounds have to be")
     made = fit(known, base)
-    say(f"judging by the {held_out} part")
+    say(f"judging by what was left out: {', '.join(held_out)}")
     new = judged(made.model, dataset, held_out)
     old = _installed(models_dir, dataset, held_out)
     if old is not None and not no_worse(new, old):
@@ -94,13 +93,23 @@ def accounting(model: dict[str, Any]) -> Rad:
     return Rad({**blank(model["workspaces"], model["context_mib"], model["gpu"]), "own": model["own"]})
 
 
-def judged(model: dict[str, Any], dataset: Dataset, split: Split) -> Held:
-    """Judge a model on a part of the data set."""
-    return judge(model, examples_of(dataset, accounting(model), (split,)))
+def judging(dataset: Dataset) -> tuple[Split, ...]:
+    """Tell which parts of a data set judge: all that is fitted to never; where there is no such, its test part.
+
+    These are new families, new models of measured families, and measured models in other configurations: what users
+    bring. A model that knows more of one sort is not refused for what chance makes of another.
+    """
+    there = {row.split for row in dataset.rows}
+    return tuple(split for split in get_args(Split) if split in there and split not in FITTED) or ("test",)
 
 
-def _installed(models_dir: Path, dataset: Dataset, split: Split) -> Held | None:
+def judged(model: dict[str, Any], dataset: Dataset, splits: Sequence[Split]) -> Held:
+    """Judge a model on parts of the data set."""
+    return judge(model, examples_of(dataset, accounting(model), splits))
+
+
+def _installed(models_dir: Path, dataset: Dataset, splits: Sequence[Split]) -> Held | None:
     try:
-        return judged(store_for(NAME, models_dir).load(), dataset, split)
+        return judged(store_for(NAME, models_dir).load(), dataset, splits)
     except ModelError:
         return None
