@@ -243,13 +243,15 @@ Made by `scripts/results_memory`; every number on this page is computed by it. A
 _LOOKED_AT = """
 ### What no one had seen
 
-Of the ninth collection, new families are such that no model of that name was measured before, in any library: half of
-them transformers' (pictures and sounds with words, text on pictures, codecs of sound), the others of libraries
-(`estimator/dataset/ninth.py`). Models of measured families are as other libraries write them. The configurations of
-measured models are a draw: three in ten of all models, each in a configuration drawn at random. All were drawn before
-they were measured. Nothing was fitted to these runs, and no rule was chosen by them; they are looked at with this model
-for the first time. The lines are of every format that users have for each run, as `radctl retrain` compares versions;
-prints of models that ran on another size of picture than the one taken are not in them.
+Of the tenth collection, new families are such that no model of that name was measured before, in any library: networks
+for the flow of pictures, for restoring them, for series and brain waves, diffusion models, and others of transformers
+(`estimator/dataset/tenth.py`). Models of measured families are as other libraries write them, or in other sizes. The
+configurations of measured models are a draw: one in five of all models, each in a configuration drawn at random. All
+were drawn before they were measured. Nothing was fitted to these runs, and no rule of the estimate was chosen by them;
+they are looked at with this model for the first time. (One rule of `radctl retrain` was: it compares versions by all
+three since, and not by new families alone, where the version before is a little better.) The lines are of every format
+that users have for each run, as `radctl retrain` compares versions; prints of models that ran on another size of
+picture than the one taken are not in them.
 {refused} of the {cases} summaries in the tables above are refused.
 
 """
@@ -261,7 +263,7 @@ summary in ten:
 _WORST_HEAD = ("family", "summaries", "median error", "under-estimates")
 _LOOKS = {
     "known": "measured models in other configurations",
-    "kin": "models that were not measured, of measured families, in other libraries",
+    "kin": "models that were not measured, of measured families, in other libraries or sizes",
     "fresh": "families that were not measured",
 }
 _LOOKS_HEAD = ("runs", "summaries", "median error", "under-estimates", "mean over-estimate of the actual")

@@ -102,7 +102,7 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     assert "| a | 8 | adam | 1.0 | - | - | - | 0.9 | 1.1 |" in text
     assert "| b | 8 x 128 |" in text
     assert "largest | 0.6 %" in text
-    assert "of measured families, in other libraries | 9 | 3.0 % | 25.0 % | 40.0 % |" in text
+    assert "of measured families, in other libraries or sizes | 9 | 3.0 % | 25.0 % | 40.0 % |" in text
     assert "families that were not measured |" not in text
     assert "Of 3 families that were not measured, 2 have" in text
     assert "| odd | 4 | 30.0 % | 50 % |" in text
