@@ -12,11 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from estimator.dataset import ninth_libraries
-from estimator.dataset.entries import LATENT, Entry, Feed, decoder
-from estimator.types import Family
-
-Row = tuple[str, str, str, str, Mapping[str, Any]]
-"""Architecture family, ``model_type``, class, what goes in, what differs from the configuration's defaults."""
+from estimator.dataset.entries import LATENT, Entry, decoder
+from estimator.dataset.rows import TransformersRow, of_transformers
 
 _WORDS: Mapping[str, Any] = {
     "hidden_size": 384,
@@ -32,7 +29,7 @@ _DINO: Mapping[str, Any] = {**_PATCHES, "model_type": "dinov2", "patch_size": 14
 
 _CONTINUED = "input_ids@32000:L attention_mask@=1:L labels@32000:L"
 
-_PAIRED: tuple[Row, ...] = (  # words with pictures, sounds or boxes
+_PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
     (
         "flava",
         "flava",
@@ -342,7 +339,7 @@ _PAIRED: tuple[Row, ...] = (  # words with pictures, sounds or boxes
         },
     ),
 )
-_SEEN: tuple[Row, ...] = (  # pictures
+_SEEN: tuple[TransformersRow, ...] = (  # pictures
     (
         "dinov3",
         "dinov3_vit",
@@ -445,7 +442,7 @@ _SEEN: tuple[Row, ...] = (  # pictures
     ),
     ("tipsv2", "tipsv2_vision_model", "Tipsv2VisionModel", "pixel_values@3x224x224", {}),
 )
-_FOUND: tuple[Row, ...] = (  # large pictures, and what is made of convolutions
+_FOUND: tuple[TransformersRow, ...] = (  # large pictures, and what is made of convolutions
     (
         "depth_pro",
         "depth_pro",
@@ -517,7 +514,7 @@ _FOUND: tuple[Row, ...] = (  # large pictures, and what is made of convolutions
     ),
     ("lcnet", "pp_lcnet", "PPLCNetForImageClassification", "pixel_values@3x224x224", {}),
 )
-_HEARD: tuple[Row, ...] = (
+_HEARD: tuple[TransformersRow, ...] = (
     ("dac", "dac", "DacModel", "1x8192", {}),
     ("encodec", "encodec", "EncodecModel", "1x8192", {}),
     ("mimi", "mimi", "MimiModel", "1x9600", {}),
@@ -619,7 +616,7 @@ _HEARD: tuple[Row, ...] = (
         },
     ),
 )
-_READ: tuple[Row, ...] = (  # words alone
+_READ: tuple[TransformersRow, ...] = (  # words alone
     (
         "mimo_v2",
         "mimo_v2_flash",
@@ -701,36 +698,13 @@ _GRIDDED: tuple[tuple[str, str, str, Mapping[str, Any]], ...] = (  # a picture c
 )
 
 
-def _rows(rows: tuple[Row, ...], feed: Feed, family: Family = "transformer") -> Iterator[Entry]:
-    """Yield the models of a table; those whose output has a loss are trained with it."""
-    for group, kind, key, given, config in rows:
-        head, _, variant = key.partition(":")
-        name = f"{kind}-{variant}" if variant else kind
-        longest = 512 if "L" in given else 0
-        target = "own" if "labels@" in given or "return_loss" in given else "mean"
-        yield Entry(
-            "transformers",
-            name,
-            group,
-            family,
-            feed,
-            model_type=kind,
-            head=head,
-            config=dict(config),
-            longest=longest,
-            given=given,
-            target=target,
-            size=0,
-        )
-
-
 def entries() -> Iterator[Entry]:
     """Yield every model."""
-    yield from _rows(_PAIRED, "words")
-    yield from _rows(_SEEN, "words")
-    yield from _rows(_FOUND, "volume", "cnn")
-    yield from _rows(_HEARD, "words")
-    yield from _rows(_READ, "words")
+    yield from of_transformers(_PAIRED, "words")
+    yield from of_transformers(_SEEN, "words")
+    yield from of_transformers(_FOUND, "volume", "cnn")
+    yield from of_transformers(_HEARD, "words")
+    yield from of_transformers(_READ, "words")
     for group, kind, head, config in _GRIDDED:
         yield Entry(
             "transformers",

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from estimator.dataset.entries import Entry, Feed
+from estimator.dataset.rows import WIDTHS, LibraryRow, convolved, of_library
 from estimator.dataset.seventh import field
 from estimator.types import Family
-
-Row = tuple[str, str, str, Mapping[str, Any]]
-"""Architecture family, class (or ``class:variant``), what goes in, what the class is built with."""
 
 _S = "spandrel.architectures"
 _SHARP = "3x64x64"
@@ -23,7 +21,7 @@ _WINDOWED = {
     "upscale": 2,
     "upsampler": "pixelshuffledirect",
 }
-_RESTORED: tuple[Row, ...] = (  # of spandrel: pictures made larger or cleaner
+_RESTORED: tuple[LibraryRow, ...] = (  # of spandrel: pictures made larger or cleaner
     (
         "swinir",
         f"{_S}.SwinIR.SwinIR",
@@ -109,7 +107,7 @@ _RESTORED: tuple[Row, ...] = (  # of spandrel: pictures made larger or cleaner
 _TEXT, _STEP = "encoder_hidden_states@77x512", "timestep@1000:"
 _HEADS: Mapping[str, Any] = {"num_attention_heads": 8, "attention_head_dim": 64}
 _UNET: Mapping[str, Any] = {"block_out_channels": (64, 128, 256, 256), "cross_attention_dim": 512}
-_DIFFUSED: tuple[Row, ...] = (  # of diffusers
+_DIFFUSED: tuple[LibraryRow, ...] = (  # of diffusers
     (
         "flux2",
         "Flux2Transformer2DModel",
@@ -233,7 +231,7 @@ _P = "pypots.nn.modules"
 _NF: Mapping[str, Any] = {"h": 24, "input_size": 96}
 _WINDOW = ".insample_y@96x1 .insample_mask@96x1 .futr_exog@~ .hist_exog@~ .stat_exog@~"
 _MANY = ".insample_y@96x16 .futr_exog@~ .hist_exog@~ .stat_exog@~"
-_SERIES: tuple[Row, ...] = (  # windows of a series
+_SERIES: tuple[LibraryRow, ...] = (  # windows of a series
     (
         "fedformer",
         f"{_P}.fedformer.FEDformerEncoder",
@@ -277,7 +275,7 @@ _SERIES: tuple[Row, ...] = (  # windows of a series
 )
 _D = "doctr.models"
 _OCR: Mapping[str, Any] = {"pretrained": False, "pretrained_backbone": False, "exportable": True}
-_SCANNED: tuple[Row, ...] = (  # of docTR: text on pictures
+_SCANNED: tuple[LibraryRow, ...] = (  # of docTR: text on pictures
     ("dbnet", f"{_D}.detection.db_resnet50", "3x512x512", _OCR),
     ("dbnet", f"{_D}.detection.db_mobilenet_v3_large", "3x512x512", _OCR),
     ("fast_text_detector", f"{_D}.detection.fast_base", "3x512x512", _OCR),
@@ -300,7 +298,7 @@ _VIT: Mapping[str, Any] = {
     "heads": 6,
     "mlp_dim": 1536,
 }
-_PICTURED: tuple[Row, ...] = (
+_PICTURED: tuple[LibraryRow, ...] = (
     (
         "cross_vit",
         f"{_V}.cross_vit.CrossViT",
@@ -352,7 +350,7 @@ _PICTURED: tuple[Row, ...] = (
         },
     ),
 )
-_AUDIO: tuple[Row, ...] = (
+_AUDIO: tuple[LibraryRow, ...] = (
     (
         "snac",
         "snac.SNAC",
@@ -449,7 +447,7 @@ _SEQ = field("seen", "Sequence", pooling="concat", shared_with="item")
 _NEXT = field("next", "Sequence", pooling="concat", shared_with="item")
 _ONE, _ITEM = [field("user"), field("age")], [field("item")]
 _OFFERED = ".user@10000: .age@10000: .seen@10000:50 .item@10000: .next@10000:20"
-_CHOSEN: tuple[Row, ...] = (  # of torch_rechub
+_CHOSEN: tuple[LibraryRow, ...] = (  # of torch_rechub
     (
         "comirec",
         f"{_R}.matching.ComirecSA",
@@ -492,33 +490,14 @@ _CHOSEN: tuple[Row, ...] = (  # of torch_rechub
 )
 
 
-def _convolved(kind: str, **more: Any) -> dict[str, Any]:
-    """Three graph convolutions of PyTorch Geometric and what classifies."""
-    layers: list[Any] = [[{"class": "torch_geometric.nn.Linear", "in_channels": 128, "out_channels": 256}, "x -> x"]]
-    for _ in range(3):
-        layers.append([{"class": f"torch_geometric.nn.{kind}", **more}, "x, edge_index -> x"])
-        layers.append({"class": "torch.nn.ReLU", "inplace": True})
-    layers.append({"class": "torch_geometric.nn.Linear", "in_channels": 256, "out_channels": 40})
-    return {"input_args": "x, edge_index", "modules": layers}
-
-
-_SAME: Mapping[str, Any] = {"in_channels": 256, "out_channels": 256}
 _GRAPHS: Mapping[str, Mapping[str, Any]] = {
-    "supergat": _convolved("SuperGATConv", **_SAME, heads=4, concat=False),
-    "le_conv": _convolved("LEConv", **_SAME),
-    "agnn": _convolved("AGNNConv"),
-    "gps": _convolved("GPSConv", channels=256, conv={"class": "torch_geometric.nn.SAGEConv", **_SAME}, heads=4),
+    "supergat": convolved("SuperGATConv", heads=4, concat=False),
+    "le_conv": convolved("LEConv"),
+    "agnn": convolved("AGNNConv", same=False),
+    "gps": convolved(
+        "GPSConv", same=False, channels=256, conv={"class": "torch_geometric.nn.SAGEConv", **WIDTHS}, heads=4
+    ),
 }
-
-
-def _rows(library: str, rows: tuple[Row, ...], family: Family, feed: Feed, target: str) -> Iterator[Entry]:
-    """Yield the models of a table."""
-    for group, key, given, config in rows:
-        path, _, variant = key.partition(":")
-        head = f"{library}.{path}" if library else path
-        parts = head.split(".")
-        name = f"{parts[0]}/{parts[-1]}{'-' * bool(variant)}{variant}"
-        yield Entry("library", name, group, family, feed, 0, head=head, config=dict(config), given=given, target=target)
 
 
 def _named(groups: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
@@ -535,14 +514,14 @@ def _made(name: str, group: str, feed: Feed, head: str, told: Mapping[str, Any],
 
 def entries() -> Iterator[Entry]:
     """Yield every model."""
-    yield from _rows("", _RESTORED, "cnn", "volume", "mean")
+    yield from of_library("", _RESTORED, "cnn", "volume", "mean")
     for row in _DIFFUSED:
         family: Family = "transformer" if "Transformer" in row[1] or "DiT" in row[1] else "cnn"
-        yield from _rows("diffusers", (row,), family, "volume", "mean")
-    yield from _rows("", _SERIES, "mlp", "given", "mean")
-    yield from _rows("", _SCANNED, "cnn", "volume", "mean")
-    yield from _rows("", _PICTURED, "transformer", "words", "mean")
-    yield from _rows("", _AUDIO, "cnn", "volume", "mean")
+        yield from of_library("diffusers", (row,), family, "volume", "mean")
+    yield from of_library("", _SERIES, "mlp", "given", "mean")
+    yield from of_library("", _SCANNED, "cnn", "volume", "mean")
+    yield from of_library("", _PICTURED, "transformer", "words", "mean")
+    yield from of_library("", _AUDIO, "cnn", "volume", "mean")
     for group, name, side in _named(_KNOWN_PICTURES):
         told = {"name": name}
         yield _made(f"pytorchcv/{name}", group, "image", "pytorchcv.model_provider.get_model", told, size=side)
@@ -565,6 +544,6 @@ def entries() -> Iterator[Entry]:
             given="32000:L",
             target="class",
         )
-    yield from _rows("", _CHOSEN, "mlp", "given", "mean")
+    yield from of_library("", _CHOSEN, "mlp", "given", "mean")
     graphs = tuple((group, f"Sequential:{group}", "graph", config) for group, config in _GRAPHS.items())
-    yield from _rows("torch_geometric.nn", graphs, "mlp", "given", "class")
+    yield from of_library("torch_geometric.nn", graphs, "mlp", "given", "class")

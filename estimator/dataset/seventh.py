@@ -12,16 +12,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from estimator.dataset.entries import Entry, Feed
+from estimator.dataset.rows import LibraryRow, convolved, of_library
 from estimator.types import Family
-
-Row = tuple[str, str, str, Mapping[str, Any]]
-"""Architecture family, class (or ``class:variant``), what goes in, what the class is built with."""
 
 _TEXT, _STEP = "encoder_hidden_states@77x512", "timestep@1000:"
 _HEADS: Mapping[str, Any] = {"num_attention_heads": 8, "attention_head_dim": 64}
 _JOINT: Mapping[str, Any] = {**_HEADS, "joint_attention_dim": 512}
 _UNET: Mapping[str, Any] = {"block_out_channels": (64, 128, 256, 256), "cross_attention_dim": 512}
-_DIFFUSED: tuple[Row, ...] = (  # of diffusers: what denoises
+_DIFFUSED: tuple[LibraryRow, ...] = (  # of diffusers: what denoises
     (
         "pixart",
         "PixArtTransformer2DModel",
@@ -274,7 +272,7 @@ _STAGES: Mapping[str, Any] = {
     "block_out_channels": (64, 128, 256),
     "layers_per_block": 2,
 }
-_ENCODED: tuple[Row, ...] = (  # of diffusers: what makes latents and pictures of them again
+_ENCODED: tuple[LibraryRow, ...] = (  # of diffusers: what makes latents and pictures of them again
     (
         "dc_ae",
         "AutoencoderDC",
@@ -340,7 +338,7 @@ _BRAINS = {  # of braindecode: 22 electrodes for four seconds
     "tcn": "BDTCN",
 }
 _NIGHT: Mapping[str, Any] = {"n_chans": 2, "n_outputs": 5, "n_times": 3000, "sfreq": 100}
-_SLEEPS: tuple[Row, ...] = (  # of braindecode: two electrodes for thirty seconds, and 128
+_SLEEPS: tuple[LibraryRow, ...] = (  # of braindecode: two electrodes for thirty seconds, and 128
     ("attn_sleep", "AttnSleep", "2x3000", _NIGHT),
     ("deep_sleep", "DeepSleepNet", "2x3000", _NIGHT),
     ("sleep_stager", "SleepStagerChambon2018", "2x3000", _NIGHT),
@@ -358,7 +356,7 @@ _BLOCK: Mapping[str, Any] = {
     "norm_before": True,
 }
 _LOBES = "speechbrain.lobes.models"
-_HEARD: tuple[Row, ...] = (  # which hear or speak
+_HEARD: tuple[LibraryRow, ...] = (  # which hear or speak
     ("xvector", f"{_LOBES}.Xvector.Xvector", "300x40", {"in_channels": 40}),
     ("crdnn", f"{_LOBES}.CRDNN.CRDNN", "400x40", {"input_shape": [None, None, 40]}),
     (
@@ -479,39 +477,28 @@ _HEARD: tuple[Row, ...] = (  # which hear or speak
 )
 
 
-def _convolved(kind: str, *, given: str = "x, edge_index", last: bool = True, **more: Any) -> dict[str, Any]:
-    """Three graph convolutions of PyTorch Geometric and what classifies, as its Sequential is written."""
-    layers: list[Any] = [[{"class": "torch_geometric.nn.Linear", "in_channels": 128, "out_channels": 256}, "x -> x"]]
-    width: dict[str, Any] = {"in_channels": 256, "out_channels": 256} if last else {}
-    for _ in range(3):
-        layers.append([{"class": f"torch_geometric.nn.{kind}", **width, **more}, f"{given} -> x"])
-        layers.append({"class": "torch.nn.ReLU", "inplace": True})
-    layers.append({"class": "torch_geometric.nn.Linear", "in_channels": 256, "out_channels": 40})
-    return {"input_args": "x, edge_index", "modules": layers}
-
-
 _GRAPHS: Mapping[str, Mapping[str, Any]] = {  # of torch_geometric, by family
-    "cheb_net": _convolved("ChebConv", K=3),
-    "appnp": _convolved("APPNP", last=False, K=10, alpha=0.1),
-    "sgc": _convolved("SGConv", K=2),
-    "tagcn": _convolved("TAGConv"),
-    "arma_gnn": _convolved("ARMAConv", num_stacks=2, num_layers=2),
-    "unimp": _convolved("TransformerConv", heads=4, concat=False),
-    "ggnn": _convolved("GatedGraphConv", last=False, out_channels=256, num_layers=3),
-    "resgated_gcn": _convolved("ResGatedGraphConv"),
-    "gnn_film": _convolved("FiLMConv"),
-    "cluster_gcn": _convolved("ClusterGCNConv"),
-    "deeper_gcn": _convolved("GENConv", aggr="softmax"),
-    "egc": _convolved("EGConv"),
-    "graph_conv": _convolved("GraphConv"),
-    "gcnii": _convolved("GCN2Conv", given="x, x, edge_index", last=False, channels=256, alpha=0.1, theta=0.5, layer=1),
-    "pna": _convolved(
+    "cheb_net": convolved("ChebConv", K=3),
+    "appnp": convolved("APPNP", same=False, K=10, alpha=0.1),
+    "sgc": convolved("SGConv", K=2),
+    "tagcn": convolved("TAGConv"),
+    "arma_gnn": convolved("ARMAConv", num_stacks=2, num_layers=2),
+    "unimp": convolved("TransformerConv", heads=4, concat=False),
+    "ggnn": convolved("GatedGraphConv", same=False, out_channels=256, num_layers=3),
+    "resgated_gcn": convolved("ResGatedGraphConv"),
+    "gnn_film": convolved("FiLMConv"),
+    "cluster_gcn": convolved("ClusterGCNConv"),
+    "deeper_gcn": convolved("GENConv", aggr="softmax"),
+    "egc": convolved("EGConv"),
+    "graph_conv": convolved("GraphConv"),
+    "gcnii": convolved("GCN2Conv", given="x, x, edge_index", same=False, channels=256, alpha=0.1, theta=0.5, layer=1),
+    "pna": convolved(
         "PNAConv",
         aggregators=["mean", "min", "max", "std"],
         scalers=["identity", "amplification", "attenuation"],
         deg={"class": "torch.tensor", "data": [0, 10, 20, 40, 80, 90, 100, 90, 80, 40, 20]},
     ),
-    "dense_gat": _convolved("GATv2Conv", heads=4, concat=False),  # of a known family
+    "dense_gat": convolved("GATv2Conv", heads=4, concat=False),  # of a known family
 }
 
 
@@ -536,7 +523,7 @@ _DEEP: Mapping[str, Any] = {"dims": [256, 128], "dropout": 0.1}
 _CLICKED = " ".join(f".f{i}@10000:" for i in range(16))
 _FOLLOWED = ".user@10000: .age@10000: .item@10000: .seen@10000:50"
 _OFFERED = ".user@10000: .age@10000: .seen@10000:50 .item@10000: .next@10000:20"
-_WIDE: tuple[Row, ...] = (  # of torch_rechub.models
+_WIDE: tuple[LibraryRow, ...] = (  # of torch_rechub.models
     (
         "deep_ffm",
         "ranking.DeepFFM",
@@ -647,7 +634,7 @@ _WIDE: tuple[Row, ...] = (  # of torch_rechub.models
     ),
 )
 _TIMES = "pypots.nn.modules"
-_SERIES: tuple[Row, ...] = (  # of pypots, windows of a series
+_SERIES: tuple[LibraryRow, ...] = (  # of pypots, windows of a series
     (
         "timesnet",
         f"{_TIMES}.timesnet.BackboneTimesNet",
@@ -771,7 +758,7 @@ _MASKED: Mapping[str, Any] = {
     "use_batch_norm": False,
 }
 _MONAI = "monai.networks.nets"
-_GIVEN: tuple[tuple[Family, str, Row], ...] = (  # of smaller libraries: family, target, the rest
+_GIVEN: tuple[tuple[Family, str, LibraryRow], ...] = (  # of smaller libraries: family, target, the rest
     (
         "mlp",
         "mean",
@@ -1001,7 +988,7 @@ _GIVEN: tuple[tuple[Family, str, Row], ...] = (  # of smaller libraries: family,
         ),
     ),
 )
-_WORDS: tuple[Row, ...] = (  # which read or continue words
+_WORDS: tuple[LibraryRow, ...] = (  # which read or continue words
     (
         "megabyte",
         "MEGABYTE_pytorch.MEGABYTE",
@@ -1158,22 +1145,11 @@ def _selfmade(dims: int, **more: Any) -> dict[str, Any]:
 
 
 _NNUNET = "dynamic_network_architectures.architectures.unet"
-_PLANNED: tuple[Row, ...] = (  # nnU-Net's, of a known family
+_PLANNED: tuple[LibraryRow, ...] = (  # nnU-Net's, of a known family
     ("dynunet", f"{_NNUNET}.PlainConvUNet", "1x64x64x64", _selfmade(3, n_conv_per_stage=(2, 2, 2, 2, 2))),
     ("dynunet", f"{_NNUNET}.PlainConvUNet:2d", "1x256x256", _selfmade(2, n_conv_per_stage=(2, 2, 2, 2, 2))),
     ("dynunet", f"{_NNUNET}.ResidualEncoderUNet", "1x64x64x64", _selfmade(3, n_blocks_per_stage=(1, 3, 4, 6, 6))),
 )
-
-
-def _rows(library: str, rows: tuple[Row, ...], family: Family, feed: Feed, target: str) -> Iterator[Entry]:
-    """Yield the models of a table."""
-    for group, key, given, config in rows:
-        path, _, variant = key.partition(":")
-        head = f"{library}.{path}" if library else path
-        parts = head.split(".")
-        name = f"{parts[0]}/{parts[-1]}{'-' * bool(variant)}{variant}"
-        longest = 512 if "L" in given.split(":") else 0
-        yield _entry(name, group, family, feed, head, config, given=given, target=target, longest=longest)
 
 
 def _named(groups: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
@@ -1194,21 +1170,21 @@ def entries() -> Iterator[Entry]:
     """Yield every model."""
     for row in _DIFFUSED:
         family: Family = "cnn" if "UNet" in row[1] or "Control" in row[1] else "transformer"
-        yield from _rows("diffusers", (row,), family, "volume", "mean")
-    yield from _rows("diffusers", _ENCODED, "cnn", "volume", "mean")
+        yield from of_library("diffusers", (row,), family, "volume", "mean")
+    yield from of_library("diffusers", _ENCODED, "cnn", "volume", "mean")
     for group, names in _BRAINS.items():
         rows = tuple((group, name, _EEG, _BRAIN) for name in names.split())
-        yield from _rows("braindecode.models", rows, "cnn", "given", "class")
-    yield from _rows("braindecode.models", _SLEEPS, "cnn", "given", "class")
-    yield from _rows("", _HEARD, "cnn", "volume", "mean")
+        yield from of_library("braindecode.models", rows, "cnn", "given", "class")
+    yield from of_library("braindecode.models", _SLEEPS, "cnn", "given", "class")
+    yield from of_library("", _HEARD, "cnn", "volume", "mean")
     graphs = tuple((group, f"Sequential:{group}", "graph", config) for group, config in _GRAPHS.items())
-    yield from _rows("torch_geometric.nn", graphs, "mlp", "given", "class")
-    yield from _rows("torch_rechub.models", _WIDE, "mlp", "given", "mean")
-    yield from _rows("", _SERIES, "mlp", "given", "mean")
+    yield from of_library("torch_geometric.nn", graphs, "mlp", "given", "class")
+    yield from of_library("torch_rechub.models", _WIDE, "mlp", "given", "mean")
+    yield from of_library("", _SERIES, "mlp", "given", "mean")
     for family, target, row in _GIVEN:
-        yield from _rows("", (row,), family, "given", target)
-    yield from _rows("", _WORDS, "transformer", "words", "class")
-    yield from _rows("", _PLANNED, "cnn", "volume", "pixels")
+        yield from of_library("", (row,), family, "given", target)
+    yield from of_library("", _WORDS, "transformer", "words", "class")
+    yield from of_library("", _PLANNED, "cnn", "volume", "pixels")
     yield from _seen()
 
 

@@ -12,11 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from estimator.dataset import tenth_libraries
-from estimator.dataset.entries import CLM, CLS, LATENT, MLM, S2S, TOK, Collection, Entry, Feed, decoder, halves
-from estimator.types import Family
-
-Row = tuple[str, str, str, str, Mapping[str, Any]]
-"""Architecture family, ``model_type``, class, what goes in, what differs from the configuration's defaults."""
+from estimator.dataset.entries import CLM, CLS, LATENT, MLM, S2S, TOK, Collection, Entry, decoder, halves
+from estimator.dataset.rows import TransformersRow, of_transformers
 
 _WORDS: Mapping[str, Any] = {
     "hidden_size": 384,
@@ -37,7 +34,7 @@ _HEARD: Mapping[str, Any] = {
     "intermediate_size": 1536,
 }
 
-_READ: tuple[Row, ...] = (  # words alone
+_READ: tuple[TransformersRow, ...] = (  # words alone
     (
         "mistral4",
         "mistral4",
@@ -83,7 +80,7 @@ _READ: tuple[Row, ...] = (  # words alone
         {"hidden_size": 512, "num_attention_heads": 8, "dim_head": 64, "dim_ff": 2048, "num_hidden_layers": 6},
     ),
 )
-_PAIRED: tuple[Row, ...] = (  # words with pictures
+_PAIRED: tuple[TransformersRow, ...] = (  # words with pictures
     (
         "bridgetower",
         "bridgetower",
@@ -212,7 +209,7 @@ _PAIRED: tuple[Row, ...] = (  # words with pictures
         },
     ),
 )
-_SEEN: tuple[Row, ...] = (  # pictures
+_SEEN: tuple[TransformersRow, ...] = (  # pictures
     ("efficientloftr", "efficientloftr", "EfficientLoFTRModel", "pixel_values@2x3x192x256", {}),
     ("slanet", "slanet", "SLANetForTableRecognition", "pixel_values@3x256x256", {}),
     (
@@ -239,7 +236,7 @@ _SEEN: tuple[Row, ...] = (  # pictures
         {**_WORDS},
     ),
 )
-_SOUNDS: tuple[Row, ...] = (
+_SOUNDS: tuple[TransformersRow, ...] = (
     (
         "lasr",
         "lasr_ctc",
@@ -397,34 +394,11 @@ _SIZES = Collection(  # of known families, in sizes that were not measured
 )
 
 
-def _rows(rows: tuple[Row, ...], feed: Feed, family: Family = "transformer") -> Iterator[Entry]:
-    """Yield the models of a table; those whose output has a loss are trained with it."""
-    for group, kind, key, given, config in rows:
-        head, _, variant = key.partition(":")
-        name = f"{kind}-{variant}" if variant else kind
-        longest = 512 if ":L" in given else 0
-        target = "own" if "labels@" in given else "mean"
-        yield Entry(
-            "transformers",
-            name,
-            group,
-            family,
-            feed,
-            model_type=kind,
-            head=head,
-            config=dict(config),
-            longest=longest,
-            given=given,
-            target=target,
-            size=0,
-        )
-
-
 def entries() -> Iterator[Entry]:
     """Yield every model."""
-    yield from _rows(_READ, "words")
-    yield from _rows(_PAIRED, "words")
-    yield from _rows(_SEEN, "volume", "cnn")
-    yield from _rows(_SOUNDS, "words")
+    yield from of_transformers(_READ, "words")
+    yield from of_transformers(_PAIRED, "words")
+    yield from of_transformers(_SEEN, "volume", "cnn")
+    yield from of_transformers(_SOUNDS, "words")
     yield from _SIZES.entries()
     yield from tenth_libraries.entries()

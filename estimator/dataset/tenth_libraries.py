@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from estimator.dataset.entries import Entry, Feed
+from estimator.dataset.entries import Entry
+from estimator.dataset.rows import WIDTHS, LibraryRow, convolved, of_library
 from estimator.types import Family
-
-Row = tuple[str, str, str, Mapping[str, Any]]
-"""Architecture family, class (or ``class:variant``), what goes in, what the class is built with."""
 
 _S = "spandrel.architectures"
 _SHARP = "3x64x64"
-_RESTORED: tuple[Row, ...] = (  # of spandrel: pictures made larger or cleaner
+_RESTORED: tuple[LibraryRow, ...] = (  # of spandrel: pictures made larger or cleaner
     (
         "atd",
         f"{_S}.ATD.ATD",
@@ -65,7 +63,7 @@ _TEXT, _STEP = "encoder_hidden_states@77x512", "timestep@1000:"
 _HEADS: Mapping[str, Any] = {"num_attention_heads": 8, "attention_head_dim": 64}
 _UNET: Mapping[str, Any] = {"block_out_channels": (64, 128, 256, 256), "cross_attention_dim": 512}
 _PLACED = f"256x64 {_TEXT} {_STEP} img_ids@!256x3 txt_ids@!77x3"
-_DIFFUSED: tuple[Row, ...] = (  # of diffusers
+_DIFFUSED: tuple[LibraryRow, ...] = (  # of diffusers
     (
         "hunyuan_dit",
         "HunyuanDiT2DModel",
@@ -255,7 +253,7 @@ _WINDOW = ".insample_y@96x1 .insample_mask@96x1 .futr_exog@~ .hist_exog@~ .stat_
 _MANY = ".insample_y@96x16 .futr_exog@~ .hist_exog@~ .stat_exog@~"
 _STEPS: Mapping[str, Any] = {"n_steps": 96, "n_features": 32}
 _SELF: Mapping[str, Any] = {"n_layers": 2, "d_model": 128, "n_heads": 8, "d_ffn": 512, "dropout": 0.1}
-_SERIES: tuple[Row, ...] = (  # windows of a series
+_SERIES: tuple[LibraryRow, ...] = (  # windows of a series
     (
         "etsformer",
         f"{_P}.etsformer.ETSformerEncoder",
@@ -360,7 +358,7 @@ _SERIES: tuple[Row, ...] = (  # windows of a series
 )
 _LM: Mapping[str, Any] = {"num_tokens": 20000, "dim": 512, "depth": 6}
 _NUMBERS = "20000:L"
-_ATTENDED: tuple[Row, ...] = (  # words and other sequences
+_ATTENDED: tuple[LibraryRow, ...] = (  # words and other sequences
     ("gateloop", "gateloop_transformer.Transformer", _NUMBERS, {**_LM}),
     ("infini_transformer", "infini_transformer_pytorch.InfiniTransformer", _NUMBERS, {**_LM, "dim_head": 64}),
     ("token_shift", "token_shift_gpt.TokenShiftGPT", "20000:512", {**_LM, "max_seq_len": 512}),
@@ -429,7 +427,7 @@ _ATTENDED: tuple[Row, ...] = (  # words and other sequences
         {"config": {"class": "mambapy.mamba.MambaConfig", "d_model": 256, "n_layers": 4}},
     ),
 )
-_LOOKED: tuple[Row, ...] = (
+_LOOKED: tuple[LibraryRow, ...] = (
     ("halonet", "halonet_pytorch.HaloAttention", "256x32x32", {"dim": 256, "block_size": 8, "halo_size": 4}),
     (
         "lambda_net",
@@ -459,7 +457,7 @@ _LOOKED: tuple[Row, ...] = (
 )
 _F = "ptlflow.models"
 _PAIR = ".images@2x3x192x256"
-_MOVED: tuple[Row, ...] = (  # of ptlflow: what moved between two pictures
+_MOVED: tuple[LibraryRow, ...] = (  # of ptlflow: what moved between two pictures
     ("flownet", f"{_F}.flownet.flownets.FlowNetS", _PAIR, {}),
     ("pwcnet", f"{_F}.pwcnet.pwcnet.PWCNet", _PAIR, {}),
     ("liteflownet", f"{_F}.liteflownet.liteflownet.LiteFlowNet", _PAIR, {}),
@@ -480,7 +478,7 @@ _MOVED: tuple[Row, ...] = (  # of ptlflow: what moved between two pictures
 _K = "pykt.models"
 _ANSWERS = "100:100 2:100"
 _MEMORY: Mapping[str, Any] = {"num_c": 100, "dim_s": 200, "size_m": 50}
-_TAUGHT: tuple[Row, ...] = (  # what a pupil knows, and other recurrent ones
+_TAUGHT: tuple[LibraryRow, ...] = (  # what a pupil knows, and other recurrent ones
     ("knowledge_tracing", f"{_K}.dkt.DKT", _ANSWERS, {"num_c": 100, "emb_size": 256}),
     (
         "sakt",
@@ -516,25 +514,14 @@ _TAUGHT: tuple[Row, ...] = (  # what a pupil knows, and other recurrent ones
 )
 
 
-def _convolved(kind: str, **more: Any) -> dict[str, Any]:
-    """Three graph convolutions of PyTorch Geometric and what classifies."""
-    layers: list[Any] = [[{"class": "torch_geometric.nn.Linear", "in_channels": 128, "out_channels": 256}, "x -> x"]]
-    for _ in range(3):
-        layers.append([{"class": f"torch_geometric.nn.{kind}", **more}, "x, edge_index -> x"])
-        layers.append({"class": "torch.nn.ReLU", "inplace": True})
-    layers.append({"class": "torch_geometric.nn.Linear", "in_channels": 256, "out_channels": 40})
-    return {"input_args": "x, edge_index", "modules": layers}
-
-
-_SAME: Mapping[str, Any] = {"in_channels": 256, "out_channels": 256}
 _GRAPHS: Mapping[str, Mapping[str, Any]] = {
-    "feast_net": _convolved("FeaStConv", **_SAME, heads=4),
-    "antisymmetric_gnn": _convolved("AntiSymmetricConv", in_channels=256),
-    "mf_conv": _convolved("MFConv", **_SAME),
-    "hypergraph_conv": _convolved("HypergraphConv", **_SAME),
-    "ssgc": _convolved("SSGConv", **_SAME, alpha=0.1, K=4),
-    "general_conv": _convolved("GeneralConv", **_SAME),
-    "dir_gnn": _convolved("DirGNNConv", conv={"class": "torch_geometric.nn.SAGEConv", **_SAME}),
+    "feast_net": convolved("FeaStConv", heads=4),
+    "antisymmetric_gnn": convolved("AntiSymmetricConv", same=False, in_channels=256),
+    "mf_conv": convolved("MFConv"),
+    "hypergraph_conv": convolved("HypergraphConv"),
+    "ssgc": convolved("SSGConv", alpha=0.1, K=4),
+    "general_conv": convolved("GeneralConv"),
+    "dir_gnn": convolved("DirGNNConv", same=False, conv={"class": "torch_geometric.nn.SAGEConv", **WIDTHS}),
 }
 _EEG: Mapping[str, str] = {  # of braindecode: signals of 22 channels
     "attention_base_net": "AttentionBaseNet",
@@ -552,42 +539,19 @@ _EEG: Mapping[str, str] = {  # of braindecode: signals of 22 channels
 }
 
 
-def _rows(library: str, rows: tuple[Row, ...], family: Family, feed: Feed, target: str) -> Iterator[Entry]:
-    """Yield the models of a table."""
-    for group, key, given, config in rows:
-        path, _, variant = key.partition(":")
-        head = f"{library}.{path}" if library else path
-        parts = head.split(".")
-        name = f"{parts[0]}/{parts[-1]}{'-' * bool(variant)}{variant}"
-        longest = 512 if ":L" in given else 0
-        yield Entry(
-            "library",
-            name,
-            group,
-            family,
-            feed,
-            0,
-            head=head,
-            config=dict(config),
-            longest=longest,
-            given=given,
-            target=target,
-        )
-
-
 def entries() -> Iterator[Entry]:
     """Yield every model."""
-    yield from _rows("", _RESTORED, "cnn", "volume", "mean")
+    yield from of_library("", _RESTORED, "cnn", "volume", "mean")
     for row in _DIFFUSED:
         family: Family = "transformer" if "Transformer" in row[1] or "DiT" in row[1] else "cnn"
-        yield from _rows("diffusers", (row,), family, "volume", "mean")
-    yield from _rows("", _SERIES, "mlp", "given", "mean")
-    yield from _rows("", _ATTENDED, "transformer", "words", "mean")
-    yield from _rows("", _LOOKED, "cnn", "volume", "mean")
-    yield from _rows("", _MOVED, "cnn", "volume", "mean")
-    yield from _rows("", _TAUGHT, "mlp", "given", "mean")
+        yield from of_library("diffusers", (row,), family, "volume", "mean")
+    yield from of_library("", _SERIES, "mlp", "given", "mean")
+    yield from of_library("", _ATTENDED, "transformer", "words", "mean")
+    yield from of_library("", _LOOKED, "cnn", "volume", "mean")
+    yield from of_library("", _MOVED, "cnn", "volume", "mean")
+    yield from of_library("", _TAUGHT, "mlp", "given", "mean")
     graphs = tuple((group, f"Sequential:{group}", "graph", config) for group, config in _GRAPHS.items())
-    yield from _rows("torch_geometric.nn", graphs, "mlp", "given", "class")
+    yield from of_library("torch_geometric.nn", graphs, "mlp", "given", "class")
     signals: Mapping[str, Any] = {"n_chans": 22, "n_outputs": 4, "n_times": 1000, "sfreq": 250}
     heard = tuple((group, f"models.{name}", "22x1000", signals) for group, name in _EEG.items())
-    yield from _rows("braindecode", heard, "cnn", "given", "class")
+    yield from of_library("braindecode", heard, "cnn", "given", "class")
