@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from typing import Final
 
 from estimator import versions
@@ -40,6 +40,8 @@ _MOST_CELLS: Final = 8
 # Rows of a loop's body that is no cell, and how often it is there at least.
 _MOST_BODY: Final = 4
 _LEAST_TURNS: Final = 64
+# Axes of what a layer of nothing but a width gives out: the batch and that.
+_WIDE: Final = 2
 # Megabytes of 10^6 bytes in one of torchsummary's.
 _MIB: Final = 2**20 / 1e6
 
@@ -207,7 +209,7 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
         inferred.append(f"torchsummary does not count all projections of its attention; {hidden:,} were added")
     again = _counted_again(rows, different) if not types.keys().isdisjoint(_CELLS) else 0
     if not again and len(rows) > _LEAST_TURNS:
-        again = _looped(rows, different, {size for shape in shapes for size in shape or ()})
+        again = _looped(rows, different, _lengths(shapes))
     if again:
         inferred.append(f"torchsummary counts layers that are called again each time; {again:,} were taken off")
     return ModelSummary(
@@ -261,6 +263,11 @@ def _counted_again(rows: list[int], different: list[_Row]) -> int:
         if all(body == between[cells + at % cells] for at, body in enumerate(bodies)):
             return sum(bodies)
     return 0
+
+
+def _lengths(shapes: Iterable[RawShape | None]) -> set[int | None]:
+    """Give the sizes of which one may be how long a series is: a layer's width alone is none."""
+    return {size for shape in shapes if shape and len(shape) > _WIDE for size in shape[1:]}
 
 
 def _looped(rows: list[int], different: list[_Row], sizes: Set[int | None]) -> int:

@@ -745,6 +745,11 @@ def test_geometric_prints_are_refused_with_what_helps() -> None:
         parse_summary("GraphSAGE(128, 40, num_layers=3)\n")
 
 
+def test_a_network_as_deep_as_it_is_wide_is_no_loop() -> None:
+    rows = [f"Linear-{at} [-1, 100] 10,100" for at in range(1, 101)]
+    assert parse_summary(torchsummary_of(*rows)).total_params == 100 * 10_100
+
+
 def test_rows_that_a_loop_repeats_for_each_place_of_a_series_count_once() -> None:
     def total(turns: int) -> int:
         body = ("Linear", "[-1, 64]", 2_048), ("ReLU", "[-1, 32]", 0)
