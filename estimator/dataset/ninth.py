@@ -13,19 +13,11 @@ from typing import Any
 
 from estimator.dataset import ninth_libraries
 from estimator.dataset.entries import LATENT, Entry, decoder
-from estimator.dataset.rows import TransformersRow, of_transformers
+from estimator.dataset.rows import CHAT, PATCHES, WORDS, TransformersRow, of_transformers
 
-_WORDS: Mapping[str, Any] = {
-    "hidden_size": 384,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 6,
-    "intermediate_size": 1536,
-}
-_PATCHES: Mapping[str, Any] = {**_WORDS, "image_size": 224, "patch_size": 16}
-_CHAT = decoder(512, 1536, 6, 8, 4, 32000)
-_BEHIND: Mapping[str, Any] = {"text_config": {"model_type": "llama", **_CHAT}, "image_token_id": 31999}
+_BEHIND: Mapping[str, Any] = {"text_config": {"model_type": "llama", **CHAT}, "image_token_id": 31999}
 _SMALL_SWIN: Mapping[str, Any] = {"embed_dim": 64, "depths": [2, 2, 4, 2], "num_heads": [2, 4, 8, 16]}
-_DINO: Mapping[str, Any] = {**_PATCHES, "model_type": "dinov2", "patch_size": 14}
+_DINO: Mapping[str, Any] = {**PATCHES, "model_type": "dinov2", "patch_size": 14}
 
 _CONTINUED = "input_ids@32000:L attention_mask@=1:L labels@32000:L"
 
@@ -36,9 +28,9 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "FlavaModel",
         "input_ids@30522:77 attention_mask@=1:77 pixel_values@3x224x224",
         {
-            "image_config": _PATCHES,
-            "text_config": _WORDS,
-            "multimodal_config": _WORDS,
+            "image_config": PATCHES,
+            "text_config": WORDS,
+            "multimodal_config": WORDS,
             "hidden_size": 384,
         },
     ),
@@ -63,7 +55,7 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "ClapModel",
         "input_ids@50265:64 attention_mask@=1:64 input_features@1x1001x64 return_loss@~1",
         {
-            "text_config": {**_WORDS, "projection_dim": 256},
+            "text_config": {**WORDS, "projection_dim": 256},
             "audio_config": {"projection_dim": 256, "enable_fusion": False},
             "projection_dim": 256,
         },
@@ -75,7 +67,7 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "input_ids@49408:77 attention_mask@=1:77 pixel_values@8x3x224x224",
         {
             "text_config": {"num_hidden_layers": 6},
-            "vision_config": {**_PATCHES, "num_frames": 8, "mit_hidden_size": 512, "mit_intermediate_size": 2048},
+            "vision_config": {**PATCHES, "num_frames": 8, "mit_hidden_size": 512, "mit_intermediate_size": 2048},
         },
     ),
     (
@@ -83,7 +75,7 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "bros",
         "BrosForTokenClassification",
         "input_ids@30522:L bbox@Lx8 attention_mask@=1:L labels@2:L",
-        {**_WORDS, "hidden_size": 768, "num_attention_heads": 12},
+        {**WORDS, "hidden_size": 768, "num_attention_heads": 12},
     ),
     (
         "udop",
@@ -117,8 +109,8 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "InstructBlipForConditionalGeneration",
         "pixel_values@3x224x224 qformer_input_ids@30522:32 input_ids@=49999:32|49000:L",
         {
-            "vision_config": {**_PATCHES, "patch_size": 14},
-            "qformer_config": {**_WORDS, "encoder_hidden_size": 384},
+            "vision_config": {**PATCHES, "patch_size": 14},
+            "qformer_config": {**WORDS, "encoder_hidden_size": 384},
             "text_config": {
                 "model_type": "opt",
                 "hidden_size": 512,
@@ -137,7 +129,7 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "pixel_values@3x224x224 input_ids@65037:L image_embeds_position_mask@=1:64|=0:64",
         {
             "text_config": {"embed_dim": 512, "layers": 6, "ffn_dim": 2048, "attention_heads": 8},
-            "vision_config": {**_PATCHES, "patch_size": 14},
+            "vision_config": {**PATCHES, "patch_size": 14},
         },
     ),
     (
@@ -147,7 +139,7 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "input_ids@32000:L attention_mask@=1:L labels@32000:L pixel_values@1x1x3x224x224 aspect_ratio_ids@=1:1 "
         "aspect_ratio_mask@=1:1x1 cross_attention_mask@=1:Lx1x1",
         {
-            "text_config": {**_CHAT, "num_hidden_layers": 8, "cross_attention_layers": [3, 6], "pad_token_id": 0},
+            "text_config": {**CHAT, "num_hidden_layers": 8, "cross_attention_layers": [3, 6], "pad_token_id": 0},
             "vision_config": {
                 "hidden_size": 384,
                 "attention_heads": 6,
@@ -180,8 +172,8 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "Idefics2ForConditionalGeneration",
         "input_ids@=32001:64|1000:L pixel_values@1x3x224x224",
         {
-            "text_config": {"model_type": "mistral", **_CHAT, "vocab_size": 32003},
-            "vision_config": {**_PATCHES, "patch_size": 14},
+            "text_config": {"model_type": "mistral", **CHAT, "vocab_size": 32003},
+            "vision_config": {**PATCHES, "patch_size": 14},
             "perceiver_config": {
                 "hidden_size": 512,
                 "resampler_n_heads": 8,
@@ -197,8 +189,8 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "VipLlavaForConditionalGeneration",
         "input_ids@=31999:256|1000:L pixel_values@3x224x224",
         {
-            "text_config": {"model_type": "llama", **_CHAT},
-            "vision_config": {"model_type": "clip_vision_model", **_PATCHES, "patch_size": 14},
+            "text_config": {"model_type": "llama", **CHAT},
+            "vision_config": {"model_type": "clip_vision_model", **PATCHES, "patch_size": 14},
             "image_token_index": 31999,
             "vision_feature_layers": [-2, -3, -4],
         },
@@ -209,8 +201,8 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "VideoLlavaForConditionalGeneration",
         "input_ids@=31998:1028|1000:L pixel_values_videos@4x3x224x224",
         {
-            "text_config": {"model_type": "llama", **_CHAT},
-            "vision_config": {"model_type": "clip_vision_model", **_PATCHES, "patch_size": 14},
+            "text_config": {"model_type": "llama", **CHAT},
+            "vision_config": {"model_type": "clip_vision_model", **PATCHES, "patch_size": 14},
             "image_token_index": 31999,
             "video_token_index": 31998,
         },
@@ -221,8 +213,8 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "LlavaOnevisionForConditionalGeneration",
         "input_ids@=31998:65|1000:L pixel_values_videos@4x3x112x112",
         {
-            "text_config": {"model_type": "qwen2", **_CHAT},
-            "vision_config": {"model_type": "siglip_vision_model", **_PATCHES, "image_size": 112},
+            "text_config": {"model_type": "qwen2", **CHAT},
+            "vision_config": {"model_type": "siglip_vision_model", **PATCHES, "image_size": 112},
             "image_token_id": 31999,
             "video_token_id": 31998,
         },
@@ -234,7 +226,7 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "input_ids@=31999:196|1000:L pixel_values@3x224x224",
         {
             **_BEHIND,
-            "vision_config": {**_PATCHES, "projection_dim": 512, "mlp_ratio": 4},
+            "vision_config": {**PATCHES, "projection_dim": 512, "mlp_ratio": 4},
             "vq_config": {"base_channels": 64, "num_patches": 14, "projection_dim": 512},
         },
     ),
@@ -270,8 +262,8 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "Mistral3ForConditionalGeneration",
         "input_ids@=31999:64|1000:L pixel_values@3x224x224 image_sizes@=224:2",
         {
-            "text_config": {"model_type": "mistral", **_CHAT},
-            "vision_config": {"model_type": "pixtral", **_PATCHES, "patch_size": 14, "head_dim": 64},
+            "text_config": {"model_type": "mistral", **CHAT},
+            "vision_config": {"model_type": "pixtral", **PATCHES, "patch_size": 14, "head_dim": 64},
             "image_token_index": 31999,
         },
     ),
@@ -281,7 +273,7 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "GotOcr2ForConditionalGeneration",
         "input_ids@=31999:64|1000:L pixel_values@3x512x512",
         {
-            "text_config": {"model_type": "qwen2", **_CHAT},
+            "text_config": {"model_type": "qwen2", **CHAT},
             "vision_config": {
                 "hidden_size": 384,
                 "num_hidden_layers": 6,
@@ -300,7 +292,7 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "Qwen2AudioForConditionalGeneration",
         "input_ids@=31999:750|1000:L attention_mask@=1:750|=1:L input_features@128x3000 feature_attention_mask@=1:3000",
         {
-            "text_config": {"model_type": "qwen2", **_CHAT},
+            "text_config": {"model_type": "qwen2", **CHAT},
             "audio_config": {
                 "d_model": 384,
                 "encoder_layers": 6,
@@ -316,7 +308,7 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "VoxtralForConditionalGeneration",
         "input_ids@=31999:375|1000:L input_features@128x3000",
         {
-            "text_config": {"model_type": "llama", **_CHAT},
+            "text_config": {"model_type": "llama", **CHAT},
             "audio_config": {
                 "hidden_size": 384,
                 "num_hidden_layers": 6,
@@ -332,8 +324,8 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "ModernVBertModel",
         "input_ids@=31999:49|1000:L attention_mask@=1:49|=1:L pixel_values@1x3x224x224",
         {
-            "text_config": {"model_type": "modernbert", **_WORDS, "vocab_size": 32000, "pad_token_id": 0},
-            "vision_config": {"model_type": "siglip_vision_model", **_PATCHES, "patch_size": 16},
+            "text_config": {"model_type": "modernbert", **WORDS, "vocab_size": 32000, "pad_token_id": 0},
+            "vision_config": {"model_type": "siglip_vision_model", **PATCHES, "patch_size": 16},
             "image_token_id": 31999,
             "pixel_shuffle_factor": 2,
         },
@@ -395,7 +387,7 @@ _SEEN: tuple[TransformersRow, ...] = (  # pictures
         "pixtral",
         "PixtralVisionModel",
         "pixel_values@3x224x224 image_sizes@=224:2",
-        {**_PATCHES, "head_dim": 64},
+        {**PATCHES, "head_dim": 64},
     ),
     (
         "sam3",
@@ -476,7 +468,7 @@ _FOUND: tuple[TransformersRow, ...] = (  # large pictures, and what is made of c
         "pixel_values@3x384x384 input_ids@=101:1|30000:14|=102:1",
         {
             "backbone_config": {"model_type": "swin", **_SMALL_SWIN, "out_features": ["stage2", "stage3", "stage4"]},
-            "text_config": {"model_type": "bert", **_WORDS},
+            "text_config": {"model_type": "bert", **WORDS},
             "encoder_layers": 3,
             "decoder_layers": 3,
             "num_queries": 300,
@@ -496,7 +488,7 @@ _FOUND: tuple[TransformersRow, ...] = (  # large pictures, and what is made of c
         "owlv2",
         "Owlv2Model",
         "input_ids@49408:16 pixel_values@3x768x768 attention_mask@=1:16",
-        {"vision_config": {**_PATCHES, "image_size": 768}, "text_config": {"num_hidden_layers": 6}},
+        {"vision_config": {**PATCHES, "image_size": 768}, "text_config": {"num_hidden_layers": 6}},
     ),
     (
         "sam",
@@ -588,8 +580,8 @@ _HEARD: tuple[TransformersRow, ...] = (
         "SpeechEncoderDecoderModel",
         "inputs@32000 labels@30000:L",
         {
-            "encoder": {"model_type": "wav2vec2", **_WORDS},
-            "decoder": {"model_type": "bert", **_WORDS, "is_decoder": True, "add_cross_attention": True},
+            "encoder": {"model_type": "wav2vec2", **WORDS},
+            "decoder": {"model_type": "bert", **WORDS, "is_decoder": True, "add_cross_attention": True},
             "decoder_start_token_id": 1,
             "pad_token_id": 0,
         },
@@ -673,7 +665,7 @@ _GRIDDED: tuple[tuple[str, str, str, Mapping[str, Any]], ...] = (  # a picture c
         "Qwen3VLForConditionalGeneration",
         {
             "text_config": {
-                **_CHAT,
+                **CHAT,
                 "head_dim": 64,
                 "rope_parameters": {"rope_type": "default", "mrope_section": [12, 10, 10]},
             },
@@ -687,7 +679,7 @@ _GRIDDED: tuple[tuple[str, str, str, Mapping[str, Any]], ...] = (  # a picture c
         "Glm4vForConditionalGeneration",
         {
             "text_config": {
-                **_CHAT,
+                **CHAT,
                 "head_dim": 64,
                 "rope_parameters": {"rope_type": "default", "mrope_section": [8, 12, 12], "partial_rotary_factor": 1.0},
             },

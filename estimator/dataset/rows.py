@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from estimator.dataset.entries import Entry, Feed
+from estimator.dataset.entries import Entry, Feed, decoder
 from estimator.types import Family
 
 LibraryRow = tuple[str, str, str, Mapping[str, Any]]
@@ -19,6 +19,15 @@ _LENGTH = re.compile(r"[:x]L\b")
 
 WIDTHS: Mapping[str, Any] = {"in_channels": 256, "out_channels": 256}
 """Of graph convolutions."""
+# What configurations of transformers' models share: sizes of what reads, of what looks at patches, of what continues.
+WORDS: Mapping[str, Any] = {
+    "hidden_size": 384,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 6,
+    "intermediate_size": 1536,
+}
+PATCHES: Mapping[str, Any] = {**WORDS, "image_size": 224, "patch_size": 16}
+CHAT = decoder(512, 1536, 6, 8, 4, 32000)
 
 
 def of_library(library: str, rows: Iterable[LibraryRow], family: Family, feed: Feed, target: str) -> Iterator[Entry]:

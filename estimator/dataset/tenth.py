@@ -13,17 +13,9 @@ from typing import Any
 
 from estimator.dataset import tenth_libraries
 from estimator.dataset.entries import CLM, CLS, LATENT, MLM, S2S, TOK, Collection, Entry, decoder, halves
-from estimator.dataset.rows import TransformersRow, of_transformers
+from estimator.dataset.rows import CHAT, PATCHES, WORDS, TransformersRow, of_transformers
 
-_WORDS: Mapping[str, Any] = {
-    "hidden_size": 384,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 6,
-    "intermediate_size": 1536,
-}
-_PATCHES: Mapping[str, Any] = {**_WORDS, "image_size": 224, "patch_size": 16}
-_CHAT = decoder(512, 1536, 6, 8, 4, 32000)
-_LISTENING: Mapping[str, Any] = {**_WORDS, "num_key_value_heads": 6, "head_dim": 64}
+_LISTENING: Mapping[str, Any] = {**WORDS, "num_key_value_heads": 6, "head_dim": 64}
 _ROUTED: Mapping[str, Any] = {"moe_intermediate_size": 512, "n_routed_experts": 8, "num_experts_per_tok": 2}
 _CONTINUED = "input_ids@32000:L attention_mask@=1:L labels@32000:L"
 _HEARD: Mapping[str, Any] = {
@@ -62,7 +54,7 @@ _READ: tuple[TransformersRow, ...] = (  # words alone
         "Qwen3_5MoeForCausalLM",
         _CONTINUED,
         {
-            **_CHAT,
+            **CHAT,
             "head_dim": 64,
             "moe_intermediate_size": 512,
             "shared_expert_intermediate_size": 512,
@@ -87,9 +79,9 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures
         "BridgeTowerModel",
         "input_ids@50265:64 attention_mask@=1:64 pixel_values@3x224x224 pixel_mask@=1:224x224",
         {
-            **_WORDS,
+            **WORDS,
             "num_hidden_layers": 3,
-            "text_config": _WORDS,
+            "text_config": WORDS,
             "vision_config": {"hidden_size": 384, "num_hidden_layers": 6, "image_size": 224},
         },
     ),
@@ -99,8 +91,8 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures
         "DeepseekVLForConditionalGeneration",
         "input_ids@=31999:196|1000:L pixel_values@3x224x224",
         {
-            "text_config": {"model_type": "llama", **_CHAT},
-            "vision_config": {"model_type": "siglip_vision_model", **_PATCHES},
+            "text_config": {"model_type": "llama", **CHAT},
+            "vision_config": {"model_type": "siglip_vision_model", **PATCHES},
             "image_token_id": 31999,
         },
     ),
@@ -110,8 +102,8 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures
         "Cohere2VisionForConditionalGeneration",
         "input_ids@=31999:49|1000:L pixel_values@3x224x224",
         {
-            "text_config": {"model_type": "cohere2", **_CHAT, "sliding_window": 128, "pad_token_id": 0},
-            "vision_config": {"model_type": "siglip_vision_model", **_PATCHES},
+            "text_config": {"model_type": "cohere2", **CHAT, "sliding_window": 128, "pad_token_id": 0},
+            "vision_config": {"model_type": "siglip_vision_model", **PATCHES},
             "image_token_id": 31999,
             "alignment_intermediate_size": 2048,
         },
@@ -122,8 +114,8 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures
         "Ovis2ForConditionalGeneration",
         "input_ids@=31999:49|1000:L pixel_values@3x224x224",
         {
-            "text_config": {"model_type": "qwen2", **_CHAT},
-            "vision_config": {**_PATCHES, "vocab_size": 4096, "hidden_stride": 2},
+            "text_config": {"model_type": "qwen2", **CHAT},
+            "vision_config": {**PATCHES, "vocab_size": 4096, "hidden_stride": 2},
             "image_token_id": 31999,
             "visual_indicator_token_ids": [31990, 31991, 31992, 31993, 31994],
             "hidden_size": 512,
@@ -138,13 +130,13 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures
         {
             "text_config": {
                 "model_type": "aria_text",
-                **_CHAT,
+                **CHAT,
                 "moe_num_experts": 8,
                 "moe_topk": 2,
                 "moe_num_shared_experts": 1,
                 "pad_token_id": 0,
             },
-            "vision_config": {"model_type": "idefics3_vision", **_PATCHES},
+            "vision_config": {"model_type": "idefics3_vision", **PATCHES},
             "projector_patch_to_query_dict": {196: 64},
             "image_token_index": 31999,
         },
@@ -217,7 +209,7 @@ _SEEN: tuple[TransformersRow, ...] = (  # pictures
         "tvp",
         "TvpModel",
         "input_ids@30522:16 pixel_values@8x3x224x224 attention_mask@=1:16",
-        {**_WORDS, "num_frames": 8, "max_img_size": 224, "visual_prompt_size": 32},
+        {**WORDS, "num_frames": 8, "max_img_size": 224, "visual_prompt_size": 32},
     ),
     # Of known families.
     ("lcnet", "pp_lcnet_v3", "PPLCNetV3Backbone", "pixel_values@3x224x224", {}),
@@ -226,14 +218,14 @@ _SEEN: tuple[TransformersRow, ...] = (  # pictures
         "eomt_dinov3",
         "EomtDinov3ForUniversalSegmentation",
         "pixel_values@3x256x256",
-        {**_WORDS, "image_size": 256, "num_blocks": 2, "num_queries": 100},
+        {**WORDS, "image_size": 256, "num_blocks": 2, "num_queries": 100},
     ),
     (
         "naflexvit",
         "siglip2_vision_model",
         "Siglip2VisionModel",
         "pixel_values@196x768 pixel_attention_mask@=1:196 spatial_shapes@=14:2",
-        {**_WORDS},
+        {**WORDS},
     ),
 )
 _SOUNDS: tuple[TransformersRow, ...] = (
