@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from estimator.dataset import catalogue, fifth, fourth, later, ninth, seventh, sixth, tenth, third
+from estimator.dataset import catalogue, eleventh, fifth, fourth, later, ninth, seventh, sixth, tenth, third
 from estimator.dataset.catalogue import generate_real
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, bundles, read_jsonl
 from estimator.dataset.entries import Entry
-from estimator.dataset.fresh import FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD
+from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD
 from estimator.dataset.gaps import few, fill
 from estimator.dataset.specs import FITTED, Source, Spec, Split, spec_from_json
 from estimator.dataset.store import DEFAULT, ISOLATED, Row, add, load
@@ -133,6 +133,7 @@ _COLLECTIONS = (
     seventh.entries,
     ninth.entries,
     tenth.entries,
+    eleventh.COLLECTION.entries,
 )
 
 
@@ -161,6 +162,12 @@ def _half(number: int) -> Callable[[Entry], bool]:
         return not entry.attention and entry.group not in FIFTH and place == number
 
     return chosen
+
+
+def _apart(entry: Entry) -> bool:
+    """Choose a fifth of the eleventh collection's models by their names: nothing is fitted to them."""
+    name = f"rad-apart:{entry.source}:{entry.name}"
+    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % 5 == 0
 
 
 _BEFORE = {e.group for e in (*catalogue.entries(), *later.COLLECTION.entries())}
@@ -201,9 +208,19 @@ PARTS = {
     "known9": Part(_first(7), _again(9, 28, 28), 1, drawn=True),
     "again11": Part(seventh.entries, lambda e: not e.attention, 12, 0.2, gaps=True),
     "fresh10": Part(tenth.entries, lambda e: e.group in TENTH, 8),
-    "kin10": Part(tenth.entries, lambda e: e.group not in TENTH, 4, judges=True),
-    "known10": Part(_first(8), _again(10, 20, 20), 1, judges=True, drawn=True),
+    "kin10": Part(tenth.entries, lambda e: e.group not in TENTH, 4),
+    "known10": Part(_first(8), _again(10, 20, 20), 1, drawn=True),
     "again12": Part(ninth.entries, lambda e: not e.attention, 12, 0.2, gaps=True),
+    "fresh11": Part(eleventh.COLLECTION.entries, lambda e: e.group in ELEVENTH, 6),
+    "kin11": Part(eleventh.COLLECTION.entries, lambda e: e.group not in ELEVENTH and _apart(e), 4, judges=True),
+    "more11": Part(eleventh.COLLECTION.entries, lambda e: e.group not in ELEVENTH and not _apart(e), 6),
+    "known11": Part(
+        _first(9),
+        lambda e: e.source != "library" and e.group not in TENTH and _again(11, 20, 20)(e),
+        1,
+        judges=True,
+        drawn=True,
+    ),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""
 
@@ -357,7 +374,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of compressed raw results")
     parser.add_argument("--raw", type=Path, help="folder of raw results; what it holds is not measured again")
-    parser.add_argument("--parts", nargs="+", default=["fresh10", "kin10"], choices=PARTS, metavar="PART")
+    parser.add_argument("--parts", nargs="+", default=["fresh11", "kin11", "more11"], choices=PARTS, metavar="PART")
     parser.add_argument("--seed", type=int, default=SEED, help="equal seeds draw equal configurations")
     parser.add_argument("--minutes", type=float, default=7.0, help="for what runs side by side")
     parser.add_argument("--quiet", type=float, default=0.9, help="minutes for counters afterwards")

@@ -6,7 +6,8 @@ all new families of `estimator.dataset.fourth`. ``FIFTH`` are those of `estimato
 fourth that no row was left of. ``SIXTH`` are those of `estimator.dataset.sixth`, in libraries that nothing was measured
 of before, and those of the earlier collections that no row was left of. ``SEVENTH`` are those of
 `estimator.dataset.seventh`, again in other libraries. ``NINTH`` are those of
-`estimator.dataset.ninth`, ``TENTH`` those of `estimator.dataset.tenth`.
+`estimator.dataset.ninth`, ``TENTH`` those of `estimator.dataset.tenth`,
+``ELEVENTH`` those of `estimator.dataset.eleventh`. The last two judge.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ _TENTH = (
     "tcformer tefn tide timemixer titans tkan token_shift tranception ts2vec tvp uniformer unimatch vidtok "
     "voxtral_realtime xlinear"
 )
+_ELEVENTH = "cspnext deepseek_vit efficientvim gemma4_vit iformer qwen3_vit"
 SECOND = frozenset(_SECOND.split())
 THIRD = frozenset(_THIRD.split())
 FOURTH = frozenset(_FOURTH.split())
@@ -111,4 +113,5 @@ SIXTH = frozenset(_SIXTH.split())
 SEVENTH = frozenset(_SEVENTH.split())
 NINTH = frozenset(_NINTH.split())
 TENTH = frozenset(_TENTH.split())
-FRESH = TENTH
+ELEVENTH = frozenset(_ELEVENTH.split())
+FRESH = TENTH | ELEVENTH

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from estimator.dataset.collect import ROWS, TRACES, Options
-from estimator.dataset.fresh import FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD
+from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.specs import FITTED, Spec, generate_synthetic
 from estimator.dataset.store import ISOLATED, load, pack
@@ -47,8 +47,18 @@ EARLIER = {
 SEVENTH_PARTS = ("fresh7", "kin7", "known7")
 NINTH_PARTS = ("fresh9", "kin9", "known9")
 TENTH_PARTS = ("fresh10", "kin10", "known10")
+ELEVENTH_PARTS = ("fresh11", "kin11", "known11", "more11")
 # The draws of measured models, and the seed that each was measured with.
-KNOWN = {"known4": 41, "known5": 53, "known6": 71, "known7": 91, "known8": 97, "known9": 103, "known10": 107}
+KNOWN = {
+    "known4": 41,
+    "known5": 53,
+    "known6": 71,
+    "known7": 91,
+    "known8": 97,
+    "known9": 103,
+    "known10": 107,
+    "known11": 113,
+}
 
 
 def _row(spec: Spec, **changes: Any) -> str:
@@ -80,6 +90,9 @@ def test_fresh_families_are_in_their_own_part() -> None:
     assert groups["fresh10"] == TENTH
     assert not TENTH & before
     assert groups["kin10"] | groups["known10"] <= before
+    assert groups["fresh11"] == ELEVENTH
+    assert not ELEVENTH & before
+    assert groups["kin11"] | groups["known11"] | groups["more11"] <= before
     later = ("fresh4", "kin4", "known4", "fresh5", "kin5", "known5", "again3", "again4", *sixth, *SEVENTH_PARTS)
     assert not FOURTH & set().union(*(groups[part] for part in EARLIER if part not in later))
     assert not THIRD & set().union(*(groups[part] for part in EARLIER if part not in ("fresh3", *later)))
@@ -107,6 +120,10 @@ def test_known_models_were_measured_and_their_kin_were_not() -> None:
     before |= named(*NINTH_PARTS)
     assert named("known10") <= before
     assert not (named("kin10") | named("fresh10")) & before
+    before |= named("kin10")
+    assert named("known11") <= before
+    assert not (named("kin11") | named("more11")) & (before | named("fresh10"))
+    assert not named("kin11") & named("more11")
 
 
 def test_rows_that_are_drawn_for_measured_models_are_of_these_draws() -> None:
@@ -139,8 +156,14 @@ def test_the_tenth_draw_has_a_configuration_of_each_model_that_it_takes() -> Non
     assert {spec.model_id for spec in module.specs("again12", 107)} <= there
 
 
+def test_the_eleventh_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
+    drawn = module.specs("known11", 113)
+    assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 335
+    assert {spec.group for spec in drawn}.isdisjoint(TENTH)
+
+
 def test_a_part_of_a_mix_has_its_share_of_all() -> None:
-    parts = TENTH_PARTS
+    parts = ELEVENTH_PARTS
     mix = module.mixed(parts, 41)
     counts = [len(module.specs(part, 41)) for part in parts]
     assert len({spec.id for spec in mix}) == len(mix) == sum(counts)
@@ -150,7 +173,7 @@ def test_a_part_of_a_mix_has_its_share_of_all() -> None:
 
 
 def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
-    kin, fresh = module.specs("kin10", 41)[0], module.specs("fresh10", 41)[0]
+    kin, fresh = module.specs("kin11", 41)[0], module.specs("fresh11", 41)[0]
     measured = {"device": "cuda", "peak_allocated_mib": 800.0, "steps": 2}
     lines = _row(kin, **measured) + _row(fresh, **measured)
     trace = to_json(trace_of(*plan_of("mlp", next(generate_synthetic("mlp", 1, 0)).arch)))
@@ -165,8 +188,8 @@ def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
     (raw / ISOLATED).write_text(_row(old, **measured, nvml_mib=1600.0, reserved_mib=900.0), "utf-8")
     pack(raw, folder, {"gpu": "X"})
     before = load(folder)
-    assert module.pack(tmp_path, folder, ("fresh10", "kin10"), 41)["added"] == 2
-    assert module.pack(tmp_path, folder, ("fresh10", "kin10"), 41)["added"] == 0
+    assert module.pack(tmp_path, folder, ("fresh11", "kin11"), 41)["added"] == 2
+    assert module.pack(tmp_path, folder, ("fresh11", "kin11"), 41)["added"] == 0
     after = load(folder)
     found = {row.spec.id: row for row in after.rows}
     assert (found[kin.id].split, found[kin.id].apart) == ("kin", "kin")
@@ -180,9 +203,9 @@ def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
 
 
 def test_a_draw_of_measured_models_says_so_for_good(tmp_path: Path) -> None:
-    """Also once it is fitted to: ``known10`` judges, ``known9`` did."""
-    judges, did = module.specs("known10", 107)[0], module.specs("known9", 103)[0]
-    others = [spec for spec in module.specs("known10", 107) if spec.name not in (judges.name, did.name)]
+    """Also once it is fitted to: ``known11`` judges, ``known10`` did."""
+    judges, did = module.specs("known11", 113)[0], module.specs("known10", 107)[0]
+    others = [spec for spec in module.specs("known11", 113) if spec.name not in (judges.name, did.name)]
     never, plain = others[0], module.specs("again1")[0]
     fitted = [replace(spec, batch_size=3) for spec in (judges, did)]
     measured = {"device": "cuda", "peak_allocated_mib": 800.0, "steps": 2}
@@ -193,7 +216,7 @@ def test_a_draw_of_measured_models_says_so_for_good(tmp_path: Path) -> None:
     pack(raw, folder, {"gpu": "X"})
     lines = "".join(_row(spec, **measured) for spec in (judges, did, never, plain))
     (tmp_path / "main-rows.jsonl.xz").write_bytes(lzma.compress(lines.encode()))
-    assert module.pack(tmp_path, folder, ("known10",), 107)["added"] == 4
+    assert module.pack(tmp_path, folder, ("known11",), 113)["added"] == 4
     found = {row.spec.id: (row.apart, row.drawn) for row in load(folder).rows}
     assert found == {
         **{spec.id: (None, False) for spec in (*fitted, did, plain)},
@@ -203,7 +226,7 @@ def test_a_draw_of_measured_models_says_so_for_good(tmp_path: Path) -> None:
     for spec in (judges, did):
         alone = tmp_path / spec.name
         pack(raw, alone, {"gpu": "X"})
-        module.pack(tmp_path, alone, ("known9",), 103)
+        module.pack(tmp_path, alone, ("known10",), 107)
         assert {row.spec.id: row.drawn for row in load(alone).rows}[spec.id] == (spec == did)
 
 

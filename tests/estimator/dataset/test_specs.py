@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from estimator.dataset import fifth, fourth, later, ninth, seventh, sixth, tenth, third
+from estimator.dataset import eleventh, fifth, fourth, later, ninth, seventh, sixth, tenth, third
 from estimator.dataset.catalogue import entries, entry_of, generate_real
-from estimator.dataset.fresh import FIFTH, FOURTH, FRESH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD
+from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, FRESH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD
 from estimator.dataset.plans import params_of, plan_of, trace_of
 from estimator.dataset.specs import (
     CNN_SHAPES,
@@ -126,9 +126,9 @@ def test_an_unknown_model_is_named() -> None:
 def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
     first = {e.group for e in entries()}
     found = [entry for module in (later, third, fourth, fifth) for entry in module.COLLECTION.entries()]
-    found += [*sixth.entries(), *seventh.entries(), *ninth.entries(), *tenth.entries()]
+    found += [*sixth.entries(), *seventh.entries(), *ninth.entries(), *tenth.entries(), *eleventh.COLLECTION.entries()]
     groups = {e.group for e in found}
-    assert groups >= SECOND | THIRD | FOURTH | FIFTH | SIXTH | SEVENTH | NINTH | TENTH
+    assert groups >= SECOND | THIRD | FOURTH | FIFTH | SIXTH | SEVENTH | NINTH | TENTH | ELEVENTH
     assert not SECOND & first
     third_groups = {e.group for e in third.COLLECTION.entries()}
     second_groups = {e.group for e in later.COLLECTION.entries()}
@@ -144,6 +144,8 @@ def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
     assert {e.group for e in ninth.entries()} - before == NINTH
     before |= NINTH
     assert {e.group for e in tenth.entries()} - before == TENTH
+    before |= TENTH
+    assert {e.group for e in eleventh.COLLECTION.entries()} - before == ELEVENTH
     assert all(split_of(group) == "fresh" for group in FRESH)
     assert "fresh" not in {split_of(group) for group in first | (groups - FRESH)}
     assert len({(e.source, e.name) for e in (*entries(), *found) if not e.attention}) == len(found) + len(
