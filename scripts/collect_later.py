@@ -19,7 +19,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from estimator.dataset import catalogue, eleventh, fifth, fourth, later, ninth, seventh, sixth, tenth, third
@@ -29,7 +28,7 @@ from estimator.dataset.entries import Entry
 from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD
 from estimator.dataset.gaps import few, fill
 from estimator.dataset.specs import FITTED, Source, Spec, Split, spec_from_json
-from estimator.dataset.store import DEFAULT, ISOLATED, Row, add, load
+from estimator.dataset.store import DEFAULT, ISOLATED, add, committed, load
 
 SEED = 11
 _CONTEXT_GROUPS = (
@@ -229,19 +228,14 @@ PARTS = {
 _WIDELY: tuple[Source, ...] = ("torchvision", "timm", "transformers", "plain", "library")
 
 
-@lru_cache(maxsize=1)
-def _rows() -> tuple[Row, ...]:
-    return load(DEFAULT).rows
-
-
 def _there() -> set[str]:
     """Ids of all that the data set holds."""
-    return {row.spec.id for row in _rows()}
+    return {row.spec.id for row in committed().rows}
 
 
 def _measured() -> tuple[Spec, ...]:
     """Configurations that are fitted to, with the libraries' own choice of attention."""
-    return tuple(row.spec for row in _rows() if row.split in FITTED and not row.spec.arch.get("attention"))
+    return tuple(row.spec for row in committed().rows if row.split in FITTED and not row.spec.arch.get("attention"))
 
 
 def specs(part: str, seed: int = SEED) -> list[Spec]:

@@ -29,21 +29,23 @@ def kind_of(row: Row) -> str:
 
 def table(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
     """Count rows and give ranges, for each part and each split."""
-    parts: dict[str, list[Row]] = {}
+    parts: dict[str, list[tuple[Row, str]]] = {}
     for row in rows:
-        parts.setdefault(kind_of(row), []).append(row)
-        parts.setdefault(f"split {row.split}", []).append(row)
+        known = row, row.spec.model_id
+        parts.setdefault(kind_of(row), []).append(known)
+        parts.setdefault(f"split {row.split}", []).append(known)
         if row.spec.source != "synthetic":
-            parts.setdefault("real", []).append(row)
+            parts.setdefault("real", []).append(known)
     return {name: _describe(parts[name]) for name in sorted(parts)}
 
 
-def _describe(rows: list[Row]) -> dict[str, Any]:
+def _describe(known: list[tuple[Row, str]]) -> dict[str, Any]:
+    rows = [row for row, _ in known]
     memory = sorted(row.memory_mib for row in rows if row.memory_mib is not None)
     return {
         "rows": len(rows),
         "oom": sum(row.status == "oom" for row in rows),
-        "models": len({row.spec.model_id for row in rows}),
+        "models": len({model for _, model in known}),
         "groups": len({row.spec.group for row in rows}),
         "least_mib": round(memory[0]) if memory else None,
         "median_mib": round(memory[len(memory) // 2]) if memory else None,

@@ -10,6 +10,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import lru_cache, partial
 from math import log2
 from typing import get_args
 
@@ -25,6 +26,8 @@ _PRECISION = 1.5
 _BATCH = 0.4
 _SAMPLE = 0.6
 _CANDIDATES = 40
+
+_Place = tuple[str, str, int, int]  # kind, precision, batch size, size of a sample
 
 
 def fill(entries: Iterable[Entry], measured: Iterable[Spec], workloads: int, seed: int, infer: float) -> Iterator[Spec]:
@@ -92,16 +95,23 @@ def _order(spec: Spec) -> tuple[str, int, int]:
 
 def _chosen(drawn: list[Spec], measured: list[Spec], count: int) -> list[Spec]:
     """Choose, one by one, what brings all that were drawn nearest to something measured or chosen."""
-    apart = [[_apart(one, other) for other in drawn] for one in drawn]
-    nearest = [min(_apart(spec, other) for other in measured) for spec in drawn]
+    places, there = [_place(spec) for spec in drawn], {_place(spec) for spec in measured}
+    apart = [[_apart(one, other) for other in places] for one in places]
+    nearest = [min(map(partial(_apart, place), there)) for place in places]
     ids = {spec.id for spec in measured}
     free = {spec.id: place for place, spec in enumerate(drawn) if spec.id not in ids}
+    gains = {key: _gain(nearest, apart[place]) for key, place in free.items()}
     chosen: list[Spec] = []
-    while free and len(chosen) < count:
-        gains = {key: _gain(nearest, apart[place]) for key, place in free.items()}
-        best = free.pop(max((gain, key) for key, gain in gains.items())[1])
-        nearest = [min(pair) for pair in zip(nearest, apart[best], strict=True)]
-        chosen.append(drawn[best])
+    while gains and len(chosen) < count:
+        # What one gains gets less with each that is chosen, so that it is enough to look at the best again.
+        _, best = max(zip(gains.values(), gains, strict=True))
+        gain = _gain(nearest, apart[free[best]])
+        if gain < gains[best]:
+            gains[best] = gain
+            continue
+        del gains[best]
+        nearest = list(map(min, nearest, apart[free[best]]))
+        chosen.append(drawn[free[best]])
     return chosen
 
 
@@ -109,14 +119,15 @@ def _gain(nearest: Sequence[float], apart: Sequence[float]) -> float:
     return sum(near - far for near, far in zip(nearest, apart, strict=True) if far < near)
 
 
-def _apart(one: Spec, other: Spec) -> float:
+def _place(spec: Spec) -> _Place:
+    return spec.kind, spec.precision, spec.batch_size, (spec.seq_len or 1) * int(spec.arch.get("size", 1)) ** 2
+
+
+@lru_cache(maxsize=2**16)  # models are run in the same few ways
+def _apart(one: _Place, other: _Place) -> float:
     return (
-        _KIND * (one.kind != other.kind)
-        + _PRECISION * (one.precision != other.precision)
-        + _BATCH * abs(log2(one.batch_size / other.batch_size))
-        + _SAMPLE * abs(log2(_sample(one) / _sample(other)))
+        _KIND * (one[0] != other[0])
+        + _PRECISION * (one[1] != other[1])
+        + _BATCH * abs(log2(one[2] / other[2]))
+        + _SAMPLE * abs(log2(one[3] / other[3]))
     )
-
-
-def _sample(spec: Spec) -> int:
-    return (spec.seq_len or 1) * int(spec.arch.get("size", 1)) ** 2

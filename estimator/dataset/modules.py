@@ -164,13 +164,13 @@ _COMPOSITES: dict[str, Callable[..., nn.Module]] = {
 
 def build(plan: Op) -> nn.Module:
     """Build the torch module of a plan on torch's default device."""
-    children: dict[str, nn.Module] = {name: build(child) for name, child in plan.children}
+    children: dict[str, nn.Module] = {name: build(child) for name, child in plan.children.items()}
     if plan.kind == "Sequential":
         return nn.Sequential(*children.values())
     if plan.kind == "ModuleList":
         return nn.ModuleList(children.values())
     if plan.kind in _COMPOSITES:
-        arguments: dict[str, Any] = {**children, **dict(plan.args)}
+        arguments: dict[str, Any] = {**children, **plan.args}
         return _COMPOSITES[plan.kind](**arguments)
     if plan.kind in _LEAVES:
         return _LEAVES[plan.kind](plan)

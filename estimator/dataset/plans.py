@@ -25,21 +25,21 @@ class Op:
     """One module of a plan: its class, constructor arguments and children by attribute name."""
 
     kind: str
-    args: tuple[tuple[str, Any], ...] = ()
-    children: tuple[tuple[str, Op], ...] = ()
+    args: Mapping[str, Any]
+    children: Mapping[str, Op]
 
     def arg(self, name: str) -> Any:
         """Return one constructor argument."""
-        return dict(self.args)[name]
+        return self.args[name]
 
     def child(self, name: str) -> Op:
         """Return one child."""
-        return dict(self.children)[name]
+        return self.children[name]
 
 
 def op(kind: str, children: Mapping[str, Op] | None = None, **args: Any) -> Op:
     """Write an ``Op`` shortly."""
-    return Op(kind, tuple(args.items()), tuple((children or {}).items()))
+    return Op(kind, args, children or {})
 
 
 def sequential(*steps: Op) -> Op:
@@ -120,7 +120,7 @@ def _int(dim: Dim) -> int:
 def params_of(plan: Op) -> int:
     """Return the number of parameters of a whole plan; plans share none."""
     own = _PARAMS.get(plan.kind)
-    return (own(plan) if own else 0) + sum(params_of(child) for _, child in plan.children)
+    return (own(plan) if own else 0) + sum(params_of(child) for child in plan.children.values())
 
 
 # --- running a plan on shapes -------------------------------------------------------------------
@@ -129,7 +129,7 @@ def params_of(plan: Op) -> int:
 def module_of(plan: Op, name: str = "") -> Module:
     """Return the tree of modules that a plan prints."""
     text, own = _REPR.get(plan.kind), _PARAMS.get(plan.kind)
-    children = tuple(module_of(child, key) for key, child in plan.children)
+    children = tuple(module_of(child, key) for key, child in plan.children.items())
     return Module(name, plan.kind, text(plan) if text else "", own(plan) if own else 0, children)
 
 
@@ -149,7 +149,7 @@ def trace_of(plan: Op, input_shape: tuple[int, ...]) -> Trace:
 
     def number(item: Op) -> None:
         numbers[id(item)] = len(numbers)
-        for _, child in item.children:
+        for child in item.children.values():
             number(child)
 
     # Children are numbered by identity, so a plan must not hold the same object twice.
@@ -167,7 +167,7 @@ def trace_of(plan: Op, input_shape: tuple[int, ...]) -> Trace:
 
 
 def _distinct(item: Op) -> Op:
-    return Op(item.kind, item.args, tuple((name, _distinct(child)) for name, child in item.children))
+    return Op(item.kind, item.args, {name: _distinct(child) for name, child in item.children.items()})
 
 
 def _leaf_shape(item: Op, shape: Shape) -> Shape:
@@ -179,14 +179,14 @@ _Call = Callable[[Op, Shape], Shape]
 
 
 def _run_sequential(item: Op, shape: Shape, call: _Call) -> Shape:
-    for _, child in item.children:
+    for child in item.children.values():
         shape = call(child, shape)
     return shape
 
 
 def _run_residual(item: Op, shape: Shape, call: _Call) -> Shape:
     out = call(item.child("body"), shape)
-    if "shortcut" in dict(item.children):
+    if "shortcut" in item.children:
         call(item.child("shortcut"), shape)
     return call(item.child("act"), out)
 
@@ -233,7 +233,7 @@ def _run_gated(item: Op, shape: Shape, call: _Call) -> Shape:
 
 def _run_transformer(item: Op, shape: Shape, call: _Call) -> Shape:
     hidden = call(item.child("embeddings"), shape)
-    for _, block in item.child("layers").children:
+    for block in item.child("layers").children.values():
         hidden = call(block, hidden)
     hidden = call(item.child("norm"), hidden)
     return call(item.child("head"), hidden if item.arg("lm") else (hidden[0], hidden[2]))

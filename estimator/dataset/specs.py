@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from estimator.dataset.fresh import FRESH
-from estimator.dataset.plans import ACTIVATIONS, params_of, plan_of, trace_of
+from estimator.dataset.plans import ACTIVATIONS, plan_of, trace_of
 from estimator.dataset.tree import Trace, resolve
 from estimator.types import OPTIMIZERS, Family, Kind, Optimizer, Precision
 
@@ -27,6 +27,10 @@ FITTED: tuple[Split, ...] = ("train", "val", "test")
 PRECISIONS: tuple[Precision, ...] = ("fp32", "amp", "bf16")
 MLP_SHAPES = ("pyramid", "uniform", "bottleneck", "gradual")
 CNN_SHAPES = ("pyramid", "uniform", "bottleneck", "gradual", "hourglass", "residual", "dense")
+
+_KNOWN = {"source": get_args(Source), "family": get_args(Family), "kind": get_args(Kind)}
+_KNOWN["precision"] = get_args(Precision)
+_PLAIN = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 LIMIT_MIB = 80 * 1024
 """Memory of the GPU that the data set imitates: a process that needs more runs out of memory."""
@@ -97,15 +101,14 @@ def spec_from_json(data: dict[str, Any]) -> Spec:
         spec = Spec(**data)
     except TypeError as error:
         raise ValueError(f"not a configuration: {error}; generate the list again") from None
-    for name, kinds in (("source", Source), ("family", Family), ("kind", Kind), ("precision", Precision)):
-        if getattr(spec, name) not in get_args(kinds):
-            raise ValueError(f"configuration has {name}={getattr(spec, name)!r}; known: {get_args(kinds)}")
+    for name, known in _KNOWN.items():
+        if getattr(spec, name) not in known:
+            raise ValueError(f"configuration has {name}={getattr(spec, name)!r}; known: {known}")
     return spec
 
 
 def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(_PLAIN.encode(value).encode()).hexdigest()[:16]
 
 
 def split_of(group: str) -> Split:
@@ -217,12 +220,13 @@ def _draw_spec(family: Family, rng: random.Random) -> Spec | None:
     kind: Kind = "infer" if rng.random() < 0.12 else "train"
     precision = rng.choices(PRECISIONS, (0.6, 0.25, 0.15))[0]
     optimizer = rng.choice(("adam", *OPTIMIZERS))
-    cost = costs(trace_of(plan, shape))
+    trace = trace_of(plan, shape)
+    cost = costs(trace)
     low, high = _BATCHES[family]
     if family == "mlp" and rng.random() < 0.25:
         high = 65536
     bytes_a_number = 4 if precision == "fp32" else 2
-    fixed = params_of(plan) * 16 / 2**20
+    fixed = trace.total_params * 16 / 2**20
     each = cost.numbers * bytes_a_number * (1.3 if kind == "train" else 0.2) / 2**20
     # Half of the batches are drawn evenly over the memory that they lead to, so that 80 GiB is reached.
     batch = _log_uniform(rng, low, high)
@@ -255,9 +259,10 @@ def costs(trace: Trace) -> Cost:
         module, out = modules[call.module], call.output_shape
         if module.children or out is None:
             continue
-        size = math.prod(resolve(out, 1))
+        sizes = resolve(out, 1)
+        size = math.prod(sizes)
         numbers += size
-        places = size // max(1, resolve(out, 1)[1 if module.type == "Conv2d" else -1])
+        places = size // max(1, sizes[1 if module.type == "Conv2d" else -1])
         if module.type in ("Conv2d", "Linear"):
             flops += 2 * module.params * places
     return Cost(numbers, flops)
@@ -265,9 +270,8 @@ def costs(trace: Trace) -> Cost:
 
 def claim_mib(spec: Spec) -> float:
     """Guess a synthetic configuration's memory for scheduling: rather too much, and never stored."""
-    planned = plan_of(spec.family, spec.arch)
-    cost = costs(trace_of(*planned))
-    guess = claim_of(spec, cost.numbers, params_of(planned[0]))
+    trace = trace_of(*plan_of(spec.family, spec.arch))
+    guess = claim_of(spec, costs(trace).numbers, trace.total_params)
     return guess * 2.5 if spec.name == "dense" else guess
 
 

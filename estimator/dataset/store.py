@@ -11,6 +11,7 @@ import lzma
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from statistics import median
 from typing import Any, get_args
@@ -142,6 +143,12 @@ def load(folder: Path = DEFAULT) -> Dataset:
     checks = tuple(_check(item, by_id) for item in _read(folder / _CHECK_FILE) if item["id"] in by_id)
     saved = {(item["model"], item["precision"]): item["saved"] for item in _read(folder / _SAVED_FILE)}
     return Dataset(rows, traces, meta, checks, saved)
+
+
+@lru_cache(maxsize=1)
+def committed() -> Dataset:
+    """Read the data set that comes with RAD, once; it is not to be changed."""
+    return load(DEFAULT)
 
 
 def _check(item: dict[str, Any], rows: dict[str, Row]) -> Check:

@@ -6,7 +6,7 @@ Every text that users paste (torchsummary, torchinfo, ``print(model)``) can be m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 Dim = int | str
@@ -192,7 +192,8 @@ class Recorder:
         """Note that the call that ``enter`` returned ``token`` for has ended."""
         while self._open and self._open[-1][0] >= token:
             self._open.pop()
-        self._calls[token] = replace(self._calls[token], output_shape=output_shape)
+        call = self._calls[token]
+        self._calls[token] = Call(call.module, call.depth, call.input_shape, output_shape)
 
     def calls(self) -> tuple[Call, ...]:
         """Return all calls so far, in pre-order."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from estimator.dataset.store import Dataset, load
+from estimator.dataset.store import Dataset, committed
 from estimator.methods.rad import NAME, Rad
 from estimator.methods.rad import retrain as module
 from estimator.methods.rad.fit import Fitted, blank, fit, processes
@@ -25,7 +25,7 @@ SPACES = {"forward": NOTHING, "input": NOTHING, "weight": NOTHING}
 
 @pytest.fixture(scope="module")
 def small() -> Dataset:
-    whole = load()
+    whole = committed()
     drawn = [row for row in whole.rows if row.spec.source == "synthetic" and row.spec.family == "mlp"]
     known = [row for row in drawn if row.spec.split != "test"][:30]
     real = [row for row in whole.rows if row.spec.source == "torchvision" and row.memory_mib is not None]
@@ -50,7 +50,7 @@ def quick(small: Dataset, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_what_nothing_is_fitted_to_judges_and_else_the_test_part(small: Dataset) -> None:
-    some = [row for row in load().rows if row.split in ("fresh", "kin", "known")]
+    some = [row for row in committed().rows if row.split in ("fresh", "kin", "known")]
     assert module.judging(replace(small, rows=(*small.rows, *some))) == ("fresh", "kin", "known")
     kin = next(row for row in some if row.split == "kin")
     assert module.judging(replace(small, rows=(*small.rows, kin))) == ("kin",)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from estimator.dataset import store
 from estimator.dataset.collect import ROWS, Options
 from estimator.dataset.specs import spec_from_json
 from slurm_hooks.radctl import dataset as commands
@@ -61,7 +63,8 @@ def test_counters_want_one_worker_and_configurations_must_be_some(tmp_path: Path
     assert "specs.jsonl:1: not a configuration" in result.output
 
 
-def test_status_shows_the_committed_data_as_text_and_json() -> None:
+def test_status_shows_the_committed_data_as_text_and_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "load", cache(store.load))  # once is enough
     assert "transformers" in run("status").output
     table = json.loads(run("status", "--json").output)
     assert table["real"]["rows"] >= 400

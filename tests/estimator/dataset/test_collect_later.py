@@ -16,7 +16,7 @@ from estimator.dataset.collect import ROWS, TRACES, Options
 from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.specs import FITTED, Spec, generate_synthetic
-from estimator.dataset.store import ISOLATED, load, pack
+from estimator.dataset.store import ISOLATED, committed, load, pack
 from estimator.dataset.tree import to_json
 from scripts import collect_later as module
 
@@ -127,7 +127,7 @@ def test_known_models_were_measured_and_their_kin_were_not() -> None:
 
 
 def test_rows_that_are_drawn_for_measured_models_are_of_these_draws() -> None:
-    rows = [row for row in load().rows if row.drawn]
+    rows = [row for row in committed().rows if row.drawn]
     draws = {part: {spec.id for spec in module.specs(part, seed)} for part, seed in KNOWN.items()}
     assert {row.spec.id for row in rows} <= set().union(*draws.values())
     found = {part: sum(row.spec.id in ids for row in rows) for part, ids in draws.items()}
@@ -139,20 +139,20 @@ def test_the_eighth_draw_has_a_configuration_of_a_model_and_none_is_drawn_to_fil
     drawn = module.specs("known8", 97)
     assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 1094
     more = module.specs("again10", 97)
-    assert not {spec.id for spec in (*drawn, *(row.spec for row in load().rows))} & {spec.id for spec in more}
+    assert not {spec.id for spec in (*drawn, *(row.spec for row in committed().rows))} & {spec.id for spec in more}
 
 
 def test_the_ninth_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
     drawn = module.specs("known9", 103)
     assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 596
-    there = {row.spec.model_id for row in load().rows if row.split in FITTED}
+    there = {row.spec.model_id for row in committed().rows if row.split in FITTED}
     assert {spec.model_id for spec in module.specs("again11", 103)} <= there
 
 
 def test_the_tenth_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
     drawn = module.specs("known10", 107)
     assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 475
-    there = {row.spec.model_id for row in load().rows if row.split in FITTED}
+    there = {row.spec.model_id for row in committed().rows if row.split in FITTED}
     assert {spec.model_id for spec in module.specs("again12", 107)} <= there
 
 

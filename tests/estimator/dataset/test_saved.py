@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from estimator.dataset.store import DEFAULT, add_saved, load
+from estimator.dataset.store import DEFAULT, add_saved, committed, load
 
 torch = pytest.importorskip("torch")
 from estimator.dataset.collect import ROWS, Collector, Options  # noqa: E402
@@ -36,7 +36,7 @@ def test_each_storage_counts_once_for_the_innermost_call() -> None:
 
 
 def test_a_share_has_all_runs_of_a_model_whatever_else_is_wanted() -> None:
-    wanted = specs(row.spec for row in load().rows)[:600]
+    wanted = specs(row.spec for row in committed().rows)[:600]
     one, other = (shared(wanted, share, 2) for share in range(2))
     assert len(one) + len(other) == len(wanted)
     assert not {spec.name for spec in one} & {spec.name for spec in other}
@@ -44,18 +44,22 @@ def test_a_share_has_all_runs_of_a_model_whatever_else_is_wanted() -> None:
     assert shared(wanted[:300], 0, 2) == [spec for spec in one if spec in wanted[:300]]
 
 
-def part_of_the_data_set(folder: Path, beginnings: tuple[str, ...]) -> None:
-    """Write those rows and traces that begin so; reading all takes seconds."""
+def part_of_the_data_set(folder: Path, names: tuple[str, ...], models: set[str]) -> None:
+    """Write the rows of those names and the traces of those models; reading all takes seconds."""
     folder.mkdir()
-    (folder / "meta.json").symlink_to(DEFAULT / "meta.json")
-    for name in ("rows.jsonl.xz", "traces.jsonl.xz", "isolated.jsonl.xz"):
-        with lzma.open(DEFAULT / name, "rt", encoding="utf-8") as whole, lzma.open(folder / name, "wt") as part:
-            part.writelines(line for line in whole if line.startswith(beginnings))
+    for name in ("meta.json", "isolated.jsonl.xz"):
+        (folder / name).symlink_to(DEFAULT / name)
+    found = tuple(f'"name":"{name}"' for name in names)
+    rows = "rows.jsonl.xz"
+    with lzma.open(DEFAULT / rows, "rt", encoding="utf-8") as whole, lzma.open(folder / rows, "wt") as part:
+        part.writelines(line for line in whole if any(name in line for name in found))
+    with lzma.open(folder / "traces.jsonl.xz", "wt") as part:
+        part.writelines(f'{{"model":"{model}","trace":{committed().traces[model]}}}\n' for model in sorted(models))
 
 
 def test_a_collection_is_packed_and_read_back(tmp_path: Path) -> None:
-    whole = load()
-    rows = [row.spec for row in whole.rows if row.spec.source == "plain" and row.spec.name in ("lenet", "vae64")]
+    whole, names = committed(), ("lenet", "vae64")
+    rows = [row.spec for row in whole.rows if row.spec.source == "plain" and row.spec.name in names]
     wanted = specs(rows)
     assert {spec.precision for spec in wanted} == {"fp32", "amp", "bf16"}
     Collector([s for s in wanted if s.precision == "fp32"], tmp_path, Options(1, 1.0, "cpu"), main).run(lambda _: None)
@@ -63,7 +67,7 @@ def test_a_collection_is_packed_and_read_back(tmp_path: Path) -> None:
     packed.write_bytes(lzma.compress((tmp_path / ROWS).read_bytes()))
     folder = tmp_path / "set"
     models = {spec.model_id for spec in wanted}
-    part_of_the_data_set(folder, ('{"spec":', *(f'{{"model":"{model}"' for model in models)))
+    part_of_the_data_set(folder, names, models)
     assert add_saved(packed, folder) == {"new": len(models), "other calls": 0, "all": len(models)}
     assert add_saved(packed, folder)["all"] == len(models)
     read = load(folder)

@@ -112,7 +112,7 @@ def test_coverage_is_drawn(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def committed() -> store.Dataset:
-    return store.load()
+    return store.committed()
 
 
 def test_the_committed_data_set_has_its_size(committed: store.Dataset) -> None:
