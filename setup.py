@@ -1,7 +1,7 @@
-"""Build RAD: plain Python, or with the estimator's modules compiled by mypyc where RAD_COMPILE=1 asks for it.
+"""Build RAD: plain Python, or with what is on the way to an answer compiled by mypyc where RAD_COMPILE=1 asks for it.
 
-All else stands in setup.cfg. A compiled estimate takes about half the time and is the same to the last digit
-(tests/estimator/test_compiled.py). `scripts/install --compile` brings what this needs.
+All else stands in setup.cfg. A compiled estimate takes about half the time, a decision too, and both are the same to
+the last digit (tests/estimator/test_compiled.py). `scripts/install --compile` brings what this needs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-# What runs between a script's text and its estimate. Not the packages' own files: a compiled package hides modules of
+# What runs between a request and its answer. Not the packages' own files: a compiled package hides modules of
 # it that are not. Constants are Final in them: others are looked up by name, each time.
 COMPILED = (
     "estimator/blocks.py",
@@ -59,6 +59,17 @@ COMPILED = (
     "estimator/versions_timm.py",
     "estimator/walk.py",
     "predictor/profiles.py",
+    "slurm_hooks/cluster.py",
+    "slurm_hooks/decision.py",
+    "slurm_hooks/directives.py",
+    "slurm_hooks/interference.py",
+    "slurm_hooks/mig.py",
+    "slurm_hooks/placement.py",
+    "slurm_hooks/radd/protocol.py",
+    "slurm_hooks/record_text.py",
+    "slurm_hooks/request.py",
+    "slurm_hooks/service.py",
+    "slurm_hooks/shares.py",
 )
 
 

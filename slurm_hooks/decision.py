@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from estimator.gpus import lookup
 from estimator.input_size import written
@@ -12,34 +12,34 @@ from slurm_hooks import mig
 from slurm_hooks.cluster import ClusterView, Gpu
 from slurm_hooks.config import Mps, Partition
 from slurm_hooks.directives import Directives
-from slurm_hooks.interference import Interference, pack, typical
+from slurm_hooks.interference import Interference, typical
 from slurm_hooks.placement import Need, candidates, choose
 from slurm_hooks.records import Record
 from slurm_hooks.request import GpuRequest, LeftAlone, Submission
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU, cap_of, share_of, usable_mib
 
-_SHARED = Mps(users="multi")
-_NONE: frozenset[str] = frozenset()
-_NOBODY = "?"  # no user: stands for one whose name is not known
+_SHARED: Final = Mps(users="multi")
+_NONE: Final[frozenset[str]] = frozenset()
+_NOBODY: Final = "?"  # no user: stands for one whose name is not known
 
 
-@dataclass(frozen=True)
-class Demand:
+class Demand(NamedTuple):
     """What is known of a job's needs.
 
     Attributes:
         estimate: memory of the job, or None for a job that wants the whole GPU.
         smact: compute demand as measured in earlier runs, 0 to 1, or None for the partition's default.
         profile: exclusive profile, measured or estimated, or None.
+        activity: the profile's numbers as `interference.pack` makes them, for the record; empty where there is none.
     """
 
     estimate: Estimate | None
     smact: float | None = None
     profile: Profile | None = None
+    activity: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """What becomes of a request.
 
     Attributes:
@@ -132,7 +132,7 @@ def decide(
     if place.alone:
         share = WHOLE_GPU
         reasons.insert(0, place.reason)
-        place = _by_policy(view, replace(need, share=share), "exclusive", last)
+        place = _by_policy(view, need._replace(share=share), "exclusive", last)
     if place.gpu is None and need.user and share != WHOLE_GPU and mps.meet == "wait":
         share = WHOLE_GPU
         reasons.insert(0, "it waits for a whole GPU, as it could not be kept apart from other users' jobs otherwise")
@@ -200,7 +200,11 @@ def _instances_for(submission: Submission, feature: str, view: ClusterView) -> f
 
     Where nodes or features are asked for in other ways than by plain names, those that all nodes have.
     """
-    here = [node for node in view.nodes if submission.partition in node.partitions and feature in ("", *node.features)]
+    here = [
+        node
+        for node in view.nodes
+        if submission.partition in node.partitions and (not feature or feature in node.features)
+    ]
     if any(c in submission.req_nodes + submission.exc_nodes + submission.features for c in "[(|*!"):
         return frozenset.intersection(*(node.instances for node in here)) if here else frozenset()
     asked, excluded, features = (
@@ -216,8 +220,7 @@ def _instances_for(submission: Submission, feature: str, view: ClusterView) -> f
     return frozenset(kind for node in may_go for kind in node.instances)
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """A GPU, what is predicted there, and why; `alone` where no colocation is worth it."""
 
     gpu: Gpu | None
@@ -239,7 +242,7 @@ def _with_outlook(place: _Place, demand: Demand, interference: Interference | No
     if interference is None or place.gpu is None or not place.gpu.residents:
         return place
     job = demand.profile or typical(partition.default_smact if demand.smact is None else demand.smact)
-    return replace(place, prediction=interference.beside(job, place.gpu, partition.default_smact))
+    return place._replace(prediction=interference.beside(job, place.gpu, partition.default_smact))
 
 
 def _limited(
@@ -252,11 +255,11 @@ def _limited(
     job = demand.profile or typical(partition.default_smact if demand.smact is None else demand.smact)
     threads, said = interference.limit(job, place.gpu, partition.default_smact, before, goal)
     if threads == FULL_THREADS:
-        return threads, replace(place, prediction=said)
+        return threads, place._replace(prediction=said)
     worst = [f"{min(one.candidate, one.worst_resident):.2f}" for one in (said, before)]
     total = [f"{one.throughput_sum:.2f}" for one in (said, before)]
     why = f"predicted progress of the slowest {worst[0]} instead of {worst[1]}, sum {total[0]} instead of {total[1]}"
-    return threads, replace(place, prediction=said, reason=why)
+    return threads, place._replace(prediction=said, reason=why)
 
 
 def _by_outlook(view: ClusterView, need: Need, demand: Demand, interference: Interference) -> _Place:
@@ -407,7 +410,7 @@ def record_of(
         larger=decision.larger,
         thread_percentage=decision.thread_percentage,
         residents=tuple(r.job_id for r in pin.residents) if pin else (),
-        activity=pack(demand.profile) if demand.profile else (),
+        activity=demand.activity,
         progress=round(said.candidate, 3) if said else None,
         residents_progress=tuple(round(value, 3) for value in said.residents) if said else (),
         reasons=decision.reasons,

@@ -9,33 +9,34 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Final, Literal, NamedTuple, cast
 
+from estimator.compiled import breathe
 from estimator.input_size import InputSizeError, read
 from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Precision
 
-MARK = "#RAD"
-SUMMARY_BEGIN = "summary-begin"
-SUMMARY_END = "summary-end"
+MARK: Final = "#RAD"
+SUMMARY_BEGIN: Final = "summary-begin"
+SUMMARY_END: Final = "summary-end"
 
 JobPolicy = Literal["collocation", "exclusive"]
-JOB_POLICIES: tuple[JobPolicy, ...] = ("collocation", "exclusive")
-KEYS = ("model", "batch_size", "input_size", "seq_len", "optimizer", "precision", "kind", "policy", "memory")
+JOB_POLICIES: Final[tuple[JobPolicy, ...]] = ("collocation", "exclusive")
+KEYS: Final = ("model", "batch_size", "input_size", "seq_len", "optimizer", "precision", "kind", "policy", "memory")
 
-_LARGEST_COUNT = 100_000_000
-_LARGEST_MEMORY_MIB = 10 * 1024 * 1024
-_LONGEST_PATH = 4096
-_LONGEST_LINE = 8192
-_MIB_PER_UNIT = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
-_PAIR = re.compile(r"""([A-Za-z][\w+-]*)\s*[=:]\s*("[^"]*"|'[^']*'|[^\s"']\S*)?,?(?=\s|$)""")
-_MEMORY = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNORECASE)
+_LARGEST_COUNT: Final = 100_000_000
+_LARGEST_MEMORY_MIB: Final = 10 * 1024 * 1024
+_LONGEST_PATH: Final = 4096
+_LONGEST_LINE: Final = 8192
+_OFTEN: Final = 63
+_MIB_PER_UNIT: Final = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
+_PAIR: Final = re.compile(r"""([A-Za-z][\w+-]*)\s*[=:]\s*("[^"]*"|'[^']*'|[^\s"']\S*)?,?(?=\s|$)""")
+_MEMORY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNORECASE)
 
 
 # Searches, not a loop over lines: 100,000 lines of comments are read within a submit's deadline.
-_FIRST_COMMAND = re.compile(r"(?!#)[^\S\n]*\S")
-_COMMAND = re.compile(r"\n(?!#)[^\S\n]*\S")
-_DIRECTIVE = re.compile(r"\n#RAD((?=[ \t:=\r\n])[^\n]*|\Z)")  # a text's first line needs a newline before it
+_FIRST_COMMAND: Final = re.compile(r"(?!#)[^\S\n]*\S")
+_COMMAND: Final = re.compile(r"\n(?!#)[^\S\n]*\S")
+_DIRECTIVE: Final = re.compile(r"\n#RAD((?=[ \t:=\r\n])[^\n]*|\Z)")  # a text's first line needs a newline before it
 
 
 class DirectiveError(ValueError):
@@ -52,8 +53,7 @@ class DirectiveError(ValueError):
         self.reason = reason
 
 
-@dataclass(frozen=True)
-class Directives:
+class Directives(NamedTuple):
     """What a script's `#RAD` lines say; None where they say nothing.
 
     Attributes:
@@ -145,7 +145,11 @@ def _uncommented(lines: str) -> str:
     plain = lines.replace("\n# ", "\n")
     if len(lines) - len(plain) < 2 * lines.count("\n"):  # blank lines, or marks without a blank behind them
         each = lines[1:].split("\n")
-        return "\n".join([line[2:] if line[:2] == "# " else line.removeprefix("#") for line in each])
+        for at, line in enumerate(each):
+            if not at & _OFTEN:
+                breathe()
+            each[at] = line[2:] if line[:2] == "# " else line.removeprefix("#")
+        return "\n".join(each)
     return plain[1:]
 
 

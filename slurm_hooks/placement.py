@@ -7,13 +7,12 @@ available is what is not reserved, so that the answer holds for as long as the r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Floating, Gpu, Node, floating_in
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(NamedTuple):
     """What a job needs of a GPU and of its node.
 
     Attributes:
@@ -114,7 +113,7 @@ def _mug(gpu: Gpu, need: Need) -> tuple[float, ...]:
     return (-smact(gpu, need.smact_default), free_memory_mib(gpu, need.usable_mib))
 
 
-RANKINGS: dict[str, Ranking] = {"magm": _magm, "lug": _lug, "mug": _mug, "kace": _magm}
+RANKINGS: Final[dict[str, Ranking]] = {"magm": _magm, "lug": _lug, "mug": _mug, "kace": _magm}
 
 
 def choose(view: ClusterView, need: Need, policy: str, last: tuple[str, str] | None = None) -> Gpu | None:

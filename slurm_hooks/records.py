@@ -21,17 +21,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from slurm_hooks.record_text import MAX_ITEMS, capitals, clean, json_of
+
 PREFIX = "RAD1:"
 _TOKEN = re.compile(r" ?(?<![A-Za-z0-9])(RAD1:)([A-Za-z0-9+/]*={0,2})(?:\.([0-9A-Fa-f]*))?", re.IGNORECASE)
 MAX_BYTES = 60_000  # slurmdbd's column holds 65,535, and other tools want some of it
-MAX_TEXT = 156  # bytes of one string, in UTF-8
-MAX_ITEMS = 12  # entries of one list; the first are kept, of runs the last
 MAX_NUMBER = 2**53
-DECIMALS = 4
-
-_CAPITAL_BITS = bytes(b"01"[chr(i).isupper()] for i in range(256))
-
-_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 Action = Literal["share", "exclusive", "left_alone", "advised", "shadowed"]
 
@@ -166,13 +161,12 @@ def encode(record: Record) -> str:
 
     Fields that say nothing are left out; texts and lists longer than the record's bounds are cut.
     """
-    data = _compact(record)
-    data["runs"] = [_compact(run) for run in record.runs[-MAX_ITEMS:]]
-    if not record.runs:
-        del data["runs"]
-    text = _to_json(data)
-    body = base64.b64encode(text.encode())
-    return f"{PREFIX}{body.decode()}.{_capitals(body)}"
+    text = json_of(vars(record), _DEFAULTS[Record])
+    if record.runs:
+        runs = ",".join([f"{{{json_of(vars(run), _DEFAULTS[Run])}}}" for run in record.runs[-MAX_ITEMS:]])
+        text = f'{text},"runs":[{runs}]'
+    body = base64.b64encode(f"{{{text}}}".encode())
+    return f"{PREFIX}{body.decode()}.{capitals(body)}"
 
 
 def decode(admin_comment: str) -> Record | None:
@@ -209,44 +203,12 @@ def strip(admin_comment: str) -> str:
     return _TOKEN.sub("", admin_comment)
 
 
-def _capitals(body: bytes) -> str:
-    """One bit for each character of `body`, first one highest, in hexadecimal."""
-    return f"{int(b'1' + body.translate(_CAPITAL_BITS), 2):x}"
-
-
 def _with_capitals(body: str, capitals: str) -> str:
     """`body` as it was before its letters became small; ValueError where `capitals` are not its own."""
     bits = f"{int(capitals, 16):b}"[1:]
     if len(bits) != len(body):
         raise ValueError("the capitals belong to another text")
     return "".join(c.upper() if bit == "1" else c for c, bit in zip(body, bits, strict=True))
-
-
-def _compact(value: Record | Run) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    given = vars(value)
-    for name, default in _FIELDS[type(value)]:
-        item = given[name]
-        if item is default or item == default:
-            continue
-        made[name] = [_bounded(entry) for entry in item[:MAX_ITEMS]] if isinstance(item, tuple) else _bounded(item)
-    return made
-
-
-def _bounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, DECIMALS)
-    return _clean(value) if isinstance(value, str) else value
-
-
-def _clean(text: str) -> str:
-    """`text` without what a terminal would obey, and at most MAX_TEXT bytes of UTF-8."""
-    shown = text[:MAX_TEXT]
-    if not shown.isprintable():
-        shown = "".join(c if c.isprintable() else "?" for c in shown)
-    if shown.isascii():
-        return shown
-    return shown.encode()[:MAX_TEXT].decode(errors="ignore")
 
 
 def _typed(cls: type[Record] | type[Run], data: Any) -> Record | Run:
@@ -287,7 +249,7 @@ def _choice(value: Any, choices: tuple[Any, ...]) -> Any:
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
-        return _clean(value)
+        return clean(value)
     raise ValueError("not a text")
 
 
@@ -304,7 +266,5 @@ def _number(value: Any) -> float:
 
 
 _CHECKS = {cls: {name: _check_for(hint) for name, hint in typing.get_type_hints(cls).items()} for cls in (Record, Run)}
-_FIELDS = {
-    cls: tuple((f.name, f.default) for f in dataclasses.fields(cls) if f.name != "runs") for cls in (Record, Run)
-}
+_DEFAULTS = {cls: {f.name: f.default for f in dataclasses.fields(cls) if f.name != "runs"} for cls in (Record, Run)}
 """Names and defaults of what a record keeps as it is; `dataclasses.MISSING` equals nothing."""

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
+from estimator.compiled import breathe
 from slurm_hooks.cluster import PerGpu
 
-_TYPE = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"  # read once, however long it is
-_GRES = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({_TYPE}))?(?:[:=](\d{{1,9}}))?$")
+_OFTEN: Final = 63
+_TYPE: Final = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"  # read once, however long it is
+_GRES: Final = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({_TYPE}))?(?:[:=](\d{{1,9}}))?$")
 
 
-@dataclass(frozen=True)
-class Submission:
+class Submission(NamedTuple):
     """The fields of a job descriptor that matter here; None where unset.
+
+    A named tuple, as what else is made for each submit: a frozen dataclass takes three times as long to make.
 
     Attributes:
         script: the batch script, or as much of it as its leading comment block.
@@ -60,8 +63,7 @@ class Submission:
     handed_error: str = ""
 
 
-@dataclass(frozen=True)
-class GpuRequest:
+class GpuRequest(NamedTuple):
     """One GPU on one node.
 
     Attributes:
@@ -79,8 +81,7 @@ class GpuRequest:
     separator: str
 
 
-@dataclass(frozen=True)
-class LeftAlone:
+class LeftAlone(NamedTuple):
     """Why RAD does not touch a request."""
 
     asked: str
@@ -97,7 +98,7 @@ def with_defaults(submission: Submission, per_gpu: PerGpu) -> Submission:
         memory_mib = per_gpu.memory_mib
     if (cpus, memory_mib) == (submission.cpus_per_gpu, submission.memory_per_gpu_mib):
         return submission  # as mostly: a copy of so many fields takes as long as the choice of a GPU
-    return replace(submission, cpus_per_gpu=cpus, memory_per_gpu_mib=memory_mib)
+    return submission._replace(cpus_per_gpu=cpus, memory_per_gpu_mib=memory_mib)
 
 
 def understand(submission: Submission) -> GpuRequest | LeftAlone:
@@ -107,7 +108,9 @@ def understand(submission: Submission) -> GpuRequest | LeftAlone:
     found: list[tuple[str, str, str, int]] = []
     others: dict[str, list[str]] = {}
     for where, text in tres.items():
-        for item in text.split(","):
+        for at, item in enumerate(text.split(",")):
+            if not at & _OFTEN:
+                breathe()
             match = _GRES.match(item)
             if match is None:
                 return LeftAlone(asked, f"the request {item[:60]!r} is not understood")

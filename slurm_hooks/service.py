@@ -11,8 +11,8 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from dataclasses import replace
+from typing import Final, NamedTuple, cast
 
 from estimator.history import from_history
 from estimator.input_size import written
@@ -25,32 +25,31 @@ from slurm_hooks.cluster import Arrival, ClusterView, Gpu, PerGpu, Resident, wit
 from slurm_hooks.config import Config, Partition
 from slurm_hooks.directives import DirectiveError, Directives, parse_script
 from slurm_hooks.experience import Experience
-from slurm_hooks.interference import Interference
+from slurm_hooks.interference import Interference, pack
 from slurm_hooks.records import Record, merge
 from slurm_hooks.request import GpuRequest, LeftAlone, Submission, understand, with_defaults
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU
 
-log = logging.getLogger("rad.service")
+log: Final = logging.getLogger("rad.service")
 
-MIB_PER_GIB = 1024
+MIB_PER_GIB: Final = 1024
 # A job shows up in Slurm right after its decision: a look that began this much later has seen it, in seconds.
-_SETTLING_S = 1.0
-_SHORT_SUMMARY = 65_536
-_ANY_SUMMARY = """Net(
+_SETTLING_S: Final = 1.0
+_SHORT_SUMMARY: Final = 65_536
+_ANY_SUMMARY: Final = """Net(
   (conv): Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1))
   (norm): BatchNorm2d(8, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
   (fc): Linear(in_features=8, out_features=4, bias=True)
 )
 """
-_TRES = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
-_IMPLIED_BINDING = re.compile(r"gres[:/]gpu:per_task:1")
-_PER_GPU = re.compile(r"gres[:/]gpu[:=](\d{1,9})")
-_UNSET_FROM = 0xFFFFFFFE
-_UNSET_16 = (0xFFFE, 0xFFFF)
+_TRES: Final = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
+_IMPLIED_BINDING: Final = re.compile(r"gres[:/]gpu:per_task:1")
+_PER_GPU: Final = re.compile(r"gres[:/]gpu[:=](\d{1,9})")
+_UNSET_FROM: Final = 0xFFFFFFFE
+_UNSET_16: Final = (0xFFFE, 0xFFFF)
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """What job_submit.lua is to do.
 
     Attributes:
@@ -75,8 +74,7 @@ class Answer:
         return fields
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """What a submission says by itself, whatever the cluster is like.
 
     Attributes:
@@ -91,14 +89,12 @@ class Reading:
     request: GpuRequest | LeftAlone
 
 
-@dataclass(frozen=True)
-class _Recent:
+class _Recent(NamedTuple):
     at: float
     arrival: Arrival
 
 
-@dataclass(frozen=True)
-class _Decided:
+class _Decided(NamedTuple):
     """A decision that is not in the view yet."""
 
     at: float
@@ -200,7 +196,7 @@ class Service:
             return Answer()
         asked = re.sub(r"gres[:/]", "", ",".join(filter(None, (submission.tres or {}).values())))
         answer = self._left_alone(submission, Directives(), partition, LeftAlone(asked, reason))
-        return replace(answer, message="") if partition.mode == "shadow" else answer
+        return answer._replace(message="") if partition.mode == "shadow" else answer
 
     def too_late(self, fields: Mapping[str, str]) -> Answer:
         """The answer to a submission whose decision takes longer than `radd.decide_s`."""
@@ -222,9 +218,9 @@ class Service:
             return Answer(message=f"partition {submission.partition}: {reason}: the job goes through as written")
         answer = self._decide(reading, first)
         if first.mode == "shadow":
-            return replace(answer, reject=False, message="")
+            return answer._replace(reject=False, message="")
         if first.mode == "advise" and answer.reject:
-            return replace(answer, reject=False)
+            return answer._replace(reject=False)
         return answer
 
     def _decide(self, reading: Reading, partition: Partition) -> Answer:
@@ -340,14 +336,17 @@ class Service:
             if (directives.policy or partition.policy) == "exclusive":
                 return rules.Demand(None)
             raise
-        estimate, profile = known.estimate, known.profile if self._interference else None
-        earlier = self.experience.get((submission.user, estimate.fingerprint), ())
+        estimate, profile, activity = known if self._interference else known._replace(profile=None, activity=())
+        earlier = self.experience.get((submission.user, estimate.fingerprint))
+        if not earlier:
+            return rules.Demand(estimate, None, profile, activity)
         estimate = from_history(estimate, {estimate.fingerprint: [m.peak_mib for m in earlier]})
         last = next((m for m in reversed(earlier) if m.smact is not None), None)
         if last is not None and profile is not None:
             counted = {"smact": last.smact, "busy": last.smact, "smocc": last.smocc, "dram": last.dram}
             profile = replace(profile, **{k: v for k, v in counted.items() if v is not None})  # type: ignore[arg-type]
-        return rules.Demand(estimate, last.smact if last else None, profile)
+            activity = pack(profile)
+        return rules.Demand(estimate, last.smact if last else None, profile, activity)
 
     def _known(self, submission: Submission, directives: Directives, partition: Partition) -> _Known:
         text = directives.summary if directives.summary is not None else submission.handed_summary
@@ -371,12 +370,12 @@ class Service:
             raise SummaryError(f"the estimate failed ({type(error).__name__})") from error
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What a summary tells of a job."""
+class _Known(NamedTuple):
+    """What a summary tells of a job; `activity` is its profile as records keep it."""
 
     estimate: Estimate
     profile: Profile | None
+    activity: tuple[float, ...]
 
 
 class _Asked(NamedTuple):
@@ -416,7 +415,8 @@ def _know(method: Method, text: str, asked: _Asked, gpu: str, memory_mib: int) -
         asked.input_size,
     )
     estimate = method.predict(summary, workload)
-    return _Known(estimate, _profile(summary, workload, estimate))
+    profile = _profile(summary, workload, estimate)
+    return _Known(estimate, profile, pack(profile) if profile else ())
 
 
 def _profile(summary: ModelSummary, workload: Workload, estimate: Estimate) -> Profile | None:

@@ -8,10 +8,11 @@ library.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-MAGIC = b"RAD1"
-LONGEST_HEAD = 32
-MAX_FIELDS = 200
+MAGIC: Final = b"RAD1"
+LONGEST_HEAD: Final = 32
+MAX_FIELDS: Final = 200
 
 
 class ProtocolError(ValueError):
@@ -22,9 +23,9 @@ def encode(fields: Mapping[str, str]) -> bytes:
     """A whole message."""
     parts = []
     for name, value in fields.items():
-        data = value.encode("utf-8", "surrogateescape")
-        parts.append(b"%s %d\n%s\n" % (name.encode("ascii"), len(data), data))
-    body = b"".join(parts)
+        length = len(value) if value.isascii() else len(value.encode("utf-8", "surrogateescape"))
+        parts.append(f"{name} {length}\n{value}\n")
+    body = "".join(parts).encode("utf-8", "surrogateescape")
     return b"%s %d\n%s" % (MAGIC, len(body), body)
 
 

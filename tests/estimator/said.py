@@ -1,4 +1,4 @@
-"""What the estimator says of many texts, good and broken: to compare two builds of it. Run, it prints that."""
+"""What RAD says of many texts and submissions, good and broken: to compare two builds of it. Run, it prints that."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import islice, product
 from unittest.mock import patch
@@ -22,7 +23,12 @@ from estimator.types import KINDS, PRECISIONS, ModelSummary, SummaryError, Workl
 from predictor import profiles
 from predictor.profiles import estimate_profile
 from slurm_hooks.bench import MADE_UP, cnn, keras, mlp, transformer
+from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
+from slurm_hooks.config import Config, Partition
+from slurm_hooks.loading import load_service
+from slurm_hooks.radd import protocol
 from slurm_hooks.radd.limit import OutOfTime, at_most
+from slurm_hooks.radd.main import answer
 from tests.estimator.test_parsers import ALL
 
 BROKEN = 400
@@ -30,6 +36,54 @@ LONG = 4000
 LONG_TEXTS = {"cnn": cnn(LONG), "keras": keras(LONG), "mlp": mlp(LONG), "transformer": transformer(LONG)}
 LIMIT_S = 0.001
 """A hundredth of what the long texts take."""
+SUMMARY = "".join(f"# {line}\n" for line in cnn(9).splitlines())
+DIRECTIVES = (
+    "#RAD memory=12G",
+    f"#RAD batch_size=64\n#RAD summary-begin\n{SUMMARY}#RAD summary-end",
+    f"#RAD batch_size=9 precision=amp input_size=3x64x64\n#RAD summary-begin\n#\n{SUMMARY}#RAD summary-end",
+    "#RAD policy=exclusive memory=3G",
+    "#RAD model=net.txt batch_size=8",
+    "#RAD batch_size=x",
+    "#RAD",
+    "# nothing",
+)
+PARTITIONS = (
+    Partition(gpu_model="h200"),
+    Partition(gpu_model="h200", placement="kace", threads="max-min"),
+    Partition(gpu_model="h200", method="mig"),
+)
+FIELDS = {"partition": "gpu", "user_name": "alice", "tres_per_node": "gres:gpu:1"}
+ASKS: tuple[dict[str, str], ...] = (
+    {},
+    {"tres_per_node": "gres/gpu:h200:1,gres/lustre:2", "features": "big|wide", "admin_comment": "JS1:\u00e9"},
+    {"tres_per_node": "", "tres_per_job": "gres:gpu:2"},
+    {"cpus_per_tres": "gres:gpu:8", "num_tasks": "2", "max_nodes": "1", "mem_per_tres": "gres:gpu:4096"},
+    {"tres_per_node": "gres:gpu:a100:1"},
+    {"priority": "0", "min_mem_per_cpu": "1e3"},
+    {"partition": "gpu,other", "user_name": "b\u00f6b"},
+    {"req_nodes": "node1", "min_nodes": "1.0"},
+    {"summary": cnn(6)},
+    {"summary_error": "cannot be read", "tres_bind": "gres:gpu:closest"},
+)
+VIEW = ClusterView(
+    1000.0,
+    tuple(
+        Node(
+            f"node{n}",
+            True,
+            frozenset({"gpu"}),
+            frozenset({"h200"}),
+            64,
+            500_000,
+            tuple(
+                Gpu(f"node{n}", f"g{g}", 20 * g, (Resident(n * 4 + g, "alice", 20 * g, 9000, 0.1),) if g else ())
+                for g in range(3)
+            ),
+            frozenset({"1g.18gb", "3g.71gb", "7g.141gb"}),
+        )
+        for n in range(2)
+    ),
+)
 
 
 def texts() -> Iterator[str]:
@@ -105,9 +159,26 @@ def breaths() -> list[str]:
     return [f"{name}: {count} breaths" for name, count in sorted(taken.items())]
 
 
+def decided() -> list[str]:
+    """What radd answers to submissions of all kinds, on a cluster where some jobs wait for others' GPUs."""
+    found = []
+    for part in PARTITIONS:
+        now = 1000.0
+        service = load_service(Config(partitions={"gpu": part, "other": part}), lambda: now)  # noqa: B023
+        service.update(VIEW)
+        for number, (lines, asks) in enumerate(product(DIRECTIVES, ASKS)):
+            fields = {**FIELDS, **asks, "script": f"#!/bin/sh\n{lines}\ntrue\n"}
+            now += 0.01
+            request = protocol.encode(fields).partition(b"\n")[2]
+            found.append(repr(sorted(answer(service, request).to_fields().items())))
+            if number % 20 == 19:
+                service.update(replace(VIEW, taken=now))
+    return found
+
+
 def lines() -> list[str]:
     """All of it."""
-    return [*given_up(), *breaths(), *said()]
+    return [*given_up(), *breaths(), *said(), *decided()]
 
 
 if __name__ == "__main__":

@@ -96,15 +96,15 @@ def test_a_user_may_ask_to_share_where_exclusive_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("submission", "words"),
     [
-        (replace(SUBMISSION, array="1-3"), "array"),
-        (replace(SUBMISSION, held=True), "is held"),
-        (replace(SUBMISSION, dependency="afterok:1"), "waits for others"),
-        (replace(SUBMISSION, begin_time=102), "begin later"),
-        (replace(SUBMISSION, reservation="r"), "reservation"),
-        (replace(SUBMISSION, req_nodes="n[1-2]"), "several nodes"),
-        (replace(SUBMISSION, features="big"), "features"),
-        (replace(SUBMISSION, partition="gpu,other"), "several partitions"),
-        (replace(SUBMISSION, cpus_per_task=17), "no GPU has room now"),
+        (SUBMISSION._replace(array="1-3"), "array"),
+        (SUBMISSION._replace(held=True), "is held"),
+        (SUBMISSION._replace(dependency="afterok:1"), "waits for others"),
+        (SUBMISSION._replace(begin_time=102), "begin later"),
+        (SUBMISSION._replace(reservation="r"), "reservation"),
+        (SUBMISSION._replace(req_nodes="n[1-2]"), "several nodes"),
+        (SUBMISSION._replace(features="big"), "features"),
+        (SUBMISSION._replace(partition="gpu,other"), "several partitions"),
+        (SUBMISSION._replace(cpus_per_task=17), "no GPU has room now"),
     ],
 )
 def test_unpinned(submission: Submission, words: str) -> None:
@@ -117,7 +117,7 @@ def test_unpinned(submission: Submission, words: str) -> None:
 def test_unpinned_for_the_state_of_the_cluster() -> None:
     assert "stale" in made(now=131.0).reasons[-1]
     assert "2 jobs of the partition wait already" in made(view=replace(VIEW, waiting={"gpu": 2})).reasons[-1]
-    assert made(submission=replace(SUBMISSION, begin_time=100)).pin is not None
+    assert made(submission=SUBMISSION._replace(begin_time=100)).pin is not None
 
 
 def test_users_with_mps_servers_of_their_own() -> None:
@@ -125,7 +125,7 @@ def test_users_with_mps_servers_of_their_own() -> None:
     view = replace(VIEW, nodes=(replace(VIEW.nodes[0], gpus=(VIEW.nodes[0].gpus[0], full)),))
 
     def goes(user: str, users: MpsUsers = "single", partition: Partition = PARTITION) -> tuple[str, str]:
-        decision = made(5_000, submission=replace(SUBMISSION, user=user), view=view, users=users, partition=partition)
+        decision = made(5_000, submission=SUBMISSION._replace(user=user), view=view, users=users, partition=partition)
         assert decision.pin is not None
         return decision.pin.type, decision.reasons[-1]
 
@@ -136,7 +136,7 @@ def test_users_with_mps_servers_of_their_own() -> None:
 
 
 def test_where_only_other_users_gpus_have_room() -> None:
-    carol = replace(SUBMISSION, user="carol")
+    carol = SUBMISSION._replace(user="carol")
     view = replace(VIEW, nodes=(replace(VIEW.nodes[0], gpus=(Gpu("n1", "g1", 80, (Resident(8, "alice", 80),)),)),))
     turns = made(5_000, submission=carol, view=view, users="single")
     assert (turns.pin, turns.share < 20) == (None, True)
@@ -153,7 +153,7 @@ def test_where_only_other_users_gpus_have_room() -> None:
 
 def test_a_user_whose_name_is_not_known_is_kept_apart_from_everybody() -> None:
     view = replace(VIEW, nodes=(replace(VIEW.nodes[0], gpus=(Gpu("n1", "g1", 20, (Resident(8, "alice", 20),)),)),))
-    unknown = replace(SUBMISSION, user="")  # the controller's directory of users does not answer
+    unknown = SUBMISSION._replace(user="")  # the controller's directory of users does not answer
     assert made(5_000, submission=unknown, view=view, users="single").pin is None
     assert made(5_000, submission=unknown, view=view, users="single", meet="wait").share == 100
     assert made(5_000, submission=unknown, users="single").pin is not None
@@ -162,20 +162,20 @@ def test_a_user_whose_name_is_not_known_is_kept_apart_from_everybody() -> None:
 def test_a_gpu_that_is_promised_to_a_job_that_waits_may_be_another_users() -> None:
     promised = Gpu("n1", "g1", 50, (Resident(8, "alice", 40),))
     view = replace(VIEW, nodes=(replace(VIEW.nodes[0], gpus=(promised,)),))
-    alice = replace(SUBMISSION, user="alice")
+    alice = SUBMISSION._replace(user="alice")
     assert made(5_000, submission=alice, view=view, users="single").pin is None
     assert made(5_000, submission=alice, view=view, users="multi").pin is not None
 
 
 def test_a_type_is_a_device_or_a_feature() -> None:
-    decision = made(request=replace(REQUEST, type="g0"))
+    decision = made(request=REQUEST._replace(type="g0"))
     assert decision.pin is not None
     assert (decision.pin.type, decision.feature) == ("g0", "")
-    decision = made(request=replace(REQUEST, type="h200"))
+    decision = made(request=REQUEST._replace(type="h200"))
     assert (decision.pin is not None, decision.feature) == (True, "h200")
-    decision = made(request=replace(REQUEST, type="a100"))
+    decision = made(request=REQUEST._replace(type="a100"))
     assert (decision.pin, decision.feature) == (None, "a100")
-    decision = made(request=replace(REQUEST, type="h200"), partition=replace(PARTITION, feature="gpu_h200"))
+    decision = made(request=REQUEST._replace(type="h200"), partition=replace(PARTITION, feature="gpu_h200"))
     assert decision.feature == "gpu_h200"
 
 
@@ -185,7 +185,7 @@ def arrival(share: int, gpu: Gpu | None = None, partition: str = "gpu") -> Arriv
 
 def test_a_type_that_slurm_would_refuse() -> None:
     def why(name: str, view: ClusterView = VIEW, feature: str = "") -> str:
-        return unknown_type(replace(REQUEST, type=name), replace(PARTITION, feature=feature), view)
+        return unknown_type(REQUEST._replace(type=name), replace(PARTITION, feature=feature), view)
 
     assert [why(name) for name in ("", "g1", "h200")] == ["", "", ""]
     assert why("a100") == "GPU type a100 is not known: no node has it as device type, none has the feature a100"
@@ -221,7 +221,7 @@ def test_what_may_be_taken_is_not_given_away() -> None:
     assert decision.pin is not None
     assert decision.pin.type == "g1"
     assert made(view=with_arrivals(view, [arrival(40)])).pin is None
-    assert made(view=view, submission=replace(SUBMISSION, cpus_per_task=13)).pin is None
+    assert made(view=view, submission=SUBMISSION._replace(cpus_per_task=13)).pin is None
 
 
 def test_known_models_need_no_memory_in_the_configuration() -> None:

@@ -124,7 +124,7 @@ def test_other_policies_record_what_is_predicted() -> None:
         Submission(""),
         GpuRequest("gpu:1", "", "tres_per_node", (), ":"),
         Directives(),
-        Demand(None, None, PROFILE),
+        Demand(None, None, PROFILE, pack(PROFILE)),
         decision,
         Partition(),
     )

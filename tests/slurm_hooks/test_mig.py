@@ -153,15 +153,15 @@ def test_slurm_is_not_asked_for_an_instance_that_is_on_none_of_the_jobs_nodes(as
 def test_a_gpu_type_that_the_user_names_tells_the_nodes() -> None:
     other = dataclasses.replace(NODE, name="n2", instances=frozenset({"7g.40gb"}), features=frozenset({"a100"}))
     view = ClusterView(0.0, (NODE, other))
-    request = dataclasses.replace(REQUEST, text="gpu:a100:1", type="a100")
+    request = REQUEST._replace(text="gpu:a100:1", type="a100")
     made = _made(view=view, request=request)
     assert (made.profile, made.feature) == ("7g.40gb", "a100")
 
 
 def test_a_type_that_the_user_names() -> None:
-    asked = _decide(request=dataclasses.replace(REQUEST, text="gpu:1g.18gb:1", type="1g.18gb"))
+    asked = _decide(request=REQUEST._replace(text="gpu:1g.18gb:1", type="1g.18gb"))
     assert asked == LeftAlone("gpu:1g.18gb:1", "the request names a MIG profile")
-    made = _made(request=dataclasses.replace(REQUEST, text="gpu:h200:1", type="h200"))
+    made = _made(request=REQUEST._replace(text="gpu:h200:1", type="h200"))
     assert (made.feature, made.reasons[-1]) == ("h200", "GPU type h200 became the node feature h200")
 
 

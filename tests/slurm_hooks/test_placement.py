@@ -59,13 +59,13 @@ def test_round_robin_goes_round() -> None:
 def test_exclusive_takes_an_idle_gpu_or_none() -> None:
     assert choose(VIEW, NEED, "exclusive") is None
     idle = ClusterView(nodes=(node(gpu(0, resident(10)), gpu(1)),))
-    found = choose(idle, replace(NEED, share=100), "exclusive")
+    found = choose(idle, NEED._replace(share=100), "exclusive")
     assert found is not None
     assert found.type == "g1"
 
 
 def test_no_room() -> None:
-    assert choose(VIEW, replace(NEED, share=61), "magm") is None
+    assert choose(VIEW, NEED._replace(share=61), "magm") is None
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_nodes_that_will_not_do(changes: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "need",
     [
-        replace(NEED, nodes=frozenset({"n2"})),
-        replace(NEED, excluded=frozenset({"n1"})),
-        replace(NEED, features=frozenset({"a100"})),
-        replace(NEED, gpu_type="g7"),
+        NEED._replace(nodes=frozenset({"n2"})),
+        NEED._replace(excluded=frozenset({"n1"})),
+        NEED._replace(features=frozenset({"a100"})),
+        NEED._replace(gpu_type="g7"),
     ],
 )
 def test_needs_that_the_node_does_not_meet(need: Need) -> None:
@@ -104,8 +104,8 @@ def test_users_with_servers_of_their_own_keep_to_themselves() -> None:
     bob = replace(resident(10, 100, 0.1), user="bob")
     view = ClusterView(nodes=(node(gpu(0, bob), gpu(1, resident(60, 600, 0.1)), gpu(2, resident(40), bob)),))
     assert [g.type for g in candidates(view, NEED)] == ["g0", "g1", "g2"]
-    assert [g.type for g in candidates(view, replace(NEED, user="alice"))] == ["g1"]
-    assert [g.type for g in candidates(view, replace(NEED, user="bob"))] == ["g0"]
-    assert candidates(view, replace(NEED, user="carol")) == []
+    assert [g.type for g in candidates(view, NEED._replace(user="alice"))] == ["g1"]
+    assert [g.type for g in candidates(view, NEED._replace(user="bob"))] == ["g0"]
+    assert candidates(view, NEED._replace(user="carol")) == []
     empty = ClusterView(nodes=(node(gpu(0, bob), gpu(1)),))
-    assert [g.type for g in candidates(empty, replace(NEED, user="carol"))] == ["g1"]
+    assert [g.type for g in candidates(empty, NEED._replace(user="carol"))] == ["g1"]

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_hooks import records
+from slurm_hooks.record_text import DECIMALS
 from slurm_hooks.records import Record, Run
 
 _PRINTABLE = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), max_size=70)
 _NUMBER = st.none() | st.integers(0, records.MAX_NUMBER)
-_FLOAT = st.none() | st.floats(0, 1e6).map(lambda value: round(value, records.DECIMALS))
+_FLOAT = st.none() | st.floats(0, 1e6).map(lambda value: round(value, DECIMALS))
 
 
 def _runs(text: st.SearchStrategy[str]) -> st.SearchStrategy[Run]:
