@@ -15,7 +15,7 @@ Role = Literal["controller", "node"]
 OLDEST_SLURM = (22, 5)
 SHARES_PER_GPU = 100
 HOOKS = ("Prolog", "TaskProlog", "Epilog")
-LUA_MODULES = ("rad", "rad_submit", "rad_script", "rad_summary")
+LUA_MODULES = ("rad", "rad_submit", "rad_script", "rad_step", "rad_summary")
 # How long a requeued job waits with Slurm's default, in seconds.
 _SLOW_REQUEUE_S = 121
 _GRES = re.compile(r"(gpu|mps)(?::((?=[\w.+-]*[A-Za-z])[\w.+-]+))?:(\d+)")

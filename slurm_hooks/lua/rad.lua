@@ -4,8 +4,8 @@
 --     local ok, rad = pcall(require, "rad"); if ok then rad.wrap() end
 -- The site's own functions run first and keep the last word on what they refuse.
 --
--- Every sbatch loads this file: it holds what a job without #RAD lines needs. rad_submit.lua is slurmctld's,
--- rad_script.lua reads scripts, rad_summary.lua the summary that one of them names.
+-- Every sbatch loads this file: it holds what a job without a named summary needs. rad_submit.lua is slurmctld's,
+-- rad_step.lua srun's, rad_script.lua reads scripts, rad_summary.lua the summary that one of them names.
 
 local M = {
     socket = "/run/rad/radd.sock",
@@ -36,45 +36,23 @@ local function script_of(options)
     return text
 end
 
--- Whether an amount of GPUs, perhaps behind their type, is one.
-local function is_one(amount)
-    if type(amount) ~= "string" then return false end
-    local number = amount:gsub("=", ":"):gsub("^[%a_][%w_.-]*:?", "")
-    return number == "" or number:match("^0*1$") ~= nil
-end
-
--- A job that RAD shares holds no GPU but shares of one: a step of it that asks for that GPU takes what the job has.
-local function give_step_the_share(options)
-    for _, name in ipairs({ "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task" }) do
-        local of_each = name == "gpus-per-task" and (options.ntasks or "1") ~= "1" -- several tasks ask for several
-        if is_one(options[name]) and not of_each then options[name] = "" end
+-- Whether one of the script's directives may name a model. The answer may be yes where none does: rad_script.lua knows,
+-- and to load it takes longer than this.
+local function may_name_model(script)
+    local found = 0
+    for _ = 1, 100 do
+        found = script:find("#RAD", found + 1, true)
+        if found == nil then return false end
+        if script:match("^[^\r\n]*", found):lower():find("model", 1, true) then return true end
     end
-    if options["mem-per-gpu"] then options["mem-per-gpu"] = "0" end
-    local gres = type(options.gres) == "string" and options.gres:gsub("gres[:/]", "") or ""
-    -- A step cannot ask for all; this gives it the GPU, and the job's cap holds for each of its steps.
-    if gres == "gpu" or is_one(gres:match("^gpu[:=](.+)$")) then options.gres = "mps:1" end
-    -- By these TaskProlog knows a job of RAD's, also where a step is to get nothing of its environment.
-    local export = type(options.export) == "string" and options.export or ""
-    if export ~= "" and not ("," .. export:upper() .. ","):find(",ALL,", 1, true) then
-        local names = "RAD_SHARE,RAD_THREAD_PERCENTAGE"
-        local nothing = export:upper() == "NONE" or export:upper() == "NIL"
-        options.export = nothing and names or export .. "," .. names
-    end
-    -- These cannot be taken away here, and Slurm's own words about them are of GRES that the user never asked for.
-    for name, instead in pairs({ ["cpus-per-gpu"] = "cpus-per-task", ["ntasks-per-gpu"] = "ntasks" }) do
-        local amount = tostring(options[name] or ""):match("^[1-9]%d?%d?%d?$")
-        if amount then
-            slurm.log_info("%s", string.format("rad: this job holds shares of a GPU, and Slurm starts no step of it with "
-                .. "--%s: write --%s=%s instead", name, instead, amount))
-        end
-    end
+    return true
 end
 
 -- For cli_filter.lua, as the user, on the login node and, of srun, on nodes: hands the summary that a directive names
 -- on in the job's environment. Never refuses: what is wrong is said at submit, by radd.
 function M.pre_submit(options)
     if options.type == "srun" and os.getenv("RAD_SHARE") and os.getenv("SLURM_JOB_ID") then
-        pcall(give_step_the_share, options)
+        pcall(function() require("rad_step")(options) end)
     end
     if options.type ~= "sbatch" and options.type ~= "salloc" then return slurm.SUCCESS end
     pcall(function()
@@ -87,7 +65,7 @@ function M.pre_submit(options)
         end
         if options.type == "salloc" then return end
         local script = script_of(options)
-        if not (script and script:find("#RAD", 1, true)) then return end
+        if not (script and may_name_model(script)) then return end
         local model = require("rad_script").model_of(script)
         if model then require("rad_summary").hand_on(model) end
     end)

@@ -8,4 +8,6 @@ for _, name in ipairs({ "RAD_SUMMARY", "RAD_SUMMARY_1", "RAD_SUMMARY_2", "RAD_SH
     local value = os.getenv(name)
     if value then print(name .. "=" .. value) end
 end
-print("posix " .. tostring(package.loaded["posix.fcntl"] ~= nil))
+for _, name in ipairs({ "rad_script", "rad_step", "posix.fcntl" }) do
+    if package.loaded[name] then print("loads " .. name) end
+end

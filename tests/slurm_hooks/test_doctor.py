@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from predictor import nvml
 from slurm_hooks import doctor_facts
 from slurm_hooks.config import Config, Node, Partition, PredictorSettings, Radd
-from slurm_hooks.doctor import Facts, FileFact, Finding, NodeFact, Role, examine, roles_of
+from slurm_hooks.doctor import LUA_MODULES, Facts, FileFact, Finding, NodeFact, Role, examine, roles_of
 from slurm_hooks.radctl import doctor as command
 from slurm_hooks.radctl.main import cli
 from slurm_hooks.slurm.commands import SlurmError
@@ -54,7 +54,7 @@ WELL = Facts(
     scripts={"job_submit.lua": HOOK, "cli_filter.lua": HOOK},
     lua_version="5.1",
     lua_modules={
-        **{name: f"/usr/local/share/lua/5.1/{name}.lua" for name in ("rad", "rad_submit", "rad_script", "rad_summary")},
+        **{name: f"/usr/local/share/lua/5.1/{name}.lua" for name in LUA_MODULES},
         "socket.unix": "/usr/lib/lua/5.1/socket/unix.so",
         "posix": "/usr/share/lua/5.1/posix/init.lua",
     },
@@ -440,7 +440,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     assert facts.scripts == {"job_submit.lua": HOOK, "cli_filter.lua": None}
     assert facts.lua_version == "5.1"
     there = {name: str(module.with_name(f"{name}.lua")) for name in ("rad", "rad_submit", "rad_summary")}
-    assert facts.lua_modules == {**there, "rad_script": "", "socket.unix": "", "posix": ""}
+    assert facts.lua_modules == {**there, "rad_script": "", "rad_step": "", "socket.unix": "", "posix": ""}
     assert facts.files[path].kind == "socket"
     assert facts.files[str(tmp_path)].kind == "directory"
     assert facts.files[str(control)].kind == "other"

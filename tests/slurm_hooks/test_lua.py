@@ -360,45 +360,47 @@ def test_a_summary_is_handed_on(tmp_path: Path, script: str, said: list[str]) ->
     (tmp_path / "zeros").write_bytes(bytes(9))
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "job.sh").write_text(script)
-    assert cli_filter(tmp_path / "job.sh") == ["result 0", *said, "posix true"]
+    assert cli_filter(tmp_path / "job.sh") == ["result 0", *said, "loads rad_script", "loads posix.fcntl"]
 
 
 @pytest.mark.parametrize(
-    "script",
+    ("script", "loads"),
     [
-        "#!/bin/sh\ntrue\n",
-        "#RAD memory=12G\n",
-        "true\n#RAD model=net.txt\n",
-        "#RADIO model=net.txt\n",
-        "# see #RAD model=net.txt\n",
-        "#RAD batch_size=4\n#RAD summary-begin\n# Net()\n#RAD summary-end\n#RAD model=net.txt\n",
-        "",
+        ("#!/bin/sh\ntrue\n", []),
+        ("#RAD memory=12G\npython train.py --model net.txt\n", []),
+        ("#RAD batch_size=4\n#RAD summary-begin\n# Model()\n#RAD summary-end\n", []),
+        ("true\n#RAD model=net.txt\n", ["loads rad_script"]),
+        ("#RADIO model=net.txt\n", ["loads rad_script"]),
+        ("# see #RAD model=net.txt\n", ["loads rad_script"]),
+        ("#RAD batch_size=4\n#RAD summary-begin\n# Net()\n#RAD summary-end\n#RAD model=n\n", ["loads rad_script"]),
+        ("#RAD batch_size=4\n" * 101, ["loads rad_script"]),
+        ("", []),
     ],
 )
-def test_a_script_without_a_path_costs_sbatch_no_library(tmp_path: Path, script: str) -> None:
+def test_a_script_without_a_path_costs_sbatch_no_library(tmp_path: Path, script: str, loads: list[str]) -> None:
     (tmp_path / "net.txt").write_text("Net()")
     (tmp_path / "job.sh").write_text(script)
-    assert cli_filter(tmp_path / "job.sh") == ["result 0", "posix false"]
+    assert cli_filter(tmp_path / "job.sh") == ["result 0", *loads]
 
 
 def test_a_script_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert cli_filter(tmp_path / "pipe") == ["result 0", "posix false"]
-    assert cli_filter(tmp_path / "none") == cli_filter(tmp_path) == ["result 0", "posix true"]
-    assert cli_filter(Path("/dev/null")) == ["result 0", "posix false"]
+    assert cli_filter(tmp_path / "pipe") == ["result 0"]
+    assert cli_filter(tmp_path / "none") == cli_filter(tmp_path) == ["result 0", "loads posix.fcntl"]
+    assert cli_filter(Path("/dev/null")) == ["result 0"]
 
 
 @pytest.mark.parametrize("program", ["sbatch", "salloc"])
 def test_a_job_does_not_pass_its_own_on(tmp_path: Path, program: str) -> None:
     (tmp_path / "job.sh").write_text("true\n")
     given = {"RAD_SUMMARY": "ok 2", "RAD_SUMMARY_1": "x", "RAD_SUMMARY_2": "y", "RAD_SHARE": "12"}
-    assert cli_filter(tmp_path / "job.sh", program, **given) == ["result 0", "posix false"]
+    assert cli_filter(tmp_path / "job.sh", program, **given) == ["result 0"]
 
 
 def test_an_allocation_hands_no_summary_on(tmp_path: Path) -> None:
     (tmp_path / "net.txt").write_text("Net()")
     (tmp_path / "job.sh").write_text("#RAD model=net.txt\n")
-    assert cli_filter(tmp_path / "job.sh", "salloc") == ["result 0", "posix false"]
+    assert cli_filter(tmp_path / "job.sh", "salloc") == ["result 0"]
 
 
 def step(*options: str, **env: str) -> list[str]:
