@@ -207,6 +207,9 @@ def test_nothing_held_out_is_an_error() -> None:
         ((0.07, 0.00), (0.06, 0.01), False),
         ((0.05, 0.02), (0.06, 0.01), False),
         ((0.05, 0.01), (0.06, 0.00), True),
+        ((0.0504, 0.0274), (0.0496, 0.0266), True),
+        ((0.0504, 0.0274), (0.0494, 0.0266), False),
+        ((0.0504, 0.0276), (0.0496, 0.0266), False),
     ],
 )
 def test_a_model_is_installed_only_if_it_is_no_worse(

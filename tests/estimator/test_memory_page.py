@@ -32,7 +32,9 @@ _LEFT = LeftOut(
     {way: dict.fromkeys(FORMATS, _FOUND) for way in WAYS},
     {way: dict.fromkeys(_TIMES, _TIGHT if way == "run" else _FOUND) for way in (*WAYS, DRAWN)},
 )
-_ALLOCATOR = LeftOut({}, {}, {way: dict.fromkeys(_TIMES, _TIGHT) for way in (*WAYS, DRAWN)})
+_ALLOCATOR = LeftOut(
+    {WAYS[0]: {ALL: replace(_FOUND, n=40)}}, {}, {way: dict.fromkeys(_TIMES, _TIGHT) for way in (*WAYS, DRAWN)}
+)
 
 
 def _case(name: str, actual: float, rad: tuple[float, float] | None, **changes: Any) -> dict[str, Any]:
@@ -108,6 +110,8 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     assert "| odd | 4 | 30.0 % | 50 % |" in text
     assert "| rare |" not in text
     assert "0 of the 2 summaries in the tables above are refused" in text.replace("\n", " ")
+    assert "when 40 of these 50 summaries were measured" in text.replace("\n", " ")
+    assert not memory_page.older(_LEFT, _LEFT)
     assert "| its run | kin | 50 | 2.0 % | 1.1 % | 20.0 % | 10.0 % |" in text
     assert f"| its model |{' 1.0 % / 60 % |' * 3}" in text
     assert f"| 0.5 | 1.1 % / 20 % |{' 1.0 % / 60 % |' * 3}{' 1.1 % / 20 % |' * 4}" in text

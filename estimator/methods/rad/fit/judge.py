@@ -12,6 +12,9 @@ from estimator.gpus import most_memory_mib
 from estimator.methods.rad import Rad, within
 from estimator.methods.rad.fit.examples import Example
 
+_ALLOWED = 1.0
+"""Percent of bounds that may be too low."""
+
 
 @dataclass(frozen=True)
 class Held:
@@ -50,5 +53,11 @@ def judge(model: dict[str, Any], examples: Iterable[Example], *, real: bool = Tr
 
 
 def no_worse(new: Held, old: Held) -> bool:
-    """Tell whether a new model may replace the old one."""
-    return new.median_abs_rel_error <= old.median_abs_rel_error and new.under_rate <= max(old.under_rate, 0.01)
+    """Tell whether a new model may replace the old one; less than a tenth of a percent is taken for chance."""
+    return _told(new.median_abs_rel_error) <= _told(old.median_abs_rel_error) and _told(new.under_rate) <= max(
+        _told(old.under_rate), _ALLOWED
+    )
+
+
+def _told(share: float) -> float:
+    return round(100 * share, 1)
