@@ -1,14 +1,9 @@
-"""The text of a record's fields, bounded, and which letters of a token are capitals. Pure.
-
-Written out here, and not by `json`: a record has few kinds of values, and most of its fields say nothing.
-"""
+"""What a record keeps of its fields, bounded, and which letters of a token are capitals. Pure."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from json.encoder import encode_basestring
-from typing import Final
+from typing import Any, Final
 
 MAX_TEXT: Final = 156  # bytes of one string, in UTF-8
 MAX_ITEMS: Final = 12  # entries of one list; the first are kept, of runs the last
@@ -17,32 +12,22 @@ DECIMALS: Final = 4
 _CAPITAL_BITS: Final = bytes(b"01"[chr(i).isupper()] for i in range(256))
 
 
-def json_of(values: Mapping[str, object], defaults: Mapping[str, object]) -> str:
-    """The members of a JSON object, without its braces: what of `values` differs from its default, in their order.
-
-    Texts and lists longer than the bounds are cut.
-
-    Raises:
-        ValueError: a number is not finite.
-    """
-    members = []
+def compact(values: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, Any]:
+    """What of `values` differs from its default, in their order; texts and lists longer than the bounds are cut."""
+    made: dict[str, Any] = {}
     for name, default in defaults.items():
         value = values[name]
         if value is not default and value != default:
-            members.append(f'"{name}":{_written(value)}')
-    return ",".join(members)
+            made[name] = _bounded(value)
+    return made
 
 
-def _written(value: object) -> str:
+def _bounded(value: object) -> object:
     if isinstance(value, str):
-        return encode_basestring(clean(value))
+        return clean(value)
     if isinstance(value, tuple):
-        return f"[{','.join([_written(entry) for entry in value[:MAX_ITEMS]])}]"
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"{value} is no number of a record")
-        return repr(round(value, DECIMALS))
-    return str(value)
+        return [_bounded(entry) for entry in value[:MAX_ITEMS]]
+    return round(value, DECIMALS) if isinstance(value, float) else value
 
 
 def clean(text: str) -> str:

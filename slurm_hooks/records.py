@@ -21,12 +21,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from slurm_hooks.record_text import MAX_ITEMS, capitals, clean, json_of
+from slurm_hooks.record_text import MAX_ITEMS, capitals, clean, compact
 
 PREFIX = "RAD1:"
 _TOKEN = re.compile(r" ?(?<![A-Za-z0-9])(RAD1:)([A-Za-z0-9+/]*={0,2})(?:\.([0-9A-Fa-f]*))?", re.IGNORECASE)
 MAX_BYTES = 60_000  # slurmdbd's column holds 65,535, and other tools want some of it
 MAX_NUMBER = 2**53
+
+_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 Action = Literal["share", "exclusive", "left_alone", "advised", "shadowed"]
 
@@ -161,11 +163,10 @@ def encode(record: Record) -> str:
 
     Fields that say nothing are left out; texts and lists longer than the record's bounds are cut.
     """
-    text = json_of(vars(record), _DEFAULTS[Record])
+    data = compact(vars(record), _DEFAULTS[Record])
     if record.runs:
-        runs = ",".join([f"{{{json_of(vars(run), _DEFAULTS[Run])}}}" for run in record.runs[-MAX_ITEMS:]])
-        text = f'{text},"runs":[{runs}]'
-    body = base64.b64encode(f"{{{text}}}".encode())
+        data["runs"] = [compact(vars(run), _DEFAULTS[Run]) for run in record.runs[-MAX_ITEMS:]]
+    body = base64.b64encode(_to_json(data).encode())
     return f"{PREFIX}{body.decode()}.{capitals(body)}"
 
 
