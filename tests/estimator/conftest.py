@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from estimator.methods.rad import Rad
 from estimator.methods.rad.fit import processes
 
 
@@ -11,3 +12,9 @@ from estimator.methods.rad.fit import processes
 def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fit in this process, where coverage sees it; a test that wants more says so."""
     monkeypatch.setattr(processes, "cores", lambda: 1)
+
+
+@pytest.fixture(scope="session")
+def rad() -> Rad:
+    """The model that comes with the package: to read it takes a second."""
+    return Rad.load()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from estimator import blocks
-from estimator.methods import load_method
+from estimator.methods.rad import Rad
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program import Conv, Op, Program, Scores, compile_program
 from estimator.parsers import parse_summary
@@ -349,11 +349,11 @@ def test_depth_of_recurrent_networks_is_solved_where_their_input_is_not_shown(
         assert program.tensors[0] == 32 * program.tensors[op.y] // (512 if "LSTM" in row else 256)
 
 
-def test_projections_to_one_number_are_no_crash() -> None:
+def test_projections_to_one_number_are_no_crash(rad: Rad) -> None:
     rows = "".join(f"│    └─Linear: 2-{number}   [2]   110\n" for number in range(1, 5))
     head = "====\nLayer (type:depth-idx)   Output Shape   Param #\n====\nNet  [2, 10]  --\n"
     text = f"{head}├─SelfAttention: 1-1  [2, 10]  --\n{rows}====\n"
-    found = load_method("rad").predict(parse_summary(text), Workload(2))
+    found = rad.predict(parse_summary(text), Workload(2))
     assert 0 < found.expected_mib <= found.upper_mib
 
 

@@ -197,8 +197,8 @@ def test_a_models_own_name_does_not_make_its_layers_strange() -> None:
         "Linear(in_features=-5, out_features=-7, bias=True)",
     ],
 )
-def test_sizes_that_no_layer_has_are_an_estimate_or_a_summarys_error(layer: str) -> None:
+def test_sizes_that_no_layer_has_are_an_estimate_or_a_summarys_error(rad: Rad, layer: str) -> None:
     text = f"Net(\n  (a): BatchNorm2d(3)\n  (b): {layer}\n  (c): Conv2d(3, 0, kernel_size=(0, 0), groups=0)\n)\n"
     with contextlib.suppress(SummaryError):
-        found = load_method("rad").predict(parse_summary(text), Workload(8))
+        found = rad.predict(parse_summary(text), Workload(8))
         assert 0 < found.expected_mib <= found.upper_mib

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from estimator.dataset.specs import Split
 from estimator.dataset.store import Dataset, committed
 from estimator.methods.rad import NAME, Rad
 from estimator.methods.rad import retrain as module
@@ -19,6 +20,7 @@ from estimator.parsers import parse_summary
 from estimator.store import Store
 from estimator.types import Workload
 
+JUDGES: tuple[Split, ...] = ("fresh", "kin", "known")
 NOTHING = {"start": 0.0, "trees": []}
 SPACES = {"forward": NOTHING, "input": NOTHING, "weight": NOTHING}
 
@@ -50,9 +52,8 @@ def quick(small: Dataset, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_what_nothing_is_fitted_to_judges_and_else_the_test_part(small: Dataset) -> None:
-    some = [row for row in committed().rows if row.split in ("fresh", "kin", "known")]
-    assert module.judging(replace(small, rows=(*small.rows, *some))) == ("fresh", "kin", "known")
-    kin = next(row for row in some if row.split == "kin")
+    fresh, kin, known = (replace(small.rows[0], apart=split) for split in JUDGES)
+    assert module.judging(replace(small, rows=(known, *small.rows, kin, fresh))) == JUDGES
     assert module.judging(replace(small, rows=(*small.rows, kin))) == ("kin",)
     assert module.judging(small) == ("test",)
 

@@ -216,12 +216,11 @@ EFFICIENTNET_1_0 = """EfficientNet(
         (TIMM_0_6, TIMM_0_6.replace("2d (pool", "2d(pool")),
     ],
 )
-def test_other_names_of_the_same_layers_are_read_as_todays(old: str, new: str) -> None:
+def test_other_names_of_the_same_layers_are_read_as_todays(rad: Rad, old: str, new: str) -> None:
     read, now = parse_summary(old), parse_summary(new)
     steps = Workload(batch_size=8, seq_len=64)
     assert read.total_params == now.total_params
     assert types(read) == types(now)
-    rad = Rad.load()
     said = rad.predict(read, steps).expected_mib
     assert said == pytest.approx(rad.predict(now, steps).expected_mib, abs=2)  # an old print may hold some layers more
 
@@ -237,8 +236,7 @@ def test_a_norm_without_a_size_is_as_wide_as_the_words() -> None:
     assert {layer.type for layer in layers(old.root)} == {layer.type for layer in layers(new.root)}
 
 
-def test_attention_that_multiplied_by_itself_keeps_its_matrix() -> None:
-    rad = Rad.load()
+def test_attention_that_multiplied_by_itself_keeps_its_matrix(rad: Rad) -> None:
     workload = Workload(batch_size=8, seq_len=1024)
     eager = parse_summary(LLAMA_4_40.replace("LlamaSdpaAttention", "LlamaAttention"))
     more = rad.account(eager, workload)[2].kept - rad.account(parse_summary(LLAMA_4_40), workload)[2].kept
