@@ -10,7 +10,7 @@ import numpy as np
 
 from predictor.artifact import Colocation
 from predictor.measurements import Run, family
-from predictor.threads import ALL, WORTH, Law
+from predictor.threads import ALL, WORTH, Law, felt, limited
 from predictor.types import Floats, Predictor, Profile
 
 DEMANDS = tuple(np.linspace(0.4, 1.6, 13))
@@ -61,14 +61,19 @@ class PartitionModel:
     def fit(self, groups: Sequence[Partitioned], predictor: Predictor) -> PartitionModel:
         """Choose both numbers by the least mean absolute error."""
         self.predictor = predictor
-        # What is predicted without partitions does not depend on either number.
+        # What is predicted without partitions does not depend on either number, each factor of the law on one.
         without = [_without(predictor, _profiles(group)) for group in groups]
+        alone = {scale: [limited(scale, _profiles(group), group.shares) for group in groups] for scale in DEMANDS}
+        beside = {
+            remains: [known ** felt(remains, group.shares) for group, known in zip(groups, without, strict=True)]
+            for remains in REMAINS
+        }
 
         def error(candidate: tuple[float, float]) -> float:
-            law = Law(*candidate)
+            scale, remains = candidate
             errors = [
-                np.abs(law.progress(_profiles(group), known, group.shares) - group.progress)
-                for group, known in zip(groups, without, strict=True)
+                np.abs(one * other - group.progress)
+                for one, other, group in zip(alone[scale], beside[remains], groups, strict=True)
             ]
             return float(np.concatenate(errors).mean())
 

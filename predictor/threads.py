@@ -58,21 +58,36 @@ class Law:
         Returns:
             Shape (partitions, jobs), 0 to 1; where all have 100 it is ``without``.
         """
-        part = np.array(shares, dtype=np.float64).reshape(-1, len(jobs)) / ALL
-        need = self.scale * np.array([demand(profile) for profile in jobs])
-        busy = np.array([_busy(profile) for profile in jobs])
+        return limited(self.scale, jobs, shares) * without ** felt(self.remains, shares)
 
-        def slow(some: Floats) -> Floats:
-            stretch = (1.0 + (need / some) ** SHARPNESS) ** (1.0 / SHARPNESS)
-            return slacken(stretch - 1.0, np.broadcast_to(busy, stretch.shape), SHARPNESS)[0]
 
-        # Of what a job may use, so much a neighbour may use too: shape (partitions, jobs, neighbours).
-        overlap = np.clip((part[:, :, None] + part[:, None, :] - 1.0) / part[:, :, None], 0.0, 1.0)
-        itself = np.eye(len(jobs), dtype=bool)
-        shared = np.where(itself, 0.0, overlap).sum(axis=2) / max(len(jobs) - 1, 1)
-        felt = self.remains + (1.0 - self.remains) * shared
-        progress: Floats = np.exp(slow(np.ones_like(part)) - slow(part)) * without**felt
-        return progress
+def _parts(shares: Sequence[Sequence[int]]) -> Floats:
+    return np.array(shares, dtype=np.float64) / ALL
+
+
+def limited(scale: float, jobs: Sequence[Profile], shares: Sequence[Sequence[int]]) -> Floats:
+    """What is left of each job's progress by its own percentage, whatever its neighbours do: see `Law`."""
+    part = _parts(shares)
+    need = scale * np.array([demand(profile) for profile in jobs])
+    busy = np.array([_busy(profile) for profile in jobs])
+
+    def slow(some: Floats) -> Floats:
+        stretch = (1.0 + (need / some) ** SHARPNESS) ** (1.0 / SHARPNESS)
+        return slacken(stretch - 1.0, np.broadcast_to(busy, stretch.shape), SHARPNESS)[0]
+
+    left: Floats = np.exp(slow(np.ones_like(part)) - slow(part))
+    return left
+
+
+def felt(remains: float, shares: Sequence[Sequence[int]]) -> Floats:
+    """What part of the contention each job feels where its SMs may be others' too: see `Law`."""
+    part = _parts(shares)
+    # Of what a job may use, so much a neighbour may use too: shape (partitions, jobs, neighbours).
+    overlap = np.clip((part[:, :, None] + part[:, None, :] - 1.0) / part[:, :, None], 0.0, 1.0)
+    jobs = part.shape[1]
+    shared = np.where(np.eye(jobs, dtype=bool), 0.0, overlap).sum(axis=2) / max(jobs - 1, 1)
+    part_felt: Floats = remains + (1.0 - remains) * shared
+    return part_felt
 
 
 def choose(

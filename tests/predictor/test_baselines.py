@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from predictor import baselines
 from predictor.artifact import ArtifactError, Colocation, Side
 from predictor.baselines import RULES, XU_FEATURES, AutoMl, NeuralNetwork, RandomForest, Xu, load_xu
 from predictor.evaluation import (
@@ -23,6 +24,12 @@ from predictor.types import ProfileError
 from tests.predictor.synthetic import every_pair, profile, workloads, write_csv
 
 PAIRS = every_pair(workloads(8))
+
+
+@pytest.fixture
+def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole grid is searched where forests are what is tested."""
+    monkeypatch.setattr(baselines, "FOREST_GRID", {"n_estimators": (10, 20)})
 
 
 def _pair(neighbour: str, **metrics: float) -> Colocation:
@@ -89,6 +96,7 @@ def _write_xu(path: Path, rows: list[Colocation]) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_xu_reads_its_own_columns(tmp_path: Path) -> None:
     path = _write_xu(tmp_path / "xu.csv", PAIRS)
     rows = load_xu(path)
@@ -101,6 +109,7 @@ def test_xu_reads_its_own_columns(tmp_path: Path) -> None:
         load_xu(path)
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_every_model_by_name(tmp_path: Path) -> None:
     train, test = write_csv(tmp_path / "a.csv", PAIRS[::2]), write_csv(tmp_path / "b.csv", PAIRS[1::2])
     found = {name: evaluate(train, test, name) for name in NAMES if name not in {"xu", "automl"}}
