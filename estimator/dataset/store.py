@@ -29,6 +29,9 @@ _CHECK_FILE = "isolated.jsonl.xz"
 _SAVED_FILE = "saved.jsonl.xz"
 _TRACE = re.compile(r'\{"model":"([^"]+)","trace":(.*)\}')
 
+_ALIKE = 4000
+"""So many letters tell which traces are alike."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -195,7 +198,8 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _write(path: Path, items: Iterable[dict[str, Any]]) -> None:
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 26}]
+    text = {"lc": 4, "lp": 0, "pb": 0}  # letters follow letters, at any place
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 26, **text}]
     with lzma.open(path, "wt", encoding="utf-8", filters=filters) as file:
         for item in items:
             file.write(json.dumps(item, separators=(",", ":")) + "\n")
@@ -313,7 +317,8 @@ def _write_all(
 ) -> int:
     """Write a data set's files, with the traces that its rows need; returns how many those are."""
     needed = {spec_from_json(row["spec"]).model_id for row in rows.values() if row["spec"]["source"] != "synthetic"}
-    kept = sorted(needed & set(traces))
+    # Models that begin with the same layers stand together: a fifth less.
+    kept = sorted(needed & set(traces), key=lambda key: (json.dumps(traces[key]["trace"]["root"])[:_ALIKE], key))
     order = ("source", "family", "name", "kind", "precision", "batch_size")
     _write(folder / _ROW_FILE, sorted(rows.values(), key=lambda r: ([str(r["spec"][k]) for k in order], str(r))))
     _write(folder / _TRACE_FILE, [traces[key] for key in kept])
