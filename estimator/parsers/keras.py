@@ -21,6 +21,9 @@ _OFTEN: Final = 63
 _MODELS: Final[tuple[str, ...]] = ("Functional", "Sequential", "Model")
 # Type, name, shape and parameters of a row.
 _Read = tuple[str, str, RawShape | None, int]
+_SEPARABLE: Final = "SeparableConv2D"
+# Sides of a kernel, usual ones first.
+_SIDES: Final[tuple[int, ...]] = (3, 5, 7, 1, 2, 4, 9, 11)
 # Keras 3 cuts what is too wide for its column: ``(BatchNormalizatio…``.
 _CUT: Final = "…"
 _LONG_NAMES: Final[tuple[str, ...]] = (
@@ -195,18 +198,14 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
     counts = Counter([shape for _, _, shape, _ in read])
     batch = batch_of(counts.items(), None)
     samples = {shape: per_sample(shape, batch) for shape in counts}
+    if _channels_last([(samples[shape], params) for _, _, shape, params in read]):
+        samples = {shape: _channels_first(sample) for shape, sample in samples.items()}
     counted = sum([params for _, _, _, params in read])
     totals = t.read_totals(lines, at)
     stated = t.total_params(totals)
     if stated is not None and stated < counted:
         read = _opened(read, counted - stated)
-    # As Layer(...) does, which takes twice as long.
-    children = tuple(
-        [
-            tuple.__new__(Layer, (type_, params, samples[shape], (), (), name, None))
-            for type_, name, shape, params in read
-        ]
-    )
+    children = _layers(read, samples)
     counted = sum([params for _, _, _, params in read])
     if not counted and not stated:
         number = rows[0][1]
@@ -229,6 +228,45 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
         inferred=inferred,
         frozen_params=t.frozen_params(totals),
     )
+
+
+def _layers(read: list[_Read], samples: dict[RawShape | None, tuple[int, ...] | None]) -> tuple[Layer, ...]:
+    # As Layer(...) does, which takes twice as long.
+    layers = [
+        tuple.__new__(Layer, (type_, params, samples[shape], (), (), name, None)) for type_, name, shape, params in read
+    ]
+    if any(type_ == _SEPARABLE for type_, _, _, _ in read):
+        layers = [part for layer in layers for part in _separated(layer)]
+    return tuple(layers)
+
+
+def _separated(layer: Layer) -> tuple[Layer, ...]:
+    """Divide a separable convolution into its two: what the first gives is kept for the second, and not shown."""
+    shape = layer.output_shape
+    if layer.type == _SEPARABLE and shape and len(shape) > 2:
+        for side in _SIDES:
+            for weights in (layer.params - shape[0], layer.params):  # with and without a bias
+                channels, rest = divmod(weights, side * side + shape[0])
+                if channels > 0 and not rest:
+                    first = channels * side * side
+                    deep = Layer("DepthwiseConv2D", first, (channels, *shape[1:]), name=layer.name)
+                    return deep, layer._replace(type="Conv2D", params=layer.params - first)
+    return (layer,)
+
+
+def _channels_last(rows: list[tuple[tuple[int, ...] | None, int]]) -> bool:
+    """Tell whether channels are the last dimension of pictures, as is usual: weights come in as many for each."""
+    first = last = 0
+    for shape, params in rows:
+        if shape and len(shape) > 2 and params and shape[0] and shape[-1]:
+            first += not params % shape[0]
+            last += not params % shape[-1]
+    return last >= first
+
+
+def _channels_first(shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Write a picture's shape as PyTorch does, which all that follows expects."""
+    return (shape[-1], *shape[:-1]) if shape and len(shape) > 2 else shape
 
 
 def _opened(read: list[_Read], twice: int) -> list[_Read]:

@@ -553,14 +553,46 @@ def test_keras_2_with_wrapped_cells_and_connections() -> None:
         ("Add", 0),
         ("Dense", 163_850),
     ]
-    assert summary.root.children[1].output_shape == (32, 32, 16)
+    assert summary.root.children[1].output_shape == (16, 32, 32)
 
 
 def test_keras_3_with_wrapped_cells() -> None:
     summary = parse_summary(KERAS3)
     assert summary.total_params == 54_410
     assert [layer.type for layer in summary.root.children] == ["Conv2D", "MaxPooling2D", "Dense"]
-    assert summary.root.children[1].output_shape == (13, 13, 32)
+    assert summary.root.children[1].output_shape == (32, 13, 13)
+
+
+def _keras(*rows: tuple[str, str, int]) -> str:
+    lines = [f"{f'x{at} ({type_})':31}{shape:27}{params}" for at, (type_, shape, params) in enumerate(rows)]
+    rule = "=" * 70
+    total = sum(params for _, _, params in rows)
+    head = [f"{'Layer (type)':31}{'Output Shape':27}Param #", rule]
+    return "\n".join([*head, *lines, rule, f"Total params: {total:,}"])
+
+
+def test_a_picture_of_keras_has_its_channels_in_front_as_pytorch_has_them() -> None:
+    last = _keras(("Conv2D", "(None, 30, 30, 16)", 448), ("BatchNormalization", "(None, 30, 30, 16)", 64))
+    first = _keras(("Conv2D", "(None, 16, 30, 30)", 448), ("BatchNormalization", "(None, 16, 30, 30)", 64))
+    for text in (last, first):
+        assert {layer.output_shape for layer in parse_summary(text).root.children} == {(16, 30, 30)}
+    words = _keras(("Embedding", "(None, 128, 64)", 6400), ("LSTM", "(None, 128, 32)", 12416))
+    assert [layer.output_shape for layer in parse_summary(words).root.children] == [(128, 64), (128, 32)]
+
+
+@pytest.mark.parametrize(
+    ("params", "parts"),
+    [
+        (64 * 9 + 64 * 128, [("DepthwiseConv2D", 576, 64), ("Conv2D", 8192, 128)]),
+        (64 * 25 + 64 * 128 + 128, [("DepthwiseConv2D", 1600, 64), ("Conv2D", 8320, 128)]),
+        (131, [("SeparableConv2D", 131, 128)]),
+    ],
+)
+def test_a_separable_convolution_of_keras_is_two(params: int, parts: list[tuple[str, int, int]]) -> None:
+    summary = parse_summary(_keras(("SeparableConv2D", "(None, 14, 14, 128)", params)))
+    assert [(layer.type, layer.params) for layer in summary.root.children] == [part[:2] for part in parts]
+    assert [layer.output_shape for layer in summary.root.children] == [(part[2], 14, 14) for part in parts]
+    assert summary.total_params == params
 
 
 def test_keras_optimizer_state_is_no_parameter_of_the_model() -> None:

@@ -155,7 +155,7 @@ def test_the_shipped_model_answers() -> None:
     number = store_for("rad", None).current
     estimate = method.predict(parse_summary(VGG), Workload(64))
     assert estimate.method == f"rad {number}"
-    assert 700 < estimate.expected_mib <= estimate.upper_mib < 2000
+    assert 700 < estimate.expected_mib <= estimate.upper_mib < 3000
 
 
 def test_inference_imports_neither_torch_nor_numpy_nor_sklearn() -> None:
