@@ -43,7 +43,7 @@ local function may_name_model(script)
     for _ = 1, 100 do
         found = script:find("#RAD", found + 1, true)
         if found == nil then return false end
-        if script:match("^[^\r\n]*", found):lower():find("model", 1, true) then return true end
+        if script:match("^[^\n]*", found):lower():find("model", 1, true) then return true end
     end
     return true
 end
