@@ -112,6 +112,7 @@ def parse_script(script: str) -> Directives | None:
     begin = begin_end = line = position = 0
     found = False
     for directive in _DIRECTIVE.finditer(text, 0, _block_end(script) + shift):
+        breathe()
         found = True
         line += text.count("\n", position, directive.start() + 1)
         position = directive.start() + 1

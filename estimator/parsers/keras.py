@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from estimator.compiled import breathe
@@ -21,6 +22,8 @@ _OFTEN: Final = 63
 _MODELS: Final[tuple[str, ...]] = ("Functional", "Sequential", "Model")
 # Type, name, shape and parameters of a row.
 _Read = tuple[str, str, RawShape | None, int]
+# What one sample has of each shape.
+_Samples = dict[RawShape | None, tuple[int, ...] | None]
 _SEPARABLE: Final = "SeparableConv2D"
 # Sides of a kernel, usual ones first.
 _SIDES: Final[tuple[int, ...]] = (3, 5, 7, 1, 2, 4, 9, 11)
@@ -177,7 +180,9 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
     types: dict[str, str] = {}
     values: dict[tuple[str, str], tuple[RawShape | None, int]] = {}
     shapes = t.Shapes()
-    for cells, number in rows:
+    for at_row, (cells, number) in enumerate(rows):
+        if not at_row & _OFTEN:
+            breathe()
         name, open_, said = cells[0].lstrip(_DRAWN + _BARS).partition("(")
         type_ = types.get(said)
         if type_ is None:
@@ -197,9 +202,7 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
         read.append((type_, name.strip(), value[0], value[1]))
     counts = Counter([shape for _, _, shape, _ in read])
     batch = batch_of(counts.items(), None)
-    samples = {shape: per_sample(shape, batch) for shape in counts}
-    if _channels_last([(samples[shape], params) for _, _, shape, params in read]):
-        samples = {shape: _channels_first(sample) for shape, sample in samples.items()}
+    samples = _samples(read, counts, batch)
     counted = sum([params for _, _, _, params in read])
     totals = t.read_totals(lines, at)
     stated = t.total_params(totals)
@@ -230,7 +233,18 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
     )
 
 
-def _layers(read: list[_Read], samples: dict[RawShape | None, tuple[int, ...] | None]) -> tuple[Layer, ...]:
+def _samples(read: list[_Read], shapes: Iterable[RawShape | None], batch: int | None) -> _Samples:
+    samples: _Samples = {}
+    for shape in shapes:
+        if not len(samples) & _OFTEN:
+            breathe()
+        samples[shape] = per_sample(shape, batch)
+    if _channels_last([(samples[shape], params) for _, _, shape, params in read]):
+        return {shape: _channels_first(sample) for shape, sample in samples.items()}
+    return samples
+
+
+def _layers(read: list[_Read], samples: _Samples) -> tuple[Layer, ...]:
     # As Layer(...) does, which takes twice as long.
     layers = [
         tuple.__new__(Layer, (type_, params, samples[shape], (), (), name, None)) for type_, name, shape, params in read
@@ -244,6 +258,7 @@ def _separated(layer: Layer) -> tuple[Layer, ...]:
     """Divide a separable convolution into its two: what the first gives is kept for the second, and not shown."""
     shape = layer.output_shape
     if layer.type == _SEPARABLE and shape and len(shape) > 2:
+        breathe()
         for side in _SIDES:
             for weights in (layer.params - shape[0], layer.params):  # with and without a bias
                 channels, rest = divmod(weights, side * side + shape[0])

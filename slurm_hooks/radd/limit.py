@@ -6,8 +6,16 @@ come late open its circuit breaker for everybody: so radd gives up in time, and 
 
 from __future__ import annotations
 
+import dis
 import signal
 from types import FrameType
+
+from estimator.compiled import is_compiled
+
+_AGAIN_S = 0.0005
+# Where Python looks for signals between steps of its own: where a function begins (3.10 has no word for that) and where
+# a loop goes on.
+_STEPS = [dis.opmap[name] for name in ("RESUME", "JUMP_BACKWARD") if name in dis.opmap]
 
 
 class OutOfTime(BaseException):
@@ -19,10 +27,14 @@ class at_most:  # noqa: N801  (read as a phrase: with at_most(0.03))
 
     The first use takes SIGALRM for as long as the process lives: to set a handler each time takes longer than the
     rest of this.
+
+    Compiled code does not bear an exception anywhere: what is raised while it multiplies large numbers it takes for a
+    lack of memory, and ends the process. There the alarm comes again until Python is between steps of its own.
     """
 
     _running = False
     _ready = False
+    _anywhere = True
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -30,16 +42,21 @@ class at_most:  # noqa: N801  (read as a phrase: with at_most(0.03))
     def __enter__(self) -> None:
         if not at_most._ready:
             signal.signal(signal.SIGALRM, _expire)
-            at_most._ready = True
+            at_most._ready, at_most._anywhere = True, not is_compiled()
         at_most._running = True
-        signal.setitimer(signal.ITIMER_REAL, self._seconds)
+        signal.setitimer(signal.ITIMER_REAL, self._seconds, _AGAIN_S)
 
     def __exit__(self, *_: object) -> None:
         at_most._running = False
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _expire(_number: int, _frame: FrameType | None) -> None:
-    if at_most._running:
+def _expire(_number: int, frame: FrameType | None) -> None:
+    if at_most._running and (at_most._anywhere or _between_steps(frame)):
         at_most._running = False  # an alarm that comes while this is on its way is none
+        signal.setitimer(signal.ITIMER_REAL, 0)
         raise OutOfTime
+
+
+def _between_steps(frame: FrameType | None) -> bool:
+    return frame is not None and (frame.f_lasti < 0 or frame.f_code.co_code[frame.f_lasti] in _STEPS)

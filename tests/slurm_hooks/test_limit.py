@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from estimator.compiled import breathe
 from estimator.types import Estimate, ModelSummary, Workload
 from slurm_hooks import config as settings
 from slurm_hooks import hook
@@ -119,6 +120,18 @@ def test_what_is_fast_is_left_in_peace() -> None:
     assert value == 1
     with pytest.raises(OutOfTime), at_most(0.01):
         time.sleep(20)
+
+
+def test_compiled_code_is_left_between_steps_of_python_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    with at_most(20):
+        pass  # the first use finds out which build this is
+    monkeypatch.setattr(at_most, "_anywhere", False)
+    begin = time.monotonic()
+    with pytest.raises(OutOfTime), at_most(0.01):
+        time.sleep(0.1)
+        while time.monotonic() < begin + 20:
+            breathe()
+    assert 0.1 <= time.monotonic() - begin < 10
 
 
 def test_the_first_job_waits_for_nothing_that_is_loaded_late() -> None:
