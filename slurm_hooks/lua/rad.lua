@@ -39,11 +39,11 @@ end
 -- Whether one of the script's directives may name a model. The answer may be yes where none does: rad_script.lua knows,
 -- and to load it takes longer than this.
 local function may_name_model(script)
-    local found = 0
+    local lines, found = "\n" .. script, 0
     for _ = 1, 100 do
-        found = script:find("#RAD", found + 1, true)
+        found = lines:find("\n#RAD", found + 1, true)
         if found == nil then return false end
-        if script:match("^[^\n]*", found):lower():find("model", 1, true) then return true end
+        if lines:match("^[^\n]*", found + 1):lower():find("model", 1, true) then return true end
     end
     return true
 end
@@ -52,7 +52,8 @@ end
 -- on in the job's environment. Never refuses: what is wrong is said at submit, by radd.
 function M.pre_submit(options)
     if options.type == "srun" and os.getenv("RAD_SHARE") and os.getenv("SLURM_JOB_ID") then
-        pcall(function() require("rad_step")(options) end)
+        local ok, reason = pcall(function() require("rad_step")(options) end)
+        if not ok then pcall(slurm.log_info, "%s", "rad: this step starts as written: " .. tostring(reason):match("[^\n]*")) end
     end
     if options.type ~= "sbatch" and options.type ~= "salloc" then return slurm.SUCCESS end
     pcall(function()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import threading
@@ -371,7 +372,7 @@ def test_a_summary_is_handed_on(tmp_path: Path, script: str, said: list[str]) ->
         ("#RAD batch_size=4\n#RAD summary-begin\n# Model()\n#RAD summary-end\n", []),
         ("true\n#RAD model=net.txt\n", ["loads rad_script"]),
         ("#RADIO model=net.txt\n", ["loads rad_script"]),
-        ("# see #RAD model=net.txt\n", ["loads rad_script"]),
+        ("# see #RAD model=net.txt\n", []),
         ("#RAD batch_size=4\n#RAD summary-begin\n# Net()\n#RAD summary-end\n#RAD model=n\n", ["loads rad_script"]),
         ("#RAD batch_size=4\n" * 101, ["loads rad_script"]),
         ("", []),
@@ -405,7 +406,12 @@ def test_an_allocation_hands_no_summary_on(tmp_path: Path) -> None:
 
 def step(*options: str, **env: str) -> list[str]:
     """What becomes of srun's options."""
-    command = ["lua5.1", str(HERE / "step_driver.lua"), str(MODULES), *options]
+    return step_with(MODULES, *options, **env)
+
+
+def step_with(modules: Path, *options: str, **env: str) -> list[str]:
+    """The same, with the files of a folder."""
+    command = ["lua5.1", str(HERE / "step_driver.lua"), str(modules), *options]
     env = {"PATH": os.environ["PATH"], **env}
     return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True, env=env).stdout.splitlines()
 
@@ -465,6 +471,13 @@ def test_what_slurm_will_refuse_is_told_with_its_cure(option: str, instead: str)
 @pytest.mark.parametrize("option", ["cpus-per-gpu=0", "ntasks-per-gpu=-2", "ntasks-per-gpu=4294967294"])
 def test_options_that_nobody_has_set_are_passed_over(option: str) -> None:
     assert step(option, SLURM_JOB_ID="7", RAD_SHARE="30") == [option]
+
+
+def test_a_node_that_lacks_a_file_says_so_and_the_step_starts_as_written(tmp_path: Path) -> None:
+    shutil.copy(MODULES / "rad.lua", tmp_path)
+    said, left = step_with(tmp_path, "gpus=1", SLURM_JOB_ID="7", RAD_SHARE="30")
+    assert said.startswith("said rad: this step starts as written: ") and "rad_step" in said
+    assert left == "gpus=1"
 
 
 def test_what_is_no_step_of_a_job_that_shares_keeps_its_options() -> None:

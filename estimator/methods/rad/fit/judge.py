@@ -53,7 +53,7 @@ def judge(model: dict[str, Any], examples: Iterable[Example], *, real: bool = Tr
 
 
 def no_worse(new: Held, old: Held) -> bool:
-    """Tell whether a new model may replace the old one; less than a tenth of a percent is taken for chance."""
+    """Tell whether a new model may replace the old one, by what is printed of both: to a tenth of a percent."""
     return _told(new.median_abs_rel_error) <= _told(old.median_abs_rel_error) and _told(new.under_rate) <= max(
         _told(old.under_rate), _ALLOWED
     )
