@@ -53,7 +53,9 @@ end
 function M.pre_submit(options)
     if options.type == "srun" and os.getenv("RAD_SHARE") and os.getenv("SLURM_JOB_ID") then
         local ok, reason = pcall(function() require("rad_step")(options) end)
-        if not ok then pcall(slurm.log_info, "%s", "rad: this step starts as written: " .. tostring(reason):match("[^\n]*")) end
+        if not ok then
+            pcall(slurm.log_info, "%s", "rad: this step starts as written: " .. tostring(reason):match("[^\n]*"))
+        end
     end
     if options.type ~= "sbatch" and options.type ~= "salloc" then return slurm.SUCCESS end
     pcall(function()
