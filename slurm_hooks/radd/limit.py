@@ -44,7 +44,7 @@ class at_most:  # noqa: N801  (read as a phrase: with at_most(0.03))
             signal.signal(signal.SIGALRM, _expire)
             at_most._ready, at_most._anywhere = True, not is_compiled()
         at_most._running = True
-        signal.setitimer(signal.ITIMER_REAL, self._seconds, _AGAIN_S)
+        signal.setitimer(signal.ITIMER_REAL, self._seconds)
 
     def __exit__(self, *_: object) -> None:
         at_most._running = False
@@ -52,10 +52,13 @@ class at_most:  # noqa: N801  (read as a phrase: with at_most(0.03))
 
 
 def _expire(_number: int, frame: FrameType | None) -> None:
-    if at_most._running and (at_most._anywhere or _between_steps(frame)):
-        at_most._running = False  # an alarm that comes while this is on its way is none
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    if not at_most._running:
+        return
+    if at_most._anywhere or _between_steps(frame):
+        at_most._running = False
         raise OutOfTime
+    # At the very end: an alarm that came earlier would find this function between steps of Python.
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
 
 
 def _between_steps(frame: FrameType | None) -> bool:
