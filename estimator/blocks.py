@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Set
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
+from estimator.breath import OFTEN, breathe
 from estimator.types import Layer
 
 # Blocks whose parts all take what came in: branches that are added, joined, or one of several paths.
@@ -242,9 +244,11 @@ def interleaved(parts: tuple[Layer, ...]) -> tuple[Layer, ...]:
     another of the same length, or one shorter.
     """
     made: list[Layer] = []
-    rest = list(parts)
+    rest = deque(parts)
     while rest:
-        part = rest.pop(0)
+        if not len(rest) & OFTEN:
+            breathe()
+        part = rest.popleft()
         after = rest[0] if rest else None
         joined = after and (
             _joined(after, part, "up")
@@ -254,7 +258,7 @@ def interleaved(parts: tuple[Layer, ...]) -> tuple[Layer, ...]:
         )
         made.append(joined or part)
         if joined:
-            rest.pop(0)
+            rest.popleft()
     return tuple(made)
 
 

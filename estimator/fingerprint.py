@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from estimator.compiled import breathe
+from estimator.breath import OFTEN, breathe
 from estimator.gpus import canonical
 from estimator.types import Layer, ModelSummary, Workload
 
@@ -43,10 +43,11 @@ class _Writer:
 
     def write(self, found: tuple[Layer, ...]) -> None:
         """Add layers of one parent."""
-        breathe()
         parts, known, said = self._parts, self._known, self._said
         start = len(parts)
-        for layer in found:
+        for number, layer in enumerate(found):
+            if not number & OFTEN:
+                breathe()
             text = known.get(id(layer))
             if text is None:
                 type_, params, shape, _, args, _, _ = layer

@@ -12,6 +12,7 @@ from math import isqrt
 from typing import Final
 
 from estimator import sizes
+from estimator.breath import breathe
 from estimator.types import Layer
 from estimator.walk import layers
 
@@ -350,6 +351,7 @@ def _step(layer: Layer) -> Step | None:
 
 
 def _axes(layer: Layer, name: str) -> tuple[int, ...]:
+    breathe()
     try:
         return sizes.numbers(dict(layer.args)[name])
     except (KeyError, ValueError):
@@ -358,6 +360,7 @@ def _axes(layer: Layer, name: str) -> tuple[int, ...]:
 
 def number(layer: Layer, name: str) -> int:
     """Read an argument of a layer that is one number; 0 where there is none."""
+    breathe()
     try:
         return sizes.number(dict(layer.args), name)
     except (KeyError, ValueError):

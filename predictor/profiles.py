@@ -16,7 +16,7 @@ from importlib import resources
 from math import prod
 from typing import Final, NamedTuple
 
-from estimator.compiled import breathe
+from estimator.breath import OFTEN, breathe
 from estimator.types import Layer, ModelSummary, Workload
 from predictor.types import KernelMetrics, Profile, ProfileError
 
@@ -57,7 +57,6 @@ KERNEL_S: Final = 2.5e-6
 UNKNOWN_POSITIONS: Final = 784.0
 """Positions of a convolution whose output the summary does not show: 28 x 28."""
 ELEMENTS_PER_THREAD: Final = 8.0
-_OFTEN: Final = 63
 CONVOLUTIONS: Final = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose")
 TABLES: Final = ("Embedding",)
 OPTIMIZER_BYTES: Final[Mapping[str, float]] = {"adam": 28, "adamw": 28, "rmsprop": 20, "sgd_momentum": 20, "sgd": 12}
@@ -202,7 +201,7 @@ def raw_profile(summary: ModelSummary, workload: Workload, gpu: str) -> Raw:
     busy_s = moved_bytes = launches = dense_flops = square = threads = filled = 0.0
     found = leaves(summary.root)
     for at in range(len(found) + 1):
-        if not at & _OFTEN:
+        if not at & OFTEN:
             breathe()
         if at < len(found):
             layer = found[at]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, cast
 
-from estimator.compiled import breathe
+from estimator.breath import OFTEN, breathe
 from estimator.input_size import InputSizeError, read
 from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Precision
 
@@ -27,7 +27,6 @@ _LARGEST_COUNT: Final = 100_000_000
 _LARGEST_MEMORY_MIB: Final = 10 * 1024 * 1024
 _LONGEST_PATH: Final = 4096
 _LONGEST_LINE: Final = 8192
-_OFTEN: Final = 63
 _MIB_PER_UNIT: Final = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
 _PAIR: Final = re.compile(r"""([A-Za-z][\w+-]*)\s*[=:]\s*("[^"]*"|'[^']*'|[^\s"']\S*)?,?(?=\s|$)""")
 _MEMORY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNORECASE)
@@ -147,7 +146,7 @@ def _uncommented(lines: str) -> str:
     if len(lines) - len(plain) < 2 * lines.count("\n"):  # blank lines, or marks without a blank behind them
         each = lines[1:].split("\n")
         for at, line in enumerate(each):
-            if not at & _OFTEN:
+            if not at & OFTEN:
                 breathe()
             each[at] = line[2:] if line[:2] == "# " else line.removeprefix("#")
         return "\n".join(each)

@@ -10,10 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from estimator.compiled import breathe
+from estimator.breath import OFTEN, breathe
 from slurm_hooks.cluster import PerGpu
 
-_OFTEN: Final = 63
 _TYPE: Final = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"  # read once, however long it is
 _GRES: Final = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({_TYPE}))?(?:[:=](\d{{1,9}}))?$")
 
@@ -109,7 +108,7 @@ def understand(submission: Submission) -> GpuRequest | LeftAlone:
     others: dict[str, list[str]] = {}
     for where, text in tres.items():
         for at, item in enumerate(text.split(",")):
-            if not at & _OFTEN:
+            if not at & OFTEN:
                 breathe()
             match = _GRES.match(item)
             if match is None:

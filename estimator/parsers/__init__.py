@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from estimator.breath import OFTEN, breathe
 from estimator.parsers import keras, module, torchinfo, torchsummary
 from estimator.parsers.text import clean, fail, is_rule, unprefixed
 from estimator.sharing import share, unwrap
@@ -40,6 +41,8 @@ def _parse(lines: list[str]) -> ModelSummary:
     empty = -1
     others = 0
     for at, line in enumerate(lines):
+        if not at & OFTEN:
+            breathe()
         if _HEADER in line:
             return share(unwrap(_table(lines, at)))
         if line.rstrip().endswith(("(", ")")) and module.starts(line) and others < _MOST_OTHERS:

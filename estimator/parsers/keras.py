@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from estimator.compiled import breathe
+from estimator.breath import OFTEN, breathe
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import Layer, ModelSummary
@@ -16,7 +16,6 @@ _OTHER_BARS: Final = ("┃", "|")
 _CELLS: Final = "│┃"  # no rule begins with these
 _DRAWN: Final = "└├─ "
 _MAX_WRAPPED: Final = 32
-_OFTEN: Final = 63
 
 
 _MODELS: Final[tuple[str, ...]] = ("Functional", "Sequential", "Model")
@@ -107,7 +106,7 @@ def _rows(lines: list[str], start: int) -> tuple[list[tuple[list[str], int]], in
     while at < len(lines) and len(rows) <= t.MAX_LAYERS:
         line = lines[at]
         at += 1
-        if not at & _OFTEN:
+        if not at & OFTEN:
             breathe()
         if line in separators or not (stripped := line.strip()):
             fresh = True
@@ -181,7 +180,7 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
     values: dict[tuple[str, str], tuple[RawShape | None, int]] = {}
     shapes = t.Shapes()
     for at_row, (cells, number) in enumerate(rows):
-        if not at_row & _OFTEN:
+        if not at_row & OFTEN:
             breathe()
         name, open_, said = cells[0].lstrip(_DRAWN + _BARS).partition("(")
         type_ = types.get(said)
@@ -236,7 +235,7 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
 def _samples(read: list[_Read], shapes: Iterable[RawShape | None], batch: int | None) -> _Samples:
     samples: _Samples = {}
     for shape in shapes:
-        if not len(samples) & _OFTEN:
+        if not len(samples) & OFTEN:
             breathe()
         samples[shape] = per_sample(shape, batch)
     if _channels_last([(samples[shape], params) for _, _, shape, params in read]):

@@ -10,7 +10,7 @@ import re
 from typing import Final, NamedTuple
 
 from estimator import sizes, versions
-from estimator.compiled import breathe
+from estimator.breath import OFTEN, breathe
 from estimator.parsers import text as t
 from estimator.types import Layer, ModelSummary, SummaryError
 from estimator.walk import layers
@@ -25,7 +25,6 @@ _MAX_NOTES: Final = 64
 _MOST_DIGITS: Final = 7
 # Transformers keeps the weights of all experts in one bare parameter.
 _EXPERTS: Final = ("Experts", "ExpertGLU")
-_OFTEN: Final = 63
 # timm's pool prints itself as one line; `radctl summarize` shows what is in it.
 _PRINTS_ITSELF: Final = "SelectAdaptivePool2d"
 # They tell how wide those are that say nothing themselves, or are such.
@@ -102,7 +101,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     while at < count and reader.root is None:
         text = lines[at].strip()
         at += 1
-        if not at & _OFTEN:
+        if not at & OFTEN:
             breathe()
         if not text:
             continue
@@ -443,6 +442,7 @@ def _shown_again(children: list[Layer]) -> int:
     """
     if len(children) < _TWO:
         return 0
+    breathe()
     for at, part in enumerate(children):
         if part.type == "Sequential" and len(part.children) == at >= _TWO:
             count = _parameters(part)
@@ -451,6 +451,7 @@ def _shown_again(children: list[Layer]) -> int:
                 return count
         if part.name.startswith(_DECODES):
             for encoder in children[:at]:
+                breathe()
                 if encoder.name.startswith(_ENCODES) and any(inner is encoder for inner in part.children):
                     rest = tuple(inner for inner in part.children if inner is not encoder)
                     children[at] = part._replace(children=rest)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from estimator.breath import OFTEN, breathe
 from estimator.types import SummaryError
 
 MAX_CHARS: Final = 4 * 1024 * 1024
@@ -88,7 +89,9 @@ def unprefixed(lines: list[str], header: str) -> list[str] | None:
     Returns:
         The lines without it, where they have it; or None if there is no such thing.
     """
-    for line in lines:
+    for number, line in enumerate(lines):
+        if not number & OFTEN:
+            breathe()
         where = line.find(header)
         if where < 0 and line.endswith("("):
             # Backwards from the parenthesis: a search for the whole name takes the square of a line's length.
@@ -120,7 +123,9 @@ def _bounded(number: int, line: str) -> str:
 def _without_ansi(text: str) -> str:
     first, *rest = text.split("\x1b")
     parts = [first]
-    for part in rest:
+    for number, part in enumerate(rest):
+        if not number & OFTEN:
+            breathe()
         if part.startswith("["):
             end = 1
             while end < len(part) and not "@" <= part[end] <= "~":

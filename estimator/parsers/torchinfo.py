@@ -11,7 +11,7 @@ import re
 from typing import Final, NamedTuple
 
 from estimator import sizes, versions
-from estimator.compiled import breathe
+from estimator.breath import breathe
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, nest, per_sample, root_of
 from estimator.types import Layer, ModelSummary

@@ -12,14 +12,13 @@ from collections.abc import Iterable, Set
 from typing import Final
 
 from estimator import versions
-from estimator.compiled import breathe
+from estimator.breath import OFTEN, breathe
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import Layer, ModelSummary, SummaryError
 
 _ROW: Final = re.compile(r" *([^ \[]+)-\d+ *(\[[^\[\]]*\]|\[\[.*\]|--) +([\d,_]+) *")
 _MAX_WRAPPED: Final = 8
-_OFTEN: Final = 63
 # These call none of their projections as layers, so that torchsummary never sees them.
 _HIDING: Final = (
     "ShiftedWindowAttention",
@@ -63,7 +62,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         # Most rows are simple; the pattern for all of them takes longer than these steps together.
         head, _, tail = lines[at].partition("[")
         at += 1
-        if not at & _OFTEN:
+        if not at & OFTEN:
             breathe()
         type_, _, index = head.strip().rpartition("-")
         if index.isdecimal():
@@ -192,6 +191,7 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
         batch = batch_of([(shapes[different[row][1]], count) for row, count in Counter(rows).items()], None)
     else:
         batch = next(iter(firsts), None)
+    breathe()
     samples = [per_sample(shape, batch) for shape in shapes]
     # As Layer(...) does, which takes twice as long.
     layers = [
@@ -274,6 +274,7 @@ def _looped(rows: list[int], different: list[_Row], sizes: Set[int | None]) -> i
     """Count what the rows of a loop say again whose body is a few rows: there as often as a series is long."""
     again = 0
     for body in range(1, _MOST_BODY + 1):
+        breathe()
         same = 0
         for at in range(body, len(rows) + 1):
             if at < len(rows) and rows[at] == rows[at - body]:

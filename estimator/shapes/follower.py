@@ -9,7 +9,7 @@ from math import prod
 from typing import Final
 
 from estimator import blocks, outputs, sizes
-from estimator.compiled import breathe
+from estimator.breath import OFTEN, breathe
 from estimator.family import family_of
 from estimator.shapes.leaves import MOVES, Leaves
 from estimator.shapes.order import in_order_of_use, repeated
@@ -44,7 +44,6 @@ _MOST_TIMES: Final = 2048
 _DIGITS: Final = 7
 # Experts that each token goes to, which a print does not show.
 _CHOSEN: Final = 2
-_OFTEN: Final = 63
 # Tables that are added to the scores of an attention; what they give out goes nowhere else.
 _BESIDE: Final[tuple[str, ...]] = (
     "relative_attention_bias",
@@ -92,7 +91,7 @@ class Follower:
         known = self._known.get((id(layer), shape))
         if known is not None:
             return known
-        if not len(self._known) & _OFTEN:
+        if not len(self._known) & OFTEN:
             breathe()
         result = self._container(layer, shape) if layer.children else self._single(layer, shape)
         self._known[id(layer), shape] = result
@@ -230,7 +229,7 @@ class Follower:
         elif len(row) > 1 and row[0].type.startswith("AdaptiveAvgPool2d") and self.sources.pictures:
             now = self._pooled(row, now)
         for number, layer in enumerate(row):
-            if not number & _OFTEN:
+            if not number & OFTEN:
                 breathe()
             fitted, now = self._sibling(layer, now, known)
             made.append(fitted)

@@ -6,6 +6,7 @@ from math import isqrt
 from typing import Final
 
 from estimator import input_size, inputs, sizes
+from estimator.breath import breathe
 from estimator.shapes.widths import COLOURS, IMAGE, MOST_COLOURS, MOST_DIM, TOKENS, fields_of, line_of, takes_pictures
 from estimator.types import Family, Layer, SummaryError, Workload
 from estimator.walk import elements
@@ -77,6 +78,7 @@ class Start:
     def _input(self, found: list[Layer], workload: Workload) -> Shape:
         looks = False
         for layer in found:
+            breathe()
             args = dict(layer.args)
             try:
                 if "Embedding" in layer.type and layer.params and not layer.children:

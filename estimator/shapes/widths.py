@@ -6,6 +6,7 @@ from math import isqrt
 from typing import Final
 
 from estimator import sizes
+from estimator.breath import breathe
 from estimator.types import Layer
 from estimator.walk import elements, layers
 
@@ -95,8 +96,11 @@ def by_channels(layer: Layer) -> bool:
 
 def takes_pictures(layer: Layer) -> bool:
     """Tell whether a layer is a convolution of pictures, by the number of its channels."""
+    if layer.type != "Conv2d":
+        return False
+    breathe()
     channels = dict(layer.args).get("0", "")
-    return layer.type == "Conv2d" and channels.isdecimal() and len(channels) <= 2 and int(channels) <= MOST_COLOURS
+    return channels.isdecimal() and len(channels) <= 2 and int(channels) <= MOST_COLOURS
 
 
 def of_a_gate(layer: Layer, width: int) -> bool:

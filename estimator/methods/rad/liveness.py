@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from estimator.breath import OFTEN, breathe
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.own_code import NOTHING, Own
 from estimator.methods.rad.program import Conv, Op, Program, Scores
@@ -331,6 +332,7 @@ def _marks(
     products: set[int] = set()
     marks: list[float] = []
     kept = 0.0
+    breathe()
     for op in program.ops:
         kind, x, y = op.kind, op.x, op.y
         own, casts, input_, output, index, widens, follows = rules[kind]
@@ -411,6 +413,7 @@ def _backward(
     backward = at_backward = 0.0
     done = 0.0
     share = gradients / max(sum(op.params for op in program.ops), 1)
+    breathe()
     for op, mark, pair in zip(reversed(program.ops), reversed(marks), reversed(works), strict=True):
         moved = (tensors[op.x] + tensors[op.y]) * unit
         if op.matrix and scores[op.scores]:
@@ -456,6 +459,8 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
         if amp and op.kind in _MATMULS:
             copies += 2.0 * op.params
         pair = _NO_WORKSPACE if op.conv is None else workspaces.of(op.conv, batch, workload.precision)
+        if not len(works) & OFTEN:
+            breathe()
         works.append(pair)
         larger = pair[0] if pair[0] > pair[1] else pair[1]
         work = larger if larger > work else work

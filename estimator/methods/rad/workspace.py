@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import log2
 from typing import Any, Final
 
-from estimator.compiled import breathe
+from estimator.breath import breathe
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.trees import Trees
 from estimator.store import ModelError

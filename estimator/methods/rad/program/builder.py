@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final, NamedTuple
 
 from estimator import blocks
-from estimator.compiled import breathe
+from estimator.breath import OFTEN, breathe
 from estimator.methods.rad.kinds import Kind, kind_of, sort_of
 from estimator.methods.rad.program.attention import attend
 from estimator.methods.rad.program.convolutions import convolve
@@ -16,7 +16,6 @@ from estimator.methods.rad.program.steps import End
 from estimator.types import Layer
 from estimator.walk import elements
 
-_OFTEN: Final = 63
 _CONV: Final = Kind.CONV
 _LINEAR: Final = Kind.LINEAR
 _SIGMOID_GATE: Final = Kind.SIGMOID_GATE
@@ -147,7 +146,7 @@ class Builder:
             entry, start = flow.current, len(flow.ops)
             flow.above -= 1
             for number, child in enumerate(layer.children):
-                if not number & _OFTEN:
+                if not number & OFTEN:
                     breathe()
                 if not flow.flat and blocks.begins(layer, child):
                     flow.current = entry

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Final
 
 from estimator import blocks
+from estimator.breath import breathe
 from estimator.methods.rad.familiar import owner, plain_names
 from estimator.methods.rad.kinds import Kind, attends, kind_of
 from estimator.methods.rad.program.builder import Builder
@@ -87,6 +88,7 @@ _ROUNDED: Final = 0.0055
 
 def compile_program(summary: ModelSummary) -> Program:
     """Follow a summary whose layers all have shapes (see `estimator.shapes`)."""
+    breathe()
     found = layers(summary.root)
     types = {layer.type for layer in found}
     flow = Flow(summary.format in _FLAT, _drops(types))

@@ -1,0 +1,30 @@
+"""Where work on users' texts can be given up. Never compiled; touches nothing outside.
+
+An exception that a signal's handler raises strikes anywhere: while another module holds a lock that it then never gives
+back, or in the middle of compiled code, which does not bear it. So a handler only says that the work is to end, and the
+loops over users' layers, which call `breathe` now and then, end it at a place of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+OFTEN: Final = 63
+"""Loops over layers breathe where the number of the layer has none of these bits: a breath costs as much as a step."""
+_ends: list[BaseException] = []
+
+
+def breathe() -> None:
+    """Go on, or raise what `give_up` was told."""
+    if _ends:
+        raise _ends[-1]
+
+
+def give_up(end: BaseException) -> None:
+    """Let every breath raise `end` until `go_on`."""
+    _ends.append(end)
+
+
+def go_on() -> None:
+    """Let breaths pass again."""
+    _ends.clear()
