@@ -8,6 +8,54 @@ local function is_one(amount)
     return number == "" or number:match("^0*1$") ~= nil
 end
 
+-- Options by which a step asks for what goes with GPUs of the job. They cannot be taken away here, and Slurm's own words
+-- about them are of GRES that the user never asked for.
+local OF_GPUS = { ["cpus-per-gpu"] = true, ["ntasks-per-gpu"] = true }
+
+-- What says the same of a job's one GPU; nil where none of these options is set.
+local function instead_of(options)
+    local function amount(name)
+        return tonumber(tostring(options[name] or ""):match("^[1-9]%d?%d?%d?$"))
+    end
+    local cpus, tasks, of_gpu = amount("cpus-per-gpu"), amount("ntasks") or 1, amount("ntasks-per-gpu")
+    if not (cpus or of_gpu) then return nil end
+    if tasks == 1 and of_gpu then tasks = of_gpu end
+    local words = { "--ntasks=" .. tasks } -- else srun makes as many tasks as the job has processors for
+    if cpus then -- no more than there are: with a GPU Slurm starts such a step too
+        local most = tonumber(os.getenv("SLURM_CPUS_ON_NODE")) or cpus
+        words[2] = "--cpus-per-task=" .. math.max(1, math.floor(math.min(cpus, most) / tasks))
+    end
+    return words
+end
+
+-- srun's command line with `words` in place of these options; nil where it has none of them, or is of several jobs.
+local function reworded(options, words)
+    local file = assert(io.open("/proc/self/cmdline", "rb"))
+    local line, made, position = {}, {}, 1
+    local text = file:read("*a")
+    file:close()
+    for stop in text:gmatch("()%z") do
+        line[#line + 1] = text:sub(position, stop - 1)
+        position = stop + 1
+    end
+    local own = #line - #options.argv -- behind these stands what the step runs
+    local found, skip = false, false
+    for i = 1, #line do
+        local name, equals = line[i]:match("^%-%-([%w-]+)(=?)")
+        if i <= own and line[i] == ":" then return nil end
+        if skip then
+            skip = false
+        elseif i <= own and OF_GPUS[name] then
+            for _, word in ipairs(found and {} or words) do made[#made + 1] = word end
+            found, skip = true, equals == ""
+        else
+            made[#made + 1] = line[i]
+        end
+    end
+    made[0] = table.remove(made, 1)
+    return found and made or nil
+end
+
 return function(options)
     for _, name in ipairs({ "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task" }) do
         local of_each = name == "gpus-per-task" and (options.ntasks or "1") ~= "1" -- several tasks ask for several
@@ -24,12 +72,12 @@ return function(options)
         local nothing = export:upper() == "NONE" or export:upper() == "NIL"
         options.export = nothing and names or export .. "," .. names
     end
-    -- These cannot be taken away here, and Slurm's own words about them are of GRES that the user never asked for.
-    for name, instead in pairs({ ["cpus-per-gpu"] = "cpus-per-task", ["ntasks-per-gpu"] = "ntasks" }) do
-        local amount = tostring(options[name] or ""):match("^[1-9]%d?%d?%d?$")
-        if amount then
-            slurm.log_info("%s", string.format("rad: this job holds shares of a GPU, and Slurm starts no step of it with "
-                .. "--%s: write --%s=%s instead", name, instead, amount))
-        end
-    end
+    local words = instead_of(options)
+    if not words then return end
+    pcall(function()
+        local line, unistd = reworded(options, words), require("posix.unistd")
+        if line then unistd.exec(unistd.readlink("/proc/self/exe"), line) end
+    end)
+    slurm.log_info("%s", "rad: this job holds shares of a GPU, and Slurm starts no step of it with --cpus-per-gpu or "
+        .. "--ntasks-per-gpu: write " .. table.concat(words, " ") .. " instead")
 end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ _OF_STEPS = (
 # The same, but scripts count by these: they stay where cli_filter.lua sees to it that no srun minds.
 _COUNTED = ("SLURM_GPUS", "SLURM_GPUS_PER_NODE")
 _LONGEST_FILTER = 256 * 1024
+# Where slurm.conf includes other files, one of these may say it.
+_FILTERS = re.compile(rb"^[ \t]*(CliFilterPlugins[ \t]*=[^\n#]*\blua\b|Include[ \t])", re.IGNORECASE | re.MULTILINE)
 
 
 def hook(env: Mapping[str, str]) -> None:
@@ -33,13 +36,14 @@ def hook(env: Mapping[str, str]) -> None:
 
 
 def filters_steps(folder: Path) -> bool:
-    """Whether srun's cli_filter.lua, beside slurm.conf, loads RAD."""
+    """Whether srun is told of the cli_filter.lua beside slurm.conf, and that loads RAD."""
     try:
         with (folder / "cli_filter.lua").open("rb") as file:
             text = file.read(_LONGEST_FILTER)
+        told = _FILTERS.search((folder / "slurm.conf").read_bytes())
     except OSError:
         return False
-    return b'"rad"' in text or b"'rad'" in text
+    return told is not None and (b'"rad"' in text or b"'rad'" in text)
 
 
 def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str], *, filtered: bool = False) -> list[str]:

@@ -25,6 +25,18 @@ echo "device $CUDA_VISIBLE_DEVICES"
 srun sh -c 'echo "step $CUDA_VISIBLE_DEVICES"'
 srun --gres=gpu:1 sh -c 'echo "step that asks $CUDA_VISIBLE_DEVICES"'
 """
+BY_GPU = f"""#!/bin/bash
+{CLAIMED}
+srun --cpus-per-gpu=2 --mem-per-gpu=64 sh -c 'echo "$SLURM_NTASKS of $SLURM_CPUS_PER_TASK on $CUDA_VISIBLE_DEVICES"'
+srun --cpus-per-gpu 9 --gpus=1 sh -c 'echo "$SLURM_NTASKS of $SLURM_CPUS_PER_TASK on $CUDA_VISIBLE_DEVICES"'
+srun --ntasks-per-gpu=2 --cpus-per-gpu=4 cat <<<"two tasks"
+srun --cpus-per-gpu=1 printf '%s|' "a  b" '' --cpus-per-gpu=3
+"""
+PLAIN_STEPS = f"""#!/bin/bash
+{CLAIMED}
+srun sh -c 'echo "step $CUDA_VISIBLE_DEVICES"'
+srun --gres=gpu:1 true || echo refused
+"""
 WAIT = "#!/bin/bash\n#RAD memory=48G\nsleep 300\n"
 
 
@@ -51,6 +63,7 @@ JOBS: dict[str, tuple[str, tuple[str, ...]]] = {
         f"#!/bin/bash\n{CLAIMED}\nsalloc --gres=gpu:1 srun --gres=gpu:1 sh -c 'echo \"within $RAD_SHARE.\"'\n",
         ("--gres=gpu:1",),
     ),
+    "by GPU": (BY_GPU, ("--gres=gpu:1", "--cpus-per-task=4")),
     "constraint": (SCRIPT, ("--gres=gpu:h200:1", "--constraint=h200|infiniband")),
     "device type": (SCRIPT, ("--gres=gpu:g1:1",)),
     "no directive": ("#!/bin/bash\necho $CUDA_VISIBLE_DEVICES\n", ("--gres=gpu:1",)),
@@ -109,6 +122,33 @@ def test_steps_get_all_threads_where_they_get_nothing_of_the_users_environment(
 def test_an_allocation_within_a_job_that_shares_is_none_of_its_steps(rad_cluster: Cluster, completed: Run) -> None:
     job, _ = completed("allocation within")
     assert "within .\n" in output(rad_cluster, job)
+
+
+def test_steps_that_ask_by_gpu_start_as_in_a_job_that_holds_one(rad_cluster: Cluster, completed: Run) -> None:
+    job, _ = completed("by GPU")
+    device = re.findall(r"gres/mps:g(\d)=", rad_cluster.job(job)["TRES"])[0]
+    assert output(rad_cluster, job).splitlines() == [
+        f"1 of 2 on {device}",
+        f"1 of 4 on {device}",  # the job has no more, and Slurm starts a step with a GPU all the same
+        *["two tasks"] * 2,
+        "a  b||--cpus-per-gpu=3|",
+    ]
+
+
+def test_where_srun_is_not_filtered_steps_start_that_do_not_ask_for_the_gpu_themselves(cluster: Cluster) -> None:
+    """Though cli_filter.lua lies there: slurm.conf does not say so."""
+    conf = cluster.layout.slurm_conf
+    was = conf.read_text()
+    try:
+        conf.write_text(was.replace("CliFilterPlugins=lua\n", ""))
+        job = cluster.submit(PLAIN_STEPS, "--gpus=1").job_id
+        cluster.wait_state(job, "COMPLETED")
+    finally:
+        conf.write_text(was)
+    assert [line for line in output(cluster, job).splitlines() if not line.startswith("srun:")] == [
+        f"step {_device(cluster.job(job))[0][1:]}",
+        "refused",
+    ]
 
 
 @pytest.mark.parametrize("request_form", TYPES)

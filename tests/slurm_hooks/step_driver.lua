@@ -1,15 +1,20 @@
--- Runs rad.lua as srun's cli_filter does: arg[1] is its folder, the others are options. Prints those afterwards.
+-- Runs rad.lua as srun's cli_filter does: arg[1] is its folder, the others are options, as on srun's command line or,
+-- without dashes, of other origin, and after -- the step's command. Prints them afterwards.
 package.path = arg[1] .. "/?.lua;" .. package.path
 slurm = { SUCCESS = 0, log_info = function(format, ...) print("said " .. string.format(format, ...)) end }
 function slurm_cli_pre_submit() return slurm.SUCCESS end
 require("rad").wrap()
-local options = { type = "srun" }
+local options, names = { type = "srun", argv = {} }, {}
 for i = 2, #arg do
-    local name, value = arg[i]:match("^([^=]+)=(.*)$")
-    options[name] = value
+    local name, value = arg[i]:match("^%-?%-?([%w-]+)=(.*)$")
+    if arg[i] == "--" then
+        for j = i + 1, #arg do table.insert(options.argv, arg[j]) end
+        break
+    elseif name then
+        table.insert(names, name)
+        options[name] = value
+    end
 end
 assert(slurm_cli_pre_submit(options, 0) == slurm.SUCCESS)
-for i = 2, #arg do
-    local name = arg[i]:match("^[^=]+")
-    print(name .. "=" .. options[name])
-end
+for _, name in ipairs(names) do print(name .. "=" .. options[name]) end
+for _, word in ipairs(options.argv) do print("runs " .. word) end

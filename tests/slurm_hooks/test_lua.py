@@ -458,14 +458,38 @@ def test_a_step_whose_tasks_ask_for_a_gpu_each_asks_for_as_many() -> None:
     assert step("ntasks=2", "gpus=1", **job) == ["ntasks=2", "gpus="]
 
 
-@pytest.mark.parametrize(
-    ("option", "instead"), [("cpus-per-gpu=4", "--cpus-per-task=4"), ("ntasks-per-gpu=2", "--ntasks=2")]
+BY_GPU = (
+    (["cpus-per-gpu=4"], ["ntasks=1", "cpus-per-task=4"]),
+    (["ntasks=2", "cpus-per-gpu=5"], ["ntasks=2", "cpus-per-task=2"]),
+    (["ntasks=7", "cpus-per-gpu=5"], ["ntasks=7", "cpus-per-task=1"]),
+    (["cpus-per-gpu=64"], ["ntasks=1", "cpus-per-task=16"]),
+    (["ntasks=1", "ntasks-per-gpu=2"], ["ntasks=2"]),
+    (["ntasks-per-gpu=2", "ntasks=4", "cpus-per-gpu=8"], ["ntasks=4", "cpus-per-task=2"]),
 )
-def test_what_slurm_will_refuse_is_told_with_its_cure(option: str, instead: str) -> None:
-    said, left = step(option, SLURM_JOB_ID="7", RAD_SHARE="30")
-    assert said.startswith("said rad: this job holds shares of a GPU") and said.endswith(f"write {instead} instead")
-    assert left == option
-    assert step(option, SLURM_JOB_ID="7") == [option]
+SHARES = {"SLURM_JOB_ID": "7", "RAD_SHARE": "30", "SLURM_CPUS_ON_NODE": "16"}
+
+
+@pytest.mark.parametrize(("options", "instead"), BY_GPU)
+def test_a_step_that_asks_by_gpu_is_started_anew_in_other_words(options: list[str], instead: list[str]) -> None:
+    line = [f"--{option}" for option in options]
+    left = step(*line, "mem=1", "--", "a b", "--cpus-per-gpu=3", "", **SHARES)
+    assert left[-3:] == ["runs a b", "runs --cpus-per-gpu=3", "runs "]
+    assert set(left[:-3]) == {*instead, "mem=1"}
+
+
+@pytest.mark.parametrize(("options", "instead"), BY_GPU)
+def test_what_slurm_will_refuse_is_told_with_its_cure(options: list[str], instead: list[str]) -> None:
+    said, *left = step(*options, **SHARES)
+    assert said.startswith("said rad: this job holds shares of a GPU")
+    assert said.endswith(f": write {' '.join(f'--{option}' for option in instead)} instead")
+    assert left == options
+    assert step(*options, SLURM_JOB_ID="7") == options
+
+
+def test_a_step_of_several_kinds_of_tasks_is_none_that_is_started_anew() -> None:
+    said, left = step("--cpus-per-gpu=2", ":", **SHARES)
+    assert said.endswith("write --ntasks=1 --cpus-per-task=2 instead")
+    assert left == "cpus-per-gpu=2"
 
 
 @pytest.mark.parametrize("option", ["cpus-per-gpu=0", "ntasks-per-gpu=-2", "ntasks-per-gpu=4294967294"])

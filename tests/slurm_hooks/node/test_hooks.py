@@ -655,7 +655,15 @@ def test_what_scripts_count_by_stays_where_srun_is_filtered(tmp_path: Path) -> N
     (tmp_path / "cli_filter.lua").write_text("return slurm.SUCCESS\n")
     assert not task_prolog.filters_steps(tmp_path)
     (tmp_path / "cli_filter.lua").write_text('local ok, rad = pcall(require, "rad"); if ok then rad.wrap() end\n')
-    assert task_prolog.filters_steps(tmp_path)
+    assert not task_prolog.filters_steps(tmp_path)
+    for text, told in (
+        ("ClusterName=c\n#CliFilterPlugins=lua\n", False),
+        ("CliFilterPlugins=cli_filter/user_defaults # lua\n", False),
+        ("ClusterName=c\nclifilterplugins = cli_filter/user_defaults,cli_filter/lua\n", True),
+        ("include /etc/slurm/more.conf\n", True),
+    ):
+        (tmp_path / "slurm.conf").write_text(text)
+        assert task_prolog.filters_steps(tmp_path) is told
 
 
 @pytest.mark.parametrize(("asked", "given"), [("40", 40), ("0", 100), ("101", 100), ("x", 100), ("²", 100), ("", 100)])
