@@ -137,6 +137,7 @@ class ClusterView:
         floating: by partition, what jobs may have taken that Slurm places and does not show yet.
         can_retype: whether this Slurm can move a pending job to another device type.
         per_gpu: by partition, what its jobs get for each GPU.
+        filters_steps: whether srun runs cli_filter.lua, as far as slurmctld knows.
     """
 
     taken: float = float("-inf")
@@ -146,6 +147,7 @@ class ClusterView:
     floating: Mapping[str, Floating] = field(default_factory=dict)
     can_retype: bool = False
     per_gpu: Mapping[str, PerGpu] = field(default_factory=dict)
+    filters_steps: bool = True
 
 
 def with_arrivals(view: ClusterView, arrivals: Iterable[Arrival]) -> ClusterView:

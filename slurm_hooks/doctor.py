@@ -221,7 +221,12 @@ def _hooks(facts: Facts) -> list[Finding]:
     findings = []
     for setting, script, needed, why in (
         ("JobSubmitPlugins", "job_submit.lua", True, "without it no job is shared"),
-        ("CliFilterPlugins", "cli_filter.lua", False, "without it users need `radctl embed`"),
+        (
+            "CliFilterPlugins",
+            "cli_filter.lua",
+            False,
+            "without it users need `radctl embed`, and no step of a job that shares may ask for its GPU",
+        ),
     ):
         plugins = facts.settings.get(setting, "").split(",")
         findings.append(

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from estimator.breath import OFTEN, breathe
 from slurm_hooks.cluster import PerGpu
 
+_OF_GPUS: Final = ("--gres", "--gpus", "-per-gpu", " -G")
 _TYPE: Final = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"  # read once, however long it is
 _GRES: Final = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({_TYPE}))?(?:[:=](\d{{1,9}}))?$")
 
@@ -98,6 +99,19 @@ def with_defaults(submission: Submission, per_gpu: PerGpu) -> Submission:
     if (cpus, memory_mib) == (submission.cpus_per_gpu, submission.memory_per_gpu_mib):
         return submission  # as mostly: a copy of so many fields takes as long as the choice of a GPU
     return submission._replace(cpus_per_gpu=cpus, memory_per_gpu_mib=memory_mib)
+
+
+def steps_ask(script: str) -> bool:
+    """Whether a script has a step that asks for GPUs, or for something by GPU."""
+    if "srun " not in script:
+        return False
+    for at, line in enumerate(script.replace("\\\n", " ").split("\n")):
+        if not at & OFTEN:
+            breathe()
+        command = line.partition("#")[0].partition("srun ")[2]
+        if command and any(option in command for option in _OF_GPUS):
+            return True
+    return False
 
 
 def understand(submission: Submission) -> GpuRequest | LeftAlone:

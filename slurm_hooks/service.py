@@ -27,7 +27,7 @@ from slurm_hooks.directives import DirectiveError, Directives, parse_script
 from slurm_hooks.experience import Experience
 from slurm_hooks.interference import Interference, pack
 from slurm_hooks.records import Record, merge
-from slurm_hooks.request import GpuRequest, LeftAlone, Submission, understand, with_defaults
+from slurm_hooks.request import GpuRequest, LeftAlone, Submission, steps_ask, understand, with_defaults
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU
 
 log: Final = logging.getLogger("rad.service")
@@ -42,6 +42,10 @@ _ANY_SUMMARY: Final = """Net(
   (fc): Linear(in_features=8, out_features=4, bias=True)
 )
 """
+_STEPS_ASK: Final = (
+    "srun asks for the GPU again in this script, and without cli_filter.lua Slurm refuses such a step here: leave "
+    "--gres, --gpus and what is per GPU out behind srun, its tasks see the job's GPU"
+)
 _TRES: Final = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
 _IMPLIED_BINDING: Final = re.compile(r"gres[:/]gpu:per_task:1")
 _PER_GPU: Final = re.compile(r"gres[:/]gpu[:=](\d{1,9})")
@@ -270,6 +274,8 @@ class Service:
             threads=decision.thread_percentage,
         )
         self._remember(submission, decision.pin, resident, partition)
+        if not view.filters_steps and steps_ask(submission.script):
+            message += f"\n{_STEPS_ASK}"
         fields = _request_fields(submission, request, decision, view)
         fields.update(_record_field(submission, record))
         return Answer(

@@ -100,7 +100,11 @@ class SlurmCommands:
             taken=taken,
             can_retype=self.version() >= RETYPE_SINCE,
         )
-        return replace(view, per_gpu=parsing.parse_per_gpu(shown, self._settings))
+        return replace(
+            view,
+            per_gpu=parsing.parse_per_gpu(shown, self._settings),
+            filters_steps=parsing.filters_steps(self._settings),
+        )
 
     def _queue(self, partitions: tuple[str, ...]) -> tuple[list[parsing.JobRow], list[parsing.ResidentRow]]:
         pyslurm = pyslurm_queue.matching(self.version())

@@ -46,6 +46,7 @@ _MOST_HOSTS = 10_000
 _ASKED_ITEM = re.compile(r"(?:gres[:/])?mps(?::([A-Za-z][\w.-]*))?:(\d+)")
 _ASKED_GPU = re.compile(r"(?:^|[,:/])gpu(?:$|[,:=])")
 _JOB_DEFAULTS = re.compile(r"^JobDefaults\s+= (.*)$", re.MULTILINE)
+_CLI_FILTERS = re.compile(r"^CliFilterPlugins\s+= (.*)$", re.MULTILINE)
 _DEFAULT = re.compile(r"(DefCpuPerGPU|DefMemPerGPU)=(\d{1,15})", re.IGNORECASE)
 _FIELD = re.compile(r"(?:^| )([A-Za-z][A-Za-z_]*)=(\S*)")
 
@@ -128,6 +129,12 @@ def parse_per_gpu(partitions: str, settings: str) -> dict[str, PerGpu]:
         fields = dict(_FIELD.findall(line))
         made[fields.get("PartitionName", "")] = _per_gpu(fields.get("JobDefaults", ""), everywhere)
     return {name: what for name, what in made.items() if what != PerGpu()}
+
+
+def filters_steps(settings: str) -> bool:
+    """Whether srun runs cli_filter.lua, by what ``scontrol show config`` prints; so where that does not say."""
+    found = _CLI_FILTERS.search(settings)
+    return found is None or "lua" in re.split(r"[,/]", found.group(1).strip())
 
 
 def _per_gpu(text: str, otherwise: PerGpu) -> PerGpu:

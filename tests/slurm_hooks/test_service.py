@@ -101,6 +101,28 @@ def test_a_job_that_shares() -> None:
     assert answer.to_fields()["status"] == "pass"
 
 
+@pytest.mark.parametrize(
+    ("command", "asks"),
+    [
+        ("srun --gres=gpu:1 python train.py", True),
+        ("  time srun -n1 -G1 python train.py", True),
+        ("srun --ntasks=1 \\\n   --cpus-per-gpu=4 python train.py", True),
+        ("srun --gpus-per-task=1 python train.py &", True),
+        ("srun python train.py", False),
+        ("python train.py --gpus 1", False),
+        ("python train.py # srun --gpus=1", False),
+    ],
+)
+def test_a_step_that_slurm_will_refuse_is_told_at_submit_where_nothing_filters_it(command: str, asks: bool) -> None:
+    made, _ = service()
+    plain = ask(made, "#RAD memory=4G", command).message
+    assert "\n" not in plain
+    made.update(replace(made.view, filters_steps=False))
+    told = ask(made, "#RAD memory=4G", command).message
+    assert told.startswith(plain)
+    assert ("srun asks for the GPU again" in told) is asks
+
+
 def test_the_size_of_the_input_is_told_and_what_was_taken_for_it() -> None:
     made, method = service()
     lines = "#RAD model=net.txt batch_size=8 seq_len=668"

@@ -14,6 +14,7 @@ from slurm_hooks.slurm.view import (
     RESIDENT_COLUMNS,
     build,
     expand_hostlist,
+    filters_steps,
     parse_jobs,
     parse_nodes,
     parse_per_gpu,
@@ -129,6 +130,14 @@ def test_what_goes_by_gpu() -> None:
     settings = "JobAcctGatherType = x\nJobDefaults             = DefCpuPerGPU=2\nJobRequeue = 1\n"
     assert parse_per_gpu(PARTITIONS, settings) == {"gpu": PerGpu(6, 5000), "cpu": PerGpu(2)}
     assert parse_per_gpu("nonsense\nPartitionName=\n", "") == {}
+
+
+def test_whether_srun_is_filtered() -> None:
+    for said in ("lua", "cli_filter/user_defaults,cli_filter/lua"):
+        assert filters_steps(f"ClusterName = c\nCliFilterPlugins        = {said}\n")
+    for said in ("(null)", "user_defaults"):
+        assert not filters_steps(f"ClusterName = c\nCliFilterPlugins        = {said}\n")
+    assert filters_steps("")
 
 
 def test_commands() -> None:
