@@ -12,16 +12,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from scripts.demo_data import resnet50
 from scripts.devcluster.interpreter import closed, for_everybody
 from slurm_hooks.radd import protocol
 from slurm_hooks.radd.main import in_background
 
 ROOT = Path(__file__).parents[2]
+PACKAGES = ("estimator", "predictor", "slurm_hooks")
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +34,14 @@ def code() -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="rad-test-radd-") as name:
         Path(name).chmod(0o755)
-        for package in ("estimator", "predictor", "slurm_hooks"):
-            shutil.copytree(ROOT / package, Path(name, package))
+        copy(Path(name))
         yield Path(name)
+
+
+def copy(folder: Path) -> None:
+    """What of the checkout radd runs, into a folder."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package)
 
 
 def test_a_part_that_fails_is_said_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
@@ -84,6 +91,13 @@ def connect(path: Path, process: subprocess.Popen[str]) -> socket.socket:
             time.sleep(0.02)
 
 
+def ask(peer: socket.socket, **fields: str) -> Mapping[str, str]:
+    """radd's answer."""
+    peer.sendall(protocol.encode(fields))
+    with peer.makefile("rb") as stream:
+        return protocol.decode(stream.read(protocol.body_length(stream.readline(), 100_000)))
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that everybody may write to; pytest's own may be closed to other users."""
@@ -98,16 +112,57 @@ def test_it_answers_and_stops(code: Path, folder: Path) -> None:
     process = start(code, config)
     try:
         with connect(path, process) as peer:
-            peer.sendall(protocol.encode({"script": "#RAD batch_size=1\n", "partition": "cpu"}))
-            with peer.makefile("rb") as stream:
-                body = stream.read(protocol.body_length(stream.readline(), 10_000))
-        assert protocol.decode(body)["message"].startswith("partition cpu: RAD does not serve it")
+            told = ask(peer, script="#RAD batch_size=1\n", partition="cpu")["message"]
+        assert told.startswith("partition cpu: RAD does not serve it")
     finally:
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=30)
     assert process.returncode == 0
     assert "radd stops" in said
     assert not path.exists()
+
+
+def test_it_answers_while_it_is_installed_anew(folder: Path) -> None:
+    path, config, code = folder / "radd.sock", folder / "rad.toml", folder / "code"
+    settings = f'[radd]\nsocket = "{path}"\nslurm_user = "root"\npoll_s = 1\ndecide_s = 5\n'
+    config.write_text(settings + '[partitions.gpu]\ngpu_model = "h200"\n')
+    copy(code)
+    process = start(code, config)
+    sizes = iter(range(1, 9))  # each of its own: what was estimated before is remembered
+
+    def decides(peer: socket.socket) -> None:
+        script = f"#RAD batch_size={next(sizes)} model=net.txt\n"
+        job = {"script": script, "summary": resnet50(), "partition": "gpu", "tres_per_node": "gres:gpu:1"}
+        message = ask(peer, **job)["message"]
+        assert "GiB expected" in message, message
+
+    try:
+        with connect(path, process) as peer:
+            decides(peer)
+            for package in PACKAGES:
+                (code / package).rename(code / f"{package}.old")
+            decides(peer)
+            said = until(process, "the old one stays")
+            decides(peer)
+            copy(code)
+            said += until(process, "rad now answers with version")
+            decides(peer)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, rest = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "Traceback" not in said + rest
+
+
+def until(process: subprocess.Popen[str], words: str) -> str:
+    """What radd says until it says these."""
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if words in line:
+            return said
+    raise AssertionError(said)
 
 
 @pytest.mark.parametrize(
