@@ -284,7 +284,7 @@ def _share_reason(share: int, estimate: Estimate, smact: float, usable: int, par
     if usable <= 0:
         return "neither gpu_memory_mib nor a known gpu_model is configured"
     if estimate.upper_mib >= usable:
-        return f"{estimate.upper_mib} MiB are estimated, {usable} MiB can be given away"
+        return f"{estimate.upper_mib / 1024:.1f} GiB are needed, {usable / 1024:.1f} GiB can be given away"
     if share == WHOLE_GPU:
         return f"more than {partition.share_limit} shares"
     by_memory = estimate.upper_mib / usable >= smact / partition.smact_cap

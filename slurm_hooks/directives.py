@@ -163,7 +163,8 @@ def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:
         found = _PAIR.match(text, position)
         if found is None:
             piece = text[position : position + 40].split(maxsplit=1)[0]
-            raise DirectiveError(number, f"cannot read {piece!r}: write {MARK} key=value{_hint(piece, KEYS)}")
+            cure = f"{MARK} {piece}=..." if piece in KEYS else f"{MARK} key=value{_hint(piece, KEYS)}"
+            raise DirectiveError(number, f"cannot read {piece!r}: write {cure}")
         key = found.group(1).lower().replace("-", "_")
         value = (found.group(2) or "").rstrip(",")
         if key not in KEYS:

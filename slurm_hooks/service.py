@@ -35,6 +35,7 @@ log: Final = logging.getLogger("rad.service")
 MIB_PER_GIB: Final = 1024
 # A job shows up in Slurm right after its decision: a look that began this much later has seen it, in seconds.
 _SETTLING_S: Final = 1.0
+_NO_FILE: Final = "No such file"
 _SHORT_SUMMARY: Final = 65_536
 _ANY_SUMMARY: Final = """Net(
   (conv): Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1))
@@ -436,10 +437,15 @@ def _profile(summary: ModelSummary, workload: Workload, estimate: Estimate) -> P
 def _no_summary(submission: Submission, directives: Directives) -> str:
     if directives.model is None:
         return "nothing tells the job's memory: add #RAD model=SUMMARY or #RAD memory=12G"
-    why = submission.handed_error or "it was not handed on (--export=NONE, script on stdin, no cli_filter.lua)"
-    if directives.model.startswith(("~", "$")):
+    why = submission.handed_error
+    if not why:
+        why = "it was not handed on (--export=NONE, script on stdin, no cli_filter.lua)"
+        why += "; `radctl embed` writes it into the script"
+    elif directives.model.startswith(("~", "$")):
         why += " (no shell reads this line: ~ and $ stay as they are)"
-    return f"summary {directives.model}: {why}; `radctl embed` writes it into the script"
+    elif _NO_FILE in why:
+        why += " (a path is relative to the directory in which sbatch runs)"
+    return f"summary {directives.model}: {why}"
 
 
 def _left_alone(submission: Submission, directives: Directives, partition: Partition, left: LeftAlone) -> Answer:

@@ -126,13 +126,14 @@ def _default_partition(config: Config) -> str:
     """Slurm's default partition; where Slurm does not say, the only one that RAD serves."""
     try:
         shown = run(["scontrol", "show", "partition", "-o"], config.radd.command_timeout_s)
-    except SlurmError:
-        shown = ""
+        why = "Slurm names no default partition"
+    except SlurmError as error:
+        shown, why = "", f"no default partition is known: {error}"
     if found := re.search(r"^PartitionName=(\S+) .*\bDefault=YES\b", shown, re.MULTILINE):
         return found.group(1)
     if len(config.partitions) == 1:
         return next(iter(config.partitions))
-    raise DecideError("Slurm names no default partition: add --partition=NAME")
+    raise DecideError(f"{why}; add --partition=NAME")
 
 
 def _look(service: Service, user: str, now: int) -> None:
@@ -165,7 +166,8 @@ def _tell(answer: Answer) -> None:
         if name != "admin_comment":
             click.echo(f"  {name}={value}")
     for reason in answer.record.reasons if answer.record else ():
-        click.echo(f"  {reason}")
+        if reason not in answer.message:
+            click.echo(f"  {reason}")
 
 
 @click.group()

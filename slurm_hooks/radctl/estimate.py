@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import traceback
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -123,8 +124,9 @@ def _load(method: str, models_dir: Path | None) -> Any:
 def _factory(place: str) -> Any:
     """Import MODULE:FACTORY from the working directory or the path."""
     module_name, colon, factory_name = place.partition(":")
-    if not colon or not module_name or not factory_name:
-        raise click.UsageError("expected MODULE:FACTORY, for example torchvision.models:resnet50")
+    parts = module_name.split(".")
+    if not colon or not factory_name or parts[-1] == "py" or not all(part.isidentifier() for part in parts):
+        raise click.UsageError("expected MODULE:FACTORY as in an import, for example torchvision.models:resnet50")
     sys.path.insert(0, str(Path.cwd()))
     try:
         return getattr(importlib.import_module(module_name), factory_name)
@@ -133,6 +135,32 @@ def _factory(place: str) -> Any:
     except ImportError as error:
         cure = "install that for radctl, or let your own program print(model), which makes a summary too"
         raise click.ClickException(f"{place} cannot be loaded: {error}; {cure}") from None
+    except (Exception, SystemExit) as error:
+        raise _failed(place, error) from error
+
+
+def _made(place: str) -> Any:
+    """Return the model that MODULE:FACTORY makes, or is."""
+    found = _factory(place)
+    if hasattr(found, "named_children") and not isinstance(found, type):
+        return found
+    if not callable(found):
+        raise click.ClickException(f"{place} is no function and no torch.nn.Module, but a {type(found).__name__}")
+    try:
+        model = found()
+    except (Exception, SystemExit) as error:
+        raise _failed(place, error) from error
+    if not hasattr(model, "named_children"):
+        raise click.ClickException(f"{place} returns no torch.nn.Module, but a {type(model).__name__}")
+    return model
+
+
+def _failed(place: str, error: BaseException) -> click.ClickException:
+    """Say in one line what went wrong in the user's own code, and where."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}, line {frame.lineno}"
+    cure = "name a function without arguments that returns the model, in a module that does nothing when imported"
+    return click.ClickException(f"{place} failed with {type(error).__name__}: {error} ({where}); {cure}")
 
 
 def _size(text: str | None) -> tuple[int, ...] | None:
@@ -284,12 +312,11 @@ def models_rollback(method: str, models_dir: Path) -> None:
 def summarize(place: str) -> None:
     """Print a summary of the model that MODULE:FACTORY returns (needs the torch extra; runs that code).
 
+    MODULE is as in an import: mynet for mynet.py of this directory. FACTORY takes no arguments; a model does too.
+
     The output can be named by a #RAD line: a module's print with the parameters of every layer.
     """
-    model = _factory(place)()
-    if not hasattr(model, "named_children"):
-        raise click.ClickException(f"{place} returns no torch.nn.Module, but a {type(model).__name__}")
-    click.echo(summary_of(model))
+    click.echo(summary_of(_made(place)))
 
 
 COMMANDS: list[click.Command] = [estimate, evaluate, retrain, models, summarize]

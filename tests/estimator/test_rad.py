@@ -73,6 +73,7 @@ def test_a_bound_ends_with_the_gpu_but_what_is_expected_does_not() -> None:
     assert named.reasons[0].endswith("was cut to the GPU's memory of 15360 MiB")
     beyond = method.predict(summary, Workload(40_960, gpu="t4"))
     assert beyond.upper_mib == beyond.expected_mib > 15_360
+    assert beyond.reasons[0] == "more than the GPU's memory of 15360 MiB is expected"
 
 
 def test_hidden_insides_and_keras_are_said() -> None:

@@ -71,8 +71,8 @@ def test_compute_decides() -> None:
     ("upper_mib", "directives", "partition", "words"),
     [
         (90_001, Directives(), PARTITION, "more than 90 shares"),
-        (200_000, Directives(), PARTITION, "200000 MiB are estimated, 100000 MiB can be given away"),
-        (100_000, Directives(), PARTITION, "100000 MiB are estimated, 100000 MiB can be given away"),
+        (200_000, Directives(), PARTITION, "195.3 GiB are needed, 97.7 GiB can be given away"),
+        (100_000, Directives(), PARTITION, "97.7 GiB are needed, 97.7 GiB can be given away"),
         (10, Directives(policy="exclusive"), PARTITION, "policy exclusive"),
         (10, Directives(), replace(PARTITION, policy="exclusive"), "policy exclusive"),
         (10, Directives(policy="collocation"), replace(PARTITION, placement="exclusive"), "policy exclusive"),

@@ -111,6 +111,7 @@ def test_inline_summary() -> None:
         (["#RAD"], 3, ["write #RAD key=value"]),
         (["#RAD: model=x"], 3, ["write #RAD key=value"]),
         (["#RAD resnet50.txt"], 3, ["cannot read 'resnet50.txt'"]),
+        (["#RAD model resnet50.txt"], 3, ["cannot read 'model': write #RAD model=..."]),
         (['#RAD model="unfinished'], 3, ["cannot read"]),
         (["#RAD model=a\x07b"], 3, ["not a path"]),
         (["#RAD summary-begin", "# x"], 3, ["no #RAD summary-end"]),

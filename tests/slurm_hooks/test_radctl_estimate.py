@@ -189,3 +189,31 @@ def test_summarize_prints_what_estimate_reads(tmp_path: Path, monkeypatch: pytes
         assert run("summarize", wrong).exit_code == 2
     assert run("summarize", "os:getcwd").stderr == "radctl: os:getcwd returns no torch.nn.Module, but a str\n"
     assert run("summarize", "nowhere:Net").stderr.startswith("radctl: nowhere:Net cannot be loaded: No module named")
+
+
+def test_summarize_says_in_one_line_what_failed_in_the_users_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "class Net:\n    def parameters(self): return []\n    def extra_repr(self): return ''\n"
+        "    def named_children(self): return []\nnet = Net()\nsize = 3\n"
+        "def sized(width):\n    return net\ndef broken():\n    raise LookupError('no data')\n"
+    )
+    (tmp_path / "starts.py").write_text("import sys\nsys.exit('usage: starts.py --data DIR')\n")
+    (tmp_path / "typo.py").write_text("def (\n")
+    monkeypatch.chdir(tmp_path)
+    assert run("summarize", "mine:net").stdout == "Net(), 0 params\n"
+    cure = "name a function without arguments that returns the model, in a module that does nothing when imported\n"
+    for place, why in (
+        ("mine:broken", "LookupError: no data (mine.py, line 10)"),
+        ("mine:sized", "TypeError: sized() missing 1 required positional argument: 'width' (estimate.py, line "),
+        ("starts:net", "SystemExit: usage: starts.py --data DIR (starts.py, line 2)"),
+        ("typo:net", "SyntaxError: "),
+    ):
+        done = run("summarize", place)
+        assert done.exit_code == 2
+        assert done.stderr.startswith(f"radctl: {place} failed with {why}"), done.stderr
+        assert done.stderr.endswith(cure)
+    assert "mine:size is no function" in run("summarize", "mine:size").stderr
+    for path in ("mine.py:net", "lib/mine:net"):
+        assert "expected MODULE:FACTORY as in an import" in run("summarize", path).stderr

@@ -391,7 +391,12 @@ def test_a_steady_flow_of_unpinned_jobs_does_not_stop_pinning() -> None:
         (
             ("#RAD model=net.txt batch_size=8",),
             {"summary": None, "summary_error": "is not a regular file"},
-            "net.txt: is not a regular file; `radctl embed`",
+            "net.txt: is not a regular file",
+        ),
+        (
+            ("#RAD model=net.txt batch_size=8",),
+            {"summary": None, "summary_error": "cannot be read: No such file or directory"},
+            "No such file or directory (a path is relative to the directory in which sbatch runs)",
         ),
         (
             ("#RAD model=~/net.txt batch_size=8",),

@@ -168,7 +168,9 @@ class Rad:
         upper = max((upper + shift) * wider, expected)
         whole = within(upper, expected, memory_mib)
         reasons = (_SAID[knowledge.level].format(knowledge), *self._reasons(memory, explicit, context, gpu, shaped))
-        if whole < upper:
+        if 0 < memory_mib < expected:
+            reasons = (f"more than the GPU's memory of {memory_mib} MiB is expected", *reasons)
+        elif whole < upper:
             reasons = (f"the bound of {upper:.0f} MiB was cut to the GPU's memory of {memory_mib} MiB", *reasons)
         upper = min(whole, _MOST_MIB)
         return Estimate(
@@ -233,7 +235,7 @@ class Rad:
             said.append("the summary hides the insides of some layers: print it with a greater depth")
         if shaped.guessed:
             said.append(
-                f"{shaped.guessed} layers take an input that the print does not show and that was guessed: "
+                f"layers whose input the print does not show, so that it was guessed: {shaped.guessed}; "
                 "torchinfo or torchsummary show it"
             )
         if shaped.format == "keras":
