@@ -11,7 +11,7 @@ import re
 from typing import Final, NamedTuple
 
 from estimator import sizes, versions
-from estimator.breath import breathe
+from estimator.breath import OFTEN, breathe
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, nest, per_sample, root_of
 from estimator.types import Layer, ModelSummary
@@ -164,6 +164,8 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[tuple[int,
         if same is not None:
             rows.append(same)
             at += 1
+            if not at & OFTEN:
+                breathe()
             continue
         if not index and (not line.strip() or t.is_rule(line)):
             if rows and line.strip():

@@ -24,7 +24,7 @@ from predictor import profiles
 from predictor.profiles import estimate_profile
 from slurm_hooks.bench import MADE_UP, cnn, keras, mlp, transformer
 from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
-from slurm_hooks.config import Config, Partition
+from slurm_hooks.config import Config, Partition, Radd
 from slurm_hooks.loading import load_service
 from slurm_hooks.radd import protocol
 from slurm_hooks.radd.limit import OutOfTime, at_most
@@ -34,10 +34,11 @@ from tests.estimator.test_parsers import ALL
 BROKEN = 400
 LONG = 4000
 LONG_TEXTS = {"cnn": cnn(LONG), "keras": keras(LONG), "mlp": mlp(LONG), "transformer": transformer(LONG)}
-LIMIT_S = 0.001
-"""A hundredth of what the long texts take."""
+LIMIT_S = 0.0002
+"""A small part of what it takes to read the shortest of them, and to estimate."""
 MOMENTS = 25
-"""How many times the limit strikes while one of them is estimated, each time later: no moment may end the process."""
+"""How many times a limit strikes while one of them is estimated, each time later: no moment may end the process."""
+LATER_S = 0.001
 SUMMARY = "".join(f"# {line}\n" for line in cnn(9).splitlines())
 DIRECTIVES = (
     "#RAD memory=12G",
@@ -144,7 +145,7 @@ def given_up() -> list[str]:
         except OutOfTime:
             found.append(f"{name}: estimate")
         for moment in range(2, MOMENTS):
-            with suppress(OutOfTime), at_most(moment * LIMIT_S):
+            with suppress(OutOfTime), at_most(moment * LATER_S):
                 rad.predict(summary, Workload(8))
     return found
 
@@ -169,7 +170,8 @@ def decided() -> list[str]:
     found = []
     for part in PARTITIONS:
         now = 1000.0
-        service = load_service(Config(partitions={"gpu": part, "other": part}), lambda: now)  # noqa: B023
+        config = Config(Radd(decide_s=10.0), partitions={"gpu": part, "other": part})  # however busy the machine is
+        service = load_service(config, lambda: now)  # noqa: B023
         service.update(VIEW)
         for number, (lines, asks) in enumerate(product(DIRECTIVES, ASKS)):
             fields = {**FIELDS, **asks, "script": f"#!/bin/sh\n{lines}\ntrue\n"}
