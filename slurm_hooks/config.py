@@ -272,7 +272,8 @@ def load(path: Path) -> Config:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from error
+        hint = " (a word as a value needs quotes)" if str(error).startswith("Invalid value") else ""
+        raise ConfigError(f"{path}: not TOML: {error}{hint}") from error
     return parse(data, str(path))
 
 
@@ -284,7 +285,7 @@ def parse(data: Mapping[str, Any], source: str) -> Config:
     """
     sections = {f.name: f for f in dataclasses.fields(Config)}
     hints = typing.get_type_hints(Config)
-    problems = [f"[{name}]: no such section{_nearest(name, sections)}" for name in data if name not in sections]
+    problems = [_unknown(name, value, sections, hints) for name, value in data.items() if name not in sections]
     tables = {name: _table(data.get(name, {}), name, problems) for name in sections}
     made = {name: _section(hints[name](), tables[name], name, problems) for name in sections if name != "partitions"}
     partitions = {
@@ -294,6 +295,15 @@ def parse(data: Mapping[str, Any], source: str) -> Config:
     if problems:
         raise ConfigError("\n".join(f"{source}: {problem}" for problem in problems))
     return Config(partitions=types.MappingProxyType(partitions), **made)
+
+
+def _unknown(name: str, value: Any, sections: typing.Iterable[str], hints: Mapping[str, Any]) -> str:
+    """What is wrong with a section that RAD does not know, or with a key outside of all sections."""
+    if isinstance(value, Mapping):
+        return f"[{name}]: no such section{_nearest(name, sections)}"
+    homes = [f"[{section}]" for section in sections if name in getattr(hints[section], "__dataclass_fields__", ())]
+    cure = f"write it below {' or '.join(homes)}" if homes else "no section has such a key"
+    return f"{name}: stands in no section: {cure}"
 
 
 def _table(value: Any, name: str, problems: list[str]) -> Mapping[str, Any]:

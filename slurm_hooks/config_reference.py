@@ -37,9 +37,10 @@ _EXAMPLE_INTRO = f"""\
 
 _EXAMPLE_PARTITION = """\
 # A partition that RAD looks after: without one of these RAD leaves every job alone. All keys of [defaults]
-# may stand here too.
-[partitions.gpu]
-gpu_model = "h200"
+# may stand here too; begin with mode = "shadow".
+#[partitions.gpu]
+#gpu_model = "h200"
+#mode = "shadow"
 """
 
 
@@ -61,7 +62,7 @@ def reference() -> str:
 
 
 def example() -> str:
-    """An example file: every key, commented out with its default, and one partition."""
+    """An example file: every key and one partition, commented out."""
     parts = [_EXAMPLE_INTRO]
     for name, cls in _sections():
         lines = [f"# {_about(cls)}", f"[{name}]"]

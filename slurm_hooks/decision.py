@@ -73,6 +73,16 @@ def memory_of(partition: Partition) -> int:
     return usable_mib(total, partition)
 
 
+def without_memory(partition: Partition) -> str:
+    """Why nothing of a GPU can be given away in a partition of which `memory_of` is 0, and the cure in rad.toml."""
+    total = partition.gpu_memory_mib or lookup(partition.gpu_model).memory_mib
+    if total:
+        return f"margin_mib = {partition.margin_mib} leaves nothing of a GPU's {total} MiB: lower it"
+    if partition.gpu_model:
+        return f"gpu_model {partition.gpu_model!r} is not known: set gpu_memory_mib too"
+    return "memory of its GPUs is not told: set gpu_model or gpu_memory_mib"
+
+
 def decide(
     submission: Submission,
     request: GpuRequest,

@@ -9,7 +9,7 @@ from typing import Literal
 
 from slurm_hooks import mig
 from slurm_hooks.config import Config
-from slurm_hooks.decision import memory_of
+from slurm_hooks.decision import memory_of, without_memory
 
 Role = Literal["controller", "node"]
 OLDEST_SLURM = (22, 5)
@@ -304,8 +304,8 @@ def _partitions(facts: Facts, config: Config) -> list[Finding]:
         cure = f"rename [partitions.{name}] in rad.toml: Slurm has {', '.join(sorted(facts.partitions)) or 'none'}"
         findings.append(Finding(f"partition {name}", known, f"{part.mode}, {part.method}", cure))
         if part.method not in ("off", "mig") and not memory_of(part):
-            found = f"gpu_model {part.gpu_model!r} is not known" if part.gpu_model else "not told"
-            cure = f"set gpu_model or gpu_memory_mib in [partitions.{name}]: else every job gets a whole GPU"
+            found, _, what = without_memory(part).partition(": ")
+            cure = f"{what} in [partitions.{name}]: else every job gets a whole GPU"
             findings.append(Finding(f"GPU memory of {name}", False, found, cure))
         if part.threads != "all" and (part.method != "mps" or config.predictor.model != "rad"):
             found = (

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from slurm_hooks import config as settings
 from slurm_hooks import config_reference
-from slurm_hooks.decision import memory_of
+from slurm_hooks.decision import memory_of, without_memory
+from slurm_hooks.hook import LUA_DEADLINE_S
 from slurm_hooks.radctl.main import Site
 
 
@@ -21,9 +23,11 @@ def config() -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @click.pass_obj
 def check(site: Site, file: Path | None) -> None:
-    """Check FILE (default: the site's configuration); name section, key and cure of the first error."""
+    """Check FILE (default: the site's configuration); name section, key and cure of each error."""
     path = file or site.path
     loaded = settings.load(path)
+    for doubt in _doubts(loaded):
+        click.echo(f"{path}: {doubt}")
     if not loaded.partitions:
         click.echo(f"{path}: ok, but it names no partition: RAD leaves every job alone; add [partitions.NAME]")
         return
@@ -31,7 +35,18 @@ def check(site: Site, file: Path | None) -> None:
     click.echo(f"{path}: ok: partitions {names}")
     for name, part in loaded.partitions.items():
         if part.method != "off" and not memory_of(part):
-            click.echo(f"{path}: [partitions.{name}]: memory of its GPUs is not known: set gpu_model or gpu_memory_mib")
+            click.echo(f"{path}: [partitions.{name}]: {without_memory(part)}")
+
+
+def _doubts(loaded: settings.Config) -> Iterator[str]:
+    """Values that are allowed each, but not beside each other."""
+    radd, monitor = loaded.radd, loaded.monitor
+    if radd.decide_s >= LUA_DEADLINE_S:
+        yield f"[radd] decide_s: {radd.decide_s} is not below job_submit.lua's deadline of {LUA_DEADLINE_S}"
+    if radd.poll_s >= radd.stale_s:
+        yield f"[radd] poll_s: {radd.poll_s} is not below stale_s = {radd.stale_s}: jobs will not be pinned"
+    if monitor.source != "none" and monitor.read_s >= monitor.stale_s:
+        yield f"[monitor] read_s: {monitor.read_s} is not below stale_s = {monitor.stale_s}: readings will not count"
 
 
 @config.command()

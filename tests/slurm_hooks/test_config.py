@@ -48,6 +48,9 @@ def test_partitions_take_defaults() -> None:
     [
         ({"rad": {}}, "rad.toml: [rad]: no such section: did you mean 'radd'?"),
         ({"zzz": {}}, "rad.toml: [zzz]: no such section: known are radd, "),
+        ({"mode": "shadow"}, "rad.toml: mode: stands in no section: write it below [defaults]"),
+        ({"stale_s": 5}, "rad.toml: stale_s: stands in no section: write it below [radd] or [monitor]"),
+        ({"zzz": 5}, "rad.toml: zzz: stands in no section: no section has such a key"),
         ({"radd": 5}, "rad.toml: radd: is a section: write [radd]"),
         ({"partitions": {"gpu": "mps"}}, "rad.toml: partitions.gpu: is a section: write [partitions.gpu]"),
         ({"partitions": []}, "rad.toml: partitions: is a section: write [partitions]"),
@@ -104,7 +107,12 @@ def test_load(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"[radd", "not TOML"), (b"\xff\x00", "not TOML"), (b"a=" + b"[" * 99_999, "not TOML")],
+    [
+        (b"[radd", "not TOML"),
+        (b"[defaults]\nmode=shadow", "not TOML: .*a word as a value needs quotes"),
+        (b"\xff\x00", "not TOML"),
+        (b"a=" + b"[" * 99_999, "not TOML"),
+    ],
 )
 def test_load_of_what_is_not_toml(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "rad.toml"

@@ -218,6 +218,7 @@ def test_the_hooks_limits_are_those_of_its_lua() -> None:
     assert f"longest_block = {hook.LONGEST_BLOCK}," in lua
     assert f"longest_request = {hook.LONGEST_REQUEST}," in lua
     assert f"longest_options = {hook.LONGEST_OPTIONS}," in lua
+    assert f"deadline = {hook.LUA_DEADLINE_S:.3f}," in lua
     assert f"MAX_STEPS = {hook.MAX_STEPS} " in (folder / "rad_script.lua").read_text()
 
 

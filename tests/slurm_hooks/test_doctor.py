@@ -231,7 +231,11 @@ def test_a_configuration_without_partitions() -> None:
 
 @pytest.mark.parametrize(
     ("part", "found"),
-    [(Partition(), "not told"), (Partition(gpu_model="h2000", feature="h200"), "gpu_model 'h2000' is not known")],
+    [
+        (Partition(), "memory of its GPUs is not told"),
+        (Partition(gpu_model="h2000", feature="h200"), "gpu_model 'h2000' is not known"),
+        (Partition(gpu_memory_mib=80), "margin_mib = 2048 leaves nothing of a GPU's 80 MiB"),
+    ],
 )
 def test_gpus_of_unknown_memory(part: Partition, found: str) -> None:
     finding = _only("controller", Config(partitions={"gpu": part}))

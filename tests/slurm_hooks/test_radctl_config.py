@@ -46,8 +46,12 @@ def test_example_names_every_key_with_its_default() -> None:
     assert config.parse({"partitions": partitions}, "example").partition("gpu") is not None
 
 
-def test_check_names_partitions() -> None:
-    result = _radctl("config", "check", str(ROOT / "etc/rad.toml.example"))
+def test_check_names_partitions(tmp_path: Path) -> None:
+    path = tmp_path / "rad.toml"
+    path.write_text((ROOT / "etc/rad.toml.example").read_text())
+    assert "ok, but it names no partition" in _radctl("config", "check", str(path)).output
+    path.write_text(path.read_text() + "[partitions.gpu]\ngpu_model = 'h200'\n")
+    result = _radctl("config", "check", str(path))
     assert result.exit_code == 0
     assert result.output.endswith("ok: partitions gpu (enforce, mps)\n")
 
@@ -65,9 +69,25 @@ def test_check_tells_of_gpus_of_unknown_memory(tmp_path: Path) -> None:
     path.write_text("[partitions.a]\n[partitions.b]\ngpu_model = 'h200'\n[partitions.c]\nmethod = 'off'\n")
     result = _radctl("config", "check", str(path))
     assert result.exit_code == 0
-    assert "[partitions.a]: memory of its GPUs is not known: set gpu_model or gpu_memory_mib" in result.output
+    assert "[partitions.a]: memory of its GPUs is not told: set gpu_model or gpu_memory_mib" in result.output
     assert "[partitions.b]" not in result.output
     assert "[partitions.c]" not in result.output
+    path.write_text("[partitions.a]\ngpu_model = 'h2000'\n[partitions.b]\ngpu_memory_mib = 80\n")
+    result = _radctl("config", "check", str(path))
+    assert "[partitions.a]: gpu_model 'h2000' is not known: set gpu_memory_mib" in result.output
+    assert "[partitions.b]: margin_mib = 2048 leaves nothing of a GPU's 80 MiB: lower it" in result.output
+
+
+def test_check_tells_of_values_that_do_not_go_together(tmp_path: Path) -> None:
+    path = tmp_path / "rad.toml"
+    path.write_text("[radd]\ndecide_s = 0.05\npoll_s = 30\n[monitor]\nread_s = 60\nsource = 'monitors'\n")
+    result = _radctl("config", "check", str(path))
+    assert result.exit_code == 0
+    assert [line.split(": ")[1] for line in result.output.splitlines()[:-1]] == [
+        "[radd] decide_s",
+        "[radd] poll_s",
+        "[monitor] read_s",
+    ]
 
 
 def test_check_says_file_key_and_cure(tmp_path: Path) -> None:
