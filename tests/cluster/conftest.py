@@ -27,6 +27,7 @@ default_smact = 0.1
 [radd]
 poll_s = 1
 unpin_after_s = 5
+decide_s = 0.2
 
 [partitions.pack]
 gpu_model = "h200"
@@ -163,6 +164,15 @@ def cluster(rad_cluster: Cluster) -> Iterator[Cluster]:
     """The cluster with RAD, idle; a test may stop its daemons: they are started again before the next."""
     yield whole(rad_cluster)
     whole(rad_cluster).cancel_all()
+
+
+UNTIL_TOLD = 'until [ -e "go-$SLURM_JOB_ID" ]; do sleep 0.1; done\n'
+"""The end of a script whose job runs until `tell`."""
+
+
+def tell(cluster: Cluster, job: int, user: str = "alice") -> None:
+    """Let a job end that waits for it."""
+    (cluster.home(user) / f"go-{job}").touch()
 
 
 def record_of(cluster: Cluster, job: int | str) -> Record | None:

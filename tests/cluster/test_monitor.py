@@ -18,14 +18,14 @@ from slurm_hooks.monitor.guard import act
 from slurm_hooks.monitor.nvml import NvmlBackend
 from slurm_hooks.monitor.sampler import Sampler
 from slurm_hooks.records import Record, decode
+from tests.cluster.conftest import UNTIL_TOLD, tell
 
 LOOK_S = 0.1
 # The process that stands for training waits until the test has seen it measured.
-TRAIN = """#!/bin/bash
+TRAIN = f"""#!/bin/bash
 #SBATCH --gres=gpu:1 --open-mode=append
 #RAD memory=20G
-until [ -e "go-$SLURM_JOB_ID" ]; do sleep 0.5; done
-"""
+{UNTIL_TOLD}"""
 # Greedy in its first run only.
 GREEDY = """#!/bin/bash
 #SBATCH --gres=gpu:1 --open-mode=append
@@ -92,7 +92,7 @@ def test_measurements_reach_the_record_and_a_greedy_job_comes_back_larger(cluste
         return any(view.job == train and view.seconds > 1.0 for view in node.sampler.view().jobs)
 
     cluster.wait_for("the job has been measured", measured, 120)
-    (cluster.home("alice") / f"go-{train}").touch()
+    tell(cluster, train)
     assert cluster.wait_state(train) == "COMPLETED"
     assert cluster.wait_state(greedy, deadline_s=120) == "COMPLETED"
     cluster.wait_for("slurmdbd has the measurements", lambda: record_with_end(cluster, train) is not None, 120)

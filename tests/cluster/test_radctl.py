@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scripts.devcluster import Cluster
+from tests.cluster.conftest import UNTIL_TOLD, tell
 
 SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD memory=48G\n"
 SHARE = 35
@@ -39,7 +40,7 @@ def test_a_job_from_decision_to_report(cluster: Cluster) -> None:
     decided = json.loads(radctl(cluster, "decide", "tried.sh", "--json"))
     assert (decided["action"], decided["share"], decided["method"]) == ("share", SHARE, "claim")
 
-    job = cluster.submit(SCRIPT + 'until [ -e "go-$SLURM_JOB_ID" ]; do sleep 0.1; done\n').job_id
+    job = cluster.submit(SCRIPT + UNTIL_TOLD).job_id
     asked = cluster.job(job)["TresPerNode"]
     assert asked == decided["request"]["tres_per_node"]
     cluster.wait_state(job, "RUNNING")
@@ -50,7 +51,7 @@ def test_a_job_from_decision_to_report(cluster: Cluster) -> None:
     (held,) = [gpu for gpu in shown["gpus"] if (gpu["node"], gpu["gpu"]) == (decided["node"], decided["pin"])]
     assert [job, "alice", SHARE, 48 * 1024] in held["residents"]
 
-    (cluster.home("alice") / f"go-{job}").touch()
+    tell(cluster, job)
     cluster.wait_state(job)
     cluster.wait_for("slurmdbd has the outcome", lambda: kept(cluster, job))
     ended = radctl(cluster, "explain", str(job))

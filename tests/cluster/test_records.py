@@ -7,7 +7,7 @@ import sys
 
 from scripts.devcluster import Cluster
 from slurm_hooks.records import decode
-from tests.cluster.conftest import CHECKOUT, accounted, need_record, outcome_of
+from tests.cluster.conftest import CHECKOUT, UNTIL_TOLD, accounted, need_record, outcome_of, tell
 
 SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD memory=48G\nsleep 1\n"
 
@@ -78,9 +78,10 @@ def test_a_change_by_the_user_is_possible_and_recorded(cluster: Cluster) -> None
 
 
 def test_nothing_is_lost_while_slurmdbd_is_down(cluster: Cluster) -> None:
-    job = cluster.submit(SCRIPT).job_id
+    job = cluster.submit(SCRIPT + UNTIL_TOLD).job_id
     cluster.wait_state(job, "RUNNING")
     cluster.stop("slurmdbd")
+    tell(cluster, job)
     assert cluster.wait_state(job) == "COMPLETED"
     spool = cluster.layout.directory / "spool" / "rad"
     cluster.wait_for("the outcome is on disk", lambda: bool(list(spool.glob(f"{job}-*.json"))), 120)
