@@ -7,22 +7,25 @@ loops over users' layers, which call `breathe` now and then, end it at a place o
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import Final
 
 OFTEN: Final = 63
 """Loops over layers breathe where the number of the layer has none of these bits: a breath costs as much as a step."""
-_ends: list[BaseException] = []
+_ends: list[tuple[int, BaseException]] = []
 
 
 def breathe() -> None:
     """Go on, or raise what `give_up` was told."""
     if _ends:
-        raise _ends[-1]
+        thread, end = _ends[-1]
+        if thread == get_ident():
+            raise end
 
 
 def give_up(end: BaseException) -> None:
-    """Let every breath raise `end` until `go_on`."""
-    _ends.append(end)
+    """Let every breath of this thread raise `end` until `go_on`."""
+    _ends.append((get_ident(), end))
 
 
 def go_on() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -147,6 +148,15 @@ def test_others_code_is_left_to_end() -> None:
         loop(begin + 20)
     assert ended
     assert time.monotonic() < begin + 10
+
+
+def test_other_threads_go_on() -> None:
+    """radd's other one tries new weights while a decision is given up."""
+    with ThreadPoolExecutor(1) as pool, at_most(0.001):
+        time.sleep(0.01)
+        pool.submit(breathe).result()
+        with pytest.raises(OutOfTime):
+            breathe()
 
 
 def test_nothing_of_a_limit_is_left() -> None:
