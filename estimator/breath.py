@@ -17,8 +17,7 @@ _ends: list[tuple[int, BaseException]] = []
 
 def breathe() -> None:
     """Go on, or raise what `give_up` was told."""
-    if _ends:
-        thread, end = _ends[-1]
+    for thread, end in _ends:  # which another thread may empty at any moment
         if thread == get_ident():
             raise end
 
