@@ -145,6 +145,13 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     columns = _Columns([key for _, key in found], "depth-idx" in header)
     if not columns.names:
         raise t.fail(start + 1, header, "no known column stands in this header: paste it as torchinfo prints it")
+    if "output" not in columns.names and "input" not in columns.names:
+        raise t.fail(
+            start + 1,
+            header,
+            "this table shows no sizes, so nothing tells the activations: give summary() an input_size, "
+            "or take print(model)",
+        )
     rows, at = _rows(lines, at, columns)
     if not rows:
         raise t.fail(start + 1, header, "no layer follows this header: paste the whole table")

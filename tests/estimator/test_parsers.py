@@ -794,3 +794,9 @@ def test_rows_that_a_loop_repeats_for_each_place_of_a_series_count_once() -> Non
     assert total(100) == 640 + 2_048 + 330
     assert total(99) == 640 + 99 * 2_048 + 330  # as often as nothing is long: so many layers
     assert total(32) == 640 + 32 * 2_048 + 330
+
+
+def test_a_table_without_sizes_is_refused() -> None:
+    rows = "Net  --\n├─Conv2d: 1-1  1,792\n├─Linear: 1-2  650\n"
+    with pytest.raises(SummaryError, match=r"line 1: .*shows no sizes.*give summary\(\) an input_size"):
+        parse_summary(f"Layer (type:depth-idx)  Param #\n===\n{rows}===\nTotal params: 2,442\n")
