@@ -87,6 +87,7 @@ _COSINE: Final[tuple[str, ...]] = (
 def together(layer: Layer) -> bool:
     """Tell whether the parts of a block all take what came in: known blocks, and lists of convolutions."""
     if layer.type == "ModuleList":
+        breathe()
         convolve = all("Conv2d" in child.type and not child.children for child in layer.children)
         return layer.name == "paths" or (convolve and not _chained(layer.children))
     return _known(layer.type)
@@ -94,6 +95,7 @@ def together(layer: Layer) -> bool:
 
 def _chained(parts: tuple[Layer, ...]) -> bool:
     """Tell whether each convolution of several takes what the one before it gives out, and not what the first takes."""
+    breathe()
     sizes = [tuple(map(dict(part.args).get, ("0", "1"))) for part in parts]
     return len({taken for taken, _ in sizes}) > 1 and all(one[1] == other[0] for one, other in pairwise(sizes))
 
@@ -143,6 +145,7 @@ def aside(block: Layer, part: Layer) -> bool:
     """Tell whether what a part gives out is for nothing inside of the block, but to be added at its end."""
     if block.type.endswith(_ASIDE.get(part.name, ())) and (part is not block.children[-1] or part.name in _ALWAYS):
         return True
+    breathe()
     if "Pad" in part.type:  # of a convolution that needs none, for its kind has some with strides
         after = block.children[block.children.index(part) + 1 :]
         return bool(after) and dict(after[0].args).get("padding") == "same"
@@ -218,6 +221,7 @@ def _attends_in_functions(types: Set[str]) -> bool:
 def pools_queries(attention: Layer) -> bool:
     """Tell whether an attention gives out a quarter of its tokens (MViT and Hiera, where a stage begins)."""
     for part in attention.children:
+        breathe()
         args = dict(part.args)
         if part.name == "pool_q" and args.get("stride") == "(2, 2)":
             return True
@@ -281,6 +285,7 @@ def _joined(stages: Layer, resizes: Layer, how: str = "") -> Layer | None:
 
 def _resizes(part: Layer) -> str:
     """Tell whether a layer makes pictures larger (``up``), smaller (``down``) or neither."""
+    breathe()
     if part.children:
         ways = {_resizes(inner) for inner in part.children} - {""}
         return ways.pop() if len(ways) == 1 and len(part.children) <= _FEW else ""

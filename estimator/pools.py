@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isqrt
 
+from estimator.breath import breathe
 from estimator.inputs import flattened_side, number
 from estimator.types import Layer
 from estimator.walk import layers
@@ -85,6 +86,7 @@ def between(root: Layer, found: Sequence[Layer]) -> Layer:
 
 
 def _strides(conv: Layer) -> bool:
+    breathe()
     return dict(conv.args).get("stride", "1").strip("() ").replace(",", "").replace("1", "").strip() != ""
 
 

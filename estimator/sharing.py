@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from estimator import walk
+from estimator.breath import breathe
 from estimator.types import Layer, ModelSummary
 
 _TIED_ENDINGS: Final = (
@@ -158,6 +159,8 @@ _UNTIED: Final = (
     "VipLlava",
 )
 _CAUSAL: Final = "ForCausalLM"
+# Of rows and columns together.
+_MOST_DIGITS: Final = 30
 _WRAPPERS: Final = ("DataParallel", "DistributedDataParallel", "OptimizedModule", "FullyShardedDataParallel")
 
 
@@ -237,9 +240,11 @@ def _embedding_size(layer: Layer) -> tuple[int, int] | None:
         return None
     if "osition" in layer.type or "osition" in layer.name or "per_layer" in layer.name:
         return None
+    breathe()
     args = dict(layer.args)
-    if "0" in args and "1" in args and args["0"].isdecimal() and args["1"].isdecimal():
-        return int(args["0"]), int(args["1"])
+    rows, columns = args.get("0", ""), args.get("1", "")
+    if rows.isdecimal() and columns.isdecimal() and len(rows) + len(columns) <= _MOST_DIGITS:
+        return int(rows), int(columns)
     if layer.output_shape:
         width = layer.output_shape[-1]
         if width and layer.params % width == 0:
@@ -251,6 +256,7 @@ def _is_head(layer: Layer, rows: int, width: int) -> bool:
     """Tell whether the layer maps ``width`` features to ``rows`` words."""
     if layer.type != "Linear":
         return False
+    breathe()
     args = dict(layer.args)
     if "in_features" in args and "out_features" in args:
         return args["out_features"] == str(rows) and args["in_features"] == str(width)

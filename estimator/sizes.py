@@ -10,6 +10,8 @@ Args = Mapping[str, str]
 
 _MAX: Final = 10**15
 _SHORT: Final = 32
+# Twelve numbers of fifteen digits.
+_LONG: Final = 12 * 17
 
 
 def parameters(type_: str, args: Args) -> int | None:
@@ -57,8 +59,10 @@ def numbers(text: str) -> tuple[int, ...]:
     """Read ``(3, 3)``, ``3`` or ``(768,)``.
 
     Raises:
-        ValueError: a part is no integer, or too long for one.
+        ValueError: a part is no integer, or too long for one, or there are too many.
     """
+    if len(text) > _LONG:
+        raise ValueError(text[:20])
     return _numbers(text) if len(text) <= _SHORT else _numbers.__wrapped__(text)
 
 

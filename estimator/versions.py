@@ -14,6 +14,7 @@ from operator import is_
 from typing import Final
 
 from estimator import versions_timm
+from estimator.breath import breathe
 from estimator.types import Layer
 
 # Named otherwise now, wherever they stand.
@@ -171,6 +172,7 @@ class _Renewal:
         """Give a layer, with what is in it; the same object where nothing changes."""
         made = self._made.get(id(layer))
         if made is None:
+            breathe()
             made = self._renamed(layer)
             if layer.children:
                 children = tuple([self.of(child) for child in layer.children])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Set
 from typing import Final
 
+from estimator.breath import breathe
 from estimator.types import Layer
 
 Layers = tuple[Layer, ...]
@@ -103,9 +105,10 @@ def _dropout(name: str = "drop") -> Layer:
 def _holding(children: Layers, always: bool = False) -> Layers:
     """Put activations into the norms that stand before them."""
     made: list[Layer] = []
-    rest = list(children)
+    rest = deque(children)
     while rest:
-        part = rest.pop(0)
+        breathe()
+        part = rest.popleft()
         if part.type == "BatchNorm2d" and not part.children:
             act = Layer("ReLU" if always else "Identity", 0, part.output_shape, (), (), "act", part.input_shape)
             if (
@@ -113,7 +116,7 @@ def _holding(children: Layers, always: bool = False) -> Layers:
                 and (rest[0].type in _ACTS or rest[0].type == "Identity")
                 and rest[0].name[:3] in ("", "act", "rel")
             ):
-                act = rest.pop(0)._replace(name="act")
+                act = rest.popleft()._replace(name="act")
             drop = Layer("Identity", 0, part.output_shape, (), (), "drop", part.input_shape)
             made.append(part._replace(type=_HOLDS, children=(drop, act)))
         else:

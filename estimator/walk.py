@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
+from estimator.breath import breathe
 from estimator.types import Layer
 
 
 def layers(root: Layer) -> list[Layer]:
     """Return every layer, parents before their children, children in order."""
+    breathe()
     found = [root]
     _add(root, found)
     return found

@@ -86,6 +86,8 @@ def leaves(root: Layer) -> list[Layer]:
     found: list[Layer] = []
     stack = [root]
     while stack:
+        if not len(found) & OFTEN:
+            breathe()
         layer = stack.pop()
         if not layer.children:
             found.append(layer)

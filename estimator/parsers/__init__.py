@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from estimator.breath import OFTEN, breathe
 from estimator.parsers import keras, module, torchinfo, torchsummary
-from estimator.parsers.text import clean, fail, is_rule, unprefixed
+from estimator.parsers.text import clean, fail, first_line, is_rule, unprefixed
 from estimator.sharing import share, unwrap
 from estimator.types import ModelSummary, SummaryError
 
@@ -58,7 +58,7 @@ def _parse(lines: list[str]) -> ModelSummary:
             "nothing in this print has parameters of a size that it shows: give what torchinfo (of graph networks with "
             "a graph) or else `radctl summarize` prints, or claim `#RAD memory=12G`",
         )
-    at = next(index for index, line in enumerate(lines) if line.strip())
+    at = first_line(lines)
     raise fail(
         at + 1,
         lines[at],
@@ -73,7 +73,10 @@ def _table(lines: list[str], start: int) -> ModelSummary:
         return keras.parse(lines, start)
     if "depth-idx" in header or "(var_name)" in header:
         return torchinfo.parse(lines, start)
-    first = next((line for line in lines[start + 1 :] if line.strip() and not is_rule(line)), "")
+    at = first_line(lines, start + 1)
+    while at < len(lines) and is_rule(lines[at]):
+        at = first_line(lines, at + 1)
+    first = lines[at] if at < len(lines) else ""
     label = first.strip().partition("  ")[0]
     if "(None" in first or "[(" in first or ("(" in label and not first.lstrip().startswith(("├", "└", "+"))):
         return keras.parse(lines, start)

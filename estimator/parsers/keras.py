@@ -16,6 +16,7 @@ _OTHER_BARS: Final = ("┃", "|")
 _CELLS: Final = "│┃"  # no rule begins with these
 _DRAWN: Final = "└├─ "
 _MAX_WRAPPED: Final = 32
+_MOST_CELLS: Final = 16
 
 
 _MODELS: Final[tuple[str, ...]] = ("Functional", "Sequential", "Model")
@@ -144,7 +145,7 @@ def _boxed(text: str) -> list[str]:
     for bar in _OTHER_BARS:
         if bar in text:
             text = text.replace(bar, "│")
-    return [cell.strip() for cell in text.strip("│").split("│")]
+    return [cell.strip() for cell in text.strip("│").split("│", _MOST_CELLS)]
 
 
 def _sliced(line: str, bounds: list[int]) -> list[str]:
@@ -164,6 +165,7 @@ def _continues(cells: list[str], fresh: bool) -> bool:
 
 
 def _joined(cells: list[str], more: list[str]) -> list[str]:
+    breathe()
     size = max(len(cells), len(more))
     left = cells + [""] * (size - len(cells))
     right = more + [""] * (size - len(more))
@@ -199,6 +201,7 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
         if value is None:
             value = values[cells[1], cells[2]] = _value(shapes, cells[1], cells[2], lines, number)
         read.append((type_, name.strip(), value[0], value[1]))
+    breathe()
     counts = Counter([shape for _, _, shape, _ in read])
     batch = batch_of(counts.items(), None)
     samples = _samples(read, counts, batch)
@@ -239,11 +242,13 @@ def _samples(read: list[_Read], shapes: Iterable[RawShape | None], batch: int | 
             breathe()
         samples[shape] = per_sample(shape, batch)
     if _channels_last([(samples[shape], params) for _, _, shape, params in read]):
+        breathe()
         return {shape: _channels_first(sample) for shape, sample in samples.items()}
     return samples
 
 
 def _layers(read: list[_Read], samples: _Samples) -> tuple[Layer, ...]:
+    breathe()
     # As Layer(...) does, which takes twice as long.
     layers = [
         tuple.__new__(Layer, (type_, params, samples[shape], (), (), name, None)) for type_, name, shape, params in read
@@ -271,7 +276,9 @@ def _separated(layer: Layer) -> tuple[Layer, ...]:
 def _channels_last(rows: list[tuple[tuple[int, ...] | None, int]]) -> bool:
     """Tell whether channels are the last dimension of pictures, as is usual: weights come in as many for each."""
     first = last = 0
-    for shape, params in rows:
+    for number, (shape, params) in enumerate(rows):
+        if not number & OFTEN:
+            breathe()
         if shape and len(shape) > 2 and params and shape[0] and shape[-1]:
             first += not params % shape[0]
             last += not params % shape[-1]

@@ -49,6 +49,8 @@ _ONE_LEVEL: Final = re.compile(r"[^()\[\]{}]*(?:[(\[{][^()\[\]{}]*[)\]}][^()\[\]
 _OUTER_COMMA: Final = re.compile(r", (?![^(\[{]*[)\]}])")
 _SETTINGS: Final = re.compile(r"\(\d[\d, ]*\), [^()]*")
 _ARROW: Final = re.compile(r"\(\w+\) - \w")  # (0) - GCNConv(16, 64): x, edge_index -> x
+# In longer texts the search for an outer comma, which looks ahead at each, takes too long.
+_SHORT: Final = 512
 _MOST_ARGS: Final = 64
 _PLACES: Final = tuple(map(str, range(_MOST_ARGS)))
 
@@ -159,8 +161,10 @@ class _Leaves:
 
 def _whole(lines: list[str], at: int, text: str, number: int) -> tuple[_Line, int]:
     """Read one line, joined with the following ones as long as it was wrapped."""
+    breathe()
     line = _line(text)
-    while line is None and at < len(lines) and at - number < _MAX_WRAPPED:
+    while line is None and at < len(lines) and at - number < _MAX_WRAPPED and len(text) <= t.MAX_LINE:
+        breathe()
         more = lines[at].strip()
         # Soft wraps break after a comma; a terminal breaks anywhere, between two letters too.
         text = f"{text} {more}" if text.endswith((",", ":")) else text + more
@@ -272,17 +276,17 @@ def _args(text: str) -> Args:
 def _parts(text: str) -> list[str]:
     if "(" not in text and "[" not in text and "{" not in text:
         return text.split(", ", _MOST_ARGS)
-    if _ONE_LEVEL.match(text):
+    if len(text) <= _SHORT and _ONE_LEVEL.match(text):
         return _OUTER_COMMA.split(text, _MOST_ARGS)
     joined: list[str] = []
-    depth = 0
+    begin = end = depth = 0
     for part in text.split(", "):
-        if depth > 0:
-            joined[-1] += ", " + part
-        else:
-            joined.append(part)
+        if end and depth <= 0:
+            joined.append(text[begin : end - 2])
+            begin = end
+        end += len(part) + 2
         depth += sum(map(part.count, "([{")) - sum(map(part.count, ")]}"))
-    return joined
+    return [*joined, text[begin:]]
 
 
 class _Reader:
@@ -365,7 +369,7 @@ class _Reader:
         Equal ones are one object, as equal leaves are; under other names they share what they hold.
         """
         line = frame.line
-        args = _args(", ".join(frame.notes)) if frame.notes else ()
+        args = _args(", ".join(frame.notes)[: t.MAX_LINE]) if frame.notes else ()
         again = _shown_again(frame.children)
         frame.total -= again
         if stated is not None:

@@ -18,7 +18,7 @@ MAX_LAYERS: Final = 20_000
 MAX_DEPTH: Final = 64
 MAX_LINE: Final = 8_192
 MAX_NAME: Final = 128
-MAX_ARGS: Final = 4_096
+MAX_ARGS: Final = 512
 # 10^15 parameters and 10^12 elements along one axis are far beyond any GPU; larger numbers are garbage.
 MAX_PARAMS: Final = 10**15
 MAX_DIM: Final = 10**12
@@ -29,6 +29,7 @@ _MAX_PREFIX: Final = 80
 _NUMBERS: Final = re.compile(r"(\d+)")
 _NAMES: Final = re.compile(r"[\w.]*")
 _CLASS: Final = re.compile(r"\b[A-Z]")
+_ANSI_END: Final = re.compile(r"[@-~]")
 _MAX_SHAPE: Final = 200
 _MOST_DIGITS: Final = 18
 _BLANKS: Final = (("\0", ""), ("\u00a0", " "), ("\u200b", ""), ("\ufeff", ""))
@@ -67,14 +68,28 @@ def clean(text: str) -> list[str]:
     for odd, plain in _BLANKS:
         if odd in text:
             text = text.replace(odd, plain)
+    breathe()
     lines = text.splitlines()
     if len(lines) > MAX_LINES:
         raise SummaryError(f"the summary has {len(lines):,} lines, more than the {MAX_LINES:,} that are read")
     if "\t" in text or max(map(len, lines), default=0) > MAX_LINE:
-        lines = [_bounded(number, line) for number, line in enumerate(lines, start=1)]
-    if not any(line.strip() for line in lines):
+        for number, line in enumerate(lines):
+            if not number & OFTEN:
+                breathe()
+            lines[number] = _bounded(number + 1, line)
+    if first_line(lines) == len(lines):
         raise SummaryError("the summary is empty: print the model into the file that the directive names")
     return lines
+
+
+def first_line(lines: list[str], start: int = 0) -> int:
+    """Find the first line from index ``start`` on that is not blank; behind the last one where there is none."""
+    for at in range(start, len(lines)):
+        if not at & OFTEN:
+            breathe()
+        if lines[at].strip():
+            return at
+    return len(lines)
 
 
 def unprefixed(lines: list[str], header: str) -> list[str] | None:
@@ -102,8 +117,18 @@ def unprefixed(lines: list[str], header: str) -> list[str] | None:
         if before and len(before) <= _MAX_PREFIX:
             marks = "".join(r"\d+" if part.isdecimal() else re.escape(part) for part in _NUMBERS.split(before))
             prefix = re.compile(f" *{marks}")
-            return [line[found.end() :] if (found := prefix.match(line)) else line for line in lines]
+            return _without(lines, prefix)
     return None
+
+
+def _without(lines: list[str], prefix: re.Pattern[str]) -> list[str]:
+    bare: list[str] = []
+    for number, line in enumerate(lines):
+        if not number & OFTEN:
+            breathe()
+        found = prefix.match(line)
+        bare.append(line[found.end() :] if found is not None else line)
+    return bare
 
 
 def _bounded(number: int, line: str) -> str:
@@ -127,10 +152,8 @@ def _without_ansi(text: str) -> str:
         if not number & OFTEN:
             breathe()
         if part.startswith("["):
-            end = 1
-            while end < len(part) and not "@" <= part[end] <= "~":
-                end += 1
-            parts.append(part[end + 1 :])
+            end = _ANSI_END.search(part, 1)
+            parts.append(part[end.end() :] if end is not None else "")
         elif part.startswith("]"):  # an OSC ends with BEL; what has no end is text
             _, bell, after = part.partition("\a")
             parts.append(after if bell else part[1:])
@@ -216,7 +239,10 @@ def read_totals(lines: list[str], start: int) -> dict[str, str]:
         Lower-case names without units, such as ``total params`` and ``forward/backward pass size``, to values.
     """
     totals: dict[str, str] = {}
-    for line in lines[start:]:
+    for number in range(start, len(lines)):
+        if not number & OFTEN:
+            breathe()
+        line = lines[number]
         name, colon, value = line.partition(":")
         if colon and len(name) < 60 and ("params" in name.lower() or "size" in name or "mult-adds" in name):
             label, _, unit = name.strip(" │┃|#").lower().partition(" (")

@@ -8,6 +8,7 @@ not layers.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from estimator import sizes, versions
@@ -136,7 +137,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     header = lines[start]
     indent = len(header) - len(header.lstrip())
     if indent:
-        lines = [line[indent:] if line[:indent].isspace() else line for line in lines]
+        lines = _unindented(lines, start, indent)
     at = start + 1
     while at < len(lines) and not t.is_rule(lines[at]) and at - start < 8:
         header += " " + lines[at].strip()
@@ -158,12 +159,25 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     return _summary(lines, at, rows, columns.names)
 
 
+def _unindented(lines: list[str], start: int, indent: int) -> list[str]:
+    """Take the blanks before a table from it, and from what stands behind it."""
+    bare = lines[:start]
+    for at in range(start, len(lines)):
+        if not at & OFTEN:
+            breathe()
+        line = lines[at]
+        bare.append(line[indent:] if line[:indent].isspace() else line)
+    return bare
+
+
 def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[tuple[int, _Row]], int]:
     """Read the rows from line index ``at`` on, each with its depth, and the index of the line behind them."""
     rows: list[tuple[int, _Row]] = []
     seen = _Seen(columns)
     count = len(lines)
     while at < count and len(rows) <= t.MAX_LAYERS:
+        if not at & OFTEN:
+            breathe()
         line = lines[at]
         head, _, tail = line.partition(": ") if columns.has_index else (line, "", "")
         index, _, rest = tail.partition(" ")
@@ -184,7 +198,7 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[tuple[int,
         at += 1
         number = at
         row = _row(line, columns, number)
-        while row is None and at < count and at - number < _MAX_WRAPPED:
+        while row is None and at < count and at - number < _MAX_WRAPPED and len(line) <= t.MAX_LINE:
             more = lines[at].strip()
             if not more or more[0] in "├│└|+" or t.is_rule(more) or more.startswith("Total params"):
                 break
@@ -233,15 +247,15 @@ def _row(line: str, columns: _Columns, number: int) -> tuple[int, _Row] | None:
 
 def _cells(rest: str) -> list[str]:
     """Split the values of a row at blanks outside of brackets."""
-    values: list[str] = []
+    values: list[list[str]] = []
     open_ = 0
     for part in rest.split():
         if open_ > 0:
-            values[-1] += " " + part
+            values[-1].append(part)
         else:
-            values.append(part)
+            values.append([part])
         open_ += part.count("[") - part.count("]")
-    return values
+    return list(map(" ".join, values))
 
 
 def _is_weight(line: str, has_index: bool) -> bool:
@@ -254,28 +268,23 @@ def _is_weight(line: str, has_index: bool) -> bool:
 
 def _summary(lines: list[str], at: int, rows: list[tuple[int, _Row]], columns: list[str]) -> ModelSummary:
     distinct = {id(row): row for _, row in rows}
-    shapes: dict[str, RawShape | None] = {"--": None, "[]": None}
-    reader = t.Shapes()
-    shown = [key for key in ("output", "input") if key in columns]
-    for row in distinct.values():
-        for key in shown:
-            cell = row.cells[key]
-            if cell not in shapes:
-                shapes[cell] = shape = reader.read(cell)
-                if shape is None:
-                    raise t.fail(row.number, lines[row.number - 1], f"{t.short(cell)} is not a shape")
+    shapes = _shapes(distinct.values(), [key for key in ("output", "input") if key in columns], lines)
     depth, first = rows[0]
     root_shape = shapes[first.cells.get("output", "--")] or shapes[first.cells.get("input", "--")]
     main = "output" if "output" in columns else "input"
     root = root_shape if depth == 0 else None
     witnesses = distinct.values() if root else [row for _, row in rows]
     batch = batch_of(((shapes[row.cells.get(main, "--")], 1) for row in witnesses), root)
+    breathe()
     samples = {text: per_sample(shape, batch) for text, shape in shapes.items()}
     layers: dict[int, Layer] = {}
-    for id_, row in distinct.items():
+    for number, (id_, row) in enumerate(distinct.items()):
+        if not number & OFTEN:
+            breathe()
         params, args = _params(row, lines, batch or 1, shapes)
         output, input_ = samples[row.cells.get("output", "--")], samples[row.cells.get("input", "--")]
         layers[id_] = Layer(row.type, params, output, (), args, row.name, input_)
+    breathe()
     flat = [(depth, layers[id(row)]) for depth, row in rows]
     counted = sum([layer.params for _, layer in flat])
     totals = t.read_totals(lines, at)
@@ -307,6 +316,26 @@ def _summary(lines: list[str], at: int, rows: list[tuple[int, _Row]], columns: l
     )
 
 
+def _shapes(rows: Iterable[_Row], columns: list[str], lines: list[str]) -> dict[str, RawShape | None]:
+    """Read the shapes of rows, by what is written.
+
+    Raises:
+        SummaryError: a cell is none.
+    """
+    shapes: dict[str, RawShape | None] = {"--": None, "[]": None}
+    reader = t.Shapes()
+    for number, row in enumerate(rows):
+        if not number & OFTEN:
+            breathe()
+        for key in columns:
+            cell = row.cells[key]
+            if cell not in shapes:
+                shapes[cell] = shape = reader.read(cell)
+                if shape is None:
+                    raise t.fail(row.number, lines[row.number - 1], f"{t.short(cell)} is not a shape")
+    return shapes
+
+
 def _packed(flat: list[tuple[int, Layer]]) -> tuple[list[tuple[int, Layer]], int]:
     """Add the packed projections of PyTorch's attention, bare parameters, which torchinfo counts since version 1.7.
 
@@ -317,6 +346,8 @@ def _packed(flat: list[tuple[int, Layer]]) -> tuple[list[tuple[int, Layer]], int
     known: dict[tuple[int, int], Layer] = {}
     added = 0
     for at, (depth, layer) in enumerate(flat):
+        if not at & OFTEN:
+            breathe()
         now = layer
         if layer.type == _PACKS and not layer.params and layer.output_shape and not layer.args:
             each = layer.output_shape[-1] * (layer.output_shape[-1] + 1)
@@ -336,6 +367,7 @@ def _check_hidden(rows: list[tuple[int, _Row]], flat: list[tuple[int, Layer]], l
     Raises:
         SummaryError: blocks below the printed depth hold many of the parameters.
     """
+    breathe()
     deepest = max(depth for depth, _ in flat)
     hiding = [at for at, (depth, layer) in enumerate(flat) if depth == deepest and _hides(layer)]
     if sum(flat[at][1].params for at in hiding) > sum(layer.params for _, layer in flat) * _FEW:
@@ -349,6 +381,7 @@ def _check_hidden(rows: list[tuple[int, _Row]], flat: list[tuple[int, Layer]], l
 
 
 def _hides(layer: Layer) -> bool:
+    breathe()
     return layer.params > 0 and not (layer.type.endswith(_ONE_LAYER) and sizes.knows(layer.type))
 
 

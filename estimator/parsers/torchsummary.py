@@ -70,6 +70,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
             if row >= 0:
                 rows.append(row)
                 continue
+        breathe()
         line = lines[at - 1].strip()
         if not line or (line[0] in "=-_" and t.is_rule(line)):
             if rows and line:
@@ -97,7 +98,8 @@ def _whole(lines: list[str], at: int, line: str) -> tuple[re.Match[str], int]:
         SummaryError: the lines do not make a row.
     """
     number = at
-    while at < len(lines) and at - number < _MAX_WRAPPED:
+    while at < len(lines) and at - number < _MAX_WRAPPED and len(line) <= t.MAX_LINE:
+        breathe()
         more = lines[at].strip()
         if not more or t.is_rule(more):
             break
@@ -193,11 +195,13 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
         batch = next(iter(firsts), None)
     breathe()
     samples = [per_sample(shape, batch) for shape in shapes]
+    breathe()
     # As Layer(...) does, which takes twice as long.
     layers = [
         tuple.__new__(Layer, (type_, params, samples[place], (), (), "", None)) for type_, place, params in different
     ]
     children = tuple([layers[row] for row in rows])
+    breathe()
     totals = t.read_totals(lines, at)
     counted = sum([different[row][2] for row in rows])
     stated = t.total_params(totals)
@@ -226,14 +230,18 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
 
 def _unseen(rows: list[int], layers: list[Layer]) -> int:
     """Count the parameters of projections that are called as functions."""
+    breathe()
     linear = {row: layer.params for row, layer in enumerate(layers) if layer.type == "Linear"}
+    breathe()
     others = {
         row
         for row, layer in enumerate(layers)
         if layer.type.endswith(_FED) or (layer.output_shape and layer.type in _ATTENDING)
     }
     hidden = shown = 0
-    for row in rows:
+    for number, row in enumerate(rows):
+        if not number & OFTEN:
+            breathe()
         if row in linear:
             shown += linear[row]
         elif row in others:
@@ -253,12 +261,15 @@ def _counted_again(rows: list[int], different: list[_Row]) -> int:
     step = next((row for row in rows if different[row][0] in _CELLS), -1)
     between: list[int] = []
     since = 0
-    for row in rows:
+    for number, row in enumerate(rows):
+        if not number & OFTEN:
+            breathe()
         since += different[row][2]
         if row == step:
             between.append(since)
             since = 0
     for cells in range(1, min(_MOST_CELLS, len(between) // 2) + 1):  # in one turn of the loop
+        breathe()
         bodies = between[cells:]
         if all(body == between[cells + at % cells] for at, body in enumerate(bodies)):
             return sum(bodies)
@@ -267,6 +278,7 @@ def _counted_again(rows: list[int], different: list[_Row]) -> int:
 
 def _lengths(shapes: Iterable[RawShape | None]) -> set[int | None]:
     """Give the sizes of which one may be how long a series is: a layer's width alone is none."""
+    breathe()
     return {size for shape in shapes if shape and len(shape) > _WIDE for size in shape[1:]}
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Set
 from typing import Final
 
+from estimator.breath import OFTEN, breathe
 from estimator.types import Layer
 
 _TWO: Final = 2
@@ -34,7 +35,9 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
     sides: set[int | None] = set()
     apart: set[int | None] = set()  # of those that do not have the model's own behind them, as a sequence does
     begins: int | None = None  # as the first layer does
-    for shape, count in shapes:
+    for number, (shape, count) in enumerate(shapes):
+        if not number & OFTEN:
+            breathe()
         if shape and len(shape) > 1:
             if not begins and shape is not root:
                 begins = shape[0]
@@ -108,7 +111,9 @@ def nest(rows: list[tuple[int, Layer]]) -> list[Layer]:
     """
     stack: list[tuple[int, Layer]] = []
     known: dict[tuple[int, ...], Layer] = {}  # equal ones are one object, as equal rows are
-    for depth, layer in reversed(rows):
+    for number, (depth, layer) in enumerate(reversed(rows)):
+        if not number & OFTEN:
+            breathe()
         made = layer
         if stack and stack[-1][0] > depth:
             children: list[Layer] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import ceil, floor, isqrt, prod
 from typing import Final
 
+from estimator.breath import OFTEN, breathe
 from estimator.types import Layer, ModelSummary
 
 Shape = tuple[int, ...]
@@ -60,20 +61,24 @@ def _pictures(stem: Layer, size: float, rows: tuple[Layer, ...]) -> int:
                     return 1
                 if error < _SURE * times:
                     found += range(ceil(times - error - _MORE), floor(times + error + _MORE) + 1)
-    shown = {count for count in found if 1 < count <= _MOST_PICTURES and any(_shows(row, count) for row in rows)}
-    return max(shown, default=1)
+    if not found:
+        return 1
+    shown = set(map(_shown, rows))
+    return max([count for count in found if 1 < count <= _MOST_PICTURES and count in shown], default=1)
 
 
-def _shows(row: Layer, count: int) -> bool:
-    """Tell whether a row shows the pictures of a sample on an axis of their own."""
+def _shown(row: Layer) -> int:
+    """Tell how many pictures of a sample a row may show on an axis of their own; 0 for none."""
     shape = row.output_shape or ()
-    return (len(shape) == 2 and shape[0] == count) or (len(shape) == _FILM and shape[1] == count)
+    return shape[0] if len(shape) == 2 else shape[1] if len(shape) == _FILM else 0
 
 
 def _with_pictures(rows: tuple[Layer, ...], count: int) -> tuple[Layer, ...]:
     made: list[Layer] = []
     picture: Shape = ()
-    for row in rows:
+    for number, row in enumerate(rows):
+        if not number & OFTEN:
+            breathe()
         shape = row.output_shape or ()
         places = prod(picture[1:])
         if len(shape) == _PICTURE:

@@ -182,7 +182,9 @@ class Follower:
         begun = False
         beside = blocks.beside(block)
         made = []
-        for part in parts:
+        for number, part in enumerate(parts):
+            if not number & OFTEN:
+                breathe()
             if self.sources.pictures and (steps := of_time(part)):
                 made.append(self._sibling(part, (steps,), known)[0])
                 continue
@@ -342,7 +344,9 @@ class Follower:
             halved = (max(elements(space) // 4, 1),)
         now = halved
         made: list[Layer] = []
-        for child in layer.children:
+        for number, child in enumerate(layer.children):
+            if not number & OFTEN:
+                breathe()
             args = dict(child.args)
             try:
                 if "in_features" in args:

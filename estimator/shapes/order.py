@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from estimator.breath import breathe
 from estimator.shapes.widths import input_width
 from estimator.types import Layer
 from estimator.walk import layers
@@ -40,6 +41,7 @@ def in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
     An activation goes behind the first of several projections; what makes the keys fewer goes before them; stages whose
     parts are numbered (``patch_embed1``, ``block1``, ..) go one after the other.
     """
+    breathe()
     if sum(child.name.startswith(_STAGES) and child.name[-1:].isdecimal() for child in children) > 1:
         children = _by_stages(children)
     if _shrinks_first(children):
@@ -109,4 +111,5 @@ def repeated(layer: Layer) -> Layer:
 
 
 def _bare(layer: Layer) -> Layer:
+    breathe()
     return layer._replace(params=0, children=tuple(map(_bare, layer.children)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from estimator.breath import breathe
 from estimator.inputs import number
 from estimator.outputs import LARGER
 from estimator.shapes.start import square_of
@@ -58,6 +59,7 @@ class Sources:
         # What a second tower looks at, whose first layer the input is none for.
         self._looked = (COLOURS, *(square_of(workload.input_size or (), COLOURS) or (IMAGE, IMAGE)))
         # Whether code makes pictures larger in a second half, as no layer does, and has done so.
+        breathe()
         self._decodes = any(layer.name.startswith(_DECODES) for layer in found)
         self._decodes &= not any(layer.type.startswith(LARGER) for layer in found)
         self._doubled = False
@@ -171,6 +173,7 @@ class Sources:
         """
         step = self._steps.get(width, 0)
         places = tuple(-(-size // step) for size in self._start[1:]) if step > 1 else ()
+        breathe()
         seen = any(elements(each) <= elements(places) for each in self._places.values() if len(each) == len(places))
         return () if seen else places
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
+from estimator.breath import OFTEN, breathe
 from estimator.types import Layer, ModelSummary, SummaryError
 from estimator.walk import elements, layers
 
@@ -42,7 +43,9 @@ def windows(rows: tuple[Layer, ...]) -> tuple[Layer, ...]:
     made: list[Layer] = []
     before: Shape = ()
     windows = 1
-    for row in rows:
+    for number, row in enumerate(rows):
+        if not number & OFTEN:
+            breathe()
         shape = row.output_shape
         if shape is None:
             made.append(row)
@@ -88,6 +91,7 @@ def from_inputs(root: Layer) -> Layer:
 
     def filled(layer: Layer) -> Layer:
         nonlocal after
+        breathe()
         children = [filled(child) for child in reversed(layer.children)]
         shape = layer.output_shape or (None if layer.children else after or layer.input_shape)
         after = layer.input_shape or after
@@ -104,6 +108,7 @@ def sequence_first(summary: ModelSummary, seq_len: int) -> ModelSummary:
     )
 
     def turned(layer: Layer) -> Layer:
+        breathe()
         shape = layer.output_shape
         if shape and len(shape) > 1 and shape[0] == printed:
             shape = (seq_len, *shape[1:])
@@ -152,6 +157,7 @@ def _rebatched(summary: ModelSummary, batch_size: int, one: Callable[[Shape], Sh
     """Give a table with another batch, and shapes of one sample of it; the model's own begins with it."""
 
     def changed(layer: Layer) -> Layer:
+        breathe()
         output, before = (shape and one(shape) for shape in (layer.output_shape, layer.input_shape))
         return layer._replace(output_shape=output, input_shape=before, children=tuple(map(changed, layer.children)))
 
@@ -166,6 +172,7 @@ def hidden_graphs(summary: ModelSummary, found: list[Layer], types: Set[str]) ->
     """Tell whether a table that hides what gathers messages is of a graph network: its convolutions know no places."""
     if summary.format != "torchinfo" or not any(type_.endswith(_ON_GRAPHS) for type_ in types):
         return False
+    breathe()
     shapes = [layer.output_shape or () for layer in found]
     return all(len(shape) < _TWO or shape[0] == 1 for shape in shapes)
 
@@ -187,6 +194,7 @@ def nodes_of(summary: ModelSummary, found: list[Layer], batch_size: int) -> Mode
         return summary
 
     def divided(layer: Layer) -> Layer:
+        breathe()
         shape = None if layer.output_shape is None else (nodes, *layer.output_shape)
         before = None if layer.input_shape is None else (nodes, *layer.input_shape)
         children = tuple(map(divided, layer.children))

@@ -44,6 +44,7 @@ _TIME: Final[tuple[str, ...]] = ("time", "temb", "t_emb", "emb_layers")
 
 def input_width(layer: Layer) -> int | None:
     """Read the features or channels that a layer needs at its input."""
+    breathe()
     args = dict(layer.args)
     try:
         if layer.type == "Conv1D":
@@ -146,6 +147,7 @@ def shrinks(layer: Layer) -> bool:
         return "Adaptive" not in layer.type and "Unpool" not in layer.type
     if "Conv" not in layer.type or "Transpose" in layer.type:
         return False
+    breathe()
     stride = next((value for key, value in layer.args if key == "stride"), "")
     return any(step not in ("", "1") for step in stride.strip("()[] ").replace(" ", "").split(","))
 

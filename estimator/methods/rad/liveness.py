@@ -170,6 +170,8 @@ def moved_by(program: Program, precision: Precision, works: Mapping[int, float] 
     scores = _SCORES[precision]
     found: list[float] = []
     for index, op in enumerate(program.ops):
+        if not index & OFTEN:
+            breathe()
         moved = float(tensors[op.x] + (0 if op.inplace else tensors[op.y]))
         if op.matrix and scores[op.scores]:  # else a fused kernel makes none
             moved += matrices * op.matrix

@@ -15,6 +15,7 @@ from math import log2
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from estimator.breath import OFTEN, breathe
 from estimator.methods.rad.familiar import without
 from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.known import blocks_of, finite
@@ -127,6 +128,8 @@ class OwnCode:
         inside, works, cache = self._inside(program, format_, place, names)
         seen: dict[int, Values | None] = {}  # by layer: in a tree, equal ones hold the same
         for number, (layer, _, at, size) in enumerate(program.ends):
+            if not number & OFTEN:
+                breathe()
             if not at or not is_block(layer):
                 continue
             blocks += size
@@ -157,7 +160,9 @@ class OwnCode:
         counted, whole = 0.0, program.inside > 0
         blocks = hidden_blocks(program)
         keys = [of_model("", each) for each in (*insides(program, blocks, names), names)]
-        for number, at in blocks:
+        for step, (number, at) in enumerate(blocks):
+            if not step & OFTEN:
+                breathe()
             layer, _, _, size = program.ends[number]
             types = self._hidden.get(layer.type) or self._hidden.get(without(program.owner, layer.type) + "~")
             noted = next((types[key] for key in (*keys, "") if key in types), None) if types else None
@@ -168,6 +173,7 @@ class OwnCode:
                 found.append((at, size, noted))
         # Unknown blocks have what is left of what is printed; known ones no more than all of it.
         scale = program.inside / counted if counted and (whole or 0 < program.inside < counted) else 1.0
+        breathe()
         for at, size, noted in found:
             long = (tokens_of(program, at) or TOKENS) / TOKENS
             kept = noted.kept[place] + noted.kept_more[place] * long
@@ -193,6 +199,7 @@ def insides(program: Program, blocks: Sequence[tuple[int, int]], names: str) -> 
 
 def hidden_blocks(program: Program) -> list[tuple[int, int]]:
     """Give the blocks of a program that are not opened: their places among the ends, and their steps."""
+    breathe()
     ops = program.ops
     return [
         (number, start)

@@ -117,6 +117,7 @@ class Builder:
 
     def _copy(self, span: _Span) -> None:
         """Add once more what a block has added."""
+        breathe()
         flow = self.flow
         first, last = span.tensors
         by = len(flow.tensors) - first

@@ -108,12 +108,14 @@ def compile_program(summary: ModelSummary) -> Program:
         flow.above = _levels(found[0])
     builder = Builder(flow)
     builder.read(found)
+    breathe()
     last = flow.shapes[flow.current] if flow.shapes else (1,)
     last = _dense(types, flow, last)
     classes, tokens = (last[-1] if last else 1), (elements(last[:-1]) if len(last) > 1 else 1)
     hides = flow.hidden and summary.format == "torchinfo"
     inside = open_hidden(flow, summary, types, builder.ends) if hides else 0.0
     ops = flow.ops
+    breathe()
     kinds = {op.kind for op in ops}
     own = owner(frozenset(types))
     labelled = _labelled(summary, types, own)
@@ -206,6 +208,7 @@ def _labelled(summary: ModelSummary, types: set[str], own: str) -> bool:
 
 def _share_a_name(types: set[str]) -> bool:
     """Tell whether blocks begin with one name, as in transformers: OPTAttention, OPTDecoderLayer, OPTDecoder."""
+    breathe()
     names = Counter(min([type_.partition(part)[0] for part in _PARTS], key=len) for type_ in types)
     return any(count > _TWO and name not in ("", "Transformer") and name not in types for name, count in names.items())
 
