@@ -33,6 +33,7 @@ LIVE_STATES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFI
 JOB_ID = re.compile(r"[1-9]\d{0,17}(_\d{1,18})?")  # of job 0 sacct tells all jobs
 # Both commands write times as this says: seconds since 1970, which no change of the clock makes ambiguous.
 _ENV = ("env", "SLURM_TIME_FORMAT=%s")
+_EARLIEST_S = 1_000_000  # Slurm takes no time before it
 
 
 class AccountingError(ValueError):
@@ -118,7 +119,7 @@ class SlurmAccounting:
             SlurmError: if `sacct` fails.
         """
         who = ["-u", user] if user else ["-a"]
-        kept = self._sacct([*who, "-S", f"uts{max(1, since)}", "-E", f"uts{until}"])
+        kept = self._sacct([*who, "-S", f"uts{max(_EARLIEST_S, since)}", "-E", f"uts{until}"])
         if not live or all(run.end is not None for run in kept):
             return kept
         running, _ = self._try(lambda: self._squeue(["-t", "R,S,CG,CF"]))

@@ -113,13 +113,13 @@ def test_a_running_jobs_record_comes_from_the_controller() -> None:
 
 def test_runs_of_a_time() -> None:
     ask = Recorded()
-    SlurmAccounting(runner=ask).runs(5, 10, "alice")
-    SlurmAccounting(runner=ask).runs(5, 10)
+    SlurmAccounting(runner=ask).runs(2_000_005, 2_000_010, "alice")
+    SlurmAccounting(runner=ask).runs(2_000_005, 2_000_010)
     by_user, of_all = (command for command in ask.asked if "sacct" in command)
-    assert list(by_user[-6:]) == ["-u", "alice", "-S", "uts5", "-E", "uts10"]
+    assert list(by_user[-6:]) == ["-u", "alice", "-S", "uts2000005", "-E", "uts2000010"]
     assert "-a" in of_all
     SlurmAccounting(runner=ask).runs(0, 10)
-    assert "uts1" in ask.asked[-1]  # sacct knows no uts0
+    assert "uts1000000" in ask.asked[-1]  # sacct takes none before
 
 
 def test_what_slurmdbd_has_not_heard_of_a_job_that_ended_comes_from_the_controller() -> None:
