@@ -185,8 +185,6 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[tuple[int,
         if same is not None:
             rows.append(same)
             at += 1
-            if not at & OFTEN:
-                breathe()
             continue
         if not index and (not line.strip() or t.is_rule(line)):
             if rows and line.strip():
