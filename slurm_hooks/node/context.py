@@ -80,7 +80,21 @@ def of_job(hook: str, env: Mapping[str, str]) -> Context | None:
         return None
     config = load(env)
     partition = config.partition(job.partition)
+    if job.share is not None and (partition is None or partition.method == "off") and _moved(hook, job, config):
+        partition = config.defaults
     return Context(job, partition, config, speaker(config, f"{hook}: job {job.id}")) if partition else None
+
+
+def _moved(hook: str, job: NodeJob, config: Config) -> bool:
+    """Whether a job with shares has them from RAD, and its user has moved it to a partition without RAD since."""
+    if hook != "prolog":
+        return os.path.exists(note_path(config, job.id))  # noqa: PTH110 - pathlib starts slowly
+    from slurm_hooks.node import commands  # noqa: PLC0415 - seldom needed
+    from slurm_hooks.records import decode  # noqa: PLC0415
+
+    shown, _ = commands.show_job(job.id, config.node.command_timeout_s)
+    record = decode(shown.admin_comment) if shown is not None else None
+    return record is not None and record.action in ("share", "exclusive")
 
 
 def speaker(config: Config, who: str) -> Say:

@@ -54,6 +54,10 @@ def end(scene: Context) -> None:
     Raises:
         StateError, OSError: if the outcome can be kept neither on disk nor in memory.
     """
+    note = state.read(scene.note) or {}
+    begun = _whole(note.get("restart"))
+    if begun is not None and begun < scene.job.restart:  # queued again by its user: Slurm counts the next run already
+        scene = dataclasses.replace(scene, job=dataclasses.replace(scene.job, restart=begun))
     job = scene.job
     left = True
     server = _Server()
@@ -64,9 +68,8 @@ def end(scene: Context) -> None:
     except (state.StateError, OSError) as error:
         left = False
         scene.say(f"its use of MPS stays noted until rad-spool.timer looks: {error}")
-    note = state.read(scene.note) or {}
     task = state.read(scene.task_note) or {}
-    if note.get("restart") != job.restart:  # Prolog did not come so far
+    if begun != job.restart:  # Prolog did not come so far
         note = task = {}
     counted = counters.read(scene.config.node.state_dir, job.id, job.restart) or JobCounters()
     run = Run(

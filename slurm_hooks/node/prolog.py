@@ -34,7 +34,8 @@ def start(scene: Context) -> None:
     """
     job = scene.job
     state.folder(scene.config.node.state_dir)
-    state.remove(scene.task_note)
+    for path in (scene.note, scene.task_note):  # of an earlier run whose Epilog never came
+        state.remove(path)
     marks = logs.mark(job, _logs(scene))
     note = {
         "restart": job.restart,

@@ -12,6 +12,14 @@ from tests.cluster.conftest import CHECKOUT, UNTIL_TOLD, accounted, need_record,
 SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD memory=48G\nsleep 1\n"
 
 
+TWO_RUNS = """#!/bin/bash
+#SBATCH --gres=gpu:1
+#RAD memory=48G
+echo "run ${SLURM_RESTART_COUNT:-0} in $SLURM_JOB_PARTITION"
+[ -n "${SLURM_RESTART_COUNT:-}" ] || sleep 300
+"""
+
+
 def test_a_finished_job_is_in_sacct_report_and_explain(cluster: Cluster) -> None:
     job = cluster.submit(SCRIPT, "--job-name=train").job_id
     assert cluster.wait_state(job) == "COMPLETED"
@@ -64,17 +72,36 @@ def test_a_comment_that_this_sacctmgr_would_harm_stays_as_it_is(cluster: Cluster
     assert kept == comment or outcome_of(cluster, job)()
 
 
-def test_a_change_by_the_user_is_possible_and_recorded(cluster: Cluster) -> None:
-    job = cluster.submit(SCRIPT, "--hold").job_id
-    cluster.run(["scontrol", "update", f"jobid={job}", "gres=mps:50"], user="alice").require()
-    cluster.run(["scontrol", "release", str(job)], user="alice").require()
-    assert cluster.wait_state(job) == "COMPLETED"
+def test_what_its_user_does_to_a_job_is_possible_and_recorded(cluster: Cluster) -> None:
+    """Hold it, ask for more, queue it again while it runs, move it to a partition that RAD does not serve."""
+    job = cluster.submit(TWO_RUNS, "--hold", "--open-mode=append").job_id
+    scontrol(cluster, "update", f"jobid={job}", "gres=mps:50")
+    scontrol(cluster, "release", str(job))
+    cluster.wait_for("it runs", lambda: "run 0 in gpu" in output_so_far(cluster, job))
     assert "gres/mps=50" in cluster.job(job)["TRES"]
+    scontrol(cluster, "requeuehold", str(job))
+    cluster.wait_state(job, "PENDING")
+    scontrol(cluster, "update", f"jobid={job}", "partition=plain", "timelimit=5", "starttime=now+2")
+    scontrol(cluster, "release", str(job))
+    assert cluster.wait_state(job, "COMPLETED", "FAILED") == "COMPLETED"
+    assert output_so_far(cluster, job).splitlines()[-1] == "run 1 in plain"
     cluster.wait_for("slurmdbd has the outcome", outcome_of(cluster, job), 120)
     record = accounted(cluster, job)
     assert record is not None
+    assert [(run.restart, run.share, run.outcome) for run in record.runs] == [(0, 50, "requeued"), (1, 50, "completed")]
+    assert all(run.start for run in record.runs)
     assert record.user_changes == ("mps:50",)
-    assert record.runs[-1].share == 50
+
+
+def scontrol(cluster: Cluster, *args: str) -> None:
+    """As the user whose job it is."""
+    cluster.run(["scontrol", *args], user="alice").require()
+
+
+def output_so_far(cluster: Cluster, job: int) -> str:
+    """What a job has written, if anything."""
+    path = cluster.home("alice") / f"slurm-{job}.out"
+    return path.read_text() if path.exists() else ""
 
 
 def test_nothing_is_lost_while_slurmdbd_is_down(cluster: Cluster) -> None:

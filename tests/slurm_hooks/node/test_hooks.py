@@ -238,7 +238,11 @@ def test_the_record_goes_to_slurmdbd_behind_the_epilogs_back(site: Site) -> None
 
 @pytest.mark.parametrize(
     "changes",
-    [{"SLURM_JOB_GPUS": ""}, {"SLURM_JOB_PARTITION": "plain"}, {"SLURM_JOB_ID": "x"}],
+    [
+        {"SLURM_JOB_GPUS": ""},
+        {"SLURM_JOB_PARTITION": "plain", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": ""},
+        {"SLURM_JOB_ID": "x"},
+    ],
 )
 def test_jobs_that_are_none_of_our_business(site: Site, changes: dict[str, str]) -> None:
     for hook in ("prolog", "epilog"):
@@ -511,6 +515,20 @@ def test_counters_of_an_earlier_run_are_not_this_ones(site: Site) -> None:
     assert site.waiting()["7-0.json"].peak_mib is None
 
 
+def test_a_run_that_its_user_queues_again_is_the_one_that_prolog_noted(site: Site) -> None:
+    site.run("prolog")
+    counters.write(f"{site.place}/jobs", 7, Account(restart=0, peak_mib=700))
+    site.run("epilog", SLURM_JOB_RESTART_COUNT="1", SLURM_JOB_EXIT_CODE2="0:0")  # as slurmctld counts by then
+    [(name, run)] = site.waiting().items()
+    assert (name, run.restart, run.peak_mib) == ("7-0.json", 0, 700)
+    assert run.start is not None
+    assert site.notes() == []
+    site.run("prolog")
+    site.run("prolog", SLURM_JOB_RESTART_COUNT="1")  # the Epilog between never came
+    site.run("epilog", SLURM_JOB_RESTART_COUNT="1", SLURM_JOB_EXIT_CODE2="0:0")
+    assert site.waiting()["7-1.json"].restart == 1
+
+
 def test_a_process_that_the_monitor_ended_is_evidence(site: Site) -> None:
     _oom_job(site)
     site.run("prolog")
@@ -538,6 +556,31 @@ def test_the_way_of_a_job_under_mps(mps_site: Site) -> None:
     mps_site.start("epilog", SLURM_JOB_EXIT_CODE2="0:0")
     _wait(lambda: not processes_with(f"CUDA_MPS_PIPE_DIRECTORY={pipe}"))
     assert mps_site.waiting()["7-0.json"].cap_mib == 23961
+
+
+@pytest.mark.parametrize("partition", ["other", "off"])
+def test_a_job_that_its_user_moves_to_a_partition_without_rad_shares_all_the_same(
+    mps_site: Site, partition: str
+) -> None:
+    mps_site.settings["partitions.off"] = {"method": "off"}
+    mps_site.write()
+    mps_site.slurm.job(7, shown(7, AdminComment=merge("", RECORD), TresPerNode="gres:mps:g2:30"))
+    mps_site.run("prolog", SLURM_JOB_PARTITION=partition)
+    assert f"export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0={(143771 - 2048) * 30 // 100}M" in mps_site.task()
+    mps_site.run("epilog", SLURM_JOB_PARTITION=partition, SLURM_JOB_EXIT_CODE2="0:0")
+    assert mps_site.waiting()["7-0.json"].outcome == "completed"
+    assert mps_site.notes() == []
+
+
+def test_other_jobs_of_a_partition_without_rad_are_left_alone(mps_site: Site) -> None:
+    mps_site.slurm.job(7, shown(7, AdminComment="", TresPerNode="gres:mps:g2:30"))
+    mps_site.run("prolog", SLURM_JOB_PARTITION="other")
+    assert mps_site.notes() == []
+    asked = len(mps_site.slurm.calls())
+    mps_site.run("epilog", SLURM_JOB_PARTITION="other", SLURM_JOB_EXIT_CODE2="1:0")
+    mps_site.run("prolog", SLURM_JOB_PARTITION="other", CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="")
+    assert len(mps_site.slurm.calls()) == asked
+    assert mps_site.waiting() == {}
 
 
 def test_the_cap_follows_the_share_that_the_job_holds_now(mps_site: Site) -> None:
