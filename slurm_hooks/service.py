@@ -422,6 +422,9 @@ def _know(method: Method, text: str, asked: _Asked, gpu: str, memory_mib: int) -
         asked.input_size,
     )
     estimate = method.predict(summary, workload)
+    if asked.batch_size is None:
+        taken = f"batch_size={batch_size} of the summary was taken"
+        estimate = replace(estimate, note=f"{taken}; {estimate.note}" if estimate.note else taken)
     profile = _profile(summary, workload, estimate)
     return _Known(estimate, profile, pack(profile) if profile else ())
 

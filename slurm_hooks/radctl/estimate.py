@@ -44,9 +44,9 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON obje
 
 @click.command()
 @click.argument("summary", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
-@click.option("--batch-size", type=click.IntRange(1, 10**9), required=True)
-@click.option("--optimizer", type=click.Choice(OPTIMIZERS), default="adam", show_default=True)
-@click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True)
+@click.option("--batch-size", type=click.IntRange(1, 10**9), help="May be left out where the summary shows it.")
+@click.option("--optimizer", type=click.Choice(OPTIMIZERS, case_sensitive=False), default="adam", show_default=True)
+@click.option("--precision", type=click.Choice(PRECISIONS, case_sensitive=False), default="fp32", show_default=True)
 @click.option("--input-size", metavar="3x224x224", help="One sample, where the summary does not show it.")
 @click.option("--seq-len", type=click.IntRange(1, 10**8), help="Tokens of one sample.")
 @click.option("--kind", type=click.Choice(KINDS), default="train", show_default=True)
@@ -59,7 +59,7 @@ def estimate(
     *,
     summary: Path,
     code: str | None,
-    batch_size: int,
+    batch_size: int | None,
     input_size: str | None,
     optimizer: str,
     precision: str,
@@ -71,7 +71,10 @@ def estimate(
     as_json: bool,
 ) -> None:
     """Estimate the GPU memory of a model from its SUMMARY (a file, or - for stdin)."""
-    text = _summary(summary)
+    parsed = parse_summary(_summary(summary))
+    batch_size = batch_size or parsed.batch_size
+    if batch_size is None:
+        raise click.UsageError("the summary does not tell the batch size: add --batch-size 64, say")
     workload = Workload(
         batch_size,
         seq_len,
@@ -84,7 +87,7 @@ def estimate(
     model = _load(method, models_dir)
     if method == "faketensor" and code is not None:
         model = FakeTensor(_factory(code), plain_inputs(workload.input_size, seq_len))
-    found = model.predict(parse_summary(text), workload)
+    found = model.predict(parsed, workload)
     if as_json:
         click.echo(
             json.dumps(

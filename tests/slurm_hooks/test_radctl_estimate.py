@@ -54,6 +54,16 @@ def test_estimate_as_json(summary: str) -> None:
     assert answer["family"] == "mlp"
 
 
+def test_the_batch_size_that_a_table_shows_may_be_left_out() -> None:
+    table = (
+        "Layer (type:depth-idx)  Output Shape  Param #\n===\nNet  [32, 10]  --\n├─Linear: 1-1  [32, 10]  1,010\n===\n"
+    )
+    left_out, given = (run("estimate", "-", *args, text=table) for args in ((), ("--batch-size", "32")))
+    assert left_out.exit_code == 0
+    assert left_out.stdout == given.stdout
+    assert run("estimate", "-", "--batch-size", "64", "--optimizer", "SGD", text=table).exit_code == 0
+
+
 def test_estimate_for_a_size_of_pictures() -> None:
     print_ = "Net(\n  (stem): Conv2d(3, 64, kernel_size=(7, 7), stride=(2, 2), padding=(3, 3))\n)\n"
     small, large = (

@@ -204,8 +204,9 @@ def test_a_clock_that_was_set_back_leaves_no_ghosts_and_no_pins() -> None:
 def test_an_inline_summary_wins_and_shows_its_batch_size() -> None:
     made, method = service()
     inline = ["# " + line for line in SUMMARY.replace("[-1, 10]", "[16, 10]").splitlines()]
-    ask(made, "#RAD summary-begin", *inline, "#RAD summary-end", summary="not read")
+    answer = ask(made, "#RAD summary-begin", *inline, "#RAD summary-end", summary="not read")
     assert method.asked[0][1].batch_size == 16
+    assert "adam, fp32; batch_size=16 of the summary was taken)" in answer.message
 
 
 def test_a_claim_needs_no_summary() -> None:

@@ -230,7 +230,8 @@ class Rad:
             f"{context:.0f} MiB of CUDA context ({gpu.name})",
         ]
         if gpu.name != self._fitted_on:
-            said.append(f"the model was fitted on {self._fitted_on}: a wider bound for {gpu.name}")
+            other = gpu.name if gpu.memory_mib else "a GPU of another name"
+            said.append(f"the model was fitted on {self._fitted_on}: a wider bound for {other}")
         if memory.hidden and shaped.format == "torchinfo":
             said.append("the summary hides the insides of some layers: print it with a greater depth")
         if shaped.guessed:
