@@ -27,7 +27,7 @@ def convert(text: str, name: str = "") -> str:
         name: name of the job, or the empty string for Slurm's own choice.
 
     Raises:
-        RadFileError: if a line is not understood or there is no command.
+        RadFileError: if a line is not understood, or there is no command or no key.
     """
     values: dict[str, tuple[int, str]] = {}
     body: list[str] = []
@@ -50,6 +50,8 @@ def convert(text: str, name: str = "") -> str:
         values[key] = (number, value)
     if not any(line.strip() and not line.startswith("#") for line in body):
         raise RadFileError("no command: add the line that starts the training")
+    if not values:
+        raise RadFileError(f"no line says key: value, with a key of {', '.join(KEYS)}: this is no task file of RAD-RM")
     if "policy" in values and _BOTH_POLICIES.fullmatch(values["policy"][1]):
         del values["policy"]  # listing 6.1 names both: it leaves the choice to the site
     header = ["#!/bin/bash", f"#SBATCH --job-name={name}"] if re.fullmatch(r"[\w.-]+", name) else ["#!/bin/bash"]

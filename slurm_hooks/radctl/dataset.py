@@ -21,6 +21,7 @@ from estimator.dataset.specs import Spec, generate_synthetic, spec_from_json
 from estimator.types import Family
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_THERE = click.Path(exists=True, file_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
@@ -103,7 +104,7 @@ def _spec(file: Path, number: int, item: dict[str, Any]) -> Spec:
 
 
 @dataset.command()
-@click.argument("raw", type=_FOLDER)
+@click.argument("raw", type=_THERE)
 @click.option("--into", type=_FOLDER, required=True, help="Folder of the packed data set.")
 @click.option("--meta", type=_FILE, required=True, help="JSON object: gpu, versions, limit_mib.")
 def pack(raw: Path, into: Path, meta: Path) -> None:
@@ -120,7 +121,7 @@ def pack(raw: Path, into: Path, meta: Path) -> None:
 
 
 @dataset.command()
-@click.option("--raw", type=_FOLDER, help="Folder of a running or broken off collection instead of the packed rows.")
+@click.option("--raw", type=_THERE, help="Folder of a running or broken off collection instead of the packed rows.")
 @click.option("--data", type=_FOLDER, default=store.DEFAULT, help="Folder of a packed data set.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the coverage (figures extra).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

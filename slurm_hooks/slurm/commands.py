@@ -39,6 +39,7 @@ def run(command: Sequence[str], timeout_s: float) -> str:
         SlurmError: if it cannot be started, fails, or takes longer than `timeout_s`.
     """
     pipe = subprocess.PIPE
+    named = " ".join((command[2:] if command[0] == "env" else command)[:3])
     try:
         with subprocess.Popen(list(command), stdout=pipe, stderr=pipe, text=True, errors="replace") as process:
             _stand_back(process.pid)
@@ -47,12 +48,13 @@ def run(command: Sequence[str], timeout_s: float) -> str:
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
+        raise SlurmError(f"{named}: no answer within {timeout_s:g} s") from error
+    except OSError as error:
         raise SlurmError(f"{command[0]}: {error}") from error
     if process.returncode != 0:
         detail = said.strip().splitlines()[-1:] or [f"exit status {process.returncode}"]
-        named = command[2:] if command[0] == "env" else command
-        raise SlurmError(f"{' '.join(named[:3])}: {detail[0]}")
+        raise SlurmError(f"{named}: {detail[0]}")
     return out
 
 

@@ -196,6 +196,7 @@ def test_convert_keys(line: str, directive: str) -> None:
     [
         ("", "no command"),
         ("# only a comment\nmodel: a.txt\n", "no command"),
+        ("#!/bin/bash\npython a.py\n", "no line says key: value, with a key of model, "),
         ("python a.py\nmodle: a.txt\n", "line 2: unknown key 'modle': did you mean 'model'?"),
         ("python a.py\ncolour: red\n", "line 2: unknown key 'colour': known are model, "),
         ("python a.py\nmodel:\n", "line 2: model has no value"),

@@ -183,6 +183,8 @@ def test_a_command_that_fails(command: list[str]) -> None:
         run(command, 0.05)
     with pytest.raises(SlurmError, match=r"^false: exit status 1"):
         run(["env", "A=b", "false"], 5.0)
+    with pytest.raises(SlurmError, match=r"^sleep 60: no answer within 0.1 s"):
+        run(["env", "A=b", "sleep", "60"], 0.1)
 
 
 def test_a_job_that_slurm_has_not_looked_at_may_take_room_at_any_moment() -> None:
