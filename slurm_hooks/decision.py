@@ -321,6 +321,8 @@ def unknown_type(request: GpuRequest, partition: Partition, view: ClusterView) -
         return ""
     if any(feature in node.features for node in view.nodes):
         return ""
+    if not view.nodes:
+        return f"GPU type {request.type} is not known: nobody has looked at Slurm's nodes yet"
     return f"GPU type {request.type} is not known: no node has it as device type, none has the feature {feature}"
 
 
