@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import ast
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
+from estimator.breath import OFTEN, breathe
 from estimator.dataset.tree import Trace, resolve
 from estimator.types import Layer, ModelSummary
 
@@ -64,13 +67,15 @@ class Described:
     params: int
     activation: str
 
-    def count(self, kind: str) -> int:
-        """Return how many layers are of one kind of ``LAYER_TYPES``."""
-        return sum(1 for name, _, _ in self.layers if layer_type(name) == kind)
+    def kinds(self) -> Counter[str]:
+        """Return how many layers are of each kind of ``LAYER_TYPES``."""
+        return Counter([layer_type(name) for name, _, _ in self.layers])
 
 
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
 def layer_type(name: str) -> str:
     """Return the kind of a layer from its class name or the published data's name for it."""
+    breathe()
     low = name.lower()
     if low in ("linear", "conv1d", "nondynamicallyquantizablelinear", "dense"):
         return "linear"
@@ -131,6 +136,8 @@ def from_summary(summary: ModelSummary) -> Described:
     functions: dict[str, int] = {}
     todo: list[Layer] = [summary.root]
     while todo:
+        if not len(layers) & OFTEN:
+            breathe()
         layer = todo.pop()
         todo.extend(reversed(layer.children))
         if layer.children and not layer.params:
@@ -169,8 +176,10 @@ def totals(model: Described, batch_size: int) -> list[float]:
     Returns:
         Depth, counts by kind, batch size, parameters, activations, activations x batch size, cos and sin.
     """
-    counts = [float(model.count(kind)) for kind in LAYER_TYPES]
+    kinds = model.kinds()
+    counts = [float(kinds[kind]) for kind in LAYER_TYPES]
     depth = float(sum(1 for name, _, params in model.layers if params and layer_type(name) in ("linear", "conv")))
+    breathe()
     sizes = (batch_size, model.params, model.activations, model.activations * batch_size)
     return [depth, *counts, *(math.log1p(size) for size in sizes), *activation_angle(model.activation)]
 

@@ -12,6 +12,7 @@ import pytest
 
 from estimator import breath
 from estimator.breath import OFTEN
+from estimator.gpumemnet.described import from_summary, totals
 from estimator.methods import load_method
 from estimator.parsers import module, parse_summary, torchinfo
 from estimator.parsers.text import MAX_LINE
@@ -48,6 +49,7 @@ def breaths() -> Iterator[Callable[[str], Counter[str]]]:
             summary = parse_summary(text)
             RAD.predict(summary, Workload(8))
             estimate_profile(summary, Workload(8), "h200")
+            totals(from_summary(summary), 8)
         return counts
 
     with ExitStack() as stack:
@@ -78,6 +80,8 @@ def breaths() -> Iterator[Callable[[str], Counter[str]]]:
         ("_parts", net(f"(b): Block(\n(d): {MANY} x Linear(8, 8)\n)\n")),
         ("_merged", net(f"(b): PatchMerging(\n(d): {MANY} x Linear(8, 8)\n)\n")),
         ("of", net(rows("(b#): Block(\n(d): Linear(8, 8)\n)\n", MANY // 2))),
+        ("from_summary", net(f"(b): {MANY} x Linear(8, 8)\n")),
+        ("layer_type", net(rows("(b): A#()\n"))),
         ("leaves", net(f"(b): Sequential(\n(d): {MANY} x Linear(8, 8)\n)\n")),
     ],
 )

@@ -53,7 +53,7 @@ ROW = {
 
 def test_a_published_row_is_described() -> None:
     model = from_published(ROW)
-    assert [model.count(kind) for kind in ("linear", "norm", "dropout", "activation", "conv")] == [1, 1, 1, 1, 0]
+    assert [model.kinds()[kind] for kind in ("linear", "norm", "dropout", "activation", "conv")] == [1, 1, 1, 1, 0]
     assert (model.activations, model.params, model.activation) == (32, 104, "ReLU")
     with pytest.raises(ValueError, match=r"Activations-Params of run\.out"):
         from_published({**ROW, "Activations-Params": "[('linear', 8)]"})
