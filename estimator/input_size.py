@@ -25,6 +25,8 @@ _NUMBERS: Final = re.compile(r"[0-9]{1,9}")
 _OTHER_SIGNS: Final = re.compile(r"[\[(]?\s*[0-9]{1,9}(?:\s*[,*x\u00d7;/]\s*[0-9]{1,9})*\s*,?\s*[\])]?", re.IGNORECASE)
 _COLOURS: Final = 3
 _PICTURE: Final = 2
+# Tokens, and the width of each.
+_TOKENS: Final = 2
 # Pictures have so many channels at most.
 _MOST_CHANNELS: Final = 16
 # By how much a printed size in MB may be wrong.
@@ -124,6 +126,24 @@ def contradiction(summary: ModelSummary, said: Size) -> str:
     if any(abs(count - size) <= error for size in fits):
         return ""
     return f"the summary counts: it is for another input than input_size={written(said)}"
+
+
+def other_length(summary: ModelSummary, seq_len: int) -> str:
+    """Say that a summary which shows its shapes was printed for another number of tokens than what was said.
+
+    Returns:
+        A sentence; the empty string where it was not, or where nothing tells. Only models that look up words first are
+        judged; others take pictures or sounds beside them.
+    """
+    found = layers(summary.root)
+    shapes = [layer.output_shape for layer in found if layer.output_shape]
+    if any(seq_len in shape for shape in shapes):
+        return ""
+    first = next((layer for layer in found if layer.params and not layer.children), summary.root)
+    shape = first.output_shape
+    if first.type != "Embedding" or shape is None or len(shape) != _TOKENS:
+        return ""
+    return f"the summary counts: it is for {shape[0]} tokens, not seq_len={seq_len}"
 
 
 def _shown(summary: ModelSummary) -> tuple[float, float] | None:

@@ -36,8 +36,8 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
 
     Returns:
         The same summary where every layer without children shows its shape already, else one with shapes and with a
-        sentence for each assumption. Where the workload's input size is none that the summary was printed for, its
-        note says so.
+        sentence for each assumption. Where the workload's input size or length is none that the summary was printed
+        for, its note says so.
 
     Raises:
         SummaryError: a print says too little of this kind of model, or the input size is none for it.
@@ -54,6 +54,8 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
         note = input_size.contradiction(summary, workload.input_size)
         if note:
             summary = replace(summary, note=note, inferred=(*summary.inferred, note))
+    if workload.seq_len and (note := input_size.other_length(summary, workload.seq_len)):
+        summary = replace(summary, note=note)
     missing = [layer for layer in found if layer.output_shape is None and not layer.children]
     if not missing:
         if summary.format == "torchsummary" and (rows := unfolded(summary)) is not summary.root.children:

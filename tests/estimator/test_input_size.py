@@ -223,6 +223,19 @@ def test_a_summary_that_does_not_tell_its_input_says_nothing() -> None:
     assert shaped(text, "3x512x512").note == ""
 
 
+def test_a_summary_for_another_number_of_tokens_wins_and_says_so() -> None:
+    rows = "Net [4, 128, 100] --\n├─Embedding: 1-1 [4, 128, 64] 6,400\n├─Linear: 1-2 [4, 128, 100] 6,500\n"
+    text = f"Layer (type:depth-idx)  Output Shape  Param #\n===\n{rows}===\n"
+    shown = with_shapes(parse_summary(text), Workload(16, seq_len=512))
+    assert shown.note == "the summary counts: it is for 128 tokens, not seq_len=512"
+    assert shown.root == parse_summary(text).root
+    assert shown.note in load_method("rad").predict(parse_summary(text), Workload(16, seq_len=512)).reasons
+    assert with_shapes(parse_summary(text), Workload(16, seq_len=128)).note == ""
+    assert with_shapes(parse_summary(text), Workload(16)).note == ""
+    linear = text.replace("├─Embedding: 1-1 [4, 128, 64] 6,400\n", "")  # what it takes may be no words
+    assert with_shapes(parse_summary(linear), Workload(16, seq_len=512)).note == ""
+
+
 def test_keras_shows_its_input() -> None:
     rule = "_" * 70
     rows = "input_1 (InputLayer)         [(None, 64, 64, 3)]       0         \nconv (Conv2D)                "
