@@ -387,3 +387,19 @@ def test_srun_is_left_alone(cluster: Cluster) -> None:
     assert said.code == 0
     assert said.out.strip().isdigit()
     assert "rad" not in said.err
+
+
+@pytest.mark.parametrize(
+    "how", [("--clusters=rad", "job.sh"), ("--wrap", f"{CLAIMED}\ntrue")], ids=["a cluster by its name", "no script"]
+)
+def test_however_it_is_submitted_a_job_with_directives_shares(cluster: Cluster, how: tuple[str, str]) -> None:
+    (cluster.home("alice") / "job.sh").write_text(SCRIPT)
+    job = cluster.run(["sbatch", "--hold", "--gres=gpu:1", *how], user="alice").job_id
+    assert shares(cluster.job(job)["TresPerNode"]) == need_record(cluster, job).share == SHARE
+
+
+def test_an_allocation_is_left_alone(cluster: Cluster) -> None:
+    step = "srun --gres=gpu:1 --cpus-per-gpu=1 sh -c 'echo $CUDA_VISIBLE_DEVICES of $RAD_SHARE.'"
+    said = cluster.run(["salloc", "--gres=gpu:1", "sh", "-c", step], user="alice")
+    assert re.fullmatch(r"\d of \.\n", said.out)
+    assert "rad" not in said.err
