@@ -59,9 +59,9 @@ local function fields_of(data)
     return read
 end
 
--- One exchange with radd: a request in, fields out; nil, a reason and whether nobody listened if anything goes wrong.
+-- One exchange with radd: a request in, fields out; nil and a reason if anything goes wrong.
 local function exchange(request, deadline)
-    local reused, client, away = kept ~= nil, kept, false
+    local reused, client = kept ~= nil, kept
     kept = nil -- until the answer is whole: nobody is to read the rest of another's
     local function within_deadline()
         local rest = deadline - socket.gettime()
@@ -81,9 +81,7 @@ local function exchange(request, deadline)
         if not reused then
             client = check((type(unix) == "table" and unix.stream or unix)())
             within_deadline()
-            local connected, reason = client:connect(rad.socket)
-            away = connected == nil and reason ~= "timeout"
-            check(connected, reason)
+            check(client:connect(rad.socket))
         end
         within_deadline()
         check(client:send(request))
@@ -98,7 +96,7 @@ local function exchange(request, deadline)
     if client then client:close() end
     -- radd was started anew, or has closed what was idle for long.
     if reused and answer == "closed" then return exchange(request, deadline) end
-    return nil, tostring(answer), away
+    return nil, tostring(answer)
 end
 
 local function default_partition(part_list)
@@ -194,9 +192,7 @@ local function let_through(reason)
     return slurm.SUCCESS
 end
 
-local function failed(reason, away)
-    -- No job waits for a radd that is not there, and it is asked as soon as it is.
-    if away then return let_through(reason) end
+local function failed(reason)
     failures = failures + 1
     if failures >= rad.breaker_failures then
         failures, open_until = 0, socket.gettime() + rad.breaker_seconds
@@ -234,8 +230,8 @@ local function decide(job_desc, part_list)
             rad.longest_request / 1000))
         return slurm.SUCCESS
     end
-    local answer, reason, away = exchange(request, socket.gettime() + rad.deadline)
-    if answer == nil then return failed(reason, away) end
+    local answer, reason = exchange(request, socket.gettime() + rad.deadline)
+    if answer == nil then return failed(reason) end
     if answer.status ~= "pass" and answer.status ~= "reject" then return failed("the answer is not one of radd's") end
     failures = 0
     if answer.status == "reject" then

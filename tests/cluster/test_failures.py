@@ -14,7 +14,7 @@ from tests.cluster.conftest import ONE_GPU, need_record, record_of, shares, whol
 
 SCRIPT = "#!/bin/bash\n#SBATCH --hold --gres=gpu:1\n#RAD memory=48G\ntrue\n"
 AS_WRITTEN = "RAD does not answer: the job goes through as written"
-ANSWERS = 3  # that did not come in time in a row: they open the breaker
+ANSWERS = 3  # failures in a row that open the breaker
 
 
 @pytest.fixture(autouse=True)
@@ -50,12 +50,13 @@ def test_radd_stopped_and_started_again(cluster: Cluster) -> None:
     cluster.stop("radd")
     for _ in range(ANSWERS + 1):
         must_go_through(cluster)
-    # One line for each job, no more; and as nobody waited, radd is asked as soon as it is there again.
     log = log_of_controller(cluster)
-    said = "rad: a job goes through as written: "
-    assert log.count(said) == log.count(f"{said}No such file or directory") == ANSWERS + 1
+    assert "radd is not asked for 2 s" in log
+    assert "radd did not answer before" in log
+    # One line for each job, no more.
+    assert log.count("rad: a job goes through as written") == ANSWERS + 1
     cluster.start("radd")
-    assert decided(cluster)
+    wait_until_decided(cluster)
 
 
 def test_radd_hung_and_woken(cluster: Cluster) -> None:
@@ -63,11 +64,7 @@ def test_radd_hung_and_woken(cluster: Cluster) -> None:
     before = log_of_controller(cluster).count("no answer in 300 ms")
     for _ in range(ANSWERS):
         must_go_through(cluster)
-    must_go_through(cluster)
-    log = log_of_controller(cluster)
-    assert log.count("no answer in 300 ms") == before + ANSWERS
-    assert "radd is not asked for 2 s" in log
-    assert "radd did not answer before" in log
+    assert log_of_controller(cluster).count("no answer in 300 ms") == before + ANSWERS
     # Other users' commands are served meanwhile.
     assert cluster.run(["sinfo", "-h"]).code == 0
     cluster.signal("radd", signal.SIGCONT)
