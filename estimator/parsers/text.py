@@ -29,6 +29,9 @@ _MAX_PREFIX: Final = 80
 _NUMBERS: Final = re.compile(r"(\d+)")
 _NAMES: Final = re.compile(r"[\w.]*")
 _CLASS: Final = re.compile(r"\b[A-Z]")
+# Where `str.splitlines` ends a line.
+_LINE_END: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_PIECE: Final = 65_536
 _ANSI_END: Final = re.compile(r"[@-~]")
 _MAX_SHAPE: Final = 200
 _MOST_DIGITS: Final = 18
@@ -68,8 +71,7 @@ def clean(text: str) -> list[str]:
     for odd, plain in _BLANKS:
         if odd in text:
             text = text.replace(odd, plain)
-    breathe()
-    lines = text.splitlines()
+    lines = _split(text)
     if len(lines) > MAX_LINES:
         raise SummaryError(f"the summary has {len(lines):,} lines, more than the {MAX_LINES:,} that are read")
     if "\t" in text or max(map(len, lines), default=0) > MAX_LINE:
@@ -79,6 +81,20 @@ def clean(text: str) -> list[str]:
             lines[number] = _bounded(number + 1, line)
     if first_line(lines) == len(lines):
         raise SummaryError("the summary is empty: print the model into the file that the directive names")
+    return lines
+
+
+def _split(text: str) -> list[str]:
+    """Split the text into lines, a piece at a time: of a long text of short lines that takes longer than all else."""
+    lines: list[str] = []
+    start = 0
+    while start < len(text):
+        breathe()
+        found = _LINE_END.search(text, start + _PIECE)
+        end = found.end() if found is not None else len(text)
+        lines += text[start:end].splitlines()
+        start = end
+    breathe()
     return lines
 
 

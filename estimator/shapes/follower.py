@@ -84,6 +84,7 @@ class Follower:
         self._widths: dict[int, tuple[Layer, dict[int, tuple[int, tuple[int, ...]]]]] = {}
         self._most = max(_MOST_ELEMENTS, _MOST_TIMES * elements(start))
         self._beside = False
+        breathe()
         self._shrinks = any(map(shrinks, found))
 
     def follow(self, layer: Layer, shape: Shape) -> tuple[Layer, Shape]:

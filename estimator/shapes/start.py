@@ -72,6 +72,7 @@ class Start:
         self.inferred: list[str] = []
         self.note = ""
         self._family = family
+        breathe()
         fields = 0 if workload.seq_len else max(map(fields_of, found))
         self.shape: Shape = (fields,) if fields else self._input(found, workload)
 

@@ -15,7 +15,7 @@ from estimator.breath import OFTEN
 from estimator.gpumemnet.described import from_summary, totals
 from estimator.methods import load_method
 from estimator.parsers import module, parse_summary, torchinfo
-from estimator.parsers.text import MAX_LINE
+from estimator.parsers.text import MAX_LINE, _split
 from estimator.types import SummaryError, Workload
 from predictor.profiles import estimate_profile
 
@@ -111,6 +111,16 @@ def test_a_wrapped_line_is_no_longer_than_a_line(breaths: Callable[[str], Counte
         before = breaths("")["_whole"] + breaths("")["_row"]
         after = breaths(row + half * 50)
         assert after["_whole"] + after["_row"] - before <= 8
+
+
+@pytest.mark.parametrize(
+    "end", ["\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\n\r"]
+)
+def test_a_text_is_split_in_pieces_as_in_one(breaths: Callable[[str], Counter[str]], end: str) -> None:
+    for shift in range(4):
+        text = "x" * shift + f"ab{end}" * 60_000 + "last"
+        assert _split(text) == text.splitlines()
+    assert breaths(text)["_split"] > 1
 
 
 def test_arguments_are_divided_in_one_pass() -> None:
