@@ -13,7 +13,7 @@ _MODEL: Final = "Model"
 _FOR: Final = "For"
 
 
-@lru_cache(maxsize=64)  # names come from users, and a set of them may be large: few are kept
+@lru_cache(maxsize=16)  # names come from users, and a set of them may be large: few are kept
 def plain_names(types: frozenset[str]) -> frozenset[str]:
     """Take the model's own name from its layers' types: ``LlamaMLP`` and ``Qwen3MLP`` are ``MLP``.
 

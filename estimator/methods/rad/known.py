@@ -171,7 +171,7 @@ def _holder(summary: ModelSummary, program: Program) -> str:
     return ""
 
 
-@lru_cache(maxsize=64)  # names come from users, and a set of them may be large: few are kept
+@lru_cache(maxsize=16)  # names come from users, and a set of them may be large: few are kept
 def blocks_of(format_: str, names: frozenset[str]) -> str:
     """Give what stands for a format and types of layers."""
     text = "\n".join((format_, *sorted(names)))
