@@ -274,9 +274,9 @@ class Service:
             activity=record.activity,
             threads=decision.thread_percentage,
         )
-        self._remember(submission, decision.pin, resident, partition)
         if not view.filters_steps and steps_ask(submission.script):
             message += f"\n{_STEPS_ASK}"
+        self._remember(submission, decision.pin, resident, partition)  # from here on nothing breathes: it stays decided
         fields = _request_fields(submission, request, decision, view)
         fields.update(_record_field(submission, record))
         return Answer(
