@@ -161,6 +161,20 @@ def test_a_decision_that_was_cut_short_on_its_way_into_the_view_counts_once(monk
     assert [gpu.used_shares for gpu in made.view.nodes[0].gpus] == [30, 0, 0, 0]
 
 
+def test_a_decision_that_was_given_up_holds_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _ = service()
+    made.update(replace(made.view, filters_steps=False))
+
+    def given_up(_script: str) -> bool:
+        raise OutOfTime
+
+    with monkeypatch.context() as patch, pytest.raises(OutOfTime):
+        patch.setattr("slurm_hooks.service.steps_ask", given_up)
+        ask(made)
+    made.update(ClusterView(1000.0, (node("n1"),)))
+    assert [gpu.used_shares for gpu in made.view.nodes[0].gpus] == [0, 0, 0, 0]
+
+
 @pytest.mark.parametrize(
     ("asked", "cpus", "memory", "taken"),
     [
