@@ -12,6 +12,7 @@ import re
 import shutil
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import time
@@ -268,8 +269,9 @@ class Cluster:
         shown = self.run(["scontrol", "--oneliner", "show", "job", str(job_id)])
         if shown.code:
             return {}
-        line = shown.out.splitlines()[0]
-        told = {m.group(1): m.group(2) for m in re.finditer(r"(\S+?)=(.*?)(?= [A-Za-z][\w/:]*=|\s*$)", line)}
+        line = shown.out.partition("\nJobId=")[0]  # which may go over several: SubmitLine holds what its user wrote
+        pairs = re.finditer(r"(\S+?)=(.*?)(?= [A-Za-z][\w/:]*=|\s*\Z)", line, re.DOTALL)
+        told = {pair.group(1): pair.group(2) for pair in pairs}
         allocated = told.get("AllocTRES", "(null)")
         told.setdefault("TRES", told.get("ReqTRES", "") if allocated == "(null)" else allocated)
         return told
@@ -380,7 +382,9 @@ class Cluster:
             argv, env = self._part("slurm_hooks.radd.main", self.rad)
             argv.append("--verbose")  # its looks at Slurm are waited for
             there = layout.run / "rad" / "radd.sock"
-            return Daemon(name, argv, "rad", {**slurm, **env}, ("slurm",), RADD_NICE), lambda: _listens(there)
+            return Daemon(
+                name, argv, "rad", {**slurm, **env}, ("slurm",), RADD_NICE
+            ), lambda: _listener(there) == processes.running(layout.directory, name)
         if name == "rad-monitor" and self.rad is not None:
             argv, env = self._part("slurm_hooks.monitor.main", self.rad)
             return Daemon(name, argv, None, {**slurm, **env}), lambda: self.is_up(name)
@@ -584,14 +588,14 @@ def _slurm_version() -> tuple[int, int]:
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
-def _listens(path: Path) -> bool:
-    """Whether somebody takes connections on a Unix socket."""
+def _listener(path: Path) -> int:
+    """The process that listens on a Unix socket, 0 where nobody does: one that was killed may still for a moment."""
     with socket.socket(socket.AF_UNIX) as client:
         try:
             client.connect(str(path))
+            return int(struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
         except OSError:
-            return False
-    return True
+            return 0
 
 
 def _make_device(path: Path, index: int) -> None:

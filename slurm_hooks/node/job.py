@@ -21,6 +21,7 @@ class NodeJob:
         share: shares of its one GPU that it holds now, or None where it holds none.
         work_dir: its working directory.
         stdout, stderr: names of its logs as the user wrote them, patterns unexpanded; empty for the default.
+        sluid: Slurm's identifier of this run; empty before 25.11.
         exit_status, exit_signal: how its batch script ended, or None where slurmd does not tell.
     """
 
@@ -36,6 +37,7 @@ class NodeJob:
     work_dir: str
     stdout: str
     stderr: str
+    sluid: str
     exit_status: int | None
     exit_signal: int | None
 
@@ -65,6 +67,7 @@ def from_environment(env: Mapping[str, str]) -> NodeJob | None:
         work_dir=env.get("SLURM_JOB_WORK_DIR", ""),
         stdout=env.get("SLURM_JOB_STDOUT", ""),
         stderr=env.get("SLURM_JOB_STDERR", ""),
+        sluid=env.get("SLURM_JOB_SLUID", ""),
         exit_status=status,
         exit_signal=signal,
     )

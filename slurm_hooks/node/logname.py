@@ -1,7 +1,7 @@
-"""Names of a job's logs: sbatch's filename patterns, expanded as slurmd does it. Pure.
+"""Names of a job's logs: sbatch's filename patterns, expanded as Slurm does it. Pure.
 
 slurmd hands Prolog and Epilog the name as the user wrote it, and squeue shows it so too: we expand it ourselves.
-The rules were checked against the files that Slurm 22.05 makes.
+The rules were checked against the files that Slurm 22.05, 24.11 and 26.05 make.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 NOT_AN_ARRAY = 4294967294  # what Slurm writes for %a in a job that is no task of an array
 MAX_WIDTH = 10
-_PATTERN = re.compile(r"%(?:%|(\d*)([AajJNnstux]))")
+_PATTERN = re.compile(r"%(?:%|(\d*)([AabjJNnrSstux]))")
 _OWN = re.compile(r"%\d*[AjJ]")
 
 
@@ -24,7 +24,10 @@ class LogNames:
         job: the job's own number (``%j``, ``%J``).
         array_job, array_task: ``%A`` and ``%a``; None outside an array.
         user, name: ``%u`` and ``%x``; None where they are not known.
-        node: ``%N``, the machine's own name.
+        node: ``%N``.
+        restart: ``%r``, how often the job was requeued.
+        sluid: ``%S``, the run's own identifier; empty where Slurm has none, as before 25.11. Then ``%r`` and ``%S``
+            are no patterns.
     """
 
     job: int
@@ -33,6 +36,8 @@ class LogNames:
     node: str = ""
     array_job: int | None = None
     array_task: int | None = None
+    restart: int = 0
+    sluid: str = ""
 
 
 def default(names: LogNames) -> str:
@@ -59,9 +64,11 @@ def names_job(pattern: str) -> bool:
 
 
 def _expanded(pattern: str, names: LogNames) -> str | None:
+    task = NOT_AN_ARRAY if names.array_task is None else names.array_task
     values = {
         "A": str(names.job if names.array_job is None else names.array_job),
-        "a": str(NOT_AN_ARRAY if names.array_task is None else names.array_task),
+        "a": str(task),
+        "b": str(task % 10),  # to 22.05 this is no pattern: nobody writes it there
         "j": str(names.job),
         "J": str(names.job),
         "N": names.node,
@@ -71,6 +78,8 @@ def _expanded(pattern: str, names: LogNames) -> str | None:
         "u": names.user,
         "x": names.name,
     }
+    if names.sluid:
+        values |= {"r": str(names.restart), "S": names.sluid}
     known = True
 
     def value(found: re.Match[str]) -> str:
@@ -78,11 +87,13 @@ def _expanded(pattern: str, names: LogNames) -> str | None:
         width, letter = found.groups()
         if letter is None:
             return "%"
+        if letter not in values:
+            return found[0]
         text = values[letter]
         if text is None:
             known = False
             return ""
-        return text.zfill(min(int(width), MAX_WIDTH)) if width and letter in "AajJnt" else text
+        return text.zfill(min(int(width), MAX_WIDTH)) if width and letter in "AabjJnrt" else text
 
     path = _PATTERN.sub(value, pattern)
     return path if known else None

@@ -28,7 +28,7 @@ fi
 NEVER = 99
 JOBS: dict[str, tuple[str, list[str]]] = {
     "once": (OOM % (1, ERROR, 1), ["--open-mode=append"]),
-    "twice": (OOM % (2, ERROR, 1), ["--output=%x-%N-%j.log"]),
+    "twice": (OOM % (2, ERROR, 1), ["--output=%x-%N-%j-%r.log"]),
     "always": (OOM % (NEVER, ERROR, 1), ["--open-mode=append"]),
     "exit 0": (OOM % (NEVER, ERROR, 0), []),
     "no requeue": (OOM % (NEVER, ERROR, 1), ["--no-requeue"]),

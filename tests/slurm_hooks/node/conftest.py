@@ -35,6 +35,7 @@ JOB = NodeJob(
     work_dir="/",
     stdout="",
     stderr="",
+    sluid="",
     exit_status=None,
     exit_signal=None,
 )

@@ -1,4 +1,4 @@
-"""Expected names are those of the files that Slurm 22.05.8 made."""
+"""Expected names are those of the files that Slurm 22.05.8, 24.11.5 and 26.05.5 made."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ TASK = LogNames(30, user="alice", name="nm", node="node0", array_job=30, array_t
         ("%A-%a-%2a", "22-4294967294-4294967294"),
         ("%J-%N-%n-%s-%t-%4t-%3s", "22-node0-0-batch-0-0000-batch"),
         ("%j%", "22%"),
+        ("%b-%3b", "4-004"),  # 24.11 and 26.05
+        ("%r-%S", "%r-%S"),
         ("%u %x", "alice n m"),
         ("d1\\a", "d1a"),
         ("d2\\\\a", "d2\\a"),
@@ -49,6 +51,11 @@ def test_names_of_a_job(pattern: str, name: str) -> None:
 )
 def test_names_of_a_task(pattern: str, name: str) -> None:
     assert expand(pattern, TASK, "/home/alice") == f"/home/alice/{name}"
+
+
+def test_names_of_a_run_that_has_an_identifier() -> None:
+    names = dataclasses.replace(TASK, restart=2, sluid="s26DM83WWPNT00")
+    assert expand("%r-%3r-%S-%4S-%b", names, "/") == "/2-002-s26DM83WWPNT00-s26DM83WWPNT00-7"
 
 
 def test_an_absolute_name_stays() -> None:
@@ -110,3 +117,11 @@ def test_what_slurmctld_knows(out: str, err: str, told: dict[str, str], paths: l
     assert answer is not None
     assert of_job(job, answer) == paths
     assert before_start(job, answer) == paths
+
+
+def test_where_slurmctld_names_the_logs_a_node_has_its_name_in_slurm() -> None:
+    job = dataclasses.replace(JOB, restart=1, sluid="s26DM83WWPNT00", stdout="%N-%r-%x", stderr="%S")
+    answer = parse_job(f"{shown(4711, JobName='a')}\n", 4711)
+    assert answer is not None
+    assert of_job(job, answer) == ["/node0-1-a", "/s26DM83WWPNT00"]
+    assert before_start(dataclasses.replace(job, restart=0, stdout="%N-%r"), None) == ["/node0-0", "/s26DM83WWPNT00"]
