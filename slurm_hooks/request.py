@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from estimator.breath import OFTEN, breathe
 from slurm_hooks.cluster import PerGpu
 
-_OF_GPUS: Final = ("--gres", "--gpus", "-per-gpu", " -G")
+_OF_GPUS: Final = ("--gres", "--gpus", "-per-gpu", " -G", "--gpu-bind", "gres/gpu", "gres:gpu")
 _TYPE: Final = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"  # read once, however long it is
 _GRES: Final = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({_TYPE}))?(?:[:=](\d{{1,9}}))?$")
 

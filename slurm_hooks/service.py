@@ -45,7 +45,7 @@ _ANY_SUMMARY: Final = """Net(
 """
 _STEPS_ASK: Final = (
     "srun asks for the GPU again in this script, and without cli_filter.lua Slurm refuses such a step here: leave "
-    "--gres, --gpus and what is per GPU out behind srun, its tasks see the job's GPU"
+    "--gres, --gpus, --gpu-bind and what is per GPU out behind srun, its tasks see the job's GPU"
 )
 _TRES: Final = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
 _IMPLIED_BINDING: Final = re.compile(r"gres[:/]gpu:per_task:1")

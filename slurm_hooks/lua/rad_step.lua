@@ -8,9 +8,15 @@ local function is_one(amount)
     return number == "" or number:match("^0*1$") ~= nil
 end
 
+-- Whether a generic resource is one GPU, as `gres/gpu:h200:1` is.
+local function is_one_gpu(item)
+    local gres = item:gsub("gres[:/]", "")
+    return gres == "gpu" or is_one(gres:match("^gpu[:=](.+)$"))
+end
+
 -- Options by which a step asks for what goes with GPUs of the job. They cannot be taken away here, and Slurm's own words
--- about them are of GRES that the user never asked for.
-local OF_GPUS = { ["cpus-per-gpu"] = true, ["ntasks-per-gpu"] = true }
+-- about them are of GRES that the user never asked for. Tasks that are bound to GPUs see none, or crash (22.05).
+local OF_GPUS = { ["cpus-per-gpu"] = true, ["ntasks-per-gpu"] = true, ["gpu-bind"] = true, ["tres-bind"] = true }
 
 -- What says the same of a job's one GPU; nil where none of these options is set.
 local function instead_of(options)
@@ -18,7 +24,9 @@ local function instead_of(options)
         return tonumber(tostring(options[name] or ""):match("^[1-9]%d?%d?%d?$"))
     end
     local cpus, tasks, of_gpu = amount("cpus-per-gpu"), amount("ntasks") or 1, amount("ntasks-per-gpu")
-    if not (cpus or of_gpu) then return nil end
+    if not (cpus or of_gpu) then
+        return (options["gpu-bind"] or tostring(options["tres-bind"]):find("^gres[:/]gpu:")) and {} or nil
+    end
     if tasks == 1 and of_gpu then tasks = of_gpu end
     local words = { "--ntasks=" .. tasks } -- else srun makes as many tasks as the job has processors for
     if cpus then -- no more than there are: with a GPU Slurm starts such a step too
@@ -61,10 +69,17 @@ return function(options)
         local of_each = name == "gpus-per-task" and (options.ntasks or "1") ~= "1" -- several tasks ask for several
         if is_one(options[name]) and not of_each then options[name] = "" end
     end
+    local each = options["tres-per-task"]
+    if type(each) == "string" and (options.ntasks or "1") == "1" then
+        local rest = {}
+        for item in each:gmatch("[^,]+") do
+            if not is_one_gpu(item) then rest[#rest + 1] = item end
+        end
+        options["tres-per-task"] = table.concat(rest, ",")
+    end
     if options["mem-per-gpu"] then options["mem-per-gpu"] = "0" end
-    local gres = type(options.gres) == "string" and options.gres:gsub("gres[:/]", "") or ""
     -- A step cannot ask for all; this gives it the GPU, and the job's cap holds for each of its steps.
-    if gres == "gpu" or is_one(gres:match("^gpu[:=](.+)$")) then options.gres = "mps:1" end
+    if type(options.gres) == "string" and is_one_gpu(options.gres) then options.gres = "mps:1" end
     -- By these TaskProlog knows a job of RAD's, also where a step is to get nothing of its environment.
     local export = type(options.export) == "string" and options.export or ""
     if export ~= "" and not ("," .. export:upper() .. ","):find(",ALL,", 1, true) then
@@ -78,6 +93,7 @@ return function(options)
         local line, unistd = reworded(options, words), require("posix.unistd")
         if line then unistd.exec(unistd.readlink("/proc/self/exe"), line) end
     end)
-    slurm.log_info("%s", "rad: this job holds shares of a GPU, and Slurm starts no step of it with --cpus-per-gpu or "
-        .. "--ntasks-per-gpu: write " .. table.concat(words, " ") .. " instead")
+    slurm.log_info("%s", "rad: this job holds shares of a GPU, and Slurm starts no step of it as it should with "
+        .. "--cpus-per-gpu, --ntasks-per-gpu, --gpu-bind or --tres-bind: "
+        .. (words[1] and "write " .. table.concat(words, " ") .. " instead" or "leave them out"))
 end

@@ -429,6 +429,9 @@ def step_with(modules: Path, *options: str, **env: str) -> list[str]:
         ("gres=gpu", "gres=mps:1"),
         ("gres=gpu=1", "gres=mps:1"),
         ("gres=gpu:g1", "gres=mps:1"),
+        ("tres-per-task=gres/gpu:1", "tres-per-task="),
+        ("tres-per-task=gres:gpu:h200=1,cpu=2", "tres-per-task=cpu=2"),
+        ("tres-per-task=gres/gpu:2", "tres-per-task=gres/gpu:2"),
         ("mem-per-gpu=1G", "mem-per-gpu=0"),
         ("export=NONE", "export=RAD_SHARE,RAD_THREAD_PERCENTAGE"),
         ("export=HOME,none=1", "export=HOME,none=1,RAD_SHARE,RAD_THREAD_PERCENTAGE"),
@@ -456,6 +459,9 @@ def test_a_step_whose_tasks_ask_for_a_gpu_each_asks_for_as_many() -> None:
     assert step("ntasks=1", "gpus-per-task=1", **job) == ["ntasks=1", "gpus-per-task="]
     assert step("ntasks=2", "gpus-per-task=1", **job) == ["ntasks=2", "gpus-per-task=1"]
     assert step("ntasks=2", "gpus=1", **job) == ["ntasks=2", "gpus="]
+    each = "tres-per-task=cpu:2,gres/gpu:1"
+    assert step("ntasks=1", each, **job) == ["ntasks=1", "tres-per-task=cpu:2"]
+    assert step("ntasks=2", each, **job) == ["ntasks=2", each]
 
 
 BY_GPU = (
@@ -465,6 +471,7 @@ BY_GPU = (
     (["cpus-per-gpu=64"], ["ntasks=1", "cpus-per-task=16"]),
     (["ntasks=1", "ntasks-per-gpu=2"], ["ntasks=2"]),
     (["ntasks-per-gpu=2", "ntasks=4", "cpus-per-gpu=8"], ["ntasks=4", "cpus-per-task=2"]),
+    (["ntasks=1", "ntasks-per-gpu=2", "gpu-bind=none"], ["ntasks=2"]),
 )
 SHARES = {"SLURM_JOB_ID": "7", "RAD_SHARE": "30", "SLURM_CPUS_ON_NODE": "16"}
 
@@ -484,6 +491,16 @@ def test_what_slurm_will_refuse_is_told_with_its_cure(options: list[str], instea
     assert said.endswith(f": write {' '.join(f'--{option}' for option in instead)} instead")
     assert left == options
     assert step(*options, SLURM_JOB_ID="7") == options
+
+
+@pytest.mark.parametrize("bound", ["gpu-bind=closest", "tres-bind=gres/gpu:none", "tres-bind=gres:gpu:1+gres/nic:1"])
+def test_a_step_whose_tasks_are_bound_to_gpus_is_started_anew_without_that(bound: str) -> None:
+    assert step("--ntasks=2", f"--{bound}", "--", "--gpu-bind=none", **SHARES) == ["ntasks=2", "runs --gpu-bind=none"]
+    said, left = step(bound, **SHARES)
+    assert said.startswith("said rad: this job holds shares of a GPU")
+    assert said.endswith(": leave them out")
+    assert left == bound
+    assert step("--tres-bind=gres/nic:1", **SHARES) == ["tres-bind=gres/nic:1"]
 
 
 def test_a_step_of_several_kinds_of_tasks_is_none_that_is_started_anew() -> None:
