@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from scripts.devcluster import Cluster, Layout, Rad, free_base_port
+from slurm_hooks.cluster import RETYPE_SINCE
 from slurm_hooks.records import Record, decode
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -196,6 +197,12 @@ def accounted(cluster: Cluster, job: int) -> Record | None:
     """A job's record as slurmdbd keeps it."""
     rows = cluster.sacct(job, "AdminComment")
     return decode(rows[-1]["AdminComment"]) if rows else None
+
+
+def can_retype(cluster: Cluster) -> bool:
+    """Whether this Slurm can give a pending job another device type."""
+    major, minor = cluster.run(["sinfo", "--version"]).out.split()[1].split(".")[:2]
+    return (int(major), int(minor)) >= RETYPE_SINCE
 
 
 def output(cluster: Cluster, job: int | str, user: str = "alice") -> str:

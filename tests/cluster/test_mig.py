@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scripts.devcluster import Cluster
-from slurm_hooks.cluster import RETYPE_SINCE
-from tests.cluster.conftest import need_record, output
+from tests.cluster.conftest import can_retype, need_record, output
 
 OOM = """#!/bin/bash
 #SBATCH --open-mode=append
@@ -53,16 +52,15 @@ def test_an_instance_that_the_user_names_is_left_as_written(mig_cluster: Cluster
 def test_out_of_memory(mig_cluster: Cluster) -> None:
     """A Slurm that can give a pending job another device type gives it a larger instance; else the user is told."""
     job = mig_cluster.submit(OOM, "--partition=mig", "--gres=gpu:1").job_id
-    major, minor = mig_cluster.run(["sinfo", "--version"]).out.split()[1].split(".")[:2]
-    can_retype = (int(major), int(minor)) >= RETYPE_SINCE
-    assert mig_cluster.wait_state(job) == ("COMPLETED" if can_retype else "FAILED")
+    larger = can_retype(mig_cluster)
+    assert mig_cluster.wait_state(job) == ("COMPLETED" if larger else "FAILED")
 
     def told() -> bool:
-        words = "requeued with 2g.35gb" if can_retype else "may not be requeued; ask for more: #RAD memory=24G"
+        words = "requeued with 2g.35gb" if larger else "may not be requeued; ask for more: #RAD memory=24G"
         return words in output(mig_cluster, job)
 
     mig_cluster.wait_for("the user is told", told, 30)
     assert "CUDA_MPS" not in output(mig_cluster, job)
-    if can_retype:
+    if larger:
         assert "gres/gpu:2g.35gb=1" in mig_cluster.job(job)["TRES"]
         assert "gres/gpu:1g.18gb" not in mig_cluster.job(job)["TRES"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from scripts.devcluster import Cluster, CommandResult
-from tests.cluster.conftest import ONE_GPU, need_record, output, record_of, shares, whole
+from tests.cluster.conftest import ONE_GPU, can_retype, need_record, output, record_of, shares, whole
 
 # A claim of 48 GiB of an H200's 143771 MiB, less a margin of 2048: the share is 35.
 CLAIM = "48G"
@@ -336,6 +336,30 @@ def test_a_pinned_job_whose_node_is_away_is_let_go_to_another(cluster: Cluster) 
         cluster.run([*node, "state=resume"])
     assert shown["NodeList"] != record.node
     assert f"gres/mps:{record.pin}={record.share}" in shown["TRES"]
+
+
+def test_a_pinned_job_whose_gpu_is_taken_is_let_go_to_another_where_slurm_can(cluster: Cluster) -> None:
+    cluster.wait_until_radd_sees()
+    job = cluster.submit(WAIT, "--gres=gpu:1").job_id
+    cluster.wait_state(job, "RUNNING")
+    pin = need_record(cluster, job).pin
+    assert pin
+    cluster.run(["scontrol", "requeuehold", str(job)]).require()
+    cluster.wait_state(job, "PENDING")
+    alone = "#!/bin/bash\n#RAD policy=exclusive\nsleep 300\n"
+    for other in [cluster.submit(alone, f"--gres=gpu:{pin}:1").job_id for _ in range(2)]:  # that of each node
+        cluster.wait_state(other, "RUNNING")
+    cluster.run(["scontrol", "update", f"jobid={job}", "starttime=now+2"]).require()
+    cluster.run(["scontrol", "release", str(job)]).require()
+    if can_retype(cluster):
+        cluster.wait_state(job, "RUNNING")
+        assert _device(cluster.job(job)) not in ([], [pin])
+        assert f"gres/mps={SHARE}" in cluster.job(job)["TRES"]
+    else:
+        cluster.wait_for("it waits", lambda: cluster.job(job)["Reason"] == "Resources")
+        cluster.wait_for("its node is let go", lambda: cluster.job(job)["ReqNodeList"] == "(null)")
+        assert shares(cluster.job(job)["TresPerNode"]) == SHARE
+        assert f":{pin}:" in cluster.job(job)["TresPerNode"]
 
 
 def _device(job: dict[str, str]) -> list[str]:
