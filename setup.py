@@ -35,6 +35,7 @@ COMPILED = (
     "estimator/methods/rad/program/products.py",
     "estimator/methods/rad/program/steps.py",
     "estimator/methods/rad/program/weights.py",
+    "estimator/methods/rad/resemblance.py",
     "estimator/methods/rad/trees.py",
     "estimator/methods/rad/workspace.py",
     "estimator/outputs.py",

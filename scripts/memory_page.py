@@ -273,15 +273,16 @@ _LOOKS_HEAD = ("runs", "summaries", "median error", "under-estimates", "mean ove
 _LEVELS = """
 ### What was measured of a model, and what is new
 
-RAD tells three cases apart, and says which in the reasons of an estimate. `measured`: runs of the same architecture
+RAD tells four cases apart, and says which in the reasons of an estimate. `measured`: runs of the same architecture
 (types of layers, number of steps, parameters within 3.5 %) are in the data, in other configurations. `kin`: models with
-the same types of layers are, of other sizes. `new`: nothing like it. Here the real models of all families that were
-fitted to are judged, each by models that were fitted without it, and by bounds that were set without its family, in
-three ways: without this one run, without its model (all heads and sizes of input of it), without its whole architecture
-family. The lines beneath are what of these the model took for measured, kin or new; some architectures have several
-names, and some families the same blocks. `drawn at random` are configurations of measured models as users would ask
-for them; all others were measured to cover, or because nothing near them was, and without them less is known than
-RAD knows of most requests. The bounds of what was measured are set by the drawn ones.
+the same types of layers are, of other sizes. `similar`: models that share more than 60 % of the types are. `new`:
+nothing like it. Here the real models of all families that were fitted to are judged, each by models that were fitted
+without it, and by bounds that were set without its family, in three ways: without this one run, without its model (all
+heads and sizes of input of it), without its whole architecture family. The lines beneath are what of these the model
+took for measured, kin, similar or new; some architectures have several names, and some families the same blocks. `drawn
+at random` are configurations of measured models as users would ask for them; all others were measured to cover, or
+because nothing near them was, and without them less is known than RAD knows of most requests. The bounds of what was
+measured are set by the drawn ones.
 
 """
 _LEVELS_HEAD = ("left out", "taken for", "summaries", "median error", "too low", "over", "half over by less")
@@ -292,13 +293,14 @@ By format, too low / over:
 _LIMITS = """
 ### What limits the bound
 
-The same for several shares of misses that bounds are set to, too low / over; the second line is what RAD's are set
-to: {measured:.2f} % of the runs that were drawn at random where the architecture was measured, {kin:.2f} % where its
-kin were, each family counting the more the more runs it has, but not in proportion, and {new:.2f} % where nothing was.
-There misses are more than that, because accounts that were not understood widen no bound. The last columns are of an
-account that no summary can give: what PyTorch's allocator really handed out in each run. What is left there is what the
-allocator reserves beyond it, which follows from the order in which it splits its blocks: however good the account, a
-bound that is too low for one run in a hundred comes no nearer than that.{older}
+The same for several shares of misses that bounds are set to, too low / over; the second line is what RAD's are set to:
+{measured:.2f} % of the runs that were drawn at random where the architecture was measured, {kin:.2f} % where its kin
+were and {similar:.2f} % where similar models were, of runs without their models, each family counting the more the more
+runs it has, but not in proportion, and {new:.2f} % where nothing was. There misses are more than that, because accounts
+that were not understood widen no bound. The last columns are of an account that no summary can give: what PyTorch's
+allocator really handed out in each run. What is left there is what the allocator reserves beyond it, which follows from
+the order in which it splits its blocks: however good the account, a bound that is too low for one run in a hundred
+comes no nearer than that.{older}
 
 """
 _OLDER = """ The last columns were fitted

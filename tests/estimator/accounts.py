@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from estimator.methods.rad.features import FEATURES
-from estimator.methods.rad.known import KNOWLEDGE, LEVELS
+from estimator.methods.rad.known import KNOWLEDGE, LEVELS, tabulate
 from estimator.methods.rad.liveness import Memory, measure
 from estimator.methods.rad.program import Program, compile_program
 from estimator.methods.rad.workspace import Workspaces
@@ -32,7 +32,7 @@ def plain(**changes: Any) -> dict[str, Any]:
         "gpu": "h200",
         "context_mib": 750,
         "known": [],
-        "measured": {},
+        "measured": tabulate(()),
         "own": {},
     }
     return {**model, **changes}

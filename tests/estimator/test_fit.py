@@ -20,7 +20,7 @@ from estimator.methods.rad.fit.examples import Example
 from estimator.methods.rad.fit.holdout import WAYS, HeldOut, held_out
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import fit_workspaces
-from estimator.methods.rad.known import KNOWLEDGE, Level, Run
+from estimator.methods.rad.known import KNOWLEDGE, Level, Run, blocks_of
 from estimator.methods.rad.measure_workspaces import HEADER, draw
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.workspace import Workspaces, total_bytes
@@ -126,7 +126,7 @@ def test_what_was_measured_is_known_of_each_run_as_if_it_had_not_been() -> None:
 def test_the_bound_of_a_measured_architecture_is_narrow() -> None:
     items = measured_often()
     model = fit(items, BASE, trees=5).model
-    assert set(model["measured"]) == {f"blocks{index}" for index in range(20)}
+    assert set(model["measured"]["runs"]) == {f"blocks{index}" for index in range(20)}
     method, item = Rad(model), items[0]
     row = item.seen_by(frozenset())
     expected, upper, level = method.from_account(row, item.accounted, item.run)
@@ -141,7 +141,7 @@ def judged(count: int, level: str, **about: Any) -> HeldOut:
     """Errors up to 0.2, as a model says them that knew so much."""
     rng = random.Random(count)
     rows = np.array([[rng.random() for _ in (*FEATURES, *KNOWLEDGE)] for _ in range(count)])
-    rows[:, -2] = 1.0
+    rows[:, len(FEATURES) + KNOWLEDGE.index("share")] = 1.0
     items = [Example([], 1.0, 1.0, f"{level}{index % 10}", 1.0, True, **about) for index in range(count)]
     residual = np.array([rng.uniform(0.0, 0.2) for _ in items])
     folds = np.array([index % 5 for index in range(count)])
@@ -179,6 +179,33 @@ def test_bounds_of_what_was_measured_are_set_by_configurations_that_were_drawn()
     assert bounds_of(held, sizes)["measured"] == pytest.approx(np.quantile(usual.residual, 0.994) / 0.1, rel=0.02)
     few = joined(judged(20, "measured", drawn=True), gaps)
     assert calibrating(few)["measured"].all()
+
+
+def test_bounds_of_relatives_are_set_by_models_that_were_left_out() -> None:
+    for level in ("kin", "similar"):
+        held = joined(judged(200, level), judged(201, level))
+        held = replace(held, ways=["model"] * 200 + ["family"] * 201)
+        assert list(calibrating(held)[level]) == [True] * 200 + [False] * 201
+
+
+def test_a_variant_of_measured_models_is_told_from_what_resembles_nothing() -> None:
+    items = []
+    for item in measured_often():
+        names = frozenset({"Linear", f"Net{item.group}", f"Block{item.group}"})
+        around = ("module", names, "")
+        items.append(replace(item, names=names, run=item.run._replace(blocks=blocks_of(*around[:2]), around=around)))
+    method, item = Rad(fit(items, BASE, trees=5).model), items[0]
+    row = item.seen_by(frozenset())
+
+    def known(*more: str) -> tuple[float, str]:
+        names = item.names | {*more}
+        run = item.run._replace(blocks=blocks_of("module", names), around=("module", names, ""))
+        expected, _, level = method.from_account(row, item.accounted, run)
+        return abs(expected - item.measured), level
+
+    same, variant, other = known(), known("Own"), known("Own", "Another", "Third")
+    assert [level for _, level in (same, variant, other)] == ["measured", "similar", "new"]
+    assert same[0] < variant[0] < other[0]
 
 
 def test_equal_data_makes_an_equal_model_in_any_number_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:

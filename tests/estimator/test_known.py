@@ -91,7 +91,8 @@ def test_one_run_near_by_outweighs_several_far_away() -> None:
 
 def test_equal_runs_become_one_and_what_is_never_compared_is_left_out() -> None:
     packed = b64encode(struct.pack("<hBh", 500, 5, 2400)).decode()
-    assert tabulate([(BASE, 0.2), (BASE, 0.4), (Run(), 0.9)]) == {"blocks": [[20.0, 24.0, 6.0, packed]]}
+    runs = tabulate([(BASE, 0.2), (BASE, 0.4), (Run(), 0.9)])["runs"]
+    assert runs == {"blocks": [[20.0, 24.0, 6.0, packed]]}
 
 
 def test_the_widest_runs_can_be_written() -> None:
@@ -124,6 +125,53 @@ def test_a_model_that_a_class_of_the_users_holds_is_found() -> None:
     plain = frozenset({"Sequential", "Conv2d", "Linear"})
     table = known((at(blocks=blocks_of("module", plain)), 0.3))
     assert table.about(held("Net", *plain, holder="Net")) == NOTHING
+
+
+def of(*types: str, format_: str = "module", **changes: Any) -> Run:
+    return at(blocks=blocks_of(format_, frozenset(types)), around=(format_, frozenset(types), ""), **changes)
+
+
+def test_models_of_almost_the_same_types_say_less_than_kin_and_more_than_nothing() -> None:
+    types = ("Net", "Block", "Conv2d", "Linear", "Dropout")
+    table = known((of(*types), 0.3))
+    similar = table.about(of(*types, "Own"))
+    assert similar.level == "similar"
+    assert similar.resemblance == pytest.approx(5 / 6)
+    assert 0 < similar.shift < table.about(of(*types)).shift
+    assert len(similar.features(0.5)) == len(KNOWLEDGE)
+    assert table.about(of(*types)).resemblance == 1.0
+
+
+@pytest.mark.parametrize(
+    ("run", "resemblance"),
+    [
+        (of("Net", "Block", "Conv2d", "Own", "Other", "Another"), 0.0),
+        (of("Net", "Block", "Conv2d", "Linear", "Dropout", "Own", format_="torchinfo"), 0.0),
+        (of("Net", "Block", "Conv2d", "Linear", "Dropout", log_params=30.0), 0.0),
+        (of("Net", "Block", "Conv2d", "Linear", "Dropout", "Own", log_params=30.0), 5 / 6),
+    ],
+    ids=["few in common", "another format", "the same, too large", "similar, too large"],
+)
+def test_what_resembles_too_little_or_is_too_far_away_is_new(run: Run, resemblance: float) -> None:
+    found = known((of("Net", "Block", "Conv2d", "Linear", "Dropout"), 0.3)).about(run)
+    assert (found.level, found.shift) == ("new", 0.0)
+    assert found.resemblance == pytest.approx(resemblance)
+
+
+def test_the_models_that_resemble_most_are_asked_and_those_only_by_types_that_few_have() -> None:
+    common = ("Conv2d", "Linear", "ReLU", "Dropout")
+    table = known(*((of(*common, f"Net{place}", f"Block{place}"), 0.1 * (place % 7)) for place in range(200)))
+    assert table.about(of(*common)).level == "new"
+    assert table.about(of(*common, "Own")).level == "new"
+    found = table.about(of(*common, "Net3", "Block3", "Own"))
+    assert found.level == "similar"
+    assert found.shift == pytest.approx(0.3, abs=0.02)
+
+
+def test_the_same_architecture_is_told_from_another_that_is_printed_with_as_many_steps() -> None:
+    table = known((BASE, 0.3), (at(log_elements=25.0), 0.3))
+    assert [table.about(at(log_elements=size)).unlike for size in (24.0, 24.1, 25.0)] == pytest.approx([0, 0.06, 0])
+    assert table.about(at(log_params=21.0)).unlike == NOTHING.unlike
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from estimator.methods import load_method
 from estimator.methods.rad import Rad, damped, size_of
 from estimator.methods.rad.familiar import plain_names, unfamiliar
 from estimator.methods.rad.features import FEATURES, features
-from estimator.methods.rad.known import KNOWLEDGE, LEVELS, run_of, shifted, tabulate
+from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Run, run_of, shifted, tabulate
 from estimator.parsers import parse_summary
 from estimator.store import ModelError, store_for
 from estimator.types import SummaryError, Workload
@@ -133,12 +133,15 @@ def test_what_was_measured_of_an_architecture_corrects_its_account_and_narrows_i
     table = tabulate([(run_of(program, shaped, workload), 0.5)])
     before = Rad(plain(bounds=bounds)).predict(summary, workload)
     after = Rad(plain(bounds=bounds, measured=table)).predict(summary, workload)
-    other = Rad(plain(bounds=bounds, measured=table)).predict(parse_summary(VGG.replace("ReLU", "GELU")), workload)
+    known = Rad(plain(bounds=bounds, measured=table))
+    other = known.predict(parse_summary(VGG.replace("ReLU", "GELU")), workload)
+    another = known.predict(parse_summary(LM), Workload(8, 16))
     assert after.expected_mib > 1.2 * before.expected_mib
     assert after.upper_mib / after.expected_mib < before.upper_mib / before.expected_mib
     assert "this architecture was measured" in after.reasons[0]
     assert "nothing like this model was measured" in before.reasons[0]
-    assert "nothing like this model was measured" in other.reasons[0]
+    assert "models of almost the same blocks were measured" in other.reasons[0]
+    assert "nothing like this model was measured" in another.reasons[0]
 
 
 def test_a_damaged_table_of_measured_runs_is_an_error() -> None:
@@ -146,7 +149,14 @@ def test_a_damaged_table_of_measured_runs_is_an_error() -> None:
     packed = [b64encode(data).decode() for data in (bytes(4), bytes([0, 0, 99, 0, 0]))]
     values: list[Any] = [*packed, "A", "é", "AAAA AAAA", 7, None, []]
     damaged += [{"a": [[1, 2, 3, value]]} for value in values]
-    for table in damaged:
+    whole = tabulate([(Run("a", around=("module", frozenset({"Net", "Own"}), "")), 0.5)])
+    places = whole["sets"]["module"][0][1]
+    sets: list[Any] = [[], {"module": [["a"]]}, {"module": [["a", places[:-4]]]}, {"module": [["a", 7]]}]
+    sets += [{"module": [["b", places]]}, {"module": [["a", b64encode(bytes([2, 0])).decode()]]}, {"module": None}]
+    tables: list[Any] = [{**whole, "runs": runs} for runs in damaged]
+    tables += [{**whole, "sets": other} for other in sets] + [{**whole, "types": None}, {}, []]
+    Rad(plain(measured=whole))
+    for table in tables:
         with pytest.raises(ModelError, match="damaged"):
             Rad(plain(measured=table))
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit.judge import Held
 from estimator.methods.rad.fit.reached import LeftOut, Reached
-from estimator.methods.rad.known import KNOWLEDGE, LEVELS
+from estimator.methods.rad.known import KNOWLEDGE, LEVELS, tabulate
 from estimator.methods.rad.retrain import Retrained
 from estimator.store import Store
 from slurm_hooks.radctl.main import cli
@@ -29,7 +29,7 @@ MODEL = {
     "gpu": "h200",
     "context_mib": 750,
     "known": [],
-    "measured": {},
+    "measured": tabulate(()),
     "own": {},
 }
 

@@ -41,6 +41,7 @@ NOWHERE = Run()
 _SAID = {
     "measured": "this architecture was measured (runs: {0.runs}): that corrects the account and narrows the bound",
     "kin": "other models of the same blocks were measured: that corrects the account and narrows the bound",
+    "similar": "models of almost the same blocks were measured: that corrects the account",
     "new": "nothing like this model was measured: the bound is wide until its first run",
 }
 
@@ -107,7 +108,7 @@ class Rad:
             self._own = OwnCode(model["own"])
             self._fitted_on = str(model["gpu"])
             self._context_mib = finite(model["context_mib"])
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             if isinstance(error, ModelError):
                 raise
             raise ModelError(f"this model of {NAME} is damaged ({error!r}): roll back") from None

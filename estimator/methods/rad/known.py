@@ -19,11 +19,23 @@ from typing import Any, Final, Literal, NamedTuple
 from estimator.methods.rad.familiar import without
 from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.program import Program
+from estimator.methods.rad.resemblance import Resembling, written
 from estimator.types import PRECISIONS, ModelSummary, Workload
 
-Level = Literal["measured", "kin", "new"]
-LEVELS: Final[tuple[Level, ...]] = ("measured", "kin", "new")
-KNOWLEDGE: Final = ("weight", "nearest", "scatter", "shift", "runs", "alike", "share", "level")
+Level = Literal["measured", "kin", "similar", "new"]
+LEVELS: Final[tuple[Level, ...]] = ("measured", "kin", "similar", "new")
+KNOWLEDGE: Final = (
+    "weight",
+    "nearest",
+    "scatter",
+    "shift",
+    "runs",
+    "alike",
+    "share",
+    "level",
+    "unlike",
+    "resemblance",
+)
 """What the size of an error is told from, beside the features of the request."""
 
 # How far two runs are apart: for each doubling of batch size, of parameters, of a sample's activations, and of steps;
@@ -48,6 +60,10 @@ _LEVEL: Final = 1.0
 _REACH: Final = 2.0
 # Less weight than this is as good as none.
 _LEAST: Final = 0.05
+# The same for runs of models whose layers are of almost the same types; and how far apart those are whose types are all
+# others.
+_LEAST_SIMILAR: Final = 0.1
+_UNLIKE_TYPES: Final = 3.0
 # The same for runs of the same architecture: in training where it inferred, or at some thousand times the batch size.
 _LEAST_MEASURED: Final = 0.005
 # The same architecture: as many steps, and parameters as near as a head for other classes leaves them.
@@ -104,13 +120,16 @@ class Knowledge(NamedTuple):
     """What measured runs say of a request.
 
     Attributes:
-        level: ``measured``: its architecture was; ``kin``: others of the same blocks were; ``new``.
+        level: ``measured``: its architecture was; ``kin``: others of the same blocks were; ``similar``: others of
+            almost the same blocks were; ``new``.
         shift: logarithm by which its activations are larger than accounted.
         weight: how many runs like it that rests on.
         nearest: distance of the nearest.
         scatter: by how much they differ, as a standard deviation.
         runs: runs of the same architecture.
         alike: those of the same precision that trained, or inferred, too.
+        unlike: distance of the sizes of the nearest model of the same architecture: another may be printed the same.
+        resemblance: share of types of layers that are those of measured models.
     """
 
     level: Level
@@ -120,6 +139,8 @@ class Knowledge(NamedTuple):
     scatter: float
     runs: int
     alike: int
+    unlike: float
+    resemblance: float
 
     def features(self, share: float) -> list[float]:
         """Describe this; the order is `KNOWLEDGE`.
@@ -136,10 +157,13 @@ class Knowledge(NamedTuple):
             float(self.alike),
             share,
             float(LEVELS.index(self.level)),
+            self.unlike,
+            self.resemblance,
         ]
 
 
-NOTHING: Final = Knowledge("new", 0.0, 0.0, 20.0, 0.0, 0, 0)
+_FAR: Final = 20.0
+NOTHING: Final = Knowledge("new", 0.0, 0.0, _FAR, 0.0, 0, 0, _FAR, 0.0)
 
 # Batch, precision, training, states, shift.
 _Measured = tuple[float, int, int, int, float]
@@ -224,32 +248,69 @@ class _Model:
 class Known:
     """Measured runs by their models' blocks."""
 
-    def __init__(self, table: Mapping[str, Sequence[Sequence[Any]]]) -> None:
+    def __init__(self, table: Mapping[str, Any]) -> None:
         """Read what `tabulate` made.
 
         Raises:
-            ValueError, TypeError, KeyError, OverflowError: it is damaged.
+            ValueError, TypeError, LookupError, OverflowError, AttributeError: it is damaged.
         """
         self._table: dict[str, list[_Model]] = {
             blocks: [_Model(params, elements, steps, packed) for params, elements, steps, packed in models]
-            for blocks, models in table.items()
+            for blocks, models in table["runs"].items()
         }
+        self._resembling = Resembling(table["types"], table["sets"])
+        if not self._table.keys() >= self._resembling.blocks:
+            raise ValueError("types of layers are noted of models without runs")
 
     def about(self, run: Run) -> Knowledge:
         """Say what is known of a request."""
-        blocks, log_params, log_elements, log_steps, log_batch, precision, training, states, around = run
-        models = self._table.get(blocks) or self._inside(around)
-        if models is None:
-            return NOTHING
-        weight = counted = total = squares = batches = spread = product = 0.0
-        nearest = NOTHING.nearest
-        count = alike = 0
+        models = self._table.get(run.blocks) or self._inside(run.around)
+        found = NOTHING if models is None else _said(run, ((models, 1.0),))
+        if found.level != "new" or run.around is None:
+            return found
+        alike = self._resembling.to(run.around[0], run.around[1], run.blocks)
+        if not alike:
+            return found
+        said = _said(run, tuple((self._table[blocks], resemblance) for blocks, resemblance in alike))
+        if said.weight <= _LEAST_SIMILAR:
+            return found._replace(resemblance=alike[0][1])
+        return said._replace(level="similar")
+
+    def _inside(self, around: tuple[str, frozenset[str], str] | None) -> list[_Model] | None:
+        """Find the runs of the model that a class of the user's holds."""
+        if around is None or not around[2]:
+            return None
+        format_, types, holder = around
+        for left in _EITHER:
+            rest = types - left - {holder}
+            models = self._table.get(blocks_of(format_, rest)) if left <= types else None
+            # Networks of layers alone are alike by chance: only a block's type tells which one it is.
+            if models is not None and any(kind_of(type_) is Kind.VIEW and type_ not in _VIEWS for type_ in rest):
+                return models
+        return None
+
+
+def _said(run: Run, asked: Sequence[tuple[Sequence[_Model], float]]) -> Knowledge:
+    """Say what measured runs say of a request.
+
+    Args:
+        run: the request.
+        asked: models, and how much the types of their layers resemble the request's; the most alike first.
+    """
+    _, log_params, log_elements, log_steps, log_batch, precision, training, states, _ = run
+    weight = counted = total = squares = batches = spread = product = 0.0
+    nearest, unlike = _FAR, _FAR
+    count = alike = 0
+    for models, resemblance in asked:
         for model in models:
             larger_by, longer_by = abs(model.params - log_params), abs(model.steps - log_steps)
-            far = _PARAMS * larger_by + _ELEMENTS * abs(model.elements - log_elements) + _STEPS * longer_by
+            sizes = _PARAMS * larger_by + _ELEMENTS * abs(model.elements - log_elements)
+            far = sizes + _STEPS * longer_by + _UNLIKE_TYPES * (1.0 - resemblance)
             if far > _FARTHEST:
                 continue
             same = larger_by < _SAME and longer_by < _AS_MANY
+            if same and sizes < unlike:
+                unlike = sizes
             for batch, p, t, s, shift in model.runs():
                 larger = batch - log_batch
                 apart = far + _BATCH * abs(larger) + _OPTIMIZER * abs(s - states)
@@ -271,47 +332,38 @@ class Known:
                     count += 1
                     if p == precision and t == training:
                         alike += 1
-        if weight <= 0:
-            return NOTHING
-        mean, larger = total / counted, batches / counted
-        # What these runs leave may change with the batch size: a line through them, at this one's.
-        slope = (product - mean * batches) / (spread - larger * batches + _LEVEL)
-        shift = total / (counted + _DOUBT) - slope * min(max(larger, -_REACH), _REACH)
-        # Runs that are too far away, by batch size perhaps, say nothing even where the architecture is the same.
-        level: Level = "measured" if count and weight > _LEAST_MEASURED else "kin" if weight > _LEAST else "new"
-        scatter = sqrt(max(squares / counted - mean * mean, 0.0))
-        return Knowledge(level, shift, weight, nearest, scatter, count, alike)
-
-    def _inside(self, around: tuple[str, frozenset[str], str] | None) -> list[_Model] | None:
-        """Find the runs of the model that a class of the user's holds."""
-        if around is None or not around[2]:
-            return None
-        format_, types, holder = around
-        for left in _EITHER:
-            rest = types - left - {holder}
-            models = self._table.get(blocks_of(format_, rest)) if left <= types else None
-            # Networks of layers alone are alike by chance: only a block's type tells which one it is.
-            if models is not None and any(kind_of(type_) is Kind.VIEW and type_ not in _VIEWS for type_ in rest):
-                return models
-        return None
+    if weight <= 0:
+        return NOTHING
+    mean, larger = total / counted, batches / counted
+    # What these runs leave may change with the batch size: a line through them, at this one's.
+    slope = (product - mean * batches) / (spread - larger * batches + _LEVEL)
+    shift = total / (counted + _DOUBT) - slope * min(max(larger, -_REACH), _REACH)
+    # Runs that are too far away, by batch size perhaps, say nothing even where the architecture is the same.
+    level: Level = "measured" if count and weight > _LEAST_MEASURED else "kin" if weight > _LEAST else "new"
+    scatter = sqrt(max(squares / counted - mean * mean, 0.0))
+    return Knowledge(level, shift, weight, nearest, scatter, count, alike, unlike, asked[0][1])
 
 
-def tabulate(runs: Iterable[tuple[Run, float]]) -> dict[str, list[Any]]:
+def tabulate(runs: Iterable[tuple[Run, float]]) -> dict[str, Any]:
     """Write measured runs and their shifts as `Known` reads them: plain lists. Equal runs become one, with the mean.
 
     All runs of models of one size are packed into a string: a table holds hundreds of thousands, and few are asked for.
     """
     found: dict[str, dict[tuple[float, ...], dict[tuple[int, int], list[float]]]] = {}
+    sets: dict[str, tuple[str, str, frozenset[str]]] = {}
     for run, shift in runs:
         if run.blocks:
             size = tuple(round(value, 4) for value in run[1:4])
             way = (2 * run.precision + run.training) * _STATE_COUNTS + run.states
             key = (round(run.log_batch * _BATCH_UNIT), way)
             found.setdefault(run.blocks, {}).setdefault(size, {}).setdefault(key, []).append(shift)
-    return {
+            if run.around is not None:
+                sets[run.blocks] = (run.around[0], run.blocks, run.around[1])
+    tables = {
         blocks: [[*size, _packed(ways)] for size, ways in sorted(models.items())]
         for blocks, models in sorted(found.items())
     }
+    return {"runs": tables, **written(sets.values())}
 
 
 def _packed(ways: Mapping[tuple[int, int], Sequence[float]]) -> str:

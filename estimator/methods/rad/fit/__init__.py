@@ -27,7 +27,7 @@ from estimator.methods.rad.fit.examples import Example
 from estimator.methods.rad.fit.holdout import held_out, table_of, types_of
 from estimator.methods.rad.fit.learners import TREES, trees_of
 from estimator.methods.rad.fit.reached import LeftOut, left_out
-from estimator.methods.rad.known import KNOWLEDGE, LEVELS
+from estimator.methods.rad.known import KNOWLEDGE, LEVELS, tabulate
 
 
 def blank(workspaces: dict[str, Any], context_mib: float, gpu: str) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def blank(workspaces: dict[str, Any], context_mib: float, gpu: str) -> dict[str,
         "spread": dict.fromkeys(LEVELS, nothing),
         "bounds": dict.fromkeys(LEVELS, UNKNOWN),
         "known": [],
-        "measured": {},
+        "measured": tabulate(()),
         "own": {},
         "gpu": gpu,
         "context_mib": context_mib,
