@@ -12,10 +12,12 @@ from estimator.methods.rad.program.weights import (
     asked_for,
     asked_of,
     cannot_step,
+    each_of,
+    may_be_along,
     printed_kernel,
+    solvable,
     solve,
     solve_along,
-    solve_each,
     stride_between,
     weight_counts,
 )
@@ -33,34 +35,35 @@ _LOOP: Final = 256
 
 def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
     """Add a convolution that gives out this shape."""
-    beside = 4 if "2d" in layer.type else 3 if "1d" in layer.type else 0
+    type_, params, _, _, said, _, taken = layer
+    beside = 4 if "2d" in type_ else 3 if "1d" in type_ else 0
     if len(shape) == beside:  # each head, or each of several pictures, stands beside the batch
         before = flow.shapes[flow.current]
         fits = len(before) == len(shape) and before[0] == shape[0] and elements(before[2:]) >= elements(shape[2:])
-        may_be = (layer.params - shape[1], layer.params)
+        may_be = (params - shape[1], params)
         fits = fits and solve(may_be, before[1], shape[1])[0] > 0
         flow.emit(_CONV, flow.current if fits else flow.same(shape), shape, layer)
         return
     outputs, size_out = shape[0], prod(shape[1:])
-    transposed = "Transpose" in layer.type
-    args = dict(layer.args) if layer.args else _NO_ARGS
-    weights, (area, groups) = weight_counts(layer.params, outputs, args), printed_kernel(args) if args else (0, 1)
+    transposed = "Transpose" in type_
+    args = dict(said) if said else _NO_ARGS
+    weights, (area, groups) = weight_counts(params, outputs, args), printed_kernel(args) if args else (0, 1)
     least = 0 if transposed else size_out
-    again = None if layer.params or layer.input_shape else _called(flow, outputs, len(shape))
+    again = None if params or taken else _called(flow, outputs, len(shape))
     if again is not None:  # a layer that is called again, whose parameters are said once
         area, groups = again.area, again.groups
         x = _with_channels(flow, again.channels_in, shape, least)
-    elif len(flow.shapes[flow.current]) == _TWO and not layer.input_shape and _reads(flow, weights, shape):
+    elif len(flow.shapes[flow.current]) == _TWO and not taken and _reads(flow, weights, shape):
         flow.emit(_CONV, flow.current, shape, layer)  # words as a picture of one channel
         return
     else:
-        x, area, groups = _conv_input(flow, layer.input_shape, shape, least, weights, area, groups)
+        x, area, groups = _conv_input(flow, taken, shape, least, weights, area, groups)
     inner = flow.shapes[x]
     if flow.bare and area > 1 and x == flow.current and not transposed and cannot_step(inner, shape, area):
         x = flow.pool((inner[0], inner[1] // 2, inner[2] // 2))
         inner = flow.shapes[x]
-    if layer.input_shape and len(inner) != len(shape):  # flattened before, and a picture again
-        inner = layer.input_shape
+    if taken and len(inner) != len(shape):  # flattened before, and a picture again
+        inner = taken
     channels = inner[0] if inner else 1
     size_in = max(flow.tensors[x] // max(channels, 1), 1)
     stride = 1 if size_in == size_out else stride_between(size_in, size_out, len(shape) - 1)
@@ -129,29 +132,48 @@ def _searched(
     flow: Flow, shape: Shape, least: int, weights: tuple[int, ...], area: int, groups: int
 ) -> tuple[int, int, int]:
     """Find the same among what is at hand and what came before."""
-    outputs, axes = shape[0], len(shape)
-    current = flow.shapes[flow.current]
-    fits = len(current) == axes and prod(current[1:]) >= least
-    recent: frozenset[int] | None = None
+    outputs, axes, at = shape[0], len(shape), flow.current
+    current = flow.shapes[at]
+    fits = len(current) == axes and _places(flow, at) >= least
+    if fits:
+        solved = solve(weights, current[0], outputs, area, groups, axes=axes)
+        if solved[0]:
+            return at, *solved
     for grouped in (False, True) if not area else (False,):
-        if fits:
-            solved = solve(weights, current[0], outputs, area, groups, grouped, axes)
-            if solved[0]:
-                return flow.current, *solved
-        if recent is None:
-            tried = current[0] if fits else -1
-            recent = frozenset([shape[0] for shape in flow.shapes[-BACK:] if len(shape) == axes and shape[0] != tried])
-        by_channels = solve_each(weights, recent, outputs, area, groups, grouped, axes)
-        if not by_channels:  # a search would be in vain
-            continue
-        for at in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
-            candidate = flow.shapes[at]
-            if len(candidate) == axes and candidate[0] in by_channels and prod(candidate[1:]) >= least:
-                return _gated(flow, at, candidate), *by_channels[candidate[0]]
+        near = _solvable(flow, weights, outputs, area, grouped, axes)
+        for index in (at, *near) if fits and grouped else near:
+            candidate = flow.shapes[index]
+            if _places(flow, index) >= least:
+                solved = solve(weights, candidate[0], outputs, area, groups, grouped, axes)
+                if solved[0]:
+                    return _gated(flow, index, candidate), *solved
     made = None
     if not area:
         made = _joined(flow, weights, shape) or _along(flow, weights, shape, least) or _turned(flow, weights, shape)
     return made or _asked(flow, weights, shape, area, groups)
+
+
+def _solvable(flow: Flow, weights: tuple[int, ...], outputs: int, area: int, grouped: bool, axes: int) -> list[int]:
+    """List the tensors of so many axes, the last first, whose channels may have a solution: most have none."""
+    shapes = flow.shapes
+    last = len(shapes) - 1
+    first = max(last + 1 - BACK, 0)
+    if area or axes == DEEP:
+        return [index for index in range(last, first - 1, -1) if len(shapes[index]) == axes]
+    inputs = solvable(weights, outputs)
+    joined, alone = inputs.joined, inputs.alone
+    found: list[int] = []
+    for index in range(last, first - 1, -1):
+        shape = shapes[index]
+        if len(shape) == axes and (inputs.divide(shape[0]) if grouped else (alone or shape[0] in joined)):
+            found.append(index)
+    return found
+
+
+def _places(flow: Flow, at: int) -> int:
+    """Count the elements of one channel of a tensor."""
+    shape = flow.shapes[at]
+    return flow.tensors[at] // shape[0] if shape[0] else prod(shape[1:])
 
 
 def _asked(flow: Flow, weights: tuple[int, ...], shape: Shape, area: int, groups: int) -> tuple[int, int, int]:
@@ -172,10 +194,12 @@ def _most(shape: Shape, area: int) -> int:
 
 def _along(flow: Flow, weights: tuple[int, ...], shape: Shape, least: int) -> tuple[int, int, int] | None:
     """Find what a convolution takes whose kernel looks along one axis: its tensor, area and groups."""
+    each_output = each_of(weights[:2], shape[0])  # who gives weights a gain uses usual kernels
     for index in _recent(flow):
         before = flow.shapes[index]
-        if len(before) == len(shape) and prod(before[1:]) >= least:
-            area, groups = solve_along(weights, before, shape)
+        fits = len(before) == len(shape) and may_be_along(each_output, before[0], shape[0])
+        if fits and _places(flow, index) >= least:
+            area, groups = solve_along(each_output, before, shape)
             if area:
                 return index, area, groups
     return None
@@ -189,7 +213,7 @@ def _turned(flow: Flow, weights: tuple[int, ...], shape: Shape) -> tuple[int, in
             if channels == before[-1] > 1 and prod(before[:-1]) >= prod(shape[1:]):
                 return flow.tensor((channels, *before[:-1])), area, 1
     if len(before) == len(shape) - 1 and before == shape[1:]:
-        area, groups = solve_along(weights, (1, *before), shape)
+        area, groups = solve_along(each_of(weights[:2], shape[0]), (1, *before), shape)
         if area:
             return flow.current, area, groups
     return None
@@ -197,12 +221,18 @@ def _turned(flow: Flow, weights: tuple[int, ...], shape: Shape) -> tuple[int, in
 
 def _joined(flow: Flow, weights: tuple[int, ...], shape: Shape) -> tuple[int, int, int] | None:
     """Give what a convolution takes whose weights ask for what is at hand and a tensor of the same places beside."""
-    before = flow.shapes[flow.current]
-    if len(before) != len(shape):
+    before, axes = flow.shapes[flow.current], len(shape)
+    if len(before) != axes or _places(flow, flow.current) < prod(shape[1:]):
         return None
-    beside = {flow.shapes[index][0] for index in _recent(flow) if flow.shapes[index][1:] == before[1:]}
-    for channels, area in asked_of(weights, shape[0], len(shape)):
-        if channels - before[0] in beside and prod(before[1:]) >= prod(shape[1:]):
+    asked = asked_of(weights, shape[0], axes)
+    wanted = {channels - before[0] for channels, _ in asked}
+    beside: set[int] = set()
+    for index in _recent(flow):
+        other = flow.shapes[index]
+        if len(other) == axes and other[0] in wanted and other[1:] == before[1:]:
+            beside.add(other[0])
+    for channels, area in asked if beside else ():
+        if channels - before[0] in beside:
             return flow.tensor((channels, *before[1:])), area, 1
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -46,6 +46,8 @@ _CUBES: Final = {1, 3, 5, 7, 8, 9, 27, 32, 49, 75, 98, 125, 147, 343, 512}
 # Of kernels that join what several layers gave out, by the axes of pictures, channels included: the likeliest first.
 _USUAL: Final[Mapping[int, tuple[int, ...]]] = {2: (3, 5, 7, 9), PICTURE: (9, 25, 49), DEEP: (27, 125, 9, 3)}
 _FEW_GROUPS: Final = 8
+# Areas of kernels with groups.
+_GROUPED: Final[tuple[int, ...]] = (9, 25, 49, 1)
 _DEPTHWISE: Final = {1, 3, 5, 7, 9, 11, 21, 25, 49, 81, 121}
 
 
@@ -108,31 +110,44 @@ def asked_for(weights: tuple[int, ...], outputs: int, area: int, groups: int, ax
     return max(each * groups // area, 1), area
 
 
-def asked_of(weights: tuple[int, ...], outputs: int, axes: int) -> Iterator[tuple[int, int]]:
-    """Yield the channels that the weights may ask for, each with the kernel's area: the usual kernels first."""
-    for size in weights:
-        each, rest = divmod(size, outputs)
-        if rest or each <= 0:
-            continue
+def asked_of(weights: tuple[int, ...], outputs: int, axes: int) -> list[tuple[int, int]]:
+    """List the channels that the weights may ask for, each with the kernel's area: the usual kernels first."""
+    asked: list[tuple[int, int]] = []
+    for each in each_of(weights, outputs):
         for area in (*_USUAL.get(axes, ()), 1):
             channels, rest = divmod(each, area)
             if not rest:
-                yield channels, area
+                asked.append((channels, area))
+    return asked
 
 
-def solve_along(weights: tuple[int, ...], before: Shape, after: Shape) -> tuple[int, int]:
+def each_of(weights: tuple[int, ...], outputs: int) -> list[int]:
+    """List how many weights each output may have."""
+    return [size // outputs for size in weights if not size % outputs and size // outputs > 0]
+
+
+def may_be_along(each_output: list[int], inputs: int, outputs: int) -> bool:
+    """Tell whether `solve_along` has anything to try."""
+    if inputs <= 0:
+        return False
+    if not outputs % inputs:
+        return True
+    for each in each_output:  # noqa: SIM110
+        if not each % inputs:
+            return True
+    return False
+
+
+def solve_along(each_output: list[int], before: Shape, after: Shape) -> tuple[int, int]:
     """Find area and groups of a kernel that looks along one axis, however long it is; (0, 1) where it can be none.
 
     Args:
-        weights: how many there may be.
+        each_output: how many weights each output may have.
         before: the picture, or series, that goes in.
         after: what comes out.
     """
     inputs, outputs = before[0], after[0]
-    for size in weights[:2]:  # who gives weights a gain uses usual kernels
-        each, rest = divmod(size, outputs)
-        if rest or each <= 0 or inputs <= 0:
-            continue
+    for each in each_output:
         area, rest = divmod(each, inputs)
         if not rest and _steps_along(before[1:], after[1:], area):
             return area, 1
@@ -186,17 +201,37 @@ def solve(
     return 0, 1
 
 
+class Solvable:
+    """Which inputs may have a solution, for some numbers of weights; others have none.
+
+    Attributes:
+        joined: those that a kernel without groups may take.
+        alone: whether a kernel may look at each channel alone, however many there are.
+        groups: channels that each of several groups may have, the fewest first.
+    """
+
+    __slots__ = ("alone", "groups", "joined")
+
+    def __init__(self, weights: tuple[int, ...], outputs: int) -> None:
+        each_output = each_of(weights, outputs) if outputs > 0 else []
+        self.joined = frozenset([each // area for each in each_output for area in _SQUARES if not each % area])
+        self.alone = not _DEPTHWISE.isdisjoint(each_output)
+        self.groups = sorted({each // area for each in each_output for area in _GROUPED if not each % area})
+
+    def divide(self, inputs: int) -> bool:
+        """Tell whether several groups may divide so many inputs."""
+        for group in self.groups:
+            if group >= inputs:
+                return False
+            if not inputs % group:
+                return True
+        return False
+
+
 @lru_cache(maxsize=1024)  # sizes come from users: a bounded cache
-def solve_each(
-    weights: tuple[int, ...], recent: frozenset[int], outputs: int, area: int, groups: int, grouped: bool, axes: int
-) -> Mapping[int, tuple[int, int]]:
-    """Find the same by the channels that came before, for those that have a solution."""
-    found: dict[int, tuple[int, int]] = {}
-    for inputs in recent:
-        solved = solve(weights, inputs, outputs, area, groups, grouped, axes)
-        if solved[0]:
-            found[inputs] = solved
-    return found
+def solvable(weights: tuple[int, ...], outputs: int) -> Solvable:
+    """Tell which inputs may have a solution."""
+    return Solvable(weights, outputs)
 
 
 def solve_deep(weights: tuple[int, ...], inputs: int, outputs: int) -> tuple[int, int]:
@@ -232,7 +267,7 @@ def _solve_grouped(weights: int, inputs: int, outputs: int) -> tuple[int, int]:
     if weights <= 0 or inputs <= 0 or outputs <= 0 or weights % outputs:
         return 0, 1
     each = weights // outputs
-    for area in (9, 25, 49, 1):
+    for area in _GROUPED:
         deep, rest = divmod(each, area)
         if not rest and deep and inputs % deep == 0 and deep < inputs and (area > 1 or inputs // deep <= _FEW_GROUPS):
             return area, inputs // deep
