@@ -400,6 +400,12 @@ _Knower = Callable[[Method, str, _Asked, str, int], _Known]
 
 
 # Sweeps submit the same summary over and over. Bounded in length and number: whoever submits fills this memory.
+@functools.lru_cache(maxsize=16)
+def _layers(text: str) -> ModelSummary:
+    """The layers of a summary, which batch size, precision and optimizer do not change."""
+    return parse_summary(text)
+
+
 @functools.lru_cache(maxsize=64)
 def _know(method: Method, text: str, asked: _Asked, gpu: str, memory_mib: int) -> _Known:
     """Estimate and profile of a summary run as `asked`.
@@ -407,7 +413,7 @@ def _know(method: Method, text: str, asked: _Asked, gpu: str, memory_mib: int) -
     Raises:
         SummaryError: if there is no estimate.
     """
-    summary = parse_summary(text)
+    summary = _layers(text) if len(text) <= _SHORT_SUMMARY else parse_summary(text)
     batch_size = asked.batch_size or summary.batch_size
     if batch_size is None:
         raise SummaryError("neither the script nor the summary tells the batch size: add #RAD batch_size=64, say")

@@ -281,6 +281,14 @@ def test_a_type_becomes_a_constraint(old: str, new: str) -> None:
     assert fields["tres_per_node"] == ("gres:mps:30" if old else "gres:mps:g0:30")
 
 
+def test_a_sweep_reads_its_summary_once() -> None:
+    made, method = service()
+    for batch in (8, 16, 8, 32):
+        ask(made, f"#RAD model=net.txt batch_size={batch}")
+    assert [workload.batch_size for _, workload in method.asked] == [8, 16, 32]
+    assert len({id(summary) for summary, _ in method.asked}) == 1
+
+
 def test_a_type_that_nobody_knows_leaves_the_job_as_it_is() -> None:
     made, _ = service()
     answer = ask(made, tres_per_node="gres:gpu:a100:1")
