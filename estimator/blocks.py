@@ -122,6 +122,14 @@ def normalizes_queries(type_: str) -> bool:
     return type_.startswith(_COSINE)
 
 
+def forks(block: Layer) -> bool:
+    """Tell whether `begins` has anything to look at: parts with names, or a block whose parts may stand together."""
+    for part in block.children:
+        if part.name:
+            return True
+    return beside(block) or together(block)
+
+
 def begins(block: Layer, part: Layer) -> bool:
     """Tell whether a part of a block takes what came into the block, and not what the part before it gave out.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from functools import lru_cache
 from typing import Final
 
@@ -35,7 +35,12 @@ def family_of(layers: Iterable[Layer]) -> Family:
     Returns:
         ``transformer`` where something attends, else ``cnn`` where something convolves, else ``mlp``.
     """
-    hints = set(map(_hint, {layer.type for layer in layers}))
+    return family_of_types({layer.type for layer in layers})
+
+
+def family_of_types(types: Set[str]) -> Family:
+    """Tell the family from the types of a model's layers."""
+    hints = set(map(_hint, types))
     return next((family for hint, family in _FAMILIES if hint in hints), "mlp")
 
 

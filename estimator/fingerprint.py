@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 from estimator.breath import OFTEN, breathe
 from estimator.gpus import canonical
+from estimator.kept import keep
 from estimator.types import Layer, ModelSummary, Workload
+
+# What is written of shapes.
+_SHAPES: Final[dict[tuple[int, ...] | None, str]] = {}
 
 
 def fingerprint(summary: ModelSummary, workload: Workload) -> str:
@@ -32,7 +37,7 @@ def fingerprint(summary: ModelSummary, workload: Workload) -> str:
 class _Writer:
     """Adds the texts of layers, each followed by those of its children in parentheses.
 
-    Equal layers mostly are one object, and so are equal shapes, arguments and children; the summary keeps them.
+    Equal layers mostly are one object, and so are equal arguments and children; the summary keeps them.
     """
 
     def __init__(self, parts: list[str]) -> None:
@@ -51,7 +56,7 @@ class _Writer:
             text = known.get(id(layer))
             if text is None:
                 type_, params, shape, _, args, _, _ = layer
-                size = said.get(id(shape)) or self._say(shape)
+                size = _SHAPES.get(shape) or keep(_SHAPES, shape, str(shape))
                 arguments = (said.get(id(args)) or self._say(args)) if args else ""
                 text = known[id(layer)] = f"{type_}|{params}|{size}|{arguments}"
             parts.append(text)
@@ -65,6 +70,6 @@ class _Writer:
                 parts.append(")")
         self._spans[id(found)] = start, len(parts)
 
-    def _say(self, what: tuple[object, ...] | None) -> str:
-        said = self._said[id(what)] = str(what)
+    def _say(self, args: tuple[tuple[str, str], ...]) -> str:
+        said = self._said[id(args)] = str(args)
         return said

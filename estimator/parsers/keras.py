@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from estimator.breath import OFTEN, breathe
+from estimator.kept import keep
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import Layer, ModelSummary
@@ -14,7 +15,7 @@ from estimator.types import Layer, ModelSummary
 _BARS: Final = "│┃|"
 _OTHER_BARS: Final = ("┃", "|")
 _CELLS: Final = "│┃"  # no rule begins with these
-_DRAWN: Final = "└├─ "
+_BEFORE: Final = "└├─ │┃|"
 _MAX_WRAPPED: Final = 32
 _MOST_CELLS: Final = 16
 
@@ -22,6 +23,9 @@ _MOST_CELLS: Final = 16
 _MODELS: Final[tuple[str, ...]] = ("Functional", "Sequential", "Model")
 # Type, name, shape and parameters of a row.
 _Read = tuple[str, str, RawShape | None, int]
+# Shapes and parameters by what is written of them; what is longer is not kept.
+_VALUES: Final[dict[tuple[str, str], tuple[RawShape | None, int]]] = {}
+_MOST_KEPT: Final = 100
 # What one sample has of each shape.
 _Samples = dict[RawShape | None, tuple[int, ...] | None]
 _SEPARABLE: Final = "SeparableConv2D"
@@ -109,7 +113,8 @@ def _rows(lines: list[str], start: int) -> tuple[list[tuple[list[str], int]], in
         at += 1
         if not at & OFTEN:
             breathe()
-        if line in separators or not (stripped := line.strip()):
+        stripped = line.strip()
+        if not stripped or (stripped[0] not in _CELLS and line in separators):
             fresh = True
             continue
         if "params" in stripped and stripped.lstrip("│┃ ").startswith(("Total params", "Trainable params")):
@@ -179,12 +184,11 @@ def _joined(cells: list[str], more: list[str]) -> list[str]:
 def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> ModelSummary:
     read: list[_Read] = []
     types: dict[str, str] = {}
-    values: dict[tuple[str, str], tuple[RawShape | None, int]] = {}
     shapes = t.Shapes()
     for at_row, (cells, number) in enumerate(rows):
         if not at_row & OFTEN:
             breathe()
-        name, open_, said = cells[0].lstrip(_DRAWN + _BARS).partition("(")
+        name, open_, said = cells[0].lstrip(_BEFORE).partition("(")
         type_ = types.get(said)
         if type_ is None:
             type_ = said.rstrip(") ").strip().replace(" ", "")
@@ -197,13 +201,12 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
                 open_ = ""
         if not open_ or len(cells) < 3:
             raise t.fail(number, lines[number - 1], "expected `name (Type)  (output shape)  parameters`")
-        value = values.get((cells[1], cells[2]))
-        if value is None:
-            value = values[cells[1], cells[2]] = _value(shapes, cells[1], cells[2], lines, number)
-        read.append((type_, name.strip(), value[0], value[1]))
+        shape, params = _value(shapes, cells[1], cells[2], lines, number)
+        read.append((type_, name.strip(), shape, params))
     breathe()
     counts = Counter([shape for _, _, shape, _ in read])
-    batch = batch_of(counts.items(), None)
+    firsts = {shape[0] for shape in counts if shape and len(shape) > 1}
+    batch = batch_of(counts.items(), None) if len(firsts) > 1 else next(iter(firsts), None)
     samples = _samples(read, counts, batch)
     counted = sum([params for _, _, _, params in read])
     totals = t.read_totals(lines, at)
@@ -306,6 +309,9 @@ def _value(
     Raises:
         SummaryError: one of them cannot be read.
     """
+    known = _VALUES.get((shape_text, count_text))
+    if known is not None:
+        return known
     shape = shapes.read(shape_text)
     if shape is None and shape_text not in ("multiple", "?", "-", "", "unknown", "[]", "()"):
         raise t.fail(number, lines[number - 1], f"{t.short(shape_text)} is not an output shape")
@@ -313,4 +319,5 @@ def _value(
     params = 0 if count in ("-", "?", "") else t.read_count(count)
     if params is None:
         raise t.fail(number, lines[number - 1], f"{t.short(count_text)} is not a number of parameters")
-    return shape, params
+    value = shape, params
+    return keep(_VALUES, (shape_text, count_text), value) if len(shape_text) + len(count_text) <= _MOST_KEPT else value

@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from estimator.breath import OFTEN, breathe
+from estimator.kept import keep
 from estimator.types import SummaryError
 
 MAX_CHARS: Final = 4 * 1024 * 1024
@@ -191,8 +192,13 @@ def read_count(text: str) -> int | None:
     return value if value <= MAX_PARAMS else None
 
 
+# Shapes by what is written of them; what is longer is not kept.
+_SHAPES: Final[dict[str, tuple[int | None, ...]]] = {}
+_MOST_KEPT: Final = 64
+
+
 class Shapes:
-    """Reads the shapes of one summary. Each size is read once: most stand in many shapes."""
+    """Reads the shapes of one summary. Each size is read once: most stand in many shapes, and most shapes in others."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, int | None] = {}
@@ -220,6 +226,9 @@ class Shapes:
         """Read what stands in a shape's brackets: ``-1, 64, 7, 7``; None if it is something else."""
         if len(text) > _MAX_SHAPE:
             return None
+        shape = _SHAPES.get(text)
+        if shape is not None:
+            return shape
         known = self._sizes
         parts = text.split(",")
         if len(parts) > MAX_DIMS:
@@ -233,7 +242,8 @@ class Shapes:
                 if not -1 <= size <= MAX_DIM:
                     return None
                 known[part] = size if size >= 0 else None
-        return tuple([known[part] for part in parts])
+        shape = tuple([known[part] for part in parts])
+        return keep(_SHAPES, text, shape) if len(text) <= _MOST_KEPT else shape
 
 
 def is_name(text: str) -> bool:

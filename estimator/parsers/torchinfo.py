@@ -100,30 +100,36 @@ class _Seen:
 
     def __init__(self, columns: _Columns) -> None:
         self._columns = columns
-        # By what stands before and behind the index; and class and attribute by what stands before it.
-        self._rows: dict[tuple[str, str], tuple[int, _Row]] = {}
+        # By what stands before and behind the index, with how that begins; and class and attribute by what stands
+        # before it.
+        self._rows: dict[tuple[str, str], tuple[str, tuple[int, _Row]]] = {}
         self._labels: dict[str, _Row] = {}
 
     def find(self, head: str, index: str, rest: str, number: int) -> tuple[int, _Row] | None:
         """Give a row and its depth where that is known of its parts."""
         same = self._rows.get((head, rest))
+        if same is not None and index.startswith(same[0]):
+            return same[1]
         if not index:
-            return same
-        depth = _DEPTHS.get(index.partition("-")[0])
+            return None if same is None else same[1]
+        level = index.partition("-")[0]
+        depth = _DEPTHS.get(level)
         if depth is None:
             return None
         if same is not None:
-            return depth, same[1]
+            return depth, same[1][1]
         label = self._labels.get(head)
         cells = self._columns.read(rest) if label is not None else None
         if label is None or cells is None:
             return None
-        found = self._rows[head, rest] = depth, _Row(label.type, label.name, cells, number)
+        found = depth, _Row(label.type, label.name, cells, number)
+        self._rows[head, rest] = level + "-", found
         return found
 
     def keep(self, head: str, index: str, rest: str, row: tuple[int, _Row]) -> None:
         """Keep what was read of a line, which reads the same wherever it stands."""
-        self._rows[head, rest] = row
+        level = index.partition("-")[0]
+        self._rows[head, rest] = level + "-" if level else "\n", row
         if index:
             self._labels[head] = row[1]
 

@@ -7,14 +7,16 @@ tree cannot be told, so all rows become children of one root. Only ``weight`` an
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from typing import Final
 
 from estimator import versions
 from estimator.breath import OFTEN, breathe
+from estimator.kept import keep
 from estimator.parsers import text as t
-from estimator.parsers.tree import RawShape, batch_of, per_sample
+from estimator.parsers.tree import RawShape, batch_of, open_sample, per_sample
 from estimator.types import Layer, ModelSummary, SummaryError
 
 _ROW: Final = re.compile(r" *([^ \[]+)-\d+ *(\[[^\[\]]*\]|\[\[.*\]|--) +([\d,_]+) *")
@@ -44,8 +46,11 @@ _WIDE: Final = 2
 # Megabytes of 10^6 bytes in one of torchsummary's.
 _MIB: Final = 2**20 / 1e6
 
-# Type, place of the shape among the different ones, and parameters.
-_Row = tuple[str, int, int]
+# A row's layer as it is where the batch is left open, its shape as printed, and its parameters.
+_Row = tuple[Layer, RawShape | None, int]
+# Rows by type and by what is written behind it; longer ones are not kept.
+_ROWS: Final[dict[tuple[str, str], _Row]] = {}
+_MOST_KEPT: Final = 100
 
 
 def parse(lines: list[str], start: int) -> ModelSummary:
@@ -121,41 +126,38 @@ class _Read:
 
     Attributes:
         rows: what they mean.
-        shapes: the different shapes.
-        types: the different types, each by itself, so that rows of one type share its text, which is found sooner then.
+        types: the different types.
     """
 
     def __init__(self) -> None:
         self.rows: list[_Row] = []
-        self.shapes: list[RawShape | None] = []
-        self.types: dict[str, str] = {}
-        self._sizes = t.Shapes()
-        self._places: dict[str, int] = {}
         # By type and by what is written behind it.
-        self._known: dict[str, dict[str, int]] = {}
+        self.types: dict[str, dict[str, int]] = {}
+        self._shapes = t.Shapes()
 
     def plain(self, type_: str, tail: str) -> int:
         """Read a row that ends in ``[-1, 64, 7, 7]  9,408``, and give its place; -1 if it is anything else."""
-        alike = self._known.get(type_)
-        if alike is not None:
-            row = alike.get(tail, -1)
-            if row >= 0:
-                return row
-        elif not t.is_name(type_):
-            return -1
-        dims, closed, count = tail.partition("]")
-        if not closed or not count.startswith(" "):
-            return -1
-        params = t.read_count(count.strip())
-        if params is None:
-            return -1
-        place = self._places.get(dims, -1)
-        if place < 0:
-            shape = self._sizes.inside(dims)
-            if shape is None:
+        alike = self.types.get(type_)
+        if alike is None:
+            if not t.is_name(type_):
                 return -1
-            place = self._place(dims, shape)
-        return self._add(type_, tail, place, params)
+            alike = {}
+        place = alike.get(tail, -1)
+        if place >= 0:
+            return place
+        row = _ROWS.get((type_, tail))
+        if row is None:
+            dims, closed, count = tail.partition("]")
+            if not closed or not count.startswith(" "):
+                return -1
+            params = t.read_count(count.strip())
+            shape = None if params is None else self._shapes.inside(dims)
+            if params is None or shape is None:
+                return -1
+            row = _row(type_, shape, params)
+            if len(tail) <= _MOST_KEPT:
+                keep(_ROWS, (type_, tail), row)
+        return self._add(type_, alike, tail, row)
 
     def other(self, cells: tuple[str, ...], number: int, lines: list[str]) -> int:
         """Read a row that is not as simple as most, from its type, shape and parameters as written.
@@ -168,38 +170,43 @@ class _Read:
         balanced = shape[1:2] != "[" or shape.count("[") == shape.count("]")
         if params is None or not balanced or not t.is_name(type_):
             raise _unread(number, lines[number - 1])
-        read = None if shape == "--" else self._sizes.read(shape)
+        read = None if shape == "--" else self._shapes.read(shape)
         if read is None and shape != "--":
             raise t.fail(number, lines[number - 1], f"{t.short(shape)} is not an output shape")
-        row = self._known.get(type_, {}).get(f"{shape} {count}", -1)
-        return row if row >= 0 else self._add(type_, f"{shape} {count}", self._place(shape, read), params)
+        text = f"{shape} {count}"
+        alike = self.types.get(type_, {})
+        place = alike.get(text, -1)
+        return place if place >= 0 else self._add(type_, alike, text, _row(type_, read, params))
 
-    def _place(self, text: str, shape: RawShape | None) -> int:
-        self.shapes.append(shape)
-        place = self._places[text] = len(self.shapes) - 1
+    def _add(self, type_: str, alike: dict[str, int], text: str, row: _Row) -> int:
+        rows = self.rows
+        place = alike[text] = len(rows)
+        if len(alike) == 1:
+            self.types[type_] = alike
+        rows.append(row)
         return place
 
-    def _add(self, type_: str, text: str, place: int, params: int) -> int:
-        type_ = self.types.setdefault(type_, type_)
-        self.rows.append((type_, place, params))
-        row = self._known.setdefault(type_, {})[text] = len(self.rows) - 1
-        return row
+
+def _row(type_: str, shape: RawShape | None, params: int) -> _Row:
+    sample = open_sample(shape)
+    # Types that are one text are found sooner. And as Layer(...) does, which takes twice as long.
+    layer: Layer = tuple.__new__(Layer, (sys.intern(type_), params, sample, (), (), "", None))
+    return layer, shape, params
 
 
 def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSummary:
-    different, shapes, types = read.rows, read.shapes, read.types
-    firsts = {shape[0] for shape in shapes if shape and len(shape) > 1}
+    different, types = read.rows, read.types
+    firsts = {shape[0] for _, shape, _ in different if shape and len(shape) > 1}
     if len(firsts) > 1:
-        batch = batch_of([(shapes[different[row][1]], count) for row, count in Counter(rows).items()], None)
+        batch = batch_of([(different[row][1], count) for row, count in Counter(rows).items()], None)
     else:
         batch = next(iter(firsts), None)
     breathe()
-    samples = [per_sample(shape, batch) for shape in shapes]
-    breathe()
-    # As Layer(...) does, which takes twice as long.
-    layers = [
-        tuple.__new__(Layer, (type_, params, samples[place], (), (), "", None)) for type_, place, params in different
-    ]
+    layers = [layer for layer, _, _ in different]
+    if batch is not None:
+        samples = {shape: per_sample(shape, batch) for _, shape, _ in different}
+        breathe()
+        layers = [Layer(layer.type, params, samples[shape]) for layer, shape, params in different]
     children = tuple([layers[row] for row in rows])
     breathe()
     totals = t.read_totals(lines, at)
@@ -211,9 +218,9 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
     hidden = _unseen(rows, layers) if not types.keys().isdisjoint(_ATTENDING) else 0
     if hidden:
         inferred.append(f"torchsummary does not count all projections of its attention; {hidden:,} were added")
-    again = _counted_again(rows, different) if not types.keys().isdisjoint(_CELLS) else 0
-    if not again and len(rows) > _LEAST_TURNS:
-        again = _looped(rows, different, _lengths(shapes))
+    again = _counted_again(rows, layers) if not types.keys().isdisjoint(_CELLS) else 0
+    if not again and len(rows) > _LEAST_TURNS and len(rows) - len(different) >= _LEAST_TURNS - 1:
+        again = _looped(rows, different)
     if again:
         inferred.append(f"torchsummary counts layers that are called again each time; {again:,} were taken off")
     return ModelSummary(
@@ -256,15 +263,15 @@ def _unseen(rows: list[int], layers: list[Layer]) -> int:
     return hidden
 
 
-def _counted_again(rows: list[int], different: list[_Row]) -> int:
+def _counted_again(rows: list[int], layers: list[Layer]) -> int:
     """Count what the rows of a loop say again: as often as its step is there, all between two of them."""
-    step = next((row for row in rows if different[row][0] in _CELLS), -1)
+    step = next((row for row in rows if layers[row].type in _CELLS), -1)
     between: list[int] = []
     since = 0
     for number, row in enumerate(rows):
         if not number & OFTEN:
             breathe()
-        since += different[row][2]
+        since += layers[row].params
         if row == step:
             between.append(since)
             since = 0
@@ -282,7 +289,7 @@ def _lengths(shapes: Iterable[RawShape | None]) -> set[int | None]:
     return {size for shape in shapes if shape and len(shape) > _WIDE for size in shape[1:]}
 
 
-def _looped(rows: list[int], different: list[_Row], sizes: Set[int | None]) -> int:
+def _looped(rows: list[int], different: list[_Row]) -> int:
     """Count what the rows of a loop say again whose body is a few rows: there as often as a series is long."""
     again = 0
     for body in range(1, _MOST_BODY + 1):
@@ -293,7 +300,7 @@ def _looped(rows: list[int], different: list[_Row], sizes: Set[int | None]) -> i
                 same += 1
                 continue
             turns = same // body + 1
-            if turns >= _LEAST_TURNS and turns in sizes:
+            if turns >= _LEAST_TURNS and turns in _lengths([shape for _, shape, _ in different]):
                 again += (turns - 1) * sum([different[row][2] for row in rows[at - body : at]])
             same = 0
         if again:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Set
 from typing import Final
 
 from estimator.breath import OFTEN, breathe
+from estimator.kept import keep
 from estimator.types import Layer
 
 _TWO: Final = 2
@@ -18,6 +19,8 @@ _TABLE: Final = (1, 4096)
 _BOX: Final = (4,)
 
 RawShape = tuple[int | None, ...]
+# What one sample has of shapes whose batch is open.
+_SAMPLES: Final[dict[RawShape, tuple[int, ...]]] = {}
 
 
 def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | None) -> int | None:
@@ -98,6 +101,16 @@ def per_sample(shape: RawShape | None, batch: int | None) -> tuple[int, ...] | N
     else:
         rest = shape
     return tuple([1 if size is None else size for size in rest])
+
+
+def open_sample(shape: RawShape | None) -> tuple[int, ...] | None:
+    """Take the batch out of a shape that leaves it open; equal ones are one object, which later steps see sooner."""
+    if not shape:
+        return None
+    sample = _SAMPLES.get(shape)
+    if sample is None:
+        sample = keep(_SAMPLES, shape, tuple([1 if size is None else size for size in shape[1:]]))
+    return sample
 
 
 def nest(rows: list[tuple[int, Layer]]) -> list[Layer]:

@@ -7,7 +7,6 @@ from math import exp, sqrt
 from pathlib import Path
 from typing import Any
 
-from estimator.family import family_of
 from estimator.fingerprint import fingerprint
 from estimator.gpus import Gpu, lookup, most_memory_mib
 from estimator.methods.rad.features import FEATURES, MIB, features, fixed_share
@@ -20,7 +19,6 @@ from estimator.methods.rad.workspace import Workspaces
 from estimator.shapes import with_shapes
 from estimator.store import ModelError, store_for
 from estimator.types import Estimate, Family, ModelSummary, SummaryError, Workload
-from estimator.walk import layers
 
 NAME = "rad"
 # A GPU that the model was not fitted on takes other convolution algorithms and another context; nothing that was
@@ -212,7 +210,7 @@ class Rad:
         shaped = with_shapes(summary, workload)
         program = compile_program(shaped)
         memory = self.memory(shaped, program, workload, self._own)
-        return shaped, program, memory, family_of(layers(summary.root))
+        return shaped, program, memory, program.family
 
     def memory(self, shaped: ModelSummary, program: Program, workload: Workload, own: OwnCode) -> Memory:
         """Make the memory of a program, with what is known of its blocks' own code."""

@@ -6,14 +6,12 @@ Blocks that were never measured may do what no rule here knows: the bound has to
 from __future__ import annotations
 
 from collections.abc import Set
-from functools import lru_cache
 from typing import Final
 
 _MODEL: Final = "Model"
 _FOR: Final = "For"
 
 
-@lru_cache(maxsize=16)  # names come from users, and a set of them may be large: few are kept
 def plain_names(types: frozenset[str]) -> frozenset[str]:
     """Take the model's own name from its layers' types: ``LlamaMLP`` and ``Qwen3MLP`` are ``MLP``.
 

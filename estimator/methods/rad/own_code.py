@@ -11,6 +11,7 @@ where what it prints in sum is more, or less, the model's blocks are so much lar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import log2
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -250,13 +251,14 @@ def _found(table: Table, program: Program, number: int, type_: str, names: str) 
 
 def is_block(layer: Layer) -> bool:
     """Tell whether a layer has code of its own: a block, or a layer whose type says nothing."""
-    type_ = layer.type
-    if type_ in NO_CODE:
-        return False
-    if layer.children:
-        return True
+    return layer.type not in NO_CODE if layer.children else _has_code(layer.type)
+
+
+@lru_cache(maxsize=4096)  # names come from users: a bounded cache
+def _has_code(type_: str) -> bool:
+    """Tell whether a layer of this type with none inside has code of its own."""
     kind = kind_of(type_)
-    return kind is _VIEW or (kind in _NORMS and type_ not in _PLAIN_NORMS)
+    return type_ not in NO_CODE and (kind is _VIEW or (kind in _NORMS and type_ not in _PLAIN_NORMS))
 
 
 def inside(ends: Sequence[End], number: int, owner: str, flat: bool) -> str:

@@ -11,6 +11,7 @@ from math import log2
 from typing import Any, Final
 
 from estimator.breath import breathe
+from estimator.kept import keep
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.trees import Trees
 from estimator.store import ModelError
@@ -96,12 +97,10 @@ class Workspaces:
         known = self._known.get(key)
         if known is None:
             breathe()
-            if len(self._known) > 4096:
-                self._known.clear()
             row = features(conv, batch, precision)
             total = total_bytes(conv, batch, precision)
             forward, into, weight = [min(max(tree.predict(row), 0.0), _MOST) * total for tree in self._trees]
             if conv.transposed:  # its forward pass is a convolution's backward pass
                 forward, into = into, forward
-            known = self._known[key] = forward, max(into, weight)
+            known = keep(self._known, key, (forward, max(into, weight)))
         return known

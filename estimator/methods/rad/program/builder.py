@@ -142,22 +142,35 @@ class Builder:
 
     def _follow(self, layer: Layer) -> None:
         flow = self.flow
-        if layer.children:
-            self._open(layer)
-            entry, start = flow.current, len(flow.ops)
-            flow.above -= 1
-            for number, child in enumerate(layer.children):
-                if not number & OFTEN:
-                    breathe()
-                if not flow.flat and blocks.begins(layer, child):
-                    flow.current = entry
+        if not layer.children:
+            self._leaf(layer)
+            return
+        self._open(layer)
+        entry, start = flow.current, len(flow.ops)
+        forks = not flow.flat and blocks.forks(layer)
+        flow.above -= 1
+        for number, child in enumerate(layer.children):
+            if not number & OFTEN:
+                breathe()
+            if forks and blocks.begins(layer, child):
+                flow.current = entry
+            if child.children:
                 self._run(child)
-            flow.above += 1
-            self._close(layer)
-        else:
-            entry, start = flow.current, len(flow.ops)
-            leaf(flow, layer)
-        # It is done: with the larger of what it took and gave out.
+            else:
+                self._leaf(child)
+        flow.above += 1
+        self._close(layer)
+        self._end(layer, entry, start)
+
+    def _leaf(self, layer: Layer) -> None:
+        flow = self.flow
+        entry, start = flow.current, len(flow.ops)
+        leaf(flow, layer)
+        self._end(layer, entry, start)
+
+    def _end(self, layer: Layer, entry: int, start: int) -> None:
+        """Note a layer that is done, with the larger of what it took and gave out."""
+        flow = self.flow
         size = flow.elements(layer.output_shape) or flow.tensors[flow.current]
         if not flow.flat and flow.tensors[entry] > size:
             size = flow.tensors[entry]

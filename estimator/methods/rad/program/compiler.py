@@ -2,86 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
-from estimator import blocks
 from estimator.breath import breathe
-from estimator.methods.rad.familiar import owner, plain_names
-from estimator.methods.rad.kinds import Kind, attends, kind_of
+from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program.builder import Builder
 from estimator.methods.rad.program.entry import input_of
 from estimator.methods.rad.program.flow import Flow
 from estimator.methods.rad.program.hidden import open_hidden
-from estimator.methods.rad.program.steps import Op, Program, Shape
+from estimator.methods.rad.program.of_types import OfTypes, of_types
+from estimator.methods.rad.program.steps import PICTURE, Op, Program, Shape
 from estimator.types import Layer, ModelSummary
 from estimator.walk import elements, layers
 
 _LINEAR: Final = Kind.LINEAR
 _EMBEDDING: Final = Kind.EMBEDDING
-_ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
 _MULTIPLIES: Final = frozenset((Kind.LINEAR, Kind.ATTENTION))
-_TOKEN_NORMS: Final = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM))
 _CAUSAL: Final[tuple[str, ...]] = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "MTModel")
 # Models of transformers with a head whose types do not say what they are for.
 _HEADED: Final[tuple[str, ...]] = ("HeadModel", "HeadsModel", "MTModel", "EncoderDecoderModel")
-# These give out their keys and values for the next token whatever their head is.
-_DECODERS: Final[tuple[str, ...]] = (
-    "OPT",
-    "GPT2",
-    "GPTNeo",
-    "GPTJ",
-    "GPTBigCode",
-    "Llama",
-    "Mistral",
-    "Mixtral",
-    "Qwen2",
-    "Qwen3",
-    "Gemma",
-    "Phi",
-    "Bloom",
-    "Falcon",
-    "Mpt",
-    "StableLm",
-    "Starcoder",
-    "Olmo",
-    "Granite",
-    "Nemotron",
-    "Persimmon",
-    "Cohere",
-    "CodeGen",
-    "XGLM",
-    "BioGpt",
-    "CTRL",
-)
 # Formats that show no tree.
 _FLAT: Final = ("torchsummary", "keras")
-# What follows a model's name in the types of its blocks.
-_PARTS: Final = ("Attention", "Decoder", "Encoder", "Block", "Layer", "Stack", "Self")
-_TWO: Final = 2
 _MANY_WORDS: Final = 8_000
-# Their final_logits_bias is no parameter.
-_BIASED_LOGITS: Final[tuple[str, ...]] = (
-    "Bart",
-    "BigBirdPegasus",
-    "Blenderbot",
-    "LED",
-    "MBart",
-    "Marian",
-    "Mvp",
-    "PLBart",
-    "PegasusEncoder",
-    "PegasusFor",
-)
-_DENSE_HEADS: Final[tuple[str, ...]] = (
-    "FCNHead",
-    "DeepLabHead",
-    "LRASPPHead",
-    "LRASPP",
-    "DecodeHead",
-    "UperNetHead",
-    "ForSemanticSegmentation",
-)
 # MB by which a printed size is rounded.
 _ROUNDED: Final = 0.0055
 
@@ -90,18 +32,15 @@ def compile_program(summary: ModelSummary) -> Program:
     """Follow a summary whose layers all have shapes (see `estimator.shapes`)."""
     breathe()
     found = layers(summary.root)
-    types = {layer.type for layer in found}
-    flow = Flow(summary.format in _FLAT, _drops(types))
-    flow.words = "Embedding" in types
-    flow.cosine = any(map(blocks.normalizes_queries, types))
-    seen = {kind_of(type_) for type_ in types}
+    types = frozenset([layer.type for layer in found])
+    told = of_types(types)
+    flow = Flow(summary.format in _FLAT, told.drops)
+    flow.words, flow.cosine, flow.unsaid = told.words, told.cosine, told.unsaid
+    flow.bare, flow.bends = told.bare, told.bends
     said: tuple[float, float] | None = None
     if summary.input_mb is not None:
         printed = max(summary.batch_size or 1, 1)
         said = summary.input_mb * 1e6 / 4 / printed, _ROUNDED * 1e6 / 4 / printed
-    flow.unsaid = not any(map(attends, types))
-    flow.bare = seen.isdisjoint(_ACTIVATIONS)
-    flow.bends = flow.bare and not seen.isdisjoint(_TOKEN_NORMS)
     flow.current = flow.tensor(input_of(found[0], said))
     flow.encoder = _first_stack(summary)
     if summary.format == "torchinfo":
@@ -110,17 +49,17 @@ def compile_program(summary: ModelSummary) -> Program:
     builder.read(found)
     breathe()
     last = flow.shapes[flow.current] if flow.shapes else (1,)
-    last = _dense(types, flow, last)
+    if told.dense:
+        last = _dense(flow, last)
     classes, tokens = (last[-1] if last else 1), (elements(last[:-1]) if len(last) > 1 else 1)
     hides = flow.hidden and summary.format == "torchinfo"
     inside = open_hidden(flow, summary, types, builder.ends) if hides else 0.0
     ops = flow.ops
     breathe()
     kinds = {op.kind for op in ops}
-    own = owner(frozenset(types))
-    labelled = _labelled(summary, types, own)
-    causal = _causal(summary, types, labelled, classes, tokens)
-    caches = causal or _caches(summary) or any(type_.startswith(_DECODERS) for type_ in types)
+    labelled = _labelled(summary, told)
+    causal = _causal(summary, told, labelled, classes, tokens)
+    caches = causal or _caches(summary) or told.caches
     if caches and flow.flat:
         _cache_rows(flow)
     return Program(
@@ -134,57 +73,47 @@ def compile_program(summary: ModelSummary) -> Program:
         flow.cached if caches else {},
         not kinds.isdisjoint(_MULTIPLIES),
         _shared(ops, summary.total_params) if _EMBEDDING in kinds else 0,
-        not causal and any(type_.startswith(_BIASED_LOGITS) for type_ in types),
+        not causal and told.biased,
         flow.skips,
-        plain_names(frozenset(types)),
+        told.names,
         builder.ends,
         flow.flat,
-        own,
+        told.owner,
         inside,
         labelled,
         caches,
         flow.shapes,
+        told.family,
     )
 
 
 def _levels(layer: Layer) -> int:
     """Count the levels of layers below one."""
-    return 1 + max(map(_levels, layer.children)) if layer.children else 0
+    below = 0
+    for child in layer.children:
+        if child.children:
+            below = max(below, _levels(child))
+    return 1 + below if layer.children else 0
 
 
-def _dense(types: set[str], flow: Flow, last: Shape) -> Shape:
+def _dense(flow: Flow, last: Shape) -> Shape:
     """Add what models that label each pixel do last, in no layer: their answer grows to the size of the picture."""
-    if len(last) != 3 or not any(type_.endswith(_DENSE_HEADS) for type_ in types):
-        return last
     picture = flow.shapes[0]
-    if len(picture) != 3 or elements(picture[1:]) <= elements(last[1:]):
+    if len(last) != PICTURE or len(picture) != PICTURE or elements(picture[1:]) <= elements(last[1:]):
         return last
     grown = (last[0], *picture[1:])
     flow.ops.append(Op(Kind.NEW, flow.current, flow.tensor(grown)))
     return grown
 
 
-def _drops(types: set[str]) -> bool:
-    """Tell whether layers of dropout drop anything where the summary does not show their share.
-
-    In the libraries' defaults they do in models that read words and in front of classifiers, and not in vision
-    transformers and their kin.
-    """
-    blocks = any("Mlp" in type_ or "MLP" in type_ or attends(type_) for type_ in types)
-    return "Embedding" in types or not blocks or not any("Conv2d" in type_ for type_ in types)
-
-
-def _causal(summary: ModelSummary, types: set[str], labelled: bool, classes: int, tokens: int) -> bool:
+def _causal(summary: ModelSummary, told: OfTypes, labelled: bool, classes: int, tokens: int) -> bool:
     """Tell whether a model predicts the next token, with a loss in fp32.
 
     Those that decode what their encoder read compute theirs in the precision of the logits.
     """
-    encoders = [type_ for type_ in types if type_.endswith(("Encoder", "T5Stack"))]
     if summary.format in _FLAT:
-        return not encoders and labelled and "Embedding" in types and classes >= _MANY_WORDS and tokens > 1
-    # What sees or hears is an encoder, too: its model has no decoder of that name.
-    decodes = any(type_.endswith("Stack") or f"{type_.removesuffix('Encoder')}Decoder" in types for type_ in encoders)
-    return not decodes and _caches(summary)
+        return not told.encodes and labelled and told.words and classes >= _MANY_WORDS and tokens > 1
+    return not told.decodes and _caches(summary)
 
 
 def _caches(summary: ModelSummary) -> bool:
@@ -192,25 +121,15 @@ def _caches(summary: ModelSummary) -> bool:
     return any(layer.type.endswith(_CAUSAL) for layer in (summary.root, *summary.root.children[:1]))
 
 
-def _labelled(summary: ModelSummary, types: set[str], own: str) -> bool:
+def _labelled(summary: ModelSummary, told: OfTypes) -> bool:
     """Tell whether a model computes its loss itself, as those of transformers with a head do; others give out logits.
 
-    Args:
-        summary: the model; a table does not show its type.
-        types: of all layers.
-        own: the model's name, which transformers puts before the types of its layers.
+    A table does not show the model's type.
     """
     type_ = summary.root.type
     if summary.format in _FLAT:
-        return bool(own) or _share_a_name(types)
+        return bool(told.owner) or told.named
     return type_.endswith(_HEADED) or type_.partition("For")[2][:1].isupper()
-
-
-def _share_a_name(types: set[str]) -> bool:
-    """Tell whether blocks begin with one name, as in transformers: OPTAttention, OPTDecoderLayer, OPTDecoder."""
-    breathe()
-    names = Counter(min([type_.partition(part)[0] for part in _PARTS], key=len) for type_ in types)
-    return any(count > _TWO and name not in ("", "Transformer") and name not in types for name, count in names.items())
 
 
 def _cache_rows(flow: Flow) -> None:

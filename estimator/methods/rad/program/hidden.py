@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final
 
 from estimator import blocks
@@ -16,7 +16,7 @@ _KEEPS_OUTPUT: Final = Kind.KEEPS_OUTPUT
 _USUAL: Final = 8.0
 
 
-def open_hidden(flow: Flow, summary: ModelSummary, types: set[str], ends: Sequence[End]) -> float:
+def open_hidden(flow: Flow, summary: ModelSummary, types: Set[str], ends: Sequence[End]) -> float:
     """Give layers whose insides are hidden what they keep inside.
 
     torchinfo prints the outputs of all layers that own parameters, also of hidden ones: what the visible ones do not

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from estimator.methods.rad.kinds import Kind
-from estimator.types import Layer
+from estimator.types import Family, Layer
 
 Shape = tuple[int, ...]
 
@@ -141,6 +141,7 @@ class Program(NamedTuple):
         labelled: whether the model itself computes a loss, where labels are given to it.
         caches: whether it gives out keys and values for the next token.
         shapes: of each tensor, for one sample.
+        family: the family of networks that the model belongs to.
     """
 
     tensors: list[int]
@@ -163,6 +164,7 @@ class Program(NamedTuple):
     labelled: bool = False
     caches: bool = False
     shapes: Sequence[Shape] = ()
+    family: Family = "mlp"
 
     @property
     def cache(self) -> int:
