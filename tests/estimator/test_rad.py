@@ -145,11 +145,12 @@ def test_what_was_measured_of_an_architecture_corrects_its_account_and_narrows_i
 
 
 def test_a_damaged_table_of_measured_runs_is_an_error() -> None:
-    damaged: list[Any] = [[], {"a": [[1, 2]]}, {"a": [["x", 2, 3, ""]]}, {"a": [[math.nan, 2, 3, ""]]}]
-    packed = [b64encode(data).decode() for data in (bytes(4), bytes([0, 0, 99, 0, 0]))]
-    values: list[Any] = [*packed, "A", "é", "AAAA AAAA", 7, None, []]
-    damaged += [{"a": [[1, 2, 3, value]]} for value in values]
     whole = tabulate([(Run("a", around=("module", frozenset({"Net", "Own"}), "")), 0.5)])
+    sizes, runs = whole["runs"]["a"]
+    values: list[Any] = ["A", "é", "AAAA AAAA", 7, None, [], b64encode(bytes(4)).decode(), sizes[:-4], ""]
+    unknown_way = b64encode(bytes([0, 0, 99, 0, 0])).decode()
+    pairs = [*((value, runs) for value in values), *((sizes, value) for value in [*values, unknown_way])]
+    damaged: list[Any] = [[], {"a": []}, {"a": [sizes, runs, runs]}, *({"a": pair} for pair in pairs)]
     places = whole["sets"]["module"][0][1]
     sets: list[Any] = [[], {"module": [["a"]]}, {"module": [["a", places[:-4]]]}, {"module": [["a", 7]]}]
     sets += [{"module": [["b", places]]}, {"module": [["a", b64encode(bytes([2, 0])).decode()]]}, {"module": None}]

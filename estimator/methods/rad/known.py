@@ -74,8 +74,10 @@ _MOST_SHIFT: Final = 4.0
 _EITHER: Final = (frozenset[str](), frozenset({"Identity"}), frozenset({"Dropout"}), frozenset({"Identity", "Dropout"}))
 _VIEWS: Final = ("Flatten", "Identity", "Unflatten", "Parameter", "Sequential", "ModuleList", "ModuleDict", "Model")
 _HEAD: Final = 6
-# How runs are written: batch size, way of running, shift; sizes and shifts in these parts of one; so many numbers of
-# states.
+# How models are written: three sizes, and how many runs; how runs are: batch size, way of running, shift; sizes, batch
+# sizes and shifts in these parts of one; so many numbers of states.
+_SIZES: Final = struct.Struct("<IIII")
+_SIZE_UNIT: Final = 10_000
 _PACKED: Final = struct.Struct("<hBh")
 _BATCH_UNIT: Final = 100
 _SHIFT_UNIT: Final = 8_000
@@ -165,9 +167,6 @@ class Knowledge(NamedTuple):
 _FAR: Final = 20.0
 NOTHING: Final = Knowledge("new", 0.0, 0.0, _FAR, 0.0, 0, 0, _FAR, 0.0)
 
-# Batch, precision, training, states, shift.
-_Measured = tuple[float, int, int, int, float]
-
 
 def run_of(program: Program, summary: ModelSummary, workload: Workload) -> Run:
     """Describe a request so that it can be compared."""
@@ -214,35 +213,56 @@ def finite(value: Any) -> float:
     return number
 
 
-class _Model:
+# Batch, precision, training, states, shift.
+_Measured = tuple[float, int, int, int, float]
+
+
+class _Model(NamedTuple):
     """Measured runs of models of one size.
 
     Attributes:
         params, elements, steps: size of the model, as in `Run`.
+        runs: what was measured.
     """
 
-    def __init__(self, params: float, elements: float, steps: float, packed: str) -> None:
+    params: float
+    elements: float
+    steps: float
+    runs: tuple[_Measured, ...]
+
+
+class _Blocks:
+    """Measured models with the same types of layers."""
+
+    def __init__(self, sizes: str, runs: str) -> None:
         """Take what `tabulate` wrote.
 
         Raises:
             ValueError, TypeError: it is damaged.
         """
-        self.params = finite(params)
-        self.elements = finite(elements)
-        self.steps = finite(steps)
-        self._packed = b64decode(packed, validate=True)
-        self._runs: list[_Measured] | None = None
-        if len(self._packed) % _PACKED.size or max(self._packed[2 :: _PACKED.size], default=0) >= len(_WAYS):
-            raise ValueError("a measured run is damaged")
+        self._sizes = b64decode(sizes, validate=True)
+        self._runs = b64decode(runs, validate=True)
+        self._models: list[_Model] | None = None
+        if len(self._sizes) % _SIZES.size or len(self._runs) % _PACKED.size:
+            raise ValueError("measured runs are damaged")
+        counted = sum(count for _, _, _, count in _SIZES.iter_unpack(self._sizes))
+        if counted * _PACKED.size != len(self._runs) or max(self._runs[2 :: _PACKED.size], default=0) >= len(_WAYS):
+            raise ValueError("measured runs are damaged")
 
-    def runs(self) -> list[_Measured]:
-        """Give the runs; they are unpacked when they are first asked for, as most never are."""
-        if self._runs is None:
-            self._runs = [
+    def models(self) -> list[_Model]:
+        """Give the models; they are unpacked when they are first asked for, as most never are."""
+        if self._models is None:
+            runs = [
                 (batch / _BATCH_UNIT, *_WAYS[way], shift / _SHIFT_UNIT)
-                for batch, way, shift in _PACKED.iter_unpack(self._packed)
+                for batch, way, shift in _PACKED.iter_unpack(self._runs)
             ]
-        return self._runs
+            made, at = [], 0
+            for params, elements, steps, count in _SIZES.iter_unpack(self._sizes):
+                of = tuple(runs[at : at + count])
+                made.append(_Model(params / _SIZE_UNIT, elements / _SIZE_UNIT, steps / _SIZE_UNIT, of))
+                at += count
+            self._models = made
+        return self._models
 
 
 class Known:
@@ -254,10 +274,7 @@ class Known:
         Raises:
             ValueError, TypeError, LookupError, OverflowError, AttributeError: it is damaged.
         """
-        self._table: dict[str, list[_Model]] = {
-            blocks: [_Model(params, elements, steps, packed) for params, elements, steps, packed in models]
-            for blocks, models in table["runs"].items()
-        }
+        self._table = {str(blocks): _Blocks(sizes, runs) for blocks, (sizes, runs) in table["runs"].items()}
         self._resembling = Resembling(table["types"], table["sets"])
         if not self._table.keys() >= self._resembling.blocks:
             raise ValueError("types of layers are noted of models without runs")
@@ -276,7 +293,7 @@ class Known:
             return found._replace(resemblance=alike[0][1])
         return said._replace(level="similar")
 
-    def _inside(self, around: tuple[str, frozenset[str], str] | None) -> list[_Model] | None:
+    def _inside(self, around: tuple[str, frozenset[str], str] | None) -> _Blocks | None:
         """Find the runs of the model that a class of the user's holds."""
         if around is None or not around[2]:
             return None
@@ -290,19 +307,19 @@ class Known:
         return None
 
 
-def _said(run: Run, asked: Sequence[tuple[Sequence[_Model], float]]) -> Knowledge:
+def _said(run: Run, asked: Sequence[tuple[_Blocks, float]]) -> Knowledge:
     """Say what measured runs say of a request.
 
     Args:
         run: the request.
-        asked: models, and how much the types of their layers resemble the request's; the most alike first.
+        asked: measured models, and how much the types of their layers resemble the request's; the most alike first.
     """
     _, log_params, log_elements, log_steps, log_batch, precision, training, states, _ = run
     weight = counted = total = squares = batches = spread = product = 0.0
     nearest, unlike = _FAR, _FAR
     count = alike = 0
-    for models, resemblance in asked:
-        for model in models:
+    for blocks, resemblance in asked:
+        for model in blocks.models():
             larger_by, longer_by = abs(model.params - log_params), abs(model.steps - log_steps)
             sizes = _PARAMS * larger_by + _ELEMENTS * abs(model.elements - log_elements)
             far = sizes + _STEPS * longer_by + _UNLIKE_TYPES * (1.0 - resemblance)
@@ -311,7 +328,7 @@ def _said(run: Run, asked: Sequence[tuple[Sequence[_Model], float]]) -> Knowledg
             same = larger_by < _SAME and longer_by < _AS_MANY
             if same and sizes < unlike:
                 unlike = sizes
-            for batch, p, t, s, shift in model.runs():
+            for batch, p, t, s, shift in model.runs:
                 larger = batch - log_batch
                 apart = far + _BATCH * abs(larger) + _OPTIMIZER * abs(s - states)
                 if p != precision:
@@ -347,28 +364,29 @@ def _said(run: Run, asked: Sequence[tuple[Sequence[_Model], float]]) -> Knowledg
 def tabulate(runs: Iterable[tuple[Run, float]]) -> dict[str, Any]:
     """Write measured runs and their shifts as `Known` reads them: plain lists. Equal runs become one, with the mean.
 
-    All runs of models of one size are packed into a string: a table holds hundreds of thousands, and few are asked for.
+    The models of the same types of layers are packed into two strings, their sizes with numbers of runs, and all these
+    runs: a table holds hundreds of thousands, and few are asked for.
     """
-    found: dict[str, dict[tuple[float, ...], dict[tuple[int, int], list[float]]]] = {}
+    found: dict[str, dict[tuple[int, ...], dict[tuple[int, int], list[float]]]] = {}
     sets: dict[str, tuple[str, str, frozenset[str]]] = {}
     for run, shift in runs:
         if run.blocks:
-            size = tuple(round(value, 4) for value in run[1:4])
+            size = tuple(round(value * _SIZE_UNIT) for value in run[1:4])
             way = (2 * run.precision + run.training) * _STATE_COUNTS + run.states
             key = (round(run.log_batch * _BATCH_UNIT), way)
             found.setdefault(run.blocks, {}).setdefault(size, {}).setdefault(key, []).append(shift)
             if run.around is not None:
                 sets[run.blocks] = (run.around[0], run.blocks, run.around[1])
-    tables = {
-        blocks: [[*size, _packed(ways)] for size, ways in sorted(models.items())]
-        for blocks, models in sorted(found.items())
-    }
+    tables = {blocks: _packed(models) for blocks, models in sorted(found.items())}
     return {"runs": tables, **written(sets.values())}
 
 
-def _packed(ways: Mapping[tuple[int, int], Sequence[float]]) -> str:
-    each = [_PACKED.pack(*way, _mean(shifts)) for way, shifts in sorted(ways.items())]
-    return b64encode(b"".join(each)).decode()
+def _packed(models: Mapping[tuple[int, ...], Mapping[tuple[int, int], Sequence[float]]]) -> list[str]:
+    sizes, runs = [], []
+    for size, ways in sorted(models.items()):
+        sizes.append(_SIZES.pack(*size, len(ways)))
+        runs += [_PACKED.pack(*way, _mean(shifts)) for way, shifts in sorted(ways.items())]
+    return [b64encode(b"".join(packed)).decode() for packed in (sizes, runs)]
 
 
 def _mean(shifts: Sequence[float]) -> int:
