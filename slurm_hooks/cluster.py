@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 SHARES_PER_GPU = 100
 # From this version on, `scontrol update gres=` moves a pending job to another device type instead of adding one.
-RETYPE_SINCE = (25, 11)
+RETYPE_SINCE = (24, 11)
 
 
 @dataclass(frozen=True)
