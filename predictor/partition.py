@@ -13,10 +13,10 @@ from predictor.measurements import Run, family
 from predictor.threads import ALL, WORTH, Law, felt, limited
 from predictor.types import Floats, Predictor, Profile
 
-DEMANDS = tuple(np.linspace(0.4, 1.6, 13))
+DEMANDS: tuple[float, ...] = tuple(np.linspace(0.4, 1.6, 13))
 UNDER_MPS = ("mps", "swept")
 """How pairs are measured under percentages: in a phase of its own, or swept through them one after another."""
-REMAINS = tuple(np.linspace(0.0, 1.0, 11))
+REMAINS: tuple[float, ...] = tuple(np.linspace(0.0, 1.0, 11))
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def compare(
         for name, value in chosen(group, predicted).items():
             taken.setdefault(name, []).append(value)
     means = {
-        name: (float(np.mean([value.sum() for value in values])), float(np.mean([value.min() for value in values])))
+        name: (float(np.mean([value.sum() for value in values])), float(np.mean([np.min(value) for value in values])))
         for name, values in taken.items()
     }
     return Comparison(means, float(np.concatenate(errors).mean()))

@@ -144,7 +144,7 @@ def train(
 
     torch.manual_seed(seed)
     learn, check, test = (data.part(rows) for rows in parts)
-    classes = int(data.classes.max()) + 1
+    classes = int(np.max(data.classes)) + 1
     arrays: dict[str, NDArray[Any]] = {"mean": learn.features.mean(0), "std": _spread(learn.features)}
     if kind == "mlp":
         for place, hidden in enumerate(HIDDEN):

@@ -370,6 +370,7 @@ class Cluster:
                 "--innodb-buffer-pool-size=64M",
                 "--innodb-flush-log-at-trx-commit=0",
                 "--innodb-lock-wait-timeout=900",
+                "--loose-innodb-snapshot-isolation=OFF",  # else slurmdbd may end; MariaDB has it since 11.6
                 "--max-allowed-packet=16M",
             ]
             return Daemon(name, argv), lambda: self._quiet([*self._mariadb(), "-e", "SELECT 1"])
