@@ -7,7 +7,6 @@ tree cannot be told, so all rows become children of one root. Only ``weight`` an
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final
@@ -50,6 +49,7 @@ _MIB: Final = 2**20 / 1e6
 _Row = tuple[Layer, RawShape | None, int]
 # Rows by type and by what is written behind it; longer ones are not kept.
 _ROWS: Final[dict[tuple[str, str], _Row]] = {}
+_TYPES: Final[dict[str, str]] = {}
 _MOST_KEPT: Final = 100
 
 
@@ -189,8 +189,10 @@ class _Read:
 
 def _row(type_: str, shape: RawShape | None, params: int) -> _Row:
     sample = open_sample(shape)
-    # Types that are one text are found sooner. And as Layer(...) does, which takes twice as long.
-    layer: Layer = tuple.__new__(Layer, (sys.intern(type_), params, sample, (), (), "", None))
+    # Types that are one text are found sooner (interned ones stay for ever in some versions of Python).
+    type_ = _TYPES.get(type_) or keep(_TYPES, type_, type_)
+    # As Layer(...) does, which takes twice as long.
+    layer: Layer = tuple.__new__(Layer, (type_, params, sample, (), (), "", None))
     return layer, shape, params
 
 

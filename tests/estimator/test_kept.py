@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from estimator import fingerprint
@@ -16,7 +18,14 @@ from slurm_hooks.bench import cnn, keras, transformer
 
 RAD = load_method("rad")
 TEXTS = (cnn(40), keras(40), transformer(40), cnn(40).replace("-1, ", "8, "), cnn(80), keras(80))
-KEPT = (torchsummary._ROWS, keras_table._VALUES, text._SHAPES, tree._SAMPLES, fingerprint._SHAPES)
+KEPT: tuple[dict[Any, Any], ...] = (
+    torchsummary._ROWS,
+    torchsummary._TYPES,
+    keras_table._VALUES,
+    text._SHAPES,
+    tree._SAMPLES,
+    fingerprint._SHAPES,
+)
 
 
 def forget() -> None:
@@ -58,7 +67,7 @@ def test_long_rows_are_not_kept(blanks: str) -> None:
 
 def test_many_rows_leave_few() -> None:
     forget()
-    rows = "".join(f"Linear-{n}  [-1, {n + 8}]  {n}\n" for n in range(3 * MOST // 2))
+    rows = "".join(f"Own{n}-{n}  [-1, {n + 8}]  {n}\n" for n in range(3 * MOST // 2))
     parse_summary("Layer (type) Output Shape Param #\n=====\n" + rows)
     assert all(len(kept) <= MOST for kept in KEPT)
     assert torchsummary._ROWS
