@@ -40,7 +40,7 @@ def test_a_job_from_decision_to_report(cluster: Cluster) -> None:
     decided = json.loads(radctl(cluster, "decide", "tried.sh", "--json"))
     assert (decided["action"], decided["share"], decided["method"]) == ("share", SHARE, "claim")
 
-    job = cluster.submit(SCRIPT + UNTIL_TOLD).job_id
+    job = cluster.submit(SCRIPT + UNTIL_TOLD + "sleep 1\n").job_id  # Slurm counts whole seconds
     asked = cluster.job(job)["TresPerNode"]
     assert asked == decided["request"]["tres_per_node"]
     cluster.wait_state(job, "RUNNING")
