@@ -1,7 +1,7 @@
 """What sbatch would tell slurmctld of a script: `#SBATCH` lines and options as the fields of a job descriptor. Pure.
 
 For trying a script without submitting it (`radctl decide`). Options that cannot matter to RAD are passed over; Slurm
-alone knows whether they are right.
+alone knows whether their values are right.
 """
 
 from __future__ import annotations
@@ -13,14 +13,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from slurm_hooks.directives import leading_block
 
 _SHORT = {
-    "a": "array", "C": "constraint", "c": "cpus-per-task", "d": "dependency", "G": "gpus", "H": "hold", "J": "job-name",
-    "N": "nodes", "n": "ntasks", "p": "partition", "w": "nodelist", "x": "exclude",
+    "a": "array", "A": "account", "b": "begin", "B": "extra-node-info", "C": "constraint", "c": "cpus-per-task",
+    "D": "chdir", "d": "dependency", "e": "error", "F": "nodefile", "G": "gpus", "H": "hold", "h": "help", "i": "input",
+    "J": "job-name", "k": "no-kill", "L": "licenses", "M": "clusters", "m": "distribution", "N": "nodes",
+    "n": "ntasks", "O": "overcommit", "o": "output", "p": "partition", "Q": "quiet", "q": "qos", "S": "core-spec",
+    "s": "oversubscribe", "t": "time", "V": "version", "v": "verbose", "W": "wait", "w": "nodelist", "x": "exclude",
 }  # fmt: skip
-_FLAGS = frozenset({"hold", "exclusive"})  # --exclusive=user takes a value, but never as a separate word
+# These take no value, or one behind = alone.
+_FLAGS = frozenset((
+    "hold", "exclusive", "contiguous", "get-user-env", "help", "ignore-pbs", "nice", "no-kill", "no-requeue",
+    "overcommit", "oversubscribe", "parsable", "propagate", "quiet", "reboot", "requeue", "spread-job", "stepmgr",
+    "test-only", "usage", "use-min-nodes", "verbose", "version", "wait", "consolidate-segments", "spread-segments",
+))  # fmt: skip
 _TEXT = {
     "array": "array_inx", "constraint": "features", "dependency": "dependency", "job-name": "name",
     "partition": "partition", "nodelist": "req_nodes", "exclude": "exc_nodes", "reservation": "reservation",
-    "gpu-bind": "tres_bind", "gpu-freq": "tres_freq",
+    "gpu-bind": "tres_bind", "gpu-freq": "tres_freq", "tres-bind": "tres_bind", "tres-per-task": "tres_per_task",
 }  # fmt: skip
 _NUMBER = {"cpus-per-task": "cpus_per_task", "ntasks": "num_tasks", "ntasks-per-gpu": "ntasks_per_tres"}
 _GPUS = {
@@ -28,7 +36,20 @@ _GPUS = {
     "gpus-per-socket": "tres_per_socket", "cpus-per-gpu": "cpus_per_tres",
 }  # fmt: skip
 _MEMORY = {"mem": "min_mem_per_node", "mem-per-cpu": "min_mem_per_cpu", "mem-per-gpu": "mem_per_tres"}
-_LONG = {*_TEXT, *_NUMBER, *_GPUS, *_MEMORY, *_FLAGS, "gres", "nodes", "begin"}
+_MATTER = {*_TEXT, *_NUMBER, *_GPUS, *_MEMORY, "hold", "exclusive", "gres", "nodes", "begin"}
+# All others of Slurm 22.05 to 26.05.
+_OTHERS = frozenset((
+    "account", "acctg-freq", "batch", "bb", "bbf", "chdir", "cluster-constraint", "clusters", "comment", "container",
+    "container-id", "core-spec", "cores-per-socket", "cpu-freq", "deadline", "delay-boot", "distribution", "error",
+    "export", "export-file", "extra", "extra-node-info", "gid", "gres-flags", "hint", "input", "kill-on-invalid-dep",
+    "licenses", "mail-type", "mail-user", "mcs-label", "mem-bind", "mincpus", "network", "nodefile", "ntasks-per-core",
+    "ntasks-per-node", "ntasks-per-socket", "oom-kill-step", "open-mode", "output", "power", "prefer", "priority",
+    "profile", "qos", "segment", "signal", "sockets-per-node", "switches", "thread-spec", "threads-per-core", "time",
+    "time-min", "tmp", "uid", "wait-all-nodes", "wckey", "wrap",
+))  # fmt: skip
+_ALL = _MATTER | _FLAGS | _OTHERS
+_UNKNOWN = "?"
+_HETJOB = "a word between #SBATCH lines"
 _MIB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _A_DAY_S = 86_400
 
@@ -46,8 +67,15 @@ def fields_of(script: str, options: Sequence[str] = (), now: int = 0, separator:
     block = leading_block(script)
     fields = {"script": block}
     for name, value in [*_in_script(block.split("\n")), *_options(options)]:
-        fields.update(_fields(name, value, now, gres))
+        if name in _MATTER or name == _HETJOB:
+            fields.update(_fields(name, value, now, gres))
     return fields
+
+
+def unknown(script: str, options: Sequence[str] = ()) -> list[str]:
+    """Words among the options of a script and of a command line that are no options of sbatch."""
+    found = [*_in_script(leading_block(script).split("\n")), *_options(options)]
+    return [word for name, word in found if name == _UNKNOWN]
 
 
 def _in_script(block: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -59,26 +87,42 @@ def _in_script(block: Sequence[str]) -> Iterator[tuple[str, str]]:
         except ValueError:
             continue  # an open quote: sbatch says so itself
         if words[:1] in (["hetjob"], ["packjob"]):
-            yield "hetjob", ""
-        yield from _options(words)
+            yield _HETJOB, ""
+        else:
+            yield from _options(words)
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Names and values of the known options; a value may stand in the next word."""
+    """Names in full and values of options; a value may stand in the next word. ``?`` and the word where it is none."""
     rest = list(words)
     while rest:
         word = rest.pop(0)
+        value: str | None
         if found := re.fullmatch(r"--([\w-]+)(?:=(.*))?", word, re.DOTALL):
-            name, value = found.group(1), found.group(2)
+            name, value = _in_full(found.group(1)), found.group(2)
         elif found := re.fullmatch(r"-([A-Za-z])=?(.*)", word, re.DOTALL):
             name, value = _SHORT.get(found.group(1), ""), found.group(2) or None
+            if name in _FLAGS and value is not None:  # -HN2 is -H -N2
+                rest.insert(0, f"-{value}")
+                value = None
         else:
-            continue
-        if name not in _LONG:
+            name, value = "", word
+        if not name:
+            yield _UNKNOWN, word
+            if value is None and rest and not rest[0].startswith("-"):
+                rest.pop(0)  # its value, most likely
             continue
         if value is None:
             value = "" if name in _FLAGS or not rest else rest.pop(0)
         yield name, value
+
+
+def _in_full(name: str) -> str:
+    """An option's name; sbatch takes as much of it as no other begins with. The empty string where there is none."""
+    if name in _ALL:
+        return name
+    found = [known for known in _ALL if known.startswith(name)]
+    return found[0] if len(found) == 1 else ""
 
 
 def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
@@ -98,7 +142,7 @@ def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
         return {"min_nodes": least, "max_nodes": most or least}
     if name == "begin":
         return {} if value == "now" else {"begin_time": str(now + _A_DAY_S)}  # when does not matter, that it waits does
-    return {"hold": {"priority": "0"}, "exclusive": {"shared": "0"}, "hetjob": {"het_job_offset": "0"}}[name]
+    return {"hold": {"priority": "0"}, "exclusive": {"shared": "0"}, _HETJOB: {"het_job_offset": "0"}}[name]
 
 
 def _mib(text: str) -> int | None:

@@ -19,6 +19,7 @@ from estimator.dataset.catalogue import generate_real
 from estimator.dataset.collect import ROWS, Collector, Options, read_jsonl
 from estimator.dataset.specs import Spec, generate_synthetic, spec_from_json
 from estimator.types import Family
+from slurm_hooks.radctl.main import at_most_one
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _THERE = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -122,12 +123,13 @@ def pack(raw: Path, into: Path, meta: Path) -> None:
 
 @dataset.command()
 @click.option("--raw", type=_THERE, help="Folder of a running or broken off collection instead of the packed rows.")
-@click.option("--data", type=_FOLDER, default=store.DEFAULT, help="Folder of a packed data set.")
+@click.option("--data", type=_FOLDER, help="Folder of a packed data set [default: what comes with RAD].")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the coverage (figures extra).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def status(raw: Path | None, data: Path, plot: Path | None, as_json: bool) -> None:
+def status(raw: Path | None, data: Path | None, plot: Path | None, as_json: bool) -> None:
     """Say what was measured and what it covers."""
-    rows = coverage.raw_rows(read_jsonl(raw / ROWS)) if raw else list(store.load(data).rows)
+    at_most_one(raw=raw is not None, data=data is not None)
+    rows = coverage.raw_rows(read_jsonl(raw / ROWS)) if raw else list(store.load(data or store.DEFAULT).rows)
     table = coverage.table(rows)
     if as_json:
         click.echo(json.dumps(table))

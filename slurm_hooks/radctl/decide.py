@@ -28,7 +28,7 @@ from slurm_hooks.experience import learn
 from slurm_hooks.hook import unasked
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.radd.protocol import encode
-from slurm_hooks.sbatch import fields_of
+from slurm_hooks.sbatch import fields_of, unknown
 from slurm_hooks.service import Answer, Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
@@ -57,6 +57,8 @@ def decide(site: Site, script: Path, options: tuple[str, ...], as_json: bool) ->
     text = files.read_text(script, files.MAX_SCRIPT_BYTES)
     now = time.time()
     fields = {"user_name": getpass.getuser(), **fields_of(text, options, int(now), _separator(config))}
+    for word in unknown(text, options):
+        click.echo(f"radctl: {word} is no option of sbatch that radctl knows, and is passed over", err=True)
     fields.update(_summary(text, config))
     if not fields.get("partition"):
         fields["partition"] = _default_partition(config)

@@ -71,6 +71,8 @@ def estimate(
     as_json: bool,
 ) -> None:
     """Estimate the GPU memory of a model from its SUMMARY (a file, or - for stdin)."""
+    if code is not None and method != "faketensor":
+        raise click.UsageError(f"--model is what --method faketensor runs; {method} reads the summary alone")
     parsed = parse_summary(_summary(summary))
     batch_size = batch_size or parsed.batch_size
     if batch_size is None:
@@ -85,7 +87,7 @@ def estimate(
         input_size=_size(input_size),
     )
     model = _load(method, models_dir)
-    if method == "faketensor" and code is not None:
+    if code is not None:
         model = FakeTensor(_factory(code), plain_inputs(workload.input_size, seq_len))
     found = model.predict(parsed, workload)
     if as_json:

@@ -14,6 +14,7 @@ import click
 
 from slurm_hooks import report as reporting
 from slurm_hooks.explain import explain as story
+from slurm_hooks.radctl.main import at_most_one
 from slurm_hooks.report import By, Job, Report, Row
 from slurm_hooks.report_html import page
 from slurm_hooks.slurm.accounting import SlurmAccounting
@@ -62,8 +63,8 @@ def span(since: str, until: str, now: int) -> tuple[int, int]:
 @click.option("--until", default="now", show_default=True, help="End, likewise.")
 @click.option("--by", type=click.Choice(get_args(By)), default="user", show_default=True, help="What a row is.")
 @click.option("--user", default="", help="Only this user's jobs.")
-@click.option("--json", "form", flag_value="json", help="Print JSON.")
-@click.option("--csv", "form", flag_value="csv", help="Print CSV.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option(
     "--html",
     is_flag=False,
@@ -71,19 +72,18 @@ def span(since: str, until: str, now: int) -> tuple[int, int]:
     metavar="[FILE]",
     help="Write a page that needs nothing else to FILE, or print it.",
 )
-def report(*, since: str, until: str, by: By, user: str, form: str | None, html: str | None) -> None:
+def report(*, since: str, until: str, by: By, user: str, as_json: bool, as_csv: bool, html: str | None) -> None:
     """Tell what sharing did: GPU-hours asked, held and saved, memory, out-of-memory errors."""
+    at_most_one(json=as_json, csv=as_csv, html=html is not None)
     now = int(time.time())
     first, last = span(since, until, now)
-    if form is not None and html is not None:
-        raise click.UsageError(f"--{form} and --html exclude each other")
     jobs = reporting.jobs_of(SlurmAccounting().runs(first, last, user, live=True))
     made = reporting.make(jobs, first, last, by)
     if html is not None:
         _html(page(made, jobs, now), html)
-    elif form == "json":
+    elif as_json:
         click.echo(json.dumps(reporting.as_dict(made), indent=2))
-    elif form == "csv":
+    elif as_csv:
         click.echo(reporting.as_csv(made), nl=False)
     else:
         _table(made)

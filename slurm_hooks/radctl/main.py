@@ -143,6 +143,13 @@ def fail(error: Exception) -> NoReturn:
     raise error
 
 
+def at_most_one(**given: bool) -> None:
+    """Refuse options that exclude each other, where more than one of them is given."""
+    named = [f"--{name}" for name, is_given in given.items() if is_given]
+    if len(named) > 1:
+        raise click.UsageError(f"{' and '.join(named)} exclude each other")
+
+
 @click.group(cls=LazyGroup, table=TABLE, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--config",

@@ -12,7 +12,7 @@ from slurm_hooks import placement_check as checking
 from slurm_hooks.placement_check import Check, Row
 from slurm_hooks.radctl.groups import evaluate
 from slurm_hooks.radctl.jobs import span
-from slurm_hooks.radctl.main import Site
+from slurm_hooks.radctl.main import Site, at_most_one
 from slurm_hooks.report import jobs_of
 from slurm_hooks.slurm.accounting import SlurmAccounting
 
@@ -27,18 +27,19 @@ from slurm_hooks.slurm.accounting import SlurmAccounting
     show_default=True,
     help="Shorter runs tell nothing.",
 )
-@click.option("--json", "form", flag_value="json", help="Print JSON.")
-@click.option("--csv", "form", flag_value="csv", help="Print CSV.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.pass_obj
-def evaluate_placement(site: Site, *, since: str, until: str, min_seconds: int, form: str | None) -> None:
+def evaluate_placement(site: Site, *, since: str, until: str, min_seconds: int, as_json: bool, as_csv: bool) -> None:
     """Compare predicted progress of jobs on shared GPUs with what they made, from the records of jobs."""
+    at_most_one(json=as_json, csv=as_csv)
     first, last = span(since, until, int(time.time()))
     least = site.load().predictor.min_progress
     jobs = jobs_of(SlurmAccounting().runs(first, last, live=True))
     made = checking.check(jobs, first, last, least, min_seconds)
-    if form == "json":
+    if as_json:
         click.echo(json.dumps(checking.as_dict(made), indent=2))
-    elif form == "csv":
+    elif as_csv:
         click.echo(checking.as_csv(made), nl=False)
     else:
         _tell(made)

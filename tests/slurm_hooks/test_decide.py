@@ -138,6 +138,12 @@ def test_options_of_sbatch(job: Path) -> None:
     assert "RAD does not serve it" in _radctl("decide", job, "--partition=cpu").output
 
 
+def test_what_is_no_option_of_sbatch_is_named(job: Path) -> None:
+    shown = _radctl("decide", job, "--json", "--partion=cpu", "--time", "1:00")
+    assert shown.stderr == "radctl: --partion=cpu is no option of sbatch that radctl knows, and is passed over\n"
+    assert json.loads(shown.stdout)["action"] == "share"
+
+
 def test_refused(job: Path) -> None:
     job.write_text(SCRIPT.replace("batch_size", "bach_size"))
     shown = _radctl("decide", job)

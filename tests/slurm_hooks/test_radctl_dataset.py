@@ -80,6 +80,9 @@ def test_status_of_a_running_collection_and_its_plot(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "mlp" in result.output
     assert (tmp_path / "plot.svg").stat().st_size > 1000
+    both = run("status", "--raw", tmp_path, "--data", tmp_path)
+    assert both.exit_code == 2
+    assert "--raw and --data exclude each other" in both.output
 
 
 def test_pack_refuses_what_it_cannot_use(tmp_path: Path) -> None:
@@ -107,3 +110,6 @@ def test_estimate_runs_a_models_code_with_faketensor(tmp_path: Path, monkeypatch
     wrong = CliRunner().invoke(estimate, [*arguments, "--input-size", "2048xx"])
     assert wrong.exit_code == 2
     assert "3x224x224" in wrong.output
+    unread = CliRunner().invoke(estimate, ["net.txt", "--batch-size", "4", "--model", "wide_net:make"])
+    assert unread.exit_code == 2
+    assert "--method faketensor" in unread.output

@@ -218,6 +218,13 @@ def test_json_csv_and_user(slurm: type[_Slurm]) -> None:
     assert _radctl("report", "--csv", "--since", "2026-01-01").output.count("\n") == 3
 
 
+@pytest.mark.parametrize("words", [("report",), ("evaluate", "placement")])
+def test_one_form_at_a_time(slurm: type[_Slurm], words: tuple[str, ...]) -> None:
+    result = _radctl(*words, "--csv", "--json")
+    assert result.exit_code == 2
+    assert "--json and --csv exclude each other" in result.stderr
+
+
 def test_nothing_to_report(slurm: type[_Slurm]) -> None:
     assert "no job asked for a GPU in that time" in _radctl("report").output
 

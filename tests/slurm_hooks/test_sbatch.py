@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_hooks.sbatch import fields_of
+from slurm_hooks.sbatch import fields_of, unknown
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,11 @@ from slurm_hooks.sbatch import fields_of
         ("--array=0-9%2", {"array_inx": "0-9%2"}),
         ("--begin=now+1hour", {"begin_time": "86500"}),
         ("--begin now", {}),
+        ("-b now+1hour", {"begin_time": "86500"}),
+        ("-HN2 -vvp gpu", {"priority": "0", "min_nodes": "2", "max_nodes": "2", "partition": "gpu"}),
+        ("--gpus-per-t=1 --part gpu", {"tres_per_task": "gres:gpu:1", "partition": "gpu"}),
+        ("--gpu=1 --tres-per-task=gres/gpu:1", {"tres_per_task": "gres/gpu:1"}),
+        ("--comment --gres=gpu:1 --time-min --hold", {}),
         ("hetjob", {"het_job_offset": "0"}),
         ("--time=2:00:00 --mail-user me -o x.log -t 5 --no-requeue", {}),
         ("--job-name='open", {}),
@@ -46,6 +53,21 @@ from slurm_hooks.sbatch import fields_of
 def test_lines(line: str, fields: dict[str, str]) -> None:
     script = f"#!/bin/bash\n#SBATCH {line}\n"
     assert fields_of(script, now=100) == {"script": script, **fields}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--gres=gpu:1 --time 2:00:00 -o x.log -A ours --qos=q --wrap 'a b' --nice=5 -vHQ", []),
+        ("--gres=gpu:1 --partion=cpu", ["--partion=cpu"]),
+        ("--partion cpu -Z --gpu=1 -p gpu", ["--partion", "-Z", "--gpu=1"]),
+        ("gres=gpu:1", ["gres=gpu:1"]),
+        ("hetjob", []),
+    ],
+)
+def test_what_is_no_option(line: str, words: list[str]) -> None:
+    assert unknown(f"#!/bin/bash\n#SBATCH {line}\n") == words
+    assert line == "hetjob" or unknown("#!/bin/bash\n", shlex.split(line)) == words
 
 
 def test_options_override_the_script() -> None:
@@ -72,3 +94,4 @@ def test_later_versions_of_slurm() -> None:
 @given(st.lists(st.text()))
 def test_any_words(words: list[str]) -> None:
     fields_of("".join(f"#SBATCH {word}\n" for word in words), words)
+    unknown("", words)
