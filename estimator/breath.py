@@ -3,6 +3,9 @@
 An exception that a signal's handler raises strikes anywhere: while another module holds a lock that it then never gives
 back, or in the middle of compiled code, which does not bear it. So a handler only says that the work is to end, and the
 loops over users' layers, which call `breathe` now and then, end it at a place of their own.
+
+Compiled code keeps other threads waiting from its first line to its last; as this is none, they run at each breath. So
+the loops that read a model, beside a thread that answers users, breathe too.
 """
 
 from __future__ import annotations

@@ -115,6 +115,8 @@ class Poller:
         method, predictor = models.fresh(), models.fresh_predictor()
         if method is not None:
             self._service.method = method
+            gc.collect()
+            gc.freeze()  # it stays: to go through it each time would hold answers up
         if predictor is not None:
             self._service.predict_with(predictor)
 

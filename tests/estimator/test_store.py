@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import sys
+import threading
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -48,6 +51,30 @@ def test_a_change_is_noticed_once(tmp_path: Path) -> None:
     assert store.changed()
     store.load()
     assert not store.changed()
+
+
+def test_other_threads_run_while_a_model_is_read(tmp_path: Path) -> None:
+    store = Store(tmp_path, "rad")
+    store.install({str(i): {str(j): [j + 0.5] * 20 for j in range(20)} for i in range(2000)}, {})
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(0.0001)
+    try:
+        # What else this machine does may hold a thread up too, but hardly each time.
+        assert min(_longest_pause(store) for _ in range(5)) < 0.2
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def _longest_pause(store: Store) -> float:
+    """For how long no other thread ran at once, as a part of the time that it takes to load a model."""
+    thread = threading.Thread(target=store.load)
+    begin = last = time.perf_counter()
+    longest = 0.0
+    thread.start()
+    while thread.is_alive():
+        now = time.perf_counter()
+        longest, last = max(longest, now - last), now
+    return longest / (last - begin)
 
 
 def test_a_model_that_was_altered_is_refused(tmp_path: Path) -> None:

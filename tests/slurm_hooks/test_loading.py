@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import shutil
 from collections.abc import Sequence
@@ -99,6 +100,23 @@ def test_radd_takes_them_while_it_runs(tmp_path: Path, monkeypatch: pytest.Monke
     poller.once()
     poller.once()
     assert [predictor.name for predictor in taken if predictor] == ["rad"]
+
+
+def test_a_model_that_radd_takes_is_none_of_what_is_collected(tmp_path: Path) -> None:
+    settings = config(tmp_path, "rad")
+    service = load_service(settings)
+    poller = Poller(settings, service, Slurm(), ModelWatch(settings))
+    before = gc.get_freeze_count()
+    poller.once()
+    assert gc.get_freeze_count() == before
+    Store(tmp_path / "models", "rad").install(store_for("rad", None).load(), {})
+    first = service.method
+    try:
+        poller.once()
+        assert service.method is not first
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.unfreeze()
 
 
 class Slurm:

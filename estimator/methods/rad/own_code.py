@@ -226,6 +226,7 @@ def _hidden(each: Sequence[float]) -> Hidden:
 
 
 def _values(each: Sequence[float]) -> Values:
+    breathe()
     fp32, amp, bf16 = each
     return finite(fp32), finite(amp), finite(bf16)
 

@@ -47,6 +47,7 @@ class Resembling:
                 raise ValueError("types of layers are damaged")
             having: dict[int, list[int]] = {}
             for number, (_, places) in enumerate(packed):
+                breathe()
                 for place in _places(places):
                     having.setdefault(place, []).append(number)
             most = max(_RARE * len(packed), _FEW)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final
 
+from estimator.breath import breathe
 from estimator.store import ModelError
 
 _LEAF: Final = 255
@@ -37,6 +38,7 @@ class Trees:
         try:
             self._start = float(model["start"])
             for tree in model["trees"]:
+                breathe()
                 feature, value, left, right = read_tree(tree)
                 order = _walk(feature, left, right)
                 place = {node: at for at, node in enumerate(order)}
