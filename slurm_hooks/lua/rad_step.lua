@@ -36,7 +36,17 @@ local function instead_of(options)
     return words
 end
 
--- srun's command line with `words` in place of these options; nil where it has none of them, or is of several jobs.
+-- Whether a word of the command line is one of these options, or as much of its name as no other begins with.
+local function is_of_gpus(word)
+    local name = word:match("^%-%-([%w-]+)")
+    if name == nil or name == "ntasks" then return false end
+    for known in pairs(OF_GPUS) do
+        if known:sub(1, #name) == name then return true end -- of several that begin so srun would have taken none
+    end
+    return false
+end
+
+-- srun's command line without these options and with `words`; nil where it has none of them, or is of several jobs.
 local function reworded(options, words)
     local file = assert(io.open("/proc/self/cmdline", "rb"))
     local line, made, position = {}, {}, 1
@@ -48,20 +58,23 @@ local function reworded(options, words)
     end
     local own = #line - #options.argv -- behind these stands what the step runs
     local found, skip = false, false
-    for i = 1, #line do
-        local name, equals = line[i]:match("^%-%-([%w-]+)(=?)")
-        if i <= own and line[i] == ":" then return nil end
+    for i = 1, own do
+        if line[i] == ":" then return nil end
         if skip then
             skip = false
-        elseif i <= own and OF_GPUS[name] then
-            for _, word in ipairs(found and {} or words) do made[#made + 1] = word end
-            found, skip = true, equals == ""
+        elseif is_of_gpus(line[i]) then
+            found, skip = true, not line[i]:find("=", 1, true)
         else
             made[#made + 1] = line[i]
         end
     end
+    if not found then return nil end
+    -- Last, as srun takes the last of what is said twice.
+    local last = made[#made] == "--" and #made or #made + 1
+    for i, word in ipairs(words) do table.insert(made, last + i - 1, word) end
+    for i = own + 1, #line do made[#made + 1] = line[i] end
     made[0] = table.remove(made, 1)
-    return found and made or nil
+    return made
 end
 
 return function(options)

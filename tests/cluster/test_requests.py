@@ -29,7 +29,7 @@ BY_GPU = f"""#!/bin/bash
 {CLAIMED}
 srun --cpus-per-gpu=2 --mem-per-gpu=64 sh -c 'echo "$SLURM_NTASKS of $SLURM_CPUS_PER_TASK on $CUDA_VISIBLE_DEVICES"'
 srun --cpus-per-gpu 9 --gpus=1 sh -c 'echo "$SLURM_NTASKS of $SLURM_CPUS_PER_TASK on $CUDA_VISIBLE_DEVICES"'
-srun --ntasks-per-gpu=2 --cpus-per-gpu=4 cat <<<"two tasks"
+srun --ntasks-per-gpu=2 --ntasks=1 --cpus-per-g=4 cat <<<"two tasks"
 srun --cpus-per-gpu=1 printf '%s|' "a  b" '' --cpus-per-gpu=3
 srun --gpu-bind=none --ntasks=2 --cpus-per-task=2 sh -c 'echo "bound to $CUDA_VISIBLE_DEVICES"'
 srun --help | grep -q tres-per-task && each=--tres-per-task=cpu=2,gres/gpu=1 || each=--gpus-per-task=1  # since 23.11

@@ -11,6 +11,9 @@ for i = 2, #arg do
         for j = i + 1, #arg do table.insert(options.argv, arg[j]) end
         break
     elseif name then
+        for _, known in ipairs({ "cpus-per-gpu", "gpu-bind" }) do -- as getopt takes a part of a name
+            if arg[i]:match("^%-%-") and #name > 4 and known:sub(1, #name) == name then name = known end
+        end
         table.insert(names, name)
         options[name] = value
     end

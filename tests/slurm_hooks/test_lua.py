@@ -472,6 +472,7 @@ BY_GPU = (
     (["ntasks=1", "ntasks-per-gpu=2"], ["ntasks=2"]),
     (["ntasks-per-gpu=2", "ntasks=4", "cpus-per-gpu=8"], ["ntasks=4", "cpus-per-task=2"]),
     (["ntasks=1", "ntasks-per-gpu=2", "gpu-bind=none"], ["ntasks=2"]),
+    (["ntasks-per-gpu=2", "ntasks=1"], ["ntasks=2"]),
 )
 SHARES = {"SLURM_JOB_ID": "7", "RAD_SHARE": "30", "SLURM_CPUS_ON_NODE": "16"}
 
@@ -501,6 +502,11 @@ def test_a_step_whose_tasks_are_bound_to_gpus_is_started_anew_without_that(bound
     assert said.endswith(": leave them out")
     assert left == bound
     assert step("--tres-bind=gres/nic:1", **SHARES) == ["tres-bind=gres/nic:1"]
+
+
+def test_options_of_a_step_may_be_shortened() -> None:
+    line = ["--cpus-per-g=4", "--gpu-b=none", "--mem=1", "--", "--cpus-per-g=3"]
+    assert step(*line, **SHARES) == ["mem=1", "ntasks=1", "cpus-per-task=4", "runs --cpus-per-g=3"]
 
 
 def test_a_step_of_several_kinds_of_tasks_is_none_that_is_started_anew() -> None:
