@@ -28,6 +28,8 @@ class Submission(NamedTuple):
         tres: ``tres_per_node``, ``tres_per_job``, ``tres_per_task``, ``tres_per_socket`` as Slurm writes them.
         cpus_per_gpu, memory_per_gpu_mib: ``--cpus-per-gpu`` and ``--mem-per-gpu``.
         implied_binding: whether the descriptor holds a binding that the request for a GPU implied.
+        spread: whether the job is to take as many nodes as it can.
+        test_only: whether nothing is to run: its user asks when it would.
         per_gpu_options: other options that go by GPU, as users write them.
         handed_summary: summary text that cli_filter.lua handed on, or None.
         handed_error: why cli_filter.lua handed on none, or the empty string.
@@ -45,6 +47,8 @@ class Submission(NamedTuple):
     memory_per_node_mib: int | None = None
     memory_per_cpu_mib: int | None = None
     exclusive: bool = False
+    spread: bool = False
+    test_only: bool = False
     array: str = ""
     het_job: bool = False
     held: bool = False
@@ -158,14 +162,26 @@ def _why_not(submission: Submission, found: list[tuple[str, str, str, int]]) -> 
         return "the job is heterogeneous"
     if submission.exclusive:
         return "the job asks for its nodes exclusively"
-    if (submission.min_nodes or 1) > 1:
-        return "the job asks for several nodes"
     if tasks > 1 and where == "tres_per_task":
         return "the job asks for one GPU for each of several tasks"
-    if tasks > 1 and submission.max_nodes != 1:
-        return "several tasks without --nodes=1 may spread over several nodes"
+    nodes = _several_nodes(submission)
+    if nodes:
+        return nodes
     if tasks > 1 and submission.cpus_per_gpu is not None:
         return "the job uses --cpus-per-gpu for several tasks: ask per task instead"
     if submission.per_gpu_options:
         return f"the job uses {', '.join(submission.per_gpu_options)}: ask per task or per node instead"
+    return ""
+
+
+def _several_nodes(submission: Submission) -> str:
+    """Why a job may get more than one node, and a GPU on each; the empty string where it gets one."""
+    if (submission.min_nodes or 1) > 1:
+        return "the job asks for several nodes"
+    if (submission.max_nodes or 1) > 1:
+        return "the job may take several nodes: ask for --nodes=1"
+    if submission.spread and submission.max_nodes != 1:
+        return "the job may take several nodes by --spread-job: leave it out"
+    if (submission.num_tasks or 1) > 1 and submission.max_nodes != 1:
+        return "several tasks without --nodes=1 may spread over several nodes"
     return ""

@@ -36,7 +36,7 @@ _GPUS = {
     "gpus-per-socket": "tres_per_socket", "cpus-per-gpu": "cpus_per_tres",
 }  # fmt: skip
 _MEMORY = {"mem": "min_mem_per_node", "mem-per-cpu": "min_mem_per_cpu", "mem-per-gpu": "mem_per_tres"}
-_MATTER = {*_TEXT, *_NUMBER, *_GPUS, *_MEMORY, "hold", "exclusive", "gres", "nodes", "begin"}
+_MATTER = {*_TEXT, *_NUMBER, *_GPUS, *_MEMORY, "hold", "exclusive", "spread-job", "gres", "nodes", "begin"}
 # All others of Slurm 22.05 to 26.05.
 _OTHERS = frozenset((
     "account", "acctg-freq", "batch", "bb", "bbf", "chdir", "cluster-constraint", "clusters", "comment", "container",
@@ -142,7 +142,12 @@ def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
         return {"min_nodes": least, "max_nodes": most or least}
     if name == "begin":
         return {} if value == "now" else {"begin_time": str(now + _A_DAY_S)}  # when does not matter, that it waits does
-    return {"hold": {"priority": "0"}, "exclusive": {"shared": "0"}, _HETJOB: {"het_job_offset": "0"}}[name]
+    return {
+        "hold": {"priority": "0"},
+        "exclusive": {"shared": "0"},
+        "spread-job": {"spread_job": "1"},
+        _HETJOB: {"het_job_offset": "0"},
+    }[name]
 
 
 def _mib(text: str) -> int | None:

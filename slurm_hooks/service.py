@@ -321,7 +321,7 @@ class Service:
     def _remember(self, submission: Submission, gpu: Gpu | None, resident: Resident, partition: Partition) -> None:
         """Keep a job until Slurm shows it, so that the next decision is not made as if it were not there."""
         now = self._clock()
-        if rules.waits_for_itself(submission, now):
+        if submission.test_only or rules.waits_for_itself(submission, now):
             return
         with self._lock:
             self._decided.append(_Decided(now, submission, gpu, resident, partition))
@@ -601,6 +601,8 @@ def submission_from(fields: Mapping[str, str]) -> Submission:
         memory_per_node_mib=_number(text("min_mem_per_node")),
         memory_per_cpu_mib=_number(text("min_mem_per_cpu")),
         exclusive=text("shared") == "0",
+        spread=bool(text("spread_job")),
+        test_only=bool(text("test_only")),
         array=text("array_inx", ""),
         het_job=_number(text("het_job_offset")) is not None,
         held=text("priority") == "0",

@@ -67,6 +67,8 @@ function M.pre_submit(options)
             end
         end
         if options.type == "salloc" then return end
+        -- slurmctld does not tell job_submit.lua that nothing is to run.
+        if options["test-only"] == "set" then require("posix.stdlib").setenv("RAD_TEST_ONLY", "1") end
         local script = script_of(options)
         if not (script and may_name_model(script)) then return end
         local model = require("rad_script").model_of(script)

@@ -232,6 +232,8 @@ def test_what_slurm_gives_for_a_gpu_comes_with_shares_too(cluster: Cluster) -> N
         (["--gpus=2"], "more than one GPU"),
         (["--gpus-per-task=1", "--ntasks=2", "--nodes=1"], "several tasks"),
         (["--gres=gpu:1", "--nodes=2"], "several nodes"),
+        (["--gres=gpu:1", "--nodes=1-2"], "may take several nodes: ask for --nodes=1"),
+        (["--gres=gpu:1", "--spread-job"], "by --spread-job"),
         (["--gres=gpu:1", "--exclusive"], "exclusively"),
         (["--gres=mps:20"], "already names mps"),
         ([], "no GPU"),
@@ -249,6 +251,15 @@ def test_what_rad_does_not_understand_is_left_alone(cluster: Cluster, arguments:
     asked, plain = cluster.job(job), cluster.job(without.job_id)
     for field in ("TresPerNode", "TresPerJob", "TresPerTask", "TRES", "Features", "ReqNodeList"):
         assert asked.get(field) == plain.get(field)
+
+
+def test_a_question_when_a_job_would_start_is_no_job(cluster: Cluster) -> None:
+    script = SCRIPT.replace(CLAIM, "80G")  # two have no room on one GPU
+    cluster.wait_until_radd_sees()
+    asked = [cluster.submit(script, "--gres=gpu:1", "--test-only") for _ in range(4)]
+    job = cluster.submit(script, "--gres=gpu:1").job_id
+    assert all("of 100 shares" in said.err and " to start at " in said.err for said in asked)
+    assert need_record(cluster, job).pin
 
 
 def test_a_heterogeneous_job_is_left_alone(cluster: Cluster) -> None:

@@ -4,6 +4,7 @@ local plan = dofile(arg[2])
 package.path = arg[1] .. "/?.lua;" .. package.path
 slurm = {
     SUCCESS = 0,
+    SPREAD_JOB = 256,
     log_user = function(form, ...) print("user " .. string.format(form, ...):gsub("\n", "\\n")) end,
     log_info = function(form, ...) print("log " .. string.format(form, ...):gsub("\n", "\\n")) end,
 }
@@ -20,6 +21,7 @@ for _, job in ipairs(plan.jobs) do
         file:close()
     end
     ahead = tonumber(job.clock_ahead or ahead)
+    job.bitflags = tonumber(job.bitflags)
     job.user_id, job.user_name = tonumber(job.user_id or 1000) + 0.0, job.user_name or "alice"
     local set = {}
     local proxy = setmetatable({}, {

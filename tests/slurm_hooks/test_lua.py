@@ -131,6 +131,12 @@ def test_the_system_is_asked_once_for_a_users_name(tmp_path: Path, serve: Callab
     assert [fields["user_name"] for fields in radd.asked] == ["ann", "nobody", "ann", "bob", "9", "cid", "cid"]
 
 
+def test_flags_that_radd_is_told_of(tmp_path: Path, serve: Callable[..., Radd]) -> None:
+    radd = serve(passing(), each=9)
+    lua(tmp_path, [{"script": SCRIPT, "bitflags": flags} for flags in ("503316736", "503316992", "256")])
+    assert [fields.get("spread_job") for fields in radd.asked] == ["1", None, "1"]
+
+
 def test_a_job_without_directives_costs_no_question(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
     radd = serve(passing())
     scripts = ["#!/bin/sh\ntrue\n", "", "\x00\x01#RAD", "#RADIO x\ntrue", "# see #RAD x=y\ntrue", "true\n"]
@@ -334,9 +340,9 @@ def test_a_module_that_was_not_copied_is_named_and_jobs_go_through(tmp_path: Pat
     assert f"module '{missing}' not found" in said[0]
 
 
-def cli_filter(script: Path, program: str = "sbatch", **env: str) -> list[str]:
+def cli_filter(script: Path, program: str = "sbatch", test_only: str = "unset", **env: str) -> list[str]:
     """What cli_filter.lua does with a script that `program` is given, run in the script's folder."""
-    command = ["lua5.1", str(HERE / "filter_driver.lua"), str(MODULES), str(script), program]
+    command = ["lua5.1", str(HERE / "filter_driver.lua"), str(MODULES), str(script), program, test_only]
     env = {"PATH": os.environ["PATH"], **env}
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True, cwd=script.parent, env=env)
     return done.stdout.splitlines()
@@ -396,6 +402,15 @@ def test_a_job_does_not_pass_its_own_on(tmp_path: Path, program: str) -> None:
     (tmp_path / "job.sh").write_text("true\n")
     given = {"RAD_SUMMARY": "ok 2", "RAD_SUMMARY_1": "x", "RAD_SUMMARY_2": "y", "RAD_SHARE": "12"}
     assert cli_filter(tmp_path / "job.sh", program, **given) == ["result 0"]
+
+
+def test_a_question_when_a_job_would_start_is_told_from_a_job(tmp_path: Path, serve: Callable[..., Radd]) -> None:
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    assert cli_filter(tmp_path / "job.sh", test_only="set") == ["result 0", "RAD_TEST_ONLY=1"]
+    assert cli_filter(tmp_path / "job.sh", "salloc", test_only="set") == ["result 0"]
+    radd = serve(passing(), each=9)
+    lua(tmp_path, [{"script": SCRIPT, "environment": '{RAD_TEST_ONLY="1"}'}, {"script": SCRIPT, "environment": "{}"}])
+    assert [fields.get("test_only") for fields in radd.asked] == ["1", None]
 
 
 def test_an_allocation_hands_no_summary_on(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from slurm_hooks.sbatch import fields_of, unknown
         ("--mem=lots", {}),
         ("--exclusive --hold", {"shared": "0", "priority": "0"}),
         ("--exclusive=user", {"shared": "0"}),
+        ("--spread-job -p gpu", {"spread_job": "1", "partition": "gpu"}),
         ("-H -p gpu", {"priority": "0", "partition": "gpu"}),
         ("--array=0-9%2", {"array_inx": "0-9%2"}),
         ("--begin=now+1hour", {"begin_time": "86500"}),

@@ -393,6 +393,14 @@ def test_jobs_that_cannot_start_yet_count_nowhere() -> None:
     assert [record(ask(made)).pin for _ in range(2)] == ["g0", "g1"]
 
 
+def test_a_question_when_a_job_would_start_counts_nowhere() -> None:
+    made, _ = service()
+    assert [record(ask(made, test_only="1")).pin for _ in range(2)] == ["g0", "g0"]
+    assert "more than one" in record(ask(made, test_only="1", tres_per_node="gres:gpu:2")).reasons[0]
+    assert not made.unplaced
+    assert [record(ask(made)).pin for _ in range(2)] == ["g0", "g1"]
+
+
 def test_a_steady_flow_of_unpinned_jobs_does_not_stop_pinning() -> None:
     clock = Clock()
     made, _ = service(clock=clock)
