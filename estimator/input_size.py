@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import isqrt
 from typing import Final
 
-from estimator.types import ModelSummary
+from estimator.types import Layer, ModelSummary
 from estimator.walk import elements, layers
 
 Size = tuple[int, ...]
@@ -128,19 +128,24 @@ def contradiction(summary: ModelSummary, said: Size) -> str:
     return f"the summary counts: it is for another input than input_size={written(said)}"
 
 
-def other_length(summary: ModelSummary, seq_len: int) -> str:
-    """Say that a summary which shows its shapes was printed for another number of tokens than what was said.
+def other_length(found: Sequence[Layer], seq_len: int) -> str:
+    """Say that a number of tokens is none that the model takes, or another than its summary was printed for.
+
+    Args:
+        found: the model's layers, with the shapes that its summary shows.
+        seq_len: what the user said.
 
     Returns:
-        A sentence; the empty string where it was not, or where nothing tells. Only models that look up words first are
-        judged; others take pictures or sounds beside them.
+        A sentence; the empty string where it is, or where nothing tells. Only models that look up words first are
+        judged, and those that begin with pictures and look up none; others take pictures or sounds beside words.
     """
-    found = layers(summary.root)
-    shapes = [layer.output_shape for layer in found if layer.output_shape]
-    if any(seq_len in shape for shape in shapes):
+    if any(seq_len in layer.output_shape for layer in found if layer.output_shape):
         return ""
-    first = next((layer for layer in found if layer.params and not layer.children), summary.root)
+    first = next((layer for layer in found if layer.params and not layer.children), found[0])
     shape = first.output_shape
+    if first.type.startswith("Conv") and first.type.lower().endswith(("2d", "3d")):
+        words = any(layer.type == "Embedding" for layer in found)
+        return "" if words else f"seq_len={seq_len} does not count: the first layer, {first.type}, takes no tokens"
     if first.type != "Embedding" or shape is None or len(shape) != _TOKENS:
         return ""
     return f"the summary counts: it is for {shape[0]} tokens, not seq_len={seq_len}"

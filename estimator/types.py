@@ -61,6 +61,7 @@ class ModelSummary:
         input_mb: the printed "Input size (MB)" for ``batch_size`` samples (1 where it is None), in 10^6 bytes.
         guessed: layers whose input nothing that the summary shows would fit; it had to be guessed.
         note: see `Estimate`.
+        unused: the part of it that says which of a workload's numbers does not count.
     """
 
     format: str
@@ -73,6 +74,7 @@ class ModelSummary:
     guessed: int = 0
     input_mb: float | None = None
     note: str = ""
+    unused: str = ""
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ class Horus:
                 f"{activations:,} activations a sample, {shaped.total_params:,} parameters, batch {batch}",
                 f"{gpu.context_mib} MiB of CUDA context ({gpu.name})",
                 *shaped.inferred,
+                *([shaped.unused] if shaped.unused else []),
             ),
             note=shaped.note,
         )

@@ -54,8 +54,8 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
         note = input_size.contradiction(summary, workload.input_size)
         if note:
             summary = replace(summary, note=note, inferred=(*summary.inferred, note))
-    if workload.seq_len and (note := input_size.other_length(summary, workload.seq_len)):
-        summary = replace(summary, note=note)
+    if workload.seq_len and (note := input_size.other_length(found, workload.seq_len)):
+        summary = replace(summary, note=note, unused=note)
     missing = [layer for layer in found if layer.output_shape is None and not layer.children]
     if not missing:
         if summary.format == "torchsummary" and (rows := unfolded(summary)) is not summary.root.children:
@@ -78,7 +78,8 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     follower = Follower(found, workload)
     root, _ = follower.follow(pooled, follower.begins.shape)
     inferred = (*summary.inferred, *follower.begins.inferred)
-    return replace(summary, root=root, inferred=inferred, guessed=follower.sources.guessed, note=follower.begins.note)
+    note = "; ".join(filter(None, (follower.begins.note, summary.unused)))
+    return replace(summary, root=root, inferred=inferred, guessed=follower.sources.guessed, note=note)
 
 
 def _with_batch(summary: ModelSummary, found: list[Layer], types: Set[str], workload: Workload) -> ModelSummary:

@@ -236,6 +236,24 @@ def test_a_summary_for_another_number_of_tokens_wins_and_says_so() -> None:
     assert with_shapes(parse_summary(linear), Workload(16, seq_len=512)).note == ""
 
 
+def test_a_length_that_a_model_of_pictures_does_not_take_is_said() -> None:
+    table, why = (
+        torchinfo("Output Shape", "4.82"),
+        "seq_len=512 does not count: the first layer, Conv2d, takes no tokens",
+    )
+    for text, before in ((table, ""), (CNN, "input_size=3x224x224 was taken; ")):
+        asked = Workload(16, seq_len=512)
+        found = load_method("rad").predict(parse_summary(text), asked)
+        assert found.note == before + why
+        assert found.reasons.count(why) == 1
+        without = load_method("rad").predict(parse_summary(text), Workload(16))
+        assert (without.expected_mib, without.upper_mib) == (found.expected_mib, found.upper_mib)
+        assert why not in without.reasons
+    words = CNN.rstrip().removesuffix(")") + "  (words): Embedding(100, 8)\n)\n"
+    assert "seq_len" not in with_shapes(parse_summary(words), Workload(16, seq_len=512)).note
+    assert with_shapes(parse_summary(table), Workload(16, seq_len=112)).note == ""  # a size that it shows
+
+
 def test_keras_shows_its_input() -> None:
     rule = "_" * 70
     rows = "input_1 (InputLayer)         [(None, 64, 64, 3)]       0         \nconv (Conv2D)                "

@@ -240,6 +240,6 @@ class Rad:
             )
         if shaped.format == "keras":
             said.append("TensorFlow takes the whole GPU unless memory growth is on")
-        if shaped.format != "module" and shaped.note and shaped.note not in shaped.inferred:
-            said.append(shaped.note)
+        if shaped.unused:
+            said.append(shaped.unused)
         return (*said, *shaped.inferred)
