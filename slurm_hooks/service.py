@@ -47,6 +47,7 @@ _STEPS_ASK: Final = (
     "srun asks for the GPU again in this script, and without cli_filter.lua Slurm refuses such a step here: leave "
     "--gres, --gpus, --gpu-bind and what is per GPU out behind srun, its tasks see the job's GPU"
 )
+_NO_DIRECTIVES: Final = Directives()
 _TRES: Final = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
 _IMPLIED_BINDING: Final = re.compile(r"gres[:/]gpu:per_task:1")
 _PER_GPU: Final = re.compile(r"gres[:/]gpu[:=](\d{1,9})")
@@ -199,8 +200,7 @@ class Service:
         partition = self.config.partition(submission.partition.split(",")[0])
         if partition is None or partition.method == "off":
             return Answer()
-        asked = re.sub(r"gres[:/]", "", ",".join(filter(None, (submission.tres or {}).values())))
-        answer = self._left_alone(submission, Directives(), partition, LeftAlone(asked, reason))
+        answer = self._left_alone(submission, _NO_DIRECTIVES, partition, LeftAlone(_asked(submission), reason))
         return answer._replace(message="") if partition.mode == "shadow" else answer
 
     def too_late(self, fields: Mapping[str, str]) -> Answer:
@@ -216,13 +216,18 @@ class Service:
         """What becomes of a submission that was read."""
         submission = reading.submission
         names = submission.partition.split(",")
-        partitions = [self.config.partition(name) for name in names]
+        partitions = [p for p in map(self.config.partition, names) if p is not None and p.method != "off"]
+        if not partitions:
+            why = "RAD does not serve it: the job goes through as written"
+            return Answer(message=f"partition {submission.partition}: {why}")
         first = partitions[0]
-        if first is None or first.method == "off" or any(p is not first and p != first for p in partitions):
-            reason = "RAD does not serve it" if len(names) == 1 else "RAD does not serve them alike"
-            return Answer(message=f"partition {submission.partition}: {reason}: the job goes through as written")
-        answer = self._decide(reading, first)
-        if first.mode == "shadow":
+        if len(partitions) < len(names) or any(p is not first and p != first for p in partitions):
+            reason = f"RAD does not serve the partitions {submission.partition} alike"
+            asked = _asked(submission)
+            answer = self._left_alone(submission, reading.directives or _NO_DIRECTIVES, first, LeftAlone(asked, reason))
+        else:
+            answer = self._decide(reading, first)
+        if all(partition.mode == "shadow" for partition in partitions):
             return answer._replace(reject=False, message="")
         if first.mode == "advise" and answer.reject:
             return answer._replace(reject=False)
@@ -455,6 +460,11 @@ def _no_summary(submission: Submission, directives: Directives) -> str:
     elif _NO_FILE in why:
         why += " (a path is relative to the directory in which sbatch runs)"
     return f"summary {directives.model}: {why}"
+
+
+def _asked(submission: Submission) -> str:
+    """What a job asks of generic resources, in its user's words."""
+    return re.sub(r"gres[:/]", "", ",".join(filter(None, (submission.tres or {}).values())))
 
 
 def _left_alone(submission: Submission, directives: Directives, partition: Partition, left: LeftAlone) -> Answer:

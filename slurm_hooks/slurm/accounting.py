@@ -246,8 +246,12 @@ def _from_squeue(row: Mapping[str, str]) -> JobRun:
 
 
 def _newest(kept: Sequence[JobRun], queued: Sequence[JobRun]) -> list[JobRun]:
-    """Rows of slurmdbd, with the controller's in place of those that have not ended or are not there yet."""
-    live = {run.job_id: run for run in queued if run.state in LIVE_STATES}
+    """Rows of slurmdbd, with the controller's in place of those that have not ended or are not there yet.
+
+    Of a job that has just ended slurmdbd may know the start alone, and nothing of its record.
+    """
+    unended = {run.job_id for run in kept if run.end is None}
+    live = {run.job_id for run in queued if run.state in LIVE_STATES or run.job_id in unended}
     known = {run.job_id for run in kept}
     names = {run.job_id: run for run in queued}
     stay = [_named(run, names.get(run.job_id)) for run in kept if run.job_id not in live or run.end is not None]

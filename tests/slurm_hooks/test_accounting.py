@@ -128,6 +128,9 @@ def test_what_slurmdbd_has_not_heard_of_a_job_that_ended_comes_from_the_controll
     (run,) = accounting._newest([kept], [replace(queued, state="FAILED")])
     assert (run.partition, run.name, run.exit_code) == (queued.partition, queued.name, 3)
     assert accounting._newest([kept], []) == [kept]
+    started = replace(kept, state="RUNNING", end=None, admin_comment="")
+    ended = replace(queued, state="COMPLETED", end=kept.end, admin_comment="what RAD did")
+    assert accounting._newest([started], [ended]) == [ended]
 
 
 def test_the_controller_has_the_last_word_on_live_jobs() -> None:

@@ -480,13 +480,24 @@ def test_modes() -> None:
     assert ask(shadow, "#RAD batchsize=3") == Answer()
 
 
-@pytest.mark.parametrize("partition", ["cpu", "off", "gpu,other", "gpu,cpu", ""])
+@pytest.mark.parametrize("partition", ["cpu", "off", "off,cpu", ""])
 def test_partitions_that_rad_does_not_serve(partition: str) -> None:
     made, _ = service()
     answer = ask(made, partition=partition)
     assert not answer.reject
     assert answer.fields is None
     assert "goes through as written" in answer.message
+
+
+@pytest.mark.parametrize("partition", ["gpu,other", "other,gpu", "gpu,cpu", "cpu,gpu", "off,gpu"])
+def test_partitions_that_are_not_served_alike(partition: str) -> None:
+    made, _ = service()
+    answer = ask(made, partition=partition)
+    assert set(answer.fields or {}) == {"admin_comment"}
+    assert answer.message == f"left as written: RAD does not serve the partitions {partition} alike"
+    kept = record(answer)
+    assert (kept.action, kept.asked) == ("left_alone", "gpu:1")
+    assert made.unplaced  # it may get any GPU
 
 
 def test_partitions_that_are_alike() -> None:
