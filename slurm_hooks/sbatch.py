@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from slurm_hooks.directives import leading_block
+from slurm_hooks.slurm.view import expand_hostlist
 
 _SHORT = {
     "a": "array", "A": "account", "b": "begin", "B": "extra-node-info", "C": "constraint", "c": "cpus-per-task",
@@ -52,6 +53,7 @@ _UNKNOWN = "?"
 _HETJOB = "a word between #SBATCH lines"
 _MIB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _A_DAY_S = 86_400
+_COUNT = re.compile(r"[0-9]{1,9}")
 
 
 def fields_of(script: str, options: Sequence[str] = (), now: int = 0, separator: str = ":") -> dict[str, str]:
@@ -66,16 +68,31 @@ def fields_of(script: str, options: Sequence[str] = (), now: int = 0, separator:
     gres = f"gres{separator}"
     block = leading_block(script)
     fields = {"script": block}
+    per_node = ""
     for name, value in [*_in_script(block.split("\n")), *_options(options)]:
-        if name in _MATTER or name == _HETJOB:
+        if name == "ntasks-per-node":
+            per_node = value
+        elif name in _MATTER or name == _HETJOB:
             fields.update(_fields(name, value, now, gres))
-    return fields
+    return {**_implied(fields, per_node), **fields}
 
 
 def unknown(script: str, options: Sequence[str] = ()) -> list[str]:
     """Words among the options of a script and of a command line that are no options of sbatch."""
     found = [*_in_script(leading_block(script).split("\n")), *_options(options)]
     return [word for name, word in found if name == _UNKNOWN]
+
+
+def _implied(fields: Mapping[str, str], per_node: str) -> dict[str, str]:
+    """What sbatch takes from other options where nodes and tasks are not told."""
+    made = {}
+    named = len(expand_hostlist(fields.get("req_nodes", "")))
+    if named > 1:
+        made["min_nodes"] = str(named)
+    if _COUNT.fullmatch(per_node):
+        nodes = fields.get("min_nodes", "")
+        made["num_tasks"] = str(int(per_node) * (int(nodes) if _COUNT.fullmatch(nodes) else max(named, 1)))
+    return made
 
 
 def _in_script(block: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -144,7 +161,7 @@ def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
         return {} if value == "now" else {"begin_time": str(now + _A_DAY_S)}  # when does not matter, that it waits does
     return {
         "hold": {"priority": "0"},
-        "exclusive": {"shared": "0"},
+        "exclusive": {} if value else {"shared": "0"},  # --exclusive=user shares nodes with that user's jobs
         "spread-job": {"spread_job": "1"},
         _HETJOB: {"het_job_offset": "0"},
     }[name]

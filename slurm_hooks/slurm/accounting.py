@@ -263,7 +263,8 @@ def _named(run: JobRun, queued: JobRun | None) -> JobRun:
     """A row of slurmdbd, which may hear of a short job's end before it hears what the job was."""
     if run.partition or queued is None:
         return run
-    return replace(run, name=queued.name, account=queued.account, partition=queued.partition, user=queued.user)
+    what = {key: getattr(queued, key) for key in ("shown_id", "name", "account", "partition", "user")}
+    return replace(run, **what)
 
 
 def _number(text: str) -> int | None:

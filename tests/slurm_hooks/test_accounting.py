@@ -125,8 +125,8 @@ def test_runs_of_a_time() -> None:
 def test_what_slurmdbd_has_not_heard_of_a_job_that_ended_comes_from_the_controller() -> None:
     queued = parse_squeue(SQUEUE)[-1]
     kept = replace(parse_sacct(SACCT, DELIMITER)[1], job_id=queued.job_id, partition="", name="allocation", exit_code=3)
-    (run,) = accounting._newest([kept], [replace(queued, state="FAILED")])
-    assert (run.partition, run.name, run.exit_code) == (queued.partition, queued.name, 3)
+    (run,) = accounting._newest([kept], [replace(queued, state="FAILED", shown_id="8_1")])
+    assert (run.shown_id, run.partition, run.name, run.exit_code) == ("8_1", queued.partition, queued.name, 3)
     assert accounting._newest([kept], []) == [kept]
     started = replace(kept, state="RUNNING", end=None, admin_comment="")
     ended = replace(queued, state="COMPLETED", end=kept.end, admin_comment="what RAD did")
