@@ -243,7 +243,8 @@ def _by_policy(view: ClusterView, need: Need, policy: str, last: tuple[str, str]
     gpu = choose(view, need, policy, last)
     if gpu is not None:
         return _Place(gpu, None, f"{policy} chose {gpu.type} of {gpu.node}")
-    which = "no GPU without other users' jobs" if need.user else "no GPU"
+    apart = need.user and choose(view, need._replace(user=""), policy, last) is not None
+    which = "no GPU without other users' jobs" if apart else "no GPU"
     return _Place(None, None, f"not pinned: {which} has room now")
 
 
