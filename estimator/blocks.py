@@ -95,8 +95,12 @@ def together(layer: Layer) -> bool:
 
 def _chained(parts: tuple[Layer, ...]) -> bool:
     """Tell whether each convolution of several takes what the one before it gives out, and not what the first takes."""
-    breathe()
-    sizes = [tuple(map(dict(part.args).get, ("0", "1"))) for part in parts]
+    sizes: list[tuple[str | None, str | None]] = []
+    for number, part in enumerate(parts):
+        if not number & OFTEN:
+            breathe()
+        args = dict(part.args)
+        sizes.append((args.get("0"), args.get("1")))
     return len({taken for taken, _ in sizes}) > 1 and all(one[1] == other[0] for one, other in pairwise(sizes))
 
 
@@ -122,31 +126,41 @@ def normalizes_queries(type_: str) -> bool:
     return type_.startswith(_COSINE)
 
 
-def forks(block: Layer) -> bool:
-    """Tell whether `begins` has anything to look at: parts with names, or a block whose parts may stand together."""
-    for part in block.children:
-        if part.name:
-            return True
-    return beside(block) or together(block)
+class Fork:
+    """Tells which parts of a block take what came into it; what the whole block says is looked up once for them all.
 
-
-def begins(block: Layer, part: Layer) -> bool:
-    """Tell whether a part of a block takes what came into the block, and not what the part before it gave out.
-
-    Branches are numbered by torchvision and timm: ``branch1``, and ``branch3x3_1`` followed by ``branch3x3_2``.
+    Attributes:
+        beside: whether all do, as `beside` says.
+        possible: whether any may: parts have names, or the block's may stand together.
     """
-    if part.name.startswith(_FROM_ABOVE) and not (part.name.startswith("pool") and part.children):
-        return True
-    if beside(block):
-        return True
-    if part.name.startswith("branch") and part.name != _BRANCHES:
-        step = part.name.rpartition("_")[2]
-        return not (step[:1].isdecimal() and len(step) < _LONG and step[:1] != "1")
-    joined = part.name == "maxpool" and block.type.startswith("Mixed")  # of Inception v4
-    if joined or not (part.children or part.params) or not together(block):
-        return joined
-    follows = "Norm" in part.type and not part.children and "identity" not in part.name  # its convolution
-    return not follows
+
+    __slots__ = ("_mixes", "_together", "beside", "possible")
+
+    def __init__(self, block: Layer) -> None:
+        self.beside = beside(block)
+        self._together = together(block)
+        self._mixes = block.type.startswith("Mixed")  # of Inception v4
+        self.possible = self.beside or self._together or any(part.name for part in block.children)
+
+    def begins(self, part: Layer) -> bool:
+        """Tell whether a part takes what came into the block, and not what the part before it gave out.
+
+        Branches are numbered by torchvision and timm: ``branch1``, and ``branch3x3_1`` followed by ``branch3x3_2``.
+        """
+        name = part.name
+        if name.startswith(_FROM_ABOVE) and not (name.startswith("pool") and part.children):
+            return True
+        if self.beside:
+            return True
+        if name.startswith("branch") and name != _BRANCHES:
+            step = name.rpartition("_")[2]
+            return not (step[:1].isdecimal() and len(step) < _LONG and step[:1] != "1")
+        if self._mixes and name == "maxpool":
+            return True
+        if not self._together or not (part.children or part.params):
+            return False
+        follows = "Norm" in part.type and not part.children and "identity" not in name  # its convolution
+        return not follows
 
 
 def aside(block: Layer, part: Layer) -> bool:

@@ -181,7 +181,7 @@ class Follower:
         now = picture = shape
         way: Shape | None = None
         begun = False
-        beside = blocks.beside(block)
+        fork = blocks.Fork(block)
         made = []
         for number, part in enumerate(parts):
             if not number & OFTEN:
@@ -198,8 +198,8 @@ class Follower:
                 if way is not None:
                     now, way = _met(now, way) if begun else now, None
                 begun = True
-                fitted, after, now = self._part(block, part, shape, now, known)
-            if len(after) > 2 and (end := part.name if beside else blocks.branch(part.name)):
+                fitted, after, now = self._part(block, fork, part, shape, now, known)
+            if len(after) > 2 and (end := part.name if fork.beside else blocks.branch(part.name)):
                 branches[end] = after
             if len(after) == len(picture) and after[1:] != (1, 1):
                 picture = after
@@ -207,11 +207,17 @@ class Follower:
         return made, now, picture
 
     def _part(
-        self, block: Layer, part: Layer, shape: Shape, now: Shape, known: dict[_Sibling, tuple[Layer, Shape]]
+        self,
+        block: Layer,
+        fork: blocks.Fork,
+        part: Layer,
+        shape: Shape,
+        now: Shape,
+        known: dict[_Sibling, tuple[Layer, Shape]],
     ) -> tuple[Layer, Shape, Shape]:
         """Follow a part of a block; give it with shapes, what it gives out, and what is at hand behind it."""
         besides = self._pools_beside(block, part, shape, now)
-        begin = shape if besides else self._begin(block, part, shape, now)
+        begin = shape if besides else self._begin(block, fork, part, shape, now)
         beside = self._beside
         self._beside = beside or part.name == "fuse_layers"
         fitted, after = self._sibling(part, begin, known)
@@ -270,7 +276,7 @@ class Follower:
             found = known[key] = self.follow(layer, shape)
         return found
 
-    def _begin(self, block: Layer, part: Layer, shape: Shape, now: Shape) -> Shape:
+    def _begin(self, block: Layer, fork: blocks.Fork, part: Layer, shape: Shape, now: Shape) -> Shape:
         """Tell what a part of a block takes, which came in as ``shape`` and is ``now`` so far."""
         if part.children and len(now) == COLOURS and _goes_nowhere(part.name):
             return _PAIRS
@@ -281,7 +287,7 @@ class Follower:
             return (max(shape[0] * _CHOSEN // experts, 1), shape[1])
         if len(now) > 2 and blocks.gathers(block, part):
             return (input_width(part) or now[0], *now[1:])
-        if blocks.begins(block, part):
+        if fork.begins(part):
             return shape
         return shape if part.name in _ENTRY_NAMES and not self._follows(part, shape, now) else now
 

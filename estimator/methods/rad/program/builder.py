@@ -103,17 +103,12 @@ class Builder:
         start, current = len(flow.tensors), flow.current
         if flow.attention is not None or flow.gate >= 0 or start <= BACK or not current:
             return None
-        seen = (current, *range(start - BACK, start))
-        return (
-            id(layer),
-            start - current,
-            flow.waiting,
-            flow.by_activation,
-            flow.shapes[current],
-            *flow.shapes[-BACK:],
-            *[index in flow.blocks for index in seen],
-            *[index in flow.activated for index in seen],
-        )
+        blocks, activated = flow.blocks, flow.activated
+        marks = 2 * (current in blocks) + (current in activated)  # two bits for each tensor
+        for index in range(start - BACK, start):
+            marks = 4 * marks + 2 * (index in blocks) + (index in activated)
+        recent = tuple(flow.shapes[-BACK:])
+        return id(layer), start - current, flow.waiting, flow.by_activation, flow.shapes[current], recent, marks
 
     def _copy(self, span: _Span) -> None:
         """Add once more what a block has added."""
@@ -147,12 +142,14 @@ class Builder:
             return
         self._open(layer)
         entry, start = flow.current, len(flow.ops)
-        forks = not flow.flat and blocks.forks(layer)
+        fork = None if flow.flat else blocks.Fork(layer)
+        if fork is not None and not fork.possible:
+            fork = None
         flow.above -= 1
         for number, child in enumerate(layer.children):
             if not number & OFTEN:
                 breathe()
-            if forks and blocks.begins(layer, child):
+            if fork is not None and fork.begins(child):
                 flow.current = entry
             if child.children:
                 self._run(child)
