@@ -9,8 +9,8 @@ from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program.flow import BACK, Flow
 from estimator.methods.rad.program.steps import DEEP, PICTURE, Conv, Shape
 from estimator.methods.rad.program.weights import (
+    Solvable,
     asked_for,
-    asked_of,
     cannot_step,
     each_of,
     may_be_along,
@@ -47,7 +47,8 @@ def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
     outputs, size_out = shape[0], prod(shape[1:])
     transposed = "Transpose" in type_
     args = dict(said) if said else _NO_ARGS
-    weights, (area, groups) = weight_counts(params, outputs, args), printed_kernel(args) if args else (0, 1)
+    weights = weight_counts(params, outputs, args)
+    area, groups = printed_kernel(args) if args else (0, 1)
     least = 0 if transposed else size_out
     again = None if params or taken else _called(flow, outputs, len(shape))
     if again is not None:  # a layer that is called again, whose parameters are said once
@@ -121,7 +122,7 @@ def _conv_input(
         if not area:
             area, groups = solve(weights, known[0], shape[0], axes=len(shape))
         if not area:
-            area, groups = solve(weights, known[0], shape[0], grouped=True)
+            area, groups = solvable(weights, shape[0]).grouped(known[0])
         return x, area or 1, groups
     if not area and shape[0] > 0 and weights[0] % shape[0]:  # they differ by multiples of the outputs
         return _asked(flow, weights, shape, area, groups)  # no kernel has so many: a search would be in vain
@@ -136,38 +137,55 @@ def _searched(
     current = flow.shapes[at]
     fits = len(current) == axes and _places(flow, at) >= least
     if fits:
-        solved = solve(weights, current[0], outputs, area, groups, axes=axes)
+        solved = solve(weights, current[0], outputs, area, groups, axes)
         if solved[0]:
-            return at, *solved
-    for grouped in (False, True) if not area else (False,):
-        near = _solvable(flow, weights, outputs, area, grouped, axes)
-        for index in (at, *near) if fits and grouped else near:
-            candidate = flow.shapes[index]
-            if _places(flow, index) >= least:
-                solved = solve(weights, candidate[0], outputs, area, groups, grouped, axes)
-                if solved[0]:
-                    return _gated(flow, index, candidate), *solved
-    made = None
-    if not area:
-        made = _joined(flow, weights, shape) or _along(flow, weights, shape, least) or _turned(flow, weights, shape)
-    return made or _asked(flow, weights, shape, area, groups)
-
-
-def _solvable(flow: Flow, weights: tuple[int, ...], outputs: int, area: int, grouped: bool, axes: int) -> list[int]:
-    """List the tensors of so many axes, the last first, whose channels may have a solution: most have none."""
-    shapes = flow.shapes
-    last = len(shapes) - 1
-    first = max(last + 1 - BACK, 0)
+            return at, solved[0], solved[1]
     if area or axes == DEEP:
-        return [index for index in range(last, first - 1, -1) if len(shapes[index]) == axes]
-    inputs = solvable(weights, outputs)
-    joined, alone = inputs.joined, inputs.alone
-    found: list[int] = []
-    for index in range(last, first - 1, -1):
-        shape = shapes[index]
-        if len(shape) == axes and (inputs.divide(shape[0]) if grouped else (alone or shape[0] in joined)):
-            found.append(index)
-    return found
+        for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
+            before = flow.shapes[index]
+            if len(before) == axes and _places(flow, index) >= least:
+                solved = solve(weights, before[0], outputs, area, groups, axes)
+                if solved[0]:
+                    return _gated(flow, index, before), solved[0], solved[1]
+        if area:
+            return _asked(flow, weights, shape, area, groups)
+    kernels = solvable(weights, outputs)
+    made = _solved(flow, kernels, axes, least, fits) if axes != DEEP else None
+    if made is not None:
+        return made
+    recent = _recent(flow)
+    made = _joined(flow, kernels, shape, recent) or _along(flow, weights, shape, least, recent)
+    return made or _turned(flow, weights, kernels, shape) or _asked(flow, weights, shape, area, groups)
+
+
+def _solved(flow: Flow, kernels: Solvable, axes: int, least: int, fits: bool) -> tuple[int, int, int] | None:
+    """Find the same among the last tensors of so many axes: without groups, then with several.
+
+    Args:
+        flow: what has been read so far.
+        kernels: what the weights may be of.
+        axes: of what goes in, channels included.
+        least: elements of one channel that it has at least.
+        fits: whether what is at hand is of the kind.
+    """
+    shapes, joined, alone = flow.shapes, kernels.joined, kernels.alone
+    for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
+        before = shapes[index]
+        if len(before) == axes and (alone or before[0] in joined):
+            area, groups = kernels.plain(before[0])
+            if area and _places(flow, index) >= least:
+                return _gated(flow, index, before), area, groups
+    if fits:
+        area, groups = kernels.grouped(shapes[flow.current][0])
+        if area:
+            return flow.current, area, groups
+    for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
+        before = shapes[index]
+        if len(before) == axes:
+            area, groups = kernels.grouped(before[0])
+            if area and _places(flow, index) >= least:
+                return _gated(flow, index, before), area, groups
+    return None
 
 
 def _places(flow: Flow, at: int) -> int:
@@ -192,10 +210,12 @@ def _most(shape: Shape, area: int) -> int:
     return max(area, _SKIPPED) * prod([size + 1 for size in shape[1:]])
 
 
-def _along(flow: Flow, weights: tuple[int, ...], shape: Shape, least: int) -> tuple[int, int, int] | None:
+def _along(
+    flow: Flow, weights: tuple[int, ...], shape: Shape, least: int, recent: list[int]
+) -> tuple[int, int, int] | None:
     """Find what a convolution takes whose kernel looks along one axis: its tensor, area and groups."""
     each_output = each_of(weights[:2], shape[0])  # who gives weights a gain uses usual kernels
-    for index in _recent(flow):
+    for index in recent:
         before = flow.shapes[index]
         fits = len(before) == len(shape) and may_be_along(each_output, before[0], shape[0])
         if fits and _places(flow, index) >= least:
@@ -205,11 +225,11 @@ def _along(flow: Flow, weights: tuple[int, ...], shape: Shape, least: int) -> tu
     return None
 
 
-def _turned(flow: Flow, weights: tuple[int, ...], shape: Shape) -> tuple[int, int, int] | None:
+def _turned(flow: Flow, weights: tuple[int, ...], kernels: Solvable, shape: Shape) -> tuple[int, int, int] | None:
     """Give what a convolution takes where code turned what is at hand, whose channels are last, or are the only one."""
     before = flow.shapes[flow.current]
     if len(before) == len(shape):
-        for channels, area in asked_of(weights, shape[0], len(shape)):
+        for channels, area in kernels.asked(len(shape)):
             if channels == before[-1] > 1 and prod(before[:-1]) >= prod(shape[1:]):
                 return flow.tensor((channels, *before[:-1])), area, 1
     if len(before) == len(shape) - 1 and before == shape[1:]:
@@ -219,15 +239,15 @@ def _turned(flow: Flow, weights: tuple[int, ...], shape: Shape) -> tuple[int, in
     return None
 
 
-def _joined(flow: Flow, weights: tuple[int, ...], shape: Shape) -> tuple[int, int, int] | None:
+def _joined(flow: Flow, kernels: Solvable, shape: Shape, recent: list[int]) -> tuple[int, int, int] | None:
     """Give what a convolution takes whose weights ask for what is at hand and a tensor of the same places beside."""
     before, axes = flow.shapes[flow.current], len(shape)
     if len(before) != axes or _places(flow, flow.current) < prod(shape[1:]):
         return None
-    asked = asked_of(weights, shape[0], axes)
+    asked = kernels.asked(axes)
     wanted = {channels - before[0] for channels, _ in asked}
     beside: set[int] = set()
-    for index in _recent(flow):
+    for index in recent:
         other = flow.shapes[index]
         if len(other) == axes and other[0] in wanted and other[1:] == before[1:]:
             beside.add(other[0])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
 from estimator import sizes
+from estimator.kept import keep
 from estimator.methods.rad.program.steps import DEEP, PICTURE, Shape
 from estimator.types import Layer
 from estimator.walk import elements
@@ -59,19 +59,20 @@ def inputs_of(layer: Layer, shape: Shape) -> int:
     outputs = shape[-1] if shape else 0
     if not outputs or not layer.params:
         return 0
-    inputs, rest = divmod(layer.params, outputs)
-    if rest:
+    if layer.params % outputs:
         return 0
+    inputs = layer.params // outputs
     # With a bias the quotient is one too large; an even width is the likelier one.
     return inputs - 1 if inputs % 2 and inputs > 1 else inputs
 
 
 def weight_counts(params: int, outputs: int, args: dict[str, str]) -> tuple[int, ...]:
     """List how many of a convolution's parameters may be weights: with a bias first, where nothing says."""
-    if args.get("bias") == "False":
-        return (params,)
-    if "kernel_size" in args:
-        return (params - outputs,)
+    if args:
+        if args.get("bias") == "False":
+            return (params,)
+        if "kernel_size" in args:
+            return (params - outputs,)
     # Last with a bias and a gain for each channel, as weights have that are normalised.
     return (params - outputs, params, params - 2 * outputs)
 
@@ -110,17 +111,6 @@ def asked_for(weights: tuple[int, ...], outputs: int, area: int, groups: int, ax
     return max(each * groups // area, 1), area
 
 
-def asked_of(weights: tuple[int, ...], outputs: int, axes: int) -> list[tuple[int, int]]:
-    """List the channels that the weights may ask for, each with the kernel's area: the usual kernels first."""
-    asked: list[tuple[int, int]] = []
-    for each in each_of(weights, outputs):
-        for area in (*_USUAL.get(axes, ()), 1):
-            channels, rest = divmod(each, area)
-            if not rest:
-                asked.append((channels, area))
-    return asked
-
-
 def each_of(weights: tuple[int, ...], outputs: int) -> list[int]:
     """List how many weights each output may have."""
     return [size // outputs for size in weights if not size % outputs and size // outputs > 0]
@@ -148,9 +138,8 @@ def solve_along(each_output: list[int], before: Shape, after: Shape) -> tuple[in
     """
     inputs, outputs = before[0], after[0]
     for each in each_output:
-        area, rest = divmod(each, inputs)
-        if not rest and _steps_along(before[1:], after[1:], area):
-            return area, 1
+        if not each % inputs and _steps_along(before[1:], after[1:], each // inputs):
+            return each // inputs, 1
         if outputs % inputs == 0 and _steps_along(before[1:], after[1:], each):
             return each, inputs
     return 0, 1
@@ -171,13 +160,7 @@ def _steps_along(before: Shape, after: Shape, area: int) -> bool:
 
 
 def solve(
-    weights: tuple[int, ...],
-    inputs: int,
-    outputs: int,
-    area: int = 0,
-    groups: int = 1,
-    grouped: bool = False,
-    axes: int = 3,
+    weights: tuple[int, ...], inputs: int, outputs: int, area: int = 0, groups: int = 1, axes: int = 3
 ) -> tuple[int, int]:
     """Find area and groups for the first number of weights that has a solution; (0, 1) where none has.
 
@@ -187,51 +170,78 @@ def solve(
         outputs: channels that come out.
         area: the kernel's, where it is printed; 0 else.
         groups: of channels, where the area is printed.
-        grouped: whether to look for several groups.
         axes: of what comes out, channels included: 4 over time and place.
     """
     if area:
         return (area, groups) if inputs * outputs * area // groups in weights else (0, 1)
     if axes == DEEP:
         return solve_deep(weights, inputs, outputs)
-    for size in weights:
-        solved = _solve_grouped(size, inputs, outputs) if grouped else _solve_plain(size, inputs, outputs)
-        if solved[0]:
-            return solved
+    return _solve(each_of(weights, outputs), inputs, outputs) if outputs > 0 else (0, 1)
+
+
+def _solve(each_output: list[int], inputs: int, outputs: int) -> tuple[int, int]:
+    """Find the area of a kernel of so many weights for each output, with all channels joined or each by itself."""
+    if inputs > 0:
+        for each in each_output:
+            if not each % inputs and each // inputs in _SQUARES:
+                return each // inputs, 1
+            if each in _DEPTHWISE and not outputs % inputs:
+                return each, inputs
     return 0, 1
 
 
 class Solvable:
-    """Which inputs may have a solution, for some numbers of weights; others have none.
+    """Kernels that some numbers of weights may be of, for whichever channels go in.
 
     Attributes:
-        joined: those that a kernel without groups may take.
+        joined: areas by the channels that a kernel without groups takes.
         alone: whether a kernel may look at each channel alone, however many there are.
-        groups: channels that each of several groups may have, the fewest first.
     """
 
-    __slots__ = ("alone", "groups", "joined")
+    __slots__ = ("_asked", "_each_output", "_grouped", "_outputs", "alone", "joined")
 
     def __init__(self, weights: tuple[int, ...], outputs: int) -> None:
-        each_output = each_of(weights, outputs) if outputs > 0 else []
-        self.joined = frozenset([each // area for each in each_output for area in _SQUARES if not each % area])
+        self._outputs = outputs
+        self._each_output = each_output = each_of(weights, outputs) if outputs > 0 else []
         self.alone = not _DEPTHWISE.isdisjoint(each_output)
-        self.groups = sorted({each // area for each in each_output for area in _GROUPED if not each % area})
+        self.joined: dict[int, int] = {}
+        # Channels of each of several groups, with areas.
+        self._grouped: list[tuple[int, int]] = []
+        self._asked: dict[int, list[tuple[int, int]]] = {}
+        for each in each_output:
+            for area in _SQUARES:
+                if not each % area:
+                    self.joined.setdefault(each // area, area)
+            self._grouped += [(each // area, area) for area in _GROUPED if not each % area]
 
-    def divide(self, inputs: int) -> bool:
-        """Tell whether several groups may divide so many inputs."""
-        for group in self.groups:
-            if group >= inputs:
-                return False
-            if not inputs % group:
-                return True
-        return False
+    def plain(self, inputs: int) -> tuple[int, int]:
+        """Find area and groups as `solve` does."""
+        return _solve(self._each_output, inputs, self._outputs) if self.alone else (self.joined.get(inputs, 0), 1)
+
+    def grouped(self, inputs: int) -> tuple[int, int]:
+        """Find area and groups for several groups of channels."""
+        for each, area in self._grouped:
+            if each < inputs and not inputs % each and (area > 1 or inputs // each <= _FEW_GROUPS):
+                return area, inputs // each
+        return 0, 1
+
+    def asked(self, axes: int) -> list[tuple[int, int]]:
+        """List the channels that may be asked for, each with the kernel's area: the usual kernels first."""
+        asked = self._asked.get(axes)
+        if asked is None:
+            areas = (*_USUAL.get(axes, ()), 1)
+            asked = [(each // area, area) for each in self._each_output for area in areas if not each % area]
+            self._asked[axes] = asked
+        return asked
 
 
-@lru_cache(maxsize=1024)  # sizes come from users: a bounded cache
+_SOLVABLE: Final[dict[tuple[tuple[int, ...], int], Solvable]] = {}
+
+
 def solvable(weights: tuple[int, ...], outputs: int) -> Solvable:
-    """Tell which inputs may have a solution."""
-    return Solvable(weights, outputs)
+    """Tell which kernels weights may be of."""
+    key = weights, outputs
+    return _SOLVABLE.get(key) or keep(_SOLVABLE, key, Solvable(weights, outputs))
 
 
 def solve_deep(weights: tuple[int, ...], inputs: int, outputs: int) -> tuple[int, int]:
@@ -243,34 +253,6 @@ def solve_deep(weights: tuple[int, ...], inputs: int, outputs: int) -> tuple[int
         area, rest = divmod(size, max(outputs, 1))
         if not rest and area in _CUBES and inputs and outputs % inputs == 0:
             return area, inputs
-    return 0, 1
-
-
-def _solve_plain(weights: int, inputs: int, outputs: int) -> tuple[int, int]:
-    """Find the kernel's area that makes so many weights of so many channels, all joined or each by itself.
-
-    Returns:
-        Area and groups; (0, 1) if there is none.
-    """
-    if weights <= 0 or inputs <= 0 or outputs <= 0:
-        return 0, 1
-    area, rest = divmod(weights, inputs * outputs)
-    if not rest and area in _SQUARES:
-        return area, 1
-    if weights % outputs == 0 and outputs % inputs == 0 and weights // outputs in _DEPTHWISE:
-        return weights // outputs, inputs
-    return 0, 1
-
-
-def _solve_grouped(weights: int, inputs: int, outputs: int) -> tuple[int, int]:
-    """Find the same for several groups of channels."""
-    if weights <= 0 or inputs <= 0 or outputs <= 0 or weights % outputs:
-        return 0, 1
-    each = weights // outputs
-    for area in _GROUPED:
-        deep, rest = divmod(each, area)
-        if not rest and deep and inputs % deep == 0 and deep < inputs and (area > 1 or inputs // deep <= _FEW_GROUPS):
-            return area, inputs // deep
     return 0, 1
 
 
