@@ -18,13 +18,16 @@ _CELLS: Final = "│┃"  # no rule begins with these
 _BEFORE: Final = "└├─ │┃|"
 _MAX_WRAPPED: Final = 32
 _MOST_CELLS: Final = 16
+_TWO: Final = 2
 
 
 _MODELS: Final[tuple[str, ...]] = ("Functional", "Sequential", "Model")
 # Type, name, shape and parameters of a row.
 _Read = tuple[str, str, RawShape | None, int]
-# Shapes and parameters by what is written of them; what is longer is not kept.
-_VALUES: Final[dict[tuple[str, str], tuple[RawShape | None, int]]] = {}
+# Cells and line number of a row; no cells where the line is not divided yet, and is the whole row.
+_Row = tuple[list[str], int]
+# Shapes and parameters by what is written of them, with a bar between; what is longer is not kept.
+_VALUES: Final[dict[str, tuple[RawShape | None, int]]] = {}
 _MOST_KEPT: Final = 100
 # What one sample has of each shape.
 _Samples = dict[RawShape | None, tuple[int, ...] | None]
@@ -100,11 +103,11 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     return _summary(lines, at, rows)
 
 
-def _rows(lines: list[str], start: int) -> tuple[list[tuple[list[str], int]], int]:
+def _rows(lines: list[str], start: int) -> tuple[list[_Row], int]:
     """Read the cells and the line number of each row, and the index of the line behind the rows."""
     boxed = any(bar in lines[start] for bar in _BARS[:2])
     bounds = [] if boxed else _bounds(lines[start])
-    rows: list[tuple[list[str], int]] = []
+    rows: list[_Row] = []
     separators: set[str] = set()  # the rules between the rows, which are all alike
     fresh = True
     at = start + 1
@@ -126,13 +129,18 @@ def _rows(lines: list[str], start: int) -> tuple[list[tuple[list[str], int]], in
             elif rows:
                 break
             continue
+        if fresh and boxed and rows and "(" in stripped and "|" not in stripped and "┃" not in stripped:
+            rows.append(([], at))
+            fresh = False
+            continue
         cells = _boxed(stripped) if boxed else _sliced(line, bounds)
         if not any(cells):
             fresh = True
         elif rows and _continues(cells, fresh and boxed):
             if at - rows[-1][1] > _MAX_WRAPPED:
                 raise t.fail(rows[-1][1], lines[rows[-1][1] - 1], "this row has no end: paste the whole table")
-            rows[-1] = (_joined(rows[-1][0], cells), rows[-1][1])
+            before, number = rows[-1]
+            rows[-1] = (_joined(before or _boxed(lines[number - 1].strip()), cells), number)
             fresh = False
         elif rows or len(cells) < 2 or cells[0].endswith(")") or "param" not in line.lower():
             rows.append((cells, at))  # and not the second line of a wrapped header
@@ -151,6 +159,12 @@ def _boxed(text: str) -> list[str]:
         if bar in text:
             text = text.replace(bar, "│")
     return [cell.strip() for cell in text.strip("│").split("│", _MOST_CELLS)]
+
+
+def _divided(line: str) -> tuple[str, str]:
+    """Divide a row into its first cell and what is behind."""
+    first, _, values = line.strip().strip("│").partition("│")
+    return first.strip(), values
 
 
 def _sliced(line: str, bounds: list[int]) -> list[str]:
@@ -181,14 +195,20 @@ def _joined(cells: list[str], more: list[str]) -> list[str]:
     ]
 
 
-def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> ModelSummary:
+def _cells(lines: list[str], rows: list[_Row]) -> list[_Read]:
+    """Read the cells of all rows.
+
+    Raises:
+        SummaryError: one of them cannot be read.
+    """
     read: list[_Read] = []
     types: dict[str, str] = {}
     shapes = t.Shapes()
     for at_row, (cells, number) in enumerate(rows):
         if not at_row & OFTEN:
             breathe()
-        name, open_, said = cells[0].lstrip(_BEFORE).partition("(")
+        first, values = (cells[0], "│".join(cells[1:3])) if cells else _divided(lines[number - 1])
+        name, open_, said = first.lstrip(_BEFORE).partition("(")
         type_ = types.get(said)
         if type_ is None:
             type_ = said.rstrip(") ").strip().replace(" ", "")
@@ -199,10 +219,21 @@ def _summary(lines: list[str], at: int, rows: list[tuple[list[str], int]]) -> Mo
                 types[said] = type_
             else:
                 open_ = ""
-        if not open_ or len(cells) < 3:
-            raise t.fail(number, lines[number - 1], "expected `name (Type)  (output shape)  parameters`")
-        shape, params = _value(shapes, cells[1], cells[2], lines, number)
+        value = _VALUES.get(values) if open_ and len(cells) != _TWO else None
+        if value is None:
+            row = cells or _boxed(lines[number - 1].strip())
+            if not open_ or len(row) <= _TWO:
+                raise t.fail(number, lines[number - 1], "expected `name (Type)  (output shape)  parameters`")
+            value = _value(shapes, row[1], row[2], lines, number)
+            if len(values) <= _MOST_KEPT:
+                keep(_VALUES, values, value)
+        shape, params = value
         read.append((type_, name.strip(), shape, params))
+    return read
+
+
+def _summary(lines: list[str], at: int, rows: list[_Row]) -> ModelSummary:
+    read = _cells(lines, rows)
     breathe()
     counts = Counter([shape for _, _, shape, _ in read])
     firsts = {shape[0] for shape in counts if shape and len(shape) > 1}
@@ -309,9 +340,6 @@ def _value(
     Raises:
         SummaryError: one of them cannot be read.
     """
-    known = _VALUES.get((shape_text, count_text))
-    if known is not None:
-        return known
     shape = shapes.read(shape_text)
     if shape is None and shape_text not in ("multiple", "?", "-", "", "unknown", "[]", "()"):
         raise t.fail(number, lines[number - 1], f"{t.short(shape_text)} is not an output shape")
@@ -319,5 +347,4 @@ def _value(
     params = 0 if count in ("-", "?", "") else t.read_count(count)
     if params is None:
         raise t.fail(number, lines[number - 1], f"{t.short(count_text)} is not a number of parameters")
-    value = shape, params
-    return keep(_VALUES, (shape_text, count_text), value) if len(shape_text) + len(count_text) <= _MOST_KEPT else value
+    return shape, params

@@ -8,7 +8,7 @@ not layers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
 from typing import Final, NamedTuple
 
 from estimator import sizes, versions
@@ -53,12 +53,11 @@ _ONE_LAYER: Final[tuple[str, ...]] = (
 _LABEL: Final = re.compile(
     r"([│├└─|+ ]*)([^\s:(│├└─|+][^\s:(]*)(?: \((\w[^)]*)\))?(?:: *(\d{1,4})(?:-\S*)?)?(?: (.*))?"
 )
-_GAP: Final = re.compile(" {2,}")
 _DEPTHS: Final = {str(depth): depth for depth in range(t.MAX_DEPTH + 1)}
 
 
 class _Row(NamedTuple):
-    """One row; equal ones (but for their index) are one object.
+    """A row that is different from those before it, by more than its index.
 
     Attributes:
         type: class of the layer.
@@ -71,6 +70,10 @@ class _Row(NamedTuple):
     name: str
     cells: dict[str, str]
     number: int
+
+
+# A row's depth, and its place among the different ones.
+_Place = tuple[int, int]
 
 
 class _Columns:
@@ -86,28 +89,33 @@ class _Columns:
         made = self._made.get(rest)
         if made is not None:
             return made
-        values = _GAP.split(rest.strip())
+        values = [part for parts in rest.strip().split("  ") if (part := parts.strip(" "))] or [""]
         if len(values) != len(self.names):
             values = _cells(rest)
             if len(values) != len(self.names):
                 return None
-        made = self._made[rest] = dict(zip(self.names, values, strict=True))
+        made = self._made[rest] = {name: values[at] for at, name in enumerate(self.names)}
         return made
 
 
 class _Seen:
-    """What was read of rows. Equal ones but for their index are one object; others begin, or end, as one before."""
+    """What was read of rows. Most are as one before but for their index; others begin, or end, as one before.
+
+    Attributes:
+        rows: the different ones.
+    """
 
     def __init__(self, columns: _Columns) -> None:
+        self.rows: list[_Row] = []
         self._columns = columns
         # By what stands before and behind the index, with how that begins; and class and attribute by what stands
         # before it.
-        self._rows: dict[tuple[str, str], tuple[str, tuple[int, _Row]]] = {}
+        self._places: dict[tuple[str, str], tuple[str, _Place]] = {}
         self._labels: dict[str, _Row] = {}
 
-    def find(self, head: str, index: str, rest: str, number: int) -> tuple[int, _Row] | None:
-        """Give a row and its depth where that is known of its parts."""
-        same = self._rows.get((head, rest))
+    def find(self, head: str, index: str, rest: str, number: int) -> _Place | None:
+        """Give a row's place and its depth where that is known of its parts."""
+        same = self._places.get((head, rest))
         if same is not None and index.startswith(same[0]):
             return same[1]
         if not index:
@@ -122,16 +130,21 @@ class _Seen:
         cells = self._columns.read(rest) if label is not None else None
         if label is None or cells is None:
             return None
-        found = depth, _Row(label.type, label.name, cells, number)
-        self._rows[head, rest] = level + "-", found
+        found = self.add(depth, _Row(label.type, label.name, cells, number))
+        self._places[head, rest] = level + "-", found
         return found
 
-    def keep(self, head: str, index: str, rest: str, row: tuple[int, _Row]) -> None:
+    def add(self, depth: int, row: _Row) -> _Place:
+        """Take one more row."""
+        self.rows.append(row)
+        return depth, len(self.rows) - 1
+
+    def keep(self, head: str, index: str, rest: str, found: _Place) -> None:
         """Keep what was read of a line, which reads the same wherever it stands."""
         level = index.partition("-")[0]
-        self._rows[head, rest] = level + "-" if level else "\n", row
+        self._places[head, rest] = level + "-" if level else "\n", found
         if index:
-            self._labels[head] = row[1]
+            self._labels[head] = self.rows[found[1]]
 
 
 def parse(lines: list[str], start: int) -> ModelSummary:
@@ -159,10 +172,10 @@ def parse(lines: list[str], start: int) -> ModelSummary:
             "this table shows no sizes, so nothing tells the activations: give summary() an input_size, "
             "or take print(model)",
         )
-    rows, at = _rows(lines, at, columns)
+    rows, different, at = _rows(lines, at, columns)
     if not rows:
         raise t.fail(start + 1, header, "no layer follows this header: paste the whole table")
-    return _summary(lines, at, rows, columns.names)
+    return _summary(lines, at, rows, different, columns.names)
 
 
 def _unindented(lines: list[str], start: int, indent: int) -> list[str]:
@@ -176,9 +189,9 @@ def _unindented(lines: list[str], start: int, indent: int) -> list[str]:
     return bare
 
 
-def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[tuple[int, _Row]], int]:
-    """Read the rows from line index ``at`` on, each with its depth, and the index of the line behind them."""
-    rows: list[tuple[int, _Row]] = []
+def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], list[_Row], int]:
+    """Read the rows from line index ``at`` on, the different ones, and the index of the line behind them."""
+    rows: list[_Place] = []
     seen = _Seen(columns)
     count = len(lines)
     while at < count and len(rows) <= t.MAX_LAYERS:
@@ -210,9 +223,10 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[tuple[int,
             at += 1
             row = _row(line, columns, number)
         if row is not None:
-            rows.append(row)
+            found = seen.add(*row)
+            rows.append(found)
             if at == number and (head[-1:] == ")" or "(" not in head):
-                seen.keep(head, index, rest, row)
+                seen.keep(head, index, rest, found)
         elif not _is_weight(line, columns.has_index):
             raise t.fail(
                 number,
@@ -221,7 +235,7 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[tuple[int,
             )
     if len(rows) > t.MAX_LAYERS:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
-    return rows, at
+    return rows, seen.rows, at
 
 
 def _row(line: str, columns: _Columns, number: int) -> tuple[int, _Row] | None:
@@ -270,33 +284,34 @@ def _is_weight(line: str, has_index: bool) -> bool:
     return drawn and ":" not in label and (has_index or "." in label or not label[:1].isupper())
 
 
-def _summary(lines: list[str], at: int, rows: list[tuple[int, _Row]], columns: list[str]) -> ModelSummary:
-    distinct = {id(row): row for _, row in rows}
-    shapes = _shapes(distinct.values(), [key for key in ("output", "input") if key in columns], lines)
-    depth, first = rows[0]
+def _summary(lines: list[str], at: int, rows: list[_Place], different: list[_Row], columns: list[str]) -> ModelSummary:
+    shapes = _shapes(different, [key for key in ("output", "input") if key in columns], lines)
+    depth, first = rows[0][0], different[rows[0][1]]
     root_shape = shapes[first.cells.get("output", "--")] or shapes[first.cells.get("input", "--")]
     main = "output" if "output" in columns else "input"
     root = root_shape if depth == 0 else None
-    witnesses = distinct.values() if root else [row for _, row in rows]
-    batch = batch_of(((shapes[row.cells.get(main, "--")], 1) for row in witnesses), root)
+    witnesses = different if root else [different[place] for _, place in rows]
+    shown = Counter([row.cells.get(main, "--") for row in witnesses])
+    batch = batch_of([(shapes[text], count) for text, count in shown.items()], root)
     breathe()
     samples = {text: per_sample(shape, batch) for text, shape in shapes.items()}
-    layers: dict[int, Layer] = {}
-    for number, (id_, row) in enumerate(distinct.items()):
+    layers: list[Layer] = []
+    for number, row in enumerate(different):
         if not number & OFTEN:
             breathe()
         params, args = _params(row, lines, batch or 1, shapes)
         output, input_ = samples[row.cells.get("output", "--")], samples[row.cells.get("input", "--")]
-        layers[id_] = Layer(row.type, params, output, (), args, row.name, input_)
+        layers.append(Layer(row.type, params, output, (), args, row.name, input_))
     breathe()
-    flat = [(depth, layers[id(row)]) for depth, row in rows]
+    flat = [(depth, layers[place]) for depth, place in rows]
     counted = sum([layer.params for _, layer in flat])
     totals = t.read_totals(lines, at)
     stated = t.total_params(totals)
     if depth == 1 and "params" in columns:
-        _check_hidden(rows, flat, lines)
+        _check_hidden(rows, different, flat, lines)
+    types = {row.type for row in different}
     inferred: list[str] = []
-    if root is None and any(row.type == _PACKS for row in distinct.values()):
+    if root is None and _PACKS in types:
         flat, packed = _packed(flat)
         if packed:
             inferred.append(f"this version counts no packed projections of attention; {packed:,} parameters were added")
@@ -310,7 +325,7 @@ def _summary(lines: list[str], at: int, rows: list[tuple[int, _Row]], columns: l
         inferred.append("the summary has no output shapes; the input of the next layer stands for them")
     return ModelSummary(
         format="torchinfo",
-        root=versions.today(root_of(nest(flat)), {row.type for row in distinct.values()}, in_order=True),
+        root=versions.today(root_of(nest(flat)), types, in_order=True),
         batch_size=batch,
         total_params=counted if stated is None else stated,
         inferred=tuple(inferred),
@@ -320,7 +335,7 @@ def _summary(lines: list[str], at: int, rows: list[tuple[int, _Row]], columns: l
     )
 
 
-def _shapes(rows: Iterable[_Row], columns: list[str], lines: list[str]) -> dict[str, RawShape | None]:
+def _shapes(rows: list[_Row], columns: list[str], lines: list[str]) -> dict[str, RawShape | None]:
     """Read the shapes of rows, by what is written.
 
     Raises:
@@ -363,7 +378,7 @@ def _packed(flat: list[tuple[int, Layer]]) -> tuple[list[tuple[int, Layer]], int
     return made, added
 
 
-def _check_hidden(rows: list[tuple[int, _Row]], flat: list[tuple[int, Layer]], lines: list[str]) -> None:
+def _check_hidden(rows: list[_Place], different: list[_Row], flat: list[tuple[int, Layer]], lines: list[str]) -> None:
     """Refuse a table of torch-summary that hides most of the model: unlike torchinfo it counts little of what it hides.
 
     It draws branches of two kinds, and shows no row of the model itself.
@@ -375,7 +390,7 @@ def _check_hidden(rows: list[tuple[int, _Row]], flat: list[tuple[int, Layer]], l
     deepest = max(depth for depth, _ in flat)
     hiding = [at for at, (depth, layer) in enumerate(flat) if depth == deepest and _hides(layer)]
     if sum(flat[at][1].params for at in hiding) > sum(layer.params for _, layer in flat) * _FEW:
-        row = rows[hiding[0]][1]
+        row = different[rows[hiding[0]][1]]
         if lines[row.number - 1].lstrip().startswith("|"):
             raise t.fail(
                 row.number,

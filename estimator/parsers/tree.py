@@ -124,17 +124,20 @@ def nest(rows: list[tuple[int, Layer]]) -> list[Layer]:
     """
     stack: list[tuple[int, Layer]] = []
     known: dict[tuple[int, ...], Layer] = {}  # equal ones are one object, as equal rows are
-    for number, (depth, layer) in enumerate(reversed(rows)):
+    for number, row in enumerate(reversed(rows)):
         if not number & OFTEN:
             breathe()
-        made = layer
-        if stack and stack[-1][0] > depth:
-            children: list[Layer] = []
-            while stack and stack[-1][0] > depth:
-                children.append(stack.pop()[1])
-            key = (id(layer), *map(id, children))
-            same = known.get(key)
-            made = known[key] = _holding(layer, tuple(children)) if same is None else same
+        depth, layer = row
+        if not stack or stack[-1][0] <= depth:
+            stack.append(row)
+            continue
+        children: list[Layer] = []
+        while stack and stack[-1][0] > depth:
+            children.append(stack.pop()[1])
+        key = (id(layer), *map(id, children))
+        made = known.get(key)
+        if made is None:
+            made = known[key] = _holding(layer, tuple(children))
         stack.append((depth, made))
     return [layer for _, layer in reversed(stack)]
 
