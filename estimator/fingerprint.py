@@ -10,7 +10,7 @@ from estimator.gpus import canonical
 from estimator.kept import keep
 from estimator.types import Layer, ModelSummary, Workload
 
-# What is written of shapes.
+# What is written of shapes, between two bars.
 _SHAPES: Final[dict[tuple[int, ...] | None, str]] = {}
 
 
@@ -56,9 +56,9 @@ class _Writer:
             text = known.get(id(layer))
             if text is None:
                 type_, params, shape, _, args, _, _ = layer
-                size = _SHAPES.get(shape) or keep(_SHAPES, shape, str(shape))
+                size = _SHAPES.get(shape) or keep(_SHAPES, shape, f"|{shape}|")
                 arguments = (said.get(id(args)) or self._say(args)) if args else ""
-                text = known[id(layer)] = f"{type_}|{params}|{size}|{arguments}"
+                text = known[id(layer)] = f"{type_}|{params}{size}{arguments}"
             parts.append(text)
             if layer.children:
                 parts.append("(")

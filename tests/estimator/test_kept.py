@@ -9,8 +9,9 @@ import pytest
 from estimator import fingerprint
 from estimator.kept import MOST, keep
 from estimator.methods import load_method
+from estimator.methods.rad import kinds, own_code
+from estimator.methods.rad.program import weights
 from estimator.methods.rad.program.of_types import of_types
-from estimator.methods.rad.program.weights import solvable
 from estimator.parsers import keras as keras_table
 from estimator.parsers import parse_summary, text, torchsummary, tree
 from estimator.types import Workload
@@ -25,6 +26,9 @@ KEPT: tuple[dict[Any, Any], ...] = (
     text._SHAPES,
     tree._SAMPLES,
     fingerprint._SHAPES,
+    kinds._SORTS,
+    own_code._CODE,
+    weights._SOLVABLE,
 )
 
 
@@ -32,7 +36,6 @@ def forget() -> None:
     for kept in KEPT:
         kept.clear()
     of_types.cache_clear()
-    solvable.cache_clear()
 
 
 def said(summary: str) -> str:

@@ -10,6 +10,8 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 
+from estimator.kept import keep
+
 
 class Kind(IntEnum):
     """Groups of layer types that keep the same tensors."""
@@ -234,9 +236,17 @@ _EAGER_TYPES: Final = frozenset(
 _BIASED: Final = ("T5", "MT5", "UMT5")
 
 
-@lru_cache(maxsize=4096)  # names come from users: a bounded cache
 def kind_of(type_: str) -> Kind:
     """Give the group of a layer type; types that are not known keep nothing."""
+    return sort_of(type_).kind
+
+
+def attends(type_: str) -> bool:
+    """Tell whether a container of this type is one attention."""
+    return sort_of(type_).attends
+
+
+def _kind(type_: str) -> Kind:
     exact = _EXACT.get(type_)
     if exact is not None:
         return exact
@@ -248,9 +258,7 @@ def kind_of(type_: str) -> Kind:
     return Kind.VIEW
 
 
-@lru_cache(maxsize=4096)  # names come from users: a bounded cache
-def attends(type_: str) -> bool:
-    """Tell whether a container of this type is one attention."""
+def _attends(type_: str) -> bool:
     return (
         type_ in ("GPSA", "XCA", "MHSA", "MSA", "ClassAttn")
         or "Attention" in type_
@@ -286,13 +294,15 @@ class Sort:
     __slots__ = ("attends", "encloses", "encodes", "kind")
 
     def __init__(self, type_: str) -> None:
-        self.kind = kind_of(type_)
-        self.attends = attends(type_)
+        self.kind = _kind(type_)
+        self.attends = _attends(type_)
         self.encloses = any(mark in type_ for mark in _ENCLOSING)
         self.encodes = type_.endswith("Encoder") or "Vision" in type_ or "Visual" in type_
 
 
-@lru_cache(maxsize=4096)  # names come from users: a bounded cache
+_SORTS: Final[dict[str, Sort]] = {}
+
+
 def sort_of(type_: str) -> Sort:
     """Tell what a type says."""
-    return Sort(type_)
+    return _SORTS.get(type_) or keep(_SORTS, type_, Sort(type_))

@@ -329,9 +329,9 @@ def _marks(
     tensors, always = program.tensors, program.kept
     size = _WHOLE if precision == "fp32" else 2
     rules, scores = _RULES[precision], _SCORES[precision]
-    seen: set[int] = set()
-    wide: set[int] = set()  # tensors in fp32 under autocast
-    products: set[int] = set()
+    count = len(tensors)
+    # By tensor: whether it is kept already, whether it is in fp32 under autocast, whether a product gave it out.
+    seen, wide, products = [False] * count, [False] * count, [False] * count
     marks: list[float] = []
     kept = 0.0
     breathe()
@@ -341,32 +341,32 @@ def _marks(
         noted = inside.get(len(marks)) if inside and kind is _OPAQUE else None
         if noted is not None:
             kept += noted * batch
-            seen.add(x)
+            seen[x] = True
         elif own:
             kept += tensors[x] * batch * own
-        elif kind is _ATTENTION and (op.scores is _SHARED_KEYS or not op.extra or x in products):
+        elif kind is _ATTENTION and (op.scores is _SHARED_KEYS or not op.extra or products[x]):
             pass  # its projections are steps of their own
-        elif casts and x in wide:
+        elif casts and wide[x]:
             kept += tensors[x] * batch * size  # each product casts its input anew
-        elif input_ and x not in seen:
+        elif input_ and not seen[x]:
             # Also where the step overwrites its input: autograd then keeps a copy.
-            seen.add(x)
-            kept += tensors[x] * batch * (_WHOLE if x in wide else size)
-        if widens or (follows and x in wide):
-            wide.add(y)
-        if kind is _LINEAR or (kind is _DROPOUT and x in products):
-            products.add(y)
-        if output and y not in seen:
-            seen.add(y)
-            kept += tensors[y] * batch * (_WHOLE if y in wide else size)
-        kept += tensors[y] * batch * index
+            seen[x] = True
+            kept += tensors[x] * batch * (_WHOLE if wide[x] else size)
+        if widens or (follows and wide[x]):
+            wide[y] = True
+        if kind is _LINEAR or (kind is _DROPOUT and products[x]):
+            products[y] = True
+        if output and not seen[y]:
+            seen[y] = True
+            kept += tensors[y] * batch * (_WHOLE if wide[y] else size)
+        kept += tensors[y] * batch * index if index else 0.0
         if op.extra and noted is None and (op.scores is not _SHARED_KEYS or size == _WHOLE):
             kept += op.extra * batch * size
         if op.matrix:
             kept += op.matrix * batch * scores[op.scores]
-        if y in always and y not in seen:
-            seen.add(y)
-            kept += tensors[y] * batch * (_WHOLE if y in wide else size)
+        if always and y in always and not seen[y]:
+            seen[y] = True
+            kept += tensors[y] * batch * (_WHOLE if wide[y] else size)
         kept = max(kept + beside[len(marks)] * batch, 0.0) if beside else kept
         marks.append(kept)
     return marks
@@ -414,7 +414,7 @@ def _backward(
     tensors = program.tensors
     backward = at_backward = 0.0
     done = 0.0
-    share = gradients / max(sum(op.params for op in program.ops), 1)
+    share = gradients / max(sum([op.params for op in program.ops]), 1)
     breathe()
     for op, mark, pair in zip(reversed(program.ops), reversed(marks), reversed(works), strict=True):
         moved = (tensors[op.x] + tensors[op.y]) * unit
@@ -435,9 +435,9 @@ def _backward(
 
 
 def _train(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces, own: Own) -> Memory:
-    batch, size = workload.batch_size, _size(workload)
-    amp = workload.precision == "amp"
-    whole = workload.precision in ("fp32", "amp")
+    batch, size, precision = workload.batch_size, _size(workload), workload.precision
+    amp = precision == "amp"
+    whole = precision in ("fp32", "amp")
     each = _WHOLE if whole else 2
     params = summary.total_params
     trained = max(params - summary.frozen_params, 0)
@@ -453,14 +453,16 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     # The loop's variable still holds the last output, with the keys and values for the next token.
     base = weights + states + inputs + library + logits + (program.cache + own.cache) * unit
 
-    scores = _SCORES[workload.precision]
-    marks = _marks(program, batch, workload.precision, own.steps, own.inside)
+    scores = _SCORES[precision]
+    marks = _marks(program, batch, precision, own.steps, own.inside)
     works: list[tuple[float, float]] = []
+    nothing = _NO_WORKSPACE
+    most = 0
     forward = at_forward = copies = before = work = worked = 0.0
     for op, kept in zip(program.ops, marks, strict=True):
         if amp and op.kind in _MATMULS:
             copies += 2.0 * op.params
-        pair = _NO_WORKSPACE if op.conv is None else workspaces.of(op.conv, batch, workload.precision)
+        pair = nothing if op.conv is None else workspaces.of(op.conv, batch, precision)
         if not len(works) & OFTEN:
             breathe()
         works.append(pair)
@@ -468,13 +470,14 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
         work = larger if larger > work else work
         worked += larger
         out = tensors[op.y]
+        most = out if out > most else most
         now = before + (tensors[op.x] + out + (op.matrix if op.matrix and scores[op.scores] else 0)) * unit
         now = (kept if kept > now else now) + out * unit * 0.5 + pair[0] + copies
         if now > forward:
             forward, at_forward = now, pair[0]
         before = kept
     kept = before
-    widest = float(max([tensors[op.y] for op in program.ops], default=0) * unit)
+    widest = float(most * unit)
     forward += base
     loss = base - logits + copies + kept + _loss_copies(program, workload) * whole_logits
 

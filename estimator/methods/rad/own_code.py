@@ -11,12 +11,12 @@ where what it prints in sum is more, or less, the model's blocks are so much lar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from math import log2
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from estimator.breath import OFTEN, breathe
+from estimator.kept import keep
 from estimator.methods.rad.familiar import without
 from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.known import blocks_of, finite
@@ -70,6 +70,8 @@ _STEPS: Final = 8  # for each doubling of what is counted inside
 _BARE: Final = ("Identity", "Parameter", "ParameterList")
 _VIEW: Final = Kind.VIEW
 _OPAQUE: Final = Kind.OPAQUE
+# Whether layers of a type with none inside have code of their own.
+_CODE: Final[dict[str, bool]] = {}
 _NORMS: Final = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM, Kind.RMS_NORM))
 # PyTorch's own norms; others may hold an activation, or work in another order of dimensions.
 _PLAIN_NORMS: Final = frozenset(
@@ -252,10 +254,13 @@ def _found(table: Table, program: Program, number: int, type_: str, names: str) 
 
 def is_block(layer: Layer) -> bool:
     """Tell whether a layer has code of its own: a block, or a layer whose type says nothing."""
-    return layer.type not in NO_CODE if layer.children else _has_code(layer.type)
+    type_ = layer.type
+    if layer.children:
+        return type_ not in NO_CODE
+    known = _CODE.get(type_)
+    return keep(_CODE, type_, _has_code(type_)) if known is None else known
 
 
-@lru_cache(maxsize=4096)  # names come from users: a bounded cache
 def _has_code(type_: str) -> bool:
     """Tell whether a layer of this type with none inside has code of its own."""
     kind = kind_of(type_)

@@ -27,7 +27,7 @@ _ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_
 _POOLS: Final = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
 _BARE: Final[tuple[str, ...]] = ("Parameter", "ParameterList", "ParameterDict")
 _NO_BLOCKS: Final[tuple[str, ...]] = ("Identity", "Flatten", "Parameter")
-_LISTS: Final[tuple[str, ...]] = ("ModuleList", "ModuleDict", "Sequential")
+_LISTS: Final = frozenset(("ModuleList", "ModuleDict", "Sequential"))
 # These call no layers for their projections, so that no summary but a print shows them.
 _FUSED: Final[tuple[str, ...]] = (
     "MultiheadAttention",
@@ -188,7 +188,8 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
     flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
     flow.by_activation = activates
     if activates:
-        flow.activated.update((x, flow.current))
+        flow.activated.add(x)
+        flow.activated.add(flow.current)
 
 
 def _is_made(flow: Flow, kind: Kind, shape: Shape, layer: Layer) -> bool:
