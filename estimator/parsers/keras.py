@@ -108,7 +108,7 @@ def _rows(lines: list[str], start: int) -> tuple[list[_Row], int]:
     boxed = any(bar in lines[start] for bar in _BARS[:2])
     bounds = [] if boxed else _bounds(lines[start])
     rows: list[_Row] = []
-    separators: set[str] = set()  # the rules between the rows, which are all alike
+    rule = ""  # the last one between rows, which mostly are all alike
     fresh = True
     at = start + 1
     while at < len(lines) and len(rows) <= t.MAX_LAYERS:
@@ -117,7 +117,7 @@ def _rows(lines: list[str], start: int) -> tuple[list[_Row], int]:
         if not at & OFTEN:
             breathe()
         stripped = line.strip()
-        if not stripped or (stripped[0] not in _CELLS and line in separators):
+        if not stripped or line == rule:
             fresh = True
             continue
         if "params" in stripped and stripped.lstrip("│┃ ").startswith(("Total params", "Trainable params")):
@@ -125,7 +125,7 @@ def _rows(lines: list[str], start: int) -> tuple[list[_Row], int]:
         if stripped[0] not in _CELLS and t.is_rule(stripped):
             fresh = True
             if stripped[0] not in "=└╘":
-                separators.add(line)
+                rule = line
             elif rows:
                 break
             continue

@@ -75,7 +75,7 @@ def clean(text: str) -> list[str]:
     lines = _split(text)
     if len(lines) > MAX_LINES:
         raise SummaryError(f"the summary has {len(lines):,} lines, more than the {MAX_LINES:,} that are read")
-    if "\t" in text or max(map(len, lines), default=0) > MAX_LINE:
+    if "\t" in text or _has_long(lines):
         for number, line in enumerate(lines):
             if not number & OFTEN:
                 breathe()
@@ -83,6 +83,13 @@ def clean(text: str) -> list[str]:
     if first_line(lines) == len(lines):
         raise SummaryError("the summary is empty: print the model into the file that the directive names")
     return lines
+
+
+def _has_long(lines: list[str]) -> bool:
+    for line in lines:  # noqa: SIM110
+        if len(line) > MAX_LINE:
+            return True
+    return False
 
 
 def _split(text: str) -> list[str]:
