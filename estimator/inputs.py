@@ -7,39 +7,43 @@ first linear layer takes, and networks that halve a picture only a few times are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isqrt
-from typing import Final
+from typing import Final, NamedTuple
 
 from estimator import sizes
 from estimator.breath import breathe
 from estimator.types import Layer
 from estimator.walk import layers
 
-_SMALL, _SMALLER = 32, 28
+_SMALL: Final = 32
+_SMALLER: Final = 28
 # Denoisers, and latent pictures: between CIFAR's 32 and what is published at 256 in latents of 32 to 64.
-_NOISY = 64
-_FILM_FRAMES, _LONG_FILM_FRAMES = 8, 16
-_USUAL_SIDES = (32, 28, 64, 96, 224, 112, 128, 256, 299)
+_NOISY: Final = 64
+_FILM_FRAMES: Final = 8
+_LONG_FILM_FRAMES: Final = 16
+_USUAL_SIDES: Final[tuple[int, ...]] = (32, 28, 64, 96, 224, 112, 128, 256, 299)
 # Digits, and games as four pictures one after the other.
 _OF_CHANNELS: Final[dict[int, tuple[int, ...]]] = {1: (28,), 4: (84,)}
 # Rows of a table of positions that stand for no place: class tokens, registers.
-_MOST_EXTRA = 17
-_LEAST_PLACES = 4
-_LEAST_PATCH = 4
-_FEW_STEPS, _MORE_STEPS = 4, 8
+_MOST_EXTRA: Final = 17
+_LEAST_PLACES: Final = 4
+_LEAST_PATCH: Final = 4
+_FEW_STEPS: Final = 4
+_MORE_STEPS: Final = 8
 # Linear layers of gates, which stand inside of blocks.
-_INSIDE = ("fc1", "fc2", "0", "2")
-_MOST_SIDE = 2048
-_MOST_FRAMES = 4096
+_INSIDE: Final[tuple[str, ...]] = ("fc1", "fc2", "0", "2")
+_MOST_SIDE: Final = 2048
+_MOST_FRAMES: Final = 4096
 # What torchvision's detectors do first, whatever comes; most resize the shorter side to this.
-_RESIZED, _RESIZED_TO, _MOST_RESIZED, _SSD_SIDE = "GeneralizedRCNNTransform", 800, 1333, 300
-_RESIZING = ("Conv2d", "MaxPool2d", "AvgPool2d")
+_RESIZED: Final = "GeneralizedRCNNTransform"
+_RESIZED_TO: Final = 800
+_MOST_RESIZED: Final = 1333
+_SSD_SIDE: Final = 300
+_RESIZING: Final[tuple[str, ...]] = ("Conv2d", "MaxPool2d", "AvgPool2d")
 Step = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """What a picture's or film's input is.
 
     Attributes:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import isqrt
+from typing import Final
 
 from estimator.breath import breathe
 from estimator.inputs import flattened_side, number
 from estimator.types import Layer
 from estimator.walk import layers
 
-_MOST_LAYERS = 64
-_HALVES = (("kernel_size", "2"), ("stride", "2"))
-_LEAST_STAGES = 3
-_LEAST_AREA = 4
+_MOST_LAYERS: Final = 64
+_HALVES: Final[tuple[tuple[str, str], ...]] = (("kernel_size", "2"), ("stride", "2"))
+_LEAST_STAGES: Final = 3
+_LEAST_AREA: Final = 4
 
 
 def repeated(root: Layer, said: tuple[int, ...] = ()) -> Layer:
