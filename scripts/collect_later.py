@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from estimator.dataset import catalogue, eleventh, fifth, fourth, later, ninth, seventh, sixth, tenth, third
+from estimator.dataset import catalogue, eleventh, fifth, fourth, later, ninth, seventh, sixth, tenth, third, twelfth
 from estimator.dataset.catalogue import generate_real
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, bundles, read_jsonl
 from estimator.dataset.entries import Entry
-from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD
+from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD, TWELFTH
 from estimator.dataset.gaps import few, fill
 from estimator.dataset.specs import FITTED, Source, Spec, Split, spec_from_json
 from estimator.dataset.store import DEFAULT, ISOLATED, add, committed, load
@@ -133,6 +133,7 @@ _COLLECTIONS = (
     ninth.entries,
     tenth.entries,
     eleventh.COLLECTION.entries,
+    twelfth.entries,
 )
 
 
@@ -167,6 +168,11 @@ def _apart(entry: Entry) -> bool:
     """Choose a fifth of the eleventh collection's models by their names: nothing is fitted to them."""
     name = f"rad-apart:{entry.source}:{entry.name}"
     return int(hashlib.sha256(name.encode()).hexdigest(), 16) % 5 == 0
+
+
+def _twelve(entry: Entry) -> bool:
+    """Choose measured models that the eleventh collection did not draw: 350 of those of which no library is needed."""
+    return _again(12, 20, 20)(entry) and not _again(11, 20, 20)(entry)
 
 
 _BEFORE = {e.group for e in (*catalogue.entries(), *later.COLLECTION.entries())}
@@ -220,6 +226,10 @@ PARTS = {
         judges=True,
         drawn=True,
     ),
+    "fresh12": Part(twelfth.entries, lambda e: e.group in TWELFTH, 3),
+    "kin12": Part(twelfth.entries, lambda e: e.group not in TWELFTH, 2, judges=True),
+    "known12": Part(_first(10), lambda e: e.source != "library" and _twelve(e), 1, judges=True, drawn=True),
+    "more12": Part(eleventh.COLLECTION.entries, lambda e: e.group not in ELEVENTH and _apart(e) and not _twelve(e), 3),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""
 
@@ -368,7 +378,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of compressed raw results")
     parser.add_argument("--raw", type=Path, help="folder of raw results; what it holds is not measured again")
-    parser.add_argument("--parts", nargs="+", default=["fresh11", "kin11", "more11"], choices=PARTS, metavar="PART")
+    parser.add_argument("--parts", nargs="+", default=["fresh12", "kin12"], choices=PARTS, metavar="PART")
+    parser.add_argument("--then", nargs="+", default=[], choices=PARTS, metavar="PART", help="parts that follow these")
     parser.add_argument("--seed", type=int, default=SEED, help="equal seeds draw equal configurations")
     parser.add_argument("--minutes", type=float, default=7.0, help="for what runs side by side")
     parser.add_argument("--quiet", type=float, default=0.9, help="minutes for counters afterwards")
@@ -400,7 +411,8 @@ def main() -> None:
     share, shares = map(int, options.share.split("/"))
     beside = None if share else subprocess.Popen(command)
     there = _there() if options.new else set()
-    listed = [spec for spec in mixed(options.parts, options.seed) if spec.id not in there]
+    drawn = (*mixed(options.parts, options.seed), *mixed(options.then, options.seed))
+    listed = [spec for spec in drawn if spec.id not in there]
     wanted = shared(listed, share, shares, backwards=options.backwards)
     print(f"{len(wanted)} configurations", flush=True)
     side = Options(options.workers, options.capacity_gib * 1024, options.device, minutes=options.minutes)

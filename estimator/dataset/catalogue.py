@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from estimator.dataset import eleventh, fifth, fourth, later, ninth, seventh, sixth, tenth, third
+from estimator.dataset import eleventh, fifth, fourth, later, ninth, seventh, sixth, tenth, third, twelfth
 from estimator.dataset.entries import CLM, CLS, MLM, QA, S2S, TOK, Entry, decoder
 from estimator.dataset.specs import PRECISIONS, Spec
 from estimator.types import Family, Kind, Optimizer
@@ -559,6 +559,7 @@ def _all() -> Iterator[Entry]:
     yield from ninth.entries()
     yield from tenth.entries()
     yield from eleventh.COLLECTION.entries()
+    yield from twelfth.entries()
 
 
 _INDEX: dict[tuple[str, str, str], Entry] = {}

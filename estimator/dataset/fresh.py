@@ -7,7 +7,8 @@ fourth that no row was left of. ``SIXTH`` are those of `estimator.dataset.sixth`
 of before, and those of the earlier collections that no row was left of. ``SEVENTH`` are those of
 `estimator.dataset.seventh`, again in other libraries. ``NINTH`` are those of
 `estimator.dataset.ninth`, ``TENTH`` those of `estimator.dataset.tenth`,
-``ELEVENTH`` those of `estimator.dataset.eleventh`. The last two judge.
+``ELEVENTH`` those of `estimator.dataset.eleventh`, ``TWELFTH`` those of `estimator.dataset.twelfth`. The last three
+judge.
 """
 
 from __future__ import annotations
@@ -105,6 +106,15 @@ _TENTH = (
     "voxtral_realtime xlinear"
 )
 _ELEVENTH = "cspnext deepseek_vit efficientvim gemma4_vit iformer qwen3_vit"
+_TWELFTH = (
+    "acoustic_resnet adacode arcface awd_lstm blazeface c2d cgcnn chrono_edit convtran crli csn defmo dexined draem "
+    "equiformer factorization_machine femasr field_aware_fm flux2_vae fm_supported_nn ganomaly gatv2 gemma4_audio "
+    "gemma4_unified glm5_next gp_vae helios hopenet hunyuan_image_vae hynet i3d keynet lag_tst light_gcn "
+    "logistic_regression lstm_fcn m3snet metric_gan minimax_m3 mirnet mix_hop modnet moshi mprnet muse_glimmer "
+    "nemotron_asr omniscale_cnn parallel_vit parsenet pp_ocrv6_rec res_cnn retinaface rnn_attention s3fd "
+    "simple_feed_forward sosnet srformer stable_audio3 superpoint temporal_vae tfeat totem transformer_lstm ts_fcn "
+    "ts_perceiver ts_sequencer tsit tst vader vit_5 x3d xcm xfeat xresnet yunet"
+)
 SECOND = frozenset(_SECOND.split())
 THIRD = frozenset(_THIRD.split())
 FOURTH = frozenset(_FOURTH.split())
@@ -114,4 +124,5 @@ SEVENTH = frozenset(_SEVENTH.split())
 NINTH = frozenset(_NINTH.split())
 TENTH = frozenset(_TENTH.split())
 ELEVENTH = frozenset(_ELEVENTH.split())
-FRESH = TENTH | ELEVENTH
+TWELFTH = frozenset(_TWELFTH.split())
+FRESH = TENTH | ELEVENTH | TWELFTH

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from estimator.dataset.collect import ROWS, TRACES, Options
-from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD
+from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD, TWELFTH
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.specs import FITTED, Spec, generate_synthetic
 from estimator.dataset.store import ISOLATED, committed, load, pack
@@ -48,6 +48,7 @@ SEVENTH_PARTS = ("fresh7", "kin7", "known7")
 NINTH_PARTS = ("fresh9", "kin9", "known9")
 TENTH_PARTS = ("fresh10", "kin10", "known10")
 ELEVENTH_PARTS = ("fresh11", "kin11", "known11", "more11")
+TWELFTH_PARTS = ("fresh12", "kin12", "known12", "more12")
 # The draws of measured models, and the seed that each was measured with.
 KNOWN = {
     "known4": 41,
@@ -58,6 +59,7 @@ KNOWN = {
     "known9": 103,
     "known10": 107,
     "known11": 113,
+    "known12": 127,
 }
 
 
@@ -93,6 +95,10 @@ def test_fresh_families_are_in_their_own_part() -> None:
     assert groups["fresh11"] == ELEVENTH
     assert not ELEVENTH & before
     assert groups["kin11"] | groups["known11"] | groups["more11"] <= before
+    before |= TENTH | ELEVENTH
+    assert groups["fresh12"] == TWELFTH
+    assert not TWELFTH & before
+    assert groups["kin12"] | groups["known12"] | groups["more12"] <= before
     later = ("fresh4", "kin4", "known4", "fresh5", "kin5", "known5", "again3", "again4", *sixth, *SEVENTH_PARTS)
     assert not FOURTH & set().union(*(groups[part] for part in EARLIER if part not in later))
     assert not THIRD & set().union(*(groups[part] for part in EARLIER if part not in ("fresh3", *later)))
@@ -124,6 +130,11 @@ def test_known_models_were_measured_and_their_kin_were_not() -> None:
     assert named("known11") <= before
     assert not (named("kin11") | named("more11")) & (before | named("fresh10"))
     assert not named("kin11") & named("more11")
+    assert not named("known12") & named("known11")
+    before |= named("fresh10", *ELEVENTH_PARTS)
+    assert named("known12") <= before
+    assert not named("kin12", "fresh12") & before
+    assert named("more12") == named("kin11") - named("known12")
 
 
 def test_rows_that_are_drawn_for_measured_models_are_of_these_draws() -> None:
@@ -162,8 +173,13 @@ def test_the_eleventh_draw_has_a_configuration_of_each_model_that_it_takes() -> 
     assert {spec.group for spec in drawn}.isdisjoint(TENTH)
 
 
+def test_the_twelfth_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
+    drawn = module.specs("known12", 127)
+    assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 355
+
+
 def test_a_part_of_a_mix_has_its_share_of_all() -> None:
-    parts = ELEVENTH_PARTS
+    parts = TWELFTH_PARTS
     mix = module.mixed(parts, 41)
     counts = [len(module.specs(part, 41)) for part in parts]
     assert len({spec.id for spec in mix}) == len(mix) == sum(counts)

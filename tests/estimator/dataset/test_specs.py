@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from estimator.dataset import eleventh, fifth, fourth, later, ninth, seventh, sixth, tenth, third
+from estimator.dataset import eleventh, fifth, fourth, later, ninth, seventh, sixth, tenth, third, twelfth
 from estimator.dataset.catalogue import entries, entry_of, generate_real
-from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, FRESH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD
+from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, FRESH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD, TWELFTH
 from estimator.dataset.plans import params_of, plan_of, trace_of
 from estimator.dataset.specs import (
     CNN_SHAPES,
@@ -131,8 +131,9 @@ def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
     first = {e.group for e in entries()}
     found = [entry for module in (later, third, fourth, fifth) for entry in module.COLLECTION.entries()]
     found += [*sixth.entries(), *seventh.entries(), *ninth.entries(), *tenth.entries(), *eleventh.COLLECTION.entries()]
+    found += twelfth.entries()
     groups = {e.group for e in found}
-    assert groups >= SECOND | THIRD | FOURTH | FIFTH | SIXTH | SEVENTH | NINTH | TENTH | ELEVENTH
+    assert groups >= SECOND | THIRD | FOURTH | FIFTH | SIXTH | SEVENTH | NINTH | TENTH | ELEVENTH | TWELFTH
     assert not SECOND & first
     third_groups = {e.group for e in third.COLLECTION.entries()}
     second_groups = {e.group for e in later.COLLECTION.entries()}
@@ -150,6 +151,8 @@ def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
     assert {e.group for e in tenth.entries()} - before == TENTH
     before |= TENTH
     assert {e.group for e in eleventh.COLLECTION.entries()} - before == ELEVENTH
+    before |= ELEVENTH
+    assert {e.group for e in twelfth.entries()} - before == TWELFTH
     assert all(split_of(group) == "fresh" for group in FRESH)
     assert "fresh" not in {split_of(group) for group in first | (groups - FRESH)}
     assert len({(e.source, e.name) for e in (*entries(), *found) if not e.attention}) == len(found) + len(
