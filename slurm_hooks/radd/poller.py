@@ -115,8 +115,9 @@ class Poller:
         method, predictor = models.fresh(), models.fresh_predictor()
         if method is not None:
             self._service.method = method
-            gc.collect()
-            gc.freeze()  # it stays: to go through it each time would hold answers up
+            # It stays: to go through it at each collection would hold answers up, and so would a collection now. The
+            # garbage of a minute stays with it, which is little, as models seldom come.
+            gc.freeze()
         if predictor is not None:
             self._service.predict_with(predictor)
 
