@@ -28,6 +28,8 @@ _LONGEST_LINE: Final = 160
 _ON_GRAPHS: Final = "Conv"
 _TWO: Final = 2
 _FEWEST_NODES: Final = 2
+# Heads or towers that a convolution of graphs has at most.
+_MOST_HEADS: Final = 16
 _FEWEST_SAMPLES: Final = 2
 # Axes of what convolutions give out of one sample.
 _AXES: Final = {"Conv1d": 2, "Conv2d": 3, "Conv3d": 4}
@@ -193,10 +195,15 @@ def nodes_of(summary: ModelSummary, found: list[Layer], batch_size: int) -> Mode
     if rest or nodes < _FEWEST_NODES:
         return summary
 
+    def of_one(shape: Shape) -> Shape:
+        if len(shape) == _TWO and shape[0] > _MOST_HEADS:  # edges, or some of the nodes: rows of the whole batch
+            return (-(-shape[0] // batch_size), shape[1])
+        return (nodes, *shape)
+
     def divided(layer: Layer) -> Layer:
         breathe()
-        shape = None if layer.output_shape is None else (nodes, *layer.output_shape)
-        before = None if layer.input_shape is None else (nodes, *layer.input_shape)
+        shape = None if layer.output_shape is None else of_one(layer.output_shape)
+        before = None if layer.input_shape is None else of_one(layer.input_shape)
         children = tuple(map(divided, layer.children))
         return layer._replace(output_shape=shape, input_shape=before, children=children)
 
