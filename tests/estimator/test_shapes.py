@@ -740,6 +740,27 @@ Forward/backward pass size (MB): 0.33
 """
 
 
+def test_edges_and_some_of_the_nodes_are_rows_of_the_whole_batch() -> None:
+    text = """\
+================================================
+Layer (type:depth-idx)     Output Shape Param #
+================================================
+Net                        [1024, 40] --
+├─FeaStConv: 1-1           [1024, 16] 20
+│    └─Linear: 2-1         [9208, 64] 2,112
+│    └─MeanAggregation: 2-2 [1024, 16] --
+├─MFConv: 1-2              [1024, 16] --
+│    └─SumAggregation: 2-3 [1024, 16] --
+│    └─Linear: 2-4         [145, 16] 272
+├─GATConv: 1-3             [1024, 4, 16] 272
+================================================
+"""
+    shaped = with_shapes(parse_summary(text), Workload(batch_size=8))
+    assert [layer.output_shape for layer in layers(shaped.root)] == [
+        (128, 40), (128, 16), (1151, 64), (128, 16), (128, 16), (128, 16), (19, 16), (128, 4, 16),
+    ]  # fmt: skip
+
+
 def test_nodes_are_divided_among_the_graphs_of_a_batch() -> None:
     summary = with_shapes(parse_summary(GRAPHS), Workload(8))
     assert [layer.output_shape for layer in layers(summary.root)] == [(128, 40), (128, 40), (128, 16), (128, 40)]
