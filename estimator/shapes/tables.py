@@ -128,23 +128,25 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
     """Find the job's batch in a table whose first dimensions do not say which of them it is.
 
     Code may put all tokens of a batch into one row: then the model gives out one, and the first layer still has as many
-    as the job. Or each sample is several pictures in all rows but the model's own.
+    as the job. Or each sample is several pictures in all rows but the model's own. Or a sound is cut into pieces for
+    the convolutions, and all tokens that are made of them stand in one row.
     """
     printed, own = summary.batch_size or 0, summary.root.output_shape or ()
     times, rest = divmod(printed, batch_size)
-    if batch_size < _FEWEST_SAMPLES or len(own) < _FEWEST_SAMPLES:
+    if batch_size < _FEWEST_SAMPLES or not own:
         return summary
+    if len(own) < _FEWEST_SAMPLES:
+        pieces = _pieces(found) if times > 1 and not rest else 0
+        if pieces <= batch_size or pieces == printed or pieces % batch_size:
+            return summary
+        cut = pieces // batch_size  # of each sample, before all that was made of them stands in one row
+        return _rebatched(
+            summary, batch_size, lambda shape: (cut, *shape[1:]) if shape[0] == pieces else (times, *shape)
+        )
     if times > 1 and not rest and own[0] == batch_size and summary.root.children:
         ordered = times, batch_size  # in order of a sequence
         return _rebatched(summary, batch_size, lambda shape: (times, *(shape[2:] if shape[:2] == ordered else shape)))
-    if printed != 1 or not any(size % batch_size == 0 for size in own[:2]):
-        return summary
-    first = next(
-        (layer for layer in found[1:] if layer.output_shape and any(mark in layer.type for mark in _AXES)), None
-    )
-    shape = (first and first.output_shape) or ()
-    beside = first is not None and len(shape) > next(axes for mark, axes in _AXES.items() if mark in first.type)
-    if not beside or shape[0] != batch_size:
+    if printed != 1 or not any(size % batch_size == 0 for size in own[:2]) or _pieces(found) != batch_size:
         return summary
 
     def packed(shape: Shape) -> Shape:
@@ -153,6 +155,17 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
         return (shape[0] // batch_size, *shape[1:]) if shape[0] % batch_size == 0 else shape
 
     return _rebatched(summary, batch_size, packed)
+
+
+def _pieces(found: list[Layer]) -> int:
+    """Tell how many pictures or series the first convolution takes, where the table's batch is not that; else 0."""
+    first = next(
+        (layer for layer in found[1:] if layer.output_shape and any(mark in layer.type for mark in _AXES)), None
+    )
+    shape = (first and first.output_shape) or ()
+    if first is None or len(shape) <= next(axes for mark, axes in _AXES.items() if mark in first.type):
+        return 0
+    return shape[0]
 
 
 def _rebatched(summary: ModelSummary, batch_size: int, one: Callable[[Shape], Shape]) -> ModelSummary:

@@ -219,6 +219,22 @@ def test_boxes_are_no_witness_of_the_batch() -> None:
     assert [row.output_shape for row in rows[:2]] == [(64, 100, 100)] * 2
 
 
+def test_all_tokens_of_a_batch_in_one_row_and_pieces_of_its_sounds_are_those_of_samples() -> None:
+    """As encoders of sound work that cut it: ten pieces of each sample are 130 tokens behind the convolutions."""
+    text = tree(
+        "Encoder [520, 384] --",
+        "├─Conv2d: 1-1 [40, 480, 16, 13] 4,800",
+        "├─Linear: 1-2 [40, 13, 384] 2,949,120",
+        "├─LayerNorm: 1-3 [520, 384] 768",
+        "├─Linear: 1-4 [520, 384] 147,840",
+    )
+    summary = account(text, batch_size=4)[0]
+    shapes = [layer.output_shape for layer in summary.root.children]
+    assert shapes == [(10, 480, 16, 13), (10, 13, 384), (130, 384), (130, 384)]
+    assert "the table is taken to be of 4 samples" in summary.inferred
+    assert account(text, batch_size=3)[0].batch_size == 520
+
+
 def test_graphs_are_known_where_what_gathers_messages_is_hidden() -> None:
     text = tree(
         "GAT [1024, 40] --",
