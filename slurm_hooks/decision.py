@@ -332,7 +332,8 @@ def need_of(
 ) -> Need:
     """What a job that gets `share` needs of a GPU and its node; of `user`, where it is kept apart from others'."""
     tasks = max(1, submission.num_tasks or 1)
-    cpus = max(submission.min_cpus or 1, tasks * (submission.cpus_per_task or 1), submission.cpus_per_gpu or 1)
+    of_tasks = tasks * (submission.cpus_per_task or 1)
+    cpus = max(of_tasks, submission.min_cpus or 1, submission.min_cpus_per_node or 1, submission.cpus_per_gpu or 1)
     memory = submission.memory_per_node_mib or submission.memory_per_gpu_mib or 0
     memory = memory or (submission.memory_per_cpu_mib or 0) * cpus
     return Need(
@@ -372,6 +373,8 @@ def _uncertain(submission: Submission, view: ClusterView, *, age_s: float, stale
         return "the job is held, waits for others, or is to begin later"
     if submission.reservation:
         return "the job uses a reservation"
+    if submission.licenses:
+        return "the job needs licenses"
     if any(c in submission.req_nodes or c in submission.exc_nodes for c in "[,"):
         return "the job names several nodes"
     if submission.features:

@@ -28,7 +28,8 @@ _LARGEST_MEMORY_MIB: Final = 10 * 1024 * 1024
 _LONGEST_PATH: Final = 4096
 _LONGEST_LINE: Final = 8192
 _MIB_PER_UNIT: Final = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
-_PAIR: Final = re.compile(r"""([A-Za-z][\w+-]*)\s*[=:]\s*("[^"]*"|'[^']*'|[^\s"']\S*)?,?(?=\s|$)""")
+_PAIR: Final = re.compile(r"""([A-Za-z][\w+-]*)\s*[=:](\s*)("[^"]*"|'[^']*'|[^\s"']\S*)?,?(?=\s|$)""")
+_KEY: Final = re.compile(r"([A-Za-z][\w+-]*)\s*[=:]")
 _MEMORY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNORECASE)
 
 
@@ -165,18 +166,28 @@ def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:
             piece = text[position : position + 40].split(maxsplit=1)[0]
             cure = f"{MARK} {piece}=..." if piece in KEYS else f"{MARK} key=value{_hint(piece, KEYS)}"
             raise DirectiveError(number, f"cannot read {piece!r}: write {cure}")
-        key = found.group(1).lower().replace("-", "_")
-        value = (found.group(2) or "").rstrip(",")
+        key = _key(found.group(1))
+        value = (found.group(3) or "").rstrip(",")
         if key not in KEYS:
             raise DirectiveError(number, f"unknown key {_short(found.group(1))!r}{_hint(key, KEYS)}")
         if value[:1] in ("'", '"'):
             value = value[1:-1]
-        if not value:
+        if not value or (found.group(2) and _begins_anew(text, found.start(3))):
             raise DirectiveError(number, f"{key} has no value: write {MARK} {key}=...")
         yield key, value
         position = found.end()
         while position < len(text) and text[position] in " \t":
             position += 1
+
+
+def _key(word: str) -> str:
+    return word.lower().replace("-", "_")
+
+
+def _begins_anew(text: str, position: int) -> bool:
+    """Whether a comment or the next pair stands where, behind a blank, a value should."""
+    found = _KEY.match(text, position)
+    return text[position] == "#" or (found is not None and _key(found.group(1)) in KEYS)
 
 
 def _value(key: str, text: str, number: int) -> object:

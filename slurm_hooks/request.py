@@ -26,6 +26,7 @@ class Submission(NamedTuple):
     Attributes:
         script: the batch script, or as much of it as its leading comment block.
         tres: ``tres_per_node``, ``tres_per_job``, ``tres_per_task``, ``tres_per_socket`` as Slurm writes them.
+        min_cpus, min_cpus_per_node: processors of all tasks, and ``--mincpus``.
         cpus_per_gpu, memory_per_gpu_mib: ``--cpus-per-gpu`` and ``--mem-per-gpu``.
         implied_binding: whether the descriptor holds a binding that the request for a GPU implied.
         spread: whether the job is to take as many nodes as it can.
@@ -44,6 +45,7 @@ class Submission(NamedTuple):
     num_tasks: int | None = None
     cpus_per_task: int | None = None
     min_cpus: int | None = None
+    min_cpus_per_node: int | None = None
     memory_per_node_mib: int | None = None
     memory_per_cpu_mib: int | None = None
     exclusive: bool = False
@@ -55,6 +57,7 @@ class Submission(NamedTuple):
     dependency: str = ""
     begin_time: int | None = None
     reservation: str = ""
+    licenses: str = ""
     features: str = ""
     req_nodes: str = ""
     exc_nodes: str = ""

@@ -1,7 +1,7 @@
-"""What sbatch would tell slurmctld of a script: `#SBATCH` lines and options as the fields of a job descriptor. Pure.
+"""What sbatch would tell slurmctld of a script: its options as the fields of a job descriptor. Pure.
 
-For trying a script without submitting it (`radctl decide`). Options that cannot matter to RAD are passed over; Slurm
-alone knows whether their values are right.
+For trying a script without submitting it (`radctl decide`). Options come from `#SBATCH` lines, from `SBATCH_` variables
+and from the command line. Those that cannot matter to RAD are passed over; Slurm alone knows whether values are right.
 """
 
 from __future__ import annotations
@@ -30,8 +30,12 @@ _TEXT = {
     "array": "array_inx", "constraint": "features", "dependency": "dependency", "job-name": "name",
     "partition": "partition", "nodelist": "req_nodes", "exclude": "exc_nodes", "reservation": "reservation",
     "gpu-bind": "tres_bind", "gpu-freq": "tres_freq", "tres-bind": "tres_bind", "tres-per-task": "tres_per_task",
+    "licenses": "licenses",
 }  # fmt: skip
-_NUMBER = {"cpus-per-task": "cpus_per_task", "ntasks": "num_tasks", "ntasks-per-gpu": "ntasks_per_tres"}
+_NUMBER = {
+    "cpus-per-task": "cpus_per_task", "ntasks": "num_tasks", "ntasks-per-gpu": "ntasks_per_tres",
+    "mincpus": "pn_min_cpus",
+}  # fmt: skip
 _GPUS = {
     "gpus": "tres_per_job", "gpus-per-node": "tres_per_node", "gpus-per-task": "tres_per_task",
     "gpus-per-socket": "tres_per_socket", "cpus-per-gpu": "cpus_per_tres",
@@ -43,33 +47,52 @@ _OTHERS = frozenset((
     "account", "acctg-freq", "batch", "bb", "bbf", "chdir", "cluster-constraint", "clusters", "comment", "container",
     "container-id", "core-spec", "cores-per-socket", "cpu-freq", "deadline", "delay-boot", "distribution", "error",
     "export", "export-file", "extra", "extra-node-info", "gid", "gres-flags", "hint", "input", "kill-on-invalid-dep",
-    "licenses", "mail-type", "mail-user", "mcs-label", "mem-bind", "mincpus", "network", "nodefile", "ntasks-per-core",
+    "mail-type", "mail-user", "mcs-label", "mem-bind", "network", "nodefile", "ntasks-per-core",
     "ntasks-per-node", "ntasks-per-socket", "oom-kill-step", "open-mode", "output", "power", "prefer", "priority",
     "profile", "qos", "segment", "signal", "sockets-per-node", "switches", "thread-spec", "threads-per-core", "time",
     "time-min", "tmp", "uid", "wait-all-nodes", "wckey", "wrap",
 ))  # fmt: skip
 _ALL = _MATTER | _FLAGS | _OTHERS
+# Variables by which sbatch takes an option that matters here; it has none for the others.
+_VARIABLES = {
+    "SBATCH_ARRAY_INX": "array",
+    "SBATCH_MEM_PER_NODE": "mem",
+    **{f"SBATCH_{name.upper().replace('-', '_')}": name for name in (
+        "constraint", "cpus-per-gpu", "exclusive", "export", "gpu-bind", "gpu-freq", "gpus", "gpus-per-node",
+        "gpus-per-socket", "gpus-per-task", "gres", "mem-per-cpu", "mem-per-gpu", "partition", "reservation",
+        "spread-job", "tres-bind", "tres-per-task",
+    )},
+}  # fmt: skip
 _UNKNOWN = "?"
 _HETJOB = "a word between #SBATCH lines"
 _MIB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _A_DAY_S = 86_400
 _COUNT = re.compile(r"[0-9]{1,9}")
+_YES = re.compile(r"|yes|\s*[+-]?0*[1-9]\d*", re.IGNORECASE)
+_NO_VARIABLES: Mapping[str, str] = {}
 
 
-def fields_of(script: str, options: Sequence[str] = (), now: int = 0, separator: str = ":") -> dict[str, str]:
+def fields_of(
+    script: str,
+    options: Sequence[str] = (),
+    now: int = 0,
+    separator: str = ":",
+    environment: Mapping[str, str] = _NO_VARIABLES,
+) -> dict[str, str]:
     """The fields of a submission, as job_submit.lua sends them to radd.
 
     Args:
         script: text of the batch script.
-        options: sbatch's options on the command line; they override the script's.
+        options: sbatch's options on the command line; they override the environment's, and these the script's.
         now: Unix time in seconds.
         separator: what stands behind ``gres`` in a request: ``:`` on 22.05, ``/`` on later versions.
+        environment: variables that sbatch would see.
     """
     gres = f"gres{separator}"
     block = leading_block(script)
     fields = {"script": block}
     per_node = ""
-    for name, value in [*_in_script(block.split("\n")), *_options(options)]:
+    for name, value in _said(block, options, environment):
         if name == "ntasks-per-node":
             per_node = value
         elif name in _MATTER or name == _HETJOB:
@@ -79,8 +102,24 @@ def fields_of(script: str, options: Sequence[str] = (), now: int = 0, separator:
 
 def unknown(script: str, options: Sequence[str] = ()) -> list[str]:
     """Words among the options of a script and of a command line that are no options of sbatch."""
-    found = [*_in_script(leading_block(script).split("\n")), *_options(options)]
+    found = _said(leading_block(script), options, _NO_VARIABLES)
     return [word for name, word in found if name == _UNKNOWN]
+
+
+def exports_all(script: str, options: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether a job is given the variables of sbatch's environment: also what cli_filter.lua has put there."""
+    said = [value for name, value in _said(leading_block(script), options, environment) if name == "export"]
+    return not said or "ALL" in said[-1].upper().split(",")
+
+
+def _said(block: str, options: Sequence[str], environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Options of a script's leading block, of the environment and of the command line: later ones count."""
+    yield from _in_script(block.split("\n"))
+    for variable, name in _VARIABLES.items():
+        value = environment.get(variable)
+        if value is not None and (name != "spread-job" or _YES.fullmatch(value)):  # the others take a value
+            yield name, value
+    yield from _options(options)
 
 
 def _implied(fields: Mapping[str, str], per_node: str) -> dict[str, str]:
@@ -161,7 +200,7 @@ def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
         return {} if value == "now" else {"begin_time": str(now + _A_DAY_S)}  # when does not matter, that it waits does
     return {
         "hold": {"priority": "0"},
-        "exclusive": {} if value else {"shared": "0"},  # --exclusive=user shares nodes with that user's jobs
+        "exclusive": {"shared": "0"} if value in ("", "exclusive") else {},  # =user shares nodes with that user's jobs
         "spread-job": {"spread_job": "1"},
         _HETJOB: {"het_job_offset": "0"},
     }[name]

@@ -9,6 +9,7 @@ import dataclasses
 import gc
 import getpass
 import json
+import os
 import re
 import sys
 import time
@@ -28,7 +29,7 @@ from slurm_hooks.experience import learn
 from slurm_hooks.hook import unasked
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.radd.protocol import encode
-from slurm_hooks.sbatch import fields_of, unknown
+from slurm_hooks.sbatch import exports_all, fields_of, unknown
 from slurm_hooks.service import Answer, Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
@@ -51,15 +52,18 @@ class DecideError(ValueError):
 def decide(site: Site, script: Path, options: tuple[str, ...], as_json: bool) -> None:
     """Tell what would become of a script if it were submitted now; change nothing.
 
-    Options of sbatch may follow SCRIPT: radctl decide job.sh --partition=gpu. Exit code 1 if it would be refused.
+    Options of sbatch may follow SCRIPT: radctl decide job.sh --partition=gpu; its variables (SBATCH_PARTITION) count too.
+    Exit code 1 if it would be refused.
     """
     config = site.load()
     text = files.read_text(script, files.MAX_SCRIPT_BYTES)
     now = time.time()
-    fields = {"user_name": getpass.getuser(), **fields_of(text, options, int(now), _separator(config))}
+    asked = fields_of(text, options, int(now), _separator(config), os.environ)
+    fields = {"user_name": getpass.getuser(), **asked}
     for word in unknown(text, options):
         click.echo(f"radctl: {word} is no option of sbatch that radctl knows, and is passed over", err=True)
-    fields.update(_summary(text, config))
+    if exports_all(text, options, os.environ):
+        fields.update(_summary(text, config))
     if not fields.get("partition"):
         fields["partition"] = _default_partition(config)
     options_bytes = len(encode({name: value for name, value in fields.items() if name not in ("script", "summary")}))

@@ -138,6 +138,20 @@ def test_options_of_sbatch(job: Path) -> None:
     assert "RAD does not serve it" in _radctl("decide", job, "--partition=cpu").output
 
 
+def test_variables_of_sbatch(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SBATCH_GRES", "gpu:2")
+    assert "more than one GPU" in _radctl("decide", job).output
+    assert json.loads(_radctl("decide", job, "--json", "--gres=gpu:1").output)["action"] == "share"
+    monkeypatch.setenv("SBATCH_PARTITION", "cpu")
+    assert "RAD does not serve it" in _radctl("decide", job).output
+
+
+def test_a_summary_that_would_not_be_handed_on(job: Path) -> None:
+    assert "net.txt: it was not handed on (--export=NONE" in _radctl("decide", job, "--export=NONE").output
+    job.write_text(SCRIPT.replace("model=net.txt", "model=net.txt memory=20G"))
+    assert "20.0 GiB claimed" in _radctl("decide", job, "--export=NONE").output
+
+
 def test_what_is_no_option_of_sbatch_is_named(job: Path) -> None:
     shown = _radctl("decide", job, "--json", "--partion=cpu", "--time", "1:00")
     assert shown.stderr == "radctl: --partion=cpu is no option of sbatch that radctl knows, and is passed over\n"

@@ -101,10 +101,12 @@ def test_a_user_may_ask_to_share_where_exclusive_is_the_default() -> None:
         (SUBMISSION._replace(dependency="afterok:1"), "waits for others"),
         (SUBMISSION._replace(begin_time=102), "begin later"),
         (SUBMISSION._replace(reservation="r"), "reservation"),
+        (SUBMISSION._replace(licenses="matlab:1"), "licenses"),
         (SUBMISSION._replace(req_nodes="n[1-2]"), "several nodes"),
         (SUBMISSION._replace(features="big"), "features"),
         (SUBMISSION._replace(partition="gpu,other"), "several partitions"),
         (SUBMISSION._replace(cpus_per_task=17), "no GPU has room now"),
+        (SUBMISSION._replace(min_cpus_per_node=17), "no GPU has room now"),
     ],
 )
 def test_unpinned(submission: Submission, words: str) -> None:

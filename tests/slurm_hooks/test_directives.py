@@ -36,6 +36,8 @@ def test_spellings() -> None:
     assert parsed("#RAD model='my model.txt'").model == "my model.txt"
     assert parsed('#RAD\tmodel: "a=b.txt"').model == "a=b.txt"
     assert parsed("#RAD model=path/with=equals.txt").model == "path/with=equals.txt"
+    assert parsed("#RAD model= seq_len.txt").model == "seq_len.txt"
+    assert parsed("#RAD model= 'batch_size=8'").model == "batch_size=8"
     assert parsed("#RAD input-size=3x512x1024, batch_size=4").input_size == (3, 512, 1024)
 
 
@@ -104,6 +106,11 @@ def test_inline_summary() -> None:
         (["#RAD batch_size="], 3, ["no value"]),
         (["#RAD " + "a" * 9000], 3, ["longer than 8192 characters"]),
         (["#RAD model="], 3, ["no value"]),
+        (["#RAD batch_size=8 model:"], 3, ["model has no value: write #RAD model=..."]),
+        (["#RAD model= batch_size=8"], 3, ["model has no value"]),
+        (["#RAD batch_size=8", "#RAD model = Batch-Size : 8"], 4, ["model has no value"]),
+        (["#RAD model: # the net"], 3, ["model has no value"]),
+        (["#RAD kind=, model=a.txt"], 3, ["kind has no value"]),
         (["#RAD memory=12"], 3, ["write memory=12G"]),
         (["#RAD memory=-3G"], 3, ["not an amount"]),
         (["#RAD memory=0G"], 3, ["between 1M and 10T"]),

@@ -400,13 +400,15 @@ def test_a_script_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("program", ["sbatch", "salloc"])
 def test_a_job_does_not_pass_its_own_on(tmp_path: Path, program: str) -> None:
     (tmp_path / "job.sh").write_text("true\n")
-    given = {"RAD_SUMMARY": "ok 2", "RAD_SUMMARY_1": "x", "RAD_SUMMARY_2": "y", "RAD_SHARE": "12"}
+    given = {"RAD_SUMMARY": "ok 2", "RAD_SUMMARY_1": "x", "RAD_SUMMARY_2": "y", "RAD_SHARE": "12", "RAD_TEST_ONLY": "1"}
     assert cli_filter(tmp_path / "job.sh", program, **given) == ["result 0"]
 
 
 def test_a_question_when_a_job_would_start_is_told_from_a_job(tmp_path: Path, serve: Callable[..., Radd]) -> None:
     (tmp_path / "job.sh").write_text(SCRIPT)
     assert cli_filter(tmp_path / "job.sh", test_only="set") == ["result 0", "RAD_TEST_ONLY=1"]
+    assert cli_filter(tmp_path / "job.sh", test_only="set", RAD_TEST_ONLY="0") == ["result 0", "RAD_TEST_ONLY=1"]
+    assert cli_filter(tmp_path / "job.sh", RAD_TEST_ONLY="1") == ["result 0"]
     assert cli_filter(tmp_path / "job.sh", "salloc", test_only="set") == ["result 0"]
     radd = serve(passing(), each=9)
     lua(tmp_path, [{"script": SCRIPT, "environment": '{RAD_TEST_ONLY="1"}'}, {"script": SCRIPT, "environment": "{}"}])

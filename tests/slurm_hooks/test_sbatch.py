@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_hooks.sbatch import fields_of, unknown
+from slurm_hooks.sbatch import exports_all, fields_of, unknown
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,8 @@ from slurm_hooks.sbatch import fields_of, unknown
         ("--mem=lots", {}),
         ("--exclusive --hold", {"shared": "0", "priority": "0"}),
         ("--exclusive=user", {}),
+        ("--exclusive=exclusive", {"shared": "0"}),
+        ("-L matlab:2 --mincpus=8", {"licenses": "matlab:2", "pn_min_cpus": "8"}),
         ("-w n[1-3]", {"req_nodes": "n[1-3]", "min_nodes": "3"}),
         ("-w n1", {"req_nodes": "n1"}),
         ("--ntasks-per-node=2", {"num_tasks": "2"}),
@@ -86,6 +88,54 @@ def test_options_override_the_script() -> None:
         "partition": "c",
         "tres_per_node": "gres:gpu:1",
     }
+
+
+@pytest.mark.parametrize(
+    ("variables", "fields"),
+    [
+        ({"SBATCH_PARTITION": "b"}, {"partition": "b"}),
+        ({"SBATCH_GRES": "none"}, {"tres_per_node": ""}),
+        ({"SBATCH_GPUS": "2"}, {"tres_per_job": "gres:gpu:2"}),
+        ({"SBATCH_GPUS_PER_TASK": "1"}, {"tres_per_task": "gres:gpu:1"}),
+        (
+            {"SBATCH_CPUS_PER_GPU": "4", "SBATCH_MEM_PER_GPU": "2G"},
+            {"cpus_per_tres": "gres:gpu:4", "mem_per_tres": "gres:gpu:2048"},
+        ),
+        ({"SBATCH_ARRAY_INX": "1-3", "SBATCH_MEM_PER_NODE": "1G"}, {"array_inx": "1-3", "min_mem_per_node": "1024"}),
+        ({"SBATCH_EXCLUSIVE": ""}, {"shared": "0"}),
+        ({"SBATCH_EXCLUSIVE": "user"}, {}),
+        ({"SBATCH_SPREAD_JOB": ""}, {"spread_job": "1"}),
+        ({"SBATCH_SPREAD_JOB": "Yes"}, {"spread_job": "1"}),
+        ({"SBATCH_SPREAD_JOB": "2"}, {"spread_job": "1"}),
+        ({"SBATCH_SPREAD_JOB": "0"}, {}),
+        ({"SBATCH_SPREAD_JOB": "no"}, {}),
+        ({"SBATCH_DEPENDENCY": "afterok:1", "SBATCH_NODES": "2", "PARTITION": "b"}, {}),  # sbatch reads none of these
+    ],
+)
+def test_variables_override_the_script(variables: dict[str, str], fields: dict[str, str]) -> None:
+    script = "#SBATCH -p a --gres=gpu:1\n"
+    before = {"script": script, "partition": "a", "tres_per_node": "gres:gpu:1"}
+    assert fields_of(script, environment=variables) == {**before, **fields}
+    assert fields_of(script, ["-p", "c"], environment=variables) == {**before, **fields, "partition": "c"}
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "variable", "expected"),
+    [
+        ("", [], None, True),
+        ("--export=NONE", [], None, False),
+        ("--export=ALL,A=1", [], None, True),
+        ("--export=A=1", [], None, False),
+        ("--export=NONE", [], "all", True),
+        ("", [], "NONE", False),
+        ("", ["--export", "ALL"], "NONE", True),
+    ],
+)
+def test_what_a_job_is_given_of_the_environment(
+    line: str, options: list[str], variable: str | None, expected: bool
+) -> None:
+    environment = {} if variable is None else {"SBATCH_EXPORT": variable}
+    assert exports_all(f"#SBATCH {line}\n", options, environment) is expected
 
 
 def test_later_versions_of_slurm() -> None:
