@@ -52,8 +52,8 @@ class DecideError(ValueError):
 def decide(site: Site, script: Path, options: tuple[str, ...], as_json: bool) -> None:
     """Tell what would become of a script if it were submitted now; change nothing.
 
-    Options of sbatch may follow SCRIPT: radctl decide job.sh --partition=gpu; its variables (SBATCH_PARTITION) count too.
-    Exit code 1 if it would be refused.
+    Options of sbatch may follow SCRIPT: radctl decide job.sh --partition=gpu. Variables such as SBATCH_PARTITION count
+    too. Exit code 1 if it would be refused.
     """
     config = site.load()
     text = files.read_text(script, files.MAX_SCRIPT_BYTES)
