@@ -61,6 +61,7 @@ class Node:
     Attributes:
         gpus: GPUs whose device types are their own, so that shares of them can be asked for.
         instances: device types of its MIG instances.
+        shares: whether Slurm says that it has shares: since slurmctld started, not before the node has registered.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Node:
     free_memory_mib: int
     gpus: tuple[Gpu, ...]
     instances: frozenset[str] = frozenset()
+    shares: bool = True
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,8 @@ class ClusterView:
         taken: clock reading, in seconds, at which the look at Slurm began; minus infinity for never.
         waiting: jobs of each partition that wait for resources or behind such jobs.
         pinned: jobs that wait for resources and may run on one device type only.
+        lacking: partitions with nodes that have no shares of their GPUs now.
+        held: jobs for shares that Slurm holds, as it took none of its nodes to have any.
         floating: by partition, what jobs may have taken that Slurm places and does not show yet.
         can_retype: whether this Slurm can move a pending job to another device type.
         per_gpu: by partition, what its jobs get for each GPU.
@@ -144,6 +148,8 @@ class ClusterView:
     nodes: tuple[Node, ...] = ()
     waiting: Mapping[str, int] = field(default_factory=dict)
     pinned: tuple[PinnedJob, ...] = ()
+    lacking: frozenset[str] = frozenset()
+    held: tuple[int, ...] = ()
     floating: Mapping[str, Floating] = field(default_factory=dict)
     can_retype: bool = False
     per_gpu: Mapping[str, PerGpu] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from estimator.gpus import lookup
@@ -9,7 +10,7 @@ from estimator.input_size import written
 from estimator.types import Estimate
 from predictor.types import Prediction, Profile
 from slurm_hooks import mig
-from slurm_hooks.cluster import ClusterView, Gpu
+from slurm_hooks.cluster import ClusterView, Gpu, Node
 from slurm_hooks.config import Mps, Partition
 from slurm_hooks.directives import Directives
 from slurm_hooks.interference import Interference, typical
@@ -215,19 +216,23 @@ def _instances_for(submission: Submission, feature: str, view: ClusterView) -> f
         for node in view.nodes
         if submission.partition in node.partitions and (not feature or feature in node.features)
     ]
-    if any(c in submission.req_nodes + submission.exc_nodes + submission.features for c in "[(|*!"):
+    may_go = _where(submission, here)
+    if may_go is None:
         return frozenset.intersection(*(node.instances for node in here)) if here else frozenset()
-    asked, excluded, features = (
-        _names(submission.req_nodes),
-        _names(submission.exc_nodes),
-        _names(submission.features, "&"),
-    )
-    may_go = [
+    return frozenset(kind for node in may_go for kind in node.instances)
+
+
+def _where(submission: Submission, nodes: Sequence[Node]) -> list[Node] | None:
+    """Those of `nodes` that a job may go to; None where it names them or features other than by plain names."""
+    if any(c in submission.req_nodes + submission.exc_nodes + submission.features for c in "[(|*!"):
+        return None
+    asked, excluded = _names(submission.req_nodes), _names(submission.exc_nodes)
+    features = _names(submission.features, "&")
+    return [
         node
-        for node in here
+        for node in nodes
         if (not asked or node.name in asked) and node.name not in excluded and features <= node.features
     ]
-    return frozenset(kind for node in may_go for kind in node.instances)
 
 
 class _Place(NamedTuple):
@@ -325,6 +330,33 @@ def unknown_type(request: GpuRequest, partition: Partition, view: ClusterView) -
     if not view.nodes:
         return f"GPU type {request.type} is not known: nobody has looked at Slurm's nodes yet"
     return f"GPU type {request.type} is not known: no node has it as device type, none has the feature {feature}"
+
+
+def no_shares(
+    submission: Submission, request: GpuRequest, partition: Partition, view: ClusterView, *, now: float, stale_s: float
+) -> str:
+    """Why Slurm would refuse the request, or hold the job, if it asked for shares; the empty string if it would not.
+
+    Slurm 22.05 knows no shares of a node that runs jobs from slurmctld's start until that node has registered.
+    """
+    since = submission.slurmctld_since
+    if since is not None and view.taken < since and abs(now - since) < stale_s:
+        return "slurmctld has just started: what shares its nodes have is not known yet"
+    names = frozenset(submission.partition.split(","))
+    if not names & view.lacking:
+        return ""
+    feature = _types(request, partition, view)[1]
+    here = [
+        node
+        for node in view.nodes
+        if node.gpus and names & node.partitions and (not feature or feature in node.features)
+    ]
+    may_go = _where(submission, here)
+    if may_go is None:
+        lacks = not all(node.shares for node in here)
+    else:
+        lacks = bool(may_go) and not any(node.shares for node in may_go)
+    return "no node where the job may run has shares of its GPUs (gres/mps) now" if lacks else ""
 
 
 def need_of(

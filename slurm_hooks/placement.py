@@ -69,6 +69,7 @@ def holds_others(gpu: Gpu, user: str) -> bool:
 def _node_fits(node: Node, need: Need, floating: Floating) -> bool:
     return (
         node.available
+        and node.shares
         and need.partition in node.partitions
         and node.free_cpus - floating.cpus >= need.cpus
         and node.free_memory_mib - floating.memory_mib >= need.memory_mib

@@ -110,10 +110,11 @@ class _Decided(NamedTuple):
     partition: Partition
 
     def arrival(self) -> Arrival:
-        """The job as the view will show it."""
+        """The job as the view will show it; the tasks of an array may fill any GPU."""
         need = rules.need_of(self.submission, self.resident.share, self.partition)
         where = frozenset(self.submission.partition.split(","))
-        return Arrival(self.resident, self.gpu, where, need.cpus, need.memory_mib)
+        resident = replace(self.resident, share=WHOLE_GPU) if self.submission.array else self.resident
+        return Arrival(resident, self.gpu, where, need.cpus, need.memory_mib)
 
 
 class Service:
@@ -243,6 +244,10 @@ class Service:
             return self._left_alone(submission, directives, partition, request)
         view = self.view
         unknown = rules.unknown_type(request, partition, view)
+        if not unknown and partition.mode == "enforce" and partition.method != "mig":
+            unknown = rules.no_shares(
+                submission, request, partition, view, now=self._clock(), stale_s=self.config.radd.stale_s
+            )
         if unknown:
             return self._left_alone(submission, directives, partition, LeftAlone(request.text, unknown))
         try:
@@ -453,7 +458,7 @@ def _no_summary(submission: Submission, directives: Directives) -> str:
         return "nothing tells the job's memory: add #RAD model=SUMMARY or #RAD memory=12G"
     why = submission.handed_error
     if not why:
-        why = "it was not handed on (--export=NONE, script on stdin, no cli_filter.lua)"
+        why = "it was not handed on (--export without ALL, script on stdin, no cli_filter.lua)"
         why += "; `radctl embed` writes it into the script"
     elif directives.model.startswith(("~", "$")):
         why += " (no shell reads this line: ~ and $ stay as they are)"
@@ -613,6 +618,7 @@ def submission_from(fields: Mapping[str, str]) -> Submission:
         memory_per_cpu_mib=_number(text("min_mem_per_cpu")),
         exclusive=text("shared") == "0",
         spread=bool(text("spread_job")),
+        slurmctld_since=_number(text("slurmctld_since")),
         test_only=bool(text("test_only")),
         array=text("array_inx", ""),
         het_job=_number(text("het_job_offset")) is not None,

@@ -26,6 +26,8 @@ local NUMBERS = { cpus_per_task = true, min_mem_per_node = true, min_cpus = true
 local has_socket, socket = pcall(require, "socket")
 local has_unix, unix = pcall(require, "socket.unix")
 
+local since = has_socket and string.format("%.0f", math.ceil(socket.gettime())) -- when slurmctld took this file
+
 local NAMES_S = 600              -- how long users' names are remembered
 
 local failures, open_until = 0, 0
@@ -142,6 +144,7 @@ local function request_of(job_desc, part_list, text)
     end
     add("partition", job_desc.partition or default_partition(part_list))
     add("user_name", user_of(job_desc) or "")
+    add("slurmctld_since", since)
     for _, name in ipairs(TOLD) do
         local value = job_desc[name]
         if type(value) == "number" then

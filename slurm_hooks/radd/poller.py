@@ -1,4 +1,4 @@
-"""The background look at Slurm: keeps the service's view fresh and takes back pins that hold a job up."""
+"""The background look at Slurm: keeps the service's view fresh, takes back pins and holds that hold a job up."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ log = logging.getLogger("rad.poller")
 _SHORTEST_PAUSE_S = 1.0
 # Collecting garbage holds every answer up, on a large cluster for longer than slurmctld waits.
 _COLLECT_S = 60.0
+_MOST_RELEASES = 3
 
 
 class Slurm(Protocol):
@@ -35,6 +36,9 @@ class Slurm(Protocol):
 
     def unpin(self, job_id: int, share: int | None, *, node: bool) -> None:
         """Let a pending job go to any GPU, with `share` shares of it, and to any node."""
+
+    def release(self, job_id: int) -> None:
+        """Let a held job start."""
 
 
 class Models(Protocol):
@@ -73,6 +77,7 @@ class Poller:
         self._smact = smact
         self._healthy = True
         self._pinned_since: dict[int, float] = {}
+        self._released: dict[int, tuple[int, float]] = {}
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -110,6 +115,7 @@ class Poller:
         self._service.update(view)
         log.debug("Slurm as it was at %.3f: %d nodes, %d pins wait", view.taken, len(view.nodes), len(view.pinned))
         self._unpin_waiting(view)
+        self._release_held(view)
 
     def _take_new(self, models: Models) -> None:
         method, predictor = models.fresh(), models.fresh_predictor()
@@ -141,6 +147,27 @@ class Poller:
                 self._unpin(pin, view.can_retype)
             except SlurmError as error:
                 log.warning("job %d stays pinned to %s: %s", pin.job_id, pin.type, error)
+            if time.monotonic() >= until:
+                return
+
+    def _release_held(self, view: ClusterView) -> None:
+        """Let RAD's jobs go that Slurm holds: until a node has registered anew, Slurm 22.05 takes it to have no shares.
+
+        Not for ever: no node may be left that has what a job's user asks for beside the GPU.
+        """
+        self._released = {job_id: self._released.get(job_id, (0, float("-inf"))) for job_id in view.held}
+        until = time.monotonic() + self._config.radd.poll_s
+        for job_id, (times, last) in self._released.items():
+            if times >= _MOST_RELEASES or view.taken - last < self._config.radd.unpin_after_s:
+                continue
+            self._released[job_id] = (times + 1, view.taken)
+            try:
+                record = self._slurm.record(job_id)
+                if record is not None and record.action in ("share", "exclusive"):
+                    self._slurm.release(job_id)
+                    log.info("job %d is held no longer: Slurm took no node to have shares of its GPUs", job_id)
+            except SlurmError as error:
+                log.warning("job %d stays held: %s", job_id, error)
             if time.monotonic() >= until:
                 return
 

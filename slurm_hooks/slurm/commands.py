@@ -144,3 +144,11 @@ class SlurmCommands:
         changes = [f"gres=mps:{share}"] if share is not None else []
         changes += ["reqnodelist="] if node else []
         self._run(["scontrol", "update", f"jobid={job_id}", *changes], self._timeout_s)
+
+    def release(self, job_id: int) -> None:
+        """Let a held job start. Needs Slurm's operator rights.
+
+        Raises:
+            SlurmError: if Slurm refuses.
+        """
+        self._run(["scontrol", "release", str(job_id)], self._timeout_s)

@@ -34,6 +34,7 @@ SEPARATOR = "\x1f"
 RESIDENT_COLUMNS = (("JobID", 20), ("NodeList", 512), ("tres-alloc", 512), ("UserName", 64), ("admin_comment", 4096))
 
 _WAITING_REASONS = ("Resources", "Priority")
+_NO_NODE_COULD = "BadConstraints"
 _NODE_IS_AWAY = "ReqNodeNotAvail"  # names of nodes may follow
 _USABLE_STATES = ("IDLE", "MIXED", "ALLOCATED")
 _UNUSABLE_FLAGS = ("DRAIN", "DOWN", "NOT_RESPONDING", "MAINT", "FAIL", "REBOOT", "POWER", "RESERVED", "PLANNED_DRAIN")
@@ -158,6 +159,7 @@ def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], instances: frozenset
         free_memory_mib=total - _int(fields.get("AllocMem")),
         gpus=gpus,
         instances=instances,
+        shares=any(kind == "mps" and int(count) for kind, _, count in _GRES_ITEM.findall(fields.get("Gres", ""))),
     )
 
 
@@ -210,6 +212,7 @@ def build(
         for device, count in _ASKED_ITEM.findall(job.asked)
         if device
     )
+    stuck = tuple(job.job_id for job in jobs if job.reason == _NO_NODE_COULD and _ASKED_ITEM.search(job.asked))
     spoken_for: dict[tuple[str, str], int] = {}
     for pin in pinned:
         # One that does not name one node will take its shares on whichever comes free: it counts on each.
@@ -224,7 +227,8 @@ def build(
             used += spoken_for.get(("", gpu.type), 0) + spoken_for.get((gpu.node, gpu.type), 0)
             gpus.append(replace(gpu, residents=held_by, used_shares=min(SHARES_PER_GPU, used)))
         made.append(replace(node, gpus=tuple(gpus), available=node.available and node.name not in opaque))
-    view = ClusterView(taken, tuple(made), waiting, pinned, can_retype=can_retype)
+    lacking = frozenset(name for node in made if node.gpus and not node.shares for name in node.partitions)
+    view = ClusterView(taken, tuple(made), waiting, pinned, lacking, stuck, can_retype=can_retype)
     return with_arrivals(view, filter(None, map(_about_to_start, jobs)))
 
 

@@ -147,7 +147,7 @@ def test_variables_of_sbatch(job: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_summary_that_would_not_be_handed_on(job: Path) -> None:
-    assert "net.txt: it was not handed on (--export=NONE" in _radctl("decide", job, "--export=NONE").output
+    assert "net.txt: it was not handed on (--export without ALL" in _radctl("decide", job, "--export=NONE").output
     job.write_text(SCRIPT.replace("model=net.txt", "model=net.txt memory=20G"))
     assert "20.0 GiB claimed" in _radctl("decide", job, "--export=NONE").output
 

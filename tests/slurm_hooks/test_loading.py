@@ -130,3 +130,6 @@ class Slurm:
 
     def unpin(self, job_id: int, share: int | None, *, node: bool) -> None:
         raise AssertionError("nothing is pinned")
+
+    def release(self, job_id: int) -> None:
+        raise AssertionError("nothing is held")

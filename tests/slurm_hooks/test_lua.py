@@ -404,6 +404,14 @@ def test_a_job_does_not_pass_its_own_on(tmp_path: Path, program: str) -> None:
     assert cli_filter(tmp_path / "job.sh", program, **given) == ["result 0"]
 
 
+def test_radd_is_told_since_when_slurmctld_runs(tmp_path: Path, serve: Callable[..., Radd]) -> None:
+    radd = serve(passing(), each=9)
+    before = time.time()
+    lua(tmp_path, [{"script": SCRIPT}, {"script": SCRIPT, "clock_ahead": "7"}])
+    told = [int(fields["slurmctld_since"]) for fields in radd.asked]
+    assert before <= told[0] == told[1] < time.time() + 1
+
+
 def test_a_question_when_a_job_would_start_is_told_from_a_job(tmp_path: Path, serve: Callable[..., Radd]) -> None:
     (tmp_path / "job.sh").write_text(SCRIPT)
     assert cli_filter(tmp_path / "job.sh", test_only="set") == ["result 0", "RAD_TEST_ONLY=1"]

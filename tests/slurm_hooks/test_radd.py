@@ -351,6 +351,7 @@ class FakeSlurm:
     def __init__(self, *views: ClusterView | Exception) -> None:
         self.views = list(views)
         self.unpinned: list[tuple[int, int | None, bool]] = []
+        self.released: list[int] = []
         self.records: dict[int, Record] = {}
 
     def look(self, partitions: object) -> ClusterView:
@@ -366,6 +367,11 @@ class FakeSlurm:
         if job_id == 9:
             raise SlurmError("scontrol: Access denied")
         self.unpinned.append((job_id, share, node))
+
+    def release(self, job_id: int) -> None:
+        if job_id == 9:
+            raise SlurmError("scontrol: Access denied")
+        self.released.append(job_id)
 
 
 class Nothing:
@@ -454,6 +460,21 @@ def test_where_slurm_cannot_retype_pins_stay() -> None:
     made.once()
     made.once()
     assert slurm.unpinned == []
+
+
+def test_jobs_that_slurm_holds_for_want_of_shares_are_released(caplog: pytest.LogCaptureFixture) -> None:
+    # 8 is not RAD's, 9 is refused by Slurm, 10 was left as written.
+    looks = [ClusterView(float(at), held=(7, 8, 9, 10)) for at in (0, 5, 60, 65, 120, 180, 240)]
+    slurm = FakeSlurm(*looks)
+    slurm.records = {7: Record("share"), 9: Record("exclusive"), 10: Record("left_alone")}
+    made, _ = poller(slurm)
+    after = []
+    for _ in looks:
+        made.once()
+        after.append(len(slurm.released))
+    assert after == [1, 1, 2, 2, 3, 3, 3], "at once, then once in a while, and not for ever"
+    assert set(slurm.released) == {7}
+    assert "job 9 stays held: scontrol: Access denied" in caplog.text
 
 
 def test_what_monitors_measured_takes_the_place_of_what_jobs_declared() -> None:

@@ -375,6 +375,65 @@ def test_an_unpinned_job_counts_wherever_it_may_have_gone_until_it_is_seen() -> 
     assert record(ask(made)).pin == "g0"
 
 
+def test_the_tasks_of_an_array_may_fill_any_gpu_until_they_are_seen() -> None:
+    made, _ = service()
+    ask(made, array_inx="1-9")
+    assert record(ask(made)).pin == ""
+    made.update(ClusterView(1001.5, (node("n1"),)))
+    assert record(ask(made)).pin == "g0"
+
+
+def test_nodes_whose_shares_slurm_does_not_know() -> None:
+    """Slurm 22.05 would refuse the job, or hold it for ever."""
+    made, _ = service()
+    ready, unready = node("n1"), replace(node("n2"), shares=False)
+
+    def left(nodes: tuple[Node, ...], made: Service = made, **fields: str) -> bool:
+        lacking = frozenset(name for node in nodes if not node.shares for name in node.partitions)
+        made.update(ClusterView(1001.5, nodes, lacking=lacking))
+        answer = ask(made, **fields)
+        if record(answer).action != "left_alone":
+            assert record(answer).node in ("", "n1")
+            return False
+        assert set(answer.fields or {}) == {"admin_comment"}
+        assert answer.message == (
+            "left as written: no node where the job may run has shares of its GPUs (gres/mps) now"
+        )
+        return True
+
+    assert left((unready,))
+    assert left((unready, replace(ready, partitions=frozenset({"twin"}))))
+    assert not left((unready, ready))
+    assert not left((replace(unready, partitions=frozenset({"other"})), ready))
+    assert left((unready, ready), req_nodes="n2")
+    assert left((unready, ready), exc_nodes="n1")
+    assert left((unready, ready), req_nodes="n[1-2]")
+    assert not left((unready, ready), req_nodes="n1")
+    assert left((unready, replace(ready, features=frozenset())), tres_per_node="gres:gpu:h200:1")
+    assert not left((replace(unready, gpus=()), ready))
+    advised, _ = service(mode="advise")
+    assert not left((unready,), advised)
+
+
+def test_a_slurmctld_that_has_just_started() -> None:
+    clock = Clock()
+    made, _ = service(clock=clock)
+    clock.now = 1010.0
+
+    def reasons(since: float) -> str:
+        return record(ask(made, slurmctld_since=f"{since:.0f}")).reasons[0]
+
+    just = "slurmctld has just started: what shares its nodes have is not known yet"
+    assert reasons(999) != just
+    assert reasons(1005) == reasons(1011) == just
+    assert made.unplaced, "so that radd looks at once"
+    made.update(ClusterView(1011.0, (node("n1"),)))
+    assert reasons(1005) != just
+    made.update(ClusterView(1000.0, (node("n1"),)))
+    clock.now = 1005.0 + made.config.radd.stale_s
+    assert reasons(1005) != just, "Slurm's commands fail: shares are given, and no pin"
+
+
 def test_a_whole_gpu_that_slurm_places_may_take_any() -> None:
     """Even one that holds others by the last look: they may have ended since."""
     made, _ = service()

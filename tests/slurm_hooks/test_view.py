@@ -142,7 +142,14 @@ def test_whether_srun_is_filtered() -> None:
 
 def test_commands() -> None:
     asked: list[list[str]] = []
-    answers = {"--version": "slurm 25.11.2\n", "node": NODE, "partition": PARTITIONS, "config": "", "update": ""}
+    answers = {
+        "--version": "slurm 25.11.2\n",
+        "node": NODE,
+        "partition": PARTITIONS,
+        "config": "",
+        "update": "",
+        "release": "",
+    }
     answers = {**answers, "-o": JOBS, "-O": RESIDENTS}
 
     def recorded(command: Sequence[str], _: float) -> str:
@@ -162,6 +169,26 @@ def test_commands() -> None:
     assert asked[-1] == ["scontrol", "update", "jobid=14", "reqnodelist="]
     slurm.unpin(14, 30, node=False)
     assert asked[-1] == ["scontrol", "update", "jobid=14", "gres=mps:30"]
+    slurm.release(14)
+    assert asked[-1] == ["scontrol", "release", "14"]
+
+
+def test_a_node_that_has_not_registered_since_slurmctld_started() -> None:
+    # As Slurm 22.05 shows a node that runs jobs.
+    unready = NODE.replace("node0", "node1").replace("mps:g0:100,mps:g1:100,mps:g2:100,mps:g3:100", "mps:0")
+    assert unready.count("mps") == 1
+    nodes = parse_nodes(f"{NODE}\n{unready.replace('gpu,debug', 'other')}\n")
+    assert [node.shares for node in nodes] == [True, False]
+    view = build(nodes, [], [], taken=1.0, can_retype=False)
+    assert view.lacking == {"other"}
+    assert parse_nodes(NODE.replace("mps:g0:100,mps:g1:100,mps:g2:100,mps:g3:100", "mps:400"))[0].shares
+
+
+def test_jobs_for_shares_that_slurm_holds() -> None:
+    rows = [("1", "gres:mps:30", "BadConstraints"), ("2", "gres/mps:g1:30", "BadConstraints")]
+    rows += [("3", "gres:gpu:1", "BadConstraints"), ("4", "gres:mps:30", "JobHeldUser")]
+    jobs = parse_jobs("\n".join(f"{job}\x1fPD\x1fgpu\x1fbob\x1f{asked}\x1f\x1f{why}" for job, asked, why in rows))
+    assert build([], jobs, [], taken=1.0, can_retype=False).held == (1, 2)
 
 
 def test_the_record_of_a_pending_job() -> None:
