@@ -313,7 +313,10 @@ def input_mb(totals: dict[str, str]) -> float | None:
 
 
 def _megabytes(totals: dict[str, str], label: str) -> float | None:
-    value, _, unit = totals.get(label, "").partition(" ")
+    said = totals.get(label)
+    if said is None:
+        return None
+    value, _, unit = said.partition(" ")
     try:
         size = float(value.replace(",", "")) * {"mb": 1.0, "gb": 1e3, "kb": 1e-3, "": 1.0}[unit.strip()]
     except (ValueError, KeyError):

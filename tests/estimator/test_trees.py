@@ -22,10 +22,33 @@ def test_trees_add_their_leaves() -> None:
     assert trees.predict([2.0, 0.6]) == 61.0
 
 
+def test_large_trees_are_walked_as_they_stand() -> None:
+    """More thresholds of a feature, and more nodes for smaller values, than a byte counts."""
+    size = 600
+    # A row of nodes, each with a leaf for larger values; and the same with a leaf for smaller ones.
+    down = [size - number for number in range(size)]
+    values = [float(value) for number in range(size) for value in (down[number], 1000 + number)] + [7.0]
+    inner = [2 * (number // 2 + 1) if number % 2 == 0 else -1 for number in range(2 * size)] + [-1]
+    leaf = [number + 1 if number % 2 == 0 else -1 for number in range(2 * size)] + [-1]
+    feature = [0 if number % 2 == 0 else -1 for number in range(2 * size)] + [-1]
+    small = {"feature": feature, "value": values, "left": inner, "right": leaf}
+    for row in (-1.0, 0.5, 1.0, 1.5, 255.0, 255.5, 300.0, 599.5, 600.0, 601.0):
+        first = next((number for number in range(size) if row > down[number]), None)
+        expected = 7.0 if first is None else 1000.0 + first
+        assert Trees({"start": 0.0, "trees": [small]}, 1).predict([row]) == expected
+    large = {**small, "left": leaf, "right": inner}
+    values[:-1:2] = [float(number) for number in range(size)]
+    for row in (-1.0, 0.0, 0.5, 254.0, 254.5, 255.0, 256.0, 511.5, 599.0, 599.5):
+        first = next((number for number in range(size) if row <= number), None)
+        expected = 7.0 if first is None else 1000.0 + first
+        assert Trees({"start": 0.0, "trees": [large, large]}, 1).predict([row]) == 2 * expected
+
+
 @pytest.mark.parametrize(
     "tree",
     [
         {},
+        {**TREE, "right": [1, -1, 4, -1, -1]},
         {**TREE, "left": [0, -1, 3, -1, -1]},
         {**TREE, "right": [9, -1, 4, -1, -1]},
         {**TREE, "value": [1.0]},

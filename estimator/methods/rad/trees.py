@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final
@@ -15,8 +17,9 @@ _LEAF: Final = 255
 class Trees:
     """A start value and trees whose leaves are added to it.
 
-    All nodes stand in the order of a walk that goes to smaller values first. radd asks for one prediction after a
-    pause, with nothing in the processor's caches: what lies side by side comes faster than what is linked.
+    radd asks for one prediction after a pause, with nothing in the processor's caches: what lies side by side comes
+    faster than what is linked. So nodes are bytes. A value is compared with all thresholds of its feature at once, and
+    each node with its place among them; and all nodes stand in the order of a walk that goes to smaller values first.
     """
 
     def __init__(self, model: Mapping[str, Any], width: int = _LEAF) -> None:
@@ -29,46 +32,94 @@ class Trees:
         Raises:
             ModelError: the lists do not make trees.
         """
-        # For each node: the feature to look at, or _LEAF; its threshold, or the leaf's value; how far it is to the
-        # node for larger values. And where each tree begins.
-        features: list[int] = []
-        values: list[float] = []
-        self._skips: list[int] = []
-        self._roots: list[int] = []
         try:
             self._start = float(model["start"])
-            for tree in model["trees"]:
-                breathe()
-                feature, value, left, right = read_tree(tree)
-                order = _walk(feature, left, right)
-                place = {node: at for at, node in enumerate(order)}
-                self._roots.append(len(features))
-                for at, node in enumerate(order):
-                    leaf = feature[node] < 0
-                    features.append(_LEAF if leaf else feature[node])
-                    values.append(value[node])
-                    self._skips.append(0 if leaf else place[right[node]] - at)
-            if any(width <= feature < _LEAF for feature in features):
-                raise ValueError("a feature that no row has")
-            if not all(map(isfinite, (self._start, *values))):
+            trees = [_in_order(*read_tree(tree)) for tree in model["trees"]]
+            if not all(map(isfinite, [self._start, *(value for tree in trees for _, value, _ in tree)])):
                 raise ValueError("a value that is no number")
-            self._features = bytes(features)
-            self._values = [value + 0.0 for value in values]  # new numbers, which lie in memory as they stand here
+            # Thresholds by column: those of a feature in order, in several columns where a byte cannot count them.
+            columns = _columns(trees)
+            if any(feature >= width for feature, _ in columns) or len(columns) > _LEAF:
+                raise ValueError("a feature that no row has, or too many thresholds")
+            self._features = [feature for feature, _ in columns]
+            self._thresholds = [thresholds for _, thresholds in columns]
+            column_of = {
+                (feature, value): (number, rank)
+                for number, (feature, thresholds) in enumerate(columns)
+                for rank, value in enumerate(thresholds)
+            }
+            # Where each tree begins. Of each node the column to look at, or _LEAF; the place of its threshold there;
+            # half of how far it is to the node for larger values, or what a byte cannot hold of that; and what it adds.
+            self._roots: list[int] = []
+            self._far: dict[int, int] = {}
+            self._leaves: list[float] = []
+            nodes, ranks, skips = bytearray(), bytearray(), bytearray()
+            for tree in trees:
+                breathe()
+                self._roots.append(len(nodes))
+                for feature, value, skip in tree:
+                    column, rank = (_LEAF, 0) if feature == _LEAF else column_of[feature, value]
+                    near = skip // 2 if skip // 2 <= _LEAF else 0
+                    if skip and not near:
+                        self._far[len(nodes)] = skip
+                    nodes.append(column)
+                    ranks.append(rank)
+                    skips.append(near)
+                    # New numbers, which lie in memory as they stand here.
+                    self._leaves.append(value + 0.0 if feature == _LEAF else 0.0)
+            self._nodes, self._ranks, self._skips = bytes(nodes), bytes(ranks), bytes(skips)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelError(f"the trees of this model are damaged ({error!r}): roll back") from None
 
     def predict(self, row: list[float]) -> float:
         """Add up the leaves that a row of features falls into."""
+        places = list(map(bisect_left, self._thresholds, [row[feature] for feature in self._features]))
         total = self._start
-        features, values, skips = self._features, self._values, self._skips
+        nodes, ranks, skips, leaves = self._nodes, self._ranks, self._skips, self._leaves
         for root in self._roots:
             at = root
-            feature = features[at]
-            while feature != _LEAF:
-                at += 1 if row[feature] <= values[at] else skips[at]
-                feature = features[at]
-            total += values[at]
+            column = nodes[at]
+            while column != _LEAF:
+                at += 1 if places[column] <= ranks[at] else 2 * skips[at] or self._far[at]
+                column = nodes[at]
+            total += leaves[at]
         return total
+
+
+# A node: the feature to look at, or _LEAF; its threshold, or what it adds; how far it is to the node for larger values.
+_Node = tuple[int, float, int]
+
+
+def _in_order(feature: list[int], value: list[float], left: list[int], right: list[int]) -> list[_Node]:
+    """List a tree's nodes in the order of a walk that goes to smaller values first.
+
+    Raises:
+        ValueError: they make no tree.
+    """
+    breathe()
+    order = _walk(feature, left, right)
+    place = {node: at for at, node in enumerate(order)}
+    if len(place) < len(order):
+        raise ValueError("a node has two parents")
+    return [
+        (_LEAF, value[node], 0) if feature[node] < 0 else (feature[node], value[node], place[right[node]] - at)
+        for at, node in enumerate(order)
+    ]
+
+
+def _columns(trees: list[list[_Node]]) -> list[tuple[int, array[float]]]:
+    """List the thresholds of each feature in order, in pieces that a byte can count."""
+    found: dict[int, set[float]] = {}
+    for tree in trees:
+        for feature, value, _ in tree:
+            if feature != _LEAF:
+                found.setdefault(feature, set()).add(value)
+    columns: list[tuple[int, array[float]]] = []
+    for feature, values in sorted(found.items()):
+        thresholds = sorted(values)
+        pieces = [thresholds[at : at + _LEAF] for at in range(0, len(thresholds), _LEAF)]
+        columns += [(feature, array("d", piece)) for piece in pieces]
+    return columns
 
 
 def _walk(feature: list[int], left: list[int], right: list[int]) -> list[int]:
