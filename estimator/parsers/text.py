@@ -286,6 +286,8 @@ def read_totals(lines: list[str], start: int) -> dict[str, str]:
 def total_params(totals: dict[str, str]) -> int | None:
     """Read the total of parameters from `read_totals`, also in units (``11.69 m``); None if there is none."""
     text = totals.get("total params", totals.get("total parameters", "")).partition("(")[0].strip()
+    if not text:
+        return None
     value, _, unit = text.partition(" ")
     count = read_count(value)
     if count is not None and not unit:

@@ -89,10 +89,11 @@ def features(
 ) -> list[float]:
     """Describe one request, for a model that knows some types of layers; the order is `FEATURES`."""
     peak = max(memory.peak, 1.0)
-    kinds = [0] * len(Kind)
+    kinds: list[int] = [0] * len(Kind)
     matrix = grouped = 0
     for op in program.ops:
-        kinds[op.kind] += 1
+        kind: int = op.kind  # as a number, which compiled code counts with
+        kinds[kind] += 1
         matrix += op.matrix
         if op.conv is not None and op.conv.groups > 1:
             grouped += 1

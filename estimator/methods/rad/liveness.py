@@ -7,7 +7,7 @@ and the optimizer's step. Sizes are bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -314,8 +314,8 @@ def _marks(
     program: Program,
     batch: int,
     precision: Precision,
-    beside: Sequence[float] = (),
-    inside: Mapping[int, float] = _NO_NOTES,
+    beside: list[float],
+    inside: Mapping[int, float],
 ) -> list[float]:
     """Tell how many bytes are kept after each step: what its derivative needs, each tensor counted once.
 
@@ -329,7 +329,7 @@ def _marks(
     tensors, always = program.tensors, program.kept
     size = _WHOLE if precision == "fp32" else 2
     rules, scores = _RULES[precision], _SCORES[precision]
-    count = len(tensors)
+    count, noting, adding = len(tensors), len(beside), len(always)
     # By tensor: whether it is kept already, whether it is in fp32 under autocast, whether a product gave it out.
     seen, wide, products = [False] * count, [False] * count, [False] * count
     marks: list[float] = []
@@ -337,8 +337,9 @@ def _marks(
     breathe()
     for op in program.ops:
         kind, x, y = op.kind, op.x, op.y
-        own, casts, input_, output, index, widens, follows = rules[kind]
-        noted = inside.get(len(marks)) if inside and kind is _OPAQUE else None
+        number: int = kind  # which compiled code finds sooner
+        own, casts, input_, output, index, widens, follows = rules[number]
+        noted = inside.get(len(marks)) if kind is _OPAQUE else None
         if noted is not None:
             kept += noted * batch
             seen[x] = True
@@ -359,15 +360,15 @@ def _marks(
         if output and not seen[y]:
             seen[y] = True
             kept += tensors[y] * batch * (_WHOLE if wide[y] else size)
-        kept += tensors[y] * batch * index if index else 0.0
+        kept += tensors[y] * batch * index
         if op.extra and noted is None and (op.scores is not _SHARED_KEYS or size == _WHOLE):
             kept += op.extra * batch * size
         if op.matrix:
             kept += op.matrix * batch * scores[op.scores]
-        if always and y in always and not seen[y]:
+        if adding and y in always and not seen[y]:
             seen[y] = True
             kept += tensors[y] * batch * (_WHOLE if wide[y] else size)
-        kept = max(kept + beside[len(marks)] * batch, 0.0) if beside else kept
+        kept = max(kept + beside[len(marks)] * batch, 0.0) if noting else kept
         marks.append(kept)
     return marks
 
@@ -386,13 +387,13 @@ def kept_by(program: Program, precision: Precision, inside: Mapping[int, float] 
         precision: of the activations.
         inside: by step, what hidden blocks keep.
     """
-    return _marks(program, 1, precision, inside=inside)
+    return _marks(program, 1, precision, [], inside)
 
 
 def _backward(
     program: Program,
     marks: list[float],
-    works: list[tuple[float, float]],
+    works: list[float],
     unit: int,
     gradients: float,
     tied: int,
@@ -404,7 +405,7 @@ def _backward(
     Args:
         program: the steps.
         marks: bytes kept after each.
-        works: workspaces of each, forward and backward.
+        works: workspaces of each.
         unit: bytes of a tensor's element for the whole batch.
         gradients: bytes of all parameters' gradients.
         tied: bytes that each parameter of a word embedding takes more while its two gradients are added.
@@ -416,7 +417,7 @@ def _backward(
     done = 0.0
     share = gradients / max(sum([op.params for op in program.ops]), 1)
     breathe()
-    for op, mark, pair in zip(reversed(program.ops), reversed(marks), reversed(works), strict=True):
+    for op, mark, workspace in zip(reversed(program.ops), reversed(marks), reversed(works), strict=True):
         moved = (tensors[op.x] + tensors[op.y]) * unit
         if op.matrix and scores[op.scores]:
             moved += 2 * op.matrix * unit
@@ -426,11 +427,11 @@ def _backward(
             moved += program.shared * tied
         elif op.kind is _RECURRENT:
             moved += min(op.extra, _RECURRENT_WORKS * tensors[op.y]) * unit  # cuDNN works on as much as it has kept
-        now = mark + moved + done + pair[1] + copies
+        now = mark + moved + done + workspace + copies
         if copies and op.kind in _MATMULS:
             copies -= 2.0 * op.params
         if now > backward:
-            backward, at_backward = now, pair[1]
+            backward, at_backward = now, workspace
     return backward, at_backward
 
 
@@ -455,26 +456,26 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
 
     scores = _SCORES[precision]
     marks = _marks(program, batch, precision, own.steps, own.inside)
-    works: list[tuple[float, float]] = []
+    works: list[float] = []  # of the backward pass
     nothing = _NO_WORKSPACE
     most = 0
     forward = at_forward = copies = before = work = worked = 0.0
     for op, kept in zip(program.ops, marks, strict=True):
         if amp and op.kind in _MATMULS:
             copies += 2.0 * op.params
-        pair = nothing if op.conv is None else workspaces.of(op.conv, batch, precision)
+        ahead, behind = nothing if op.conv is None else workspaces.of(op.conv, batch, precision)
         if not len(works) & OFTEN:
             breathe()
-        works.append(pair)
-        larger = pair[0] if pair[0] > pair[1] else pair[1]
+        works.append(behind)
+        larger = ahead if ahead > behind else behind
         work = larger if larger > work else work
         worked += larger
         out = tensors[op.y]
         most = out if out > most else most
         now = before + (tensors[op.x] + out + (op.matrix if op.matrix and scores[op.scores] else 0)) * unit
-        now = (kept if kept > now else now) + out * unit * 0.5 + pair[0] + copies
+        now = (kept if kept > now else now) + out * unit * 0.5 + ahead + copies
         if now > forward:
-            forward, at_forward = now, pair[0]
+            forward, at_forward = now, ahead
         before = kept
     kept = before
     widest = float(most * unit)
