@@ -20,6 +20,7 @@ COMPILED = (
     "estimator/fingerprint.py",
     "estimator/inputs.py",
     "estimator/kept.py",
+    "estimator/layer.py",
     "estimator/methods/rad/familiar.py",
     "estimator/methods/rad/features.py",
     "estimator/methods/rad/kinds.py",

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from estimator.breath import OFTEN, breathe
-from estimator.types import Layer
+from estimator.layer import Layer
 
 # Blocks whose parts all take what came in: branches that are added, joined, or one of several paths.
 _TOGETHER: Final[tuple[str, ...]] = (
@@ -302,7 +302,7 @@ def _joined(stages: Layer, resizes: Layer, how: str = "") -> Layer | None:
     for at, stage in enumerate(stages.children):
         pair = [stage, *resizes.children[at : at + 1]]
         order += pair if how == "down" else pair[::-1]
-    return stages._replace(children=tuple(order), params=stages.params + resizes.params)
+    return stages.but(children=tuple(order), params=stages.params + resizes.params)
 
 
 def _resizes(part: Layer) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Set
 from functools import lru_cache
 from typing import Final
 
-from estimator.types import Family, Layer
+from estimator.layer import Layer
+from estimator.types import Family
 
 _ATTENTION: Final = ("Attention", "Attn", "Transformer", "Mixer", "FNetBasicFourier", "GPSA", "XCA")
 _BLOCKS: Final = (

@@ -8,10 +8,15 @@ from typing import Final
 from estimator.breath import OFTEN, breathe
 from estimator.gpus import canonical
 from estimator.kept import keep
-from estimator.types import Layer, ModelSummary, Workload
+from estimator.layer import Layer
+from estimator.types import ModelSummary, Workload
 
-# What is written of shapes, between two bars.
+Args = tuple[tuple[str, str], ...]
+
+# What is written of shapes, between two bars, and of arguments; what is longer is not kept.
 _SHAPES: Final[dict[tuple[int, ...] | None, str]] = {}
+_ARGS: Final[dict[Args, str]] = {}
+_MOST_KEPT: Final = 200
 
 
 def fingerprint(summary: ModelSummary, workload: Workload) -> str:
@@ -42,24 +47,17 @@ class _Writer:
 
     def __init__(self, parts: list[str]) -> None:
         self._parts = parts
-        self._known: dict[int, str] = {}
         self._said: dict[int, str] = {}
         self._spans: dict[int, tuple[int, int]] = {}
 
     def write(self, found: tuple[Layer, ...]) -> None:
         """Add layers of one parent."""
-        parts, known, said = self._parts, self._known, self._said
+        parts = self._parts
         start = len(parts)
         for number, layer in enumerate(found):
             if not number & OFTEN:
                 breathe()
-            text = known.get(id(layer))
-            if text is None:
-                type_, params, shape, _, args, _, _ = layer
-                size = _SHAPES.get(shape) or keep(_SHAPES, shape, f"|{shape}|")
-                arguments = (said.get(id(args)) or self._say(args)) if args else ""
-                text = known[id(layer)] = f"{type_}|{params}{size}{arguments}"
-            parts.append(text)
+            parts.append(layer.text or self._say(layer))
             if layer.children:
                 parts.append("(")
                 span = self._spans.get(id(layer.children))
@@ -70,6 +68,18 @@ class _Writer:
                 parts.append(")")
         self._spans[id(found)] = start, len(parts)
 
-    def _say(self, args: tuple[tuple[str, str], ...]) -> str:
-        said = self._said[id(args)] = str(args)
-        return said
+    def _say(self, layer: Layer) -> str:
+        shape, args = layer.output_shape, layer.args
+        size = _SHAPES.get(shape) or keep(_SHAPES, shape, f"|{shape}|")
+        said = (self._said.get(id(args)) or self._written(args)) if args else ""
+        layer.text = f"{layer.type}|{layer.params}{size}{said}"
+        return layer.text
+
+    def _written(self, args: Args) -> str:
+        written = _ARGS.get(args)
+        if written is None:
+            written = str(args)
+            if len(written) <= _MOST_KEPT:
+                keep(_ARGS, args, written)
+        self._said[id(args)] = written
+        return written

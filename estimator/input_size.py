@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from math import isqrt
 from typing import Final
 
-from estimator.types import Layer, ModelSummary
+from estimator.layer import Layer
+from estimator.types import ModelSummary
 from estimator.walk import elements, layers
 
 Size = tuple[int, ...]

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from estimator import sizes
 from estimator.breath import breathe
-from estimator.types import Layer
+from estimator.layer import Layer
 from estimator.walk import layers
 
 _SMALL: Final = 32

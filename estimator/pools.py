@@ -12,7 +12,7 @@ from typing import Final
 
 from estimator.breath import breathe
 from estimator.inputs import flattened_side, number
-from estimator.types import Layer
+from estimator.layer import Layer
 from estimator.walk import layers
 
 _MOST_LAYERS: Final = 64
@@ -50,7 +50,7 @@ def repeated(root: Layer, said: tuple[int, ...] = ()) -> Layer:
         if made:
             found.setdefault(made, chain)
     # Two answers: pictures of this kind are rather small.
-    return root._replace(children=tuple(found[min(found)])) if found else root
+    return root.but(children=tuple(found[min(found)])) if found else root
 
 
 def between(root: Layer, found: Sequence[Layer]) -> Layer:
@@ -81,8 +81,8 @@ def between(root: Layer, found: Sequence[Layer]) -> Layer:
             pool = Layer(f"MaxPool{conv[-2:]}", 0, None, (), _HALVES, "0")
             stages = [item for stage in part.children for item in (stage, pool)]
             stages = stages if steps < grows else stages[:-1]
-            halved = part._replace(children=tuple(stages))
-            return root._replace(children=(*root.children[:at], halved, *root.children[at + 1 :]))
+            halved = part.but(children=tuple(stages))
+            return root.but(children=(*root.children[:at], halved, *root.children[at + 1 :]))
     return root
 
 

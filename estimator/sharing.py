@@ -12,7 +12,8 @@ from typing import Final
 
 from estimator import walk
 from estimator.breath import breathe
-from estimator.types import Layer, ModelSummary
+from estimator.layer import Layer
+from estimator.types import ModelSummary
 
 _TIED_ENDINGS: Final = (
     "ForMaskedLM",

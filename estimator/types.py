@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
+
+from estimator.layer import Layer
 
 Optimizer = Literal["adam", "adamw", "sgd", "sgd_momentum", "rmsprop"]
 Precision = Literal["fp32", "amp", "bf16", "fp16"]
@@ -17,32 +19,6 @@ KINDS: tuple[Kind, ...] = ("train", "infer")
 
 class SummaryError(ValueError):
     """A summary that cannot be understood; the message quotes the line and says the cure."""
-
-
-class Layer(NamedTuple):
-    """One row of a summary. Equal rows may be one object: what depends on a layer's place must not be kept by its id.
-
-    A named tuple, because a summary has hundreds and a frozen dataclass takes four times as long to make.
-
-    Attributes:
-        type: class name as printed, for example ``Conv2d``.
-        params: parameters of this layer itself, without its children's.
-        output_shape: shape of the output without the batch dimension, or None where the summary
-            does not show it and it could not be derived.
-        children: layers inside this one, in order of use.
-        args: what the summary says of the layer, as written: ``kernel_size=(3, 3)`` is
-            ``("kernel_size", "(3, 3)")``; positional ones are numbered ``"0"``, ``"1"``, ...
-        name: attribute under which the parent holds the layer (``conv1``), or "" where it is not shown.
-        input_shape: shape of the input without the batch dimension, where the summary shows it.
-    """
-
-    type: str
-    params: int
-    output_shape: tuple[int, ...] | None = None
-    children: tuple[Layer, ...] = ()
-    args: tuple[tuple[str, str], ...] = ()
-    name: str = ""
-    input_shape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

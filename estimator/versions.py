@@ -15,7 +15,7 @@ from typing import Final
 
 from estimator import versions_timm
 from estimator.breath import breathe
-from estimator.types import Layer
+from estimator.layer import Layer
 
 # Named otherwise now, wherever they stand.
 _NAMES: Final = {
@@ -181,7 +181,7 @@ class _Renewal:
                 if made.type.endswith(_RULED) or made.type in _SCALED:
                     children = self._inside(made.type, children)
                 if not _same(children, layer.children):
-                    made = made._replace(children=children)
+                    made = made.but(children=children)
                 if _of_four(made):
                     made = self._attention(made, layer)
             self._made[id(layer)] = made
@@ -200,7 +200,7 @@ class _Renewal:
         elif name == type_ and self._multiplies(layer):
             name = _SELF if type_ == _MULTI_HEAD else "Attention"
             name = f"{type_.removesuffix('Attention') if name != _SELF else 'DistilBert'}Eager{name}"
-        return layer if name == type_ else layer._replace(type=name)
+        return layer if name == type_ else layer.but(type=name)
 
     def _multiplies(self, layer: Layer) -> bool:
         """Tell whether an attention is of code that multiplied by itself, where today's does not."""
@@ -221,9 +221,7 @@ class _Renewal:
         if type_ in _TURNED and not self._in_order:
             return self._turned(type_.removesuffix("Model") + _ROTATION, children)
         if type_ == "ContextPooler" and not self._in_order:  # whose dropout drops nothing
-            return tuple(
-                c._replace(args=(("p", "0.0"),)) if c.type == "Dropout" and not c.args else c for c in children
-            )
+            return tuple(c.but(args=(("p", "0.0"),)) if c.type == "Dropout" and not c.args else c for c in children)
         if type_ in ("MobileViTConvLayer", "MobileViTIntermediate"):
             return tuple(_as(child, "SiLUActivation") if child.type == "SiLU" else child for child in children)
         if type_.endswith("Embeddings"):
@@ -267,8 +265,8 @@ class _Renewal:
         for child in children:
             if child is inner:
                 first, act = inner.children[:2]
-                parts = [first._replace(name="fc1"), act._replace(name="activation_fn")]
-                parts.append(outer.children[0]._replace(name="fc2"))
+                parts = [first.but(name="fc1"), act.but(name="activation_fn")]
+                parts.append(outer.children[0].but(name="fc2"))
                 if not self._in_order:
                     parts = [parts[1], parts[0], parts[2]]
                 shape = outer.children[0].output_shape
@@ -288,7 +286,7 @@ class _Renewal:
         inner, outer = block.children
         own = block.type.removesuffix("Attention")
         parts = [
-            part._replace(name=_PARTS.get(part.name, part.name))
+            part.but(name=_PARTS.get(part.name, part.name))
             for part in (*inner.children, *outer.children)
             if part.type != "Dropout"
         ]
@@ -299,7 +297,7 @@ class _Renewal:
         # That of Swin works in windows, as torchvision's.
         eager = "ShiftedWindowEagerAttention" if own == "Swin" else own + "EagerAttention"
         type_ = eager if drops and not fused else block.type
-        return block._replace(type=type_, params=block.params + inner.params + outer.params, children=tuple(parts))
+        return block.but(type=type_, params=block.params + inner.params + outer.params, children=tuple(parts))
 
 
 def _same(new: tuple[Layer, ...], old: tuple[Layer, ...]) -> bool:
@@ -316,20 +314,20 @@ def _opened(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
     for at, child in enumerate(children):
         own = child.type.removesuffix("Encoder")
         if own != child.type and own in _OF_FOUR and own != "Swin" and len(child.children) == 1:
-            return (*children[:at], child.children[0]._replace(name="layers"), *children[at + 1 :])
+            return (*children[:at], child.children[0].but(name="layers"), *children[at + 1 :])
     return children
 
 
 def _normed(conv: Layer) -> Layer:
     """Give a convolution whose weights are normed, which is a layer with more inside now."""
     inner = Layer("ParametrizationList", 0, children=(Layer("_WeightNorm", 0, name="0"),), name="weight")
-    return conv._replace(
+    return conv.but(
         type="ParametrizedConv1d", children=(Layer("ModuleDict", 0, children=(inner,), name="parametrizations"),)
     )
 
 
 def _as(layer: Layer, type_: str) -> Layer:
-    return layer._replace(type=type_)
+    return layer.but(type=type_)
 
 
 def _last(children: tuple[Layer, ...], name: str) -> tuple[Layer, ...]:

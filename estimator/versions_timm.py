@@ -7,7 +7,7 @@ from collections.abc import Set
 from typing import Final
 
 from estimator.breath import breathe
-from estimator.types import Layer
+from estimator.layer import Layer
 
 Layers = tuple[Layer, ...]
 
@@ -80,7 +80,7 @@ class Renewal:
 
     def _of_swin(self, type_: str, children: Layers) -> Layers:
         if type_ == "BasicLayer":
-            return tuple(c._replace(type="Sequential") if c.type == "ModuleList" else c for c in children)
+            return tuple(c.but(type="Sequential") if c.type == "ModuleList" else c for c in children)
         if type_ == "PatchMerging":
             return children[::-1]
         if type_ != self._model:
@@ -89,13 +89,13 @@ class Renewal:
         if kept and kept[-1].type == "Linear":
             pool = Layer("SelectAdaptivePool2d", 0, None, (), (("pool_type", "avg"), ("flatten", "Identity()")))
             parts = (
-                pool._replace(name="global_pool"),
+                pool.but(name="global_pool"),
                 _dropout(),
-                kept[-1]._replace(name="fc"),
+                kept[-1].but(name="fc"),
                 Layer("Identity", 0, name="flatten"),
             )
             kept[-1] = Layer("ClassifierHead", 0, kept[-1].output_shape, parts, (), "head")
-        return tuple(c._replace(type="Sequential") if c.name == "layers" else c for c in kept)
+        return tuple(c.but(type="Sequential") if c.name == "layers" else c for c in kept)
 
 
 def _dropout(name: str = "drop") -> Layer:
@@ -116,9 +116,9 @@ def _holding(children: Layers, always: bool = False) -> Layers:
                 and (rest[0].type in _ACTS or rest[0].type == "Identity")
                 and rest[0].name[:3] in ("", "act", "rel")
             ):
-                act = rest.popleft()._replace(name="act")
+                act = rest.popleft().but(name="act")
             drop = Layer("Identity", 0, part.output_shape, (), (), "drop", part.input_shape)
-            made.append(part._replace(type=_HOLDS, children=(drop, act)))
+            made.append(part.but(type=_HOLDS, children=(drop, act)))
         else:
             made.append(part)
     return tuple(made)
@@ -135,6 +135,6 @@ def _stages(stages: Layers) -> Layers:
         last = stage.children[-1]
         moves = last.type == "PatchMerging"
         blocks = stage.children[:-1] if moves else stage.children
-        made.append(stage._replace(children=(before, *blocks)))
+        made.append(stage.but(children=(before, *blocks)))
         before = last if moves else before
     return tuple(made)

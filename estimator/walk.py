@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from estimator.breath import breathe
-from estimator.types import Layer
+from estimator.layer import Layer
 
 
 def layers(root: Layer) -> list[Layer]:
@@ -29,5 +27,10 @@ def leaves(root: Layer) -> list[Layer]:
 
 
 def elements(shape: tuple[int, ...] | None) -> int:
-    """Count the elements of a shape; 0 for None."""
-    return 0 if shape is None else prod(shape)
+    """Count the elements of a shape; 0 for None. Compiled, a loop takes a fraction of what `math.prod` takes."""
+    if shape is None:
+        return 0
+    count = 1
+    for size in shape:
+        count *= size
+    return count

@@ -17,7 +17,8 @@ from math import prod
 from typing import Final, NamedTuple
 
 from estimator.breath import OFTEN, breathe
-from estimator.types import Layer, ModelSummary, Workload
+from estimator.layer import Layer
+from estimator.types import ModelSummary, Workload
 from predictor.types import KernelMetrics, Profile, ProfileError
 
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from estimator.layer import Layer
 from estimator.parsers import parse_summary
-from estimator.types import Layer, Workload
+from estimator.types import Workload
 from predictor.types import KernelMetrics, Profile, WeightsError
 from predictor.weights import load_predictor
 from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident

@@ -16,7 +16,8 @@ from math import prod
 
 from estimator.breath import OFTEN, breathe
 from estimator.dataset.tree import Trace, resolve
-from estimator.types import Layer, ModelSummary
+from estimator.layer import Layer
+from estimator.types import ModelSummary
 
 LAYER_TYPES = (
     "other",

@@ -8,9 +8,10 @@ from typing import Final
 
 from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
+from estimator.layer import Layer
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
-from estimator.types import Layer, ModelSummary
+from estimator.types import ModelSummary
 
 _BARS: Final = "│┃|"
 _OTHER_BARS: Final = ("┃", "|")
@@ -275,7 +276,7 @@ def _samples(read: list[_Read], shapes: Iterable[RawShape | None], batch: int | 
         if not len(samples) & OFTEN:
             breathe()
         samples[shape] = per_sample(shape, batch)
-    if _channels_last([(samples[shape], params) for _, _, shape, params in read]):
+    if _channels_last(read, samples):
         breathe()
         return {shape: _channels_first(sample) for shape, sample in samples.items()}
     return samples
@@ -283,10 +284,7 @@ def _samples(read: list[_Read], shapes: Iterable[RawShape | None], batch: int | 
 
 def _layers(read: list[_Read], samples: _Samples) -> tuple[Layer, ...]:
     breathe()
-    # As Layer(...) does, which takes twice as long.
-    layers = [
-        tuple.__new__(Layer, (type_, params, samples[shape], (), (), name, None)) for type_, name, shape, params in read
-    ]
+    layers = [Layer(type_, params, samples[shape], (), (), name) for type_, name, shape, params in read]
     if any(type_ == _SEPARABLE for type_, _, _, _ in read):
         layers = [part for layer in layers for part in _separated(layer)]
     return tuple(layers)
@@ -303,16 +301,17 @@ def _separated(layer: Layer) -> tuple[Layer, ...]:
                 if channels > 0 and not rest:
                     first = channels * side * side
                     deep = Layer("DepthwiseConv2D", first, (channels, *shape[1:]), name=layer.name)
-                    return deep, layer._replace(type="Conv2D", params=layer.params - first)
+                    return deep, layer.but(type="Conv2D", params=layer.params - first)
     return (layer,)
 
 
-def _channels_last(rows: list[tuple[tuple[int, ...] | None, int]]) -> bool:
+def _channels_last(read: list[_Read], samples: _Samples) -> bool:
     """Tell whether channels are the last dimension of pictures, as is usual: weights come in as many for each."""
     first = last = 0
-    for number, (shape, params) in enumerate(rows):
+    for number, (_, _, printed, params) in enumerate(read):
         if not number & OFTEN:
             breathe()
+        shape = samples[printed]
         if shape and len(shape) > 2 and params and shape[0] and shape[-1]:
             first += not params % shape[0]
             last += not params % shape[-1]

@@ -11,8 +11,10 @@ from typing import Final, NamedTuple
 
 from estimator import sizes, versions
 from estimator.breath import OFTEN, breathe
+from estimator.kept import keep
+from estimator.layer import Layer
 from estimator.parsers import text as t
-from estimator.types import Layer, ModelSummary, SummaryError
+from estimator.types import ModelSummary, SummaryError
 from estimator.walk import layers
 
 _OPEN: Final = 0
@@ -53,6 +55,9 @@ _ARROW: Final = re.compile(r"\(\w+\) - \w")  # (0) - GCNConv(16, 64): x, edge_in
 _SHORT: Final = 512
 _MOST_ARGS: Final = 64
 _PLACES: Final = tuple(map(str, range(_MOST_ARGS)))
+# Arguments by what is written of them; what is longer is not kept.
+_ARGS: Final[dict[str, Args]] = {}
+_MOST_KEPT: Final = 100
 
 
 class _Line(NamedTuple):
@@ -145,9 +150,7 @@ class _Leaves:
             name, _, body = text.partition("): ")
             same = self._bodies.get(body)
             if same is not None and len(name) <= t.MAX_NAME and name[:1] == "(" and "(" not in name[1:]:
-                # As Layer(...) does, which takes longer.
-                again: Layer = tuple.__new__(Layer, (same.type, same.params, None, (), same.args, name[1:], None))
-                found = self._texts[text] = again, 1
+                found = self._texts[text] = Layer(same.type, same.params, None, (), same.args, name[1:]), 1
         return found
 
     def keep(self, text: str, line: _Line, layer: Layer) -> None:
@@ -263,6 +266,9 @@ def _args(text: str) -> Args:
     """Split ``3, 64, kernel_size=(7, 7)`` at its outer commas."""
     if not text:
         return ()
+    known = _ARGS.get(text)
+    if known is not None:
+        return known
     args: list[tuple[str, str]] = []
     for place, part in zip(_PLACES, _parts(text), strict=False):
         key, equals, value = part.partition("=")
@@ -270,7 +276,7 @@ def _args(text: str) -> Args:
             args.append((key, value[: t.MAX_ARGS]))
         else:
             args.append((place, part.strip(" ,")[: t.MAX_ARGS]))
-    return tuple(args)
+    return keep(_ARGS, text, tuple(args)) if len(text) <= _MOST_KEPT else tuple(args)
 
 
 def _parts(text: str) -> list[str]:
@@ -301,7 +307,7 @@ class _Reader:
         self._stack: list[_Frame] = []
         self._width = 0
         self._sizes: dict[tuple[str, Args], int] = {}
-        self._containers: dict[tuple[object, ...], dict[str, Layer]] = {}
+        self._containers: dict[tuple[str, int, Args, tuple[int, ...]], dict[str, Layer]] = {}
 
     def take(self, line: _Line, number: int, lines: list[str]) -> None:
         """Take a line that is no leaf; the model is complete when there is a root.
@@ -383,7 +389,7 @@ class _Reader:
             total = frame.total + own
             if not total and line.type.endswith(_EXPERTS):
                 self.unsaid = self.unsaid or line.type
-        alike = self._containers.setdefault((line.type, own, args, *map(id, frame.children)), {})
+        alike = self._containers.setdefault((line.type, own, args, tuple([id(child) for child in frame.children])), {})
         layer = alike.get(line.name)
         if layer is None:
             first = next(iter(alike.values()), None)
@@ -458,7 +464,7 @@ def _shown_again(children: list[Layer]) -> int:
                 breathe()
                 if encoder.name.startswith(_ENCODES) and any(inner is encoder for inner in part.children):
                     rest = tuple(inner for inner in part.children if inner is not encoder)
-                    children[at] = part._replace(children=rest)
+                    children[at] = part.but(children=rest)
                     return _parameters(encoder)
     return 0
 

@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 
 from estimator import sizes, versions
 from estimator.breath import OFTEN, breathe
+from estimator.layer import Layer
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, nest, per_sample, root_of
-from estimator.types import Layer, ModelSummary
+from estimator.types import ModelSummary
 
 _TITLES: Final = {
     "Kernel Shape": "kernel",
@@ -372,7 +373,7 @@ def _packed(flat: list[tuple[int, Layer]]) -> tuple[list[tuple[int, Layer]], int
             each = layer.output_shape[-1] * (layer.output_shape[-1] + 1)
             inner = flat[at + 1] if at + 1 < len(flat) else (0, layer)
             more = each * (3 if inner[0] > depth and inner[1].params == each else 4)
-            now = known.setdefault((id(layer), more), layer._replace(params=more))
+            now = known.setdefault((id(layer), more), layer.but(params=more))
             added += more
         made.append((depth, now))
     return made, added

@@ -14,9 +14,10 @@ from typing import Final
 from estimator import versions
 from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
+from estimator.layer import Layer
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, open_sample, per_sample
-from estimator.types import Layer, ModelSummary, SummaryError
+from estimator.types import ModelSummary, SummaryError
 
 _ROW: Final = re.compile(r" *([^ \[]+)-\d+ *(\[[^\[\]]*\]|\[\[.*\]|--) +([\d,_]+) *")
 _MAX_WRAPPED: Final = 8
@@ -191,9 +192,7 @@ def _row(type_: str, shape: RawShape | None, params: int) -> _Row:
     sample = open_sample(shape)
     # Types that are one text are found sooner (interned ones stay for ever in some versions of Python).
     type_ = _TYPES.get(type_) or keep(_TYPES, type_, type_)
-    # As Layer(...) does, which takes twice as long.
-    layer: Layer = tuple.__new__(Layer, (type_, params, sample, (), (), "", None))
-    return layer, shape, params
+    return Layer(type_, params, sample), shape, params
 
 
 def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSummary:
@@ -254,7 +253,7 @@ def _unseen(rows: list[int], layers: list[Layer]) -> int:
         if row in linear:
             shown += linear[row]
         elif row in others:
-            type_, params, shape, *_ = layers[row]
+            type_, params, shape = layers[row].type, layers[row].params, layers[row].output_shape
             width = shape[-1] if shape else 0
             if type_ in _HIDING:
                 hidden += max(4 * width * (width + 1) - params, 0)

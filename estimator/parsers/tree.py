@@ -8,7 +8,7 @@ from typing import Final
 
 from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
-from estimator.types import Layer
+from estimator.layer import Layer
 
 _TWO: Final = 2
 _PICTURES: Final = 4
@@ -132,20 +132,17 @@ def nest(rows: list[tuple[int, Layer]]) -> list[Layer]:
             stack.append(row)
             continue
         children: list[Layer] = []
+        ids = [id(layer)]
         while stack and stack[-1][0] > depth:
-            children.append(stack.pop()[1])
-        key = (id(layer), *map(id, children))
+            child = stack.pop()[1]
+            children.append(child)
+            ids.append(id(child))
+        key = tuple(ids)
         made = known.get(key)
         if made is None:
-            made = known[key] = _holding(layer, tuple(children))
+            made = known[key] = layer.but(children=tuple(children))
         stack.append((depth, made))
     return [layer for _, layer in reversed(stack)]
-
-
-def _holding(layer: Layer, children: tuple[Layer, ...]) -> Layer:
-    """Give a layer with others inside; ``_replace`` takes twice as long."""
-    type_, params, output, _, args, name, entry = layer
-    return Layer(type_, params, output, children, args, name, entry)
 
 
 def root_of(layers: list[Layer]) -> Layer:

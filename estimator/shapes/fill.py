@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from estimator import input_size, pools
+from estimator.layer import Layer
 from estimator.shapes.folded import unfolded
 from estimator.shapes.follower import Follower
 from estimator.shapes.start import rows_and_columns
@@ -20,7 +21,7 @@ from estimator.shapes.tables import (
     sequence_first,
     windows,
 )
-from estimator.types import Layer, ModelSummary, SummaryError, Workload
+from estimator.types import ModelSummary, SummaryError, Workload
 from estimator.walk import layers
 
 # Learned arrays that take the input's place.
@@ -59,9 +60,9 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     missing = [layer for layer in found if layer.output_shape is None and not layer.children]
     if not missing:
         if summary.format == "torchsummary" and (rows := unfolded(summary)) is not summary.root.children:
-            return replace(summary, root=summary.root._replace(children=rows))
+            return replace(summary, root=summary.root.but(children=rows))
         if summary.format == "torchsummary" and any(ATTENDS in type_ for type_ in types):
-            return replace(summary, root=summary.root._replace(children=windows(summary.root.children)))
+            return replace(summary, root=summary.root.but(children=windows(summary.root.children)))
         return summary
     if any(layer.output_shape for layer in found):
         return summary  # what has no shape there is a list of layers, or was never called

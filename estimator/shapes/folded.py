@@ -10,7 +10,8 @@ from math import ceil, floor, isqrt, prod
 from typing import Final
 
 from estimator.breath import OFTEN, breathe
-from estimator.types import Layer, ModelSummary
+from estimator.layer import Layer
+from estimator.types import ModelSummary
 
 Shape = tuple[int, ...]
 
@@ -84,13 +85,13 @@ def _with_pictures(rows: tuple[Layer, ...], count: int) -> tuple[Layer, ...]:
         if len(shape) == _PICTURE:
             if "Conv" in row.type or "Pool" in row.type:  # else perhaps an attention's matrices
                 picture = shape
-            row = row._replace(output_shape=(count, *shape))  # noqa: PLW2901
+            row = row.but(output_shape=(count, *shape))  # noqa: PLW2901
         elif len(shape) == _FILM and count not in shape[:2]:
-            row = row._replace(output_shape=(count, *shape))  # noqa: PLW2901
+            row = row.but(output_shape=(count, *shape))  # noqa: PLW2901
         elif picture and len(shape) == 2 and shape[0] == count:  # all pictures of each place
-            row = row._replace(output_shape=(places, *shape))  # noqa: PLW2901
+            row = row.but(output_shape=(places, *shape))  # noqa: PLW2901
         elif picture and _of_one(shape, places, picture[0]):
-            row = row._replace(output_shape=(count, *shape))  # noqa: PLW2901
+            row = row.but(output_shape=(count, *shape))  # noqa: PLW2901
         made.append(row)
     return tuple(made)
 

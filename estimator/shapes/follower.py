@@ -11,6 +11,7 @@ from typing import Final
 from estimator import blocks, outputs, sizes
 from estimator.breath import OFTEN, breathe
 from estimator.family import family_of
+from estimator.layer import Layer
 from estimator.shapes.leaves import MOVES, Leaves
 from estimator.shapes.order import in_order_of_use, repeated
 from estimator.shapes.sources import Sources
@@ -31,7 +32,7 @@ from estimator.shapes.widths import (
     places_of,
     shrinks,
 )
-from estimator.types import Layer, SummaryError, Workload
+from estimator.types import SummaryError, Workload
 from estimator.walk import elements, layers
 
 Shape = tuple[int, ...]
@@ -176,7 +177,7 @@ class Follower:
             The parts with shapes, what is at hand behind them, and the last picture of more than one pixel.
         """
         if fields_of(block):
-            made = [part._replace(output_shape=(1, columns_of(part)), input_shape=(1,)) for part in parts]
+            made = [part.but(output_shape=(1, columns_of(part)), input_shape=(1,)) for part in parts]
             return made, (sum(map(columns_of, parts)),), shape
         now = picture = shape
         way: Shape | None = None

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from estimator import outputs, sizes
+from estimator.layer import Layer
 from estimator.shapes.widths import (
     DEEP,
     HEADS,
     TOKENS,
     conv1d_width,
 )
-from estimator.types import Family, Layer, Workload
+from estimator.types import Family, Workload
 from estimator.walk import elements
 
 Shape = tuple[int, ...]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from estimator.breath import breathe
+from estimator.layer import Layer
 from estimator.shapes.widths import input_width
-from estimator.types import Layer
 from estimator.walk import layers
 
 _ACTIVATIONS: Final[tuple[str, ...]] = (
@@ -102,14 +102,14 @@ def repeated(layer: Layer) -> Layer:
     widths = [width for inner in layers(layer) if (width := input_width(inner))]
     times = 24 if min(widths, default=0) in (1024, 2048) else 12
     children = tuple(
-        child._replace(children=(*child.children, *(_bare(inner) for inner in child.children * (times - 1))))
+        child.but(children=(*child.children, *(_bare(inner) for inner in child.children * (times - 1))))
         if child.type == "ModuleList" and len(child.children) == 1
         else child
         for child in layer.children
     )
-    return layer._replace(children=children)
+    return layer.but(children=children)
 
 
 def _bare(layer: Layer) -> Layer:
     breathe()
-    return layer._replace(params=0, children=tuple(map(_bare, layer.children)))
+    return layer.but(params=0, children=tuple(map(_bare, layer.children)))

@@ -6,6 +6,7 @@ from typing import Final
 
 from estimator.breath import breathe
 from estimator.inputs import number
+from estimator.layer import Layer
 from estimator.outputs import LARGER
 from estimator.shapes.start import square_of
 from estimator.shapes.widths import (
@@ -19,7 +20,7 @@ from estimator.shapes.widths import (
     of_a_gate,
     places_of,
 )
-from estimator.types import Family, Layer, Workload
+from estimator.types import Family, Workload
 from estimator.walk import elements
 
 Shape = tuple[int, ...]

@@ -7,8 +7,9 @@ from typing import Final
 
 from estimator import input_size, inputs, sizes
 from estimator.breath import breathe
+from estimator.layer import Layer
 from estimator.shapes.widths import COLOURS, IMAGE, MOST_COLOURS, MOST_DIM, TOKENS, fields_of, line_of, takes_pictures
-from estimator.types import Family, Layer, SummaryError, Workload
+from estimator.types import Family, SummaryError, Workload
 from estimator.walk import elements
 
 Shape = tuple[int, ...]

@@ -8,7 +8,8 @@ from math import prod
 from typing import Final
 
 from estimator.breath import OFTEN, breathe
-from estimator.types import Layer, ModelSummary, SummaryError
+from estimator.layer import Layer
+from estimator.types import ModelSummary, SummaryError
 from estimator.walk import elements, layers
 
 Shape = tuple[int, ...]
@@ -59,7 +60,7 @@ def windows(rows: tuple[Layer, ...]) -> tuple[Layer, ...]:
             if "Conv" in row.type or elements(shape) * _LEAST_WINDOWS > elements(before):
                 windows = 1  # the whole again
             else:
-                row = row._replace(output_shape=(windows, *shape))  # noqa: PLW2901
+                row = row.but(output_shape=(windows, *shape))  # noqa: PLW2901
         if ATTENDS in row.type:
             windows = 1
         made.append(row)
@@ -97,7 +98,7 @@ def from_inputs(root: Layer) -> Layer:
         children = [filled(child) for child in reversed(layer.children)]
         shape = layer.output_shape or (None if layer.children else after or layer.input_shape)
         after = layer.input_shape or after
-        return layer._replace(output_shape=shape, children=tuple(reversed(children)))
+        return layer.but(output_shape=shape, children=tuple(reversed(children)))
 
     return filled(root)
 
@@ -114,7 +115,7 @@ def sequence_first(summary: ModelSummary, seq_len: int) -> ModelSummary:
         shape = layer.output_shape
         if shape and len(shape) > 1 and shape[0] == printed:
             shape = (seq_len, *shape[1:])
-        return layer._replace(output_shape=shape, children=tuple(turned(child) for child in layer.children))
+        return layer.but(output_shape=shape, children=tuple(turned(child) for child in layer.children))
 
     return replace(
         summary,
@@ -174,12 +175,12 @@ def _rebatched(summary: ModelSummary, batch_size: int, one: Callable[[Shape], Sh
     def changed(layer: Layer) -> Layer:
         breathe()
         output, before = (shape and one(shape) for shape in (layer.output_shape, layer.input_shape))
-        return layer._replace(output_shape=output, input_shape=before, children=tuple(map(changed, layer.children)))
+        return layer.but(output_shape=output, input_shape=before, children=tuple(map(changed, layer.children)))
 
     root, said = summary.root, f"the table is taken to be of {batch_size} samples"
     own = root.output_shape or ()
     shape = own[1:] if own[0] == batch_size else one(own)
-    root = root._replace(output_shape=shape, children=tuple(map(changed, root.children)))
+    root = root.but(output_shape=shape, children=tuple(map(changed, root.children)))
     return replace(summary, root=root, batch_size=batch_size, inferred=(*summary.inferred, said))
 
 
@@ -218,7 +219,7 @@ def nodes_of(summary: ModelSummary, found: list[Layer], batch_size: int) -> Mode
         shape = None if layer.output_shape is None else of_one(layer.output_shape)
         before = None if layer.input_shape is None else of_one(layer.input_shape)
         children = tuple(map(divided, layer.children))
-        return layer._replace(output_shape=shape, input_shape=before, children=children)
+        return layer.but(output_shape=shape, input_shape=before, children=children)
 
     said = f"the table is of nodes; it is taken to be of {batch_size} graphs of {nodes} nodes with {EDGES} edges each"
     return replace(summary, root=divided(summary.root), batch_size=batch_size, inferred=(*summary.inferred, said))

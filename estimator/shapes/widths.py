@@ -7,7 +7,7 @@ from typing import Final
 
 from estimator import sizes
 from estimator.breath import breathe
-from estimator.types import Layer
+from estimator.layer import Layer
 from estimator.walk import elements, layers
 
 Shape = tuple[int, ...]

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from estimator.types import Layer, ModelSummary, Workload
+from estimator.layer import Layer
+from estimator.types import ModelSummary, Workload
 from predictor.collection.specs import Spec
 from predictor.collection.workloads import build_model
 

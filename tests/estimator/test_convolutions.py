@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
+from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program import Conv
-from estimator.types import Layer
 from tests.estimator.accounts import account, table, tree
 
 

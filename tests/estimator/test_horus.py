@@ -10,10 +10,11 @@ from estimator.family import family_of
 from estimator.fingerprint import fingerprint
 from estimator.gpus import UNKNOWN, canonical, known, lookup, most_memory_mib
 from estimator.history import from_history
+from estimator.layer import Layer
 from estimator.methods import METHODS, load_method
 from estimator.methods.horus import Horus
 from estimator.parsers import parse_summary
-from estimator.types import Layer, Workload
+from estimator.types import Workload
 from estimator.walk import layers
 
 TABLE = """\

@@ -13,12 +13,12 @@ from estimator.methods.rad import kinds, own_code
 from estimator.methods.rad.program import weights
 from estimator.methods.rad.program.of_types import of_types
 from estimator.parsers import keras as keras_table
-from estimator.parsers import parse_summary, text, torchsummary, tree
+from estimator.parsers import module, parse_summary, text, torchsummary, tree
 from estimator.types import Workload
-from slurm_hooks.bench import cnn, keras, transformer
+from slurm_hooks.bench import cnn, keras, mlp, transformer
 
 RAD = load_method("rad")
-TEXTS = (cnn(40), keras(40), transformer(40), cnn(40).replace("-1, ", "8, "), cnn(80), keras(80))
+TEXTS = (cnn(40), keras(40), mlp(40), transformer(40), cnn(40).replace("-1, ", "8, "), cnn(80), keras(80), mlp(80))
 KEPT: tuple[dict[Any, Any], ...] = (
     torchsummary._ROWS,
     torchsummary._TYPES,
@@ -26,6 +26,8 @@ KEPT: tuple[dict[Any, Any], ...] = (
     text._SHAPES,
     tree._SAMPLES,
     fingerprint._SHAPES,
+    fingerprint._ARGS,
+    module._ARGS,
     kinds._SORTS,
     own_code._CODE,
     weights._SOLVABLE,

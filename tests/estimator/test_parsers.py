@@ -7,8 +7,9 @@ import time
 
 import pytest
 
+from estimator.layer import Layer
 from estimator.parsers import parse_summary
-from estimator.types import Layer, ModelSummary, SummaryError
+from estimator.types import ModelSummary, SummaryError
 
 TORCHSUMMARY = """\
 ----------------------------------------------------------------
@@ -745,9 +746,7 @@ def test_many_prints_without_parameters_are_not_all_read() -> None:
 @pytest.mark.parametrize("wrapper", ["DataParallel", "DistributedDataParallel", "OptimizedModule"])
 def test_a_wrapped_model_is_the_model(wrapper: str) -> None:
     body = NETWORK.replace("\n", "\n  ").rstrip(" ")
-    assert parse_summary(f"{wrapper}(\n  (module): {body})\n").root == parse_summary(NETWORK).root._replace(
-        name="module"
-    )
+    assert parse_summary(f"{wrapper}(\n  (module): {body})\n").root == parse_summary(NETWORK).root.but(name="module")
 
 
 def test_a_loop_may_hold_several_equal_cells() -> None:

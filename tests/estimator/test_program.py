@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from estimator import blocks
+from estimator.layer import Layer
 from estimator.methods.rad import Rad
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program import Conv, Op, Program, Scores, compile_program
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
-from estimator.types import Layer, Workload
+from estimator.types import Workload
 from estimator.walk import layers
 from scripts.demo_data.summaries import bert_base
 from slurm_hooks.bench import transformer
@@ -123,7 +124,7 @@ def test_rms_norms_gelus_dropouts_and_recurrence() -> None:
 
 def apart(layer: Layer) -> Layer:
     """The same layer, none of whose parts is an object that stands elsewhere too."""
-    return layer._replace(children=tuple([apart(child) for child in layer.children]))
+    return layer.but(children=tuple([apart(child) for child in layer.children]))
 
 
 def said_of(program: Program) -> tuple[object, ...]:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from estimator.layer import Layer
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
-from estimator.types import Layer, ModelSummary, SummaryError, Workload
+from estimator.types import ModelSummary, SummaryError, Workload
 from estimator.walk import layers
 
 

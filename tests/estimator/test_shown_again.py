@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from estimator.layer import Layer
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
-from estimator.types import Layer, ModelSummary, Workload
+from estimator.types import ModelSummary, Workload
 from estimator.walk import layers
 
 UNIT = """{pad}(conv): Conv2d({0}, {1}, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1)){2}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
-from estimator.types import Layer
 from tests.estimator.accounts import account, table, tree
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from estimator.types import Layer, ModelSummary, Workload
+from estimator.layer import Layer
+from estimator.types import ModelSummary, Workload
 from predictor.profile_files import dumps, load, loads, save
 from predictor.profiles import CHIPS, Work, Worker, chip_of, corrected, estimate_profile, leaves, raw_profile
 from predictor.types import Profile, ProfileError, Shape

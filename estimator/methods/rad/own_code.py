@@ -17,11 +17,12 @@ from typing import Final, NamedTuple
 
 from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
+from estimator.layer import Layer
 from estimator.methods.rad.familiar import without
 from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.known import blocks_of, finite
 from estimator.methods.rad.program import End, Program
-from estimator.types import Layer, Precision
+from estimator.types import Precision
 
 Values = tuple[float, float, float]
 """Bytes for each element of the larger of a block's input and output, in fp32, amp and bf16."""

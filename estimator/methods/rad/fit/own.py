@@ -14,6 +14,7 @@ from estimator.dataset import printers
 from estimator.dataset.specs import FITTED, Spec
 from estimator.dataset.store import Dataset
 from estimator.dataset.tree import Call, Module, Trace, resolve
+from estimator.layer import Layer
 from estimator.methods.rad import Rad
 from estimator.methods.rad.familiar import without
 from estimator.methods.rad.fit.processes import forked
@@ -36,7 +37,7 @@ from estimator.methods.rad.own_code import (
 )
 from estimator.methods.rad.program import Program
 from estimator.parsers import parse_summary
-from estimator.types import Layer, Precision, SummaryError, Workload
+from estimator.types import Precision, SummaryError, Workload
 
 PRECISIONS: Final[tuple[Precision, ...]] = ("fp32", "amp", "bf16")
 _BATCH: Final = 2

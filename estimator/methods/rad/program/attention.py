@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind, attends_eagerly, attends_with_bias
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
 from estimator.methods.rad.program.steps import Scores, Shape
-from estimator.types import Layer
 from estimator.walk import elements
 
 _MOST_KEYS: Final = 4096

@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 
 from estimator import blocks
 from estimator.breath import OFTEN, breathe
+from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind, kind_of, sort_of
 from estimator.methods.rad.program.attention import attend
 from estimator.methods.rad.program.convolutions import convolve
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
 from estimator.methods.rad.program.leaves import keep, leaf
 from estimator.methods.rad.program.steps import End
-from estimator.types import Layer
 from estimator.walk import elements
 
 _CONV: Final = Kind.CONV
@@ -214,5 +214,5 @@ class Builder:
                 flow.attention.done = True  # it is only the block around this one
         elif layer.output_shape is not None:
             if layer.params and sort.kind is _CONV and not sort.encloses and len(layer.output_shape) > 1:
-                convolve(flow, layer._replace(input_shape=None), layer.output_shape)  # behind its padding
+                convolve(flow, layer.but(input_shape=None), layer.output_shape)  # behind its padding
             flow.behind(layer.output_shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from estimator.breath import breathe
+from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program.builder import Builder
 from estimator.methods.rad.program.entry import input_of
@@ -12,7 +13,7 @@ from estimator.methods.rad.program.flow import Flow
 from estimator.methods.rad.program.hidden import open_hidden
 from estimator.methods.rad.program.of_types import OfTypes, of_types
 from estimator.methods.rad.program.steps import PICTURE, Op, Program, Shape
-from estimator.types import Layer, ModelSummary
+from estimator.types import ModelSummary
 from estimator.walk import elements, layers
 
 _LINEAR: Final = Kind.LINEAR

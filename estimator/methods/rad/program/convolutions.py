@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
+from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program.flow import BACK, Flow
 from estimator.methods.rad.program.steps import DEEP, PICTURE, Conv, Shape
@@ -21,7 +22,6 @@ from estimator.methods.rad.program.weights import (
     stride_between,
     weight_counts,
 )
-from estimator.types import Layer
 from estimator.walk import elements
 
 _CONV: Final = Kind.CONV
@@ -35,7 +35,7 @@ _LOOP: Final = 256
 
 def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
     """Add a convolution that gives out this shape."""
-    type_, params, _, _, said, _, taken = layer
+    type_, params, said, taken = layer.type, layer.params, layer.args, layer.input_shape
     beside = 4 if "2d" in type_ else 3 if "1d" in type_ else 0
     if len(shape) == beside:  # each head, or each of several pictures, stands beside the batch
         before = flow.shapes[flow.current]
@@ -44,7 +44,7 @@ def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
         fits = fits and solve(may_be, before[1], shape[1])[0] > 0
         flow.emit(_CONV, flow.current if fits else flow.same(shape), shape, layer)
         return
-    outputs, size_out = shape[0], prod(shape[1:])
+    outputs, size_out = shape[0], elements(shape[1:])
     transposed = "Transpose" in type_
     args = dict(said) if said else _NO_ARGS
     weights = weight_counts(params, outputs, args)

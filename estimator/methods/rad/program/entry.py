@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
+from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.program.steps import DEEP, PICTURE, Shape
 from estimator.methods.rad.program.weights import inputs_of, recurrent_sizes, solve, solve_deep
-from estimator.types import Layer
 
 _TUBES: Final[tuple[int, ...]] = (8, 32, 98, 512)
 _STEM: Final = 49
@@ -54,7 +54,7 @@ def _first_input(layer: Layer) -> Shape:
         for channels in (3, 1, 4, 2, 6, 12):
             weights = (layer.params - shape[0], layer.params)
             if len(shape) == DEEP and "2d" in layer.type:
-                return (shape[0], *_first_input(layer._replace(output_shape=shape[1:])))
+                return (shape[0], *_first_input(layer.but(output_shape=shape[1:])))
             if len(shape) == DEEP:
                 area, _ = solve_deep(weights, channels, shape[0])
                 if area:

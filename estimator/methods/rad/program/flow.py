@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Final
 
+from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program.steps import Conv, Op, Scores, Shape
-from estimator.types import Layer
+from estimator.walk import elements
 
 # Tensors among which the input of a layer is looked for.
 BACK: Final = 14
@@ -105,12 +105,12 @@ class Flow:
         """Count the elements of a shape, which mostly is that of the tensor at hand; 0 for None."""
         if self.shapes[self.current] is shape:
             return self.tensors[self.current]
-        return 0 if shape is None else prod(shape)
+        return elements(shape)
 
     def tensor(self, shape: Shape) -> int:
         """Add a tensor."""
         shapes, tensors = self.shapes, self.tensors
-        tensors.append(tensors[-1] if shapes and shapes[-1] is shape else prod(shape))
+        tensors.append(tensors[-1] if shapes and shapes[-1] is shape else elements(shape))
         shapes.append(shape)
         return len(shapes) - 1
 

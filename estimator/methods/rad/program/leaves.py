@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind, sort_of
 from estimator.methods.rad.program.attention import attend
 from estimator.methods.rad.program.convolutions import convolve
@@ -12,7 +13,6 @@ from estimator.methods.rad.program.products import project
 from estimator.methods.rad.program.steps import PICTURE, Shape
 from estimator.methods.rad.program.weights import recurrent_depth
 from estimator.shapes.tables import EDGES, GATHERS
-from estimator.types import Layer
 from estimator.walk import elements
 
 # Python looks up a member of an enumeration as slowly as it calls a function, and each layer is compared with many.
@@ -43,7 +43,7 @@ _PROJECTIONS: Final = 4  # of an attention: queries, keys, values, and what come
 
 def leaf(flow: Flow, layer: Layer) -> None:
     """Add what a layer without layers inside does, by its kind."""
-    type_, params, shape, _, _, _, _ = layer
+    type_, params, shape = layer.type, layer.params, layer.output_shape
     sort = sort_of(type_)
     kind = sort.kind
     if shape is None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program.attention import attend
 from estimator.methods.rad.program.flow import BACK, Flow
 from estimator.methods.rad.program.steps import PICTURE, Op, Shape
 from estimator.methods.rad.program.weights import inputs_of
-from estimator.types import Layer
 from estimator.walk import elements
 
 _LINEAR: Final = Kind.LINEAR

@@ -7,8 +7,9 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
-from estimator.types import Family, Layer
+from estimator.types import Family
 
 Shape = tuple[int, ...]
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from estimator import sizes
 from estimator.kept import keep
+from estimator.layer import Layer
 from estimator.methods.rad.program.steps import DEEP, PICTURE, Shape
-from estimator.types import Layer
 from estimator.walk import elements
 
 _MOST_DEPTH: Final = 100
@@ -149,10 +149,10 @@ def _steps_along(before: Shape, after: Shape, area: int) -> bool:
     """Tell whether a kernel of so many places along one axis makes places of these."""
     if area <= 1:
         return False
-    changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+    changed = [at for at in range(len(before)) if before[at] != after[at]]
     if not changed:  # padded, which is done the same at both ends of a series
-        return area < 2 * max(before, default=0) and (len(before) > 1 or area % 2 == 1)
-    old, new = changed[0]
+        return area < 2 * (max(before) if before else 0) and (len(before) > 1 or area % 2 == 1)
+    old, new = before[changed[0]], after[changed[0]]
     if len(changed) > 1 or new <= 0:
         return False
     steps = {1, max(old // new, 1), -(-old // new)}
