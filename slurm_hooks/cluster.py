@@ -61,6 +61,7 @@ class Node:
     Attributes:
         gpus: GPUs whose device types are their own, so that shares of them can be asked for.
         instances: device types of its MIG instances.
+        reserved_from: Unix time from which on a reservation holds it; jobs that may run longer do not start there.
         shares: whether Slurm says that it has shares: since slurmctld started, not before the node has registered.
     """
 
@@ -73,6 +74,7 @@ class Node:
     gpus: tuple[Gpu, ...]
     instances: frozenset[str] = frozenset()
     shares: bool = True
+    reserved_from: float = float("inf")
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ class ClusterView:
         floating: by partition, what jobs may have taken that Slurm places and does not show yet.
         can_retype: whether this Slurm can move a pending job to another device type.
         per_gpu: by partition, what its jobs get for each GPU.
+        limits_s: by partition, how long a job may run that does not say; those without such a limit are left out.
         filters_steps: whether srun runs cli_filter.lua, as far as slurmctld knows.
     """
 
@@ -153,6 +156,7 @@ class ClusterView:
     floating: Mapping[str, Floating] = field(default_factory=dict)
     can_retype: bool = False
     per_gpu: Mapping[str, PerGpu] = field(default_factory=dict)
+    limits_s: Mapping[str, float] = field(default_factory=dict)
     filters_steps: bool = True
 
 

@@ -21,6 +21,7 @@ from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU, cap_of, share_of, usable
 
 _SHARED: Final = Mps(users="multi")
 _NONE: Final[frozenset[str]] = frozenset()
+_NEVER: Final = float("inf")
 _NOBODY: Final = "?"  # no user: stands for one whose name is not known
 
 
@@ -132,6 +133,7 @@ def decide(
         reasons.append(f"GPU type {request.type} became the node feature {feature}")
     apart = mps.users == "single" and partition.method == "mps"
     need = need_of(submission, share, partition, gpu_type, feature, (submission.user or _NOBODY) if apart else "")
+    need = need._replace(until=now + _limit_s(submission, view))
     why_unpinned = _uncertain(submission, view, age_s=now - view.taken, stale_s=stale_s, now=now)
     if why_unpinned:
         place = _Place(None, None, f"not pinned: {why_unpinned}")
@@ -385,6 +387,13 @@ def need_of(
 
 def _names(text: str, mark: str = ",") -> frozenset[str]:
     return frozenset(filter(None, text.split(mark))) if text else _NONE
+
+
+def _limit_s(submission: Submission, view: ClusterView) -> float:
+    """How long a job may run, in seconds."""
+    if submission.time_limit_min is not None:
+        return submission.time_limit_min * 60.0
+    return view.limits_s.get(submission.partition, _NEVER)
 
 
 def waits_for_itself(submission: Submission, now: float) -> bool:

@@ -23,6 +23,7 @@ class Need(NamedTuple):
         excluded: names of nodes that will not do.
         features: node features that are all needed.
         gpu_type: the only device type that will do; empty for any.
+        until: Unix time at which the job may still run; infinity where nothing limits it.
         user: whose jobs may share an MPS server with it; empty for everybody's.
     """
 
@@ -36,6 +37,7 @@ class Need(NamedTuple):
     excluded: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
     gpu_type: str = ""
+    until: float = float("inf")
     user: str = ""
 
 
@@ -70,6 +72,7 @@ def _node_fits(node: Node, need: Need, floating: Floating) -> bool:
     return (
         node.available
         and node.shares
+        and need.until <= node.reserved_from
         and need.partition in node.partitions
         and node.free_cpus - floating.cpus >= need.cpus
         and node.free_memory_mib - floating.memory_mib >= need.memory_mib

@@ -30,6 +30,7 @@ class Submission(NamedTuple):
         cpus_per_gpu, memory_per_gpu_mib: ``--cpus-per-gpu`` and ``--mem-per-gpu``.
         implied_binding: whether the descriptor holds a binding that the request for a GPU implied.
         spread: whether the job is to take as many nodes as it can.
+        time_limit_min: how long it may run, in minutes.
         slurmctld_since: Unix time in seconds from which on slurmctld runs.
         test_only: whether nothing is to run: its user asks when it would.
         per_gpu_options: other options that go by GPU, as users write them.
@@ -51,6 +52,7 @@ class Submission(NamedTuple):
     memory_per_cpu_mib: int | None = None
     exclusive: bool = False
     spread: bool = False
+    time_limit_min: int | None = None
     slurmctld_since: int | None = None
     test_only: bool = False
     array: str = ""

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from slurm_hooks.directives import leading_block
-from slurm_hooks.slurm.view import expand_hostlist
+from slurm_hooks.slurm.view import expand_hostlist, seconds
 
 _SHORT = {
     "a": "array", "A": "account", "b": "begin", "B": "extra-node-info", "C": "constraint", "c": "cpus-per-task",
@@ -41,7 +41,7 @@ _GPUS = {
     "gpus-per-socket": "tres_per_socket", "cpus-per-gpu": "cpus_per_tres",
 }  # fmt: skip
 _MEMORY = {"mem": "min_mem_per_node", "mem-per-cpu": "min_mem_per_cpu", "mem-per-gpu": "mem_per_tres"}
-_MATTER = {*_TEXT, *_NUMBER, *_GPUS, *_MEMORY, "hold", "exclusive", "spread-job", "gres", "nodes", "begin"}
+_MATTER = {*_TEXT, *_NUMBER, *_GPUS, *_MEMORY, "hold", "exclusive", "spread-job", "gres", "nodes", "begin", "time"}
 # All others of Slurm 22.05 to 26.05.
 _OTHERS = frozenset((
     "account", "acctg-freq", "batch", "bb", "bbf", "chdir", "cluster-constraint", "clusters", "comment", "container",
@@ -49,7 +49,7 @@ _OTHERS = frozenset((
     "export", "export-file", "extra", "extra-node-info", "gid", "gres-flags", "hint", "input", "kill-on-invalid-dep",
     "mail-type", "mail-user", "mcs-label", "mem-bind", "network", "nodefile", "ntasks-per-core",
     "ntasks-per-node", "ntasks-per-socket", "oom-kill-step", "open-mode", "output", "power", "prefer", "priority",
-    "profile", "qos", "segment", "signal", "sockets-per-node", "switches", "thread-spec", "threads-per-core", "time",
+    "profile", "qos", "segment", "signal", "sockets-per-node", "switches", "thread-spec", "threads-per-core",
     "time-min", "tmp", "uid", "wait-all-nodes", "wckey", "wrap",
 ))  # fmt: skip
 _ALL = _MATTER | _FLAGS | _OTHERS
@@ -57,6 +57,7 @@ _ALL = _MATTER | _FLAGS | _OTHERS
 _VARIABLES = {
     "SBATCH_ARRAY_INX": "array",
     "SBATCH_MEM_PER_NODE": "mem",
+    "SBATCH_TIMELIMIT": "time",
     **{f"SBATCH_{name.upper().replace('-', '_')}": name for name in (
         "constraint", "cpus-per-gpu", "exclusive", "export", "gpu-bind", "gpu-freq", "gpus", "gpus-per-node",
         "gpus-per-socket", "gpus-per-task", "gres", "mem-per-cpu", "mem-per-gpu", "partition", "reservation",
@@ -198,6 +199,9 @@ def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
         return {"min_nodes": least, "max_nodes": most or least}
     if name == "begin":
         return {} if value == "now" else {"begin_time": str(now + _A_DAY_S)}  # when does not matter, that it waits does
+    if name == "time":
+        limit = seconds(value)
+        return {"time_limit": str(-int(-limit // 60))} if limit is not None else {}
     return {
         "hold": {"priority": "0"},
         "exclusive": {"shared": "0"} if value in ("", "exclusive") else {},  # =user shares nodes with that user's jobs

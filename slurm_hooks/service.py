@@ -618,6 +618,7 @@ def submission_from(fields: Mapping[str, str]) -> Submission:
         memory_per_cpu_mib=_number(text("min_mem_per_cpu")),
         exclusive=text("shared") == "0",
         spread=bool(text("spread_job")),
+        time_limit_min=_number(text("time_limit")),
         slurmctld_since=_number(text("slurmctld_since")),
         test_only=bool(text("test_only")),
         array=text("array_inx", ""),

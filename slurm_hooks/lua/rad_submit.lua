@@ -14,7 +14,8 @@ local TOLD = {
     "tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket", "min_nodes", "max_nodes", "num_tasks",
     "cpus_per_task", "min_cpus", "pn_min_cpus", "min_mem_per_node", "min_mem_per_cpu", "shared", "array_inx",
     "het_job_offset", "priority", "dependency", "begin_time", "reservation", "licenses", "features", "req_nodes",
-    "exc_nodes", "cpus_per_tres", "mem_per_tres", "ntasks_per_tres", "tres_bind", "tres_freq", "admin_comment",
+    "exc_nodes", "cpus_per_tres", "mem_per_tres", "ntasks_per_tres", "tres_bind", "tres_freq", "time_limit",
+    "admin_comment",
 }
 local SETTABLE = {
     tres_per_node = true, tres_per_job = true, tres_per_task = true, features = true, req_nodes = true,

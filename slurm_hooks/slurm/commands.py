@@ -91,12 +91,13 @@ class SlurmCommands:
         taken = self._clock()
         jobs, residents = self._queue(tuple(partitions))
         nodes = self._run(["scontrol", "show", "node", "-o"], self._timeout_s)
+        reserved = self._run(["scontrol", "show", "reservation", "-o"], self._timeout_s)
         shown = self._run(["scontrol", "show", "partition", "-o", "-a"], self._timeout_s)  # hidden ones too
         if taken >= self._settings_until or self._settings_until > taken + _SETTINGS_S:  # a clock may be set back
             self._settings = self._run(["scontrol", "show", "config"], self._timeout_s)
             self._settings_until = taken + _SETTINGS_S
         view = parsing.build(
-            parsing.parse_nodes(nodes),
+            parsing.parse_nodes(nodes, parsing.parse_reservations(reserved)),
             jobs,
             residents,
             taken=taken,
@@ -105,6 +106,7 @@ class SlurmCommands:
         return replace(
             view,
             per_gpu=parsing.parse_per_gpu(shown, self._settings),
+            limits_s=parsing.parse_limits(shown),
             filters_steps=parsing.filters_steps(self._settings),
         )
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
 
 from slurm_hooks import mig
 from slurm_hooks.cluster import (
@@ -49,6 +51,7 @@ _ASKED_GPU = re.compile(r"(?:^|[,:/])gpu(?:$|[,:=])")
 _JOB_DEFAULTS = re.compile(r"^JobDefaults\s+= (.*)$", re.MULTILINE)
 _CLI_FILTERS = re.compile(r"^CliFilterPlugins\s+= (.*)$", re.MULTILINE)
 _DEFAULT = re.compile(r"(DefCpuPerGPU|DefMemPerGPU)=(\d{1,15})", re.IGNORECASE)
+_TIME = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")
 _FIELD = re.compile(r"(?:^| )([A-Za-z][A-Za-z_]*)=(\S*)")
 
 
@@ -105,14 +108,15 @@ def parse_residents(text: str) -> list[ResidentRow]:
     return rows
 
 
-def parse_nodes(text: str) -> list[Node]:
-    """Lines of ``scontrol show node -o``; nodes without GPUs are left out."""
+def parse_nodes(text: str, reserved: Mapping[str, float] = MappingProxyType({})) -> list[Node]:
+    """Lines of ``scontrol show node -o``; nodes without GPUs are left out. `reserved` is `parse_reservations`'."""
     nodes = []
     for line in text.splitlines():
         fields = dict(_FIELD.findall(line))
         gpus, instances = _gpus(fields)
         if gpus or instances:
-            nodes.append(_node(fields, gpus, instances))
+            node = _node(fields, gpus, instances)
+            nodes.append(replace(node, reserved_from=reserved[node.name]) if node.name in reserved else node)
     return nodes
 
 
@@ -130,6 +134,42 @@ def parse_per_gpu(partitions: str, settings: str) -> dict[str, PerGpu]:
         fields = dict(_FIELD.findall(line))
         made[fields.get("PartitionName", "")] = _per_gpu(fields.get("JobDefaults", ""), everywhere)
     return {name: what for name, what in made.items() if what != PerGpu()}
+
+
+def parse_limits(partitions: str) -> dict[str, float]:
+    """How many seconds a job may run that does not say, by partition; `partitions` as `parse_per_gpu`'s."""
+    made = {}
+    for line in partitions.splitlines():
+        fields = dict(_FIELD.findall(line))
+        limit = seconds(fields.get("DefaultTime", "")) or seconds(fields.get("MaxTime", ""))
+        if limit is not None:
+            made[fields.get("PartitionName", "")] = limit
+    return made
+
+
+def parse_reservations(text: str) -> dict[str, float]:
+    """When the first reservation of each node begins, in Unix time: lines of ``scontrol show reservation -o``."""
+    made: dict[str, float] = {}
+    for line in text.splitlines():
+        fields = dict(_FIELD.findall(line))
+        try:
+            begin = datetime.fromisoformat(fields.get("StartTime", "")).timestamp()
+        except ValueError:
+            continue
+        for name in expand_hostlist(fields.get("Nodes", "")):
+            made[name] = min(begin, made.get(name, begin))
+    return made
+
+
+def seconds(text: str) -> float | None:
+    """A time limit as Slurm reads and writes it (``90``, ``1:30:00``, ``2-12``), or None for no limit."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    days, first, second, third = (int(part) if part else 0 for part in found.groups())
+    if found.group(1) is not None or found.group(4) is not None:
+        return ((days * 24 + first) * 60 + second) * 60.0 + third
+    return (first * 60.0 + second) or None
 
 
 def filters_steps(settings: str) -> bool:

@@ -262,6 +262,17 @@ def test_a_question_when_a_job_would_start_is_no_job(cluster: Cluster) -> None:
     assert need_record(cluster, job).pin
 
 
+def test_a_job_is_not_pinned_where_a_reservation_begins_before_its_end(cluster: Cluster) -> None:
+    made = "reservationname=soon starttime=now+10minutes duration=10 users=root nodes=node0 partition=gpu flags=maint"
+    cluster.run(["scontrol", "create", "reservation", *made.split()]).require()
+    try:
+        cluster.wait_until_radd_sees()
+        jobs = [cluster.submit(SCRIPT, "--gres=gpu:1", f"--time={minutes}").job_id for minutes in (60, 1)]
+    finally:
+        cluster.run(["scontrol", "delete", "reservationname=soon"]).require()
+    assert [need_record(cluster, job).node for job in jobs] == ["node1", "node0"]
+
+
 def test_a_heterogeneous_job_is_left_alone(cluster: Cluster) -> None:
     said = cluster.submit(
         "#!/bin/bash\n#RAD memory=48G\n#SBATCH --hold --gres=gpu:1\n#SBATCH hetjob\n#SBATCH --gres=gpu:1\ntrue\n"

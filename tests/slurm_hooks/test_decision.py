@@ -122,6 +122,20 @@ def test_unpinned_for_the_state_of_the_cluster() -> None:
     assert made(submission=SUBMISSION._replace(begin_time=100)).pin is not None
 
 
+def test_nodes_that_are_reserved_before_a_job_ends() -> None:
+    view = replace(VIEW, nodes=tuple(replace(node, reserved_from=101.0 + 3600) for node in VIEW.nodes))
+
+    def pinned(view: ClusterView, minutes: int | None) -> bool:
+        return made(submission=SUBMISSION._replace(time_limit_min=minutes), view=view).pin is not None
+
+    assert pinned(VIEW, None)
+    assert not pinned(view, None)
+    assert pinned(view, 60)
+    assert not pinned(view, 61)
+    assert pinned(replace(view, limits_s={"gpu": 1800.0}), None)
+    assert not pinned(replace(view, limits_s={"gpu": 1800.0}), 61)
+
+
 def test_users_with_mps_servers_of_their_own() -> None:
     full = Gpu("n1", "g1", 80, (Resident(8, "alice", 80),))
     view = replace(VIEW, nodes=(replace(VIEW.nodes[0], gpus=(VIEW.nodes[0].gpus[0], full)),))

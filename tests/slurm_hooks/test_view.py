@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
@@ -16,9 +17,12 @@ from slurm_hooks.slurm.view import (
     expand_hostlist,
     filters_steps,
     parse_jobs,
+    parse_limits,
     parse_nodes,
     parse_per_gpu,
+    parse_reservations,
     parse_residents,
+    seconds,
 )
 
 NODE = (
@@ -149,6 +153,7 @@ def test_commands() -> None:
         "config": "",
         "update": "",
         "release": "",
+        "reservation": "",
     }
     answers = {**answers, "-o": JOBS, "-O": RESIDENTS}
 
@@ -182,6 +187,39 @@ def test_a_node_that_has_not_registered_since_slurmctld_started() -> None:
     view = build(nodes, [], [], taken=1.0, can_retype=False)
     assert view.lacking == {"other"}
     assert parse_nodes(NODE.replace("mps:g0:100,mps:g1:100,mps:g2:100,mps:g3:100", "mps:400"))[0].shares
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("90", 5400),
+        ("10:30", 630),
+        ("1:30:00", 5400),
+        ("2-12", 216_000),
+        ("2-00:30:00", 174_600),
+        ("0", None),
+        ("UNLIMITED", None),
+        ("NONE", None),
+        ("", None),
+        ("1:2:3:4", None),
+    ],
+)
+def test_time_limits(text: str, expected: float | None) -> None:
+    assert seconds(text) == expected
+    lines = f"PartitionName=a DefaultTime={text} MaxTime=UNLIMITED\nPartitionName=b DefaultTime=NONE MaxTime={text}\n"
+    assert parse_limits(lines) == ({} if expected is None else {"a": expected, "b": expected})
+
+
+def test_reservations() -> None:
+    late, soon = "2026-11-23T16:47:16", "2026-11-23T12:00:00"
+    text = f"ReservationName=r1 StartTime={late} EndTime=x Nodes=node[0-1] Flags=MAINT State=INACTIVE\n"
+    text += f"ReservationName=r2 StartTime={soon} Nodes=node1,node7\nReservationName=r3 StartTime=never Nodes=node8\n"
+    first = {"node0": late, "node1": soon, "node7": soon}
+    begins = parse_reservations(text)
+    assert begins == {name: datetime.fromisoformat(at).timestamp() for name, at in first.items()}
+    assert parse_reservations("No reservations in the system\n") == {}
+    assert parse_nodes(NODE, begins)[0].reserved_from == begins["node0"]
+    assert parse_nodes(NODE)[0].reserved_from == float("inf")
 
 
 def test_jobs_for_shares_that_slurm_holds() -> None:
