@@ -43,6 +43,8 @@ _Sibling = tuple[str, int, int, int, Shape]
 _MOST_ELEMENTS: Final = 2**32
 _MOST_TIMES: Final = 2048
 _DIGITS: Final = 7
+# Axes of a text: tokens, and how wide they are.
+_OF_TEXT: Final = 2
 # Experts that each token goes to, which a print does not show.
 _CHOSEN: Final = 2
 # Tables that are added to the scores of an attention; what they give out goes nowhere else.
@@ -179,7 +181,7 @@ class Follower:
         if fields_of(block):
             made = [part.but(output_shape=(1, columns_of(part)), input_shape=(1,)) for part in parts]
             return made, (sum(map(columns_of, parts)),), shape
-        now = picture = shape
+        now = picture = earlier = shape
         way: Shape | None = None
         begun = False
         fork = blocks.Fork(block)
@@ -199,6 +201,7 @@ class Follower:
                 if way is not None:
                     now, way = _met(now, way) if begun else now, None
                 begun = True
+                now = earlier = self._past(part, now, earlier)
                 fitted, after, now = self._part(block, fork, part, shape, now, known)
             if len(after) > 2 and (end := part.name if fork.beside else blocks.branch(part.name)):
                 branches[end] = after
@@ -228,6 +231,16 @@ class Follower:
         if blocks.aside(block, part):
             after = now
         return fitted, after, now if besides or _goes_nowhere(part.name) else after
+
+    def _past(self, part: Layer, now: Shape, earlier: Shape) -> Shape:
+        """Choose between what is at hand and what was before it, where that alone is as wide as a part takes.
+
+        Then what the part before made goes elsewhere: from a time step, what scales and shifts in all blocks.
+        """
+        if self.sources.pictures or not len(now) == len(earlier) == _OF_TEXT:
+            return now
+        beside = now[0] == earlier[0] and now[1] != earlier[1]
+        return earlier if beside and first_width(part) == earlier[1] else now
 
     def _in_row(
         self, row: tuple[Layer, ...], now: Shape, known: dict[_Sibling, tuple[Layer, Shape]]
