@@ -7,8 +7,8 @@ fourth that no row was left of. ``SIXTH`` are those of `estimator.dataset.sixth`
 of before, and those of the earlier collections that no row was left of. ``SEVENTH`` are those of
 `estimator.dataset.seventh`, again in other libraries. ``NINTH`` are those of
 `estimator.dataset.ninth`, ``TENTH`` those of `estimator.dataset.tenth`,
-``ELEVENTH`` those of `estimator.dataset.eleventh`, ``TWELFTH`` those of `estimator.dataset.twelfth`. The last three
-judge.
+``ELEVENTH`` those of `estimator.dataset.eleventh`, ``TWELFTH`` those of `estimator.dataset.twelfth`. The
+last judge.
 """
 
 from __future__ import annotations
@@ -125,4 +125,4 @@ NINTH = frozenset(_NINTH.split())
 TENTH = frozenset(_TENTH.split())
 ELEVENTH = frozenset(_ELEVENTH.split())
 TWELFTH = frozenset(_TWELFTH.split())
-FRESH = TENTH | ELEVENTH | TWELFTH
+FRESH = TWELFTH

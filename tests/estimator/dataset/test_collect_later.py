@@ -189,7 +189,7 @@ def test_a_part_of_a_mix_has_its_share_of_all() -> None:
 
 
 def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
-    kin, fresh = module.specs("kin11", 41)[0], module.specs("fresh11", 41)[0]
+    kin, fresh = module.specs("kin12", 41)[0], module.specs("fresh12", 41)[0]
     measured = {"device": "cuda", "peak_allocated_mib": 800.0, "steps": 2}
     lines = _row(kin, **measured) + _row(fresh, **measured)
     trace = to_json(trace_of(*plan_of("mlp", next(generate_synthetic("mlp", 1, 0)).arch)))
@@ -204,8 +204,8 @@ def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
     (raw / ISOLATED).write_text(_row(old, **measured, nvml_mib=1600.0, reserved_mib=900.0), "utf-8")
     pack(raw, folder, {"gpu": "X"})
     before = load(folder)
-    assert module.pack(tmp_path, folder, ("fresh11", "kin11"), 41)["added"] == 2
-    assert module.pack(tmp_path, folder, ("fresh11", "kin11"), 41)["added"] == 0
+    assert module.pack(tmp_path, folder, ("fresh12", "kin12"), 41)["added"] == 2
+    assert module.pack(tmp_path, folder, ("fresh12", "kin12"), 41)["added"] == 0
     after = load(folder)
     found = {row.spec.id: row for row in after.rows}
     assert (found[kin.id].split, found[kin.id].apart) == ("kin", "kin")
@@ -219,9 +219,9 @@ def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
 
 
 def test_a_draw_of_measured_models_says_so_for_good(tmp_path: Path) -> None:
-    """Also once it is fitted to: ``known11`` judges, ``known10`` did."""
-    judges, did = module.specs("known11", 113)[0], module.specs("known10", 107)[0]
-    others = [spec for spec in module.specs("known11", 113) if spec.name not in (judges.name, did.name)]
+    """Also once it is fitted to: ``known12`` judges, ``known11`` did."""
+    judges, did = module.specs("known12", 127)[0], module.specs("known11", 113)[0]
+    others = [spec for spec in module.specs("known12", 127) if spec.name not in (judges.name, did.name)]
     never, plain = others[0], module.specs("again1")[0]
     fitted = [replace(spec, batch_size=3) for spec in (judges, did)]
     measured = {"device": "cuda", "peak_allocated_mib": 800.0, "steps": 2}
@@ -232,7 +232,7 @@ def test_a_draw_of_measured_models_says_so_for_good(tmp_path: Path) -> None:
     pack(raw, folder, {"gpu": "X"})
     lines = "".join(_row(spec, **measured) for spec in (judges, did, never, plain))
     (tmp_path / "main-rows.jsonl.xz").write_bytes(lzma.compress(lines.encode()))
-    assert module.pack(tmp_path, folder, ("known11",), 113)["added"] == 4
+    assert module.pack(tmp_path, folder, ("known12",), 127)["added"] == 4
     found = {row.spec.id: (row.apart, row.drawn) for row in load(folder).rows}
     assert found == {
         **{spec.id: (None, False) for spec in (*fitted, did, plain)},
@@ -242,7 +242,7 @@ def test_a_draw_of_measured_models_says_so_for_good(tmp_path: Path) -> None:
     for spec in (judges, did):
         alone = tmp_path / spec.name
         pack(raw, alone, {"gpu": "X"})
-        module.pack(tmp_path, alone, ("known10",), 107)
+        module.pack(tmp_path, alone, ("known11",), 113)
         assert {row.spec.id: row.drawn for row in load(alone).rows}[spec.id] == (spec == did)
 
 
