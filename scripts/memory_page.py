@@ -243,17 +243,13 @@ Made by `scripts/results_memory`; every number on this page is computed by it. A
 _LOOKED_AT = """
 ### What no one had seen
 
-New families are those of the tenth collection, of models of whose name none was measured before in any library
-(networks for the flow of pictures, for restoring them, for series and brain waves, diffusion models, and others of
-transformers: `estimator/dataset/tenth.py`), and of the eleventh, six files of timm. Models of measured families are
-of the eleventh alone: a fifth of what timm has besides, and of sizes in which transformers' models are published
-(`estimator/dataset/eleventh.py`); the other four fifths are fitted to. The configurations of measured models are a
-draw: one in five of all but other libraries' models, each in a configuration drawn at random. All were drawn before
-they were measured. Nothing was fitted to these runs. All were looked at before, with earlier versions, and some rules
-were chosen by it: `radctl retrain` compares versions to a tenth of a percent, bounds of kin and similar models are set
-to be too low for 0.7 % of the models left out, and two rules of the account, for tables of graph networks with rows
-that are not the nodes, and for tables of sounds that are cut into pieces, came from three of the tenth's new families
-(feast_net, mf_conv, qwen3_asr), whose accounts were many times too large; they change no model that is fitted to. The
+New families are those of the twelfth collection, of models of whose name none was measured before in any library
+(`estimator/dataset/twelfth_libraries.py`). Models of measured families are of the twelfth, too: timm's, torchvision's
+and transformers' in sizes of one's own, and of its libraries. The configurations of measured models are a draw: one in
+five of all but other libraries' models that the draw before did not take, each in a configuration drawn at random. All
+were drawn before they were measured. Nothing was fitted to these runs, and nothing chosen by them: this is the first
+look. The looks before brought some rules: bounds of kin and similar models are set to be too low for 0.7 % of the models
+left out, and tables of graph networks and of sounds that are cut into pieces are read by rules of their own. The
 lines are of every format that users have for each run, as `radctl retrain` compares versions; prints of models that
 ran on another size of picture than the one taken are not in them.
 {refused} of the {cases} summaries in the tables above are refused.
