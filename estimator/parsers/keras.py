@@ -27,6 +27,7 @@ _MODELS: Final[tuple[str, ...]] = ("Functional", "Sequential", "Model")
 _Read = tuple[str, str, RawShape | None, int]
 # Cells and line number of a row; no cells where the line is not divided yet, and is the whole row.
 _Row = tuple[list[str], int]
+_UNDIVIDED: Final[list[str]] = []
 # Shapes and parameters by what is written of them, with a bar between; what is longer is not kept.
 _VALUES: Final[dict[str, tuple[RawShape | None, int]]] = {}
 _MOST_KEPT: Final = 100
@@ -131,7 +132,7 @@ def _rows(lines: list[str], start: int) -> tuple[list[_Row], int]:
                 break
             continue
         if fresh and boxed and rows and "(" in stripped and "|" not in stripped and "┃" not in stripped:
-            rows.append(([], at))
+            rows.append((_UNDIVIDED, at))
             fresh = False
             continue
         cells = _boxed(stripped) if boxed else _sliced(line, bounds)

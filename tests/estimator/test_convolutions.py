@@ -37,6 +37,26 @@ def test_a_kernel_along_one_axis_may_take_what_came_into_the_branch_before() -> 
     assert convs(text)[1] == Conv(3, 8, 101, 1, 1, 22000, 22 * 900)
 
 
+def test_equal_kernels_find_the_last_tensor_that_fits_each_time() -> None:
+    text = table(
+        "Conv2d-# [-1, 16, 32, 32] 448",
+        "Conv2d-# [-1, 100, 32, 32] 14,500",
+        "Conv2d-# [-1, 64, 32, 32] 9,280",  # 16 channels, as the two that follow
+        "Conv2d-# [-1, 128, 32, 32] 18,560",
+        "Conv2d-# [-1, 16, 32, 32] 18,448",  # of these 128; 16 channels anew
+        "Conv2d-# [-1, 40, 32, 32] 5,800",
+        "Conv2d-# [-1, 50, 32, 32] 7,250",
+        "Conv2d-# [-1, 16, 8, 8] 7,216",  # too small for what follows
+        "Conv2d-# [-1, 30, 8, 8] 4,350",
+        "Conv2d-# [-1, 56, 32, 32] 8,120",
+        "Conv2d-# [-1, 60, 32, 32] 8,700",
+        "Conv2d-# [-1, 64, 8, 8] 9,280",
+    )
+    steps = [(op.x, op.conv.channels_in) for op in account(text)[1].ops if op.conv is not None]
+    assert steps[:5] == [(0, 3), (1, 16), (1, 16), (1, 16), (4, 128)]
+    assert steps[5:] == [(5, 16), (5, 16), (7, 50), (8, 16), (5, 16), (5, 16), (8, 16)]
+
+
 def test_weights_ask_for_joined_tensors_of_one_size() -> None:
     text = tree(
         "Net [2, 16, 32, 32, 32] --",

@@ -7,7 +7,7 @@ from typing import Final
 
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
-from estimator.methods.rad.program.flow import BACK, Flow
+from estimator.methods.rad.program.flow import BACK, Flow, Looked
 from estimator.methods.rad.program.steps import DEEP, PICTURE, Conv, Shape
 from estimator.methods.rad.program.weights import (
     Solvable,
@@ -19,6 +19,7 @@ from estimator.methods.rad.program.weights import (
     solvable,
     solve,
     solve_along,
+    solve_each,
     stride_between,
     weight_counts,
 )
@@ -122,7 +123,7 @@ def _conv_input(
         if not area:
             area, groups = solve(weights, known[0], shape[0], axes=len(shape))
         if not area:
-            area, groups = solvable(weights, shape[0]).grouped(known[0])
+            area, groups = solvable(each_of(weights, shape[0])).grouped(known[0])
         return x, area or 1, groups
     if not area and shape[0] > 0 and weights[0] % shape[0]:  # they differ by multiples of the outputs
         return _asked(flow, weights, shape, area, groups)  # no kernel has so many: a search would be in vain
@@ -136,11 +137,16 @@ def _searched(
     outputs, axes, at = shape[0], len(shape), flow.current
     current = flow.shapes[at]
     fits = len(current) == axes and _places(flow, at) >= least
+    shown = area > 0 or axes == DEEP
+    each_output = [] if area else each_of(weights, outputs)
     if fits:
-        solved = solve(weights, current[0], outputs, area, groups, axes)
+        if shown:
+            solved = solve(weights, current[0], outputs, area, groups, axes)
+        else:
+            solved = solve_each(each_output, current[0], outputs)
         if solved[0]:
             return at, solved[0], solved[1]
-    if area or axes == DEEP:
+    if shown:
         for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
             before = flow.shapes[index]
             if len(before) == axes and _places(flow, index) >= least:
@@ -149,8 +155,8 @@ def _searched(
                     return _gated(flow, index, before), solved[0], solved[1]
         if area:
             return _asked(flow, weights, shape, area, groups)
-    kernels = solvable(weights, outputs)
-    made = _solved(flow, kernels, axes, least, fits) if axes != DEEP else None
+    kernels = solvable(each_output)
+    made = None if shown else _solved(flow, kernels, shape, least, fits)
     if made is not None:
         return made
     recent = _recent(flow)
@@ -158,31 +164,46 @@ def _searched(
     return made or _turned(flow, weights, kernels, shape) or _asked(flow, weights, shape, area, groups)
 
 
-def _solved(flow: Flow, kernels: Solvable, axes: int, least: int, fits: bool) -> tuple[int, int, int] | None:
+def _solved(flow: Flow, kernels: Solvable, shape: Shape, least: int, fits: bool) -> tuple[int, int, int] | None:
     """Find the same among the last tensors of so many axes: without groups, then with several.
 
     Args:
         flow: what has been read so far.
         kernels: what the weights may be of.
-        axes: of what goes in, channels included.
-        least: elements of one channel that it has at least.
+        shape: the output.
+        least: elements of one channel that the input has at least.
         fits: whether what is at hand is of the kind.
     """
-    shapes, joined, alone = flow.shapes, kernels.joined, kernels.alone
-    for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
-        before = shapes[index]
-        if len(before) == axes and (alone or before[0] in joined):
-            area, groups = kernels.plain(before[0])
-            if area and _places(flow, index) >= least:
-                return _gated(flow, index, before), area, groups
+    axes, looked = len(shape), flow.looked.get(kernels)
+    if looked is None or looked[0].axes != axes:
+        looked = flow.looked[kernels] = Looked(axes), Looked(axes)
+    joined, grouped = looked
+    made = _last(flow, Looked(axes) if kernels.alone else joined, kernels, shape, least, False)
+    if made is not None:
+        return made
     if fits:
-        area, groups = kernels.grouped(shapes[flow.current][0])
+        area, groups = kernels.grouped(flow.shapes[flow.current][0])
         if area:
             return flow.current, area, groups
-    for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
+    return _last(flow, grouped, kernels, shape, least, True)
+
+
+def _last(
+    flow: Flow, looked: Looked, kernels: Solvable, shape: Shape, least: int, grouped: bool
+) -> tuple[int, int, int] | None:
+    """Find the last tensor that kernels take, with groups or without; whom they took before is not asked again."""
+    shapes, outputs, axes = flow.shapes, shape[0], len(shape)
+    first, newest = max(len(shapes) - BACK, 0), looked.last
+    for index in range(len(shapes) - 1, max(looked.until, first) - 1, -1):
+        before = shapes[index]
+        if len(before) == axes and kernels.of(before[0], outputs, grouped)[0]:
+            newest = index
+            break
+    looked.until, looked.last = len(shapes), newest
+    for index in range(newest, first - 1, -1):
         before = shapes[index]
         if len(before) == axes:
-            area, groups = kernels.grouped(before[0])
+            area, groups = kernels.of(before[0], outputs, grouped)
             if area and _places(flow, index) >= least:
                 return _gated(flow, index, before), area, groups
     return None

@@ -7,6 +7,7 @@ from typing import Final
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program.steps import Conv, Op, Scores, Shape
+from estimator.methods.rad.program.weights import Solvable
 from estimator.walk import elements
 
 # Tensors among which the input of a layer is looked for.
@@ -41,6 +42,23 @@ class Attention:
         self.own = own
 
 
+class Looked:
+    """How far the tensors have been looked through for one that some kernels take.
+
+    Attributes:
+        axes: that it must have, channels included.
+        until: tensors before this one have been.
+        last: the last of these whose channels they take; -1 for none.
+    """
+
+    __slots__ = ("axes", "last", "until")
+
+    def __init__(self, axes: int) -> None:
+        self.axes = axes
+        self.until = 0
+        self.last = -1
+
+
 class Flow:
     """The tensors and steps so far, and what is at hand.
 
@@ -70,6 +88,7 @@ class Flow:
         blocks: what came into the blocks that are open; 0 for one that counts already.
         waiting: elements of these.
         mark: where the last block of a table without a tree ended; 0 for nowhere.
+        looked: by kernels, where they were looked for without groups, and with several.
         marks: by layer, whether it works in place and whether it is not trained.
     """
 
@@ -99,6 +118,7 @@ class Flow:
         self.blocks: list[int] = []
         self.waiting = 0
         self.mark = 0
+        self.looked: dict[Solvable, tuple[Looked, Looked]] = {}
         self.marks: dict[int, tuple[bool, bool]] = {}
 
     def elements(self, shape: Shape | None) -> int:

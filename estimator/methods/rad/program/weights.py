@@ -113,7 +113,7 @@ def asked_for(weights: tuple[int, ...], outputs: int, area: int, groups: int, ax
 
 def each_of(weights: tuple[int, ...], outputs: int) -> list[int]:
     """List how many weights each output may have."""
-    return [size // outputs for size in weights if not size % outputs and size // outputs > 0]
+    return [size // outputs for size in weights if not size % outputs and size // outputs > 0] if outputs > 0 else []
 
 
 def may_be_along(each_output: list[int], inputs: int, outputs: int) -> bool:
@@ -176,10 +176,10 @@ def solve(
         return (area, groups) if inputs * outputs * area // groups in weights else (0, 1)
     if axes == DEEP:
         return solve_deep(weights, inputs, outputs)
-    return _solve(each_of(weights, outputs), inputs, outputs) if outputs > 0 else (0, 1)
+    return solve_each(each_of(weights, outputs), inputs, outputs)
 
 
-def _solve(each_output: list[int], inputs: int, outputs: int) -> tuple[int, int]:
+def solve_each(each_output: list[int], inputs: int, outputs: int) -> tuple[int, int]:
     """Find the area of a kernel of so many weights for each output, with all channels joined or each by itself."""
     if inputs > 0:
         for each in each_output:
@@ -191,32 +191,31 @@ def _solve(each_output: list[int], inputs: int, outputs: int) -> tuple[int, int]
 
 
 class Solvable:
-    """Kernels that some numbers of weights may be of, for whichever channels go in.
+    """Kernels that some numbers of weights for each output may be of, for whichever channels go in.
 
     Attributes:
-        joined: areas by the channels that a kernel without groups takes.
         alone: whether a kernel may look at each channel alone, however many there are.
     """
 
-    __slots__ = ("_asked", "_each_output", "_grouped", "_outputs", "alone", "joined")
+    __slots__ = ("_asked", "_each_output", "_grouped", "_joined", "alone")
 
-    def __init__(self, weights: tuple[int, ...], outputs: int) -> None:
-        self._outputs = outputs
-        self._each_output = each_output = each_of(weights, outputs) if outputs > 0 else []
+    def __init__(self, each_output: list[int]) -> None:
+        self._each_output = each_output
         self.alone = not _DEPTHWISE.isdisjoint(each_output)
-        self.joined: dict[int, int] = {}
+        # Areas by the channels that a kernel without groups takes.
+        self._joined: dict[int, int] = {}
         # Channels of each of several groups, with areas.
         self._grouped: list[tuple[int, int]] = []
         self._asked: dict[int, list[tuple[int, int]]] = {}
         for each in each_output:
             for area in _SQUARES:
                 if not each % area:
-                    self.joined.setdefault(each // area, area)
+                    self._joined.setdefault(each // area, area)
             self._grouped += [(each // area, area) for area in _GROUPED if not each % area]
 
-    def plain(self, inputs: int) -> tuple[int, int]:
+    def plain(self, inputs: int, outputs: int) -> tuple[int, int]:
         """Find area and groups as `solve` does."""
-        return _solve(self._each_output, inputs, self._outputs) if self.alone else (self.joined.get(inputs, 0), 1)
+        return solve_each(self._each_output, inputs, outputs) if self.alone else (self._joined.get(inputs, 0), 1)
 
     def grouped(self, inputs: int) -> tuple[int, int]:
         """Find area and groups for several groups of channels."""
@@ -224,6 +223,10 @@ class Solvable:
             if each < inputs and not inputs % each and (area > 1 or inputs // each <= _FEW_GROUPS):
                 return area, inputs // each
         return 0, 1
+
+    def of(self, inputs: int, outputs: int, grouped: bool) -> tuple[int, int]:
+        """Find area and groups with several groups of channels, or else as `solve` does."""
+        return self.grouped(inputs) if grouped else self.plain(inputs, outputs)
 
     def asked(self, axes: int) -> list[tuple[int, int]]:
         """List the channels that may be asked for, each with the kernel's area: the usual kernels first."""
@@ -235,13 +238,13 @@ class Solvable:
         return asked
 
 
-_SOLVABLE: Final[dict[tuple[tuple[int, ...], int], Solvable]] = {}
+_SOLVABLE: Final[dict[tuple[int, ...], Solvable]] = {}
 
 
-def solvable(weights: tuple[int, ...], outputs: int) -> Solvable:
-    """Tell which kernels weights may be of."""
-    key = weights, outputs
-    return _SOLVABLE.get(key) or keep(_SOLVABLE, key, Solvable(weights, outputs))
+def solvable(each_output: list[int]) -> Solvable:
+    """Tell which kernels so many weights for each output may be of."""
+    key = tuple(each_output)
+    return _SOLVABLE.get(key) or keep(_SOLVABLE, key, Solvable(each_output))
 
 
 def solve_deep(weights: tuple[int, ...], inputs: int, outputs: int) -> tuple[int, int]:
