@@ -6,7 +6,6 @@ Touches a development cluster of its own (scripts/devcluster) and what that one 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import textwrap
 import time
@@ -24,7 +23,6 @@ STAND_IN_MODEL = "h200"
 STAND_IN_MEMORY_MIB = 143771
 USER = "alice"
 SECONDS = 25
-CALLS_OF_TWO_LOOKS = 12
 PAYLOAD = f"{DIRECTORY}/train.py"
 CONFIG = """
 [radd]
@@ -225,13 +223,6 @@ class Show:
             (self.cluster.home(USER) / "bert.txt", bert_base()),
         ):
             target.write_text(text, encoding="utf-8")
-        # radd pins jobs once it has seen the nodes; sdiag counts what each user has asked slurmctld.
-        self.cluster.wait_for("radd has looked at Slurm", self.radd_has_looked, 30)
-
-    def radd_has_looked(self) -> bool:
-        """Whether radd has asked slurmctld for all that it looks at."""
-        found = re.search(r"\n\s*rad\s+\(.*?count:(\d+)", self.cluster.run(["sdiag"]).out)
-        return found is not None and int(found.group(1)) >= CALLS_OF_TWO_LOOKS
 
     def submit(self, job: Job) -> None:
         """Show a script and submit it."""

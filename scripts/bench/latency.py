@@ -34,6 +34,7 @@ def install_clock(target: Cluster) -> None:
     path.write_text(f"{first}\n{CLOCK}{rest}", encoding="utf-8")
     target.stop("slurmctld")
     target.start("slurmctld")
+    target.wait_until_radd_sees()  # before, jobs go through as written
 
 
 def times(target: Cluster) -> list[float]:

@@ -119,6 +119,8 @@ class Cluster:
         if self.rad is not None and self.rad.monitor:
             self.start("rad-monitor", wait=False)
         wait_for("nodes idle", self._nodes_ready, START_DEADLINE_S, self.layout.logs / "slurmd-node0.log")
+        if self.rad is not None:
+            self._wait_for_a_look(time.time())  # before, radd takes the nodes to have no shares
         self.say(f"{self.layout.nodes} node(s) with {self.layout.gpus} GPU(s) each are ready")
 
     def down(self) -> None:
@@ -318,7 +320,9 @@ class Cluster:
 
     def wait_until_radd_sees(self) -> None:
         """Wait until radd has looked at Slurm anew: then its view holds all that was submitted before, once."""
-        since = time.time() + SETTLING_S
+        self._wait_for_a_look(time.time() + SETTLING_S)
+
+    def _wait_for_a_look(self, since: float) -> None:
         self.wait_for("radd looks at Slurm", lambda: self._looked() >= since)
 
     def _looked(self) -> float:

@@ -291,6 +291,8 @@ def services_killed(stage: Stage, seconds: float = 14) -> Facts:
         time.sleep(RESTART_S)
         cluster.start(name)
         back = time.time()
+        if name == "radd":
+            cluster.wait_until_radd_sees()  # before, it may not know yet that nodes have shares
         running[after] = stage.submit(after, "memory=6G", "cnn --batch 32 --seconds 2")
         stage.started(after, deadline_s=120)  # a launch that meets no slurmd is tried again late
         rows.append({"killed": name, "back_s": back - at, "first_step_of_next_s": stage.first_step(after) - at})
