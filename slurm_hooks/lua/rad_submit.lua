@@ -27,7 +27,19 @@ local NUMBERS = { cpus_per_task = true, min_mem_per_node = true, min_cpus = true
 local has_socket, socket = pcall(require, "socket")
 local has_unix, unix = pcall(require, "socket.unix")
 
-local since = has_socket and string.format("%.0f", math.ceil(socket.gettime())) -- when slurmctld took this file
+-- Unix time at which slurmctld began, where /proc tells it. It takes this file anew whenever job_submit.lua is written.
+local function began()
+    local stat, uptime = io.open("/proc/self/stat"), io.open("/proc/uptime")
+    local fields = stat and (stat:read("*l") or ""):match(".*%) (.*)") or ""
+    local up = uptime and tonumber((uptime:read("*l") or ""):match("^%S+"))
+    if stat then stat:close() end
+    if uptime then uptime:close() end
+    local ticks = tonumber(fields:match("^" .. ("%S+ "):rep(19) .. "(%d+)"))
+    return has_socket and ticks and up and string.format("%.0f", math.ceil(socket.gettime() - up + ticks / 100)) or nil
+end
+
+local read, since = pcall(began)
+if not read then since = nil end
 
 local NAMES_S = 600              -- how long users' names are remembered
 
@@ -145,7 +157,7 @@ local function request_of(job_desc, part_list, text)
     end
     add("partition", job_desc.partition or default_partition(part_list))
     add("user_name", user_of(job_desc) or "")
-    add("slurmctld_since", since)
+    if since then add("slurmctld_since", since) end
     for _, name in ipairs(TOLD) do
         local value = job_desc[name]
         if type(value) == "number" then

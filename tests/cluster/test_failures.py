@@ -126,6 +126,11 @@ def test_slurmctld_starts_without_radd(cluster: Cluster) -> None:
     must_go_through(cluster)
 
 
+def test_job_submit_lua_taken_anew_is_no_start_of_slurmctld(cluster: Cluster) -> None:
+    (cluster.layout.etc / "job_submit.lua").touch()
+    assert need_record(cluster, cluster.submit(SCRIPT, "--hold").job_id).action == "share"
+
+
 def test_a_decision_outlives_radd(cluster: Cluster) -> None:
     said = cluster.submit(SCRIPT)
     cluster.stop("radd")
