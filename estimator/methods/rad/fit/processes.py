@@ -9,8 +9,6 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits
-
 T = TypeVar("T")
 
 _work: Sequence[Callable[[], Any]] = ()
@@ -52,5 +50,4 @@ def _take(work: Sequence[Callable[[], Any]]) -> None:
 
 
 def _do(number: int) -> Any:
-    with threadpool_limits(1):  # threads of OpenMP's that the parent began are not there in a process forked from it
-        return _work[number]()
+    return _work[number]()
