@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from estimator.methods.rad import Rad
 from estimator.methods.rad.features import FEATURES
@@ -19,10 +20,11 @@ from estimator.methods.rad.fit.bounds import SETTINGS, bounds_of, calibrating, l
 from estimator.methods.rad.fit.examples import Example
 from estimator.methods.rad.fit.holdout import WAYS, HeldOut, held_out
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
-from estimator.methods.rad.fit.learners import fit_workspaces
+from estimator.methods.rad.fit.learners import boosted, fit_workspaces, spreading
 from estimator.methods.rad.known import KNOWLEDGE, Level, Run, blocks_of
 from estimator.methods.rad.measure_workspaces import HEADER, draw
 from estimator.methods.rad.program import Conv
+from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces, total_bytes
 
 NOTHING = {"start": 0.0, "trees": []}
@@ -270,3 +272,22 @@ def test_drawn_convolutions_are_possible() -> None:
         assert 4 * batch * inputs * side * side <= 3e9
     assert len({found[0] for found in drawn}) > 5
     assert np.mean([found[5] > 1 for found in drawn]) > 0.05
+
+
+@pytest.mark.parametrize("learner", [boosted(20), spreading(20, 0.95)])
+def test_what_was_learned_is_written_down_as_it_was(learner: Any) -> None:
+    drawn = np.random.default_rng(0)
+    rows = drawn.random((2000, 5))
+    model = learner.fit(rows, rows[:, 0] * 3 + np.sin(9 * rows[:, 1]) + drawn.random(2000))
+    trees = Trees(model.written())
+    assert [trees.predict(list(row)) for row in rows] == pytest.approx(model.predict(rows), abs=1e-4)
+
+
+def test_processes_fit_behind_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenMP's threads are not there in a process forked from one that used them."""
+    monkeypatch.setattr(processes, "cores", lambda: 2)
+    rows = np.random.default_rng(0).random((2000, 5))
+    with threadpool_limits(4):
+        model = boosted(5).fit(rows, rows[:, 0])
+        again = processes.forked([lambda: boosted(5).fit(rows, rows[:, 0]).predict(rows)] * 2)
+    assert np.array_equal(again[0], model.predict(rows))

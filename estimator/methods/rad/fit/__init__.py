@@ -10,6 +10,7 @@ a bound has to be (`bounds`).
 | `holdout` | the same as models say them that know less |
 | `bounds` | the size of errors, and multiples of it |
 | `own` | what blocks keep in their own code |
+| `boosting` | boosted trees |
 | `learners` | what is learned with scikit-learn |
 | `processes` | work for every core |
 | `reached` | what bounds reach on runs left out |
@@ -25,7 +26,7 @@ from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit.bounds import UNKNOWN, bounds_of, learned
 from estimator.methods.rad.fit.examples import Example
 from estimator.methods.rad.fit.holdout import held_out, table_of, types_of
-from estimator.methods.rad.fit.learners import TREES, trees_of
+from estimator.methods.rad.fit.learners import TREES
 from estimator.methods.rad.fit.reached import LeftOut, left_out
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, tabulate
 
@@ -74,8 +75,8 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
     types = types_of(examples)
     model = {
         **base,
-        "correction": trees_of(correction),
-        "spread": {level: trees_of(spread) for level, spread in spreads.items()},
+        "correction": correction.written(),
+        "spread": {level: spread.written() for level, spread in spreads.items()},
         "bounds": bounds_of(held, sizes),
         "known": sorted(types),
         "measured": table_of(examples, correction, types, context),

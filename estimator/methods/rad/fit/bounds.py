@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import GradientBoostingRegressor
 
+from estimator.methods.rad.fit.boosting import Boosted
 from estimator.methods.rad.fit.holdout import FOLDS, Chosen, Floats, HeldOut, by_family
 from estimator.methods.rad.fit.learners import spreading
 from estimator.methods.rad.fit.processes import forked
@@ -54,7 +54,7 @@ _ENOUGH: Final = 60
 _LEAST: Final = 20
 
 
-def learned(held: HeldOut, trees: int) -> tuple[dict[Level, GradientBoostingRegressor], Floats]:
+def learned(held: HeldOut, trees: int) -> tuple[dict[Level, Boosted], Floats]:
     """Learn the size of errors for each level, and say the size of each error by trees that have not seen its family.
 
     Args:
@@ -73,7 +73,7 @@ def learned(held: HeldOut, trees: int) -> tuple[dict[Level, GradientBoostingRegr
     return {level: models[level, None] for level in LEVELS}, held.scale(said)
 
 
-def _taught(held: HeldOut, level: Level, trees: int, without: int | None) -> GradientBoostingRegressor:
+def _taught(held: HeldOut, level: Level, trees: int, without: int | None) -> Boosted:
     setting, rest = SETTINGS[level], held.folds != without
     chosen = rest & held.at(*setting.taught)
     if chosen.sum() < _LEAST:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import GradientBoostingRegressor
 
 from estimator.methods.rad import damped, size_of
 from estimator.methods.rad.features import FEATURES
+from estimator.methods.rad.fit.boosting import Boosted
 from estimator.methods.rad.fit.examples import Example
 from estimator.methods.rad.fit.learners import boosted
 from estimator.methods.rad.fit.processes import forked
@@ -125,7 +125,7 @@ class Answers:
     residual: Floats
 
 
-def held_out(examples: list[Example], context: float, trees: int) -> tuple[GradientBoostingRegressor, HeldOut]:
+def held_out(examples: list[Example], context: float, trees: int) -> tuple[Boosted, HeldOut]:
     """Fit the correction, and ask others that were fitted without an example's run, model or family about the example.
 
     Synthetic models are asked about in the last way only: each was measured once, and none has kin.
@@ -239,7 +239,7 @@ def _described(examples: list[Example], context: float) -> Described:
     )
 
 
-def _correction(described: Described, trees: int, inside: Chosen) -> GradientBoostingRegressor:
+def _correction(described: Described, trees: int, inside: Chosen) -> Boosted:
     chosen = inside[described.of]
     rows, target = described.rows[chosen], understood(described.target[chosen])
     return boosted(trees).fit(rows, target, described.weights[chosen])
@@ -250,15 +250,13 @@ def types_of(examples: Iterable[Example]) -> frozenset[str]:
     return frozenset[str]().union(*(item.names for item in examples))
 
 
-def table_of(
-    examples: Sequence[Example], correction: GradientBoostingRegressor, types: Set[str], context: float
-) -> dict[str, Any]:
+def table_of(examples: Sequence[Example], correction: Boosted, types: Set[str], context: float) -> dict[str, Any]:
     """Write down what the real models among the examples leave for others, beyond what the correction says of them."""
     return tabulate(shift for shift in _shifts(examples, correction, types, context) if shift)
 
 
 def _shifts(
-    examples: Sequence[Example], correction: GradientBoostingRegressor, types: Set[str], context: float
+    examples: Sequence[Example], correction: Boosted, types: Set[str], context: float
 ) -> list[tuple[Run, float] | None]:
     """Tell what each example leaves for others; None of those that are synthetic."""
     times = np.exp(correction.predict(np.array([item.seen_by(types) for item in examples])))

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from estimator.methods.rad.features import MIB
+from estimator.methods.rad.fit.boosting import Boosted, columns
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.workspace import features as conv_features
 from estimator.methods.rad.workspace import total_bytes
@@ -23,33 +23,15 @@ TREES = 150
 """Trees of the correction; those for the size of errors are two thirds of it."""
 
 
-def boosted(trees: int) -> GradientBoostingRegressor:
+def boosted(trees: int) -> Boosted:
     """Make what learns the correction."""
-    return GradientBoostingRegressor(
-        loss="absolute_error",
-        n_estimators=trees,
-        max_depth=4,
-        learning_rate=0.1,
-        subsample=0.5,
-        max_features=0.4,
-        min_samples_leaf=20,
-        random_state=0,
-    )
+    return Boosted(trees, 20, loss="absolute_error", learning_rate=0.1, max_features=0.4)
 
 
-def spreading(trees: int, quantile: float) -> GradientBoostingRegressor:
+def spreading(trees: int, quantile: float) -> Boosted:
     """Make what learns the size of errors: this share of them is smaller."""
-    return GradientBoostingRegressor(
-        loss="quantile",
-        alpha=quantile,
-        n_estimators=max(2 * trees // 3, 1),
-        max_depth=4,
-        learning_rate=0.08,
-        subsample=0.5,
-        max_features=0.3,
-        min_samples_leaf=60,
-        random_state=0,
-    )
+    trees = max(2 * trees // 3, 1)
+    return Boosted(trees, 60, loss="quantile", quantile=quantile, learning_rate=0.08, max_features=0.3)
 
 
 def fit_workspaces(path: Path = WORKSPACES) -> dict[str, Any]:
@@ -89,26 +71,12 @@ def fit_workspaces(path: Path = WORKSPACES) -> dict[str, Any]:
         ratio = np.minimum(np.array([float(row[name]) for row in rows]) / totals, 8.0)
         tree = DecisionTreeRegressor(max_depth=12, min_samples_leaf=6, max_leaf_nodes=400, random_state=0)
         tree.fit(inputs, ratio, weights)
-        made[name] = {"start": 0.0, "trees": [tree_of(tree.tree_, 1.0)]}
+        made[name] = {"start": 0.0, "trees": [tree_of(tree.tree_)]}
     return made
 
 
-def trees_of(model: GradientBoostingRegressor) -> dict[str, Any]:
-    """Write scikit-learn's boosted trees as `estimator.methods.rad.trees` reads them."""
-    start = float(np.ravel(model.init_.predict(np.zeros((1, model.n_features_in_))))[0])
-    return {
-        "start": start,
-        "trees": [tree_of(tree[0].tree_, model.learning_rate) for tree in model.estimators_],
-    }
-
-
-def tree_of(tree: Any, rate: float) -> dict[str, list[Any]]:
-    """Write one of scikit-learn's trees as columns, see `estimator.methods.rad.trees`."""
+def tree_of(tree: Any) -> dict[str, list[Any]]:
+    """Write one of scikit-learn's decision trees as columns, see `estimator.methods.rad.trees`."""
     leaf = tree.feature < 0
-    values = np.where(leaf, tree.value[:, 0, 0] * rate, tree.threshold)
-    return {
-        "feature": [int(max(item, -1)) for item in tree.feature],
-        "value": [float(f"{item:.6g}") for item in values],
-        "left": [int(item) for item in tree.children_left],
-        "right": [int(item) for item in tree.children_right],
-    }
+    values = np.where(leaf, tree.value[:, 0, 0], tree.threshold)
+    return columns(tree.feature, values, tree.children_left, tree.children_right)

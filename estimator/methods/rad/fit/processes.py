@@ -9,6 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
+from threadpoolctl import threadpool_limits
+
 T = TypeVar("T")
 
 _work: Sequence[Callable[[], Any]] = ()
@@ -50,4 +52,5 @@ def _take(work: Sequence[Callable[[], Any]]) -> None:
 
 
 def _do(number: int) -> Any:
-    return _work[number]()
+    with threadpool_limits(1):  # threads of OpenMP's that the parent began are not there in a process forked from it
+        return _work[number]()
