@@ -18,7 +18,7 @@ class Gpu:
         name: canonical name.
         memory_mib: total memory as NVML reports it.
         context_mib: used by a process that trains with PyTorch, beside its allocator.
-        measured: whether ``context_mib`` was measured on this kind; others get a wider bound.
+        measured: whether runs take what they took on the others so marked, as was measured; the rest get a wider bound.
     """
 
     name: str
@@ -28,12 +28,13 @@ class Gpu:
 
 
 # H200: NVML's used memory minus the allocator's peak was 742-762 MiB for 83 of 85 trainings (CUDA 13, PyTorch 2.11).
+# H100: the same software's runs took the same there, contexts too (docs/results/memory-h100.md).
 # A100: the smallest of the MLPs and CNNs that GPUMemNet's authors published took 1,443 to 1,451 MiB, and larger MLPs as
 # much beyond their tensors. That software loaded all kernels at once; newer one may take half of it.
 # Others: a context grows with the number of multiprocessors; scaled from the measured ones.
 _GPUS = (
     Gpu("h200", 143_771, 752, measured=True),
-    Gpu("h100-80gb", 81_559, 752),
+    Gpu("h100-80gb", 81_559, 752, measured=True),
     Gpu("h100-96gb", 97_871, 752),
     Gpu("h20-96gb", 97_871, 700),
     Gpu("gh200-96gb", 97_871, 752),

@@ -61,6 +61,16 @@ def test_other_gpus_have_their_context_and_a_wider_bound() -> None:
     assert any("wider bound" in reason for reason in other.reasons)
 
 
+def test_a_gpu_on_which_runs_took_the_same_has_the_same_bound() -> None:
+    summary = parse_summary(VGG)
+    own, h100 = (Rad(plain()).predict(summary, Workload(64, gpu=gpu)) for gpu in ("h200", "h100"))
+    shift = lookup("h100").context_mib - 750
+    assert h100.upper_mib - own.upper_mib == h100.expected_mib - own.expected_mib == shift
+    assert not any("wider bound" in reason for reason in h100.reasons)
+    elsewhere = Rad({**plain(), "gpu": "a100-40gb"})  # what a site fitted elsewhere says nothing of an H100
+    assert any("wider bound" in reason for reason in elsewhere.predict(summary, Workload(64, gpu="h100")).reasons)
+
+
 def test_a_bound_ends_with_the_gpu_but_what_is_expected_does_not() -> None:
     method = Rad(plain(bounds=dict.fromkeys(LEVELS, 100.0)))
     summary = parse_summary(VGG)

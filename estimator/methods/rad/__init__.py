@@ -21,8 +21,8 @@ from estimator.store import ModelError, store_for
 from estimator.types import Estimate, Family, ModelSummary, SummaryError, Workload
 
 NAME = "rad"
-# A GPU that the model was not fitted on takes other convolution algorithms and another context; nothing that was
-# measured says by how much, so the bound is widened by a round number.
+# A GPU that nothing was measured on takes other convolution algorithms and another context; nothing says by how much,
+# so that the bound is widened by a round number.
 _OTHER_GPU = 1.10
 _UNKNOWN_GPU = 1.20
 _MOST_MIB = 10.0**12
@@ -159,7 +159,7 @@ class Rad:
         context = self._context(gpu)
         knowledge = self._known.about(run_of(program, shaped, workload))
         expected, upper = self._from(row, explicit, knowledge)
-        wider = 1.0 if gpu.name == self._fitted_on else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
+        wider = 1.0 if self._as_measured(gpu) else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
         shift = context - self._context_mib
         least = context + (memory.weights + memory.gradients + memory.states) / MIB
         expected = min(max(expected + shift, least), _MOST_MIB)
@@ -216,6 +216,10 @@ class Rad:
         """Make the memory of a program, with what is known of its blocks' own code."""
         return measure(program, shaped, workload, self._workspaces, own.of(program, shaped.format, workload.precision))
 
+    def _as_measured(self, gpu: Gpu) -> bool:
+        """Tell whether runs are known to take as much on a GPU as on the one that the model was fitted on."""
+        return gpu.name == self._fitted_on or (gpu.measured and lookup(self._fitted_on).measured)
+
     def _context(self, gpu: Gpu) -> float:
         return self._context_mib if gpu.name == self._fitted_on else float(gpu.context_mib)
 
@@ -228,7 +232,7 @@ class Rad:
             f"{explicit:.0f} MiB at the peak before correction",
             f"{context:.0f} MiB of CUDA context ({gpu.name})",
         ]
-        if gpu.name != self._fitted_on:
+        if not self._as_measured(gpu):
             other = gpu.name if gpu.memory_mib else "a GPU of another name"
             said.append(f"the model was fitted on {self._fitted_on}: a wider bound for {other}")
         if memory.hidden and shaped.format == "torchinfo":
