@@ -247,11 +247,11 @@ New families are those of the twelfth collection, of models of whose name none w
 (`estimator/dataset/twelfth_libraries.py`). Models of measured families are of the twelfth, too: timm's, torchvision's
 and transformers' in sizes of one's own, and of its libraries. The configurations of measured models are a draw: one in
 five of all but other libraries' models that the draw before did not take, each in a configuration drawn at random. All
-were drawn before they were measured. Nothing was fitted to these runs, and nothing chosen by them: this is the first
-look. The looks before brought some rules: bounds of kin and similar models are set to be too low for 0.7 % of the
-models left out, and tables of graph networks and of sounds that are cut into pieces are read by rules of their own. The
-lines are of every format that users have for each run, as `radctl retrain` compares versions; prints of models that ran
-on another size of picture than the one taken are not in them.
+were drawn before they were measured. Nothing was fitted to these runs, and nothing chosen by them. Looks at earlier
+collections brought some rules: bounds of kin and similar models are set to be too low for 0.7 % of the models left out,
+and tables of graph networks and of sounds that are cut into pieces are read by rules of their own. The lines are of
+every format that users have for each run, as `radctl retrain` compares versions; prints of models that ran on another
+size of picture than the one taken are not in them.
 {refused} of the {cases} summaries in the tables above are refused.
 
 """

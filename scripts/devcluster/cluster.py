@@ -120,7 +120,7 @@ class Cluster:
             self.start("rad-monitor", wait=False)
         wait_for("nodes idle", self._nodes_ready, START_DEADLINE_S, self.layout.logs / "slurmd-node0.log")
         if self.rad is not None:
-            self._wait_for_a_look(time.time())  # before, radd takes the nodes to have no shares
+            self._wait_for_a_look(time.time())  # before, jobs go through as written
         self.say(f"{self.layout.nodes} node(s) with {self.layout.gpus} GPU(s) each are ready")
 
     def down(self) -> None:

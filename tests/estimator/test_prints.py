@@ -101,3 +101,18 @@ def test_a_table_for_each_way_between_two_tokens_says_how_large_a_window_is(own:
     )
     _, program, _ = account(text.replace("WindowAttention", "EagerWindowAttention"), input_size=(3, 128, 128))
     assert [op.matrix for op in program.ops if op.kind is Kind.ATTENTION] == [matrix]
+
+
+def test_what_scales_a_block_from_a_time_step_is_not_what_its_attention_takes() -> None:
+    """512 tokens of 512 numbers stay that many, though 3,072 numbers that scale them are listed before them."""
+
+    def linear(taken: int, given: int) -> str:
+        return f"Linear(in_features={taken}, out_features={given}, bias=True)"
+
+    scales = block("AdaLayerNormZero", silu="SiLU()", linear=linear(512, 3072), norm="LayerNorm((512,), eps=1e-06)")
+    attention = block("Attention", **{name: linear(512, 512) for name in ("to_q", "to_k", "to_v", "to_out")})
+    layer = block("Block", norm1=scales, norm1_context=scales, attn=attention)
+    blocks = block("ModuleList", _0=layer, _1=layer)
+    text = block("Net", embed=linear(64, 512), transformer_blocks=blocks, proj_out=linear(512, 64))
+    each = [(512, 3072)] * 2 + [(512, 512)] * 4
+    assert shapes(text, "Linear") == [(512, 512), *each, *each, (512, 64)]
