@@ -23,7 +23,7 @@ def test_trees_add_their_leaves() -> None:
 
 
 def test_large_trees_are_walked_as_they_stand() -> None:
-    """More thresholds of a feature, and more nodes for smaller values, than a byte counts."""
+    """More nodes for smaller values than a byte counts."""
     size = 600
     # A row of nodes, each with a leaf for larger values; and the same with a leaf for smaller ones.
     down = [size - number for number in range(size)]

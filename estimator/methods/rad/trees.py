@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final
@@ -18,8 +16,8 @@ class Trees:
     """A start value and trees whose leaves are added to it.
 
     radd asks for one prediction after a pause, with nothing in the processor's caches: what lies side by side comes
-    faster than what is linked. So nodes are bytes. A value is compared with all thresholds of its feature at once, and
-    each node with its place among them; and all nodes stand in the order of a walk that goes to smaller values first.
+    faster than what is linked. So nodes are bytes, in the order of a walk that goes to smaller values first, and equal
+    thresholds are one number.
     """
 
     def __init__(self, model: Mapping[str, Any], width: int = _LEAF) -> None:
@@ -37,52 +35,40 @@ class Trees:
             trees = [_in_order(*read_tree(tree)) for tree in model["trees"]]
             if not all(map(isfinite, [self._start, *(value for tree in trees for _, value, _ in tree)])):
                 raise ValueError("a value that is no number")
-            # Thresholds by column: those of a feature in order, in several columns where a byte cannot count them.
-            columns = _columns(trees)
-            if any(feature >= width for feature, _ in columns) or len(columns) > _LEAF:
-                raise ValueError("a feature that no row has, or too many thresholds")
-            self._features = [feature for feature, _ in columns]
-            self._thresholds = [thresholds for _, thresholds in columns]
-            column_of = {
-                (feature, value): (number, rank)
-                for number, (feature, thresholds) in enumerate(columns)
-                for rank, value in enumerate(thresholds)
-            }
-            # Where each tree begins. Of each node the column to look at, or _LEAF; the place of its threshold there;
-            # half of how far it is to the node for larger values, or what a byte cannot hold of that; and what it adds.
+            if any(feature >= width for tree in trees for feature, _, _ in tree if feature != _LEAF):
+                raise ValueError("a feature that no row has")
+            # Where each tree begins. Of each node the feature to look at, or _LEAF; half of how far it is to the node
+            # for larger values, or what a byte cannot hold of that; and its threshold, or what it adds.
             self._roots: list[int] = []
             self._far: dict[int, int] = {}
-            self._leaves: list[float] = []
-            nodes, ranks, skips = bytearray(), bytearray(), bytearray()
+            self._values: list[float] = []
+            nodes, skips = bytearray(), bytearray()
+            numbers: dict[float, float] = {}  # new ones, which lie in memory in this order
             for tree in trees:
                 breathe()
                 self._roots.append(len(nodes))
                 for feature, value, skip in tree:
-                    column, rank = (_LEAF, 0) if feature == _LEAF else column_of[feature, value]
                     near = skip // 2 if skip // 2 <= _LEAF else 0
                     if skip and not near:
                         self._far[len(nodes)] = skip
-                    nodes.append(column)
-                    ranks.append(rank)
+                    nodes.append(feature)
                     skips.append(near)
-                    # New numbers, which lie in memory as they stand here.
-                    self._leaves.append(value + 0.0 if feature == _LEAF else 0.0)
-            self._nodes, self._ranks, self._skips = bytes(nodes), bytes(ranks), bytes(skips)
+                    self._values.append(numbers.setdefault(value, value + 0.0))
+            self._nodes, self._skips = bytes(nodes), bytes(skips)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelError(f"the trees of this model are damaged ({error!r}): roll back") from None
 
     def predict(self, row: list[float]) -> float:
         """Add up the leaves that a row of features falls into."""
-        places = list(map(bisect_left, self._thresholds, [row[feature] for feature in self._features]))
         total = self._start
-        nodes, ranks, skips, leaves = self._nodes, self._ranks, self._skips, self._leaves
+        nodes, skips, values = self._nodes, self._skips, self._values
         for root in self._roots:
             at = root
-            column = nodes[at]
-            while column != _LEAF:
-                at += 1 if places[column] <= ranks[at] else 2 * skips[at] or self._far[at]
-                column = nodes[at]
-            total += leaves[at]
+            feature = nodes[at]
+            while feature != _LEAF:
+                at += 1 if row[feature] <= values[at] else 2 * skips[at] or self._far[at]
+                feature = nodes[at]
+            total += values[at]
         return total
 
 
@@ -105,21 +91,6 @@ def _in_order(feature: list[int], value: list[float], left: list[int], right: li
         (_LEAF, value[node], 0) if feature[node] < 0 else (feature[node], value[node], place[right[node]] - at)
         for at, node in enumerate(order)
     ]
-
-
-def _columns(trees: list[list[_Node]]) -> list[tuple[int, array[float]]]:
-    """List the thresholds of each feature in order, in pieces that a byte can count."""
-    found: dict[int, set[float]] = {}
-    for tree in trees:
-        for feature, value, _ in tree:
-            if feature != _LEAF:
-                found.setdefault(feature, set()).add(value)
-    columns: list[tuple[int, array[float]]] = []
-    for feature, values in sorted(found.items()):
-        thresholds = sorted(values)
-        pieces = [thresholds[at : at + _LEAF] for at in range(0, len(thresholds), _LEAF)]
-        columns += [(feature, array("d", piece)) for piece in pieces]
-    return columns
 
 
 def _walk(feature: list[int], left: list[int], right: list[int]) -> list[int]:
