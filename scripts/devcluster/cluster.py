@@ -434,7 +434,9 @@ class Cluster:
             except KeyError:
                 kind = ["--system"] if user == "rad" else []
                 shell = "/usr/sbin/nologin" if user == "rad" else "/bin/bash"
-                argv = ["useradd", *kind, "--no-create-home", "--user-group", "--shell", shell, user]
+                # One after the other: of two at once neither finds the name, and the second gives the user another
+                # number, while files of the first lie there already.
+                argv = ["flock", "/etc", "useradd", *kind, "--no-create-home", "--user-group", "--shell", shell, user]
                 try:
                     self._plain(argv)
                 except ClusterError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -124,6 +125,21 @@ def test_a_folder_that_users_cannot_enter_is_refused() -> None:
             Cluster(Layout(closed / "c", 1)).up()
     finally:
         shutil.rmtree(open_to_all)
+
+
+def test_one_cluster_after_the_other_makes_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tmp_path / "made"
+    useradd = tmp_path / "useradd"
+    useradd.write_text(f'#!/bin/sh\nflock -n /etc true && exit 1\necho "$@" >>{made}\n')
+    useradd.chmod(0o755)
+
+    def nobody_is_here(name: str) -> None:
+        raise KeyError(name)
+
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(pwd, "getpwnam", nobody_is_here)
+    Cluster(Layout(tmp_path, 1))._make_users()
+    assert [line.split()[-1] for line in made.read_text().splitlines()] == ["alice", "bob", "rad"]
 
 
 def test_every_gpu_has_a_type_of_its_own_in_both_kinds(tmp_path: Path) -> None:
