@@ -125,10 +125,15 @@ def steps_ask(script: str) -> bool:
     return False
 
 
+def in_words(tres: str) -> str:
+    """Generic resources as users write them; what is asked for each task 24.11 writes as ``gres/gpu:h200=1``."""
+    return tres.replace("gres:", "").replace("gres/", "").replace("=", ":")
+
+
 def understand(submission: Submission) -> GpuRequest | LeftAlone:
     """The one-GPU request in a submission, or why it is left alone."""
     tres = {k: v for k, v in (submission.tres or {}).items() if v}
-    asked = ",".join(tres.values()).replace("gres:", "").replace("gres/", "")
+    asked = in_words(",".join(tres.values()))
     found: list[tuple[str, str, str, int]] = []
     others: dict[str, list[str]] = {}
     for where, text in tres.items():
@@ -150,8 +155,7 @@ def understand(submission: Submission) -> GpuRequest | LeftAlone:
         return LeftAlone(asked, reason)
     where, kind, item, _ = found[0]
     separator = "/" if item.startswith("gres/") else ":"
-    text = item.removeprefix("gres" + separator)
-    return GpuRequest(text, kind, where, tuple(others.get(where, ())), separator)
+    return GpuRequest(in_words(item), kind, where, tuple(others.get(where, ())), separator)
 
 
 def _why_not(submission: Submission, found: list[tuple[str, str, str, int]]) -> str:

@@ -27,7 +27,7 @@ from slurm_hooks.directives import DirectiveError, Directives, parse_script
 from slurm_hooks.experience import Experience
 from slurm_hooks.interference import Interference, pack
 from slurm_hooks.records import Record, merge
-from slurm_hooks.request import GpuRequest, LeftAlone, Submission, steps_ask, understand, with_defaults
+from slurm_hooks.request import GpuRequest, LeftAlone, Submission, in_words, steps_ask, understand, with_defaults
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU
 
 log: Final = logging.getLogger("rad.service")
@@ -469,7 +469,7 @@ def _no_summary(submission: Submission, directives: Directives) -> str:
 
 def _asked(submission: Submission) -> str:
     """What a job asks of generic resources, in its user's words."""
-    return re.sub(r"gres[:/]", "", ",".join(filter(None, (submission.tres or {}).values())))
+    return in_words(",".join(filter(None, (submission.tres or {}).values())))
 
 
 def _left_alone(submission: Submission, directives: Directives, partition: Partition, left: LeftAlone) -> Answer:

@@ -20,7 +20,8 @@ def asked(**fields: str) -> GpuRequest | LeftAlone:
         ({"tres_per_node": "gres/gpu:h200:1"}, "gpu:h200:1", "h200", "tres_per_node"),
         ({"tres_per_node": "gres:gpu:a100-40gb"}, "gpu:a100-40gb", "a100-40gb", "tres_per_node"),
         ({"tres_per_job": "gres:gpu:1"}, "gpu:1", "", "tres_per_job"),
-        ({"tres_per_task": "gres/gpu=1"}, "gpu=1", "", "tres_per_task"),
+        ({"tres_per_task": "gres/gpu=1"}, "gpu:1", "", "tres_per_task"),
+        ({"tres_per_task": "cpu=2,gres/gpu:g1=1"}, "gpu:g1:1", "g1", "tres_per_task"),
         ({"tres_per_node": "gres:gpu:1", "num_tasks": "4", "max_nodes": "1"}, "gpu:1", "", "tres_per_node"),
         ({"tres_per_node": "gres:gpu:1", "min_nodes": "4294967294"}, "gpu:1", "", "tres_per_node"),
         ({"tres_per_node": "gres:gpu:1", "spread_job": "1", "max_nodes": "1"}, "gpu:1", "", "tres_per_node"),
@@ -70,3 +71,9 @@ def test_left_alone(fields: dict[str, str], words: str) -> None:
     found = asked(**fields)
     assert isinstance(found, LeftAlone)
     assert words in found.reason
+
+
+def test_what_is_left_alone_is_told_in_a_users_words() -> None:
+    assert asked(tres_per_task="cpu=2,gres/gpu:h200=2") == LeftAlone(
+        "cpu:2,gpu:h200:2", "the job asks for more than one GPU"
+    )
