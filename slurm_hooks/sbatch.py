@@ -23,8 +23,9 @@ _SHORT = {
 # These take no value, or one behind = alone.
 _FLAGS = frozenset((
     "hold", "exclusive", "contiguous", "get-user-env", "help", "ignore-pbs", "nice", "no-kill", "no-requeue",
-    "overcommit", "oversubscribe", "parsable", "propagate", "quiet", "reboot", "requeue", "spread-job", "stepmgr",
-    "test-only", "usage", "use-min-nodes", "verbose", "version", "wait", "consolidate-segments", "spread-segments",
+    "overcommit", "oversubscribe", "parsable", "propagate", "quiet", "reboot", "requeue", "resv-ports", "spread-job",
+    "stepmgr", "test-only", "usage", "use-min-nodes", "verbose", "version", "wait", "consolidate-segments",
+    "spread-segments",
 ))  # fmt: skip
 _TEXT = {
     "array": "array_inx", "constraint": "features", "dependency": "dependency", "job-name": "name",
@@ -45,14 +46,16 @@ _MATTER = {*_TEXT, *_NUMBER, *_GPUS, *_MEMORY, "hold", "exclusive", "spread-job"
 # All others of Slurm 22.05 to 26.05.
 _OTHERS = frozenset((
     "account", "acctg-freq", "batch", "bb", "bbf", "chdir", "cluster-constraint", "clusters", "comment", "container",
-    "container-id", "core-spec", "cores-per-socket", "cpu-freq", "deadline", "delay-boot", "distribution", "error",
-    "export", "export-file", "extra", "extra-node-info", "gid", "gres-flags", "hint", "input", "kill-on-invalid-dep",
-    "mail-type", "mail-user", "mcs-label", "mem-bind", "network", "nodefile", "ntasks-per-core",
+    "container-id", "container-type", "core-spec", "cores-per-socket", "cpu-freq", "deadline", "delay-boot",
+    "distribution", "error", "export", "export-file", "extra", "extra-node-info", "gid", "gres-flags", "hint", "input",
+    "kill-on-invalid-dep", "mail-type", "mail-user", "mcs-label", "mem-bind", "network", "nodefile", "ntasks-per-core",
     "ntasks-per-node", "ntasks-per-socket", "oom-kill-step", "open-mode", "output", "power", "prefer", "priority",
     "profile", "qos", "segment", "signal", "sockets-per-node", "switches", "thread-spec", "threads-per-core",
     "time-min", "tmp", "uid", "wait-all-nodes", "wckey", "wrap",
 ))  # fmt: skip
 _ALL = _MATTER | _FLAGS | _OTHERS
+# Names that sbatch takes and does not list.
+_ALSO = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
 # Variables by which sbatch takes an option that matters here; it has none for the others.
 _VARIABLES = {
     "SBATCH_ARRAY_INX": "array",
@@ -98,7 +101,9 @@ def fields_of(
             per_node = value
         elif name in _MATTER or name == _HETJOB:
             fields.update(_fields(name, value, now, gres))
-    return {**_implied(fields, per_node), **fields}
+    # Later versions count tasks of nodes for GPUs that each task has.
+    counts = separator == ":" or "tres_per_task" in fields
+    return {**_implied(fields, per_node if counts else ""), **fields}
 
 
 def unknown(script: str, options: Sequence[str] = ()) -> list[str]:
@@ -176,10 +181,8 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _in_full(name: str) -> str:
     """An option's name; sbatch takes as much of it as no other begins with. The empty string where there is none."""
-    if name in _ALL:
-        return name
-    found = [known for known in _ALL if known.startswith(name)]
-    return found[0] if len(found) == 1 else ""
+    found = [name] if name in _ALL or name in _ALSO else [known for known in (*_ALL, *_ALSO) if known.startswith(name)]
+    return _ALSO.get(found[0], found[0]) if len(found) == 1 else ""
 
 
 def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
@@ -204,7 +207,7 @@ def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
         return {"time_limit": str(-int(-limit // 60))} if limit is not None else {}
     return {
         "hold": {"priority": "0"},
-        "exclusive": {"shared": "0"} if value in ("", "exclusive") else {},  # =user shares nodes with that user's jobs
+        "exclusive": {"shared": "0"} if value in ("", "exclusive", "topo") else {},  # =user and =mcs share with some
         "spread-job": {"spread_job": "1"},
         _HETJOB: {"het_job_offset": "0"},
     }[name]

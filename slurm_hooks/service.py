@@ -51,6 +51,7 @@ _NO_DIRECTIVES: Final = Directives()
 _TRES: Final = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
 _IMPLIED_BINDING: Final = re.compile(r"gres[:/]gpu:per_task:1")
 _PER_GPU: Final = re.compile(r"gres[:/]gpu[:=](\d{1,9})")
+_NOBODY_ELSE: Final = ("0", "4")  # --exclusive; --exclusive=topo, since 24.11
 _UNSET_FROM: Final = 0xFFFFFFFE
 _UNSET_16: Final = (0xFFFE, 0xFFFF)
 
@@ -616,7 +617,7 @@ def submission_from(fields: Mapping[str, str]) -> Submission:
         min_cpus_per_node=_number(text("pn_min_cpus")),
         memory_per_node_mib=_number(text("min_mem_per_node")),
         memory_per_cpu_mib=_number(text("min_mem_per_cpu")),
-        exclusive=text("shared") == "0",
+        exclusive=text("shared") in _NOBODY_ELSE,
         spread=bool(text("spread_job")),
         time_limit_min=_number(text("time_limit")),
         slurmctld_since=_number(text("slurmctld_since")),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 
 import pytest
 
 from scripts.devcluster import Cluster
-from tests.cluster.conftest import UNTIL_TOLD, tell
+from slurm_hooks.sbatch import unknown
+from tests.cluster.conftest import UNTIL_TOLD, need_record, tell
 
 SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD memory=48G\n"
 SHARE = 35
@@ -60,6 +62,27 @@ def test_a_job_from_decision_to_report(cluster: Cluster) -> None:
     after = report_of(cluster, "alice")
     assert after["shared"] == before["shared"] + 1
     assert after["gpu_hours_saved"] > before["gpu_hours_saved"]
+
+
+def test_every_option_that_sbatch_lists_is_known(cluster: Cluster) -> None:
+    listed = re.findall(r"^ .{0,8}(--[a-z-]+)", cluster.run(["sbatch", "--help"]).require().out, re.MULTILINE)
+    assert {"--gres", "--hold", "--ntasks"} < set(listed)
+    assert unknown("#!/bin/bash\n", [f"{option}=1" for option in listed]) == []
+
+
+def test_what_becomes_of_a_job_is_what_was_told(cluster: Cluster) -> None:
+    (cluster.home("alice") / "job.sh").write_text(SCRIPT)
+    for options in (
+        ["--gres=none", "--gpus-per-task=g1:1", "-n1"],
+        ["--ntasks-per-node=2"],
+        ["--tasks-per-node=2", "-w", "node1"],
+        ["--ntasks-per-node=2", "--nodes=1"],
+        ["--gres=none", "--gpus-per-task=1", "--ntasks-per-node=2", "--nodes=1"],
+    ):
+        decided = json.loads(radctl(cluster, "decide", "job.sh", "--hold", *options, "--json"))
+        record = need_record(cluster, cluster.run(["sbatch", "--hold", *options, "job.sh"], user="alice").job_id)
+        told = (decided["action"], decided["asked"], decided["share"], tuple(decided["reasons"]))
+        assert told == (record.action, record.asked, record.share, record.reasons)
 
 
 def test_a_name_is_a_name(cluster: Cluster) -> None:

@@ -35,10 +35,14 @@ from slurm_hooks.sbatch import exports_all, fields_of, unknown
         ("--exclusive --hold", {"shared": "0", "priority": "0"}),
         ("--exclusive=user", {}),
         ("--exclusive=exclusive", {"shared": "0"}),
+        ("--exclusive=topo", {"shared": "0"}),
         ("-L matlab:2 --mincpus=8", {"licenses": "matlab:2", "pn_min_cpus": "8"}),
         ("-w n[1-3]", {"req_nodes": "n[1-3]", "min_nodes": "3"}),
         ("-w n1", {"req_nodes": "n1"}),
         ("--ntasks-per-node=2", {"num_tasks": "2"}),
+        ("--tasks-per-node=2", {"num_tasks": "2"}),
+        ("--tasks=3", {"num_tasks": "3"}),
+        ("--cluster=rad --clus=rad", {}),
         ("--ntasks-per-node=" + "9" * 5000, {}),
         ("--ntasks-per-node=2 -N3", {"num_tasks": "6", "min_nodes": "3", "max_nodes": "3"}),
         ("--ntasks-per-node=2 --nodelist=a,b -n3", {"num_tasks": "3", "req_nodes": "a,b", "min_nodes": "2"}),
@@ -73,6 +77,7 @@ def test_lines(line: str, fields: dict[str, str]) -> None:
         ("--gres=gpu:1 --partion=cpu", ["--partion=cpu"]),
         ("--partion cpu -Z --gpu=1 -p gpu", ["--partion", "-Z", "--gpu=1"]),
         ("gres=gpu:1", ["gres=gpu:1"]),
+        ("--cluster=rad --clus=rad", ["--clus=rad"]),
         ("hetjob", []),
     ],
 )
@@ -149,6 +154,10 @@ def test_later_versions_of_slurm() -> None:
         "tres_per_task": "gres/gpu:2",
         "mem_per_tres": "gres/gpu:1024",
     }
+    fields = fields_of("#!/bin/bash\n", ["--ntasks-per-node=2", "-w", "a,b"], separator="/")
+    assert fields == {"script": "#!/bin/bash\n", "req_nodes": "a,b", "min_nodes": "2"}
+    fields = fields_of("", ["--ntasks-per-node=2", "--gpus-per-task=1"], separator="/")
+    assert fields == {"script": "", "tres_per_task": "gres/gpu:1", "num_tasks": "2"}
 
 
 @given(st.lists(st.text()))
