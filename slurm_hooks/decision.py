@@ -342,7 +342,8 @@ def no_shares(
     Slurm 22.05 knows no shares of a node that runs jobs from slurmctld's start until that node has registered.
     """
     since = submission.slurmctld_since
-    if since is not None and view.taken < since and abs(now - since) < stale_s:
+    just = since is not None and view.taken < since and abs(now - since) < stale_s
+    if just and not view.keeps_shares:
         return "slurmctld has just started: what shares its nodes have is not known yet"
     names = frozenset(submission.partition.split(","))
     if not names & view.lacking:

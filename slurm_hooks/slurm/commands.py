@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from slurm_hooks.cluster import RETYPE_SINCE, ClusterView
+from slurm_hooks.cluster import RETYPE_SINCE, SHARES_KEPT_SINCE, ClusterView
 from slurm_hooks.records import Record, decode
 from slurm_hooks.slurm import pyslurm_queue
 from slurm_hooks.slurm import view as parsing
@@ -105,6 +105,7 @@ class SlurmCommands:
         )
         return replace(
             view,
+            keeps_shares=self.version() >= SHARES_KEPT_SINCE,
             per_gpu=parsing.parse_per_gpu(shown, self._settings),
             limits_s=parsing.parse_limits(shown),
             filters_steps=parsing.filters_steps(self._settings),

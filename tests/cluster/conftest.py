@@ -199,10 +199,15 @@ def accounted(cluster: Cluster, job: int) -> Record | None:
     return decode(rows[-1]["AdminComment"]) if rows else None
 
 
+def version(cluster: Cluster) -> tuple[int, int]:
+    """Slurm's major version, for example (22, 5)."""
+    major, minor = cluster.run(["sinfo", "--version"]).out.split()[1].split(".")[:2]
+    return int(major), int(minor)
+
+
 def can_retype(cluster: Cluster) -> bool:
     """Whether this Slurm can give a pending job another device type."""
-    major, minor = cluster.run(["sinfo", "--version"]).out.split()[1].split(".")[:2]
-    return (int(major), int(minor)) >= RETYPE_SINCE
+    return version(cluster) >= RETYPE_SINCE
 
 
 def output(cluster: Cluster, job: int | str, user: str = "alice") -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from scripts.devcluster import Cluster
-from tests.cluster.conftest import ONE_GPU, need_record, record_of, shares, whole
+from slurm_hooks.cluster import SHARES_KEPT_SINCE
+from tests.cluster.conftest import ONE_GPU, need_record, record_of, shares, version, whole
 
 SCRIPT = "#!/bin/bash\n#SBATCH --hold --gres=gpu:1\n#RAD memory=48G\ntrue\n"
 AS_WRITTEN = "RAD does not answer: the job goes through as written"
@@ -124,6 +125,18 @@ def test_slurmctld_starts_without_radd(cluster: Cluster) -> None:
     cluster.stop("slurmctld")
     cluster.start("slurmctld")
     must_go_through(cluster)
+
+
+def test_jobs_share_from_slurmctlds_start_on_where_it_knows_its_nodes_shares(cluster: Cluster) -> None:
+    if version(cluster) < SHARES_KEPT_SINCE:
+        pytest.skip("this Slurm would refuse jobs for shares, or hold them")
+    script = SCRIPT.replace("--hold ", "").replace("true", "sleep 300")
+    cluster.wait_state(cluster.submit(script).job_id, "RUNNING")
+    cluster.stop("slurmctld")
+    cluster.start("slurmctld")
+    job = cluster.submit(script).job_id
+    assert need_record(cluster, job).action == "share"
+    cluster.wait_state(job, "RUNNING")
 
 
 def test_job_submit_lua_taken_anew_is_no_start_of_slurmctld(cluster: Cluster) -> None:

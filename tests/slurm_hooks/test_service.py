@@ -427,6 +427,8 @@ def test_a_slurmctld_that_has_just_started() -> None:
     assert reasons(999) != just
     assert reasons(1005) == reasons(1011) == just
     assert made.unplaced, "so that radd looks at once"
+    made.update(ClusterView(1000.0, (node("n1"),), keeps_shares=True))
+    assert reasons(1005) != just
     made.update(ClusterView(1011.0, (node("n1"),)))
     assert reasons(1005) != just
     made.update(ClusterView(1000.0, (node("n1"),)))

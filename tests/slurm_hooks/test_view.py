@@ -163,7 +163,7 @@ def test_commands() -> None:
 
     slurm = SlurmCommands(3.0, recorded, lambda: 7.0)
     view = slurm.look(["gpu", "debug"])
-    assert (view.taken, view.can_retype, len(view.nodes)) == (7.0, True, 1)
+    assert (view.taken, view.can_retype, view.keeps_shares, len(view.nodes)) == (7.0, True, True, 1)
     assert view.per_gpu == {"gpu": PerGpu(6, 5000)}
     slurm.look([])
     assert sum("config" in command for command in asked) == 1
