@@ -23,7 +23,7 @@ _TOGETHER: Final[tuple[str, ...]] = (
     "Mixed5a",
 )
 # Parts that work beside the others, on what came into their block, where they are defined before its end.
-_ENTRIES: Final[tuple[str, ...]] = ("downsample", "shortcut", "skip", "identity")
+_ENTRIES: Final = frozenset(("downsample", "shortcut", "skip", "identity"))
 # A block's class ends so, and a part's name is this: what it gives out is no input of the part after it.
 _ASIDE: Final = {
     "fc": ("Pooling",),  # PiT's class token
@@ -33,10 +33,10 @@ _ASIDE: Final = {
 }
 _ALWAYS: Final[tuple[str, ...]] = ("fc", "proj")
 _SCALES: Final = "ottle2neck"
-# Of NASNet's cells; of attention that pools queries, keys and values, each by itself.
-_FROM_ABOVE: Final[tuple[str, ...]] = ("comb", "pool_q", "pool_k", "pool_v")
+# Of attention that pools queries, keys and values, each by itself.
+_POOLED: Final[tuple[str, ...]] = ("pool_q", "pool_k", "pool_v")
 # Lists of what cuts a stage's picture into patches, listed before the stages.
-_PATCHES: Final[tuple[str, ...]] = ("patch_embeddings", "patch_embeds")
+_PATCHES: Final = frozenset(("patch_embeddings", "patch_embeds"))
 # More kernels no block mixes.
 _MOST_KERNELS: Final = 16
 _BRANCHES: Final = "branches"
@@ -112,7 +112,7 @@ def beside(block: Layer) -> bool:
         return False
     if block.children[0].type != "Conv2d" or not block.children[0].name.isdecimal():
         return False
-    kernels = {dict(part.args).get("kernel_size") for part in block.children if part.type == "Conv2d"}
+    kernels = {part.said("kernel_size") for part in block.children if part.type == "Conv2d"}
     return len(kernels) == len(block.children) and all(part.name.isdecimal() for part in block.children)
 
 
@@ -148,9 +148,9 @@ class Fork:
         Branches are numbered by torchvision and timm: ``branch1``, and ``branch3x3_1`` followed by ``branch3x3_2``.
         """
         name = part.name
-        if name.startswith(_FROM_ABOVE) and not (name.startswith("pool") and part.children):
+        if self.beside or name.startswith("comb"):  # of NASNet's cells
             return True
-        if self.beside:
+        if not part.children and name.startswith("pool_") and name.startswith(_POOLED):
             return True
         if name.startswith("branch") and name != _BRANCHES:
             step = name.rpartition("_")[2]
@@ -170,7 +170,7 @@ def aside(block: Layer, part: Layer) -> bool:
     breathe()
     if "Pad" in part.type:  # of a convolution that needs none, for its kind has some with strides
         after = block.children[block.children.index(part) + 1 :]
-        return bool(after) and dict(after[0].args).get("padding") == "same"
+        return bool(after) and after[0].said("padding") == "same"
     if block.type == "DualPathBlock" and part.name.startswith("c1x1_w"):
         return True
     if part.name not in _ENTRIES or part is block.children[-1]:

@@ -39,7 +39,7 @@ _RESIZED: Final = "GeneralizedRCNNTransform"
 _RESIZED_TO: Final = 800
 _MOST_RESIZED: Final = 1333
 _SSD_SIDE: Final = 300
-_RESIZING: Final[tuple[str, ...]] = ("Conv2d", "MaxPool2d", "AvgPool2d")
+_RESIZING: Final = frozenset(("Conv2d", "MaxPool2d", "AvgPool2d"))
 Step = tuple[int, int, int]
 
 
@@ -66,7 +66,7 @@ def resizing(root: Layer) -> tuple[int, int]:
     if resized is None or root.type.startswith("SSD"):
         return 0, 0
     for part in resized.children:
-        least, most = max(_axes(part, "min_size"), default=0), max(_axes(part, "max_size"), default=0)
+        least, most = max(axes(part, "min_size"), default=0), max(axes(part, "max_size"), default=0)
         if 0 < least <= most:
             return min(least, _MOST_SIDE), min(most, _MOST_SIDE)
     return _RESIZED_TO, _MOST_RESIZED
@@ -81,11 +81,11 @@ def picture(root: Layer, stem: Layer, usual: int, *, flattens: bool) -> Seen:
         usual: side of the pictures that such models are published with.
         flattens: whether its linear layers take whole pictures, as those of convolutional networks do.
     """
-    kernel, stride = _axes(stem, "kernel_size"), _axes(stem, "stride")
+    kernel, stride = axes(stem, "kernel_size"), axes(stem, "stride")
     found = layers(root)
     resized = next((layer for layer in found if layer.type == _RESIZED), None)
     if resized is not None:
-        sides = [side for part in resized.children if (side := max(_axes(part, "min_size"), default=0)) > 0]
+        sides = [side for part in resized.children if (side := max(axes(part, "min_size"), default=0)) > 0]
         if sides:
             return Seen(min(sides[0], _MOST_SIDE), 1, "what it resizes them to")
         return Seen(_SSD_SIDE if root.type.startswith("SSD") else _RESIZED_TO)
@@ -122,7 +122,7 @@ def along(found: Sequence[Layer]) -> tuple[int, int]:
     Such a network takes no pictures but series, one beside the other: the channels of an EEG, features over time.
     """
     for layer in found:
-        kernel = _axes(layer, "kernel_size") if "Conv2d" in layer.type else ()
+        kernel = axes(layer, "kernel_size") if "Conv2d" in layer.type else ()
         if len(kernel) == 2 and max(kernel) > 1:
             return (kernel.index(max(kernel)), max(kernel)) if min(kernel) == 1 else (-1, 0)
     return -1, 0
@@ -130,7 +130,7 @@ def along(found: Sequence[Layer]) -> tuple[int, int]:
 
 def side_of(stem: Layer) -> int:
     """Read how large a convolution's kernel is; 1 where it does not say."""
-    return max(_axes(stem, "kernel_size"), default=1)
+    return max(axes(stem, "kernel_size"), default=1)
 
 
 def reduces(found: Sequence[Layer]) -> int:
@@ -186,8 +186,11 @@ def patches(first: Layer, rows: int, columns: int) -> int:
 
 def _cuts(layer: Layer) -> bool:
     """Tell whether a convolution cuts pictures into patches."""
-    stride = _axes(layer, "stride") if "Conv" in layer.type else ()
-    return bool(stride) and stride[-1] >= _LEAST_PATCH and stride == _axes(layer, "kernel_size")
+    if "Conv" not in layer.type:
+        return False
+    breathe()
+    stride = axes(layer, "stride")
+    return bool(stride) and stride[-1] >= _LEAST_PATCH and stride == axes(layer, "kernel_size")
 
 
 def _film(places: int, patch: int, step: int, root: Layer, usual: int) -> Seen:
@@ -347,27 +350,28 @@ def _pooled(found: Sequence[Layer]) -> Seen | None:
 
 def _step(layer: Layer) -> Step | None:
     """Read kernel, stride and padding; None where the print does not say."""
-    kernel = _axes(layer, "kernel_size")
+    breathe()
+    kernel = axes(layer, "kernel_size")
     if not kernel:
         return None
-    stride, padding = _axes(layer, "stride") or kernel, _axes(layer, "padding") or (0,)
+    stride, padding = axes(layer, "stride") or kernel, axes(layer, "padding") or (0,)
     return (kernel[-1], max(stride[-1], 1), padding[-1])
 
 
-def _axes(layer: Layer, name: str) -> tuple[int, ...]:
-    breathe()
+def axes(layer: Layer, name: str) -> tuple[int, ...]:
+    """Read an argument of a layer that is a number for each axis; () where there is none."""
     try:
-        return sizes.numbers(dict(layer.args)[name])
-    except (KeyError, ValueError):
+        return sizes.numbers(layer.said(name))
+    except ValueError:
         return ()
 
 
 def number(layer: Layer, name: str) -> int:
     """Read an argument of a layer that is one number; 0 where there is none."""
-    breathe()
+    said = layer.said(name)
     try:
-        return sizes.number(dict(layer.args), name)
-    except (KeyError, ValueError):
+        return sizes.integer(said) if said else 0
+    except ValueError:
         return 0
 
 

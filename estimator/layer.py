@@ -47,6 +47,13 @@ class Layer:
         self.input_shape = input_shape
         self.text = ""
 
+    def said(self, name: str) -> str:
+        """Read what the summary says of an argument; "" where it says nothing."""
+        for key, value in self.args:  # a handful: to make a dictionary of them takes longer
+            if key == name:
+                return value
+        return ""
+
     def but(
         self,
         *,

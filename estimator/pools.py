@@ -88,7 +88,7 @@ def between(root: Layer, found: Sequence[Layer]) -> Layer:
 
 def _strides(conv: Layer) -> bool:
     breathe()
-    return dict(conv.args).get("stride", "1").strip("() ").replace(",", "").replace("1", "").strip() != ""
+    return (conv.said("stride") or "1").strip("() ").replace(",", "").replace("1", "").strip() != ""
 
 
 def _widening(stages: Layer) -> str:

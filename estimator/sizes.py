@@ -48,11 +48,20 @@ def number(args: Args, *names: str) -> int:
     """
     for name in names:
         if name in args:
-            text = args[name].strip("() ,")
-            if len(text) > 15:
-                raise ValueError(text[:20])
-            return int(text)
+            return integer(args[name])
     raise KeyError(names[0])
+
+
+def integer(text: str) -> int:
+    """Read ``3`` or ``(3,)``.
+
+    Raises:
+        ValueError: it is no integer of sensible size.
+    """
+    text = text.strip("() ,")
+    if len(text) > 15:
+        raise ValueError(text[:20])
+    return int(text)
 
 
 def numbers(text: str) -> tuple[int, ...]:

@@ -21,6 +21,19 @@ def _add(parent: Layer, found: list[Layer]) -> None:
             _add(layer, found)
 
 
+class Marks:
+    """What a model's layers are called: questions about any of them are asked of these, which are far fewer.
+
+    Attributes:
+        types: of all layers.
+        names: of all layers.
+    """
+
+    def __init__(self, found: list[Layer]) -> None:
+        self.types = {layer.type for layer in found}
+        self.names = {layer.name for layer in found}
+
+
 def leaves(root: Layer) -> list[Layer]:
     """Return the layers without children, in order of use."""
     return [layer for layer in layers(root) if not layer.children]

@@ -10,7 +10,7 @@ from typing import Final
 
 from estimator import blocks, outputs, sizes
 from estimator.breath import OFTEN, breathe
-from estimator.family import family_of
+from estimator.family import family_of_types
 from estimator.layer import Layer
 from estimator.shapes.leaves import MOVES, Leaves
 from estimator.shapes.order import in_order_of_use, repeated
@@ -21,8 +21,10 @@ from estimator.shapes.widths import (
     COLOURS,
     DEEP,
     MOST_DIM,
+    OF_TIME,
     columns_of,
     fields_of,
+    first_of_width,
     first_width,
     fits,
     grid,
@@ -33,7 +35,7 @@ from estimator.shapes.widths import (
     shrinks,
 )
 from estimator.types import SummaryError, Workload
-from estimator.walk import elements, layers
+from estimator.walk import Marks, elements
 
 Shape = tuple[int, ...]
 _Sibling = tuple[str, int, int, int, Shape]
@@ -57,7 +59,7 @@ _BESIDE: Final[tuple[str, ...]] = (
     "meta_mlp",
 )
 # Of an attention that mixes its heads: they work on the matrices.
-_OF_HEADS: Final[tuple[str, ...]] = ("proj_l", "proj_w")
+_OF_HEADS: Final = frozenset(("proj_l", "proj_w"))
 # Pairs of coordinates that a small network makes such a table of: windows of seven, both ways.
 _PAIRS: Final[tuple[int, ...]] = (13, 13, 2)
 # Ways around what is in a block.
@@ -65,7 +67,7 @@ _ENTRY_STARTS: Final[tuple[str, ...]] = ("convolution_projection", "skip", "shor
 # Blocks that multiply what a gate gives out with the picture before it.
 _GATED: Final[tuple[str, ...]] = ("SelectiveKernel", "SplitAttn")
 _ROWS: Final[tuple[str, ...]] = ("Sequential", "ModuleList", "ModuleDict")
-_ENTRY_NAMES: Final[tuple[str, ...]] = ("downsample", "shortcut", "skip", "proj_drop", "conv_skip", "identity")
+_ENTRY_NAMES: Final = frozenset(("downsample", "shortcut", "skip", "proj_drop", "conv_skip", "identity"))
 
 
 class Follower:
@@ -77,11 +79,15 @@ class Follower:
     """
 
     def __init__(self, found: list[Layer], workload: Workload) -> None:
-        family = family_of(found)
+        marks = Marks(found)
+        family = family_of_types(marks.types)
         self.begins = Start(found, workload, family)
         start = self.begins.shape
-        self.sources = Sources(found, workload, start, family)
-        self._leaves = Leaves(found, workload, start, family)
+        self.sources = Sources(found, marks, workload, start, family)
+        self._leaves = Leaves(marks.types, workload, start, family)
+        # Names of ways around what is in a block, and whether parts work on a time step.
+        self._entries = {name for name in marks.names if name.startswith(_ENTRY_STARTS)}
+        self._timed = self.sources.pictures and any(name.startswith(OF_TIME) for name in marks.names)
         self._known: dict[tuple[int, Shape], tuple[Layer, Shape]] = {}
         # With the block, so that no other gets its id.
         self._widths: dict[int, tuple[Layer, dict[int, tuple[int, tuple[int, ...]]]]] = {}
@@ -133,7 +139,7 @@ class Follower:
             return self._merged(layer, shape)
         if layer.type == "AlbertTransformer":
             layer = repeated(layer)
-        convolves = layer.params > 0 and "Conv" in layer.type and "kernel_size" in dict(layer.args)
+        convolves = layer.params > 0 and "Conv" in layer.type and layer.said("kernel_size") != ""
         if "Norm" in layer.type or convolves:  # with its activation inside, or its padding
             shape = self.sources.of(layer, shape)
         self.sources.open.append(shape)
@@ -189,10 +195,10 @@ class Follower:
         for number, part in enumerate(parts):
             if not number & OFTEN:
                 breathe()
-            if self.sources.pictures and (steps := of_time(part)):
+            if self._timed and (steps := of_time(part)):
                 made.append(self._sibling(part, (steps,), known)[0])
                 continue
-            if part.name.startswith(_ENTRY_STARTS):
+            if part.name in self._entries:
                 begin = way or shape
                 fitted, after = self._sibling(part, begin, known)
                 way = after if self._takes(part, begin) else now
@@ -307,7 +313,7 @@ class Follower:
 
     def _takes(self, part: Layer, shape: Shape) -> bool:
         """Tell whether a part takes a picture of this shape, as far as its width tells."""
-        first = next((inner for inner in layers(part) if not inner.children and input_width(inner)), None)
+        first = first_of_width(part)
         return first is None or fits(first, shape, input_width(first) or 0)
 
     def _pools_beside(self, block: Layer, part: Layer, shape: Shape, now: Shape) -> bool:
@@ -323,7 +329,7 @@ class Follower:
             return False
         # First the pooling, then a convolution of the same picture.
         after = islice(block.children, place + 1, None)
-        made = next((dict(child.args).get("1", "") for child in after if "Conv" in child.type), "")
+        made = next((child.said("1") for child in after if "Conv" in child.type), "")
         return made.isdecimal() and len(made) < _DIGITS and widths[1] == int(made) + shape[0]
 
     def _behind(self, block: Layer) -> dict[int, tuple[int, tuple[int, ...]]]:
@@ -342,7 +348,7 @@ class Follower:
 
     def _follows(self, part: Layer, shape: Shape, now: Shape) -> bool:
         """Tell whether a part takes what is at hand by its width, and not what came into its block."""
-        first = next((inner for inner in layers(part) if not inner.children and input_width(inner)), None)
+        first = first_of_width(part)
         if first is None:  # pooling alone: the picture that the whole network takes is not pooled
             return not part.children and shape == self.begins.shape
         width = input_width(first) or 0
@@ -388,9 +394,7 @@ class Follower:
             return outputs.pooled(layer.type, dict(layer.args), after)
         if ATTENDS in layer.type and len(before) > 1 and "Down" not in layer.type:
             if blocks.pools_queries(layer):
-                made = next(
-                    (dict(part.args).get("out_features", "") for part in layer.children if part.name == "proj"), ""
-                )
+                made = next((part.said("out_features") for part in layer.children if part.name == "proj"), "")
                 width = int(made) if made.isdecimal() and len(made) < _DIGITS else after[-1]
                 return (*(max(size // 2, 1) for size in places_of(grid(before))), width)
             last = len(before) == len(after) == 3 and before[0] == before[1]  # of tokens in rows

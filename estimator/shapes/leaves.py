@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Final
 
 from estimator import outputs, sizes
@@ -25,12 +26,12 @@ MOVES: Final[tuple[str, ...]] = ("Rearrange", "Reduce", "Unfold")
 class Leaves:
     """Tells what layers without layers inside give out."""
 
-    def __init__(self, found: list[Layer], workload: Workload, start: Shape, family: Family) -> None:
+    def __init__(self, types: Set[str], workload: Workload, start: Shape, family: Family) -> None:
         self._start = start
         self._family = family
         self._args: dict[int, dict[str, str]] = {}
         self._words = start[0] if len(start) == 1 else workload.seq_len or TOKENS
-        deep = {layer.type for layer in found if "3d" in layer.type}
+        deep = {type_ for type_ in types if "3d" in type_}
         # Where only the first layer knows of time, blocks take all places of all moments alike.
         self._flat_in_time = deep == {"Conv3d"} and family == "transformer"
         # Axes of pictures that a norm over channels turns; windows over time and place keep the axis of time.

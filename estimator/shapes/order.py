@@ -21,15 +21,8 @@ _ACTIVATIONS: Final[tuple[str, ...]] = (
     "ELU",
     "Softplus",
 )
-_REDUCTIONS: Final[tuple[str, ...]] = (
-    "sr",
-    "sequence_reduction",
-    "spatial_reduction",
-    "layer_norm",
-    "norm",
-    "act",
-    "pool",
-)
+_FEWER: Final = frozenset(("sr", "sequence_reduction", "spatial_reduction"))
+_REDUCTIONS: Final = _FEWER | {"layer_norm", "norm", "act", "pool"}
 _PADDING: Final = "_padding"
 # Patches of numbered stages, often listed before all blocks.
 _STAGES: Final[tuple[str, ...]] = ("patch_embed",)
@@ -48,7 +41,7 @@ def in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
         children = (children[-1], *children[:-1])
     if any(child.name.endswith(_PADDING) for child in children):
         children = _padded_first(children)
-    if any(child.name in _REDUCTIONS[:3] for child in children):
+    if any(child.name in _FEWER for child in children):
         fewer = [child for child in children if child.name in _REDUCTIONS]
         fewer.sort(key=lambda child: child.name != "pool")
         rest = [child for child in children if child.name not in _REDUCTIONS]
@@ -82,7 +75,7 @@ def _shrinks_first(children: tuple[Layer, ...]) -> bool:
     if len(children) != 2 or last.name != "downsample" or not children[0].children:
         return False
     blocks_take = next((width for inner in layers(children[0]) if (width := input_width(inner))), None)
-    makes = next((dict(inner.args).get("1") for inner in layers(last) if "Conv2d" in inner.type), None)
+    makes = next((inner.said("1") for inner in layers(last) if "Conv2d" in inner.type), None)
     return blocks_take is not None and str(blocks_take) == makes
 
 

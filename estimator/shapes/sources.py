@@ -21,7 +21,7 @@ from estimator.shapes.widths import (
     places_of,
 )
 from estimator.types import Family, Workload
-from estimator.walk import elements
+from estimator.walk import Marks, elements
 
 Shape = tuple[int, ...]
 
@@ -46,7 +46,7 @@ class Sources:
         guessed: layers whose input had to be guessed.
     """
 
-    def __init__(self, found: list[Layer], workload: Workload, start: Shape, family: Family) -> None:
+    def __init__(self, found: list[Layer], marks: Marks, workload: Workload, start: Shape, family: Family) -> None:
         self.pictures = len(start) > 2
         self.open: list[Shape] = []
         # The places of the last picture of each number of channels: stages are often listed side by side.
@@ -61,12 +61,12 @@ class Sources:
         self._looked = (COLOURS, *(square_of(workload.input_size or (), COLOURS) or (IMAGE, IMAGE)))
         # Whether code makes pictures larger in a second half, as no layer does, and has done so.
         breathe()
-        self._decodes = any(layer.name.startswith(_DECODES) for layer in found)
-        self._decodes &= not any(layer.type.startswith(LARGER) for layer in found)
+        self._decodes = any(name.startswith(_DECODES) for name in marks.names)
+        self._decodes &= not any(type_.startswith(LARGER) for type_ in marks.types)
         self._doubled = False
         # By channels, how much smaller strided convolutions make a picture along each side that has so many.
         self._steps = steps_of(found, start[0]) if self.pictures else {}
-        self._side_by_side = any("HighResolution" in layer.type for layer in found)
+        self._side_by_side = any("HighResolution" in type_ for type_ in marks.types)
 
     def note(self, entry: Shape, out: Shape) -> None:
         """Note whether a layer made its picture larger."""
@@ -208,6 +208,7 @@ def steps_of(found: list[Layer], channels: int) -> dict[int, int]:
     for layer in found:
         if "Conv2d" not in layer.type:
             continue
+        breathe()
         taken, made, step = number(layer, "0"), number(layer, "1"), step_of(layer)
         if taken in known and made > taken and (step > 1 or not steps) and made not in steps:
             steps[made] = known[made] = known[taken] * step
@@ -216,11 +217,11 @@ def steps_of(found: list[Layer], channels: int) -> dict[int, int]:
 
 def step_of(layer: Layer) -> int:
     """Read the step of a convolution along each side; 1 where it says none."""
-    text = dict(layer.args).get("stride", "").strip("() ").split(",")[0]
+    text = layer.said("stride").strip("() ").split(",")[0]
     return int(text) if text.isdecimal() and len(text) < _DIGITS else 1
 
 
 def _heads(layer: Layer) -> bool:
     """Tell whether a layer may be one of several that each work on a picture of another stage, side by side."""
-    kernel = dict(layer.args).get("kernel_size", "").strip("()").replace(" ", "")
+    kernel = layer.said("kernel_size").strip("()").replace(" ", "")
     return layer.name.isdecimal() and bool(kernel) and set(kernel.split(",")) == {"1"}

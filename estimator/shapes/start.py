@@ -81,18 +81,17 @@ class Start:
         looks = False
         for layer in found:
             breathe()
-            args = dict(layer.args)
             try:
                 if "Embedding" in layer.type and layer.params and not layer.children:
                     return self._tokens(found, workload)
-                if "Conv" in layer.type and "0" in args:
-                    return self._picture(layer, sizes.number(args, "0"), found, workload)
-                if layer.type.endswith("Linear") and "in_features" in args:
+                if "Conv" in layer.type and (channels := layer.said("0")):
+                    return self._picture(layer, sizes.integer(channels), found, workload)
+                if layer.type.endswith("Linear") and (features := layer.said("in_features")):
                     if not looks and any(takes_pictures(other) for other in found):
                         looks = True
                     if looks:
                         continue
-                    width = sizes.number(args, "in_features")
+                    width = sizes.integer(features)
                     if workload.input_size and (said := self._features(layer, width, workload.input_size)):
                         return said
                     if self._family == "transformer":
@@ -101,11 +100,11 @@ class Start:
                         return (workload.seq_len, width)
                     return (width,)
                 if layer.type in ("LSTM", "GRU", "RNN"):
-                    width = sizes.number(args, "0")
+                    width = sizes.integer(layer.said("0"))
                     return (self._told(layer, width, workload), width)
             except SummaryError:
                 raise
-            except (KeyError, ValueError):
+            except ValueError:
                 continue
         return self._tokens(found, workload) if self._family == "transformer" else (1,)
 
@@ -144,7 +143,7 @@ class Start:
         longest = TOKENS
         for layer in found:
             if "osition" in layer.name or layer.name == "wpe" or "osition" in layer.type:
-                rows = dict(layer.args).get("0", "")
+                rows = layer.said("0")
                 if rows.isdecimal() and len(rows) < 7:
                     longest = min(int(rows), 1024)
                     break
@@ -292,7 +291,7 @@ class Start:
 
 def _speaks(layer: Layer) -> bool:
     """Tell whether a layer looks up words, whose number is what ``seq_len`` says where a model listens, too."""
-    rows = dict(layer.args).get("0", "")
+    rows = layer.said("0")
     return layer.type.endswith("Embedding") and rows.isdecimal() and len(rows) >= _LONG_NUMBER
 
 

@@ -7,8 +7,9 @@ from typing import Final
 
 from estimator import sizes
 from estimator.breath import breathe
+from estimator.inputs import axes, number
 from estimator.layer import Layer
-from estimator.walk import elements, layers
+from estimator.walk import elements
 
 Shape = tuple[int, ...]
 
@@ -39,32 +40,50 @@ _LONGEST_LINE: Final = 160
 _POOLED_CONVS: Final[tuple[str, ...]] = ("conv_reduce", "conv_expand", "fc_reduce", "fc_select")
 _BY_CHANNELS: Final[tuple[str, ...]] = ("2d", "3d", "Conv", "BatchNorm", "GroupNorm")
 # Parts of denoisers that work on the time step.
-_TIME: Final[tuple[str, ...]] = ("time", "temb", "t_emb", "emb_layers")
+OF_TIME: Final[tuple[str, ...]] = ("time", "temb", "t_emb", "emb_layers")
 
 
 def input_width(layer: Layer) -> int | None:
     """Read the features or channels that a layer needs at its input."""
-    breathe()
-    args = dict(layer.args)
+    type_ = layer.type
     try:
-        if layer.type == "Conv1D":
-            return sizes.number(args, "nx")
-        if "Linear" in layer.type:
-            return sizes.number(args, "in_features")
-        if "Conv" in layer.type or "BatchNorm" in layer.type or "InstanceNorm" in layer.type:
-            return sizes.number(args, "0")
-        if layer.type == "GroupNorm":
-            return sizes.number(args, "1")
-        if "LayerNorm" in layer.type:
-            return sizes.numbers(args["0"])[-1]
-    except (KeyError, ValueError, IndexError):
+        if type_ == "Conv1D":
+            return sizes.integer(layer.said("nx"))
+        if "Linear" in type_:
+            return sizes.integer(layer.said("in_features"))
+        if "Conv" in type_ or "BatchNorm" in type_ or "InstanceNorm" in type_:
+            return sizes.integer(layer.said("0"))
+        if type_ == "GroupNorm":
+            return sizes.integer(layer.said("1"))
+        if "LayerNorm" in type_:
+            return sizes.numbers(layer.said("0"))[-1]
+    except (ValueError, IndexError):
         return None
     return None
 
 
 def first_width(layer: Layer) -> int:
     """Read what the first layer of known width takes; 0 where there is none."""
-    return next((width for inner in layers(layer) if (width := input_width(inner))), 0)
+    width = input_width(layer)
+    if width:
+        return width
+    if layer.children:
+        breathe()
+    for child in layer.children:
+        if width := first_width(child):
+            return width
+    return 0
+
+
+def first_of_width(layer: Layer) -> Layer | None:
+    """Find the first layer without others inside that says what it takes."""
+    if not layer.children:
+        return layer if input_width(layer) else None
+    breathe()
+    for child in layer.children:
+        if (found := first_of_width(child)) is not None:
+            return found
+    return None
 
 
 def conv1d_width(layer: Layer, args: dict[str, str], shape: Shape) -> int:
@@ -99,26 +118,24 @@ def takes_pictures(layer: Layer) -> bool:
     """Tell whether a layer is a convolution of pictures, by the number of its channels."""
     if layer.type != "Conv2d":
         return False
-    breathe()
-    channels = dict(layer.args).get("0", "")
+    channels = layer.said("0")
     return channels.isdecimal() and len(channels) <= 2 and int(channels) <= MOST_COLOURS
 
 
 def of_a_gate(layer: Layer, width: int) -> bool:
     """Tell whether a convolution works on one pixel a channel, as those of squeeze and excitation do."""
-    args = dict(layer.args)
-    if "Conv2d" not in layer.type or args.get("kernel_size") != "(1, 1)":
+    if "Conv2d" not in layer.type or layer.said("kernel_size") != "(1, 1)":
         return False
-    outputs = args.get("1", "")
+    outputs = layer.said("1")
     more = outputs.isdecimal() and len(outputs) < 9 and int(outputs) > width
     return layer.name in _POOLED_CONVS or layer.name == ("fc2" if more else "fc1")
 
 
 def of_time(part: Layer) -> int:
     """Read the features of the time step that a part of a denoiser takes, whose pictures go past it; 0 for others."""
-    if not part.name.startswith(_TIME):
+    if not part.name.startswith(OF_TIME):
         return 0
-    first = next((inner for inner in layers(part) if not inner.children and input_width(inner)), None)
+    first = first_of_width(part)
     return (input_width(first) or 0) if first is not None and first.type == "Linear" else 0
 
 
@@ -131,14 +148,7 @@ def fields_of(block: Layer) -> int:
 
 def columns_of(table: Layer) -> int:
     """Read how wide a table of features is; 1 where it does not say."""
-    return max(_number_or(dict(table.args), "1"), 1)
-
-
-def _number_or(args: dict[str, str], name: str) -> int:
-    try:
-        return min(sizes.number(args, name), MOST_DIM)
-    except (KeyError, ValueError):
-        return 0
+    return max(min(number(table, "1"), MOST_DIM), 1)
 
 
 def shrinks(layer: Layer) -> bool:
@@ -148,8 +158,7 @@ def shrinks(layer: Layer) -> bool:
     if "Conv" not in layer.type or "Transpose" in layer.type:
         return False
     breathe()
-    stride = next((value for key, value in layer.args if key == "stride"), "")
-    return any(step not in ("", "1") for step in stride.strip("()[] ").replace(" ", "").split(","))
+    return any(step > 1 for step in axes(layer, "stride"))
 
 
 def grid(shape: Shape) -> Shape:

@@ -103,10 +103,14 @@ class Builder:
         start, current = len(flow.tensors), flow.current
         if flow.attention is not None or flow.gate >= 0 or start <= BACK or not current:
             return None
-        blocks, activated = flow.blocks, flow.activated
-        marks = 2 * (current in blocks) + (current in activated)  # two bits for each tensor
-        for index in range(start - BACK, start):
-            marks = 4 * marks + 2 * (index in blocks) + (index in activated)
+        first = start - BACK
+        marks = 2 * (current in flow.blocks) + (current in flow.activated)  # two bits for each tensor
+        for index in flow.blocks:
+            if index >= first:
+                marks |= 8 << 2 * (index - first)
+        for index in range(first, start):
+            if index in flow.activated:
+                marks |= 4 << 2 * (index - first)
         recent = tuple(flow.shapes[-BACK:])
         return id(layer), start - current, flow.waiting, flow.by_activation, flow.shapes[current], recent, marks
 

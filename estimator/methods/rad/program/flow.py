@@ -163,7 +163,7 @@ class Flow:
             if layer.args:
                 marks = self.marks.get(id(layer))
                 if marks is None:
-                    marks = ("inplace", "True") in layer.args, ("trainable", "False") in layer.args
+                    marks = layer.said("inplace") == "True", layer.said("trainable") == "False"
                     self.marks[id(layer)] = marks
                 inplace, frozen = marks
         y = x if inplace and kind is _KEEPS_OUTPUT else self.tensor(shape)
