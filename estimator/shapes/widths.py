@@ -45,6 +45,7 @@ OF_TIME: Final[tuple[str, ...]] = ("time", "temb", "t_emb", "emb_layers")
 
 def input_width(layer: Layer) -> int | None:
     """Read the features or channels that a layer needs at its input."""
+    breathe()
     type_ = layer.type
     try:
         if type_ == "Conv1D":
@@ -67,8 +68,6 @@ def first_width(layer: Layer) -> int:
     width = input_width(layer)
     if width:
         return width
-    if layer.children:
-        breathe()
     for child in layer.children:
         if width := first_width(child):
             return width
@@ -79,7 +78,6 @@ def first_of_width(layer: Layer) -> Layer | None:
     """Find the first layer without others inside that says what it takes."""
     if not layer.children:
         return layer if input_width(layer) else None
-    breathe()
     for child in layer.children:
         if (found := first_of_width(child)) is not None:
             return found
@@ -118,6 +116,7 @@ def takes_pictures(layer: Layer) -> bool:
     """Tell whether a layer is a convolution of pictures, by the number of its channels."""
     if layer.type != "Conv2d":
         return False
+    breathe()
     channels = layer.said("0")
     return channels.isdecimal() and len(channels) <= 2 and int(channels) <= MOST_COLOURS
 
