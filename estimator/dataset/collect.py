@@ -23,6 +23,8 @@ from estimator.dataset.specs import Spec, spec_from_json
 _LOG = logging.getLogger(__name__)
 _SILENCE_SECONDS = 90.0
 _GRACE_SECONDS = 20.0
+# What takes longest to import: a process of its own for each configuration begins with these.
+_PRELOADED = ["estimator.dataset.worker", "torchvision", "timm", "transformers", "pynvml"]
 
 ROWS, TRACES, FAILURES = "rows.jsonl", "traces.jsonl", "failures.jsonl"
 
@@ -41,7 +43,7 @@ class Options:
         device: ``cuda``, or ``cpu`` to rehearse.
         minutes: hand out nothing new after this time.
         seconds: time for counters and speed with each configuration; give one worker then.
-        isolated: a new process for every model, to check the long-lived ones against.
+        isolated: a new process for every configuration, to check the long-lived ones against.
     """
 
     workers: int
@@ -69,10 +71,14 @@ class Ledger:
         self.held.pop(worker, None)
         self.waiting.append((worker, min(mib, self.capacity), now))
 
+    def leave(self, worker: int) -> None:
+        """Take a worker out of the line; what it holds stays held."""
+        self.waiting = [claim for claim in self.waiting if claim[0] != worker]
+
     def drop(self, worker: int) -> None:
         """Forget a worker."""
         self.held.pop(worker, None)
-        self.waiting = [claim for claim in self.waiting if claim[0] != worker]
+        self.leave(worker)
 
     def waits(self, worker: int) -> bool:
         """Say whether a worker waits for room."""
@@ -170,12 +176,14 @@ class Collector:
         """
         self._target = target
         done = done_ids(folder)
-        self._queue = bundles(s for s in specs if s.id not in done)
+        left = [spec for spec in specs if spec.id not in done]
+        self._queue = [[spec] for spec in left] if options.isolated else bundles(left)
         self.total = sum(len(b) for b in self._queue)
         self.done = self.failed = self.replaced = 0
         self._options = options
         self._files = _Files(folder)
         self._children: dict[int, _Child] = {}
+        self._ending: dict[int, Any] = {}
         self._ledger = Ledger(options.capacity_mib)
         self._next = 0
         self._stillborn = 0
@@ -203,6 +211,8 @@ class Collector:
         finally:
             for key in list(self._children):
                 self._end_child(key, "the collection was ended")
+            for process in self._ending.values():
+                process.join(5)
             self._files.close()
         progress(f"{self.done} of {self.total} measured, {self.failed} failed, {time.monotonic() - begin:.0f} s")
 
@@ -211,7 +221,10 @@ class Collector:
         if target is None:
             from estimator.dataset.worker import main as target  # noqa: PLC0415 - needs torch
 
-        context = multiprocessing.get_context("spawn")
+        spawned = multiprocessing.get_context("spawn")
+        forked = multiprocessing.get_context("forkserver")  # of a process that has imported all, and has no CUDA yet
+        forked.set_forkserver_preload(_PRELOADED)
+        context = forked if self._options.isolated else spawned
         ours, theirs = context.Pipe()
         arguments = (theirs, self._options.device, self._options.seconds, not self._options.isolated)
         process = context.Process(target=target, args=arguments, daemon=True)
@@ -241,6 +254,10 @@ class Collector:
             elif time.monotonic() - child.heard > _SILENCE_SECONDS and not self._ledger.waits(key):
                 self._end_child(key, f"silent for {_SILENCE_SECONDS:.0f} s")
                 self._replace()
+        for key, process in list(self._ending.items()):
+            if not process.is_alive():
+                del self._ending[key]
+                self._ledger.drop(key)
         for key in self._ledger.grant(time.monotonic()):
             self._children[key].heard = time.monotonic()
             self._send(key, "granted")
@@ -287,9 +304,9 @@ class Collector:
     def _end_child(self, key: int, why: str) -> None:
         child = self._children.pop(key)
         self._stillborn += not child.said
-        self._ledger.drop(key)
+        self._ledger.leave(key)
         if child.todo and time.monotonic() < self._end:
             self._fail(child.spec, why)
         child.process.terminate()
-        child.process.join(5)
+        self._ending[key] = child.process  # what it holds of the GPU is free when it is gone
         child.pipe.close()

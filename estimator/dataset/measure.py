@@ -21,6 +21,7 @@ from estimator.types import Optimizer, Precision
 
 MIB = 2**20
 MAX_STEPS = 6
+_LONG_SECONDS = 6.0
 Status = Literal["ok", "oom"]
 
 
@@ -222,13 +223,16 @@ def _released(optimizer: torch.optim.Optimizer | None, model: nn.Module) -> Iter
             parameter.grad = None
 
 
-def measure(spec: Spec, fed: Fed, device: Device, *, seconds: float = 0.0, window: Any = None) -> Measured:
+def measure(
+    spec: Spec, fed: Fed, device: Device, *, least: int = 2, seconds: float = 0.0, window: Any = None
+) -> Measured:
     """Run a configuration until its peak no longer moves.
 
     Args:
         spec: the configuration.
         fed: its model, on the device and in its precision, and its inputs.
         device: where it runs; ``clean`` was called before the model was placed.
+        least: steps that are taken at least.
         seconds: keep stepping for so long after the peak stands still, for counters and speed.
         window: called as ``window.start()`` before those steps and ``window.stop(steps)`` after them.
 
@@ -255,7 +259,7 @@ def measure(spec: Spec, fed: Fed, device: Device, *, seconds: float = 0.0, windo
             )
             inputs = fed.inputs(spec.batch_size)
             kept: Any = None
-            while not _settled(peaks, times):
+            while not _settled(peaks, times, least):
                 begin = time.perf_counter()
                 kept = step(
                     fed.model,
@@ -295,8 +299,8 @@ def measure(spec: Spec, fed: Fed, device: Device, *, seconds: float = 0.0, windo
     return Measured(status, allocated, reserved, len(times), times[-1], held)
 
 
-def _settled(peaks: list[tuple[float, float]], times: list[float]) -> bool:
+def _settled(peaks: list[tuple[float, float]], times: list[float], least: int) -> bool:
     """Say whether more steps would tell nothing new: the optimizer's state exists from the second on."""
-    if len(peaks) < 2:
+    if len(peaks) < 2 or (len(peaks) < least and sum(times) < _LONG_SECONDS):
         return False
-    return peaks[-1] == peaks[-2] or len(peaks) >= MAX_STEPS or sum(times) > 6.0
+    return peaks[-1] == peaks[-2] or len(peaks) >= MAX_STEPS or sum(times) > _LONG_SECONDS

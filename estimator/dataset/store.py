@@ -291,6 +291,22 @@ def add_saved(results: Path, folder: Path) -> dict[str, int]:
     return {"new": new, "other calls": others, "all": len(found)}
 
 
+def add_checks(results: Path, folder: Path) -> dict[str, int]:
+    """Add runs of processes of their own to a packed data set.
+
+    Args:
+        results: compressed rows of a collection with a process for each configuration.
+        folder: the packed data set, which holds the same configurations.
+
+    Returns:
+        How many there were and are now.
+    """
+    checks = list(_read(folder / _CHECK_FILE))
+    new = [_own(item) for item in _read(results) if item["status"] == "ok" and item["device"] == "cuda"]
+    _write(folder / _CHECK_FILE, [*checks, *new])
+    return {"new": len(new), "checks": len(checks) + len(new)}
+
+
 def _rows(raw: Path) -> dict[str, dict[str, Any]]:
     """Return the packed form of a folder's rows, by id."""
     rows: dict[str, dict[str, Any]] = {}

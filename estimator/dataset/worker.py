@@ -32,6 +32,8 @@ _FIRST_CLAIM_MIB = 8 * 1024.0
 _WHOLE_MIB = LIMIT_MIB + 2048.0
 _EVERYTHING_MIB = 1e9
 _TOO_LONG_SECONDS = 2.5
+# A process of its own goes on for as many steps, as a job would, where a long-lived one sees that peaks stand still.
+_OWN_STEPS = 12
 # A library that caches a small tensor keeps the whole segment around it: what is measured next would contain it.
 _LEFT_MIB = 64.0
 
@@ -192,7 +194,8 @@ class Worker:
     def _once(self, spec: Spec, model: nn.Module) -> Measured:
         self._device.clean(collect=spec.source != "synthetic")
         self._before = (self._device.allocated(), self._device.left())
-        return measure(spec, feed(spec, model), self._device, seconds=self._seconds, window=self._window)
+        least = 2 if self._traces else _OWN_STEPS
+        return measure(spec, feed(spec, model), self._device, least=least, seconds=self._seconds, window=self._window)
 
     def _report(self, spec: Spec, measured: Measured) -> None:
         row: dict[str, Any] = {"spec": spec.to_json(), **asdict(measured), "device": self._device.name}

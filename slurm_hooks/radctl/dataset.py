@@ -71,7 +71,7 @@ def _counts(specs: list[Spec]) -> str:
     "--minutes", type=click.FloatRange(0), default=600.0, show_default=True, help="Hand out nothing new after."
 )
 @click.option("--seconds", type=click.FloatRange(0), default=0.0, help="Measure speed and counters for so long each.")
-@click.option("--isolated", is_flag=True, help="A new process for each model.")
+@click.option("--isolated", is_flag=True, help="A new process for each configuration.")
 @click.option(
     "--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True, help="cpu only rehearses."
 )

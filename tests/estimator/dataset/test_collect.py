@@ -113,11 +113,25 @@ def test_a_collection_survives_failures_and_goes_on_where_it_was(tmp_path: Path)
     assert {row["spec"]["batch_size"] for row in read_jsonl(tmp_path / ROWS)} == {1, 2, 3, 4}
 
 
-def test_isolated_takes_a_new_process_for_each_model(tmp_path: Path) -> None:
-    collector = Collector(_specs((1, 2, 3)), tmp_path, Options(1, 100, "cpu", isolated=True), answering)
+def test_isolated_takes_a_new_process_for_each_configuration_of_a_model_too(tmp_path: Path) -> None:
+    real = [spec_from_json({**spec.to_json(), "source": "timm", "name": "net"}) for spec in _specs((1, 2, 3))]
+    collector = Collector(real, tmp_path, Options(1, 100, "cpu", isolated=True), answering)
     collector.run(lambda _: None)
     assert collector.done == 3
     assert collector._next >= 3
+
+
+def test_what_an_ended_worker_holds_is_free_when_its_process_is_gone_and_it_waits_for_no_more() -> None:
+    ledger = Ledger(100)
+    ledger.ask(1, 90, now=0)
+    assert ledger.grant(0) == [1]
+    ledger.ask(2, 20, now=1)
+    ledger.ask(3, 20, now=1)
+    ledger.leave(1)
+    ledger.leave(2)
+    assert ledger.grant(2) == []
+    ledger.drop(1)
+    assert ledger.grant(3) == [3]
 
 
 def test_a_worker_that_is_used_up_is_replaced(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""Measures runs of the data set again on a lent GPU, with a process of its own for each, and packs them.
+
+A long-lived process sees what its allocator reserves, but not what the GPU holds beside that for one configuration:
+CUDA's context, and the libraries and kernels that this one loads. Starts processes (torch, torchvision, timm and
+transformers; nothing is downloaded). Every half minute the results are copied, compressed, to the folder named;
+``--pack`` adds them to the data set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from estimator.dataset.collect import ROWS, Collector, Options
+from estimator.dataset.specs import Spec
+from estimator.dataset.store import DEFAULT, Row, add_checks, load
+from scripts.collect_later import SEED, Copier
+
+_MOST_MIB = 16 * 1024.0
+# So many of inference to one of training, where less differs.
+_RATES = {"infer": 3, "train": 1}
+
+
+def wanted(rows: Iterable[Row], checked: Iterable[str]) -> list[Spec]:
+    """Choose what is measured again, in an order drawn at random: first what was drawn as users ask.
+
+    Args:
+        rows: the data set's; libraries that an H200 machine lacks, and what takes long or much, are left out.
+        checked: ids of configurations that were measured so before.
+    """
+    known = set(checked)
+    found = [
+        row
+        for row in rows
+        if row.status == "ok" and row.spec.source != "library" and row.spec.id not in known and _small(row)
+    ]
+    random.Random(SEED).shuffle(found)  # noqa: S311 - an order, no secret
+    placed: list[tuple[float, Spec]] = []
+    for kind, rate in _RATES.items():
+        part = sorted((row for row in found if row.spec.kind == kind), key=lambda row: not row.drawn)
+        placed += [(number / rate, row.spec) for number, row in enumerate(part)]
+    return [spec for _, spec in sorted(placed, key=lambda item: item[0])]
+
+
+def _small(row: Row) -> bool:
+    return row.memory_mib is not None and row.memory_mib < _MOST_MIB
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder of compressed results")
+    parser.add_argument("--minutes", type=float, default=8.0)
+    parser.add_argument("--workers", type=int, default=14)
+    parser.add_argument("--capacity-gib", type=float, default=110.0)
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--pack", action="store_true", help="run nothing: add what OUT holds to RAD's data set")
+    options = parser.parse_args()
+    if options.pack:
+        print(add_checks(options.out / f"isolated-{ROWS}.xz", DEFAULT))
+        return
+    raw = Path(tempfile.mkdtemp(prefix="rad-contexts-"))
+    options.out.mkdir(parents=True, exist_ok=True)
+    copier = Copier(raw, options.out, 30.0)
+    copier.start()
+    dataset = load()
+    specs = wanted(dataset.rows, (check.spec.id for check in dataset.checks))
+    print(f"{len(specs)} runs", flush=True)
+    many = Options(options.workers, options.capacity_gib * 1024, options.device, minutes=options.minutes, isolated=True)
+    Collector(specs, raw / "isolated", many).run(lambda text: print(text, flush=True))
+    copier.end()
+
+
+if __name__ == "__main__":
+    main()
