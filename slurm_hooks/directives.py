@@ -1,7 +1,7 @@
 """The `#RAD` lines of a batch script. Pure: text in, values or an error with line, reason and cure out.
 
 Directives stand in the leading comment block, as `#SBATCH` lines do: the first line that is neither blank nor a
-comment ends it. Whatever stands there comes from a user.
+comment, indented or not, ends it. Whatever stands there comes from a user.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _KEY: Final = re.compile(r"([A-Za-z][\w+-]*)\s*[=:]")
 _MEMORY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNORECASE)
 
 
-# Searches, not a loop over lines: 100,000 lines of comments are read within a submit's deadline.
-_FIRST_COMMAND: Final = re.compile(r"(?!#)[^\S\n]*\S")
-_COMMAND: Final = re.compile(r"\n(?!#)[^\S\n]*\S")
+# Searches, not a loop over lines: 100,000 lines of comments are read within a submit's deadline. What is blank is what
+# sbatch's isspace() says: not a line of a no-break space.
+_FIRST_COMMAND: Final = re.compile(r"[^\S\n]*[^\s#]", re.ASCII)
+_COMMAND: Final = re.compile(r"\n[^\S\n]*[^\s#]", re.ASCII)
 _DIRECTIVE: Final = re.compile(r"\n#RAD((?=[ \t:=\r\n])[^\n]*|\Z)")  # a text's first line needs a newline before it
 
 

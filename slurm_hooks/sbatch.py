@@ -7,7 +7,6 @@ and from the command line. Those that cannot matter to RAD are passed over; Slur
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from slurm_hooks.directives import leading_block
@@ -69,6 +68,8 @@ _VARIABLES = {
 }  # fmt: skip
 _UNKNOWN = "?"
 _HETJOB = "a word between #SBATCH lines"
+_BLANKS = " \t\v\f\r"
+_FOREIGN = re.compile(r"^#(PBS|BSUB)", re.MULTILINE)
 _MIB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _A_DAY_S = 86_400
 _COUNT = re.compile(r"[0-9]{1,9}")
@@ -96,11 +97,17 @@ def fields_of(
     block = leading_block(script)
     fields = {"script": block}
     per_node = ""
+    of_nodes: dict[str, str] = {}
     for name, value in _said(block, options, environment):
         if name == "ntasks-per-node":
             per_node = value
+        elif name in ("gpus-per-node", "gres"):
+            of_nodes.update({name: _fields(name, value, now, gres)["tres_per_node"]})
         elif name in _MATTER or name == _HETJOB:
             fields.update(_fields(name, value, now, gres))
+    if of_nodes:  # sbatch adds the one to the other
+        both = (of_nodes.get(name, "") for name in ("gpus-per-node", "gres"))
+        fields["tres_per_node"] = ",".join(filter(None, both))
     # Later versions count tasks of nodes for GPUs that each task has.
     counts = separator == ":" or "tres_per_task" in fields
     return {**_implied(fields, per_node if counts else ""), **fields}
@@ -110,6 +117,19 @@ def unknown(script: str, options: Sequence[str] = ()) -> list[str]:
     """Words among the options of a script and of a command line that are no options of sbatch."""
     found = _said(leading_block(script), options, _NO_VARIABLES)
     return [word for name, word in found if name == _UNKNOWN]
+
+
+def foreign(script: str, options: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The first mark of another batch system in a script, ``#PBS`` or ``#BSUB``: sbatch follows such lines too.
+
+    The empty string where there is none, or where sbatch is told to pass them over.
+    """
+    if "SBATCH_IGNORE_PBS" in environment or any(
+        name == "ignore-pbs" for name, _ in _said(leading_block(script), options, _NO_VARIABLES)
+    ):
+        return ""
+    found = _FOREIGN.search(script)
+    return found.group() if found else ""
 
 
 def exports_all(script: str, options: Sequence[str], environment: Mapping[str, str]) -> bool:
@@ -141,17 +161,45 @@ def _implied(fields: Mapping[str, str], per_node: str) -> dict[str, str]:
 
 
 def _in_script(block: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Options of the job, or of a heterogeneous job's first component: the others are given no script."""
     for line in block:
         if not line.startswith("#SBATCH"):
             continue
         try:
-            words = shlex.split(line[len("#SBATCH") :], comments=True)
+            words = _words(line[len("#SBATCH") :])
         except ValueError:
             continue  # an open quote: sbatch says so itself
         if words[:1] in (["hetjob"], ["packjob"]):
             yield _HETJOB, ""
+            return
+        yield from _options(words)
+
+
+def _words(line: str) -> list[str]:
+    """What sbatch takes for words: a backslash stands before any character, a # ends the line wherever it is bare.
+
+    Raises:
+        ValueError: if a quote stays open.
+    """
+    words, word, quote = [], "", ""
+    characters = iter(line)
+    for character in characters:
+        if character == "\\":
+            word += next(characters, "")
+        elif quote:
+            word, quote = (word, "") if character == quote else (word + character, quote)
+        elif character in "'\"":
+            quote = character
+        elif character == "#":
+            break
+        elif character in _BLANKS:
+            words.append(word)
+            word = ""
         else:
-            yield from _options(words)
+            word += character
+    if quote:
+        raise ValueError(f"an open {quote}")
+    return [one for one in (*words, word) if one]
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:

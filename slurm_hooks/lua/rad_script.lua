@@ -6,7 +6,8 @@ local MAX_STEPS = 10000          -- of a search in a script: 4 MB made for it mu
 
 local M = { max_steps = MAX_STEPS }
 
--- The leading comment block: up to the first line that is neither blank nor a comment. nil if it is too long.
+-- The leading comment block, as sbatch has it: up to the first line that is neither blank nor a comment, which may be
+-- indented. nil if it is too long.
 -- Lines that begin with # are passed over in C, so that a long block costs little.
 function M.leading_block(script)
     local longest = rad.longest_block
@@ -15,8 +16,7 @@ function M.leading_block(script)
     for _ = 1, MAX_STEPS do
         local text = head:find("%S", position)
         if text == nil then return head == script and script or nil end
-        local at_line_start = text == 1 or head:byte(text - 1) == NEWLINE
-        if not (at_line_start and head:byte(text) == HASH) then return head:sub(1, position - 1) end
+        if head:byte(text) ~= HASH then return head:sub(1, position - 1) end
         local stop = head:find("\n[^#]", text)
         if stop == nil then return head == script and script or nil end
         position = stop + 1

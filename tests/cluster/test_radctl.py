@@ -85,6 +85,29 @@ def test_what_becomes_of_a_job_is_what_was_told(cluster: Cluster) -> None:
         assert told == (record.action, record.asked, record.share, record.reasons)
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "  # indented\n#SBATCH --gres=gpu:1\n\t#SBATCH --gres=gpu:2\n#RAD memory=48G\n",
+        "#RAD memory=48G\n#SBATCH --gres=gpu:1 \\\n",
+        "#RAD memory=48G\n#SBATCH -p g'p'u#,plain\n#SBATCH --gpus=1#2\n",
+        "#RAD memory=48G\n#SBATCH --job-name='a\\' --gres=gpu:2' --gres=g\\pu:1\n",
+        "#RAD memory=48G\n#SBATCH --gpus-per-node=g1:1\n#SBATCH --gres=none\n",
+        "#RAD memory=48G\n#SBATCH --gres=gpu:1\n#SBATCH --gpus-per-node=1\n",
+        "#RAD memory=48G\n\u00a0\n#SBATCH --gres=gpu:1\n",
+        "#RAD memory=48G\n#SBATCH --gres=gpu:1 -n1\n#SBATCH -n2 # a hetjob\n#SBATCH --gres=gpu:2\n",
+        "#RAD memory=48G\n#SBATCH -n1\n#SBATCH hetjob\n#SBATCH --gres=gpu:1\n",
+    ],
+    ids=ascii,
+)
+def test_a_head_says_what_it_says_to_sbatch(cluster: Cluster, head: str) -> None:
+    said = cluster.submit("#!/bin/bash\n" + head + "true\n", "--hold")
+    decided = json.loads(radctl(cluster, "decide", "job.sh", "--hold", "--json"))
+    record = need_record(cluster, said.job_id)
+    told = (decided["action"], decided["asked"], decided["share"], tuple(decided["reasons"]))
+    assert told == (record.action, record.asked, record.share, record.reasons)
+
+
 def test_a_name_is_a_name(cluster: Cluster) -> None:
     job = cluster.submit(SCRIPT, "--hold", "--job-name", HOSTILE).job_id
     first, *rest = radctl(cluster, "explain", str(job)).splitlines()

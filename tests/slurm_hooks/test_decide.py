@@ -120,6 +120,14 @@ def test_json(job: Path) -> None:
     assert (made["partition"], made["refused"]) == ("gpu", False)
 
 
+def test_lines_of_other_batch_systems_are_told_of(job: Path) -> None:
+    assert "sbatch" not in _radctl("decide", job).stderr
+    job.write_text(SCRIPT.replace("#SBATCH", "#PBS -l walltime=1:00:00\n#SBATCH"))
+    shown = _radctl("decide", job)
+    assert "sbatch follows #PBS lines too, radctl does not" in shown.stderr
+    assert "share" in shown.stdout
+
+
 def test_a_later_slurm(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Slurm, "release", (24, 11))
     assert json.loads(_radctl("decide", job, "--json").output)["request"] == {"tres_per_node": "gres/mps:g1:32"}

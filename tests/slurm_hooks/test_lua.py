@@ -170,6 +170,8 @@ def test_a_refusal(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
         "#!/bin/sh\n\n  \n# c\n#RAD x=1\n\n",
         "#!/bin/sh\n#RAD",
         "#!/bin/sh\n#RAD\tx\n\n\n",
+        "#!/bin/sh\n  # c\n\n\t#\n #SBATCH -n 1\n#RAD x=1\n  # c\n",
+        "  # c\n#RAD x=1\n",
     ],
 )
 def test_the_leading_block(tmp_path: Path, serve: Callable[[Reply], Radd], block: str) -> None:
@@ -183,7 +185,7 @@ def test_the_leading_block(tmp_path: Path, serve: Callable[[Reply], Radd], block
 
 def test_directives_after_the_first_command(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
     radd = serve(passing())
-    lines = lua(tmp_path, [{"script": "#!/bin/sh\ntrue\n#RAD x=1\n"}, {"script": "  #!/bin/sh\n#RAD x=1\n"}])
+    lines = lua(tmp_path, [{"script": "#!/bin/sh\ntrue\n#RAD x=1\n"}, {"script": "  true\n#RAD x=1\n"}])
     assert [line for line in lines if "after the first command have no effect" in line] == lines[::2]
     assert radd.asked == []
 

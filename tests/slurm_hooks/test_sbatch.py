@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_hooks.sbatch import exports_all, fields_of, unknown
+from slurm_hooks.sbatch import exports_all, fields_of, foreign, unknown
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,12 @@ from slurm_hooks.sbatch import exports_all, fields_of, unknown
         ("-t 90", {"time_limit": "90"}),
         ("--mail-user me -o x.log -t 0 --no-requeue", {}),
         ("--job-name='open", {}),
+        ("--gres=gpu:1 \\", {"tres_per_node": "gres:gpu:1"}),
+        (r"""--job-name='it\'s' --job-name "a\"b" -p g\pu""", {"name": 'a"b', "partition": "gpu"}),
+        ("-N1 -p gpu#,second", {"partition": "gpu", "min_nodes": "1", "max_nodes": "1"}),
+        ("--gpus-per-node=h200:1 --gres=tmpfs:5", {"tres_per_node": "gres:gpu:h200:1,gres:tmpfs:5"}),
+        ("--gres=gpu:1 --gres=tmpfs:5 --gpus-per-node=2", {"tres_per_node": "gres:gpu:2,gres:tmpfs:5"}),
+        ("--gres=none --gpus-per-node=1", {"tres_per_node": "gres:gpu:1"}),
         ("-p", {"partition": ""}),
         ("", {}),
     ],
@@ -84,6 +90,35 @@ def test_lines(line: str, fields: dict[str, str]) -> None:
 def test_what_is_no_option(line: str, words: list[str]) -> None:
     assert unknown(f"#!/bin/bash\n#SBATCH {line}\n") == words
     assert line == "hetjob" or unknown("#!/bin/bash\n", shlex.split(line)) == words
+
+
+def test_only_a_heterogeneous_jobs_first_component_is_given_the_script() -> None:
+    script = "#!/bin/bash\n#SBATCH -p cpu\n#SBATCH -J hetjob\n#SBATCH hetjob\n#SBATCH -p gpu\n#SBATCH --gres=gpu:1\n"
+    assert fields_of(script) == {"script": script, "partition": "cpu", "name": "hetjob", "het_job_offset": "0"}
+
+
+def test_indented_comments_end_no_options() -> None:
+    script = "#!/bin/bash\n  # ours\n #SBATCH -p cpu\n\t#\n#SBATCH -p gpu\n  true\n#SBATCH -p b\n"
+    assert fields_of(script)["partition"] == "gpu"
+
+
+def test_what_no_c_library_calls_blank_is_a_command() -> None:
+    assert "partition" not in fields_of("#!/bin/bash\n\u00a0\n#SBATCH -p gpu\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "environment", "mark"),
+    [
+        ("#!/bin/sh\n#PBS -q gpu\n", [], {}, "#PBS"),
+        ("#!/bin/sh\n#SBATCH -p gpu\ntrue\n#BSUB -n 2\n", [], {}, "#BSUB"),
+        ("#!/bin/sh\n##PBS -q gpu\n # PBS\n", [], {}, ""),
+        ("#!/bin/sh\n#PBS -q gpu\n", ["--ignore-pbs"], {}, ""),
+        ("#!/bin/sh\n#SBATCH --ignore-pbs\n#PBS -q gpu\n", [], {}, ""),
+        ("#!/bin/sh\n#PBS -q gpu\n", [], {"SBATCH_IGNORE_PBS": ""}, ""),
+    ],
+)
+def test_lines_of_other_batch_systems(script: str, options: list[str], environment: dict[str, str], mark: str) -> None:
+    assert foreign(script, options, environment) == mark
 
 
 def test_options_override_the_script() -> None:
