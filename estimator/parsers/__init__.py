@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from estimator.breath import OFTEN, breathe
 from estimator.parsers import keras, module, torchinfo, torchsummary
-from estimator.parsers.text import clean, fail, first_line, is_rule, unprefixed
+from estimator.parsers.text import clean, fail, first_line, from_notebook, is_rule, unprefixed
 from estimator.sharing import share, unwrap
 from estimator.types import ModelSummary, SummaryError
 
@@ -12,14 +12,16 @@ __all__ = ["SummaryError", "parse_summary"]
 
 _HEADER = "Layer (type"
 _MOST_OTHERS = 20
+# How a line ends that stands in a notebook's file.
+_IN_JSON = '\\n"'
 
 
 def parse_summary(text: str) -> ModelSummary:
     """Read a model summary as torchsummary, torchinfo, ``print(model)`` or Keras write it.
 
-    Text before and after the summary, ANSI colours, CRLF, box characters, wrapped lines, and what a log or a quotation
-    puts before each line are allowed. What prints itself as a module does and has no parameters (a loss,
-    ``Namespace(lr=0.1)``) is text before the summary.
+    Text before and after the summary, ANSI colours, CRLF, box characters, wrapped lines, what a log or a quotation puts
+    before each line, and a notebook's JSON are allowed. What prints itself as a module does and has no parameters (a
+    loss, ``Namespace(lr=0.1)``) is text before the summary.
 
     Args:
         text: the summary.
@@ -31,6 +33,8 @@ def parse_summary(text: str) -> ModelSummary:
     try:
         return _parse(lines)
     except SummaryError:
+        if _IN_JSON in text:
+            return _parse(clean(from_notebook(text)))
         bare = unprefixed(lines, _HEADER)
         if bare is None:
             raise

@@ -139,10 +139,7 @@ def _rows(lines: list[str], start: int) -> tuple[list[_Row], int]:
         if not any(cells):
             fresh = True
         elif rows and _continues(cells, fresh and boxed):
-            if at - rows[-1][1] > _MAX_WRAPPED:
-                raise t.fail(rows[-1][1], lines[rows[-1][1] - 1], "this row has no end: paste the whole table")
-            before, number = rows[-1]
-            rows[-1] = (_joined(before or _boxed(lines[number - 1].strip()), cells), number)
+            rows[-1] = _longer(rows[-1], cells, at, lines)
             fresh = False
         elif rows or len(cells) < 2 or cells[0].endswith(")") or "param" not in line.lower():
             rows.append((cells, at))  # and not the second line of a wrapped header
@@ -185,6 +182,20 @@ def _continues(cells: list[str], fresh: bool) -> bool:
     return len(cells) < 3 or not cells[2]
 
 
+def _longer(row: _Row, more: list[str], at: int, lines: list[str]) -> _Row:
+    """Join a line, behind which is index ``at``, to the row before.
+
+    Raises:
+        SummaryError: the row has no end, or the line says that others were left out.
+    """
+    before, number = row
+    if at - number > _MAX_WRAPPED:
+        raise t.fail(number, lines[number - 1], "this row has no end: paste the whole table")
+    if t.is_cut(lines[at - 1]):
+        raise t.fail(at, lines[at - 1], t.CUT)
+    return _joined(before or _boxed(lines[number - 1].strip()), more), number
+
+
 def _joined(cells: list[str], more: list[str]) -> list[str]:
     breathe()
     size = max(len(cells), len(more))
@@ -225,7 +236,8 @@ def _cells(lines: list[str], rows: list[_Row]) -> list[_Read]:
         if value is None:
             row = cells or _boxed(lines[number - 1].strip())
             if not open_ or len(row) <= _TWO:
-                raise t.fail(number, lines[number - 1], "expected `name (Type)  (output shape)  parameters`")
+                why = t.CUT if t.is_cut(first) else "expected `name (Type)  (output shape)  parameters`"
+                raise t.fail(number, lines[number - 1], why)
             value = _value(shapes, row[1], row[2], lines, number)
             if len(values) <= _MOST_KEPT:
                 keep(_VALUES, values, value)

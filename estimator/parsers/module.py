@@ -7,6 +7,7 @@ PyTorch write equal layers once, as ``(0-11): 12 x BertLayer(``; they are expand
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from typing import Final, NamedTuple
 
 from estimator import sizes, versions
@@ -22,11 +23,16 @@ _LEAF: Final = 1
 _CLOSE: Final = 2
 _NOTE: Final = 3
 _BARE: Final = "Parameter"
+# The second is behind what a method that was not called prints: ``<bound method Module.parameters of Net(``.
+_CLOSES: Final = (")", ")>")
+_LEFT_OUT: Final = ("...", "…")
 _MAX_WRAPPED: Final = 12
 _MAX_NOTES: Final = 64
 _MOST_DIGITS: Final = 7
 # Transformers keeps the weights of all experts in one bare parameter.
 _EXPERTS: Final = ("Experts", "ExpertGLU")
+# Layers whose weights are packed into a few bits, or into something else than a parameter.
+_QUANTISED: Final = ("4bit", "8bit", "WQLinear", "QuantLinear", "Quantized")
 # timm's pool prints itself as one line; `radctl summarize` shows what is in it.
 _PRINTS_ITSELF: Final = "SelectAdaptivePool2d"
 # They tell how wide those are that say nothing themselves, or are such.
@@ -120,6 +126,8 @@ def parse(lines: list[str], start: int) -> ModelSummary:
                 continue  # a place in a list that holds no module
             line, at = _whole(lines, at, text, number)
             types.add(line.type)
+            if (line.kind == _NOTE or at > number or "..." in text or "…" in text) and _is_cut(line):
+                raise t.fail(number, lines[number - 1], t.CUT)
             if line.kind == _LEAF:
                 leaf = reader.leaf(line), line.repeat
                 if at == number:
@@ -133,7 +141,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     if reader.root is None:
         raise t.fail(start + 1, lines[start], "the print of this module has no end: paste it up to its last `)`")
     reader.root = versions.today(reader.root, types)
-    return _summary(reader, lines, at)
+    return _summary(reader, types, lines, at)
 
 
 class _Leaves:
@@ -181,10 +189,17 @@ def _whole(lines: list[str], at: int, text: str, number: int) -> tuple[_Line, in
     return line, at
 
 
+def _is_cut(line: _Line) -> bool:
+    """Tell whether somebody left lines, or arguments, out: ``...``, ``Sequential(...)``, ``Conv2d(3, 64, ...)``."""
+    if line.kind == _NOTE:
+        return t.is_cut(line.args[0][1])
+    return any(value in _LEFT_OUT for _, value in line.args)
+
+
 def _line(text: str) -> _Line | None:
     """Read one line; None if it is not whole."""
     if text[0] == ")":
-        if text == ")":
+        if text in _CLOSES:
             return _Line(_CLOSE)
         params = _tail(text[1:])
         return None if params is None else _Line(_CLOSE, params=params)
@@ -437,6 +452,16 @@ class _Reader:
         self.guessed["XLNet's attention projections are not printed; 5 x width x (width + 1) was added"] = None
         return 5 * width * width + 5 * width
 
+    def packed(self, types: Set[str]) -> str:
+        """Give a type of layers whose weights are packed, so that no size of theirs is known; "" if there is none."""
+        sized = {type_ for (type_, _), size in self._sizes.items() if size}
+        for number, type_ in enumerate(types):
+            if not number & OFTEN:
+                breathe()
+            if type_ not in sized and any(mark in type_ for mark in _QUANTISED):
+                return type_
+        return ""
+
     def _size(self, type_: str, args: Args) -> int:
         key = (type_, args)
         known = self._sizes.get(key)
@@ -480,17 +505,19 @@ def _parameters(layer: Layer) -> int:
     return sum(inner.params for inner in layers(layer))
 
 
-def _summary(reader: _Reader, lines: list[str], at: int) -> ModelSummary:
+def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> ModelSummary:
     if reader.root is None:
         raise AssertionError("parse() has checked that the print is complete")
     total = reader.total
     inferred = list(reader.guessed)
     if not reader.counted:
         stated = t.total_params(t.read_totals(lines, at))
-        if reader.unsaid and stated is None:
+        unsaid = reader.unsaid or reader.packed(types)
+        if unsaid and stated is None:
             raise SummaryError(
-                f"a print without counts does not show how large {t.short(reader.unsaid)} are, most of such a model: "
-                "paste what torchinfo prints with depth=20, or write `Total params: N` behind the print"
+                f"a print without counts does not show how large {t.short(unsaid)} are, most of such a model: "
+                "paste what torchinfo prints with depth=20, write `Total params: N` behind the print, or claim "
+                "`#RAD memory=12G`"
             )
         inferred.insert(0, "the print has no parameter counts; they follow from the layers' sizes")
         if stated is not None and stated != total:

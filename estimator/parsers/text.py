@@ -6,6 +6,7 @@ The text comes from users, so every reader is a single pass without backtracking
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
@@ -36,6 +37,15 @@ _PIECE: Final = 65_536
 _ANSI_END: Final = re.compile(r"[@-~]")
 _MAX_SHAPE: Final = 200
 _MOST_DIGITS: Final = 18
+# What stands where somebody left lines out, behind what draws a tree, quotes or puts in brackets.
+_CUTS: Final = ("...", "…", "⋮", ". .")
+_BEFORE_CUT: Final = "│├└─|+#>[(< "
+CUT: Final = "lines were left out here: paste all of the summary"
+# A layer inside a module's print, which is no prefix: ``(fc):``, ``(0-11): 12 x``.
+_MEMBER: Final = re.compile(r"\([\w.-]+\):(?: \d+ x)?")
+_BARS: Final = "│┃ "
+# What a notebook puts around Keras' table.
+_TAG: Final = re.compile(r"</?(?:pre|span)[^<>]*>")
 _BLANKS: Final = (("\0", ""), ("\u00a0", " "), ("\u200b", ""), ("\ufeff", ""))
 
 
@@ -137,12 +147,29 @@ def unprefixed(lines: list[str], header: str) -> list[str] | None:
             behind = _NAMES.match(line[-2 : -2 - MAX_NAME : -1])
             name = _CLASS.search(line, len(line) - 1 - (behind.end() if behind else 0), len(line) - 1)
             where = name.start() if name is not None else -1
-        before = line[: max(where, 0)].strip()
-        if before and len(before) <= _MAX_PREFIX:
+        before = line[: max(where, 0)].strip().rstrip(_BARS)
+        if before and len(before) <= _MAX_PREFIX and not _MEMBER.fullmatch(before):
             marks = "".join(r"\d+" if part.isdecimal() else re.escape(part) for part in _NUMBERS.split(before))
             prefix = re.compile(f" *{marks}")
             return _without(lines, prefix)
     return None
+
+
+def from_notebook(text: str) -> str:
+    """Take lines that stand in a notebook's JSON out of their quotation marks; others stay as they are."""
+    bare: list[str] = []
+    for number, line in enumerate(text.splitlines()):
+        if not number & OFTEN:
+            breathe()
+        quoted = line.strip().rstrip(",")
+        if len(quoted) > 1 and quoted[0] == quoted[-1] == '"':
+            try:
+                bare.append(_TAG.sub("", json.loads(quoted)).rstrip("\n"))
+                continue
+            except ValueError:
+                pass
+        bare.append(line)
+    return "\n".join(bare)
 
 
 def _without(lines: list[str], prefix: re.Pattern[str]) -> list[str]:
@@ -260,6 +287,12 @@ def is_name(text: str) -> bool:
     )
 
 
+def is_cut(text: str) -> bool:
+    """Tell whether somebody left lines out here: ``...``, ``[...]``, ``# ... 10 more``, or dots one below the other."""
+    bare = text.lstrip(_BEFORE_CUT)
+    return bare.startswith(_CUTS) or bare.rstrip() == "."
+
+
 def is_rule(line: str) -> bool:
     """Tell whether the line only draws: ``=====``, ``-----``, ``_____`` or box characters."""
     return not line.strip("=-_¯ ━─┏┳┓┡╇┩├┼┤└┴┘┌┬┐╞╪╡╘╧╛╒╤╕+|")
@@ -320,7 +353,7 @@ def _megabytes(totals: dict[str, str], label: str) -> float | None:
         return None
     value, _, unit = said.partition(" ")
     try:
-        size = float(value.replace(",", "")) * {"mb": 1.0, "gb": 1e3, "kb": 1e-3, "": 1.0}[unit.strip()]
+        size = float(value.replace(",", "")) * {"mb": 1.0, "gb": 1e3, "kb": 1e-3, "": 1e-6}[unit.strip()]
     except (ValueError, KeyError):
         return None
     return size if 0 <= size < MAX_DIM else None

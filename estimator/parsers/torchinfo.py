@@ -32,6 +32,10 @@ _DRAWN: Final = "│├└─|+ "
 _INDENT: Final = 5
 _RECURRENT: Final = ("LSTM", "GRU", "RNN")
 _MAX_WRAPPED: Final = 8
+_NO_SIZES: Final = (
+    "this table shows no sizes, so nothing tells the activations: give summary() an input_size, or take print(model)"
+)
+_NONE: Final = ("--", "[]")
 _PACKS: Final = "MultiheadAttention"
 # Share of the parameters in what may be layers of the model's own.
 _FEW: Final = 0.1
@@ -167,15 +171,12 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     if not columns.names:
         raise t.fail(start + 1, header, "no known column stands in this header: paste it as torchinfo prints it")
     if "output" not in columns.names and "input" not in columns.names:
-        raise t.fail(
-            start + 1,
-            header,
-            "this table shows no sizes, so nothing tells the activations: give summary() an input_size, "
-            "or take print(model)",
-        )
+        raise t.fail(start + 1, header, _NO_SIZES)
     rows, different, at = _rows(lines, at, columns)
     if not rows:
         raise t.fail(start + 1, header, "no layer follows this header: paste the whole table")
+    if not any(map(_sized, different)):
+        raise t.fail(start + 1, header, _NO_SIZES)
     return _summary(lines, at, rows, different, columns.names)
 
 
@@ -216,27 +217,41 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], l
         at += 1
         number = at
         row = _row(line, columns, number)
-        while row is None and at < count and at - number < _MAX_WRAPPED and len(line) <= t.MAX_LINE:
-            more = lines[at].strip()
-            if not more or more[0] in "├│└|+" or t.is_rule(more) or more.startswith("Total params"):
-                break
-            line = f"{line} {more}"
-            at += 1
-            row = _row(line, columns, number)
-        if row is not None:
-            found = seen.add(*row)
-            rows.append(found)
-            if at == number and (head[-1:] == ")" or "(" not in head):
-                seen.keep(head, index, rest, found)
-        elif not _is_weight(line, columns.has_index):
-            raise t.fail(
-                number,
-                line,
-                f"expected a layer and {len(columns.names)} columns: paste the table as torchinfo prints it",
-            )
+        if row is None:
+            if _is_weight(line, columns.has_index):
+                continue
+            row, at = _whole(lines, at, columns)
+        found = seen.add(*row)
+        rows.append(found)
+        if at == number and (head[-1:] == ")" or "(" not in head):
+            seen.keep(head, index, rest, found)
     if len(rows) > t.MAX_LAYERS:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
     return rows, seen.rows, at
+
+
+def _whole(lines: list[str], at: int, columns: _Columns) -> tuple[tuple[int, _Row], int]:
+    """Read a row that is wrapped, of which the first line ends at index ``at``, and the index of the line behind it.
+
+    Raises:
+        SummaryError: the lines do not make a row.
+    """
+    number = at
+    line = lines[at - 1]
+    if t.is_cut(line):
+        raise t.fail(number, line, t.CUT)
+    while at < len(lines) and at - number < _MAX_WRAPPED and len(line) <= t.MAX_LINE:
+        more = lines[at].strip()
+        if not more or more[0] in "├│└|+" or t.is_rule(more) or more.startswith("Total params"):
+            break
+        line = f"{line} {more}"
+        at += 1
+        row = _row(line, columns, number)
+        if row is not None:
+            return row, at
+    raise t.fail(
+        number, line, f"expected a layer and {len(columns.names)} columns: paste the table as torchinfo prints it"
+    )
 
 
 def _row(line: str, columns: _Columns, number: int) -> tuple[int, _Row] | None:
@@ -264,6 +279,11 @@ def _row(line: str, columns: _Columns, number: int) -> tuple[int, _Row] | None:
     return None if cells is None else (depth, _Row(type_, name, cells, number))
 
 
+def _sized(row: _Row) -> bool:
+    """Tell whether a row shows the size of what comes out, or goes in."""
+    return row.cells.get("output", "--") not in _NONE or row.cells.get("input", "--") not in _NONE
+
+
 def _cells(rest: str) -> list[str]:
     """Split the values of a row at blanks outside of brackets."""
     values: list[list[str]] = []
@@ -279,6 +299,8 @@ def _cells(rest: str) -> list[str]:
 
 def _is_weight(line: str, has_index: bool) -> bool:
     """Tell whether this is a row of one weight (``│    └─weight  [3, 64]  ├─192``), as ``verbose=2`` prints."""
+    if t.is_cut(line):
+        return False
     body = line.lstrip(_DRAWN)
     label = body.partition(" ")[0]
     drawn = len(line) - len(body) >= 2

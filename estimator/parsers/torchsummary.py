@@ -19,8 +19,10 @@ from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, open_sample, per_sample
 from estimator.types import ModelSummary, SummaryError
 
-_ROW: Final = re.compile(r" *([^ \[]+)-\d+ *(\[[^\[\]]*\]|\[\[.*\]|--) +([\d,_]+) *")
+_ROW: Final = re.compile(r" *([^ \[]+)-(\d+) *(\[[^\[\]]*\]|\[\[.*\]|--) +([\d,_]+) *")
 _MAX_WRAPPED: Final = 8
+# Of a row's number; the rows of a table are numbered from 1 on.
+_MOST_DIGITS: Final = 9
 # These call none of their projections as layers, so that torchsummary never sees them.
 _HIDING: Final = (
     "ShiftedWindowAttention",
@@ -62,6 +64,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     """
     rows: list[int] = []
     read = _Read()
+    last = ""  # the number of the last row
     at = start + 1
     count = len(lines)
     while at < count and len(rows) <= t.MAX_LAYERS:
@@ -75,6 +78,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
             row = read.plain(type_, tail)
             if row >= 0:
                 rows.append(row)
+                last = index
                 continue
         breathe()
         line = lines[at - 1].strip()
@@ -85,15 +89,21 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         if ":" in line and line.startswith(("Total params", "Trainable params", "Input size")):
             at -= 1
             break
+        if t.is_cut(line):
+            raise t.fail(at, line, t.CUT)
         number = at
         found = _ROW.fullmatch(lines[at - 1])
         if found is None:
             found, at = _whole(lines, at, line)
         rows.append(read.other(found.groups(), number, lines))
+        last = found[2]
     if len(rows) > t.MAX_LAYERS:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
     if not rows:
         raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
+    if len(last) <= _MOST_DIGITS and int(last) > len(rows):
+        why = f"its last row has the number {last}, and there are {len(rows)} rows: paste all of them"
+        raise t.fail(start + 1, lines[start], why)
     return _summary(lines, at, rows, read)
 
 
@@ -166,7 +176,7 @@ class _Read:
         Raises:
             SummaryError: one cannot be read.
         """
-        type_, shape, count = cells
+        type_, _, shape, count = cells
         params = t.read_count(count)
         balanced = shape[1:2] != "[" or shape.count("[") == shape.count("]")
         if params is None or not balanced or not t.is_name(type_):

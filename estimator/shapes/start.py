@@ -84,7 +84,7 @@ class Start:
             try:
                 if "Embedding" in layer.type and layer.params and not layer.children:
                     return self._tokens(found, workload)
-                if "Conv" in layer.type and (channels := layer.said("0")):
+                if channels := _channels(layer):
                     return self._picture(layer, sizes.integer(channels), found, workload)
                 if layer.type.endswith("Linear") and (features := layer.said("in_features")):
                     if not looks and any(takes_pictures(other) for other in found):
@@ -287,6 +287,22 @@ class Start:
         self.inferred.append(f"the print shows no input; {size} {ground}: `input_size` says another")
         if ground == _TAKEN:
             self.note = f"input_size={size} was taken"
+
+
+def _channels(layer: Layer) -> str:
+    """Read how many channels a convolution takes; "" of anything else.
+
+    Raises:
+        SummaryError: it shows no kernel, so that it is none over pictures or series.
+    """
+    if "Conv" not in layer.type:
+        return ""
+    if layer.said("1") and not (layer.said("2") or layer.said("kernel_size")):
+        raise SummaryError(
+            f"'{line_of(layer)}' shows no kernel, and a print does not show what such a layer takes: "
+            "paste what torchinfo prints"
+        )
+    return layer.said("0")
 
 
 def _speaks(layer: Layer) -> bool:

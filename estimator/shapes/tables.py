@@ -185,12 +185,22 @@ def _rebatched(summary: ModelSummary, batch_size: int, one: Callable[[Shape], Sh
 
 
 def hidden_graphs(summary: ModelSummary, found: list[Layer], types: Set[str]) -> bool:
-    """Tell whether a table that hides what gathers messages is of a graph network: its convolutions know no places."""
-    if summary.format != "torchinfo" or not any(type_.endswith(_ON_GRAPHS) for type_ in types):
+    """Tell whether a summary that hides what gathers messages is of a graph network.
+
+    Of a table, convolutions know no places; in a print they show no kernel.
+    """
+    if summary.format not in ("torchinfo", "module") or not any(type_.endswith(_ON_GRAPHS) for type_ in types):
         return False
     breathe()
+    if summary.format == "module":
+        return any(map(_on_graph, found))
     shapes = [layer.output_shape or () for layer in found]
     return all(len(shape) < _TWO or shape[0] == 1 for shape in shapes)
+
+
+def _on_graph(layer: Layer) -> bool:
+    """Tell whether a print's layer is a convolution that has no kernel, as those of graphs are: ``GCNConv(7, 64)``."""
+    return layer.type.endswith(_ON_GRAPHS) and not layer.children and bool(layer.args) and not layer.said("kernel_size")
 
 
 def nodes_of(summary: ModelSummary, found: list[Layer], batch_size: int) -> ModelSummary:
@@ -200,7 +210,7 @@ def nodes_of(summary: ModelSummary, found: list[Layer], batch_size: int) -> Mode
         SummaryError: torchsummary leaves that dimension out, and a print shows none.
     """
     if summary.format in _WITHOUT_NODES:
-        gathers = next(layer for layer in found if layer.type.endswith(GATHERS))
+        gathers = next(layer for layer in found if layer.type.endswith(GATHERS) or _on_graph(layer))
         raise SummaryError(
             f"'{gathers.type[:_LONGEST_LINE]}' works on nodes, and {_WITHOUT_NODES[summary.format]} does not show how "
             "many a graph has: paste what torchinfo prints for the job's batch"

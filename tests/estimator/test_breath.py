@@ -29,7 +29,7 @@ KERAS = "┃ Layer (type) ┃ Output Shape ┃ Param # ┃\n"
 
 
 def rows(text: str, count: int = MANY) -> str:
-    return "".join(text.replace("#", str(number + 3)) for number in range(count))
+    return "".join(text.replace("#", str(number + 1)) for number in range(count))
 
 
 def net(inner: str, type_: str = "Net") -> str:
@@ -65,6 +65,7 @@ def breaths() -> Iterator[Callable[[str], Counter[str]]]:
         ("clean", "\tx\n" * MANY),
         ("first_line", "\n" * MANY),
         ("first_line", TORCHSUMMARY + "=\n\n" * MANY),
+        ("from_notebook", '"x\\n",\n' * MANY),
         ("_without", "1: Net(\n" + "2: x\n" * MANY),
         ("read_totals", NET + "size: 1\n" * MANY),
         ("_rows", TORCHINFO + "\n" * MANY),
@@ -83,6 +84,7 @@ def breaths() -> Iterator[Callable[[str], Counter[str]]]:
         ("of", net(rows("(b#): Block(\n(d): Linear(8, 8)\n)\n", MANY // 2))),
         ("from_summary", net(f"(b): {MANY} x Linear(8, 8)\n")),
         ("layer_type", net(rows("(b): A#()\n"))),
+        ("packed", net(rows("(b): A#()\n"))),
         ("leaves", net(f"(b): Sequential(\n(d): {MANY} x Linear(8, 8)\n)\n")),
     ],
 )

@@ -339,6 +339,26 @@ def test_series_side_by_side_are_no_picture(
     assert shaped.root.input_shape == seen
 
 
+@pytest.mark.parametrize(
+    "conv", ["GCNConv(7, 64)", "SAGEConv(7, 64, aggr=mean)", "GINConv(nn=Sequential(\n    (0): Linear(7, 64)\n  ))"]
+)
+@pytest.mark.parametrize("counts", ["", ", 130 params"])
+def test_a_print_of_a_graph_network_shows_no_nodes(conv: str, counts: str) -> None:
+    text = f"Net(\n  (conv): {conv}\n  (head): Linear(in_features=64, out_features=2, bias=True){counts}\n)\n"
+    with pytest.raises(SummaryError, match=rf"'{conv.partition('(')[0]}' works on nodes.*torchinfo"):
+        shaped(text)
+
+
+def test_a_convolution_without_a_kernel_tells_no_picture() -> None:
+    text = (
+        "Net(\n  (conv): RelationConvLayer(3, 64, relations=5)\n  (head): Linear(in_features=64, out_features=2)\n)\n"
+    )
+    with pytest.raises(SummaryError, match=r"RelationConvLayer.*shows no kernel.*torchinfo"):
+        shaped(text)
+    convs = text.replace("RelationConvLayer(3, 64, relations=5)", "MBConv(3, 64, kernel_size=3)")
+    assert shaped(convs).root.input_shape == (3, 32, 32)
+
+
 def test_more_channels_than_a_picture_has_tell_no_size() -> None:
     text = "Net(\n  (0): Conv2d(40, 8, kernel_size=(3, 3), stride=(1, 1))\n  (1): ReLU()\n)"
     with pytest.raises(SummaryError, match="takes no picture of a usual size"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 
@@ -212,7 +213,8 @@ def test_torchsummary_adds_queries_keys_and_values_that_are_made_by_a_function(p
     rows += ["Linear-3 [-1, 50, 64] 4,160", "Attention-4 [-1, 50, 64] 0", "Linear-5 [-1, 50, 64] 4,160"]
     rows += ["Mlp-6 [-1, 50, 64] 0", "Linear-7 [-1, 50, 64] 4,160", "XCA-8 [-1, 50, 64] 0"]
     shown = sum(int(row.rpartition(" ")[2].replace(",", "")) for row in rows)
-    assert parse_summary(torchsummary_of(*rows)).total_params == shown + more
+    numbered = [re.sub(r"-\d+", f"-{at}", row, count=1) for at, row in enumerate(rows, 1)]
+    assert parse_summary(torchsummary_of(*numbered)).total_params == shown + more
 
 
 def test_torchsummary_counts_the_layers_of_a_loop_once() -> None:
@@ -795,7 +797,126 @@ def test_rows_that_a_loop_repeats_for_each_place_of_a_series_count_once() -> Non
     assert total(32) == 640 + 32 * 2_048 + 330
 
 
-def test_a_table_without_sizes_is_refused() -> None:
-    rows = "Net  --\n├─Conv2d: 1-1  1,792\n├─Linear: 1-2  650\n"
+@pytest.mark.parametrize(("column", "cell"), [("", ""), ("Output Shape  ", "--  "), ("Input Shape  ", "--  ")])
+def test_a_table_without_sizes_is_refused(column: str, cell: str) -> None:
+    rows = f"Net  {cell}--\n├─Conv2d: 1-1  {cell}1,792\n├─Linear: 1-2  {cell}650\n"
     with pytest.raises(SummaryError, match=r"line 1: .*shows no sizes.*give summary\(\) an input_size"):
-        parse_summary(f"Layer (type:depth-idx)  Param #\n===\n{rows}===\nTotal params: 2,442\n")
+        parse_summary(f"Layer (type:depth-idx)  {column}Param #\n===\n{rows}===\nTotal params: 2,442\n")
+
+
+@pytest.mark.parametrize(
+    "dots", ["...", "  ...", "…", " ⋮", "[...]", "... (3 more)", "# ... the same again", "  .\n  .\n  ."]
+)
+@pytest.mark.parametrize(
+    ("text", "before"),
+    [
+        (TORCHSUMMARY, "            Linear-4"),
+        (TORCHINFO, "├─Linear: 1-3"),
+        (ALL_COLUMNS, "|    + Linear (fc)"),
+        (PRINT, "  (norm): BatchNormAct2d("),
+        (COUNTED, "  (body): Block("),
+        (KERAS2, " dense (Dense)"),
+        (KERAS3, "│ dense (Dense)"),
+    ],
+    ids=["torchsummary", "torchinfo", "all columns", "print", "counted", "keras2", "keras3"],
+)
+def test_a_summary_of_which_lines_were_left_out_is_refused(text: str, before: str, dots: str) -> None:
+    assert text.count(before) == 1
+    with pytest.raises(SummaryError) as error:
+        parse_summary(text.replace(before, f"{dots}\n{before}"))
+    assert "left out" in str(error.value)
+    assert repr(dots.splitlines()[0].strip()) in str(error.value)
+
+
+@pytest.mark.parametrize("layer", ["Sequential(...)", "Conv2d(3, 64, ...)", "Block(…)", "3 x Block(...)"])
+def test_a_print_of_which_arguments_were_left_out_is_refused(layer: str) -> None:
+    with pytest.raises(SummaryError, match=r"line 2: '\(body\): .*left out"):
+        parse_summary(f"Net(\n  (body): {layer}\n  (fc): Linear(in_features=7, out_features=5, bias=True)\n)\n")
+
+
+def test_dots_in_a_layers_own_settings_are_no_lines_left_out() -> None:
+    turned = "  (turn): Rearrange('... (h d) -> ... h d', d=7)\n"
+    assert parse_summary(NETWORK.replace("Net(\n", f"Net(\n{turned}")).total_params == 40
+
+
+def test_a_torchsummary_whose_numbers_show_that_rows_are_missing_is_refused() -> None:
+    with pytest.raises(SummaryError, match=r"its last row has the number 4, and there are 3 rows"):
+        parse_summary(TORCHSUMMARY.replace(TORCHSUMMARY.splitlines()[4] + "\n", ""))
+    with pytest.raises(SummaryError, match=r"its last row has the number 3, and there are 1 rows"):
+        parse_summary(torchsummary_of("MultiheadAttention-3 [[-1, 10, 16], [-1, 10, 10]] 0"))
+
+
+def test_rows_of_weights_take_no_layer_with_them() -> None:
+    rows = (
+        "Embedding: 1-1                [300, 20]     [-1, 100, 20]   6,000\n"
+        "GRU: 1-2                      --            [-1, 100, 8]    720\n"
+        "  weight_ih_l0                [24, 20]\n"
+        "  weight_hh_l0                [24, 8]\n"
+        "Linear: 1-3                   [8, 5]        [-1, 100, 5]    45\n"
+    )
+    text = f"Layer (type:depth-idx)  Kernel Shape  Output Shape  Param #\n====\n{rows}====\nTotal params: 6,765\n"
+    summary = parse_summary(text)
+    assert [layer.type for layer in summary.root.children] == ["Embedding", "GRU", "Linear"]
+    assert summary.inferred == ()
+
+
+def test_sizes_without_a_unit_are_bytes() -> None:
+    summary = parse_summary(TORCHINFO.replace("size (MB): 0.52", "size: 520"))
+    assert summary.pass_mb == pytest.approx(0.00052)
+
+
+@pytest.mark.parametrize("prefix", ["## ", "INFO:root:", "12:00:01 - model - INFO - "])
+def test_a_prefix_before_box_characters(prefix: str) -> None:
+    assert parse_summary("".join(f"{prefix}{line}\n" for line in KERAS3.splitlines())) == parse_summary(KERAS3)
+
+
+def test_a_part_of_a_print_is_no_model() -> None:
+    part = "(head): Head(\n  (fc): Linear(in_features=7, out_features=5, bias=True)\n)\n"
+    for text in (part, f"(0-1): 2 x {part[8:]}"):
+        with pytest.raises(SummaryError, match="no model summary starts here"):
+            parse_summary(text)
+
+
+def test_what_a_method_prints_that_was_not_called() -> None:
+    text = f"<bound method Module.eval of {NETWORK.rstrip()}>\n"
+    assert parse_summary(text).root == parse_summary(NETWORK).root
+
+
+@pytest.mark.parametrize("text", ALL.values(), ids=ALL)
+def test_a_notebooks_json_is_read(text: str) -> None:
+    lines = ",\n".join(f"      {json.dumps(line)}" for line in text.splitlines(keepends=True))
+    notebook = f'  {{\n   "outputs": [\n    {{\n     "text": [\n{lines}\n     ]\n    }}\n   ]\n  }}\n'
+    assert parse_summary(notebook) == parse_summary(text)
+
+
+def test_a_notebooks_html_is_read() -> None:
+    lines = [
+        line.replace("Layer (type)", '<span style="font-weight: bold">Layer (type)</span>')
+        for line in KERAS3.splitlines()
+    ]
+    cell = [f'<pre style="white-space:pre">{lines[0]}\n', *(f"{line}\n" for line in lines[1:]), "</pre>\n"]
+    assert parse_summary(json.dumps(cell, indent=1)) == parse_summary(KERAS3)
+
+
+def test_a_notebook_that_shows_no_model_is_refused() -> None:
+    with pytest.raises(SummaryError, match="no model summary starts here"):
+        parse_summary('{\n "source": [\n  "hello\\n",\n  "wor"ld\\n"\n ]\n}\n')
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        "Linear4bit(in_features=8, out_features=8, bias=False)",
+        "Linear8bitLt(in_features=8, out_features=8, bias=False)",
+        "WQLinear_GEMM(in_features=8, out_features=8, bias=True, w_bit=4, group_size=128)",
+        "QuantLinear()",
+        "DynamicQuantizedLSTM(8, 16, batch_first=True)",
+        "Linear4bit(\n    in_features=8, out_features=8, bias=False\n    (a): Linear(in_features=8, out_features=2)\n)",
+    ],
+)
+def test_a_print_does_not_show_how_large_quantised_layers_are(layer: str) -> None:
+    text = f"Net(\n  (words): Embedding(100, 8)\n  (proj): {layer}\n)\n"
+    type_ = layer.partition("(")[0]
+    with pytest.raises(SummaryError, match=rf"how large '{type_}' are.*#RAD memory=12G"):
+        parse_summary(text)
+    assert parse_summary(f"{text}Total params: 5,000\n").total_params == 5_000
