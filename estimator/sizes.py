@@ -208,6 +208,6 @@ def _rule(type_: str) -> Callable[[Args], int] | None:
         return _embedding
     if "Conv" in type_:
         return _conv
-    if type_.endswith("Linear"):
+    if type_.endswith(("Linear", "LinearWithBias")):  # the latter was in PyTorch's attention up to version 1.8
         return _linear
     return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Final
 
 from estimator.breath import OFTEN, breathe
@@ -23,6 +25,15 @@ _TWO: Final = 2
 
 
 _MODELS: Final[tuple[str, ...]] = ("Functional", "Sequential", "Model")
+# Other layers that hold whole models: transformers' and TensorFlow Hub's.
+_HOLDS: Final = ("MainLayer", "KerasLayer", "KerasLayerV1V2")
+# Share of the parameters in models that are not opened.
+_FEW: Final = 0.1
+_NESTED: Final = "|"
+_BRANCH: Final = "└"  # Keras 3 draws no frame
+# What stands in a cell of a row that a frame is drawn around, which moves it out of its column by a few places.
+_PIECE: Final = re.compile(r"\S+(?: \S+)*")
+_MOVED: Final = 4
 # Type, name, shape and parameters of a row.
 _Read = tuple[str, str, RawShape | None, int]
 # Cells and line number of a row; no cells where the line is not divided yet, and is the whole row.
@@ -169,6 +180,12 @@ def _divided(line: str) -> tuple[str, str]:
 def _sliced(line: str, bounds: list[int]) -> list[str]:
     """Cut a row at the columns; a cell may reach over its column when it is one word too long."""
     cells = []
+    if line.lstrip().startswith(_NESTED):
+        cells = [""] * len(bounds)
+        for piece in _PIECE.finditer(line.replace(_NESTED, " ")):
+            column = sum([begin <= piece.start() + _MOVED for begin in bounds]) - 1
+            cells[max(column, 0)] = piece[0]
+        return cells
     for index, begin in enumerate(bounds):
         end = bounds[index + 1] if index + 1 < len(bounds) else len(line)
         cells.append(line[begin if index else 0 : end].strip(" |"))
@@ -256,8 +273,12 @@ def _summary(lines: list[str], at: int, rows: list[_Row]) -> ModelSummary:
     counted = sum([params for _, _, _, params in read])
     totals = t.read_totals(lines, at)
     stated = t.total_params(totals)
-    if stated is not None and stated < counted:
-        read = _opened(read, counted - stated)
+    optimizer = t.read_count(totals.get("optimizer params", "").partition(" ")[0])
+    if stated is not None and optimizer:
+        stated -= optimizer  # Keras 3 counts a compiled optimizer's state into the total
+    depths = _depths(rows, lines)
+    if stated is None or stated < counted:
+        read = _opened(read, depths, None if stated is None else counted - stated)
     children = _layers(read, samples)
     counted = sum([params for _, _, _, params in read])
     if not counted and not stated:
@@ -267,9 +288,7 @@ def _summary(lines: list[str], at: int, rows: list[_Row]) -> ModelSummary:
             lines[number - 1],
             "no layer has parameters yet: build the model, `model.build(input_shape)`, before its summary",
         )
-    optimizer = t.read_count(totals.get("optimizer params", "").partition(" ")[0])
-    if stated is not None and optimizer:
-        stated -= optimizer  # Keras 3 counts a compiled optimizer's state into the total
+    _check_opened(read, depths, rows, lines)
     inferred: tuple[str, ...] = ()
     if stated is not None and stated != counted:
         inferred = (f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken",)
@@ -336,12 +355,43 @@ def _channels_first(shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
     return (shape[-1], *shape[:-1]) if shape and len(shape) > 2 else shape
 
 
-def _opened(read: list[_Read], twice: int) -> list[_Read]:
-    """Leave to the layers of inner models, where those are shown too, the parameters that are counted twice."""
-    models = [params for type_, _, _, params in read if type_ in _MODELS]
-    if sum(models) != twice:
-        return read
-    return [(type_, name, shape, 0 if type_ in _MODELS else params) for type_, name, shape, params in read]
+def _depths(rows: list[_Row], lines: list[str]) -> list[int]:
+    """Tell how deep each row is inside of models that are opened, and 0 behind the last."""
+    depths: list[int] = []
+    for at, (_, number) in enumerate(rows):
+        if not at & OFTEN:
+            breathe()
+        line = lines[number - 1].lstrip()
+        depths.append(line.find(_BRANCH) + 1 or len(line) - len(line.lstrip(_NESTED)))
+    return [*depths, 0]
+
+
+def _opened(read: list[_Read], depths: list[int], twice: int | None) -> list[_Read]:
+    """Leave to the layers of inner models, where those are shown too, the parameters that are counted twice.
+
+    As many as the table's total says; where there is none, those of models whose layers are drawn inside.
+    """
+    breathe()
+    drawn = [deeper > depth for depth, deeper in pairwise(depths)]
+    for models in (drawn, [type_ in _MODELS for type_, _, _, _ in read]):
+        if twice is None or sum([row[3] for row, is_model in zip(read, models, strict=True) if is_model]) == twice:
+            return [(*row[:3], 0 if is_model else row[3]) for row, is_model in zip(read, models, strict=True)]
+    return read
+
+
+def _check_opened(read: list[_Read], depths: list[int], rows: list[_Row], lines: list[str]) -> None:
+    """Refuse a table that hides most of a model inside another.
+
+    Raises:
+        SummaryError: inner models that are not opened hold many of the parameters.
+    """
+    breathe()
+    hiding = [at for at, row in enumerate(read) if row[3] and (row[0] in _MODELS or row[0].endswith(_HOLDS))]
+    hiding = [at for at in hiding if depths[at + 1] <= depths[at]]
+    if sum([read[at][3] for at in hiding]) > sum([row[3] for row in read]) * _FEW:
+        number = rows[hiding[0]][1]
+        why = "nothing tells what is inside: print it with expand_nested=True, or claim `#RAD memory=12G`"
+        raise t.fail(number, lines[number - 1], why)
 
 
 def _value(

@@ -920,3 +920,65 @@ def test_a_print_does_not_show_how_large_quantised_layers_are(layer: str) -> Non
     with pytest.raises(SummaryError, match=rf"how large '{type_}' are.*#RAD memory=12G"):
         parse_summary(text)
     assert parse_summary(f"{text}Total params: 5,000\n").total_params == 5_000
+
+
+KERAS_MOVED = """\
+Model: "tiny"
+____________________________________________________________________________
+ Layer (type)                Output Shape              Param #   Trainable
+============================================================================
+ turned (Turned)             [(None, 16, 16, 3)]       0         Y
+
+ features (Features)         multiple                  480       Y
+|¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯|
+| parts (Sequential)        (None, 16, 16, 16)        480       Y          |
+||¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯||
+|| conv (Conv2D)           (None, 16, 16, 16)        448       Y          ||
+||                                                                        ||
+|| normalised_by_the_batch (B  (None, 16, 16, 16)    32        Y          ||
+|| atchNormalization)                                                     ||
+|¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯|
+¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯¯
+ dense (Dense)               (None, 10)                40970     Y
+
+============================================================================
+Total params: 41,450
+"""
+
+
+def test_inner_models_of_keras_whose_frames_move_the_columns() -> None:
+    summary = parse_summary(KERAS_MOVED)
+    assert [(layer.type, layer.params) for layer in summary.root.children] == [
+        ("Turned", 0),
+        ("Features", 0),
+        ("Sequential", 0),
+        ("Conv2D", 448),
+        ("BatchNormalization", 32),
+        ("Dense", 40_970),
+    ]
+    assert leaf(summary, "BatchNormalization").output_shape == (16, 16, 16)
+    assert (summary.total_params, summary.inferred) == (41_450, ())
+
+
+@pytest.mark.parametrize("total", ["Total params: 41,450", "Total params: 124,350\n Optimizer params: 82,900", ""])
+def test_inner_models_of_keras_3_are_counted_once(total: str) -> None:
+    rows = ("parts (Sequential) │ (None, 8, 8, 16) │ 480", "   └ conv (Conv2D) │ (None, 8, 8, 16) │ 448")
+    rows += ("   └ norm (BatchNormalization) │ (None, 8, 8, 16) │ 32", "dense (Dense) │ (None, 10) │ 40,970")
+    body = "├────┼────┼────┤\n".join(f"│ {row} │\n" for row in rows)
+    summary = parse_summary(f"┃ Layer (type) ┃ Output Shape ┃ Param # ┃\n┡━━╇━━╇━━┩\n{body}└──┴──┴──┘\n {total}\n")
+    assert [layer.params for layer in summary.root.children] == [0, 448, 32, 40_970]
+    assert summary.total_params == 41_450
+
+
+@pytest.mark.parametrize("hidden", ["Functional", "Sequential", "TFTinyMainLayer", "KerasLayer"])
+def test_a_keras_table_that_hides_most_of_a_model_is_refused(hidden: str) -> None:
+    shape = "(None, 8, 8, 16)"
+    with pytest.raises(SummaryError, match=rf"line 4: '.*{hidden}.*expand_nested=True.*#RAD memory=12G"):
+        parse_summary(_keras(("InputLayer", "(None, 8, 8, 3)", 0), (hidden, shape, 900), ("Dense", "(None, 10)", 170)))
+    few = _keras(("InputLayer", "(None, 8, 8, 3)", 0), (hidden, shape, 100), ("Dense", "(None, 10)", 10_250))
+    assert parse_summary(few).total_params == 10_350
+
+
+def test_the_projection_of_older_attention_is_counted() -> None:
+    text = "MultiheadAttention(\n  (out_proj): _LinearWithBias(in_features=16, out_features=16, bias=True)\n)\n"
+    assert parse_summary(text).total_params == 4 * 16 * 17
