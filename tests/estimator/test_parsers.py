@@ -962,8 +962,12 @@ def test_inner_models_of_keras_whose_frames_move_the_columns() -> None:
 
 @pytest.mark.parametrize("total", ["Total params: 41,450", "Total params: 124,350\n Optimizer params: 82,900", ""])
 def test_inner_models_of_keras_3_are_counted_once(total: str) -> None:
-    rows = ("parts (Sequential) │ (None, 8, 8, 16) │ 480", "   └ conv (Conv2D) │ (None, 8, 8, 16) │ 448")
-    rows += ("   └ norm (BatchNormalization) │ (None, 8, 8, 16) │ 32", "dense (Dense) │ (None, 10) │ 40,970")
+    rows = (
+        "parts (Sequential) │ (None, 8, 8, 16) │ 480",
+        "   └ conv (Conv2D) │ (None, 8, 8, 16) │ 448",
+        "   └ norm (BatchNormalization) │ (None, 8, 8, 16) │ 32",
+        "dense (Dense) │ (None, 10) │ 40,970",
+    )
     body = "├────┼────┼────┤\n".join(f"│ {row} │\n" for row in rows)
     summary = parse_summary(f"┃ Layer (type) ┃ Output Shape ┃ Param # ┃\n┡━━╇━━╇━━┩\n{body}└──┴──┴──┘\n {total}\n")
     assert [layer.params for layer in summary.root.children] == [0, 448, 32, 40_970]
