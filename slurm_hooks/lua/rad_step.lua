@@ -46,16 +46,56 @@ local function is_of_gpus(word)
     return false
 end
 
--- srun's command line without these options and with `words`; nil where it has none of them, or is of several jobs.
-local function reworded(options, words)
+-- srun's own command line.
+local function command_line()
     local file = assert(io.open("/proc/self/cmdline", "rb"))
-    local line, made, position = {}, {}, 1
+    local line, position = {}, 1
     local text = file:read("*a")
     file:close()
     for stop in text:gmatch("()%z") do
         line[#line + 1] = text:sub(position, stop - 1)
         position = stop + 1
     end
+    return line
+end
+
+-- Become srun anew, with other words; returns only where that fails.
+local function start_anew(line)
+    local unistd = require("posix.unistd")
+    line[0] = table.remove(line, 1)
+    unistd.exec(unistd.readlink("/proc/self/exe"), line)
+end
+
+-- srun takes variables by which scripts count for options. What is said here of the first two, later versions write
+-- into them; the others cannot be taken back here. TaskProlog gives all of them back to the step's tasks.
+local COUNTED = { "SLURM_GPUS", "SLURM_GPUS_PER_NODE" }
+local HIDDEN = { "SLURM_CPUS_PER_GPU", "SLURM_GPUS_PER_TASK", "SLURM_MEM_PER_GPU" }
+
+local function counts_of(names)
+    local text = ""
+    for _, name in ipairs(names) do
+        local value = os.getenv(name) or ""
+        if value ~= "" then text = text .. name .. "=" .. value .. " " end
+    end
+    return text
+end
+
+local function keep_counts()
+    if os.getenv("RAD_COUNTED") then return end -- srun was started anew
+    local counted, hidden = counts_of(COUNTED), counts_of(HIDDEN)
+    if counted .. hidden == "" then return end
+    local setenv = require("posix.stdlib").setenv
+    assert(setenv("RAD_COUNTED", counted .. hidden)) -- without it srun would be started anew for ever
+    if hidden == "" then return end
+    local cpus = (os.getenv("SLURM_CPUS_PER_GPU") or ""):match("^%d+$")
+    if cpus and not os.getenv("SRUN_CPUS_PER_TASK") then setenv("SRUN_CPUS_PER_TASK", cpus) end
+    for _, name in ipairs(HIDDEN) do setenv(name) end
+    start_anew(command_line())
+end
+
+-- srun's command line without these options and with `words`; nil where it has none of them, or is of several jobs.
+local function reworded(options, words)
+    local line, made = command_line(), {}
     local own = #line - #options.argv -- behind these stands what the step runs
     local found, skip = false, false
     for i = 1, own do
@@ -73,11 +113,11 @@ local function reworded(options, words)
     local last = made[#made] == "--" and #made or #made + 1
     for i, word in ipairs(words) do table.insert(made, last + i - 1, word) end
     for i = own + 1, #line do made[#made + 1] = line[i] end
-    made[0] = table.remove(made, 1)
     return made
 end
 
 return function(options)
+    pcall(keep_counts)
     for _, name in ipairs({ "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task" }) do
         local of_each = name == "gpus-per-task" and (options.ntasks or "1") ~= "1" -- several tasks ask for several
         if is_one(options[name]) and not of_each then options[name] = "" end
@@ -92,19 +132,22 @@ return function(options)
     end
     if options["mem-per-gpu"] then options["mem-per-gpu"] = "0" end
     -- A step cannot ask for all; this gives it the GPU, and the job's cap holds for each of its steps.
-    if type(options.gres) == "string" and is_one_gpu(options.gres) then options.gres = "mps:1" end
+    if type(options.gres) == "string" then
+        local gres = options.gres:gsub("[^,]+", function(item) return is_one_gpu(item) and "mps:1" or nil end)
+        if gres ~= options.gres then options.gres = gres end
+    end
     -- By these TaskProlog knows a job of RAD's, also where a step is to get nothing of its environment.
     local export = type(options.export) == "string" and options.export or ""
     if export ~= "" and not ("," .. export:upper() .. ","):find(",ALL,", 1, true) then
-        local names = "RAD_SHARE,RAD_THREAD_PERCENTAGE"
+        local names = "RAD_SHARE,RAD_THREAD_PERCENTAGE,RAD_COUNTED"
         local nothing = export:upper() == "NONE" or export:upper() == "NIL"
         options.export = nothing and names or export .. "," .. names
     end
     local words = instead_of(options)
     if not words then return end
     pcall(function()
-        local line, unistd = reworded(options, words), require("posix.unistd")
-        if line then unistd.exec(unistd.readlink("/proc/self/exe"), line) end
+        local line = reworded(options, words)
+        if line then start_anew(line) end
     end)
     slurm.log_info("%s", "rad: this job holds shares of a GPU, and Slurm starts no step of it as it should with "
         .. "--cpus-per-gpu, --ntasks-per-gpu, --gpu-bind or --tres-bind: "

@@ -12,15 +12,11 @@ from slurm_hooks.node import context, state
 
 FULL = 100
 # What sbatch leaves for each srun in the script: it would ask for GPUs in a job that holds shares of one.
-_OF_STEPS = (
-    "SLURM_GPUS_PER_TASK",
-    "SLURM_GPU_BIND",
-    "SLURM_TRES_BIND",
-    "SLURM_MEM_PER_GPU",
-    "SLURM_CPUS_PER_GPU",
-)
-# The same, but scripts count by these: they stay where cli_filter.lua sees to it that no srun minds.
-_COUNTED = ("SLURM_GPUS", "SLURM_GPUS_PER_NODE")
+_OF_STEPS = ("SLURM_GPU_BIND", "SLURM_TRES_BIND")
+# The same, but scripts count by these: they stay where cli_filter.lua sees to it that no srun minds. What they were it
+# leaves in RAD_COUNTED.
+_COUNTED = ("SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_MEM_PER_GPU", "SLURM_CPUS_PER_GPU")
+_COUNT = re.compile(rf"(?:{'|'.join(_COUNTED)})=[\w.:-]{{1,64}}", re.ASCII)
 _LONGEST_FILTER = 256 * 1024
 # Where slurm.conf includes other files, one of these may say it.
 _FILTERS = re.compile(rb"^[ \t]*(CliFilterPlugins[ \t]*=[^\n#]*\blua\b|Include[ \t])", re.IGNORECASE | re.MULTILINE)
@@ -80,7 +76,10 @@ def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str], *, filter
 def _steps(env: Mapping[str, str], counted: Sequence[str]) -> list[str]:
     """Make steps take the job's shares, as they do where nothing asks for GPUs, and the processors of its GPU."""
     lines = [f"unset {name}" for name in (*counted, *_OF_STEPS) if name in env]
-    per_gpu = env.get("SLURM_CPUS_PER_GPU", "")
+    if "RAD_COUNTED" in env:
+        counts = map(_COUNT.fullmatch, env["RAD_COUNTED"].split(" "))
+        lines += ["unset RAD_COUNTED", *(f"export {one.group()}" for one in counts if one)]
+    per_gpu = env.get("SLURM_CPUS_PER_GPU", "") if counted else ""
     if per_gpu.isascii() and per_gpu.isdigit() and "SRUN_CPUS_PER_TASK" not in env:
         lines.append(f"export SRUN_CPUS_PER_TASK={per_gpu}")
     if env.get("SLURM_EXPORT_ENV", "").upper() in ("NONE", "NIL"):  # TaskProlog of a step looks for these

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from scripts.devcluster import Cluster, CommandResult
-from tests.cluster.conftest import ONE_GPU, can_retype, need_record, output, record_of, shares, whole
+from tests.cluster.conftest import ONE_GPU, can_retype, need_record, output, record_of, shares, version, whole
 
 # A claim of 48 GiB of an H200's 143771 MiB, less a margin of 2048: the share is 35.
 CLAIM = "48G"
@@ -40,6 +40,20 @@ PLAIN_STEPS = f"""#!/bin/bash
 srun sh -c 'echo "step $CUDA_VISIBLE_DEVICES"'
 srun --gres=gpu:1 true || echo refused
 """
+COUNTING = """#!/bin/bash
+names="SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK SLURM_CPUS_PER_GPU SLURM_MEM_PER_GPU RAD_COUNTED"
+counted="for name in $names; do printf '%s,' \\"\\$(printenv \\$name)\\"; done; echo"
+eval "$counted"
+srun sh -c "$counted"
+srun --mem=16 sh -c "$counted"
+export counted
+srun sh -c 'srun --overlap sh -c "$counted"'
+"""
+COUNTS = {
+    "per GPU": ("--gpus=1", "--cpus-per-gpu=2", "--mem-per-gpu=64"),
+    "per node": ("--gpus-per-node=1", "--cpus-per-gpu=2"),
+    "per task": ("--gpus-per-task=1", "--ntasks=1"),
+}
 WAIT = "#!/bin/bash\n#RAD memory=48G\nsleep 300\n"
 
 
@@ -67,6 +81,8 @@ JOBS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("--gres=gpu:1",),
     ),
     "by GPU": (BY_GPU, ("--gres=gpu:1", "--cpus-per-task=4")),
+    **{name: (COUNTING, options) for name, options in COUNTS.items()},
+    **{f"{name}, shared": (COUNTING.replace("\n", f"\n{CLAIMED}\n", 1), options) for name, options in COUNTS.items()},
     "constraint": (SCRIPT, ("--gres=gpu:h200:1", "--constraint=h200|infiniband")),
     "device type": (SCRIPT, ("--gres=gpu:g1:1",)),
     "no directive": ("#!/bin/bash\necho $CUDA_VISIBLE_DEVICES\n", ("--gres=gpu:1",)),
@@ -138,6 +154,15 @@ def test_steps_that_ask_by_gpu_start_as_in_a_job_that_holds_one(rad_cluster: Clu
         f"bound to {device}",
         f"each {device}",
     ]
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_scripts_count_by_what_they_have_asked_for(rad_cluster: Cluster, completed: Run, name: str) -> None:
+    said = [output(rad_cluster, completed(one)[0]).splitlines() for one in (name, f"{name}, shared")]
+    alone, shared = [[line for line in lines if not line.startswith("srun:")] for lines in said]
+    assert len(alone) == 4
+    assert any(character.isdigit() for character in alone[0]) or version(rad_cluster) >= (23, 11)
+    assert shared == alone
 
 
 def test_where_srun_is_not_filtered_steps_start_that_do_not_ask_for_the_gpu_themselves(cluster: Cluster) -> None:

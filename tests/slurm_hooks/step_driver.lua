@@ -2,7 +2,11 @@
 -- without dashes, of other origin, and after -- the step's command. Prints them afterwards.
 package.path = arg[1] .. "/?.lua;" .. package.path
 slurm = { SUCCESS = 0, log_info = function(format, ...) print("said " .. string.format(format, ...)) end }
-function slurm_cli_pre_submit() return slurm.SUCCESS end
+function slurm_cli_pre_submit()
+    local name, value = (os.getenv("SITE_SETS") or ""):match("(.+)=(.+)")
+    if name then require("posix.stdlib").setenv(name, value) end
+    return slurm.SUCCESS
+end
 require("rad").wrap()
 local options, names = { type = "srun", argv = {} }, {}
 for i = 2, #arg do
@@ -21,3 +25,7 @@ end
 assert(slurm_cli_pre_submit(options, 0) == slurm.SUCCESS)
 for _, name in ipairs(names) do print(name .. "=" .. options[name]) end
 for _, word in ipairs(options.argv) do print("runs " .. word) end
+for _, name in ipairs({ "SLURM_CPUS_PER_GPU", "SLURM_GPUS_PER_TASK", "SLURM_MEM_PER_GPU", "SRUN_CPUS_PER_TASK",
+    "RAD_COUNTED" }) do
+    if os.getenv(name) then print("has " .. name .. "=" .. os.getenv(name)) end
+end

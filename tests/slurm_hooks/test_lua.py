@@ -456,12 +456,14 @@ def step_with(modules: Path, *options: str, **env: str) -> list[str]:
         ("gres=gpu", "gres=mps:1"),
         ("gres=gpu=1", "gres=mps:1"),
         ("gres=gpu:g1", "gres=mps:1"),
+        ("gres=gres:gpu:1,gres:nic:1", "gres=mps:1,gres:nic:1"),
+        ("gres=nic:1,gpu:h200:1", "gres=nic:1,mps:1"),
         ("tres-per-task=gres/gpu:1", "tres-per-task="),
         ("tres-per-task=gres:gpu:h200=1,cpu=2", "tres-per-task=cpu=2"),
         ("tres-per-task=gres/gpu:2", "tres-per-task=gres/gpu:2"),
         ("mem-per-gpu=1G", "mem-per-gpu=0"),
-        ("export=NONE", "export=RAD_SHARE,RAD_THREAD_PERCENTAGE"),
-        ("export=HOME,none=1", "export=HOME,none=1,RAD_SHARE,RAD_THREAD_PERCENTAGE"),
+        ("export=NONE", "export=RAD_SHARE,RAD_THREAD_PERCENTAGE,RAD_COUNTED"),
+        ("export=HOME,none=1", "export=HOME,none=1,RAD_SHARE,RAD_THREAD_PERCENTAGE,RAD_COUNTED"),
         ("export=ALL", "export=ALL"),
         ("export=A=1,all", "export=A=1,all"),
         ("export=", "export="),
@@ -473,7 +475,7 @@ def step_with(modules: Path, *options: str, **env: str) -> list[str]:
         ("gres=gpus:1", "gres=gpus:1"),
         ("gres=none", "gres=none"),
         ("gres=mps:5", "gres=mps:5"),
-        ("gres=gpu:1,shard:1", "gres=gpu:1,shard:1"),
+        ("gres=gpu:2,nic:1", "gres=gpu:2,nic:1"),
         ("gpus=", "gpus="),
     ],
 )
@@ -529,6 +531,38 @@ def test_a_step_whose_tasks_are_bound_to_gpus_is_started_anew_without_that(bound
     assert said.endswith(": leave them out")
     assert left == bound
     assert step("--tres-bind=gres/nic:1", **SHARES) == ["tres-bind=gres/nic:1"]
+
+
+@pytest.mark.parametrize(
+    ("left", "has"),
+    [
+        ({"SLURM_GPUS_PER_TASK": "h200:1"}, ["RAD_COUNTED=SLURM_GPUS_PER_TASK=h200:1"]),
+        ({"SLURM_MEM_PER_GPU": "64"}, ["RAD_COUNTED=SLURM_MEM_PER_GPU=64"]),
+        ({"SLURM_CPUS_PER_GPU": "4"}, ["SRUN_CPUS_PER_TASK=4", "RAD_COUNTED=SLURM_CPUS_PER_GPU=4"]),
+        (
+            {"SLURM_GPUS_PER_TASK": "1", "SLURM_CPUS_PER_GPU": "4", "SRUN_CPUS_PER_TASK": "2"},
+            ["SRUN_CPUS_PER_TASK=2", "RAD_COUNTED=SLURM_CPUS_PER_GPU=4 SLURM_GPUS_PER_TASK=1"],
+        ),
+        ({"SLURM_GPUS": "1"}, ["RAD_COUNTED=SLURM_GPUS=1"]),
+        (
+            {"SLURM_GPUS_PER_NODE": "h200:1", "SLURM_MEM_PER_GPU": "64"},
+            ["RAD_COUNTED=SLURM_GPUS_PER_NODE=h200:1 SLURM_MEM_PER_GPU=64"],
+        ),
+    ],
+)
+def test_what_scripts_count_by_is_hidden_from_srun(left: dict[str, str], has: list[str]) -> None:
+    lines = step("--mem=1", "--", "a b", "", **SHARES, **left)
+    assert [line.rstrip() for line in lines] == ["mem=1", "runs a b", "runs", *(f"has {one}" for one in has)]
+    assert not [line for line in step("mem=1", SLURM_JOB_ID="7", **left) if "RAD_COUNTED" in line]
+
+
+def test_srun_is_started_anew_once_whatever_the_site_s_filter_sets() -> None:
+    left = step("mem=1", SITE_SETS="SLURM_GPUS_PER_TASK=1", SLURM_GPUS="1", SLURM_MEM_PER_GPU="64", **SHARES)
+    assert left == [
+        "mem=1",
+        "has SLURM_GPUS_PER_TASK=1",
+        "has RAD_COUNTED=SLURM_GPUS=1 SLURM_GPUS_PER_TASK=1 SLURM_MEM_PER_GPU=64 ",
+    ]
 
 
 def test_options_of_a_step_may_be_shortened() -> None:

@@ -690,10 +690,22 @@ def test_steps_of_a_job_that_shares_do_not_ask_for_gpus(env: Mapping[str, str], 
     assert task_prolog.task_lines(None, env) == []
 
 
+def test_what_was_hidden_from_srun_is_given_back_to_tasks() -> None:
+    hidden = "SLURM_GPUS=1 SLURM_CPUS_PER_GPU=4 SLURM_GPUS_PER_TASK=h200:1 PATH=/x SLURM_MEM_PER_GPU=1\nexport"
+    assert task_prolog.task_lines(None, {"RAD_SHARE": "30", "RAD_COUNTED": hidden}, filtered=True) == [
+        "unset RAD_COUNTED",
+        "export SLURM_GPUS=1",
+        "export SLURM_CPUS_PER_GPU=4",
+        "export SLURM_GPUS_PER_TASK=h200:1",
+        "unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+    ]
+
+
 def test_what_scripts_count_by_stays_where_srun_is_filtered(tmp_path: Path) -> None:
     env = {"RAD_SHARE": "30", "SLURM_GPUS": "1", "SLURM_GPUS_PER_NODE": "1", "SLURM_GPUS_PER_TASK": "1"}
+    env |= {"SLURM_CPUS_PER_GPU": "4", "SLURM_MEM_PER_GPU": "64", "SLURM_GPU_BIND": "none"}
     lines = task_prolog.task_lines(None, env, filtered=True)
-    assert lines == ["unset SLURM_GPUS_PER_TASK", "unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]
+    assert lines == ["unset SLURM_GPU_BIND", "unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]
     assert not task_prolog.filters_steps(tmp_path)
     (tmp_path / "cli_filter.lua").write_text("return slurm.SUCCESS\n")
     assert not task_prolog.filters_steps(tmp_path)
