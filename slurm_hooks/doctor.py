@@ -254,7 +254,7 @@ def _hooks(facts: Facts) -> list[Finding]:
     for module, package, needed in (("socket.unix", "lua-socket", True), ("posix", "lua-posix", False)):
         at = facts.lua_modules.get(module, "")
         found, cure = at or f"not found for Lua {version}", f"install Debian's {package}"
-        cure += "" if needed else ": without it sbatch hands no summaries on"
+        cure += "" if needed else ": without it sbatch hands no summaries on; jobs that share lose SLURM_CPUS_PER_GPU"
         findings.append(Finding(f"Lua module {module}", bool(at), found, cure, needed))
     return findings
 

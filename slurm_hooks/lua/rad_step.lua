@@ -80,15 +80,18 @@ local function counts_of(names)
     return text
 end
 
-local function keep_counts()
+local function keep_counts(options)
     if os.getenv("RAD_COUNTED") then return end -- srun was started anew
     local counted, hidden = counts_of(COUNTED), counts_of(HIDDEN)
     if counted .. hidden == "" then return end
     local setenv = require("posix.stdlib").setenv
     assert(setenv("RAD_COUNTED", counted .. hidden)) -- without it srun would be started anew for ever
     if hidden == "" then return end
-    local cpus = (os.getenv("SLURM_CPUS_PER_GPU") or ""):match("^%d+$")
-    if cpus and not os.getenv("SRUN_CPUS_PER_TASK") then setenv("SRUN_CPUS_PER_TASK", cpus) end
+    local cpus = tonumber((os.getenv("SLURM_CPUS_PER_GPU") or ""):match("^%d+$"))
+    if cpus and not os.getenv("SRUN_CPUS_PER_TASK") then
+        local each = math.max(1, math.floor(cpus / (tonumber(options.ntasks) or 1)))
+        setenv("SRUN_CPUS_PER_TASK", ("%d"):format(each))
+    end
     for _, name in ipairs(HIDDEN) do setenv(name) end
     start_anew(command_line())
 end
@@ -117,7 +120,7 @@ local function reworded(options, words)
 end
 
 return function(options)
-    pcall(keep_counts)
+    pcall(keep_counts, options)
     for _, name in ipairs({ "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task" }) do
         local of_each = name == "gpus-per-task" and (options.ntasks or "1") ~= "1" -- several tasks ask for several
         if is_one(options[name]) and not of_each then options[name] = "" end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ FULL = 100
 # What sbatch leaves for each srun in the script: it would ask for GPUs in a job that holds shares of one.
 _OF_STEPS = ("SLURM_GPU_BIND", "SLURM_TRES_BIND")
 # The same, but scripts count by these: they stay where cli_filter.lua sees to it that no srun minds. What they were it
-# leaves in RAD_COUNTED.
-_COUNTED = ("SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_MEM_PER_GPU", "SLURM_CPUS_PER_GPU")
-_COUNT = re.compile(rf"(?:{'|'.join(_COUNTED)})=[\w.:-]{{1,64}}", re.ASCII)
+# leaves in RAD_COUNTED. The second ones it has to hide from srun, and for that it needs lua-posix.
+_COUNTED = ("SLURM_GPUS", "SLURM_GPUS_PER_NODE")
+_HIDDEN = ("SLURM_GPUS_PER_TASK", "SLURM_MEM_PER_GPU", "SLURM_CPUS_PER_GPU")
+_COUNT = re.compile(rf"({'|'.join(_COUNTED + _HIDDEN)})=[\w.:-]{{1,64}}", re.ASCII)
+_LUA_DIRS = (Path("/usr/share/lua"), Path("/usr/local/share/lua"))
 _LONGEST_FILTER = 256 * 1024
 # Where slurm.conf includes other files, one of these may say it.
 _FILTERS = re.compile(rb"^[ \t]*(CliFilterPlugins[ \t]*=[^\n#]*\blua\b|Include[ \t])", re.IGNORECASE | re.MULTILINE)
@@ -25,10 +27,18 @@ _FILTERS = re.compile(rb"^[ \t]*(CliFilterPlugins[ \t]*=[^\n#]*\blua\b|Include[ 
 def hook(env: Mapping[str, str]) -> None:
     """Slurm's TaskProlog."""
     task = None
-    filtered = "RAD_SHARE" in env and filters_steps(Path(env.get("SLURM_CONF") or "/etc/slurm/slurm.conf").parent)
+    kept = kept_counts(Path(env.get("SLURM_CONF") or "/etc/slurm/slurm.conf").parent) if "RAD_SHARE" in env else ()
     if env.get("SLURM_JOB_ID", "").isdigit():
         task = state.read(context.task_note_path(context.load(env), int(env["SLURM_JOB_ID"])))
-    sys.stdout.write("".join(f"{line}\n" for line in task_lines(task, env, filtered=filtered)))
+    sys.stdout.write("".join(f"{line}\n" for line in task_lines(task, env, kept=kept)))
+
+
+def kept_counts(folder: Path, lua_dirs: Sequence[Path] = _LUA_DIRS) -> tuple[str, ...]:
+    """What may stay in the environment as cli_filter.lua sees to it; beside slurm.conf it lies."""
+    if not filters_steps(folder):
+        return ()
+    hides = any(True for lua in lua_dirs for _ in lua.glob("5.*/posix/init.lua"))
+    return _COUNTED + _HIDDEN if hides else _COUNTED
 
 
 def filters_steps(folder: Path) -> bool:
@@ -42,20 +52,20 @@ def filters_steps(folder: Path) -> bool:
     return told is not None and (b'"rad"' in text or b"'rad'" in text)
 
 
-def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str], *, filtered: bool = False) -> list[str]:
+def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str], *, kept: Collection[str] = ()) -> list[str]:
     """What a TaskProlog prints to set and unset variables of a task. Pure.
 
     Args:
         task: what Prolog noted for tasks, or None where it noted nothing.
         env: the task's environment.
-        filtered: whether srun takes the job's share though it is told to ask for a GPU.
+        kept: variables that stay, though they ask for a GPU.
     """
     lines = []
     # job_submit.lua sets RAD_SHARE. Slurm makes the share a ceiling on compute as well, which RAD does not want;
     # a job that asked for shares itself keeps what Slurm gives it.
     ours = "RAD_SHARE" in env
     if ours:
-        lines += _steps(env, () if filtered else _COUNTED)
+        lines += _steps(env, kept)
     if task and task.get("pipe"):
         lines.append(f"export CUDA_MPS_PIPE_DIRECTORY={task['pipe']}")
         lines.append(f"export CUDA_VISIBLE_DEVICES={task['visible']}")
@@ -73,13 +83,17 @@ def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str], *, filter
     return lines
 
 
-def _steps(env: Mapping[str, str], counted: Sequence[str]) -> list[str]:
+def _steps(env: Mapping[str, str], kept: Collection[str]) -> list[str]:
     """Make steps take the job's shares, as they do where nothing asks for GPUs, and the processors of its GPU."""
-    lines = [f"unset {name}" for name in (*counted, *_OF_STEPS) if name in env]
+    lines = [f"unset {name}" for name in (*_COUNTED, *_HIDDEN, *_OF_STEPS) if name in env and name not in kept]
+    counts = [count for count in map(_COUNT.fullmatch, env.get("RAD_COUNTED", "").split(" ")) if count]
     if "RAD_COUNTED" in env:
-        counts = map(_COUNT.fullmatch, env["RAD_COUNTED"].split(" "))
-        lines += ["unset RAD_COUNTED", *(f"export {one.group()}" for one in counts if one)]
-    per_gpu = env.get("SLURM_CPUS_PER_GPU", "") if counted else ""
+        lines += ["unset RAD_COUNTED", *(f"export {count.group()}" for count in counts)]
+    stays = {name for name in kept if name in env} | {count.group(1) for count in counts}
+    # Memory per GPU became the job's own. No srun takes both, and a job that is submitted from here inherits them.
+    if "SLURM_MEM_PER_GPU" in stays and "SLURM_MEM_PER_NODE" in env:
+        lines.append("unset SLURM_MEM_PER_NODE")
+    per_gpu = env.get("SLURM_CPUS_PER_GPU", "") if "SLURM_CPUS_PER_GPU" not in kept else ""
     if per_gpu.isascii() and per_gpu.isdigit() and "SRUN_CPUS_PER_TASK" not in env:
         lines.append(f"export SRUN_CPUS_PER_TASK={per_gpu}")
     if env.get("SLURM_EXPORT_ENV", "").upper() in ("NONE", "NIL"):  # TaskProlog of a step looks for these

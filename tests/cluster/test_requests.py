@@ -41,13 +41,15 @@ srun sh -c 'echo "step $CUDA_VISIBLE_DEVICES"'
 srun --gres=gpu:1 true || echo refused
 """
 COUNTING = """#!/bin/bash
-names="SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK SLURM_CPUS_PER_GPU SLURM_MEM_PER_GPU RAD_COUNTED"
+names="SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK SLURM_CPUS_PER_GPU SLURM_MEM_PER_GPU"
+names="$names SLURM_MEM_PER_NODE RAD_COUNTED"
 counted="for name in $names; do printf '%s,' \\"\\$(printenv \\$name)\\"; done; echo"
 eval "$counted"
 srun sh -c "$counted"
 srun --mem=16 sh -c "$counted"
 export counted
 srun sh -c 'srun --overlap sh -c "$counted"'
+[ -z "$SLURM_CPUS_PER_GPU" ] || srun -n2 true && echo two
 """
 COUNTS = {
     "per GPU": ("--gpus=1", "--cpus-per-gpu=2", "--mem-per-gpu=64"),
@@ -160,7 +162,7 @@ def test_steps_that_ask_by_gpu_start_as_in_a_job_that_holds_one(rad_cluster: Clu
 def test_scripts_count_by_what_they_have_asked_for(rad_cluster: Cluster, completed: Run, name: str) -> None:
     said = [output(rad_cluster, completed(one)[0]).splitlines() for one in (name, f"{name}, shared")]
     alone, shared = [[line for line in lines if not line.startswith("srun:")] for lines in said]
-    assert len(alone) == 4
+    assert len(alone) == 5
     assert any(character.isdigit() for character in alone[0]) or version(rad_cluster) >= (23, 11)
     assert shared == alone
 

@@ -556,6 +556,12 @@ def test_what_scripts_count_by_is_hidden_from_srun(left: dict[str, str], has: li
     assert not [line for line in step("mem=1", SLURM_JOB_ID="7", **left) if "RAD_COUNTED" in line]
 
 
+@pytest.mark.parametrize(("tasks", "cpus"), [("1", "4"), ("2", "2"), ("3", "1"), ("8", "1"), ("x", "4")])
+def test_tasks_of_a_step_have_the_processors_of_the_gpu_together(tasks: str, cpus: str) -> None:
+    left = step(f"ntasks={tasks}", "--", SLURM_CPUS_PER_GPU="4", **SHARES)
+    assert f"has SRUN_CPUS_PER_TASK={cpus}" in left
+
+
 def test_srun_is_started_anew_once_whatever_the_site_s_filter_sets() -> None:
     left = step("mem=1", SITE_SETS="SLURM_GPUS_PER_TASK=1", SLURM_GPUS="1", SLURM_MEM_PER_GPU="64", **SHARES)
     assert left == [

@@ -692,7 +692,7 @@ def test_steps_of_a_job_that_shares_do_not_ask_for_gpus(env: Mapping[str, str], 
 
 def test_what_was_hidden_from_srun_is_given_back_to_tasks() -> None:
     hidden = "SLURM_GPUS=1 SLURM_CPUS_PER_GPU=4 SLURM_GPUS_PER_TASK=h200:1 PATH=/x SLURM_MEM_PER_GPU=1\nexport"
-    assert task_prolog.task_lines(None, {"RAD_SHARE": "30", "RAD_COUNTED": hidden}, filtered=True) == [
+    assert task_prolog.task_lines(None, {"RAD_SHARE": "30", "RAD_COUNTED": hidden}) == [
         "unset RAD_COUNTED",
         "export SLURM_GPUS=1",
         "export SLURM_CPUS_PER_GPU=4",
@@ -703,9 +703,38 @@ def test_what_was_hidden_from_srun_is_given_back_to_tasks() -> None:
 
 def test_what_scripts_count_by_stays_where_srun_is_filtered(tmp_path: Path) -> None:
     env = {"RAD_SHARE": "30", "SLURM_GPUS": "1", "SLURM_GPUS_PER_NODE": "1", "SLURM_GPUS_PER_TASK": "1"}
-    env |= {"SLURM_CPUS_PER_GPU": "4", "SLURM_MEM_PER_GPU": "64", "SLURM_GPU_BIND": "none"}
-    lines = task_prolog.task_lines(None, env, filtered=True)
+    env |= {"SLURM_CPUS_PER_GPU": "4", "SLURM_GPU_BIND": "none"}
+    (tmp_path / "cli_filter.lua").write_text('require("rad").wrap()\n')
+    (tmp_path / "slurm.conf").write_text("CliFilterPlugins=lua\n")
+    assert task_prolog.task_lines(None, env, kept=task_prolog.kept_counts(tmp_path, [tmp_path])) == [
+        "unset SLURM_GPUS_PER_TASK",
+        "unset SLURM_CPUS_PER_GPU",
+        "unset SLURM_GPU_BIND",
+        "export SRUN_CPUS_PER_TASK=4",
+        "unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+    ]
+    (tmp_path / "5.3" / "posix").mkdir(parents=True)
+    (tmp_path / "5.3" / "posix" / "init.lua").touch()
+    kept = task_prolog.kept_counts(tmp_path, [tmp_path / "none", tmp_path])
+    lines = task_prolog.task_lines(None, env, kept=kept)
     assert lines == ["unset SLURM_GPU_BIND", "unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]
+    (tmp_path / "slurm.conf").unlink()
+    assert task_prolog.kept_counts(tmp_path, [tmp_path]) == ()
+
+
+def test_memory_of_the_gpu_stands_alone_as_no_srun_takes_it_beside_that_of_the_node() -> None:
+    env = {"RAD_SHARE": "30", "SLURM_MEM_PER_NODE": "64"}
+    last = "unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+    assert task_prolog.task_lines(None, env) == [last]
+    env["SLURM_MEM_PER_GPU"] = "64"
+    assert task_prolog.task_lines(None, env) == ["unset SLURM_MEM_PER_GPU", last]
+    assert task_prolog.task_lines(None, env, kept=["SLURM_MEM_PER_GPU"]) == ["unset SLURM_MEM_PER_NODE", last]
+    del env["SLURM_MEM_PER_GPU"]
+    lines = task_prolog.task_lines(None, {**env, "RAD_COUNTED": "SLURM_MEM_PER_GPU=64 "})
+    assert lines == ["unset RAD_COUNTED", "export SLURM_MEM_PER_GPU=64", "unset SLURM_MEM_PER_NODE", last]
+
+
+def test_srun_is_filtered_where_slurm_conf_says_so_and_the_script_loads_rad(tmp_path: Path) -> None:
     assert not task_prolog.filters_steps(tmp_path)
     (tmp_path / "cli_filter.lua").write_text("return slurm.SUCCESS\n")
     assert not task_prolog.filters_steps(tmp_path)
