@@ -17,7 +17,8 @@ class Gpu:
     Attributes:
         name: canonical name.
         memory_mib: total memory as NVML reports it.
-        context_mib: used by a process that trains with PyTorch, beside its allocator.
+        context_mib: used by a process that trains with PyTorch, beside its allocator. What a process takes on another
+            GPU than the one that was measured on differs by as much as these do.
         measured: whether runs take what they took on the others so marked, as was measured; the rest get a wider bound.
     """
 
@@ -27,7 +28,8 @@ class Gpu:
     measured: bool = False
 
 
-# H200: NVML's used memory minus the allocator's peak was 742-762 MiB for 83 of 85 trainings (CUDA 13, PyTorch 2.11).
+# H200: NVML's used memory minus the allocator's peak is 742 to 762 MiB in trainings that multiply matrices (CUDA 13,
+# PyTorch 2.11); the data set says what it is in others.
 # H100: the same software's runs took the same there, contexts too (docs/results/memory-h100.md).
 # A100: the smallest of the MLPs and CNNs that GPUMemNet's authors published took 1,443 to 1,451 MiB, and larger MLPs as
 # much beyond their tensors. That software loaded all kernels at once; newer one may take half of it.

@@ -11,10 +11,20 @@ Optimizer = Literal["adam", "adamw", "sgd", "sgd_momentum", "rmsprop"]
 Precision = Literal["fp32", "amp", "bf16", "fp16"]
 Kind = Literal["train", "infer"]
 Family = Literal["mlp", "cnn", "transformer"]
+Libraries = Literal["none", "cublas", "cudnn", "both"]
+"""Which of CUDA's libraries a model loads: the CUDA context of a process depends on it."""
 
 OPTIMIZERS: tuple[Optimizer, ...] = ("adam", "adamw", "sgd", "sgd_momentum", "rmsprop")
 PRECISIONS: tuple[Precision, ...] = ("fp32", "amp", "bf16", "fp16")
 KINDS: tuple[Kind, ...] = ("train", "infer")
+LIBRARIES: tuple[Libraries, ...] = ("none", "cublas", "cudnn", "both")
+
+
+def libraries(products: bool, convolutions: bool) -> Libraries:
+    """Tell which libraries a model loads that multiplies matrices, or convolves; recurrent layers do both."""
+    if products:
+        return "both" if convolutions else "cublas"
+    return "cudnn" if convolutions else "none"
 
 
 class SummaryError(ValueError):

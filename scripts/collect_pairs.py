@@ -1,8 +1,8 @@
 """Measures runs of the data set again on another GPU, for `scripts.memory_other` to compare.
 
 They are runs that nothing is fitted to: measured models in other configurations, and models of measured families; of
-torchvision, timm, transformers and as users write them. Starts worker processes on this machine's GPU; the CSV is
-written at the end.
+torchvision, timm, transformers and as users write them. Starts worker processes on this machine's GPU; what the CSV
+holds already is not measured again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLUMNS = ("id", "name", "kind", "family", "status", "reserved_mib", "context_mi
 """``context_mib`` is NVML's used memory of the process less what its allocator holds, of runs in one of their own."""
 _SEED = 22
 _ALONE_MIB = 4096.0
-_EACH = 4
+_EACH = 6
 
 
 def chosen(rows: tuple[Row, ...], most_mib: float) -> list[Spec]:
@@ -42,10 +42,14 @@ def chosen(rows: tuple[Row, ...], most_mib: float) -> list[Spec]:
 
 
 def small(rows: tuple[Row, ...]) -> list[Spec]:
-    """Choose a few small runs of each kind and family for processes of their own, which tell the CUDA context."""
+    """Choose a few small runs of each kind and of each set of libraries, for processes of their own.
+
+    They tell the CUDA context.
+    """
+    libraries = {row.spec.id: row.libraries for row in rows}
     parts: dict[tuple[str, str], list[Spec]] = {}
     for spec in chosen(rows, _ALONE_MIB):
-        parts.setdefault((spec.kind, spec.family), []).append(spec)
+        parts.setdefault((spec.kind, libraries[spec.id]), []).append(spec)
     return [spec for part in parts.values() for spec in part[:_EACH]]
 
 
@@ -77,15 +81,22 @@ def main() -> None:
     parser.add_argument("--capacity-gib", type=float, default=70.0)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     options = parser.parse_args()
+    there: set[str] = set()
+    if options.file.exists():
+        with options.file.open(encoding="utf-8", newline="") as known:
+            there = {item["id"] for item in csv.DictReader(known)}
     rows = load(DEFAULT).rows
     capacity = options.capacity_gib * 1024
     beside = Options(options.workers, capacity, options.device, minutes=options.minutes)
     alone = Options(options.workers, capacity, options.device, minutes=options.minutes / 3, isolated=True)
-    with options.file.open("w", encoding="utf-8", newline="") as file:
+    with options.file.open("a", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
+        if not there:
+            writer.writeheader()
         for specs, how in ((small(rows), alone), (chosen(rows, 0.8 * capacity), beside)):
-            writer.writerows(measured(specs, how))
+            for line in measured([spec for spec in specs if spec.id not in there], how):
+                writer.writerow(line)
+                there.add(str(line["id"]))
             file.flush()
 
 

@@ -26,22 +26,21 @@ from estimator.methods.rad.retrain import accounting
 from estimator.store import store_for
 
 
-def allocator(examples: Sequence[Example], context: float) -> LeftOut:
+def allocator(examples: Sequence[Example]) -> LeftOut:
     """Judge bounds that rest on what the allocator handed out.
 
     Args:
         examples: measured runs.
-        context: the CUDA context in MiB.
     """
     known = [replace(item, accounted=item.allocated or item.accounted, alone=None) for item in examples]
-    _, held = held_out(known, context, TREES)
+    _, held = held_out(known, TREES)
     return left_out(held, learned(held, TREES)[1])
 
 
 def of_dataset(dataset: store.Dataset) -> LeftOut:
     """Judge them on all that RAD's model is fitted to, with the shipped model's account."""
     model = store_for(NAME, None).load()
-    return allocator(examples_of(dataset, accounting(model), FITTED), model["context_mib"])
+    return allocator(examples_of(dataset, accounting(model), FITTED))
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from statistics import fmean, median
 
 from estimator.dataset.store import DEFAULT, Dataset, Row, load
 from estimator.dataset.tree import resolve
-from estimator.gpus import lookup
+from estimator.gpus import canonical, lookup
 from estimator.methods import load_method
 from estimator.methods.rad.fit.examples import texts
 from estimator.parsers import parse_summary
@@ -38,7 +38,8 @@ torchvision, timm, transformers and as users write them, once more, on the same 
 {n} runs ended on both. In {same:.0f} % of them PyTorch's allocator reserved the same to the MiB.
 
 {difference}
-CUDA contexts in MiB, medians of runs in processes of their own ({taken} is what RAD takes there for all):
+CUDA contexts in MiB, medians of runs in processes of their own (RAD takes {more} MiB more there than here; runs of
+other libraries are given what they have here):
 
 {contexts}
 ## What RAD says of these runs
@@ -72,19 +73,23 @@ class Pair:
 
 
 def read(path: Path, rows: Mapping[str, Row]) -> tuple[list[Pair], dict[tuple[str, str], float]]:
-    """Read the pairs, and the CUDA context in MiB by kind and family: the median of runs in processes of their own."""
+    """Read the pairs, and the CUDA context in MiB by kind and libraries: the median of runs in processes of their own.
+
+    A run whose libraries none of these loaded is given the context that it has here.
+    """
     with path.open(encoding="utf-8", newline="") as file:
         items = [item for item in csv.DictReader(file) if item["status"] == "ok"]
     alone: dict[tuple[str, str], list[float]] = {}
     for item in items:
         if item["context_mib"]:
-            alone.setdefault((item["kind"], item["family"]), []).append(float(item["context_mib"]))
+            alone.setdefault((item["kind"], rows[item["id"]].libraries), []).append(float(item["context_mib"]))
     contexts = {part: median(found) for part, found in alone.items()}
     pairs = []
     for item in items:
         row, reserved = rows[item["id"]], float(item["reserved_mib"])
         if row.memory_mib is not None and not item["context_mib"]:
-            there = reserved + contexts[item["kind"], item["family"]]
+            here = row.memory_mib - row.peak_reserved_mib
+            there = reserved + contexts.get((row.spec.kind, row.libraries), here)
             pairs.append(Pair(row, row.memory_mib, there, reserved == row.peak_reserved_mib))
     return pairs, contexts
 
@@ -142,9 +147,9 @@ def page(dataset: Dataset, file: Path, gpu: str, out: Path) -> str:
         n=len(pairs),
         same=100 * fmean(pair.same for pair in pairs),
         difference=table([f"difference, {name}" for name in places], [cells]),
-        taken=lookup(gpu).context_mib,
+        more=lookup(gpu).context_mib - lookup(canonical(str(dataset.meta["gpu"]))).context_mib,
         contexts=table(
-            ("kind", "family", "there", "here"),
+            ("kind", "libraries", "there", "here"),
             [[*part, f"{context:.0f}", f"{here[part[0]][part[1]]:.0f}"] for part, context in sorted(contexts.items())],
         ),
         reached=table(

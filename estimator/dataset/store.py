@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
-from typing import Any, get_args
+from typing import Any, Final
 
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_jsonl
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.specs import Spec, Split, spec_from_json
 from estimator.dataset.tree import Trace, from_json
-from estimator.types import Family, Kind, Precision, Workload
+from estimator.types import KINDS, LIBRARIES, Family, Kind, Libraries, Precision, Workload, libraries
 
 DEFAULT = Path(__file__).parent / "h200"
 PROFILES, ISOLATED = "profiles.jsonl", "isolated.jsonl"
@@ -31,6 +31,12 @@ _TRACE = re.compile(r'\{"model":"([^"]+)","trace":(.*)\}')
 
 _ALIKE = 4000
 """So many letters tell which traces are alike."""
+
+# Types of layers, or parts of their names, that load one of them.
+_RECURRENT: Final = ("LSTM", "GRU", "RNN")
+_CUBLAS: Final = ("Linear", "Conv1D", "MultiheadAttention", *_RECURRENT)
+_CUDNN: Final = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose", *_RECURRENT)
+_OF_PLANS: Final[Mapping[Family, Libraries]] = {"mlp": "cublas", "cnn": "both", "transformer": "cublas"}
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,7 @@ class Row:
             a measured model in another configuration; None where its family's split holds.
         drawn: it was ``known`` when it was measured: a configuration drawn at random, as users might ask, for a model
             that was measured already. Stays true when the row is fitted to; what only fills gaps is not drawn so.
+        libraries: which of CUDA's libraries the model loads.
     """
 
     spec: Spec
@@ -64,6 +71,7 @@ class Row:
     held_mib: float | None = None
     apart: Split | None = None
     drawn: bool = False
+    libraries: Libraries = "both"
 
     @property
     def workload(self) -> Workload:
@@ -86,12 +94,14 @@ class Check:
         long_lived_mib: label of the long-lived process.
         own_mib: NVML's used memory of the process of its own, at its peak.
         own_context_mib: the part of it that the allocator did not reserve.
+        libraries: which of CUDA's libraries the model loads.
     """
 
     spec: Spec
     long_lived_mib: float
     own_mib: float
     own_context_mib: float
+    libraries: Libraries
 
 
 @dataclass(frozen=True)
@@ -139,13 +149,22 @@ def load(folder: Path = DEFAULT) -> Dataset:
         ValueError: a row is no configuration.
     """
     meta = json.loads((folder / _META_FILE).read_text("utf-8"))
-    contexts = meta["context_mib"]
-    rows = tuple(_row(item, contexts) for item in _read(folder / _ROW_FILE))
     traces = dict(_trace(line) for line in _lines(folder / _TRACE_FILE))
+    loaded = {model: libraries_of(trace) for model, trace in traces.items()}
+    rows = tuple(_row(item, meta["context_mib"], loaded) for item in _read(folder / _ROW_FILE))
     by_id = {row.spec.id: row for row in rows}
     checks = tuple(_check(item, by_id) for item in _read(folder / _CHECK_FILE) if item["id"] in by_id)
     saved = {(item["model"], item["precision"]): item["saved"] for item in _read(folder / _SAVED_FILE)}
     return Dataset(rows, traces, meta, checks, saved)
+
+
+def libraries_of(trace: str) -> Libraries:
+    """Tell which of CUDA's libraries a model loads, by the JSON of its trace."""
+    return libraries(*(any(mark in trace for mark in marks) for marks in (_CUBLAS, _CUDNN)))
+
+
+def _libraries(spec: Spec, loaded: Mapping[str, Libraries]) -> Libraries:
+    return _OF_PLANS[spec.family] if spec.source == "synthetic" else loaded.get(spec.model_id, "both")
 
 
 @lru_cache(maxsize=1)
@@ -157,13 +176,14 @@ def committed() -> Dataset:
 def _check(item: dict[str, Any], rows: dict[str, Row]) -> Check:
     row = rows[item["id"]]
     peak = float(item["nvml"]) + float(item["reserved"]) - float(item["reserved_now"])
-    return Check(row.spec, row.memory_mib or 0.0, peak, peak - float(item["reserved"]))
+    return Check(row.spec, row.memory_mib or 0.0, peak, peak - float(item["reserved"]), row.libraries)
 
 
-def _row(item: dict[str, Any], contexts: dict[str, dict[str, float]]) -> Row:
+def _row(item: dict[str, Any], contexts: dict[str, dict[str, float]], loaded: Mapping[str, Libraries]) -> Row:
     spec = spec_from_json(item["spec"])
     reserved = float(item["reserved"])
-    memory = reserved + contexts[spec.kind][spec.family] if item["status"] == "ok" else None
+    own = _libraries(spec, loaded)
+    memory = reserved + contexts[spec.kind][own] if item["status"] == "ok" else None
     counters = {name: item.get(name) for name in ("smact", "smocc", "dram", "steps_per_s")}
     held, apart, drawn = item.get("held"), item.get("split"), item.get("drawn", False)
     return Row(
@@ -176,6 +196,7 @@ def _row(item: dict[str, Any], contexts: dict[str, dict[str, float]]) -> Row:
         held_mib=held,
         apart=apart,
         drawn=drawn,
+        libraries=own,
     )
 
 
@@ -205,6 +226,10 @@ def _write(path: Path, items: Iterable[dict[str, Any]]) -> None:
             file.write(json.dumps(item, separators=(",", ":")) + "\n")
 
 
+def _write_meta(folder: Path, meta: Mapping[str, Any]) -> None:
+    (folder / _META_FILE).write_text(json.dumps(meta, indent=2, sort_keys=True) + "\n", "utf-8")
+
+
 def pack(raw: Path, folder: Path, meta: dict[str, Any]) -> dict[str, int]:
     """Pack a folder of raw results.
 
@@ -213,7 +238,7 @@ def pack(raw: Path, folder: Path, meta: dict[str, Any]) -> dict[str, int]:
             processes of their own, may lie beside.
         folder: where the packed data set goes.
         meta: what is known of the machine. ``context_mib``, the part of the label that the allocator does not
-            see, is added: the median over the checks, by kind and family.
+            see, is added: the median over the checks, by kind and by the libraries that a model loads.
 
     Returns:
         How many rows, traces, profiles and checks were packed, and how many configurations failed.
@@ -230,11 +255,13 @@ def pack(raw: Path, folder: Path, meta: dict[str, Any]) -> dict[str, int]:
             profiles += 1
             rows[key].update({k: None if v is None else round(v, 4) for k, v in item["activity"].items()})
     checks = _own_rows(raw)
-    contexts = _contexts(raw)
+    if not checks:
+        raise ValueError(f"{raw / ISOLATED} has no row: measure some configurations with --isolated first")
+    known = {item["model"]: item for item in read_jsonl(raw / TRACES)}
+    contexts = _contexts(raw, known)
     folder.mkdir(parents=True, exist_ok=True)
-    traces = _write_all(folder, rows, {item["model"]: item for item in read_jsonl(raw / TRACES)}, checks)
-    text = json.dumps({**meta, "context_mib": contexts}, indent=2, sort_keys=True) + "\n"
-    (folder / _META_FILE).write_text(text, "utf-8")
+    traces = _write_all(folder, rows, known, checks)
+    _write_meta(folder, {**meta, "context_mib": contexts})
     failures = sum(1 for _ in read_jsonl(raw / FAILURES))
     counts = {"rows": len(rows), "traces": traces, "profiles": profiles}
     return {**counts, "checks": len(checks), "failures": failures}
@@ -292,7 +319,7 @@ def add_saved(results: Path, folder: Path) -> dict[str, int]:
 
 
 def add_checks(results: Path, folder: Path) -> dict[str, int]:
-    """Add runs of processes of their own to a packed data set.
+    """Add runs of processes of their own to a packed data set, and take the CUDA contexts in its labels from all.
 
     Args:
         results: compressed rows of a collection with a process for each configuration.
@@ -301,10 +328,14 @@ def add_checks(results: Path, folder: Path) -> dict[str, int]:
     Returns:
         How many there were and are now.
     """
-    checks = list(_read(folder / _CHECK_FILE))
+    checks = {item["id"]: item for item in _read(folder / _CHECK_FILE)}
     new = [_own(item) for item in _read(results) if item["status"] == "ok" and item["device"] == "cuda"]
-    _write(folder / _CHECK_FILE, [*checks, *new])
-    return {"new": len(new), "checks": len(checks) + len(new)}
+    checks |= {item["id"]: item for item in new}
+    _write(folder / _CHECK_FILE, checks.values())
+    dataset = load(folder)
+    contexts = contexts_of((check.spec.kind, check.libraries, check.own_context_mib) for check in dataset.checks)
+    _write_meta(folder, {**dataset.meta, "context_mib": contexts})
+    return {"new": len(new), "checks": len(checks)}
 
 
 def _rows(raw: Path) -> dict[str, dict[str, Any]]:
@@ -342,22 +373,28 @@ def _write_all(
     return len(kept)
 
 
-def _contexts(raw: Path) -> dict[str, dict[str, float]]:
-    """Return the median of what the allocator did not reserve, by kind and family; of the kind where one is missing."""
-    found: dict[tuple[str, str], list[float]] = {}
+def _contexts(raw: Path, traces: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Return the CUDA contexts that runs in processes of their own had, of a folder of raw results."""
+    loaded = {model: libraries_of(json.dumps(item["trace"])) for model, item in traces.items()}
+    found: list[tuple[Kind, Libraries, float]] = []
     for item in read_jsonl(raw / ISOLATED):
         if item["status"] == "ok":
-            context = item["nvml_mib"] - item["reserved_mib"]
-            for key in ((item["spec"]["kind"], item["spec"]["family"]), (item["spec"]["kind"], ""), ("", "")):
-                found.setdefault(key, []).append(context)
-    if not found:
-        raise ValueError(f"{raw / ISOLATED} has no row: measure some configurations with --isolated first")
+            spec = spec_from_json(item["spec"])
+            found.append((spec.kind, _libraries(spec, loaded), item["nvml_mib"] - item["reserved_mib"]))
+    return contexts_of(found)
+
+
+def contexts_of(measured: Iterable[tuple[Kind, Libraries, float]]) -> dict[str, dict[str, float]]:
+    """Return medians of CUDA contexts in MiB, by kind and libraries; of the kind, or of all, where one is missing."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for kind, loaded, context in measured:
+        for key in ((kind, loaded), (kind, ""), ("", "")):
+            found.setdefault(key, []).append(context)
     return {
         kind: {
-            family: median(found.get((kind, family)) or found.get((kind, "")) or found["", ""])
-            for family in get_args(Family)
+            loaded: median(found.get((kind, loaded)) or found.get((kind, "")) or found["", ""]) for loaded in LIBRARIES
         }
-        for kind in get_args(Kind)
+        for kind in KINDS
     }
 
 

@@ -11,7 +11,7 @@ from estimator.methods.rad.program import Program, compile_program
 from estimator.methods.rad.workspace import Workspaces
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
-from estimator.types import ModelSummary, Workload
+from estimator.types import KINDS, LIBRARIES, Kind, Libraries, ModelSummary, Workload
 
 MIB = 2**20
 
@@ -20,6 +20,9 @@ NOTHING: dict[str, Any] = {"start": 0.0, "trees": []}
 
 
 NO_WORKSPACE = {"forward": NOTHING, "input": NOTHING, "weight": NOTHING}
+
+# In MiB, whatever is loaded.
+CONTEXTS: dict[Kind, dict[Libraries, float]] = {kind: dict.fromkeys(LIBRARIES, 750.0) for kind in KINDS}
 
 
 def plain(**changes: Any) -> dict[str, Any]:
@@ -30,7 +33,7 @@ def plain(**changes: Any) -> dict[str, Any]:
         "spread": {level: {"start": 1.0, "trees": []} for level in LEVELS},
         "bounds": dict.fromkeys(LEVELS, 0.1),
         "gpu": "h200",
-        "context_mib": 750,
+        "context_mib": CONTEXTS,
         "known": [],
         "measured": tabulate(()),
         "own": {},

@@ -26,9 +26,9 @@ from estimator.methods.rad.measure_workspaces import HEADER, draw
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces, total_bytes
+from tests.estimator.accounts import CONTEXTS, NO_WORKSPACE
 
-NOTHING = {"start": 0.0, "trees": []}
-BASE = blank({"forward": NOTHING, "input": NOTHING, "weight": NOTHING}, 700.0, "h200")
+BASE = blank(NO_WORKSPACE, CONTEXTS, "h200")
 LAW = FEATURES.index("kept")
 NOISE = 0.05
 _AT_MOST = {"recurrent": 0.0, "weights": 0.1, "gradients": 0.1, "states": 0.1}
@@ -43,8 +43,8 @@ def examples(count: int, seed: int) -> list[Example]:
         row = [rng.random() * _AT_MOST.get(name, 1.0) for name in FEATURES]
         accounted = 500 + 5000 * rng.random()
         law = 0.2 if row[LAW] > 0.5 else 0.0
-        measured = (accounted + 700) * exp(law + rng.uniform(-NOISE, NOISE))
-        made.append(Example(row, accounted, measured, f"group{seed}-{index % 10}", 1.0, True))
+        measured = (accounted + 750) * exp(law + rng.uniform(-NOISE, NOISE))
+        made.append(Example(row, accounted, measured, f"group{seed}-{index % 10}", 1.0, True, context=750.0))
     return made
 
 
@@ -55,7 +55,7 @@ def test_a_fit_finds_the_law_and_bounds_the_rest() -> None:
     assert after.median_abs_rel_error < 0.8 * before.median_abs_rel_error
     assert after.under_rate <= 0.08
     assert after.mean_over_fraction < 0.15
-    expected, upper, level = Rad(model).from_account(held[0].row, held[0].accounted)
+    expected, upper, level = Rad(model).from_account(held[0].row, held[0].accounted, 750.0)
     assert level == "new"
     assert upper > expected
 
@@ -63,7 +63,7 @@ def test_a_fit_finds_the_law_and_bounds_the_rest() -> None:
 def test_a_bound_is_judged_as_it_is_given_out() -> None:
     wide = {**BASE, "bounds": dict.fromkeys(BASE["bounds"], 1000.0)}
     held = [replace(item, accounted=70_000.0, measured=70_000.0) for item in examples(4, 3)]
-    assert Rad(wide).from_account(held[0].row, held[0].accounted)[1] > 200_000
+    assert Rad(wide).from_account(held[0].row, held[0].accounted, 750.0)[1] > 200_000
     assert judge(wide, held).mean_over_fraction == pytest.approx(143_771 / 70_000 - 1)
 
 
@@ -85,7 +85,7 @@ def test_strange_layers_widen_the_bound() -> None:
     method, names = Rad(model), frozenset(model["known"])
 
     def width(item: Example) -> float:
-        expected, upper, _ = method.from_account(item.seen_by(names), item.accounted)
+        expected, upper, _ = method.from_account(item.seen_by(names), item.accounted, 750.0)
         return upper / expected
 
     usual = [width(item) for item in known[:50]]
@@ -102,7 +102,7 @@ def measured_often() -> list[Example]:
         which = index // 3
         run = Run(f"blocks{which // 3}", 20.0 + which % 3, 24.0, 6.0, float(index % 3), 0, 1, 2)
         row = [0.0 if name in _FIXED else value for name, value in zip(FEATURES, item.row, strict=True)]
-        measured = (item.accounted + 700) * exp(own[which] + rng.uniform(-0.01, 0.01))
+        measured = (item.accounted + 750) * exp(own[which] + rng.uniform(-0.01, 0.01))
         about = replace(item, row=row, measured=measured, group=f"g{which // 3}", run=run)
         made.append(replace(about, model=f"m{which}", id=f"r{index}"))
     return made
@@ -110,7 +110,7 @@ def measured_often() -> list[Example]:
 
 def test_what_was_measured_is_known_of_each_run_as_if_it_had_not_been() -> None:
     items = measured_often()
-    _, held = held_out(items, 700.0, 5)
+    _, held = held_out(items, 5)
     assert set(held.ways) == set(WAYS)
     assert {level for level, way in zip(held.levels, held.ways, strict=True) if way == "family"} == {"new"}
     errors = {way: np.mean([abs(r) for r, w in zip(held.residual, held.ways, strict=True) if w == way]) for way in WAYS}
@@ -119,7 +119,7 @@ def test_what_was_measured_is_known_of_each_run_as_if_it_had_not_been() -> None:
     others = held.rows[held.without("run"), len(FEATURES) + KNOWLEDGE.index("runs")]
     assert np.mean(others == 2) > 0.9
     # A run's own label changes nothing of what is told of it.
-    _, other = held_out([replace(items[0], measured=3 * items[0].measured), *items[1:]], 700.0, 5)
+    _, other = held_out([replace(items[0], measured=3 * items[0].measured), *items[1:]], 5)
     for before, after, item in zip(held.rows, other.rows, held.items, strict=True):
         if item.id == "r0":
             assert list(before) == list(after)
@@ -131,8 +131,8 @@ def test_the_bound_of_a_measured_architecture_is_narrow() -> None:
     assert set(model["measured"]["runs"]) == {f"blocks{index}" for index in range(20)}
     method, item = Rad(model), items[0]
     row = item.seen_by(frozenset())
-    expected, upper, level = method.from_account(row, item.accounted, item.run)
-    unknown = method.from_account(row, item.accounted)
+    expected, upper, level = method.from_account(row, item.accounted, 750.0, item.run)
+    unknown = method.from_account(row, item.accounted, 750.0)
     assert (level, unknown[2]) == ("measured", "new")
     assert expected == pytest.approx(item.measured, rel=0.1)
     assert upper / expected < unknown[1] / unknown[0]
@@ -202,7 +202,7 @@ def test_a_variant_of_measured_models_is_told_from_what_resembles_nothing() -> N
     def known(*more: str) -> tuple[float, str]:
         names = item.names | {*more}
         run = item.run._replace(blocks=blocks_of("module", names), around=("module", names, ""))
-        expected, _, level = method.from_account(row, item.accounted, run)
+        expected, _, level = method.from_account(row, item.accounted, 750.0, run)
         return abs(expected - item.measured), level
 
     same, variant, other = known(), known("Own"), known("Own", "Another", "Third")

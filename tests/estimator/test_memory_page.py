@@ -87,7 +87,7 @@ def test_figures_show_the_largest_fp32_training_of_each_model() -> None:
 def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     specs = list(generate_synthetic("mlp", 4, 0))
     rows = tuple(Row(s, "ok", 900.0 + i, 1.0, 2.0) for i, s in enumerate(specs))
-    checks = (Check(specs[0], 900.0, 905.0, 742.0), Check(specs[1], 901.0, 901.0, 742.0))
+    checks = (Check(specs[0], 900.0, 905.0, 742.0, "cublas"), Check(specs[1], 901.0, 901.0, 742.0, "cublas"))
     data = Dataset(rows, {}, {"gpu": "X", "torch": "2", "driver": "1", "limit_mib": 81920}, checks)
     scores = {"accuracy": 0.9, "precision": 0.8, "recall": 0.9, "f1": 0.85}
     result = {"data": "ours", "family": "cnn", "estimator": "mlp", "width_mib": 8192, "sizes": [7, 2, 1]}
@@ -137,12 +137,14 @@ def test_bounds_are_judged_by_what_was_left_out(monkeypatch: pytest.MonkeyPatch)
         allocated = rng.uniform(1000.0, 9000.0)
         measured = (allocated + 700.0) * exp(abs(rng.gauss(0.0, 0.05)))
         account = allocated * exp(rng.gauss(0.0, 0.2))
-        about = Example(row, account, measured, f"g{index // 6}", 1.0, index % 30 > 2, allocated=allocated)
+        about = Example(
+            row, account, measured, f"g{index // 6}", 1.0, index % 30 > 2, allocated=allocated, context=700.0
+        )
         examples.append(replace(about, run=run, model=model, id=f"r{index}"))
-    _, held = held_out(examples, 700.0, 5)
+    _, held = held_out(examples, 5)
     found = left_out(held, learned(held, 5)[1])
     assert LeftOut.of_json(json.loads(json.dumps(asdict(found)))) == found
-    allocator = memory_limits.allocator(examples, 700.0)
+    allocator = memory_limits.allocator(examples)
     assert set(found.ways["run"]) == {ALL, "measured"}
     assert set(found.ways["family"]) == {ALL, "new"}
     for way in WAYS:

@@ -21,8 +21,8 @@ from estimator.methods.rad.features import FEATURES, features
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Run, run_of, shifted, tabulate
 from estimator.parsers import parse_summary
 from estimator.store import ModelError, store_for
-from estimator.types import SummaryError, Workload
-from tests.estimator.accounts import INFO, LM, MIB, NOTHING, TREE, VGG, account, plain
+from estimator.types import KINDS, LIBRARIES, Kind, SummaryError, Workload
+from tests.estimator.accounts import INFO, LM, MIB, NOTHING, TREE, VGG, account, plain, table, tree
 
 _TOO_MANY = [len(FEATURES) + len(KNOWLEDGE), -1, 1, -1, -1]
 
@@ -51,11 +51,53 @@ def test_errors_of_small_activations_weigh_less_but_never_nothing() -> None:
     assert size_of(-1.0, 0.0) > 0.04
 
 
+@pytest.mark.parametrize(
+    ("layers", "context"),
+    [
+        (("Conv2d-# [-1, 64, 32, 32] 1,792", "Linear-# [-1, 10] 163,850"), 4),
+        (("Conv2d-# [-1, 64, 32, 32] 1,792", "ReLU-# [-1, 64, 32, 32] 0"), 3),
+        (("Linear-# [-1, 100] 1,100", "Linear-# [-1, 10] 1,010"), 2),
+        (("Embedding-# [-1, 16, 8] 80", "Dropout-# [-1, 16, 8] 0"), 1),
+        (("Embedding-# [-1, 16, 8] 80", "LSTM-# [-1, 16, 8] 576"), 4),
+    ],
+)
+@pytest.mark.parametrize(("kind", "more"), [("train", 1000.0), ("infer", 2000.0)])
+def test_the_context_is_that_of_the_libraries_that_a_model_loads(
+    layers: tuple[str, ...], context: int, kind: Kind, more: float
+) -> None:
+    contexts = {
+        name: {loaded: base + place for place, loaded in enumerate(LIBRARIES, 1)}
+        for name, base in (("train", 1000.0), ("infer", 2000.0))
+    }
+    method, run = Rad(plain(context_mib=contexts)), Workload(2, kind=kind)
+    _, program, memory, _ = method.account(parse_summary(table(*layers)), run)
+    assert method.context(program, run) == more + context
+    estimate = method.predict(parse_summary(table(*layers)), run)
+    assert estimate.expected_mib == round(memory.peak / MIB + more + context)
+
+
+@pytest.mark.parametrize(
+    ("rows", "family", "loaded"),
+    [
+        (("Conv2d: 1-1  [2, 64, 32, 32]  1,792", "Stage: 1-2  [2, 64, 32, 32]  73,984"), "cnn", "cudnn"),
+        (("ConvBlock: 1-1  [2, 64, 8, 8]  7,392", "Linear: 1-2  [2, 10]  40,970"), "cnn", "both"),
+        (("Embedding: 1-1  [2, 16, 64]  6,400", "Encoder: 1-2  [2, 16, 64]  73,984"), "transformer", "cublas"),
+        (("Embedding: 1-1  [2, 16, 64]  6,400", "Encoder: 1-2  [2, 16, 64]  3,984"), "transformer", "none"),
+        (("Linear: 1-1  [2, 64]  6,400", "Cell: 1-2  [2, 64]  73,984"), "mlp", "both"),
+        (("Linear: 1-1  [2, 64]  6,400", "Cell: 1-2  [2, 64]  84"), "mlp", "cublas"),
+    ],
+)
+def test_hidden_blocks_load_what_those_of_their_family_do(rows: tuple[str, ...], family: str, loaded: str) -> None:
+    program = account(tree("Net  [2, 10]  --", *(f"├─{row}" for row in rows)))[1]
+    assert program.hidden_params > 0
+    assert (program.family, program.libraries) == (family, loaded)
+
+
 def test_other_gpus_have_their_context_and_a_wider_bound() -> None:
     method = Rad(plain())
     summary = parse_summary(VGG)
     own, other, unknown = (method.predict(summary, Workload(64, gpu=gpu)) for gpu in ("h200", "a100", "mystery"))
-    assert own.expected_mib - other.expected_mib == 750 - lookup("a100").context_mib
+    assert own.expected_mib - other.expected_mib == lookup("h200").context_mib - lookup("a100").context_mib
     assert other.upper_mib / other.expected_mib > own.upper_mib / own.expected_mib
     assert unknown.upper_mib / unknown.expected_mib > other.upper_mib / other.expected_mib
     assert any("wider bound" in reason for reason in other.reasons)
@@ -64,8 +106,7 @@ def test_other_gpus_have_their_context_and_a_wider_bound() -> None:
 def test_a_gpu_on_which_runs_took_the_same_has_the_same_bound() -> None:
     summary = parse_summary(VGG)
     own, h100 = (Rad(plain()).predict(summary, Workload(64, gpu=gpu)) for gpu in ("h200", "h100"))
-    shift = lookup("h100").context_mib - 750
-    assert h100.upper_mib - own.upper_mib == h100.expected_mib - own.expected_mib == shift
+    assert (h100.upper_mib, h100.expected_mib) == (own.upper_mib, own.expected_mib)
     assert not any("wider bound" in reason for reason in h100.reasons)
     elsewhere = Rad({**plain(), "gpu": "a100-40gb"})  # what a site fitted elsewhere says nothing of an H100
     assert any("wider bound" in reason for reason in elsewhere.predict(summary, Workload(64, gpu="h100")).reasons)
@@ -99,8 +140,9 @@ def test_hidden_insides_and_keras_are_said() -> None:
         {"features": ["other"]},
         {"bounds": None},
         {"context_mib": "x"},
-        {"context_mib": math.nan},
-        {"context_mib": 10**400},
+        {"context_mib": {"train": {"both": 750}}},
+        {"context_mib": {kind: dict.fromkeys(LIBRARIES, math.nan) for kind in KINDS}},
+        {"context_mib": {kind: dict.fromkeys(LIBRARIES, 10**400) for kind in KINDS}},
         {"bounds": dict.fromkeys(LEVELS, math.inf)},
         {"spread": {level: {"start": 0.0, "trees": [{**TREE, "feature": _TOO_MANY}]} for level in LEVELS}},
         {"spread": dict.fromkeys(LEVELS[1:], NOTHING)},
@@ -167,9 +209,9 @@ def test_a_damaged_table_of_measured_runs_is_an_error() -> None:
     tables: list[Any] = [{**whole, "runs": runs} for runs in damaged]
     tables += [{**whole, "sets": other} for other in sets] + [{**whole, "types": None}, {}, []]
     Rad(plain(measured=whole))
-    for table in tables:
+    for damaged in tables:
         with pytest.raises(ModelError, match="damaged"):
-            Rad(plain(measured=table))
+            Rad(plain(measured=damaged))
 
 
 def test_the_shipped_model_answers() -> None:

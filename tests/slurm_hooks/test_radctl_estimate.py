@@ -16,6 +16,7 @@ from estimator.methods.rad.fit.reached import LeftOut, Reached
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, tabulate
 from estimator.methods.rad.retrain import Retrained
 from estimator.store import Store
+from estimator.types import KINDS, LIBRARIES
 from slurm_hooks.radctl.main import cli
 
 SUMMARY = "Net(\n  (fc): Linear(in_features=1000, out_features=1000, bias=True)\n  (act): ReLU()\n)\n"
@@ -27,7 +28,7 @@ MODEL = {
     "spread": {level: {"start": 1.0, "trees": []} for level in LEVELS},
     "bounds": dict.fromkeys(LEVELS, 0.2),
     "gpu": "h200",
-    "context_mib": 750,
+    "context_mib": {kind: dict.fromkeys(LIBRARIES, 750) for kind in KINDS},
     "known": [],
     "measured": tabulate(()),
     "own": {},

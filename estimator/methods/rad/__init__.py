@@ -18,7 +18,7 @@ from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces
 from estimator.shapes import with_shapes
 from estimator.store import ModelError, store_for
-from estimator.types import Estimate, Family, ModelSummary, SummaryError, Workload
+from estimator.types import KINDS, LIBRARIES, Estimate, Family, ModelSummary, SummaryError, Workload
 
 NAME = "rad"
 # A GPU that nothing was measured on takes other convolution algorithms and another context; nothing says by how much,
@@ -105,7 +105,8 @@ class Rad:
             self._known = Known(model["measured"])
             self._own = OwnCode(model["own"])
             self._fitted_on = str(model["gpu"])
-            self._context_mib = finite(model["context_mib"])
+            contexts = model["context_mib"]
+            self._contexts = {kind: {name: finite(contexts[kind][name]) for name in LIBRARIES} for kind in KINDS}
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             if isinstance(error, ModelError):
                 raise
@@ -156,11 +157,12 @@ class Rad:
         row = features(memory, program, shaped, workload, family, self._types)
         gpu = lookup(workload.gpu)
         explicit = memory.peak / MIB
-        context = self._context(gpu)
+        own = self.context(program, workload)
+        shift = self._other_context(gpu)
+        context = own + shift
         knowledge = self._known.about(run_of(program, shaped, workload))
-        expected, upper = self._from(row, explicit, knowledge)
+        expected, upper = self._from(row, explicit, own, knowledge)
         wider = 1.0 if self._as_measured(gpu) else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
-        shift = context - self._context_mib
         least = context + (memory.weights + memory.gradients + memory.states) / MIB
         expected = min(max(expected + shift, least), _MOST_MIB)
         memory_mib = workload.gpu_memory_mib or most_memory_mib(workload.gpu)
@@ -182,12 +184,15 @@ class Rad:
             note=shaped.note,
         )
 
-    def from_account(self, row: list[float], explicit: float, run: Run = NOWHERE) -> tuple[float, float, Level]:
+    def from_account(
+        self, row: list[float], explicit: float, context: float, run: Run = NOWHERE
+    ) -> tuple[float, float, Level]:
         """Correct an account.
 
         Args:
             row: features of the request.
             explicit: the account's peak in MiB, without the context.
+            context: the CUDA context in MiB.
             run: the request, as it is compared with what was measured.
 
         Returns:
@@ -195,11 +200,11 @@ class Rad:
             known.
         """
         knowledge = self._known.about(run)
-        return *self._from(row, explicit, knowledge), knowledge.level
+        return *self._from(row, explicit, context, knowledge), knowledge.level
 
-    def _from(self, row: list[float], explicit: float, knowledge: Knowledge) -> tuple[float, float]:
-        corrected = (explicit + self._context_mib) * exp(self._correction.predict(row))
-        fixed = explicit * fixed_share(row) + self._context_mib
+    def _from(self, row: list[float], explicit: float, context: float, knowledge: Knowledge) -> tuple[float, float]:
+        corrected = (explicit + context) * exp(self._correction.predict(row))
+        fixed = explicit * fixed_share(row) + context
         expected, share = shifted(corrected, fixed, knowledge.shift)
         said = self._spread[knowledge.level].predict([*row, *knowledge.features(share)])
         size = size_of(said, share) * self._bounds[knowledge.level]
@@ -220,8 +225,13 @@ class Rad:
         """Tell whether runs are known to take as much on a GPU as on the one that the model was fitted on."""
         return gpu.name == self._fitted_on or (gpu.measured and lookup(self._fitted_on).measured)
 
-    def _context(self, gpu: Gpu) -> float:
-        return self._context_mib if gpu.name == self._fitted_on else float(gpu.context_mib)
+    def context(self, program: Program, workload: Workload) -> float:
+        """Give the CUDA context in MiB on the GPU that the model was fitted on."""
+        return self._contexts[workload.kind][program.libraries]
+
+    def _other_context(self, gpu: Gpu) -> float:
+        """Tell how much larger the context is on another GPU."""
+        return float(gpu.context_mib - lookup(self._fitted_on).context_mib)
 
     def _reasons(
         self, memory: Memory, explicit: float, context: float, gpu: Gpu, shaped: ModelSummary

@@ -59,9 +59,7 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
     own = read_cases(data) if (data / LABELS).exists() else []  # first: all else takes minutes
     dataset = load() if own else load(data)
     gpu = canonical(str(dataset.meta["gpu"]))
-    # One constant for all: what differs between kinds of jobs, the correction learns from the labels.
-    context = max(dataset.meta["context_mib"]["train"].values())
-    base = blank(fit_workspaces(), float(context), gpu)
+    base = blank(fit_workspaces(), dataset.meta["context_mib"], gpu)
     held_out = judging(dataset)
     fitted = [split for split in FITTED if split not in held_out]
     say("noting what blocks keep in their own code")

@@ -210,7 +210,7 @@ def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
     found = {row.spec.id: row for row in after.rows}
     assert (found[kin.id].split, found[kin.id].apart) == ("kin", "kin")
     assert (found[fresh.id].split, found[fresh.id].apart) == (fresh.split, None)
-    assert found[kin.id].memory_mib == 900.0 + after.meta["context_mib"][kin.kind][kin.family]
+    assert found[kin.id].memory_mib == 900.0 + after.meta["context_mib"][kin.kind][found[kin.id].libraries]
     assert after.trace(kin).total_params == after.trace(fresh).total_params > 0
     assert after.checks[-1].spec == fresh
     assert len(after.checks) == len(before.checks) + 1

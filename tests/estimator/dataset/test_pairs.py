@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,20 +19,24 @@ def test_what_nothing_is_fitted_to_is_measured_again() -> None:
     assert {by_id[spec.id].split for spec in specs} == {"known", "kin"}
     assert all(spec.source != "library" and (by_id[spec.id].memory_mib or 0) < 20_000 for spec in specs)
     assert len(specs) < len(chosen(rows, 60_000))
-    alone = small(rows)
-    assert {(spec.kind, spec.family) for spec in alone} == {(spec.kind, spec.family) for spec in chosen(rows, 4096)}
+    parts = [(spec.kind, by_id[spec.id].libraries) for spec in small(rows)]
+    assert set(parts) == {(spec.kind, by_id[spec.id].libraries) for spec in chosen(rows, 4096)}
+    assert max(map(parts.count, parts)) == 6
 
 
-def test_a_pair_has_the_context_of_its_kind(tmp_path: Path) -> None:
+def test_a_pair_has_the_context_of_its_kind_and_libraries(tmp_path: Path) -> None:
     row = next(row for row in committed().rows if row.split == "known" and row.memory_mib)
     first = row.spec
     lines = ["id,name,kind,family,status,reserved_mib,context_mib"]
     lines += [f"{first.id},a,{first.kind},{first.family},ok,400,{context}" for context in (600, 640, 720)]
     lines += [f"{first.id},a,{first.kind},{first.family},ok,1000,", f"x,b,{first.kind},{first.family},oom,1,"]
+    lines.append(f"y,c,{first.kind},{first.family},ok,{row.peak_reserved_mib},")
     (tmp_path / "pairs.csv").write_text("\n".join(lines) + "\n")
-    pairs, contexts = read(tmp_path / "pairs.csv", {first.id: row})
-    assert contexts == {(first.kind, first.family): 640}
-    (pair,) = pairs
+    other = replace(row, libraries="none")  # no process of its own told of these: it has the context that it has here
+    pairs, contexts = read(tmp_path / "pairs.csv", {first.id: row, "y": other})
+    assert contexts == {(first.kind, row.libraries): 640}
+    pair, like_here = pairs
+    assert (like_here.same, like_here.ratio) == (True, 0)
     assert pair.there_mib == 1640
     assert pair.ratio == pytest.approx(1640 / (row.memory_mib or 1) - 1)
     assert not pair.same

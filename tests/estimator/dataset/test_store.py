@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,6 +16,7 @@ from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.printers import module_text
 from estimator.dataset.specs import FITTED, Split, generate_synthetic, spec_from_json
 from estimator.dataset.tree import to_json
+from estimator.types import Kind, Libraries
 
 META = {"gpu": "X", "limit_mib": 81920}
 
@@ -50,7 +52,7 @@ def test_packing_and_reading_give_back_the_rows(tmp_path: Path) -> None:
     counts = store.pack(tmp_path / "raw", tmp_path / "packed", META)
     assert counts == {"rows": 3, "traces": 1, "profiles": 1, "checks": 1, "failures": 1}
     data = store.load(tmp_path / "packed")
-    contexts = {"mlp": 704.0, "cnn": 704.0, "transformer": 704.0}
+    contexts = dict.fromkeys(("none", "cublas", "cudnn", "both"), 704.0)
     assert data.meta == {**META, "context_mib": {"train": contexts, "infer": contexts}}
     by_name = {(row.spec.source, row.status): row for row in data.rows}
     plain, dead, real = by_name["synthetic", "ok"], by_name["synthetic", "oom"], by_name["timm", "ok"]
@@ -90,6 +92,48 @@ def test_labels_need_a_measured_context(tmp_path: Path) -> None:
     (tmp_path / "raw" / store.ISOLATED).write_text("", "utf-8")
     with pytest.raises(ValueError, match="with --isolated first"):
         store.pack(tmp_path / "raw", tmp_path / "packed", META)
+
+
+def test_contexts_are_medians_by_kind_and_libraries_and_of_the_kind_where_one_is_missing() -> None:
+    runs: list[tuple[Kind, Libraries, float]] = [
+        ("train", "both", 760.0),
+        ("train", "both", 758.0),
+        ("train", "both", 774.0),
+        ("train", "cudnn", 632.0),
+        ("train", "cublas", 742.0),
+    ]
+    train = {"none": 758.0, "cublas": 742.0, "cudnn": 632.0, "both": 760.0}
+    assert store.contexts_of(runs) == {"train": train, "infer": dict.fromkeys(train, 758.0)}
+
+
+@pytest.mark.parametrize(
+    ("types", "libraries"),
+    [
+        (("Embedding", "LayerNorm"), "none"),
+        (("Embedding", "Linear", "GCNConv"), "cublas"),
+        (("ConvBnAct", "Conv2d", "AttentionGate"), "cudnn"),
+        (("ConvTranspose1d",), "cudnn"),
+        (("LSTM",), "both"),
+        (("Conv1d", "NonDynamicallyQuantizableLinear"), "both"),
+    ],
+)
+def test_layers_tell_the_libraries(types: tuple[str, ...], libraries: str) -> None:
+    assert store.libraries_of(json.dumps({"root": [["", type_, "", 0, []] for type_ in types]})) == libraries
+
+
+def test_runs_in_processes_of_their_own_are_added_and_correct_the_labels(tmp_path: Path) -> None:
+    first, _, third = _raw(tmp_path / "raw")
+    store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    run = {"device": "cuda", "peak_reserved_mib": 20.0, "reserved_mib": 18.0, "status": "ok"}
+    again = {"spec": first.to_json(), **run, "nvml_mib": 698.0}
+    lines = [again, {**again, "device": "cpu"}, {**again, "spec": third.to_json(), "status": "oom"}]
+    results = tmp_path / "isolated.xz"
+    results.write_bytes(lzma.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
+    assert store.add_checks(results, tmp_path / "packed") == {"new": 1, "checks": 1}
+    data = store.load(tmp_path / "packed")
+    assert data.meta["context_mib"][first.kind]["cublas"] == 680.0
+    assert [check.own_mib for check in data.checks] == [700.0]
+    assert next(row.memory_mib for row in data.rows if row.spec == first) == 700.0
 
 
 def test_coverage_of_raw_rows(tmp_path: Path) -> None:
@@ -178,7 +222,6 @@ def test_labels_are_reserved_memory_and_context(committed: store.Dataset) -> Non
     for row in committed.rows:
         assert row.peak_allocated_mib <= row.peak_reserved_mib + 1
         if row.status == "ok":
-            assert (
-                row.memory_mib == row.peak_reserved_mib + committed.meta["context_mib"][row.spec.kind][row.spec.family]
-            )
+            context = committed.meta["context_mib"][row.spec.kind][row.libraries]
+            assert row.memory_mib == row.peak_reserved_mib + context
             assert row.peak_reserved_mib <= committed.meta["limit_mib"]

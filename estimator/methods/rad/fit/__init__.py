@@ -19,6 +19,7 @@ a bound has to be (`bounds`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +30,19 @@ from estimator.methods.rad.fit.holdout import held_out, table_of, types_of
 from estimator.methods.rad.fit.learners import TREES
 from estimator.methods.rad.fit.reached import LeftOut, left_out
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, tabulate
+from estimator.types import Kind, Libraries
 
 
-def blank(workspaces: dict[str, Any], context_mib: float, gpu: str) -> dict[str, Any]:
-    """Make a model that corrects nothing."""
+def blank(
+    workspaces: dict[str, Any], context_mib: Mapping[Kind, Mapping[Libraries, float]], gpu: str
+) -> dict[str, Any]:
+    """Make a model that corrects nothing.
+
+    Args:
+        workspaces: trees for those of convolutions.
+        context_mib: CUDA contexts by kind and libraries.
+        gpu: where all was measured.
+    """
     nothing = {"start": 0.0, "trees": []}
     return {
         "features": [*FEATURES, *KNOWLEDGE],
@@ -69,8 +79,7 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
         base: what `blank` makes.
         trees: size of the correction; those for the size of errors are two thirds of it.
     """
-    context = float(base["context_mib"])
-    correction, held = held_out(examples, context, trees)
+    correction, held = held_out(examples, trees)
     spreads, sizes = learned(held, trees)
     types = types_of(examples)
     model = {
@@ -79,6 +88,6 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
         "spread": {level: spread.written() for level, spread in spreads.items()},
         "bounds": bounds_of(held, sizes),
         "known": sorted(types),
-        "measured": table_of(examples, correction, types, context),
+        "measured": table_of(examples, correction, types),
     }
     return Fitted(model, left_out(held, sizes))

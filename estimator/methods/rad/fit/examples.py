@@ -51,6 +51,7 @@ class Example:
         id: stands for the run, the same in all formats.
         drawn: whether its configuration was drawn at random from all that a measured model can run, as users would ask.
         alone: ``row`` and ``accounted`` as they were if nothing was known of the own code of its family's blocks.
+        context: the CUDA context in MiB, as far as the summary shows what is loaded.
     """
 
     row: list[float]
@@ -66,6 +67,7 @@ class Example:
     id: str = ""
     drawn: bool = False
     alone: tuple[list[float], float] | None = None
+    context: float = 0.0
 
     @property
     def as_new(self) -> Example:
@@ -75,9 +77,10 @@ class Example:
         row, accounted = self.alone
         return replace(self, row=row, accounted=accounted, alone=None)
 
-    def fixed(self, context: float) -> float:
-        """Return what of the account is certain, context included, in MiB."""
-        return self.accounted * fixed_share(self.row) + context
+    @property
+    def fixed(self) -> float:
+        """What of the account is certain, context included, in MiB."""
+        return self.accounted * fixed_share(self.row) + self.context
 
     def seen_by(self, known: Set[str]) -> list[float]:
         """Return the features for a model that knows some types of layers."""
@@ -190,5 +193,16 @@ def example(
     run = run_of(program, shaped, workload)
     names = program.names
     return Example(
-        row, memory.peak / MIB, measured, name, _REAL_WEIGHT, True, names, run=run, model=name, id=name, alone=alone
+        row,
+        memory.peak / MIB,
+        measured,
+        name,
+        _REAL_WEIGHT,
+        True,
+        names,
+        run=run,
+        model=name,
+        id=name,
+        alone=alone,
+        context=account.context(program, workload),
     )

@@ -125,26 +125,23 @@ class Answers:
     residual: Floats
 
 
-def held_out(examples: list[Example], context: float, trees: int) -> tuple[Boosted, HeldOut]:
+def held_out(examples: list[Example], trees: int) -> tuple[Boosted, HeldOut]:
     """Fit the correction, and ask others that were fitted without an example's run, model or family about the example.
 
     Synthetic models are asked about in the last way only: each was measured once, and none has kin.
 
     Args:
         examples: measured runs.
-        context: the CUDA context in MiB.
         trees: size of the correction.
     """
-    described = _described(examples, context)
+    described = _described(examples)
     whole = partial(_correction, described, trees, np.ones(len(examples), dtype=np.bool_))
-    work: list[Callable[[], Any]] = [whole, *_questions(examples, described, context, trees)]
+    work: list[Callable[[], Any]] = [whole, *_questions(examples, described, trees)]
     correction, *answers = forked(work)
-    return correction, _joined(examples, context, answers)
+    return correction, _joined(examples, answers)
 
 
-def _questions(
-    examples: list[Example], described: Described, context: float, trees: int
-) -> list[Callable[[], Answers]]:
+def _questions(examples: list[Example], described: Described, trees: int) -> list[Callable[[], Answers]]:
     keys: dict[str, list[Any]] = {
         "run": [item.id for item in examples],
         "model": [item.model for item in examples],
@@ -156,7 +153,7 @@ def _questions(
         inside = parts[way] % FOLDS != fold
         model = _correction(described, trees, inside)
         types = types_of(examples[at] for at in np.flatnonzero(inside))
-        shifts = _shifts(examples, model, types, context)
+        shifts = _shifts(examples, model, types)
         places, of = _asked(examples, way, ~inside), parts[way]
         places = places[np.argsort(of[places], kind="stable")]
         items = [_left(examples[at], way) for at in places]
@@ -167,8 +164,8 @@ def _questions(
             found += [known.about(item.run) for item, other in zip(items, of[places], strict=True) if other == part]
         rows, residual = [], []
         for item, row, said, knowledge in zip(items, seen, model.predict(np.array(seen)), found, strict=True):
-            corrected = (item.accounted + context) * exp(float(said))
-            expected, share = shifted(corrected, item.fixed(context), knowledge.shift)
+            corrected = (item.accounted + item.context) * exp(float(said))
+            expected, share = shifted(corrected, item.fixed, knowledge.shift)
             rows.append([*row, *knowledge.features(share)])
             residual.append(log(item.measured / expected))
         levels = [knowledge.level for knowledge in found]
@@ -191,11 +188,11 @@ def _left(item: Example, way: str) -> Example:
     return item.as_new if way == "family" else item
 
 
-def _joined(examples: list[Example], context: float, parts: Sequence[Answers]) -> HeldOut:
+def _joined(examples: list[Example], parts: Sequence[Answers]) -> HeldOut:
     places = np.concatenate([part.places for part in parts])
     ways = [part.way for part in parts for _ in part.places]
     items = [_left(examples[at], way) for at, way in zip(places, ways, strict=True)]
-    target = np.array([log(item.measured / (item.accounted + context)) for item in items])
+    target = np.array([log(item.measured / (item.accounted + item.context)) for item in items])
     return HeldOut(
         items,
         ways,
@@ -225,13 +222,13 @@ class Described:
     of: NDArray[np.int64]
 
 
-def _described(examples: list[Example], context: float) -> Described:
+def _described(examples: list[Example]) -> Described:
     folds = folds_of(examples)
     places = [*range(len(examples)), *(at for at, item in enumerate(examples) if item.alone is not None)]
     items = [*examples, *(item.as_new for item in examples if item.alone is not None)]
     return Described(
         np.array(as_if_new(items, folds[places]), dtype=np.float64),
-        np.array([log(item.measured / (item.accounted + context)) for item in items]),
+        np.array([log(item.measured / (item.accounted + item.context)) for item in items]),
         np.array(
             [item.weight * (1.0 if examples[at].alone is None else 0.5) for at, item in zip(places, items, strict=True)]
         ),
@@ -250,18 +247,16 @@ def types_of(examples: Iterable[Example]) -> frozenset[str]:
     return frozenset[str]().union(*(item.names for item in examples))
 
 
-def table_of(examples: Sequence[Example], correction: Boosted, types: Set[str], context: float) -> dict[str, Any]:
+def table_of(examples: Sequence[Example], correction: Boosted, types: Set[str]) -> dict[str, Any]:
     """Write down what the real models among the examples leave for others, beyond what the correction says of them."""
-    return tabulate(shift for shift in _shifts(examples, correction, types, context) if shift)
+    return tabulate(shift for shift in _shifts(examples, correction, types) if shift)
 
 
-def _shifts(
-    examples: Sequence[Example], correction: Boosted, types: Set[str], context: float
-) -> list[tuple[Run, float] | None]:
+def _shifts(examples: Sequence[Example], correction: Boosted, types: Set[str]) -> list[tuple[Run, float] | None]:
     """Tell what each example leaves for others; None of those that are synthetic."""
     times = np.exp(correction.predict(np.array([item.seen_by(types) for item in examples])))
     return [
-        (item.run, shift_of(item.measured, float((item.accounted + context) * by), item.fixed(context)))
+        (item.run, shift_of(item.measured, float((item.accounted + item.context) * by), item.fixed))
         if item.real
         else None
         for item, by in zip(examples, times, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Final
 
 from estimator.breath import breathe
@@ -13,12 +14,16 @@ from estimator.methods.rad.program.flow import Flow
 from estimator.methods.rad.program.hidden import open_hidden
 from estimator.methods.rad.program.of_types import OfTypes, of_types
 from estimator.methods.rad.program.steps import PICTURE, Op, Program, Shape
-from estimator.types import ModelSummary
+from estimator.types import Family, Libraries, ModelSummary, libraries
 from estimator.walk import elements, layers
 
 _LINEAR: Final = Kind.LINEAR
 _EMBEDDING: Final = Kind.EMBEDDING
 _MULTIPLIES: Final = frozenset((Kind.LINEAR, Kind.ATTENTION))
+_RECURRENT: Final = Kind.RECURRENT
+_CONV: Final = Kind.CONV
+# A model shows little of what it does that hides so much of its parameters.
+_MOST: Final = 0.5
 _CAUSAL: Final[tuple[str, ...]] = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "MTModel")
 # Models of transformers with a head whose types do not say what they are for.
 _HEADED: Final[tuple[str, ...]] = ("HeadModel", "HeadsModel", "MTModel", "EncoderDecoderModel")
@@ -58,6 +63,7 @@ def compile_program(summary: ModelSummary) -> Program:
     ops = flow.ops
     breathe()
     kinds = {op.kind for op in ops}
+    multiplies = not kinds.isdisjoint(_MULTIPLIES)
     labelled = _labelled(summary, told)
     causal = _causal(summary, told, labelled, classes, tokens)
     caches = causal or _caches(summary) or told.caches
@@ -72,7 +78,8 @@ def compile_program(summary: ModelSummary) -> Program:
         tokens,
         causal,
         flow.cached if caches else {},
-        not kinds.isdisjoint(_MULTIPLIES),
+        multiplies,
+        _libraries(multiplies, kinds, flow.hidden, summary.total_params, told.family),
         _shared(ops, summary.total_params) if _EMBEDDING in kinds else 0,
         not causal and told.biased,
         flow.skips,
@@ -86,6 +93,15 @@ def compile_program(summary: ModelSummary) -> Program:
         flow.shapes,
         told.family,
     )
+
+
+def _libraries(multiplies: bool, kinds: Set[Kind], hidden: int, params: int, family: Family) -> Libraries:
+    """Tell which of CUDA's libraries a model loads; hidden blocks do what those of its family do."""
+    recurrent = _RECURRENT in kinds
+    most = hidden > params * _MOST
+    multiplies = multiplies or recurrent or (most and family != "cnn")
+    convolves = _CONV in kinds or recurrent or (hidden > 0 if family == "cnn" else most and family == "mlp")
+    return libraries(multiplies, convolves)
 
 
 def _levels(layer: Layer) -> int:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
-from estimator.types import Family
+from estimator.types import Family, Libraries
 
 Shape = tuple[int, ...]
 
@@ -131,6 +131,7 @@ class Program(NamedTuple):
         causal: whether it is a language model that predicts the next token, with a loss in fp32.
         cached: by step, elements of keys and values, where it gives them out for the next token.
         multiplies: whether anything multiplies matrices.
+        libraries: which of CUDA's libraries it loads, as far as the summary shows.
         shared: parameters of a word embedding that is also the head.
         biased: whether numbers in fp32 are added to the logits.
         skips: by step, elements that wait meanwhile: what went into the blocks around it, which the callers hold.
@@ -154,6 +155,7 @@ class Program(NamedTuple):
     causal: bool = False
     cached: Mapping[int, int] = MappingProxyType({})
     multiplies: bool = False
+    libraries: Libraries = "both"
     shared: int = 0
     biased: bool = False
     skips: Mapping[int, int] = MappingProxyType({})
