@@ -12,37 +12,50 @@ import argparse
 import random
 import tempfile
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
+from typing import get_args
 
 from estimator.dataset.collect import ROWS, Collector, Options
-from estimator.dataset.specs import Spec
+from estimator.dataset.specs import Source, Spec
 from estimator.dataset.store import DEFAULT, Row, add_checks, load
 from scripts.collect_later import SEED, Copier
 
+SOURCES = get_args(Source)
 _MOST_MIB = 16 * 1024.0
 # So many of inference to one of training, where less differs.
 _RATES = {"infer": 3, "train": 1}
 
 
-def wanted(rows: Iterable[Row], checked: Iterable[str]) -> list[Spec]:
+def wanted(rows: Iterable[Row], checked: Iterable[str], sources: Iterable[str]) -> list[Spec]:
     """Choose what is measured again, in an order drawn at random: first what was drawn as users ask.
 
     Args:
-        rows: the data set's; libraries that an H200 machine lacks, and what takes long or much, are left out.
+        rows: the data set's; models of libraries that are not installed, and what takes much, are left out.
         checked: ids of configurations that were measured so before.
+        sources: whose models, as in a configuration's ``source``.
     """
-    known = set(checked)
+    known, asked = set(checked), set(sources)
     found = [
         row
         for row in rows
-        if row.status == "ok" and row.spec.source != "library" and row.spec.id not in known and _small(row)
+        if row.status == "ok" and row.spec.source in asked and row.spec.id not in known and _small(row)
     ]
+    there = {package: find_spec(package) is not None for package in {_package(row.spec) for row in found}}
+    found = [row for row in found if there[_package(row.spec)]]
     random.Random(SEED).shuffle(found)  # noqa: S311 - an order, no secret
     placed: list[tuple[float, Spec]] = []
     for kind, rate in _RATES.items():
         part = sorted((row for row in found if row.spec.kind == kind), key=lambda row: not row.drawn)
         placed += [(number / rate, row.spec) for number, row in enumerate(part)]
     return [spec for _, spec in sorted(placed, key=lambda item: item[0])]
+
+
+def _package(spec: Spec) -> str:
+    """The top-level package that a configuration's model comes from."""
+    if spec.source == "library":
+        return spec.name.partition("/")[0]
+    return "torch" if spec.source in ("synthetic", "plain") else spec.source
 
 
 def _small(row: Row) -> bool:
@@ -57,6 +70,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=14)
     parser.add_argument("--capacity-gib", type=float, default=110.0)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--sources", nargs="+", default=SOURCES, choices=SOURCES)
     parser.add_argument("--pack", action="store_true", help="run nothing: add what OUT holds to RAD's data set")
     options = parser.parse_args()
     if options.pack:
@@ -67,7 +81,7 @@ def main() -> None:
     copier = Copier(raw, options.out, 30.0)
     copier.start()
     dataset = load()
-    specs = wanted(dataset.rows, (check.spec.id for check in dataset.checks))
+    specs = wanted(dataset.rows, (check.spec.id for check in dataset.checks), options.sources)
     print(f"{len(specs)} runs", flush=True)
     many = Options(options.workers, options.capacity_gib * 1024, options.device, minutes=options.minutes, isolated=True)
     Collector(specs, raw / "isolated", many).run(lambda text: print(text, flush=True))

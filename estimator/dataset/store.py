@@ -32,9 +32,9 @@ _TRACE = re.compile(r'\{"model":"([^"]+)","trace":(.*)\}')
 _ALIKE = 4000
 """So many letters tell which traces are alike."""
 
-# Types of layers, or parts of their names, that load one of them.
+# Types of layers, or parts of their names, that load one of them; a LinearBottleneck is made of convolutions.
 _RECURRENT: Final = ("LSTM", "GRU", "RNN")
-_CUBLAS: Final = ("Linear", "Conv1D", "MultiheadAttention", *_RECURRENT)
+_CUBLAS: Final = ('Linear"', "Conv1D", "MultiheadAttention", *_RECURRENT)
 _CUDNN: Final = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose", *_RECURRENT)
 _OF_PLANS: Final[Mapping[Family, Libraries]] = {"mlp": "cublas", "cnn": "both", "transformer": "cublas"}
 

@@ -115,6 +115,7 @@ def test_contexts_are_medians_by_kind_and_libraries_and_of_the_kind_where_one_is
         (("ConvTranspose1d",), "cudnn"),
         (("LSTM",), "both"),
         (("Conv1d", "NonDynamicallyQuantizableLinear"), "both"),
+        (("LinearBottleneck", "Conv2d"), "cudnn"),
     ],
 )
 def test_layers_tell_the_libraries(types: tuple[str, ...], libraries: str) -> None:
