@@ -16,9 +16,10 @@ import pytest
 from estimator.gpus import lookup
 from estimator.methods import load_method
 from estimator.methods.rad import Rad, damped, size_of
-from estimator.methods.rad.familiar import plain_names, unfamiliar
+from estimator.methods.rad.familiar import unfamiliar
 from estimator.methods.rad.features import FEATURES, features
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Run, run_of, shifted, tabulate
+from estimator.methods.rad.program.of_types import of_types
 from estimator.parsers import parse_summary
 from estimator.store import ModelError, store_for
 from estimator.types import KINDS, LIBRARIES, Kind, SummaryError, Workload
@@ -243,11 +244,11 @@ def test_extremes_are_answered(text: str, batch: int) -> None:
 
 
 def test_a_models_own_name_does_not_make_its_layers_strange() -> None:
-    llama = plain_names(frozenset(("LlamaForCausalLM", "LlamaModel", "LlamaMLP", "Linear")))
-    qwen = plain_names(frozenset(("Qwen3ForCausalLM", "Qwen3Model", "Qwen3MLP", "Qwen3Router", "Linear")))
+    llama = of_types(frozenset(("LlamaForCausalLM", "LlamaModel", "LlamaMLP", "Linear"))).names
+    qwen = of_types(frozenset(("Qwen3ForCausalLM", "Qwen3Model", "Qwen3MLP", "Qwen3Router", "Linear"))).names
     assert unfamiliar(llama, qwen) == 0
     assert unfamiliar(qwen, llama) == 1 / 5
-    assert plain_names(frozenset(("ResNet", "Bottleneck"))) == {"ResNet", "Bottleneck"}
+    assert of_types(frozenset(("ResNet", "Bottleneck"))).names == {"ResNet", "Bottleneck"}
     assert unfamiliar(frozenset(), frozenset()) == 0
 
 

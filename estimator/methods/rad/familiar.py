@@ -5,37 +5,37 @@ Blocks that were never measured may do what no rule here knows: the bound has to
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from typing import Final
 
 _MODEL: Final = "Model"
 _FOR: Final = "For"
 
 
-def plain_names(types: frozenset[str]) -> frozenset[str]:
-    """Take the model's own name from its layers' types: ``LlamaMLP`` and ``Qwen3MLP`` are ``MLP``.
+def plain_names(own: str, types: frozenset[str]) -> frozenset[str]:
+    """Take the model's own name from its layers' types: ``LlamaMLP`` and ``Qwen3MLP`` are ``MLP``."""
+    return frozenset([without(own, type_) for type_ in types]) if own else types
 
-    transformers names all layers of a model after it; a type that ends in ``Model`` or ``ForCausalLM`` says how.
+
+def owner(names: Iterable[str]) -> str:
+    """Choose among what `named` gave for each type: the name of the whole model, or ""."""
+    return min([name for name in names if name], key=lambda name: (len(name), name), default="")
+
+
+def named(type_: str) -> str:
+    """Give the name that transformers puts before the types of a model's layers, as far as one type tells, or "".
+
+    A type that ends in ``Model`` or ``ForCausalLM`` does.
     """
-    own = owner(types)
-    return frozenset(without(own, type_) for type_ in types) if own else types
-
-
-def owner(types: frozenset[str]) -> str:
-    """Give the name that transformers puts before the types of a model's layers, or ""."""
-    return min((own for own in map(_owner, types) if own), key=lambda name: (len(name), name), default="")
+    if type_.endswith(_MODEL):
+        return type_[: -len(_MODEL)]
+    before, found, after = type_.partition(_FOR)
+    return before if found and after[:1].isupper() else ""
 
 
 def without(own: str, type_: str) -> str:
     """Take a model's name from the type of a layer."""
     return type_[len(own) :] if own and type_.startswith(own) and type_ != own else type_
-
-
-def _owner(type_: str) -> str:
-    if type_.endswith(_MODEL):
-        return type_[: -len(_MODEL)]
-    before, found, after = type_.partition(_FOR)
-    return before if found and after[:1].isupper() else ""
 
 
 def unfamiliar(names: Set[str], known: Set[str]) -> float:

@@ -12,8 +12,9 @@ from typing import Final
 from estimator import blocks
 from estimator.breath import breathe
 from estimator.family import family_of_types
-from estimator.methods.rad.familiar import owner, plain_names
-from estimator.methods.rad.kinds import Kind, attends, kind_of
+from estimator.kept import keep
+from estimator.methods.rad.familiar import named, owner, plain_names
+from estimator.methods.rad.kinds import Kind, sort_of
 
 _ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
 _TOKEN_NORMS: Final = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM))
@@ -70,6 +71,16 @@ _DENSE_HEADS: Final[tuple[str, ...]] = (
     "UperNetHead",
     "ForSemanticSegmentation",
 )
+_ENCODERS: Final = ("Encoder", "T5Stack")
+# What types tell, a bit each.
+_ATTENDS: Final = 1
+_COSINE: Final = 2
+_MIXES: Final = 4
+_CONVOLVES: Final = 8
+_DENSE: Final = 16
+_ENCODES: Final = 32
+_CACHES: Final = 64
+_BIASED: Final = 128
 _TWO: Final = 2
 
 
@@ -114,29 +125,39 @@ class OfTypes:
 
     def __init__(self, types: frozenset[str]) -> None:
         breathe()
-        kinds = {kind_of(type_) for type_ in types}
+        each = [_alone(type_) for type_ in types]
+        breathe()
+        kinds = {alone.kind for alone in each}
+        marks = 0
+        for alone in each:
+            marks |= alone.marks
+        breathe()
         self.family = family_of_types(types)
-        self.owner = owner(types)
-        self.names = plain_names(types)
+        self.owner = owner([alone.owner for alone in each])
+        self.names = plain_names(self.owner, types)
         breathe()
         self.words = "Embedding" in types
-        self.cosine = any(map(blocks.normalizes_queries, types))
-        self.unsaid = not any(map(attends, types))
+        self.cosine = marks & _COSINE > 0
+        self.unsaid = not marks & _ATTENDS
         self.bare = kinds.isdisjoint(_ACTIVATIONS)
         self.bends = self.bare and not kinds.isdisjoint(_TOKEN_NORMS)
-        breathe()
-        self.drops = _drops(types)
-        self.dense = any(type_.endswith(_DENSE_HEADS) for type_ in types)
-        encoders = [type_ for type_ in types if type_.endswith(("Encoder", "T5Stack"))]
-        self.encodes = bool(encoders)
+        # In the libraries' defaults dropout drops in models that read words and in front of classifiers, and not in
+        # vision transformers and their kin.
+        self.drops = self.words or not marks & (_MIXES | _ATTENDS) or not marks & _CONVOLVES
+        self.dense = marks & _DENSE > 0
+        self.encodes = marks & _ENCODES > 0
         # What sees or hears is an encoder, too: its model has no decoder of that name.
-        self.decodes = any(
-            type_.endswith("Stack") or f"{type_.removesuffix('Encoder')}Decoder" in types for type_ in encoders
+        self.decodes = self.encodes and any(
+            type_.endswith("Stack") or f"{type_.removesuffix('Encoder')}Decoder" in types
+            for type_ in types
+            if type_.endswith(_ENCODERS)
         )
-        self.named = _share_a_name(types)
-        breathe()
-        self.caches = any(type_.startswith(_DECODERS) for type_ in types)
-        self.biased = any(type_.startswith(_BIASED_LOGITS) for type_ in types)
+        counts = Counter([alone.begins for alone in each])
+        self.named = any(
+            count > _TWO and name not in ("", "Transformer") and name not in types for name, count in counts.items()
+        )
+        self.caches = marks & _CACHES > 0
+        self.biased = marks & _BIASED > 0
 
 
 @lru_cache(maxsize=16)  # names come from users, and a set of them may be large: few are kept
@@ -145,18 +166,37 @@ def of_types(types: frozenset[str]) -> OfTypes:
     return OfTypes(types)
 
 
-def _drops(types: frozenset[str]) -> bool:
-    """Tell whether layers of dropout drop anything where the summary does not show their share.
+class _Alone:
+    """What one type tells, whichever others there are.
 
-    In the libraries' defaults they do in models that read words and in front of classifiers, and not in vision
-    transformers and their kin.
+    Attributes:
+        kind: what a layer of this type keeps.
+        owner: the model's own name, as far as this tells.
+        begins: what stands before the name of a part: ``OPT`` of OPTAttention, OPTDecoderLayer, OPTDecoder.
+        marks: the rest, a bit each.
     """
-    mixes = any("Mlp" in type_ or "MLP" in type_ or attends(type_) for type_ in types)
-    return "Embedding" in types or not mixes or not any("Conv2d" in type_ for type_ in types)
+
+    __slots__ = ("begins", "kind", "marks", "owner")
+
+    def __init__(self, type_: str) -> None:
+        sort = sort_of(type_)
+        self.kind = sort.kind
+        self.owner = named(type_)
+        self.begins = min([type_.partition(part)[0] for part in _PARTS], key=len)
+        self.marks = (
+            (_ATTENDS if sort.attends else 0)
+            | (_COSINE if blocks.normalizes_queries(type_) else 0)
+            | (_MIXES if "Mlp" in type_ or "MLP" in type_ else 0)
+            | (_CONVOLVES if "Conv2d" in type_ else 0)
+            | (_DENSE if type_.endswith(_DENSE_HEADS) else 0)
+            | (_ENCODES if type_.endswith(_ENCODERS) else 0)
+            | (_CACHES if type_.startswith(_DECODERS) else 0)
+            | (_BIASED if type_.startswith(_BIASED_LOGITS) else 0)
+        )
 
 
-def _share_a_name(types: frozenset[str]) -> bool:
-    """Tell whether blocks begin with one name, as in transformers: OPTAttention, OPTDecoderLayer, OPTDecoder."""
-    breathe()
-    names = Counter(min([type_.partition(part)[0] for part in _PARTS], key=len) for type_ in types)
-    return any(count > _TWO and name not in ("", "Transformer") and name not in types for name, count in names.items())
+_KNOWN: Final[dict[str, _Alone]] = {}
+
+
+def _alone(type_: str) -> _Alone:
+    return _KNOWN.get(type_) or keep(_KNOWN, type_, _Alone(type_))
