@@ -78,7 +78,7 @@ class _Writer:
     def _written(self, args: Args) -> str:
         written = _ARGS.get(args)
         if written is None:
-            written = str(args)
+            written = "\0".join([part for pair in args for part in pair])  # parsers leave no NUL in a text
             if len(written) <= _MOST_KEPT:
                 keep(_ARGS, args, written)
         self._said[id(args)] = written

@@ -8,6 +8,7 @@ walk would end in as the first of those that are left (Lucchese et al., QuickSco
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Mapping
 from struct import Struct
@@ -38,13 +39,18 @@ class Forest:
             ModelError: the lists do not make trees, or one has too many leaves.
         """
         self._start, trees = read(model, width)
-        self._leaves = [[value for feature, value, _ in tree if feature == LEAF] for tree in trees]
-        most = max(map(len, self._leaves), default=0)
+        leaves = [[value for feature, value, _ in tree if feature == LEAF] for tree in trees]
+        most = max(map(len, leaves), default=0)
         bits, form = next((each for each in _WIDTHS if most <= each[0]), (0, ""))
         if not bits:
             raise damaged(f"a tree of {most} leaves")
         self._packed = Struct(f"<{len(trees)}{form}")
-        self._all = sum([((1 << len(values)) - 1) << number * bits for number, values in enumerate(self._leaves)])
+        # What leaves add, as many for each tree; where a tree's begin, less one, as bits are counted from one.
+        self._values = array("d", [0.0]) * (len(trees) * bits)
+        self._before = [number * bits - 1 for number in range(len(trees))]
+        for before, values in zip(self._before, leaves, strict=True):
+            self._values[before + 1 : before + 1 + len(values)] = array("d", values)
+        self._all = sum([((1 << len(values)) - 1) << number * bits for number, values in enumerate(leaves)])
         self._first = sum([1 << number * bits for number in range(len(trees))])
         # By feature and threshold, the leaves that a row is turned away from.
         turned: dict[int, dict[float, int]] = {}
@@ -57,17 +63,16 @@ class Forest:
                     continue
                 smaller = sum([inner == LEAF for inner, _, _ in tree[at + 1 : at + skip]])
                 thresholds = turned.setdefault(feature, {})
-                leaves = ((1 << smaller) - 1) << number * bits + before
-                thresholds[value] = thresholds.get(value, 0) | leaves
+                thresholds[value] = thresholds.get(value, 0) | ((1 << smaller) - 1) << number * bits + before
         # Features, each with its thresholds and, by how many of them a row is above, the leaves that are left.
-        self._features: list[tuple[int, list[float], list[int]]] = []
+        self._features: list[tuple[int, array[float], list[int]]] = []
         for feature, thresholds in sorted(turned.items()):
             breathe()
             edges = sorted(thresholds)
             left = [self._all]
             for edge in edges:
                 left.append(left[-1] & ~thresholds[edge])
-            self._features.append((feature, edges, left))
+            self._features.append((feature, array("d", edges), left))
 
     def predict(self, row: list[float]) -> float:
         """Add up the leaves that a row of features falls into."""
@@ -77,6 +82,7 @@ class Forest:
         ends = left & ~(left - self._first)  # the first bit of each tree
         total = self._start
         packed = self._packed.unpack(ends.to_bytes(self._packed.size, "little"))
-        for end, values in zip(packed, self._leaves, strict=True):
-            total += values[end.bit_length() - 1]
+        values = self._values
+        for end, before in zip(packed, self._before, strict=True):
+            total += values[before + end.bit_length()]
         return total
