@@ -23,7 +23,6 @@ COMPILED = (
     "estimator/layer.py",
     "estimator/methods/rad/familiar.py",
     "estimator/methods/rad/features.py",
-    "estimator/methods/rad/forest.py",
     "estimator/methods/rad/kinds.py",
     "estimator/methods/rad/known.py",
     "estimator/methods/rad/liveness.py",

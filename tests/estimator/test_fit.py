@@ -21,10 +21,10 @@ from estimator.methods.rad.fit.examples import Example
 from estimator.methods.rad.fit.holdout import WAYS, HeldOut, held_out
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import boosted, fit_workspaces, spreading
-from estimator.methods.rad.forest import Forest
 from estimator.methods.rad.known import KNOWLEDGE, Level, Run, blocks_of
 from estimator.methods.rad.measure_workspaces import HEADER, draw
 from estimator.methods.rad.program import Conv
+from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces, total_bytes
 from tests.estimator.accounts import CONTEXTS, NO_WORKSPACE
 
@@ -279,8 +279,8 @@ def test_what_was_learned_is_written_down_as_it_was(learner: Any) -> None:
     drawn = np.random.default_rng(0)
     rows = drawn.random((2000, 5))
     model = learner.fit(rows, rows[:, 0] * 3 + np.sin(9 * rows[:, 1]) + drawn.random(2000))
-    forest = Forest(model.written())
-    assert [forest.predict(list(row)) for row in rows] == pytest.approx(model.predict(rows), abs=1e-4)
+    trees = Trees(model.written())
+    assert [trees.predict(list(row)) for row in rows] == pytest.approx(model.predict(rows), abs=1e-4)
 
 
 def test_processes_fit_behind_threads(monkeypatch: pytest.MonkeyPatch) -> None:

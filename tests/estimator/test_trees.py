@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import random
 from typing import Any
 
 import pytest
 
-from estimator.methods.rad.forest import Forest
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces, total_bytes
@@ -17,41 +15,11 @@ from estimator.store import ModelError
 from tests.estimator.accounts import NOTHING, TREE
 
 
-@pytest.mark.parametrize("sort", [Trees, Forest])
-def test_trees_add_their_leaves(sort: type[Trees | Forest]) -> None:
-    trees = sort({"start": 1.0, "trees": [TREE, TREE]})
+def test_trees_add_their_leaves() -> None:
+    trees = Trees({"start": 1.0, "trees": [TREE, TREE]})
     assert trees.predict([1.0, 0.0]) == 21.0
     assert trees.predict([2.0, 0.5]) == 41.0
     assert trees.predict([2.0, 0.6]) == 61.0
-
-
-def grown(drawn: random.Random, leaves: int) -> dict[str, list[Any]]:
-    """A tree that splits leaves that were drawn, by thresholds of which many are equal."""
-    feature, value, left, right = [-1], [drawn.random()], [-1], [-1]
-    while feature.count(-1) < leaves:
-        at = drawn.choice([at for at, number in enumerate(feature) if number < 0])
-        feature[at], value[at], left[at], right[at] = drawn.randrange(5), drawn.randrange(9), len(left), len(left) + 1
-        feature += [-1, -1]
-        value += [drawn.random(), drawn.random()]
-        left += [-1, -1]
-        right += [-1, -1]
-    return {"feature": feature, "value": value, "left": left, "right": right}
-
-
-@pytest.mark.parametrize("most", [1, 2, 16, 17, 64])
-def test_a_forest_says_what_a_walk_through_its_trees_says(most: int) -> None:
-    drawn = random.Random(most)
-    model = {"start": 0.25, "trees": [grown(drawn, drawn.randint(1, most)) for _ in range(9)] + [grown(drawn, most)]}
-    forest, walked = Forest(model, 5), Trees(model, 5)
-    for _ in range(500):
-        row = [drawn.choice((drawn.randrange(-1, 10), 10 * drawn.random(), math.inf, -math.inf)) for _ in range(5)]
-        assert forest.predict(row) == walked.predict(row)
-
-
-def test_a_forest_has_small_trees() -> None:
-    with pytest.raises(ModelError, match="65 leaves"):
-        Forest({"start": 0.0, "trees": [grown(random.Random(0), 65)]})
-    assert Forest({"start": 0.5, "trees": []}).predict([]) == 0.5
 
 
 def test_large_trees_are_walked_as_they_stand() -> None:
@@ -94,12 +62,11 @@ def test_large_trees_are_walked_as_they_stand() -> None:
         {**TREE, "value": [10**400, 10.0, 0.5, 20.0, 30.0]},
     ],
 )
-@pytest.mark.parametrize("sort", [Trees, Forest])
-def test_damaged_trees_are_refused(tree: dict[str, Any], sort: type[Trees | Forest]) -> None:
+def test_damaged_trees_are_refused(tree: dict[str, Any]) -> None:
     with pytest.raises(ModelError, match="damaged"):
-        sort({"start": 0.0, "trees": [tree]}, 7)
+        Trees({"start": 0.0, "trees": [tree]}, 7)
     with pytest.raises(ModelError, match="damaged"):
-        sort({"start": math.inf, "trees": []})
+        Trees({"start": math.inf, "trees": []})
 
 
 def test_workspaces_are_ratios_of_the_tensors() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 from estimator.fingerprint import fingerprint
 from estimator.gpus import Gpu, lookup, most_memory_mib
 from estimator.methods.rad.features import FEATURES, MIB, features, fixed_share
-from estimator.methods.rad.forest import Forest
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Knowledge, Known, Level, Run, finite, run_of, shifted
 from estimator.methods.rad.liveness import Memory, measure
 from estimator.methods.rad.own_code import OwnCode
 from estimator.methods.rad.program import Program, compile_program
+from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces
 from estimator.shapes import with_shapes
 from estimator.store import ModelError, store_for
@@ -98,8 +98,8 @@ class Rad:
             if tuple(model["features"]) != (*FEATURES, *KNOWLEDGE) or not model["bounds"].keys() >= set(LEVELS):
                 raise ModelError("this model was fitted to other features: run `radctl retrain --data DIR` again")
             self._workspaces = Workspaces(model["workspaces"])
-            self._correction = Forest(model["correction"], len(FEATURES))
-            self._spread = {level: Forest(model["spread"][level], len(FEATURES) + len(KNOWLEDGE)) for level in LEVELS}
+            self._correction = Trees(model["correction"], len(FEATURES))
+            self._spread = {level: Trees(model["spread"][level], len(FEATURES) + len(KNOWLEDGE)) for level in LEVELS}
             self._bounds = {str(key): finite(value) for key, value in model["bounds"].items()}
             self._types = frozenset(map(str, model["known"]))
             self._known = Known(model["measured"])

@@ -1,7 +1,4 @@
-"""Sums of few large regression trees, each walked. Pure; fitting them is `estimator.methods.rad.fit.learners`' work.
-
-Sums of many small ones are `estimator.methods.rad.forest`'s, which reads them with this.
-"""
+"""Sums of regression trees, in flat arrays. Pure; fitting them is `estimator.methods.rad.fit.learners`' work."""
 
 from __future__ import annotations
 
@@ -12,8 +9,7 @@ from typing import Any, Final
 from estimator.breath import breathe
 from estimator.store import ModelError
 
-LEAF: Final = 255
-"""Stands for a feature where a node is a leaf."""
+_LEAF: Final = 255
 
 
 class Trees:
@@ -24,8 +20,8 @@ class Trees:
     thresholds are one number.
     """
 
-    def __init__(self, model: Mapping[str, Any], width: int = LEAF) -> None:
-        """Take what `read` reads.
+    def __init__(self, model: Mapping[str, Any], width: int = _LEAF) -> None:
+        """Read ``{"start": .., "trees": [{"feature": [..], "value": [..], "left": [..], "right": [..]}, ..]}``.
 
         Args:
             model: what was learned.
@@ -34,25 +30,33 @@ class Trees:
         Raises:
             ModelError: the lists do not make trees.
         """
-        self._start, trees = read(model, width)
-        # Where each tree begins. Of each node the feature to look at, or LEAF; half of how far it is to the node for
-        # larger values, or what a byte cannot hold of that; and its threshold, or what it adds.
-        self._roots: list[int] = []
-        self._far: dict[int, int] = {}
-        self._values: list[float] = []
-        nodes, skips = bytearray(), bytearray()
-        numbers: dict[float, float] = {}  # new ones, which lie in memory in this order
-        for tree in trees:
-            breathe()
-            self._roots.append(len(nodes))
-            for feature, value, skip in tree:
-                near = skip // 2 if skip // 2 <= LEAF else 0
-                if skip and not near:
-                    self._far[len(nodes)] = skip
-                nodes.append(feature)
-                skips.append(near)
-                self._values.append(numbers.setdefault(value, value + 0.0))
-        self._nodes, self._skips = bytes(nodes), bytes(skips)
+        try:
+            self._start = float(model["start"])
+            trees = [_in_order(*read_tree(tree)) for tree in model["trees"]]
+            if not all(map(isfinite, [self._start, *(value for tree in trees for _, value, _ in tree)])):
+                raise ValueError("a value that is no number")
+            if any(feature >= width for tree in trees for feature, _, _ in tree if feature != _LEAF):
+                raise ValueError("a feature that no row has")
+            # Where each tree begins. Of each node the feature to look at, or _LEAF; half of how far it is to the node
+            # for larger values, or what a byte cannot hold of that; and its threshold, or what it adds.
+            self._roots: list[int] = []
+            self._far: dict[int, int] = {}
+            self._values: list[float] = []
+            nodes, skips = bytearray(), bytearray()
+            numbers: dict[float, float] = {}  # new ones, which lie in memory in this order
+            for tree in trees:
+                breathe()
+                self._roots.append(len(nodes))
+                for feature, value, skip in tree:
+                    near = skip // 2 if skip // 2 <= _LEAF else 0
+                    if skip and not near:
+                        self._far[len(nodes)] = skip
+                    nodes.append(feature)
+                    skips.append(near)
+                    self._values.append(numbers.setdefault(value, value + 0.0))
+            self._nodes, self._skips = bytes(nodes), bytes(skips)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ModelError(f"the trees of this model are damaged ({error!r}): roll back") from None
 
     def predict(self, row: list[float]) -> float:
         """Add up the leaves that a row of features falls into."""
@@ -61,45 +65,18 @@ class Trees:
         for root in self._roots:
             at = root
             feature = nodes[at]
-            while feature != LEAF:
+            while feature != _LEAF:
                 at += 1 if row[feature] <= values[at] else 2 * skips[at] or self._far[at]
                 feature = nodes[at]
             total += values[at]
         return total
 
 
-Node = tuple[int, float, int]
-"""The feature to look at, or `LEAF`; its threshold, or what it adds; how far it is to the node for larger values."""
+# A node: the feature to look at, or _LEAF; its threshold, or what it adds; how far it is to the node for larger values.
+_Node = tuple[int, float, int]
 
 
-def read(model: Mapping[str, Any], width: int) -> tuple[float, list[list[Node]]]:
-    """Read a start value, and each tree's nodes in the order of a walk that goes to smaller values first.
-
-    Args:
-        model: ``{"start": .., "trees": [{"feature": [..], "value": [..], "left": [..], "right": [..]}, ..]}``.
-        width: how many features a row has.
-
-    Raises:
-        ModelError: the lists do not make trees.
-    """
-    try:
-        start = float(model["start"])
-        trees = [_in_order(*read_tree(tree)) for tree in model["trees"]]
-        if not all(map(isfinite, [start, *(value for tree in trees for _, value, _ in tree)])):
-            raise ValueError("a value that is no number")
-        if any(feature >= width for tree in trees for feature, _, _ in tree if feature != LEAF):
-            raise ValueError("a feature that no row has")
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise damaged(error) from None
-    return start, trees
-
-
-def damaged(error: object) -> ModelError:
-    """Say that a model's trees are none."""
-    return ModelError(f"the trees of this model are damaged ({error!r}): roll back")
-
-
-def _in_order(feature: list[int], value: list[float], left: list[int], right: list[int]) -> list[Node]:
+def _in_order(feature: list[int], value: list[float], left: list[int], right: list[int]) -> list[_Node]:
     """List a tree's nodes in the order of a walk that goes to smaller values first.
 
     Raises:
@@ -111,7 +88,7 @@ def _in_order(feature: list[int], value: list[float], left: list[int], right: li
     if len(place) < len(order):
         raise ValueError("a node has two parents")
     return [
-        (LEAF, value[node], 0) if feature[node] < 0 else (feature[node], value[node], place[right[node]] - at)
+        (_LEAF, value[node], 0) if feature[node] < 0 else (feature[node], value[node], place[right[node]] - at)
         for at, node in enumerate(order)
     ]
 
@@ -152,6 +129,6 @@ def read_tree(tree: Mapping[str, Any]) -> Tree:
     for at in range(size):
         if feature[at] >= 0 and not (at < left[at] < size and at < right[at] < size):
             raise ValueError("a child does not follow its parent")
-        if feature[at] >= LEAF:
+        if feature[at] >= _LEAF:
             raise ValueError("too many features")
     return feature, value, left, right
