@@ -125,6 +125,17 @@ def lookup(name: str) -> Gpu:
 
 
 @lru_cache(maxsize=256)
+def is_named(model: str, name: str) -> bool:
+    """Whether a GPU model may be called by a name: by another spelling of it, or by one that leaves the variant open.
+
+    Args:
+        model: any name of the model.
+        name: as a user writes it: ``a100`` names an ``a100-80gb`` too, ``h100-96gb`` no ``h100-80gb``.
+    """
+    return bool(name) and (canonical(name) == canonical(model) or canonical(model).startswith(f"{_plain(name)}-"))
+
+
+@lru_cache(maxsize=256)
 def most_memory_mib(name: str) -> int:
     """Give the most memory that a GPU of this name has, in MiB; 0 where the name is not known.
 

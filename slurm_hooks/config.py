@@ -135,7 +135,7 @@ class Partition:
     share_limit: int = _key(90, "A job that needs more shares than this gets the whole GPU.", low=1, high=100)
     smact_cap: float = _key(0.8, "Sum of SMACT that is put on one GPU; above 1 oversubscribes it.", low=0.05, high=10)
     default_smact: float = _key(0.25, "SMACT of a job of which nothing is known.", low=0, high=1)
-    feature: str = _key("", "Node feature that stands for gpu_model; empty: the model's name.")
+    feature: str = _key("", "Node feature that stands for gpu_model; empty: its name, as users write it.")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from estimator.gpus import lookup
+from estimator.gpus import is_named, lookup
 from estimator.input_size import written
 from estimator.types import Estimate
 from predictor.types import Prediction, Profile
@@ -172,7 +172,7 @@ def decide_instance(
     """
     if mig.profile(request.type):
         return LeftAlone(request.text, "the request names a MIG profile")
-    feature = (partition.feature or request.type) if request.type else ""
+    feature = _types(request, partition, view)[1]
     found = mig.profiles(_instances_for(submission, feature, view))
     if not found:
         return LeftAlone(request.text, "no node with MIG instances is known where the job may run")
@@ -316,21 +316,33 @@ def _types(request: GpuRequest, partition: Partition, view: ClusterView) -> tupl
         return "", ""
     if any(gpu.type == request.type for node in view.nodes for gpu in node.gpus) or mig.profile(request.type):
         return request.type, ""
-    return "", partition.feature or request.type
+    if not _is_model(request.type, partition):
+        return "", request.type
+    names = (partition.feature,) if partition.feature else (request.type, partition.gpu_model)
+    return "", next((name for name in names if any(name in node.features for node in view.nodes)), names[0])
+
+
+def _is_model(type_: str, partition: Partition) -> bool:
+    """Whether a user's GPU type is the model of the partition's GPUs, or the feature that stands for it."""
+    return type_ == partition.feature or is_named(partition.gpu_model, type_)
 
 
 def unknown_type(request: GpuRequest, partition: Partition, view: ClusterView) -> str:
-    """Why Slurm would refuse the request for a GPU type if it were rewritten, or the empty string.
+    """Why a request for a GPU type cannot be rewritten, or the empty string.
 
-    Where nobody has looked at the cluster yet, only what the configuration says of types is known.
+    Slurm would refuse it, or the job would run on another GPU than it asks for. Where nobody has looked at the cluster
+    yet, only what the configuration says of types is known.
     """
     device, feature = _types(request, partition, view)
-    if device or not feature or (partition.feature and not view.nodes):
-        return ""
-    if any(feature in node.features for node in view.nodes):
+    of_partition = _is_model(request.type, partition)
+    if device or not feature or (of_partition and partition.feature and not view.nodes):
         return ""
     if not view.nodes:
         return f"GPU type {request.type} is not known: nobody has looked at Slurm's nodes yet"
+    if partition.gpu_model and not of_partition:
+        return f"GPU type {request.type} is not the partition's: its GPUs are {partition.gpu_model}"
+    if any(feature in node.features for node in view.nodes):
+        return ""
     return f"GPU type {request.type} is not known: no node has it as device type, none has the feature {feature}"
 
 

@@ -17,6 +17,7 @@ from slurm_hooks.request import GpuRequest, Submission
 from slurm_hooks.shares import cap_of, share_of, usable_mib
 
 PARTITION = Partition(gpu_memory_mib=102_048, default_smact=0.1)
+H200 = replace(PARTITION, gpu_model="h200")
 SUBMISSION = Submission("", partition="gpu")
 NO_DIRECTIVES = Directives()
 REQUEST = GpuRequest("gpu:1", "", "tres_per_node", (), ":")
@@ -191,8 +192,38 @@ def test_a_type_is_a_device_or_a_feature() -> None:
     assert (decision.pin is not None, decision.feature) == (True, "h200")
     decision = made(request=REQUEST._replace(type="a100"))
     assert (decision.pin, decision.feature) == (None, "a100")
-    decision = made(request=REQUEST._replace(type="h200"), partition=replace(PARTITION, feature="gpu_h200"))
+    decision = made(request=REQUEST._replace(type="h200"), partition=replace(H200, feature="gpu_h200"))
     assert decision.feature == "gpu_h200"
+
+
+@pytest.mark.parametrize(
+    ("model", "feature", "asked", "becomes"),
+    [
+        ("h200", "", "h200", "h200"),
+        ("h200", "", "NVIDIA_H200", "h200"),
+        ("h200", "hopper", "h200", "hopper"),
+        ("h200", "hopper", "hopper", "hopper"),
+        ("a100-80gb", "", "a100", "a100"),
+        ("a100-80gb", "big", "a100", "big"),
+        ("", "hopper", "fast", "fast"),
+    ],
+)
+def test_a_type_that_names_the_model_becomes_its_feature(model: str, feature: str, asked: str, becomes: str) -> None:
+    features = frozenset({"h200", "hopper", "a100", "big", "fast"})
+    view = replace(VIEW, nodes=(replace(VIEW.nodes[0], features=features),))
+    partition = replace(PARTITION, gpu_model=model, feature=feature)
+    request = REQUEST._replace(type=asked)
+    assert unknown_type(request, partition, view) == ""
+    assert made(request=request, partition=partition, view=view).feature == becomes
+
+
+@pytest.mark.parametrize("feature", ["", "hopper"])
+@pytest.mark.parametrize("asked", ["a100", "infiniband", "h2", "h200-big", "nvidia"])
+def test_a_type_that_names_other_gpus_is_not_rewritten(asked: str, feature: str) -> None:
+    features = frozenset({"h200", "hopper", "a100", "infiniband", "nvidia"})
+    view = replace(VIEW, nodes=(replace(VIEW.nodes[0], features=features),))
+    why = unknown_type(REQUEST._replace(type=asked), replace(H200, feature=feature), view)
+    assert why == f"GPU type {asked} is not the partition's: its GPUs are h200"
 
 
 def arrival(share: int, gpu: Gpu | None = None, partition: str = "gpu") -> Arrival:
@@ -201,14 +232,16 @@ def arrival(share: int, gpu: Gpu | None = None, partition: str = "gpu") -> Arriv
 
 def test_a_type_that_slurm_would_refuse() -> None:
     def why(name: str, view: ClusterView = VIEW, feature: str = "") -> str:
-        return unknown_type(REQUEST._replace(type=name), replace(PARTITION, feature=feature), view)
+        partition = replace(H200 if feature else PARTITION, feature=feature)
+        return unknown_type(REQUEST._replace(type=name), partition, view)
 
     assert [why(name) for name in ("", "g1", "h200")] == ["", "", ""]
     assert why("a100") == "GPU type a100 is not known: no node has it as device type, none has the feature a100"
     assert "the feature gpu_h200" in why("h200", feature="gpu_h200")
     # Before the first look at Slurm, g1 may be a device type or none.
     assert why("g1", ClusterView()) == "GPU type g1 is not known: nobody has looked at Slurm's nodes yet"
-    assert why("g1", ClusterView(), feature="h200") == ""
+    assert "nobody has looked" in why("g1", ClusterView(), feature="hopper")
+    assert why("h200", ClusterView(), feature="hopper") == ""
 
 
 def test_a_decision_counts_as_resident() -> None:
