@@ -12,8 +12,9 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from slurm_hooks import mig
 from slurm_hooks.node.job import exit_pair
@@ -116,7 +117,6 @@ _COLUMNS = (
     ("State", 32), ("Reason", 128), ("exit_code", 16), ("tres-per-node", 512), ("admin_comment", 16_384),
     ("STDOUT", 4_224), ("Name", 1_088),
 )  # fmt: skip
-_ROW = sum(width for _, width in _COLUMNS) + 1  # and the line's end
 
 
 def show_job(job: int, timeout_s: float) -> tuple[ShownJob | None, str]:
@@ -131,21 +131,25 @@ def show_job(job: int, timeout_s: float) -> tuple[ShownJob | None, str]:
 
 def parse_job(text: str, job: int) -> ShownJob | None:
     """The job in squeue's rows; of an array's last task, whose number is the array's too, they hold all tasks."""
+    return next((_shown(cells, job) for cells in _cells(text, _COLUMNS) if cells["JobID"] == str(job)), None)
+
+
+def _cells(text: str, columns: Sequence[tuple[str, int]]) -> Iterator[dict[str, str]]:
+    """The rows of `squeue -O`, each cell by its column's name."""
     data = text.encode(errors="surrogateescape")
-    for start in range(0, len(data) - _ROW + 1, _ROW):
-        row, cells, place = data[start : start + _ROW], {}, 0
-        for name, width in _COLUMNS:
+    length = sum(width for _, width in columns) + 1  # and the line's end
+    for start in range(0, len(data) - length + 1, length):
+        row, cells, place = data[start : start + length], {}, 0
+        for name, width in columns:
             cell = row[place : place + width].rstrip(b" ")
             cells[name] = cell.decode(errors="surrogateescape") if len(cell) < width and cell != b"(null)" else ""
             place += width
-        if cells["JobID"] == str(job) and row.endswith(b"\n"):
-            return _shown(cells, job)
-    return None
+        if row.endswith(b"\n"):
+            yield cells
 
 
 def _shown(cells: Mapping[str, str], job: int) -> ShownJob:
-    array_job, array_task = cells["ArrayJobID"], cells["ArrayTaskID"]
-    task = int(array_task) if array_task.isdecimal() and array_job.isdecimal() else None
+    array_job, task = cells["ArrayJobID"], _task(cells)
     status, signal_ = exit_pair(cells["exit_code"])
     return ShownJob(
         target=f"{job}_{task}" if task is not None and array_job == str(job) else str(job),
@@ -163,6 +167,60 @@ def _shown(cells: Mapping[str, str], job: int) -> ShownJob:
         admin_comment=cells["admin_comment"],
         stdout=cells["STDOUT"],
     )
+
+
+def _task(cells: Mapping[str, str]) -> int | None:
+    array_job, array_task = cells["ArrayJobID"], cells["ArrayTaskID"]
+    return int(array_task) if array_task.isdecimal() and array_job.isdecimal() else None
+
+
+class OtherLogs(NamedTuple):
+    """What the logs of another job of the user's are called.
+
+    Attributes:
+        job: its number.
+        array_job, array_task: of a task of an array.
+        work_dir, name: the job's.
+        stdout, stderr: names as Slurm shows them, patterns unexpanded before 24.11.
+    """
+
+    job: int
+    array_job: int | None
+    array_task: int | None
+    work_dir: str
+    name: str
+    stdout: str
+    stderr: str
+
+
+_LOG_COLUMNS = (
+    ("JobID", 20), ("ArrayJobID", 20), ("ArrayTaskID", 20), ("EndTime", 24), ("WorkDir", 4_160),
+    ("STDOUT", 4_224), ("STDERR", 4_224), ("Name", 1_088),
+)  # fmt: skip
+
+
+def other_logs(job: int, uid: int, since: int, timeout_s: float) -> tuple[list[OtherLogs] | None, str]:
+    """Logs of a user's other jobs that run or have ended since a time, or None and why they are not known.
+
+    Of jobs that have ended slurmctld knows the latest minutes (MinJobAge).
+    """
+    columns = ",".join(f"{name}:{width}" for name, width in _LOG_COLUMNS)
+    argv = ["squeue", "-h", "-a", "-t", "R,CG,S,ST,SO,CD,F,TO,CA,NF,PR,OOM", "-O", columns, "-u", str(uid)]
+    done = run(argv, timeout_s, env={**os.environ, "SLURM_TIME_FORMAT": "%s"})
+    return (parse_logs(done.out, job, since), "") if done.ok else (None, done.problem)
+
+
+def parse_logs(text: str, job: int, since: int) -> list[OtherLogs]:
+    """The logs in squeue's rows, but those of `job` and of jobs that ended before `since`."""
+    found = []
+    for cells in _cells(text, _LOG_COLUMNS):
+        end, task = _time(cells["EndTime"]), _task(cells)
+        if not cells["JobID"].isdecimal() or int(cells["JobID"]) == job or (end is not None and end < since):
+            continue
+        array_job = int(cells["ArrayJobID"]) if task is not None else None
+        names = cells["WorkDir"], cells["Name"], cells["STDOUT"], cells["STDERR"]
+        found.append(OtherLogs(int(cells["JobID"]), array_job, task, *names))
+    return found
 
 
 def grown_gres(tres_per_node: str, share: int) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slurm_hooks.cluster import RETYPE_SINCE
@@ -21,16 +21,17 @@ from slurm_hooks.node import (
     evidence,
     gpus,
     loglist,
-    logname,
     logs,
     memory,
     mps,
     recovery,
+    sharedlogs,
     spool,
     state,
 )
 from slurm_hooks.node.commands import ShownJob
 from slurm_hooks.node.context import Context
+from slurm_hooks.node.loglist import Log
 from slurm_hooks.node.recovery import Site, Verdict
 from slurm_hooks.records import Counters, Record, Run, decode, merge
 
@@ -83,6 +84,7 @@ def end(scene: Context) -> None:
     )
     _close(scene, run, note, counted.evidence, server)
     # By the note rad-spool.timer finds a job that has gone and still uses MPS.
+    sharedlogs.forget(scene)
     paths = [scene.task_note, counters.path(scene.config.node.state_dir, job.id), *([scene.note] if left else [])]
     for path in paths:
         state.remove(path)
@@ -158,8 +160,12 @@ def _judge(
 ) -> tuple[Run, Verdict, list[str], Site]:
     """How a run ended, what follows from it, where its logs are, and what the site has. Changes nothing."""
     job = scene.job
-    paths = loglist.of_job(job, shown)
-    written = _written(scene, paths, note)
+    found = loglist.of_job(job, shown)
+    written, doubt = _written(scene, found, note), ""
+    if evidence.of_memory(written) or evidence.of_lost_mps(written) or evidence.of_fault(written):
+        doubt = sharedlogs.others(scene, found, _whole(note.get("start")) or 0)
+    if doubt:
+        written = _written(scene, [log for log in found if log.own], note)
     of_memory, lost_mps = evidence.of_memory(written) or by_monitor, evidence.of_lost_mps(written)
     fault = evidence.of_fault(written)
     if fault:
@@ -178,6 +184,7 @@ def _judge(
         evidence=of_memory,
         lost_mps=lost_mps,
         fault=fault,
+        doubt=doubt,
         may_requeue=shown.requeue and shown.batch,
     )
     measured = gpus.least_memory_mib(f"{scene.config.mps.run_dir}/gpus.json")
@@ -189,16 +196,16 @@ def _judge(
         can_retype=bool(record.profile and of_memory) and commands.version(timeout_s) >= RETYPE_SINCE,
     )
     verdict = recovery.judge(record, ended, site)
-    return dataclasses.replace(run, outcome=verdict.outcome), verdict, paths, site
+    return dataclasses.replace(run, outcome=verdict.outcome), verdict, [log.path for log in found], site
 
 
-def _written(scene: Context, paths: list[str], note: Mapping[str, Any]) -> bytes:
+def _written(scene: Context, found: Sequence[Log], note: Mapping[str, Any]) -> bytes:
     """What this run wrote to its logs, as far as that is known."""
     job = scene.job
     known = {mark.path: mark for mark in map(logs.mark_from, note.get("logs", [])) if mark}
     # Where no mark was made, only a log that nobody else writes to is this run's, and only in the first run.
-    fresh = job.restart == 0 and logname.names_job(job.stdout) and logname.names_job(job.stderr)
-    marks = [known.get(path, logs.LogMark(path)) for path in paths if path in known or fresh]
+    sure = [log.path for log in found if log.path in known or (log.own and job.restart == 0)]
+    marks = [known.get(path, logs.LogMark(path)) for path in sure]
     return logs.written(job, marks, scene.config.recovery.log_tail_kib * 1024) if marks else b""
 
 

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import os
 import posixpath
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from slurm_hooks.node import logname
-from slurm_hooks.node.commands import ShownJob
+from slurm_hooks.node.commands import OtherLogs, ShownJob
 from slurm_hooks.node.job import NodeJob
 
 HOST = os.uname().nodename.partition(".")[0]
 """This machine's own name, where it is not the one that Slurm knows the node by."""
 
 
-def before_start(job: NodeJob, shown: ShownJob | None) -> list[str] | None:
+class Log(NamedTuple):
+    """A job's log.
+
+    Attributes:
+        path: absolute path.
+        own: whether its name is the job's alone; to another one other jobs may write too.
+    """
+
+    path: str
+    own: bool
+
+
+def before_start(job: NodeJob, shown: ShownJob | None) -> list[Log] | None:
     """Logs that may hold something older than this run, or None where slurmctld must be asked for them.
 
     slurmd does not tell a Prolog the job's name or its place in an array. Where a log's name depends on them,
@@ -26,23 +40,42 @@ def before_start(job: NodeJob, shown: ShownJob | None) -> list[str] | None:
     """
     if shown is not None:
         return of_job(job, shown)
-    names = _names(job)
     patterns = list(dict.fromkeys((job.stdout, job.stderr or job.stdout)))
-    paths = [logname.expand(pattern, names, job.work_dir) for pattern in patterns]
-    own = all(logname.names_job(pattern) for pattern in patterns)
-    if job.restart > 0 or (not own and None in paths):
-        return None
-    return [path for path in paths if path]
+    logs = _logs(patterns, _names(job), job.work_dir)
+    own = all(map(logname.names_job, patterns))
+    known = len(logs) == len(patterns) and not any(map(logname.names_array, patterns))
+    return None if job.restart > 0 or not (own or known) else logs
 
 
-def of_job(job: NodeJob, shown: ShownJob) -> list[str]:
+def of_job(job: NodeJob, shown: ShownJob) -> list[Log]:
     """Standard output and, where it is another file, standard error of a job."""
     names = replace(_names(job), name=shown.name, array_job=shown.array_job, array_task=shown.array_task)
     # Slurm before 22.05 does not tell hooks the names; what squeue shows then may be the default.
     default = not shown.stdout or posixpath.basename(shown.stdout).startswith("slurm-")
-    out = logname.expand(job.stdout or ("" if default else shown.stdout), names, job.work_dir)
-    err = logname.expand(job.stderr, names, job.work_dir) if job.stderr else out
-    return [path for path in dict.fromkeys((out, err)) if path]
+    out = job.stdout or ("" if default else shown.stdout)
+    return _logs((out, job.stderr or out), names, job.work_dir)
+
+
+def of_others(job: NodeJob, others: Sequence[OtherLogs]) -> dict[str, int]:
+    """Which job writes to which log, as slurmctld tells of a user's jobs; a log whose name is not known is left out.
+
+    Args:
+        job: the job that asks; the others are taken to run on its node.
+        others: the others, and what their logs are called.
+    """
+    found = {}
+    for other in others:
+        names = replace(_names(job), job=other.job, name=other.name)
+        names = replace(names, array_job=other.array_job, array_task=other.array_task)
+        for log in _logs(filter(None, (other.stdout, other.stderr)), names, other.work_dir):
+            found[posixpath.normpath(log.path)] = other.job
+    return found
+
+
+def _logs(patterns: Iterable[str], names: logname.LogNames, work_dir: str) -> list[Log]:
+    """The logs that are called so, each once; one whose name is not known is left out."""
+    paths = {logname.expand(pattern, names, work_dir): logname.names_job(pattern) for pattern in patterns}
+    return [Log(path, own) for path, own in paths.items() if path]
 
 
 def _names(job: NodeJob) -> logname.LogNames:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 NOT_AN_ARRAY = 4294967294  # what Slurm writes for %a in a job that is no task of an array
 MAX_WIDTH = 10
 _PATTERN = re.compile(r"%(?:%|(\d*)([AabjJNnrSstux]))")
-_OWN = re.compile(r"%\d*[AjJ]")
+_JOB = re.compile(r"%\d*[jJ]")
+_ARRAY = re.compile(r"%\d*A")
+_TASK = re.compile(r"%\d*a")
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,15 @@ def expand(pattern: str, names: LogNames, work_dir: str) -> str | None:
 
 
 def names_job(pattern: str) -> bool:
-    """Whether a log's name holds the number of the job or its array, so that no other job writes there."""
-    return not pattern or ("\\" not in pattern and _OWN.search(pattern.replace("%%", "")) is not None)
+    """Whether a log's name holds the job's number, or its array's and its task's, so that no other job writes there."""
+    plain = pattern.replace("%%", "")
+    one = _JOB.search(plain) or (_ARRAY.search(plain) and _TASK.search(plain))
+    return not pattern or ("\\" not in pattern and one is not None)
+
+
+def names_array(pattern: str) -> bool:
+    """Whether a log's name depends on the job's array or its task, of which slurmd does not tell hooks."""
+    return "\\" not in pattern and re.search(r"%\d*[Aab]", pattern.replace("%%", "")) is not None
 
 
 def _expanded(pattern: str, names: LogNames) -> str | None:

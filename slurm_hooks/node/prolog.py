@@ -10,8 +10,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from slurm_hooks.node import commands, context, gpus, loglist, logs, memory, mps, state
+from slurm_hooks.node import commands, context, gpus, loglist, logs, memory, mps, sharedlogs, state
 from slurm_hooks.node.context import Context
+from slurm_hooks.node.loglist import Log
 from slurm_hooks.shares import WHOLE_GPU, cap_of
 
 
@@ -36,7 +37,8 @@ def start(scene: Context) -> None:
     state.folder(scene.config.node.state_dir)
     for path in (scene.note, scene.task_note):  # of an earlier run whose Epilog never came
         state.remove(path)
-    marks = logs.mark(job, _logs(scene))
+    known = _logs(scene)
+    marks = logs.mark(job, [log.path for log in known])
     note = {
         "restart": job.restart,
         "uid": job.uid,
@@ -50,6 +52,7 @@ def start(scene: Context) -> None:
     if scene.partition.method == "mps" and job.gpu is not None and job.share is not None and job.share < WHOLE_GPU:
         task.update(_join(scene, job.gpu, job.share))
     state.write(scene.task_note, task, 0o644)
+    sharedlogs.note(scene, known)
 
 
 def _allotment(scene: Context) -> int | None:
@@ -60,15 +63,15 @@ def _allotment(scene: Context) -> int | None:
     return cap_of(scene.job.share, memory.usable(scene.partition, measured))
 
 
-def _logs(scene: Context) -> list[str]:
-    paths = loglist.before_start(scene.job, None)
-    if paths is None:
+def _logs(scene: Context) -> list[Log]:
+    found = loglist.before_start(scene.job, None)
+    if found is None:
         shown, problem = commands.show_job(scene.job.id, scene.config.node.command_timeout_s)
         if shown is None:
             scene.say(f"its logs are not known: {problem}")
             return []
-        paths = loglist.of_job(scene.job, shown)
-    return paths
+        found = loglist.of_job(scene.job, shown)
+    return found
 
 
 def _join(scene: Context, gpu: int, share: int) -> dict[str, Any]:

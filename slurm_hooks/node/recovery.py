@@ -41,6 +41,7 @@ class Ended:
         evidence: the framework's error in what the run wrote, or the empty string.
         lost_mps: CUDA's error that shows that its MPS server was lost, or the empty string.
         fault: CUDA's error that shows a fatal fault which broke all processes of its MPS server, or the empty string.
+        doubt: who else wrote to a log that holds such an error, which therefore is no evidence; or the empty string.
         may_requeue: whether Slurm would requeue the job.
     """
 
@@ -54,6 +55,7 @@ class Ended:
     evidence: str
     lost_mps: str
     fault: str
+    doubt: str
     may_requeue: bool
 
 
@@ -99,10 +101,10 @@ def judge(record: Record | None, ended: Ended, site: Site) -> Verdict:
         return Verdict("failed")
     if not died_of_memory(ended):
         if not _under_mps(ended):
-            return Verdict("failed")
+            return Verdict("failed", message=_doubtful(ended))
         if ended.lost_mps:
             return _victim(record, ended, site)
-        return _suspect(record, ended, site) if ended.fault else Verdict("failed")
+        return _suspect(record, ended, site) if ended.fault else Verdict("failed", message=_doubtful(ended))
     if record.profile:
         return _of_instance(record, ended, site)
     share = ended.share if ended.share is not None else record.share
@@ -121,6 +123,15 @@ def judge(record: Record | None, ended: Ended, site: Site) -> Verdict:
     outcome = "oom_exclusive" if larger >= WHOLE_GPU else "oom_requeued"
     new = "the whole GPU" if larger >= WHOLE_GPU else f"{larger} shares, {cap_of(larger, site.usable)} MiB"
     return Verdict(outcome, larger, f"{died}; requeued with {new}")
+
+
+def _doubtful(ended: Ended) -> str:
+    if not ended.doubt or _OWN_FAILURES.fullmatch(ended.reason) is None:
+        return ""
+    return (
+        f"rad: job {ended.job} failed and is not tried again: {ended.doubt} wrote to its log too, so the error there "
+        "may be the other's; a log of its own (--output=%j.log) tells them apart"
+    )
 
 
 def _of_instance(record: Record, ended: Ended, site: Site) -> Verdict:

@@ -26,6 +26,27 @@ if [ "${SLURM_RESTART_COUNT:-0}" -lt %d ]; then
 fi
 """
 NEVER = 99
+# Two jobs that write to one log, where the one's error is not the other's.
+DISTURBED = f"""#!/bin/bash
+#SBATCH --gres=gpu:1 --output=common.log --open-mode=append
+#RAD memory=20G
+echo up
+until grep -q "{ERROR}" common.log; do sleep 0.1; done
+exit 1
+"""
+BESIDE = f"""#!/bin/bash
+#SBATCH --output=./common.log --open-mode=append
+until grep -q up common.log; do sleep 0.1; done
+echo "{ERROR}"
+"""
+TASKS = f"""#!/bin/bash
+#SBATCH --gres=gpu:1 --array=0-1 --output=tasks-%A.log --open-mode=append
+#RAD memory=20G
+echo "up $SLURM_ARRAY_TASK_ID"
+until grep -q "up 0" tasks-$SLURM_ARRAY_JOB_ID.log && grep -q "up 1" tasks-$SLURM_ARRAY_JOB_ID.log; do sleep 0.1; done
+echo "{ERROR}"
+exit 1
+"""
 JOBS: dict[str, tuple[str, list[str]]] = {
     "once": (OOM % (1, ERROR, 1), ["--open-mode=append"]),
     "twice": (OOM % (2, ERROR, 1), ["--output=%x-%N-%j-%r.log"]),
@@ -41,6 +62,9 @@ JOBS: dict[str, tuple[str, list[str]]] = {
     "advised": (OOM % (NEVER, ERROR, 1), ["--partition=advise"]),
     "array": (OOM % (1, ERROR, 1), ["--array=3"]),
     "to a file": (OOM % (1, ERROR, 1), ["--output=own.log", "--open-mode=append"]),
+    "disturbed": (DISTURBED, []),
+    "beside": (BESIDE, []),
+    "tasks": (TASKS, []),
 }
 
 Jobs = dict[str, int]
@@ -180,6 +204,22 @@ def test_a_log_that_every_run_appends_to_is_read_from_this_runs_beginning(
     assert state == "COMPLETED"
     assert record is not None
     assert [run.outcome for run in record.runs] == ["oom_requeued", "completed"]
+
+
+@pytest.mark.parametrize("name", ["disturbed", "tasks"])
+def test_an_error_in_a_log_to_which_another_job_writes_is_no_evidence(
+    rad_cluster: Cluster, jobs: Jobs, ended: Ended, name: str
+) -> None:
+    state, record = ended(name)
+    assert state == "FAILED"
+    assert record is not None
+    assert [(run.outcome, run.evidence) for run in record.runs] == [("failed", "")]
+    log = "common.log" if name == "disturbed" else f"tasks-{jobs[name]}.log"
+    said = (rad_cluster.home("alice") / log).read_text()
+    assert "failed and is not tried again: job" in said
+    assert "requeued" not in said
+    if name == "disturbed":
+        assert f"job {jobs['beside']} wrote to its log too" in said
 
 
 def _steps(cluster: Cluster, job: int) -> list[str]:

@@ -149,6 +149,14 @@ def shown(number: int, **fields: str) -> str:
     return b"".join(cell.encode()[:width].ljust(width) for cell, (_, width) in cells).decode(errors="surrogateescape")
 
 
+def log_row(job: int, end: str, stdout: str, stderr: str = "", **cells: str) -> str:
+    """A row of squeue's in the columns of `commands.other_logs`."""
+    values = {"JobID": str(job), "ArrayJobID": str(job), "ArrayTaskID": "N/A", "EndTime": end, "WorkDir": "/home/alice"}
+    values |= {"STDOUT": stdout, "STDERR": stderr, "Name": "n", **cells}
+    cut = (values[name].encode()[:width].ljust(width) for name, width in commands._LOG_COLUMNS)
+    return b"".join(cut).decode(errors="surrogateescape")
+
+
 def processes_with(text: str) -> list[int]:
     """Processes whose environment holds `text`."""
     found = []

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from slurm_hooks.node import commands
-from slurm_hooks.node.commands import Row, grown_gres, parse_job, parse_rows
-from tests.slurm_hooks.node.conftest import FakeSlurm, kill_all, shown
+from slurm_hooks.node.commands import OtherLogs, Row, grown_gres, parse_job, parse_logs, parse_rows
+from tests.slurm_hooks.node.conftest import FakeSlurm, kill_all, log_row, shown
 
 # What squeue shows for the last task of an array, whose number is the array's too: all its tasks.
 ARRAY = "\n".join(
@@ -52,6 +52,21 @@ def test_another_task_of_an_array() -> None:
     waiting = parse_job(f"{ARRAY}\n", 14)
     assert waiting is not None
     assert (waiting.target, waiting.array_task) == ("14", None)
+
+
+def test_logs_of_a_users_other_jobs() -> None:
+    rows = [
+        log_row(7, "200", "own.log"),
+        log_row(8, "99", "ended.log"),
+        log_row(9, "100", "train.log", "train.err"),
+        log_row(10, "N/A", "%A.log", ArrayJobID="6", ArrayTaskID="4"),
+        log_row(11, "N/A", "x" * 5_000, Name="n\n12  train.log"),
+    ]
+    assert parse_logs("".join(f"{row}\n" for row in rows), 7, 100) == [
+        OtherLogs(9, None, None, "/home/alice", "n", "train.log", "train.err"),
+        OtherLogs(10, 6, 4, "/home/alice", "n", "%A.log", ""),
+        OtherLogs(11, None, None, "/home/alice", "n\n12  train.log", "", ""),
+    ]
 
 
 def test_a_job_that_is_not_there() -> None:

@@ -27,7 +27,7 @@ from slurm_hooks.monitor.counters import Account
 from slurm_hooks.node import background, commands, context, evidence, main, mps, spool, state, task_prolog
 from slurm_hooks.records import Record, Run, decode, merge
 from tests.slurm_hooks.node import standins
-from tests.slurm_hooks.node.conftest import OTHER_UID, UID, FakeSlurm, kill_all, processes_with, shown
+from tests.slurm_hooks.node.conftest import OTHER_UID, UID, FakeSlurm, kill_all, log_row, processes_with, shown
 
 ROOT = Path(__file__).parents[3]
 OOM = (
@@ -331,6 +331,77 @@ def test_the_log_of_a_job_with_a_name(site: Site) -> None:
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0", **names)
     assert len(site.slurm.calls("requeue")) == 1
     assert out.read_text().splitlines()[-1].startswith("rad: job 7 ran out")
+
+
+COMMON = {"SLURM_JOB_STDOUT": "train.log"}
+
+
+def _end(site: Site, job: str, **more: str) -> None:
+    """Let a job that shares fail while an error stands in its log; RAD requeued it if it is believed."""
+    values = {"AdminComment": merge("", RECORD), "TresPerNode": "gres:mps:g2:30"}
+    site.slurm.job(int(job), shown(int(job), **values))
+    site.run("epilog", SLURM_JOB_ID=job, SLURM_JOB_EXIT_CODE2="1:0", **{**COMMON, **more})
+
+
+def test_an_error_in_a_log_that_only_this_job_writes_to(site: Site) -> None:
+    site.run("prolog", SLURM_JOB_ID="8", SLURM_JOB_UID=str(OTHER_UID), **COMMON)
+    site.run("prolog", SLURM_JOB_ID="9", SLURM_JOB_STDOUT="other.log")
+    site.run("prolog", **COMMON)
+    site.log(OOM, "train.log")
+    _end(site, "7")
+    assert len(site.slurm.calls("requeue")) == 1
+
+
+@pytest.mark.parametrize("jobs", [("7", "8"), ("8", "7")])
+def test_an_error_in_a_log_that_another_job_of_the_node_wrote_to(site: Site, jobs: tuple[str, ...]) -> None:
+    for job in jobs:
+        site.run("prolog", SLURM_JOB_ID=job, SLURM_JOB_STDOUT="./train.log" if job == "8" else "train.log")
+    site.run("epilog", SLURM_JOB_ID="8", SLURM_JOB_EXIT_CODE2="0:0")
+    log = site.log(OOM, "train.log")
+    _end(site, "7")
+    assert site.slurm.calls("requeue") == []
+    assert "rad: job 7 failed and is not tried again: job 8 wrote to its log too" in log.read_text()
+    assert site.notes() == []
+    run = site.waiting()["7-0.json"]
+    assert (run.outcome, run.evidence) == ("failed", "")
+
+
+def test_jobs_that_wrote_to_a_log_one_after_another(site: Site) -> None:
+    site.run("prolog", SLURM_JOB_ID="8", **COMMON)
+    site.run("epilog", SLURM_JOB_ID="8", SLURM_JOB_EXIT_CODE2="0:0")
+    site.run("prolog", **COMMON)
+    site.log(OOM, "train.log")
+    _end(site, "7")
+    assert len(site.slurm.calls("requeue")) == 1
+
+
+@pytest.mark.parametrize(("end", "requeues"), [("2000000000", 0), ("N/A", 0), ("1000", 1)])
+def test_an_error_in_a_log_that_a_job_of_another_node_writes_to(site: Site, end: str, requeues: int) -> None:
+    site.run("prolog", **COMMON)
+    site.log(OOM, "train.log")
+    (site.slurm.folder / "answer-squeue").write_text(log_row(12, end, f"{site.home}/train.log") + "\n")
+    _end(site, "7")
+    assert len(site.slurm.calls("requeue")) == requeues
+
+
+def test_who_writes_to_a_log_is_not_known(site: Site) -> None:
+    site.run("prolog", **COMMON)
+    log = site.log(OOM, "train.log")
+    site.slurm.trouble("squeue", 1, "Unable to contact slurm controller\n")
+    _end(site, "7")
+    assert site.slurm.calls("requeue") == []
+    assert "perhaps another job wrote to its log too" in log.read_text()
+    assert "who else writes to its logs is not known: exit status 1: Unable to contact" in site.said
+
+
+def test_an_error_in_a_log_of_its_own_beside_a_common_one(site: Site) -> None:
+    names = {"SLURM_JOB_STDOUT": "%j.out", "SLURM_JOB_STDERR": "train.log"}
+    site.run("prolog", **names)
+    site.run("prolog", SLURM_JOB_ID="8", **COMMON)
+    site.log(OOM, "7.out")
+    site.log(OOM, "train.log")
+    _end(site, "7", **names)
+    assert len(site.slurm.calls("requeue")) == 1
 
 
 def test_the_last_task_of_an_array_is_requeued_alone(site: Site) -> None:

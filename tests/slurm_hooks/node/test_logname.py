@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from slurm_hooks.node.commands import parse_job
-from slurm_hooks.node.loglist import HOST, before_start, of_job
+from slurm_hooks.node.commands import OtherLogs, parse_job
+from slurm_hooks.node.loglist import HOST, before_start, of_job, of_others
 from slurm_hooks.node.logname import LogNames, expand, names_job
 from tests.slurm_hooks.node.conftest import JOB, shown
 
@@ -73,6 +73,8 @@ def test_what_is_not_known_gives_no_name(pattern: str) -> None:
         ("", True),
         ("%j.out", True),
         ("%4A_%a", True),
+        ("%A.out", False),  # tasks of an array share it
+        ("%x_%a.out", False),
         ("%x.out", False),
         ("%%j", False),
         ("\\%j", False),
@@ -92,12 +94,16 @@ def test_names_of_its_own(pattern: str, own: bool) -> None:
         (0, "log", "", ["/log"]),
         (0, "%x.out", "", None),
         (0, "log", "%x.err", None),
+        (0, "%A.out", "", None),
+        (0, "log_%a", "", None),
+        (0, "%A_%a.out", "", ["/4711_4294967294.out"]),  # its own: nothing to look at, whatever its name
         (1, "", "", None),  # perhaps a task of an array
     ],
 )
 def test_what_a_prolog_knows(restart: int, out: str, err: str, paths: list[str] | None) -> None:
     job = dataclasses.replace(JOB, restart=restart, stdout=out, stderr=err)
-    assert before_start(job, None) == paths
+    logs = before_start(job, None)
+    assert (None if logs is None else [log.path for log in logs]) == paths
 
 
 @pytest.mark.parametrize(
@@ -115,13 +121,36 @@ def test_what_slurmctld_knows(out: str, err: str, told: dict[str, str], paths: l
     job = dataclasses.replace(JOB, stdout=out, stderr=err)
     answer = parse_job(f"{shown(4711, **told)}\n", 4711)
     assert answer is not None
-    assert of_job(job, answer) == paths
-    assert before_start(job, answer) == paths
+    assert [log.path for log in of_job(job, answer)] == paths
+    assert before_start(job, answer) == of_job(job, answer)
 
 
 def test_where_slurmctld_names_the_logs_a_node_has_its_name_in_slurm() -> None:
     job = dataclasses.replace(JOB, restart=1, sluid="s26DM83WWPNT00", stdout="%N-%r-%x", stderr="%S")
     answer = parse_job(f"{shown(4711, JobName='a')}\n", 4711)
     assert answer is not None
-    assert of_job(job, answer) == ["/node0-1-a", "/s26DM83WWPNT00"]
-    assert before_start(dataclasses.replace(job, restart=0, stdout="%N-%r"), None) == ["/node0-0", "/s26DM83WWPNT00"]
+    assert of_job(job, answer) == [("/node0-1-a", False), ("/s26DM83WWPNT00", False)]
+    logs = before_start(dataclasses.replace(job, restart=0, stdout="%N-%r"), None)
+    assert logs == [("/node0-0", False), ("/s26DM83WWPNT00", False)]
+
+
+def test_which_logs_are_the_jobs_alone() -> None:
+    answer = parse_job(f"{shown(4711, ArrayJobId='4700', ArrayTaskId='3')}\n", 4711)
+    assert answer is not None
+    job = dataclasses.replace(JOB, stdout="%A.out", stderr="%A_%a.err")
+    assert of_job(job, answer) == [("/4700.out", False), ("/4700_3.err", True)]
+    assert of_job(dataclasses.replace(job, stdout="", stderr="log"), answer) == [
+        ("/slurm-4700_3.out", True),
+        ("/log", False),
+    ]
+
+
+def test_logs_of_others() -> None:
+    plain = OtherLogs(12, None, None, "/home/alice", "n", "../alice/train.log", "")
+    task = OtherLogs(14, 13, 2, "/data", "n", "/data/%A.log", "/data/%x-%u-%a.err")
+    unknown = OtherLogs(15, None, None, "/data", "n", "", "")
+    assert of_others(dataclasses.replace(JOB, user="alice"), [plain, task, unknown]) == {
+        "/home/alice/train.log": 12,
+        "/data/13.log": 14,
+        "/data/n-alice-2.err": 14,
+    }

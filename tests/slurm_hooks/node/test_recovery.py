@@ -24,12 +24,25 @@ ENDED = Ended(
     evidence=OOM,
     lost_mps="",
     fault="",
+    doubt="",
     may_requeue=True,
 )
 
 
 def _ended(**changes: Any) -> Ended:
     return dataclasses.replace(ENDED, **changes)
+
+
+def test_an_error_that_may_be_anothers() -> None:
+    verdict = judge(RECORD, _ended(evidence="", doubt="job 4712"), SITE)
+    assert (verdict.outcome, verdict.share) == ("failed", None)
+    assert verdict.message == (
+        "rad: job 4711 failed and is not tried again: job 4712 wrote to its log too, so the error there may be the "
+        "other's; a log of its own (--output=%j.log) tells them apart"
+    )
+    assert judge(RECORD, _ended(evidence="", doubt="job 4712", share=100), SITE) == verdict
+    assert judge(RECORD, _ended(evidence="", doubt="job 4712", reason="TimeLimit"), SITE).message == ""
+    assert judge(RECORD, _ended(doubt="job 4712"), SITE).outcome == "oom_requeued"  # a log of its own holds it too
 
 
 def test_first_a_larger_share() -> None:
