@@ -1,4 +1,7 @@
-"""TaskProlog: MPS variables for a task. Runs as the job's user, so it reads two files and prints."""
+"""TaskProlog: MPS variables for a task. Runs as the job's user, so it reads two files and prints.
+
+Of a step that was attached from outside the job (`srun --jobid`) it asks slurmctld whether the job's shares are RAD's.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,34 @@ _FILTERS = re.compile(rb"^[ \t]*(CliFilterPlugins[ \t]*=[^\n#]*\blua\b|Include[ 
 
 def hook(env: Mapping[str, str]) -> None:
     """Slurm's TaskProlog."""
-    task = None
-    kept = kept_counts(Path(env.get("SLURM_CONF") or "/etc/slurm/slurm.conf").parent) if "RAD_SHARE" in env else ()
+    task, attached = None, {}
     if env.get("SLURM_JOB_ID", "").isdigit():
-        task = state.read(context.task_note_path(context.load(env), int(env["SLURM_JOB_ID"])))
-    sys.stdout.write("".join(f"{line}\n" for line in task_lines(task, env, kept=kept)))
+        config = context.load(env)
+        task = state.read(context.task_note_path(config, int(env["SLURM_JOB_ID"])))
+        if task and task.get("pipe") and "RAD_SHARE" not in env and "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" in env:
+            attached = of_attached(int(env["SLURM_JOB_ID"]), config.node.command_timeout_s)
+    env = {**env, **attached}
+    kept = kept_counts(Path(env.get("SLURM_CONF") or "/etc/slurm/slurm.conf").parent) if "RAD_SHARE" in env else ()
+    lines = [f"export {name}={value}" for name, value in attached.items()] + task_lines(task, env, kept=kept)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def of_attached(job: int, timeout_s: float) -> dict[str, str]:
+    """What job_submit.lua put into the environment of a job whose shares are RAD's; empty for any other job."""
+    from slurm_hooks.node import commands  # noqa: PLC0415 - seldom needed
+    from slurm_hooks.records import decode  # noqa: PLC0415
+
+    shown, _ = commands.show_job(job, timeout_s)
+    record = decode(shown.admin_comment) if shown is not None else None
+    if shown is None or record is None or record.action not in ("share", "exclusive"):
+        return {}
+    threads = str(record.thread_percentage or FULL)
+    place = f"@{record.node}:{record.pin}" if record.pin and threads != str(FULL) else ""
+    return {
+        "RAD_SHARE": str(record.share),
+        "RAD_THREAD_PERCENTAGE": threads + place,
+        "SLURM_RESTART_COUNT": str(shown.restarts),
+    }
 
 
 def kept_counts(folder: Path, lua_dirs: Sequence[Path] = _LUA_DIRS) -> tuple[str, ...]:

@@ -629,6 +629,31 @@ def test_the_way_of_a_job_under_mps(mps_site: Site) -> None:
     assert mps_site.waiting()["7-0.json"].cap_mib == 23961
 
 
+@pytest.mark.parametrize(
+    ("record", "restarts", "percentage"),
+    [
+        (RECORD, "0", "100"),
+        (dataclasses.replace(RECORD, thread_percentage=50, pin="g2", node="node0"), "0", "50"),
+        (dataclasses.replace(RECORD, thread_percentage=50, pin="g2", node="node0"), "1", "100"),
+        (dataclasses.replace(RECORD, action="left_alone"), "0", None),
+    ],
+)
+def test_a_step_that_is_attached_from_outside_the_job(
+    mps_site: Site, capsys: pytest.CaptureFixture[str], record: Record, restarts: str, percentage: str | None
+) -> None:
+    mps_site.run("prolog")
+    mps_site.slurm.job(7, shown(7, AdminComment=merge("", record), Restarts=restarts))
+    mps_site.run("task_prolog")
+    lines = capsys.readouterr().out.splitlines()
+    assert "export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=23961M" in lines
+    said = [line for line in lines if "THREAD_PERCENTAGE" in line or "RAD_SHARE" in line]
+    if percentage is None:
+        assert said == []
+    else:
+        assert said[0] == "export RAD_SHARE=30"
+        assert said[-1] == f"export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={percentage}"
+
+
 @pytest.mark.parametrize("partition", ["other", "off"])
 def test_a_job_that_its_user_moves_to_a_partition_without_rad_shares_all_the_same(
     mps_site: Site, partition: str
