@@ -148,6 +148,8 @@ class ClusterView:
         per_gpu: by partition, what its jobs get for each GPU.
         limits_s: by partition, how long a job may run that does not say; those without such a limit are left out.
         filters_steps: whether srun runs cli_filter.lua, as far as slurmctld knows.
+        at_limit: users with a job that waits for a limit of their association or QOS.
+        enforces_limits: whether this Slurm may let a job wait for such a limit.
     """
 
     taken: float = float("-inf")
@@ -162,6 +164,8 @@ class ClusterView:
     per_gpu: Mapping[str, PerGpu] = field(default_factory=dict)
     limits_s: Mapping[str, float] = field(default_factory=dict)
     filters_steps: bool = True
+    at_limit: frozenset[str] = frozenset()
+    enforces_limits: bool = False
 
 
 def with_arrivals(view: ClusterView, arrivals: Iterable[Arrival]) -> ClusterView:

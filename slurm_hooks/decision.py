@@ -433,8 +433,16 @@ def _uncertain(submission: Submission, view: ClusterView, *, age_s: float, stale
         return "the job names several nodes"
     if submission.features:
         return "the job names node features"
+    if submission.user in view.at_limit:
+        return "a job of the user waits for a limit of association or QOS"
+    if view.enforces_limits and not view.can_retype and _holds_gpus(submission.user, view):
+        return "the user's jobs hold GPUs already, and one more may have to wait for a limit of association or QOS"
     waiting = view.waiting.get(submission.partition, 0)
     return f"{waiting} jobs of the partition wait already" if waiting else ""
+
+
+def _holds_gpus(user: str, view: ClusterView) -> bool:
+    return any(resident.user == user for node in view.nodes for gpu in node.gpus for resident in gpu.residents)
 
 
 def record_of(

@@ -109,6 +109,7 @@ class SlurmCommands:
             per_gpu=parsing.parse_per_gpu(shown, self._settings),
             limits_s=parsing.parse_limits(shown),
             filters_steps=parsing.filters_steps(self._settings),
+            enforces_limits=parsing.enforces_limits(self._settings),
         )
 
     def _queue(self, partitions: tuple[str, ...]) -> tuple[list[parsing.JobRow], list[parsing.ResidentRow]]:

@@ -50,6 +50,8 @@ _ASKED_ITEM = re.compile(r"(?:gres[:/])?mps(?::([A-Za-z][\w.-]*))?:(\d+)")
 _ASKED_GPU = re.compile(r"(?:^|[,:/])gpu(?:$|[,:=])")
 _JOB_DEFAULTS = re.compile(r"^JobDefaults\s+= (.*)$", re.MULTILINE)
 _CLI_FILTERS = re.compile(r"^CliFilterPlugins\s+= (.*)$", re.MULTILINE)
+_AT_LIMIT = re.compile(r"QOS|Assoc|Max\w{1,20}PerAccount")  # how the reasons of jobs begin that wait for a limit
+_ENFORCED = re.compile(r"^AccountingStorageEnforce\s+= (.*)$", re.MULTILINE)
 _DEFAULT = re.compile(r"(DefCpuPerGPU|DefMemPerGPU)=(\d{1,15})", re.IGNORECASE)
 _TIME = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")
 _FIELD = re.compile(r"(?:^| )([A-Za-z][A-Za-z_]*)=(\S*)")
@@ -178,6 +180,12 @@ def filters_steps(settings: str) -> bool:
     return found is None or "lua" in re.split(r"[,/]", found.group(1).strip())
 
 
+def enforces_limits(settings: str) -> bool:
+    """Whether jobs wait for limits of associations and QOS, by what ``scontrol show config`` prints."""
+    found = _ENFORCED.search(settings)
+    return found is not None and not {"limits", "safe", "all"}.isdisjoint(found.group(1).strip().split(","))
+
+
 def _per_gpu(text: str, otherwise: PerGpu) -> PerGpu:
     said = {name.lower(): int(amount) for name, amount in _DEFAULT.findall(text)}
     return PerGpu(said.get("defcpupergpu", otherwise.cpus), said.get("defmempergpu", otherwise.memory_mib))
@@ -245,16 +253,19 @@ def build(
         if job.reason in _WAITING_REASONS:
             for partition in job.partition.split(","):
                 waiting[partition] = waiting.get(partition, 0) + 1
+    at_limit = {job.job_id: job.user for job in jobs if _AT_LIMIT.match(job.reason)}
     pinned = tuple(
         PinnedJob(job.job_id, device, int(count), job.nodes)
         for job in jobs
-        if job.reason in ("None", *_WAITING_REASONS) or job.reason.startswith(_NODE_IS_AWAY)
+        if job.reason in ("None", *_WAITING_REASONS) or job.reason.startswith(_NODE_IS_AWAY) or job.job_id in at_limit
         for device, count in _ASKED_ITEM.findall(job.asked)
         if device
     )
     stuck = tuple(job.job_id for job in jobs if job.reason == _NO_NODE_COULD and _ASKED_ITEM.search(job.asked))
     spoken_for: dict[tuple[str, str], int] = {}
     for pin in pinned:
+        if pin.job_id in at_limit:  # it takes nothing, whatever comes free
+            continue
         # One that does not name one node will take its shares on whichever comes free: it counts on each.
         name = "" if any(c in pin.nodes for c in "[,") else pin.nodes
         spoken_for[name, pin.type] = spoken_for.get((name, pin.type), 0) + pin.share
@@ -269,6 +280,7 @@ def build(
         made.append(replace(node, gpus=tuple(gpus), available=node.available and node.name not in opaque))
     lacking = frozenset(name for node in made if node.gpus and not node.shares for name in node.partitions)
     view = ClusterView(taken, tuple(made), waiting, pinned, lacking, stuck, can_retype=can_retype)
+    view = replace(view, at_limit=frozenset(at_limit.values()))
     return with_arrivals(view, filter(None, map(_about_to_start, jobs)))
 
 

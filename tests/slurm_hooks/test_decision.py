@@ -117,6 +117,19 @@ def test_unpinned(submission: Submission, words: str) -> None:
     assert words in decision.reasons[-1]
 
 
+def test_unpinned_for_limits_of_the_user() -> None:
+    def why(user: str, **view: bool | frozenset[str]) -> str:
+        decision = made(submission=SUBMISSION._replace(user=user), view=replace(VIEW, **view))  # type: ignore[arg-type]
+        return "" if decision.pin else decision.reasons[-1]
+
+    assert "waits for a limit" in why("alice", at_limit=frozenset({"alice"}), can_retype=True)
+    assert why("alice", at_limit=frozenset({"bob"})) == ""
+    assert "hold GPUs already" in why("bob", enforces_limits=True)
+    assert [why("bob", enforces_limits=True, can_retype=True), why("alice", enforces_limits=True), why("bob")] == [
+        ""
+    ] * 3
+
+
 def test_unpinned_for_the_state_of_the_cluster() -> None:
     assert "stale" in made(now=131.0).reasons[-1]
     assert "2 jobs of the partition wait already" in made(view=replace(VIEW, waiting={"gpu": 2})).reasons[-1]

@@ -14,6 +14,7 @@ from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
 from slurm_hooks.slurm.view import (
     RESIDENT_COLUMNS,
     build,
+    enforces_limits,
     expand_hostlist,
     filters_steps,
     parse_jobs,
@@ -220,6 +221,24 @@ def test_reservations() -> None:
     assert parse_reservations("No reservations in the system\n") == {}
     assert parse_nodes(NODE, begins)[0].reserved_from == begins["node0"]
     assert parse_nodes(NODE)[0].reserved_from == float("inf")
+
+
+@pytest.mark.parametrize("reason", ["QOSMaxJobsPerUserLimit", "AssocGrpGRES", "MaxGRESPerAccount"])
+def test_a_job_at_a_limit_takes_nothing_and_its_pin_can_be_taken_back(reason: str) -> None:
+    jobs = parse_jobs(f"9\x1fPD\x1fgpu\x1fbob\x1fgres:mps:g2:30\x1fnode0\x1f{reason}\n")
+    view = build(parse_nodes(NODE), jobs, [], taken=0, can_retype=True)
+    assert (view.pinned, view.at_limit) == ((PinnedJob(9, "g2", 30, "node0"),), frozenset({"bob"}))
+    assert [gpu.used_shares for gpu in view.nodes[0].gpus] == [0] * len(view.nodes[0].gpus)
+    assert view.waiting == {}
+
+
+@pytest.mark.parametrize(
+    ("enforced", "limits"),
+    [("none", False), ("associations", False), ("associations,limits", True), ("associations,limits,qos,safe", True)],
+)
+def test_whether_slurm_enforces_limits(enforced: str, limits: bool) -> None:
+    assert enforces_limits(f"AccountingStorageEnforce = {enforced}\nAccountingStorageHost   = x\n") is limits
+    assert not enforces_limits("")
 
 
 def test_jobs_for_shares_that_slurm_holds() -> None:
