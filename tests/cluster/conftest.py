@@ -85,11 +85,16 @@ def _with_instances(directory: Path, port: int) -> Cluster:
 _MAKERS = {"plain_cluster": _plain, "rad_cluster": _with_rad, "mig_cluster": _with_instances}
 
 
+def _up(cluster: Cluster) -> None:
+    """Start what does not run, and wait until jobs share: before radd has looked they go through as written."""
+    cluster.up()
+    if cluster.rad is not None:
+        cluster.wait_until_radd_sees()
+
+
 def _brought_up(cluster: Cluster) -> Cluster:
     try:
-        cluster.up()
-        if cluster.rad is not None:
-            cluster.wait_until_radd_sees()
+        _up(cluster)
     except BaseException:
         cluster.destroy()
         raise
@@ -156,7 +161,7 @@ def mig_cluster(clusters: Clusters) -> Iterator[Cluster]:
 def whole(cluster: Cluster) -> Cluster:
     """The cluster with all of its daemons; a test may have stopped some."""
     if not all(cluster.is_up(name) for name in cluster.daemons()):
-        cluster.up()
+        _up(cluster)
     return cluster
 
 

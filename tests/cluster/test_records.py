@@ -124,6 +124,7 @@ def test_nothing_is_lost_while_slurmdbd_is_down(cluster: Cluster) -> None:
 
     cluster.wait_for("the outcome is sent", sent, 120)
     cluster.wait_for("the spool is empty", lambda: not list(spool.glob(f"{job}-*.json")), 120)
+    cluster.wait_until_radd_sees()  # the new slurmctld: until then the next test's jobs would go through as written
 
 
 def flush(cluster: Cluster) -> None:
