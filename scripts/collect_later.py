@@ -29,6 +29,7 @@ from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, NINTH, SECOND, SEVE
 from estimator.dataset.gaps import few, fill
 from estimator.dataset.specs import FITTED, Source, Spec, Split, spec_from_json
 from estimator.dataset.store import DEFAULT, ISOLATED, add, committed, load
+from estimator.dataset.usual import usual, widely_used
 
 SEED = 11
 _CONTEXT_GROUPS = (
@@ -112,6 +113,8 @@ class Part:
         gaps: its configurations are drawn where little was measured of a model that is fitted to.
         few: its configurations are of precisions and kinds of which at most so many runs of a model are fitted to.
         beside: the part, drawn with the same seed, none of whose configurations it holds.
+        usual: its configurations are those in which widely used models are usually run, not drawn.
+        own: all of its configurations are measured by a process of their own too.
     """
 
     entries: Callable[[], Iterable[Entry]]
@@ -123,6 +126,8 @@ class Part:
     gaps: bool = False
     few: int | None = None
     beside: str = ""
+    usual: bool = False
+    own: bool = False
 
 
 _COLLECTIONS = (
@@ -229,6 +234,8 @@ PARTS = {
     "fresh12": Part(twelfth.entries, lambda e: e.group in TWELFTH, 3),
     "kin12": Part(twelfth.entries, lambda e: e.group not in TWELFTH, 2, judges=True),
     "known12": Part(_first(10), lambda e: e.source != "library" and _twelve(e), 1, judges=True, drawn=True),
+    "usual13": Part(_first(11), widely_used, 0, usual=True),
+    "known13": Part(_first(11), widely_used, 2, judges=True, drawn=True, own=True),
     "more12": Part(eleventh.COLLECTION.entries, lambda e: e.group not in ELEVENTH and _apart(e) and not _twelve(e), 3),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""
@@ -254,6 +261,8 @@ def specs(part: str, seed: int = SEED) -> list[Spec]:
     entries = list(about.entries())
     random.Random(SEED).shuffle(entries)  # noqa: S311 - an order, no secret
     chosen = [e for e in entries if about.chosen(e)]
+    if about.usual:
+        return list(usual(chosen))
     if about.gaps:
         return list(fill(chosen, _measured(), about.workloads, seed, about.infer))
     if about.few is not None:
@@ -281,12 +290,13 @@ def shared(listed: Iterable[Spec], share: int, shares: int, *, backwards: bool) 
 
 
 def isolated(parts: Sequence[str], seed: int = SEED) -> list[Spec]:
-    """Choose small runs of several kinds, for processes of their own."""
+    """Choose what processes of their own measure: parts of which that is wanted, of others small runs of each sort."""
+    whole = [spec for part in parts if PARTS[part].own for spec in specs(part, seed)]
     chosen: dict[tuple[str, str], Spec] = {}
-    for spec in (spec for part in parts for spec in specs(part, seed)):
+    for spec in (spec for part in parts if not PARTS[part].own for spec in specs(part, seed)):
         if spec.group in _CONTEXT_GROUPS and spec.batch_size * (spec.seq_len or 1) <= 2048:
             chosen.setdefault((spec.group, spec.kind), spec)
-    return list(chosen.values())
+    return [*whole, *chosen.values()]
 
 
 def quiet(folder: Path) -> list[Spec]:
@@ -351,14 +361,18 @@ def collect(folder: Path, chosen: Sequence[Spec], options: Options) -> None:
 def pack(out: Path, folder: Path, parts: Sequence[str], seed: int) -> dict[str, int]:
     """Add the compressed raw results of a run to a packed data set.
 
-    What judges is ``known`` where its model is fitted to, else ``kin``.
+    What judges is ``known`` where its model is fitted to, else ``kin``; what is one of the usual configurations too, is
+    fitted to.
     """
     fitted = {(row.spec.source, row.spec.name) for row in load(folder).rows if row.split in FITTED}
     apart: dict[str, Split] = {}
     drawn: set[str] = set()
+    usual_ids = {spec.id for part in parts if PARTS[part].usual for spec in specs(part, seed)}
     for part in parts:
         about = PARTS[part]
         for spec in specs(part, seed) if about.judges or about.drawn else ():
+            if spec.id in usual_ids:
+                continue
             known = (spec.source, spec.name) in fitted
             if about.judges:
                 apart[spec.id] = "known" if known else "kin"
@@ -373,8 +387,7 @@ def pack(out: Path, folder: Path, parts: Sequence[str], seed: int) -> dict[str, 
         return add(raw, folder, apart, drawn)
 
 
-def main() -> None:
-    """Run the command."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of compressed raw results")
     parser.add_argument("--raw", type=Path, help="folder of raw results; what it holds is not measured again")
@@ -385,6 +398,7 @@ def main() -> None:
     parser.add_argument("--quiet", type=float, default=0.9, help="minutes for counters afterwards")
     parser.add_argument("--workers", type=int, default=14)
     parser.add_argument("--capacity-gib", type=float, default=112.0)
+    parser.add_argument("--own-workers", type=int, default=1, help="beside, for processes of their own; 14 GiB each")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--pack", action="store_true", help="measure nothing: add what OUT holds to RAD's data set")
     parser.add_argument("--backwards", action="store_true", help="begin with the models that a run reaches last")
@@ -393,13 +407,18 @@ def main() -> None:
     )
     parser.add_argument("--new", action="store_true", help="leave out what RAD's data set holds")
     parser.add_argument("--only", help="isolated: measure just these, with a process each")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Run the command."""
+    options = _parser().parse_args()
     if options.pack:
         print(pack(options.out, DEFAULT, options.parts, options.seed))
         return
     raw: Path = options.raw or Path(tempfile.mkdtemp(prefix="rad-collect-"))
     if options.only:
-        many = Options(1, 14 * 1024, options.device, minutes=options.minutes, isolated=True)
+        many = Options(options.workers, 1024 * options.capacity_gib, options.device, options.minutes, isolated=True)
         collect(raw / "isolated", isolated(options.parts, options.seed), many)
         return
     options.out.mkdir(parents=True, exist_ok=True)
@@ -408,6 +427,7 @@ def main() -> None:
     command = [sys.executable, "-m", "scripts.collect_later", "--only", "isolated", "--raw", str(raw)]
     command += ["--parts", *options.parts, "--seed", str(options.seed)]
     command += ["--out", str(options.out), "--minutes", str(0.7 * options.minutes), "--device", options.device]
+    command += ["--workers", str(options.own_workers), "--capacity-gib", str(14 * options.own_workers)]
     share, shares = map(int, options.share.split("/"))
     beside = None if share else subprocess.Popen(command)
     there = _there() if options.new else set()

@@ -288,8 +288,10 @@ def add(raw: Path, folder: Path, apart: Mapping[str, Split], drawn: Set[str] = f
         marks = {**({"split": apart[key]} if key in apart else {}), **({"drawn": True} if key in drawn else {})}
         rows[key] = {**item, **marks}
     traces = {item["model"]: item for item in (*read_jsonl(raw / TRACES), *_read(folder / _TRACE_FILE))}
-    checks = [item for item in _own_rows(raw) if item["id"] in new]
-    kept = _write_all(folder, rows, traces, [*_read(folder / _CHECK_FILE), *checks])
+    before = list(_read(folder / _CHECK_FILE))
+    checked = {item["id"] for item in before}
+    checks = [item for item in _own_rows(raw) if item["id"] in rows and item["id"] not in checked]
+    kept = _write_all(folder, rows, traces, [*before, *checks])
     return {"added": len(new), "checks": len(checks), "rows": len(rows), "traces": kept}
 
 

@@ -131,7 +131,8 @@ def test_the_bound_of_a_measured_architecture_is_narrow() -> None:
     assert set(model["measured"]["runs"]) == {f"blocks{index}" for index in range(20)}
     method, item = Rad(model), items[0]
     row = item.seen_by(frozenset())
-    expected, upper, level = method.from_account(row, item.accounted, 750.0, item.run)
+    other = item.run._replace(log_batch=item.run.log_batch + 0.1)
+    expected, upper, level = method.from_account(row, item.accounted, 750.0, other)
     unknown = method.from_account(row, item.accounted, 750.0)
     assert (level, unknown[2]) == ("measured", "new")
     assert expected == pytest.approx(item.measured, rel=0.1)
@@ -183,6 +184,16 @@ def test_bounds_of_what_was_measured_are_set_by_configurations_that_were_drawn()
     assert calibrating(few)["measured"].all()
 
 
+def test_bounds_of_what_is_repeated_are_set_by_runs_of_the_same_model() -> None:
+    def of(count: int, blocks: str, way: str) -> HeldOut:
+        held = judged(count, "repeated", run=Run(blocks))
+        return replace(held, ways=[way] * count)
+
+    # Those of the second sort are repeated without their model, too: another looks the same.
+    held = joined(joined(of(200, "own", "run"), of(201, "other", "run")), of(30, "other", "model"))
+    assert list(calibrating(held)["repeated"]) == [True] * 200 + [False] * 231
+
+
 def test_bounds_of_relatives_are_set_by_models_that_were_left_out() -> None:
     for level in ("kin", "similar"):
         held = joined(judged(200, level), judged(201, level))
@@ -206,7 +217,7 @@ def test_a_variant_of_measured_models_is_told_from_what_resembles_nothing() -> N
         return abs(expected - item.measured), level
 
     same, variant, other = known(), known("Own"), known("Own", "Another", "Third")
-    assert [level for _, level in (same, variant, other)] == ["measured", "similar", "new"]
+    assert [level for _, level in (same, variant, other)] == ["repeated", "similar", "new"]
     assert same[0] < variant[0] < other[0]
 
 

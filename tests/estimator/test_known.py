@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from base64 import b64encode
+from math import log2
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
 from estimator.types import PRECISIONS, Workload
 
-BASE = Run("blocks", 20.0, 24.0, 6.0, 5.0, 0, 1, 2)
+BASE = Run("blocks", 20.0, 24.0, 6.0, 5.0, 0, 1, 3)
 
 
 def known(*runs: tuple[Run, float]) -> Known:
@@ -38,7 +39,7 @@ def at(**changes: Any) -> Run:
 
 
 def test_the_same_architecture_in_another_configuration_is_measured() -> None:
-    found = known((at(log_batch=3.0), 0.2), (at(log_batch=7.0), 0.4), (at(training=0, states=0), 1.0)).about(BASE)
+    found = known((at(log_batch=3.0), 0.2), (at(log_batch=7.0), 0.4), (at(training=0, optimizer=0), 1.0)).about(BASE)
     assert (found.level, found.runs, found.alike) == ("measured", 3, 2)
     assert 0.25 < found.shift < 0.32
     assert len(found.features(0.5)) == len(KNOWLEDGE)
@@ -46,7 +47,7 @@ def test_the_same_architecture_in_another_configuration_is_measured() -> None:
 
 def test_a_head_for_other_classes_is_the_same_architecture_and_another_width_is_kin() -> None:
     table = known((BASE, 0.3))
-    assert table.about(at(log_params=20.03)).level == "measured"
+    assert table.about(at(log_params=20.03, log_batch=6.0)).level == "measured"
     kin = table.about(at(log_params=21.0))
     assert (kin.level, kin.runs) == ("kin", 0)
     assert 0 < kin.shift < 0.3
@@ -57,9 +58,42 @@ def test_what_is_too_far_away_is_new(changes: dict[str, Any]) -> None:
     assert known((BASE, 0.3)).about(at(**changes)) == NOTHING
 
 
+def test_what_was_measured_in_the_same_configuration_is_followed_alone() -> None:
+    table = known((BASE, 0.31), (at(log_batch=4.0), 0.9), (at(log_batch=6.0), 0.9), (at(optimizer=1), -0.5))
+    for run in (BASE, at(log_params=20.03, log_elements=24.001)):
+        found = table.about(run)
+        assert (found.level, found.runs) == ("repeated", 4)
+        assert found.shift == pytest.approx(0.31, abs=0.001)
+    for batch_size in (1, 3, 12, 24, 48, 96, 1000):  # as the table rounds them
+        run = at(log_batch=log2(batch_size))
+        assert known((run, 0.3)).about(run).level == "repeated"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"log_batch": 5.05},
+        {"log_elements": 24.1},
+        {"log_params": 20.1},
+        {"log_steps": 6.01},
+        {"precision": 1},
+        {"training": 0, "optimizer": 0},
+        {"optimizer": 2},
+    ],
+)
+def test_what_differs_in_anything_is_not_repeated(changes: dict[str, Any]) -> None:
+    found = known((BASE, 0.3)).about(at(**changes))
+    assert found.level in ("measured", "kin")
+    assert found.shift < 0.3
+
+
+def test_of_models_that_look_the_same_the_larger_is_followed() -> None:
+    assert known((BASE, 0.1), (at(log_params=20.01), 0.4)).about(BASE).shift == pytest.approx(0.4, abs=0.001)
+
+
 def test_a_training_says_little_of_inference() -> None:
     table = known((BASE, 0.5), (at(log_batch=2.0), 0.5))
-    alike, other = table.about(at(log_batch=4.0)), table.about(at(training=0, states=0))
+    alike, other = table.about(at(log_batch=4.0)), table.about(at(training=0, optimizer=0))
     assert other.shift < alike.shift
     assert other.weight < 0.1 * alike.weight
     assert other.alike == 0
@@ -89,8 +123,8 @@ def test_one_run_near_by_outweighs_several_far_away() -> None:
     assert known((at(log_batch=5.5), 0.0), *far).about(BASE).shift < 0.2
 
 
-def test_equal_runs_become_one_and_what_is_never_compared_is_left_out() -> None:
-    packed = [struct.pack("<IIII", 200_000, 240_000, 60_000, 1), struct.pack("<hBh", 500, 5, 2400)]
+def test_equal_runs_become_the_largest_and_what_is_never_compared_is_left_out() -> None:
+    packed = [struct.pack("<IIII", 200_000, 240_000, 60_000, 1), struct.pack("<hBh", 500, 7, 3200)]
     runs = tabulate([(BASE, 0.2), (BASE, 0.4), (Run(), 0.9)])["runs"]
     assert runs == {"blocks": [b64encode(part).decode() for part in packed]}
 
@@ -117,8 +151,8 @@ def held(*types: str, holder: str) -> Run:
 def test_a_model_that_a_class_of_the_users_holds_is_found() -> None:
     inner = frozenset({"ResNet", "Conv2d", "Linear"})
     table = known((at(blocks=blocks_of("module", inner)), 0.3))
-    assert table.about(held("Net", *inner, holder="Net")).level == "measured"
-    assert table.about(held("Net", "Dropout", "Identity", *inner, holder="Net")).level == "measured"
+    assert table.about(held("Net", *inner, holder="Net")).level == "repeated"
+    assert table.about(held("Net", "Dropout", "Identity", *inner, holder="Net")).level == "repeated"
     assert table.about(held("Net", "Conv3d", *inner, holder="Net")) == NOTHING
     assert table.about(held("Net", *inner, holder="ResNet")) == NOTHING
     assert table.about(held("Net", *inner, holder="")) == NOTHING

@@ -37,6 +37,7 @@ _ADDED_SIZE = 0.04
 _SMALLEST_SHARE = 0.02
 NOWHERE = Run()
 _SAID = {
+    "repeated": "this configuration was measured: that is the estimate",
     "measured": "this architecture was measured (runs: {0.runs}): that corrects the account and narrows the bound",
     "kin": "other models of the same blocks were measured: that corrects the account and narrows the bound",
     "similar": "models of almost the same blocks were measured: that corrects the account",

@@ -3,7 +3,8 @@
 Each measured run of a real model leaves by how much its activations were larger than what the corrected account said.
 A request takes the mean of what runs left whose model has the same types of layers in the same format, those near to
 it counting most: in how the model was run, and in its size. Where that changes with the batch size, a line is taken
-through them. It is a matter of a dictionary and a few dozen numbers.
+through them. Where the very configuration was measured, that run alone is followed: what the allocator reserves beyond
+what it hands out follows no rule that others would tell. It is a matter of a dictionary and a few dozen numbers.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from estimator.methods.rad.program import Program
 from estimator.methods.rad.resemblance import Resembling, written
 from estimator.types import PRECISIONS, ModelSummary, Workload
 
-Level = Literal["measured", "kin", "similar", "new"]
-LEVELS: Final[tuple[Level, ...]] = ("measured", "kin", "similar", "new")
+Level = Literal["repeated", "measured", "kin", "similar", "new"]
+LEVELS: Final[tuple[Level, ...]] = ("repeated", "measured", "kin", "similar", "new")
 KNOWLEDGE: Final = (
     "weight",
     "nearest",
@@ -39,8 +40,8 @@ KNOWLEDGE: Final = (
 """What the size of an error is told from, beside the features of the request."""
 
 # How far two runs are apart: for each doubling of batch size, of parameters, of a sample's activations, and of steps;
-# for another precision, for training instead of inference, and for each class of optimizer (none, one or two states a
-# parameter). A run counts e to the negative power of its distance, and those that are near so many times the cube of
+# for another precision, for training instead of inference, and for each state that an optimizer holds more for each
+# parameter. A run counts e to the negative power of its distance, and those that are near so many times the cube of
 # that beside. All chosen by leaving runs and models out.
 _BATCH: Final = 0.4
 _PARAMS: Final = 1.0
@@ -48,7 +49,7 @@ _ELEMENTS: Final = 0.6
 _STEPS: Final = 3.0
 _PRECISION: Final = 1.5
 _KIND: Final = 5.0
-_OPTIMIZER: Final = 0.1
+_STATE: Final = 0.1
 _NEAR: Final = 20.0
 # Models further away than this say nothing.
 _FARTHEST: Final = 4.6
@@ -69,28 +70,31 @@ _LEAST_MEASURED: Final = 0.005
 # The same architecture: as many steps, and parameters as near as a head for other classes leaves them.
 _SAME: Final = 0.05
 _AS_MANY: Final = 0.001
+# The same configuration: samples and batch sizes as near as that head and the rounding of the table leave them.
+_AS_LARGE: Final = 0.006
 _MOST_SHIFT: Final = 4.0
 # A user's class around a library's model may leave out a layer or add one of these. A head has so many rows at most.
 _EITHER: Final = (frozenset[str](), frozenset({"Identity"}), frozenset({"Dropout"}), frozenset({"Identity", "Dropout"}))
 _VIEWS: Final = ("Flatten", "Identity", "Unflatten", "Parameter", "Sequential", "ModuleList", "ModuleDict", "Model")
 _HEAD: Final = 6
 # How models are written: three sizes, and how many runs; how runs are: batch size, way of running, shift; sizes, batch
-# sizes and shifts in these parts of one; so many numbers of states.
+# sizes and shifts in these parts of one.
 _SIZES: Final = struct.Struct("<IIII")
 _SIZE_UNIT: Final = 10_000
 _PACKED: Final = struct.Struct("<hBh")
 _BATCH_UNIT: Final = 100
 _SHIFT_UNIT: Final = 8_000
-_STATE_COUNTS: Final = 3
+# Optimizers that take the same memory are one; how many numbers each holds for a parameter. Inference is as the first.
+_OPTIMIZERS: Final = {"sgd": 0, "sgd_momentum": 1, "rmsprop": 2, "adam": 3, "adamw": 3}
+_STATES: Final = (0, 1, 1, 2)
 _WAYS: Final = {
-    (2 * precision + training) * _STATE_COUNTS + states: (precision, training, states)
+    (2 * precision + training) * len(_STATES) + optimizer: (precision, training, optimizer)
     for precision in range(len(PRECISIONS))
     for training in range(2)
-    for states in range(_STATE_COUNTS)
+    for optimizer in range(len(_STATES))
 }
 # Added to activations before they are compared, in MiB: few are measured badly.
 _FEW_MIB: Final = 50.0
-_STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
 
 
 class Run(NamedTuple):
@@ -102,7 +106,7 @@ class Run(NamedTuple):
         log_batch: batch size, as a power of two.
         precision: its place among the precisions.
         training: 1, or 0 for inference.
-        states: numbers that the optimizer holds for each parameter; 0 for inference.
+        optimizer: stands for all optimizers that take the same memory; 0 for inference.
         around: format, types of layers, and which of them is a class that may only hold a library's model; None where
             there is none.
     """
@@ -114,7 +118,7 @@ class Run(NamedTuple):
     log_batch: float = 0.0
     precision: int = 0
     training: int = 0
-    states: int = 0
+    optimizer: int = 0
     around: tuple[str, frozenset[str], str] | None = None
 
 
@@ -122,8 +126,8 @@ class Knowledge(NamedTuple):
     """What measured runs say of a request.
 
     Attributes:
-        level: ``measured``: its architecture was; ``kin``: others of the same blocks were; ``similar``: others of
-            almost the same blocks were; ``new``.
+        level: ``repeated``: it was measured itself, in all that decides about memory; ``measured``: its architecture
+            was; ``kin``: others of the same blocks were; ``similar``: others of almost the same blocks were; ``new``.
         shift: logarithm by which its activations are larger than accounted.
         weight: how many runs like it that rests on.
         nearest: distance of the nearest.
@@ -179,7 +183,7 @@ def run_of(program: Program, summary: ModelSummary, workload: Workload) -> Run:
         log2(max(workload.batch_size, 1)),
         PRECISIONS.index(workload.precision),
         int(training),
-        _STATES[workload.optimizer] if training else 0,
+        _OPTIMIZERS[workload.optimizer] if training else 0,
         (summary.format, program.names, _holder(summary, program)),
     )
 
@@ -213,7 +217,7 @@ def finite(value: Any) -> float:
     return number
 
 
-# Batch, precision, training, states, shift.
+# Batch, precision, training, optimizer, shift.
 _Measured = tuple[float, int, int, int, float]
 
 
@@ -314,23 +318,27 @@ def _said(run: Run, asked: Sequence[tuple[_Blocks, float]]) -> Knowledge:
         run: the request.
         asked: measured models, and how much the types of their layers resemble the request's; the most alike first.
     """
-    _, log_params, log_elements, log_steps, log_batch, precision, training, states, _ = run
+    _, log_params, log_elements, log_steps, log_batch, precision, training, optimizer, _ = run
+    states = _STATES[optimizer]
     weight = counted = total = squares = batches = spread = product = 0.0
     nearest, unlike = _FAR, _FAR
     count = alike = 0
+    repeated, repeats = -_MOST_SHIFT, 0
     for blocks, resemblance in asked:
         for model in blocks.models():
             larger_by, longer_by = abs(model.params - log_params), abs(model.steps - log_steps)
-            sizes = _PARAMS * larger_by + _ELEMENTS * abs(model.elements - log_elements)
+            wider_by = abs(model.elements - log_elements)
+            sizes = _PARAMS * larger_by + _ELEMENTS * wider_by
             far = sizes + _STEPS * longer_by + _UNLIKE_TYPES * (1.0 - resemblance)
             if far > _FARTHEST:
                 continue
             same = larger_by < _SAME and longer_by < _AS_MANY
             if same and sizes < unlike:
                 unlike = sizes
-            for batch, p, t, s, shift in model.runs:
+            itself = same and wider_by < _AS_LARGE and resemblance >= 1.0
+            for batch, p, t, o, shift in model.runs:
                 larger = batch - log_batch
-                apart = far + _BATCH * abs(larger) + _OPTIMIZER * abs(s - states)
+                apart = far + _BATCH * abs(larger) + _STATE * abs(_STATES[o] - states)
                 if p != precision:
                     apart += _PRECISION
                 if t != training:
@@ -349,48 +357,50 @@ def _said(run: Run, asked: Sequence[tuple[_Blocks, float]]) -> Knowledge:
                     count += 1
                     if p == precision and t == training:
                         alike += 1
+                        if itself and o == optimizer and abs(larger) < _AS_LARGE:
+                            repeats += 1
+                            repeated = max(repeated, shift)
     if weight <= 0:
         return NOTHING
     mean, larger = total / counted, batches / counted
     # What these runs leave may change with the batch size: a line through them, at this one's.
     slope = (product - mean * batches) / (spread - larger * batches + _LEVEL)
     shift = total / (counted + _DOUBT) - slope * min(max(larger, -_REACH), _REACH)
+    scatter = sqrt(max(squares / counted - mean * mean, 0.0))
+    if repeats:
+        return Knowledge("repeated", repeated, weight, nearest, scatter, count, alike, unlike, asked[0][1])
     # Runs that are too far away, by batch size perhaps, say nothing even where the architecture is the same.
     level: Level = "measured" if count and weight > _LEAST_MEASURED else "kin" if weight > _LEAST else "new"
-    scatter = sqrt(max(squares / counted - mean * mean, 0.0))
     return Knowledge(level, shift, weight, nearest, scatter, count, alike, unlike, asked[0][1])
 
 
 def tabulate(runs: Iterable[tuple[Run, float]]) -> dict[str, Any]:
-    """Write measured runs and their shifts as `Known` reads them: plain lists. Equal runs become one, with the mean.
+    """Write measured runs and their shifts as `Known` reads them: plain lists. Equal runs become one, with the largest.
 
     The models of the same types of layers are packed into two strings, their sizes with numbers of runs, and all these
     runs: a table holds hundreds of thousands, and few are asked for.
     """
-    found: dict[str, dict[tuple[int, ...], dict[tuple[int, int], list[float]]]] = {}
+    found: dict[str, dict[tuple[int, ...], dict[tuple[int, int], float]]] = {}
     sets: dict[str, tuple[str, str, frozenset[str]]] = {}
     for run, shift in runs:
         if run.blocks:
             size = tuple(round(value * _SIZE_UNIT) for value in run[1:4])
-            way = (2 * run.precision + run.training) * _STATE_COUNTS + run.states
+            way = (2 * run.precision + run.training) * len(_STATES) + run.optimizer
             key = (round(run.log_batch * _BATCH_UNIT), way)
-            found.setdefault(run.blocks, {}).setdefault(size, {}).setdefault(key, []).append(shift)
+            ways = found.setdefault(run.blocks, {}).setdefault(size, {})
+            ways[key] = max(shift, ways.get(key, shift))
             if run.around is not None:
                 sets[run.blocks] = (run.around[0], run.blocks, run.around[1])
     tables = {blocks: _packed(models) for blocks, models in sorted(found.items())}
     return {"runs": tables, **written(sets.values())}
 
 
-def _packed(models: Mapping[tuple[int, ...], Mapping[tuple[int, int], Sequence[float]]]) -> list[str]:
+def _packed(models: Mapping[tuple[int, ...], Mapping[tuple[int, int], float]]) -> list[str]:
     sizes, runs = [], []
     for size, ways in sorted(models.items()):
         sizes.append(_SIZES.pack(*size, len(ways)))
-        runs += [_PACKED.pack(*way, _mean(shifts)) for way, shifts in sorted(ways.items())]
+        runs += [_PACKED.pack(*way, round(_SHIFT_UNIT * shift)) for way, shift in sorted(ways.items())]
     return [b64encode(b"".join(packed)).decode() for packed in (sizes, runs)]
-
-
-def _mean(shifts: Sequence[float]) -> int:
-    return round(_SHIFT_UNIT * sum(shifts) / len(shifts))
 
 
 def shifted(corrected: float, fixed: float, shift: float) -> tuple[float, float]:

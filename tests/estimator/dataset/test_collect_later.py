@@ -60,6 +60,7 @@ KNOWN = {
     "known10": 107,
     "known11": 113,
     "known12": 127,
+    "known13": 137,
 }
 
 
@@ -135,6 +136,8 @@ def test_known_models_were_measured_and_their_kin_were_not() -> None:
     assert named("known12") <= before
     assert not named("kin12", "fresh12") & before
     assert named("more12") == named("kin11") - named("known12")
+    before |= named(*TWELFTH_PARTS)
+    assert named("usual13") == named("known13") <= before
 
 
 def test_rows_that_are_drawn_for_measured_models_are_of_these_draws() -> None:
@@ -144,6 +147,17 @@ def test_rows_that_are_drawn_for_measured_models_are_of_these_draws() -> None:
     found = {part: sum(row.spec.id in ids for row in rows) for part, ids in draws.items()}
     measured = {"known4": 356, "known5": 588, "known6": 440, "known7": 985, "known8": 1000}
     assert all(found[part] >= count for part, count in measured.items())
+
+
+def test_usual_configurations_are_fitted_to_though_one_is_drawn_too() -> None:
+    usual = {spec.id for spec in module.specs("usual13", 137)}
+    rows = {row.spec.id: row for row in committed().rows}
+    there = usual & rows.keys()
+    assert len(there) > 5000
+    # What was drawn earlier and judges still does; what this draw holds beside them is no draw.
+    later = [rows[id_] for id_ in there & {spec.id for spec in module.specs("known13", 137)}]
+    assert len(later) > 30
+    assert all(row.split in FITTED for row in later)
 
 
 def test_the_eighth_draw_has_a_configuration_of_a_model_and_none_is_drawn_to_fill_gaps_too() -> None:
@@ -262,6 +276,7 @@ def test_processes_of_their_own_are_of_small_runs_one_of_a_kind() -> None:
     chosen = module.isolated(("fresh2", "more2", "fresh3"))
     assert len({(spec.group, spec.kind) for spec in chosen}) == len(chosen) > 10
     assert all(spec.batch_size * (spec.seq_len or 1) <= 2048 for spec in chosen)
+    assert module.isolated(("known13",), 137) == module.specs("known13", 137)
 
 
 def test_quiet_runs_are_short_ones_of_different_models(tmp_path: Path) -> None:

@@ -99,6 +99,14 @@ class HeldOut:
         """Which are of configurations that were drawn at random."""
         return np.array([item.drawn for item in self.items])
 
+    @property
+    def mistaken(self) -> Chosen:
+        """Which another model says as well, that looks the same: without their own model they are repeated, too."""
+        keys = [(item.id, item.run.blocks) for item in self.items]
+        without = self.without("model") & self.at("repeated")
+        others = {key for key, found in zip(keys, without, strict=True) if found}
+        return np.array([key in others for key in keys])
+
     def without(self, way: str) -> Chosen:
         """Tell which were asked about without that: one of `WAYS`."""
         return np.array([left == way for left in self.ways])
