@@ -10,11 +10,13 @@ from typing import Any
 
 from estimator.dataset import coverage
 from estimator.dataset.store import Dataset
+from estimator.dataset.usual import PLACES
 from estimator.methods.rad.fit.bounds import SETTINGS
 from estimator.methods.rad.fit.holdout import WAYS
 from estimator.methods.rad.fit.judge import Held
 from estimator.methods.rad.fit.reached import ALL, DRAWN, FORMATS, MISSES, LeftOut, Reached
 from estimator.methods.rad.known import LEVELS
+from scripts.memory_asked import Asked
 from scripts.memory_real import SAID
 
 METHODS = ("horus", "faketensor", "gpumemnet", "rad")
@@ -245,16 +247,31 @@ _LOOKED_AT = """
 
 New families are those of the twelfth collection, of models of whose name none was measured before in any library
 (`estimator/dataset/twelfth_libraries.py`). Models of measured families are of the twelfth, too: timm's, torchvision's
-and transformers' in sizes of one's own, and of its libraries. The configurations of measured models are a draw: one in
-five of all but other libraries' models that the draw before did not take, each in a configuration drawn at random. All
-were drawn before they were measured. Nothing was fitted to these runs, and nothing chosen by them. Looks at earlier
-collections brought some rules: bounds of kin and similar models are set to be too low for 0.7 % of the models left out,
-and tables of graph networks and of sounds that are cut into pieces are read by rules of their own. The lines are of
-every format that users have for each run, as `radctl retrain` compares versions; prints of models that ran on another
-size of picture than the one taken are not in them.
+and transformers' in sizes of one's own, and of its libraries. The configurations of measured models are two draws: one
+in five of all but other libraries' models that the draw before did not take, each in a configuration drawn at random,
+and what the thirteenth drew of widely used models beside their usual configurations. All were drawn before they were
+measured. Nothing was fitted to these runs. One rule was changed after a first look at the thirteenth: of what is
+repeated one in a hundred may be too low, and only runs of the same model say by how much; how, was chosen by runs that
+are fitted to. Nothing else was chosen by them. Looks at earlier collections brought some rules: bounds of kin and
+similar models are set to be too low for 0.7 % of the models left out, and tables of graph networks and of sounds that
+are cut into pieces are read by rules of their own. The lines are of every format that users have for each run, as
+`radctl retrain` compares versions; prints of models that ran on another size of picture than the one taken are not in
+them.
 {refused} of the {cases} summaries in the tables above are refused.
 
 """
+_ASKED = """
+### Widely used models, as they are asked for
+
+Of {models} widely used models (`estimator/dataset/usual.py`) the thirteenth collection measured a grid of usual
+configurations, which is fitted to, and drew {drawn} more at random: batch size, optimizer, precision, training or
+inference, classes, size of picture, length. {there} of these were measured, {own} by a process of their own, too,
+twelve steps long as NVML sees it: as a job runs. {fitted} of the {there} lie in the grid, or were measured before: of
+what users ask for so many are known themselves. `not fitted to` leaves them out; what is `repeated` there is known from
+another head, or from an optimizer that takes as much.
+
+"""
+_ASKED_HEAD = ("measured by", "runs", "taken for", "summaries", "median error", "under-estimates", "mean over-estimate")
 _WORST = """
 Of {families} families that were not measured, {some} have a bound that is too low; these have one for more than one
 summary in ten:
@@ -270,16 +287,18 @@ _LOOKS_HEAD = ("runs", "summaries", "median error", "under-estimates", "mean ove
 _LEVELS = """
 ### What was measured of a model, and what is new
 
-RAD tells four cases apart, and says which in the reasons of an estimate. `measured`: runs of the same architecture
-(types of layers, number of steps, parameters within 3.5 %) are in the data, in other configurations. `kin`: models with
-the same types of layers are, of other sizes. `similar`: models that share more than 60 % of the types are. `new`:
-nothing like it. Here the real models of all families that were fitted to are judged, each by models that were fitted
-without it, and by bounds that were set without its family, in three ways: without this one run, without its model (all
-heads and sizes of input of it), without its whole architecture family. The lines beneath are what of these the model
-took for measured, kin, similar or new; some architectures have several names, and some families the same blocks. `drawn
-at random` are configurations of measured models as users would ask for them; all others were measured to cover, or
-because nothing near them was, and without them less is known than RAD knows of most requests. The bounds of what was
-measured are set by the drawn ones.
+RAD tells five cases apart, and says which in the reasons of an estimate. `repeated`: a run of the same architecture in
+the same configuration is in the data; it is followed alone. `measured`: runs of the same architecture (types of layers,
+number of steps, parameters within 3.5 %) are in the data, in other configurations. `kin`: models with the same types of
+layers are, of other sizes. `similar`: models that share more than 60 % of the types are. `new`: nothing like it. Here
+the real models of all families that were fitted to are judged, each by models that were fitted without it, and by
+bounds that were set without its family, in three ways: without this one run, without its model (all heads and sizes of
+input of it), without its whole architecture family. The lines beneath are what of these the model took for repeated,
+measured, kin, similar or new; some architectures have several names, and some families the same blocks. `drawn at
+random` are configurations of measured models as users would ask for them; all others were measured to cover, or because
+nothing near them was, and without them less is known than RAD knows of most requests. The bounds of what was measured
+are set by the drawn ones, those of what is repeated by other runs of the same model: a model that is left out can only
+be repeated by another that looks the same, which RAD cannot tell.
 
 """
 _LEVELS_HEAD = ("left out", "taken for", "summaries", "median error", "too low", "over", "half over by less")
@@ -291,13 +310,13 @@ _LIMITS = """
 ### What limits the bound
 
 The same for several shares of misses that bounds are set to, too low / over; the second line is what RAD's are set to:
-{measured:.2f} % of the runs that were drawn at random where the architecture was measured, {kin:.2f} % where its kin
-were and {similar:.2f} % where similar models were, of runs without their models, each family counting the more the more
-runs it has, but not in proportion, and {new:.2f} % where nothing was. There misses are more than that, because accounts
-that were not understood widen no bound. The last columns are of an account that no summary can give: what PyTorch's
-allocator really handed out in each run. What is left there is what the allocator reserves beyond it, which follows from
-the order in which it splits its blocks: however good the account, a bound that is too low for one run in a hundred
-comes no nearer than that.{older}
+{repeated:.2f} % of the runs that another of their model repeats, {measured:.2f} % of the runs that were drawn at random
+where the architecture was measured, {kin:.2f} % where its kin were and {similar:.2f} % where similar models were, of
+runs without their models, each family counting the more the more runs it has, but not in proportion, and {new:.2f} %
+where nothing was. There misses are more than that, because accounts that were not understood widen no bound. The last
+columns are of an account that no summary can give: what PyTorch's allocator really handed out in each run. What is left
+there is what the allocator reserves beyond it, which follows from the order in which it splits its blocks: however good
+the account, a bound that is too low for one run in a hundred comes no nearer than that.{older}
 
 """
 _OLDER = """ The last columns were fitted
@@ -316,6 +335,19 @@ def _looks(looks: dict[str, Held]) -> list[list[str]]:
         numbers = [found.median_abs_rel_error, found.under_rate, found.mean_over_fraction]
         rows.append([_LOOKS[split], f"{found.n}", *(f"{100 * number:.1f} %" for number in numbers)])
     return rows
+
+
+def _asked(found: Asked) -> str:
+    rows = [
+        [
+            *names,
+            str(of.n),
+            *(f"{100 * v:.1f} %" for v in (of.median_abs_rel_error, of.under_rate, of.mean_over_fraction)),
+        ]
+        for *names, of in found.lines
+    ]
+    said = _ASKED.format(models=len(PLACES), drawn=found.drawn, there=found.there, own=found.own, fitted=found.fitted)
+    return said + table(_ASKED_HEAD, rows)
 
 
 def _worst(families: dict[str, Held]) -> str:
@@ -375,6 +407,7 @@ def write_page(
     cases: list[dict[str, Any]],
     looks: dict[str, Held],
     families: dict[str, Held],
+    asked: Asked,
     limits: tuple[LeftOut, LeftOut],
     out: Path,
 ) -> None:
@@ -386,6 +419,7 @@ def write_page(
         cases: what every method said of the test part's real models.
         looks: how good RAD is in every format on each part that nothing was fitted to.
         families: the same for each family of the fresh part.
+        asked: the same on widely used models in drawn configurations.
         limits: what bounds reach on runs that were left out: RAD's, and those of `scripts.memory_limits`.
         out: folder of the page.
     """
@@ -444,6 +478,7 @@ def write_page(
         _LOOKED_AT.format(refused=sum(not case["answers"].get("rad") for case in cases), cases=len(cases)),
         table(_LOOKS_HEAD, _looks(looks)),
         _worst(families),
+        _asked(asked),
         _LEVELS,
         table(_LEVELS_HEAD, level_rows(limits[0])),
         _FORMATS,

@@ -26,6 +26,7 @@ from estimator.methods.rad.fit.reached import LeftOut
 from estimator.methods.rad.retrain import accounting
 from estimator.store import Store, store_for
 from estimator.types import Family
+from scripts.memory_asked import asked
 from scripts.memory_limits import of_dataset
 from scripts.memory_page import write_page
 from scripts.memory_real import faketensor_rows, real_cases
@@ -136,7 +137,7 @@ def main() -> None:
     }
     allocator = kept(options.work, "limits", lambda: asdict(of_dataset(dataset)))
     limits = LeftOut.of_json(about["left_out"]), LeftOut.of_json(allocator)
-    write_page(dataset, results, cases, looks, families, limits, options.out)
+    write_page(dataset, results, cases, looks, families, asked(dataset, model), limits, options.out)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from estimator.dataset.specs import generate_synthetic
-from estimator.dataset.store import Check, Dataset, Row
+from estimator.dataset.specs import FITTED, generate_synthetic
+from estimator.dataset.store import Check, Dataset, Row, committed
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit.bounds import learned
 from estimator.methods.rad.fit.examples import Example
@@ -22,7 +22,10 @@ from estimator.methods.rad.fit.holdout import WAYS, held_out
 from estimator.methods.rad.fit.judge import Held
 from estimator.methods.rad.fit.reached import ALL, DRAWN, FORMATS, MISSES, LeftOut, Reached, left_out, reached
 from estimator.methods.rad.known import Run
-from scripts import memory_limits, memory_page, memory_real
+from estimator.store import store_for
+from scripts import memory_asked, memory_limits, memory_page, memory_real
+from scripts.collect_later import specs as module_specs
+from scripts.memory_asked import Asked
 
 _FOUND = Reached(50, 0.05, 0.01, 0.6, 0.4)
 _TIGHT = Reached(50, 0.02, 0.011, 0.2, 0.1)
@@ -95,9 +98,17 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     cases[0]["answers"][memory_real.SAID] = {"expected": 990, "upper": 995}
     looks = {"kin": Held(9, 0.25, 0.03, 0.4)}
     families = {"odd": Held(4, 0.5, 0.3, 1.0), "fine": Held(6, 0.0, 0.02, 0.4), "rare": Held(50, 0.02, 0.04, 0.4)}
+    said = Asked(20, 15, 6, 4, (("a long-lived process", "not fitted to", "repeated", Held(8, 0.125, 0.01, 0.06)),))
     read = LeftOut.of_json(json.loads(json.dumps(asdict(_LEFT), sort_keys=True)))  # as a manifest keeps it
     memory_page.write_page(
-        data, [{**result, "scores": scores, "majority": 0.5}], cases, looks, families, (read, _ALLOCATOR), tmp_path
+        data,
+        [{**result, "scores": scores, "majority": 0.5}],
+        cases,
+        looks,
+        families,
+        said,
+        (read, _ALLOCATOR),
+        tmp_path,
     )
     text = (tmp_path / "memory.md").read_text("utf-8")
     assert "| 5.5 | ours, H200 | 13 MLPs, 8 GiB | 7/2/1 | 0.900 (0.882) |" in text
@@ -109,6 +120,8 @@ def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
     assert "Of 3 families that were not measured, 2 have" in text
     assert "| odd | 4 | 30.0 % | 50 % |" in text
     assert "| rare |" not in text
+    assert "15 of these were measured, 6 by a process of their own" in text.replace("\n", " ")
+    assert "| a long-lived process | not fitted to | repeated | 8 | 1.0 % | 12.5 % | 6.0 % |" in text
     assert "0 of the 2 summaries in the tables above are refused" in text.replace("\n", " ")
     assert "when 40 of these 50 summaries were measured" in text.replace("\n", " ")
     assert not memory_page.older(_LEFT, _LEFT)
@@ -173,3 +186,20 @@ def test_largest_trainings_come_first() -> None:
         for r, s in zip(rows, specs, strict=True)
     ]
     assert [row.memory_mib for row in memory_real._largest_first(same)] == [9.0, 5.0, 7.0]
+
+
+def test_widely_used_models_are_judged_by_both_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = committed()
+    drawn = module_specs("known13", 137)
+    checked = {check.spec.id for check in data.checks}
+    rows = {row.spec.id: row for row in data.rows}
+    there = [spec for spec in drawn if spec.id in rows]
+    fitted = [spec for spec in there if rows[spec.id].split in FITTED]
+    chosen = [next(s for s in fitted if s.id in checked), next(s for s in there if rows[s.id].split == "known")]
+    monkeypatch.setattr(memory_asked, "specs", lambda part, seed: chosen)
+    found = memory_asked.asked(data, store_for("rad", None).load())
+    assert (found.drawn, found.there, found.fitted) == (2, 2, 1)
+    assert found.own == sum(spec.id in checked for spec in chosen)
+    whole = {line[:3]: line[3].n for line in found.lines}
+    assert whole["a long-lived process", "all", "all"] > whole["a long-lived process", "not fitted to", "all"] > 0
+    assert whole["a process of its own", "all", "repeated"] > 0
