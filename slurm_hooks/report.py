@@ -25,7 +25,7 @@ ENDED_WELL = "COMPLETED"
 SHARES_PER_GPU = 100
 JOULES_PER_KWH = 3_600_000
 _CLOCKS_DIFFER_S = 60  # an Epilog's clock and slurmctld's
-_ASKED = re.compile(r"(?:^|,)gpu(?::[A-Za-z][\w.-]*)?(?::(\d{1,4}))?(?=,|$)")
+_ASKED = re.compile(r"(?:^|,)gpu(?::(?=[\w.+-]*[A-Za-z])[\w.+-]+)?(?::(\d{1,4}))?(?=,|$)")
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,17 @@ class Job:
         return self.record is not None and self.record.action == "share"
 
     @property
-    def gpus_asked(self) -> float:
-        """GPUs that the user asked for, whatever came of it."""
+    def is_changed(self) -> bool:
+        """Whether RAD changed the request."""
+        return self.record is not None and self.record.action in ("share", "exclusive")
+
+    @property
+    def asks(self) -> bool:
+        """Whether the user asked for a GPU or a part of one."""
+        return bool(self._requested)
+
+    @property
+    def _requested(self) -> float:
         if self.record is not None and (found := _ASKED.search(self.record.asked)):
             return float(found.group(1) or 1)
         requested = self.last.requested
@@ -60,11 +69,21 @@ class Job:
             float(requested["gres/gpu"]) if "gres/gpu" in requested else requested.get("gres/mps", 0) / SHARES_PER_GPU
         )
 
+    def gpus_asked(self, run: JobRun) -> float:
+        """GPUs that the user asked for in a run.
+
+        Where RAD changed nothing this is what the run was given: on each of several nodes, for each task, with
+        --exclusive, as a MIG instance. So whatever is saved RAD has saved.
+        """
+        return self._requested if self.is_changed else run.gpus or self._requested
+
     def gpus_held(self, run: JobRun) -> float:
         """GPUs that a run held; the record's share where Slurm does not account for shares."""
-        if run.gpus or self.record is None or self.record.share is None:
+        if run.gpus or self.record is None or not self.is_changed:
             return run.gpus
-        return self.record.share / SHARES_PER_GPU if self.record.action in ("share", "exclusive") else run.gpus
+        kept = self.kept(run)
+        share = self.record.share if kept is None or kept.share is None else kept.share
+        return (share or 0) / SHARES_PER_GPU
 
     def kept(self, run: JobRun) -> Run | None:
         """What the record says of one of Slurm's runs: one that RAD did not see end is missing there."""
@@ -177,7 +196,7 @@ def put_together(runs: Iterable[JobRun]) -> list[Job]:
 def jobs_of(runs: Iterable[JobRun]) -> list[Job]:
     """Jobs that a report counts: those that have run, and ask for a GPU or have a record."""
     started = (job for job in put_together(runs) if any(run.start is not None for run in job.runs))
-    return [job for job in started if job.record is not None or job.gpus_asked]
+    return [job for job in started if job.record is not None or job.asks]
 
 
 def make(jobs: Sequence[Job], since: int, until: int, by: By, zone: tzinfo | None = None) -> Report:
@@ -229,7 +248,7 @@ def _row(name: str, jobs: Sequence[Job], since: int, until: int) -> Row:
     for job in jobs:
         for run in job.runs:
             hours = seconds_within(run, since, until) / 3600
-            hours_asked += job.gpus_asked * hours
+            hours_asked += job.gpus_asked(run) * hours
             hours_held += job.gpus_held(run) * hours
             kept = job.kept(run)
             if kept is not None and kept.smact_mean is not None:

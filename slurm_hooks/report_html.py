@@ -129,7 +129,7 @@ def _none(text: str) -> str:
 def _gpus(report: Report, jobs: Sequence[Job], zone: tzinfo | None) -> str:
     if not jobs:
         return _none("No job asked for a GPU in this time.")
-    asked = _binned(report, jobs, lambda job, run: job.gpus_asked)
+    asked = _binned(report, jobs, lambda job, run: job.gpus_asked(run))
     held = _binned(report, jobs, lambda job, run: job.gpus_held(run))
     rows = [Series("held", "held", held, filled=True), Series("asked", "asked", asked)]
     chart = charts.over_time(rows, _ticks(report, zone), "GPUs", "GPUs asked and held over time")

@@ -61,10 +61,33 @@ def test_what_was_done(action: str, allocated: dict[str, int], counts: tuple[int
 
 @pytest.mark.parametrize(
     ("asked", "gpus"),
-    [("gpu", 1), ("gpu:2", 2), ("gpu:h200:4", 4), ("tmpfs:1,gpu:h200", 1), ("mps:30", 0.4), ("", 0.4)],
+    [("gpu", 1), ("gpu:2", 2), ("gpu:h200:4", 4), ("tmpfs:1,gpu:4090ti", 1), ("mps:30", 0.4), ("", 0.4)],
 )
 def test_gpus_asked(asked: str, gpus: float) -> None:
-    assert _row(job_run(Record(action="left_alone", asked=asked))).gpu_hours_asked == gpus
+    for record in (Record(action="left_alone", asked=asked), Record(action="share", asked=asked)):
+        assert _row(job_run(record, allocated={})).gpu_hours_asked == gpus
+
+
+@pytest.mark.parametrize(
+    ("allocated", "held"),
+    [
+        ({"gres/gpu": 2}, 2.0),  # one on each of two nodes, for each of two tasks, or all of a node with --exclusive
+        ({"gres/gpu": 1, "gres/gpu:1g.18gb": 1}, 0.15),
+        ({"gres/mps": 30}, 0.3),
+    ],
+)
+def test_nothing_is_saved_where_rad_changed_nothing(allocated: dict[str, int], held: float) -> None:
+    for record in (Record("left_alone", asked="gpu:1"), Record("shadowed", asked="gpu:1", share=40), None):
+        row = _row(job_run(record, requested={"gres/gpu": 1}, allocated=allocated))
+        assert (row.gpu_hours_asked, row.gpu_hours_held, row.gpu_hours_saved) == (held, held, 0)
+
+
+def test_each_run_held_its_own_share_where_slurm_does_not_account_for_them() -> None:
+    runs = (Run(outcome="oom_requeued", share=40, end=NOON + HOUR), Run(share=60, end=NOON + 2 * HOUR))
+    record = replace(_with_runs(*runs), share=60)
+    first = job_run(record, state="REQUEUED", allocated={})
+    second = job_run(record, submit=NOON + HOUR, start=NOON + HOUR, end=NOON + 2 * HOUR, allocated={})
+    assert _row(first, second).gpu_hours_held == 1.0
 
 
 def test_jobs_without_a_record() -> None:
