@@ -256,7 +256,7 @@ class Row:
     """One run of a job in slurmdbd.
 
     Attributes:
-        id: as a command names it: ``12`` or ``12_3``.
+        id: as a command names it: ``12``, ``12_3`` or ``12+0``.
         state: first word of Slurm's state.
         start, end: Unix times in seconds; None where it has not started or ended.
         admin_comment: as stored.
@@ -280,7 +280,7 @@ def rows(jobs: Sequence[int], timeout_s: float) -> tuple[dict[int, list[Row]] | 
 def parse_rows(text: str, jobs: Sequence[int]) -> dict[int, list[Row]]:
     """The rows of `sacct -P`; a comment may hold any sign, so it stands last."""
     found: dict[int, list[Row]] = {job: [] for job in jobs}
-    pattern = r"^(\d+)\|([\d_]+)\|([A-Z_]+)[^|\n]*\|([^|\n]*)\|([^|\n]*)\|"
+    pattern = r"^(\d+)\|([\d_+]+)\|([A-Z_]+)[^|\n]*\|([^|\n]*)\|([^|\n]*)\|"
     starts = list(re.finditer(pattern, text, re.MULTILINE))
     for start, after in itertools.zip_longest(starts, starts[1:]):
         job = int(start.group(1))

@@ -47,15 +47,17 @@ def moment(text: str, now: int) -> int:
 
 
 def span(since: str, until: str, now: int) -> tuple[int, int]:
-    """Unix times of a start and an end as `moment` reads them.
+    """Unix times of a start and an end as `moment` reads them; an end that is still to come is now.
 
     Raises:
-        JobError: if one is no time, or the end is not after the start.
+        JobError: if one is no time, the end is not after the start, or the start is still to come.
     """
     first, last = moment(since, now), moment(until, now)
     if first >= last:
         raise JobError(f"--since {since} is not before --until {until}")
-    return first, last
+    if first >= now:
+        raise JobError(f"--since {since} is still to come")
+    return first, min(last, now)  # what runs has not run until then yet
 
 
 @click.command()
@@ -92,14 +94,14 @@ def report(*, since: str, until: str, by: By, user: str, as_json: bool, as_csv: 
 @click.command()
 @click.argument("job_id")
 def explain(job_id: str) -> None:
-    """Tell one job's story in plain words (4711, or 4711_3 for a task of an array)."""
+    """Tell one job's story in plain words (4711, 4711_3 for a task of an array, 4711+1 for a part of a het job)."""
     accounting = SlurmAccounting()
     jobs = reporting.put_together(accounting.runs_of(job_id))
     if not jobs:
         raise JobError(f"job {job_id}: neither slurmdbd nor slurmctld knows it")
     if len(jobs) > 1:
         names = ", ".join(sorted(job.last.shown_id for job in jobs)[:5])
-        raise JobError(f"job {job_id} is an array of {len(jobs)} tasks: name one of them: {names}")
+        raise JobError(f"job {job_id} has {len(jobs)} tasks or parts: name one of them: {names}")
     job = jobs[0]
     residents = [number for number in job.record.residents if number] if job.record is not None else []
     neighbours: dict[int, Job] = {}

@@ -30,7 +30,7 @@ SQUEUE_COLUMNS = (
     ("Reason", 128), ("NodeList", 128), ("admin_comment", 16_384), ("Name", 256),
 )  # fmt: skip
 LIVE_STATES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"})
-JOB_ID = re.compile(r"[1-9]\d{0,17}(_\d{1,18})?")  # of job 0 sacct tells all jobs
+JOB_ID = re.compile(r"[1-9]\d{0,17}([_+]\d{1,18})?")  # of job 0 sacct tells all jobs
 # Both commands write times as this says: seconds since 1970, which no change of the clock makes ambiguous.
 _ENV = ("env", "SLURM_TIME_FORMAT=%s")
 _EARLIEST_S = 1_000_000  # Slurm takes no time before it
@@ -46,7 +46,7 @@ class JobRun:
 
     Attributes:
         job_id: Slurm's own number of the job, of array tasks too.
-        shown_id: what users write: ``4711``, or ``4711_3`` for an array task.
+        shown_id: what users write: ``4711``, ``4711_3`` for an array task, ``4711+1`` for a part of a het job.
         user, account, partition, name, nodes: as Slurm shows them.
         state: one word, for example ``COMPLETED`` or ``CANCELLED``.
         submit, start, end: Unix times in seconds, or None where Slurm knows none.
@@ -96,7 +96,7 @@ class Accounting(Protocol):
         """All runs of jobs that were there at some time between two Unix times."""
 
     def runs_of(self, job: str) -> list[JobRun]:
-        """All runs of one job, of an array task, or of all tasks of an array; empty if Slurm knows none."""
+        """All runs of a job, of an array or a task of it, or a part of a het job; empty if none is known."""
 
 
 class SlurmAccounting:
@@ -141,7 +141,8 @@ class SlurmAccounting:
             SlurmError: if neither `sacct` nor `squeue` answers.
         """
         if JOB_ID.fullmatch(job) is None:
-            raise AccountingError(f"{job!r} is no job id: write 4711, or 4711_3 for a task of an array")
+            forms = "4711, 4711_3 for a task of an array, or 4711+1 for a part of a heterogeneous job"
+            raise AccountingError(f"{job!r} is no job id: write {forms}")
         # -r: one row for each task, so that a task that waits is found by its own number.
         tasks = ["-r"] if "_" in job else []
         kept, sacct_error = self._try(lambda: self._sacct(["-j", job]))
@@ -150,7 +151,9 @@ class SlurmAccounting:
             raise sacct_error
         if squeue_error is not None and "Invalid job id" not in str(squeue_error) and not kept:
             raise squeue_error
-        return _newest(kept, queued)
+        found = _newest(kept, queued)
+        # Asked for a part, squeue tells of the whole job.
+        return [run for run in found if run.shown_id == job] if "+" in job else found
 
     def _try(self, ask: Callable[[], list[JobRun]]) -> tuple[list[JobRun], SlurmError | None]:
         try:

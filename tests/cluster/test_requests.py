@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from scripts.devcluster import Cluster, CommandResult
+from slurm_hooks.records import decode
 from tests.cluster.conftest import ONE_GPU, can_retype, need_record, output, record_of, shares, version, whole
 
 # A claim of 48 GiB of an H200's 143771 MiB, less a margin of 2048: the share is 35.
@@ -300,12 +301,25 @@ def test_a_job_is_not_pinned_where_a_reservation_begins_before_its_end(cluster: 
     assert [need_record(cluster, job).node for job in jobs] == ["node1", "node0"]
 
 
-def test_a_heterogeneous_job_is_left_alone(cluster: Cluster) -> None:
+def test_a_heterogeneous_job_is_left_alone_and_recorded(cluster: Cluster) -> None:
     said = cluster.submit(
         "#!/bin/bash\n#RAD memory=48G\n#SBATCH --hold --gres=gpu:1\n#SBATCH hetjob\n#SBATCH --gres=gpu:1\ntrue\n"
     )
+    job = said.job_id
     assert "heterogeneous" in said.err
-    assert cluster.job(said.job_id)["TresPerNode"] in ONE_GPU
+    assert cluster.job(job)["TresPerNode"] in ONE_GPU
+    cluster.run(["scontrol", "release", str(job)]).require()
+    assert cluster.wait_state(job) == "COMPLETED"
+
+    def outcomes() -> list[str]:
+        rows = {row["JobID"]: row["AdminComment"] for row in cluster.sacct(job, "JobID", "AdminComment")}
+        record = decode(rows.get(f"{job}+0", ""))
+        return [run.outcome for run in record.runs] if record is not None else []
+
+    cluster.wait_for("slurmdbd has the outcome", lambda: outcomes() == ["completed"], 120)
+    told = cluster.run(["radctl", "explain", f"{job}+0"], user="alice").require().out
+    assert "left as written: the job is heterogeneous" in told
+    assert "completed" in told
 
 
 def test_every_task_of_an_array_gets_the_share(cluster: Cluster) -> None:

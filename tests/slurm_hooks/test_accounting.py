@@ -162,6 +162,12 @@ def test_what_is_no_job_id(job: str) -> None:
         SlurmAccounting(runner=Recorded()).runs_of(job)
 
 
+def test_a_part_of_a_heterogeneous_job_is_told_alone() -> None:
+    """Recorded from an array: sacct's and squeue's rows look the same but for the sign."""
+    parts = SQUEUE.replace("8_1", "8+1").replace("8_2", "8+2")
+    assert {run.shown_id for run in SlurmAccounting(runner=Recorded(squeue=parts)).runs_of("8+2")} == {"8+2"}
+
+
 def test_one_of_both_is_enough() -> None:
     without_dbd = SlurmAccounting(runner=Recorded({"sacct": "Connection refused"})).runs_of("3")
     assert "3" in {run.shown_id for run in without_dbd}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from dataclasses import replace
 from datetime import timedelta, timezone
 
@@ -267,6 +268,16 @@ def test_what_is_no_moment(slurm: type[_Slurm], text: str) -> None:
 def test_a_time_that_ends_before_it_begins(slurm: type[_Slurm]) -> None:
     result = _radctl("report", "--since", "1d", "--until", "2d")
     assert result.stderr == "radctl: --since 1d is not before --until 2d\n"
+
+
+def test_no_hours_of_a_time_that_is_still_to_come(slurm: type[_Slurm]) -> None:
+    now = int(time.time())
+    slurm.known = (job_run(SHARED, start=now - HOUR, end=None, state="RUNNING"),)
+    made = json.loads(_radctl("report", "--json", "--until", "9000-01-01").output)
+    assert now <= made["until"] < now + HOUR
+    assert 1.0 <= made["total"]["gpu_hours_asked"] < 2.0
+    result = _radctl("report", "--since", "8999-01-01", "--until", "9000-01-01")
+    assert result.stderr == "radctl: --since 8999-01-01 is still to come\n"
 
 
 def test_explain(slurm: type[_Slurm]) -> None:

@@ -141,14 +141,16 @@ def test_rows_of_slurmdbd() -> None:
         "second line\n"
         "33|33_2|CANCELLED by 1003|1795201440|Unknown|\n"
         "33|33_2|PENDING|Unknown|Unknown|\n"
+        "37|36+1|COMPLETED|1795201433|1795201434|\n"
     )
-    assert parse_rows(text, [33, 35]) == {
+    assert parse_rows(text, [33, 35, 37]) == {
         33: [
             Row("33_2", "REQUEUED", 1795201433, 1795201434, "x|y\nsecond line"),
             Row("33_2", "CANCELLED", 1795201440, None, ""),
             Row("33_2", "PENDING", None, None, ""),
         ],
         35: [],
+        37: [Row("36+1", "COMPLETED", 1795201433, 1795201434, "")],
     }
 
 
