@@ -22,6 +22,8 @@ _INTRO = f"""\
 RAD reads `{config.DEFAULT_PATH}`: on the controller (radd), on the nodes (Prolog, Epilog, rad-monitor) and where
 users run `radctl`. The file is [TOML](https://toml.io). Every key has a default; a partition that the file does
 not name is none of RAD's business. An unknown section or key, or a value out of range, is an error.
+radd and rad-monitor read it when they start: restart them after a change. Prolog, TaskProlog and Epilog read it anew
+for each job, TaskProlog as the job's user, so everybody must be able to read it.
 
 - `radctl config check [FILE]` checks a file and names section, key and cure.
 - `radctl config example` prints a file with every key, its default and its meaning (`etc/rad.toml.example`).
@@ -32,7 +34,8 @@ not name is none of RAD's business. An unknown section or key, or a value out of
 
 _EXAMPLE_INTRO = f"""\
 # RAD's configuration, with every key and its default. Copy to {config.DEFAULT_PATH}, take away the "#" where
-# you want something else, then run: radctl config check
+# you want something else, then run: radctl config check, and restart radd and rad-monitor, which read it when they
+# start. Everybody must be able to read it.
 """
 
 _EXAMPLE_PARTITION = """\

@@ -71,6 +71,8 @@ class Facts:
         nvml_error: why NVML does not tell, or the empty string.
         programs: where a program was found; the empty string for nowhere.
         host: this machine's name.
+        closed: rad.toml, or the folder above it, where not everybody may read it; else the empty string.
+        changed: whether rad.toml was changed after radd had started.
     """
 
     slurm_error: str = ""
@@ -95,6 +97,8 @@ class Facts:
     nvml_error: str = ""
     programs: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
+    closed: str = ""
+    changed: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,7 @@ def _node(facts: Facts, config: Config) -> list[Finding]:
             )
         if not paths and not facts.slurm_error:
             findings.append(Finding(name, False, "not set", f"set {name} in slurm.conf, see etc/slurm.conf.rad"))
+    findings += _closed(facts)
     findings.append(_steps(facts))
     for subject, path in (
         ("[node] state_dir", config.node.state_dir),
@@ -283,7 +288,17 @@ def _radd(facts: Facts, config: Config) -> list[Finding]:
     if facts.radd_error is not None:
         found = facts.radd_error or "takes connections"
         findings.append(Finding("radd", not facts.radd_error, found, "restart radd: systemctl restart radd"))
+    if facts.changed:
+        cure = "restart radd, which reads it when it starts: systemctl restart radd"
+        findings.append(Finding("rad.toml", False, "changed since radd started", cure))
     return findings
+
+
+def _closed(facts: Facts) -> list[Finding]:
+    """Whether users may not read rad.toml: TaskProlog runs as one."""
+    found = f"{facts.closed}: not for everybody to read"
+    cure = f"chmod o+rX {facts.closed}: else jobs get neither MPS nor caps, and users no radctl"
+    return [Finding("rad.toml", False, found, cure)] if facts.closed else []
 
 
 def _rights(facts: Facts) -> list[Finding]:

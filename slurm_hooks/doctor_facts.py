@@ -5,6 +5,7 @@ Reads only, but for one connection each to radd and rad-monitor that it closes a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
@@ -27,11 +28,12 @@ _PROGRAMS = ("scontrol", "sacct", "sacctmgr", "nvidia-smi")
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
-def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Facts:
+def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("/")) -> Facts:
     """All facts of this machine.
 
     Args:
         config: names the paths and users to look at.
+        path: the configuration's file.
         runner: starts Slurm's commands.
         root: folder below which Lua modules are looked for.
     """
@@ -78,6 +80,8 @@ def gather(config: Config, runner: Runner = run, root: Path = Path("/")) -> Fact
             name: shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}") or "" for name in _PROGRAMS
         },
         host=socket.gethostname().partition(".")[0],
+        closed=_closed(path),
+        changed=_changed_at(path) > _changed_at(Path(config.radd.socket)) > 0,
     )
 
 
@@ -159,6 +163,26 @@ def _file(path: str) -> FileFact:
     kinds = ((stat.S_ISREG, "file"), (stat.S_ISDIR, "directory"), (stat.S_ISSOCK, "socket"))
     kind = next((name for test, name in kinds if test(found.st_mode)), "other")
     return FileFact(kind, found.st_mode & 0o7777, found.st_uid, found.st_gid)  # type: ignore[arg-type]
+
+
+def _closed(path: Path) -> str:
+    """The first of a path's folders, or its file, that not everybody may use; the empty string where all may."""
+    with contextlib.suppress(OSError):
+        *folders, file = [*reversed(path.absolute().parents), path]
+        for folder in folders:
+            if not folder.stat().st_mode & stat.S_IXOTH:
+                return str(folder)
+        if not file.stat().st_mode & stat.S_IROTH:
+            return str(file)
+    return ""
+
+
+def _changed_at(path: Path) -> float:
+    """When a file was last written, or a socket made; 0 where there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _owner(path: str) -> str:

@@ -1,7 +1,8 @@
 """What prolog.sh, task_prolog.sh, epilog.sh and rad-spool.timer start: ``main.py prolog|task-prolog|epilog|flush``.
 
-A hook fails open: whatever goes wrong is told in the node's log, and the exit status is 0, for a Prolog that fails
-drains the node. Each hook imports only what it needs, because this starts before every job.
+A hook fails open: whatever goes wrong is told in the node's log (the default one where the configuration cannot be
+read), and the exit status is 0, for a Prolog that fails drains the node. Each hook imports only what it needs, because
+this starts before every job.
 
 Touches the environment; the modules beside it touch the rest.
 """
@@ -31,8 +32,19 @@ def main(argv: list[str]) -> int:
     try:
         importlib.import_module(f"slurm_hooks.node.{HOOKS[argv[1]]}").hook(os.environ)
     except Exception as error:  # a hook fails open
-        sys.stderr.write(f"rad: {argv[1]}: {type(error).__name__}: {error}\n")
+        _complain(argv[1], f"{type(error).__name__}: {error}")
     return 0
+
+
+def _complain(hook: str, text: str) -> None:
+    """Tell what ended a hook; Slurm 22.05 drops what a Prolog or Epilog writes to standard error."""
+    try:
+        from slurm_hooks.config import Config  # noqa: PLC0415
+        from slurm_hooks.node import context  # noqa: PLC0415
+
+        context.speaker(Config(), hook)(text)
+    except Exception:  # even of this nothing may come
+        sys.stderr.write(f"rad: {hook}: {text}\n")
 
 
 if __name__ == "__main__":

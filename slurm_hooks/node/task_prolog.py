@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from slurm_hooks.config import Config, ConfigError
 from slurm_hooks.node import context, state
 
 FULL = 100
@@ -31,7 +32,7 @@ def hook(env: Mapping[str, str]) -> None:
     """Slurm's TaskProlog."""
     task, attached = None, {}
     if env.get("SLURM_JOB_ID", "").isdigit():
-        config = context.load(env)
+        config = _config(env)
         task = state.read(context.task_note_path(config, int(env["SLURM_JOB_ID"])))
         if task and task.get("pipe") and "RAD_SHARE" not in env and "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" in env:
             attached = of_attached(int(env["SLURM_JOB_ID"]), config.node.command_timeout_s)
@@ -39,6 +40,14 @@ def hook(env: Mapping[str, str]) -> None:
     kept = kept_counts(Path(env.get("SLURM_CONF") or "/etc/slurm/slurm.conf").parent) if "RAD_SHARE" in env else ()
     lines = [f"export {name}={value}" for name, value in attached.items()] + task_lines(task, env, kept=kept)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def _config(env: Mapping[str, str]) -> Config:
+    """The site's configuration; RAD's defaults where it cannot be used: the job's steps must start all the same."""
+    try:
+        return context.load(env)
+    except ConfigError:
+        return Config()
 
 
 def of_attached(job: int, timeout_s: float) -> dict[str, str]:

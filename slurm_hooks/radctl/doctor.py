@@ -26,7 +26,7 @@ def doctor(site: Site, role: judge.Role | None, as_json: bool) -> None:
     Without ROLE: what Slurm says this machine is. Run it as root: other users do not see everything.
     """
     config = site.load()
-    facts = gather(config)
+    facts = gather(config, site.path)
     findings = {part: judge.examine(part, facts, config) for part in ([role] if role else judge.roles_of(facts))}
     lacks = any(finding.needed and not finding.ok for several in findings.values() for finding in several)
     if as_json:

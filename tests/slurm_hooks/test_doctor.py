@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -426,6 +427,9 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
         return says[command[2]]
 
     path = str(tmp_path / "radd.sock")
+    toml = tmp_path / "rad.toml"
+    toml.touch()
+    os.utime(toml, (1, 1))
     config = Config(
         radd=Radd(socket=path, slurm_user="nobody-of-that-name"),
         node=Node(state_dir=str(tmp_path), spool_dir=str(control)),
@@ -433,8 +437,11 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
         server.listen()
-        facts = doctor_facts.gather(config, run, tmp_path)
+        facts = doctor_facts.gather(config, toml, run, tmp_path)
     assert facts.slurm_error == ""
+    assert not facts.changed
+    os.utime(toml, (2**32, 2**32))
+    assert doctor_facts.gather(config, toml, run, tmp_path).changed
     assert facts.partitions == {"gpu", "cpu"}
     assert facts.billing == {"gpu": "CPU=0,GRES/gpu=1.0", "cpu": ""}
     assert facts.limits["QOS normal"] == ("", "gres/gpu=4", "cpu=8,gres/gpu:g0=1", "")
@@ -451,7 +458,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     assert facts.users == {}
     assert facts.radd_error == ""
     assert (facts.radd_user, facts.radd_rights) == ("root", "Administrator")
-    assert doctor_facts.gather(config, run, tmp_path).radd_error == f"{path}: Connection refused"
+    assert doctor_facts.gather(config, toml, run, tmp_path).radd_error == f"{path}: Connection refused"
 
 
 def test_facts_without_slurm(tmp_path: Path) -> None:
@@ -459,13 +466,35 @@ def test_facts_without_slurm(tmp_path: Path) -> None:
         raise SlurmError("scontrol: Unable to contact slurm controller")
 
     config = Config(radd=Radd(socket=str(tmp_path / "none"), slurm_user="root"))
-    facts = doctor_facts.gather(config, run, tmp_path)
+    facts = doctor_facts.gather(config, tmp_path / "rad.toml", run, tmp_path)
+    assert not facts.changed
     assert facts.slurm_error == "scontrol: Unable to contact slurm controller"
     assert (facts.settings, facts.nodes, facts.gres_conf, facts.lua_version) == ({}, (), None, "")
     assert facts.users == {"root": (0, 0)}
     assert (facts.radd_user, facts.radd_rights) == ("", None)
     assert doctor_facts._rights(run, "rad", 1.0) is None
     assert "No such file" in (facts.radd_error or "")
+
+
+def test_a_configuration_that_users_cannot_read() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        toml = folder / "rad.toml"
+        toml.touch(0o644)
+        assert doctor_facts._closed(toml) == str(folder)
+        folder.chmod(0o711)
+        assert doctor_facts._closed(toml) == ""
+        toml.chmod(0o640)
+        assert doctor_facts._closed(toml) == str(toml)
+    finding = _only("node", closed="/etc/rad")
+    assert (finding.subject, finding.found) == ("rad.toml", "/etc/rad: not for everybody to read")
+    assert "chmod o+rX /etc/rad" in finding.cure
+
+
+def test_a_configuration_that_radd_has_not_read() -> None:
+    finding = _only("controller", changed=True)
+    assert (finding.subject, finding.found) == ("rad.toml", "changed since radd started")
+    assert "systemctl restart radd" in finding.cure
 
 
 def test_a_socket_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -516,7 +545,7 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: Facts, args: list[str], code: int) -> None:
     path = tmp_path / "rad.toml"
     path.write_text("[partitions.gpu]\ngpu_model = 'h200'\n")
-    monkeypatch.setattr(command, "gather", lambda config: facts)
+    monkeypatch.setattr(command, "gather", lambda config, path: facts)
     shown = CliRunner().invoke(cli, ["--config", str(path), "doctor", *args])
     assert shown.exit_code == code
     assert "  ok       Slurm                    version 22.05.8\n" in shown.output

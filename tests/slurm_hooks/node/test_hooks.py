@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from scripts.devcluster.interpreter import closed, for_everybody
+from slurm_hooks.config import Config
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import Account
 from slurm_hooks.node import background, commands, context, evidence, main, mps, spool, state, task_prolog
@@ -250,6 +251,12 @@ def test_jobs_that_are_none_of_our_business(site: Site, changes: dict[str, str])
     assert not (site.place / "jobs").exists()
     assert not (site.place / "spool").exists()
     assert site.slurm.calls() == []
+
+
+def test_steps_start_though_users_cannot_read_the_configuration(site: Site) -> None:
+    (site.place / "rad.toml").chmod(0o600)
+    lines = site.task({"RAD_SHARE": "30", "SLURM_GPUS_PER_TASK": "1"})
+    assert "unset SLURM_GPUS_PER_TASK" in lines
 
 
 # Recovery
@@ -881,13 +888,29 @@ def test_a_task_outside_any_job(site: Site) -> None:
 # Trouble
 
 
-@pytest.mark.parametrize("hook", ["prolog", "epilog", "task_prolog"])
 @pytest.mark.parametrize("config", ["[nothing", "[node]\nstate_dir = 3\n", None])
-def test_a_configuration_that_cannot_be_used(site: Site, hook: str, config: str | None) -> None:
+def test_a_configuration_that_cannot_be_used(site: Site, config: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     (site.place / "rad.toml").unlink() if config is None else (site.place / "rad.toml").write_text(config)
-    done = subprocess.run([site.etc / f"{hook}.sh"], env=site.env(), capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
-    assert ("rad.toml" in done.stderr) == (hook != "task_prolog")
+    assert site.task() == []
+    said: list[tuple[str, str]] = []
+    monkeypatch.setattr(context, "_log", lambda path, line: said.append((path, line)))
+    for name, value in {**site.env(), "RAD_CONFIG": f"{site.place}/rad.toml"}.items():
+        monkeypatch.setenv(name, value)
+    for hook in ("prolog", "epilog", "flush"):
+        assert main.main(["main.py", hook]) == 0
+        path, line = said.pop()
+        assert path == Config().node.log
+        assert line.startswith(f"{hook}: ConfigError: {site.place}/rad.toml: ")
+
+
+def test_not_even_the_log(site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr(context, "load", broken)
+    monkeypatch.setattr(context, "speaker", broken)
+    assert main.main(["main.py", "flush"]) == 0
+    assert capsys.readouterr().err == "rad: flush: RuntimeError: no room\n"
 
 
 @pytest.mark.parametrize("hook", ["prolog", "epilog"])
@@ -1071,6 +1094,7 @@ def test_the_timer_sends_what_was_left_over(site: Site, monkeypatch: pytest.Monk
 _SECOND = """
 import sys
 from scripts.devcluster.interpreter import closed, for_everybody
+from slurm_hooks.config import Config
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import Account
 from slurm_hooks.node import background, context, spool
