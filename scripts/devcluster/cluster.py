@@ -499,7 +499,9 @@ class Cluster:
             texts["rad.toml"] = settings.toml(settings.rad_settings(layout, base))
             self._write_hooks(self.rad)
         for name, text in texts.items():
-            (layout.etc / name).write_text(text, encoding="utf-8")
+            path = layout.etc / name
+            if not path.exists() or path.read_text(encoding="utf-8") != text:  # by its time doctor knows a new rad.toml
+                path.write_text(text, encoding="utf-8")
         secret = layout.etc / "slurmdbd.conf"
         secret.chmod(0o600)
         os.chown(secret, pwd.getpwnam("slurm").pw_uid, -1)
