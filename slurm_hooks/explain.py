@@ -25,7 +25,7 @@ _OUTCOMES = {
     "mps_victim": "lost its GPU's MPS server through no fault of its own and was queued again as it was",
     "mps_told": "lost its GPU's MPS server through no fault of its own and was not queued again",
     "mps_suspect": "was broken together with others by one process's fault and was queued again with {share}",
-    "oom_told": "ran out of GPU memory; --no-requeue forbids another try: ask for more with #RAD memory=",
+    "oom_told": "ran out of GPU memory and may not be queued again: ask for more with #RAD memory=",
 }
 
 

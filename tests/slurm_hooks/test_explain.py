@@ -173,7 +173,7 @@ def test_a_job_that_waits_to_run_again() -> None:
     [
         ("oom_exclusive", "queued again with the whole GPU"),
         ("oom_final", "not tried again"),
-        ("oom_told", "ask for more with #RAD memory="),
+        ("oom_told", "may not be queued again: ask for more with #RAD memory="),
     ],
 )
 def test_other_ends_of_out_of_memory(outcome: str, words: str) -> None:
