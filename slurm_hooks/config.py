@@ -43,16 +43,19 @@ class ConfigError(ValueError):
     """A configuration that cannot be used; the message names file, key and cure."""
 
 
-def _key(default: Any, doc: str, *, low: float | None = None, high: float | None = None) -> Any:
-    """A documented key with its default and, for numbers, the range that is accepted."""
-    return field(default=default, metadata={"doc": doc, "low": low, "high": high})
+def _key(default: Any, doc: str, *, low: float | None = None, high: float | None = None, path: bool = False) -> Any:
+    """A documented key with its default and, for numbers, the range that is accepted.
+
+    A path must be absolute: the hooks run in folders of Slurm's and of users'.
+    """
+    return field(default=default, metadata={"doc": doc, "low": low, "high": high, "path": path})
 
 
 @dataclass(frozen=True)
 class Radd:
     """[radd]: the decision service on the controller."""
 
-    socket: str = _key("/run/rad/radd.sock", "Unix socket on which job_submit.lua asks.")
+    socket: str = _key("/run/rad/radd.sock", "Unix socket on which job_submit.lua asks.", path=True)
     slurm_user: str = _key(
         "slurm", "User that slurmctld runs as: the only one, beside root, who may write to the socket."
     )
@@ -154,7 +157,7 @@ class Recovery:
 class Mps:
     """[mps]: the MPS daemons of a node."""
 
-    run_dir: str = _key("/run/rad/mps", "Pipe and log directories, one of each for every GPU.")
+    run_dir: str = _key("/run/rad/mps", "Pipe and log directories, one of each for every GPU.", path=True)
     control: str = _key("/usr/bin/nvidia-cuda-mps-control", "The control daemon's program.")
     users: MpsUsers = _key(
         "single",
@@ -182,8 +185,8 @@ class Mps:
 class Node:
     """[node]: Prolog, TaskProlog and Epilog."""
 
-    state_dir: str = _key("/run/rad/jobs", "What Prolog notes of a job for its Epilog.")
-    spool_dir: str = _key("/var/spool/rad", "Records that wait for slurmdbd.")
+    state_dir: str = _key("/run/rad/jobs", "What Prolog notes of a job for its Epilog.", path=True)
+    spool_dir: str = _key("/var/spool/rad", "Records that wait for slurmdbd.", path=True)
     command_timeout_s: float = _key(3.0, "A Slurm command that takes longer is given up.", low=0.5, high=60)
     send_for_s: float = _key(
         300.0,
@@ -191,7 +194,7 @@ class Node:
         low=0,
         high=3600,
     )
-    log: str = _key("/var/log/rad/node.log", "What the hooks of a node have to say.")
+    log: str = _key("/var/log/rad/node.log", "What the hooks of a node have to say.", path=True)
 
 
 @dataclass(frozen=True)
@@ -339,6 +342,8 @@ def _value(hint: Any, meta: Mapping[str, Any], value: Any) -> Any:
         value = float(value)
     if type(value) is not hint:
         raise ConfigError(f"{value!r} must be {_WORDS[hint]}")
+    if meta["path"] and not value.startswith("/"):
+        raise ConfigError(f"{value!r} must be an absolute path")
     low, high = meta["low"], meta["high"]
     if low is not None and not low <= value <= high:
         raise ConfigError(f"{value!r} must lie between {low} and {high}")

@@ -61,6 +61,8 @@ def test_partitions_take_defaults() -> None:
         ({"radd": {"poll_s": float("nan")}}, "rad.toml: [radd] poll_s: nan must lie between 1 and 600"),
         ({"radd": {"max_connections": 2.0}}, "rad.toml: [radd] max_connections: 2.0 must be a whole number"),
         ({"radd": {"socket": 7}}, "rad.toml: [radd] socket: 7 must be a string"),
+        ({"radd": {"socket": "radd.sock"}}, "rad.toml: [radd] socket: 'radd.sock' must be an absolute path"),
+        ({"node": {"state_dir": ""}}, "rad.toml: [node] state_dir: '' must be an absolute path"),
         ({"recovery": {"enabled": 1}}, "rad.toml: [recovery] enabled: 1 must be true or false"),
         ({"defaults": {"mode": "enforced"}}, "[defaults] mode: 'enforced' must be one of enforce, advise, shadow: did"),
         ({"mps": {"users": 3}}, "rad.toml: [mps] users: 3 must be one of single, multi"),
