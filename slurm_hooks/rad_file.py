@@ -10,7 +10,7 @@ import re
 
 from slurm_hooks.directives import KEYS, MARK, DirectiveError, parse_script
 
-_PAIR = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*))?$")
+_PAIR = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(.*)$")
 _NUMBERED = re.compile(r"\d+ +")
 _BOTH_POLICIES = re.compile(r"exclusive\s*/\s*collocation")
 
@@ -33,14 +33,15 @@ def convert(text: str, name: str = "") -> str:
     body: list[str] = []
     for number, line in enumerate(_without_numbers(text.splitlines()), start=1):
         pair = _PAIR.match(line)
-        if pair is None:
+        key = pair.group(1).lower().replace("-", "_") if pair else ""
+        # A blank follows the colon, but may be left out behind RAD's own keys: http://... is a command.
+        if pair is None or not (key in KEYS or pair.group(2)[:1] in ("", " ", "\t")):
             if line.startswith("conda activate"):
                 # In a batch script conda is no shell function until its hook has run.
                 body.append('eval "$(conda shell.bash hook)"')
             body.append(line)
             continue
-        key = pair.group(1).lower().replace("-", "_")
-        value = re.sub(r"(^|\s)#.*", "", pair.group(2) or "").strip()
+        value = re.sub(r"(^|\s)#.*", "", pair.group(2)).strip()
         if key not in KEYS:
             near = difflib.get_close_matches(key, KEYS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KEYS)}"

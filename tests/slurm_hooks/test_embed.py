@@ -183,6 +183,7 @@ def test_convert_takes_the_listing_as_printed() -> None:
         ("Batch-Size:\t64", "#RAD batch_size=64"),
         ("model: my net.txt # ours", '#RAD model="my net.txt"'),
         ("memory: 12G", "#RAD memory=12G"),
+        ("batch-size:64", "#RAD batch_size=64"),
     ],
 )
 def test_convert_keys(line: str, directive: str) -> None:
@@ -209,6 +210,10 @@ def test_convert_refuses(text: str, message: str) -> None:
     with pytest.raises(RadFileError) as caught:
         convert(text)
     assert message in str(caught.value)
+
+
+def test_convert_leaves_commands_alone() -> None:
+    assert "\nhttp://a/b: c\n" in convert("http://a/b: c\nmodel: a.txt\n")
 
 
 def test_convert_names_the_file(tmp_path: Path) -> None:
