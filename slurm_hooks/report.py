@@ -24,6 +24,8 @@ BY: tuple[By, ...] = ("user", "account", "partition", "time")
 ENDED_WELL = "COMPLETED"
 SHARES_PER_GPU = 100
 JOULES_PER_KWH = 3_600_000
+# Of a job that is queued again, even after its end, slurmdbd shows the run before as requeued, preempted or the like.
+_LAST_STATES = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE"})
 _CLOCKS_DIFFER_S = 60  # an Epilog's clock and slurmctld's
 _ASKED = re.compile(r"(?:^|,)gpu(?::(?=[\w.+-]*[A-Za-z])[\w.+-]+)?(?::(\d{1,4}))?(?=,|$)")
 
@@ -180,7 +182,7 @@ def _distance(run: JobRun, kept: Run) -> int | None:
 
 
 def put_together(runs: Iterable[JobRun]) -> list[Job]:
-    """Jobs from their runs, in the order of their first runs."""
+    """Jobs from their runs, oldest first where several had one number, as after a slurmctld that lost its state."""
     by_id: dict[int, list[JobRun]] = {}
     for run in runs:
         by_id.setdefault(run.job_id, []).append(run)
@@ -188,9 +190,17 @@ def put_together(runs: Iterable[JobRun]) -> list[Job]:
     for several in by_id.values():
         # Of a short run that was requeued slurmdbd may lose the start, never the end.
         several.sort(key=lambda run: (run.submit or 0, run.start or run.end or math.inf))
-        records = (decode(run.admin_comment) for run in reversed(several))
-        jobs.append(Job(tuple(several), next((record for record in records if record is not None), None)))
+        first = 0
+        for stop, run in enumerate(several, start=1):
+            if stop == len(several) or run.state in _LAST_STATES:
+                jobs.append(_job(several[first:stop]))
+                first = stop
     return jobs
+
+
+def _job(runs: Sequence[JobRun]) -> Job:
+    records = (decode(run.admin_comment) for run in reversed(runs))
+    return Job(tuple(runs), next((record for record in records if record is not None), None))
 
 
 def jobs_of(runs: Iterable[JobRun]) -> list[Job]:

@@ -118,6 +118,18 @@ def test_all_runs_of_a_job_count_but_the_job_once() -> None:
     assert (row.over_upper, row.ooms, row.oom_finished, row.oom_failed, row.oom_open) == (1, 1, 1, 0, 0)
 
 
+def test_a_number_that_was_given_away_again_is_another_job(slurm: type[_Slurm]) -> None:
+    before = job_run(SHARED, user="bob", name="old")
+    first = job_run(SHARED, state="NODE_FAIL", submit=NOON + 3 * HOUR, start=NOON + 3 * HOUR, end=NOON + 4 * HOUR)
+    second = job_run(SHARED, submit=NOON + 4 * HOUR, start=NOON + 4 * HOUR, end=NOON + 5 * HOUR)
+    made = report.make(report.jobs_of((second, first, before)), *DAY, "user", UTC)
+    assert [(row.group, row.jobs, row.gpu_hours_asked) for row in made.rows] == [("alice", 1, 2.0), ("bob", 1, 1.0)]
+    slurm.known = (before, first, second)
+    told = _radctl("explain", "1").output
+    assert told.startswith("job 1 train.sh, alice")
+    assert told.count("  run ") == 2
+
+
 def test_activity_and_energy() -> None:
     measured = Run(end=NOON + HOUR - 3, smact_mean=0.3, energy_j=1_800_000)
     row = _row(job_run(_with_runs(measured)), job_run(SHARED, job_id=2))
