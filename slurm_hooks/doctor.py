@@ -52,6 +52,7 @@ class Facts:
         slurm_error: why Slurm did not answer, or the empty string.
         settings: Slurm's configuration, names to values, ``(null)`` as the empty string.
         partitions: names of Slurm's partitions.
+        preempted: partitions whose jobs Slurm may preempt.
         billing: what the resources of a partition cost (TRESBillingWeights), where it says.
         limits: by whose they are, lists of resources to which slurmdbd holds jobs.
         least: by name, what a QOS wants each job to ask for.
@@ -78,6 +79,7 @@ class Facts:
     slurm_error: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     partitions: frozenset[str] = frozenset()
+    preempted: frozenset[str] = frozenset()
     billing: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     least: Mapping[str, str] = field(default_factory=dict)
@@ -359,6 +361,12 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
             problem = _gres_problem(node.gres)
             cure = "give each device a Type of its own, for gpu and for mps: see etc/gres.conf.rad"
             findings.append(Finding(f"GRES of {node.name}", not problem, problem or node.gres, cure))
+    for name in sorted(shared & facts.preempted):
+        cure = (
+            "set PreemptMode=OFF for it in slurm.conf: of the jobs that share a GPU Slurm 22.05 preempts one, and "
+            "starts a job that asked for the whole GPU beside the others"
+        )
+        findings.append(Finding(f"preemption in {name}", False, "its jobs may be preempted", cure, needed=False))
     for name, part in config.partitions.items():
         if part.method == "mig":
             kinds = {kind for node in facts.nodes if name in node.partitions for _, kind, _ in _GRES.findall(node.gres)}

@@ -37,7 +37,8 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         runner: starts Slurm's commands.
         root: folder below which Lua modules are looked for.
     """
-    settings, billing, nodes, error = _slurm(runner, config.radd.command_timeout_s)
+    settings, partitions, nodes, error = _slurm(runner, config.radd.command_timeout_s)
+    billing, modes = (_by_partition(partitions, what) for what in ("TRESBillingWeights", "PreemptMode"))
     folder = Path(settings["SLURM_CONF"]).parent if settings.get("SLURM_CONF") else None
     lua_version = _lua_version(settings.get("PluginDir", ""))
     paths = (
@@ -55,6 +56,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         slurm_error=error,
         settings=settings,
         partitions=frozenset(billing),
+        preempted=frozenset(name for name, mode in modes.items() if mode not in ("", "OFF")),
         billing=billing,
         limits=limits,
         least=least,
@@ -119,14 +121,18 @@ def parse_nodes(text: str) -> list[NodeFact]:
     return nodes
 
 
-def _slurm(runner: Runner, timeout_s: float) -> tuple[Mapping[str, str], dict[str, str], list[NodeFact], str]:
+def _slurm(runner: Runner, timeout_s: float) -> tuple[Mapping[str, str], str, list[NodeFact], str]:
     try:
         settings = parse_settings(runner(["scontrol", "show", "config"], timeout_s))
-        shown = runner(["scontrol", "show", "partition", "-o"], timeout_s)
-        partitions = dict(re.findall(r"^PartitionName=(\S+)(?:.* TRESBillingWeights=(\S+))?", shown, re.M))
+        partitions = runner(["scontrol", "show", "partition", "-o"], timeout_s)
         return settings, partitions, parse_nodes(runner(["scontrol", "show", "node", "-o"], timeout_s)), ""
     except SlurmError as error:
-        return {}, {}, [], str(error)
+        return {}, "", [], str(error)
+
+
+def _by_partition(shown: str, what: str) -> dict[str, str]:
+    """What ``scontrol show partition -o`` says of each partition; the empty string where it says nothing."""
+    return dict(re.findall(rf"^PartitionName=(\S+)(?:.* {what}=(\S+))?", shown, re.M))
 
 
 def _text(path: Path) -> str | None:

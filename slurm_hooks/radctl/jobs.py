@@ -100,6 +100,7 @@ def explain(job_id: str) -> None:
     jobs = list({job.last.job_id: job for job in reporting.put_together(accounting.runs_of(job_id))}.values())
     if not jobs:
         raise JobError(f"job {job_id}: neither slurmdbd nor slurmctld knows it")
+    jobs = [job for job in jobs if job.last.shown_id == job_id] or jobs  # a number that an array had before
     if len(jobs) > 1:
         names = ", ".join(sorted(job.last.shown_id for job in jobs)[:5])
         raise JobError(f"job {job_id} has {len(jobs)} tasks or parts: name one of them: {names}")

@@ -27,8 +27,8 @@ from slurm_hooks.slurm.commands import SlurmError
 RECORDED = Path(__file__).parent / "recorded"
 CONFIG_TEXT = (RECORDED / "scontrol_config_22.05.txt").read_text()
 NODE_TEXT = (RECORDED / "scontrol_node_22.05.txt").read_text()
-PARTITION_TEXT = """PartitionName=gpu AllowGroups=ALL Nodes=node0 TRESBillingWeights=CPU=0,GRES/gpu=1.0
-PartitionName=cpu AllowGroups=ALL
+PARTITION_TEXT = """PartitionName=gpu AllowGroups=ALL PreemptMode=REQUEUE TRESBillingWeights=CPU=0,GRES/gpu=1.0
+PartitionName=cpu AllowGroups=ALL PreemptMode=OFF
 """
 
 CONFIG = Config(partitions={"gpu": Partition(gpu_model="h200")})
@@ -443,6 +443,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     os.utime(toml, (2**32, 2**32))
     assert doctor_facts.gather(config, toml, run, tmp_path).changed
     assert facts.partitions == {"gpu", "cpu"}
+    assert facts.preempted == {"gpu"}
     assert facts.billing == {"gpu": "CPU=0,GRES/gpu=1.0", "cpu": ""}
     assert facts.limits["QOS normal"] == ("", "gres/gpu=4", "cpu=8,gres/gpu:g0=1", "")
     assert facts.least == {"normal": "gres/gpu=1"}
@@ -489,6 +490,12 @@ def test_a_configuration_that_users_cannot_read() -> None:
     finding = _only("node", closed="/etc/rad")
     assert (finding.subject, finding.found) == ("rad.toml", "/etc/rad: not for everybody to read")
     assert "chmod o+rX /etc/rad" in finding.cure
+
+
+def test_jobs_that_share_and_may_be_preempted() -> None:
+    finding = _only("controller", preempted=frozenset({"gpu", "cpu"}))
+    assert (finding.subject, finding.needed) == ("preemption in gpu", False)
+    assert "PreemptMode=OFF" in finding.cure
 
 
 def test_a_configuration_that_radd_has_not_read() -> None:

@@ -128,6 +128,8 @@ def test_a_number_that_was_given_away_again_is_another_job(slurm: type[_Slurm]) 
     told = _radctl("explain", "1").output
     assert told.startswith("job 1 train.sh, alice")
     assert told.count("  run ") == 2
+    slurm.known += (job_run(SHARED, job_id=2, shown_id="1_0"),)  # of an array that had the number
+    assert _radctl("explain", "1").output == told
 
 
 def test_activity_and_energy() -> None:
