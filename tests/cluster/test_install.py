@@ -27,6 +27,7 @@ def test_install_puts_everything_in_place_and_keeps_the_admins_settings(tmp_path
     done = install(tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"Prolog={tmp_path}/opt/etc/prolog.sh" in done.stdout
+    assert f"RAD_CONFIG={tmp_path}/etc/rad.toml" in done.stdout  # radctl would look in /etc/rad
     assert 'pcall(require, "rad")' in done.stdout
     for module in (CHECKOUT / "slurm_hooks" / "lua").iterdir():
         assert (tmp_path / "lua" / module.name).read_text() == module.read_text()
@@ -104,6 +105,7 @@ def test_what_cannot_be_compiled_runs_in_plain_python(tmp_path: Path) -> None:
         (["--bogus"], "unknown option --bogus"),
         (["--prefix"], "--prefix needs a value"),
         (["--prefix", "here"], "give an absolute path"),
+        (["--etc", "/etc/r a d"], "choose a path without blanks"),
         (["--prefix", str(CHECKOUT)], "holds something that is not RAD's"),
         (["--python", "/bin/false"], "needs Python 3.10 or newer"),
         (["--etc", "/proc/rad"], "cannot be written"),
