@@ -38,6 +38,7 @@ LAST_WAIT_S = 30.0  # between two rounds, where slurmdbd does not answer
 LAST_LOOK_S = 5.0  # where it answers, and has not heard of a job's end yet
 LOOK_S = 0.5  # between two looks at the spool folder
 _PATIENCE = 4  # slurmdbd may take this many times as long as slurmctld
+_ROW_COMES_S = 3600.0  # slurmdbd hears of a requeued job's next run sooner, or never
 _HOOK_S = 60.0  # no hook runs for longer, and slurmdbd is not behind for longer: what is older is not news
 # A requeued job that starts within two seconds after slurmd should have forgotten its last run may start without a
 # Prolog, where another job has begun or ended on the node meanwhile: Slurm itself lets it wait for one second only.
@@ -224,7 +225,8 @@ def _send_job(settings: Node, mine: list[Item], rows: list[commands.Row]) -> Sen
         newest = max(mine, key=lambda item: item.restart)
         row = _row_of(newest.run, rows)
         behind = row is last or (row is None and _young(newest))
-        return Sent(soon=len(mine)) if behind else Sent(later=len(mine))
+        if last.end is None or abs(time.time() - newest.at) < _ROW_COMES_S or not _is_over(settings, newest.job):
+            return Sent(soon=len(mine)) if behind else Sent(later=len(mine))
     if any(_too_early(item, rows) for item in mine):
         return Sent(soon=len(mine))
     before = decode(last.admin_comment)
@@ -244,6 +246,12 @@ def _send_job(settings: Node, mine: list[Item], rows: list[commands.Row]) -> Sen
     for item in mine:
         state.remove(item.path)
     return Sent(sent=sent)
+
+
+def _is_over(settings: Node, job: int) -> bool:
+    """Whether a job whose last run was requeued runs no more: slurmdbd may never hear that it was cancelled then."""
+    shown, problem = commands.show_job(job, settings.command_timeout_s)
+    return "Invalid job id" in problem if shown is None else shown.state not in _LIVE
 
 
 def _store(settings: Node, job: int, row: commands.Row, text: str) -> str:
@@ -315,7 +323,7 @@ def _too_early(item: Item, rows: list[commands.Row]) -> bool:
 def _told_by_slurm(run: Run, rows: list[commands.Row]) -> Run:
     """`run`, with Slurm's own word where the run ended neither well nor by its own failure."""
     row = _row_of(run, rows)
-    if run.outcome in recovery.REQUEUED and row is rows[-1]:
+    if run.outcome in recovery.REQUEUED and row is not None and row is rows[-1] and row.state != "REQUEUED":
         kind = run.outcome.partition("_")[0]
         return dataclasses.replace(run, outcome=f"{kind}_told")  # the requeue did not come about
     if row is None or row.state in _PLAIN or run.outcome.startswith(("oom_", "mps_")):

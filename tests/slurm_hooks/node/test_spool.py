@@ -138,6 +138,30 @@ def test_what_cannot_be_sent_yet(node: Node, slurm: FakeSlurm, rows: list[str], 
     assert _kept(node) == ["7-0.json"]
 
 
+@pytest.mark.parametrize(
+    ("state_", "outcome", "told"),
+    [
+        ("CANCELLED", "failed", "requeued"),
+        ("CANCELLED", "oom_requeued", "oom_requeued"),
+        (None, "failed", "requeued"),
+        ("PENDING", "failed", None),
+    ],
+)
+def test_a_requeued_job_that_is_cancelled_before_slurmdbd_hears_of_it(
+    node: Node, slurm: FakeSlurm, state_: str | None, outcome: str, told: str | None
+) -> None:
+    slurm.rows(_row("REQUEUED"))
+    if state_ is not None:
+        slurm.job(7, shown(7, JobState=state_))
+    spool.put(node, 7, 0, dataclasses.replace(RUN, outcome=outcome))
+    assert spool.send(node) == Sent(soon=1)
+    _age(node, "7-0.json", 2 * 3600)
+    assert spool.send(node).sent == (told is not None)
+    record = decode(slurm.comment())
+    assert record is not None
+    assert [run.outcome for run in record.runs] == ([told] if told else [])
+
+
 def test_jobs_that_slurmdbd_does_not_know(node: Node, slurm: FakeSlurm) -> None:
     slurm.rows()
     spool.put(node, 7, 0, RUN)
