@@ -205,7 +205,11 @@ def _job(runs: Sequence[JobRun]) -> Job:
 
 def jobs_of(runs: Iterable[JobRun]) -> list[Job]:
     """Jobs that a report counts: those that have run, and ask for a GPU or have a record."""
-    started = (job for job in put_together(runs) if any(run.start is not None for run in job.runs))
+
+    def ran(run: JobRun) -> bool:  # what sbatch was refused has a start too, that of its end
+        return run.start is not None and (run.nodes != "" or run.elapsed_s > 0)
+
+    started = (job for job in put_together(runs) if any(map(ran, job.runs)))
     return [job for job in started if job.record is not None or job.asks]
 
 

@@ -105,6 +105,7 @@ def test_hours_count_within_the_time() -> None:
     assert _row(job_run(SHARED), since=NOON + 2 * HOUR).gpu_hours_asked == 0
     assert _row(job_run(SHARED, end=None, state="RUNNING"), until=NOON + 3 * HOUR).gpu_hours_asked == 3
     assert _row(job_run(SHARED, start=None, end=None, state="PENDING")).jobs == 0
+    assert _row(job_run(SHARED, end=NOON, elapsed_s=0, nodes="", state="FAILED")).jobs == 0  # sbatch was refused
     assert _row(job_run(SHARED, elapsed_s=HOUR // 2)).gpu_hours_asked == 0.5  # suspended half of the time
 
 
