@@ -133,7 +133,7 @@ def _table(made: Report) -> None:
     begin, end = (datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") for at in (made.since, made.until))
     click.echo(f"GPU sharing from {begin} to {end}, by {made.by}")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 0), pad_edge=False)
-    table.add_column(made.by, no_wrap=True, overflow="ellipsis")
+    table.add_column(made.by, overflow="fold")  # the only column that gives way: numbers are never cut
     for name in ("jobs", "shared", "whole", "other", *(f"GPU h\n{word}" for word in ("asked", "held", "saved"))):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("GiB\nest.", "GiB\nused", "OOM", "ended\nwell"):

@@ -248,6 +248,19 @@ def test_table(slurm: type[_Slurm]) -> None:
     assert max(map(len, shown.output.splitlines())) <= 80
 
 
+def test_a_long_name_cuts_no_number(slurm: type[_Slurm]) -> None:
+    name = "department-of-computational-biology-group-a"
+    begin = NOON - 2000 * HOUR
+    slurm.known = (
+        job_run(SHARED, user=name, submit=begin, start=begin, elapsed_s=2001 * HOUR),
+        job_run(SHARED, job_id=2),
+    )
+    shown = _radctl("report", "--since", "2025-01-01", "--until", "2026-01-03").output
+    assert "2001.00 800.40 1200.60" in shown
+    assert name in "".join(line.split(" ")[1] for line in shown.splitlines() if line.startswith(" "))
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 def test_json_csv_and_user(slurm: type[_Slurm]) -> None:
     slurm.known = (job_run(SHARED), job_run(SHARED, job_id=2, user="bob"))
     made = json.loads(_radctl("report", "--json", "--user", "bob", "--by", "account", "--since", "2026-01-01").output)
