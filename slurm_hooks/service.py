@@ -544,7 +544,7 @@ def _feature_field(submission: Submission, decision: rules.Decision) -> dict[str
     if not decision.feature:
         return {}
     old = submission.features
-    if old and any(c in old for c in "|[*"):
+    if "*" not in old and any(c in old for c in "|["):  # Slurm takes no counts in parentheses
         old = f"({old})"
     return {"features": f"{old}&{decision.feature}" if old else decision.feature}
 

@@ -272,7 +272,10 @@ def test_other_resources_stay() -> None:
     assert fields["tres_per_node"] == "gres:nvme:1,gres:mps:g0:30"
 
 
-@pytest.mark.parametrize(("old", "new"), [("", "h200"), ("big", "big&h200"), ("a|b", "(a|b)&h200")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("", "h200"), ("big", "big&h200"), ("a|b", "(a|b)&h200"), ("[a|b]", "([a|b])&h200"), ("a*1", "a*1&h200")],
+)
 def test_a_type_becomes_a_constraint(old: str, new: str) -> None:
     made, _ = service()
     fields = ask(made, tres_per_node="gres:gpu:h200:1", features=old).fields
