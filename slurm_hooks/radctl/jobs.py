@@ -94,7 +94,7 @@ def report(*, since: str, until: str, by: By, user: str, as_json: bool, as_csv: 
 @click.command()
 @click.argument("job_id")
 def explain(job_id: str) -> None:
-    """Tell one job's story in plain words (4711, 4711_3 for a task of an array, 4711+1 for a part of a het job)."""
+    """Tell one job's story in plain words (4711, 4711_3 for a task of an array, 4711+1 of a het job)."""
     accounting = SlurmAccounting()
     # Of several jobs that had one number the last one is meant.
     jobs = list({job.last.job_id: job for job in reporting.put_together(accounting.runs_of(job_id))}.values())

@@ -46,7 +46,9 @@ TABLE: Mapping[str, Entry] = {
     "embed": Entry(("script",), "Put a model summary into a batch script."),
     "estimate": Entry(("estimate",), "Estimate the GPU memory of a model from its SUMMARY (a file, or - for stdin)."),
     "evaluate": Entry(("predict", "estimate", "placement"), "Compare what RAD said with what was measured."),
-    "explain": Entry(("jobs",), "Tell one job's story in plain words (4711, or 4711_3 for a task of an array)."),
+    "explain": Entry(
+        ("jobs",), "Tell one job's story in plain words (4711, 4711_3 for a task of an array, 4711+1 of a het job)."
+    ),
     "models": Entry(("estimate",), "List learned models, or go back to the version before."),
     "profile": Entry(("predict",), "Run COMMAND alone on a GPU for a bounded time and write its profile."),
     "report": Entry(("jobs",), "Tell what sharing did: GPU-hours asked, held and saved, memory, out-of-memory errors."),
