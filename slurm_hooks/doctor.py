@@ -363,8 +363,8 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
             findings.append(Finding(f"GRES of {node.name}", not problem, problem or node.gres, cure))
     for name in sorted(shared & facts.preempted):
         cure = (
-            "set PreemptMode=OFF for it in slurm.conf: of the jobs that share a GPU Slurm 22.05 preempts one, and "
-            "starts a job that asked for the whole GPU beside the others"
+            "set PreemptMode=OFF for it in slurm.conf, or, with preempt/qos, let no QOS preempt its jobs': of those "
+            "that share a GPU Slurm 22.05 preempts one, and starts a job that asked for the whole GPU beside the others"
         )
         findings.append(Finding(f"preemption in {name}", False, "its jobs may be preempted", cure, needed=False))
     for name, part in config.partitions.items():
