@@ -16,6 +16,9 @@ HOST = os.uname().nodename.partition(".")[0]
 """This machine's own name, where it is not the one that Slurm knows the node by."""
 
 
+_CUT = 1023  # slurmctld shows no more bytes of a path
+
+
 class Log(NamedTuple):
     """A job's log.
 
@@ -50,8 +53,9 @@ def before_start(job: NodeJob, shown: ShownJob | None) -> list[Log] | None:
 def of_job(job: NodeJob, shown: ShownJob) -> list[Log]:
     """Standard output and, where it is another file, standard error of a job."""
     names = replace(_names(job), name=shown.name, array_job=shown.array_job, array_task=shown.array_task)
-    # Slurm before 22.05 does not tell hooks the names; what squeue shows then may be the default.
-    default = not shown.stdout or posixpath.basename(shown.stdout).startswith("slurm-")
+    # Slurm before 22.05 does not tell hooks the names; what squeue shows then may be the default, or be cut.
+    cut = len(os.fsencode(shown.stdout)) >= _CUT
+    default = not shown.stdout or cut or posixpath.basename(shown.stdout).startswith("slurm-")
     out = job.stdout or ("" if default else shown.stdout)
     return _logs((out, job.stderr or out), names, job.work_dir)
 

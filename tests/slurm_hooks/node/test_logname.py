@@ -154,3 +154,10 @@ def test_logs_of_others() -> None:
         "/data/13.log": 14,
         "/data/n-alice-2.err": 14,
     }
+
+
+def test_a_path_that_slurmctld_has_cut_is_the_default() -> None:
+    job = dataclasses.replace(JOB, stdout="", work_dir="/home/" + "d" * 1100)
+    answer = parse_job(shown(4711, StdOut=f"{job.work_dir}/slurm-4711.out"[:1023]) + "\n", 4711)
+    assert answer is not None
+    assert of_job(dataclasses.replace(job, id=4711), answer) == [(f"{job.work_dir}/slurm-4711.out", True)]
