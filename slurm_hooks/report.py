@@ -204,13 +204,13 @@ def _job(runs: Sequence[JobRun]) -> Job:
 
 
 def jobs_of(runs: Iterable[JobRun]) -> list[Job]:
-    """Jobs that a report counts: those that have run, and ask for a GPU or have a record."""
+    """Jobs that a report counts: those that have run and asked for a GPU, whatever Slurm accounts for."""
 
     def ran(run: JobRun) -> bool:  # what sbatch was refused has a start too, that of its end
         return run.start is not None and (run.nodes != "" or run.elapsed_s > 0)
 
     started = (job for job in put_together(runs) if any(map(ran, job.runs)))
-    return [job for job in started if job.record is not None or job.asks]
+    return [job for job in started if job.is_changed or job.asks]
 
 
 def make(jobs: Sequence[Job], since: int, until: int, by: By, zone: tzinfo | None = None) -> Report:

@@ -95,7 +95,8 @@ def test_jobs_without_a_record() -> None:
     whole = job_run(job_id=1, requested={"gres/gpu": 2}, allocated={"gres/gpu": 2})
     mps = job_run(job_id=2)
     none = job_run(job_id=3, requested={"cpu": 1}, allocated={"cpu": 1})
-    row = _row(whole, mps, none)
+    told = job_run(Record("left_alone", reasons=("the job asks for no GPU",)), job_id=4, requested={}, allocated={})
+    row = _row(whole, mps, none, told)
     assert (row.jobs, row.unseen, row.gpu_hours_asked, row.gpu_hours_saved) == (2, 2, 2.4, 0.0)
 
 
