@@ -29,7 +29,7 @@ from slurm_hooks.node import commands, recovery, state
 from slurm_hooks.records import Run, decode, merge, run_from, strip
 
 _NAME = re.compile(r"(\d+)-(\d+)(\.requeue)?\.json")
-_LIVE = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING")
+_LIVE = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING", "SPECIAL_EXIT")
 _PLAIN = ("COMPLETED", "FAILED")
 MAX_DAYS = 60  # a job that slurmdbd has not known for so long was never there or is purged
 BATCH = 200  # jobs in one question to slurmdbd

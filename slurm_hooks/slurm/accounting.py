@@ -222,8 +222,9 @@ def _from_sacct(row: Mapping[str, str]) -> JobRun | None:
 
 
 def _from_squeue(row: Mapping[str, str]) -> JobRun:
-    ended = row["State"] not in LIVE_STATES
-    started = row["State"] != "PENDING"
+    state = "PENDING" if row["State"] == "SPECIAL_EXIT" else row["State"]  # it waits: RequeueExitHold holds it
+    ended = state not in LIVE_STATES
+    started = state != "PENDING"
     start = _number(row["StartTime"]) if started else None
     tres = _tres(row["tres-alloc"])
     return JobRun(
@@ -232,7 +233,7 @@ def _from_squeue(row: Mapping[str, str]) -> JobRun:
         user=row["UserName"],
         account=row["Account"],
         partition=row["Partition"],
-        state=row["State"],
+        state=state,
         submit=_number(row["SubmitTime"]),
         start=start,
         end=_number(row["EndTime"]) if ended else None,  # of a running job this is its time limit

@@ -168,6 +168,12 @@ def test_a_part_of_a_heterogeneous_job_is_told_alone() -> None:
     assert {run.shown_id for run in SlurmAccounting(runner=Recorded(squeue=parts)).runs_of("8+2")} == {"8+2"}
 
 
+def test_a_job_that_its_exit_status_holds_waits() -> None:
+    held = SQUEUE.replace("PENDING     ", "SPECIAL_EXIT", 1)
+    assert held != SQUEUE
+    assert parse_squeue(held) == parse_squeue(SQUEUE)
+
+
 def test_one_of_both_is_enough() -> None:
     without_dbd = SlurmAccounting(runner=Recorded({"sacct": "Connection refused"})).runs_of("3")
     assert "3" in {run.shown_id for run in without_dbd}

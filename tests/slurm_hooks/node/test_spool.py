@@ -145,6 +145,7 @@ def test_what_cannot_be_sent_yet(node: Node, slurm: FakeSlurm, rows: list[str], 
         ("CANCELLED", "oom_requeued", "oom_requeued"),
         (None, "failed", "requeued"),
         ("PENDING", "failed", None),
+        ("SPECIAL_EXIT", "failed", None),
     ],
 )
 def test_a_requeued_job_that_is_cancelled_before_slurmdbd_hears_of_it(
