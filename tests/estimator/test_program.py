@@ -140,6 +140,26 @@ def test_equal_blocks_are_copied_as_they_would_be_followed(text: str) -> None:
     assert said_of(compile_program(shaped)) == said_of(compile_program(replace(shaped, root=apart(shaped.root))))
 
 
+BEFORE = (
+    "├─Conv2d: 1-1 -- [2, 8, 16, 16] {}",
+    *["├─ReLU: 1-1 -- [2, 8, 16, 16] --"] * 20,
+    "├─Block: 1-1 -- [2, 8, 16, 16] --",
+    "│    └─ReLU: 2-1 -- [2, 8, 16, 16] --",
+)
+HEAD = ("Layer (type:depth-idx)  Input Shape  Output Shape  Param #", "=====", "Own [2, 12, 16, 16] [2, 8, 16, 16] --")
+
+
+@pytest.mark.parametrize("last", ["Conv2d: 2-1 -- [2, 8, 16, 16] (recursive)", "Conv2d: 2-1 -- [2, 8, 16, 16] 872"])
+def test_blocks_that_look_far_back_are_followed_each_time(last: str) -> None:
+    # A layer that is called again is as the last of so many channels; one of 872 parameters takes what the model takes.
+    rows = [*BEFORE, f"│    └─{last}"]
+    text = "\n".join([*HEAD, *rows, *rows, "=====", ""]).format("104", "584")
+    shaped = with_shapes(parse_summary(text), Workload(2))
+    first, second = [layer for layer in shaped.root.children if layer.children]
+    assert first is second
+    assert said_of(compile_program(shaped)) == said_of(compile_program(replace(shaped, root=apart(shaped.root))))
+
+
 def test_dropout_in_vision_transformers_drops_nothing_unless_it_is_said() -> None:
     rows = (
         "Conv2d-# [-1, 64, 4, 4] 49,216",

@@ -13,7 +13,7 @@ from estimator.methods.rad.program.attention import attend
 from estimator.methods.rad.program.convolutions import convolve
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
 from estimator.methods.rad.program.leaves import keep, leaf
-from estimator.methods.rad.program.steps import End
+from estimator.methods.rad.program.steps import End, Op, Shape
 from estimator.walk import elements
 
 _CONV: Final = Kind.CONV
@@ -84,17 +84,18 @@ class Builder:
         activated = set(flow.activated)
         tensors, steps, ends, hidden = len(flow.tensors), len(flow.ops), len(self.ends), flow.hidden
         self._follow(layer)
-        self._spans[situation] = _Span(
-            (tensors, len(flow.tensors)),
-            (steps, len(flow.ops)),
-            (ends, len(self.ends)),
-            frozenset(flow.kept),
-            frozenset(flow.activated - activated),
-            flow.hidden - hidden,
-            flow.current,
-            flow.by_activation,
-            flow.gate,
-        )
+        if not _looks_back(flow.ops[steps:], tensors - BACK):
+            self._spans[situation] = _Span(
+                (tensors, len(flow.tensors)),
+                (steps, len(flow.ops)),
+                (ends, len(self.ends)),
+                frozenset(flow.kept),
+                frozenset(flow.activated - activated),
+                flow.hidden - hidden,
+                flow.current,
+                flow.by_activation,
+                flow.gate,
+            )
         flow.kept |= kept
 
     def _situation(self, layer: Layer) -> tuple[object, ...] | None:
@@ -105,14 +106,20 @@ class Builder:
             return None
         first = start - BACK
         marks = 2 * (current in flow.blocks) + (current in flow.activated)  # two bits for each tensor
+        outer: set[Shape] = set()
         for index in flow.blocks:
             if index >= first:
                 marks |= 8 << 2 * (index - first)
+            elif index:
+                outer.add(flow.shapes[index])
         for index in range(first, start):
             if index in flow.activated:
                 marks |= 4 << 2 * (index - first)
-        recent = tuple(flow.shapes[-BACK:])
-        return id(layer), start - current, flow.waiting, flow.by_activation, flow.shapes[current], recent, marks
+        last = flow.ops[-1]
+        products = flow.bends or flow.unsaid  # matter to the next one
+        made = start - last.x if products and last.kind is _LINEAR and last.y == current else 0
+        at_hand = start - current, flow.shapes[current], flow.by_activation, made
+        return id(layer), at_hand, tuple(flow.shapes[-BACK:]), frozenset(outer), flow.waiting, marks
 
     def _copy(self, span: _Span) -> None:
         """Add once more what a block has added."""
@@ -220,3 +227,14 @@ class Builder:
             if layer.params and sort.kind is _CONV and not sort.encloses and len(layer.output_shape) > 1:
                 convolve(flow, layer.but(input_shape=None), layer.output_shape)  # behind its padding
             flow.behind(layer.output_shape)
+
+
+def _looks_back(ops: list[Op], first: int) -> bool:
+    """Tell whether a block's steps follow from more than the last tensors before it.
+
+    One takes a tensor before these, or is a convolution that is called again, which is as one of many steps before it.
+    """
+    for op in ops:  # noqa: SIM110
+        if op.x < first or (op.kind is _CONV and not op.params):
+            return True
+    return False
