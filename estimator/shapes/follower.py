@@ -139,7 +139,7 @@ class Follower:
             return self._merged(layer, shape)
         if layer.type == "AlbertTransformer":
             layer = repeated(layer)
-        convolves = layer.params > 0 and "Conv" in layer.type and layer.said("kernel_size") != ""
+        convolves = _convolves(layer)
         if "Norm" in layer.type or convolves:  # with its activation inside, or its padding
             shape = self.sources.of(layer, shape)
         self.sources.open.append(shape)
@@ -286,9 +286,10 @@ class Follower:
     def _sibling(self, layer: Layer, shape: Shape, known: dict[_Sibling, tuple[Layer, Shape]]) -> tuple[Layer, Shape]:
         """Follow a layer as `follow` does; one that equals a sibling but for its number is that.
 
-        Pictures are looked for all over, so that each layer counts there.
+        Pictures are looked for all over, so that each layer counts there. Parts of a block that equals another do not:
+        they are the same objects, which `follow` knows.
         """
-        if self.sources.pictures or not layer.name.isdecimal():
+        if not layer.name.isdecimal() or (self.sources.pictures and not _is_block(layer)):
             return self.follow(layer, shape)
         key = (layer.type, layer.params, id(layer.args), id(layer.children), shape)
         found = known.get(key)
@@ -405,6 +406,16 @@ class Follower:
         if len(before) == 3 and after == (before[0], 1, 1) and before[1] > 1 and "Pool" not in layer.type:
             return before
         return after
+
+
+def _convolves(block: Layer) -> bool:
+    """Tell whether a block is a convolution, with its padding inside."""
+    return block.params > 0 and "Conv" in block.type and block.said("kernel_size") != ""
+
+
+def _is_block(layer: Layer) -> bool:
+    """Tell whether a layer has others inside and is no norm or convolution itself."""
+    return len(layer.children) > 0 and "Norm" not in layer.type and not _convolves(layer)
 
 
 def _met(now: Shape, way: Shape) -> Shape:

@@ -65,6 +65,20 @@ def test_a_stage_that_is_listed_before_what_makes_its_picture_smaller() -> None:
     assert found == [(32, 64, 64), (64, 32, 32), (128, 16, 16)]
 
 
+def test_equal_blocks_of_a_row_are_followed_once() -> None:
+    inner = [block("Block", one=conv(32, 32), two=conv(32, 32)), block("Block", one=conv(32, 64), two=conv(64, 32))]
+    row = block("Sequential", _0=inner[0], _1=inner[0], _2=inner[1], _3=inner[0])
+    text = block(
+        "Net", stem=conv(3, 32), row=row, norms=block("Sequential", _0="BatchNorm2d(32)", _1="BatchNorm2d(32)")
+    )
+    root = account(text, input_size=(3, 64, 64))[0].root
+    first, second, third, fourth = root.children[1].children
+    assert first is second is fourth
+    assert [layer.output_shape for layer in third.children] == [(64, 64, 64), (32, 64, 64)]
+    # Layers that are looked for among pictures are not.
+    assert [layer.name for layer in root.children[2].children] == ["0", "1"]
+
+
 def test_a_block_that_looks_at_the_whole_picture_again_takes_it_as_small_as_the_one_at_hand() -> None:
     inner = block("Reinforce", conv=conv(3, 3), widen=conv(3, 64, kernel=1))
     down = block("Down", conv=conv(32, 64, step=2), reinforce=inner)
