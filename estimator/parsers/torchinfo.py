@@ -202,6 +202,7 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], l
         line = lines[at]
         head, _, tail = line.partition(": ") if columns.has_index else (line, "", "")
         index, _, rest = tail.partition(" ")
+        rest = rest.lstrip(" ")  # a longer index leaves fewer: rows are alike whatever their number
         same = seen.find(head, index, rest, at + 1)
         if same is not None:
             rows.append(same)

@@ -11,6 +11,7 @@ import pytest
 from estimator.layer import Layer
 from estimator.parsers import parse_summary
 from estimator.types import ModelSummary, SummaryError
+from slurm_hooks.bench import transformer
 
 TORCHSUMMARY = """\
 ----------------------------------------------------------------
@@ -405,6 +406,13 @@ def test_repeats_equal_the_same_layers_written_out() -> None:
     short = f"Net(\n (b): ModuleList(\n (0-2): 3 x {block}\n )\n)"
     long = "Net(\n (b): ModuleList(\n" + "".join(f"({i}): {block}\n" for i in range(3)) + ")\n)"
     assert parse_summary(short).total_params == parse_summary(long).total_params == 3 * 272
+
+
+def test_rows_are_alike_whatever_blanks_fill_up_their_index() -> None:
+    blocks = parse_summary(transformer(100)).root.children  # as torchinfo does, so that all columns begin where they do
+    whole = [block for block in blocks if len(block.children) == len(blocks[0].children)]
+    assert len(whole) == 12
+    assert len({id(block) for block in whole}) == 1
 
 
 def test_print_with_counts_gives_containers_their_own_parameters() -> None:
