@@ -28,6 +28,8 @@ _CLOSES: Final = (")", ")>")
 _LEFT_OUT: Final = ("...", "…")
 _MAX_WRAPPED: Final = 12
 _MAX_NOTES: Final = 64
+# Lines of a block that the next of its type is compared with.
+_MOST_COMPARED: Final = 512
 _MOST_DIGITS: Final = 7
 # Transformers keeps the weights of all experts in one bare parameter.
 _EXPERTS: Final = ("Experts", "ExpertGLU")
@@ -76,16 +78,35 @@ class _Line(NamedTuple):
 
 
 class _Frame:
-    """A container that is still open."""
+    """A container that is still open: its lines from index ``start`` on, and what `_Reader.by_place` was before it."""
 
-    __slots__ = ("children", "line", "notes", "size", "total")
+    __slots__ = ("by_place", "children", "line", "notes", "size", "start", "total")
 
-    def __init__(self, line: _Line) -> None:
+    def __init__(self, line: _Line, start: int, by_place: int) -> None:
         self.line = line
+        self.start = start
+        self.by_place = by_place
         self.children: list[Layer] = []
         self.notes: list[str] = []
         self.size = 1
         self.total = 0
+
+
+class _Block(NamedTuple):
+    """What was read of a block.
+
+    Attributes:
+        start, end: its lines behind the first.
+        alike: its layer, by names.
+        size: layers in it, with itself.
+        total: parameters in it.
+    """
+
+    start: int
+    end: int
+    alike: dict[str, Layer]
+    size: int
+    total: int
 
 
 def starts(line: str) -> bool:
@@ -126,18 +147,18 @@ def parse(lines: list[str], start: int) -> ModelSummary:
                 continue  # a place in a list that holds no module
             line, at = _whole(lines, at, text, number)
             types.add(line.type)
+            reader.by_place += at > number
             if (line.kind == _NOTE or at > number or "..." in text or "…" in text) and _is_cut(line):
                 raise t.fail(number, lines[number - 1], t.CUT)
             if line.kind == _LEAF:
                 leaf = reader.leaf(line), line.repeat
-                if at == number:
-                    leaves.keep(text, line, leaf[0])
+                reader.by_place += at == number and not leaves.keep(text, line, leaf[0])
             elif at == number:
                 others[text] = line
         if leaf is not None:
             reader.put(leaf[0], leaf[1], 1, leaf[0].params, number, lines)
         elif line is not None:
-            reader.take(line, number, lines)
+            at = reader.take(line, number, at, lines)
     if reader.root is None:
         raise t.fail(start + 1, lines[start], "the print of this module has no end: paste it up to its last `)`")
     reader.root = versions.today(reader.root, types)
@@ -161,13 +182,14 @@ class _Leaves:
                 found = self._texts[text] = Layer(same.type, same.params, None, (), same.args, name[1:]), 1
         return found
 
-    def keep(self, text: str, line: _Line, layer: Layer) -> None:
-        """Keep what was read of a line, if it reads the same wherever it stands."""
+    def keep(self, text: str, line: _Line, layer: Layer) -> bool:
+        """Keep what was read of a line, if it reads the same wherever it stands; tell whether it does."""
         if line.type == "Conv1D" and not line.args and line.params is None:
-            return
+            return False
         self._texts[text] = layer, line.repeat
         if line.repeat == 1 and line.name and line.type not in _TELLING:
             self._bodies[text.partition("): ")[2]] = layer
+        return True
 
 
 def _whole(lines: list[str], at: int, text: str, number: int) -> tuple[_Line, int]:
@@ -311,7 +333,16 @@ def _parts(text: str) -> list[str]:
 
 
 class _Reader:
-    """Takes the lines of one print in order and builds the tree."""
+    """Takes the lines of one print in order and builds the tree.
+
+    Attributes:
+        root: the model, once it is complete.
+        total: parameters in it.
+        counted: whether the print shows how many there are.
+        guessed: a sentence for each assumption.
+        unsaid: a type of layers whose sizes are not shown; "" for none.
+        by_place: lines so far that may read otherwise where they stand again.
+    """
 
     def __init__(self) -> None:
         self.root: Layer | None = None
@@ -319,13 +350,25 @@ class _Reader:
         self.counted = False
         self.guessed: dict[str, None] = {}
         self.unsaid = ""
+        self.by_place = 0
         self._stack: list[_Frame] = []
         self._width = 0
         self._sizes: dict[tuple[str, Args], int] = {}
         self._containers: dict[tuple[str, int, Args, tuple[int, ...]], dict[str, Layer]] = {}
+        # The last of each type and depth.
+        self._blocks: dict[tuple[str, int], _Block] = {}
 
-    def take(self, line: _Line, number: int, lines: list[str]) -> None:
-        """Take a line that is no leaf; the model is complete when there is a root.
+    def take(self, line: _Line, number: int, at: int, lines: list[str]) -> int:
+        """Take a line that is no leaf, with all of a block that is as the last one; the model is whole with a root.
+
+        Args:
+            line: what it says.
+            number: of the line, or of the first that it is made of.
+            at: index of the line behind it.
+            lines: all.
+
+        Returns:
+            The index of the line to go on with.
 
         Raises:
             SummaryError: too many or too deep layers, or a parenthesis that closes nothing.
@@ -334,13 +377,17 @@ class _Reader:
         if line.kind == _OPEN:
             if len(stack) >= t.MAX_DEPTH:
                 raise t.fail(number, lines[number - 1], f"nested deeper than {t.MAX_DEPTH}")
-            stack.append(_Frame(line))
+            if end := self._again(line, at, lines):
+                return end
+            stack.append(_Frame(line, at, self.by_place))
         elif line.kind == _CLOSE:
             if not stack:
                 raise t.fail(number, lines[number - 1], "this `)` closes nothing: paste `print(model)` from its start")
             frame = stack.pop()
-            layer, total = self._container(frame, line.params)
-            self.put(layer, frame.line.repeat, frame.size, total, number, lines)
+            alike, total = self._container(frame, line.params)
+            if frame.by_place == self.by_place and at - frame.start <= _MOST_COMPARED:
+                self._blocks[frame.line.type, len(stack)] = _Block(frame.start, at, alike, frame.size, total)
+            self.put(_named(alike, frame.line.name), frame.line.repeat, frame.size, total, number, lines)
         else:
             if not stack:
                 raise t.fail(
@@ -348,6 +395,23 @@ class _Reader:
                 )
             if len(stack[-1].notes) < _MAX_NOTES:
                 stack[-1].notes.append(line.args[0][1])
+        return at
+
+    def _again(self, line: _Line, at: int, lines: list[str]) -> int:
+        """Put a block that opens with this line, if its lines are those of the last of its type; else give 0.
+
+        Returns:
+            The index of the line behind it.
+        """
+        block = self._blocks.get((line.type, len(self._stack)))
+        if block is None:
+            return 0
+        end = at + block.end - block.start
+        if lines[at:end] != lines[block.start : block.end]:
+            return 0
+        breathe()
+        self.put(_named(block.alike, line.name), line.repeat, block.size, block.total, end, lines)
+        return end
 
     def put(self, layer: Layer, repeat: int, size: int, total: int, number: int, lines: list[str]) -> None:
         """Put a layer, with what it holds, into the container that is open."""
@@ -384,8 +448,8 @@ class _Reader:
             self.unsaid = self.unsaid or line.type
         return Layer(line.type, params, None, (), line.args, line.name)
 
-    def _container(self, frame: _Frame, stated: int | None) -> tuple[Layer, int]:
-        """Close a container: the layer, and the parameters in it.
+    def _container(self, frame: _Frame, stated: int | None) -> tuple[dict[str, Layer], int]:
+        """Close a container: the layer by names, and the parameters in it.
 
         Equal ones are one object, as equal leaves are; under other names they share what they hold.
         """
@@ -405,14 +469,12 @@ class _Reader:
             if not total and line.type.endswith(_EXPERTS):
                 self.unsaid = self.unsaid or line.type
         alike = self._containers.setdefault((line.type, own, args, tuple([id(child) for child in frame.children])), {})
-        layer = alike.get(line.name)
-        if layer is None:
-            first = next(iter(alike.values()), None)
-            children, args = (tuple(frame.children), args) if first is None else (first.children, first.args)
+        if not alike:
+            children = tuple(frame.children)
             if line.type == _PRINTS_ITSELF and any("Pool" in child.type for child in children):
                 children = ()  # as its own print has it
-            layer = alike[line.name] = Layer(line.type, own, None, children, args, line.name)
-        return layer, total
+            alike[line.name] = Layer(line.type, own, None, children, args, line.name)
+        return alike, total
 
     def _own(self, frame: _Frame, args: Args) -> int:
         """Count what a container owns beside its children, where its class tells."""
@@ -468,6 +530,14 @@ class _Reader:
         if known is None:
             known = self._sizes[key] = sizes.parameters(type_, dict(args)) or 0
         return known
+
+
+def _named(alike: dict[str, Layer], name: str) -> Layer:
+    """Give the one of equal layers that has a name."""
+    layer = alike.get(name)
+    if layer is None:
+        layer = alike[name] = next(iter(alike.values())).but(name=name)
+    return layer
 
 
 def _shown_again(children: list[Layer]) -> int:

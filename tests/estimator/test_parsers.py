@@ -8,8 +8,9 @@ import time
 
 import pytest
 
+from estimator import walk
 from estimator.layer import Layer
-from estimator.parsers import parse_summary
+from estimator.parsers import module, parse_summary
 from estimator.types import ModelSummary, SummaryError
 from slurm_hooks.bench import transformer
 
@@ -406,6 +407,53 @@ def test_repeats_equal_the_same_layers_written_out() -> None:
     short = f"Net(\n (b): ModuleList(\n (0-2): 3 x {block}\n )\n)"
     long = "Net(\n (b): ModuleList(\n" + "".join(f"({i}): {block}\n" for i in range(3)) + ")\n)"
     assert parse_summary(short).total_params == parse_summary(long).total_params == 3 * 272
+
+
+BLOCK = "Block(\n  (fc): Linear(in_features=4, out_features=4, bias=True)\n  (act): ReLU(){}\n)"
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Lines of prints that are read and are no leaves, of blocks that are known only the first."""
+    numbers: list[int] = []
+    take = module._Reader.take
+
+    def noted(reader: module._Reader, line: module._Line, number: int, at: int, lines: list[str]) -> int:
+        numbers.append(number)
+        return take(reader, line, number, at, lines)
+
+    monkeypatch.setattr(module._Reader, "take", noted)
+    return numbers
+
+
+@pytest.mark.parametrize("counts", ["", ", 0 params"])
+def test_a_block_with_the_lines_of_the_last_of_its_type_is_that(
+    monkeypatch: pytest.MonkeyPatch, taken: list[int], counts: str
+) -> None:
+    other = BLOCK.replace("ReLU", "GELU")
+    blocks = [BLOCK, BLOCK, other, BLOCK, BLOCK, f"3 x {BLOCK}", BLOCK]
+    row = "\n".join(["Sequential(", *[f"({number}): {block}" for number, block in enumerate(blocks)], ")"])
+    text = f"Net(\n(a): {row}\n(b): {row}\n)".replace("{}", counts)
+    read = parse_summary(text)
+    # Of the 34 these: all that open, but in the second row; the ends of the first block, the other, the one behind it,
+    # the first row, the model.
+    assert len(taken) == 10 + 5
+    assert [layer.name for layer in read.root.children[1].children] == ["0", "1", "2", "3", "4", *["5"] * 3, "6"]
+    monkeypatch.setattr(module, "_MOST_COMPARED", 0)
+    assert parse_summary(text) == read
+    assert len(taken) == 15 + 34
+
+
+def test_long_blocks_are_compared_with_none(taken: list[int]) -> None:
+    long = BLOCK.format("") + "\n" * module._MOST_COMPARED
+    parse_summary("\n".join(["Net(", *[f"(a): Own(\n(b): {long}\n)"] * 2, ")"]))
+    assert len(taken) == 2 + 4 + 4 - 1  # what is in them is
+
+
+def test_what_tells_its_size_by_its_place_is_read_anew() -> None:
+    block = "(mlp): Block(\n(c_fc): Conv1D()\n)"
+    text = f"Net(\n(a): LayerNorm((8,))\n{block}\n(b): LayerNorm((16,))\n{block}\n)"
+    assert [layer.params for layer in walk.layers(parse_summary(text).root) if layer.type == "Conv1D"] == [288, 1_088]
 
 
 def test_rows_are_alike_whatever_blanks_fill_up_their_index() -> None:
