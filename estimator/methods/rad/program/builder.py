@@ -13,7 +13,7 @@ from estimator.methods.rad.program.attention import attend
 from estimator.methods.rad.program.convolutions import convolve
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
 from estimator.methods.rad.program.leaves import keep, leaf
-from estimator.methods.rad.program.steps import End, Op, Shape
+from estimator.methods.rad.program.steps import End, Shape
 from estimator.walk import elements
 
 _CONV: Final = Kind.CONV
@@ -23,6 +23,8 @@ _RMS_NORM: Final = Kind.RMS_NORM
 _NORMS: Final = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM))
 _UNCALLED: Final[tuple[str, ...]] = ("ModuleList", "ModuleDict")
 _TWO: Final = 2
+# Layers of a small block.
+_FEW: Final = 4
 
 
 class _Span(NamedTuple):
@@ -63,10 +65,11 @@ class Builder:
         self._spans: dict[tuple[object, ...], _Span] = {}
 
     def read(self, found: list[Layer]) -> None:
-        """Read all layers, the model first: blocks that are the same object again are copied."""
+        """Read all layers, the model first: blocks that are the same object again are copied, unless they are small."""
         if not self.flow.flat:
+            blocks_ = {id(layer): layer for layer in found if layer.children}
             counts = Counter([id(layer) for layer in found if layer.children])
-            self._repeated = {block for block, count in counts.items() if count > 1}
+            self._repeated = {key for key, count in counts.items() if count > 1 and not _is_small(blocks_[key])}
         self._run(found[0])
 
     def _run(self, layer: Layer) -> None:
@@ -81,37 +84,39 @@ class Builder:
             self._copy(span)
             return
         kept, flow.kept = flow.kept, set()
-        activated = set(flow.activated)
+        far, flow.far = flow.far, False
         tensors, steps, ends, hidden = len(flow.tensors), len(flow.ops), len(self.ends), flow.hidden
         self._follow(layer)
-        if not _looks_back(flow.ops[steps:], tensors - BACK):
+        if not flow.far:
             self._spans[situation] = _Span(
                 (tensors, len(flow.tensors)),
                 (steps, len(flow.ops)),
                 (ends, len(self.ends)),
                 frozenset(flow.kept),
-                frozenset(flow.activated - activated),
+                frozenset([index for index in range(tensors - BACK, len(flow.tensors)) if index in flow.activated]),
                 flow.hidden - hidden,
                 flow.current,
                 flow.by_activation,
                 flow.gate,
             )
-        flow.kept |= kept
+        kept |= flow.kept
+        flow.kept = kept
+        flow.far |= far
 
     def _situation(self, layer: Layer) -> tuple[object, ...] | None:
         """Give what a block's steps follow from, counted from where it begins; None where that is too much to say."""
         flow = self.flow
         start, current = len(flow.tensors), flow.current
-        if flow.attention is not None or flow.gate >= 0 or start <= BACK or not current:
-            return None
         first = start - BACK
+        if flow.attention is not None or flow.gate >= 0 or first <= 0 or current < first:
+            return None
         marks = 2 * (current in flow.blocks) + (current in flow.activated)  # two bits for each tensor
-        outer: set[Shape] = set()
+        outer: list[Shape] = []
         for index in flow.blocks:
             if index >= first:
                 marks |= 8 << 2 * (index - first)
             elif index:
-                outer.add(flow.shapes[index])
+                outer.append(flow.shapes[index])
         for index in range(first, start):
             if index in flow.activated:
                 marks |= 4 << 2 * (index - first)
@@ -119,7 +124,7 @@ class Builder:
         products = flow.bends or flow.unsaid  # matter to the next one
         made = start - last.x if products and last.kind is _LINEAR and last.y == current else 0
         at_hand = start - current, flow.shapes[current], flow.by_activation, made
-        return id(layer), at_hand, tuple(flow.shapes[-BACK:]), frozenset(outer), flow.waiting, marks
+        return id(layer), at_hand, tuple(flow.shapes[-BACK:]), tuple(outer), flow.waiting, marks
 
     def _copy(self, span: _Span) -> None:
         """Add once more what a block has added."""
@@ -229,12 +234,11 @@ class Builder:
             flow.behind(layer.output_shape)
 
 
-def _looks_back(ops: list[Op], first: int) -> bool:
-    """Tell whether a block's steps follow from more than the last tensors before it.
-
-    One takes a tensor before these, or is a convolution that is called again, which is as one of many steps before it.
-    """
-    for op in ops:  # noqa: SIM110
-        if op.x < first or (op.kind is _CONV and not op.params):
-            return True
-    return False
+def _is_small(block: Layer) -> bool:
+    """Tell whether a block is read as soon as it is told whether it can be copied."""
+    if len(block.children) > _FEW:
+        return False
+    for child in block.children:  # noqa: SIM110
+        if child.children:
+            return False
+    return True

@@ -77,6 +77,7 @@ def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
 
 def _called(flow: Flow, outputs: int, axes: int) -> Conv | None:
     """Find the last convolution that gave out so many channels; a layer that is called again is like it."""
+    flow.far = True
     for op in reversed(flow.ops[-_LOOP:]):
         shape = flow.shapes[op.y]
         if op.conv is not None and len(shape) == axes and shape[0] == outputs:
@@ -242,6 +243,7 @@ def _along(
         if fits and _places(flow, index) >= least:
             area, groups = solve_along(each_output, before, shape)
             if area:
+                flow.far |= index < len(flow.shapes) - BACK
                 return index, area, groups
     return None
 

@@ -88,6 +88,7 @@ class Flow:
         blocks: what came into the blocks that are open; 0 for one that counts already.
         waiting: elements of these.
         mark: where the last block of a table without a tree ended; 0 for nowhere.
+        far: whether a step was found by what lies further back than the last tensors.
         looked: by kernels, where they were looked for without groups, and with several.
         marks: by layer, whether it works in place and whether it is not trained.
     """
@@ -118,6 +119,7 @@ class Flow:
         self.blocks: list[int] = []
         self.waiting = 0
         self.mark = 0
+        self.far = False
         self.looked: dict[Solvable, tuple[Looked, Looked]] = {}
         self.marks: dict[int, tuple[bool, bool]] = {}
 

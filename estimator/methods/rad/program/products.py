@@ -111,5 +111,6 @@ def _with_width(flow: Flow, width: int) -> int:
             return index
     for index in reversed(flow.blocks):
         if index and flow.shapes[index] and flow.shapes[index][-1] == width:
+            flow.far = True
             return index
     return -1
