@@ -39,7 +39,8 @@ _RESIZED: Final = "GeneralizedRCNNTransform"
 _RESIZED_TO: Final = 800
 _MOST_RESIZED: Final = 1333
 _SSD_SIDE: Final = 300
-_RESIZING: Final = frozenset(("Conv2d", "MaxPool2d", "AvgPool2d"))
+_AVERAGES: Final = "AvgPool2d"
+_RESIZING: Final = frozenset(("Conv2d", "MaxPool2d", _AVERAGES))
 Step = tuple[int, int, int]
 
 
@@ -93,7 +94,7 @@ def picture(root: Layer, stem: Layer, usual: int, *, flattens: bool) -> Seen:
     patch = stride[-1] if _cuts(stem) else 0
     if len(kernel) == 3:
         return _film(places, patch, max(stride[0], 1) if stride else 1, root, usual)
-    if sum(_cuts(layer) and number(layer, "0") == number(stem, "0") for layer in found) > 1:
+    if places and sum(_cuts(layer) and number(layer, "0") == number(stem, "0") for layer in found) > 1:
         places = 0  # a table for each of several branches
     by_frames = root.type.startswith(("Timesformer", "TimeSformer"))
     if patch and places:
@@ -113,7 +114,10 @@ def picture(root: Layer, stem: Layer, usual: int, *, flattens: bool) -> Seen:
 
 def noisy(found: Sequence[Layer]) -> bool:
     """Tell whether a network takes a time step beside its picture: a denoiser."""
-    return any(layer.name.startswith("time") or layer.type.startswith("Time") for layer in found)
+    for layer in found:  # noqa: SIM110
+        if layer.name.startswith("time") or layer.type.startswith("Time"):
+            return True
+    return False
 
 
 def along(found: Sequence[Layer]) -> tuple[int, int]:
@@ -327,6 +331,8 @@ def _small(found: Sequence[Layer]) -> Seen | None:
 
 def _pooled(found: Sequence[Layer]) -> Seen | None:
     """Tell a classifier of small pictures whose last layer before the answer pools all that is left of one."""
+    if not any(layer.type == _AVERAGES for layer in found):
+        return None
     steps = 1
     strides: dict[int, int] = {}
     last: Step = (1, 1, 0)
@@ -338,7 +344,7 @@ def _pooled(found: Sequence[Layer]) -> Seen | None:
             if step[0] > 1:
                 given = number(layer, "1")
                 strides[given] = max(strides.get(given, 1), step[1])
-        elif layer.type == "AvgPool2d" and step[0] >= _LEAST_PATCH and step[1] in (1, step[0]) and not step[2]:
+        elif layer.type == _AVERAGES and step[0] >= _LEAST_PATCH and step[1] in (1, step[0]) and not step[2]:
             last = step
         elif not layer.name.startswith("identity"):
             steps *= step[1]

@@ -209,8 +209,11 @@ def steps_of(found: list[Layer], channels: int) -> dict[int, int]:
         if "Conv2d" not in layer.type:
             continue
         breathe()
-        taken, made, step = number(layer, "0"), number(layer, "1"), step_of(layer)
-        if taken in known and made > taken and (step > 1 or not steps) and made not in steps:
+        taken, made = number(layer, "0"), number(layer, "1")
+        if taken not in known or made <= taken or made in steps:
+            continue
+        step = step_of(layer)
+        if step > 1 or not steps:
             steps[made] = known[made] = known[taken] * step
     return steps
 

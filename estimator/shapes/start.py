@@ -168,10 +168,7 @@ class Start:
         if workload.input_size:
             return self._as_said(layer, channels, found, workload.input_size)
         folded = _folded(found, channels)
-        flat = [other for other in found if other.type.startswith("Conv") and other.type.endswith("2d")]
-        points = (
-            channels > COLOURS and len(flat) > 1 and all(inputs.side_of(other) == 1 for other in flat)
-        )  # each by itself: no picture
+        points = channels > COLOURS and _one_by_one(found)
         if (
             (points and "2d" in layer.type)
             or (inputs.along(found)[0] >= 0 and "2d" in layer.type)
@@ -309,6 +306,12 @@ def _speaks(layer: Layer) -> bool:
     """Tell whether a layer looks up words, whose number is what ``seq_len`` says where a model listens, too."""
     rows = layer.said("0")
     return layer.type.endswith("Embedding") and rows.isdecimal() and len(rows) >= _LONG_NUMBER
+
+
+def _one_by_one(found: list[Layer]) -> bool:
+    """Tell whether each of several kernels looks at one place alone: these are points, and no picture."""
+    flat = [layer for layer in found if layer.type.startswith("Conv") and layer.type.endswith("2d")]
+    return len(flat) > 1 and all(inputs.side_of(layer) == 1 for layer in flat)
 
 
 def _folded(found: list[Layer], channels: int) -> int:
