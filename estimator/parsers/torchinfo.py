@@ -135,8 +135,9 @@ class _Seen:
         cells = self._columns.read(rest) if label is not None else None
         if label is None or cells is None:
             return None
-        found = self.add(depth, _Row(label.type, label.name, cells, number))
-        self._places[head, rest] = level + "-", found
+        alike = self._places.get((head, rest.lstrip()))
+        found = self.add(depth, _Row(label.type, label.name, cells, number)) if alike is None else (depth, alike[1][1])
+        self._put(head, level + "-", rest, found)
         return found
 
     def add(self, depth: int, row: _Row) -> _Place:
@@ -147,9 +148,13 @@ class _Seen:
     def keep(self, head: str, index: str, rest: str, found: _Place) -> None:
         """Keep what was read of a line, which reads the same wherever it stands."""
         level = index.partition("-")[0]
-        self._places[head, rest] = level + "-" if level else "\n", found
+        self._put(head, level + "-" if level else "\n", rest, found)
         if index:
             self._labels[head] = self.rows[found[1]]
+
+    def _put(self, head: str, begins: str, rest: str, found: _Place) -> None:
+        """Put a row where it is found, also behind an index of another length, which other blanks fill up."""
+        self._places[head, rest] = self._places[head, rest.lstrip()] = begins, found
 
 
 def parse(lines: list[str], start: int) -> ModelSummary:
@@ -202,7 +207,6 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], l
         line = lines[at]
         head, _, tail = line.partition(": ") if columns.has_index else (line, "", "")
         index, _, rest = tail.partition(" ")
-        rest = rest.lstrip(" ")  # a longer index leaves fewer: rows are alike whatever their number
         same = seen.find(head, index, rest, at + 1)
         if same is not None:
             rows.append(same)

@@ -208,9 +208,8 @@ def _row(type_: str, shape: RawShape | None, params: int) -> _Row:
 def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSummary:
     different, types = read.rows, read.types
     firsts = {shape[0] for _, shape, _ in different if shape and len(shape) > 1}
-    counts = Counter(rows)
     if len(firsts) > 1:
-        batch = batch_of([(different[row][1], count) for row, count in counts.items()], None)
+        batch = batch_of([(different[row][1], count) for row, count in Counter(rows).items()], None)
     else:
         batch = next(iter(firsts), None)
     breathe()
@@ -222,7 +221,7 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
     children = tuple([layers[row] for row in rows])
     breathe()
     totals = t.read_totals(lines, at)
-    counted = sum([different[row][2] * count for row, count in counts.items()])
+    counted = sum([different[row][2] for row in rows])
     stated = t.total_params(totals)
     inferred: list[str] = []
     if stated is not None and stated != counted:
@@ -231,7 +230,7 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
     if hidden:
         inferred.append(f"torchsummary does not count all projections of its attention; {hidden:,} were added")
     again = _counted_again(rows, layers) if not types.keys().isdisjoint(_CELLS) else 0
-    if not again and max(counts.values()) >= _LEAST_TURNS:
+    if not again and len(rows) > _LEAST_TURNS and len(rows) - len(different) >= _LEAST_TURNS - 1:
         again = _looped(rows, different)
     if again:
         inferred.append(f"torchsummary counts layers that are called again each time; {again:,} were taken off")
@@ -303,6 +302,8 @@ def _lengths(shapes: Iterable[RawShape | None]) -> set[int | None]:
 
 def _looped(rows: list[int], different: list[_Row]) -> int:
     """Count what the rows of a loop say again whose body is a few rows: there as often as a series is long."""
+    if max(Counter(rows).values()) < _LEAST_TURNS:
+        return 0
     again = 0
     for body in range(1, _MOST_BODY + 1):
         breathe()
