@@ -98,8 +98,8 @@ def bounds_of(held: HeldOut, sizes: Floats) -> dict[Level, float]:
 def calibrating(held: HeldOut) -> dict[Level, Chosen]:
     """Choose what sets the bound of each level.
 
-    What is repeated is asked about without that run alone, where another of its model in that configuration is left, with
-    another head or an optimizer that takes as much. One that only looks the same says nothing of how runs differ.
+    What is repeated is asked about without that run alone, where another of its model in that configuration is left,
+    with another head or an optimizer that takes as much. One that only looks the same says nothing of how runs differ.
     What was measured is asked about as users ask, without that run alone, in configurations that were drawn at random.
     Most others were measured because nothing near them was; without them the models know less than they ever will.
     Of kin and of what is similar other models of the same families were measured: it is asked about without its model.
