@@ -183,10 +183,11 @@ def test_what_was_measured_of_an_architecture_corrects_its_account_and_narrows_i
     summary, workload = parse_summary(VGG), Workload(2000)
     shaped, program, _, _ = unknown.account(summary, workload)
     bounds = {**dict.fromkeys(map(str, LEVELS), 10.0), "measured": 0.5}
-    table = tabulate([(run_of(program, shaped, workload), 0.5)])
+    table = tabulate([(run_of(program, shaped, Workload(1900)), 0.5)])
     before = Rad(plain(bounds=bounds)).predict(summary, workload)
     after = Rad(plain(bounds=bounds, measured=table)).predict(summary, workload)
     known = Rad(plain(bounds=bounds, measured=table))
+    itself = known.predict(summary, Workload(1900))
     other = known.predict(parse_summary(VGG.replace("ReLU", "GELU")), workload)
     another = known.predict(parse_summary(LM), Workload(8, 16))
     assert after.expected_mib > 1.2 * before.expected_mib
@@ -195,6 +196,7 @@ def test_what_was_measured_of_an_architecture_corrects_its_account_and_narrows_i
     assert "nothing like this model was measured" in before.reasons[0]
     assert "models of almost the same blocks were measured" in other.reasons[0]
     assert "nothing like this model was measured" in another.reasons[0]
+    assert "this configuration was measured" in itself.reasons[0]
 
 
 def test_a_damaged_table_of_measured_runs_is_an_error() -> None:
