@@ -88,8 +88,8 @@ class Follower:
         # Names of ways around what is in a block, and whether parts work on a time step.
         self._entries = {name for name in marks.names if name.startswith(_ENTRY_STARTS)}
         self._timed = self.sources.pictures and any(name.startswith(OF_TIME) for name in marks.names)
-        self._known: dict[tuple[int, Shape], tuple[Layer, Shape]] = {}
-        # With the block, so that no other gets its id.
+        # With the layer, so that no other gets its id: some are made on the way.
+        self._known: dict[tuple[int, Shape], tuple[Layer, tuple[Layer, Shape]]] = {}
         self._widths: dict[int, tuple[Layer, dict[int, tuple[int, tuple[int, ...]]]]] = {}
         self._most = max(_MOST_ELEMENTS, _MOST_TIMES * elements(start))
         self._beside = False
@@ -100,11 +100,11 @@ class Follower:
         """Give the layer with shapes, and the shape behind it."""
         known = self._known.get((id(layer), shape))
         if known is not None:
-            return known
+            return known[1]
         if not len(self._known) & OFTEN:
             breathe()
         result = self._container(layer, shape) if layer.children else self._single(layer, shape)
-        self._known[id(layer), shape] = result
+        self._known[id(layer), shape] = layer, result
         return result
 
     def _single(self, layer: Layer, shape: Shape) -> tuple[Layer, Shape]:
