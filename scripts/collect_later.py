@@ -21,15 +21,38 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from estimator.dataset import catalogue, eleventh, fifth, fourth, later, ninth, seventh, sixth, tenth, third, twelfth
-from estimator.dataset.catalogue import generate_real
+from estimator.dataset.catalogues import (
+    catalogue,
+    eleventh,
+    fifth,
+    fourth,
+    ninth,
+    second,
+    seventh,
+    sixth,
+    tenth,
+    third,
+    twelfth,
+)
+from estimator.dataset.catalogues.catalogue import generate_real
+from estimator.dataset.catalogues.entries import Entry
+from estimator.dataset.catalogues.fresh import (
+    ELEVENTH,
+    FIFTH,
+    FOURTH,
+    NINTH,
+    SECOND,
+    SEVENTH,
+    SIXTH,
+    TENTH,
+    THIRD,
+    TWELFTH,
+)
+from estimator.dataset.catalogues.gaps import few, fill
+from estimator.dataset.catalogues.usual import usual, widely_used
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, bundles, read_jsonl
-from estimator.dataset.entries import Entry
-from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD, TWELFTH
-from estimator.dataset.gaps import few, fill
 from estimator.dataset.specs import FITTED, Source, Spec, Split, spec_from_json
 from estimator.dataset.store import DEFAULT, ISOLATED, add, committed, load
-from estimator.dataset.usual import usual, widely_used
 
 SEED = 11
 _CONTEXT_GROUPS = (
@@ -132,7 +155,7 @@ class Part:
 
 _COLLECTIONS = (
     catalogue.entries,
-    *(found.COLLECTION.entries for found in (later, third, fourth, fifth)),
+    *(found.COLLECTION.entries for found in (second, third, fourth, fifth)),
     sixth.entries,
     seventh.entries,
     ninth.entries,
@@ -180,18 +203,18 @@ def _twelve(entry: Entry) -> bool:
     return _again(12, 20, 20)(entry) and not _again(11, 20, 20)(entry)
 
 
-_BEFORE = {e.group for e in (*catalogue.entries(), *later.COLLECTION.entries())}
+_BEFORE = {e.group for e in (*catalogue.entries(), *second.COLLECTION.entries())}
 
 
 PARTS = {
-    "fresh2": Part(later.COLLECTION.entries, lambda e: e.group in SECOND, 6),
-    "more2": Part(later.COLLECTION.entries, lambda e: e.group not in SECOND, 5),
+    "fresh2": Part(second.COLLECTION.entries, lambda e: e.group in SECOND, 6),
+    "more2": Part(second.COLLECTION.entries, lambda e: e.group not in SECOND, 5),
     "infer1": Part(catalogue.entries, lambda e: not e.attention, 2, 0.6),
     "fresh3": Part(third.COLLECTION.entries, lambda e: e.group in THIRD, 6),
     "new3": Part(third.COLLECTION.entries, lambda e: e.group not in THIRD | _BEFORE, 6),
     "more3": Part(third.COLLECTION.entries, lambda e: e.group in _BEFORE, 4),
     "again1": Part(catalogue.entries, lambda e: not e.attention, 2),
-    "again2": Part(later.COLLECTION.entries, lambda e: True, 3),
+    "again2": Part(second.COLLECTION.entries, lambda e: True, 3),
     "again3": Part(_first(4), _half(0), 3),
     "again4": Part(_first(4), _half(1), 3),
     "again5": Part(_first(5), lambda e: not e.attention and e.group in _POPULAR, 5, 0.35),

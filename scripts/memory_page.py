@@ -9,8 +9,8 @@ from statistics import fmean, median
 from typing import Any
 
 from estimator.dataset import coverage
+from estimator.dataset.catalogues.usual import PLACES
 from estimator.dataset.store import Dataset
-from estimator.dataset.usual import PLACES
 from estimator.methods.rad.fit.bounds import SETTINGS
 from estimator.methods.rad.fit.holdout import WAYS
 from estimator.methods.rad.fit.judge import Held
@@ -246,25 +246,24 @@ _LOOKED_AT = """
 ### What no one had seen
 
 New families are those of the twelfth collection, of models of whose name none was measured before in any library
-(`estimator/dataset/twelfth_libraries.py`). Models of measured families are of the twelfth, too: timm's, torchvision's
-and transformers' in sizes of one's own, and of its libraries. The configurations of measured models are two draws: one
-in five of all but other libraries' models that the draw before did not take, each in a configuration drawn at random,
-and what the thirteenth drew of widely used models beside their usual configurations. All were drawn before they were
-measured. Nothing was fitted to these runs. One rule was changed after a first look at the thirteenth: of what is
-repeated one in a hundred may be too low, and only runs of the same model say by how much; how, was chosen by runs that
-are fitted to. Nothing else was chosen by them. Looks at earlier collections brought some rules: bounds of kin and
-similar models are set to be too low for 0.7 % of the models left out, and tables of graph networks and of sounds that
-are cut into pieces are read by rules of their own. The lines are of every format that users have for each run, as
+(`estimator/dataset/catalogues/twelfth_libraries.py`). Models of measured families are of the twelfth, too: timm's,
+torchvision's and transformers' in sizes of one's own, and of its libraries. The configurations of measured models are
+two draws: one in five of all but other libraries' models that the draw before did not take, each in a configuration
+drawn at random, and what the thirteenth drew of widely used models beside their usual configurations. All were drawn
+before they were measured. Nothing was fitted to these runs. One rule was changed after a first look at the thirteenth:
+of what is repeated one in a hundred may be too low, and only runs of the same model say by how much; how, was chosen by
+runs that are fitted to. Nothing else was chosen by them. Looks at earlier collections brought some rules: bounds of kin
+and similar models are set to be too low for 0.7 % of the models left out, and tables of graph networks and of sounds
+that are cut into pieces are read by rules of their own. The lines are of every format that users have for each run, as
 `radctl retrain` compares versions; prints of models that ran on another size of picture than the one taken are not in
-them.
-{refused} of the {cases} summaries in the tables above are refused.
+them. {refused} of the {cases} summaries in the tables above are refused.
 
 """
 _ASKED = """
 ### Widely used models, as they are asked for
 
-Of {models} widely used models (`estimator/dataset/usual.py`) the thirteenth collection measured a grid of usual
-configurations, which is fitted to, and drew {drawn} more at random: batch size, optimizer, precision, training or
+Of {models} widely used models (`estimator/dataset/catalogues/usual.py`) the thirteenth collection measured a grid of
+usual configurations, which is fitted to, and drew {drawn} more at random: batch size, optimizer, precision, training or
 inference, classes, size of picture, length. {there} of these were measured, {own} by a process of their own, too,
 twelve steps long as NVML sees it: as a job runs. {fitted} of the {there} lie in the grid, or were measured before: of
 what users ask for so many are known themselves. `not fitted to` leaves them out; what is `repeated` there is known from

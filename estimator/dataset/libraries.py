@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from estimator.dataset.entries import Entry
-from estimator.dataset.plain import Plain, loss_of
+from estimator.dataset.catalogues.entries import Entry
+from estimator.dataset.plain.own import Plain, loss_of
 
 _NODES, _FEATURES, _EDGES = 512, 128, 8
 

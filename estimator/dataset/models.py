@@ -15,18 +15,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from estimator.dataset import (
-    libraries,
-    modules,
-    plain,
-    plain_more,
-    plain_others,
-    plain_pictures,
-    plain_read,
-    plain_seen,
-)
-from estimator.dataset.catalogue import entry_of
-from estimator.dataset.entries import Entry
+from estimator.dataset import libraries, modules
+from estimator.dataset.catalogues.catalogue import entry_of
+from estimator.dataset.catalogues.entries import Entry
+from estimator.dataset.plain import more, others, own, pictures, read, seen
 from estimator.dataset.plans import plan_of
 from estimator.dataset.specs import Spec
 from estimator.dataset.trace import Inputs
@@ -41,12 +33,12 @@ _SPOKEN = 64
 _THINGS, _CLASSES = 5, 80
 _MEL_FRAMES = 1000
 _PLAIN = {
-    **plain.MODELS,
-    **plain_more.MODELS,
-    **plain_seen.MODELS,
-    **plain_read.MODELS,
-    **plain_pictures.MODELS,
-    **plain_others.MODELS,
+    **own.MODELS,
+    **more.MODELS,
+    **seen.MODELS,
+    **read.MODELS,
+    **pictures.MODELS,
+    **others.MODELS,
 }
 
 
@@ -238,7 +230,7 @@ def _feed_plain(spec: Spec, model: nn.Module, make: _Maker) -> Fed:
     def inputs(batch: int) -> Inputs:
         return ((make.labels(about.words, batch, *shape) if about.words else make.numbers(batch, *shape)),), {}
 
-    return Fed(model, inputs, lambda out, _: plain.loss_of(about, out, make.labels))
+    return Fed(model, inputs, lambda out, _: own.loss_of(about, out, make.labels))
 
 
 def _feed_given(spec: Spec, entry: Entry, model: nn.Module, make: _Maker) -> Fed:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from estimator.dataset.fresh import FRESH
+from estimator.dataset.catalogues.fresh import FRESH
 from estimator.dataset.plans import ACTIVATIONS, plan_of, trace_of
 from estimator.dataset.tree import Trace, resolve
 from estimator.types import OPTIMIZERS, Family, Kind, Optimizer, Precision

@@ -15,7 +15,7 @@ import click
 
 from estimator import files
 from estimator.dataset import coverage, store
-from estimator.dataset.catalogue import generate_real
+from estimator.dataset.catalogues.catalogue import generate_real
 from estimator.dataset.collect import ROWS, Collector, Options, read_jsonl
 from estimator.dataset.specs import Spec, generate_synthetic, spec_from_json
 from estimator.types import Family

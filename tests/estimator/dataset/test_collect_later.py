@@ -12,8 +12,19 @@ from typing import Any
 
 import pytest
 
+from estimator.dataset.catalogues.fresh import (
+    ELEVENTH,
+    FIFTH,
+    FOURTH,
+    NINTH,
+    SECOND,
+    SEVENTH,
+    SIXTH,
+    TENTH,
+    THIRD,
+    TWELFTH,
+)
 from estimator.dataset.collect import ROWS, TRACES, Options
-from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD, TWELFTH
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.specs import FITTED, Spec, generate_synthetic
 from estimator.dataset.store import ISOLATED, committed, load, pack

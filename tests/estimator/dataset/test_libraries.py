@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from estimator.dataset import libraries, ninth, printers, seventh, sixth, tenth, twelfth
-from estimator.dataset.entries import Entry
+from estimator.dataset import libraries, printers
+from estimator.dataset.catalogues import ninth, seventh, sixth, tenth, twelfth
+from estimator.dataset.catalogues.entries import Entry
 from estimator.dataset.trace import trace
 from estimator.dataset.tree import from_json, to_json
 from estimator.parsers import parse_summary

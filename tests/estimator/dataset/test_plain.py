@@ -10,27 +10,17 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from estimator.dataset import (
-    fifth,
-    fourth,
-    later,
-    plain,
-    plain_more,
-    plain_others,
-    plain_pictures,
-    plain_read,
-    plain_seen,
-    third,
-)
-from estimator.dataset.catalogue import generate_real
+from estimator.dataset.catalogues import fifth, fourth, second, third
+from estimator.dataset.catalogues.catalogue import generate_real
 from estimator.dataset.models import build_model, feed
+from estimator.dataset.plain import more, others, own, pictures, read, seen
 
-COLLECTIONS = tuple(module.COLLECTION for module in (later, third, fourth, fifth))
+COLLECTIONS = tuple(module.COLLECTION for module in (second, third, fourth, fifth))
 ENTRIES = {e.name: e for collection in COLLECTIONS for e in collection.entries() if e.source == "plain"}
 
 
 def test_every_model_is_in_the_catalogue() -> None:
-    modules = (plain, plain_more, plain_seen, plain_read, plain_pictures, plain_others)
+    modules = (own, more, seen, read, pictures, others)
     assert set(ENTRIES) == {name for module in modules for name in module.MODELS}
 
 

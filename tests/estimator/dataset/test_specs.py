@@ -6,9 +6,21 @@ import json
 
 import pytest
 
-from estimator.dataset import eleventh, fifth, fourth, later, ninth, seventh, sixth, tenth, third, twelfth
-from estimator.dataset.catalogue import entries, entry_of, generate_real
-from estimator.dataset.fresh import ELEVENTH, FIFTH, FOURTH, FRESH, NINTH, SECOND, SEVENTH, SIXTH, TENTH, THIRD, TWELFTH
+from estimator.dataset.catalogues import eleventh, fifth, fourth, ninth, second, seventh, sixth, tenth, third, twelfth
+from estimator.dataset.catalogues.catalogue import entries, entry_of, generate_real
+from estimator.dataset.catalogues.fresh import (
+    ELEVENTH,
+    FIFTH,
+    FOURTH,
+    FRESH,
+    NINTH,
+    SECOND,
+    SEVENTH,
+    SIXTH,
+    TENTH,
+    THIRD,
+    TWELFTH,
+)
 from estimator.dataset.plans import params_of, plan_of, trace_of
 from estimator.dataset.specs import (
     CNN_SHAPES,
@@ -129,17 +141,17 @@ def test_an_unknown_model_is_named() -> None:
 
 def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
     first = {e.group for e in entries()}
-    found = [entry for module in (later, third, fourth, fifth) for entry in module.COLLECTION.entries()]
+    found = [entry for module in (second, third, fourth, fifth) for entry in module.COLLECTION.entries()]
     found += [*sixth.entries(), *seventh.entries(), *ninth.entries(), *tenth.entries(), *eleventh.COLLECTION.entries()]
     found += twelfth.entries()
     groups = {e.group for e in found}
     assert groups >= SECOND | THIRD | FOURTH | FIFTH | SIXTH | SEVENTH | NINTH | TENTH | ELEVENTH | TWELFTH
     assert not SECOND & first
     third_groups = {e.group for e in third.COLLECTION.entries()}
-    second_groups = {e.group for e in later.COLLECTION.entries()}
+    second_groups = {e.group for e in second.COLLECTION.entries()}
     assert not THIRD & (first | second_groups)
     assert {e.group for e in fourth.COLLECTION.entries()} - (first | second_groups | third_groups) == FOURTH
-    before = first | {e.group for module in (later, third, fourth) for e in module.COLLECTION.entries()}
+    before = first | {e.group for module in (second, third, fourth) for e in module.COLLECTION.entries()}
     assert {e.group for e in fifth.COLLECTION.entries()} - before == FIFTH - FOURTH
     before |= {e.group for e in fifth.COLLECTION.entries()}
     assert {e.group for e in sixth.entries()} - before == SIXTH - before
@@ -163,7 +175,7 @@ def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
 def test_chosen_models_are_drawn_with_lengths_that_fit_them() -> None:
     drawn = list(
         generate_real(
-            6, 0, [*later.COLLECTION.entries(), *third.COLLECTION.entries(), *fourth.COLLECTION.entries()], infer=0.5
+            6, 0, [*second.COLLECTION.entries(), *third.COLLECTION.entries(), *fourth.COLLECTION.entries()], infer=0.5
         )
     )
     assert {s.kind for s in drawn} == {"train", "infer"}

@@ -10,8 +10,8 @@ from typing import Any, get_args
 import pytest
 
 from estimator.dataset import coverage, store
+from estimator.dataset.catalogues.fresh import FRESH
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_jsonl
-from estimator.dataset.fresh import FRESH
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.printers import module_text
 from estimator.dataset.specs import FITTED, Split, generate_synthetic, spec_from_json

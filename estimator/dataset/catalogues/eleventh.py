@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from estimator.dataset.entries import (
+from estimator.dataset.catalogues.entries import (
     BASE,
     CLM,
     CLS,

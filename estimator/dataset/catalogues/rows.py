@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from estimator.dataset.entries import Entry, Feed, decoder
+from estimator.dataset.catalogues.entries import Entry, Feed, decoder
 from estimator.types import Family
 
 LibraryRow = tuple[str, str, str, Mapping[str, Any]]

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from estimator.dataset import ninth_libraries
-from estimator.dataset.entries import LATENT, Entry, decoder
-from estimator.dataset.rows import CHAT, PATCHES, WORDS, TransformersRow, of_transformers
+from estimator.dataset.catalogues import ninth_libraries
+from estimator.dataset.catalogues.entries import LATENT, Entry, decoder
+from estimator.dataset.catalogues.rows import CHAT, PATCHES, WORDS, TransformersRow, of_transformers
 
 _BEHIND: Mapping[str, Any] = {"text_config": {"model_type": "llama", **CHAT}, "image_token_id": 31999}
 _SMALL_SWIN: Mapping[str, Any] = {"embed_dim": 64, "depths": [2, 2, 4, 2], "num_heads": [2, 4, 8, 16]}

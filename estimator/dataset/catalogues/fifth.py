@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from estimator.dataset.entries import (
+from estimator.dataset.catalogues.entries import (
     BASE,
     CLM,
     CLS,

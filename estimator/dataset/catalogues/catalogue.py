@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from estimator.dataset import eleventh, fifth, fourth, later, ninth, seventh, sixth, tenth, third, twelfth
-from estimator.dataset.entries import CLM, CLS, MLM, QA, S2S, TOK, Entry, decoder
+from estimator.dataset.catalogues import eleventh, fifth, fourth, ninth, second, seventh, sixth, tenth, third, twelfth
+from estimator.dataset.catalogues.entries import CLM, CLS, MLM, QA, S2S, TOK, Entry, decoder
 from estimator.dataset.specs import PRECISIONS, Spec
 from estimator.types import Family, Kind, Optimizer
 
@@ -552,7 +552,7 @@ def entry_of(spec: Spec) -> Entry:
 
 def _all() -> Iterator[Entry]:
     yield from entries()
-    for collection in (later.COLLECTION, third.COLLECTION, fourth.COLLECTION, fifth.COLLECTION):
+    for collection in (second.COLLECTION, third.COLLECTION, fourth.COLLECTION, fifth.COLLECTION):
         yield from collection.entries()
     yield from sixth.entries()
     yield from seventh.entries()

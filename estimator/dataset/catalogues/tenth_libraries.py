@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from estimator.dataset.entries import Entry
-from estimator.dataset.rows import WIDTHS, LibraryRow, convolved, of_library
+from estimator.dataset.catalogues.entries import Entry
+from estimator.dataset.catalogues.rows import WIDTHS, LibraryRow, convolved, of_library
 from estimator.types import Family
 
 _S = "spandrel.architectures"

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from estimator.dataset import tenth_libraries
-from estimator.dataset.entries import CLM, CLS, LATENT, MLM, S2S, TOK, Collection, Entry, decoder, halves
-from estimator.dataset.rows import CHAT, PATCHES, WORDS, TransformersRow, of_transformers
+from estimator.dataset.catalogues import tenth_libraries
+from estimator.dataset.catalogues.entries import CLM, CLS, LATENT, MLM, S2S, TOK, Collection, Entry, decoder, halves
+from estimator.dataset.catalogues.rows import CHAT, PATCHES, WORDS, TransformersRow, of_transformers
 
 _LISTENING: Mapping[str, Any] = {**WORDS, "num_key_value_heads": 6, "head_dim": 64}
 _ROUTED: Mapping[str, Any] = {"moe_intermediate_size": 512, "n_routed_experts": 8, "num_experts_per_tok": 2}

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as f
 
-from estimator.dataset.plain import Plain
+from estimator.dataset.plain.own import Plain
 
 
 def _unit(before: int, after: int, kernel: int = 3, stride: int = 1) -> nn.Sequential:

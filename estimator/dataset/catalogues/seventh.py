@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from estimator.dataset.entries import Entry, Feed
-from estimator.dataset.rows import LibraryRow, convolved, of_library
+from estimator.dataset.catalogues.entries import Entry, Feed
+from estimator.dataset.catalogues.rows import LibraryRow, convolved, of_library
 from estimator.types import Family
 
 _TEXT, _STEP = "encoder_hidden_states@77x512", "timestep@1000:"

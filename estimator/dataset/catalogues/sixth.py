@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from estimator.dataset.entries import Entry, Feed
+from estimator.dataset.catalogues.entries import Entry, Feed
 from estimator.types import Family
 
 Built = Mapping[str, Mapping[str, Mapping[str, Any]]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from estimator.dataset.entries import Entry
+from estimator.dataset.catalogues.entries import Entry
 from estimator.dataset.specs import Spec
 from estimator.types import Kind, Optimizer, Precision
 

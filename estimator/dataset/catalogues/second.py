@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from estimator.dataset.entries import CLM, CLS, MLM, S2S, TOK, Audio, Collection, Entry, Picture, Text, decoder
+from estimator.dataset.catalogues.entries import (
+    CLM,
+    CLS,
+    MLM,
+    S2S,
+    TOK,
+    Audio,
+    Collection,
+    Entry,
+    Picture,
+    Text,
+    decoder,
+)
 from estimator.types import Family
 
 # Architecture family: models of timm, each with the side of its pictures where that is not 224.

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as f
 
-from estimator.dataset.plain import (
+from estimator.dataset.plain.more import Bert, CifarResnet, Decoder, Dit, cifar_vgg, perceptron
+from estimator.dataset.plain.own import (
     DiffusionUnet,
     NanoGpt,
     Plain,
@@ -21,9 +22,8 @@ from estimator.dataset.plain import (
     Unet,
     WideResNet,
 )
-from estimator.dataset.plain_more import Bert, CifarResnet, Decoder, Dit, cifar_vgg, perceptron
-from estimator.dataset.plain_read import Annotated, Collaborate, WordModel
-from estimator.dataset.plain_seen import MOBILE, Nested, OwnMobile, OwnResnext, OwnSwin, OwnYolo, Translate
+from estimator.dataset.plain.read import Annotated, Collaborate, WordModel
+from estimator.dataset.plain.seen import MOBILE, Nested, OwnMobile, OwnResnext, OwnSwin, OwnYolo, Translate
 
 
 def _mlp(*widths: int, act: type[nn.Module] = nn.ReLU) -> nn.Sequential:

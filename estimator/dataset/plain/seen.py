@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as f
 
-from estimator.dataset.plain import (
+from estimator.dataset.plain.more import Bert, CifarResnet, Decoder, Denoiser, Dit, cifar_vgg, perceptron
+from estimator.dataset.plain.own import (
     Crnn,
     DiffusionUnet,
     NanoGpt,
@@ -21,7 +22,6 @@ from estimator.dataset.plain import (
     Vae,
     WideResNet,
 )
-from estimator.dataset.plain_more import Bert, CifarResnet, Decoder, Denoiser, Dit, cifar_vgg, perceptron
 
 
 def _unit(before: int, after: int, kernel: int = 3, stride: int = 1, act: type[nn.Module] = nn.ReLU) -> nn.Sequential:

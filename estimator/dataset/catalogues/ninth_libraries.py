@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from estimator.dataset.entries import Entry, Feed
-from estimator.dataset.rows import WIDTHS, LibraryRow, convolved, of_library
-from estimator.dataset.seventh import field
+from estimator.dataset.catalogues.entries import Entry, Feed
+from estimator.dataset.catalogues.rows import WIDTHS, LibraryRow, convolved, of_library
+from estimator.dataset.catalogues.seventh import field
 from estimator.types import Family
 
 _S = "spandrel.architectures"

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as f
 
-from estimator.dataset.plain import Plain
+from estimator.dataset.plain.own import Plain
 
 
 class Basic(nn.Module):  # type: ignore[misc] # torch is not followed by mypy

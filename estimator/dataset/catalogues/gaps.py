@@ -14,8 +14,8 @@ from functools import lru_cache, partial
 from math import log2
 from typing import get_args
 
-from estimator.dataset.catalogue import drawn_workload
-from estimator.dataset.entries import Entry
+from estimator.dataset.catalogues.catalogue import drawn_workload
+from estimator.dataset.catalogues.entries import Entry
 from estimator.dataset.specs import PRECISIONS, Spec
 from estimator.types import Kind
 

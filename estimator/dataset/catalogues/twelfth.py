@@ -12,9 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from estimator.dataset import twelfth_libraries
-from estimator.dataset.entries import BASE, CLM, CLS, MLM, QA, S2S, TOK, Collection, Entry, Text, decoder, halves
-from estimator.dataset.rows import CHAT, WORDS, TransformersRow, of_transformers
+from estimator.dataset.catalogues import twelfth_libraries
+from estimator.dataset.catalogues.entries import (
+    BASE,
+    CLM,
+    CLS,
+    MLM,
+    QA,
+    S2S,
+    TOK,
+    Collection,
+    Entry,
+    Text,
+    decoder,
+    halves,
+)
+from estimator.dataset.catalogues.rows import CHAT, WORDS, TransformersRow, of_transformers
 from estimator.types import Family
 
 _Sized = tuple[str, str, int, Mapping[str, Any]]

@@ -1,0 +1,1 @@
+"""Models as users write them themselves, outside of any library. Needs torch."""
