@@ -267,7 +267,8 @@ usual configurations, which is fitted to, and drew {drawn} more at random: batch
 inference, classes, size of picture, length. {there} of these were measured, {own} by a process of their own, too,
 twelve steps long as NVML sees it: as a job runs. {fitted} of the {there} lie in the grid, or were measured before: of
 what users ask for so many are known themselves. `not fitted to` leaves them out; what is `repeated` there is known from
-another head, or from an optimizer that takes as much.
+another head, or from an optimizer that takes as much. Here, too, prints of models that ran on another size of picture
+than the one taken are left out.
 
 """
 _ASKED_HEAD = ("measured by", "runs", "taken for", "summaries", "median error", "under-estimates", "mean over-estimate")

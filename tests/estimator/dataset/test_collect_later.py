@@ -271,6 +271,28 @@ def test_a_draw_of_measured_models_says_so_for_good(tmp_path: Path) -> None:
         assert {row.spec.id: row.drawn for row in load(alone).rows}[spec.id] == (spec == did)
 
 
+def test_what_is_a_usual_configuration_too_is_fitted_to_and_each_is_checked_once(tmp_path: Path) -> None:
+    drawn, usual = (module.specs(part, 137) for part in ("known13", "usual13"))
+    ids = {spec.id for spec in usual}
+    both, alone = (next(spec for spec in drawn if (spec.id in ids) == there) for there in (True, False))
+    measured = {"device": "cuda", "peak_allocated_mib": 800.0, "steps": 2}
+    raw, folder = tmp_path / "raw", tmp_path / "packed"
+    raw.mkdir()
+    before = [replace(spec, batch_size=3) for spec in (both, alone)]
+    (raw / ROWS).write_text("".join(_row(spec, **measured) for spec in before), "utf-8")
+    (raw / ISOLATED).write_text(_row(before[0], **measured, nvml_mib=1600.0, reserved_mib=900.0), "utf-8")
+    pack(raw, folder, {"gpu": "X"})
+    lines = "".join(_row(spec, **measured) for spec in (both, alone))
+    (tmp_path / "main-rows.jsonl.xz").write_bytes(lzma.compress(lines.encode()))
+    assert module.pack(tmp_path, folder, ("known13", "usual13"), 137)["added"] == 2
+    rows = {row.spec.id: (row.apart, row.drawn) for row in load(folder).rows}
+    assert (rows[both.id], rows[alone.id]) == ((None, False), ("known", True))
+    again = "".join(_row(spec, **measured, nvml_mib=1600.0, reserved_mib=900.0) for spec in (before[0], both))
+    (tmp_path / "isolated-rows.jsonl.xz").write_bytes(lzma.compress(again.encode()))
+    assert module.pack(tmp_path, folder, ("known13",), 137)["checks"] == 1
+    assert [check.spec for check in load(folder).checks] == [before[0], both]
+
+
 def test_a_share_has_each_model_once() -> None:
     listed = module.mixed(("fresh2", "known6"))
     shares = [module.shared(listed, share, 3, backwards=False) for share in range(3)]

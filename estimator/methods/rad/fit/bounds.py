@@ -43,11 +43,10 @@ SETTINGS: Final[Mapping[Level, Setting]] = {
     "new": Setting(0.005, 0.98, LEVELS),
 }
 """Errors of what was measured follow from the runs that are near, those of what is new from its layers: trees for both
-say less of either. Of what is repeated one in a hundred may be too low: some runs, of VGG above all, take a fifth
-more when they are run again, and a bound for half of these would be twice as wide. Kin is too low less often than
-once in a hundred, as models that look like measured ones and are not are too low more often. Accounts that were not
-understood widen no bound; with them about one new model in a hundred is too low. Quantiles were chosen by leaving
-runs, models and families out."""
+say less of either. Of what is repeated one in a hundred may be too low: a few runs take much more when they are run
+again, and would set the bound of all. Kin is too low less often than once in a hundred, as models that look like
+measured ones and are not are too low more often. Accounts that were not understood widen no bound; with them about
+one new model in a hundred is too low. Quantiles were chosen by leaving runs, models and families out."""
 UNKNOWN: Final = 10.0
 """The multiple where nothing was measured."""
 
