@@ -9,7 +9,7 @@ from statistics import fmean, median
 from typing import Any
 
 from estimator.dataset import coverage
-from estimator.dataset.catalogues.usual import PLACES
+from estimator.dataset.catalogues.usual import FIRST
 from estimator.dataset.store import Dataset
 from estimator.methods.rad.fit.bounds import SETTINGS
 from estimator.methods.rad.fit.holdout import WAYS
@@ -346,7 +346,8 @@ def _asked(found: Asked) -> str:
         ]
         for *names, of in found.lines
     ]
-    said = _ASKED.format(models=len(PLACES), drawn=found.drawn, there=found.there, own=found.own, fitted=found.fitted)
+    models = len(FIRST.places)
+    said = _ASKED.format(models=models, drawn=found.drawn, there=found.there, own=found.own, fitted=found.fitted)
     return said + table(_ASKED_HEAD, rows)
 
 

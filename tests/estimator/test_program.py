@@ -140,6 +140,43 @@ def test_equal_blocks_are_copied_as_they_would_be_followed(text: str) -> None:
     assert said_of(compile_program(shaped)) == said_of(compile_program(replace(shaped, root=apart(shaped.root))))
 
 
+STACK = """T5Stack(
+    (block): ModuleList(
+      (0-3): 4 x T5Block(
+        (0): T5LayerSelfAttention(
+          (SelfAttention): T5Attention(
+            (q): Linear(in_features=64, out_features=64, bias=False)
+            (k): Linear(in_features=64, out_features=64, bias=False)
+            (v): Linear(in_features=64, out_features=64, bias=False)
+            (o): Linear(in_features=64, out_features=64, bias=False)
+          )
+          (layer_norm): T5LayerNorm()
+          (dropout): Dropout(p=0.1, inplace=False)
+        )
+        (1): T5LayerFF(
+          (wi): Linear(in_features=64, out_features=256, bias=False)
+          (wo): Linear(in_features=256, out_features=64, bias=False)
+          (act): ReLU()
+        )
+      )
+    )
+  )"""
+PAIR = f"""T5ForConditionalGeneration(
+  (shared): Embedding(100, 64)
+  (encoder): {STACK}
+  (decoder): {STACK}
+  (lm_head): Linear(in_features=64, out_features=100, bias=False)
+)"""
+
+
+def test_blocks_of_an_encoder_keep_no_keys_for_a_decoder_that_has_the_same() -> None:
+    shaped = with_shapes(parse_summary(PAIR), Workload(2, 64))
+    encoder, decoder = (part for part in layers(shaped.root) if part.type == "T5Stack")
+    assert encoder.children == decoder.children
+    followed = said_of(compile_program(replace(shaped, root=apart(shaped.root))))
+    assert said_of(compile_program(shaped)) == followed
+
+
 BEFORE = (
     "├─Conv2d: 1-1 -- [2, 8, 16, 16] {}",
     *["├─ReLU: 1-1 -- [2, 8, 16, 16] --"] * 20,

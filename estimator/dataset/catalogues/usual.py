@@ -6,10 +6,11 @@ that was measured itself is known. So those that many jobs run are measured one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from estimator.dataset.catalogues.entries import Entry
+from estimator.dataset.catalogues.entries import Entry, Feed
 from estimator.dataset.specs import Spec
 from estimator.types import Kind, Optimizer, Precision
 
@@ -48,49 +49,109 @@ _NAMES: Final = {
     "minilm-l6-SequenceClassification t5-large-Seq2SeqLM qwen3-0.6b-CausalLM",
 }
 """Names by library, the most widely used first."""
-PLACES: Final = {(source, name): place for source, names in _NAMES.items() for place, name in enumerate(names.split())}
-"""Place of each of these models in its library."""
+_MORE: Final = {
+    "torchvision": "deeplabv3_resnet50 fasterrcnn_resnet50_fpn regnet_y_800mf shufflenet_v2_x1_5 swin_v2_t "
+    "fcn_resnet50 efficientnet_b7 efficientnet_b6 convnext_large vgg13_bn mnasnet0_5 regnet_y_1_6gf regnet_x_800mf "
+    "r3d_18 efficientnet_v2_l swin_v2_s maskrcnn_resnet50_fpn retinanet_resnet50_fpn ssd300_vgg16 "
+    "vit_l_32 resnext101_64x4d regnet_x_1_6gf regnet_y_8gf regnet_x_3_2gf regnet_x_8gf shufflenet_v2_x2_0 "
+    "mnasnet1_3 mnasnet0_75 deeplabv3_resnet101 deeplabv3_mobilenet_v3_large lraspp_mobilenet_v3_large "
+    "fcn_resnet101 r2plus1d_18 mc3_18 swin_v2_b ssdlite320_mobilenet_v3_large "
+    "fasterrcnn_mobilenet_v3_large_fpn regnet_y_16gf regnet_x_16gf vit_h_14",
+    "timm": "tf_efficientnet_b0 resnet50d convnextv2_tiny mobilenetv2_100 efficientnet_b1 efficientnet_b2 "
+    "swin_small_patch4_window7_224 deit_tiny_patch16_224 vit_base_patch32_224 resnet152 resnext50_32x4d "
+    "wide_resnet50_2 regnety_016 mobilenetv3_small_100 swinv2_tiny_window8_256 vit_base_patch16_clip_224 "
+    "eva02_small_patch14_224 inception_v3 inception_resnet_v2 res2net50_26w_4s resnest50d densenet201 "
+    "densenet169 vgg19 vgg16_bn vgg13 hrnet_w32 dla60 dpn68 regnety_008 regnety_040 rexnet_100 repvgg_a2 "
+    "mobileone_s1 nfnet_f0 mnasnet_100 semnasnet_100 tf_efficientnetv2_b0 tf_efficientnet_b3 "
+    "efficientnet_b4 lcnet_100 tinynet_a cait_xxs24_224 xcit_small_12_p16_224 convit_base convit_small "
+    "crossvit_15_240 twins_svt_small pvt_v2_b0 pvt_v2_b1 beitv2_base_patch16_224 convmixer_768_32 "
+    "gmlp_s16_224 resmlp_24_224 cspresnet50 darknet53 ese_vovnet39b legacy_seresnet50 resnet26d resnet14t "
+    "mobilenetv4_conv_small mobilenetv4_conv_medium mobilevitv2_100 mobilevit_xs edgenext_small "
+    "efficientformer_l1 poolformer_s12 maxvit_tiny_tf_224 hiera_tiny_224 fastvit_t8 fastvit_sa12 "
+    "efficientvit_b1 tiny_vit_21m_224 tiny_vit_5m_224 convnext_atto convnext_pico convnext_large "
+    "convnextv2_nano convnextv2_base swin_large_patch4_window7_224 vit_small_patch14_dinov2 "
+    "deit3_small_patch16_224 vit_small_patch32_224 mvitv2_tiny davit_tiny focalnet_tiny_srf gcvit_tiny "
+    "coat_tiny inception_next_tiny repvit_m1 nextvit_small seresnext50_32x4d ecaresnet50d skresnet18 "
+    "xception65 caformer_s18 convformer_s18",
+    "transformers": "bert-base-cased-SequenceClassification distilbert-base-TokenClassification "
+    "roberta-base-QuestionAnswering smollm-135m-CausalLM-SequenceClassification "
+    "bert-tiny-SequenceClassification gemma3-270m-CausalLM flan-t5-base-Seq2SeqLM qwen2-1.5b-CausalLM "
+    "hf-segformer-b0-seg xlnet-base-SequenceClassification distilbert-base-QuestionAnswering "
+    "mpnet-base-SequenceClassification camembert-base-SequenceClassification bert-large-QuestionAnswering "
+    "roberta-base-TokenClassification deberta-v3-base-TokenClassification "
+    "deberta-v3-large-SequenceClassification electra-base-QuestionAnswering albert-base-QuestionAnswering "
+    "distilroberta-SequenceClassification-QuestionAnswering xlm-roberta-large-SequenceClassification "
+    "roberta-large-MaskedLM modernbert-base-SequenceClassification "
+    "modernbert-large-SequenceClassification bert-small-SequenceClassification "
+    "longformer-base-SequenceClassification big_bird-base-SequenceClassification "
+    "mobilebert-SequenceClassification squeezebert-SequenceClassification esm2-8m-MaskedLM "
+    "esm2-35m-MaskedLM smollm-360m-CausalLM gemma3-1b-CausalLM pythia-1b-CausalLM pythia-31m-CausalLM "
+    "pythia-14m-CausalLM cerebras-111m-CausalLM gpt-neo-1.3b-CausalLM opt-1.3b-CausalLM gpt2-xl-CausalLM "
+    "biogpt-small-CausalLM mamba-130m-CausalLM llama-3.2-1b-SequenceClassification "
+    "qwen2-0.5b-SequenceClassification marian-base-Seq2SeqLM codet5-small-Seq2SeqLM codet5-base-Seq2SeqLM "
+    "byt5-small-Seq2SeqLM nllb-600m-Seq2SeqLM distilbart-Seq2SeqLM mbart-large-Seq2SeqLM "
+    "pegasus-large-Seq2SeqLM mt5-base-Seq2SeqLM flan-t5-large-Seq2SeqLM hf-dinov2-base hf-dinov2-small "
+    "hf-vit-small hf-deit-tiny hf-swin-small hf-swin-base hf-convnext-base hf-convnext-small hf-resnet-18 "
+    "hf-resnet-101 hf-segformer-b1-seg hf-segformer-b2-seg hf-mobilevit-small clip-base-16 clip-large "
+    "wav2vec2-large hubert-large wavlm-base whisper-medium-thin hf-detr-50 hf-yolos-small trocr-small "
+    "hf-mae-base hf-videomae-small smollm-1.7b-CausalLM bloom-1b1-CausalLM qwen3-1.7b-CausalLM",
+}
+"""More of them, in the same order."""
 
 _PICTURES: Final = (8, 16, 32, 64, 128, 256)
 _WORDS: Final = (4, 8, 16, 32, 64)
 _LENGTHS: Final = (128, 512)
-# With the optimizers that are told apart by what they hold for each parameter: Adam and AdamW hold the same.
-_TRAINED: Final[tuple[tuple[Precision, tuple[Optimizer, ...]], ...]] = (
-    ("fp32", ("adam", "sgd_momentum", "sgd")),
-    ("amp", ("adamw", "sgd_momentum")),
-    ("bf16", ("adamw",)),
-)
-_INFERRED: Final[tuple[Precision, ...]] = ("fp32", "amp")
 _MOST_TOKENS: Final = 32 * 512
+# Of the data sets that such models are usually trained on: COCO, PASCAL VOC, ADE20K and Kinetics; ImageNet otherwise.
+_CLASSES: Final[dict[Feed, int]] = {
+    "tokens": 2,
+    "boxes": 91,
+    "detect": 91,
+    "dense_image": 21,
+    "segment": 150,
+    "video": 400,
+}
 
 
-def widely_used(entry: Entry) -> bool:
-    """Tell whether a model is one of these, as its library runs it."""
-    return (entry.source, entry.name) in PLACES and not entry.attention
+@dataclass(frozen=True)
+class Usual:
+    """Widely used models, and the ways in which they are usually run.
 
-
-def usual(entries: Iterable[Entry]) -> Iterator[Spec]:
-    """Yield the usual configurations of widely used models: one model after the other, the most widely used first.
-
-    Args:
-        entries: models; others are left out.
+    Attributes:
+        places: place of each model, named by source and name, among those of its library, the most widely used first.
+        trained: precisions, the first ones first, and the optimizers of each.
+        inferred: precisions of inference.
     """
-    for entry in sorted(filter(widely_used, entries), key=lambda entry: PLACES[entry.source, entry.name]):
-        found = [
-            Spec(entry.source, entry.family, entry.name, entry.group, _arch(entry), batch, length, *way)
-            for length in _lengths(entry)
-            for batch in (_PICTURES if entry.size else _WORDS)
-            for way in _ways()
-            if batch * (length or 1) <= _MOST_TOKENS
-        ]
-        order: list[Precision] = [precision for precision, _ in _TRAINED]
-        yield from sorted(found, key=lambda s: (order.index(s.precision), s.batch_size * (s.seq_len or 1)))
 
+    places: Mapping[tuple[str, str], int]
+    trained: tuple[tuple[Precision, tuple[Optimizer, ...]], ...]
+    inferred: tuple[Precision, ...]
 
-def _ways() -> Iterator[tuple[Optimizer, Precision, Kind]]:
-    for precision, optimizers in _TRAINED:
-        yield from ((optimizer, precision, "train") for optimizer in optimizers)
-    yield from (("sgd", precision, "infer") for precision in _INFERRED)
+    def has(self, entry: Entry) -> bool:
+        """Tell whether a model is one of these, as its library runs it."""
+        return (entry.source, entry.name) in self.places and not entry.attention
+
+    def specs(self, entries: Iterable[Entry]) -> Iterator[Spec]:
+        """Yield these models' usual configurations: one model after the other, the most widely used first.
+
+        Args:
+            entries: models; others are left out.
+        """
+        order = [precision for precision, _ in self.trained]
+        for entry in sorted(filter(self.has, entries), key=lambda entry: self.places[entry.source, entry.name]):
+            found = [
+                Spec(entry.source, entry.family, entry.name, entry.group, _arch(entry), batch, length, *way)
+                for length in _lengths(entry)
+                for batch in (_PICTURES if entry.size else _WORDS)
+                for way in self._ways()
+                if batch * (length or 1) <= _MOST_TOKENS
+            ]
+            yield from sorted(found, key=lambda s: (order.index(s.precision), s.batch_size * (s.seq_len or 1)))
+
+    def _ways(self) -> Iterator[tuple[Optimizer, Precision, Kind]]:
+        for precision, optimizers in self.trained:
+            yield from ((optimizer, precision, "train") for optimizer in optimizers)
+        yield from (("sgd", precision, "infer") for precision in self.inferred)
 
 
 def _lengths(entry: Entry) -> tuple[int | None, ...]:
@@ -101,4 +162,23 @@ def _lengths(entry: Entry) -> tuple[int | None, ...]:
 
 def _arch(entry: Entry) -> dict[str, Any]:
     arch: dict[str, Any] = {"size": entry.size} if entry.size else {}
-    return {**arch, "classes": 2 if entry.feed == "tokens" else 1000}
+    return {**arch, "classes": _CLASSES.get(entry.feed, 1000)}
+
+
+def _places(names: Mapping[str, str]) -> dict[tuple[str, str], int]:
+    return {(source, name): place for source, listed in names.items() for place, name in enumerate(listed.split())}
+
+
+# With the optimizers that are told apart by what they hold for each parameter: Adam and AdamW hold the same.
+FIRST: Final = Usual(
+    _places(_NAMES),
+    (("fp32", ("adam", "sgd_momentum", "sgd")), ("amp", ("adamw", "sgd_momentum")), ("bf16", ("adamw",))),
+    ("fp32", "amp"),
+)
+"""Those that most jobs train."""
+SECOND: Final = Usual(
+    _places(_MORE),
+    (("fp32", ("adam", "sgd_momentum")), ("amp", ("adamw",))),
+    ("fp32",),
+)
+"""The next, in fewer ways."""

@@ -123,7 +123,7 @@ class Builder:
         last = flow.ops[-1]
         products = flow.bends or flow.unsaid  # matter to the next one
         made = start - last.x if products and last.kind is _LINEAR and last.y == current else 0
-        at_hand = start - current, flow.shapes[current], flow.by_activation, made
+        at_hand = start - current, flow.shapes[current], flow.by_activation, made, not flow.encoders
         return id(layer), at_hand, tuple(flow.shapes[-BACK:]), tuple(outer), flow.waiting, marks
 
     def _copy(self, span: _Span) -> None:
