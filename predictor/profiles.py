@@ -17,6 +17,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from estimator.breath import OFTEN, breathe
+from estimator.gpus import canonical
 from estimator.layer import Layer
 from estimator.types import ModelSummary, Workload
 from predictor.types import KernelMetrics, Profile, ProfileError
@@ -41,14 +42,31 @@ class Chip:
 
 CHIPS: Final[Mapping[str, Chip]] = {
     "h200": Chip(67e12, 990e12, 4.8e12, 132 * 2048),
-    "h100": Chip(67e12, 990e12, 3.35e12, 132 * 2048),
-    "a100-80gb": Chip(19.5e12, 312e12, 2.04e12, 108 * 2048),
+    "h100-80gb": Chip(67e12, 990e12, 3.35e12, 132 * 2048),
+    "h100-96gb": Chip(60e12, 835e12, 3.9e12, 132 * 2048),
+    "h20-96gb": Chip(44e12, 148e12, 4.0e12, 78 * 2048),
+    "gh200-96gb": Chip(67e12, 990e12, 4.0e12, 132 * 2048),
+    "b200": Chip(75e12, 2250e12, 7.7e12, 148 * 2048),
     "a100-40gb": Chip(19.5e12, 312e12, 1.56e12, 108 * 2048),
-    "l40s": Chip(91.6e12, 362e12, 0.864e12, 142 * 1536),
+    "a100-80gb": Chip(19.5e12, 312e12, 2.04e12, 108 * 2048),
+    "a800-80gb": Chip(19.5e12, 312e12, 2.04e12, 108 * 2048),
     "a40": Chip(37.4e12, 150e12, 0.696e12, 84 * 1536),
-    "v100": Chip(15.7e12, 125e12, 0.9e12, 80 * 2048),
+    "a30": Chip(10.3e12, 165e12, 0.933e12, 56 * 2048),
+    "a10": Chip(31.2e12, 125e12, 0.6e12, 72 * 1536),
+    "a2": Chip(4.5e12, 18e12, 0.2e12, 10 * 1536),
+    "l40s": Chip(91.6e12, 362e12, 0.864e12, 142 * 1536),
+    "l40": Chip(90.5e12, 181e12, 0.864e12, 142 * 1536),
+    "l4": Chip(30.3e12, 121e12, 0.3e12, 58 * 1536),
+    "rtx-a6000": Chip(38.7e12, 155e12, 0.768e12, 84 * 1536),
+    "rtx-6000-ada": Chip(91.1e12, 364e12, 0.96e12, 142 * 1536),
+    "rtx-4090": Chip(82.6e12, 165e12, 1.008e12, 128 * 1536),
+    "rtx-3090": Chip(35.6e12, 71e12, 0.936e12, 82 * 1536),
+    "v100-16gb": Chip(15.7e12, 125e12, 0.9e12, 80 * 2048),
+    "v100-32gb": Chip(15.7e12, 125e12, 0.9e12, 80 * 2048),
     "t4": Chip(8.1e12, 65e12, 0.32e12, 40 * 1024),
+    "p100-16gb": Chip(9.3e12, 18.7e12, 0.732e12, 56 * 2048),
 }
+"""By canonical name: each GPU whose memory is known."""
 REACHED: Final = 0.5
 """Part of a rate that a kernel of a framework reaches."""
 LAUNCH_S: Final = 9e-6
@@ -178,13 +196,13 @@ class Raw:
 
 
 def chip_of(gpu: str) -> Chip:
-    """A chip by name.
+    """A chip by any of its names, as `estimator.gpus` has them.
 
     Raises:
         ProfileError: the name is not known.
     """
     try:
-        return CHIPS[gpu.lower()]
+        return CHIPS[canonical(gpu)]
     except KeyError:
         raise ProfileError(f"GPU {gpu!r} is not known; known are {', '.join(CHIPS)}") from None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from estimator.gpus import known
 from estimator.layer import Layer
 from estimator.types import ModelSummary, Workload
 from predictor.profile_files import dumps, load, loads, save
@@ -98,8 +99,14 @@ def test_corrections_shift_logarithms() -> None:
 
 def test_unknown_gpus_are_named() -> None:
     assert chip_of("A100-40GB") is CHIPS["a100-40gb"]
+    assert chip_of("NVIDIA H100 80GB HBM3") is chip_of("h100") is chip_of("h100-80gb-hbm3")
     with pytest.raises(ProfileError, match="'tpu' is not known; known are h200"):
         chip_of("tpu")
+
+
+def test_each_gpu_whose_memory_is_known_is_known_here_too() -> None:
+    assert [gpu.name for gpu in known()] == list(CHIPS)
+    assert all(chip_of(gpu.name).tensor_flops > chip_of(gpu.name).fp32_flops for gpu in known())
 
 
 def test_an_empty_summary_still_makes_a_profile() -> None:

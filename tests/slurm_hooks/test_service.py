@@ -138,8 +138,9 @@ def test_the_size_of_the_input_is_told_and_what_was_taken_for_it() -> None:
     assert [workload.input_size for _, workload in method.asked] == [None, (3, 512, 1024)]
 
 
-def test_a_limit_of_threads_goes_with_the_gpu_that_it_was_chosen_for() -> None:
-    made, _ = service(threads="max-min", placement="mug", gpu_model="h200")
+@pytest.mark.parametrize("gpu_model", ["h200", "h100-80gb-hbm3"])
+def test_a_limit_of_threads_goes_with_the_gpu_that_it_was_chosen_for(gpu_model: str) -> None:
+    made, _ = service(threads="max-min", placement="mug", gpu_model=gpu_model)
     made.predict_with(load_predictor("rad"))
     first = ask(made, "#RAD model=net.txt batch_size=8", summary=resnet50())
     assert (first.environment or {})["RAD_THREAD_PERCENTAGE"] == "100"
