@@ -11,8 +11,9 @@ from typing import Any
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "gpu"
 HEAD = """# RAD on a real GPU
 
-Made by `scripts/results_gpu` from the files in [gpu](gpu/results.json), which `scripts/gpu-cluster run` wrote.
-[How that works](../gpu-cluster.md). Every job went through `sbatch`; one run of each scenario.
+Made by `scripts/results_gpu` from the files in [{folder}]({folder}/results.json), which
+`scripts/gpu-cluster run` wrote. [How that works](../gpu-cluster.md). Every job went through `sbatch`; one run of each
+scenario.
 """
 TITLES = {
     "collocated": "Three trainings and an inference job: one after another, then together",
@@ -59,7 +60,13 @@ def gather(files: Sequence[Facts]) -> list[tuple[str, Facts, Facts]]:
     return [(name, facts, {**about, "title": title}) for (name, title), (facts, about) in ordered]
 
 
-def page(files: Sequence[Facts], activity: Sequence[Facts] | None, monitors: Sequence[Facts], mps: Facts | None) -> str:
+def page(
+    files: Sequence[Facts],
+    activity: Sequence[Facts] | None,
+    monitors: Sequence[Facts],
+    mps: Facts | None,
+    folder: str = RESULTS.name,
+) -> str:
     """The page.
 
     Args:
@@ -67,9 +74,11 @@ def page(files: Sequence[Facts], activity: Sequence[Facts] | None, monitors: Seq
         activity: what `scripts.bench.activity --json` printed, or None.
         monitors: what `scripts.bench.monitor --json` printed, on different machines.
         mps: what `scripts.bench.mps --json` wrote, or None.
+        folder: where the files are, beside the page.
     """
     first = files[0]["about"]
-    parts = [HEAD, table(("what", "value"), [(key.replace("_", " "), value) for key, value in first.items()])]
+    about_all = [(key.replace("_", " "), value) for key, value in first.items()]
+    parts = [HEAD.format(folder=folder), table(("what", "value"), about_all)]
     parts.append(f"From an empty machine to a Slurm that takes jobs: {files[0]['up_s']:.0f} s.\n")
     for name, facts, about in gather(files):
         parts.append(f"## {about['title']}\n")
@@ -404,7 +413,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page; returns the exit status."""
     parser = argparse.ArgumentParser(prog="scripts/results_gpu")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
-    parser.add_argument("--page", type=Path, default=RESULTS.with_suffix(".md"))
+    parser.add_argument("--page", type=Path, help="default: beside the folder, with its name")
     args = parser.parse_args(arguments)
     first = args.results / "results.json"
     if not first.exists():
@@ -413,6 +422,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     files = [_read(first), *(found for found in others if "scenarios" in found)]
     monitors = [found for found in others if "core_percent" in found]
     activity, mps = (_read(args.results / f"{name}.json") for name in ("activity", "mps"))
-    args.page.write_text(page(files, activity, monitors, mps), encoding="utf-8")
-    print(args.page)
+    written: Path = args.page or args.results.with_suffix(".md")
+    written.write_text(page(files, activity, monitors, mps, args.results.name), encoding="utf-8")
+    print(written)
     return 0
