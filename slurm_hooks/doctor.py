@@ -13,6 +13,7 @@ from slurm_hooks.decision import memory_of, without_memory
 
 Role = Literal["controller", "node"]
 OLDEST_SLURM = (22, 5)
+PREEMPTS_ALL_SINCE = (26, 5)  # the first version that was seen to preempt all jobs of a GPU for one that asks for it
 SHARES_PER_GPU = 100
 HOOKS = ("Prolog", "TaskProlog", "Epilog")
 LUA_MODULES = ("rad", "rad_submit", "rad_script", "rad_step", "rad_summary")
@@ -202,9 +203,12 @@ def _slurm(facts: Facts) -> Finding:
     if facts.slurm_error:
         return Finding("Slurm", False, facts.slurm_error, "start slurmctld, or set SLURM_CONF to its slurm.conf")
     text = facts.settings.get("SLURM_VERSION", "")
-    found = re.match(r"(\d+)\.(\d+)", text)
-    version = (int(found.group(1)), int(found.group(2))) if found else (0, 0)
-    return Finding("Slurm", version >= OLDEST_SLURM, f"version {text}", "RAD needs Slurm 22.05 or newer")
+    return Finding("Slurm", _version(facts) >= OLDEST_SLURM, f"version {text}", "RAD needs Slurm 22.05 or newer")
+
+
+def _version(facts: Facts) -> tuple[int, int]:
+    found = re.match(r"(\d+)\.(\d+)", facts.settings.get("SLURM_VERSION", ""))
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
 def _script(facts: Facts, name: str, needed: bool, why: str = "") -> Finding:
@@ -361,10 +365,11 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
             problem = _gres_problem(node.gres)
             cure = "give each device a Type of its own, for gpu and for mps: see etc/gres.conf.rad"
             findings.append(Finding(f"GRES of {node.name}", not problem, problem or node.gres, cure))
-    for name in sorted(shared & facts.preempted):
+    for name in sorted(shared & facts.preempted if _version(facts) < PREEMPTS_ALL_SINCE else ()):
         cure = (
             "set PreemptMode=OFF for it in slurm.conf, or, with preempt/qos, let no QOS preempt its jobs': of those "
-            "that share a GPU Slurm 22.05 preempts one, and starts a job that asked for the whole GPU beside the others"
+            "that share a GPU Slurm 22.05 preempts one, and starts a job that asked for the whole GPU beside the "
+            "others; 24.11 preempts one after the other while that job waits"
         )
         findings.append(Finding(f"preemption in {name}", False, "its jobs may be preempted", cure, needed=False))
     for name, part in config.partitions.items():

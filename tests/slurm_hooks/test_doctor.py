@@ -496,6 +496,10 @@ def test_jobs_that_share_and_may_be_preempted() -> None:
     finding = _only("controller", preempted=frozenset({"gpu", "cpu"}))
     assert (finding.subject, finding.needed) == ("preemption in gpu", False)
     assert "PreemptMode=OFF" in finding.cure
+    older = _only("controller", preempted=frozenset({"gpu"}), **_setting("SLURM_VERSION", "24.11.5"))
+    assert older == finding
+    newer = {"preempted": frozenset({"gpu"}), **_setting("SLURM_VERSION", "26.05.5")}
+    assert not _problems("controller", dataclasses.replace(WELL, **newer))
 
 
 def test_a_configuration_that_radd_has_not_read() -> None:
