@@ -149,7 +149,9 @@ def _happened(job: Job, now: int) -> list[str]:
 
 def _pinned(run: JobRun, record: Record | None) -> list[str]:
     """What a job may wait for that it need not: the GPU that RAD chose when there was room on it."""
-    held_up = run.start is None and run.reason.startswith(("Resources", "Priority", "ReqNodeNotAvail"))
+    held_up = run.start is None and run.reason.startswith(
+        ("Resources", "Priority", "ReqNodeNotAvail", "Nodes required")
+    )
     if record is None or not held_up or f"gres/mps:{record.pin}" not in run.requested:
         return []
     if record.pin in record.asked.split(":"):

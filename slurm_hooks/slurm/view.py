@@ -35,7 +35,12 @@ SEPARATOR = "\x1f"
 # Columns and widths of squeue's -O for jobs that hold GPUs. A longer AdminComment is cut and then counts as unknown.
 RESIDENT_COLUMNS = (("JobID", 20), ("NodeList", 512), ("tres-alloc", 512), ("UserName", 64), ("admin_comment", 4096))
 
-_WAITING_REASONS = ("Resources", "Priority")
+# The third is of jobs in whose place Slurm lets one of a partition with a higher PriorityTier wait.
+_WAITING_REASONS = (
+    "Resources",
+    "Priority",
+    "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+)
 _NO_NODE_COULD = "BadConstraints"
 _NODE_IS_AWAY = "ReqNodeNotAvail"  # names of nodes may follow
 _USABLE_STATES = ("IDLE", "MIXED", "ALLOCATED")

@@ -225,6 +225,8 @@ def test_a_job_that_waits_for_the_gpu_that_rad_chose() -> None:
     assert f"asked    gpu:{RECORD.pin}:1 on node07, policy" in "".join(_story(own))
     moved = dataclasses.replace(waits, requested={"cpu": 1, "gres/mps": 38})
     assert "pinned" not in "".join(_story(moved))
+    reserved = dataclasses.replace(waits, reason="Nodes required for job are DOWN, DRAINED or reserved for jobs in")
+    assert "pinned" in "".join(_story(reserved))
     later = dataclasses.replace(waits, reason="BeginTime")
     assert "pinned" not in "".join(_story(later))
 

@@ -44,6 +44,9 @@ JOBS = (
 )
 
 
+RESERVED_FOR_OTHERS = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
+
+
 def resident_line(*values: str) -> str:
     return "".join(f"{v:<{width}}" for v, (_, width) in zip(values, RESIDENT_COLUMNS, strict=True))
 
@@ -110,12 +113,20 @@ def test_a_job_on_several_nodes_holds_its_types_on_each() -> None:
     ("nodes", "used"),
     [("", [0, 0, 30, 0] * 2), ("node1", [0, 0, 0, 0, 0, 0, 30, 0]), ("node[0-1]", [0, 0, 30, 0] * 2)],
 )
-@pytest.mark.parametrize("reason", ["None", "Resources", "Priority", "ReqNodeNotAvail, UnavailableNodes:node1"])
+@pytest.mark.parametrize(
+    "reason", ["None", "Resources", "Priority", "ReqNodeNotAvail, UnavailableNodes:node1", RESERVED_FOR_OTHERS]
+)
 def test_a_pinned_job_that_waits_counts_where_it_may_go(nodes: str, used: list[int], reason: str) -> None:
     jobs = parse_jobs(f"9\x1fPD\x1fgpu\x1fbob\x1fgres:mps:g2:30\x1f{nodes}\x1f{reason}\n")
     view = build(parse_nodes(NODE + "\n" + NODE.replace("node0", "node1")), jobs, [], taken=0, can_retype=False)
     assert view.pinned == (PinnedJob(9, "g2", 30, nodes),)
     assert [gpu.used_shares for node in view.nodes for gpu in node.gpus] == used
+
+
+@pytest.mark.parametrize("reason", ["Resources", "Priority", RESERVED_FOR_OTHERS])
+def test_a_job_that_waits_for_nodes_waits_in_its_partition(reason: str) -> None:
+    jobs = parse_jobs(f"9\x1fPD\x1fgpu\x1fbob\x1fgres:mps:30\x1f\x1f{reason}\n")
+    assert build(parse_nodes(NODE), jobs, [], taken=0, can_retype=False).waiting == {"gpu": 1}
 
 
 def test_hostlists() -> None:
