@@ -16,6 +16,7 @@ _NOT_SEEN = (
     "RAD did nothing with this job: its script has no #RAD line, RAD does not serve its partition, or radd did not "
     "answer when it was submitted"
 )
+_HETEROGENEOUS = "RAD leaves heterogeneous jobs as written"  # Slurm shows the script with the first part alone
 _OUTCOMES = {
     "completed": "completed",
     "failed": "failed",
@@ -40,7 +41,7 @@ def explain(job: Job, neighbours: Mapping[int, Job], now: int) -> str:
     run, record = job.last, job.record
     lines = [_clean(f"job {run.shown_id} {run.name}, {run.user}, partition {run.partition}")]
     if record is None:
-        lines.append(_line("record", _NOT_SEEN))
+        lines.append(_line("record", _HETEROGENEOUS if "+" in run.shown_id else _NOT_SEEN))
     else:
         lines += _decided(record, neighbours)
     lines += _happened(job, now)

@@ -129,6 +129,8 @@ def test_a_job_that_rad_did_not_see() -> None:
     story = _story(job_run(None, allocated={"gres/gpu": 1}))
     assert story[1].startswith("  record   RAD did nothing with this job: ")
     assert story[2] == "  ran      1 h on node07 with gpu:1; completed"
+    part = dataclasses.replace(job_run(None, allocated={"gres/gpu": 1}), shown_id="4711+1")
+    assert _story(part)[1] == "  record   RAD leaves heterogeneous jobs as written"
 
 
 def test_a_job_that_came_back_with_more() -> None:
