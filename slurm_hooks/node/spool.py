@@ -304,7 +304,9 @@ def _belongs(run: Run, row: commands.Row) -> bool:
 
 
 def _row_of(run: Run, rows: list[commands.Row]) -> commands.Row | None:
-    return next((row for row in reversed(rows) if _belongs(run, row)), None)
+    mine = [row for row in reversed(rows) if _belongs(run, row)]
+    # A job that is cancelled as soon as it was queued again has a row without a start, as has a run that lost it.
+    return next((row for row in mine if row.start is not None), mine[0] if mine else None)
 
 
 def _young(item: Item) -> bool:

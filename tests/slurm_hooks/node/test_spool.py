@@ -208,6 +208,9 @@ def test_a_run_whose_start_slurmdbd_lost_holds_nothing_up(node: Node, slurm: Fak
         ([_row("FAILED")], "oom_requeued", "oom_told"),  # Slurm did not requeue it after all
         ([_row("FAILED")], "mps_victim", "mps_told"),
         ([_row("REQUEUED"), _row("COMPLETED", start=NOW + 9, end=NOW + 10)], "oom_requeued", "oom_requeued"),
+        # cancelled in the second in which it was queued again
+        ([_row("REQUEUED"), _row("CANCELLED by 1003", start="None", end=NOW)], "oom_requeued", "oom_requeued"),
+        ([_row("REQUEUED", start="None"), _row("TIMEOUT", start=NOW + 9, end=NOW + 10)], "completed", "requeued"),
     ],
 )
 def test_slurms_word_for_how_it_ended(node: Node, slurm: FakeSlurm, rows: list[str], outcome: str, told: str) -> None:
