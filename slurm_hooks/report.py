@@ -24,7 +24,8 @@ BY: tuple[By, ...] = ("user", "account", "partition", "time")
 ENDED_WELL = "COMPLETED"
 SHARES_PER_GPU = 100
 JOULES_PER_KWH = 3_600_000
-# Of a job that is queued again, even after its end, slurmdbd shows the run before as requeued, preempted or the like.
+# Of a job that is queued again, even after its end, slurmdbd shows the run before as requeued, preempted or the like,
+# or as it ended, and then counts how often it was queued again.
 _LAST_STATES = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE"})
 _CLOCKS_DIFFER_S = 60  # an Epilog's clock and slurmctld's
 _ASKED = re.compile(r"(?:^|,)gpu(?::(?=[\w.+-]*[A-Za-z])[\w.+-]+)?(?::(\d{1,4}))?(?=,|$)")
@@ -192,10 +193,15 @@ def put_together(runs: Iterable[JobRun]) -> list[Job]:
         several.sort(key=lambda run: (run.submit or 0, run.start or run.end or math.inf))
         first = 0
         for stop, run in enumerate(several, start=1):
-            if stop == len(several) or run.state in _LAST_STATES:
+            if stop == len(several) or (run.state in _LAST_STATES and not _goes_on(run, several[stop])):
                 jobs.append(_job(several[first:stop]))
                 first = stop
     return jobs
+
+
+def _goes_on(run: JobRun, later: JobRun) -> bool:
+    """Whether a run is of the same job as the one before it that had its number."""
+    return later.restarts > run.restarts and later.user == run.user
 
 
 def _job(runs: Sequence[JobRun]) -> Job:

@@ -24,6 +24,9 @@ SACCT_FIELDS = (
     "JobIDRaw", "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw", "AllocTRES",
     "ReqTRES", "ExitCode", "NodeList", "JobName", "AdminComment",
 )  # fmt: skip
+# Of a job that is queued again after its run has ended, 26.05 shows that run as it ended, where older ones show it as
+# requeued: this tells the runs of one job from jobs that had one number. 22.05 refuses it.
+RESTARTS = "Restarts"
 SQUEUE_COLUMNS = (
     ("JobID", 20), ("JobArrayID", 64), ("UserName", 64), ("Account", 64), ("Partition", 128), ("State", 20),
     ("SubmitTime", 20), ("StartTime", 20), ("EndTime", 20), ("TimeUsed", 20), ("tres-alloc", 512),
@@ -55,6 +58,8 @@ class JobRun:
         exit_code, signal: how it ended.
         reason: why it waits, or the empty string.
         admin_comment: text of RAD and other tools.
+        restarts: how often the job had been queued again before, 0 where Slurm does not tell; where this run was, too,
+            24.11 counts that as well.
     """
 
     job_id: int
@@ -75,6 +80,7 @@ class JobRun:
     name: str
     admin_comment: str
     reason: str = ""
+    restarts: int = 0
 
     @property
     def gpus(self) -> float:
@@ -105,6 +111,7 @@ class SlurmAccounting:
     def __init__(self, timeout_s: float = 60.0, runner: Runner = run) -> None:
         self._timeout_s = timeout_s
         self._run = runner
+        self._fields: Sequence[str] = (*SACCT_FIELDS, RESTARTS)
 
     def runs(self, since: int, until: int, user: str = "", *, live: bool = False) -> list[JobRun]:
         """All runs of jobs that were there at some time between two Unix times.
@@ -163,22 +170,28 @@ class SlurmAccounting:
 
     def _sacct(self, which: Sequence[str]) -> list[JobRun]:
         delimiter = f"<{secrets.token_hex(8)}>"
-        fields = ",".join(SACCT_FIELDS)
+        fields = ",".join(self._fields)
         command = [*_ENV, "sacct", "-n", "-X", "-D", "-p", f"--delimiter={delimiter}", "-o", fields, *which]
-        return parse_sacct(self._run(command, self._timeout_s), delimiter)
+        try:
+            return parse_sacct(self._run(command, self._timeout_s), delimiter, self._fields)
+        except SlurmError as error:
+            if RESTARTS not in self._fields or "Invalid field" not in str(error):
+                raise
+        self._fields = SACCT_FIELDS
+        return self._sacct(which)
 
     def _squeue(self, which: Sequence[str]) -> list[JobRun]:
         columns = ",".join(f"{name}:{width}" for name, width in SQUEUE_COLUMNS)
         return parse_squeue(self._run([*_ENV, "squeue", "-h", "-a", *which, "-O", columns], self._timeout_s))
 
 
-def parse_sacct(text: str, delimiter: str) -> list[JobRun]:
-    """What ``sacct -p`` printed of SACCT_FIELDS, whatever line ends a job's name holds."""
+def parse_sacct(text: str, delimiter: str, fields: Sequence[str] = SACCT_FIELDS) -> list[JobRun]:
+    """What ``sacct -p`` printed of `fields`, whatever line ends a job's name holds."""
     words = text.split(delimiter)
-    size = len(SACCT_FIELDS)
+    size = len(fields)
     # The last row ends with a delimiter too; what follows it is a line end.
     rows = [words[at : at + size] for at in range(0, len(words) - size + 1, size)]
-    made = (_from_sacct(dict(zip(SACCT_FIELDS, (row[0].lstrip("\n"), *row[1:]), strict=True))) for row in rows)
+    made = (_from_sacct(dict(zip(fields, (row[0].lstrip("\n"), *row[1:]), strict=True))) for row in rows)
     return [run for run in made if run is not None]
 
 
@@ -218,6 +231,7 @@ def _from_sacct(row: Mapping[str, str]) -> JobRun | None:
         nodes=row["NodeList"] if row["NodeList"] != "None assigned" else "",
         name=row["JobName"],
         admin_comment=row["AdminComment"],
+        restarts=_number(row.get(RESTARTS, "")) or 0,
     )
 
 
@@ -259,7 +273,12 @@ def _newest(kept: Sequence[JobRun], queued: Sequence[JobRun]) -> list[JobRun]:
     known = {run.job_id for run in kept}
     names = {run.job_id: run for run in queued}
     stay = [_named(run, names.get(run.job_id)) for run in kept if run.job_id not in live or run.end is not None]
-    fresh = [run for run in queued if run.job_id in live or run.job_id not in known]
+    restarts = {run.job_id: run.restarts for run in kept if run.end is None}
+    fresh = [
+        replace(run, restarts=restarts.get(run.job_id, 0))
+        for run in queued
+        if run.job_id in live or run.job_id not in known
+    ]
     return [*stay, *fresh]
 
 

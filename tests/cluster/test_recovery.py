@@ -135,6 +135,8 @@ def test_the_first_time_the_job_comes_back_with_a_larger_share(rad_cluster: Clus
     log = output(rad_cluster, jobs["once"])
     assert log.index("run 0\n") < log.index(f"requeued with {second.share} shares") < log.index("run 1\n")
     assert len(rad_cluster.sacct(jobs["once"], "State", duplicates=True)) == 2
+    told = rad_cluster.run(["radctl", "explain", str(jobs["once"])], user="alice").require().out
+    assert f"ran out of GPU memory and was queued again with {second.share} shares" in told
 
 
 def test_the_second_time_it_gets_the_whole_gpu(rad_cluster: Cluster, jobs: Jobs, ended: Ended) -> None:

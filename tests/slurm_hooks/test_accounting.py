@@ -24,14 +24,20 @@ HOSTILE_NAME = "we|ird\nname RAD1:e30="
 
 
 class Recorded:
-    """Answers as the recorded commands did; `broken` names a command that fails, and how."""
+    """Answers as the recorded commands did; `broken` names one that fails, and how; `newer` makes a 26.05 of it."""
 
-    def __init__(self, broken: dict[str, str] | None = None, squeue: str = SQUEUE) -> None:
+    def __init__(self, broken: dict[str, str] | None = None, squeue: str = SQUEUE, *, newer: bool = False) -> None:
         self.broken = broken or {}
         self.squeue = squeue
+        self.newer = newer
+        self.refused = 0
         self.asked: list[Sequence[str]] = []
 
     def __call__(self, command: Sequence[str], timeout_s: float) -> str:
+        asks_restarts = any(word.endswith(",Restarts") for word in command)
+        if asks_restarts and not self.newer and "sacct" not in self.broken:
+            self.refused += 1
+            raise SlurmError('sacct -n -X: sacct: fatal: Invalid field requested: "Restarts"')
         self.asked.append(command)
         for name, message in self.broken.items():
             if name in command:
@@ -39,6 +45,11 @@ class Recorded:
         if "squeue" in command:
             return self.squeue
         delimiter = next(word for word in command if word.startswith("--delimiter=")).partition("=")[2]
+        if asks_restarts:
+            rows = SACCT.split(f"{DELIMITER}\n")
+            return "".join(f"{row}{DELIMITER}{n}{DELIMITER}\n" for n, row in enumerate(rows[:-1])).replace(
+                DELIMITER, delimiter
+            )
         return SACCT.replace(DELIMITER, delimiter)
 
 
@@ -94,6 +105,19 @@ def test_a_delimiter_is_never_the_same() -> None:
         assert len(SlurmAccounting(runner=ask).runs(0, 10)) == 10
     first, second = (next(w for w in command if w.startswith("--delim")) for command in ask.asked if "sacct" in command)
     assert first != second
+
+
+def test_how_often_a_job_was_queued_again() -> None:
+    older, newer = Recorded(), Recorded(newer=True)
+    asked_once = SlurmAccounting(runner=older)
+    for _ in range(2):
+        assert {run.restarts for run in asked_once.runs(0, 10)} == {0}
+    assert (older.refused, len(older.asked)) == (1, 2)
+    runs = SlurmAccounting(runner=newer).runs(0, 10)
+    assert [run.restarts for run in runs] == list(range(10))
+    assert [replace(run, restarts=0) for run in runs] == parse_sacct(SACCT, DELIMITER)
+    told = {run.shown_id: run.restarts for run in SlurmAccounting(runner=newer).runs_of("8")}
+    assert told["8_2"] == 9  # the controller's row in the place of slurmdbd's
 
 
 def test_a_running_jobs_record_comes_from_the_controller() -> None:

@@ -134,6 +134,21 @@ def test_a_number_that_was_given_away_again_is_another_job(slurm: type[_Slurm]) 
     assert _radctl("explain", "1").output == told
 
 
+def test_a_run_that_ended_before_its_job_was_queued_again_is_that_jobs_where_slurm_says_so(slurm: type[_Slurm]) -> None:
+    """As of Slurm 26.05, which keeps how the run ended."""
+    record = _with_runs(Run(outcome="oom_requeued", end=NOON + HOUR), Run(outcome="completed", end=NOON + 2 * HOUR))
+    first = job_run(None, state="FAILED")
+    second = job_run(record, submit=NOON + HOUR, start=NOON + HOUR, end=NOON + 2 * HOUR, restarts=1)
+    row = _row(first, second)
+    assert (row.jobs, row.ooms, row.oom_finished, row.gpu_hours_asked) == (1, 1, 1, 2.0)
+    assert _row(first, replace(second, restarts=0)).jobs == 2
+    assert _row(first, replace(second, user="bob")).jobs == 2
+    slurm.known = (first, second)
+    told = _radctl("explain", "1").output
+    assert told.count("  run ") == 2
+    assert "ran out of GPU memory and was queued again" in told
+
+
 def test_activity_and_energy() -> None:
     measured = Run(end=NOON + HOUR - 3, smact_mean=0.3, energy_j=1_800_000)
     row = _row(job_run(_with_runs(measured)), job_run(SHARED, job_id=2))
