@@ -21,11 +21,12 @@ from estimator.dataset.store import Dataset
 from estimator.gpumemnet.method import NAME, Classifier, classifiers_from_json, classifiers_to_json
 from estimator.methods.rad import NAME as RAD
 from estimator.methods.rad.fit.examples import examples_of
-from estimator.methods.rad.fit.judge import judge
+from estimator.methods.rad.fit.judge import Held, judge
 from estimator.methods.rad.fit.reached import LeftOut
 from estimator.methods.rad.retrain import accounting
 from estimator.store import Store, store_for
 from estimator.types import Family
+from scripts.collect_later import specs
 from scripts.memory_asked import asked
 from scripts.memory_limits import of_dataset
 from scripts.memory_page import write_page
@@ -36,6 +37,8 @@ EPOCHS = {"mlp": 30, "transformer": 14}
 SEED = 0
 SOURCES = ("published", "finished", "ours")
 """``finished``: the published data without the runs that ran out of memory."""
+DRAWS = {"known12": 127, "known13": 137, "known14": 139}
+"""Parts of the collections that drew configurations of measured models, and the seeds that they were measured with."""
 
 
 def kept(work: Path, name: str, make: Callable[[], Any]) -> Any:
@@ -129,7 +132,11 @@ def main() -> None:
     model, about = rad.load(), next(version.about for version in rad.versions() if version.current)
     account = accounting(model)
     apart = {split: examples_of(dataset, account, (split,)) for split in get_args(Split) if split not in FITTED}
-    looks = {split: judge(model, examples) for split, examples in apart.items() if examples}
+    looks: dict[str, Held] = {split: judge(model, found) for split, found in apart.items() if found}
+    for part, seed in DRAWS.items():
+        drawn = {spec.id for spec in specs(part, seed)}
+        if found := [item for item in apart["known"] if item.id in drawn]:
+            looks[part] = judge(model, found)
     fresh = apart["fresh"]
     families = {
         group: judge(model, [item for item in fresh if item.group == group])

@@ -102,6 +102,8 @@ _PICTURES: Final = (8, 16, 32, 64, 128, 256)
 _WORDS: Final = (4, 8, 16, 32, 64)
 _LENGTHS: Final = (128, 512)
 _MOST_TOKENS: Final = 32 * 512
+# Positions of these begin behind padding's, so that their tables of positions end two tokens earlier.
+_BEHIND_PADDING: Final = {"camembert", "data2vec-text", "mpnet"}
 # Of the data sets that such models are usually trained on: COCO, PASCAL VOC, ADE20K and Kinetics; ImageNet otherwise.
 _CLASSES: Final[dict[Feed, int]] = {
     "tokens": 2,
@@ -157,7 +159,8 @@ class Usual:
 def _lengths(entry: Entry) -> tuple[int | None, ...]:
     if not entry.longest:
         return (None,)
-    return tuple(length for length in _LENGTHS if length <= entry.longest) or (entry.longest,)
+    longest = entry.longest - 2 if entry.model_type in _BEHIND_PADDING else entry.longest
+    return tuple(length for length in _LENGTHS if length <= longest) or (longest,)
 
 
 def _arch(entry: Entry) -> dict[str, Any]:

@@ -72,6 +72,7 @@ KNOWN = {
     "known11": 113,
     "known12": 127,
     "known13": 137,
+    "known14": 139,
 }
 
 
@@ -149,6 +150,8 @@ def test_known_models_were_measured_and_their_kin_were_not() -> None:
     assert named("more12") == named("kin11") - named("known12")
     before |= named(*TWELFTH_PARTS)
     assert named("usual13") == named("known13") <= before
+    assert not named("usual14") & named("usual13")
+    assert named("usual14") | named("known14") <= before
 
 
 def test_rows_that_are_drawn_for_measured_models_are_of_these_draws() -> None:
@@ -196,6 +199,25 @@ def test_the_eleventh_draw_has_a_configuration_of_each_model_that_it_takes() -> 
     drawn = module.specs("known11", 113)
     assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 335
     assert {spec.group for spec in drawn}.isdisjoint(TENTH)
+
+
+def test_usual_configurations_are_such_that_the_model_can_run_in() -> None:
+    specs = module.specs("usual14", 139)
+    of_pictures = [spec for spec in specs if spec.name == "deeplabv3_resnet50"]
+    assert {(spec.arch["classes"], spec.arch["size"], spec.seq_len) for spec in of_pictures} == {(21, 224, None)}
+    lengths = {name: {spec.seq_len for spec in specs if spec.name == name} for name in {spec.name for spec in specs}}
+    assert lengths["mpnet-base-SequenceClassification"] == {128}  # its positions begin at two and end at 511
+    assert lengths["roberta-large-MaskedLM"] == {128, 512}
+    assert lengths["mt5-base-Seq2SeqLM"] == {128}
+
+
+def test_the_fourteenth_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
+    drawn = module.specs("known14", 139)
+    assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 499
+    rows = {row.spec.id: row for row in committed().rows}
+    judging = [rows[spec.id] for spec in drawn if spec.id in rows and rows[spec.id].split == "known"]
+    assert len(judging) > 400
+    assert all(row.drawn for row in judging)
 
 
 def test_the_twelfth_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
