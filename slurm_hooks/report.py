@@ -251,14 +251,16 @@ def _keys(zone: tzinfo | None) -> Mapping[By, Callable[[Job], str]]:
 
 
 def seconds_within(run: JobRun, since: int, until: int) -> int:
-    """Seconds that a run ran between two Unix times; one that has not ended runs until the later of them."""
+    """Seconds that a run ran between two Unix times; one that has not ended runs until the later of them.
+
+    Slurm's count leaves out suspended time: its ratio is kept, also while the run is suspended.
+    """
     if run.start is None:
         return 0
     end = run.end if run.end is not None else until
     whole = max(0, end - run.start)
     part = max(0, min(end, until) - max(run.start, since))
-    # Slurm's count leaves out suspended time: keep its ratio.
-    return part if run.end is None or not whole else round(part * min(1.0, run.elapsed_s / whole))
+    return round(part * min(1.0, run.elapsed_s / whole)) if whole else part
 
 
 def _row(name: str, jobs: Sequence[Job], since: int, until: int) -> Row:

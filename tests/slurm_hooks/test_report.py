@@ -104,7 +104,10 @@ def test_hours_count_within_the_time() -> None:
     assert _row(job_run(SHARED), since=NOON + HOUR // 2).gpu_hours_asked == 0.5
     assert _row(job_run(SHARED), until=NOON + HOUR // 4).gpu_hours_asked == 0.25
     assert _row(job_run(SHARED), since=NOON + 2 * HOUR).gpu_hours_asked == 0
-    assert _row(job_run(SHARED, end=None, state="RUNNING"), until=NOON + 3 * HOUR).gpu_hours_asked == 3
+    live = job_run(SHARED, end=None, state="RUNNING", elapsed_s=3 * HOUR)
+    assert _row(live, until=NOON + 3 * HOUR).gpu_hours_asked == 3
+    assert _row(live, until=NOON + 2 * HOUR).gpu_hours_asked == 2
+    assert _row(replace(live, state="SUSPENDED", elapsed_s=HOUR), until=NOON + 3 * HOUR).gpu_hours_asked == 1
     assert _row(job_run(SHARED, start=None, end=None, state="PENDING")).jobs == 0
     assert _row(job_run(SHARED, end=NOON, elapsed_s=0, nodes="", state="FAILED")).jobs == 0  # sbatch was refused
     assert _row(job_run(SHARED, elapsed_s=HOUR // 2)).gpu_hours_asked == 0.5  # suspended half of the time

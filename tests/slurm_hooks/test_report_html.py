@@ -54,7 +54,7 @@ def _some_jobs() -> list[JobRun]:
         job_run(None, job_id=3, user="chen", allocated=gpu, requested=gpu, start=NOON + 3 * HOUR, end=NOON + 5 * HOUR,
                 elapsed_s=2 * HOUR),
         job_run(_record(action="exclusive", share=100), job_id=4, allocated={"gres/mps": 100}, state="RUNNING",
-                end=None),
+                end=None, elapsed_s=12 * HOUR),
     ]  # fmt: skip
 
 
