@@ -69,6 +69,7 @@ _VARIABLES = {
 _UNKNOWN = "?"
 _HETJOB = "a word between #SBATCH lines"
 _BLANKS = " \t\v\f\r"
+_SPACES = f"{_BLANKS}\n"
 _FOREIGN = re.compile(r"^#(PBS|BSUB)", re.MULTILINE)
 _MIB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _A_DAY_S = 86_400
@@ -117,6 +118,17 @@ def unknown(script: str, options: Sequence[str] = ()) -> list[str]:
     """Words among the options of a script and of a command line that are no options of sbatch."""
     found = _said(leading_block(script), options, _NO_VARIABLES)
     return [word for name, word in found if name == _UNKNOWN]
+
+
+def refused(script: str) -> str:
+    """Why sbatch itself takes no such script, in its words for it; the empty string where it takes it."""
+    if not script.strip(_SPACES):
+        return "it is empty, or holds only whitespace"
+    if not script.startswith("#!"):
+        return "its first line must start with #! followed by the path to an interpreter"
+    if "\r\n" in script:
+        return r"it contains DOS line breaks (\r\n): dos2unix cures that"
+    return ""
 
 
 def foreign(script: str, options: Sequence[str], environment: Mapping[str, str]) -> str:

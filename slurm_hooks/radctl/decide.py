@@ -29,7 +29,7 @@ from slurm_hooks.experience import learn
 from slurm_hooks.hook import unasked
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.radd.protocol import encode
-from slurm_hooks.sbatch import exports_all, fields_of, foreign, unknown
+from slurm_hooks.sbatch import exports_all, fields_of, foreign, refused, unknown
 from slurm_hooks.service import Answer, Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
@@ -70,7 +70,9 @@ def decide(site: Site, script: Path, options: tuple[str, ...], as_json: bool) ->
         fields["partition"] = _default_partition(config)
     options_bytes = len(encode({name: value for name, value in fields.items() if name not in ("script", "summary")}))
     told = unasked(text, len(encode(fields)), options_bytes)
-    if told is None:
+    if why := refused(text):
+        answer = Answer(reject=True, message=f"sbatch takes no such script: {why}")
+    elif told is None:
         service = loading.load_service(config)
         _look(service, fields["user_name"], int(now))
         answer = _answer(service, fields)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
+import pytest
+
 from scripts.devcluster import Cluster
 from slurm_hooks.records import decode
 from tests.cluster.conftest import CHECKOUT, UNTIL_TOLD, accounted, need_record, outcome_of, tell
@@ -137,6 +139,27 @@ def test_decide_says_what_submit_does(cluster: Cluster) -> None:
     assert "35" in said
     job = cluster.submit(SCRIPT, "--hold").job_id
     assert need_record(cluster, job).share == 35
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "",
+        " \n",
+        SCRIPT[3:],
+        f"\n{SCRIPT}",
+        SCRIPT.replace("\n", "\r\n"),
+        SCRIPT.replace("\n", "\r", 1),
+        f"#!\n{SCRIPT}",
+    ],
+    ids=["empty", "blank", "no-shebang", "late-shebang", "dos", "a-return", "no-interpreter"],
+)
+def test_decide_refuses_what_sbatch_refuses(cluster: Cluster, script: str) -> None:
+    path = cluster.home("alice") / "odd.sh"
+    path.write_bytes(script.encode())
+    decided = cluster.run(["radctl", "decide", "odd.sh"], user="alice")
+    submitted = cluster.run(["sbatch", "--hold", "odd.sh"], user="alice")
+    assert (decided.code == 0) == (submitted.code == 0), (decided.out, submitted.out)
 
 
 def test_doctor_finds_no_fault_with_the_controller(cluster: Cluster) -> None:

@@ -128,6 +128,24 @@ def test_lines_of_other_batch_systems_are_told_of(job: Path) -> None:
     assert "share" in shown.stdout
 
 
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("", "empty"),
+        (" \n\t\n", "whitespace"),
+        (SCRIPT.replace("#!", "# !", 1), "#!"),
+        ("\n" + SCRIPT, "#!"),
+        (SCRIPT.replace("\n", "\r\n"), "DOS line breaks"),
+    ],
+)
+def test_what_sbatch_refuses_itself(job: Path, script: str, why: str) -> None:
+    job.write_bytes(script.encode())
+    shown = _radctl("decide", job)
+    assert shown.exit_code == 1
+    assert shown.stdout.startswith("refused: sbatch takes no such script")
+    assert why in shown.stdout
+
+
 def test_a_later_slurm(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Slurm, "release", (24, 11))
     assert json.loads(_radctl("decide", job, "--json").output)["request"] == {"tres_per_node": "gres/mps:g1:32"}
@@ -190,7 +208,7 @@ def test_directives_behind_the_first_command(job: Path) -> None:
 def test_what_the_hook_does_not_ask_radd_about(job: Path) -> None:
     job.write_text(SCRIPT.replace("python", "#" * 800_000 + "\npython"))
     assert _radctl("decide", job).output.startswith("the leading comment block is longer than 768 KiB or has over ")
-    job.write_text("#RAD memory=1G\n" + "\n#\n" * 10_001)
+    job.write_text("#!/bin/sh\n#RAD memory=1G\n" + "\n#\n" * 10_001)
     assert _radctl("decide", job).output.startswith("the leading comment block is longer than 768 KiB or has over ")
     Path("rad.toml").write_text("[estimator]\nmax_summary_kib = 2048\n[partitions.gpu]\n")
     Path("net.txt").write_text("x" * 1_000_000)
@@ -200,7 +218,7 @@ def test_what_the_hook_does_not_ask_radd_about(job: Path) -> None:
     )
     told = "the options are longer than 128 KiB together: the job goes through as written\n"
     assert _radctl("decide", job, "--constraint=" + "x" * 200_000).output == told
-    job.write_text("#\n" * 800_000 + "python\n")
+    job.write_text("#!/bin/sh\n" + "#\n" * 800_000 + "python\n")
     assert _radctl("decide", job).output == "the job goes through as written: its script has no #RAD line\n"
 
 
