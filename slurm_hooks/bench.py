@@ -104,17 +104,27 @@ def transformer(layers: int) -> str:
     return "\n".join([*lines, *rows, rule]) + "\n"
 
 
-def keras(layers: int) -> str:
-    """Keras' table of a stack of convolutions."""
+def keras(layers: int, inputs: int = 0) -> str:
+    """Keras' table of a stack of convolutions.
+
+    Args:
+        layers: how many.
+        inputs: channels that each of them takes; 0: those that the one before gives, as in a network. No network has a
+            stack whose layers all take the same and give more: their inputs are searched for everywhere.
+    """
     lines = [
         "┏━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━┓",
         "┃ Layer (type)            ┃ Output Shape           ┃     Param # ┃",
         "┡━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━┩",
     ]
+    before = 3
     for n in range(layers):
-        shape = f"(None, 32, 32, {16 + n % 64})"
-        lines.append(f"│ {f'conv2d_{n} (Conv2D)':<23} │ {shape:<22} │ {(16 + n % 64) * 153:>11,} │")
+        channels = 16 + n % 64
+        params = 9 * (inputs or before) * channels + (0 if inputs else channels)
+        shape = f"(None, 32, 32, {channels})"
+        lines.append(f"│ {f'conv2d_{n} (Conv2D)':<23} │ {shape:<22} │ {params:>11,} │")
         lines.append("├─────────────────────────┼────────────────────────┼─────────────┤")
+        before = channels
     return "\n".join(lines) + "\n"
 
 
@@ -127,6 +137,7 @@ MADE_UP: Mapping[str, str] = {
     "cnn-600": cnn(600),
     "transformer-600": transformer(600),
     "keras-600": keras(600),
+    "no-network-600": keras(600, inputs=17),
 }
 
 
