@@ -18,7 +18,10 @@ from estimator.types import Workload
 from slurm_hooks.bench import cnn, keras, mlp, transformer
 
 RAD = load_method("rad")
-TEXTS = (cnn(40), keras(40), mlp(40), transformer(40), cnn(40).replace("-1, ", "8, "), cnn(80), keras(80), mlp(80))
+TEXTS = (
+    *(cnn(40), keras(40), mlp(40), transformer(40), keras(40, inputs=17)),
+    *(cnn(40).replace("-1, ", "8, "), cnn(80), keras(80), mlp(80)),
+)
 KEPT: tuple[dict[Any, Any], ...] = (
     torchsummary._ROWS,
     torchsummary._TYPES,
