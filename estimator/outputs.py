@@ -58,15 +58,22 @@ def convolved(type_: str, args: Args, shape: Shape) -> Shape:
     )
 
 
-def resized(type_: str, args: Args, shape: Shape) -> Shape:
-    """Follow a layer that only changes a picture's places: pooling, padding, upsampling; all others change nothing."""
+def resized(type_: str, args: Args, shape: Shape, *, first: bool = False) -> Shape:
+    """Follow a layer that only changes a picture's places: pooling, padding, upsampling; all others change nothing.
+
+    Args:
+        type_: of the layer.
+        args: what is printed of it.
+        shape: of its input.
+        first: whether channels are on the first axis in any case; else two equal sizes are a square's sides.
+    """
     if type_.startswith("MaxUnpool"):
         return _unpooled(args, shape)
     if "Pool" in type_:
-        return pooled(type_, args, shape)
+        return pooled(type_, args, shape, first=first)
     if "Pad" in type_ and ("0" in args or "padding" in args):
         return _padded(args["0"] if "0" in args else args["padding"], shape)
-    return _grown(args, shape) if type_.startswith(GROWS) else shape
+    return _grown(args, shape if first else _turned(shape)) if type_.startswith(GROWS) else shape
 
 
 def _padded(text: str, shape: Shape) -> Shape:
@@ -80,10 +87,14 @@ def _padded(text: str, shape: Shape) -> Shape:
     return (shape[0], *space)
 
 
-def pooled(type_: str, args: Args, shape: Shape) -> Shape:
-    """Follow a pooling; one that undoes a pooling makes the picture as much larger."""
-    if len(shape) == 3 and shape[0] == shape[1] != shape[2]:
-        shape = (shape[2], *shape[:2])  # channels were last
+def _turned(shape: Shape) -> Shape:
+    """Put the channels of a square picture first where they are last."""
+    return (shape[2], *shape[:2]) if len(shape) == 3 and shape[0] == shape[1] != shape[2] else shape
+
+
+def pooled(type_: str, args: Args, shape: Shape, *, first: bool = False) -> Shape:
+    """Follow a pooling; one that undoes a pooling makes the picture as much larger. For arguments see `resized`."""
+    shape = shape if first else _turned(shape)
     space = shape[1:]
     if not space:
         return shape
@@ -121,8 +132,6 @@ def _unpooled(args: Args, shape: Shape) -> Shape:
 
 def _grown(args: Args, shape: Shape) -> Shape:
     """Follow what makes pictures larger, or smaller by the factor that is said where it says so, or gives a size."""
-    if len(shape) == 3 and shape[0] == shape[1] != shape[2]:
-        shape = (shape[2], *shape[:2])  # channels were last
     told = next((args[name] for name in ("size", "out_size") if args.get(name, "None") != "None"), "")
     if told:
         sides = _spread(told, len(shape) - 1)

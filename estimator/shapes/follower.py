@@ -30,6 +30,7 @@ from estimator.shapes.widths import (
     grid,
     input_width,
     line_of,
+    oblong,
     of_time,
     places_of,
     shrinks,
@@ -392,7 +393,7 @@ class Follower:
         if layer.type == "MultiheadAttention" or (len(before) == 2 and blocks.experts(layer)):
             return before
         if "Pool2d" in layer.type and "kernel_size" in dict(layer.args):  # with its padding inside
-            return outputs.pooled(layer.type, dict(layer.args), after)
+            return outputs.pooled(layer.type, dict(layer.args), after, first=oblong(self.begins.shape))
         if ATTENDS in layer.type and len(before) > 1 and "Down" not in layer.type:
             if blocks.pools_queries(layer):
                 made = next((part.said("out_features") for part in layer.children if part.name == "proj"), "")

@@ -12,6 +12,7 @@ from estimator.shapes.widths import (
     HEADS,
     TOKENS,
     conv1d_width,
+    oblong,
 )
 from estimator.types import Family, Workload
 from estimator.walk import elements
@@ -28,6 +29,7 @@ class Leaves:
 
     def __init__(self, types: Set[str], workload: Workload, start: Shape, family: Family) -> None:
         self._start = start
+        self._oblong = oblong(start)
         self._family = family
         self._args: dict[int, dict[str, str]] = {}
         self._words = start[0] if len(start) == 1 else workload.seq_len or TOKENS
@@ -65,7 +67,7 @@ class Leaves:
                 return (outputs.unfolded if type_ == "Unfold" else outputs.rearranged)(args, shape)
             if type_.endswith("Norm") and "0" in args and args["0"].startswith("("):
                 return self._normed(sizes.numbers(args["0"]), shape)
-            return outputs.resized(type_, args, shape)
+            return outputs.resized(type_, args, shape, first=self._oblong)
         except (KeyError, ValueError, IndexError, OverflowError):
             return shape
 

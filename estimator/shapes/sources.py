@@ -17,6 +17,7 @@ from estimator.shapes.widths import (
     fits,
     grid,
     input_width,
+    oblong,
     of_a_gate,
     places_of,
 )
@@ -55,6 +56,7 @@ class Sources:
         self._grew = False
         self.guessed = 0
         self._start = start
+        self._oblong = oblong(start)
         self._family = family
         self._widths: dict[tuple[str, int], int | None] = {}
         # What a second tower looks at, whose first layer the input is none for.
@@ -112,7 +114,7 @@ class Sources:
         """Find the picture of so many channels, and turn its axes as the layer wants them."""
         outers = list(reversed(self.open))
         first = by_channels(layer)
-        before = grid(shape)
+        before = grid(shape, first=self._oblong)
         channels = shape[-1] if before == shape[:-1] else shape[0]
         split = first and len(shape) >= 3 and channels % width == 0 and not self._side_by_side
         turned = shape[-1] == width and before == shape[:-1]

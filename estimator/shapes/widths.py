@@ -160,8 +160,20 @@ def shrinks(layer: Layer) -> bool:
     return any(step > 1 for step in axes(layer, "stride"))
 
 
-def grid(shape: Shape) -> Shape:
-    """Give the places of a picture or film, whichever axis its channels are on."""
+def oblong(start: Shape) -> bool:
+    """Tell whether pictures that go in are no squares: two equal sizes of one behind a layer are so by chance."""
+    return len(start) == COLOURS and start[1] != start[2]
+
+
+def grid(shape: Shape, *, first: bool = False) -> Shape:
+    """Give the places of a picture or film, whichever axis its channels are on.
+
+    Args:
+        shape: of one sample.
+        first: whether its channels are on the first axis in any case.
+    """
+    if len(shape) in (3, DEEP) and first:
+        return shape[1:]
     if len(shape) in (3, DEEP) and (shape[-2] == shape[-1] or shape[-3] != shape[-2]):
         return shape[1:]
     return shape[:-1]

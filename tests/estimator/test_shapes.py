@@ -596,6 +596,25 @@ def test_small_networks_pool_in_their_code(
     assert found.guessed == 0
 
 
+@pytest.mark.parametrize(
+    ("layer", "after"),
+    [
+        ("MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)", (96, 48, 64)),
+        ("Upsample(scale_factor=2.0, mode='nearest')", (96, 192, 256)),
+    ],
+)
+def test_as_many_channels_as_rows_of_a_picture_stay_channels(layer: str, after: tuple[int, ...]) -> None:
+    text = f"""Net(
+  (conv): Conv2d(3, 96, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))
+  (other): {layer}
+  (next): Conv2d(96, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))
+  (far): Conv2d(128, 32, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))
+)
+"""
+    found = shapes_of(text, input_size=(3, 96, 128))
+    assert (found["other"], found["next"], found["far"]) == (after, (64, *after[1:]), (32, *after[1:]))
+
+
 def test_convolutions_that_hold_their_padding_give_out_what_they_do_behind_it() -> None:
     inside = """(conv): Conv2dStaticSamePadding(
       64, 96, kernel_size=(3, 3), stride=(2, 2), bias=False
