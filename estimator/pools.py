@@ -11,14 +11,17 @@ from math import isqrt
 from typing import Final
 
 from estimator.breath import breathe
-from estimator.inputs import flattened_side, number
+from estimator.inputs import axes, flattened_side, number
 from estimator.layer import Layer
+from estimator.outputs import LARGER
 from estimator.walk import layers
 
 _MOST_LAYERS: Final = 64
 _HALVES: Final[tuple[tuple[str, str], ...]] = (("kernel_size", "2"), ("stride", "2"))
 _LEAST_STAGES: Final = 3
 _LEAST_AREA: Final = 4
+_TWICE: Final = 2
+_CONVS: Final = ("Conv2d", "Conv3d")
 
 
 def repeated(root: Layer, said: tuple[int, ...] = ()) -> Layer:
@@ -77,7 +80,7 @@ def between(root: Layer, found: Sequence[Layer]) -> Layer:
         return root
     for at, part in enumerate(root.children):
         steps = len(part.children) - 1
-        if part.type == "ModuleList" and steps in (grows, grows - 1) and (conv := _widening(part)):
+        if part.type == "ModuleList" and steps in (grows, grows - 1) and (conv := _widening(part.children)):
             pool = Layer(f"MaxPool{conv[-2:]}", 0, None, (), _HALVES, "0")
             stages = [item for stage in part.children for item in (stage, pool)]
             stages = stages if steps < grows else stages[:-1]
@@ -86,21 +89,110 @@ def between(root: Layer, found: Sequence[Layer]) -> Layer:
     return root
 
 
+def called_again(root: Layer, found: Sequence[Layer]) -> Layer:
+    """Put the one pooling layer of a U-Net where its code calls it: between all stages of the first half.
+
+    The stages are a list, or lie side by side; each is wider than the one before, and as many layers make pictures
+    larger as there are steps between them, or one that is called before each stage of the second half. A second half
+    that is listed first goes behind what it takes.
+
+    Args:
+        root: a model.
+        found: all its layers.
+    """
+    pool = next((part for part in root.children if part.type.startswith("MaxPool") and not part.children), None)
+    if pool is None or {*axes(pool, "kernel_size"), *axes(pool, "stride")} != {_TWICE}:
+        return root
+    grows = [layer for layer in found if not layer.children and layer.type.startswith(LARGER)]
+    if not grows or sum(not layer.children and _shrinks(layer) for layer in found) != 1:
+        return root
+    rest = [part for part in root.children if part is not pool]
+    if len(grows) == 1 and any(part is grows[0] for part in rest):
+        return root.but(children=_both_again([part for part in rest if part is not grows[0]], pool, grows[0]) or None)
+    if len(grows) < _LEAST_STAGES - 1:
+        return root
+    for at, part in enumerate(rest):
+        stages = part.children
+        if part.type == "ModuleList" and len(stages) - len(grows) in (0, 1) and _widening(stages):
+            behind = (pool,) if len(stages) == len(grows) else ()
+            halved = part.but(children=(*_alternating(stages, pool), *behind))
+            return root.but(children=tuple(_second_last([*rest[:at], halved, *rest[at + 1 :]], grows)))
+    stages = tuple(rest[: len(grows) + 1])
+    if len(stages) <= len(grows) or not _widening(stages):
+        return root
+    return root.but(children=(*_alternating(stages, pool), *rest[len(stages) :]))
+
+
+def _both_again(parts: Sequence[Layer], pool: Layer, grows: Layer) -> tuple[Layer, ...]:
+    """Put one layer that makes pictures smaller, and one that makes them larger, between stages side by side.
+
+    Returns:
+        The parts of the model; nothing where these are no two halves.
+    """
+    first = _wider(parts)
+    second = parts[first : 2 * first - 1]
+    if first < _LEAST_STAGES or len(second) < first - 1:
+        return ()
+    width = _gives(parts[first - 1])
+    for stage, beside in zip(second, reversed(parts[: first - 1]), strict=True):
+        if _takes(stage) != width + _gives(beside):
+            return ()
+        width = _gives(stage)
+    again = [item for stage in second for item in (grows, stage)]
+    return (*_alternating(parts[:first], pool), *again, *parts[2 * first - 1 :])
+
+
+def _alternating(stages: Sequence[Layer], pool: Layer) -> list[Layer]:
+    return [item for stage in stages for item in (stage, pool)][:-1]
+
+
+def _second_last(parts: Sequence[Layer], grows: Sequence[Layer]) -> Sequence[Layer]:
+    """Put a second half, which makes pictures larger, behind what gives as many channels as it takes."""
+    second = [part for part in parts if any(layer is grows[0] for layer in layers(part))]
+    if len(second) != 1:
+        return parts
+    rest = [part for part in parts if part is not second[0]]
+    behind = next((at for at, part in enumerate(rest, 1) if _gives(part) == _takes(second[0])), 0)
+    return [*rest[:behind], second[0], *rest[behind:]] if behind else parts
+
+
+def _takes(part: Layer) -> int:
+    """Read how many channels the first convolution of a part takes; 0 where it has none."""
+    return next((number(layer, "0") for layer in layers(part) if "Conv" in layer.type and layer.args), 0)
+
+
+def _gives(part: Layer) -> int:
+    """Read how many channels the last convolution of a part gives out; 0 where it has none."""
+    return next((number(layer, "1") for layer in reversed(layers(part)) if "Conv" in layer.type and layer.args), 0)
+
+
+def _shrinks(layer: Layer) -> bool:
+    if "Pool" in layer.type:
+        return "Adaptive" not in layer.type
+    return "Conv" in layer.type and "Transpose" not in layer.type and _strides(layer)
+
+
 def _strides(conv: Layer) -> bool:
     breathe()
     return (conv.said("stride") or "1").strip("() ").replace(",", "").replace("1", "").strip() != ""
 
 
-def _widening(stages: Layer) -> str:
+def _widening(stages: Sequence[Layer]) -> str:
     """Give the type of the convolutions of stages of which each takes what the one before gives, and gives more."""
+    if not stages or _wider(stages) < len(stages):
+        return ""
+    return next(layer.type for layer in layers(stages[0]) if layer.type in _CONVS)
+
+
+def _wider(stages: Sequence[Layer]) -> int:
+    """Count the first stages of which each takes what the one before gives, and gives more."""
     width = 0
-    type_ = ""
-    for stage in stages.children:
-        convs = [layer for layer in layers(stage) if layer.type in ("Conv2d", "Conv3d")]
+    for count, stage in enumerate(stages):
+        convs = [layer for layer in layers(stage) if layer.type in _CONVS]
         if not convs or (width and number(convs[0], "0") != width) or number(convs[-1], "1") <= width:
-            return ""
-        width, type_ = number(convs[-1], "1"), convs[0].type
-    return type_
+            return count
+        width = number(convs[-1], "1")
+    return len(stages)
 
 
 def _last_area(conv: Layer, linear: Layer) -> int:

@@ -165,6 +165,73 @@ def test_a_u_net_that_pools_by_a_function_halves_between_its_stages(text: str, p
         assert encoders.output_shape[-1] == side // 4
 
 
+POOL = "  (pool): MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)\n"
+POOL_OF_PAIRS = POOL.replace("=2", "=(2, 2)")
+UP = "  (up): Upsample(scale_factor=2.0, mode='bilinear')\n"
+
+
+def block(name: str, taken: int, given: int) -> str:
+    convs = (
+        f"    ({at}): Conv2d({width}, {given}, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n"
+        for at, width in enumerate((taken, given))
+    )
+    return f"  ({name}): Sequential(\n{''.join(convs)}  )\n"
+
+
+def larger(name: str, taken: int) -> str:
+    return f"  ({name}): ConvTranspose2d({taken}, {taken // 2}, kernel_size=(2, 2), stride=(2, 2))\n"
+
+
+STAGES = block("a", 3, 8) + block("b", 8, 16) + block("c", 16, 32)
+SECOND = larger("u2", 32) + block("d2", 32, 16) + larger("u1", 16) + block("d1", 16, 8)
+DOWNS = f"  (downs): ModuleList(\n{block('0', 3, 8)}{block('1', 8, 16)}  )\n"
+UPS = f"  (ups): ModuleList(\n{larger('0', 32)}{block('1', 32, 16)}{larger('2', 16)}{block('3', 16, 8)}  )\n"
+AGAIN = block("d2", 48, 16) + block("d1", 24, 8)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        STAGES + POOL + SECOND,
+        POOL + STAGES + SECOND,
+        STAGES + POOL_OF_PAIRS + SECOND,
+        DOWNS + POOL + block("c", 16, 32) + UPS,
+        UPS + DOWNS + POOL + block("c", 16, 32),
+        DOWNS + UPS + POOL + block("c", 16, 32),
+        STAGES + POOL + UP + AGAIN,
+    ],
+)
+def test_the_one_pool_of_a_u_net_is_called_between_all_its_stages(parts: str) -> None:
+    text = f"UNet(\n{parts}  (last): Conv2d(8, 1, kernel_size=(1, 1), stride=(1, 1))\n)\n"
+    found = with_shapes(parse_summary(text), Workload(8, input_size=(3, 96, 64)))
+    made = [layer.output_shape for layer in layers(found.root) if layer.type == "Conv2d" and layer.output_shape]
+    assert made == [
+        *[(8, 96, 64)] * 2,
+        *[(16, 48, 32)] * 2,
+        *[(32, 24, 16)] * 2,
+        *[(16, 48, 32)] * 2,
+        *[(8, 96, 64)] * 2,
+        (1, 96, 64),
+    ]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        STAGES + POOL.replace("=2", "=3") + SECOND,
+        STAGES + POOL + POOL.replace("pool", "pool2") + SECOND,
+        block("a", 3, 8) + block("b", 8, 16) + POOL + SECOND,
+        block("a", 3, 8) + block("b", 8, 8) + block("c", 8, 32) + POOL + SECOND,
+        STAGES + POOL + UP + block("d2", 32, 16) + block("d1", 16, 8),
+        STAGES + POOL + UP + block("d2", 48, 16),
+        STAGES + POOL,
+    ],
+)
+def test_a_pool_of_what_is_no_u_net_stays_where_it_is(parts: str) -> None:
+    names = [line[3] for line in parts.splitlines() if line.startswith("  (")]
+    assert [part.name[0] for part in shaped(f"Net(\n{parts})\n").root.children] == names
+
+
 def test_a_generator_begins_with_one_pixel() -> None:
     text = (
         "Sequential(\n  (0): ConvTranspose2d(100, 64, kernel_size=(4, 4), stride=(1, 1), bias=False)\n"
