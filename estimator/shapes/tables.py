@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from math import prod
 from typing import Final
@@ -32,6 +32,12 @@ _FEWEST_NODES: Final = 2
 # Heads or towers that a convolution of graphs has at most.
 _MOST_HEADS: Final = 16
 _FEWEST_SAMPLES: Final = 2
+# Places that a convolution's kernel mostly has.
+_KERNELS: Final[tuple[int, ...]] = (1, 9, 3, 25, 5, 49, 7, 27)
+# Types of layers that give out as much as they take.
+_KEEP: Final[tuple[str, ...]] = ("Dropout", "ReLU", "GELU", "SiLU", "Sigmoid", "Tanh", "Softmax")
+# Layers behind a table of words among which one takes what it gives out.
+_NEAR: Final = 16
 # Axes of what convolutions give out of one sample.
 _AXES: Final = {"Conv1d": 2, "Conv2d": 3, "Conv3d": 4}
 
@@ -89,18 +95,58 @@ def _fewer_tokens(row: Layer, shape: Shape, before: Shape) -> int:
 
 
 def from_inputs(root: Layer) -> Layer:
-    """Take the input of the next layer for an output that is not shown (torchinfo without that column)."""
+    """Take the input of the next layer for an output that is not shown (torchinfo without that column).
+
+    Where that cannot be it, as behind a head, the parameters tell.
+    """
     after = root.output_shape
+    later: list[tuple[int, ...]] = []
 
     def filled(layer: Layer) -> Layer:
         nonlocal after
         breathe()
         children = [filled(child) for child in reversed(layer.children)]
-        shape = layer.output_shape or (None if layer.children else after or layer.input_shape)
+        shape = layer.output_shape or (None if layer.children else _given(layer, after, later))
         after = layer.input_shape or after
+        if layer.input_shape and later[-1:] != [layer.input_shape]:
+            later.append(layer.input_shape)
         return layer.but(output_shape=shape, children=tuple(reversed(children)))
 
     return filled(root)
+
+
+def _given(layer: Layer, after: Shape | None, later: Sequence[Shape]) -> Shape | None:
+    """Tell what a layer gives out by its input, the input of the layer behind it, and its parameters.
+
+    Args:
+        layer: one that shows its input at most.
+        after: input of the next layer; None behind the last.
+        later: inputs of all layers behind it, the next one last.
+    """
+    into = layer.input_shape
+    if into and (layer.type.endswith(_KEEP) or "Norm" in layer.type):
+        return into
+    if not into or not layer.params:
+        return after or into
+    if layer.type.endswith("Linear"):
+        made = _widths(layer.params, into[-1])
+        return after if not made or (after and after[-1] in made) else (*into[:-1], made[0])
+    if "Conv" in layer.type and len(after or ()) < _TWO:
+        made = [width for places in _KERNELS for width in _widths(layer.params, into[0] * places)]
+        if not after:
+            return (made[0], *into[1:]) if made else into
+        return (*after, *into[1:]) if after[0] in made else after  # of which the mean goes on
+    if layer.type == "Embedding":
+        near = reversed(later[-_NEAR:])
+        return next((shape for shape in near if shape[:-1] == into and not layer.params % (shape[-1] or 1)), after)
+    if layer.type in ("LSTM", "GRU", "RNN") and len(into) > 1 and after and len(after) == 1:
+        return (*into[:-1], *after)  # of which only the last step goes on
+    return after or into
+
+
+def _widths(params: int, taken: int) -> list[int]:
+    """Tell how many features a product may give out that has so many parameters, with a bias or without one."""
+    return [params // each for each in (taken + 1, taken) if each and params % each == 0]
 
 
 def sequence_first(summary: ModelSummary, seq_len: int) -> ModelSummary:

@@ -240,6 +240,33 @@ Net                       [4, 3]           --
     assert [layer.output_shape for layer in summary.root.children] == [(10,), (10,)]
 
 
+def only_inputs(*rows: str) -> list[tuple[int, ...] | None]:
+    """Outputs of a table's rows, each a type with its input and parameters."""
+    lines = [f"├─{row.split()[0]}: 1-{at}    {row.partition(' ')[2]}" for at, row in enumerate(rows, 1)]
+    header = "Layer (type:depth-idx)    Input Shape      Param #\n==========\nNet    [4, 7]    --\n"
+    return [layer.output_shape for layer in shaped(header + "\n".join(lines) + "\n==========\n").root.children]
+
+
+@pytest.mark.parametrize(
+    ("rows", "outputs"),
+    [
+        (("Linear [4, 7, 16]  --", "Linear [4, 7, 16]  1,700"), [(7, 16), (7, 100)]),
+        (("Linear [4, 7, 16]  1,600",), [(7, 100)]),
+        (("Linear [4, 7, 16]  816", "Dropout [4, 7, 16]  --"), [(7, 48), (7, 16)]),  # queries, keys and values
+        (("Conv2d [4, 8, 9, 9]  730",), [(10, 9, 9)]),
+        (("Conv1d [4, 8, 9]  90", "BatchNorm1d [4, 10, 9]  20", "Linear [4, 10]  11"), [(10, 9), (10, 9), (1,)]),
+        (("Conv1d [4, 8, 9]  90", "Linear [4, 10]  11"), [(10, 9), (1,)]),
+        (("Conv2d [4, 3, 8, 8]  392", "LayerNorm [4, 4, 8]  16"), [(4, 8), (4, 8)]),  # patches
+        (("Embedding [4, 7]  600", "Embedding [7]  42", "Dropout [4, 7, 6]  --"), [(7, 6), (7, 6), (7, 6)]),
+        (("LSTM [4, 7, 16]  3,328", "Linear [4, 16]  17"), [(7, 16), (1,)]),
+    ],
+)
+def test_where_the_next_input_is_no_output_parameters_tell(
+    rows: tuple[str, ...], outputs: list[tuple[int, ...]]
+) -> None:
+    assert only_inputs(*rows) == outputs
+
+
 def test_sequence_first_tables_are_turned() -> None:
     table = """Layer (type:depth-idx)    Output Shape      Param #
 ==========
