@@ -49,7 +49,7 @@ def _parse(lines: list[str]) -> ModelSummary:
             breathe()
         if _HEADER in line:
             return share(unwrap(_table(lines, at)))
-        if line.rstrip().endswith(("(", ")")) and module.starts(line) and others < _MOST_OTHERS:
+        if line.rstrip().endswith(("(", ")", module.COUNTED)) and module.starts(line) and others < _MOST_OTHERS:
             summary = module.parse(lines, at)
             if summary.total_params:
                 return share(unwrap(summary))

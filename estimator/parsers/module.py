@@ -25,6 +25,7 @@ _NOTE: Final = 3
 _BARE: Final = "Parameter"
 # The second is behind what a method that was not called prints: ``<bound method Module.parameters of Net(``.
 _CLOSES: Final = (")", ")>")
+COUNTED: Final = " params"
 _LEFT_OUT: Final = ("...", "…")
 _MAX_WRAPPED: Final = 12
 _MAX_NOTES: Final = 64
@@ -117,6 +118,8 @@ def starts(line: str) -> bool:
         return False
     if not type_[0].isupper():  # xLSTM and its like; a call in a script has no capital there
         return rest == "" and any(map(str.isupper, type_[1:3]))
+    if rest.endswith(COUNTED) and sizes.knows(type_):  # a model of one layer, as `radctl summarize` prints it
+        rest = rest[: rest.rfind(")") + 1]
     return rest == "" or ("=" in rest and rest.endswith(")")) or rest == ")"
 
 

@@ -575,7 +575,11 @@ def test_old_projections_without_sizes_before_the_first_norm_take_the_embeddings
 
 
 def test_single_layer_print() -> None:
-    assert parse_summary("Linear(in_features=10, out_features=5, bias=True)").total_params == 55
+    layer = "Linear(in_features=10, out_features=5, bias=True)"
+    assert parse_summary(layer).total_params == 55
+    assert parse_summary(f"using cuda\n{layer}, 55 params\n").total_params == 55  # of `radctl summarize`
+    with pytest.raises(SummaryError, match="no model summary starts here"):
+        parse_summary("GCN(128, 40, num_layers=3), 109,096 params")  # which shows nothing of what is inside
 
 
 @pytest.mark.parametrize(
