@@ -114,17 +114,20 @@ def read_cases(folder: Path) -> list[Case]:
             raise CasesError(f"{path}: line {line}: {name} is not there") from None
         try:
             cases.append(Case(name, summary, workload_of(row), _measured(row["gpu_memory_mib"])))
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise CasesError(f"{path}: line {line}: {error}") from None
     if not cases:
         raise CasesError(f"{path} has no line under its header")
     return cases
 
 
-def _measured(text: str) -> float:
-    value = float(text)
+def _measured(text: str | None) -> float:
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = math.nan
     if not 0 < value < math.inf:
-        raise ValueError(f"gpu_memory_mib is {text!r}: expected MiB, above 0")
+        raise ValueError(f"gpu_memory_mib is {text or ''!r}: expected MiB, above 0")
     return value
 
 

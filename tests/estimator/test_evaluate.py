@@ -62,6 +62,8 @@ def test_cases_may_say_the_size_of_their_input(tmp_path: Path) -> None:
         ("a.txt,1,adam,fp32,,train,h200,much", "line 2"),
         ("a.txt,1,adam,fp32,,train,h200,0", "line 2: gpu_memory_mib is '0'"),
         ("a.txt,1,adam,fp32,,train,h200,nan", "line 2: gpu_memory_mib is 'nan'"),
+        ("a.txt,1,adam,fp32,,train,h200,12 GB", "line 2: gpu_memory_mib is '12 GB': expected MiB, above 0"),
+        ("a.txt,1,adam,fp32,,train,h200", "line 2: gpu_memory_mib is '': expected MiB, above 0"),
         (f"a.txt,1,{'x' * 200_000}", "line 2: field larger than field limit"),
         ("b.txt,1,adam,fp32,,train,h200,1", "b.txt is not there"),
         ("../a.txt,1,adam,fp32,,train,h200,1", "no file of this folder"),
