@@ -25,7 +25,8 @@ _NOTE: Final = 3
 _BARE: Final = "Parameter"
 # The second is behind what a method that was not called prints: ``<bound method Module.parameters of Net(``.
 _CLOSES: Final = (")", ")>")
-COUNTED: Final = " params"
+_WORD: Final = "params"
+COUNTED: Final = f" {_WORD}"
 _LEFT_OUT: Final = ("...", "…")
 _MAX_WRAPPED: Final = 12
 _MAX_NOTES: Final = 64
@@ -297,6 +298,8 @@ def _closing(inner: str) -> int:
 def _tail(tail: str) -> int | None:
     """Read ``, 1,234 params``; None if this is something else."""
     words = tail.strip(" ,").split()
+    if len(words) == 1 and words[0].endswith(_WORD):  # a terminal has broken the line between the two
+        words = [words[0].removesuffix(_WORD), _WORD]
     if len(words) != 2 or words[1].lower() not in ("params", "param", "parameters"):
         return None
     return t.read_count(words[0])

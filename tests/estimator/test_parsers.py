@@ -491,6 +491,13 @@ def test_print_wrapped_anywhere_reads_the_same(text: str, width: int) -> None:
     assert parse_summary(wrapped) == parse_summary(text)
 
 
+@pytest.mark.parametrize("width", [*range(39, 56), *range(57, 65)])
+def test_print_with_counts_wrapped_anywhere_reads_the_same(width: int) -> None:
+    layer = "  (fc): Linear(in_features=2, out_features=3, bias=True), 9 params"
+    text = f"Net(\n{layer[:width]}\n{layer[width:]}\n), 9 params\n"
+    assert parse_summary(text) == parse_summary(f"Net(\n{layer}\n), 9 params\n")
+
+
 def test_print_stated_total_behind_an_uncounted_print_is_taken() -> None:
     summary = parse_summary(
         "Net(\n  (fc): Linear(in_features=2, out_features=2, bias=True)\n  (own): Secret()\n)\nTotal params: 106\n"
