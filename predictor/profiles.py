@@ -29,7 +29,7 @@ class Chip:
 
     Attributes:
         fp32_flops: floating-point operations a second outside the tensor cores.
-        tensor_flops: the same in them, at 16 bit.
+        tensor_flops: the same in them, at 16 bit; where there are none, outside them.
         bytes_per_s: bandwidth of its memory.
         threads: threads that all SMs hold at once.
     """

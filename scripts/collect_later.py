@@ -136,7 +136,7 @@ class Part:
         gaps: its configurations are drawn where little was measured of a model that is fitted to.
         few: its configurations are of precisions and kinds of which at most so many runs of a model are fitted to.
         beside: the part, drawn with the same seed, none of whose configurations it holds.
-        usual: its configurations are those in which these widely used models are usually run, not drawn.
+        grid: its configurations are those in which these widely used models are usually run, not drawn.
         own: all of its configurations are measured by a process of their own too.
     """
 
@@ -149,7 +149,7 @@ class Part:
     gaps: bool = False
     few: int | None = None
     beside: str = ""
-    usual: usual.Usual | None = None
+    grid: usual.Usual | None = None
     own: bool = False
 
 
@@ -257,9 +257,9 @@ PARTS = {
     "fresh12": Part(twelfth.entries, lambda e: e.group in TWELFTH, 3),
     "kin12": Part(twelfth.entries, lambda e: e.group not in TWELFTH, 2, judges=True),
     "known12": Part(_first(10), lambda e: e.source != "library" and _twelve(e), 1, judges=True, drawn=True),
-    "usual13": Part(_first(11), usual.FIRST.has, 0, usual=usual.FIRST),
+    "usual13": Part(_first(11), usual.FIRST.has, 0, grid=usual.FIRST),
     "known13": Part(_first(11), usual.FIRST.has, 2, judges=True, drawn=True, own=True),
-    "usual14": Part(_first(11), usual.SECOND.has, 0, usual=usual.SECOND),
+    "usual14": Part(_first(11), usual.SECOND.has, 0, grid=usual.SECOND),
     "known14": Part(_first(10), lambda e: e.source != "library" and _again(14, 20, 20)(e), 1, judges=True, drawn=True),
     "more12": Part(eleventh.COLLECTION.entries, lambda e: e.group not in ELEVENTH and _apart(e) and not _twelve(e), 3),
 }
@@ -286,8 +286,8 @@ def specs(part: str, seed: int = SEED) -> list[Spec]:
     entries = list(about.entries())
     random.Random(SEED).shuffle(entries)  # noqa: S311 - an order, no secret
     chosen = [e for e in entries if about.chosen(e)]
-    if about.usual is not None:
-        return list(about.usual.specs(chosen))
+    if about.grid is not None:
+        return list(about.grid.specs(chosen))
     if about.gaps:
         return list(fill(chosen, _measured(), about.workloads, seed, about.infer))
     if about.few is not None:
@@ -392,7 +392,7 @@ def pack(out: Path, folder: Path, parts: Sequence[str], seed: int) -> dict[str, 
     fitted = {(row.spec.source, row.spec.name) for row in load(folder).rows if row.split in FITTED}
     apart: dict[str, Split] = {}
     drawn: set[str] = set()
-    usual_ids = {spec.id for part in parts if PARTS[part].usual is not None for spec in specs(part, seed)}
+    usual_ids = {spec.id for part in parts if PARTS[part].grid is not None for spec in specs(part, seed)}
     for part in parts:
         about = PARTS[part]
         for spec in specs(part, seed) if about.judges or about.drawn else ():

@@ -165,6 +165,15 @@ def results(date: str, users: str, scenarios: dict[str, Any], gpus: int = 1) -> 
     return {"about": about, "up_s": 14.0, "scenarios": scenarios}
 
 
+def test_a_page_names_its_own_files(tmp_path: Path) -> None:
+    folder = tmp_path / "gpu-x"
+    folder.mkdir()
+    facts = {"races": {"table": [], "checks": {"held": True}}}
+    (folder / "results.json").write_text(json.dumps(results("2026-11-20", "single", facts)), "utf-8")
+    assert pages.main(["--results", str(folder)]) == 0
+    assert "[gpu-x](gpu-x/results.json)" in (tmp_path / "gpu-x.md").read_text("utf-8")
+
+
 def test_scenarios_of_several_files_stand_on_one_page() -> None:
     two = {"overlap_s": 5.0, "daemons": 2, "slots": ["u1001", "u1002"], "checks": {"both completed": True}}
     spread = {"not_shown": "it needs two GPUs, and this machine has 1", "checks": {}}
