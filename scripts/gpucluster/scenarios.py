@@ -282,6 +282,7 @@ def services_killed(stage: Stage, seconds: float = 14) -> Facts:
     for name in cluster.daemons():
         if name not in ("radd", "rad-monitor") and not name.startswith("slurmd-"):
             continue
+        stage.ended(running, 90)  # a job whose Epilog dies with slurmd ends minutes later
         under, after = f"under-{name}", f"after-{name}"
         running[under] = stage.submit(under, "memory=6G", f"cnn --batch 32 --seconds {seconds}")
         stage.started(under)
