@@ -103,7 +103,7 @@ _WORDS: Final = (4, 8, 16, 32, 64)
 _LENGTHS: Final = (128, 512)
 _MOST_TOKENS: Final = 32 * 512
 # Positions of these begin behind padding's, so that their tables of positions end two tokens earlier.
-_BEHIND_PADDING: Final = {"camembert", "data2vec-text", "mpnet"}
+_BEHIND_PADDING: Final = {"camembert", "data2vec-text", "longformer", "mpnet"}
 # Of the data sets that such models are usually trained on: COCO, PASCAL VOC, ADE20K and Kinetics; ImageNet otherwise.
 _CLASSES: Final[dict[Feed, int]] = {
     "tokens": 2,
