@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from estimator.dataset.catalogues import (
@@ -138,6 +138,7 @@ class Part:
         beside: the part, drawn with the same seed, none of whose configurations it holds.
         grid: its configurations are those in which these widely used models are usually run, not drawn.
         own: all of its configurations are measured by a process of their own too.
+        sides: its pictures' sides are drawn from these, of models that take any.
     """
 
     entries: Callable[[], Iterable[Entry]]
@@ -151,7 +152,11 @@ class Part:
     beside: str = ""
     grid: usual.Usual | None = None
     own: bool = False
+    sides: tuple[int, ...] = ()
 
+
+# Tokens from which on they are many, and the longest sound.
+_LONG, _MOST_SECONDS = 1024, 30
 
 _COLLECTIONS = (
     catalogue.entries,
@@ -201,6 +206,11 @@ def _apart(entry: Entry) -> bool:
 def _twelve(entry: Entry) -> bool:
     """Choose measured models that the eleventh collection did not draw: 350 of those of which no library is needed."""
     return _again(12, 20, 20)(entry) and not _again(11, 20, 20)(entry)
+
+
+def _longer() -> Iterator[Entry]:
+    """Yield models that listen, which take more seconds than they are mostly measured with."""
+    return (replace(entry, longest=_MOST_SECONDS) for entry in _first(11)() if entry.feed == "audio")
 
 
 _BEFORE = {e.group for e in (*catalogue.entries(), *second.COLLECTION.entries())}
@@ -261,6 +271,26 @@ PARTS = {
     "known13": Part(_first(11), usual.FIRST.has, 2, judges=True, drawn=True, own=True),
     "usual14": Part(_first(11), usual.SECOND.has, 0, grid=usual.SECOND),
     "known14": Part(_first(10), lambda e: e.source != "library" and _again(14, 20, 20)(e), 1, judges=True, drawn=True),
+    "usual15": Part(
+        _first(11), lambda e: usual.FIRST.has(e) and usual.goes_elsewhere(e), 0, grid=usual.ELSEWHERE
+    ),
+    "known15": Part(
+        _first(11),
+        lambda e: (usual.FIRST.has(e) or usual.SECOND.has(e)) and e.flexible,
+        2,
+        judges=True,
+        drawn=True,
+        sides=(32, 48, 64, 96, 128, 320, 384, 448, 512),
+    ),
+    "dense16": Part(_first(11), lambda e: usual.DENSE.has(e) and e.feed == "dense_image", 0, grid=usual.DENSE),
+    "heard16": Part(_longer, usual.HEARD.has, 0, grid=usual.HEARD),
+    "long16": Part(
+        _first(11),
+        lambda e: usual.LONG.has(e) and e.feed == "tokens" and e.longest >= _LONG,
+        0,
+        grid=usual.LONG,
+    ),
+    "small16": Part(_first(11), lambda e: usual.SMALL.has(e) and e.flexible, 0, grid=usual.SMALL),
     "more12": Part(eleventh.COLLECTION.entries, lambda e: e.group not in ELEVENTH and _apart(e) and not _twelve(e), 3),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""
@@ -294,7 +324,7 @@ def specs(part: str, seed: int = SEED) -> list[Spec]:
         chosen.sort(key=lambda entry: _WIDELY.index(entry.source))
         taken = _there() | {spec.id for spec in specs(about.beside, seed)}
         return list(few(chosen, _measured(), about.few, seed, taken))
-    return list(generate_real(about.workloads, seed, chosen, infer=about.infer))
+    return list(generate_real(about.workloads, seed, chosen, infer=about.infer, sides=about.sides))
 
 
 def mixed(parts: Sequence[str], seed: int = SEED) -> list[Spec]:

@@ -7,7 +7,7 @@ Mistral and Llama, DeiT and ViT) share one family here, across libraries.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -454,10 +454,17 @@ _VIDEO_BATCHES = (1, 1, 2, 2, 4, 4, 8, 8, 12, 16, 24)
 _PLAIN_BATCHES = (1, 4, 8, 16, 32, 32, 64, 64, 64, 128, 128, 256, 512)
 # Of models of words and of their own making: what a batch may hold, so that a step does not take minutes.
 _MOST_TOKENS = 65536
+# Of pictures, where they are not as large as the model's own.
+_SIDES = (128, 160, 192, 256, 288)
 
 
 def generate_real(
-    workloads: int, seed: int, chosen: Iterable[Entry] | None = None, *, infer: float = 0.13
+    workloads: int,
+    seed: int,
+    chosen: Iterable[Entry] | None = None,
+    *,
+    infer: float = 0.13,
+    sides: Sequence[int] = (),
 ) -> Iterator[Spec]:
     """Draw configurations of the real models.
 
@@ -466,6 +473,7 @@ def generate_real(
         seed: equal seeds give equal configurations.
         chosen: which models; None takes those of the first collection.
         infer: share of configurations that only infer.
+        sides: sides of the pictures of models that take any; without them these are mostly the model's own.
 
     Yields:
         The configurations of one model after another; small batches come first, so that a collector can
@@ -475,9 +483,9 @@ def generate_real(
         rng = random.Random(f"{entry.source}:{entry.name}:{entry.attention}:{seed}")  # noqa: S311
         arch: dict[str, Any] = {}
         if entry.size:
-            arch["size"] = (
-                rng.choice([128, 160, 192, 256, 288]) if entry.flexible and rng.random() < 0.3 else entry.size
-            )
+            arch["size"] = entry.size
+            if entry.flexible and (sides or rng.random() < 0.3):
+                arch["size"] = rng.choice(sides or _SIDES)
         arch["classes"] = 2 if entry.feed == "tokens" else rng.choice([1000, 1000, 1000, 1000, 100, 10])
         if entry.attention:
             arch["attention"] = entry.attention

@@ -7,7 +7,7 @@ that was measured itself is known. So those that many jobs run are measured one 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from estimator.dataset.catalogues.entries import Entry, Feed
@@ -98,9 +98,18 @@ _MORE: Final = {
 }
 """More of them, in the same order."""
 
-_PICTURES: Final = (8, 16, 32, 64, 128, 256)
-_WORDS: Final = (4, 8, 16, 32, 64)
-_LENGTHS: Final = (128, 512)
+# The side that a library's pictures have.
+_OWN: Final = 0
+_PICTURES: Final = {_OWN: (8, 16, 32, 64, 128, 256)}
+_WORDS: Final = {128: (4, 8, 16, 32, 64), 512: (4, 8, 16, 32, 64)}
+# CIFAR's and TinyImageNet's pictures, and large ones.
+_OTHER_PICTURES: Final = {32: (64, 128, 256, 512), 64: (64, 128, 256), 384: (16, 32)}
+_OTHER_WORDS: Final = {64: (16, 32, 64), 256: (8, 16, 32)}
+# Of PASCAL VOC's and Cityscapes' pieces.
+_DENSE_PICTURES: Final = {256: (4, 8, 16, 32), 512: (2, 4, 8, 16)}
+_MANY_WORDS: Final = {1024: (1, 2, 4, 8, 16), 2048: (1, 2, 4)}
+# Seconds of speech.
+_SECONDS: Final = {10: (2, 4, 8, 16), 15: (2, 4, 8, 16), 30: (1, 2, 4, 8)}
 _MOST_TOKENS: Final = 32 * 512
 # Positions of these begin behind padding's, so that their tables of positions end two tokens earlier.
 _BEHIND_PADDING: Final = {"camembert", "data2vec-text", "longformer", "mpnet"}
@@ -123,11 +132,15 @@ class Usual:
         places: place of each model, named by source and name, among those of its library, the most widely used first.
         trained: precisions, the first ones first, and the optimizers of each.
         inferred: precisions of inference.
+        pictures: batch sizes by the pictures' side; 0: the side that its library gives a model.
+        words: batch sizes by the number of tokens; a model that takes fewer than all of these takes its most.
     """
 
     places: Mapping[tuple[str, str], int]
     trained: tuple[tuple[Precision, tuple[Optimizer, ...]], ...]
     inferred: tuple[Precision, ...]
+    pictures: Mapping[int, tuple[int, ...]] = field(default_factory=lambda: _PICTURES)
+    words: Mapping[int, tuple[int, ...]] = field(default_factory=lambda: _WORDS)
 
     def has(self, entry: Entry) -> bool:
         """Tell whether a model is one of these, as its library runs it."""
@@ -142,13 +155,23 @@ class Usual:
         order = [precision for precision, _ in self.trained]
         for entry in sorted(filter(self.has, entries), key=lambda entry: self.places[entry.source, entry.name]):
             found = [
-                Spec(entry.source, entry.family, entry.name, entry.group, _arch(entry), batch, length, *way)
-                for length in _lengths(entry)
-                for batch in (_PICTURES if entry.size else _WORDS)
+                Spec(entry.source, entry.family, entry.name, entry.group, _arch(entry, side), batch, length, *way)
+                for side, length, batches in self._inputs(entry)
+                for batch in batches
                 for way in self._ways()
                 if batch * (length or 1) <= _MOST_TOKENS
             ]
             yield from sorted(found, key=lambda s: (order.index(s.precision), s.batch_size * (s.seq_len or 1)))
+
+    def _inputs(self, entry: Entry) -> Iterator[tuple[int, int | None, tuple[int, ...]]]:
+        """Yield what goes into a model: the side of its pictures, the number of tokens, and the batch sizes."""
+        if not entry.longest:
+            yield from ((side, None, batches) for side, batches in self.pictures.items())
+            return
+        most = entry.longest - 2 if entry.model_type in _BEHIND_PADDING else entry.longest
+        few = next(iter(self.words.values()))
+        for length in [length for length in self.words if length <= most] or [most]:
+            yield _OWN, length, self.pictures[_OWN] if entry.size else self.words.get(length, few)
 
     def _ways(self) -> Iterator[tuple[Optimizer, Precision, Kind]]:
         for precision, optimizers in self.trained:
@@ -156,15 +179,8 @@ class Usual:
         yield from (("sgd", precision, "infer") for precision in self.inferred)
 
 
-def _lengths(entry: Entry) -> tuple[int | None, ...]:
-    if not entry.longest:
-        return (None,)
-    longest = entry.longest - 2 if entry.model_type in _BEHIND_PADDING else entry.longest
-    return tuple(length for length in _LENGTHS if length <= longest) or (longest,)
-
-
-def _arch(entry: Entry) -> dict[str, Any]:
-    arch: dict[str, Any] = {"size": entry.size} if entry.size else {}
+def _arch(entry: Entry, side: int) -> dict[str, Any]:
+    arch: dict[str, Any] = {"size": side or entry.size} if entry.size else {}
     return {**arch, "classes": _CLASSES.get(entry.feed, 1000)}
 
 
@@ -185,3 +201,31 @@ SECOND: Final = Usual(
     ("fp32",),
 )
 """The next, in fewer ways."""
+ELSEWHERE: Final = replace(
+    FIRST,
+    trained=(("fp32", ("adam", "sgd_momentum")), ("amp", ("adamw", "sgd_momentum"))),
+    inferred=("fp32",),
+    pictures=_OTHER_PICTURES,
+    words=_OTHER_WORDS,
+)
+"""The first ones on pictures of other sides, and on fewer or more words."""
+
+
+DENSE: Final = replace(SECOND, pictures=_DENSE_PICTURES)
+"""The next that say something of each pixel, on other pictures than ImageNet's."""
+SMALL: Final = replace(SECOND, pictures={32: (128, 256), 64: (64, 128)})
+"""The next on small pictures."""
+LONG: Final = replace(
+    SECOND,
+    places={**FIRST.places, **{model: len(FIRST.places) + place for model, place in SECOND.places.items()}},
+    trained=(("fp32", ("adamw",)), ("amp", ("adamw",)), ("bf16", ("adamw",))),
+    words=_MANY_WORDS,
+)
+"""Both on many words."""
+HEARD: Final = replace(LONG, trained=SECOND.trained, words=_SECONDS)
+"""Both on more seconds of speech than a model is mostly measured with."""
+
+
+def goes_elsewhere(entry: Entry) -> bool:
+    """Tell whether a model takes pictures of any side, or words alone."""
+    return entry.flexible or entry.feed == "tokens"
