@@ -1,7 +1,8 @@
 """Measure the workspaces of random convolutions on this machine's GPU: the data that `fit_workspaces` is fitted to.
 
 Needs torch and a CUDA GPU. Run as ``python -m estimator.methods.rad.measure_workspaces SECONDS SEED OUT.csv.xz``;
-several seeds may run at once. Writes the file that it is given.
+several seeds may run at once. ``small`` behind that draws the sides of what is left of small pictures in a network's
+last layers. Writes the file that it is given.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import lzma
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 HEADER = "precision,batch,channels_in,channels_out,kernel,stride,groups,side,forward,input,weight"
 SIDES = (7, 8, 10, 12, 14, 16, 19, 24, 28, 32, 35, 48, 56, 64, 73, 80, 96, 112, 128, 149, 160, 192, 224, 299)
+SMALL_SIDES = (1, 1, 2, 2, 3, 4, 4, 5, 6, 7, 8)
 CHANNELS = (8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 112, 120, 128, 160, 192, 224, 240, 256, 320, 384, 480, 512, 576)
 DEEP = (672, 768, 960, 1024, 1152, 1280, 1536, 2048)
 BATCHES = (1, 2, 4, 8, 16, 16, 32, 32, 64, 64, 96, 128, 128, 200, 256, 512)
@@ -24,12 +26,17 @@ _MOST_WORK = 3e12
 _MOST_WEIGHTS = 1.5e8
 
 
-def draw(rng: random.Random) -> tuple[int, int, int, int, int, int, int] | None:
-    """Draw batch, channels in and out, kernel, stride, groups and side; None where they would take too much."""
+def draw(rng: random.Random, sides: Sequence[int] = SIDES) -> tuple[int, int, int, int, int, int, int] | None:
+    """Draw batch, channels in and out, kernel, stride, groups and side; None where they would take too much.
+
+    Args:
+        rng: where the draw comes from.
+        sides: sides of pictures; where the kernel is larger than such a side, its padding still covers it.
+    """
     kernel = rng.choice((1, 1, 3, 3, 3, 3, 5, 7, 11))
     stride = rng.choice((1, 1, 1, 2)) if kernel < 7 else rng.choice((1, 2, 4))
-    side = rng.choice(SIDES)
-    if side < kernel or (kernel == 1 and side > 149):
+    side = rng.choice(sides)
+    if (side < kernel and sides is SIDES) or (kernel == 1 and side > 149):
         return None
     inputs, outputs = rng.choice(CHANNELS + DEEP), rng.choice(CHANNELS + DEEP)
     groups, luck = 1, rng.random()
@@ -82,13 +89,13 @@ def measure(drawn: tuple[int, int, int, int, int, int, int], precision: str) -> 
     return forward, into, weights
 
 
-def main(seconds: float, seed: int, path: Path) -> None:
+def main(seconds: float, seed: int, path: Path, sides: Sequence[int] = SIDES) -> None:
     """Measure for a while and write what was found."""
     rng = random.Random(seed)  # noqa: S311 - a seeded draw of sizes, no secret
     lines = [HEADER]
     begin = time.monotonic()
     while time.monotonic() - begin < seconds:
-        drawn = draw(rng)
+        drawn = draw(rng, sides)
         if drawn is None:
             continue
         for precision in {"fp32", rng.choice(("fp16", "bf16"))}:
@@ -99,4 +106,4 @@ def main(seconds: float, seed: int, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    main(float(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), SMALL_SIDES if sys.argv[4:] == ["small"] else SIDES)
