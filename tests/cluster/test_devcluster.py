@@ -155,6 +155,8 @@ def test_every_gpu_has_a_type_of_its_own_in_both_kinds(tmp_path: Path) -> None:
     assert "Gres=gpu:g0:1,gpu:g1:1,mps:g0:100,mps:g1:100" in settings.slurm_conf(layout, rad=False)
 
 
-@pytest.mark.parametrize(("version", "plugin"), [((22, 5), "cgroup/v1"), ((23, 11), "cgroup/v1"), ((24, 11), "disabled")])
+@pytest.mark.parametrize(
+    ("version", "plugin"), [((22, 5), "cgroup/v1"), ((23, 11), "cgroup/v1"), ((24, 11), "disabled")]
+)
 def test_no_slurmd_needs_cgroups(version: tuple[int, int], plugin: str) -> None:
     assert settings.cgroup_conf(version) == f"CgroupPlugin={plugin}\n"
