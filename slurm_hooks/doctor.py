@@ -371,10 +371,10 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
     if sharing and OLDEST_SLURM <= _version(facts) < WHOLE_IS_ALONE_SINCE:
         found = f"in {_some(sharing)} they may start on a GPU that others share, once one of these has ended"
         cure = (
-            "update Slurm (24.11 is right), or give jobs that ask for GPUs without #RAD lines a partition with nodes "
-            "of its own; those with #RAD lines ask for shares, which Slurm counts right"
+            "update Slurm (24.11 is right), or give jobs without #RAD lines, and those for several GPUs, a partition "
+            "with nodes of its own; all others ask for shares, which Slurm counts right"
         )
-        findings.append(Finding("jobs without #RAD lines", False, found, cure, needed=False))
+        findings.append(Finding("jobs for whole GPUs", False, found, cure, needed=False))
     for name in sorted(shared & facts.preempted if _version(facts) < PREEMPTS_ALL_SINCE else ()):
         cure = (
             "set PreemptMode=OFF for it in slurm.conf, or, with preempt/qos, let no QOS preempt its jobs': of those "

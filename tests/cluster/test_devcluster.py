@@ -97,13 +97,14 @@ def test_down_ends_mps_daemons_though_they_do_not_bear_our_mark(tmp_path: Path) 
     layout.rad_toml.parent.mkdir()
     layout.rad_toml.write_text(f'[mps]\nrun_dir = "{layout.run}/mps"\n[partitions.gpu]\n')
     environment = {"CUDA_MPS_PIPE_DIRECTORY": slot.pipe}
-    daemon = subprocess.Popen(["nvidia-cuda-mps-control", "60"], executable="/bin/sleep", env=environment)
+    waiting = ["nvidia-cuda-mps-control", "-c", "read line"]  # sleep under another name is none in Ubuntu's coreutils
+    daemon = subprocess.Popen(waiting, executable="/bin/sh", env=environment, stdin=subprocess.PIPE)
     try:
         Cluster(layout).destroy()
         assert daemon.wait(10) == -signal.SIGKILL
     finally:
         daemon.kill()
-        daemon.wait()
+        daemon.communicate()
     assert not layout.directory.exists()
 
 

@@ -504,7 +504,7 @@ def test_jobs_that_share_and_may_be_preempted() -> None:
 @pytest.mark.parametrize("version", ["22.05.8", "23.11.4"])
 def test_jobs_for_whole_gpus_beside_those_that_share(version: str) -> None:
     finding = _only("controller", **_setting("SLURM_VERSION", version))
-    assert (finding.subject, finding.needed) == ("jobs without #RAD lines", False)
+    assert (finding.subject, finding.needed) == ("jobs for whole GPUs", False)
     assert "in gpu they may start on a GPU that others share" in finding.found
     nobody_shares = Config(partitions={"gpu": Partition(gpu_model="h200", method="off")})
     assert not _problems("controller", dataclasses.replace(WELL, **_setting("SLURM_VERSION", version)), nobody_shares)
