@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 SHARES_PER_GPU = 100
 # From this version on, `scontrol update gres=` moves a pending job to another device type instead of adding one.
-RETYPE_SINCE = (24, 11)
+RETYPE_SINCE = (23, 11)
 # From this version on, slurmctld knows from its start what shares nodes with jobs have.
-SHARES_KEPT_SINCE = (24, 11)
+SHARES_KEPT_SINCE = (23, 11)
 
 
 @dataclass(frozen=True)

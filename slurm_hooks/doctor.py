@@ -14,6 +14,8 @@ from slurm_hooks.decision import memory_of, without_memory
 Role = Literal["controller", "node"]
 OLDEST_SLURM = (22, 5)
 PREEMPTS_ALL_SINCE = (26, 5)  # the first version that was seen to preempt all jobs of a GPU for one that asks for it
+# The first version that was seen to start no job that asks for a GPU on one of whose shares a job still holds some.
+WHOLE_IS_ALONE_SINCE = (24, 11)
 SHARES_PER_GPU = 100
 HOOKS = ("Prolog", "TaskProlog", "Epilog")
 LUA_MODULES = ("rad", "rad_submit", "rad_script", "rad_step", "rad_summary")
@@ -365,6 +367,14 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
             problem = _gres_problem(node.gres)
             cure = "give each device a Type of its own, for gpu and for mps: see etc/gres.conf.rad"
             findings.append(Finding(f"GRES of {node.name}", not problem, problem or node.gres, cure))
+    sharing = sorted(name for name, part in config.partitions.items() if part.method in ("mps", "streams"))
+    if sharing and OLDEST_SLURM <= _version(facts) < WHOLE_IS_ALONE_SINCE:
+        found = f"in {_some(sharing)} they may start on a GPU that others share, once one of these has ended"
+        cure = (
+            "update Slurm (24.11 is right), or give jobs without #RAD lines, and those for several GPUs, a partition "
+            "with nodes of its own; all others ask for shares, which Slurm counts right"
+        )
+        findings.append(Finding("jobs for whole GPUs", False, found, cure, needed=False))
     for name in sorted(shared & facts.preempted if _version(facts) < PREEMPTS_ALL_SINCE else ()):
         cure = (
             "set PreemptMode=OFF for it in slurm.conf, or, with preempt/qos, let no QOS preempt its jobs': of those "

@@ -160,7 +160,7 @@ def _pinned(run: JobRun, record: Record | None) -> list[str]:
     return [
         _line(
             "pinned",
-            f"it waits for a GPU {record.pin}, chosen at submit; Slurm before 24.11 cannot take that back: where other "
+            f"it waits for a GPU {record.pin}, chosen at submit; Slurm before 23.11 cannot take that back: where other "
             "GPUs are free, cancel it and submit it anew",
         )
     ]

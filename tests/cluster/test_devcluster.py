@@ -97,13 +97,14 @@ def test_down_ends_mps_daemons_though_they_do_not_bear_our_mark(tmp_path: Path) 
     layout.rad_toml.parent.mkdir()
     layout.rad_toml.write_text(f'[mps]\nrun_dir = "{layout.run}/mps"\n[partitions.gpu]\n')
     environment = {"CUDA_MPS_PIPE_DIRECTORY": slot.pipe}
-    daemon = subprocess.Popen(["nvidia-cuda-mps-control", "60"], executable="/bin/sleep", env=environment)
+    waiting = ["nvidia-cuda-mps-control", "-c", "read line"]  # sleep under another name is none in Ubuntu's coreutils
+    daemon = subprocess.Popen(waiting, executable="/bin/sh", env=environment, stdin=subprocess.PIPE)
     try:
         Cluster(layout).destroy()
         assert daemon.wait(10) == -signal.SIGKILL
     finally:
         daemon.kill()
-        daemon.wait()
+        daemon.communicate()
     assert not layout.directory.exists()
 
 
@@ -155,6 +156,8 @@ def test_every_gpu_has_a_type_of_its_own_in_both_kinds(tmp_path: Path) -> None:
     assert "Gres=gpu:g0:1,gpu:g1:1,mps:g0:100,mps:g1:100" in settings.slurm_conf(layout, rad=False)
 
 
-@pytest.mark.parametrize(("version", "plugin"), [((22, 5), "cgroup/v1"), ((23, 2), "disabled"), ((24, 11), "disabled")])
+@pytest.mark.parametrize(
+    ("version", "plugin"), [((22, 5), "cgroup/v1"), ((23, 11), "cgroup/v1"), ((24, 11), "disabled")]
+)
 def test_no_slurmd_needs_cgroups(version: tuple[int, int], plugin: str) -> None:
     assert settings.cgroup_conf(version) == f"CgroupPlugin={plugin}\n"

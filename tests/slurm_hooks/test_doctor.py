@@ -46,6 +46,7 @@ SETTINGS = {
     "TaskProlog": "/opt/rad/task_prolog.sh",
     "Epilog": "/opt/rad/epilog.sh",
     "PrologFlags": "Alloc",
+    "SLURM_VERSION": "24.11.5",
 }
 WELL = Facts(
     settings=SETTINGS,
@@ -496,10 +497,17 @@ def test_jobs_that_share_and_may_be_preempted() -> None:
     finding = _only("controller", preempted=frozenset({"gpu", "cpu"}))
     assert (finding.subject, finding.needed) == ("preemption in gpu", False)
     assert "PreemptMode=OFF" in finding.cure
-    older = _only("controller", preempted=frozenset({"gpu"}), **_setting("SLURM_VERSION", "24.11.5"))
-    assert older == finding
     newer = {"preempted": frozenset({"gpu"}), **_setting("SLURM_VERSION", "26.05.5")}
     assert not _problems("controller", dataclasses.replace(WELL, **newer))
+
+
+@pytest.mark.parametrize("version", ["22.05.8", "23.11.4"])
+def test_jobs_for_whole_gpus_beside_those_that_share(version: str) -> None:
+    finding = _only("controller", **_setting("SLURM_VERSION", version))
+    assert (finding.subject, finding.needed) == ("jobs for whole GPUs", False)
+    assert "in gpu they may start on a GPU that others share" in finding.found
+    nobody_shares = Config(partitions={"gpu": Partition(gpu_model="h200", method="off")})
+    assert not _problems("controller", dataclasses.replace(WELL, **_setting("SLURM_VERSION", version)), nobody_shares)
 
 
 def test_a_configuration_that_radd_has_not_read() -> None:
@@ -559,7 +567,7 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: Facts, 
     monkeypatch.setattr(command, "gather", lambda config, path: facts)
     shown = CliRunner().invoke(cli, ["--config", str(path), "doctor", *args])
     assert shown.exit_code == code
-    assert "  ok       Slurm                    version 22.05.8\n" in shown.output
+    assert "  ok       Slurm                    version 24.11.5\n" in shown.output
     assert ("controller:\n" in shown.output) == (args != ["node"])
     assert ("missing" in shown.output) == (code == 1)
     data = json.loads(CliRunner().invoke(cli, ["--config", str(path), "doctor", "--json", *args]).output)
