@@ -271,9 +271,7 @@ PARTS = {
     "known13": Part(_first(11), usual.FIRST.has, 2, judges=True, drawn=True, own=True),
     "usual14": Part(_first(11), usual.SECOND.has, 0, grid=usual.SECOND),
     "known14": Part(_first(10), lambda e: e.source != "library" and _again(14, 20, 20)(e), 1, judges=True, drawn=True),
-    "usual15": Part(
-        _first(11), lambda e: usual.FIRST.has(e) and usual.goes_elsewhere(e), 0, grid=usual.ELSEWHERE
-    ),
+    "usual15": Part(_first(11), lambda e: usual.FIRST.has(e) and usual.goes_elsewhere(e), 0, grid=usual.ELSEWHERE),
     "known15": Part(
         _first(11),
         lambda e: (usual.FIRST.has(e) or usual.SECOND.has(e)) and e.flexible,
