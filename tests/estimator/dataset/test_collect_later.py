@@ -72,7 +72,8 @@ KNOWN = {
     "known11": 113,
     "known12": 127,
     "known13": 137,
-    "known14": 139, "known15": 149,
+    "known14": 139,
+    "known15": 149,
 }
 
 
