@@ -555,6 +555,7 @@ class Cluster:
                 f"--tmpdir={self.layout.run}/db",  # in a common one each that starts removes the others' files
                 "--auth-root-authentication-method=socket",
                 "--skip-test-db",
+                "--force",  # also where neither this machine's name nor localhost resolves
             ]
         )
 
