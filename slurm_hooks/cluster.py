@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 SHARES_PER_GPU = 100
+# From this version on, slurmctld counts shares of devices with types; before, one job that asks for any ends it.
+SHARES_COUNTED_SINCE = (22, 5)
 # From this version on, `scontrol update gres=` moves a pending job to another device type instead of adding one.
 RETYPE_SINCE = (23, 11)
 # From this version on, slurmctld knows from its start what shares nodes with jobs have.
@@ -144,6 +146,7 @@ class ClusterView:
         held: jobs for shares that Slurm holds, as it took none of its nodes to have any.
         floating: by partition, what jobs may have taken that Slurm places and does not show yet.
         can_retype: whether this Slurm can move a pending job to another device type.
+        counts_shares: whether slurmctld of this Slurm survives a request for shares of GPUs.
         keeps_shares: whether this Slurm knows from slurmctld's start what shares nodes with jobs have.
         per_gpu: by partition, what its jobs get for each GPU.
         limits_s: by partition, how long a job may run that does not say; those without such a limit are left out.
@@ -160,6 +163,7 @@ class ClusterView:
     held: tuple[int, ...] = ()
     floating: Mapping[str, Floating] = field(default_factory=dict)
     can_retype: bool = False
+    counts_shares: bool = True
     keeps_shares: bool = False
     per_gpu: Mapping[str, PerGpu] = field(default_factory=dict)
     limits_s: Mapping[str, float] = field(default_factory=dict)

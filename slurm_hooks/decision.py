@@ -351,8 +351,11 @@ def no_shares(
 ) -> str:
     """Why Slurm would refuse the request, or hold the job, if it asked for shares; the empty string if it would not.
 
-    Slurm 22.05 knows no shares of a node that runs jobs from slurmctld's start until that node has registered.
+    Slurm 22.05 knows no shares of a node that runs jobs from slurmctld's start until that node has registered. Slurm
+    21.08 does neither: slurmctld ends over the request.
     """
+    if not view.counts_shares:
+        return "slurmctld is older than 22.05, and would crash over shares of a GPU"
     since = submission.slurmctld_since
     just = since is not None and view.taken < since and abs(now - since) < stale_s
     if just and not view.keeps_shares:

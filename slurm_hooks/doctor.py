@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slurm_hooks import mig
+from slurm_hooks.cluster import SHARES_COUNTED_SINCE
 from slurm_hooks.config import Config
 from slurm_hooks.decision import memory_of, without_memory
 
 Role = Literal["controller", "node"]
-OLDEST_SLURM = (22, 5)
+OLDEST_SLURM = SHARES_COUNTED_SINCE
 PREEMPTS_ALL_SINCE = (26, 5)  # the first version that was seen to preempt all jobs of a GPU for one that asks for it
 # The first version that was seen to start no job that asks for a GPU on one of whose shares a job still holds some.
 WHOLE_IS_ALONE_SINCE = (24, 11)
@@ -205,7 +206,12 @@ def _slurm(facts: Facts) -> Finding:
     if facts.slurm_error:
         return Finding("Slurm", False, facts.slurm_error, "start slurmctld, or set SLURM_CONF to its slurm.conf")
     text = facts.settings.get("SLURM_VERSION", "")
-    return Finding("Slurm", _version(facts) >= OLDEST_SLURM, f"version {text}", "RAD needs Slurm 22.05 or newer")
+    cure = (
+        "update Slurm: RAD needs 22.05 or newer. slurmctld 21.08 crashes when a job asks for shares (gres/mps) of GPUs "
+        "with Types, so RAD lets all jobs for them through as written; until then take mps out of Gres and GresTypes, "
+        "as any user's `sbatch --gres=mps:1` ends it"
+    )
+    return Finding("Slurm", _version(facts) >= OLDEST_SLURM, f"version {text}", cure)
 
 
 def _version(facts: Facts) -> tuple[int, int]:

@@ -62,6 +62,7 @@ def serve(config: Config, service: Service) -> None:
     slurm = SlurmCommands(config.radd.command_timeout_s)
     poller = Poller(config, service, slurm, ModelWatch(config), lambda: monitors.latest().jobs)
     learner = Learner(config, service, SlurmAccounting(_ACCOUNTING_TIMEOUT_S))
+    service.update(slurm.unseen())
     service.warm_up()
     server = Server(config.radd, lambda request: answer(service, request).to_fields(), service.settle)
     server.start()

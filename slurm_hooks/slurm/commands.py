@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from slurm_hooks.cluster import RETYPE_SINCE, SHARES_KEPT_SINCE, ClusterView
+from slurm_hooks.cluster import RETYPE_SINCE, SHARES_COUNTED_SINCE, SHARES_KEPT_SINCE, ClusterView
 from slurm_hooks.records import Record, decode
 from slurm_hooks.slurm import pyslurm_queue
 from slurm_hooks.slurm import view as parsing
@@ -78,9 +78,20 @@ class SlurmCommands:
     def version(self) -> tuple[int, int]:
         """Slurm's major version, for example (22, 5)."""
         if self._version is None:
-            found = re.search(r"(\d+)\.(\d+)", self._run(["squeue", "--version"], self._timeout_s))
-            self._version = (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+            self._version = self._ask_version("squeue", "--version")
         return self._version
+
+    def unseen(self) -> ClusterView:
+        """What can be told of the cluster before the first look at it: what its slurmctld here is."""
+        try:
+            return ClusterView(counts_shares=self._ask_version("slurmctld", "-V") >= SHARES_COUNTED_SINCE)
+        except SlurmError as error:
+            log.warning("which Slurm this is will be known after a look at it: %s", error)
+            return ClusterView()
+
+    def _ask_version(self, *command: str) -> tuple[int, int]:
+        found = re.search(r"(\d+)\.(\d+)", self._run(command, self._timeout_s))
+        return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
     def look(self, partitions: Sequence[str]) -> ClusterView:
         """The cluster as it is now.
@@ -105,6 +116,7 @@ class SlurmCommands:
         )
         return replace(
             view,
+            counts_shares=self.version() >= SHARES_COUNTED_SINCE,
             keeps_shares=self.version() >= SHARES_KEPT_SINCE,
             per_gpu=parsing.parse_per_gpu(shown, self._settings),
             limits_s=parsing.parse_limits(shown),

@@ -124,7 +124,7 @@ def test_a_machine_that_lacks_nothing(role: Role) -> None:
 @pytest.mark.parametrize(
     ("changes", "subject", "cure"),
     [
-        (_setting("SLURM_VERSION", "20.11.4"), "Slurm", "22.05 or newer"),
+        (_setting("SLURM_VERSION", "21.08.5"), "Slurm", "update Slurm: RAD needs 22.05 or newer"),
         (_setting("SLURM_VERSION", ""), "Slurm", "22.05 or newer"),
         (_setting("JobSubmitPlugins", "all_partitions"), "JobSubmitPlugins", "JobSubmitPlugins=lua"),
         (_setting("GresTypes", "gpu"), "GresTypes", "GresTypes=gpu,mps"),

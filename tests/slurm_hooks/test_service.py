@@ -419,6 +419,17 @@ def test_nodes_whose_shares_slurm_does_not_know() -> None:
     assert not left((unready,), advised)
 
 
+def test_a_slurm_whose_controller_shares_would_end() -> None:
+    made, _ = service(placement="exclusive")
+    assert record(ask(made)).action == "exclusive"
+    for view in (ClusterView(counts_shares=False), ClusterView(1000.0, (node("n1"),), counts_shares=False)):
+        made.update(view)
+        answer = ask(made)
+        assert set(answer.fields or {}) == {"admin_comment"}
+        assert (record(answer).action, record(answer).reasons) == ("left_alone", (answer.message.partition(": ")[2],))
+        assert answer.message.startswith("left as written: slurmctld is older than 22.05")
+
+
 def test_a_slurmctld_that_has_just_started() -> None:
     clock = Clock()
     made, _ = service(clock=clock)

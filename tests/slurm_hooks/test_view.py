@@ -177,6 +177,7 @@ def test_commands() -> None:
     view = slurm.look(["gpu", "debug"])
     assert (view.taken, view.can_retype, view.keeps_shares, len(view.nodes)) == (7.0, True, True, 1)
     assert view.per_gpu == {"gpu": PerGpu(6, 5000)}
+    assert view.counts_shares
     slurm.look([])
     assert sum("config" in command for command in asked) == 1
     assert asked[1][5:7] == ["-p", "gpu,debug"]
@@ -188,6 +189,20 @@ def test_commands() -> None:
     assert asked[-1] == ["scontrol", "update", "jobid=14", "gres=mps:30"]
     slurm.release(14)
     assert asked[-1] == ["scontrol", "release", "14"]
+
+
+@pytest.mark.parametrize(
+    ("version", "counts"),
+    [("21.08.5", False), ("20.11.4", False), ("22.05.8", True), ("26.05.5", True), (None, True)],
+)
+def test_whether_slurm_counts_shares_is_known_before_a_look(version: str | None, counts: bool) -> None:
+    def runner(command: Sequence[str], _: float) -> str:
+        assert list(command) == ["slurmctld", "-V"]
+        if version is None:
+            raise SlurmError("slurmctld: not found")
+        return f"slurm-wlm {version}\n"
+
+    assert SlurmCommands(3.0, runner).unseen().counts_shares == counts
 
 
 def test_a_node_that_has_not_registered_since_slurmctld_started() -> None:
