@@ -14,7 +14,7 @@ from slurm_hooks.decision import memory_of, without_memory
 
 Role = Literal["controller", "node"]
 OLDEST_SLURM = SHARES_COUNTED_SINCE
-PREEMPTS_ALL_SINCE = (26, 5)  # the first version that was seen to preempt all jobs of a GPU for one that asks for it
+PREEMPTS_ALL_SINCE = (25, 11)  # the first version that was seen to preempt all jobs of a GPU for one that asks for it
 # The first version that was seen to start no job that asks for a GPU on one of whose shares a job still holds some.
 WHOLE_IS_ALONE_SINCE = (24, 11)
 SHARES_PER_GPU = 100
@@ -208,7 +208,7 @@ def _slurm(facts: Facts) -> Finding:
     text = facts.settings.get("SLURM_VERSION", "")
     cure = (
         "update Slurm: RAD needs 22.05 or newer. slurmctld 21.08 crashes when a job asks for shares (gres/mps) of GPUs "
-        "with Types, so RAD lets all jobs for them through as written; until then take mps out of Gres and GresTypes, "
+        "with Types, so RAD shares none, and jobs go through as written; until then take mps out of Gres and GresTypes, "
         "as any user's `sbatch --gres=mps:1` ends it"
     )
     return Finding("Slurm", _version(facts) >= OLDEST_SLURM, f"version {text}", cure)
@@ -385,7 +385,7 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
         cure = (
             "set PreemptMode=OFF for it in slurm.conf, or, with preempt/qos, let no QOS preempt its jobs': of those "
             "that share a GPU Slurm 22.05 preempts one, and starts a job that asked for the whole GPU beside the "
-            "others; 24.11 preempts one after the other while that job waits"
+            "others, as 23.11 does; 24.11 preempts one after the other while that job waits; 25.11 is right"
         )
         findings.append(Finding(f"preemption in {name}", False, "its jobs may be preempted", cure, needed=False))
     for name, part in config.partitions.items():

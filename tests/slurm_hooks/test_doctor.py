@@ -497,8 +497,10 @@ def test_jobs_that_share_and_may_be_preempted() -> None:
     finding = _only("controller", preempted=frozenset({"gpu", "cpu"}))
     assert (finding.subject, finding.needed) == ("preemption in gpu", False)
     assert "PreemptMode=OFF" in finding.cure
-    newer = {"preempted": frozenset({"gpu"}), **_setting("SLURM_VERSION", "26.05.5")}
-    assert not _problems("controller", dataclasses.replace(WELL, **newer))
+    for version, advised in (("24.11.5", True), ("25.05.1", True), ("25.11.2", False), ("26.05.5", False)):
+        facts = dataclasses.replace(WELL, preempted=frozenset({"gpu"}), **_setting("SLURM_VERSION", version))
+        found = [finding.subject for finding in _problems("controller", facts)]
+        assert found == (["preemption in gpu"] if advised else [])
 
 
 @pytest.mark.parametrize("version", ["22.05.8", "23.11.4"])
