@@ -208,8 +208,8 @@ def _slurm(facts: Facts) -> Finding:
     text = facts.settings.get("SLURM_VERSION", "")
     cure = (
         "update Slurm: RAD needs 22.05 or newer. slurmctld 21.08 crashes when a job asks for shares (gres/mps) of GPUs "
-        "with Types, so RAD shares none, and jobs go through as written; until then take mps out of Gres and GresTypes, "
-        "as any user's `sbatch --gres=mps:1` ends it"
+        "with Types, so RAD shares none, and jobs go through as written; until then leave mps out of Gres and GresTypes"
+        ": any user's `sbatch --gres=mps:1` ends it"
     )
     return Finding("Slurm", _version(facts) >= OLDEST_SLURM, f"version {text}", cure)
 
@@ -383,9 +383,10 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
         findings.append(Finding("jobs for whole GPUs", False, found, cure, needed=False))
     for name in sorted(shared & facts.preempted if _version(facts) < PREEMPTS_ALL_SINCE else ()):
         cure = (
-            "set PreemptMode=OFF for it in slurm.conf, or, with preempt/qos, let no QOS preempt its jobs': of those "
-            "that share a GPU Slurm 22.05 preempts one, and starts a job that asked for the whole GPU beside the "
-            "others, as 23.11 does; 24.11 preempts one after the other while that job waits; 25.11 is right"
+            "set PreemptMode=OFF for it in slurm.conf, or, with preempt/qos, let no QOS preempt its jobs', or let who "
+            "preempts ask for shares (--gres=mps:100, or #RAD lines), for which Slurm makes room as it should. For "
+            "one that asks for the whole GPU Slurm 22.05 and 23.11 preempt one of its jobs, and start it beside the "
+            "others; 24.11 preempts one after the other while it waits; 25.11 is right"
         )
         findings.append(Finding(f"preemption in {name}", False, "its jobs may be preempted", cure, needed=False))
     for name, part in config.partitions.items():
