@@ -19,7 +19,7 @@ MIB = 2**20
 NOTHING: dict[str, Any] = {"start": 0.0, "trees": []}
 
 
-NO_WORKSPACE = {"forward": NOTHING, "input": NOTHING, "weight": NOTHING}
+NO_WORKSPACE = dict.fromkeys(("forward", "input", "weight", "copies"), NOTHING)
 
 # In MiB, whatever is loaded.
 CONTEXTS: dict[Kind, dict[Libraries, float]] = {kind: dict.fromkeys(LIBRARIES, 750.0) for kind in KINDS}

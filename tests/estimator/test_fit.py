@@ -22,7 +22,8 @@ from estimator.methods.rad.fit.holdout import WAYS, HeldOut, held_out
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import boosted, fit_workspaces, spreading
 from estimator.methods.rad.known import KNOWLEDGE, Level, Run, blocks_of
-from estimator.methods.rad.measure_workspaces import HEADER, draw
+from estimator.methods.rad.measure_workspaces import draw
+from estimator.methods.rad.measured_convolutions import Measured, read, write
 from estimator.methods.rad.program import Conv
 from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces, total_bytes
@@ -259,18 +260,34 @@ def test_a_model_is_installed_only_if_it_is_no_worse(
 
 
 def test_workspaces_are_learned_from_measured_convolutions(tmp_path: Path) -> None:
-    lines = [HEADER]
-    for batch in range(1, 40):
-        for precision, times in (("fp32", 0), ("bf16", 1)):
-            conv = Conv(16, 32, 9, 1, 1, 256, 256)
-            size = int(total_bytes(conv, batch, "fp32" if precision == "fp32" else "bf16"))
-            lines.append(f"{precision},{batch},16,32,3,1,1,16,{times * size},0,{2 * size}")
+    measured = []
+    for batch in range(8, 320, 8):
+        plain = Measured(1, 3, 1, "fp32", 16, 16, 32, batch, 0, 0, 0)
+        for item, times in ((plain, 0), (plain._replace(precision="bf16"), 1)):
+            size = int(total_bytes(item.conv, batch, item.precision))
+            measured.append(item._replace(forward=times * size, weight=2 * size))
+        for side in (16, 32):  # the gradients of larger pictures are not apart for each sample
+            item = Measured(1, 1, 1, "fp32", side, 256, 512, batch, 0, 0, 0)
+            measured.append(item._replace(weight=batch * 4 * 256 * 512 if side == 16 else 0))
     path = tmp_path / "w.csv.xz"
-    path.write_bytes(lzma.compress("\n".join(lines).encode()))
+    write(path, measured)
+    assert read(path) == sorted(measured)
     spaces = Workspaces(fit_workspaces(path))
     conv = Conv(16, 32, 9, 1, 1, 256, 256)
-    assert spaces.of(conv, 8, "fp32") == pytest.approx((0.0, 2 * total_bytes(conv, 8, "fp32")))
-    assert spaces.of(conv, 8, "bf16")[0] == pytest.approx(total_bytes(conv, 8, "bf16"))
+    assert spaces.of(conv, 64, "fp32") == pytest.approx((0.0, 2 * total_bytes(conv, 64, "fp32")))
+    assert spaces.of(conv, 64, "bf16")[0] == pytest.approx(total_bytes(conv, 64, "bf16"))
+    pixels = Conv(256, 512, 1, 1, 1, 256, 256)
+    assert spaces.of(pixels, 100, "fp32") == (0.0, 100 * 4 * 256 * 512)
+    assert spaces.of(pixels._replace(size_in=1024, size_out=1024), 100, "fp32") == (0.0, 0.0)
+
+
+def test_what_is_no_file_of_convolutions_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "w.csv.xz"
+    path.write_bytes(lzma.compress(b"precision,fp32\nbatch,3\n"))
+    with pytest.raises(ValueError, match="no columns of measured convolutions"):
+        read(path)
+    with pytest.raises(ValueError, match="multiple of 512"):
+        write(path, [Measured(1, 1, 1, "fp32", 16, 256, 512, 8, 0, 100, 0)])
 
 
 def test_drawn_convolutions_are_possible() -> None:

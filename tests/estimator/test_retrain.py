@@ -19,11 +19,9 @@ from estimator.methods.rad.fit.examples import examples_of
 from estimator.parsers import parse_summary
 from estimator.store import Store
 from estimator.types import Workload
-from tests.estimator.accounts import CONTEXTS
+from tests.estimator.accounts import CONTEXTS, NO_WORKSPACE
 
 JUDGES: tuple[Split, ...] = ("fresh", "kin", "known")
-NOTHING = {"start": 0.0, "trees": []}
-SPACES = {"forward": NOTHING, "input": NOTHING, "weight": NOTHING}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +45,7 @@ def quick(small: Dataset, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return small
 
     monkeypatch.setattr(module, "load", give)
-    monkeypatch.setattr(module, "fit_workspaces", lambda: SPACES)
+    monkeypatch.setattr(module, "fit_workspaces", lambda: NO_WORKSPACE)
     monkeypatch.setattr(module, "fit", partial(fit, trees=3))
     return asked
 
@@ -111,7 +109,7 @@ def test_a_sites_own_cases_are_added_to_the_data(
 
 
 def test_rows_that_ran_out_of_memory_and_eager_attention_are_left_out(small: Dataset) -> None:
-    account = Rad(blank(SPACES, CONTEXTS, "h200"))
+    account = Rad(blank(NO_WORKSPACE, CONTEXTS, "h200"))
     row = next(row for row in small.rows if row.spec.source == "synthetic")
     oom = replace(row, memory_mib=None)
     eager = replace(row, spec=replace(row.spec, arch={**row.spec.arch, "eager": True}))
@@ -123,7 +121,7 @@ def test_rows_that_ran_out_of_memory_and_eager_attention_are_left_out(small: Dat
 def test_several_processes_account_for_the_same_in_the_same_order(
     small: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    account, splits = Rad(blank(SPACES, CONTEXTS, "h200")), ("train", "val", "test")
+    account, splits = Rad(blank(NO_WORKSPACE, CONTEXTS, "h200")), ("train", "val", "test")
     alone = examples_of(small, account, splits)
     monkeypatch.setattr(fit_examples, "_CHUNK", 10)
     monkeypatch.setattr(processes, "cores", lambda: 2)

@@ -12,7 +12,7 @@ from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces, total_bytes
 from estimator.methods.rad.workspace import features as conv_features
 from estimator.store import ModelError
-from tests.estimator.accounts import NOTHING, TREE
+from tests.estimator.accounts import NO_WORKSPACE, NOTHING, TREE
 
 
 def test_trees_add_their_leaves() -> None:
@@ -72,11 +72,24 @@ def test_damaged_trees_are_refused(tree: dict[str, Any]) -> None:
 def test_workspaces_are_ratios_of_the_tensors() -> None:
     conv = Conv(16, 32, 9, 1, 1, 1024, 1024)
     half = {"start": 0.5, "trees": []}
-    spaces = Workspaces({"forward": half, "input": {"start": 2.0, "trees": []}, "weight": NOTHING})
+    trees = {"forward": half, "input": {"start": 2.0, "trees": []}, "weight": NOTHING, "copies": NOTHING}
+    spaces = Workspaces(trees)
     total = total_bytes(conv, 4, "fp32")
     assert total == 4 * (4 * (16 + 32) * 1024 + 16 * 32 * 9)
     assert spaces.of(conv, 4, "fp32") == (0.5 * total, 2.0 * total)
     assert spaces.of(conv._replace(transposed=True), 4, "fp32") == (2.0 * total, 0.5 * total)
-    assert len(conv_features(conv, 4, "bf16")) == 19
-    with pytest.raises(ModelError, match="damaged"):
-        Workspaces({"forward": half})
+    assert len(conv_features(conv, 4, "bf16")) == 20
+    for name in trees:
+        with pytest.raises(ModelError, match="damaged"):
+            Workspaces({other: tree for other, tree in trees.items() if other != name})
+
+
+def test_convolutions_of_one_pixel_copy_their_weights_for_each_sample() -> None:
+    spaces = Workspaces({**NO_WORKSPACE, "copies": {"start": 0.6, "trees": []}})
+    conv = Conv(512, 2048, 1, 1, 1, 16, 16)
+    assert spaces.of(conv, 64, "fp32") == (0.0, 64 * 4 * 512 * 2048)
+    assert spaces.of(conv, 64, "bf16") == (0.0, 0.0)
+    for other in (conv._replace(area=9), conv._replace(stride=2), conv._replace(groups=4)):
+        assert spaces.of(other, 64, "fp32") == (0.0, 0.0)
+    rarely = Workspaces({**NO_WORKSPACE, "copies": {"start": 0.4, "trees": []}})
+    assert rarely.of(conv, 64, "fp32") == (0.0, 0.0)

@@ -1,21 +1,23 @@
 """Measure the workspaces of random convolutions on this machine's GPU: the data that `fit_workspaces` is fitted to.
 
-Needs torch and a CUDA GPU. Run as ``python -m estimator.methods.rad.measure_workspaces SECONDS SEED OUT.csv.xz``;
+Needs torch and a CUDA GPU. Run as ``python -m estimator.methods.rad.measure_workspaces OUT.csv.xz SECONDS SEED``;
 several seeds may run at once. ``small`` behind that draws the sides of what is left of small pictures in a network's
-last layers. Writes the file that it is given.
+last layers. ``join`` instead of seconds, and files behind it, puts what several runs measured into one file. Writes the
+file that it is given.
 """
 
 from __future__ import annotations
 
-import lzma
 import random
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-HEADER = "precision,batch,channels_in,channels_out,kernel,stride,groups,side,forward,input,weight"
+from estimator.methods.rad.measured_convolutions import Measured, read, write
+from estimator.types import Precision
+
 SIDES = (7, 8, 10, 12, 14, 16, 19, 24, 28, 32, 35, 48, 56, 64, 73, 80, 96, 112, 128, 149, 160, 192, 224, 299)
 SMALL_SIDES = (1, 1, 2, 2, 3, 4, 4, 5, 6, 7, 8)
 CHANNELS = (8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 112, 120, 128, 160, 192, 224, 240, 256, 320, 384, 480, 512, 576)
@@ -36,6 +38,8 @@ def draw(rng: random.Random, sides: Sequence[int] = SIDES) -> tuple[int, int, in
     kernel = rng.choice((1, 1, 3, 3, 3, 3, 5, 7, 11))
     stride = rng.choice((1, 1, 1, 2)) if kernel < 7 else rng.choice((1, 2, 4))
     side = rng.choice(sides)
+    if sides is SMALL_SIDES and kernel >= 7 and rng.random() < 0.7:
+        return None  # nearly all of the kernel lies in the padding, as in few networks
     if (side < kernel and sides is SIDES) or (kernel == 1 and side > 149):
         return None
     inputs, outputs = rng.choice(CHANNELS + DEEP), rng.choice(CHANNELS + DEEP)
@@ -57,7 +61,7 @@ def draw(rng: random.Random, sides: Sequence[int] = SIDES) -> tuple[int, int, in
     return batch, inputs, outputs, kernel, stride, groups, side
 
 
-def measure(drawn: tuple[int, int, int, int, int, int, int], precision: str) -> tuple[int, int, int] | None:
+def measure(drawn: tuple[int, int, int, int, int, int, int], precision: Precision) -> tuple[int, int, int] | None:
     """Measure the workspaces of the forward pass and of both gradients, in bytes; None where it cannot run."""
     import torch  # noqa: PLC0415 - the rest of the module needs no torch
 
@@ -89,21 +93,26 @@ def measure(drawn: tuple[int, int, int, int, int, int, int], precision: str) -> 
     return forward, into, weights
 
 
-def main(seconds: float, seed: int, path: Path, sides: Sequence[int] = SIDES) -> None:
+def main(path: Path, seconds: float, seed: int, sides: Sequence[int] = SIDES) -> None:
     """Measure for a while and write what was found."""
     rng = random.Random(seed)  # noqa: S311 - a seeded draw of sizes, no secret
-    lines = [HEADER]
+    measured = []
     begin = time.monotonic()
     while time.monotonic() - begin < seconds:
         drawn = draw(rng, sides)
         if drawn is None:
             continue
-        for precision in {"fp32", rng.choice(("fp16", "bf16"))}:
+        batch, inputs, outputs, kernel, stride, groups, side = drawn
+        for precision in cast("set[Precision]", {"fp32", rng.choice(("fp16", "bf16"))}):
             found = measure(drawn, precision)
             if found is not None:
-                lines.append(",".join(map(str, (precision, *drawn, *found))))
-    path.write_bytes(lzma.compress(("\n".join(lines) + "\n").encode()))
+                measured.append(Measured(groups, kernel, stride, precision, side, inputs, outputs, batch, *found))
+    write(path, measured)
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), SMALL_SIDES if sys.argv[4:] == ["small"] else SIDES)
+    out, order, *others = sys.argv[1:]
+    if order == "join":
+        write(Path(out), {item for name in others for item in read(Path(name))})
+    else:
+        main(Path(out), float(order), int(others[0]), SMALL_SIDES if others[1:] == ["small"] else SIDES)

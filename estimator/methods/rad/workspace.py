@@ -1,7 +1,9 @@
 """Workspaces of convolutions, from a table learned on measured ones. Reads only the dictionary it is given.
 
 cuDNN mostly works on channels-last copies, so that a workspace is either nothing or input, output and weights once
-more; which, depends on sizes, precision and direction. Small decision trees, fitted to measurements, say it.
+more; which, depends on sizes, precision and direction. Small decision trees, fitted to measurements, say it. Most
+fp32 convolutions of one pixel get the gradient of their weights apart for each sample: that copy of the weights for
+each is their workspace, and a tree of its own says which do.
 """
 
 from __future__ import annotations
@@ -37,8 +39,10 @@ FEATURES: Final = (
     "in_mod_8",
     "out_mod_8",
     "log_fan_in",
+    "log_copies",
 )
-_MOST: Final = 8.0
+DIRECTIONS: Final = ("forward", "input", "weight")
+_MOST: Final = 512.0
 
 
 def features(conv: Conv, batch: int, precision: Precision) -> list[float]:
@@ -69,7 +73,19 @@ def features(conv: Conv, batch: int, precision: Precision) -> list[float]:
         channels_in % 8,
         channels_out % 8,
         log2(fan_in),
+        log2((batch * _weight_bytes(conv, precision) or 1.0) / (total_bytes(conv, batch, precision) or 1.0)),
     ]
+
+
+def _weight_bytes(conv: Conv, precision: Precision) -> float:
+    channels_in, channels_out, area, _, groups, _, _, _ = conv
+    return float((4 if precision == "fp32" else 2) * (channels_in // groups) * channels_out * area)
+
+
+def copies_bytes(conv: Conv, batch: int, precision: Precision) -> float:
+    """Count the bytes of the weights once for each sample; 0 for convolutions that never work with such copies."""
+    one_by_one = precision == "fp32" and conv.area == conv.stride == conv.groups == 1
+    return batch * _weight_bytes(conv, precision) if one_by_one else 0.0
 
 
 def total_bytes(conv: Conv, batch: int, precision: Precision) -> float:
@@ -84,9 +100,10 @@ class Workspaces:
     """Says how much workspace a convolution takes."""
 
     def __init__(self, trees: Mapping[str, Any]) -> None:
-        """Take the trees ``forward``, ``input`` and ``weight``, as `estimator.methods.rad.fit.learners` writes them."""
+        """Take a tree for each of `DIRECTIONS`, and ``copies``, as `estimator.methods.rad.fit.learners` writes them."""
         try:
-            self._trees = [Trees(trees[name], len(FEATURES)) for name in ("forward", "input", "weight")]
+            self._trees = [Trees(trees[name], len(FEATURES)) for name in DIRECTIONS]
+            self._copies = Trees(trees["copies"], len(FEATURES))
         except KeyError as error:
             raise ModelError(f"the workspaces of this model are damaged ({error!r}): roll back") from None
         self._known: dict[tuple[Conv, int, str], tuple[float, float]] = {}
@@ -100,6 +117,9 @@ class Workspaces:
             row = features(conv, batch, precision)
             total = total_bytes(conv, batch, precision)
             forward, into, weight = [min(max(tree.predict(row), 0.0), _MOST) * total for tree in self._trees]
+            copies = copies_bytes(conv, batch, precision)
+            if copies and self._copies.predict(row) > 0.5:
+                weight = copies
             if conv.transposed:  # its forward pass is a convolution's backward pass
                 forward, into = into, forward
             known = keep(self._known, key, (forward, max(into, weight)))

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import lzma
-from io import StringIO
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
 from estimator.methods.rad.features import MIB
 from estimator.methods.rad.fit.boosting import Boosted, columns
-from estimator.methods.rad.program import Conv
+from estimator.methods.rad.measured_convolutions import read
+from estimator.methods.rad.workspace import DIRECTIONS, copies_bytes, total_bytes
 from estimator.methods.rad.workspace import features as conv_features
-from estimator.methods.rad.workspace import total_bytes
-from estimator.types import Precision
 
 WORKSPACES = Path(__file__).parents[1] / "data" / "workspaces_h200.csv.xz"
+_SAME = 0.01
 TREES = 150
 """Trees of the correction; those for the size of errors are two thirds of it."""
 
@@ -40,43 +38,33 @@ def fit_workspaces(path: Path = WORKSPACES) -> dict[str, Any]:
     Args:
         path: what `estimator.methods.rad.measure_workspaces` wrote.
     """
-    rows = list(csv.DictReader(StringIO(lzma.decompress(path.read_bytes()).decode())))
-    convs = []
-    for row in rows:
-        kernel, stride, side = int(row["kernel"]), int(row["stride"]), int(row["side"])
-        out = (side + 2 * (kernel // 2) - kernel) // stride + 1
-        convs.append(
-            Conv(
-                int(row["channels_in"]),
-                int(row["channels_out"]),
-                kernel * kernel,
-                stride,
-                int(row["groups"]),
-                side * side,
-                out * out,
-            )
-        )
-    described = [
-        (conv_features(conv, batch, precision), total_bytes(conv, batch, precision))
-        for conv, batch, precision in (
-            (conv, int(row["batch"]), cast("Precision", row["precision"]))
-            for conv, row in zip(convs, rows, strict=True)
-        )
-    ]
-    inputs = np.array([item[0] for item in described], dtype=np.float64)
-    totals = np.array([item[1] for item in described], dtype=np.float64)
+    measured = read(path)
+    inputs = np.array([conv_features(item.conv, item.batch, item.precision) for item in measured], dtype=np.float64)
+    totals = np.array([total_bytes(item.conv, item.batch, item.precision) for item in measured])
+    copies = np.array([copies_bytes(item.conv, item.batch, item.precision) for item in measured])
+    copied = (copies > 0) & (np.abs(np.array([item.weight for item in measured]) - copies) <= _SAME * copies + 4096)
     weights = np.sqrt(totals / MIB)
     made = {}
-    for name in ("forward", "input", "weight"):
-        ratio = np.minimum(np.array([float(row[name]) for row in rows]) / totals, 8.0)
-        tree = DecisionTreeRegressor(max_depth=12, min_samples_leaf=6, max_leaf_nodes=400, random_state=0)
-        tree.fit(inputs, ratio, weights)
-        made[name] = {"start": 0.0, "trees": [tree_of(tree.tree_)]}
+    for name in DIRECTIONS:
+        # By what factor the tensors grow, as its logarithm: a workspace may be nothing, and may be many times them.
+        grown = np.log1p(np.array([getattr(item, name) for item in measured]) / totals)
+        rows = ~copied if name == "weight" else np.full(len(measured), True)
+        tree = DecisionTreeRegressor(max_depth=14, min_samples_leaf=6, max_leaf_nodes=800, random_state=0)
+        tree.fit(inputs[rows], grown[rows], weights[rows])
+        made[name] = {"start": 0.0, "trees": [tree_of(tree.tree_, np.expm1)]}
+    tree = DecisionTreeRegressor(max_depth=10, min_samples_leaf=10, max_leaf_nodes=60, random_state=0)
+    tree.fit(inputs[copies > 0], copied[copies > 0].astype(float))
+    made["copies"] = {"start": 0.0, "trees": [tree_of(tree.tree_)]}
     return made
 
 
-def tree_of(tree: Any) -> dict[str, list[Any]]:
-    """Write one of scikit-learn's decision trees as columns, see `estimator.methods.rad.trees`."""
+def tree_of(tree: Any, back: Callable[[Any], Any] = np.asarray) -> dict[str, list[Any]]:
+    """Write one of scikit-learn's decision trees as columns, see `estimator.methods.rad.trees`.
+
+    Args:
+        tree: what was fitted.
+        back: turns what it was fitted to into what its leaves shall say.
+    """
     leaf = tree.feature < 0
-    values = np.where(leaf, tree.value[:, 0, 0], tree.threshold)
+    values = np.where(leaf, back(tree.value[:, 0, 0]), tree.threshold)
     return columns(tree.feature, values, tree.children_left, tree.children_right)

@@ -1,0 +1,87 @@
+"""Workspaces of convolutions as they were measured, and the file that holds them.
+
+The file is CSV turned on its side, compressed: each line is a column, its name in front, because columns compress
+better than rows. Workspaces stand in blocks of 512 bytes, the least that PyTorch's allocator gives out.
+"""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple, cast
+
+from estimator.methods.rad.program import Conv
+from estimator.types import Precision
+
+_BLOCK: Final = 512
+_FILTERS: Final = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]
+
+
+class Measured(NamedTuple):
+    """One convolution of square pictures, padded by half of its kernel.
+
+    Attributes:
+        groups, kernel, stride: of the convolution; the kernel is a square's side.
+        precision: of its tensors.
+        side: of the input picture.
+        channels_in, channels_out, batch: sizes.
+        forward, input, weight: bytes of workspace of the forward pass and of both gradients.
+    """
+
+    groups: int
+    kernel: int
+    stride: int
+    precision: Precision
+    side: int
+    channels_in: int
+    channels_out: int
+    batch: int
+    forward: int
+    input: int
+    weight: int
+
+    @property
+    def conv(self) -> Conv:
+        """Its sizes as the estimator describes them."""
+        out = (self.side + 2 * (self.kernel // 2) - self.kernel) // self.stride + 1
+        area, size = self.kernel * self.kernel, self.side * self.side
+        return Conv(self.channels_in, self.channels_out, area, self.stride, self.groups, size, out * out)
+
+
+_WORKSPACES: Final = ("forward", "input", "weight")
+
+
+def write(path: Path, measured: Iterable[Measured]) -> None:
+    """Write convolutions, in an order that compresses well.
+
+    Raises:
+        ValueError: a workspace is no whole number of blocks.
+    """
+    items = sorted(measured)
+    if any(item[-3 + at] % _BLOCK for item in items for at in range(3)):
+        raise ValueError(f"a workspace is no multiple of {_BLOCK} bytes")
+    lines = []
+    for at, name in enumerate(Measured._fields):
+        size = _BLOCK if name in _WORKSPACES else None
+        lines.append(",".join([name, *(str(item[at] if size is None else int(item[at]) // size) for item in items)]))
+    path.write_bytes(lzma.compress(("\n".join(lines) + "\n").encode(), filters=_FILTERS))
+
+
+def read(path: Path) -> list[Measured]:
+    """Read what `write` wrote.
+
+    Raises:
+        ValueError: the columns are others.
+    """
+    lines = [line.split(",") for line in lzma.decompress(path.read_bytes()).decode().splitlines()]
+    if tuple(line[0] for line in lines) != Measured._fields:
+        raise ValueError(f"{path} has no columns of measured convolutions")
+    columns: list[list[int] | list[Precision]] = []
+    for name, *values in lines:
+        if name == "precision":
+            columns.append(cast("list[Precision]", values))
+        else:
+            size = _BLOCK if name in _WORKSPACES else 1
+            columns.append([int(value) * size for value in values])
+    return [Measured(*cast("tuple[int, ...]", values)) for values in zip(*columns, strict=True)]  # type: ignore[arg-type]
