@@ -208,6 +208,11 @@ def _twelve(entry: Entry) -> bool:
     return _again(12, 20, 20)(entry) and not _again(11, 20, 20)(entry)
 
 
+def _less_used(entry: Entry) -> bool:
+    """Choose models of the widely used libraries that no grid of usual configurations holds."""
+    return entry.source in _WIDELY[:3] and not usual.FIRST.has(entry) and not usual.SECOND.has(entry)
+
+
 def _longer() -> Iterator[Entry]:
     """Yield models that listen, which take more seconds than they are mostly measured with."""
     return (replace(entry, longest=_MOST_SECONDS) for entry in _first(11)() if entry.feed == "audio")
@@ -289,6 +294,7 @@ PARTS = {
         grid=usual.LONG,
     ),
     "small16": Part(_first(11), lambda e: usual.SMALL.has(e) and e.flexible, 0, grid=usual.SMALL),
+    "again17": Part(_first(11), lambda e: not e.attention and _less_used(e), 3, 0.2, gaps=True),
     "more12": Part(eleventh.COLLECTION.entries, lambda e: e.group not in ELEVENTH and _apart(e) and not _twelve(e), 3),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""

@@ -220,7 +220,8 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _write(path: Path, items: Iterable[dict[str, Any]]) -> None:
     text = {"lc": 4, "lp": 0, "pb": 0}  # letters follow letters, at any place
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 26, **text}]
+    most = {"preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 27, "nice_len": 273}
+    filters = [{"id": lzma.FILTER_LZMA2, **most, **text}]
     with lzma.open(path, "wt", encoding="utf-8", filters=filters) as file:
         for item in items:
             file.write(json.dumps(item, separators=(",", ":")) + "\n")
