@@ -212,6 +212,26 @@ def test_usual_configurations_are_such_that_the_model_can_run_in() -> None:
     assert lengths["mt5-base-Seq2SeqLM"] == {128}
 
 
+def test_usual_models_run_on_other_inputs_than_most_were_measured_with() -> None:
+    elsewhere = module.specs("usual15", 149)
+    assert {spec.arch["size"] for spec in elsewhere if spec.seq_len is None} == {32, 64, 384}
+    assert {spec.seq_len for spec in elsewhere if spec.seq_len} == {64, 256}
+    assert {spec.arch["size"] for spec in module.specs("dense16", 151)} == {256, 512}
+    assert {spec.arch["classes"] for spec in module.specs("dense16", 151)} == {21}
+    assert {spec.arch["size"] for spec in module.specs("small16", 151)} == {32, 64}
+    assert {spec.seq_len for spec in module.specs("heard16", 151)} == {10, 15, 30}
+    long = module.specs("long16", 151)
+    assert {spec.seq_len for spec in long} == {1024, 2048}
+    assert max(spec.batch_size * spec.seq_len for spec in long if spec.seq_len) <= 16384
+    drawn = module.specs("known15", 149)
+    assert {spec.arch["size"] for spec in drawn} <= {32, 48, 64, 96, 128, 320, 384, 448, 512}
+    assert len({_model(spec) for spec in drawn}) == 76
+    less = {(spec.source, spec.name) for spec in module.specs("again17", 157)}
+    usual = {(spec.source, spec.name) for part in ("usual13", "usual14") for spec in module.specs(part)}
+    assert {source for source, _ in less} == {"torchvision", "timm", "transformers"}
+    assert not less & usual
+
+
 def test_the_fourteenth_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
     drawn = module.specs("known14", 139)
     assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 499
