@@ -55,6 +55,7 @@ COMPILED = (
     "estimator/shapes/leaves.py",
     "estimator/shapes/folded.py",
     "estimator/shapes/order.py",
+    "estimator/shapes/series.py",
     "estimator/shapes/sources.py",
     "estimator/shapes/start.py",
     "estimator/shapes/tables.py",

@@ -12,6 +12,8 @@ from estimator.layer import Layer
 
 _TWO: Final = 2
 _PICTURES: Final = 4
+# Axes of what is given out for each step of a series.
+_OF_SERIES: Final = 3
 # Rows of one shape that may have the first dimension of the model's own by chance, as a detector's boxes have.
 _CHANCE: Final = 2
 # Tables of positions have an axis of one place before fewer rows.
@@ -36,6 +38,7 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
     firsts: Counter[int | None] = Counter()
     pictures: Counter[int | None] = Counter()
     sides: set[int | None] = set()
+    squares: set[int | None] = set()
     apart: set[int | None] = set()  # of those that do not have the model's own behind them, as a sequence does
     begins: int | None = None  # as the first layer does
     for number, (shape, count) in enumerate(shapes):
@@ -50,9 +53,13 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
             if len(shape) == _PICTURES:
                 pictures[shape[0]] += count
                 sides.update(shape[1:])
+                if shape[2] == shape[3]:
+                    squares.add(shape[2])
     if root and len(root) > 1:
         alone = pictures[root[0]] <= (len(root) == _PICTURES)  # but for itself
-        if root[1] in pictures and alone and root[0] not in sides:
+        # Columns of a picture may be the sequence; what is as wide as high may be an attention's matrix.
+        columns = len(root) == _OF_SERIES and len(pictures) == 1 and root[0] not in squares
+        if root[1] in pictures and alone and (columns or root[0] not in sides):
             return root[1]  # its answers to pictures are in order of a sequence
         seen = firsts[root[0]]
         boxes = root[1:] == _BOX and bool(pictures) and root[0] not in pictures

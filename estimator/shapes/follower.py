@@ -15,7 +15,7 @@ from estimator.layer import Layer
 from estimator.shapes.leaves import MOVES, Leaves
 from estimator.shapes.order import in_order_of_use, repeated
 from estimator.shapes.sources import Sources
-from estimator.shapes.start import Start
+from estimator.shapes.start import TAKEN, Start
 from estimator.shapes.tables import ATTENDS
 from estimator.shapes.widths import (
     COLOURS,
@@ -84,7 +84,8 @@ class Follower:
         family = family_of_types(marks.types)
         self.begins = Start(found, workload, family)
         start = self.begins.shape
-        self.sources = Sources(found, marks, workload, start, family)
+        taken = self.begins.note.endswith(TAKEN) and "Embedding" not in marks.types  # else it may read words
+        self.sources = Sources(found, marks, workload, start, family, taken)
         self._leaves = Leaves(marks.types, workload, start, family)
         # Names of ways around what is in a block, and whether parts work on a time step.
         self._entries = {name for name in marks.names if name.startswith(_ENTRY_STARTS)}

@@ -10,6 +10,7 @@ from estimator.layer import Layer
 from estimator.shapes.widths import (
     DEEP,
     HEADS,
+    RECURRENT,
     TOKENS,
     conv1d_width,
     oblong,
@@ -58,7 +59,7 @@ class Leaves:
                 return (out[0], out[1] * out[2], out[3]) if tubes else out  # moments side by side
             if "Linear" in type_ and "in_features" in args:
                 return self._linear(layer, args, shape)
-            if type_ in ("LSTM", "GRU", "RNN"):
+            if type_ in RECURRENT:
                 sides = 2 if sizes.flag(args, "bidirectional", default=False) else 1
                 return (*shape[:-1], sizes.number(args, "proj_size", "1") * sides)
             if type_ == "Flatten":

@@ -8,11 +8,13 @@ from estimator.breath import breathe
 from estimator.inputs import number
 from estimator.layer import Layer
 from estimator.outputs import LARGER
+from estimator.shapes.series import series_of
 from estimator.shapes.start import square_of
 from estimator.shapes.widths import (
     COLOURS,
     HEADS,
     IMAGE,
+    RECURRENT,
     by_channels,
     fits,
     grid,
@@ -47,7 +49,9 @@ class Sources:
         guessed: layers whose input had to be guessed.
     """
 
-    def __init__(self, found: list[Layer], marks: Marks, workload: Workload, start: Shape, family: Family) -> None:
+    def __init__(
+        self, found: list[Layer], marks: Marks, workload: Workload, start: Shape, family: Family, taken: bool
+    ) -> None:
         self.pictures = len(start) > 2
         self.open: list[Shape] = []
         # The places of the last picture of each number of channels: stages are often listed side by side.
@@ -56,6 +60,8 @@ class Sources:
         self._grew = False
         self.guessed = 0
         self._start = start
+        # Whether nothing told how large pictures are.
+        self._taken = taken
         self._oblong = oblong(start)
         self._family = family
         self._widths: dict[tuple[str, int], int | None] = {}
@@ -90,7 +96,10 @@ class Sources:
             return (width, 1, 1)  # behind a mean over the picture, which is no layer
         if width == 3 and "Conv2d" in layer.type and len(shape) != 3:
             return self._looked  # a second tower, which looks
-        if width is None or fits(layer, shape, width):
+        if width is None:
+            reads = self.pictures and layer.type in RECURRENT
+            return series_of(layer, shape, self._taken) if reads else shape
+        if fits(layer, shape, width):
             return shape
         if self.pictures:
             return self._picture_of(layer, shape, width)

@@ -8,7 +8,17 @@ from typing import Final
 from estimator import input_size, inputs, sizes
 from estimator.breath import breathe
 from estimator.layer import Layer
-from estimator.shapes.widths import COLOURS, IMAGE, MOST_COLOURS, MOST_DIM, TOKENS, fields_of, line_of, takes_pictures
+from estimator.shapes.widths import (
+    COLOURS,
+    IMAGE,
+    MOST_COLOURS,
+    MOST_DIM,
+    RECURRENT,
+    TOKENS,
+    fields_of,
+    line_of,
+    takes_pictures,
+)
 from estimator.types import Family, SummaryError, Workload
 from estimator.walk import elements
 
@@ -56,7 +66,7 @@ _YOLO, _YOLO_SIDE = ("Yolo", "YOLO"), 640
 _LATENTS: Final = (4, 8, 16)
 _LATENT_SIDE: Final = 64
 _LATENT_FRAMES: Final = 4
-_TAKEN: Final = "was taken"
+TAKEN: Final = "was taken"
 _UNSHUFFLES: Final[tuple[str, ...]] = ("SpaceToDepth", "PixelUnshuffle")
 
 
@@ -99,7 +109,7 @@ class Start:
                     if workload.seq_len and width % workload.seq_len:  # else the series may be flattened
                         return (workload.seq_len, width)
                     return (width,)
-                if layer.type in ("LSTM", "GRU", "RNN"):
+                if layer.type in RECURRENT:
                     width = sizes.integer(layer.said("0"))
                     return (self._told(layer, width, workload), width)
             except SummaryError:
@@ -191,20 +201,21 @@ class Start:
             return (1, 128, 1024)  # mel bins and frames
         if "3d" in layer.type and channels > COLOURS and self._family == "transformer":
             shape = (channels, _LATENT_FRAMES, _LATENT_SIDE, _LATENT_SIDE)
-            self._assume(shape, _TAKEN)
+            self._assume(shape, TAKEN)
             return shape
         if "3d" in layer.type and channels != COLOURS:
             shape = (channels, *(_GREY_VOLUME if channels == 1 else min(side, _VOLUME),) * 3)
-            self._assume(shape, _TAKEN)
+            self._assume(shape, TAKEN)
             return shape
         if "ConvTranspose2d" in layer.type:  # a generator: it grows pictures of one pixel
-            self._assume((channels, 1, 1), _TAKEN)
+            self._assume((channels, 1, 1), TAKEN)
             return (channels, 1, 1)
         if folded > 1:  # squares of pixels became channels before it
-            self._assume((COLOURS, side, side), _TAKEN)
+            self._assume((COLOURS, side, side), TAKEN)
             return (channels, side // folded, side // folded)
-        seen = inputs.picture(found[0], layer, side, flattens=self._family == "cnn")
-        ground = f"follows from {seen.why}" if seen.why else _TAKEN
+        reads = any(layer.type in RECURRENT for layer in found)  # then linear layers take what that gives out
+        seen = inputs.picture(found[0], layer, side, flattens=self._family == "cnn" and not reads)
+        ground = f"follows from {seen.why}" if seen.why else TAKEN
         frames = (seen.frames,) if "3d" in layer.type or seen.frames > 1 else ()
         self._assume((channels, *frames, seen.side, seen.side), ground)
         if "3d" in layer.type:
@@ -282,7 +293,7 @@ class Start:
     def _assume(self, shape: Shape, ground: str) -> None:
         size = input_size.written(shape)
         self.inferred.append(f"the print shows no input; {size} {ground}: `input_size` says another")
-        if ground == _TAKEN:
+        if ground == TAKEN:
             self.note = f"input_size={size} was taken"
 
 

@@ -14,6 +14,8 @@ from estimator.walk import elements
 Shape = tuple[int, ...]
 
 COLOURS: Final = 3
+# Layers that read a series step by step.
+RECURRENT: Final = frozenset(("LSTM", "GRU", "RNN"))
 # Axes of a film or volume, channels included.
 DEEP: Final = 4
 # What is usual.
