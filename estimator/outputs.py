@@ -18,8 +18,11 @@ Args = Mapping[str, str]
 GROWS: Final[tuple[str, ...]] = ("Upsampl", "Interpolat")
 # All that may make pictures larger.
 LARGER: Final[tuple[str, ...]] = (*GROWS, "ConvTranspose", "PixelShuffle", "MaxUnpool")
+# Layers that make squares of pixels of channels, and the other way round.
+SHUFFLES: Final[tuple[str, ...]] = ("PixelShuffle", "PixelUnshuffle")
 _MOST_AXES: Final = 12
 _DEEP: Final = 3
+_PICTURE: Final = 3  # its axes
 
 
 def convolved(type_: str, args: Args, shape: Shape) -> Shape:
@@ -71,6 +74,8 @@ def resized(type_: str, args: Args, shape: Shape, *, first: bool = False) -> Sha
         return _unpooled(args, shape)
     if "Pool" in type_:
         return pooled(type_, args, shape, first=first)
+    if type_ in SHUFFLES:
+        return shuffled(type_, args, shape)
     if "Pad" in type_ and ("0" in args or "padding" in args):
         return _padded(args["0"] if "0" in args else args["padding"], shape)
     return _grown(args, shape if first else _turned(shape)) if type_.startswith(GROWS) else shape
@@ -117,6 +122,24 @@ def pooled(type_: str, args: Args, shape: Shape, *, first: bool = False) -> Shap
             for size, k, s, p in zip(space, kernel, stride, pad, strict=True)
         ),
     )
+
+
+def shuffled(type_: str, args: Args, shape: Shape) -> Shape:
+    """Follow PixelShuffle(r), which makes a square of r x r pixels of as many channels, or what undoes it.
+
+    Raises:
+        ValueError: it has no such factor, or not as many channels or pixels.
+    """
+    factor = sizes.number(args, "upscale_factor", "downscale_factor")
+    area = factor * factor
+    if len(shape) != _PICTURE or factor < 1:
+        raise ValueError("no picture")
+    channels, rows, columns = shape
+    if type_ == "PixelUnshuffle":
+        return (channels * area, max(rows // factor, 1), max(columns // factor, 1))
+    if channels % area:
+        raise ValueError("not as many channels")
+    return (channels // area, rows * factor, columns * factor)
 
 
 def _unpooled(args: Args, shape: Shape) -> Shape:

@@ -66,6 +66,8 @@ class Leaves:
                 return (elements(shape),)
             if type_ in MOVES and layer.name.isdecimal():  # else a block's code calls it, who knows where
                 return (outputs.unfolded if type_ == "Unfold" else outputs.rearranged)(args, shape)
+            if type_ == "PixelUnshuffle" and shape == self._start:
+                return shape  # that is what the first convolution takes
             if type_.endswith("Norm") and "0" in args and args["0"].startswith("("):
                 return self._normed(sizes.numbers(args["0"]), shape)
             return outputs.resized(type_, args, shape, first=self._oblong)

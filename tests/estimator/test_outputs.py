@@ -82,3 +82,11 @@ def test_a_row_that_moves_axes_takes_what_makes_it_fit_the_layer_behind_it() -> 
 """
     summary = with_shapes(parse_summary(text), Workload(2))
     assert next(layer.output_shape for layer in layers(summary.root) if layer.name == "1") == (64, 8, 8)
+
+
+def test_channels_become_squares_of_pixels_and_these_channels() -> None:
+    assert outputs.shuffled("PixelShuffle", {"upscale_factor": "3"}, (36, 20, 30)) == (4, 60, 90)
+    assert outputs.shuffled("PixelUnshuffle", {"downscale_factor": "2"}, (3, 20, 31)) == (12, 10, 15)
+    for before in ((35, 20, 30), (36, 20)):
+        with pytest.raises(ValueError, match=r"channels|picture"):
+            outputs.shuffled("PixelShuffle", {"upscale_factor": "3"}, before)

@@ -130,3 +130,20 @@ def test_what_scales_a_block_from_a_time_step_is_not_what_its_attention_takes() 
     text = block("Net", embed=linear(64, 512), transformer_blocks=blocks, proj_out=linear(512, 64))
     each = [(512, 3072)] * 2 + [(512, 512)] * 4
     assert shapes(text, "Linear") == [(512, 512), *each, *each, (512, 64)]
+
+
+def test_a_network_that_makes_pictures_larger_by_their_channels() -> None:
+    ups = block("Sequential", _0=conv(64, 256), _1="PixelShuffle(upscale_factor=2)", _2=conv(64, 3))
+    text = block("Net", head=conv(3, 64), up=ups)
+    assert shapes(text, "PixelShuffle", input_size=(3, 48, 64)) == [(64, 96, 128)]
+    assert shapes(text, "Conv2d", input_size=(3, 48, 64))[-1] == (3, 96, 128)
+    assert account(text, input_size=(3, 48, 64))[2].kept == 2 * 4 * (3 * 48 * 64 + 64 * 48 * 64 + 64 * 96 * 128)
+
+
+def test_pixels_that_become_channels_are_copied_and_the_first_time_are_those_that_go_in() -> None:
+    text = block(
+        "Net", _0="PixelUnshuffle(downscale_factor=2)", _1=conv(12, 8), _2="PixelUnshuffle(downscale_factor=2)"
+    )
+    assert shapes(text, "PixelUnshuffle", input_size=(3, 64, 64)) == [(12, 32, 32), (32, 16, 16)]
+    program = account(text, input_size=(3, 64, 64))[1]
+    assert [op.kind for op in program.ops] == [Kind.NEW, Kind.CONV, Kind.NEW]

@@ -73,6 +73,7 @@ _EXACT: Final = {
     "ZeroPad2d": Kind.NEW,
     "ConstantPad2d": Kind.NEW,
     "PixelShuffle": Kind.NEW,
+    "PixelUnshuffle": Kind.NEW,
     "StochasticDepth": Kind.NEW,
     "DropPath": Kind.NEW,
     "LayerScale": Kind.KEEPS_INPUT,
