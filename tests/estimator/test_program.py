@@ -604,3 +604,18 @@ def test_a_picture_that_was_flattened_in_between_has_its_own_channels() -> None:
 """
     _, program, _ = account(text)
     assert program.ops[-1].conv == Conv(64, 32, 4, 1, 1, 112 * 112, 224 * 224, transposed=True)
+
+
+@pytest.mark.parametrize("activation", ["LeakyReLU(negative_slope=0.2", "ELU(alpha=1.0", "CELU(alpha=1.0", "SELU("])
+def test_activations_in_place_keep_what_they_give_out_once(activation: str) -> None:
+    text = """Net(
+  (0): Conv2d(3, 8, kernel_size=(1, 1), stride=(1, 1))
+  (1): {})
+  (2): Conv2d(8, 8, kernel_size=(1, 1), stride=(1, 1))
+)
+"""
+    places = 2 * 4 * 224 * 224  # bytes of one channel
+    inside = f"{activation}, inplace=True".replace("(, ", "(")
+    assert account(text.format(inside))[2].kept == places * (3 + 8)
+    beside = account(text.format(activation))[2].kept
+    assert beside == account(text.format("SiLU(inplace=True"))[2].kept == places * (3 + 8 + 8)

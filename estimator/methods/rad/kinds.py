@@ -80,6 +80,8 @@ _EXACT: Final = {
     "Permute": Kind.NEW,
     "Parameter": Kind.VIEW,
 }
+# Activations whose derivative follows from what they give out as well: where they work in place, PyTorch keeps that.
+SAVES_RESULT: Final = frozenset(("LeakyReLU", "ELU", "CELU", "SELU"))
 _MARKS: Final[tuple[tuple[str, Kind], ...]] = (
     ("RMSNorm", Kind.RMS_NORM),
     ("T5LayerNorm", Kind.RMS_NORM),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from estimator.layer import Layer
-from estimator.methods.rad.kinds import Kind
+from estimator.methods.rad.kinds import SAVES_RESULT, Kind
 from estimator.methods.rad.program.steps import Conv, Op, Scores, Shape
 from estimator.methods.rad.program.weights import Solvable
 from estimator.walk import elements
@@ -13,6 +13,7 @@ from estimator.walk import elements
 # Tensors among which the input of a layer is looked for.
 BACK: Final = 14
 _KEEPS_OUTPUT: Final = Kind.KEEPS_OUTPUT
+_KEEPS_INPUT: Final = Kind.KEEPS_INPUT
 
 
 class Attention:
@@ -168,6 +169,8 @@ class Flow:
                     marks = layer.said("inplace") == "True", layer.said("trainable") == "False"
                     self.marks[id(layer)] = marks
                 inplace, frozen = marks
+        if inplace and kind is _KEEPS_INPUT and layer is not None and layer.type in SAVES_RESULT:
+            kind = _KEEPS_OUTPUT
         y = x if inplace and kind is _KEEPS_OUTPUT else self.tensor(shape)
         waiting = self.waiting
         if waiting and x in self.blocks:
