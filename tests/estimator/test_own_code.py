@@ -20,7 +20,7 @@ from estimator.methods.rad.own_code import HIDDEN, NOTHING, OwnCode, hidden_bloc
 from estimator.parsers import parse_summary
 from estimator.store import ModelError
 from estimator.types import Precision, Workload
-from tests.estimator.accounts import plain
+from tests.estimator.accounts import plain, tree
 
 PICTURE = 3 * 8 * 8
 WIDE = 16 * 8 * 8
@@ -168,6 +168,23 @@ def test_hidden_blocks_work_with_what_they_do_when_they_are_shown() -> None:
         for depth in (20, 2)
     )
     assert hidden.forward == pytest.approx(shown.forward, rel=0.01)
+
+
+def test_a_hidden_list_works_with_as_much_more_as_is_printed_of_it() -> None:
+    found = OwnCode({HIDDEN: {"ModuleList": {"": [100.0, 4.0, 2.0, 2.0, 60.0, 60.0]}}})
+    works = {}
+    for side in (8, 16):  # of the pictures that the list works on
+        text = tree(
+            "Net  [2, 16, 1, 1]  --",
+            "├─Encoder: 1-1  [2, 16, 1, 1]  --",
+            "│    └─ModuleList: 2-1  --  70,000",
+            "├─Conv2d: 1-2  [2, 16, 1, 1]  272",
+        )
+        shown = f"{text}Forward/backward pass size (MB): {2 * 8 * (16 + 64 * side * side) / 1e6:.6f}\n"
+        _, program, _, _ = Rad(plain()).account(parse_summary(shown), Workload(2, kind="infer"))
+        (works[side],) = found.of(program, "torchinfo", "fp32").works.values()
+    assert works[8] == pytest.approx(0.6 * 64 * 64, rel=0.01)
+    assert works[16] == pytest.approx(4 * works[8], rel=0.01)
 
 
 def words(tokens: int, type_: str = "Net") -> Trace:

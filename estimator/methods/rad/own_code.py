@@ -160,7 +160,7 @@ class OwnCode:
         cache = 0.0
         if not self._hidden or format_ != "torchinfo" or not program.hidden_params:
             return inside, works, cache
-        found: list[tuple[int, int, Hidden]] = []
+        found: list[tuple[int, int, int, Hidden]] = []
         counted, whole = 0.0, program.inside > 0
         blocks = hidden_blocks(program)
         keys = [of_model("", each) for each in (*insides(program, blocks, names), names)]
@@ -174,16 +174,18 @@ class OwnCode:
                 whole = False
             else:
                 counted += noted.counted * size
-                found.append((at, size, noted))
+                found.append((number, at, size, noted))
         # Unknown blocks have what is left of what is printed; known ones no more than all of it.
         scale = program.inside / counted if counted and (whole or 0 < program.inside < counted) else 1.0
         breathe()
-        for at, size, noted in found:
+        for number, at, size, noted in found:
             long = (tokens_of(program, at) or TOKENS) / TOKENS
             kept = noted.kept[place] + noted.kept_more[place] * long
             inside[at] = kept * size * (noted.counted * scale or 1.0)
             way = int(place == _AMP)
-            works[at] = (noted.work[way] + noted.work_more[way] * long) * size
+            # A list that shows no shape is of no size: what is printed tells how large all in it is.
+            larger = scale if program.ends[number][0].output_shape is None else 1.0
+            works[at] = (noted.work[way] + noted.work_more[way] * long) * size * larger
             cache += noted.cached * size if program.caches else 0.0
         return inside, works, cache
 
