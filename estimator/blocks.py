@@ -84,6 +84,44 @@ _COSINE: Final[tuple[str, ...]] = (
 )
 
 
+# Tables of words, their types and positions in one block, with a norm and dropout behind.
+_NORMED_WORDS: Final = frozenset(
+    (
+        "AlbertEmbeddings",
+        "BertEmbeddings",
+        "BigBirdEmbeddings",
+        "CamembertEmbeddings",
+        "ConvBertEmbeddings",
+        "Data2VecTextEmbeddings",
+        "DebertaEmbeddings",
+        "DebertaV2Embeddings",
+        "ElectraEmbeddings",
+        "Embeddings",
+        "ErnieEmbeddings",
+        "FNetEmbeddings",
+        "IBertEmbeddings",
+        "LongformerEmbeddings",
+        "MPNetEmbeddings",
+        "MraEmbeddings",
+        "NystromformerEmbeddings",
+        "RemBertEmbeddings",
+        "RobertaEmbeddings",
+        "RobertaPreLayerNormEmbeddings",
+        "SplinterEmbeddings",
+        "SqueezeBertEmbeddings",
+        "XLMRobertaEmbeddings",
+        "XLMRobertaXLEmbeddings",
+        "XmodEmbeddings",
+        "YosoEmbeddings",
+    )
+)
+
+
+def norms_words(type_: str) -> bool:
+    """Tell whether a block of transformers looks up words and positions, adds and normalises them (as BERT's)."""
+    return type_ in _NORMED_WORDS
+
+
 def together(layer: Layer) -> bool:
     """Tell whether the parts of a block all take what came in: known blocks, and lists of convolutions."""
     if layer.type == "ModuleList":

@@ -187,6 +187,54 @@ def test_a_hidden_list_works_with_as_much_more_as_is_printed_of_it() -> None:
     assert works[16] == pytest.approx(4 * works[8], rel=0.01)
 
 
+BERT = (
+    "BertModel  [2, 32, 64]  --",
+    "├─BertEmbeddings: 1-1  [2, 32, 64]  --",
+    "│    └─Embedding: 2-1  [2, 32, 64]  64,000",
+    "│    └─LayerNorm: 2-2  [2, 32, 64]  128",
+    "├─BertEncoder: 1-2  [2, 32, 64]  --",
+    "│    └─ModuleList: 2-3  --  100,000",
+)
+
+
+def kept_of(rows: tuple[str, ...], counted: float, **types: dict[str, list[float]]) -> float:
+    """Give what the hidden blocks of a table keep, in bytes for each element that torchinfo counts inside."""
+    visible = 2 * 32 * 64 if any("LayerNorm" in row for row in rows) else 32 * 64
+    shown = f"{tree(*rows)}Forward/backward pass size (MB): {2 * 8 * (visible + counted) / 1e6:.6f}\n"
+    _, program, _, _ = Rad(plain()).account(parse_summary(shown), Workload(2))
+    return sum(OwnCode({HIDDEN: types}).of(program, "torchinfo", "fp32").inside.values()) / counted
+
+
+def test_a_list_is_known_by_the_block_around_it_where_that_is_the_same_in_all_models() -> None:
+    lists = {"": [44.0, 9.0, 5.0, 4.0, 9.0, 8.0]}  # of this name in all sorts of models
+    encoder = {"|one:3": [22.0, 6.0, 3.8, 3.1, 9.0, 9.0], "|other:4": [33.0, 6.1, 3.8, 3.1, 9.0, 9.0]}
+    assert kept_of(BERT, 40_000, ModuleList=lists, BertEncoder=encoder) == pytest.approx(6.1, rel=0.01)
+    assert kept_of(BERT, 40_000, ModuleList=lists) == pytest.approx(9.0, rel=0.01)
+    grows = {key: [*values, 2.0, 1.0, 1.0, 0.0, 0.0, 0.0] for key, values in encoder.items()}
+    assert kept_of(BERT, 40_000, ModuleList=lists, BertEncoder=grows) == pytest.approx(6.1 + 2.0 * 32 / 512, rel=0.01)
+    turned = tuple(row.replace("32, 64]  128", "4, 4, 128]  128") for row in BERT)
+    assert kept_of(turned, 40_000, ModuleList=lists, BertEncoder=grows) == pytest.approx(9.0, rel=0.01)
+    differs = {**encoder, "|third": [33.0, 8.0, 4.8, 4.1, 9.0, 9.0]}
+    assert kept_of(BERT, 40_000, ModuleList=lists, BertEncoder=differs) == pytest.approx(9.0, rel=0.01)
+
+
+def test_a_block_of_one_model_alone_is_known_by_its_name_whatever_is_around_it() -> None:
+    rows = (*BERT[:-1], "│    └─BertLayer: 2-3  [2, 32, 64]  50,000", "│    └─BertLayer: 2-4  [2, 32, 64]  50,000")
+    one = {"|one": [11.0, 6.0, 3.8, 3.1, 9.0, 9.0]}
+    assert kept_of(rows, 40_000, BertLayer=one) == 0.0
+    two = {**one, "|other": [11.0, 6.1, 3.8, 3.1, 9.0, 9.0]}
+    assert kept_of(rows, 40_000, BertLayer=two) == pytest.approx(6.1, rel=0.01)
+    others = tuple(row.replace("BertLayer", "Layer") for row in rows)
+    assert kept_of(others, 40_000, Layer=two) == 0.0
+
+
+def test_a_hidden_block_of_words_holds_several_layers_that_are_counted() -> None:
+    rows = (BERT[0], "├─BertEmbeddings: 1-1  [2, 32, 64]  64,128", "├─BertEncoder: 1-2  [2, 32, 64]  100,000")
+    encoder = {"": [22.0, 6.0, 3.8, 3.1, 9.0, 9.0]}
+    words = 2.5 * 32 * 64  # beside their sum
+    assert kept_of(rows, 40_000 + words, BertEncoder=encoder) * (40_000 + words) == pytest.approx(6 * 40_000, rel=0.01)
+
+
 def words(tokens: int, type_: str = "Net") -> Trace:
     """Two blocks of an attention that multiplies itself, in a stage."""
 

@@ -68,6 +68,11 @@ _ROWS: Final = 3
 _TOKEN_AXES: Final = 2
 _AMP: Final = 1
 _STEPS: Final = 8  # for each doubling of what is counted inside
+# Lists of blocks, which are known by the block that they are in.
+_LISTS: Final = frozenset(("ModuleList", "Sequential"))
+# By how much the most that blocks of one type keep may be more than the least for them to be alike.
+_AGREE: Final = 1.1
+_SEVERAL: Final = 2
 _BARE: Final = ("Identity", "Parameter", "ParameterList")
 _VIEW: Final = Kind.VIEW
 _OPAQUE: Final = Kind.OPAQUE
@@ -119,6 +124,9 @@ class OwnCode:
             type_: {names: _hidden(each) for names, each in found.items()}
             for type_, found in tables.get(HIDDEN, {}).items()
         }
+        self._alike: dict[str, Hidden] = {
+            type_: alike for type_, found in self._hidden.items() if (alike := _alike(found)) is not None
+        }
 
     def of(self, program: Program, format_: str, precision: Precision) -> Own:
         """Look up the blocks of a program."""
@@ -169,7 +177,15 @@ class OwnCode:
                 breathe()
             layer, _, _, size = program.ends[number]
             types = self._hidden.get(layer.type) or self._hidden.get(without(program.owner, layer.type) + "~")
-            noted = next((types[key] for key in (*keys, "") if key in types), None) if types else None
+            noted = None
+            if layer.type in _LISTS and program.owner:  # of blocks that one model alone has
+                noted = self._of_family(around(program.ends, number), program.owner)
+                if noted is not None and noted.kept_more[0] and not tokens_of(program, at):
+                    noted = None
+            if noted is None and types:
+                noted = next((types[key] for key in (*keys, "") if key in types), None)
+            if noted is None and program.owner:
+                noted = self._of_family(layer.type, program.owner)
             if noted is None:
                 whole = False
             else:
@@ -188,6 +204,20 @@ class OwnCode:
             works[at] = (noted.work[way] + noted.work_more[way] * long) * size * larger
             cache += noted.cached * size if program.caches else 0.0
         return inside, works, cache
+
+    def _of_family(self, type_: str, owner: str) -> Hidden | None:
+        """Look up what blocks of a type that is one model's own hold in all models that have them, if that is alike."""
+        return self._alike.get(type_) if type_.startswith(owner) else None
+
+
+def around(ends: Sequence[End], number: int) -> str:
+    """Give the type of the block that a layer is in; "" where that is the whole model, or a list."""
+    layer = ends[number][0]
+    for outer, _, _, _ in ends[number + 1 : -1]:
+        for child in outer.children:
+            if child is layer:
+                return outer.type
+    return ""
 
 
 def insides(program: Program, blocks: Sequence[tuple[int, int]], names: str) -> list[str]:
@@ -218,6 +248,14 @@ def tokens_of(program: Program, at: int) -> int:
     """Count the tokens of a sample behind a step; 0 where it gives out none."""
     shape = program.shapes[program.ops[at].y]
     return shape[0] if len(shape) == _TOKEN_AXES else 0
+
+
+def _alike(found: Mapping[str, Hidden]) -> Hidden | None:
+    """Give what blocks of one type hold in several models, where these agree; None where they do not, or are one."""
+    each = sorted([(noted.kept[0] + noted.kept_more[0], at) for at, noted in enumerate(found.values())])
+    if len(each) < _SEVERAL or each[-1][0] > _AGREE * each[0][0]:
+        return None
+    return list(found.values())[each[len(each) // 2][1]]
 
 
 def _hidden(each: Sequence[float]) -> Hidden:

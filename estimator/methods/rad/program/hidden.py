@@ -14,6 +14,10 @@ from estimator.types import ModelSummary
 _KEEPS_OUTPUT: Final = Kind.KEEPS_OUTPUT
 # Kept inside a hidden block, in outputs of the block: where nothing is printed, and for each element printed.
 _USUAL: Final = 8.0
+# Of a block that looks up words: what torchinfo counts beside its output, in outputs (words, types, positions), and
+# what it keeps: what goes into its norm, and the mask of its dropout, of one byte for each.
+_WORDS_COUNTED: Final = 2.5
+_WORDS_KEPT: Final = 1.25
 
 
 def open_hidden(flow: Flow, summary: ModelSummary, types: Set[str], ends: Sequence[End]) -> float:
@@ -46,12 +50,20 @@ def open_hidden(flow: Flow, summary: ModelSummary, types: Set[str], ends: Sequen
 
 
 def _visible(flow: Flow, ends: Sequence[End]) -> int:
-    """Count what torchinfo counts of layers that are shown: outputs of those with parameters and nothing inside."""
+    """Count what torchinfo counts of layers that are shown: outputs of those with parameters and nothing inside.
+
+    A block that looks up words is taken for one layer: it holds several, and keeps something of them.
+    """
     visible = 0
     for layer, start, at, _ in ends:
         if layer.params and not layer.children and at > start and not blocks.holds_activation(layer.type):
             op = flow.ops[at - 1]
-            visible += flow.tensors[op.y] if op.params and op.kind is not Kind.OPAQUE else 0
+            if not op.params or op.kind is Kind.OPAQUE:
+                continue
+            visible += flow.tensors[op.y]
+            if op.kind is Kind.EMBEDDING and blocks.norms_words(layer.type):
+                visible += round(_WORDS_COUNTED * flow.tensors[op.y])
+                op.extra = round(_WORDS_KEPT * flow.tensors[op.y])
     return visible
 
 
