@@ -46,6 +46,7 @@ COMPILED = (
     "estimator/pools.py",
     "estimator/parsers/keras.py",
     "estimator/parsers/module.py",
+    "estimator/parsers/recurrent.py",
     "estimator/parsers/text.py",
     "estimator/parsers/torchinfo.py",
     "estimator/parsers/torchsummary.py",

@@ -16,6 +16,7 @@ from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
 from estimator.layer import Layer
 from estimator.parsers import text as t
+from estimator.parsers.recurrent import GATES, weighed
 from estimator.parsers.tree import RawShape, batch_of, open_sample, per_sample
 from estimator.types import ModelSummary, SummaryError
 
@@ -45,6 +46,8 @@ _MOST_BODY: Final = 4
 _LEAST_TURNS: Final = 64
 # Axes of what a layer of nothing but a width gives out: the batch and that.
 _WIDE: Final = 2
+# A smaller input is printed with too few digits to say how wide it is.
+_SURE_MIB: Final = 0.1
 # Megabytes of 10^6 bytes in one of torchsummary's.
 _MIB: Final = 2**20 / 1e6
 
@@ -138,12 +141,14 @@ class _Read:
     Attributes:
         rows: what they mean.
         types: the different types.
+        states: by place, how wide the state of a recurrent layer is that is shown beside its output.
     """
 
     def __init__(self) -> None:
         self.rows: list[_Row] = []
         # By type and by what is written behind it.
         self.types: dict[str, dict[str, int]] = {}
+        self.states: dict[int, int] = {}
         self._shapes = t.Shapes()
 
     def plain(self, type_: str, tail: str) -> int:
@@ -187,7 +192,11 @@ class _Read:
         text = f"{shape} {count}"
         alike = self.types.get(type_, {})
         place = alike.get(text, -1)
-        return place if place >= 0 else self._add(type_, alike, text, _row(type_, read, params))
+        if place >= 0:
+            return place
+        if type_ in GATES and "], [" in shape and (state := self._shapes.read(shape[shape.index("], [") + 3 : -1])):
+            self.states[len(self.rows)] = state[-1] or 0
+        return self._add(type_, alike, text, _row(type_, read, params))
 
     def _add(self, type_: str, alike: dict[str, int], text: str, row: _Row) -> int:
         rows = self.rows
@@ -218,9 +227,16 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
         samples = {shape: per_sample(shape, batch) for _, shape, _ in different}
         breathe()
         layers = [Layer(layer.type, params, samples[shape]) for layer, shape, params in different]
-    children = tuple([layers[row] for row in rows])
+    children = [layers[row] for row in rows]
     breathe()
     totals = t.read_totals(lines, at)
+    size = t.input_mb(totals)
+    weights = 0
+    if not types.keys().isdisjoint(GATES):
+        states = {at: read.states[row] for at, row in enumerate(rows) if row in read.states}
+        # Of less than this much of what is printed, rounding is too much.
+        floats = round((size or 0.0) * 2**20 / 4 / (batch or 1)) if (size or 0.0) >= _SURE_MIB else 0
+        children, weights = weighed(children, states, floats)
     counted = sum([different[row][2] for row in rows])
     stated = t.total_params(totals)
     inferred: list[str] = []
@@ -232,16 +248,18 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
     again = _counted_again(rows, layers) if not types.keys().isdisjoint(_CELLS) else 0
     if not again and len(rows) > _LEAST_TURNS and len(rows) - len(different) >= _LEAST_TURNS - 1:
         again = _looped(rows, different)
+    if weights:
+        inferred.append(f"torchsummary does not count recurrent layers; {weights:,} parameters were added")
     if again:
         inferred.append(f"torchsummary counts layers that are called again each time; {again:,} were taken off")
     return ModelSummary(
         format="torchsummary",
-        root=versions.today(Layer("Model", 0, None, children), types.keys(), in_order=True),
+        root=versions.today(Layer("Model", 0, None, tuple(children)), types.keys(), in_order=True),
         batch_size=batch,
-        total_params=max((counted if stated is None else stated) - again, 0) + hidden,
+        total_params=max((counted if stated is None else stated) - again, 0) + hidden + weights,
         inferred=tuple(inferred),
         pass_mb=t.pass_mb(totals),
-        input_mb=None if (size := t.input_mb(totals)) is None else size * _MIB,
+        input_mb=None if size is None else size * _MIB,
         frozen_params=t.frozen_params(totals),
     )
 

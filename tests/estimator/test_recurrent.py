@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from estimator.methods.rad.kinds import Kind
+from estimator.parsers import parse_summary
 from estimator.types import SummaryError
-from tests.estimator.accounts import account
+from tests.estimator.accounts import account, table
 from tests.estimator.test_prints import block, conv, shapes
 
 POOL = "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)"
@@ -70,3 +71,38 @@ CRNN                                     [26, 2, 37]               --
     assert summary.batch_size == 2
     assert [layer.output_shape for layer in summary.root.children] == [(64, 1, 26), (26, 512), (26, 37)]
     assert [op.kind for op in program.ops] == [Kind.CONV, Kind.RECURRENT, Kind.LINEAR]
+
+
+def rows_of(*rows: str, size: str = "0.00") -> str:
+    return f"{table(*rows)}Total params: 9\nInput size (MB): {size}\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "params"),
+    [
+        (("Embedding-# [-1, 32, 24] 960", "LSTM-# [-1, 32, 16] 0"), "0.00", 4 * 16 * (24 + 16 + 2)),
+        (("Embedding-# [-1, 32, 24] 960", "GRU-# [[-1, 32, 16], [-1, 2, 8]] 0"), "0.00", 2 * 3 * 8 * (24 + 8 + 2)),
+        (("Embedding-# [-1, 32, 24] 960", "RNN-# [[-1, 32, 16], [-1, 2, 16]] 0"), "0.00", 16 * (24 + 16 + 2)),
+        (("GRU-# [-1, 512, 64] 0",), "0.25", 3 * 64 * (128 + 64 + 2)),
+        (("GRU-# [-1, 512, 64] 0",), "0.05", 3 * 64 * (64 + 64 + 2)),
+        (("Conv1d-# [-1, 8, 40] 100", "LSTM-# [-1, 40, 16] 0"), "0.00", 4 * 16 * (8 + 16 + 2)),
+        (("Conv2d-# [-1, 8, 4, 40] 100", "LSTM-# [-1, 40, 16] 0"), "0.00", 4 * 16 * (32 + 16 + 2)),
+        (("Conv2d-# [-1, 8, 40, 1] 100", "LSTM-# [-1, 40, 16] 0"), "0.00", 4 * 16 * (8 + 16 + 2)),
+        (("Conv2d-# [-1, 8, 40, 5] 100", "LSTM-# [-1, 40, 16] 0"), "0.00", 4 * 16 * (40 + 16 + 2)),
+        (("Conv2d-# [-1, 8, 1, 26] 100", "LSTM-# [-1, 2, 16] 0"), "0.00", 4 * 16 * (8 + 16 + 2)),
+        (("Linear-# [-1, 24] 100", "LSTM-# [-1, 1, 16] 0"), "0.00", 4 * 16 * (24 + 16 + 2)),
+        (("Embedding-# [-1, 32, 24] 960", "LSTM-# [-1, 32, 16] 77"), "0.00", 77),
+    ],
+)
+def test_torchsummary_counts_no_recurrent_layers(rows: tuple[str, ...], size: str, params: int) -> None:
+    summary = parse_summary(rows_of(*rows, size=size))
+    assert summary.root.children[-1].params == params
+    assert summary.total_params == 9 + params * (params != 77)
+    assert any(f"{params:,} parameters were added" in said for said in summary.inferred) == (params != 77)
+
+
+def test_a_row_behind_a_recurrent_one_reads_what_that_gives_out() -> None:
+    text = rows_of("GRU-# [-1, 32, 16] 0", "GRU-# [-1, 32, 16] 0", "Linear-# [-1, 9] 153")
+    first, second, _ = parse_summary(text).root.children
+    assert first.params == second.params == 3 * 16 * (16 + 16 + 2)
+    assert account(text)[2].weights == 4 * (9 + 2 * first.params)
