@@ -55,6 +55,7 @@ COMPILED = (
     "estimator/shapes/follower.py",
     "estimator/shapes/leaves.py",
     "estimator/shapes/folded.py",
+    "estimator/shapes/grown.py",
     "estimator/shapes/order.py",
     "estimator/shapes/series.py",
     "estimator/shapes/sources.py",

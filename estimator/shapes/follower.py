@@ -101,7 +101,7 @@ class Follower:
     def follow(self, layer: Layer, shape: Shape) -> tuple[Layer, Shape]:
         """Give the layer with shapes, and the shape behind it."""
         known = self._known.get((id(layer), shape))
-        if known is not None:
+        if known is not None and (len(shape) > 1 or not self.sources.vector):  # else what was made of it decides
             return known[1]
         if not len(self._known) & OFTEN:
             breathe()
@@ -291,7 +291,7 @@ class Follower:
         Pictures are looked for all over, so that each layer counts there. Parts of a block that equals another do not:
         they are the same objects, which `follow` knows.
         """
-        if not layer.name.isdecimal() or (self.sources.pictures and not _is_block(layer)):
+        if not layer.name.isdecimal() or self.sources.vector or (self.sources.pictures and not _is_block(layer)):
             return self.follow(layer, shape)
         key = (layer.type, layer.params, id(layer.args), id(layer.children), shape)
         found = known.get(key)

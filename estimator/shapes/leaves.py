@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from math import prod
 from typing import Final
 
 from estimator import outputs, sizes
@@ -23,6 +24,7 @@ Shape = tuple[int, ...]
 _POOLED: Final[tuple[str, ...]] = ("pooler", "classifier", "pre_classifier", "seq_relationship", "heads", "head")
 # Layers that only move axes.
 MOVES: Final[tuple[str, ...]] = ("Rearrange", "Reduce", "Unfold")
+_VIEWS: Final = frozenset(("Flatten", "Unflatten", "PixelUnshuffle"))
 
 
 class Leaves:
@@ -62,12 +64,8 @@ class Leaves:
             if type_ in RECURRENT:
                 sides = 2 if sizes.flag(args, "bidirectional", default=False) else 1
                 return (*shape[:-1], sizes.number(args, "proj_size", "1") * sides)
-            if type_ == "Flatten":
-                return (elements(shape),)
-            if type_ in MOVES and layer.name.isdecimal():  # else a block's code calls it, who knows where
-                return (outputs.unfolded if type_ == "Unfold" else outputs.rearranged)(args, shape)
-            if type_ == "PixelUnshuffle" and shape == self._start:
-                return shape  # that is what the first convolution takes
+            if type_ in _VIEWS or type_ in MOVES:
+                return self._moved(layer, args, shape)
             if type_.endswith("Norm") and "0" in args and args["0"].startswith("("):
                 return self._normed(sizes.numbers(args["0"]), shape)
             return outputs.resized(type_, args, shape, first=self._oblong)
@@ -91,6 +89,36 @@ class Leaves:
         if len(shape) == 1 and shape == self._start and self._family == "transformer" and shape[0] != inputs:
             return (shape[0], outputs)
         return (*shape[:-1], outputs)
+
+    def _moved(self, layer: Layer, args: dict[str, str], shape: Shape) -> Shape:
+        """Follow what only moves axes, joins or splits them."""
+        type_ = layer.type
+        if type_ == "Flatten":
+            return (elements(shape),)
+        if type_ == "Unflatten":
+            return self._unflattened(args, shape)
+        if type_ == "PixelUnshuffle":  # what goes in is what the first convolution takes
+            return shape if shape == self._start else outputs.shuffled(type_, args, shape)
+        if not layer.name.isdecimal():
+            return shape  # a block's code calls it, who knows where
+        return (outputs.unfolded if type_ == "Unfold" else outputs.rearranged)(args, shape)
+
+    def _unflattened(self, args: dict[str, str], shape: Shape) -> Shape:
+        """Give an axis that became several; of them one at most is not said.
+
+        Raises:
+            ValueError: they are not as many.
+        """
+        sides = sizes.numbers(args["unflattened_size"].removeprefix("torch.Size"))
+        axis = sizes.number(args, "dim")
+        at = axis - 1 if axis > 0 else len(shape) + axis
+        if not 0 <= at < len(shape):
+            raise ValueError("no such axis")
+        known = prod([side for side in sides if side > 0])
+        size, rest = divmod(shape[at], known)
+        if rest or (size != 1 and min(sides) > 0):
+            raise ValueError("another number of elements")
+        return (*shape[:at], *(side if side > 0 else size for side in sides), *shape[at + 1 :])
 
     def _tags_tokens(self) -> bool:
         return len(self._start) == 2

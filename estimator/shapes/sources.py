@@ -8,6 +8,7 @@ from estimator.breath import breathe
 from estimator.inputs import number
 from estimator.layer import Layer
 from estimator.outputs import LARGER
+from estimator.shapes.grown import LEARNED, on_pictures, picture_of, widths_behind
 from estimator.shapes.series import series_of
 from estimator.shapes.start import square_of
 from estimator.shapes.widths import (
@@ -46,6 +47,7 @@ class Sources:
     Attributes:
         pictures: whether the model works on pictures, films or volumes.
         open: what came into the containers that are open, the outermost first.
+        vector: whether a vector goes in, of which code makes pictures.
         guessed: layers whose input had to be guessed.
     """
 
@@ -74,10 +76,16 @@ class Sources:
         self._doubled = False
         # By channels, how much smaller strided convolutions make a picture along each side that has so many.
         self._steps = steps_of(found, start[0]) if self.pictures else {}
+        # The last picture that was made of a vector, and the channels of what says none.
+        self.vector = len(start) == 1 and any(map(on_pictures, found))
+        self._seen: Shape = ()
+        self._behind = widths_behind(found) if self.vector else {}
         self._side_by_side = any("HighResolution" in type_ for type_ in marks.types)
 
     def note(self, entry: Shape, out: Shape) -> None:
         """Note whether a layer made its picture larger."""
+        if self.vector and len(out) == COLOURS:
+            self._seen = out
         self._grew = 3 <= len(out) == len(entry) and (out[-1] > entry[-1] or (self._grew and out[1:] == entry[1:]))
 
     def remember(self, layer: Layer, out: Shape) -> None:
@@ -96,13 +104,17 @@ class Sources:
             return (width, 1, 1)  # behind a mean over the picture, which is no layer
         if width == 3 and "Conv2d" in layer.type and len(shape) != 3:
             return self._looked  # a second tower, which looks
+        if self.vector and on_pictures(layer):
+            return self._grown_of(layer, shape, self._behind.get(id(layer), 0) if width is None else width)
         if width is None:
             reads = self.pictures and layer.type in RECURRENT
             return series_of(layer, shape, self._taken) if reads else shape
         if fits(layer, shape, width):
             return shape
-        if self.pictures:
-            return self._picture_of(layer, shape, width)
+        return self._picture_of(layer, shape, width) if self.pictures else self._series_of(layer, shape, width)
+
+    def _series_of(self, layer: Layer, shape: Shape, width: int) -> Shape:
+        """Find the features that a layer takes where no pictures go into the model."""
         outers = [
             outer
             for outer in reversed(self.open)
@@ -118,6 +130,16 @@ class Sources:
         if ("Conv" in layer.type or "BatchNorm" in layer.type) and len(shape) > 1:
             return (width, *(shape[:-1] if shape[-1] == width else shape[1:]))
         return shape
+
+    def _grown_of(self, layer: Layer, shape: Shape, width: int) -> Shape:
+        """Give the picture that a layer takes where a vector goes into the model, which code makes pictures of."""
+        if len(shape) == len(self._seen) == COLOURS:
+            return shape if width in (0, shape[0]) or not by_channels(layer) else (width, *shape[1:])
+        if self._seen:
+            return (width, *self._seen[1:]) if by_channels(layer) and width else self._seen
+        if len(shape) > 1 or not width:
+            return shape
+        return picture_of(elements(shape), width) or (width, *LEARNED)
 
     def _picture_of(self, layer: Layer, shape: Shape, width: int) -> Shape:
         """Find the picture of so many channels, and turn its axes as the layer wants them."""

@@ -97,8 +97,7 @@ class Start:
                 if channels := _channels(layer):
                     return self._picture(layer, sizes.integer(channels), found, workload)
                 if layer.type.endswith("Linear") and (features := layer.said("in_features")):
-                    if not looks and any(takes_pictures(other) for other in found):
-                        looks = True
+                    looks = looks or _looks(found)
                     if looks:
                         continue
                     width = sizes.integer(features)
@@ -264,6 +263,8 @@ class Start:
     def _as_said(self, layer: Layer, channels: int, found: list[Layer], said: Shape) -> Shape:
         """Give the input of a model that begins with a convolution over pictures, films or volumes."""
         axes = 3 if "3d" in layer.type else 2
+        if said == (channels,) and "ConvTranspose" in layer.type:  # a latent, of which it makes a picture
+            return (channels, *(1,) * axes)
         rest = input_size.sides(said, channels, axes)
         if axes == 2 and len(said) == 2 and (axis := inputs.along(found))[0] >= 0:
             rest = _side_by_side(said, channels, *axis)
@@ -311,6 +312,17 @@ def _channels(layer: Layer) -> str:
             "paste what torchinfo prints"
         )
     return layer.said("0")
+
+
+def _looks(found: list[Layer]) -> bool:
+    """Tell whether a network that has linear layers first takes pictures, and makes none of a vector.
+
+    Then the first convolution over pictures has few channels; else that takes what was made of the vector.
+    """
+    first = next((layer for layer in found if layer.type in ("Conv2d", "ConvTranspose2d")), None)
+    if first is not None and inputs.number(first, "0") > MOST_COLOURS:
+        return False
+    return any(map(takes_pictures, found))
 
 
 def _speaks(layer: Layer) -> bool:

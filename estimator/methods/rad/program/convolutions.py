@@ -23,6 +23,7 @@ from estimator.methods.rad.program.weights import (
     stride_between,
     weight_counts,
 )
+from estimator.shapes.grown import picture_of
 from estimator.walk import elements
 
 _CONV: Final = Kind.CONV
@@ -30,6 +31,9 @@ _TWO: Final = 2
 _NO_ARGS: Final[dict[str, str]] = {}
 # Kernels of one place take one of so many.
 _SKIPPED: Final = 16
+# Kernels that take what code made of a vector, and by how much they make it larger along a side at most.
+_OF_GENERATORS: Final[tuple[int, ...]] = (9, 16, 25, 4, 36, 49, 1)
+_LARGER: Final = 8
 # Steps among which a layer that is called again is looked for.
 _LOOP: Final = 256
 
@@ -126,9 +130,27 @@ def _conv_input(
         if not area:
             area, groups = solvable(each_of(weights, shape[0])).grouped(known[0])
         return x, area or 1, groups
+    if len(shape) == PICTURE and len(flow.shapes[flow.current]) == 1:
+        made = _unflattened(flow, weights, shape, area, groups)
+        if made is not None:
+            return made
     if not area and shape[0] > 0 and weights[0] % shape[0]:  # they differ by multiples of the outputs
         return _asked(flow, weights, shape, area, groups)  # no kernel has so many: a search would be in vain
     return _searched(flow, shape, least, weights, area, groups)
+
+
+def _unflattened(
+    flow: Flow, weights: tuple[int, ...], shape: Shape, area: int, groups: int
+) -> tuple[int, int, int] | None:
+    """Find the same where code made a picture of the vector at hand, which is not smaller behind the convolution."""
+    for kernel in (area,) if area else _OF_GENERATORS:
+        for each in each_of(weights, shape[0]):
+            channels, rest = divmod(each * groups, kernel)
+            picture = () if rest else picture_of(flow.tensors[flow.current], channels)
+            if picture and picture[1] <= shape[1] <= _LARGER * picture[1]:
+                flow.shapes[flow.current] = picture
+                return flow.current, kernel, groups
+    return None
 
 
 def _searched(

@@ -27,6 +27,7 @@ _ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_
 _POOLS: Final = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
 _BARE: Final[tuple[str, ...]] = ("Parameter", "ParameterList", "ParameterDict")
 _NO_BLOCKS: Final[tuple[str, ...]] = ("Identity", "Flatten", "Parameter")
+_UNFLATTENS: Final = frozenset(("Unflatten", "Reshape"))
 _LISTS: Final = frozenset(("ModuleList", "ModuleDict", "Sequential"))
 # These call no layers for their projections, so that no summary but a print shows them.
 _FUSED: Final[tuple[str, ...]] = (
@@ -101,6 +102,8 @@ def _view(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
     if _halves(flow, shape):
         flow.kept.add(flow.current)  # one half times the other
     flow.behind(shape)
+    if layer.type in _UNFLATTENS and flow.tensors[flow.current] == elements(shape):
+        flow.shapes[flow.current] = shape  # the same tensor with other axes
     if flow.flat and kind is _VIEW and layer.type not in _NO_BLOCKS:
         flow.mark = flow.current
 
