@@ -6,7 +6,7 @@ from typing import Final
 
 from estimator.breath import breathe
 from estimator.layer import Layer
-from estimator.shapes.widths import input_width
+from estimator.shapes.widths import first_width, input_width, last_width
 from estimator.walk import layers
 
 _ACTIVATIONS: Final[tuple[str, ...]] = (
@@ -24,6 +24,8 @@ _ACTIVATIONS: Final[tuple[str, ...]] = (
 _FEWER: Final = frozenset(("sr", "sequence_reduction", "spatial_reduction"))
 _REDUCTIONS: Final = _FEWER | {"layer_norm", "norm", "act", "pool"}
 _PADDING: Final = "_padding"
+_LISTS: Final[tuple[str, ...]] = ("ModuleList", "Sequential")
+_PART: Final = 2
 # Patches of numbered stages, often listed before all blocks.
 _STAGES: Final[tuple[str, ...]] = ("patch_embed",)
 
@@ -39,6 +41,8 @@ def in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
         children = _by_stages(children)
     if _shrinks_first(children):
         children = (children[-1], *children[:-1])
+    if len(children) > _PART and children[-1].type in _LISTS and _joins_halves(children):
+        children = (*children[:-2], children[-1], children[-2])
     if any(child.name.endswith(_PADDING) for child in children):
         children = _padded_first(children)
     if any(child.name in _FEWER for child in children):
@@ -77,6 +81,18 @@ def _shrinks_first(children: tuple[Layer, ...]) -> bool:
     blocks_take = next((width for inner in layers(children[0]) if (width := input_width(inner))), None)
     makes = next((inner.said("1") for inner in layers(last) if "Conv2d" in inner.type), None)
     return blocks_take is not None and str(blocks_take) == makes
+
+
+def _joins_halves(children: tuple[Layer, ...]) -> bool:
+    """Tell whether what joins all that was made of a picture's halves is listed before the blocks that work on one.
+
+    Of the halves of what the part before gives out, one goes through the blocks; then both are joined with what the
+    blocks of a list give out, each, or with what a row of them does (C2f, C2PSA of YOLO).
+    """
+    before, joins, listed = children[-3:]
+    width = first_width(listed)
+    count = len(listed.children) + 1 if listed.type == "ModuleList" else 1
+    return width > 0 and first_width(joins) == width * (count + 1) and last_width(before) == _PART * width
 
 
 def _by_stages(children: tuple[Layer, ...]) -> tuple[Layer, ...]:

@@ -76,6 +76,16 @@ def first_width(layer: Layer) -> int:
     return 0
 
 
+def last_width(layer: Layer) -> int:
+    """Read how many channels the last convolution of a part gives out; 0 where there is none."""
+    if not layer.children:
+        return number(layer, "1") if "Conv" in layer.type else 0
+    for child in reversed(layer.children):
+        if width := last_width(child):
+            return width
+    return 0
+
+
 def first_of_width(layer: Layer) -> Layer | None:
     """Find the first layer without others inside that says what it takes."""
     if not layer.children:

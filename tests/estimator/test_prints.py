@@ -147,3 +147,28 @@ def test_pixels_that_become_channels_are_copied_and_the_first_time_are_those_tha
     assert shapes(text, "PixelUnshuffle", input_size=(3, 64, 64)) == [(12, 32, 32), (32, 16, 16)]
     program = account(text, input_size=(3, 64, 64))[1]
     assert [op.kind for op in program.ops] == [Kind.NEW, Kind.CONV, Kind.NEW]
+
+
+def csp(inner: int, blocks: str, joined: int) -> str:
+    return block("C2f", cv1=conv(32, 2 * inner, kernel=1), cv2=conv(joined, 32, kernel=1), m=blocks)
+
+
+def test_half_of_a_picture_goes_through_blocks_and_all_is_joined_then() -> None:
+    bottleneck = block("Bottleneck", cv1=conv(16, 16), cv2=conv(16, 16))
+    twice = block("ModuleList", _0=bottleneck, _1=bottleneck)
+    text = block("Net", stem=conv(3, 32, step=2), csp=csp(16, twice, 4 * 16))
+    found = account(text, input_size=(3, 64, 64))
+    taken = [layer.input_shape for layer in layers(found[0].root) if layer.type == "Conv2d"]
+    assert taken[2:] == [*[(16, 32, 32)] * 4, (64, 32, 32)]
+    # What the halves are of is kept once, whole: the stem's input and output, both halves, three more, and all joined.
+    assert found[2].kept == 2 * 4 * (3 * 64 * 64 + (32 + 32 + 3 * 16 + 64) * 32 * 32)
+    row = block("Net", stem=conv(3, 32, step=2), csp=csp(16, block("Sequential", _0=bottleneck), 2 * 16))
+    taken = [layer.input_shape for layer in layers(account(row, input_size=(3, 64, 64))[0].root)][-3:]
+    assert taken == [(16, 32, 32), (16, 32, 32), (32, 32, 32)]
+
+
+def test_a_way_around_a_block_takes_no_half_of_what_is_in_it() -> None:
+    wide = block("Block", conv1=conv(16, 32), conv2=conv(32, 32), shortcut=conv(16, 32, kernel=1))
+    program = account(block("Net", stem=conv(3, 16), wide=wide), input_size=(3, 8, 8))[1]
+    assert [op.conv.channels_in for op in program.ops if op.conv is not None] == [3, 16, 32, 16]
+    assert program.tensors[program.ops[-1].x] == 16 * 8 * 8

@@ -68,10 +68,11 @@ def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
     if flow.bare and area > 1 and x == flow.current and not transposed and cannot_step(inner, shape, area):
         x = flow.pool((inner[0], inner[1] // 2, inner[2] // 2))
         inner = flow.shapes[x]
-    if taken and len(inner) != len(shape):  # flattened before, and a picture again
+    half = taken is not None and _is_half(taken, inner)
+    if taken and (half or len(inner) != len(shape)):  # flattened before, and a picture again
         inner = taken
     channels = inner[0] if inner else 1
-    size_in = max(flow.tensors[x] // max(channels, 1), 1)
+    size_in = max(flow.tensors[x] // max(channels * (_TWO if half else 1), 1), 1)
     stride = 1 if size_in == size_out else stride_between(size_in, size_out, len(shape) - 1)
     conv = tuple.__new__(Conv, (channels, outputs, area, stride, groups, size_in, size_out, transposed))
     alone = groups > 1 and len(shape) == DEEP  # by kernels without a workspace, and not among the measured ones
@@ -122,7 +123,9 @@ def _conv_input(
         groups: of channels, where the area is printed.
     """
     if known is not None and len(known) == len(shape):
-        x = flow.current if flow.tensors[flow.current] == elements(known) else flow.search(known)
+        x = flow.current if flow.tensors[flow.current] == elements(known) else _half_of(flow, known)
+        if x < 0:
+            x = flow.search(known)
         if x < 0:
             x = flow.tensor(known)
         if not area:
@@ -137,6 +140,24 @@ def _conv_input(
     if not area and shape[0] > 0 and weights[0] % shape[0]:  # they differ by multiples of the outputs
         return _asked(flow, weights, shape, area, groups)  # no kernel has so many: a search would be in vain
     return _searched(flow, shape, least, weights, area, groups)
+
+
+def _is_half(known: Shape, picture: Shape) -> bool:
+    """Tell whether a picture has twice as many channels as what is known, at the same places."""
+    return len(known) == len(picture) == PICTURE and _TWO * known[0] == picture[0] and known[1:] == picture[1:]
+
+
+def _half_of(flow: Flow, known: Shape) -> int:
+    """Give what is at hand where a convolution takes one half of its channels, which nothing copies; -1 where not.
+
+    What came into a block around it has not as many: that would be what it takes.
+    """
+    if not _is_half(known, flow.shapes[flow.current]):
+        return -1
+    for index in flow.blocks:
+        if index and flow.shapes[index] == known:
+            return -1
+    return flow.current
 
 
 def _unflattened(
