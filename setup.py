@@ -56,6 +56,7 @@ COMPILED = (
     "estimator/shapes/leaves.py",
     "estimator/shapes/folded.py",
     "estimator/shapes/grown.py",
+    "estimator/shapes/listed.py",
     "estimator/shapes/order.py",
     "estimator/shapes/series.py",
     "estimator/shapes/sources.py",

@@ -13,6 +13,7 @@ from estimator.breath import OFTEN, breathe
 from estimator.family import family_of_types
 from estimator.layer import Layer
 from estimator.shapes.leaves import MOVES, Leaves
+from estimator.shapes.listed import in_turn
 from estimator.shapes.order import in_order_of_use, repeated
 from estimator.shapes.sources import Sources
 from estimator.shapes.start import TAKEN, Start
@@ -31,6 +32,7 @@ from estimator.shapes.widths import (
     input_width,
     line_of,
     oblong,
+    of_points,
     of_time,
     places_of,
     shrinks,
@@ -86,7 +88,8 @@ class Follower:
         start = self.begins.shape
         taken = self.begins.note.endswith(TAKEN) and "Embedding" not in marks.types  # else it may read words
         self.sources = Sources(found, marks, workload, start, family, taken)
-        self._leaves = Leaves(marks.types, workload, start, family)
+        points = "Conv1d" in marks.types and of_points(found)
+        self._leaves = Leaves(marks.types, workload, start, family, points)
         # Names of ways around what is in a block, and whether parts work on a time step.
         self._entries = {name for name in marks.names if name.startswith(_ENTRY_STARTS)}
         self._timed = self.sources.pictures and any(name.startswith(OF_TIME) for name in marks.names)
@@ -153,7 +156,7 @@ class Follower:
         if row:
             made, now = self._in_row(row, shape, known)
         else:
-            use = layer.children if ordered else in_order_of_use(blocks.interleaved(layer.children))
+            use = layer.children if ordered else in_order_of_use(in_turn(blocks.interleaved(layer.children)))
             made, now, picture = self._parts(layer, use, shape, known, branches)
         self.sources.open.pop()
         joins = blocks.joins(layer) or (blocks.beside(layer) and len({end[1:] for end in branches.values()}) == 1)

@@ -30,10 +30,11 @@ _VIEWS: Final = frozenset(("Flatten", "Unflatten", "PixelUnshuffle"))
 class Leaves:
     """Tells what layers without layers inside give out."""
 
-    def __init__(self, types: Set[str], workload: Workload, start: Shape, family: Family) -> None:
+    def __init__(self, types: Set[str], workload: Workload, start: Shape, family: Family, points: bool) -> None:
         self._start = start
         self._oblong = oblong(start)
         self._family = family
+        self._points = points
         self._args: dict[int, dict[str, str]] = {}
         self._words = start[0] if len(start) == 1 else workload.seq_len or TOKENS
         deep = {type_ for type_ in types if "3d" in type_}
@@ -83,6 +84,8 @@ class Leaves:
                 return (shape[0], outputs)
             return (outputs,) if self._family == "cnn" else (*shape[:-1], outputs)
         if len(shape) == 2 and shape[-1] != inputs == shape[0]:
+            if self._points:
+                return (outputs,)  # of all points
             return (shape[1], outputs)
         if len(shape) >= 2 and layer.name in _POOLED and not self._tags_tokens():
             return (outputs,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isqrt
 from typing import Final
 
@@ -140,6 +141,12 @@ def of_a_gate(layer: Layer, width: int) -> bool:
     outputs = layer.said("1")
     more = outputs.isdecimal() and len(outputs) < 9 and int(outputs) > width
     return layer.name in _POOLED_CONVS or layer.name == ("fc2" if more else "fc1")
+
+
+def of_points(found: Sequence[Layer]) -> bool:
+    """Tell whether a network looks at each place of a series alone: these are points, of which it takes the largest."""
+    convs = [layer for layer in found if layer.type == "Conv1d"]
+    return len(convs) > 1 and all(axes(layer, "kernel_size") == (1,) for layer in convs)
 
 
 def of_time(part: Layer) -> int:
