@@ -6,7 +6,7 @@ layer, which takes the flattened picture.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from math import isqrt
 from typing import Final
 
@@ -22,6 +22,7 @@ _LEAST_STAGES: Final = 3
 _LEAST_AREA: Final = 4
 _TWICE: Final = 2
 _CONVS: Final = ("Conv2d", "Conv3d")
+_TRANSITION: Final = "Transition"
 
 
 def repeated(root: Layer, said: tuple[int, ...] = ()) -> Layer:
@@ -54,6 +55,47 @@ def repeated(root: Layer, said: tuple[int, ...] = ()) -> Layer:
             found.setdefault(made, chain)
     # Two answers: pictures of this kind are rather small.
     return root.but(children=tuple(found[min(found)])) if found else root
+
+
+def behind_transitions(root: Layer, types: Set[str]) -> Layer:
+    """Put pooling at the end of what lies between the stages of a DenseNet, where code pools by a function.
+
+    Such a block is called a transition, normalises, and gives out fewer channels by one kernel of one place.
+
+    Args:
+        root: a model.
+        types: of all its layers.
+    """
+    return _pooled(root) if any(_TRANSITION in type_ for type_ in types) else root
+
+
+def _pooled(block: Layer) -> Layer:
+    breathe()
+    if not block.children:
+        return block
+    if _TRANSITION in block.type and _narrows(block):
+        pool = Layer(f"AvgPool{_convs(block)[0].type[-2:]}", 0, None, (), _HALVES, "pool")
+        return block.but(children=(*block.children, pool))
+    made = tuple(map(_pooled, block.children))
+    for new, old in zip(made, block.children, strict=True):
+        if new is not old:
+            return block.but(children=made)
+    return block  # the same object: equal ones are followed once
+
+
+def _narrows(block: Layer) -> bool:
+    """Tell whether a block has a norm and one convolution alone, which makes fewer channels and no smaller picture."""
+    convs = _convs(block)
+    if len(convs) != 1 or set(axes(convs[0], "kernel_size")) != {1} or _strides(convs[0]):
+        return False
+    inside = [layer.type for layer in layers(block)[1:]]
+    if not any("Norm" in type_ for type_ in inside) or any("Pool" in type_ or "Blur" in type_ for type_ in inside):
+        return False
+    return 0 < number(convs[0], "1") < number(convs[0], "0")
+
+
+def _convs(block: Layer) -> list[Layer]:
+    return [layer for layer in layers(block) if "Conv" in layer.type and layer.args]
 
 
 def between(root: Layer, found: Sequence[Layer]) -> Layer:

@@ -74,7 +74,7 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
             "paste what torchinfo prints with depth=20"
         )
     pooled = pools.between(pools.repeated(summary.root, rows_and_columns(found, workload)), found)
-    pooled = pools.called_again(pooled, found)
+    pooled = pools.behind_transitions(pools.called_again(pooled, found), types)
     if pooled is not summary.root:
         found = layers(pooled)
     follower = Follower(found, workload)

@@ -172,3 +172,22 @@ def test_a_way_around_a_block_takes_no_half_of_what_is_in_it() -> None:
     program = account(block("Net", stem=conv(3, 16), wide=wide), input_size=(3, 8, 8))[1]
     assert [op.conv.channels_in for op in program.ops if op.conv is not None] == [3, 16, 32, 16]
     assert program.tensors[program.ops[-1].x] == 16 * 8 * 8
+
+
+@pytest.mark.parametrize(
+    ("change", "side"),
+    [
+        (("Net", "Net"), 16),
+        (("Transition(", "Block("), 32),
+        (("kernel_size=(1, 1)", "kernel_size=(3, 3)"), 30),
+        (("16, 8,", "16, 16,"), 32),
+        (("(conv)", "(pool): AvgPool2d(kernel_size=4, stride=4)\n    (conv)"), 8),
+    ],
+    ids=["transition", "of another name", "of another kernel", "as wide", "that pools itself"],
+)
+def test_between_the_stages_of_a_densenet_code_pools(change: tuple[str, str], side: int) -> None:
+    norm = "BatchNorm2d(16, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)"
+    between = block("Transition", bn=norm, conv=conv(16, 8, kernel=1))
+    text = block("Net", stem=conv(3, 16), trans=between, last=conv(8, 4)).replace(*change)
+    text = text if "16, 16," not in change[1] else text.replace("Conv2d(8, 4", "Conv2d(16, 4")
+    assert shapes(text, "Conv2d", input_size=(3, 32, 32))[-1] == (4, side, side)
