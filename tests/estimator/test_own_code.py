@@ -214,6 +214,8 @@ def test_a_list_is_known_by_the_block_around_it_where_that_is_the_same_in_all_mo
     assert kept_of(BERT, 40_000, ModuleList=lists, BertEncoder=grows) == pytest.approx(6.1 + 2.0 * 32 / 512, rel=0.01)
     turned = tuple(row.replace("32, 64]  128", "4, 4, 128]  128") for row in BERT)
     assert kept_of(turned, 40_000, ModuleList=lists, BertEncoder=grows) == pytest.approx(9.0, rel=0.01)
+    longer = (*BERT[:4], "├─BertEncoder: 1-2  [2, 16, 64]  --", "│    └─Conv1d: 2-3  [2, 64, 64]  128", BERT[-1])
+    assert kept_of(longer, 40_000 - 32 * 64, ModuleList=lists, BertEncoder=encoder) == pytest.approx(9.0, rel=0.2)
     differs = {**encoder, "|third": [33.0, 8.0, 4.8, 4.1, 9.0, 9.0]}
     assert kept_of(BERT, 40_000, ModuleList=lists, BertEncoder=differs) == pytest.approx(9.0, rel=0.01)
 

@@ -211,12 +211,12 @@ class OwnCode:
 
 
 def around(ends: Sequence[End], number: int) -> str:
-    """Give the type of the block that a layer is in; "" where that is the whole model, or a list."""
-    layer = ends[number][0]
-    for outer, _, _, _ in ends[number + 1 : -1]:
+    """Give the type of the block that a layer is in; "" where that is the whole model, or of another size."""
+    layer, _, _, size = ends[number]
+    for outer, _, _, whole in ends[number + 1 : -1]:
         for child in outer.children:
             if child is layer:
-                return outer.type
+                return outer.type if whole == size else ""
     return ""
 
 
