@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from estimator.inputs import number
@@ -15,7 +16,7 @@ Shape = tuple[int, ...]
 _SERIES: Final = 2  # its axes
 
 
-def series_of(layer: Layer, picture: Shape, taken: bool) -> Shape:
+def series_of(layer: Layer, picture: Shape, outers: Sequence[Shape], taken: bool) -> Shape:
     """Give the series that a recurrent layer takes: steps and features.
 
     Each step is a column, of all channels and heights, or a row. Where there are as many features as channels, code
@@ -24,6 +25,7 @@ def series_of(layer: Layer, picture: Shape, taken: bool) -> Shape:
     Args:
         layer: recurrent, as printed.
         picture: what came before: channels, height and width, or what was flattened of these.
+        outers: what came into the blocks around it, the outermost first.
         taken: whether nothing told how large the pictures are that go into the model.
 
     Returns:
@@ -40,8 +42,8 @@ def series_of(layer: Layer, picture: Shape, taken: bool) -> Shape:
     if len(picture) == 1:
         steps, rest = divmod(picture[0], width)
         return picture if rest or steps == 1 else _told(layer, (steps, width), taken)
-    if picture[-1] == width and grid(picture) == picture[:-1]:
-        return picture  # channels are last: each of its rows and columns is a series
+    if _is_last(width, picture):
+        return picture  # each of its rows and columns is a series
     channels, height, columns = picture
     if elements(picture) == width:
         return (width,)
@@ -53,11 +55,18 @@ def series_of(layer: Layer, picture: Shape, taken: bool) -> Shape:
         series = max(height, columns), width
     elif height * columns == width:
         series = channels, width
+    elif beside := next((outer for outer in reversed(outers) if _is_last(width, outer)), ()):
+        return beside  # of which another layer reads the columns
     elif width % channels or taken:
         return _told(layer, picture, taken)
     else:
         series = max(elements(picture) // width, 1), width
     return _told(layer, series, taken)
+
+
+def _is_last(width: int, shape: Shape) -> bool:
+    """Tell whether a picture has so many channels, and has them last."""
+    return len(shape) == COLOURS and shape[-1] == width and grid(shape) == shape[:-1]
 
 
 def _told(layer: Layer, series: Shape, taken: bool) -> Shape:

@@ -108,7 +108,7 @@ class Sources:
             return self._grown_of(layer, shape, self._behind.get(id(layer), 0) if width is None else width)
         if width is None:
             reads = self.pictures and layer.type in RECURRENT
-            return series_of(layer, shape, self._taken) if reads else shape
+            return series_of(layer, shape, self.open, self._taken) if reads else shape
         if fits(layer, shape, width):
             return shape
         return self._picture_of(layer, shape, width) if self.pictures else self._series_of(layer, shape, width)

@@ -45,6 +45,9 @@ def test_a_flattened_picture_is_one_step_or_several() -> None:
 def test_channels_that_are_last_are_read_as_they_are() -> None:
     text = block("Net", stem=conv(3, 64, kernel=7, step=7), norm="LayerNorm((64,), eps=1e-05)", rnn="LSTM(64, 16)")
     assert shapes(text, "LSTM") == [(32, 32, 16)]
+    both = block("Both", down="LSTM(64, 24)", along="LSTM(64, 16)")
+    text = block("Net", stem=conv(3, 64, kernel=7, step=7), norm="LayerNorm((64,), eps=1e-05)", both=both)
+    assert shapes(text, "LSTM") == [(32, 32, 24), (32, 32, 16)]
 
 
 @pytest.mark.parametrize("text", [crnn(512), crnn(777), crnn(96, map="Linear(512, 96)")])

@@ -23,6 +23,7 @@ from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.known import blocks_of, finite
 from estimator.methods.rad.program import End, Program
 from estimator.types import Precision
+from estimator.walk import elements
 
 Values = tuple[float, float, float]
 """Bytes for each element of the larger of a block's input and output, in fp32, amp and bf16."""
@@ -211,12 +212,12 @@ class OwnCode:
 
 
 def around(ends: Sequence[End], number: int) -> str:
-    """Give the type of the block that a layer is in; "" where that is the whole model, or of another size."""
+    """Give the type of the block that a layer is in; "" where that is the model, or takes or gives more or less."""
     layer, _, _, size = ends[number]
     for outer, _, _, whole in ends[number + 1 : -1]:
         for child in outer.children:
             if child is layer:
-                return outer.type if whole == size else ""
+                return outer.type if whole == size == elements(outer.output_shape) else ""
     return ""
 
 
