@@ -88,7 +88,7 @@ class Follower:
         start = self.begins.shape
         taken = self.begins.note.endswith(TAKEN) and "Embedding" not in marks.types  # else it may read words
         self.sources = Sources(found, marks, workload, start, family, taken)
-        points = "Conv1d" in marks.types and of_points(found)
+        points = family != "transformer" and "Conv1d" in marks.types and of_points(found)
         self._leaves = Leaves(marks.types, workload, start, family, points)
         # Names of ways around what is in a block, and whether parts work on a time step.
         self._entries = {name for name in marks.names if name.startswith(_ENTRY_STARTS)}

@@ -45,6 +45,8 @@ def test_of_points_the_largest_go_into_linear_layers() -> None:
     found = used(text, input_size=(3, 256))
     assert [shape for type_, shape in found if "Norm" in type_] == [(64, 256), (128, 256), (32,)]
     assert [shape for type_, shape in found if type_ == "Linear"] == [(32,), (9,)]
+    attends = text.replace("(relu): ReLU()", "(attn): Attention()")
+    assert shapes(attends, "Linear", input_size=(3, 256))[0] == (256, 32)
     wider = text.replace("kernel_size=(1,)", "kernel_size=(3,)", 1)
     assert shapes(wider, "Linear", input_size=(3, 256))[0] == (254, 32)
 
