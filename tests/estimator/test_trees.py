@@ -78,7 +78,7 @@ def test_workspaces_are_ratios_of_the_tensors() -> None:
     assert total == 4 * (4 * (16 + 32) * 1024 + 16 * 32 * 9)
     assert spaces.of(conv, 4, "fp32") == (0.5 * total, 2.0 * total)
     assert spaces.of(conv._replace(transposed=True), 4, "fp32") == (2.0 * total, 0.5 * total)
-    assert len(conv_features(conv, 4, "bf16")) == 20
+    assert len(conv_features(conv, 4, "bf16")) == 19
     for name in trees:
         with pytest.raises(ModelError, match="damaged"):
             Workspaces({other: tree for other, tree in trees.items() if other != name})

@@ -39,10 +39,9 @@ FEATURES: Final = (
     "in_mod_8",
     "out_mod_8",
     "log_fan_in",
-    "log_copies",
 )
 DIRECTIONS: Final = ("forward", "input", "weight")
-_MOST: Final = 512.0
+MOST: Final = 8.0
 
 
 def features(conv: Conv, batch: int, precision: Precision) -> list[float]:
@@ -73,7 +72,6 @@ def features(conv: Conv, batch: int, precision: Precision) -> list[float]:
         channels_in % 8,
         channels_out % 8,
         log2(fan_in),
-        log2((batch * _weight_bytes(conv, precision) or 1.0) / (total_bytes(conv, batch, precision) or 1.0)),
     ]
 
 
@@ -116,7 +114,7 @@ class Workspaces:
             breathe()
             row = features(conv, batch, precision)
             total = total_bytes(conv, batch, precision)
-            forward, into, weight = [min(max(tree.predict(row), 0.0), _MOST) * total for tree in self._trees]
+            forward, into, weight = [min(max(tree.predict(row), 0.0), MOST) * total for tree in self._trees]
             copies = copies_bytes(conv, batch, precision)
             if copies and self._copies.predict(row) > 0.5:
                 weight = copies

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
-from estimator.methods.rad.features import MIB
 from estimator.methods.rad.fit.boosting import Boosted, columns
 from estimator.methods.rad.measured_convolutions import read
-from estimator.methods.rad.workspace import DIRECTIONS, copies_bytes, total_bytes
+from estimator.methods.rad.workspace import DIRECTIONS, MOST, copies_bytes, total_bytes
 from estimator.methods.rad.workspace import features as conv_features
 
 WORKSPACES = Path(__file__).parents[1] / "data" / "workspaces_h200.csv.xz"
@@ -43,28 +41,21 @@ def fit_workspaces(path: Path = WORKSPACES) -> dict[str, Any]:
     totals = np.array([total_bytes(item.conv, item.batch, item.precision) for item in measured])
     copies = np.array([copies_bytes(item.conv, item.batch, item.precision) for item in measured])
     copied = (copies > 0) & (np.abs(np.array([item.weight for item in measured]) - copies) <= _SAME * copies + 4096)
-    weights = np.sqrt(totals / MIB)
     made = {}
     for name in DIRECTIONS:
-        # By what factor the tensors grow, as its logarithm: a workspace may be nothing, and may be many times them.
-        grown = np.log1p(np.array([getattr(item, name) for item in measured]) / totals)
+        ratio = np.minimum(np.array([getattr(item, name) for item in measured]) / totals, MOST)
         rows = ~copied if name == "weight" else np.full(len(measured), True)
         tree = DecisionTreeRegressor(max_depth=14, min_samples_leaf=6, max_leaf_nodes=800, random_state=0)
-        tree.fit(inputs[rows], grown[rows], weights[rows])
-        made[name] = {"start": 0.0, "trees": [tree_of(tree.tree_, np.expm1)]}
+        tree.fit(inputs[rows], ratio[rows], totals[rows])
+        made[name] = {"start": 0.0, "trees": [tree_of(tree.tree_)]}
     tree = DecisionTreeRegressor(max_depth=10, min_samples_leaf=10, max_leaf_nodes=60, random_state=0)
     tree.fit(inputs[copies > 0], copied[copies > 0].astype(float))
     made["copies"] = {"start": 0.0, "trees": [tree_of(tree.tree_)]}
     return made
 
 
-def tree_of(tree: Any, back: Callable[[Any], Any] = np.asarray) -> dict[str, list[Any]]:
-    """Write one of scikit-learn's decision trees as columns, see `estimator.methods.rad.trees`.
-
-    Args:
-        tree: what was fitted.
-        back: turns what it was fitted to into what its leaves shall say.
-    """
+def tree_of(tree: Any) -> dict[str, list[Any]]:
+    """Write one of scikit-learn's decision trees as columns, see `estimator.methods.rad.trees`."""
     leaf = tree.feature < 0
-    values = np.where(leaf, back(tree.value[:, 0, 0]), tree.threshold)
+    values = np.where(leaf, tree.value[:, 0, 0], tree.threshold)
     return columns(tree.feature, values, tree.children_left, tree.children_right)
