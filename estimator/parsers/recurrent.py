@@ -6,7 +6,7 @@ biases. How many layers lie one behind the other in one row, it does not show: o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from math import prod
 from typing import Final
 
@@ -33,6 +33,8 @@ def weighed(rows: Sequence[Layer], states: Mapping[int, int], floats: int) -> tu
         The rows, and how many parameters were added.
     """
     made: list[Layer] = []
+    series = [row.output_shape or () for row in rows if row.type in GATES]
+    lengths = {shape[0] for shape in series if len(shape) == _SERIES}
     added = 0
     before: Shape = ()
     for number, row in enumerate(rows):
@@ -42,7 +44,10 @@ def weighed(rows: Sequence[Layer], states: Mapping[int, int], floats: int) -> tu
         gates = GATES.get(row.type, 0)
         if gates and shape and not row.params:
             outputs = shape[-1]
-            inputs = _width(before, prod(shape[:-1])) if before else floats // max(prod(shape[:-1]), 1)
+            if before:
+                inputs = _width(before, prod(shape[:-1]), lengths)
+            else:  # of packed series nothing says how many steps they have
+                inputs = floats // max(prod(shape[:-1]), 1) if len(shape) >= _SERIES else 0
             hidden = states.get(number, outputs)
             directions = outputs // hidden if hidden and outputs == _DIRECTIONS * hidden else 1
             params = (
@@ -55,12 +60,22 @@ def weighed(rows: Sequence[Layer], states: Mapping[int, int], floats: int) -> tu
     return made, added
 
 
-def _width(before: Shape, steps: int) -> int:
-    """Tell how wide a series of so many steps is that is made of what came before."""
+def _width(before: Shape, steps: int, lengths: Set[int]) -> int:
+    """Tell how wide a series of so many steps is that is made of what came before.
+
+    Args:
+        before: shape of one sample of that.
+        steps: of the series.
+        lengths: of all series in the table.
+    """
     if len(before) < _SERIES:
         return before[0]
     if len(before) == _SERIES:
-        return before[0] if before[0] != steps == before[1] else before[1]
+        if steps not in before:  # cut into pieces
+            return min(before)
+        return before[0] if before[0] != steps else before[1]
     channels, height, *rest = before  # a picture: steps are columns of all channels and heights, rows, or places
+    if height != prod(rest) and lengths >= {height, prod(rest)}:
+        return channels  # rows are series, and columns are
     width = prod(before) // max(steps, 1)
     return width if steps > 1 and width in (channels, channels * prod(rest)) else channels * height

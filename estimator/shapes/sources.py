@@ -77,7 +77,9 @@ class Sources:
         # By channels, how much smaller strided convolutions make a picture along each side that has so many.
         self._steps = steps_of(found, start[0]) if self.pictures else {}
         # The last picture that was made of a vector, and the channels of what says none.
-        self.vector = len(start) == 1 and any(map(on_pictures, found))
+        self.vector = (
+            len(start) == 1 and not any("Embedding" in type_ for type_ in marks.types) and any(map(on_pictures, found))
+        )
         self._seen: Shape = ()
         self._behind = widths_behind(found) if self.vector else {}
         self._side_by_side = any("HighResolution" in type_ for type_ in marks.types)

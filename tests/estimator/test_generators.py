@@ -70,3 +70,9 @@ def test_an_axis_that_does_not_become_others_is_as_it_was() -> None:
     for view in ("dim=1, unflattened_size=(5, 7)", "dim=3, unflattened_size=(2, 2)", "dim=-4, unflattened_size=(2, 2)"):
         text = block("Net", fc=linear(100, 64), view=f"Unflatten({view})", last=linear(64, 8))
         assert shapes(text, "Unflatten") == [(64,)]
+
+
+def test_what_looks_up_words_makes_no_pictures_of_a_vector() -> None:
+    convs = block("ModuleList", _0="Conv2d(1, 100, kernel_size=(3, 300), stride=(1, 1))")
+    text = block("TextCnn", words="Embedding(3000, 300)", convs=convs, fc="Linear(in_features=100, out_features=5)")
+    assert account(text, seq_len=64)[2].kept < 4 * 2 * 64 * 300 * 4
