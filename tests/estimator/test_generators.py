@@ -75,4 +75,5 @@ def test_an_axis_that_does_not_become_others_is_as_it_was() -> None:
 def test_what_looks_up_words_makes_no_pictures_of_a_vector() -> None:
     convs = block("ModuleList", _0="Conv2d(1, 100, kernel_size=(3, 300), stride=(1, 1))")
     text = block("TextCnn", words="Embedding(3000, 300)", convs=convs, fc="Linear(in_features=100, out_features=5)")
-    assert account(text, seq_len=64)[2].kept < 4 * 2 * 64 * 300 * 4
+    found = [op.conv for op in account(text, seq_len=64)[1].ops if op.conv is not None]
+    assert [conv.channels_in for conv in found] == [1]  # not one for each word
