@@ -23,7 +23,7 @@ SUMMARY = "Net(\n  (fc): Linear(in_features=1000, out_features=1000, bias=True)\
 NOTHING = {"start": 0.0, "trees": []}
 MODEL = {
     "features": [*FEATURES, *KNOWLEDGE],
-    "workspaces": {"forward": NOTHING, "input": NOTHING, "weight": NOTHING},
+    "workspaces": dict.fromkeys(("forward", "input", "weight", "copies"), NOTHING),
     "correction": NOTHING,
     "spread": {level: {"start": 1.0, "trees": []} for level in LEVELS},
     "bounds": dict.fromkeys(LEVELS, 0.2),
