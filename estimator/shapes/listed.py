@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from estimator.breath import OFTEN, breathe
 from estimator.inputs import number
 from estimator.layer import Layer
 from estimator.shapes.widths import input_width
@@ -35,8 +36,11 @@ def in_turn(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
     if len(places) < _FEWEST or len(behind) < len(norms):
         return children
     made: list[Layer] = []
+    moved = set(norms)
     for at, child in enumerate(children):
-        if at not in norms:
+        if not at & OFTEN:
+            breathe()
+        if at not in moved:
             made.append(child)
             if at in behind:
                 made.append(children[behind[at]])
@@ -69,14 +73,16 @@ def _zipped(children: Sequence[Layer]) -> tuple[Layer, ...]:
     """Join lists of which each one's parts take, one by one, what those of the list before give out."""
     made: list[Layer] = []
     length = 0  # of the lists that the last one made is of; 0 where it is none to be joined
-    for child in children:
+    for at, child in enumerate(children):
+        if not at & OFTEN:
+            breathe()
         count = len(child.children)
         if length and child.type == _LIST and count in (length, length - 1) and _follow(made[-1], child, length):
             each = len(made[-1].children) // length
             parts: list[Layer] = []
-            for at in range(length):
-                parts += made[-1].children[at * each : (at + 1) * each]
-                parts += child.children[at : at + 1]
+            for part in range(length):
+                parts += made[-1].children[part * each : (part + 1) * each]
+                parts += child.children[part : part + 1]
             made[-1] = made[-1].but(children=tuple(parts))
             length = length if count == length else 0  # else its turns are no longer alike
             continue

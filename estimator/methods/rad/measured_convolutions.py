@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 from estimator.methods.rad.program import Conv
+from estimator.methods.rad.workspace import DIRECTIONS
 from estimator.types import Precision
 
 _BLOCK: Final = 512
@@ -49,9 +50,6 @@ class Measured(NamedTuple):
         return Conv(self.channels_in, self.channels_out, area, self.stride, self.groups, size, out * out)
 
 
-_WORKSPACES: Final = ("forward", "input", "weight")
-
-
 def write(path: Path, measured: Iterable[Measured]) -> None:
     """Write convolutions, in an order that compresses well.
 
@@ -59,12 +57,12 @@ def write(path: Path, measured: Iterable[Measured]) -> None:
         ValueError: a workspace is no whole number of blocks.
     """
     items = sorted(measured)
-    if any(item[-3 + at] % _BLOCK for item in items for at in range(3)):
+    if any(size % _BLOCK for item in items for size in (item.forward, item.input, item.weight)):
         raise ValueError(f"a workspace is no multiple of {_BLOCK} bytes")
     lines = []
-    for at, name in enumerate(Measured._fields):
-        size = _BLOCK if name in _WORKSPACES else None
-        lines.append(",".join([name, *(str(item[at] if size is None else int(item[at]) // size) for item in items)]))
+    for name in Measured._fields:
+        values = [getattr(item, name) for item in items]
+        lines.append(",".join([name, *(str(value // _BLOCK if name in DIRECTIONS else value) for value in values)]))
     path.write_bytes(lzma.compress(("\n".join(lines) + "\n").encode(), filters=_FILTERS))
 
 
@@ -82,6 +80,6 @@ def read(path: Path) -> list[Measured]:
         if name == "precision":
             columns.append(cast("list[Precision]", values))
         else:
-            size = _BLOCK if name in _WORKSPACES else 1
+            size = _BLOCK if name in DIRECTIONS else 1
             columns.append([int(value) * size for value in values])
     return [Measured(*cast("tuple[int, ...]", values)) for values in zip(*columns, strict=True)]  # type: ignore[arg-type]

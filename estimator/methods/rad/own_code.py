@@ -172,6 +172,8 @@ class OwnCode:
         found: list[tuple[int, int, int, Hidden]] = []
         counted, whole = 0.0, program.inside > 0
         blocks = hidden_blocks(program)
+        lists = program.owner and any(program.ends[number][0].type in _LISTS for number, _ in blocks)
+        outers = around(program.ends) if lists else {}
         keys = [of_model("", each) for each in (*insides(program, blocks, names), names)]
         for step, (number, at) in enumerate(blocks):
             if not step & OFTEN:
@@ -180,7 +182,7 @@ class OwnCode:
             types = self._hidden.get(layer.type) or self._hidden.get(without(program.owner, layer.type) + "~")
             noted = None
             if layer.type in _LISTS and program.owner:  # of blocks that one model alone has
-                noted = self._of_family(around(program.ends, number), program.owner)
+                noted = self._of_family(_as_large(outers.get(id(layer)), size), program.owner)
                 if noted is not None and noted.kept_more[0] and not tokens_of(program, at):
                     noted = None
             if noted is None and types:
@@ -211,14 +213,22 @@ class OwnCode:
         return self._alike.get(type_) if type_.startswith(owner) else None
 
 
-def around(ends: Sequence[End], number: int) -> str:
-    """Give the type of the block that a layer is in; "" where that is the model, or takes or gives more or less."""
-    layer, _, _, size = ends[number]
-    for outer, _, _, whole in ends[number + 1 : -1]:
-        for child in outer.children:
-            if child is layer:
-                return outer.type if whole == size == elements(outer.output_shape) else ""
-    return ""
+def around(ends: Sequence[End]) -> dict[int, End]:
+    """Give the block that each layer is in, by the layer's id; not the whole model, which is the last."""
+    found: dict[int, End] = {}
+    for step, end in enumerate(ends[:-1]):
+        if not step & OFTEN:
+            breathe()
+        for child in end[0].children:
+            found.setdefault(id(child), end)
+    return found
+
+
+def _as_large(outer: End | None, size: int) -> str:
+    """Give the type of a block; "" where there is none, or it takes or gives more or less than this."""
+    if outer is None or not outer[3] == size == elements(outer[0].output_shape):
+        return ""
+    return outer[0].type
 
 
 def insides(program: Program, blocks: Sequence[tuple[int, int]], names: str) -> list[str]:

@@ -75,15 +75,10 @@ def features(conv: Conv, batch: int, precision: Precision) -> list[float]:
     ]
 
 
-def _weight_bytes(conv: Conv, precision: Precision) -> float:
-    channels_in, channels_out, area, _, groups, _, _, _ = conv
-    return float((4 if precision == "fp32" else 2) * (channels_in // groups) * channels_out * area)
-
-
 def copies_bytes(conv: Conv, batch: int, precision: Precision) -> float:
     """Count the bytes of the weights once for each sample; 0 for convolutions that never work with such copies."""
     one_by_one = precision == "fp32" and conv.area == conv.stride == conv.groups == 1
-    return batch * _weight_bytes(conv, precision) if one_by_one else 0.0
+    return 4.0 * batch * conv.channels_in * conv.channels_out if one_by_one else 0.0
 
 
 def total_bytes(conv: Conv, batch: int, precision: Precision) -> float:

@@ -14,7 +14,8 @@ from estimator.methods.rad.workspace import DIRECTIONS, MOST, copies_bytes, tota
 from estimator.methods.rad.workspace import features as conv_features
 
 WORKSPACES = Path(__file__).parents[1] / "data" / "workspaces_h200.csv.xz"
-_SAME = 0.01
+# A workspace that is so near to the weights' copies is these, rounded by the allocator.
+_SAME, _ROUNDED = 0.01, 4096
 TREES = 150
 """Trees of the correction; those for the size of errors are two thirds of it."""
 
@@ -40,7 +41,8 @@ def fit_workspaces(path: Path = WORKSPACES) -> dict[str, Any]:
     inputs = np.array([conv_features(item.conv, item.batch, item.precision) for item in measured], dtype=np.float64)
     totals = np.array([total_bytes(item.conv, item.batch, item.precision) for item in measured])
     copies = np.array([copies_bytes(item.conv, item.batch, item.precision) for item in measured])
-    copied = (copies > 0) & (np.abs(np.array([item.weight for item in measured]) - copies) <= _SAME * copies + 4096)
+    off = np.abs(np.array([item.weight for item in measured]) - copies)
+    copied = (copies > 0) & (off <= _SAME * copies + _ROUNDED)
     made = {}
     for name in DIRECTIONS:
         ratio = np.minimum(np.array([getattr(item, name) for item in measured]) / totals, MOST)
