@@ -295,6 +295,8 @@ PARTS = {
     ),
     "small16": Part(_first(11), lambda e: usual.SMALL.has(e) and e.flexible, 0, grid=usual.SMALL),
     "again17": Part(_first(11), lambda e: not e.attention and _less_used(e), 3, 0.2, gaps=True),
+    "known18": Part(_first(11), usual.FIRST.has, 2, judges=True, drawn=True, own=True),
+    "all18": Part(_first(10), lambda e: e.source != "library" and _again(18, 20, 20)(e), 1, judges=True, drawn=True),
     "more12": Part(eleventh.COLLECTION.entries, lambda e: e.group not in ELEVENTH and _apart(e) and not _twelve(e), 3),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""

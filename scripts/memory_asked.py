@@ -15,7 +15,7 @@ from estimator.methods.rad.known import LEVELS
 from estimator.methods.rad.retrain import accounting
 from scripts.collect_later import specs
 
-PART, SEED = "known13", 137
+PART, SEED = "known18", 163
 """The draw, and the seed that it was measured with."""
 
 

@@ -37,7 +37,7 @@ EPOCHS = {"mlp": 30, "transformer": 14}
 SEED = 0
 SOURCES = ("published", "finished", "ours")
 """``finished``: the published data without the runs that ran out of memory."""
-DRAWS = {"known12": 127, "known13": 137, "known14": 139, "known15": 149}
+DRAWS = {"known18": 163, "all18": 163}
 """Parts of the collections that drew configurations of measured models, and the seeds that they were measured with."""
 
 

@@ -74,6 +74,8 @@ KNOWN = {
     "known13": 137,
     "known14": 139,
     "known15": 149,
+    "known18": 163,
+    "all18": 163,
 }
 
 
@@ -152,7 +154,8 @@ def test_known_models_were_measured_and_their_kin_were_not() -> None:
     before |= named(*TWELFTH_PARTS)
     assert named("usual13") == named("known13") <= before
     assert not named("usual14") & named("usual13")
-    assert named("usual14") | named("known14") <= before
+    assert named("usual14") | named("known14") | named("all18") <= before
+    assert named("known18") <= named("usual13")
 
 
 def test_rows_that_are_drawn_for_measured_models_are_of_these_draws() -> None:
@@ -169,7 +172,7 @@ def test_usual_configurations_are_fitted_to_though_one_is_drawn_too() -> None:
     rows = {row.spec.id: row for row in committed().rows}
     there = usual & rows.keys()
     assert len(there) > 5000
-    # What was drawn earlier and judges still does; what this draw holds beside them is no draw.
+    # What this draw holds beside them is no draw.
     later = [rows[id_] for id_ in there & {spec.id for spec in module.specs("known13", 137)}]
     assert len(later) > 30
     assert all(row.split in FITTED for row in later)
@@ -236,9 +239,17 @@ def test_the_fourteenth_draw_has_a_configuration_of_each_model_that_it_takes() -
     drawn = module.specs("known14", 139)
     assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 499
     rows = {row.spec.id: row for row in committed().rows}
-    judging = [rows[spec.id] for spec in drawn if spec.id in rows and rows[spec.id].split == "known"]
-    assert len(judging) > 400
-    assert all(row.drawn for row in judging)
+    assert len([spec for spec in drawn if spec.id in rows and rows[spec.id].drawn]) > 400
+
+
+def test_the_eighteenth_draws_judge() -> None:
+    widely, others = module.specs("known18", 163), module.specs("all18", 163)
+    assert len({(spec.source, spec.name) for spec in others}) == len(others) == 475
+    ids = {spec.id for spec in (*widely, *others)}
+    judging = {row.spec.id for row in committed().rows if row.split == "known"}
+    assert judging <= ids
+    assert len(judging) > 500
+    assert all(row.drawn for row in committed().rows if row.spec.id in judging)
 
 
 def test_the_twelfth_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
@@ -287,7 +298,7 @@ def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
 
 
 def test_a_draw_of_measured_models_says_so_for_good(tmp_path: Path) -> None:
-    """Also once it is fitted to: ``known12`` judges, ``known11`` did."""
+    """Also once it is fitted to, as ``known11`` and ``known12`` are."""
     judges, did = module.specs("known12", 127)[0], module.specs("known11", 113)[0]
     others = [spec for spec in module.specs("known12", 127) if spec.name not in (judges.name, did.name)]
     never, plain = others[0], module.specs("again1")[0]
