@@ -85,6 +85,14 @@ def without_memory(partition: Partition) -> str:
     return "memory of its GPUs is not told: set gpu_model or gpu_memory_mib"
 
 
+def unknown_gpu(partition: Partition) -> str:
+    """What follows for a partition of whose GPUs nothing but their memory is known, or the empty string."""
+    if partition.method not in ("mps", "streams") or not memory_of(partition) or lookup(partition.gpu_model).memory_mib:
+        return ""
+    name = f"gpu_model {partition.gpu_model!r} is not known" if partition.gpu_model else "gpu_model is not set"
+    return f"{name}: bounds are 20 % wider, and jobs are predicted to slow each other down as typical ones would"
+
+
 def decide(
     submission: Submission,
     request: GpuRequest,

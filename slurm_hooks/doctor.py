@@ -10,7 +10,7 @@ from typing import Literal
 from slurm_hooks import mig
 from slurm_hooks.cluster import SHARES_COUNTED_SINCE
 from slurm_hooks.config import Config
-from slurm_hooks.decision import memory_of, without_memory
+from slurm_hooks.decision import memory_of, unknown_gpu, without_memory
 
 Role = Literal["controller", "node"]
 OLDEST_SLURM = SHARES_COUNTED_SINCE
@@ -336,6 +336,12 @@ def _partitions(facts: Facts, config: Config) -> list[Finding]:
             found, _, what = without_memory(part).partition(": ")
             cure = f"{what} in [partitions.{name}]: else every job gets a whole GPU"
             findings.append(Finding(f"GPU memory of {name}", False, found, cure))
+        if unknown := unknown_gpu(part):
+            found, _, what = unknown.partition(": ")
+            cure = (
+                f"set gpu_model in [partitions.{name}] to a name of theirs that RAD knows, if it knows one: else {what}"
+            )
+            findings.append(Finding(f"GPU model of {name}", False, found, cure, needed=False))
         if part.threads != "all" and (part.method != "mps" or config.predictor.model != "rad"):
             found = (
                 f"{part.threads}, with method {part.method} and predictor {config.predictor.model}: every job gets 100"

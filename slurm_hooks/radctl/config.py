@@ -9,7 +9,7 @@ import click
 
 from slurm_hooks import config as settings
 from slurm_hooks import config_reference
-from slurm_hooks.decision import memory_of, without_memory
+from slurm_hooks.decision import memory_of, unknown_gpu, without_memory
 from slurm_hooks.hook import LUA_DEADLINE_S
 from slurm_hooks.radctl.main import Site
 
@@ -34,8 +34,9 @@ def check(site: Site, file: Path | None) -> None:
     names = ", ".join(f"{name} ({part.mode}, {part.method})" for name, part in loaded.partitions.items())
     click.echo(f"{path}: ok: partitions {names}")
     for name, part in loaded.partitions.items():
-        if part.method != "off" and not memory_of(part):
-            click.echo(f"{path}: [partitions.{name}]: {without_memory(part)}")
+        doubt = without_memory(part) if part.method != "off" and not memory_of(part) else unknown_gpu(part)
+        if doubt:
+            click.echo(f"{path}: [partitions.{name}]: {doubt}")
 
 
 def _doubts(loaded: settings.Config) -> Iterator[str]:

@@ -242,8 +242,12 @@ def test_a_configuration_without_partitions() -> None:
 def test_gpus_of_unknown_memory(part: Partition, found: str) -> None:
     finding = _only("controller", Config(partitions={"gpu": part}))
     assert (finding.subject, finding.found) == ("GPU memory of gpu", found)
-    told = Config(partitions={"gpu": dataclasses.replace(part, gpu_memory_mib=40_960)})
-    assert _problems("controller", WELL, told) == []
+    told = Config(partitions={"gpu": dataclasses.replace(part, gpu_memory_mib=40_960, margin_mib=2048)})
+    assert [(p.subject, p.needed) for p in _problems("controller", WELL, told)] == [("GPU model of gpu", False)]
+    known = Config(partitions={"gpu": dataclasses.replace(part, gpu_model="h200", gpu_memory_mib=0)})
+    assert _problems("controller", WELL, known) == []
+    mig = Config(partitions={"gpu": dataclasses.replace(part, method="mig", gpu_memory_mib=40_960)})
+    assert "GPU model of gpu" not in [p.subject for p in _problems("controller", WELL, mig)]
     assert _problems("controller", WELL, Config(partitions={"gpu": Partition(method="off")})) == []
 
 

@@ -76,6 +76,12 @@ def test_check_tells_of_gpus_of_unknown_memory(tmp_path: Path) -> None:
     result = _radctl("config", "check", str(path))
     assert "[partitions.a]: gpu_model 'h2000' is not known: set gpu_memory_mib" in result.output
     assert "[partitions.b]: margin_mib = 2048 leaves nothing of a GPU's 80 MiB: lower it" in result.output
+    path.write_text(
+        "[partitions.a]\ngpu_model = 'h2000'\ngpu_memory_mib = 40000\n[partitions.b]\ngpu_model='rtx-2080ti'\n"
+    )
+    result = _radctl("config", "check", str(path))
+    assert "[partitions.a]: gpu_model 'h2000' is not known: bounds are 20 % wider" in result.output
+    assert "[partitions.b]" not in result.output
 
 
 def test_check_tells_of_values_that_do_not_go_together(tmp_path: Path) -> None:
