@@ -216,6 +216,15 @@ def test_a_plain_network_takes_the_length_that_is_said() -> None:
     assert out(shaped(text, seq_len=64), "fc") == (8,)  # four features at each moment, flattened
 
 
+def test_fields_that_are_looked_up_stand_side_by_side() -> None:
+    text = (
+        "Net(\n  (embedding): Embedding(26000, 16)\n  (deep): Linear(in_features=416, out_features=512, bias=True)\n"
+        "  (out): Linear(in_features=512, out_features=1, bias=True)\n)\n"
+    )
+    assert out(shaped(text, 26), "deep") == (512,)
+    assert out(shaped(text, 27), "deep") == (27, 512)
+
+
 def test_summaries_with_shapes_stay_as_they_are() -> None:
     table = """Layer (type:depth-idx)    Output Shape      Param #
 ==========
