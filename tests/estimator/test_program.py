@@ -512,6 +512,20 @@ def test_attention_of_no_known_name_keeps_queries_keys_and_values() -> None:
     assert eager.tensors[eager.ops[-1].x] == 64 * 96
 
 
+def test_a_linear_layer_of_a_table_keeps_what_code_joined_for_it() -> None:
+    text = table(
+        "Embedding-# [-1, 16] 16,000",
+        "Embedding-# [-1, 16] 16,000",
+        "Linear-# [-1, 512] 20,992",
+        "Linear-# [-1, 63] 32,319",
+        "Linear-# [-1, 64] 4,096",
+        "Linear-# [-1, 3, 9] 819",
+    )
+    _, program, _ = account(text)
+    taken = [program.tensors[op.x] for op in program.ops if op.kind is Kind.LINEAR]
+    assert taken == [40, 512, 63, 64]  # tables and eight numbers; a bias is no more than one; not of other rows
+
+
 def test_what_widens_and_narrows_again_has_a_function_between() -> None:
     rows = ("├─LayerNorm: 1-1 [2, 64, 96] 192", "├─Linear: 1-2 [2, 64, 384] 37,248", "├─Linear: 1-3 [2, 64, 96] 36,960")
     _, program, _ = account(tree("Own [2, 64, 96] --", *rows))
