@@ -10,7 +10,7 @@ from estimator.breath import OFTEN, breathe
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind, kind_of, sort_of
 from estimator.methods.rad.program.attention import attend
-from estimator.methods.rad.program.convolutions import convolve
+from estimator.methods.rad.program.convolutions import convolve, doubles
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
 from estimator.methods.rad.program.leaves import keep, leaf
 from estimator.methods.rad.program.steps import End, Shape
@@ -122,7 +122,8 @@ class Builder:
                 marks |= 4 << 2 * (index - first)
         last = flow.ops[-1]
         products = flow.bends or flow.unsaid  # matter to the next one
-        made = start - last.x if products and last.kind is _LINEAR and last.y == current else 0
+        matters = (products and last.kind is _LINEAR) or doubles(last)
+        made = start - last.x if matters and last.y == current else 0
         at_hand = start - current, flow.shapes[current], flow.by_activation, made, not flow.encoders
         return id(layer), at_hand, tuple(flow.shapes[-BACK:]), tuple(outer), flow.waiting, marks
 
