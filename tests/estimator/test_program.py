@@ -298,6 +298,38 @@ def test_heads_that_talk_keep_their_matrices() -> None:
     assert sum(op.kind is Kind.ATTENTION for op in ops) == 1
 
 
+def test_a_matrix_of_weights_is_kept_before_and_behind_its_dropout() -> None:
+    text = tree(
+        "Net [2, 16, 96] --",
+        "├─Head: 1-1 [2, 16, 32] --",
+        "│    └─Linear: 2-1 [2, 16, 32] 3,072",
+        "│    └─Dropout: 2-2 [2, 16, 16] --",
+        "├─Linear: 1-2 [2, 16, 96] 3,168",
+    )
+    with_matrix, without = (account(each)[2].kept for each in (text, text.replace("[2, 16, 16]", "[2, 16, 32]")))
+    assert with_matrix - without == 2 * (16 * 16 * (4 + 4 + 1) - 16 * 32)
+
+
+def test_projections_of_an_attention_may_stand_in_a_list() -> None:
+    text = tree(
+        "Net [2, 16, 96] --",
+        "├─Embedding: 1-1 [2, 16, 96] 96,000",
+        "├─SelfAttention: 1-2 [2, 16, 96] --",
+        "│    └─ModuleList: 2-1 -- --",
+        "│    │    └─Linear: 3-1 [2, 16, 96] 9,312",
+        "│    │    └─Linear: 3-2 [2, 16, 96] 9,312",
+        "│    │    └─Linear: 3-3 [2, 16, 96] 9,312",
+        "│    └─Dropout: 2-2 [2, 4, 16, 16] --",
+        "│    └─ModuleList: 2-3 -- --",
+        "│    │    └─Linear: 3-4 [2, 16, 96] 9,312",
+    )
+    _, program, _ = account(text)
+    queries, keys, values, attention, last = program.ops[-5:]
+    assert {queries.x, keys.x, values.x} == {attention.x}
+    assert attention.matrix == 4 * 16 * 16
+    assert last.x == attention.y
+
+
 def test_attention_by_angle_keeps_more() -> None:
     rows = (
         "Conv2d-# [-1, 64, 4, 4] 49,216",
@@ -507,8 +539,8 @@ def test_attention_of_no_known_name_keeps_queries_keys_and_values() -> None:
     dropped = "│    └─Dropout: 2-3 [2, 3, 64, 64] --"
     _, eager, _ = account(tree("Own [2, 64, 96] --", "├─Mixer: 1-1 [2, 64, 96] --", *block, dropped, out))
     scores = next(op for op in eager.ops if op.kind is Kind.DROPOUT)
-    assert {scores.x, scores.y} <= eager.kept
-    assert eager.tensors[scores.x] == 3 * 64 * 64
+    assert scores.y in eager.kept
+    assert eager.tensors[scores.x] == scores.extra == 3 * 64 * 64
     assert eager.tensors[eager.ops[-1].x] == 64 * 96
 
 

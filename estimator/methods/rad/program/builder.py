@@ -211,6 +211,8 @@ class Builder:
                     products += 1
                 elif kind is _RMS_NORM:  # of each head's queries or keys
                     flow.attention.head_width = child.params
+                elif child.type in _UNCALLED:
+                    products += _products_in(child)
             flow.attention.single = products <= _TWO and flow.words
         if layer.params and sort.kind in _NORMS:  # with its activation inside
             keep(flow, layer, sort.kind, layer.output_shape or flow.shapes[flow.current])
@@ -233,6 +235,15 @@ class Builder:
             if layer.params and sort.kind is _CONV and not sort.encloses and len(layer.output_shape) > 1:
                 convolve(flow, layer.but(input_shape=None), layer.output_shape)  # behind its padding
             flow.behind(layer.output_shape)
+
+
+def _products_in(block: Layer) -> int:
+    """Count the linear layers in a list."""
+    count = 0
+    for child in block.children:
+        if kind_of(child.type) is _LINEAR:
+            count += 1
+    return count
 
 
 def _is_small(block: Layer) -> bool:
