@@ -101,6 +101,20 @@ def test_what_is_counted_in_hidden_blocks_is_kept_however_small_their_output(sha
     assert hidden.extra == pytest.approx(213.14e6 / 8 / 2 * kept, rel=1e-3)
 
 
+def test_lists_below_the_depth_that_show_no_numbers_keep_what_is_counted_of_them() -> None:
+    block = "├─ResBlock: 1-# [2, 64, 512] --", *["│    └─ModuleList: 2-# -- (recursive)"] * 4
+    rows = "Net [2, 64, 512] --", "├─Conv1d: 1-1 [2, 64, 512] 256", *block, *block
+    text = tree(*rows) + "Total params: 98,944\nForward/backward pass size (MB): 9.961\n"
+    _, program, memory = account(text)
+    hidden = [op for op in program.ops if op.kind is Kind.OPAQUE]
+    assert len(hidden) == 2  # one in each block
+    assert sum(op.extra for op in hidden) == pytest.approx((9.961e6 / 8 / 2 - 64 * 512) * 1.45, rel=0.01)
+    assert program.hidden_params == 98_944 - 256
+    assert memory.kept > 9.961e6 / 2
+    _, beside, _ = account(text.replace("-- (recursive)", "-- 98,688", 1))
+    assert [op.params for op in beside.ops if op.kind is Kind.OPAQUE] == [98_688]  # that is what hides something
+
+
 def test_rms_norms_gelus_dropouts_and_recurrence() -> None:
     base = "Net(\n  (e): Embedding(10, 64)\n  (x): {}\n  (l): Linear(in_features=64, out_features=64, bias=True)\n)\n"
 

@@ -89,6 +89,8 @@ class Flow:
         blocks: what came into the blocks that are open; 0 for one that counts already.
         waiting: elements of these.
         mark: where the last block of a table without a tree ended; 0 for nowhere.
+        lists: how many lists of layers lie below the depth of the table, and show no numbers of their own.
+        opens: whether these are what keeps what the visible layers do not explain.
         far: whether a step was found by what lies further back than the last tensors.
         looked: by kernels, where they were looked for without groups, and with several.
         marks: by layer, whether it works in place and whether it is not trained.
@@ -120,6 +122,8 @@ class Flow:
         self.blocks: list[int] = []
         self.waiting = 0
         self.mark = 0
+        self.lists = 0
+        self.opens = False
         self.far = False
         self.looked: dict[Solvable, tuple[Looked, Looked]] = {}
         self.marks: dict[int, tuple[bool, bool]] = {}

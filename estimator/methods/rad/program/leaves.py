@@ -48,6 +48,9 @@ def leaf(flow: Flow, layer: Layer) -> None:
     sort = sort_of(type_)
     kind = sort.kind
     if shape is None:
+        if flow.above <= 0 and type_ in _LISTS and layer.said("recursive"):
+            _shown_again(flow)
+            return
         if not params or type_ in _BARE:
             return
         shape, kind = flow.shapes[flow.current], Kind.VIEW  # a list of layers that is not opened
@@ -70,6 +73,16 @@ def leaf(flow: Flow, layer: Layer) -> None:
         _view(flow, layer, kind, shape)
     else:
         keep(flow, layer, kind, shape)
+
+
+def _shown_again(flow: Flow) -> None:
+    """Add a list below the depth of its table whose layers are not called in one go: no row of it has numbers."""
+    flow.lists += 1
+    last = flow.ops[-1] if flow.ops else None
+    if last is not None and last.kind is Kind.OPAQUE and last.y == flow.current != flow.blocks[-1]:
+        return  # one of several in its block
+    if flow.opens:
+        flow.emit(Kind.OPAQUE, flow.current, flow.shapes[flow.current], None)
 
 
 def _gather(flow: Flow, layer: Layer, shape: Shape) -> None:
