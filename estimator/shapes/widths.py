@@ -164,6 +164,17 @@ def fields_of(block: Layer) -> int:
     return len(parts) if alike else 0
 
 
+def side_by_side(block: Layer) -> int:
+    """Count the channels that kernels of several sizes in a list make of the same words; 0 for another block."""
+    parts = block.children
+    if block.type != "ModuleList" or len(parts) < 2:
+        return 0
+    breathe()
+    kernels = {part.said("kernel_size") for part in parts if part.type in ("Conv1d", "Conv2d")}
+    alike = len(kernels) == len(parts) and len({part.said("0") for part in parts}) == 1
+    return min(sum([number(part, "1") for part in parts]), MOST_DIM) if alike else 0
+
+
 def columns_of(table: Layer) -> int:
     """Read how wide a table of features is; 1 where it does not say."""
     return max(min(number(table, "1"), MOST_DIM), 1)

@@ -608,6 +608,27 @@ def test_kernels_as_wide_as_words_read_the_embedding() -> None:
     assert program.ops[1].x == program.ops[0].y
 
 
+@pytest.mark.parametrize("conv", ["Conv1d(128, 100, kernel_size=({},)", "Conv2d(1, 100, kernel_size=({}, 128)"])
+def test_kernels_of_several_sizes_look_at_the_same_words(conv: str) -> None:
+    kernels = "".join(f"    ({i}): {conv.format(3 + i)}, stride=(1,))\n" for i in range(3)).replace("1,))", "1, 1))")
+    text = (
+        f"Net(\n  (embedding): Embedding(2000, 128)\n  (convs): ModuleList(\n{kernels}  )\n  (drop): Dropout(p=0.5)\n"
+        "  (fc): Linear(in_features=300, out_features=2, bias=True)\n)\n"
+    )
+    _, program, memory = account(text, seq_len=50)
+    convs = [op for op in program.ops if op.kind is Kind.CONV]
+    assert [program.tensors[op.y] for op in convs] == [100 * 48, 100 * 47, 100 * 46]
+    assert {op.x for op in convs} == {1}
+    assert memory.kept == 2 * (4 * (50 * 128 + 100 * (48 + 47 + 46) + 300) + 300)
+    type_, end = conv[:6], "" if "1d" in conv else ", 1"
+    rows = f"│    └─{type_}: 2-1 [2, 100, 48{end}] 38,500", f"│    └─{type_}: 2-2 [2, 100, 47{end}] 51,300"
+    before = "Net [2, 2] --", "├─Embedding: 1-1 [2, 50, 128] 256,000", "├─ModuleList: 1-2 -- --"
+    flat = account(tree(*before, *rows, "├─Linear: 1-3 [2, 2] 402"))[1]
+    branches = {op.y for op in flat.ops if op.kind is Kind.CONV}
+    assert len(branches) == 2
+    assert branches <= flat.kept
+
+
 def test_a_layer_of_no_known_type_that_halves_its_features_is_a_gate() -> None:
     rows = ("├─Conv2d: 1-1 [2, 16, 28, 28] 432", "├─Halves: 1-2 [2, 8, 28, 28] --", "├─Conv2d: 1-3 [2, 8, 28, 28] 64")
     _, program, _ = account(tree("Own [2, 8, 28, 28] --", *rows))

@@ -126,6 +126,8 @@ def _conv_input(
         x = flow.current if flow.tensors[flow.current] == elements(known) else _half_of(flow, known)
         if x < 0:
             x = flow.search(known)
+            if x < 0 and len(known) == _TWO:
+                x = flow.search((known[1], known[0]))  # the same, turned
             x = _halved(flow, x, shape[0]) if x >= 0 else flow.tensor(known)
         if not area:
             area, groups = solve(weights, known[0], shape[0], axes=len(shape))

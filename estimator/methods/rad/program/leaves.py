@@ -199,6 +199,8 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         return
     if (kind is _DROPOUT or kind is _SOFTMAX) and _is_made(flow, kind, shape, layer):
         return
+    if len(shape) == 1:
+        flow.keep_branches(shape[0])
     x = flow.same(shape)
     more = (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
     flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)

@@ -54,6 +54,8 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
         flow.kept.update((flow.gate, x))
         x = flow.tensor(flow.shapes[x])
         flow.gate = -1
+    if len(shape) == 1:
+        flow.keep_branches(inputs)
     x = _factor(flow, x, inputs, shape)
     if layer.type == "Linear" and layer.input_shape is None:
         x = _widened(flow, x, inputs, shape)
