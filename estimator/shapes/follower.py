@@ -190,7 +190,7 @@ class Follower:
         Returns:
             The parts with shapes, what is at hand behind them, and the last picture of more than one pixel.
         """
-        if fields_of(block):
+        if fields_of(block, self.begins.listed):
             made = [part.but(output_shape=(1, columns_of(part)), input_shape=(1,)) for part in parts]
             return made, (sum(map(columns_of, parts)),), shape
         now = picture = earlier = shape

@@ -764,6 +764,15 @@ def test_fields_are_looked_up_one_by_one() -> None:
     assert [out(summary, name) for name in ("f0", "fields", "dnn")] == [(1, 8), (24,), (16,)]
 
 
+@pytest.mark.parametrize(("beside", "fields"), [("", True), ("  (norm): LayerNorm((8,), eps=1e-05)\n", False)])
+def test_tables_in_a_list_are_of_fields_where_nothing_works_on_a_series(beside: str, fields: bool) -> None:
+    tables = "".join(f"    ({i}): Embedding({i + 5}, 8)\n" for i in range(3))
+    linear = "  (deep): Linear(in_features=34, out_features=16, bias=True)\n"  # ten numbers beside
+    summary = shaped(f"Net(\n  (embeds): ModuleList(\n{tables}  )\n{beside}{linear})\n")
+    assert (summary.root.input_shape == (3,)) is fields
+    assert (out(summary, "deep") == (16,)) is fields
+
+
 @pytest.mark.parametrize(("kernel", "strides", "side"), [(8, 2, 32), (7, 2, 28), (7, 5, 224), (8, 3, 224)])
 def test_pooling_of_all_that_is_left_tells_how_large_pictures_are(kernel: int, strides: int, side: int) -> None:
     convs = "".join(
