@@ -572,6 +572,17 @@ def test_a_linear_layer_of_a_table_keeps_what_code_joined_for_it() -> None:
     assert taken == [40, 512, 63, 64]  # tables and eight numbers; a bias is no more than one; not of other rows
 
 
+@pytest.mark.parametrize(("row", "taken"), [("[-1, 16] 16,400", 1024), ("[-1] 16,400", 16)])
+def test_a_picture_that_was_flattened_is_not_made_again_and_what_shows_no_size_takes_nothing(
+    row: str, taken: int
+) -> None:
+    text = table("Conv2d-# [-1, 64, 4, 4] 640", "Linear-# [-1, 16] 16,400", "Linear-# [-1, 16] 272", f"Linear-# {row}")
+    _, program, _ = account(text)
+    first, *_, last = [op for op in program.ops if op.kind is Kind.LINEAR]
+    assert program.tensors[last.x] == taken
+    assert (last.x == first.x) is (taken == 1024)
+
+
 def test_what_widens_and_narrows_again_has_a_function_between() -> None:
     rows = ("├─LayerNorm: 1-1 [2, 64, 96] 192", "├─Linear: 1-2 [2, 64, 384] 37,248", "├─Linear: 1-3 [2, 64, 96] 36,960")
     _, program, _ = account(tree("Own [2, 64, 96] --", *rows))

@@ -57,7 +57,7 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
     if len(shape) == 1:
         flow.keep_branches(inputs)
     x = _factor(flow, x, inputs, shape)
-    if layer.type == "Linear" and layer.input_shape is None:
+    if layer.type == "Linear" and layer.input_shape is None and layer.output_shape:
         x = _widened(flow, x, inputs, shape)
     flow.emit(_LINEAR, x, shape, layer)
     flow.by_activation = False
@@ -96,6 +96,10 @@ def _widened(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
     before = flow.shapes[x]
     if not before or before[:-1] != shape[:-1] or inputs - before[-1] <= 1:  # a table does not tell of a bias
         return x
+    if len(shape) == 1:
+        for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
+            if flow.tensors[index] == inputs:
+                return index  # a picture that was flattened
     return flow.tensor((*before[:-1], inputs))
 
 
