@@ -36,6 +36,7 @@ from estimator.shapes.widths import (
     of_time,
     places_of,
     shrinks,
+    side_by_side,
 )
 from estimator.types import SummaryError, Workload
 from estimator.walk import Marks, elements
@@ -189,12 +190,14 @@ class Follower:
         Returns:
             The parts with shapes, what is at hand behind them, and the last picture of more than one pixel.
         """
-        if fields_of(block):
+        if fields_of(block, self.begins.listed):
             made = [part.but(output_shape=(1, columns_of(part)), input_shape=(1,)) for part in parts]
             return made, (sum(map(columns_of, parts)),), shape
         now = picture = earlier = shape
         way: Shape | None = None
         begun = False
+        beside = 0 if self.sources.pictures else side_by_side(block)
+        taken: set[int] = set()
         fork = blocks.Fork(block)
         made = []
         for number, part in enumerate(parts):
@@ -212,8 +215,11 @@ class Follower:
                 if way is not None:
                     now, way = _met(now, way) if begun else now, None
                 begun = True
-                now = earlier = self._past(part, now, earlier)
+                now = earlier = self._past(part, shape if beside else now, earlier)
                 fitted, after, now = self._part(block, fork, part, shape, now, known)
+                if not self.sources.pictures and (joined := side_by_side(part)):
+                    taken = taken or set(map(first_width, block.children))
+                    now = (joined,) if joined in taken else now  # the largest of all places
             if len(after) > 2 and (end := part.name if fork.beside else blocks.branch(part.name)):
                 branches[end] = after
             if len(after) == len(picture) and after[1:] != (1, 1):

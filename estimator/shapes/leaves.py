@@ -83,6 +83,8 @@ class Leaves:
             if elements(shape[1:]) == inputs:  # each channel by itself
                 return (shape[0], outputs)
             return (outputs,) if self._family == "cnn" else (*shape[:-1], outputs)
+        if len(shape) == 2 and shape[0] != inputs != shape[-1] and elements(shape) == inputs:
+            return (outputs,)  # all tokens, or fields, side by side
         if len(shape) == 2 and shape[-1] != inputs == shape[0]:
             if self._points:
                 return (outputs,)  # of all points

@@ -129,6 +129,8 @@ class Sources:
             for outer in (shape, *outers):
                 if outer and outer[0] == width:
                     return outer
+        if width == 1 and layer.type == "Conv2d" and len(shape) == 2:
+            return (1, *shape)  # words as a picture
         if ("Conv" in layer.type or "BatchNorm" in layer.type) and len(shape) > 1:
             return (width, *(shape[:-1] if shape[-1] == width else shape[1:]))
         return shape

@@ -17,6 +17,7 @@ from estimator.shapes.widths import (
     TOKENS,
     fields_of,
     line_of,
+    of_fields,
     takes_pictures,
 )
 from estimator.types import Family, SummaryError, Workload
@@ -77,6 +78,7 @@ class Start:
         shape: of one sample.
         inferred: a sentence for each assumption.
         note: what was taken for the input, as a directive would have said it; "" where that was told or follows.
+        listed: whether tables in a list without names are those of fields.
     """
 
     def __init__(self, found: list[Layer], workload: Workload, family: Family) -> None:
@@ -84,7 +86,8 @@ class Start:
         self.note = ""
         self._family = family
         breathe()
-        fields = 0 if workload.seq_len else max(map(fields_of, found))
+        self.listed = of_fields(found)
+        fields = 0 if workload.seq_len else max([fields_of(layer, self.listed) for layer in found])
         self.shape: Shape = (fields,) if fields else self._input(found, workload)
 
     def _input(self, found: list[Layer], workload: Workload) -> Shape:

@@ -42,6 +42,18 @@ MOST_COLOURS: Final = 16
 _LONGEST_LINE: Final = 160
 _POOLED_CONVS: Final[tuple[str, ...]] = ("conv_reduce", "conv_expand", "fc_reduce", "fc_select")
 _BY_CHANNELS: Final[tuple[str, ...]] = ("2d", "3d", "Conv", "BatchNorm", "GroupNorm")
+# Layers that work on series, or are in blocks that do.
+_OF_SERIES: Final[tuple[str, ...]] = (
+    "Conv",
+    "Attention",
+    "Attn",
+    "Transformer",
+    "LSTM",
+    "GRU",
+    "RNN",
+    "LayerNorm",
+    "RMS",
+)
 # Parts of denoisers that work on the time step.
 OF_TIME: Final[tuple[str, ...]] = ("time", "temb", "t_emb", "emb_layers")
 
@@ -157,11 +169,35 @@ def of_time(part: Layer) -> int:
     return (input_width(first) or 0) if first is not None and first.type == "Linear" else 0
 
 
-def fields_of(block: Layer) -> int:
-    """Count the fields that are looked up each in a table of its own; 0 where a block is no list of such tables."""
+def fields_of(block: Layer, listed: bool = False) -> int:
+    """Count the fields that are looked up each in a table of its own; 0 where a block is no list of such tables.
+
+    Args:
+        block: of tables.
+        listed: whether a list without names may be one, too.
+    """
     parts = block.children
-    alike = block.type == "ModuleDict" and len(parts) > 1 and all(part.type == "Embedding" for part in parts)
-    return len(parts) if alike else 0
+    if len(parts) < 2 or not (block.type == "ModuleDict" or (listed and block.type == "ModuleList")):
+        return 0
+    return len(parts) if all(part.type in ("Embedding", "EmbeddingBag") for part in parts) else 0
+
+
+def of_fields(found: Sequence[Layer]) -> bool:
+    """Tell whether a network has no layer that works on a series, so that tables in a list are those of fields."""
+    breathe()
+    types = {layer.type for layer in found}
+    return not any(mark in type_ for type_ in types for mark in _OF_SERIES)
+
+
+def side_by_side(block: Layer) -> int:
+    """Count the channels that kernels of several sizes in a list make of the same words; 0 for another block."""
+    parts = block.children
+    if block.type != "ModuleList" or len(parts) < 2:
+        return 0
+    breathe()
+    kernels = {part.said("kernel_size") for part in parts if part.type in ("Conv1d", "Conv2d")}
+    alike = len(kernels) == len(parts) and len({part.said("0") for part in parts}) == 1
+    return min(sum([number(part, "1") for part in parts]), MOST_DIM) if alike else 0
 
 
 def columns_of(table: Layer) -> int:

@@ -176,3 +176,23 @@ def test_a_second_projection_as_wide_as_the_first_is_no_output() -> None:
     _, program, _ = account(text.replace("BiMulti", "GroundingDinoBiMulti"))
     found = [op for op in program.ops if op.kind is Kind.ATTENTION]
     assert [(program.shapes[op.y], op.matrix) for op in found] == [((3060, 256), 4 * 3060 * 16)]
+
+
+def test_halves_that_a_convolution_made_are_multiplied_unless_a_way_leads_around_them() -> None:
+    rows = "Conv1d-# [-1, 32, 100] 64", "Conv1d-# [-1, 64, 100] 6,208", "Conv1d-# [-1, {0}, 100] {1}"
+
+    def taken(outputs: int) -> tuple[bool, int]:
+        _, program, _ = account(table(*rows).format(outputs, 33 * outputs))
+        _, doubled, last = program.ops
+        return doubled.y in program.kept, last.x - doubled.y
+
+    assert taken(32) == (True, 1)  # the product
+    assert taken(64) == (False, -1)
+    text = (
+        "Net(\n  (start): Conv1d(1, 32, kernel_size=(1,), stride=(1,))\n"
+        "  (dilated): Conv1d(32, 64, kernel_size=(3,), stride=(1,), padding=(2,), dilation=(2,))\n"
+        "  (res): Conv1d(32, 32, kernel_size=(1,), stride=(1,))\n)\n"
+    )
+    _, program, _ = account(text, seq_len=100)
+    assert program.tensors[program.ops[-1].x] == 32 * 100
+    assert program.ops[1].y in program.kept

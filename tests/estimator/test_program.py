@@ -101,6 +101,20 @@ def test_what_is_counted_in_hidden_blocks_is_kept_however_small_their_output(sha
     assert hidden.extra == pytest.approx(213.14e6 / 8 / 2 * kept, rel=1e-3)
 
 
+def test_lists_below_the_depth_that_show_no_numbers_keep_what_is_counted_of_them() -> None:
+    block = "├─ResBlock: 1-# [2, 64, 512] --", *["│    └─ModuleList: 2-# -- (recursive)"] * 4
+    rows = "Net [2, 64, 512] --", "├─Conv1d: 1-1 [2, 64, 512] 256", *block, *block
+    text = tree(*rows) + "Total params: 98,944\nForward/backward pass size (MB): 9.961\n"
+    _, program, memory = account(text)
+    hidden = [op for op in program.ops if op.kind is Kind.OPAQUE]
+    assert len(hidden) == 2  # one in each block
+    assert sum(op.extra for op in hidden) == pytest.approx((9.961e6 / 8 / 2 - 64 * 512) * 1.45, rel=0.01)
+    assert program.hidden_params == 98_944 - 256
+    assert memory.kept > 9.961e6 / 2
+    _, beside, _ = account(text.replace("-- (recursive)", "-- 98,688", 1))
+    assert [op.params for op in beside.ops if op.kind is Kind.OPAQUE] == [98_688]  # that is what hides something
+
+
 def test_rms_norms_gelus_dropouts_and_recurrence() -> None:
     base = "Net(\n  (e): Embedding(10, 64)\n  (x): {}\n  (l): Linear(in_features=64, out_features=64, bias=True)\n)\n"
 
@@ -296,6 +310,38 @@ def test_heads_that_talk_keep_their_matrices() -> None:
     talking = next(op for op in ops if op.params == 72)
     assert (talking.kind, talking.extra) == (Kind.LINEAR, 16 * 16 * 8)
     assert sum(op.kind is Kind.ATTENTION for op in ops) == 1
+
+
+def test_a_matrix_of_weights_is_kept_before_and_behind_its_dropout() -> None:
+    text = tree(
+        "Net [2, 16, 96] --",
+        "├─Head: 1-1 [2, 16, 32] --",
+        "│    └─Linear: 2-1 [2, 16, 32] 3,072",
+        "│    └─Dropout: 2-2 [2, 16, 16] --",
+        "├─Linear: 1-2 [2, 16, 96] 3,168",
+    )
+    with_matrix, without = (account(each)[2].kept for each in (text, text.replace("[2, 16, 16]", "[2, 16, 32]")))
+    assert with_matrix - without == 2 * (16 * 16 * (4 + 4 + 1) - 16 * 32)
+
+
+def test_projections_of_an_attention_may_stand_in_a_list() -> None:
+    text = tree(
+        "Net [2, 16, 96] --",
+        "├─Embedding: 1-1 [2, 16, 96] 96,000",
+        "├─SelfAttention: 1-2 [2, 16, 96] --",
+        "│    └─ModuleList: 2-1 -- --",
+        "│    │    └─Linear: 3-1 [2, 16, 96] 9,312",
+        "│    │    └─Linear: 3-2 [2, 16, 96] 9,312",
+        "│    │    └─Linear: 3-3 [2, 16, 96] 9,312",
+        "│    └─Dropout: 2-2 [2, 4, 16, 16] --",
+        "│    └─ModuleList: 2-3 -- --",
+        "│    │    └─Linear: 3-4 [2, 16, 96] 9,312",
+    )
+    _, program, _ = account(text)
+    queries, keys, values, attention, last = program.ops[-5:]
+    assert {queries.x, keys.x, values.x} == {attention.x}
+    assert attention.matrix == 4 * 16 * 16
+    assert last.x == attention.y
 
 
 def test_attention_by_angle_keeps_more() -> None:
@@ -507,9 +553,34 @@ def test_attention_of_no_known_name_keeps_queries_keys_and_values() -> None:
     dropped = "│    └─Dropout: 2-3 [2, 3, 64, 64] --"
     _, eager, _ = account(tree("Own [2, 64, 96] --", "├─Mixer: 1-1 [2, 64, 96] --", *block, dropped, out))
     scores = next(op for op in eager.ops if op.kind is Kind.DROPOUT)
-    assert {scores.x, scores.y} <= eager.kept
-    assert eager.tensors[scores.x] == 3 * 64 * 64
+    assert scores.y in eager.kept
+    assert eager.tensors[scores.x] == scores.extra == 3 * 64 * 64
     assert eager.tensors[eager.ops[-1].x] == 64 * 96
+
+
+def test_a_linear_layer_of_a_table_keeps_what_code_joined_for_it() -> None:
+    text = table(
+        "Embedding-# [-1, 16] 16,000",
+        "Embedding-# [-1, 16] 16,000",
+        "Linear-# [-1, 512] 20,992",
+        "Linear-# [-1, 63] 32,319",
+        "Linear-# [-1, 64] 4,096",
+        "Linear-# [-1, 3, 9] 819",
+    )
+    _, program, _ = account(text)
+    taken = [program.tensors[op.x] for op in program.ops if op.kind is Kind.LINEAR]
+    assert taken == [40, 512, 63, 64]  # tables and eight numbers; a bias is no more than one; not of other rows
+
+
+@pytest.mark.parametrize(("row", "taken"), [("[-1, 16] 16,400", 1024), ("[-1] 16,400", 16)])
+def test_a_picture_that_was_flattened_is_not_made_again_and_what_shows_no_size_takes_nothing(
+    row: str, taken: int
+) -> None:
+    text = table("Conv2d-# [-1, 64, 4, 4] 640", "Linear-# [-1, 16] 16,400", "Linear-# [-1, 16] 272", f"Linear-# {row}")
+    _, program, _ = account(text)
+    first, *_, last = [op for op in program.ops if op.kind is Kind.LINEAR]
+    assert program.tensors[last.x] == taken
+    assert (last.x == first.x) is (taken == 1024)
 
 
 def test_what_widens_and_narrows_again_has_a_function_between() -> None:
@@ -546,6 +617,27 @@ def test_kernels_as_wide_as_words_read_the_embedding() -> None:
     rows = ("├─Embedding: 1-1 [2, 64, 50] 5,000", "├─Conv2d: 1-2 [2, 100, 62, 1] 15,100")
     _, program, _ = account(tree("Words [2, 100] --", *rows))
     assert program.ops[1].x == program.ops[0].y
+
+
+@pytest.mark.parametrize("conv", ["Conv1d(128, 100, kernel_size=({},)", "Conv2d(1, 100, kernel_size=({}, 128)"])
+def test_kernels_of_several_sizes_look_at_the_same_words(conv: str) -> None:
+    kernels = "".join(f"    ({i}): {conv.format(3 + i)}, stride=(1,))\n" for i in range(3)).replace("1,))", "1, 1))")
+    text = (
+        f"Net(\n  (embedding): Embedding(2000, 128)\n  (convs): ModuleList(\n{kernels}  )\n  (drop): Dropout(p=0.5)\n"
+        "  (fc): Linear(in_features=300, out_features=2, bias=True)\n)\n"
+    )
+    _, program, memory = account(text, seq_len=50)
+    convs = [op for op in program.ops if op.kind is Kind.CONV]
+    assert [program.tensors[op.y] for op in convs] == [100 * 48, 100 * 47, 100 * 46]
+    assert {op.x for op in convs} == {1}
+    assert memory.kept == 2 * (4 * (50 * 128 + 100 * (48 + 47 + 46) + 300) + 300)
+    type_, end = conv[:6], "" if "1d" in conv else ", 1"
+    rows = f"│    └─{type_}: 2-1 [2, 100, 48{end}] 38,500", f"│    └─{type_}: 2-2 [2, 100, 47{end}] 51,300"
+    before = "Net [2, 2] --", "├─Embedding: 1-1 [2, 50, 128] 256,000", "├─ModuleList: 1-2 -- --"
+    flat = account(tree(*before, *rows, "├─Linear: 1-3 [2, 2] 402"))[1]
+    branches = {op.y for op in flat.ops if op.kind is Kind.CONV}
+    assert len(branches) == 2
+    assert branches <= flat.kept
 
 
 def test_a_layer_of_no_known_type_that_halves_its_features_is_a_gate() -> None:

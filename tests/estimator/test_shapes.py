@@ -216,6 +216,15 @@ def test_a_plain_network_takes_the_length_that_is_said() -> None:
     assert out(shaped(text, seq_len=64), "fc") == (8,)  # four features at each moment, flattened
 
 
+def test_fields_that_are_looked_up_stand_side_by_side() -> None:
+    text = (
+        "Net(\n  (embedding): Embedding(26000, 16)\n  (deep): Linear(in_features=416, out_features=512, bias=True)\n"
+        "  (out): Linear(in_features=512, out_features=1, bias=True)\n)\n"
+    )
+    assert out(shaped(text, 26), "deep") == (512,)
+    assert out(shaped(text, 27), "deep") == (27, 512)
+
+
 def test_summaries_with_shapes_stay_as_they_are() -> None:
     table = """Layer (type:depth-idx)    Output Shape      Param #
 ==========
@@ -753,6 +762,15 @@ def test_fields_are_looked_up_one_by_one() -> None:
     summary = shaped(text)
     assert summary.root.input_shape == (3,)
     assert [out(summary, name) for name in ("f0", "fields", "dnn")] == [(1, 8), (24,), (16,)]
+
+
+@pytest.mark.parametrize(("beside", "fields"), [("", True), ("  (norm): LayerNorm((8,), eps=1e-05)\n", False)])
+def test_tables_in_a_list_are_of_fields_where_nothing_works_on_a_series(beside: str, fields: bool) -> None:
+    tables = "".join(f"    ({i}): Embedding({i + 5}, 8)\n" for i in range(3))
+    linear = "  (deep): Linear(in_features=34, out_features=16, bias=True)\n"  # ten numbers beside
+    summary = shaped(f"Net(\n  (embeds): ModuleList(\n{tables}  )\n{beside}{linear})\n")
+    assert (summary.root.input_shape == (3,)) is fields
+    assert (out(summary, "deep") == (16,)) is fields
 
 
 @pytest.mark.parametrize(("kernel", "strides", "side"), [(8, 2, 32), (7, 2, 28), (7, 5, 224), (8, 3, 224)])

@@ -10,7 +10,7 @@ from estimator.breath import OFTEN, breathe
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind, kind_of, sort_of
 from estimator.methods.rad.program.attention import attend
-from estimator.methods.rad.program.convolutions import convolve
+from estimator.methods.rad.program.convolutions import convolve, doubles
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
 from estimator.methods.rad.program.leaves import keep, leaf
 from estimator.methods.rad.program.steps import End, Shape
@@ -122,7 +122,8 @@ class Builder:
                 marks |= 4 << 2 * (index - first)
         last = flow.ops[-1]
         products = flow.bends or flow.unsaid  # matter to the next one
-        made = start - last.x if products and last.kind is _LINEAR and last.y == current else 0
+        matters = (products and last.kind is _LINEAR) or doubles(last)
+        made = start - last.x if matters and last.y == current else 0
         at_hand = start - current, flow.shapes[current], flow.by_activation, made, not flow.encoders
         return id(layer), at_hand, tuple(flow.shapes[-BACK:]), tuple(outer), flow.waiting, marks
 
@@ -210,6 +211,8 @@ class Builder:
                     products += 1
                 elif kind is _RMS_NORM:  # of each head's queries or keys
                     flow.attention.head_width = child.params
+                elif child.type in _UNCALLED:
+                    products += _products_in(child)
             flow.attention.single = products <= _TWO and flow.words
         if layer.params and sort.kind in _NORMS:  # with its activation inside
             keep(flow, layer, sort.kind, layer.output_shape or flow.shapes[flow.current])
@@ -232,6 +235,15 @@ class Builder:
             if layer.params and sort.kind is _CONV and not sort.encloses and len(layer.output_shape) > 1:
                 convolve(flow, layer.but(input_shape=None), layer.output_shape)  # behind its padding
             flow.behind(layer.output_shape)
+
+
+def _products_in(block: Layer) -> int:
+    """Count the linear layers in a list."""
+    count = 0
+    for child in block.children:
+        if kind_of(child.type) is _LINEAR:
+            count += 1
+    return count
 
 
 def _is_small(block: Layer) -> bool:

@@ -40,29 +40,22 @@ def compile_program(summary: ModelSummary) -> Program:
     found = layers(summary.root)
     types = frozenset([layer.type for layer in found])
     told = of_types(types)
-    flow = Flow(summary.format in _FLAT, told.drops)
-    flow.words, flow.cosine, flow.unsaid = told.words, told.cosine, told.unsaid
-    flow.bare, flow.bends = told.bare, told.bends
-    said: tuple[float, float] | None = None
-    if summary.input_mb is not None:
-        printed = max(summary.batch_size or 1, 1)
-        said = summary.input_mb * 1e6 / 4 / printed, _ROUNDED * 1e6 / 4 / printed
-    flow.current = flow.tensor(input_of(found[0], said))
-    flow.encoder = _first_stack(summary)
-    if summary.format == "torchinfo":
-        flow.above = _levels(found[0])
-    builder = Builder(flow)
-    builder.read(found)
+    builder = _read(summary, found, told, opens=False)
+    if builder.flow.lists and not builder.flow.hidden:  # nothing else is there that hides something
+        builder = _read(summary, found, told, opens=True)
+    flow = builder.flow
     breathe()
     last = flow.shapes[flow.current] if flow.shapes else (1,)
     if told.dense:
         last = _dense(flow, last)
     classes, tokens = (last[-1] if last else 1), (elements(last[:-1]) if len(last) > 1 else 1)
-    hides = flow.hidden and summary.format == "torchinfo"
-    inside = open_hidden(flow, summary, types, builder.ends) if hides else 0.0
     ops = flow.ops
     breathe()
     kinds = {op.kind for op in ops}
+    if flow.opens:
+        flow.hidden = max(summary.total_params - sum([op.params for op in ops]), 0)
+    hides = flow.hidden and summary.format == "torchinfo"
+    inside = open_hidden(flow, summary, types, builder.ends) if hides else 0.0
     multiplies = not kinds.isdisjoint(_MULTIPLIES)
     labelled = _labelled(summary, told)
     causal = _causal(summary, told, labelled, classes, tokens)
@@ -93,6 +86,31 @@ def compile_program(summary: ModelSummary) -> Program:
         flow.shapes,
         told.family,
     )
+
+
+def _read(summary: ModelSummary, found: list[Layer], told: OfTypes, *, opens: bool) -> Builder:
+    """Read all layers into a flow.
+
+    Args:
+        summary: all layers have shapes.
+        found: its layers.
+        told: what their types tell.
+        opens: whether lists that show no numbers are taken for blocks that hide something.
+    """
+    flow = Flow(summary.format in _FLAT, told.drops)
+    flow.words, flow.cosine, flow.unsaid = told.words, told.cosine, told.unsaid
+    flow.bare, flow.bends, flow.opens = told.bare, told.bends, opens
+    said: tuple[float, float] | None = None
+    if summary.input_mb is not None:
+        printed = max(summary.batch_size or 1, 1)
+        said = summary.input_mb * 1e6 / 4 / printed, _ROUNDED * 1e6 / 4 / printed
+    flow.current = flow.tensor(input_of(found[0], said))
+    flow.encoder = _first_stack(summary)
+    if summary.format == "torchinfo":
+        flow.above = _levels(found[0])
+    builder = Builder(flow)
+    builder.read(found)
+    return builder
 
 
 def _libraries(multiplies: bool, kinds: Set[Kind], hidden: int, params: int, family: Family) -> Libraries:

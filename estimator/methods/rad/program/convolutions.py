@@ -8,7 +8,7 @@ from typing import Final
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program.flow import BACK, Flow, Looked
-from estimator.methods.rad.program.steps import DEEP, PICTURE, Conv, Shape
+from estimator.methods.rad.program.steps import DEEP, PICTURE, Conv, Op, Shape
 from estimator.methods.rad.program.weights import (
     Solvable,
     asked_for,
@@ -126,8 +126,9 @@ def _conv_input(
         x = flow.current if flow.tensors[flow.current] == elements(known) else _half_of(flow, known)
         if x < 0:
             x = flow.search(known)
-        if x < 0:
-            x = flow.tensor(known)
+            if x < 0 and len(known) == _TWO:
+                x = flow.search((known[1], known[0]))  # the same, turned
+            x = _halved(flow, x, shape[0]) if x >= 0 else flow.tensor(known)
         if not area:
             area, groups = solve(weights, known[0], shape[0], axes=len(shape))
         if not area:
@@ -196,7 +197,7 @@ def _searched(
             if len(before) == axes and _places(flow, index) >= least:
                 solved = solve(weights, before[0], outputs, area, groups, axes)
                 if solved[0]:
-                    return _gated(flow, index, before), solved[0], solved[1]
+                    return _gated(flow, index, before, outputs), solved[0], solved[1]
         if area:
             return _asked(flow, weights, shape, area, groups)
     kernels = solvable(each_output)
@@ -249,7 +250,7 @@ def _last(
         if len(before) == axes:
             area, groups = kernels.of(before[0], outputs, grouped)
             if area and _places(flow, index) >= least:
-                return _gated(flow, index, before), area, groups
+                return _gated(flow, index, before, outputs), area, groups
     return None
 
 
@@ -330,13 +331,32 @@ def _recent(flow: Flow) -> list[int]:
     return [flow.current, *range(last, max(last + 1 - BACK, 0) - 1, -1), *blocks, 0]
 
 
-def _gated(flow: Flow, at: int, candidate: Shape) -> int:
+def _gated(flow: Flow, at: int, candidate: Shape, outputs: int) -> int:
     """Give a convolution's input; behind a gate of one pixel a channel it is the product with what was gated."""
     if at == flow.current:
         return at
     before = flow.shapes[flow.current]
     small = flow.tensors[flow.current] * 4 <= flow.tensors[at]
     if not small or len(before) != len(candidate) or before[0] != candidate[0]:
-        return at
+        return _halved(flow, at, outputs)
     flow.kept.add(at)
     return flow.tensor(candidate)
+
+
+def _halved(flow: Flow, at: int, outputs: int) -> int:
+    """Give a convolution's input where the last one made twice the channels of that: code multiplies their halves.
+
+    A way around a block gives out as many channels as are at hand, to which it is added.
+    """
+    before = flow.shapes[flow.current]
+    if not flow.ops or flow.ops[-1].y != flow.current or flow.ops[-1].x != at or outputs == before[0]:
+        return at
+    if not doubles(flow.ops[-1]):
+        return at
+    flow.kept.add(flow.current)
+    return flow.tensor((before[0] // _TWO, *before[1:]))
+
+
+def doubles(op: Op) -> bool:
+    """Tell whether a step is a convolution that gives out twice the channels that it takes."""
+    return op.conv is not None and not op.conv.transposed and op.conv.channels_out == _TWO * op.conv.channels_in

@@ -12,6 +12,7 @@ from estimator.walk import elements
 
 # Tensors among which the input of a layer is looked for.
 BACK: Final = 14
+_CONV: Final = Kind.CONV
 _KEEPS_OUTPUT: Final = Kind.KEEPS_OUTPUT
 _KEEPS_INPUT: Final = Kind.KEEPS_INPUT
 
@@ -89,6 +90,8 @@ class Flow:
         blocks: what came into the blocks that are open; 0 for one that counts already.
         waiting: elements of these.
         mark: where the last block of a table without a tree ended; 0 for nowhere.
+        lists: how many lists of layers lie below the depth of the table, and show no numbers of their own.
+        opens: whether these are what keeps what the visible layers do not explain.
         far: whether a step was found by what lies further back than the last tensors.
         looked: by kernels, where they were looked for without groups, and with several.
         marks: by layer, whether it works in place and whether it is not trained.
@@ -120,6 +123,8 @@ class Flow:
         self.blocks: list[int] = []
         self.waiting = 0
         self.mark = 0
+        self.lists = 0
+        self.opens = False
         self.far = False
         self.looked: dict[Solvable, tuple[Looked, Looked]] = {}
         self.marks: dict[int, tuple[bool, bool]] = {}
@@ -204,6 +209,29 @@ class Flow:
             return self.current
         found = self.search(shape)
         return found if found >= 0 and found not in self.activated else self.tensor(shape)
+
+    def keep_branches(self, width: int) -> None:
+        """Keep what kernels of several sizes made of one tensor whose channels, joined, are a vector of this width.
+
+        Functions activated each and took the largest of all places, as networks that look at words do.
+        """
+        found: list[int] = []
+        areas: set[int] = set()
+        channels, entry = 0, -1
+        for op in reversed(self.ops[-BACK:]):
+            area = op.params if op.conv is None else op.conv.area
+            if op.kind is not _CONV or area in areas or entry not in (-1, op.x):
+                break
+            entry = op.x
+            areas.add(area)
+            shape = self.shapes[op.y]
+            channels += shape[0]
+            found.append(op.y)
+            if channels >= width:
+                break
+        if channels == width and len(found) > 1:
+            self.far = True
+            self.kept.update(found)
 
     def pool(self, shape: Shape) -> int:
         """Add the pooling that a function does behind a convolution, and its activation."""

@@ -48,6 +48,9 @@ def leaf(flow: Flow, layer: Layer) -> None:
     sort = sort_of(type_)
     kind = sort.kind
     if shape is None:
+        if flow.above <= 0 and type_ in _LISTS and layer.said("recursive"):
+            _shown_again(flow)
+            return
         if not params or type_ in _BARE:
             return
         shape, kind = flow.shapes[flow.current], Kind.VIEW  # a list of layers that is not opened
@@ -70,6 +73,16 @@ def leaf(flow: Flow, layer: Layer) -> None:
         _view(flow, layer, kind, shape)
     else:
         keep(flow, layer, kind, shape)
+
+
+def _shown_again(flow: Flow) -> None:
+    """Add a list below the depth of its table whose layers are not called in one go: no row of it has numbers."""
+    flow.lists += 1
+    last = flow.ops[-1] if flow.ops else None
+    if last is not None and last.kind is Kind.OPAQUE and last.y == flow.current != flow.blocks[-1]:
+        return  # one of several in its block
+    if flow.opens:
+        flow.emit(Kind.OPAQUE, flow.current, flow.shapes[flow.current], None)
 
 
 def _gather(flow: Flow, layer: Layer, shape: Shape) -> None:
@@ -186,6 +199,8 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         return
     if (kind is _DROPOUT or kind is _SOFTMAX) and _is_made(flow, kind, shape, layer):
         return
+    if len(shape) == 1:
+        flow.keep_branches(shape[0])
     x = flow.same(shape)
     more = (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
     flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
@@ -207,9 +222,11 @@ def _is_made(flow: Flow, kind: Kind, shape: Shape, layer: Layer) -> bool:
     # An attention's matrix of weights that code makes and multiplies: no layer gave it, and none takes it.
     again = flow.shapes[-1] == shape
     x = len(flow.shapes) - 1 if again else flow.tensor(shape)
-    flow.emit(kind, x, shape, layer, extra=elements(shape) if flow.cosine and kind is _SOFTMAX else 0)
-    if kind is _DROPOUT and not flow.flat and not again:
-        flow.kept.update((x, flow.current))
+    made = kind is _DROPOUT and not flow.flat and not again  # by a softmax, which keeps what it gives out
+    more = made or (flow.cosine and kind is _SOFTMAX)
+    flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
+    if made:
+        flow.kept.add(flow.current)
     flow.current = entry
     return True
 

@@ -54,7 +54,11 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
         flow.kept.update((flow.gate, x))
         x = flow.tensor(flow.shapes[x])
         flow.gate = -1
+    if len(shape) == 1:
+        flow.keep_branches(inputs)
     x = _factor(flow, x, inputs, shape)
+    if layer.type == "Linear" and layer.input_shape is None and layer.output_shape:
+        x = _widened(flow, x, inputs, shape)
     flow.emit(_LINEAR, x, shape, layer)
     flow.by_activation = False
 
@@ -85,6 +89,18 @@ def _factor(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
     elif made and flow.ops[-1].x == found and len(shape) > 1:
         flow.kept.update((x, len(flow.shapes)))  # two of one tensor: code multiplies them
     return found
+
+
+def _widened(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
+    """Give what a linear layer of a table takes: where it is wider than what was found, code joined it with others."""
+    before = flow.shapes[x]
+    if not before or before[:-1] != shape[:-1] or inputs - before[-1] <= 1:  # a table does not tell of a bias
+        return x
+    if len(shape) == 1:
+        for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
+            if flow.tensors[index] == inputs:
+                return index  # a picture that was flattened
+    return flow.tensor((*before[:-1], inputs))
 
 
 def _made_by_product(flow: Flow, x: int) -> bool:
