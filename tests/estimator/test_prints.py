@@ -191,3 +191,18 @@ def test_between_the_stages_of_a_densenet_code_pools(change: tuple[str, str], si
     text = block("Net", stem=conv(3, 16), trans=between, last=conv(8, 4)).replace(*change)
     text = text if "16, 16," not in change[1] else text.replace("Conv2d(8, 4", "Conv2d(16, 4")
     assert shapes(text, "Conv2d", input_size=(3, 32, 32))[-1] == (4, side, side)
+
+
+def test_some_axes_of_a_picture_become_tokens() -> None:
+    parts = {
+        "proj": conv(3, 64, kernel=8, step=8),
+        "flat": "Flatten(start_dim=2, end_dim=-1)",
+        "norm": "LayerNorm((64,))",
+    }
+    text = block("Net", **parts, mlp="Linear(in_features=64, out_features=256, bias=True)")
+    assert shapes(text, "Flatten", input_size=(3, 80, 80)) == [(64, 100)]
+    assert shapes(text, "Linear", input_size=(3, 80, 80)) == [(100, 256)]
+    joined = text.replace("end_dim=-1", "end_dim=3")
+    assert shapes(joined, "Flatten", input_size=(3, 80, 80)) == [(64, 100)]
+    whole = text.replace("start_dim=2", "start_dim=1")
+    assert shapes(whole, "Flatten", input_size=(3, 80, 80)) == [(6400,)]
