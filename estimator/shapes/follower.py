@@ -8,7 +8,7 @@ from itertools import islice
 from math import prod
 from typing import Final
 
-from estimator import blocks, outputs, sizes
+from estimator import blocks, inputs, outputs, sizes
 from estimator.breath import OFTEN, breathe
 from estimator.family import family_of_types
 from estimator.layer import Layer
@@ -414,6 +414,8 @@ class Follower:
 
 
 def _convolves(block: Layer) -> bool:
+        if len(before) == COLOURS and after == before[:1] and before[1] > 1 and _squeezes(layer, before[0]):
+            return before
     """Tell whether a block is a convolution, with its padding inside."""
     return block.params > 0 and "Conv" in block.type and block.said("kernel_size") != ""
 
@@ -421,6 +423,14 @@ def _convolves(block: Layer) -> bool:
 def _is_block(layer: Layer) -> bool:
     """Tell whether a layer has others inside and is no norm or convolution itself."""
     return len(layer.children) > 0 and "Norm" not in layer.type and not _convolves(layer)
+
+def _squeezes(block: Layer, channels: int) -> bool:
+    """Tell whether a block makes one number of each channel and fewer of these: weights of the channels, a gate."""
+    first = first_of_width(block)
+    if first is None or first.type != "Linear" or input_width(first) != channels:
+        return False
+    return 0 < inputs.number(first, "out_features") < channels
+
 
 
 def _met(now: Shape, way: Shape) -> Shape:

@@ -206,3 +206,15 @@ def test_some_axes_of_a_picture_become_tokens() -> None:
     assert shapes(joined, "Flatten", input_size=(3, 80, 80)) == [(64, 100)]
     whole = text.replace("start_dim=2", "start_dim=1")
     assert shapes(whole, "Flatten", input_size=(3, 80, 80)) == [(6400,)]
+
+
+def test_a_gate_of_linear_layers_gives_back_the_picture() -> None:
+    fewer = block(
+        "Sequential", _0="Linear(in_features=64, out_features=4)", _1="Linear(in_features=4, out_features=64)"
+    )
+    gate = block("SELayer", avg_pool="AdaptiveAvgPool2d(output_size=1)", fc=fewer)
+    text = block("Net", stem=conv(3, 64), gate=gate, conv=conv(64, 64))
+    assert shapes(text, "SELayer", input_size=(3, 80, 80)) == [(64, 80, 80)]
+    # What makes more of the channels is no gate.
+    more = text.replace("out_features=4)", "out_features=256)").replace("in_features=4,", "in_features=256,")
+    assert shapes(more, "SELayer", input_size=(3, 80, 80)) == [(64,)]
