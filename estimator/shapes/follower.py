@@ -207,6 +207,8 @@ class Follower:
                 begin = way or shape
                 fitted, after = self._sibling(part, begin, known)
                 way = after if self._takes(part, begin) else now
+                if after == begin and not part.params and _never_meet(now, begin):
+                    way = now  # it is empty, and not called here
                 now = _met(now, way) if part is block.children[-1] else now
             else:
                 if way is not None:
@@ -410,19 +412,15 @@ class Follower:
             return before  # weights of channels, from a convolution over these
         if len(before) == 3 and after == (before[0], 1, 1) and before[1] > 1 and "Pool" not in layer.type:
             return before
+        if len(before) == COLOURS and after == before[:1] and before[1] > 1 and _squeezes(layer, before[0]):
+            return before
         return after
 
 
 def _convolves(block: Layer) -> bool:
-        if len(before) == COLOURS and after == before[:1] and before[1] > 1 and _squeezes(layer, before[0]):
-            return before
     """Tell whether a block is a convolution, with its padding inside."""
     return block.params > 0 and "Conv" in block.type and block.said("kernel_size") != ""
 
-
-def _is_block(layer: Layer) -> bool:
-    """Tell whether a layer has others inside and is no norm or convolution itself."""
-    return len(layer.children) > 0 and "Norm" not in layer.type and not _convolves(layer)
 
 def _squeezes(block: Layer, channels: int) -> bool:
     """Tell whether a block makes one number of each channel and fewer of these: weights of the channels, a gate."""
@@ -432,6 +430,10 @@ def _squeezes(block: Layer, channels: int) -> bool:
     return 0 < inputs.number(first, "out_features") < channels
 
 
+def _is_block(layer: Layer) -> bool:
+    """Tell whether a layer has others inside and is no norm or convolution itself."""
+    return len(layer.children) > 0 and "Norm" not in layer.type and not _convolves(layer)
+
 
 def _met(now: Shape, way: Shape) -> Shape:
     """Tell what a block gives out whose layers end ``now``, and the way around it ``way``.
@@ -440,6 +442,13 @@ def _met(now: Shape, way: Shape) -> Shape:
     shorter. Of channels the fewer are filled up, or those of several layers that were joined.
     """
     return way if way[1:] != now[1:] else max(now, way)
+
+
+def _never_meet(now: Shape, way: Shape) -> bool:
+    """Tell whether a picture is neither added to, nor joined with, another: not of so many channels, nor so large."""
+    if len(now) != len(way) or len(now) < COLOURS or max(now[1:]) == 1:
+        return False
+    return now[0] != way[0] and now[1:] != way[1:]
 
 
 def _lost(layer: Layer, shape: Shape) -> str:

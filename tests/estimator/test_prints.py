@@ -218,3 +218,10 @@ def test_a_gate_of_linear_layers_gives_back_the_picture() -> None:
     # What makes more of the channels is no gate.
     more = text.replace("out_features=4)", "out_features=256)").replace("in_features=4,", "in_features=256,")
     assert shapes(more, "SELayer", input_size=(3, 80, 80)) == [(64,)]
+
+
+@pytest.mark.parametrize("way", ["Sequential()", "LambdaLayer()"])
+def test_an_empty_way_around_a_block_that_makes_another_picture_is_not_called(way: str) -> None:
+    inner = block("Block", conv1=conv(32, 64, step=2), bn1="BatchNorm2d(64)", shortcut=way)
+    text = block("Net", stem=conv(3, 32), block=inner, last=conv(64, 64))
+    assert shapes(text, "Conv2d", input_size=(3, 80, 80)) == [(32, 80, 80), (64, 40, 40), (64, 40, 40)]
