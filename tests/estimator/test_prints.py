@@ -225,3 +225,15 @@ def test_an_empty_way_around_a_block_that_makes_another_picture_is_not_called(wa
     inner = block("Block", conv1=conv(32, 64, step=2), bn1="BatchNorm2d(64)", shortcut=way)
     text = block("Net", stem=conv(3, 32), block=inner, last=conv(64, 64))
     assert shapes(text, "Conv2d", input_size=(3, 80, 80)) == [(32, 80, 80), (64, 40, 40), (64, 40, 40)]
+
+
+def test_pooling_that_is_listed_before_all_layers_goes_before_the_classifier() -> None:
+    parts = {"pool": "AdaptiveAvgPool2d(output_size=1)", "features": block("Sequential", _0=conv(3, 32, step=2))}
+    head = block("Sequential", _0="Dropout(p=0.2)", _1="Linear(in_features=32, out_features=10)")
+    text = block("Net", **parts, classifier=head)
+    assert shapes(text, "Conv2d", input_size=(3, 80, 80)) == [(32, 40, 40)]
+    assert shapes(text, "AdaptiveAvgPool2d", input_size=(3, 80, 80)) == [(32, 1, 1)]
+    # A gate's layers, of one place each, do look at one pixel.
+    gate = block("Gate", pool="AdaptiveAvgPool2d(output_size=1)", a=conv(32, 8, kernel=1), b=conv(8, 32, kernel=1))
+    text = block("Net", stem=conv(3, 32), gate=gate)
+    assert shapes(text, "Conv2d", input_size=(3, 80, 80))[1:] == [(8, 1, 1), (32, 1, 1)]
