@@ -155,6 +155,18 @@ def beside(block: Layer) -> bool:
 
 
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache
+def pyramid(block: Layer) -> bool:
+    """Tell whether a list's parts each pool a picture to a size of their own, to be as large as it again (PSPNet)."""
+    if block.type != "ModuleList" or not 1 < len(block.children) <= _MOST_KERNELS:
+        return False
+    sizes: set[str] = set()
+    for part in block.children:
+        if not part.children or not part.children[0].type.startswith("AdaptiveAvgPool"):
+            return False
+        sizes.add(part.children[0].said("output_size"))
+    return len(sizes) == len(block.children)
+
+
 def _known(type_: str) -> bool:
     return any(mark in type_ for mark in _TOGETHER)
 

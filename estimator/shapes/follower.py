@@ -166,6 +166,8 @@ class Follower:
             now = picture
         if convolves:
             now = self._leaves.given(layer, shape if "Same" in layer.type else now)
+        if blocks.pyramid(layer):
+            now = shape
         now = self._restored(layer, shape, now)
         return Layer(layer.type, layer.params, now, tuple(made), layer.args, layer.name, shape), now
 

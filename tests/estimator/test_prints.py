@@ -237,3 +237,15 @@ def test_pooling_that_is_listed_before_all_layers_goes_before_the_classifier() -
     gate = block("Gate", pool="AdaptiveAvgPool2d(output_size=1)", a=conv(32, 8, kernel=1), b=conv(8, 32, kernel=1))
     text = block("Net", stem=conv(3, 32), gate=gate)
     assert shapes(text, "Conv2d", input_size=(3, 80, 80))[1:] == [(8, 1, 1), (32, 1, 1)]
+
+
+def test_what_was_pooled_to_several_sizes_is_as_large_as_the_picture_again() -> None:
+    pooled = [
+        block("Sequential", _0=f"AdaptiveAvgPool2d(output_size={size})", _1=conv(32, 32, kernel=1))
+        for size in (1, 2, 6)
+    ]
+    stages = block("ModuleList", _0=pooled[0], _1=pooled[1], _2=pooled[2])
+    text = block("Net", stem=conv(3, 32), psp=block("PSP", stages=stages, last=conv(128, 8)))
+    assert shapes(text, "Conv2d", input_size=(3, 80, 80))[-1] == (8, 80, 80)
+    alike = text.replace("output_size=2", "output_size=6").replace("output_size=1", "output_size=6")
+    assert shapes(alike, "Conv2d", input_size=(3, 80, 80))[-1] == (8, 6, 6)
