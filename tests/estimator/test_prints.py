@@ -249,3 +249,13 @@ def test_what_was_pooled_to_several_sizes_is_as_large_as_the_picture_again() -> 
     assert shapes(text, "Conv2d", input_size=(3, 80, 80))[-1] == (8, 80, 80)
     alike = text.replace("output_size=2", "output_size=6").replace("output_size=1", "output_size=6")
     assert shapes(alike, "Conv2d", input_size=(3, 80, 80))[-1] == (8, 6, 6)
+
+
+@pytest.mark.parametrize("step", [2, 4])
+def test_what_makes_pictures_smaller_before_each_stage_may_be_listed_before_all_stages(step: int) -> None:
+    stem = block("Sequential", _0=conv(3, 32, kernel=step, step=step), _1="LayerNorm()")
+    down = block("Sequential", _0="LayerNorm()", _1=conv(32, 64, kernel=2, step=2))
+    stages = [block("Sequential", _0=block("Block", dw=conv(width, width))) for width in (32, 64)]
+    lists = {"a": block("ModuleList", _0=stem, _1=down), "b": block("ModuleList", _0=stages[0], _1=stages[1])}
+    found = shapes(block("Net", **lists), "Block", input_size=(3, 64, 64))
+    assert found == [(32, 64 // step, 64 // step), (64, 32 // step, 32 // step)]
