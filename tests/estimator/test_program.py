@@ -496,6 +496,16 @@ def test_a_kernel_that_no_step_explains_works_behind_a_pool() -> None:
     assert Kind.MAX_POOL not in [op.kind for op in shown.ops]
 
 
+def test_what_code_joined_in_a_block_is_not_what_the_next_block_takes() -> None:
+    rows = ("│    └─Conv2d: 2-1 [2, 12, 32, 32] 3,468", "│    └─Conv2d: 2-2 [2, 12, 32, 32] 4,764")
+    block = ("├─Dense: 1-2 [2, 32, 32, 32] --", *rows, "│    └─Conv2d: 2-3 [2, 32, 32, 32] 16,160")
+    stem = "├─Conv2d: 1-1 [2, 32, 32, 32] 896"
+    _, program, _ = account(tree("Net [2, 32, 32, 32] --", stem, *block, *block, *block))
+    convs = [op for op in program.ops if op.kind is Kind.CONV]
+    assert [program.shapes[op.x][0] for op in convs] == [3, *(32, 44, 56) * 3]
+    assert len({op.x for op in convs}) == len(convs)
+
+
 def test_attention_of_no_known_name_keeps_queries_keys_and_values() -> None:
     block = ("│    └─LayerNorm: 2-1 [2, 64, 96] 192", "│    └─Linear: 2-2 [2, 64, 288] 27,936")
     out = "│    └─Linear: 2-4 [2, 64, 96] 9,312"

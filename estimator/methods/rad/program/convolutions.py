@@ -126,8 +126,8 @@ def _conv_input(
         x = flow.current if flow.tensors[flow.current] == elements(known) else _half_of(flow, known)
         if x < 0:
             x = flow.search(known)
-        if x < 0:
-            x = flow.tensor(known)
+        if x < 0 or flow.left(x):
+            x = flow.join(known)
         if not area:
             area, groups = solve(weights, known[0], shape[0], axes=len(shape))
         if not area:
@@ -193,7 +193,7 @@ def _searched(
     if shown:
         for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
             before = flow.shapes[index]
-            if len(before) == axes and _places(flow, index) >= least:
+            if len(before) == axes and _places(flow, index) >= least and not flow.left(index):
                 solved = solve(weights, before[0], outputs, area, groups, axes)
                 if solved[0]:
                     return _gated(flow, index, before), solved[0], solved[1]
@@ -248,7 +248,7 @@ def _last(
         before = shapes[index]
         if len(before) == axes:
             area, groups = kernels.of(before[0], outputs, grouped)
-            if area and _places(flow, index) >= least:
+            if area and _places(flow, index) >= least and not flow.left(index):
                 return _gated(flow, index, before), area, groups
     return None
 
@@ -319,7 +319,7 @@ def _joined(flow: Flow, kernels: Solvable, shape: Shape, recent: list[int]) -> t
             beside.add(other[0])
     for channels, area in asked if beside else ():
         if channels - before[0] in beside:
-            return flow.tensor((channels, *before[1:])), area, 1
+            return flow.join((channels, *before[1:])), area, 1
     return None
 
 

@@ -78,6 +78,7 @@ class Flow:
         skips: by step, elements that wait meanwhile.
         kept: tensors that are kept although no single step says so.
         hidden: parameters of layers whose insides are not shown.
+        joined: tensors that code joined for a convolution: no layer gave them out.
         cached: by step, elements of its keys and values that are needed for the next token.
         encoders: how many blocks are open whose keys and values are not.
         encoder: stands for a block that is one although its type does not say so; 0 for none.
@@ -110,6 +111,7 @@ class Flow:
         self.kept: set[int] = set()
         self.hidden = 0
         self.cached: dict[int, int] = {}
+        self.joined: set[int] = set()
         self.encoders = 0
         self.encoder = 0
         self.current = 0
@@ -200,6 +202,19 @@ class Flow:
 
     def same(self, shape: Shape) -> int:
         """Find the input of a layer that keeps the shape; what is not there was made in the block's own code."""
+    def join(self, shape: Shape) -> int:
+        """Add a tensor that code makes; note where it is of what is at hand and more of the same places."""
+        current = self.shapes[self.current]
+        if current and shape[1:] == current[1:] and shape[0] > current[0]:
+            self.joined.add(len(self.shapes))
+        return self.tensor(shape)
+
+    def left(self, index: int) -> bool:
+        """Tell whether a tensor was joined before what came into the block at hand, which takes it no more."""
+        if index not in self.joined:
+            return False
+        return index < next((entry for entry in reversed(self.blocks) if entry), 0)
+
         if self.tensors[self.current] == self.elements(shape):
             return self.current
         found = self.search(shape)
