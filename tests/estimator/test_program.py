@@ -506,6 +506,13 @@ def test_what_code_joined_in_a_block_is_not_what_the_next_block_takes() -> None:
     assert len({op.x for op in convs}) == len(convs)
 
 
+def test_a_kernel_of_usual_size_takes_what_is_joined_rather_than_an_unusual_one_what_is_at_hand() -> None:
+    rows = ("Conv2d-# [-1, 32, 24, 24] 896", "Conv2d-# [-1, 16, 24, 24] 4,624", "Conv2d-# [-1, 16, 24, 24] 6,928")
+    _, program, _ = account(table(*rows, "Conv2d-# [-1, 32, 24, 24] 18,464"))
+    assert [program.shapes[op.x][0] for op in program.ops] == [3, 32, 48, 64]
+    assert {op.conv.area for op in program.ops if op.conv} == {9}
+
+
 def test_attention_of_no_known_name_keeps_queries_keys_and_values() -> None:
     block = ("│    └─LayerNorm: 2-1 [2, 64, 96] 192", "│    └─Linear: 2-2 [2, 64, 288] 27,936")
     out = "│    └─Linear: 2-4 [2, 64, 96] 9,312"

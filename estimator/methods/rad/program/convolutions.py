@@ -34,6 +34,8 @@ _SKIPPED: Final = 16
 # Kernels that take what code made of a vector, and by how much they make it larger along a side at most.
 _OF_GENERATORS: Final[tuple[int, ...]] = (9, 16, 25, 4, 36, 49, 1)
 _LARGER: Final = 8
+# Areas of kernels that hardly any convolution has which keeps the places of a picture.
+_UNLIKELY: Final = frozenset((16, 27, 36, 64))
 # Steps among which a layer that is called again is looked for.
 _LOOP: Final = 256
 
@@ -189,7 +191,10 @@ def _searched(
         else:
             solved = solve_each(each_output, current[0], outputs)
         if solved[0]:
-            return at, solved[0], solved[1]
+            made = None
+            if solved[0] in _UNLIKELY and not shown and current[1:] == shape[1:]:
+                made = _joined(flow, solvable(each_output), shape, _recent(flow))
+            return made if made is not None and made[1] > 1 else (at, solved[0], solved[1])
     if shown:
         for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
             before = flow.shapes[index]
