@@ -496,6 +496,20 @@ def test_a_kernel_that_no_step_explains_works_behind_a_pool() -> None:
     assert Kind.MAX_POOL not in [op.kind for op in shown.ops]
 
 
+def test_what_is_pooled_before_the_first_linear_layer_is_pooled_between_convolutions() -> None:
+    rows = ("Conv2d-# [-1, 8, 32, 32] 224", "BatchNorm2d-# [-1, 8, 32, 32] 16", "Conv2d-# [-1, 16, 16, 16] 1,168")
+    kinds = [Kind.CONV, Kind.BATCH_NORM, Kind.MAX_POOL, Kind.CONV, Kind.MAX_POOL, Kind.LINEAR]
+    _, program, _ = account(table(*rows, "Linear-# [-1, 10] 10,250"))
+    assert [op.kind for op in program.ops] == kinds
+    assert program.tensors[program.ops[3].x] == 8 * 16 * 16
+    # As large as it is: the second convolution has steps.
+    _, program, _ = account(table(*rows, "Linear-# [-1, 10] 40,970"))
+    assert [op.kind for op in program.ops] == [Kind.CONV, Kind.BATCH_NORM, Kind.CONV, Kind.LINEAR]
+    # One pixel of each channel is a mean, which says nothing of pooling.
+    _, program, _ = account(table(*rows, "Linear-# [-1, 10] 170"))
+    assert Kind.MAX_POOL not in [op.kind for op in program.ops]
+
+
 def test_what_code_joined_in_a_block_is_not_what_the_next_block_takes() -> None:
     rows = ("│    └─Conv2d: 2-1 [2, 12, 32, 32] 3,468", "│    └─Conv2d: 2-2 [2, 12, 32, 32] 4,764")
     block = ("├─Dense: 1-2 [2, 32, 32, 32] --", *rows, "│    └─Conv2d: 2-3 [2, 32, 32, 32] 16,160")

@@ -14,6 +14,7 @@ from estimator.methods.rad.program.weights import (
     asked_for,
     cannot_step,
     each_of,
+    halved,
     may_be_along,
     printed_kernel,
     solvable,
@@ -67,7 +68,8 @@ def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
     else:
         x, area, groups = _conv_input(flow, taken, shape, least, weights, area, groups)
     inner = flow.shapes[x]
-    if flow.bare and area > 1 and x == flow.current and not transposed and cannot_step(inner, shape, area):
+    behind = x == flow.current and area > 1 and not transposed and not taken
+    if behind and ((flow.bare and cannot_step(inner, shape, area)) or (flow.pools and halved(inner, shape, area))):
         x = flow.pool((inner[0], inner[1] // 2, inner[2] // 2))
         inner = flow.shapes[x]
     half = taken is not None and _is_half(taken, inner)
