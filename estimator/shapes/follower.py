@@ -23,6 +23,7 @@ from estimator.shapes.widths import (
     DEEP,
     MOST_DIM,
     OF_TIME,
+    beside_pictures,
     columns_of,
     fields_of,
     first_of_width,
@@ -202,7 +203,10 @@ class Follower:
         for number, part in enumerate(parts):
             if not number & OFTEN:
                 breathe()
-            if self._timed and (steps := of_time(part)):
+            steps = of_time(part) if self._timed else 0
+            if not steps and self.sources.pictures:
+                steps = beside_pictures(block, part)
+            if steps:
                 made.append(self._sibling(part, (steps,), known)[0])
                 continue
             if part.name in self._entries:
