@@ -154,16 +154,18 @@ class Follower:
         known: dict[_Sibling, tuple[Layer, Shape]] = {}
         branches: dict[str, Shape] = {}
         picture = shape
+        gates = False
         if row:
             made, now = self._in_row(row, shape, known)
         else:
             use = layer.children if ordered else in_order_of_use(in_turn(blocks.interleaved(layer.children)))
             made, now, picture = self._parts(layer, use, shape, known, branches)
+            gates = use[-1].type.endswith("Sigmoid") and now[:1] == picture[:1]
         self.sources.open.pop()
         joins = blocks.joins(layer) or (blocks.beside(layer) and len({end[1:] for end in branches.values()}) == 1)
         if len(branches) > 1 and joins:
             now = (sum(end[0] for end in branches.values()), *now[1:])
-        if now[1:] == (1, 1) and any(mark in layer.type for mark in _GATED):
+        if now[1:] == (1, 1) and (gates or any(mark in layer.type for mark in _GATED)):
             now = picture
         if convolves:
             now = self._leaves.given(layer, shape if "Same" in layer.type else now)

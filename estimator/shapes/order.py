@@ -46,6 +46,8 @@ def in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
         children = (children[-1], *children[:-1])
     if children[0].type.startswith(_POOLS) and len(children) > _PART:
         children = _pooled_last(children)
+    if children[-1].type.startswith(_POOLS) and len(children) > _PART:
+        children = _pooled_first(children)
     if len(children) > _PART and children[-1].type in _LISTS and _joins_halves(children):
         children = (*children[:-2], children[-1], children[-2])
     if any(child.name.endswith(_PADDING) for child in children):
@@ -77,6 +79,18 @@ def _pooled_last(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
         return children
     looks = "Conv2d" in first.type and max(axes(first, "kernel_size"), default=1) > 1
     return (*rest[:-1], pool, rest[-1]) if looks and last.type == "Linear" else children
+
+
+def _pooled_first(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Put a gate's pooling to one pixel that is listed behind its sigmoid before its layers, of one place each."""
+    *rest, pool = children
+    if pool.said("output_size").strip("() ") not in _ONE_PIXEL or not rest[-1].type.lower().endswith("sigmoid"):
+        return children
+    at = len(rest)
+    while at and not rest[at - 1].children and set(axes(rest[at - 1], "kernel_size")) <= {1}:
+        breathe()
+        at -= 1
+    return (*rest[:at], pool, *rest[at:])
 
 
 def _padded_first(children: tuple[Layer, ...]) -> tuple[Layer, ...]:

@@ -259,3 +259,15 @@ def test_what_makes_pictures_smaller_before_each_stage_may_be_listed_before_all_
     lists = {"a": block("ModuleList", _0=stem, _1=down), "b": block("ModuleList", _0=stages[0], _1=stages[1])}
     found = shapes(block("Net", **lists), "Block", input_size=(3, 64, 64))
     assert found == [(32, 64 // step, 64 // step), (64, 32 // step, 32 // step)]
+
+
+def test_pooling_that_is_listed_behind_a_sigmoid_goes_before_the_layers_of_its_gate() -> None:
+    gate = {"conv1": conv(32, 32, kernel=1), "relu": "ReLU()", "conv2": conv(32, 32, kernel=1)}
+    ending = {"sigmoid": "Sigmoid()", "avgpool": "AdaptiveAvgPool2d(output_size=(1, 1))"}
+    fusion = block("Fusion", convblock=block("ConvBlock", conv=conv(64, 32)), **gate, **ending)
+    text = block("Net", stem=conv(3, 64), fusion=fusion, last=conv(32, 8))
+    places = [(64, 80, 80), (32, 80, 80), (32, 1, 1), (32, 1, 1), (8, 80, 80)]
+    assert shapes(text, "Conv2d", input_size=(3, 80, 80)) == places
+    # Behind anything else it pools what that gives out.
+    other = text.replace("Sigmoid()", "ReLU()")
+    assert shapes(other, "Conv2d", input_size=(3, 80, 80))[2:4] == [(32, 80, 80)] * 2
