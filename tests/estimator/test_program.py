@@ -525,6 +525,10 @@ def test_a_kernel_of_usual_size_takes_what_is_joined_rather_than_an_unusual_one_
     _, program, _ = account(table(*rows, "Conv2d-# [-1, 32, 24, 24] 18,464"))
     assert [program.shapes[op.x][0] for op in program.ops] == [3, 32, 48, 64]
     assert {op.conv.area for op in program.ops if op.conv} == {9}
+    # What is there already is not joined once more.
+    skip = ("BatchNorm2d-# [-1, 48, 24, 24] 96", "Conv2d-# [-1, 16, 24, 24] 6,928", "Conv2d-# [-1, 16, 24, 24] 6,928")
+    _, program, _ = account(table(*rows[:2], *skip))
+    assert program.ops[-1].x in (program.ops[2].x, program.ops[2].y)
 
 
 def test_attention_of_no_known_name_keeps_queries_keys_and_values() -> None:

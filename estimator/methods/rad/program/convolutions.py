@@ -35,7 +35,8 @@ _SKIPPED: Final = 16
 # Kernels that take what code made of a vector, and by how much they make it larger along a side at most.
 _OF_GENERATORS: Final[tuple[int, ...]] = (9, 16, 25, 4, 36, 49, 1)
 _LARGER: Final = 8
-# Areas of kernels that hardly any convolution has which keeps the places of a picture.
+# Areas of the usual kernel, and of those that hardly any convolution has which keeps the places of a picture.
+_NINE: Final = 9
 _UNLIKELY: Final = frozenset((16, 27, 36, 64))
 # Steps among which a layer that is called again is looked for.
 _LOOP: Final = 256
@@ -195,7 +196,8 @@ def _searched(
         if solved[0]:
             made = None
             if solved[0] in _UNLIKELY and not shown and current[1:] == shape[1:]:
-                made = _joined(flow, solvable(each_output), shape, _recent(flow))
+                recent = _recent(flow)
+                made = _whole(flow, each_output, shape, recent) or _joined(flow, solvable(each_output), shape, recent)
             return made if made is not None and made[1] > 1 else (at, solved[0], solved[1])
     if shown:
         for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
@@ -327,6 +329,16 @@ def _joined(flow: Flow, kernels: Solvable, shape: Shape, recent: list[int]) -> t
     for channels, area in asked if beside else ():
         if channels - before[0] in beside:
             return flow.join((channels, *before[1:])), area, 1
+    return None
+
+
+def _whole(flow: Flow, each_output: list[int], shape: Shape, recent: list[int]) -> tuple[int, int, int] | None:
+    """Give what a kernel of three by three takes that keeps places, where a tensor has all the channels it asks for."""
+    wanted = [(each // _NINE, *shape[1:]) for each in each_output if not each % _NINE]
+    for index in recent:
+        if flow.shapes[index] in wanted and not flow.left(index):
+            flow.far |= index < len(flow.shapes) - BACK
+            return index, _NINE, 1
     return None
 
 
