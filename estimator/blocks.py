@@ -42,6 +42,7 @@ _MOST_KERNELS: Final = 16
 _BRANCHES: Final = "branches"
 _IN_TURN: Final[tuple[str, ...]] = ("Sequential", "Parallel")
 _STRIDED: Final[tuple[str, ...]] = ("(2, 2)", "2")
+_STEPS: Final[tuple[str, ...]] = (*_STRIDED, "(4, 4)", "4")
 _LONG: Final = 3
 _FEW: Final = 4
 _DIGITS: Final = 10
@@ -152,6 +153,18 @@ def beside(block: Layer) -> bool:
         return False
     kernels = {part.said("kernel_size") for part in block.children if part.type == "Conv2d"}
     return len(kernels) == len(block.children) and all(part.name.isdecimal() for part in block.children)
+
+
+def pyramid(block: Layer) -> bool:
+    """Tell whether a list's parts each pool a picture to a size of their own, to be as large as it again (PSPNet)."""
+    if block.type != "ModuleList" or not 1 < len(block.children) <= _MOST_KERNELS:
+        return False
+    sizes: set[str] = set()
+    for part in block.children:
+        if not part.children or not part.children[0].type.startswith("AdaptiveAvgPool"):
+            return False
+        sizes.add(part.children[0].said("output_size"))
+    return len(sizes) == len(block.children)
 
 
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache
@@ -319,11 +332,27 @@ def interleaved(parts: tuple[Layer, ...]) -> tuple[Layer, ...]:
             or _joined(part, after, "up")
             or _joined(part, after, "down")
             or (part.name in _PATCHES and _joined(after, part))
+            or _joined_behind(part, after)
         )
         made.append(joined or part)
         if joined:
             rest.popleft()
     return tuple(made)
+
+
+def _joined_behind(resizes: Layer, stages: Layer) -> Layer | None:
+    """Join what makes pictures smaller before each stage with the stages, listed behind it (ConvNeXt)."""
+    count = len(stages.children)
+    if resizes.type != "ModuleList" or stages.type != "ModuleList" or not 1 < count == len(resizes.children):
+        return None
+    if any(not part.children or _resizes(part) for part in stages.children):
+        return None
+    order: list[Layer] = []
+    for resize, stage in zip(resizes.children, stages.children, strict=True):
+        if not 0 < len(resize.children) <= _FEW or not any(map(_strides, resize.children)):
+            return None
+        order += [resize, stage]
+    return stages.but(children=tuple(order), params=stages.params + resizes.params)
 
 
 def _joined(stages: Layer, resizes: Layer, how: str = "") -> Layer | None:
@@ -341,6 +370,11 @@ def _joined(stages: Layer, resizes: Layer, how: str = "") -> Layer | None:
         pair = [stage, *resizes.children[at : at + 1]]
         order += pair if how == "down" else pair[::-1]
     return stages.but(children=tuple(order), params=stages.params + resizes.params)
+
+
+def _strides(layer: Layer) -> bool:
+    """Tell whether a layer is a convolution that makes pictures half or a quarter as large."""
+    return layer.type.startswith("Conv") and "Transpose" not in layer.type and layer.said("stride") in _STEPS
 
 
 def _resizes(part: Layer) -> str:

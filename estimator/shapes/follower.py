@@ -8,7 +8,7 @@ from itertools import islice
 from math import prod
 from typing import Final
 
-from estimator import blocks, outputs, sizes
+from estimator import blocks, inputs, outputs, sizes
 from estimator.breath import OFTEN, breathe
 from estimator.family import family_of_types
 from estimator.layer import Layer
@@ -23,6 +23,7 @@ from estimator.shapes.widths import (
     DEEP,
     MOST_DIM,
     OF_TIME,
+    beside_pictures,
     columns_of,
     fields_of,
     first_of_width,
@@ -154,19 +155,23 @@ class Follower:
         known: dict[_Sibling, tuple[Layer, Shape]] = {}
         branches: dict[str, Shape] = {}
         picture = shape
+        gates = False
         if row:
             made, now = self._in_row(row, shape, known)
         else:
             use = layer.children if ordered else in_order_of_use(in_turn(blocks.interleaved(layer.children)))
             made, now, picture = self._parts(layer, use, shape, known, branches)
+            gates = use[-1].type.endswith("Sigmoid") and now[:1] == picture[:1]
         self.sources.open.pop()
         joins = blocks.joins(layer) or (blocks.beside(layer) and len({end[1:] for end in branches.values()}) == 1)
         if len(branches) > 1 and joins:
             now = (sum(end[0] for end in branches.values()), *now[1:])
-        if now[1:] == (1, 1) and any(mark in layer.type for mark in _GATED):
+        if now[1:] == (1, 1) and (gates or any(mark in layer.type for mark in _GATED)):
             now = picture
         if convolves:
             now = self._leaves.given(layer, shape if "Same" in layer.type else now)
+        if blocks.pyramid(layer):
+            now = shape
         now = self._restored(layer, shape, now)
         return Layer(layer.type, layer.params, now, tuple(made), layer.args, layer.name, shape), now
 
@@ -203,13 +208,18 @@ class Follower:
         for number, part in enumerate(parts):
             if not number & OFTEN:
                 breathe()
-            if self._timed and (steps := of_time(part)):
+            steps = of_time(part) if self._timed else 0
+            if not steps and self.sources.pictures:
+                steps = beside_pictures(block, part)
+            if steps:
                 made.append(self._sibling(part, (steps,), known)[0])
                 continue
             if part.name in self._entries:
                 begin = way or shape
                 fitted, after = self._sibling(part, begin, known)
                 way = after if self._takes(part, begin) else now
+                if after == begin and not part.params and _never_meet(now, begin):
+                    way = now  # it is empty, and not called here
                 now = _met(now, way) if part is block.children[-1] else now
             else:
                 if way is not None:
@@ -416,12 +426,22 @@ class Follower:
             return before  # weights of channels, from a convolution over these
         if len(before) == 3 and after == (before[0], 1, 1) and before[1] > 1 and "Pool" not in layer.type:
             return before
+        if len(before) == COLOURS and after == before[:1] and before[1] > 1 and _squeezes(layer, before[0]):
+            return before
         return after
 
 
 def _convolves(block: Layer) -> bool:
     """Tell whether a block is a convolution, with its padding inside."""
     return block.params > 0 and "Conv" in block.type and block.said("kernel_size") != ""
+
+
+def _squeezes(block: Layer, channels: int) -> bool:
+    """Tell whether a block makes one number of each channel and fewer of these: weights of the channels, a gate."""
+    first = first_of_width(block)
+    if first is None or first.type != "Linear" or input_width(first) != channels:
+        return False
+    return 0 < inputs.number(first, "out_features") < channels
 
 
 def _is_block(layer: Layer) -> bool:
@@ -436,6 +456,13 @@ def _met(now: Shape, way: Shape) -> Shape:
     shorter. Of channels the fewer are filled up, or those of several layers that were joined.
     """
     return way if way[1:] != now[1:] else max(now, way)
+
+
+def _never_meet(now: Shape, way: Shape) -> bool:
+    """Tell whether a picture is neither added to, nor joined with, another: not of so many channels, nor so large."""
+    if len(now) != len(way) or len(now) < COLOURS or max(now[1:]) == 1:
+        return False
+    return now[0] != way[0] and now[1:] != way[1:]
 
 
 def _lost(layer: Layer, shape: Shape) -> str:

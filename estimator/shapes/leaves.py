@@ -99,7 +99,7 @@ class Leaves:
         """Follow what only moves axes, joins or splits them."""
         type_ = layer.type
         if type_ == "Flatten":
-            return (elements(shape),)
+            return _flattened(args, shape)
         if type_ == "Unflatten":
             return self._unflattened(args, shape)
         if type_ == "PixelUnshuffle":  # what goes in is what the first convolution takes
@@ -134,3 +134,14 @@ class Leaves:
         if shape[-len(size) :] != size:
             return (*shape[: len(shape) - len(size)], *size)
         return shape
+
+
+def _flattened(args: dict[str, str], shape: Shape) -> Shape:
+    """Give axes that became one: all of them, or some, as where places of a picture become tokens."""
+    first = sizes.number(args, "start_dim") if "start_dim" in args else 1
+    last = sizes.number(args, "end_dim") if "end_dim" in args else -1
+    first = max(first - 1 if first >= 0 else len(shape) + first, 0)
+    last = last - 1 if last >= 0 else len(shape) + last
+    if not first <= last < len(shape):
+        return (elements(shape),)
+    return (*shape[:first], elements(shape[first : last + 1]), *shape[last + 1 :])

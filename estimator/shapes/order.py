@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from estimator.breath import breathe
+from estimator.inputs import axes
 from estimator.layer import Layer
-from estimator.shapes.widths import first_width, input_width, last_width
+from estimator.shapes.widths import first_of_width, first_width, input_width, last_width
 from estimator.walk import layers
 
 _ACTIVATIONS: Final[tuple[str, ...]] = (
@@ -26,6 +27,8 @@ _REDUCTIONS: Final = _FEWER | {"layer_norm", "norm", "act", "pool"}
 _PADDING: Final = "_padding"
 _LISTS: Final[tuple[str, ...]] = ("ModuleList", "Sequential")
 _PART: Final = 2
+_POOLS: Final[tuple[str, ...]] = ("AdaptiveAvgPool2d", "AdaptiveMaxPool2d")
+_ONE_PIXEL: Final = frozenset(("1", "1, 1"))
 # Patches of numbered stages, often listed before all blocks.
 _STAGES: Final[tuple[str, ...]] = ("patch_embed",)
 
@@ -41,6 +44,10 @@ def in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
         children = _by_stages(children)
     if _shrinks_first(children):
         children = (children[-1], *children[:-1])
+    if children[0].type.startswith(_POOLS) and len(children) > _PART:
+        children = _pooled_last(children)
+    if children[-1].type.startswith(_POOLS) and len(children) > _PART:
+        children = _pooled_first(children)
     if len(children) > _PART and children[-1].type in _LISTS and _joins_halves(children):
         children = (*children[:-2], children[-1], children[-2])
     if any(child.name.endswith(_PADDING) for child in children):
@@ -62,6 +69,28 @@ def in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
             order.insert(order.index(children[linear[0]]) + 1, child)
             break
     return order
+
+
+def _pooled_last(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Put pooling to one pixel that is listed first before the classifier, where layers between look at pictures."""
+    pool, *rest = children
+    first, last = first_of_width(rest[0]), first_of_width(rest[-1])
+    if pool.said("output_size").strip("() ") not in _ONE_PIXEL or first is None or last is None:
+        return children
+    looks = "Conv2d" in first.type and max(axes(first, "kernel_size"), default=1) > 1
+    return (*rest[:-1], pool, rest[-1]) if looks and last.type == "Linear" else children
+
+
+def _pooled_first(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Put a gate's pooling to one pixel that is listed behind its sigmoid before its layers, of one place each."""
+    *rest, pool = children
+    if pool.said("output_size").strip("() ") not in _ONE_PIXEL or not rest[-1].type.lower().endswith("sigmoid"):
+        return children
+    at = len(rest)
+    while at and not rest[at - 1].children and set(axes(rest[at - 1], "kernel_size")) <= {1}:
+        breathe()
+        at -= 1
+    return (*rest[:at], pool, *rest[at:])
 
 
 def _padded_first(children: tuple[Layer, ...]) -> tuple[Layer, ...]:

@@ -41,6 +41,9 @@ HEADS: Final[tuple[str, ...]] = (
 MOST_COLOURS: Final = 16
 _LONGEST_LINE: Final = 160
 _POOLED_CONVS: Final[tuple[str, ...]] = ("conv_reduce", "conv_expand", "fc_reduce", "fc_select")
+_ACTIVATIONS: Final = frozenset(("SiLU", "GELU", "ReLU", "Mish", "Swish", "LeakyReLU"))
+_ROW: Final = 2
+_MOST_PARTS: Final = 16
 _BY_CHANNELS: Final[tuple[str, ...]] = ("2d", "3d", "Conv", "BatchNorm", "GroupNorm")
 # Layers that work on series, or are in blocks that do.
 _OF_SERIES: Final[tuple[str, ...]] = (
@@ -167,6 +170,21 @@ def of_time(part: Layer) -> int:
         return 0
     first = first_of_width(part)
     return (input_width(first) or 0) if first is not None and first.type == "Linear" else 0
+
+
+def beside_pictures(block: Layer, part: Layer) -> int:
+    """Read the features that a block of convolutions makes one number for each of its channels of, or two; else 0.
+
+    Such a row begins with an activation, as its features are those of all blocks: a time step, or what is asked for.
+    """
+    row = part.children
+    if part.type != "Sequential" or not _ROW <= len(row) <= COLOURS or len(block.children) > _MOST_PARTS:
+        return 0
+    if row[0].params or row[0].type not in _ACTIVATIONS or row[1].type != "Linear":
+        return 0
+    made = number(row[1], "out_features")
+    widths = [last_width(other) for other in block.children if other is not part]
+    return number(row[1], "in_features") if made and any(made in (width, 2 * width) for width in widths) else 0
 
 
 def fields_of(block: Layer, listed: bool = False) -> int:

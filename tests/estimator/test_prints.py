@@ -191,3 +191,83 @@ def test_between_the_stages_of_a_densenet_code_pools(change: tuple[str, str], si
     text = block("Net", stem=conv(3, 16), trans=between, last=conv(8, 4)).replace(*change)
     text = text if "16, 16," not in change[1] else text.replace("Conv2d(8, 4", "Conv2d(16, 4")
     assert shapes(text, "Conv2d", input_size=(3, 32, 32))[-1] == (4, side, side)
+
+
+def test_some_axes_of_a_picture_become_tokens() -> None:
+    parts = {
+        "proj": conv(3, 64, kernel=8, step=8),
+        "flat": "Flatten(start_dim=2, end_dim=-1)",
+        "norm": "LayerNorm((64,))",
+    }
+    text = block("Net", **parts, mlp="Linear(in_features=64, out_features=256, bias=True)")
+    assert shapes(text, "Flatten", input_size=(3, 80, 80)) == [(64, 100)]
+    assert shapes(text, "Linear", input_size=(3, 80, 80)) == [(100, 256)]
+    joined = text.replace("end_dim=-1", "end_dim=3")
+    assert shapes(joined, "Flatten", input_size=(3, 80, 80)) == [(64, 100)]
+    whole = text.replace("start_dim=2", "start_dim=1")
+    assert shapes(whole, "Flatten", input_size=(3, 80, 80)) == [(6400,)]
+
+
+def test_a_gate_of_linear_layers_gives_back_the_picture() -> None:
+    fewer = block(
+        "Sequential", _0="Linear(in_features=64, out_features=4)", _1="Linear(in_features=4, out_features=64)"
+    )
+    gate = block("SELayer", avg_pool="AdaptiveAvgPool2d(output_size=1)", fc=fewer)
+    text = block("Net", stem=conv(3, 64), gate=gate, conv=conv(64, 64))
+    assert shapes(text, "SELayer", input_size=(3, 80, 80)) == [(64, 80, 80)]
+    # What makes more of the channels is no gate.
+    more = text.replace("out_features=4)", "out_features=256)").replace("in_features=4,", "in_features=256,")
+    assert shapes(more, "SELayer", input_size=(3, 80, 80)) == [(64,)]
+
+
+@pytest.mark.parametrize("way", ["Sequential()", "LambdaLayer()"])
+def test_an_empty_way_around_a_block_that_makes_another_picture_is_not_called(way: str) -> None:
+    inner = block("Block", conv1=conv(32, 64, step=2), bn1="BatchNorm2d(64)", shortcut=way)
+    text = block("Net", stem=conv(3, 32), block=inner, last=conv(64, 64))
+    assert shapes(text, "Conv2d", input_size=(3, 80, 80)) == [(32, 80, 80), (64, 40, 40), (64, 40, 40)]
+
+
+def test_pooling_that_is_listed_before_all_layers_goes_before_the_classifier() -> None:
+    parts = {"pool": "AdaptiveAvgPool2d(output_size=1)", "features": block("Sequential", _0=conv(3, 32, step=2))}
+    head = block("Sequential", _0="Dropout(p=0.2)", _1="Linear(in_features=32, out_features=10)")
+    text = block("Net", **parts, classifier=head)
+    assert shapes(text, "Conv2d", input_size=(3, 80, 80)) == [(32, 40, 40)]
+    assert shapes(text, "AdaptiveAvgPool2d", input_size=(3, 80, 80)) == [(32, 1, 1)]
+    # A gate's layers, of one place each, do look at one pixel.
+    gate = block("Gate", pool="AdaptiveAvgPool2d(output_size=1)", a=conv(32, 8, kernel=1), b=conv(8, 32, kernel=1))
+    text = block("Net", stem=conv(3, 32), gate=gate)
+    assert shapes(text, "Conv2d", input_size=(3, 80, 80))[1:] == [(8, 1, 1), (32, 1, 1)]
+
+
+def test_what_was_pooled_to_several_sizes_is_as_large_as_the_picture_again() -> None:
+    pooled = [
+        block("Sequential", _0=f"AdaptiveAvgPool2d(output_size={size})", _1=conv(32, 32, kernel=1))
+        for size in (1, 2, 6)
+    ]
+    stages = block("ModuleList", _0=pooled[0], _1=pooled[1], _2=pooled[2])
+    text = block("Net", stem=conv(3, 32), psp=block("PSP", stages=stages, last=conv(128, 8)))
+    assert shapes(text, "Conv2d", input_size=(3, 80, 80))[-1] == (8, 80, 80)
+    alike = text.replace("output_size=2", "output_size=6").replace("output_size=1", "output_size=6")
+    assert shapes(alike, "Conv2d", input_size=(3, 80, 80))[-1] == (8, 6, 6)
+
+
+@pytest.mark.parametrize("step", [2, 4])
+def test_what_makes_pictures_smaller_before_each_stage_may_be_listed_before_all_stages(step: int) -> None:
+    stem = block("Sequential", _0=conv(3, 32, kernel=step, step=step), _1="LayerNorm()")
+    down = block("Sequential", _0="LayerNorm()", _1=conv(32, 64, kernel=2, step=2))
+    stages = [block("Sequential", _0=block("Block", dw=conv(width, width))) for width in (32, 64)]
+    lists = {"a": block("ModuleList", _0=stem, _1=down), "b": block("ModuleList", _0=stages[0], _1=stages[1])}
+    found = shapes(block("Net", **lists), "Block", input_size=(3, 64, 64))
+    assert found == [(32, 64 // step, 64 // step), (64, 32 // step, 32 // step)]
+
+
+def test_pooling_that_is_listed_behind_a_sigmoid_goes_before_the_layers_of_its_gate() -> None:
+    gate = {"conv1": conv(32, 32, kernel=1), "relu": "ReLU()", "conv2": conv(32, 32, kernel=1)}
+    ending = {"sigmoid": "Sigmoid()", "avgpool": "AdaptiveAvgPool2d(output_size=(1, 1))"}
+    fusion = block("Fusion", convblock=block("ConvBlock", conv=conv(64, 32)), **gate, **ending)
+    text = block("Net", stem=conv(3, 64), fusion=fusion, last=conv(32, 8))
+    places = [(64, 80, 80), (32, 80, 80), (32, 1, 1), (32, 1, 1), (8, 80, 80)]
+    assert shapes(text, "Conv2d", input_size=(3, 80, 80)) == places
+    # Behind anything else it pools what that gives out.
+    other = text.replace("Sigmoid()", "ReLU()")
+    assert shapes(other, "Conv2d", input_size=(3, 80, 80))[2:4] == [(32, 80, 80)] * 2

@@ -542,6 +542,41 @@ def test_a_kernel_that_no_step_explains_works_behind_a_pool() -> None:
     assert Kind.MAX_POOL not in [op.kind for op in shown.ops]
 
 
+def test_what_is_pooled_before_the_first_linear_layer_is_pooled_between_convolutions() -> None:
+    rows = ("Conv2d-# [-1, 8, 32, 32] 224", "BatchNorm2d-# [-1, 8, 32, 32] 16", "Conv2d-# [-1, 16, 16, 16] 1,168")
+    kinds = [Kind.CONV, Kind.BATCH_NORM, Kind.MAX_POOL, Kind.CONV, Kind.MAX_POOL, Kind.LINEAR]
+    _, program, _ = account(table(*rows, "Linear-# [-1, 10] 10,250"))
+    assert [op.kind for op in program.ops] == kinds
+    assert program.tensors[program.ops[3].x] == 8 * 16 * 16
+    # As large as it is: the second convolution has steps.
+    _, program, _ = account(table(*rows, "Linear-# [-1, 10] 40,970"))
+    assert [op.kind for op in program.ops] == [Kind.CONV, Kind.BATCH_NORM, Kind.CONV, Kind.LINEAR]
+    # One pixel of each channel is a mean, which says nothing of pooling.
+    _, program, _ = account(table(*rows, "Linear-# [-1, 10] 170"))
+    assert Kind.MAX_POOL not in [op.kind for op in program.ops]
+
+
+def test_what_code_joined_in_a_block_is_not_what_the_next_block_takes() -> None:
+    rows = ("│    └─Conv2d: 2-1 [2, 12, 32, 32] 3,468", "│    └─Conv2d: 2-2 [2, 12, 32, 32] 4,764")
+    block = ("├─Dense: 1-2 [2, 32, 32, 32] --", *rows, "│    └─Conv2d: 2-3 [2, 32, 32, 32] 16,160")
+    stem = "├─Conv2d: 1-1 [2, 32, 32, 32] 896"
+    _, program, _ = account(tree("Net [2, 32, 32, 32] --", stem, *block, *block, *block))
+    convs = [op for op in program.ops if op.kind is Kind.CONV]
+    assert [program.shapes[op.x][0] for op in convs] == [3, *(32, 44, 56) * 3]
+    assert len({op.x for op in convs}) == len(convs)
+
+
+def test_a_kernel_of_usual_size_takes_what_is_joined_rather_than_an_unusual_one_what_is_at_hand() -> None:
+    rows = ("Conv2d-# [-1, 32, 24, 24] 896", "Conv2d-# [-1, 16, 24, 24] 4,624", "Conv2d-# [-1, 16, 24, 24] 6,928")
+    _, program, _ = account(table(*rows, "Conv2d-# [-1, 32, 24, 24] 18,464"))
+    assert [program.shapes[op.x][0] for op in program.ops] == [3, 32, 48, 64]
+    assert {op.conv.area for op in program.ops if op.conv} == {9}
+    # What is there already is not joined once more.
+    skip = ("BatchNorm2d-# [-1, 48, 24, 24] 96", "Conv2d-# [-1, 16, 24, 24] 6,928", "Conv2d-# [-1, 16, 24, 24] 6,928")
+    _, program, _ = account(table(*rows[:2], *skip))
+    assert program.ops[-1].x in (program.ops[2].x, program.ops[2].y)
+
+
 def test_attention_of_no_known_name_keeps_queries_keys_and_values() -> None:
     block = ("│    └─LayerNorm: 2-1 [2, 64, 96] 192", "│    └─Linear: 2-2 [2, 64, 288] 27,936")
     out = "│    └─Linear: 2-4 [2, 64, 96] 9,312"

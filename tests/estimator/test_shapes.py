@@ -733,6 +733,16 @@ def test_time_steps_go_past_the_pictures() -> None:
     assert (found["1"], found["conv"]) == ((64,), (32, 56, 56))
 
 
+@pytest.mark.parametrize(("made", "after"), [(32, (32,)), (64, (64,)), (48, (56, 56, 48))])
+def test_what_is_added_to_all_channels_of_a_block_goes_past_its_pictures(made: int, after: tuple[int, ...]) -> None:
+    linear = f"(1): Linear(in_features=256, out_features={made}, bias=True)"
+    row = f"(emb): Sequential(\n      (0): SiLU()\n      {linear}\n    )"
+    first = "(conv): Conv2d(64, 32, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))"
+    found = block_of("ResBlock", first, row, "(last): Conv2d(32, 32, kernel_size=(1, 1), stride=(1, 1))")
+    assert found["1"] == after
+    assert found["last"] == (32, 56, 56)
+
+
 def test_what_listed_stages_are_resized_by_goes_between_them_in_any_order() -> None:
     def stage(at: int, width: int) -> str:
         return f"    ({at}): Stage(\n      (c): Conv2d({width}, {width}, kernel_size=(1, 1), stride=(1, 1))\n    )\n"

@@ -34,6 +34,7 @@ class _Span(NamedTuple):
         tensors, steps, ends: where its own begin, and end before.
         kept: those of its tensors, or of the ones before, that are kept.
         activated: those before or behind an activation.
+        joined: those of its own that code joined.
         hidden: parameters that it has added.
         current, by_activation, gate: how it ends.
     """
@@ -43,6 +44,7 @@ class _Span(NamedTuple):
     ends: tuple[int, int]
     kept: frozenset[int]
     activated: frozenset[int]
+    joined: frozenset[int]
     hidden: int
     current: int
     by_activation: bool
@@ -94,6 +96,7 @@ class Builder:
                 (ends, len(self.ends)),
                 frozenset(flow.kept),
                 frozenset([index for index in range(tensors - BACK, len(flow.tensors)) if index in flow.activated]),
+                frozenset([index for index in range(tensors, len(flow.tensors)) if index in flow.joined]),
                 flow.hidden - hidden,
                 flow.current,
                 flow.by_activation,
@@ -111,6 +114,7 @@ class Builder:
         if flow.attention is not None or flow.gate >= 0 or first <= 0 or current < first:
             return None
         marks = 2 * (current in flow.blocks) + (current in flow.activated)  # two bits for each tensor
+        joined = 0
         outer: list[Shape] = []
         for index in flow.blocks:
             if index >= first:
@@ -120,12 +124,14 @@ class Builder:
         for index in range(first, start):
             if index in flow.activated:
                 marks |= 4 << 2 * (index - first)
+            if index in flow.joined:
+                joined |= 1 << index - first
         last = flow.ops[-1]
         products = flow.bends or flow.unsaid  # matter to the next one
         matters = (products and last.kind is _LINEAR) or doubles(last)
         made = start - last.x if matters and last.y == current else 0
         at_hand = start - current, flow.shapes[current], flow.by_activation, made, not flow.encoders
-        return id(layer), at_hand, tuple(flow.shapes[-BACK:]), tuple(outer), flow.waiting, marks
+        return id(layer), at_hand, tuple(flow.shapes[-BACK:]), tuple(outer), flow.waiting, marks, joined
 
     def _copy(self, span: _Span) -> None:
         """Add once more what a block has added."""
@@ -147,6 +153,7 @@ class Builder:
         self.ends += [(layer, start + later, end + later, size) for layer, start, end, size in self.ends[first:last]]
         flow.kept.update([index + by for index in span.kept])
         flow.activated.update([index + by for index in span.activated])
+        flow.joined.update([index + by for index in span.joined])
         flow.hidden += span.hidden
         flow.current = span.current + by
         flow.by_activation = span.by_activation

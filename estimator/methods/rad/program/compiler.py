@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from math import prod
 from typing import Final
 
-from estimator.breath import breathe
+from estimator.breath import OFTEN, breathe
 from estimator.layer import Layer
-from estimator.methods.rad.kinds import Kind
+from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.program.builder import Builder
 from estimator.methods.rad.program.entry import input_of
 from estimator.methods.rad.program.flow import Flow
 from estimator.methods.rad.program.hidden import open_hidden
 from estimator.methods.rad.program.of_types import OfTypes, of_types
 from estimator.methods.rad.program.steps import PICTURE, Op, Program, Shape
+from estimator.methods.rad.program.weights import inputs_of
 from estimator.types import Family, Libraries, ModelSummary, libraries
 from estimator.walk import elements, layers
 
@@ -100,6 +102,7 @@ def _read(summary: ModelSummary, found: list[Layer], told: OfTypes, *, opens: bo
     flow = Flow(summary.format in _FLAT, told.drops)
     flow.words, flow.cosine, flow.unsaid = told.words, told.cosine, told.unsaid
     flow.bare, flow.bends, flow.opens = told.bare, told.bends, opens
+    flow.pools = summary.format != "module" and _pools(found)
     said: tuple[float, float] | None = None
     if summary.input_mb is not None:
         printed = max(summary.batch_size or 1, 1)
@@ -120,6 +123,25 @@ def _libraries(multiplies: bool, kinds: Set[Kind], hidden: int, params: int, fam
     multiplies = multiplies or recurrent or (most and family != "cnn")
     convolves = _CONV in kinds or recurrent or (hidden > 0 if family == "cnn" else most and family == "mlp")
     return libraries(multiplies, convolves)
+
+
+def _pools(found: list[Layer]) -> bool:
+    """Tell whether the first linear layer takes a picture half as large along each side as the one before it."""
+    picture: Shape = ()
+    for number, layer in enumerate(found):
+        if not number & OFTEN:
+            breathe()
+        if layer.children or not layer.output_shape:
+            continue
+        if kind_of(layer.type) is _LINEAR:
+            inputs = inputs_of(layer, layer.output_shape)
+            halves = prod([size // 2 for size in picture[1:]])
+            return len(picture) == PICTURE and halves > 1 and inputs == picture[0] * halves
+        if len(layer.output_shape) == PICTURE:
+            picture = layer.output_shape
+        elif layer.params:
+            return False
+    return False
 
 
 def _levels(layer: Layer) -> int:

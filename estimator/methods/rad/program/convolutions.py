@@ -14,6 +14,7 @@ from estimator.methods.rad.program.weights import (
     asked_for,
     cannot_step,
     each_of,
+    halved,
     may_be_along,
     printed_kernel,
     solvable,
@@ -34,6 +35,9 @@ _SKIPPED: Final = 16
 # Kernels that take what code made of a vector, and by how much they make it larger along a side at most.
 _OF_GENERATORS: Final[tuple[int, ...]] = (9, 16, 25, 4, 36, 49, 1)
 _LARGER: Final = 8
+# Areas of the usual kernel, and of those that hardly any convolution has which keeps the places of a picture.
+_NINE: Final = 9
+_UNLIKELY: Final = frozenset((16, 27, 36, 64))
 # Steps among which a layer that is called again is looked for.
 _LOOP: Final = 256
 
@@ -65,7 +69,8 @@ def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
     else:
         x, area, groups = _conv_input(flow, taken, shape, least, weights, area, groups)
     inner = flow.shapes[x]
-    if flow.bare and area > 1 and x == flow.current and not transposed and cannot_step(inner, shape, area):
+    behind = x == flow.current and area > 1 and not transposed and not taken
+    if behind and ((flow.bare and cannot_step(inner, shape, area)) or (flow.pools and halved(inner, shape, area))):
         x = flow.pool((inner[0], inner[1] // 2, inner[2] // 2))
         inner = flow.shapes[x]
     half = taken is not None and _is_half(taken, inner)
@@ -128,7 +133,9 @@ def _conv_input(
             x = flow.search(known)
             if x < 0 and len(known) == _TWO:
                 x = flow.search((known[1], known[0]))  # the same, turned
-            x = _halved(flow, x, shape[0]) if x >= 0 else flow.tensor(known)
+            x = _halved(flow, x, shape[0]) if x >= 0 else x
+        if x < 0 or flow.left(x):
+            x = flow.join(known)
         if not area:
             area, groups = solve(weights, known[0], shape[0], axes=len(shape))
         if not area:
@@ -190,11 +197,15 @@ def _searched(
         else:
             solved = solve_each(each_output, current[0], outputs)
         if solved[0]:
-            return at, solved[0], solved[1]
+            made = None
+            if solved[0] in _UNLIKELY and not shown and current[1:] == shape[1:]:
+                recent = _recent(flow)
+                made = _whole(flow, each_output, shape, recent) or _joined(flow, solvable(each_output), shape, recent)
+            return made if made is not None and made[1] > 1 else (at, solved[0], solved[1])
     if shown:
         for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):
             before = flow.shapes[index]
-            if len(before) == axes and _places(flow, index) >= least:
+            if len(before) == axes and _places(flow, index) >= least and not flow.left(index):
                 solved = solve(weights, before[0], outputs, area, groups, axes)
                 if solved[0]:
                     return _gated(flow, index, before, outputs), solved[0], solved[1]
@@ -249,7 +260,7 @@ def _last(
         before = shapes[index]
         if len(before) == axes:
             area, groups = kernels.of(before[0], outputs, grouped)
-            if area and _places(flow, index) >= least:
+            if area and _places(flow, index) >= least and not flow.left(index):
                 return _gated(flow, index, before, outputs), area, groups
     return None
 
@@ -320,7 +331,17 @@ def _joined(flow: Flow, kernels: Solvable, shape: Shape, recent: list[int]) -> t
             beside.add(other[0])
     for channels, area in asked if beside else ():
         if channels - before[0] in beside:
-            return flow.tensor((channels, *before[1:])), area, 1
+            return flow.join((channels, *before[1:])), area, 1
+    return None
+
+
+def _whole(flow: Flow, each_output: list[int], shape: Shape, recent: list[int]) -> tuple[int, int, int] | None:
+    """Give what a kernel of three by three takes that keeps places, where a tensor has all the channels it asks for."""
+    wanted = [(each // _NINE, *shape[1:]) for each in each_output if not each % _NINE]
+    for index in recent:
+        if flow.shapes[index] in wanted and not flow.left(index):
+            flow.far |= index < len(flow.shapes) - BACK
+            return index, _NINE, 1
     return None
 
 

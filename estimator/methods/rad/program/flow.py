@@ -72,12 +72,14 @@ class Flow:
         unsaid: whether no layer is called an attention.
         above: how many more levels of blocks the table shows below the layer that is read; 0 where that is not known.
         bare: whether no layer is an activation: functions are.
+        pools: whether pictures are pooled by a function before the first linear layer, and so between convolutions.
         bends: whether these functions keep what they take, as GELU does.
         tensors: elements of each tensor, for one sample.
         shapes: of each tensor.
         ops: the steps.
         skips: by step, elements that wait meanwhile.
         kept: tensors that are kept although no single step says so.
+        joined: tensors that code joined for a convolution: no layer gave them out.
         hidden: parameters of layers whose insides are not shown.
         cached: by step, elements of its keys and values that are needed for the next token.
         encoders: how many blocks are open whose keys and values are not.
@@ -105,12 +107,14 @@ class Flow:
         self.unsaid = False
         self.above = 0
         self.bare = False
+        self.pools = False
         self.bends = False
         self.tensors: list[int] = []
         self.shapes: list[Shape] = []
         self.ops: list[Op] = []
         self.skips: dict[int, int] = {}
         self.kept: set[int] = set()
+        self.joined: set[int] = set()
         self.hidden = 0
         self.cached: dict[int, int] = {}
         self.encoders = 0
@@ -202,6 +206,19 @@ class Flow:
             if self.shapes[index] == shape:
                 return index
         return -1
+
+    def join(self, shape: Shape) -> int:
+        """Add a tensor that code makes; note where it is of what is at hand and more of the same places."""
+        current = self.shapes[self.current]
+        if current and shape[1:] == current[1:] and shape[0] > current[0]:
+            self.joined.add(len(self.shapes))
+        return self.tensor(shape)
+
+    def left(self, index: int) -> bool:
+        """Tell whether a tensor was joined before what came into the block at hand, which takes it no more."""
+        if index not in self.joined:
+            return False
+        return index < next((entry for entry in reversed(self.blocks) if entry), 0)
 
     def same(self, shape: Shape) -> int:
         """Find the input of a layer that keeps the shape; what is not there was made in the block's own code."""

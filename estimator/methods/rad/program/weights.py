@@ -275,6 +275,13 @@ def cannot_step(before: Shape, after: Shape, area: int) -> bool:
     return not steps and any(before[1] // 2 + 2 * pad - side + 1 == after[1] for pad in pads)
 
 
+def halved(before: Shape, after: Shape, area: int) -> bool:
+    """Tell whether a square kernel that keeps places makes one picture of the other, made half as large before."""
+    if len(before) != PICTURE or len(after) != PICTURE or after[1] < 2:
+        return False
+    return area in _USUAL[PICTURE] and all(size // 2 == half for size, half in zip(before[1:], after[1:], strict=True))
+
+
 def recurrent_depth(layer: Layer, before: Shape, shape: Shape) -> tuple[int, int]:
     """Tell how many layers a recurrent network has, as it says, or solve its parameters for them.
 
