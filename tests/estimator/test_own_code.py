@@ -187,6 +187,20 @@ def test_a_hidden_list_works_with_as_much_more_as_is_printed_of_it() -> None:
     assert works[16] == pytest.approx(4 * works[8], rel=0.01)
 
 
+def test_a_list_that_is_shown_again_and_again_stands_for_all_and_works_like_one() -> None:
+    text = tree(
+        "Net  [2, 16, 8, 8]  --",
+        "├─Encoder: 1-1  [2, 16, 8, 8]  --",
+        *["│    └─ModuleList: 2-1  --  (recursive)"] * 3,
+        "├─Conv2d: 1-2  [2, 16, 8, 8]  272",
+    )
+    shown = f"{text}Total params: 70,272\nForward/backward pass size (MB): {2 * 8 * 9 * 1024 / 1e6:.6f}\n"
+    _, program, _, _ = Rad(plain()).account(parse_summary(shown), Workload(2, kind="infer"))
+    own = OwnCode({HIDDEN: {"ModuleList": {"": [100.0, 4.0, 2.0, 2.0, 60.0, 60.0]}}}).of(program, "torchinfo", "fp32")
+    assert len(own.inside) == 1
+    assert not own.works
+
+
 BERT = (
     "BertModel  [2, 32, 64]  --",
     "├─BertEmbeddings: 1-1  [2, 32, 64]  --",

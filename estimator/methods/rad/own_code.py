@@ -202,9 +202,12 @@ class OwnCode:
             kept = noted.kept[place] + noted.kept_more[place] * long
             inside[at] = kept * size * (noted.counted * scale or 1.0)
             way = int(place == _AMP)
-            # A list that shows no shape is of no size: what is printed tells how large all in it is.
-            larger = scale if program.ends[number][0].output_shape is None else 1.0
-            works[at] = (noted.work[way] + noted.work_more[way] * long) * size * larger
+            # A list that shows no shape is of no size: what is printed tells how large all in it is. One that is shown
+            # again and again stands for all of them.
+            layer = program.ends[number][0]
+            larger = scale if layer.output_shape is None else 1.0
+            if not layer.said("recursive"):
+                works[at] = (noted.work[way] + noted.work_more[way] * long) * size * larger
             cache += noted.cached * size if program.caches else 0.0
         return inside, works, cache
 
