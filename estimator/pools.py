@@ -57,6 +57,55 @@ def repeated(root: Layer, said: tuple[int, ...] = ()) -> Layer:
     return root.but(children=tuple(found[min(found)])) if found else root
 
 
+def in_stages(root: Layer, found: Sequence[Layer], said: tuple[int, ...] = ()) -> Layer:
+    """Put pooling into each of the blocks side by side whose code does it, where the first linear layer tells so.
+
+    It pools before the blocks inside of such a block, behind its convolution, or else at its end.
+
+    Args:
+        root: a model.
+        found: all its layers.
+        said: rows and columns of the pictures, where they are known.
+    """
+    breathe()
+    if any("Pool" in layer.type or layer.type.startswith(LARGER) for layer in found):
+        return root
+    first = next((at for at, layer in enumerate(found) if layer.type == "Linear"), 0)
+    for at, row in ((-1, root), *enumerate(root.children)):
+        stages = [number for number, part in enumerate(row.children) if _convolves(part)]
+        if len(stages) < _TWICE or stages[-1] - stages[0] >= len(stages) or not _chained(row.children, stages):
+            continue
+        area, rest = divmod(number(found[first], "in_features"), max(_gives(row.children[stages[-1]]), 1))
+        if rest or area < _LEAST_AREA or flattened_side(found[:first], area, said):
+            return root
+        pool = Layer("MaxPool2d", 0, None, (), _HALVES, "pool")
+        before, end = stages[0], stages[-1] + 1
+        parts = [_with(part, pool) for part in row.children[before:end]]
+        made = row.but(children=(*row.children[:before], *parts, *row.children[end:]))
+        made = made if at < 0 else root.but(children=(*root.children[:at], made, *root.children[at + 1 :]))
+        chain = [layer for layer in layers(made) if not layer.children]
+        chain = chain[: next((last for last, layer in enumerate(chain) if layer.type == "Linear"), 0)]
+        return made if flattened_side(chain, area, said) else root
+    return root
+
+
+def _convolves(part: Layer) -> bool:
+    breathe()
+    return bool(part.children) and any(layer.type == "Conv2d" for layer in layers(part))
+
+
+def _chained(parts: Sequence[Layer], stages: Sequence[int]) -> bool:
+    """Tell whether each of some parts takes as many channels as the one before gives out."""
+    return all(_gives(parts[at - 1]) == _takes(parts[at]) for at in stages[1:])
+
+
+def _with(stage: Layer, pool: Layer) -> Layer:
+    """Put pooling before the first block inside of a stage, behind what convolves; at the end where there is none."""
+    parts = stage.children
+    inner = next((at for at, part in enumerate(parts) if part.children), 0) or len(parts)
+    return stage.but(children=(*parts[:inner], pool, *parts[inner:]))
+
+
 def behind_transitions(root: Layer, types: Set[str]) -> Layer:
     """Put pooling at the end of what lies between the stages of a DenseNet, where code pools by a function.
 

@@ -633,6 +633,32 @@ def test_small_networks_pool_in_their_code(
 
 
 @pytest.mark.parametrize(
+    ("flat", "said", "first", "inner", "last"),
+    [
+        (16 * 64, None, (8, 32, 32), (8, 16, 16), (16, 8, 8)),  # 32x32 is usual
+        (16 * 96, (3, 32, 48), (8, 32, 48), (8, 16, 24), (16, 8, 12)),
+        (16 * 100, (3, 32, 48), (8, 32, 48), (8, 32, 48), (16, 32, 48)),  # pooling in both does not explain that
+        (16 * 32 * 48, (3, 32, 48), (8, 32, 48), (8, 32, 48), (16, 32, 48)),  # there is none
+    ],
+)
+def test_equal_blocks_pool_in_their_code_where_a_flattened_picture_tells(
+    flat: int, said: tuple[int, ...] | None, first: tuple[int, ...], inner: tuple[int, ...], last: tuple[int, ...]
+) -> None:
+    conv = "Conv2d({}, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))"
+    text = (
+        f"Net(\n  (net): Sequential(\n    (0): Block(\n      (conv): {conv.format('3, 8')}\n"
+        f"      (more): Inner(\n        (c): {conv.format('8, 8')}\n      )\n    )\n"
+        f"    (1): Block(\n      (conv): {conv.format('8, 16')}\n    )\n  )\n"
+        f"  (fc): Linear(in_features={flat}, out_features=10, bias=True)\n)\n"
+    )
+    found = with_shapes(parse_summary(text), Workload(8, input_size=said))
+    convs = [layer for layer in layers(found.root) if layer.type == "Conv2d"]
+    assert [conv.output_shape for conv in convs[:2]] == [first, inner]
+    assert found.root.children[0].output_shape == last
+    assert out(found, "fc") == (10,)
+
+
+@pytest.mark.parametrize(
     ("layer", "after"),
     [
         ("MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)", (96, 48, 64)),
