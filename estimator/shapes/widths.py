@@ -42,6 +42,7 @@ MOST_COLOURS: Final = 16
 _LONGEST_LINE: Final = 160
 _POOLED_CONVS: Final[tuple[str, ...]] = ("conv_reduce", "conv_expand", "fc_reduce", "fc_select")
 _ACTIVATIONS: Final = frozenset(("SiLU", "GELU", "ReLU", "Mish", "Swish", "LeakyReLU"))
+_ANSWERS: Final = frozenset(("Tanh", "Sigmoid", "Softmax", "LogSoftmax"))
 _ROW: Final = 2
 _MOST_PARTS: Final = 16
 _BY_CHANNELS: Final[tuple[str, ...]] = ("2d", "3d", "Conv", "BatchNorm", "GroupNorm")
@@ -57,6 +58,8 @@ _OF_SERIES: Final[tuple[str, ...]] = (
     "LayerNorm",
     "RMS",
 )
+# Layers that work on each row by itself, and words.
+_PLAIN: Final = frozenset(("Embedding", "Linear", "BatchNorm1d", "Dropout", "Sequential")) | _ACTIVATIONS | _ANSWERS
 # Parts of denoisers that work on the time step.
 OF_TIME: Final[tuple[str, ...]] = ("time", "temb", "t_emb", "emb_layers")
 
@@ -205,6 +208,31 @@ def of_fields(found: Sequence[Layer]) -> bool:
     breathe()
     types = {layer.type for layer in found}
     return not any(mark in type_ for type_ in types for mark in _OF_SERIES)
+
+
+def of_ids(found: Sequence[Layer]) -> bool:
+    """Tell whether each of several tables looks up one row of a sample, as of its user and of what is sold.
+
+    Nothing works on a series then, no table is one of positions, and none has a row for what pads a text.
+    """
+    tables = [layer for layer in found if layer.type == "Embedding"]
+    if len(tables) < _ROW or not of_fields(found):
+        return False
+    return not any("pos" in table.name or table.name == "wpe" or table.said("padding_idx") for table in tables)
+
+
+def averages(found: Sequence[Layer]) -> bool:
+    """Tell whether code averages the words of a text before the first linear layer.
+
+    These are looked up in one table, or in several whose rows code joins, and all other layers are plain; the last
+    gives out no word again.
+    """
+    tables = [layer for layer in found if layer.type == "Embedding"]
+    linear = [layer for layer in found if layer.type == "Linear"]
+    if not tables or not linear or not {layer.type for layer in found[1:]} <= _PLAIN:
+        return False
+    first, last = number(linear[0], "in_features"), number(linear[-1], "out_features")
+    return first == sum([number(table, "1") for table in tables]) and last != number(tables[0], "0")
 
 
 def side_by_side(block: Layer) -> int:

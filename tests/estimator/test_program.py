@@ -116,7 +116,7 @@ def test_lists_below_the_depth_that_show_no_numbers_keep_what_is_counted_of_them
 
 
 def test_rms_norms_gelus_dropouts_and_recurrence() -> None:
-    base = "Net(\n  (e): Embedding(10, 64)\n  (x): {}\n  (l): Linear(in_features=64, out_features=64, bias=True)\n)\n"
+    base = "Net(\n  (e): Embedding(64, 64)\n  (x): {}\n  (l): Linear(in_features=64, out_features=64, bias=True)\n)\n"
 
     def kept(layer: str, **workload: Any) -> float:
         return account(base.format(layer), seq_len=8, **workload)[2].kept
@@ -605,6 +605,23 @@ def test_a_linear_layer_of_a_table_keeps_what_code_joined_for_it() -> None:
     _, program, _ = account(text)
     taken = [program.tensors[op.x] for op in program.ops if op.kind is Kind.LINEAR]
     assert taken == [40, 512, 63, 64]  # tables and eight numbers; a bias is no more than one; not of other rows
+
+
+def test_words_are_averaged_before_a_layer_that_gives_out_one_row() -> None:
+    rows = ("Embedding-# [-1, 20, 16] 16,000", "Dropout-# [-1, 20, 16] 0")
+    for words in (rows, rows[:1]):
+        _, program, _ = account(table(*words, "Linear-# [-1, 4] 68"))
+        assert program.tensors[program.ops[-1].x] == 16
+    _, program, _ = account(table(*rows, "Linear-# [-1, 20, 4] 68"))
+    assert program.ops[-1].x == program.ops[-2].y
+    _, program, _ = account(table(*rows, "LayerNorm-# [-1, 20, 16] 32", "Linear-# [-1, 4] 68"))
+    assert program.ops[-1].x == program.ops[-2].y  # the first of what a layer has made
+
+
+def test_a_row_of_a_print_is_joined_for_a_wider_layer() -> None:
+    text = "".join(f"  ({name}): Embedding(1000, 16)\n" for name in ("user", "item"))
+    _, program, _ = account(f"Net(\n{text}  (fc): Linear(in_features=32, out_features=8, bias=True)\n)\n", seq_len=None)
+    assert program.tensors[program.ops[-1].x] == 32
 
 
 @pytest.mark.parametrize(("row", "taken"), [("[-1, 16] 16,400", 1024), ("[-1] 16,400", 16)])

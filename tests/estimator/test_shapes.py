@@ -769,6 +769,44 @@ def test_what_is_added_to_all_channels_of_a_block_goes_past_its_pictures(made: i
     assert found["last"] == (32, 56, 56)
 
 
+@pytest.mark.parametrize(
+    ("tables", "beside", "rows"),
+    [
+        (("user", "item"), "ReLU()", 1),
+        (("user", "wpe"), "ReLU()", 1000),
+        (("user", "item"), "LayerNorm((32,), eps=1e-05, elementwise_affine=True)", 512),
+        (("item",), "ReLU()", 512),
+    ],
+)
+def test_each_of_several_tables_looks_up_one_row_where_nothing_works_on_a_series(
+    tables: tuple[str, ...], beside: str, rows: int
+) -> None:
+    text = "".join(f"  ({table}): Embedding(1000, 16)\n" for table in tables)
+    text = f"Net(\n{text}  (fc): Linear(in_features=32, out_features=32, bias=True)\n  (last): {beside}\n)\n"
+    assert out(shaped(text), tables[0]) == (rows, 16)
+    assert out(shaped(text, 20), tables[0]) == (20, 16)
+    assert out(shaped(text.replace("(1000, 16)", "(1000, 16, padding_idx=0)")), tables[0])[:1] != (1,)
+
+
+@pytest.mark.parametrize(
+    ("tables", "last", "after"),
+    [
+        (("Embedding(1000, 16)",), "Linear(in_features=16, out_features=4, bias=True)", (4,)),
+        (("Embedding(1000, 8)",) * 2, "Linear(in_features=16, out_features=4, bias=True)", (4,)),
+        (("Embedding(1000, 16)",), "Linear(in_features=16, out_features=1000, bias=True)", (20, 1000)),  # words again
+        (("Embedding(1000, 16)",), "Head(\n    (0): Linear(in_features=16, out_features=4, bias=True)\n  )", (20, 4)),
+        (("EmbeddingBag(1000, 16, mode='mean')",), "Linear(in_features=16, out_features=4, bias=True)", (4,)),
+    ],
+)
+def test_words_of_one_table_are_averaged_before_plain_layers(
+    tables: tuple[str, ...], last: str, after: tuple[int, ...]
+) -> None:
+    text = "".join(f"  (t{at}): {table}\n" for at, table in enumerate(tables))
+    found = shaped(f"Net(\n{text}  (drop): Dropout(p=0.5, inplace=False)\n  (fc): {last}\n)\n", 20)
+    linear = next(layer for layer in layers(found.root) if layer.type == "Linear")
+    assert linear.output_shape == after
+
+
 def test_what_listed_stages_are_resized_by_goes_between_them_in_any_order() -> None:
     def stage(at: int, width: int) -> str:
         return f"    ({at}): Stage(\n      (c): Conv2d({width}, {width}, kernel_size=(1, 1), stride=(1, 1))\n    )\n"
