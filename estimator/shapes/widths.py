@@ -10,6 +10,7 @@ from estimator import sizes
 from estimator.breath import breathe
 from estimator.inputs import axes, number
 from estimator.layer import Layer
+from estimator.shapes.tables import ATTENDS
 from estimator.walk import elements
 
 Shape = tuple[int, ...]
@@ -43,6 +44,8 @@ _LONGEST_LINE: Final = 160
 _POOLED_CONVS: Final[tuple[str, ...]] = ("conv_reduce", "conv_expand", "fc_reduce", "fc_select")
 _ACTIVATIONS: Final = frozenset(("SiLU", "GELU", "ReLU", "Mish", "Swish", "LeakyReLU"))
 _ANSWERS: Final = frozenset(("Tanh", "Sigmoid", "Softmax", "LogSoftmax"))
+# Features of one head of an attention, where nothing says how many.
+_HEAD: Final = 64
 _ROW: Final = 2
 _MOST_PARTS: Final = 16
 _BY_CHANNELS: Final[tuple[str, ...]] = ("2d", "3d", "Conv", "BatchNorm", "GroupNorm")
@@ -244,6 +247,40 @@ def side_by_side(block: Layer) -> int:
     kernels = {part.said("kernel_size") for part in parts if part.type in ("Conv1d", "Conv2d")}
     alike = len(kernels) == len(parts) and len({part.said("0") for part in parts}) == 1
     return min(sum([number(part, "1") for part in parts]), MOST_DIM) if alike else 0
+
+
+def of_matrix(block: Layer, shape: Shape) -> tuple[frozenset[str], Shape]:
+    """Tell which parts of an attention work on its matrix, not on the tokens that come in, and how large that is.
+
+    These are a softmax, a dropout right behind it, and every dropout of a head by itself, which has no layer behind
+    its queries, keys and values.
+
+    Args:
+        block: a block of a print.
+        shape: of tokens.
+
+    Returns:
+        Names of the parts, and the matrix of each head; no names where nothing shows it.
+    """
+    parts = block.children
+    softmax = next((at for at, part in enumerate(parts[:_MOST_PARTS]) if part.type == "Softmax"), -1)
+    linear = [part for part in parts[:_MOST_PARTS] if part.type == "Linear"]
+    widths = {(number(part, "in_features"), number(part, "out_features")) for part in linear}
+    rest = [part for part in parts if part.type in ("Dropout", "Softmax")]
+    if len(linear) == COLOURS and len(widths) == 1 and len(rest) + COLOURS == len(parts):
+        taken, made = widths.pop()
+        if 0 < made < taken:
+            return frozenset([part.name for part in rest]), (1, shape[0], shape[0])
+    if softmax < 0 or not linear or ATTENDS not in block.type or number(linear[0], "in_features") != shape[-1]:
+        return frozenset(), ()
+    width = number(linear[0], "out_features")
+    if len(linear) < COLOURS:
+        if width <= shape[-1]:
+            return frozenset(), ()  # no queries, keys and values: it weighs features
+        width = width if width % COLOURS else width // COLOURS
+    behind = parts[softmax + 1 : softmax + 2]
+    dropped = [part.name for part in behind if part.type == "Dropout"]
+    return frozenset((parts[softmax].name, *dropped)), (max(width // _HEAD, 1), shape[0], shape[0])
 
 
 def columns_of(table: Layer) -> int:

@@ -324,6 +324,32 @@ def test_a_matrix_of_weights_is_kept_before_and_behind_its_dropout() -> None:
     assert with_matrix - without == 2 * (16 * 16 * (4 + 4 + 1) - 16 * 32)
 
 
+def test_a_print_shows_by_a_softmax_or_by_heads_that_matrices_are_kept() -> None:
+    own = "Net(\n  (e): Embedding(1000, 128)\n  (a): SelfAttention(\n{}  )\n)\n"
+    norm, drop = "    (norm): LayerNorm((128,), eps=1e-05, elementwise_affine=True)\n", "Dropout(p=0.1, inplace=False)"
+    product = "    (qkv): Linear(in_features=128, out_features=384, bias=False)\n"
+    weighed = f"{norm}    (attend): Softmax(dim=-1)\n    (dropout): {drop}\n{product}    (drop): {drop}\n"
+
+    def matrices(parts: str, text: str = own) -> list[tuple[int, Scores]]:
+        _, program, _ = account(text.format(parts), seq_len=32)
+        return [(op.matrix, op.scores) for op in program.ops if op.kind is Kind.ATTENTION]
+
+    assert matrices(weighed) == [(2 * 32 * 32, Scores.DROPPED)]
+    assert matrices(weighed.replace(f"    (dropout): {drop}\n", "")) == [(2 * 32 * 32, Scores.PLAIN)]
+    assert matrices(f"{norm}{product}    (drop): {drop}\n") == [(0, Scores.PLAIN)]
+    assert matrices(weighed.replace("384", "128")) == [(0, Scores.PLAIN)]  # features are weighed
+    each = "".join(
+        f"        ({name}): Linear(in_features=128, out_features=32, bias=False)\n"
+        for name in ("key", "query", "value")
+    )
+    heads = f"    (heads): ModuleList(\n      (0-3): 4 x Head(\n{each}        (dropout): {drop}\n      )\n    )\n"
+    heads += f"    (proj): Linear(in_features=128, out_features=128, bias=True)\n    (dropout): {drop}\n"
+    assert matrices(heads) == [(4 * 32 * 32, Scores.DROPPED)]
+    assert matrices(heads.replace(f"        (dropout): {drop}\n", "")) == [(0, Scores.PLAIN)]
+    # As wide as what comes in: these may be parts of another block.
+    assert matrices(heads.replace("out_features=32", "out_features=128")) == [(0, Scores.PLAIN)]
+
+
 def test_projections_of_an_attention_may_stand_in_a_list() -> None:
     text = tree(
         "Net [2, 16, 96] --",
