@@ -528,6 +528,23 @@ def test_padding_counts_unless_the_convolution_behind_pads_itself() -> None:
     assert found["conv"] == (64, 56, 56)
 
 
+@pytest.mark.parametrize(
+    ("name", "width", "after"),
+    [("mid_block", 128, (128, 28, 28)), ("more", 128, (128, 56, 56)), ("mid_block", 96, (96, 56, 56))],
+)
+def test_a_middle_that_is_listed_behind_the_second_half_goes_before_it(
+    name: str, width: int, after: tuple[int, ...]
+) -> None:
+    found = shapes_of(
+        f"Net(\n{STEM}  (downs): ModuleList(\n"
+        "    (0): Conv2d(64, 128, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))\n  )\n  (ups): ModuleList(\n"
+        "    (0): ConvTranspose2d(128, 64, kernel_size=(2, 2), stride=(2, 2))\n  )\n"
+        f"  ({name}): Block(\n    (c): Conv2d({width}, {width}, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n"
+        "  )\n  (last): Conv2d(64, 64, kernel_size=(1, 1), stride=(1, 1))\n)\n"
+    )
+    assert (found["c"], found["last"]) == (after, (64, 56, 56))
+
+
 def test_what_makes_a_picture_smaller_goes_between_the_blocks_it_is_listed_behind() -> None:
     def block(name: str, before: int, after: int) -> str:
         conv = f"(c{name}): Conv2d({before}, {after}, kernel_size=(1, 1), stride=(1, 1))"
@@ -684,6 +701,16 @@ def test_convolutions_that_hold_their_padding_give_out_what_they_do_behind_it() 
     )"""
     found = block_of("MBConv", inside, "(norm): BatchNorm2d(96, eps=1e-05)")
     assert (found["static_padding"], found["conv"], found["norm"]) == ((64, 57, 57), (96, 28, 28), (96, 28, 28))
+
+
+def test_a_second_branch_that_makes_the_picture_smaller_too_takes_what_came_in() -> None:
+    conv = "({}): Conv2d({}, {}, kernel_size=({}), stride=({}), padding=({}), groups={})"
+    sizes = [("3, 3", "2, 2", "1, 1", 64), ("1, 1", "1, 1", "0, 0", 1), ("1, 1", "1, 1", "0, 0", 1)]
+    parts = [conv.format(f"c{at}", 64, 64, *size) for at, size in enumerate([*sizes, *sizes[:2]])]
+    found = block_of("Down", *parts)
+    assert [found[f"c{at}"] for at in range(5)] == [(64, side, side) for side in (28, 28, 56, 28, 28)]
+    whole = [part.replace("groups=64", "groups=1") for part in parts]
+    assert block_of("Down", *whole)["c4"] == (64, 14, 14)  # one behind the other
 
 
 def test_volumes_keep_their_channels_first() -> None:
