@@ -19,6 +19,7 @@ from estimator.walk import layers
 _MOST_LAYERS: Final = 64
 _HALVES: Final[tuple[tuple[str, str], ...]] = (("kernel_size", "2"), ("stride", "2"))
 _LEAST_STAGES: Final = 3
+_MOST_STAGES: Final = 8
 _LEAST_AREA: Final = 4
 _TWICE: Final = 2
 _CONVS: Final = ("Conv2d", "Conv3d")
@@ -199,7 +200,8 @@ def called_again(root: Layer, found: Sequence[Layer]) -> Layer:
         return root
     rest = [part for part in root.children if part is not pool]
     if len(grows) == 1 and any(part is grows[0] for part in rest):
-        return root.but(children=_both_again([part for part in rest if part is not grows[0]], pool, grows[0]) or None)
+        rest = [part for part in rest if part is not grows[0]]
+        return root.but(children=_both_again(rest, pool, grows[0]) or _nested(rest, pool) or None)
     if len(grows) < _LEAST_STAGES - 1:
         return root
     for at, part in enumerate(rest):
@@ -231,6 +233,38 @@ def _both_again(parts: Sequence[Layer], pool: Layer, grows: Layer) -> tuple[Laye
         width = _gives(stage)
     again = [item for stage in second for item in (grows, stage)]
     return (*_alternating(parts[:first], pool), *again, *parts[2 * first - 1 :])
+
+
+def _nested(parts: Sequence[Layer], pool: Layer) -> tuple[Layer, ...]:
+    """Put a nested U-Net's inner blocks behind the stages that they are made of, and what resizes pictures between.
+
+    Each takes what its stage gave out so far, joined, and what the one below did, made larger (U-Net++).
+
+    Returns:
+        The parts of the model; nothing where these are no such blocks.
+    """
+    first = _wider(parts)
+    inner = parts[first : first + first * (first - 1) // 2]
+    if not _LEAST_STAGES <= first <= _MOST_STAGES or 2 * len(inner) != first * (first - 1):
+        return ()
+    widths = [_gives(part) for part in parts[:first]]
+    rest = iter(inner)
+    nested: dict[tuple[int, int], Layer] = {}
+    for beside in range(1, first):
+        for stage in range(first - beside):
+            part = nested[stage, beside] = next(rest)
+            if (_takes(part), _gives(part)) != (beside * widths[stage] + widths[stage + 1], widths[stage]):
+                return ()
+    made = [parts[0]]
+    for stage in range(1, first):
+        made += [*([] if stage == 1 else [_resized(1 - stage)]), pool, parts[stage]]
+        for beside in range(1, stage + 1):
+            made += [_resized(1), nested[stage - beside, beside]]
+    return (*made, *parts[first + len(inner) :])
+
+
+def _resized(steps: int) -> Layer:
+    return Layer("Upsample", 0, None, (), (("scale_factor", str(2.0**steps)),), "up")
 
 
 def _alternating(stages: Sequence[Layer], pool: Layer) -> list[Layer]:

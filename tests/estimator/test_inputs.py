@@ -215,6 +215,20 @@ def test_the_one_pool_of_a_u_net_is_called_between_all_its_stages(parts: str) ->
     ]
 
 
+def test_inner_blocks_of_a_nested_u_net_work_on_the_pictures_of_their_stages() -> None:
+    nested = block("n01", 24, 8) + block("n11", 48, 16)
+    last = block("n02", 32, 8) + "  (last): Conv2d(8, 1, kernel_size=(1, 1), stride=(1, 1))\n"
+    text = f"Nested(\n{POOL}{UP}{STAGES}{nested}{last})\n"
+    found = with_shapes(parse_summary(text), Workload(8, input_size=(3, 96, 64)))
+    made = {layer.name: layer.output_shape for layer in found.root.children}
+    assert [made[name] for name in ("a", "b", "c")] == [(8, 96, 64), (16, 48, 32), (32, 24, 16)]
+    assert [made[name] for name in ("n01", "n11", "n02")] == [(8, 96, 64), (16, 48, 32), (8, 96, 64)]
+    assert made["last"] == (1, 96, 64)
+    # Widths that tell of nothing nested.
+    found = with_shapes(parse_summary(text.replace("32, 8,", "40, 8,")), Workload(8, input_size=(3, 96, 64)))
+    assert [layer.type for layer in found.root.children[:2]] == ["MaxPool2d", "Upsample"]
+
+
 @pytest.mark.parametrize(
     "parts",
     [
