@@ -216,6 +216,59 @@ def called_again(root: Layer, found: Sequence[Layer]) -> Layer:
     return root.but(children=(*_alternating(stages, pool), *rest[len(stages) :]))
 
 
+def grown_again(root: Layer, types: Set[str]) -> Layer:
+    """Put the one layer by which a detector's neck makes pictures larger before each part that takes it, joined.
+
+    The neck makes them smaller again by as many kernels with steps (PANet).
+
+    Args:
+        root: a model.
+        types: of all its layers.
+    """
+    return _grown_again(root) if "Upsample" in types else root
+
+
+def _grown_again(block: Layer) -> Layer:
+    breathe()
+    parts = block.children
+    if not parts:
+        return block
+    ups = [at for at, part in enumerate(parts) if part.type == "Upsample"]
+    if len(ups) == 1 and (order := _neck(parts, ups[0])):
+        return block.but(children=order)
+    made = tuple(map(_grown_again, parts))
+    for new, old in zip(made, parts, strict=True):
+        if new is not old:
+            return block.but(children=made)
+    return block  # the same object: equal ones are followed once
+
+
+def _neck(parts: Sequence[Layer], at: int) -> tuple[Layer, ...]:
+    """Give the parts of a neck in order of use, which makes pictures larger at one place; nothing for another block."""
+    behind = parts[at + 1 : at + 1 + _MOST_STAGES * 2]
+    steps = [place for place, part in enumerate(behind) if any(map(_shrinks, _convs(part)))]
+    if len(steps) < _TWICE or any(part.type.startswith(LARGER) for inner in behind for part in layers(inner)):
+        return ()
+    width, joins = _widest(parts[at - 1]) if at else 0, []
+    for place, part in enumerate(behind[: steps[0]]):
+        if width and _takes(part) > width:
+            joins.append(place)
+        width = _widest(part)
+    if not at and len(joins) == len(steps) - 1:
+        joins.insert(0, 0)  # where it is listed
+    if len(joins) != len(steps):
+        return ()
+    order = list(parts[:at])
+    for place, part in enumerate(behind):
+        order += [parts[at], part] if place in joins else [part]
+    return (*order, *parts[at + 1 + len(behind) :])
+
+
+def _widest(part: Layer) -> int:
+    """Read how many channels a part gives out whose last layer may be listed before others of its block."""
+    return max([number(conv, "1") for conv in _convs(part)], default=0)
+
+
 def _both_again(parts: Sequence[Layer], pool: Layer, grows: Layer) -> tuple[Layer, ...]:
     """Put one layer that makes pictures smaller, and one that makes them larger, between stages side by side.
 

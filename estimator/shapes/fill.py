@@ -75,7 +75,7 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
         )
     said = rows_and_columns(found, workload)
     pooled = pools.in_stages(pools.between(pools.repeated(summary.root, said), found), found, said)
-    pooled = pools.behind_transitions(pools.called_again(pooled, found), types)
+    pooled = pools.grown_again(pools.behind_transitions(pools.called_again(pooled, found), types), types)
     if pooled is not summary.root:
         found = layers(pooled)
     follower = Follower(found, workload)
