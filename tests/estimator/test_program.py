@@ -136,6 +136,19 @@ def test_rms_norms_gelus_dropouts_and_recurrence() -> None:
     assert kept("LSTM(64, 64, num_layers=2)") == nothing + 4 * 12 * tensor
 
 
+PADS = [("ReflectionPad2d", True), ("ReplicationPad2d", True), ("ZeroPad2d", False)]
+
+
+@pytest.mark.parametrize(("pad", "keeps"), PADS)
+def test_padding_that_copies_places_keeps_what_it_pads(pad: str, keeps: bool) -> None:
+    rows = ("Conv2d-# [-1, 8, 16, 16] 224", f"{pad}-# [-1, 8, 18, 18] 0", "Conv2d-# [-1, 4, 16, 16] 292")
+    _, program, _ = account(table(*rows))
+    first, *_, last = program.ops
+    assert program.tensors[last.x] == 8 * 18 * 18
+    kept = [op for op in program.ops if op.kind is Kind.AVG_POOL]
+    assert [(op.x, op.y) for op in kept] == ([(first.y, last.x)] if keeps else [])
+
+
 def apart(layer: Layer) -> Layer:
     """The same layer, none of whose parts is an object that stands elsewhere too."""
     return layer.but(children=tuple([apart(child) for child in layer.children]))
