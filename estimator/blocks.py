@@ -43,6 +43,7 @@ _BRANCHES: Final = "branches"
 _IN_TURN: Final[tuple[str, ...]] = ("Sequential", "Parallel")
 _STRIDED: Final[tuple[str, ...]] = ("(2, 2)", "2")
 _STEPS: Final[tuple[str, ...]] = (*_STRIDED, "(4, 4)", "4")
+_TWO: Final = 2
 _LONG: Final = 3
 _FEW: Final = 4
 _DIGITS: Final = 10
@@ -185,12 +186,13 @@ class Fork:
         possible: whether any may: parts have names, or the block's may stand together.
     """
 
-    __slots__ = ("_mixes", "_together", "beside", "possible")
+    __slots__ = ("_mixes", "_second", "_together", "beside", "possible")
 
     def __init__(self, block: Layer) -> None:
         self.beside = beside(block)
         self._together = together(block)
         self._mixes = block.type.startswith("Mixed")  # of Inception v4
+        self._second = _second(block)
         self.possible = self.beside or self._together or any(part.name for part in block.children)
 
     def begins(self, part: Layer) -> bool:
@@ -199,7 +201,7 @@ class Fork:
         Branches are numbered by torchvision and timm: ``branch1``, and ``branch3x3_1`` followed by ``branch3x3_2``.
         """
         name = part.name
-        if self.beside or name.startswith("comb"):  # of NASNet's cells
+        if self.beside or part is self._second or name.startswith("comb"):  # of NASNet's cells
             return True
         if not part.children and name.startswith("pool_") and name.startswith(_POOLED):
             return True
@@ -212,6 +214,22 @@ class Fork:
             return False
         follows = "Norm" in part.type and not part.children and "identity" not in name  # its convolution
         return not follows
+
+
+def _second(block: Layer) -> Layer | None:
+    """Find where the second of two branches begins whose layers lie side by side in a block (ShuffleNet v2).
+
+    Both make the picture smaller, channel by channel; the first ends with the kernel behind that, which mixes these.
+    """
+    if not _FEW < len(block.children) <= _MOST_KERNELS:
+        return None
+    breathe()
+    convs = [part for part in block.children if part.type == "Conv2d"]
+    steps = [at for at, conv in enumerate(convs) if _strides(conv)]
+    if len(steps) != _TWO or steps[0] or steps[1] < _TWO or convs[_TWO].said("0") != convs[0].said("0"):
+        return None
+    alone = all(convs[at].said("groups") == convs[at].said("0") for at in steps)
+    return convs[_TWO] if alone else None
 
 
 def aside(block: Layer, part: Layer) -> bool:

@@ -19,6 +19,7 @@ from estimator.walk import layers
 _MOST_LAYERS: Final = 64
 _HALVES: Final[tuple[tuple[str, str], ...]] = (("kernel_size", "2"), ("stride", "2"))
 _LEAST_STAGES: Final = 3
+_MOST_STAGES: Final = 8
 _LEAST_AREA: Final = 4
 _TWICE: Final = 2
 _CONVS: Final = ("Conv2d", "Conv3d")
@@ -55,6 +56,55 @@ def repeated(root: Layer, said: tuple[int, ...] = ()) -> Layer:
             found.setdefault(made, chain)
     # Two answers: pictures of this kind are rather small.
     return root.but(children=tuple(found[min(found)])) if found else root
+
+
+def in_stages(root: Layer, found: Sequence[Layer], said: tuple[int, ...] = ()) -> Layer:
+    """Put pooling into each of the blocks side by side whose code does it, where the first linear layer tells so.
+
+    It pools before the blocks inside of such a block, behind its convolution, or else at its end.
+
+    Args:
+        root: a model.
+        found: all its layers.
+        said: rows and columns of the pictures, where they are known.
+    """
+    breathe()
+    if any("Pool" in layer.type or layer.type.startswith(LARGER) for layer in found):
+        return root
+    first = next((at for at, layer in enumerate(found) if layer.type == "Linear"), 0)
+    for at, row in ((-1, root), *enumerate(root.children)):
+        stages = [number for number, part in enumerate(row.children) if _convolves(part)]
+        if len(stages) < _TWICE or stages[-1] - stages[0] >= len(stages) or not _chained(row.children, stages):
+            continue
+        area, rest = divmod(number(found[first], "in_features"), max(_gives(row.children[stages[-1]]), 1))
+        if rest or area < _LEAST_AREA or flattened_side(found[:first], area, said):
+            return root
+        pool = Layer("MaxPool2d", 0, None, (), _HALVES, "pool")
+        before, end = stages[0], stages[-1] + 1
+        parts = [_with(part, pool) for part in row.children[before:end]]
+        made = row.but(children=(*row.children[:before], *parts, *row.children[end:]))
+        made = made if at < 0 else root.but(children=(*root.children[:at], made, *root.children[at + 1 :]))
+        chain = [layer for layer in layers(made) if not layer.children]
+        chain = chain[: next((last for last, layer in enumerate(chain) if layer.type == "Linear"), 0)]
+        return made if flattened_side(chain, area, said) else root
+    return root
+
+
+def _convolves(part: Layer) -> bool:
+    breathe()
+    return bool(part.children) and any(layer.type == "Conv2d" for layer in layers(part))
+
+
+def _chained(parts: Sequence[Layer], stages: Sequence[int]) -> bool:
+    """Tell whether each of some parts takes as many channels as the one before gives out."""
+    return all(_gives(parts[at - 1]) == _takes(parts[at]) for at in stages[1:])
+
+
+def _with(stage: Layer, pool: Layer) -> Layer:
+    """Put pooling before the first block inside of a stage, behind what convolves; at the end where there is none."""
+    parts = stage.children
+    inner = next((at for at, part in enumerate(parts) if part.children), 0) or len(parts)
+    return stage.but(children=(*parts[:inner], pool, *parts[inner:]))
 
 
 def behind_transitions(root: Layer, types: Set[str]) -> Layer:
@@ -150,7 +200,8 @@ def called_again(root: Layer, found: Sequence[Layer]) -> Layer:
         return root
     rest = [part for part in root.children if part is not pool]
     if len(grows) == 1 and any(part is grows[0] for part in rest):
-        return root.but(children=_both_again([part for part in rest if part is not grows[0]], pool, grows[0]) or None)
+        rest = [part for part in rest if part is not grows[0]]
+        return root.but(children=_both_again(rest, pool, grows[0]) or _nested(rest, pool) or None)
     if len(grows) < _LEAST_STAGES - 1:
         return root
     for at, part in enumerate(rest):
@@ -163,6 +214,59 @@ def called_again(root: Layer, found: Sequence[Layer]) -> Layer:
     if len(stages) <= len(grows) or not _widening(stages):
         return root
     return root.but(children=(*_alternating(stages, pool), *rest[len(stages) :]))
+
+
+def grown_again(root: Layer, types: Set[str]) -> Layer:
+    """Put the one layer by which a detector's neck makes pictures larger before each part that takes it, joined.
+
+    The neck makes them smaller again by as many kernels with steps (PANet).
+
+    Args:
+        root: a model.
+        types: of all its layers.
+    """
+    return _grown_again(root) if "Upsample" in types else root
+
+
+def _grown_again(block: Layer) -> Layer:
+    breathe()
+    parts = block.children
+    if not parts:
+        return block
+    ups = [at for at, part in enumerate(parts) if part.type == "Upsample"]
+    if len(ups) == 1 and (order := _neck(parts, ups[0])):
+        return block.but(children=order)
+    made = tuple(map(_grown_again, parts))
+    for new, old in zip(made, parts, strict=True):
+        if new is not old:
+            return block.but(children=made)
+    return block  # the same object: equal ones are followed once
+
+
+def _neck(parts: Sequence[Layer], at: int) -> tuple[Layer, ...]:
+    """Give the parts of a neck in order of use, which makes pictures larger at one place; nothing for another block."""
+    behind = parts[at + 1 : at + 1 + _MOST_STAGES * 2]
+    steps = [place for place, part in enumerate(behind) if any(map(_shrinks, _convs(part)))]
+    if len(steps) < _TWICE or any(part.type.startswith(LARGER) for inner in behind for part in layers(inner)):
+        return ()
+    width, joins = _widest(parts[at - 1]) if at else 0, []
+    for place, part in enumerate(behind[: steps[0]]):
+        if width and _takes(part) > width:
+            joins.append(place)
+        width = _widest(part)
+    if not at and len(joins) == len(steps) - 1:
+        joins.insert(0, 0)  # where it is listed
+    if len(joins) != len(steps):
+        return ()
+    order = list(parts[:at])
+    for place, part in enumerate(behind):
+        order += [parts[at], part] if place in joins else [part]
+    return (*order, *parts[at + 1 + len(behind) :])
+
+
+def _widest(part: Layer) -> int:
+    """Read how many channels a part gives out whose last layer may be listed before others of its block."""
+    return max([number(conv, "1") for conv in _convs(part)], default=0)
 
 
 def _both_again(parts: Sequence[Layer], pool: Layer, grows: Layer) -> tuple[Layer, ...]:
@@ -182,6 +286,38 @@ def _both_again(parts: Sequence[Layer], pool: Layer, grows: Layer) -> tuple[Laye
         width = _gives(stage)
     again = [item for stage in second for item in (grows, stage)]
     return (*_alternating(parts[:first], pool), *again, *parts[2 * first - 1 :])
+
+
+def _nested(parts: Sequence[Layer], pool: Layer) -> tuple[Layer, ...]:
+    """Put a nested U-Net's inner blocks behind the stages that they are made of, and what resizes pictures between.
+
+    Each takes what its stage gave out so far, joined, and what the one below did, made larger (U-Net++).
+
+    Returns:
+        The parts of the model; nothing where these are no such blocks.
+    """
+    first = _wider(parts)
+    inner = parts[first : first + first * (first - 1) // 2]
+    if not _LEAST_STAGES <= first <= _MOST_STAGES or 2 * len(inner) != first * (first - 1):
+        return ()
+    widths = [_gives(part) for part in parts[:first]]
+    rest = iter(inner)
+    nested: dict[tuple[int, int], Layer] = {}
+    for beside in range(1, first):
+        for stage in range(first - beside):
+            part = nested[stage, beside] = next(rest)
+            if (_takes(part), _gives(part)) != (beside * widths[stage] + widths[stage + 1], widths[stage]):
+                return ()
+    made = [parts[0]]
+    for stage in range(1, first):
+        made += [*([] if stage == 1 else [_resized(1 - stage)]), pool, parts[stage]]
+        for beside in range(1, stage + 1):
+            made += [_resized(1), nested[stage - beside, beside]]
+    return (*made, *parts[first + len(inner) :])
+
+
+def _resized(steps: int) -> Layer:
+    return Layer("Upsample", 0, None, (), (("scale_factor", str(2.0**steps)),), "up")
 
 
 def _alternating(stages: Sequence[Layer], pool: Layer) -> list[Layer]:

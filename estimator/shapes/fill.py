@@ -73,8 +73,9 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
             f"a print of {found[0].type[:80]} shows neither its latent array nor how often its blocks run: "
             "paste what torchinfo prints with depth=20"
         )
-    pooled = pools.between(pools.repeated(summary.root, rows_and_columns(found, workload)), found)
-    pooled = pools.behind_transitions(pools.called_again(pooled, found), types)
+    said = rows_and_columns(found, workload)
+    pooled = pools.in_stages(pools.between(pools.repeated(summary.root, said), found), found, said)
+    pooled = pools.grown_again(pools.behind_transitions(pools.called_again(pooled, found), types), types)
     if pooled is not summary.root:
         found = layers(pooled)
     follower = Follower(found, workload)

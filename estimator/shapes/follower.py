@@ -33,6 +33,7 @@ from estimator.shapes.widths import (
     input_width,
     line_of,
     oblong,
+    of_matrix,
     of_points,
     of_time,
     places_of,
@@ -203,15 +204,16 @@ class Follower:
         begun = False
         beside = 0 if self.sources.pictures else side_by_side(block)
         taken: set[int] = set()
+        weighs, matrix = of_matrix(block, shape) if len(shape) == _OF_TEXT else (frozenset(), ())
         fork = blocks.Fork(block)
         made = []
         for number, part in enumerate(parts):
             if not number & OFTEN:
                 breathe()
-            steps = of_time(part) if self._timed else 0
-            if not steps and self.sources.pictures:
-                steps = beside_pictures(block, part)
-            if steps:
+            if part.name in weighs:
+                made.append(part.but(output_shape=matrix, input_shape=matrix))
+                continue
+            if steps := self._steps(block, part):
                 made.append(self._sibling(part, (steps,), known)[0])
                 continue
             if part.name in self._entries:
@@ -236,6 +238,11 @@ class Follower:
                 picture = after
             made.append(fitted)
         return made, now, picture
+
+    def _steps(self, block: Layer, part: Layer) -> int:
+        """Read the features of the time step that a part takes, or of what else goes past the pictures; 0 for none."""
+        steps = of_time(part) if self._timed else 0
+        return beside_pictures(block, part) if not steps and self.sources.pictures else steps
 
     def _part(
         self,

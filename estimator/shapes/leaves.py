@@ -50,6 +50,8 @@ class Leaves:
             args = self._args[id(layer.args)] = dict(layer.args)
         type_ = layer.type
         try:
+            if type_ == "EmbeddingBag" and "1" in args:
+                return (sizes.number(args, "1"),)  # of all words of a text
             if "Embedding" in type_ and "0" in args and "1" in args:
                 if len(shape) == len(self._start) > 2 and shape[0] == sizes.number(args, "1"):
                     return shape  # the nearest of its rows for each place of a picture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from estimator.breath import breathe
-from estimator.inputs import axes
+from estimator.inputs import axes, number
 from estimator.layer import Layer
 from estimator.shapes.widths import first_of_width, first_width, input_width, last_width
 from estimator.walk import layers
@@ -29,6 +29,9 @@ _LISTS: Final[tuple[str, ...]] = ("ModuleList", "Sequential")
 _PART: Final = 2
 _POOLS: Final[tuple[str, ...]] = ("AdaptiveAvgPool2d", "AdaptiveMaxPool2d")
 _ONE_PIXEL: Final = frozenset(("1", "1, 1"))
+# Names of a network's second half, and of what is between the halves.
+_SECOND: Final[tuple[str, ...]] = ("up", "decode")
+_MIDDLE: Final[tuple[str, ...]] = ("mid", "bottleneck")
 # Patches of numbered stages, often listed before all blocks.
 _STAGES: Final[tuple[str, ...]] = ("patch_embed",)
 
@@ -42,6 +45,8 @@ def in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
     breathe()
     if sum(child.name.startswith(_STAGES) and child.name[-1:].isdecimal() for child in children) > 1:
         children = _by_stages(children)
+    if any(child.name.startswith(_MIDDLE) for child in children):
+        children = _middle_between(children)
     if _shrinks_first(children):
         children = (children[-1], *children[:-1])
     if children[0].type.startswith(_POOLS) and len(children) > _PART:
@@ -69,6 +74,21 @@ def in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
             order.insert(order.index(children[linear[0]]) + 1, child)
             break
     return order
+
+
+def _middle_between(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Put the middle of a network that is listed behind its second half before that, as wide as the first half ends."""
+    first = next(at for at, child in enumerate(children) if child.name.startswith(_MIDDLE))
+    if first < _PART or not children[first - 1].name.startswith(_SECOND):
+        return children
+    takes = next((number(inner, "0") for inner in layers(children[first]) if "Conv" in inner.type), 0)
+    if not takes or last_width(children[first - _PART]) != takes:
+        return children
+    end = first + 1
+    while end < len(children) and children[end].name.startswith(_MIDDLE):
+        breathe()
+        end += 1
+    return (*children[: first - 1], *children[first:end], children[first - 1], *children[end:])
 
 
 def _pooled_last(children: tuple[Layer, ...]) -> tuple[Layer, ...]:

@@ -16,6 +16,7 @@ from estimator.shapes.widths import (
     HEADS,
     IMAGE,
     RECURRENT,
+    averages,
     by_channels,
     fits,
     grid,
@@ -82,6 +83,8 @@ class Sources:
         )
         self._seen: Shape = ()
         self._behind = widths_behind(found) if self.vector else {}
+        # Whether code averages words before the first linear layer.
+        self._averages = not self.pictures and averages(found)
         self._side_by_side = any("HighResolution" in type_ for type_ in marks.types)
 
     def note(self, entry: Shape, out: Shape) -> None:
@@ -111,6 +114,8 @@ class Sources:
         if width is None:
             reads = self.pictures and layer.type in RECURRENT
             return series_of(layer, shape, self.open, self._taken) if reads else shape
+        if self._averages and layer.type == "Linear" and len(shape) > 1:
+            return (width,)
         if fits(layer, shape, width):
             return shape
         return self._picture_of(layer, shape, width) if self.pictures else self._series_of(layer, shape, width)

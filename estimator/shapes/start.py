@@ -18,6 +18,7 @@ from estimator.shapes.widths import (
     fields_of,
     line_of,
     of_fields,
+    of_ids,
     takes_pictures,
 )
 from estimator.types import Family, SummaryError, Workload
@@ -153,6 +154,10 @@ class Start:
         if workload.seq_len:
             return (workload.seq_len,)
         longest = TOKENS
+        if of_ids(found):
+            self.inferred.append("no seq_len was given; one row of each table was taken: say `seq_len=N`")
+            self.note = self.note or "seq_len=1 was taken"
+            return (1,)
         for layer in found:
             if "osition" in layer.name or layer.name == "wpe" or "osition" in layer.type:
                 rows = layer.said("0")

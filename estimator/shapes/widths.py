@@ -10,6 +10,7 @@ from estimator import sizes
 from estimator.breath import breathe
 from estimator.inputs import axes, number
 from estimator.layer import Layer
+from estimator.shapes.tables import ATTENDS
 from estimator.walk import elements
 
 Shape = tuple[int, ...]
@@ -42,6 +43,9 @@ MOST_COLOURS: Final = 16
 _LONGEST_LINE: Final = 160
 _POOLED_CONVS: Final[tuple[str, ...]] = ("conv_reduce", "conv_expand", "fc_reduce", "fc_select")
 _ACTIVATIONS: Final = frozenset(("SiLU", "GELU", "ReLU", "Mish", "Swish", "LeakyReLU"))
+_ANSWERS: Final = frozenset(("Tanh", "Sigmoid", "Softmax", "LogSoftmax"))
+# Features of one head of an attention, where nothing says how many.
+_HEAD: Final = 64
 _ROW: Final = 2
 _MOST_PARTS: Final = 16
 _BY_CHANNELS: Final[tuple[str, ...]] = ("2d", "3d", "Conv", "BatchNorm", "GroupNorm")
@@ -57,6 +61,8 @@ _OF_SERIES: Final[tuple[str, ...]] = (
     "LayerNorm",
     "RMS",
 )
+# Layers that work on each row by itself, and words.
+_PLAIN: Final = frozenset(("Embedding", "Linear", "BatchNorm1d", "Dropout", "Sequential")) | _ACTIVATIONS | _ANSWERS
 # Parts of denoisers that work on the time step.
 OF_TIME: Final[tuple[str, ...]] = ("time", "temb", "t_emb", "emb_layers")
 
@@ -207,6 +213,31 @@ def of_fields(found: Sequence[Layer]) -> bool:
     return not any(mark in type_ for type_ in types for mark in _OF_SERIES)
 
 
+def of_ids(found: Sequence[Layer]) -> bool:
+    """Tell whether each of several tables looks up one row of a sample, as of its user and of what is sold.
+
+    Nothing works on a series then, no table is one of positions, and none has a row for what pads a text.
+    """
+    tables = [layer for layer in found if layer.type == "Embedding"]
+    if len(tables) < _ROW or not of_fields(found):
+        return False
+    return not any("pos" in table.name or table.name == "wpe" or table.said("padding_idx") for table in tables)
+
+
+def averages(found: Sequence[Layer]) -> bool:
+    """Tell whether code averages the words of a text before the first linear layer.
+
+    These are looked up in one table, or in several whose rows code joins, and all other layers are plain; the last
+    gives out no word again.
+    """
+    tables = [layer for layer in found if layer.type == "Embedding"]
+    linear = [layer for layer in found if layer.type == "Linear"]
+    if not tables or not linear or not {layer.type for layer in found[1:]} <= _PLAIN:
+        return False
+    first, last = number(linear[0], "in_features"), number(linear[-1], "out_features")
+    return first == sum([number(table, "1") for table in tables]) and last != number(tables[0], "0")
+
+
 def side_by_side(block: Layer) -> int:
     """Count the channels that kernels of several sizes in a list make of the same words; 0 for another block."""
     parts = block.children
@@ -216,6 +247,40 @@ def side_by_side(block: Layer) -> int:
     kernels = {part.said("kernel_size") for part in parts if part.type in ("Conv1d", "Conv2d")}
     alike = len(kernels) == len(parts) and len({part.said("0") for part in parts}) == 1
     return min(sum([number(part, "1") for part in parts]), MOST_DIM) if alike else 0
+
+
+def of_matrix(block: Layer, shape: Shape) -> tuple[frozenset[str], Shape]:
+    """Tell which parts of an attention work on its matrix, not on the tokens that come in, and how large that is.
+
+    These are a softmax, a dropout right behind it, and every dropout of a head by itself, which has no layer behind
+    its queries, keys and values.
+
+    Args:
+        block: a block of a print.
+        shape: of tokens.
+
+    Returns:
+        Names of the parts, and the matrix of each head; no names where nothing shows it.
+    """
+    parts = block.children
+    softmax = next((at for at, part in enumerate(parts[:_MOST_PARTS]) if part.type == "Softmax"), -1)
+    linear = [part for part in parts[:_MOST_PARTS] if part.type == "Linear"]
+    widths = {(number(part, "in_features"), number(part, "out_features")) for part in linear}
+    rest = [part for part in parts if part.type in ("Dropout", "Softmax")]
+    if len(linear) == COLOURS and len(widths) == 1 and len(rest) + COLOURS == len(parts):
+        taken, made = widths.pop()
+        if 0 < made < taken:
+            return frozenset([part.name for part in rest]), (1, shape[0], shape[0])
+    if softmax < 0 or not linear or ATTENDS not in block.type or number(linear[0], "in_features") != shape[-1]:
+        return frozenset(), ()
+    width = number(linear[0], "out_features")
+    if len(linear) < COLOURS:
+        if width <= shape[-1]:
+            return frozenset(), ()  # no queries, keys and values: it weighs features
+        width = width if width % COLOURS else width // COLOURS
+    behind = parts[softmax + 1 : softmax + 2]
+    dropped = [part.name for part in behind if part.type == "Dropout"]
+    return frozenset((parts[softmax].name, *dropped)), (max(width // _HEAD, 1), shape[0], shape[0])
 
 
 def columns_of(table: Layer) -> int:

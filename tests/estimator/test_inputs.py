@@ -215,6 +215,42 @@ def test_the_one_pool_of_a_u_net_is_called_between_all_its_stages(parts: str) ->
     ]
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_one_layer_that_grows_pictures_in_a_neck_is_called_before_each_part_that_joins_them(inside: bool) -> None:
+    def conv(name: str, taken: int, given: int, step: int) -> str:
+        sizes = f"kernel_size=(3, 3), stride=({step}, {step}), padding=(1, 1)"
+        return f"    ({name}): Conv2d({taken}, {given}, {sizes})\n"
+
+    up = "    (up): Upsample(scale_factor=2.0, mode='nearest')\n"
+    before = conv("p3", 3, 8, 2) + conv("p4", 8, 16, 2) + conv("p5", 16, 32, 2)
+    first = "" if inside else conv("l5", 32, 16, 1)
+    grown = first + conv("n1", 48 if inside else 32, 16, 1) + conv("n2", 24, 8, 1)
+    smaller = conv("d1", 8, 8, 2) + conv("n3", 24, 16, 1) + conv("d2", 16, 16, 2) + conv("n4", 48, 32, 1)
+    parts = f"{before}  )\n  (neck): Neck(\n{up}{grown}{smaller}" if inside else f"{before}{up}{grown}{smaller}"
+    text = f"Net(\n  (body): Body(\n{parts}  )\n)\n"
+    found = with_shapes(parse_summary(text), Workload(8, input_size=(3, 96, 64)))
+    made = {layer.name: layer.output_shape for layer in layers(found.root) if layer.type == "Conv2d"}
+    assert [made[name] for name in ("n1", "n2", "d1", "d2")] == [(16, 24, 16), (8, 48, 32), (8, 24, 16), (16, 12, 8)]
+    if not inside:
+        assert made["l5"] == (16, 12, 8)
+    found = with_shapes(parse_summary(text.replace("(24, 8", "(16, 8")), Workload(8))
+    assert sum(layer.type == "Upsample" for layer in layers(found.root)) == 1  # it joins nothing there
+
+
+def test_inner_blocks_of_a_nested_u_net_work_on_the_pictures_of_their_stages() -> None:
+    nested = block("n01", 24, 8) + block("n11", 48, 16)
+    last = block("n02", 32, 8) + "  (last): Conv2d(8, 1, kernel_size=(1, 1), stride=(1, 1))\n"
+    text = f"Nested(\n{POOL}{UP}{STAGES}{nested}{last})\n"
+    found = with_shapes(parse_summary(text), Workload(8, input_size=(3, 96, 64)))
+    made = {layer.name: layer.output_shape for layer in found.root.children}
+    assert [made[name] for name in ("a", "b", "c")] == [(8, 96, 64), (16, 48, 32), (32, 24, 16)]
+    assert [made[name] for name in ("n01", "n11", "n02")] == [(8, 96, 64), (16, 48, 32), (8, 96, 64)]
+    assert made["last"] == (1, 96, 64)
+    # Widths that tell of nothing nested.
+    found = with_shapes(parse_summary(text.replace("32, 8,", "40, 8,")), Workload(8, input_size=(3, 96, 64)))
+    assert [layer.type for layer in found.root.children[:2]] == ["MaxPool2d", "Upsample"]
+
+
 @pytest.mark.parametrize(
     "parts",
     [

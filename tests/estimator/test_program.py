@@ -116,7 +116,7 @@ def test_lists_below_the_depth_that_show_no_numbers_keep_what_is_counted_of_them
 
 
 def test_rms_norms_gelus_dropouts_and_recurrence() -> None:
-    base = "Net(\n  (e): Embedding(10, 64)\n  (x): {}\n  (l): Linear(in_features=64, out_features=64, bias=True)\n)\n"
+    base = "Net(\n  (e): Embedding(64, 64)\n  (x): {}\n  (l): Linear(in_features=64, out_features=64, bias=True)\n)\n"
 
     def kept(layer: str, **workload: Any) -> float:
         return account(base.format(layer), seq_len=8, **workload)[2].kept
@@ -134,6 +134,19 @@ def test_rms_norms_gelus_dropouts_and_recurrence() -> None:
     assert kept("LayerNorm((64,), eps=1e-06)", precision="amp") == amp + 4 * tensor
     assert kept("QuickGELUActivation()") == nothing + 4 * tensor  # its sigmoid; its output goes on
     assert kept("LSTM(64, 64, num_layers=2)") == nothing + 4 * 12 * tensor
+
+
+PADS = [("ReflectionPad2d", True), ("ReplicationPad2d", True), ("ZeroPad2d", False)]
+
+
+@pytest.mark.parametrize(("pad", "keeps"), PADS)
+def test_padding_that_copies_places_keeps_what_it_pads(pad: str, keeps: bool) -> None:
+    rows = ("Conv2d-# [-1, 8, 16, 16] 224", f"{pad}-# [-1, 8, 18, 18] 0", "Conv2d-# [-1, 4, 16, 16] 292")
+    _, program, _ = account(table(*rows))
+    first, *_, last = program.ops
+    assert program.tensors[last.x] == 8 * 18 * 18
+    kept = [op for op in program.ops if op.kind is Kind.AVG_POOL]
+    assert [(op.x, op.y) for op in kept] == ([(first.y, last.x)] if keeps else [])
 
 
 def apart(layer: Layer) -> Layer:
@@ -322,6 +335,32 @@ def test_a_matrix_of_weights_is_kept_before_and_behind_its_dropout() -> None:
     )
     with_matrix, without = (account(each)[2].kept for each in (text, text.replace("[2, 16, 16]", "[2, 16, 32]")))
     assert with_matrix - without == 2 * (16 * 16 * (4 + 4 + 1) - 16 * 32)
+
+
+def test_a_print_shows_by_a_softmax_or_by_heads_that_matrices_are_kept() -> None:
+    own = "Net(\n  (e): Embedding(1000, 128)\n  (a): SelfAttention(\n{}  )\n)\n"
+    norm, drop = "    (norm): LayerNorm((128,), eps=1e-05, elementwise_affine=True)\n", "Dropout(p=0.1, inplace=False)"
+    product = "    (qkv): Linear(in_features=128, out_features=384, bias=False)\n"
+    weighed = f"{norm}    (attend): Softmax(dim=-1)\n    (dropout): {drop}\n{product}    (drop): {drop}\n"
+
+    def matrices(parts: str, text: str = own) -> list[tuple[int, Scores]]:
+        _, program, _ = account(text.format(parts), seq_len=32)
+        return [(op.matrix, op.scores) for op in program.ops if op.kind is Kind.ATTENTION]
+
+    assert matrices(weighed) == [(2 * 32 * 32, Scores.DROPPED)]
+    assert matrices(weighed.replace(f"    (dropout): {drop}\n", "")) == [(2 * 32 * 32, Scores.PLAIN)]
+    assert matrices(f"{norm}{product}    (drop): {drop}\n") == [(0, Scores.PLAIN)]
+    assert matrices(weighed.replace("384", "128")) == [(0, Scores.PLAIN)]  # features are weighed
+    each = "".join(
+        f"        ({name}): Linear(in_features=128, out_features=32, bias=False)\n"
+        for name in ("key", "query", "value")
+    )
+    heads = f"    (heads): ModuleList(\n      (0-3): 4 x Head(\n{each}        (dropout): {drop}\n      )\n    )\n"
+    heads += f"    (proj): Linear(in_features=128, out_features=128, bias=True)\n    (dropout): {drop}\n"
+    assert matrices(heads) == [(4 * 32 * 32, Scores.DROPPED)]
+    assert matrices(heads.replace(f"        (dropout): {drop}\n", "")) == [(0, Scores.PLAIN)]
+    # As wide as what comes in: these may be parts of another block.
+    assert matrices(heads.replace("out_features=32", "out_features=128")) == [(0, Scores.PLAIN)]
 
 
 def test_projections_of_an_attention_may_stand_in_a_list() -> None:
@@ -605,6 +644,23 @@ def test_a_linear_layer_of_a_table_keeps_what_code_joined_for_it() -> None:
     _, program, _ = account(text)
     taken = [program.tensors[op.x] for op in program.ops if op.kind is Kind.LINEAR]
     assert taken == [40, 512, 63, 64]  # tables and eight numbers; a bias is no more than one; not of other rows
+
+
+def test_words_are_averaged_before_a_layer_that_gives_out_one_row() -> None:
+    rows = ("Embedding-# [-1, 20, 16] 16,000", "Dropout-# [-1, 20, 16] 0")
+    for words in (rows, rows[:1]):
+        _, program, _ = account(table(*words, "Linear-# [-1, 4] 68"))
+        assert program.tensors[program.ops[-1].x] == 16
+    _, program, _ = account(table(*rows, "Linear-# [-1, 20, 4] 68"))
+    assert program.ops[-1].x == program.ops[-2].y
+    _, program, _ = account(table(*rows, "LayerNorm-# [-1, 20, 16] 32", "Linear-# [-1, 4] 68"))
+    assert program.ops[-1].x == program.ops[-2].y  # the first of what a layer has made
+
+
+def test_a_row_of_a_print_is_joined_for_a_wider_layer() -> None:
+    text = "".join(f"  ({name}): Embedding(1000, 16)\n" for name in ("user", "item"))
+    _, program, _ = account(f"Net(\n{text}  (fc): Linear(in_features=32, out_features=8, bias=True)\n)\n", seq_len=None)
+    assert program.tensors[program.ops[-1].x] == 32
 
 
 @pytest.mark.parametrize(("row", "taken"), [("[-1, 16] 16,400", 1024), ("[-1] 16,400", 16)])

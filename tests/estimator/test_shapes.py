@@ -528,6 +528,23 @@ def test_padding_counts_unless_the_convolution_behind_pads_itself() -> None:
     assert found["conv"] == (64, 56, 56)
 
 
+@pytest.mark.parametrize(
+    ("name", "width", "after"),
+    [("mid_block", 128, (128, 28, 28)), ("more", 128, (128, 56, 56)), ("mid_block", 96, (96, 56, 56))],
+)
+def test_a_middle_that_is_listed_behind_the_second_half_goes_before_it(
+    name: str, width: int, after: tuple[int, ...]
+) -> None:
+    found = shapes_of(
+        f"Net(\n{STEM}  (downs): ModuleList(\n"
+        "    (0): Conv2d(64, 128, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))\n  )\n  (ups): ModuleList(\n"
+        "    (0): ConvTranspose2d(128, 64, kernel_size=(2, 2), stride=(2, 2))\n  )\n"
+        f"  ({name}): Block(\n    (c): Conv2d({width}, {width}, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n"
+        "  )\n  (last): Conv2d(64, 64, kernel_size=(1, 1), stride=(1, 1))\n)\n"
+    )
+    assert (found["c"], found["last"]) == (after, (64, 56, 56))
+
+
 def test_what_makes_a_picture_smaller_goes_between_the_blocks_it_is_listed_behind() -> None:
     def block(name: str, before: int, after: int) -> str:
         conv = f"(c{name}): Conv2d({before}, {after}, kernel_size=(1, 1), stride=(1, 1))"
@@ -633,6 +650,32 @@ def test_small_networks_pool_in_their_code(
 
 
 @pytest.mark.parametrize(
+    ("flat", "said", "first", "inner", "last"),
+    [
+        (16 * 64, None, (8, 32, 32), (8, 16, 16), (16, 8, 8)),  # 32x32 is usual
+        (16 * 96, (3, 32, 48), (8, 32, 48), (8, 16, 24), (16, 8, 12)),
+        (16 * 100, (3, 32, 48), (8, 32, 48), (8, 32, 48), (16, 32, 48)),  # pooling in both does not explain that
+        (16 * 32 * 48, (3, 32, 48), (8, 32, 48), (8, 32, 48), (16, 32, 48)),  # there is none
+    ],
+)
+def test_equal_blocks_pool_in_their_code_where_a_flattened_picture_tells(
+    flat: int, said: tuple[int, ...] | None, first: tuple[int, ...], inner: tuple[int, ...], last: tuple[int, ...]
+) -> None:
+    conv = "Conv2d({}, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))"
+    text = (
+        f"Net(\n  (net): Sequential(\n    (0): Block(\n      (conv): {conv.format('3, 8')}\n"
+        f"      (more): Inner(\n        (c): {conv.format('8, 8')}\n      )\n    )\n"
+        f"    (1): Block(\n      (conv): {conv.format('8, 16')}\n    )\n  )\n"
+        f"  (fc): Linear(in_features={flat}, out_features=10, bias=True)\n)\n"
+    )
+    found = with_shapes(parse_summary(text), Workload(8, input_size=said))
+    convs = [layer for layer in layers(found.root) if layer.type == "Conv2d"]
+    assert [conv.output_shape for conv in convs[:2]] == [first, inner]
+    assert found.root.children[0].output_shape == last
+    assert out(found, "fc") == (10,)
+
+
+@pytest.mark.parametrize(
     ("layer", "after"),
     [
         ("MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)", (96, 48, 64)),
@@ -658,6 +701,16 @@ def test_convolutions_that_hold_their_padding_give_out_what_they_do_behind_it() 
     )"""
     found = block_of("MBConv", inside, "(norm): BatchNorm2d(96, eps=1e-05)")
     assert (found["static_padding"], found["conv"], found["norm"]) == ((64, 57, 57), (96, 28, 28), (96, 28, 28))
+
+
+def test_a_second_branch_that_makes_the_picture_smaller_too_takes_what_came_in() -> None:
+    conv = "({}): Conv2d({}, {}, kernel_size=({}), stride=({}), padding=({}), groups={})"
+    sizes = [("3, 3", "2, 2", "1, 1", 64), ("1, 1", "1, 1", "0, 0", 1), ("1, 1", "1, 1", "0, 0", 1)]
+    parts = [conv.format(f"c{at}", 64, 64, *size) for at, size in enumerate([*sizes, *sizes[:2]])]
+    found = block_of("Down", *parts)
+    assert [found[f"c{at}"] for at in range(5)] == [(64, side, side) for side in (28, 28, 56, 28, 28)]
+    whole = [part.replace("groups=64", "groups=1") for part in parts]
+    assert block_of("Down", *whole)["c4"] == (64, 14, 14)  # one behind the other
 
 
 def test_volumes_keep_their_channels_first() -> None:
@@ -741,6 +794,45 @@ def test_what_is_added_to_all_channels_of_a_block_goes_past_its_pictures(made: i
     found = block_of("ResBlock", first, row, "(last): Conv2d(32, 32, kernel_size=(1, 1), stride=(1, 1))")
     assert found["1"] == after
     assert found["last"] == (32, 56, 56)
+
+
+@pytest.mark.parametrize(
+    ("tables", "beside", "rows"),
+    [
+        (("user", "item"), "ReLU()", 1),
+        (("user", "wpe"), "ReLU()", 1000),
+        (("user", "item"), "LayerNorm((32,), eps=1e-05, elementwise_affine=True)", 512),
+        (("item",), "ReLU()", 512),
+    ],
+)
+def test_each_of_several_tables_looks_up_one_row_where_nothing_works_on_a_series(
+    tables: tuple[str, ...], beside: str, rows: int
+) -> None:
+    text = "".join(f"  ({table}): Embedding(1000, 16)\n" for table in tables)
+    text = f"Net(\n{text}  (fc): Linear(in_features=32, out_features=32, bias=True)\n  (last): {beside}\n)\n"
+    assert out(shaped(text), tables[0]) == (rows, 16)
+    assert out(shaped(text, 20), tables[0]) == (20, 16)
+    padded = text.replace("(1000, 16)", "(1000, 16, padding_idx=0)")
+    assert out(shaped(padded), tables[0]) == (max(rows, 512), 16)
+
+
+@pytest.mark.parametrize(
+    ("tables", "last", "after"),
+    [
+        (("Embedding(1000, 16)",), "Linear(in_features=16, out_features=4, bias=True)", (4,)),
+        (("Embedding(1000, 8)",) * 2, "Linear(in_features=16, out_features=4, bias=True)", (4,)),
+        (("Embedding(1000, 16)",), "Linear(in_features=16, out_features=1000, bias=True)", (20, 1000)),  # words again
+        (("Embedding(1000, 16)",), "Head(\n    (0): Linear(in_features=16, out_features=4, bias=True)\n  )", (20, 4)),
+        (("EmbeddingBag(1000, 16, mode='mean')",), "Linear(in_features=16, out_features=4, bias=True)", (4,)),
+    ],
+)
+def test_words_of_one_table_are_averaged_before_plain_layers(
+    tables: tuple[str, ...], last: str, after: tuple[int, ...]
+) -> None:
+    text = "".join(f"  (t{at}): {table}\n" for at, table in enumerate(tables))
+    found = shaped(f"Net(\n{text}  (drop): Dropout(p=0.5, inplace=False)\n  (fc): {last}\n)\n", 20)
+    linear = next(layer for layer in layers(found.root) if layer.type == "Linear")
+    assert linear.output_shape == after
 
 
 def test_what_listed_stages_are_resized_by_goes_between_them_in_any_order() -> None:

@@ -92,6 +92,8 @@ _MARKS: Final[tuple[tuple[str, Kind], ...]] = (
     ("NoNorm", Kind.KEEPS_INPUT),
     ("Embedding", Kind.EMBEDDING),
     ("LocalResponseNorm", Kind.KEEPS_INPUT),
+    ("ReflectionPad", Kind.AVG_POOL),  # it keeps its input, too
+    ("ReplicationPad", Kind.AVG_POOL),
     ("AdaptiveAvgPool", Kind.SHRINK),
     ("GlobalAveragePool", Kind.SHRINK),
     ("SelectAdaptivePool", Kind.SHRINK),

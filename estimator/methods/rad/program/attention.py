@@ -60,8 +60,8 @@ def attend(flow: Flow, shape: Shape | None, own: int) -> None:
 
 def _scores(flow: Flow, attention: Attention, out: Shape) -> tuple[int, Scores, int]:
     """Give the elements of an attention's matrix, how it is made, and what is kept beside it."""
-    if attention.matrix:
-        return attention.matrix, Scores.DROPPED if attention.dropped else Scores.PLAIN, 0
+    if attention.matrix or attention.before:
+        return attention.matrix + attention.before, Scores.DROPPED if attention.dropped else Scores.PLAIN, 0
     plain = Scores.DROPPED if flow.drops else Scores.PLAIN
     tokens = elements(out[:-1]) if len(out) > 1 else 1
     if attention.type.startswith("ShiftedWindow"):

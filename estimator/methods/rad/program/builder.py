@@ -239,6 +239,10 @@ class Builder:
             if flow.attention is not None:
                 flow.attention.done = True  # it is only the block around this one
         elif layer.output_shape is not None:
+            attention = flow.attention
+            if attention is not None and attention.matrix and _products_in(layer) >= _TWO:
+                attention.before += attention.matrix  # a head's; others have matrices of their own
+                attention.matrix = 0
             if layer.params and sort.kind is _CONV and not sort.encloses and len(layer.output_shape) > 1:
                 convolve(flow, layer.but(input_shape=None), layer.output_shape)  # behind its padding
             flow.behind(layer.output_shape)

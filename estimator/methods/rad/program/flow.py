@@ -25,6 +25,7 @@ class Attention:
         entry: the tensor that came in.
         projections: queries, keys and values, or one tensor of all.
         matrix: elements of its matrix of weights, where a layer shows it.
+        before: elements of the matrices of heads that are blocks, read so far.
         dropped: whether a layer drops some of these.
         done: whether its products are steps already.
         single: whether one layer makes queries, keys and values.
@@ -37,6 +38,7 @@ class Attention:
         self.entry = entry
         self.projections: list[int] = []
         self.matrix = 0
+        self.before = 0
         self.dropped = False
         self.done = False
         self.single = False

@@ -57,7 +57,7 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
     if len(shape) == 1:
         flow.keep_branches(inputs)
     x = _factor(flow, x, inputs, shape)
-    if layer.type == "Linear" and layer.input_shape is None and layer.output_shape:
+    if layer.type == "Linear" and layer.output_shape and (layer.input_shape is None or elements(shape) == shape[-1]):
         x = _widened(flow, x, inputs, shape)
     flow.emit(_LINEAR, x, shape, layer)
     flow.by_activation = False
@@ -68,6 +68,8 @@ def _factor(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
     before = flow.shapes[x]
     if not inputs or not before:
         return x
+    if len(shape) == 1 < len(before) and flow.tensors[x] != inputs and _looked_up(flow, x):
+        return flow.tensor((inputs,))
     if before[-1] == inputs or flow.tensors[x] == inputs:
         if not flow.bends or not _made_by_product(flow, x) or before[-1] < _TWO * max(shape[-1], 1):
             return x
@@ -89,6 +91,17 @@ def _factor(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
     elif made and flow.ops[-1].x == found and len(shape) > 1:
         flow.kept.update((x, len(flow.shapes)))  # two of one tensor: code multiplies them
     return found
+
+
+def _looked_up(flow: Flow, x: int) -> bool:
+    """Tell whether a tensor is of words just looked up, of which no layer has dropped more than some features.
+
+    A layer that gives out one row then takes their mean, and what code joined with it.
+    """
+    last = flow.ops[-1] if flow.ops else None
+    if last is not None and last.kind is Kind.DROPOUT and last.y == x and len(flow.ops) > 1:
+        x, last = last.x, flow.ops[-2]
+    return last is not None and last.kind is Kind.EMBEDDING and last.y == x
 
 
 def _widened(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
