@@ -63,6 +63,7 @@ _OF_SERIES: Final[tuple[str, ...]] = (
 )
 # Layers that work on each row by itself, and words.
 _PLAIN: Final = frozenset(("Embedding", "Linear", "BatchNorm1d", "Dropout", "Sequential")) | _ACTIVATIONS | _ANSWERS
+_ROWS: Final = _PLAIN | {"EmbeddingBag", "ELU", "Identity", "PReLU"}
 # Parts of denoisers that work on the time step.
 OF_TIME: Final[tuple[str, ...]] = ("time", "temb", "t_emb", "emb_layers")
 
@@ -219,7 +220,7 @@ def of_ids(found: Sequence[Layer]) -> bool:
     Nothing works on a series then, no table is one of positions, and none has a row for what pads a text.
     """
     tables = [layer for layer in found if layer.type == "Embedding"]
-    if len(tables) < _ROW or not of_fields(found):
+    if len(tables) < _ROW or not of_fields(found) or not {layer.type for layer in found if not layer.children} <= _ROWS:
         return False
     return not any("pos" in table.name or table.name == "wpe" or table.said("padding_idx") for table in tables)
 

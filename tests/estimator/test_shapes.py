@@ -803,6 +803,7 @@ def test_what_is_added_to_all_channels_of_a_block_goes_past_its_pictures(made: i
         (("user", "wpe"), "ReLU()", 1000),
         (("user", "item"), "LayerNorm((32,), eps=1e-05, elementwise_affine=True)", 512),
         (("item",), "ReLU()", 512),
+        (("down", "up"), "Rearrange('b n d -> n b d')", 512),  # tables of experts
     ],
 )
 def test_each_of_several_tables_looks_up_one_row_where_nothing_works_on_a_series(
