@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 
+from estimator.dataset.specs import FITTED
 from estimator.dataset.store import DEFAULT, Dataset, Row, load
 from estimator.dataset.tree import resolve
 from estimator.gpus import canonical, lookup
@@ -24,14 +25,15 @@ from estimator.types import Method, ModelSummary, SummaryError
 from scripts.memory_page import table
 
 _PICTURE = 3
-_SPLITS = {
+_SORTS = {
     "known": "measured models in other configurations",
     "kin": "models that were not measured, of measured families, in other sizes",
+    "fitted": "runs that judged until a later fit, which knows what they took here",
 }
 _PAGE = """# GPU memory on another GPU: {other}
 
 Made by `python -m scripts.memory_other {file} {other} {page}`
-from what `python -m scripts.collect_pairs` measured there: runs of the data set that nothing was fitted to, of
+from what `python -m scripts.collect_pairs` measured there: runs of the data set that nothing was fitted to then, of
 torchvision, timm, transformers and as users write them, once more, on the same versions of PyTorch and CUDA as on the
 {gpu}.
 
@@ -104,10 +106,10 @@ def reached(dataset: Dataset, pairs: Sequence[Pair], method: Method, gpu: str) -
         gpu: name of the other GPU.
     """
     here = str(dataset.meta["gpu"])
-    for split, said in _SPLITS.items():
-        some = [pair for pair in pairs if pair.row.split == split]
+    for sort, said in _SORTS.items():
+        some = [pair for pair in pairs if ("fitted" if pair.row.split in FITTED else pair.row.split) == sort]
         asked = [(pair, summary) for pair in some for summary in _summaries(dataset, pair.row)]
-        for name in (gpu, here):
+        for name in (gpu, here) if asked else ():
             errors, over, under = [], [], 0
             for pair, summary in asked:
                 found = method.predict(summary, replace(pair.row.workload, gpu=name))
