@@ -42,9 +42,9 @@ def compile_program(summary: ModelSummary) -> Program:
     found = layers(summary.root)
     types = frozenset([layer.type for layer in found])
     told = of_types(types)
-    builder = _read(summary, found, told, opens=False)
+    builder = _read(summary, found, types, opens=False)
     if builder.flow.lists and not builder.flow.hidden:  # nothing else is there that hides something
-        builder = _read(summary, found, told, opens=True)
+        builder = _read(summary, found, types, opens=True)
     flow = builder.flow
     breathe()
     last = flow.shapes[flow.current] if flow.shapes else (1,)
@@ -90,19 +90,20 @@ def compile_program(summary: ModelSummary) -> Program:
     )
 
 
-def _read(summary: ModelSummary, found: list[Layer], told: OfTypes, *, opens: bool) -> Builder:
+def _read(summary: ModelSummary, found: list[Layer], types: frozenset[str], *, opens: bool) -> Builder:
     """Read all layers into a flow.
 
     Args:
         summary: all layers have shapes.
         found: its layers.
-        told: what their types tell.
+        types: of these.
         opens: whether lists that show no numbers are taken for blocks that hide something.
     """
+    told = of_types(types)
     flow = Flow(summary.format in _FLAT, told.drops)
     flow.words, flow.cosine, flow.unsaid = told.words, told.cosine, told.unsaid
     flow.bare, flow.bends, flow.opens = told.bare, told.bends, opens
-    flow.pools = summary.format != "module" and _pools(found)
+    flow.pools = summary.format != "module" and _pools(found, types)
     said: tuple[float, float] | None = None
     if summary.input_mb is not None:
         printed = max(summary.batch_size or 1, 1)
@@ -125,20 +126,24 @@ def _libraries(multiplies: bool, kinds: Set[Kind], hidden: int, params: int, fam
     return libraries(multiplies, convolves)
 
 
-def _pools(found: list[Layer]) -> bool:
+def _pools(found: list[Layer], types: Set[str]) -> bool:
     """Tell whether the first linear layer takes a picture half as large along each side as the one before it."""
+    linear = {type_ for type_ in types if kind_of(type_) is _LINEAR}
+    if not linear:
+        return False
     picture: Shape = ()
     for number, layer in enumerate(found):
         if not number & OFTEN:
             breathe()
-        if layer.children or not layer.output_shape:
+        shape = layer.output_shape
+        if not shape or layer.children:
             continue
-        if kind_of(layer.type) is _LINEAR:
-            inputs = inputs_of(layer, layer.output_shape)
+        if layer.type in linear:
+            inputs = inputs_of(layer, shape)
             halves = prod([size // 2 for size in picture[1:]])
             return len(picture) == PICTURE and halves > 1 and inputs == picture[0] * halves
-        if len(layer.output_shape) == PICTURE:
-            picture = layer.output_shape
+        if len(shape) == PICTURE:
+            picture = shape
         elif layer.params:
             return False
     return False

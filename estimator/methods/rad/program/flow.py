@@ -234,6 +234,8 @@ class Flow:
 
         Functions activated each and took the largest of all places, as networks that look at words do.
         """
+        if not self.ops or self.ops[-1].kind is not _CONV:
+            return
         found: list[int] = []
         areas: set[int] = set()
         channels, entry = 0, -1
