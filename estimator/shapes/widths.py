@@ -264,10 +264,12 @@ def of_matrix(block: Layer, shape: Shape) -> tuple[frozenset[str], Shape]:
         Names of the parts, and the matrix of each head; no names where nothing shows it.
     """
     parts = block.children
+    rest = [part for part in parts if part.type in ("Dropout", "Softmax")]
+    if not rest:
+        return frozenset(), ()
     softmax = next((at for at, part in enumerate(parts[:_MOST_PARTS]) if part.type == "Softmax"), -1)
     linear = [part for part in parts[:_MOST_PARTS] if part.type == "Linear"]
     widths = {(number(part, "in_features"), number(part, "out_features")) for part in linear}
-    rest = [part for part in parts if part.type in ("Dropout", "Softmax")]
     if len(linear) == COLOURS and len(widths) == 1 and len(rest) + COLOURS == len(parts):
         taken, made = widths.pop()
         if 0 < made < taken:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from estimator.dataset.specs import FITTED
 from estimator.dataset.store import committed
+from estimator.methods import load_method
 from scripts.collect_pairs import chosen, small
-from scripts.memory_other import read
+from scripts.memory_other import Pair, reached, read
 
 
 def test_what_nothing_is_fitted_to_is_measured_again() -> None:
@@ -40,3 +42,21 @@ def test_a_pair_has_the_context_of_its_kind_and_libraries(tmp_path: Path) -> Non
     assert pair.there_mib == 1640
     assert pair.ratio == pytest.approx(1640 / (row.memory_mib or 1) - 1)
     assert not pair.same
+
+
+def test_runs_that_were_fitted_to_since_are_judged_apart() -> None:
+    data = committed()
+    rows = {
+        split: next(r for r in data.rows if r.split == split and r.memory_mib and r.spec.kind == "train")
+        for split in ("kin", FITTED[0])
+    }
+    pairs = [Pair(row, float(row.memory_mib or 0), float(row.memory_mib or 0), same=True) for row in rows.values()]
+    lines = list(reached(data, pairs, load_method("rad", None), "h100-80gb"))
+    assert [line[0].split()[0] for line in lines] == [
+        "models",
+        "models",
+        "runs",
+        "runs",
+    ]  # and none for what is not there
+    assert [line[1] for line in lines] == ["h100-80gb", "NVIDIA H200"] * 2
+    assert all(int(line[2]) > 0 for line in lines)
