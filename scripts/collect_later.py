@@ -30,6 +30,7 @@ from estimator.dataset.catalogues import (
     second,
     seventh,
     sixth,
+    sized,
     tenth,
     third,
     twelfth,
@@ -208,6 +209,12 @@ def _twelve(entry: Entry) -> bool:
     return _again(12, 20, 20)(entry) and not _again(11, 20, 20)(entry)
 
 
+def _third(entry: Entry) -> bool:
+    """Choose a third of the nineteenth collection's models by their names: nothing is fitted to them."""
+    name = f"rad-third:{entry.source}:{entry.name}"
+    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % 3 == 0
+
+
 def _less_used(entry: Entry) -> bool:
     """Choose models of the widely used libraries that no grid of usual configurations holds."""
     return entry.source in _WIDELY[:3] and not usual.FIRST.has(entry) and not usual.SECOND.has(entry)
@@ -297,6 +304,8 @@ PARTS = {
     "again17": Part(_first(11), lambda e: not e.attention and _less_used(e), 3, 0.2, gaps=True),
     "known18": Part(_first(11), usual.FIRST.has, 2, judges=True, drawn=True, own=True),
     "all18": Part(_first(10), lambda e: e.source != "library" and _again(18, 20, 20)(e), 1, judges=True, drawn=True),
+    "sized19": Part(sized.entries, lambda e: not _third(e), 4),
+    "kin19": Part(sized.entries, _third, 4, judges=True),
     "more12": Part(eleventh.COLLECTION.entries, lambda e: e.group not in ELEVENTH and _apart(e) and not _twelve(e), 3),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""

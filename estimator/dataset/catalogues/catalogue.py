@@ -11,7 +11,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from estimator.dataset.catalogues import eleventh, fifth, fourth, ninth, second, seventh, sixth, tenth, third, twelfth
+from estimator.dataset.catalogues import (
+    eleventh,
+    fifth,
+    fourth,
+    ninth,
+    second,
+    seventh,
+    sixth,
+    sized,
+    tenth,
+    third,
+    twelfth,
+)
 from estimator.dataset.catalogues.entries import CLM, CLS, MLM, QA, S2S, TOK, Entry, decoder
 from estimator.dataset.specs import PRECISIONS, Spec
 from estimator.types import Family, Kind, Optimizer
@@ -568,6 +580,7 @@ def _all() -> Iterator[Entry]:
     yield from tenth.entries()
     yield from eleventh.COLLECTION.entries()
     yield from twelfth.entries()
+    yield from sized.entries()
 
 
 _INDEX: dict[tuple[str, str, str], Entry] = {}

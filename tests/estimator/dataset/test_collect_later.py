@@ -252,6 +252,16 @@ def test_the_eighteenth_draws_judge() -> None:
     assert all(row.drawn for row in committed().rows if row.spec.id in judging)
 
 
+def test_a_third_of_the_sizes_of_one_s_own_judges() -> None:
+    fitted, judging = (module.specs(part, 191) for part in ("sized19", "kin19"))
+    names = [{(spec.source, spec.name) for spec in specs} for specs in (fitted, judging)]
+    assert not names[0] & names[1]
+    assert (len(names[0]), len(names[1])) == (181, 95)
+    rows = {row.spec.id: row for row in committed().rows}
+    splits = [{rows[spec.id].split for spec in specs if spec.id in rows} for specs in (fitted, judging)]
+    assert splits == [{"train", "val", "test"}, {"kin"}]
+
+
 def test_the_twelfth_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
     drawn = module.specs("known12", 127)
     assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 355

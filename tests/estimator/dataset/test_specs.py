@@ -6,7 +6,19 @@ import json
 
 import pytest
 
-from estimator.dataset.catalogues import eleventh, fifth, fourth, ninth, second, seventh, sixth, tenth, third, twelfth
+from estimator.dataset.catalogues import (
+    eleventh,
+    fifth,
+    fourth,
+    ninth,
+    second,
+    seventh,
+    sixth,
+    sized,
+    tenth,
+    third,
+    twelfth,
+)
 from estimator.dataset.catalogues.catalogue import entries, entry_of, generate_real
 from estimator.dataset.catalogues.fresh import (
     ELEVENTH,
@@ -143,7 +155,7 @@ def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
     first = {e.group for e in entries()}
     found = [entry for module in (second, third, fourth, fifth) for entry in module.COLLECTION.entries()]
     found += [*sixth.entries(), *seventh.entries(), *ninth.entries(), *tenth.entries(), *eleventh.COLLECTION.entries()]
-    found += twelfth.entries()
+    found += [*twelfth.entries(), *sized.entries()]
     groups = {e.group for e in found}
     assert groups >= SECOND | THIRD | FOURTH | FIFTH | SIXTH | SEVENTH | NINTH | TENTH | ELEVENTH | TWELFTH
     assert not SECOND & first
@@ -165,11 +177,23 @@ def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
     assert {e.group for e in eleventh.COLLECTION.entries()} - before == ELEVENTH
     before |= ELEVENTH
     assert {e.group for e in twelfth.entries()} - before == TWELFTH
+    assert {e.group for e in sized.entries()} <= before
     assert all(split_of(group) == "fresh" for group in FRESH)
     assert "fresh" not in {split_of(group) for group in first | (groups - FRESH)}
     assert len({(e.source, e.name) for e in (*entries(), *found) if not e.attention}) == len(found) + len(
         [e for e in entries() if not e.attention]
     )
+
+
+def test_sizes_of_one_s_own_are_drawn_once_and_are_the_same_again() -> None:
+    found = list(sized.entries())
+    assert found == list(sized.entries())
+    assert len({(e.model_type or e.head, e.name.partition("-sized-")[0], str(e.config)) for e in found}) == len(found)
+    for entry in found:
+        heads = entry.config.get("num_attention_heads")
+        assert heads is None or entry.config["hidden_size"] % heads == 0, entry.name
+        groups = entry.config.get("num_key_value_heads")
+        assert groups is None or heads % groups == 0, entry.name
 
 
 def test_chosen_models_are_drawn_with_lengths_that_fit_them() -> None:
