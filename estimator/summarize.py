@@ -1,8 +1,20 @@
-"""Print a PyTorch module as a summary that the parsers read. Needs torch only through the module it is given."""
+"""Print a PyTorch module as a summary that the parsers read.
+
+A print needs torch only through the module that it is given; a table with shapes runs the module's code on tensors
+without data, which takes no memory and no GPU.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from estimator.faketensor import fake_model
+from estimator.rehearsal import line_of
+from estimator.rehearse import Inputs, rehearse
+
+# Deeper than any model: nothing is hidden.
+_ALL = 1000
 
 
 def summary_of(module: Any) -> str:
@@ -12,6 +24,33 @@ def summary_of(module: Any) -> str:
         module: a ``torch.nn.Module``.
     """
     return "\n".join(_lines(module, ""))
+
+
+def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
+    """Run a module on fake tensors and print every call with its output's shape, as torchinfo does.
+
+    Below it stands what a step takes at half of that batch size and at all of it (`estimator.rehearsal`).
+
+    Args:
+        build: makes the module.
+        inputs: makes its arguments from the module and a batch size.
+        batch_size: the one that the table shows, two at least.
+
+    Raises:
+        ImportError: torch is not installed.
+        Exception: what torch raises where the module's code needs the values of its tensors, or takes other inputs.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415
+
+    from estimator.dataset.printers import torchinfo_text  # noqa: PLC0415
+    from estimator.dataset.trace import trace  # noqa: PLC0415
+
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    model = fake_model(build, fake)
+    with fake:
+        table = torchinfo_text(trace(model, lambda batch: inputs(model, batch)), batch_size, depth=_ALL)
+    rehearsals = rehearse(model, fake, inputs, (batch_size // 2, batch_size))
+    return table + "\n".join(map(line_of, rehearsals))
 
 
 def _lines(module: Any, label: str) -> list[str]:

@@ -32,6 +32,20 @@ class SummaryError(ValueError):
 
 
 @dataclass(frozen=True)
+class Rehearsal:
+    """What tensors take in a step of the model's own code that ran on tensors without data (`estimator.rehearsal`).
+
+    Attributes:
+        kind, precision: of the step; a training's optimizer holds no state.
+        points: two batch sizes, the smaller one first, and the most that was there at once, in MiB.
+    """
+
+    kind: Kind
+    precision: Precision
+    points: tuple[tuple[int, float], tuple[int, float]]
+
+
+@dataclass(frozen=True)
 class ModelSummary:
     """What a summary says, whichever tool printed it.
 
@@ -48,6 +62,7 @@ class ModelSummary:
         guessed: layers whose input nothing that the summary shows would fit; it had to be guessed.
         note: see `Estimate`.
         unused: the part of it that says which of a workload's numbers does not count.
+        rehearsals: what the model's own code took on tensors without data, where `radctl summarize` wrote it down.
     """
 
     format: str
@@ -61,6 +76,7 @@ class ModelSummary:
     input_mb: float | None = None
     note: str = ""
     unused: str = ""
+    rehearsals: tuple[Rehearsal, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""Notes on a lent GPU what autograd keeps inside of the data set's real models, and packs it.
+"""Notes what autograd keeps inside of the data set's real models, or rehearses them, and packs it.
 
-Starts worker processes (torch, torchvision, timm and transformers; nothing is downloaded). One forward pass at two
-batch sizes of each model and precision of which the data set says nothing; no memory is measured. Every half minute the
-results are copied, compressed, to the folder named; ``--pack`` adds them to the data set.
+Starts worker processes (torch, torchvision, timm and transformers; nothing is downloaded). One forward pass on a GPU at
+two batch sizes of each model and precision of which the data set says nothing; no memory is measured. ``--rehearse``
+runs steps of each model on tensors without data instead, on the CPU. Every half minute the results are copied,
+compressed, to the folder named; ``--pack`` adds them to the data set.
 """
 
 from __future__ import annotations
@@ -12,32 +13,39 @@ import hashlib
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from estimator.dataset.collect import FAILURES, ROWS, Collector, Options, read_jsonl
-from estimator.dataset.saved import main as worker
+from estimator.dataset.rehearsed import main as rehearsing
+from estimator.dataset.saved import main as saving
 from estimator.dataset.specs import Spec, spec_from_json
-from estimator.dataset.store import DEFAULT, add_saved, load
+from estimator.dataset.store import DEFAULT, add_rehearsed, add_saved, load
 from estimator.types import Precision
 from scripts.collect_later import SEED, Copier
 
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "amp", "bf16")
 
 
-def specs(measured: Iterable[Spec]) -> list[Spec]:
-    """Choose one run of each real model for each precision, in an order that mixes all families."""
+def specs(measured: Iterable[Spec], precisions: Sequence[Precision] = _PRECISIONS) -> list[Spec]:
+    """Choose one run of each real model for each precision; one model of each family comes first, then another."""
     chosen: dict[tuple[str, str], Spec] = {}
     for spec in measured:
         if spec.source != "synthetic" and spec.arch.get("attention") != "eager":
             chosen.setdefault((spec.source, spec.name), spec)
     models = list(chosen.values())
     random.Random(SEED).shuffle(models)  # noqa: S311 - an order, no secret
+    before: Counter[str] = Counter()
+    turns: list[tuple[int, Spec]] = []
+    for spec in models:
+        turns.append((before[spec.group], spec))
+        before[spec.group] += 1
+    models = [spec for _, spec in sorted(turns, key=lambda turn: turn[0])]
     return [
         replace(spec, batch_size=2, optimizer="sgd", precision=precision, kind="train")
         for spec in models
-        for precision in _PRECISIONS
+        for precision in precisions
     ]
 
 
@@ -62,10 +70,11 @@ def main() -> None:
         "--raw", type=Path, nargs="*", default=(), help="folders of raw rows, whose models are noted too"
     )
     parser.add_argument("--share", default="0/1", metavar="K/N", help="an Nth of the models: one for each GPU")
+    parser.add_argument("--rehearse", action="store_true", help="rehearse each model instead")
     parser.add_argument("--pack", action="store_true", help="run nothing: add what OUT holds to RAD's data set")
     options = parser.parse_args()
     if options.pack:
-        print(add_saved(options.out / f"main-{ROWS}.xz", DEFAULT))
+        print((add_rehearsed if options.rehearse else add_saved)(options.out / f"main-{ROWS}.xz", DEFAULT))
         return
     raw = Path(tempfile.mkdtemp(prefix="rad-saved-"))
     options.out.mkdir(parents=True, exist_ok=True)
@@ -75,13 +84,15 @@ def main() -> None:
     measured = [row.spec for row in dataset.rows]
     measured += [spec_from_json(row["spec"]) for folder in options.raw for row in read_jsonl(folder / ROWS)]
     share, shares = map(int, options.share.split("/"))
+    there = {(model, "fp32") for model in dataset.rehearsed} if options.rehearse else dataset.saved.keys()
     wanted = [
         spec
-        for spec in shared(specs(measured), share, shares)
-        if (spec.name in options.names if options.names else (spec.model_id, spec.precision) not in dataset.saved)
+        for spec in shared(specs(measured, ("fp32",) if options.rehearse else _PRECISIONS), share, shares)
+        if (spec.name in options.names if options.names else (spec.model_id, spec.precision) not in there)
     ]
     print(f"{len(wanted)} runs", flush=True)
     many = Options(options.workers, 1.0, options.device, minutes=options.minutes)
+    worker = rehearsing if options.rehearse else saving
     Collector(wanted, raw / "main", many, worker).run(lambda text: print(text, flush=True))
     copier.end()
     for why, count in Counter(item["why"][:150] for item in read_jsonl(raw / "main" / FAILURES)).most_common(30):

@@ -20,13 +20,14 @@ from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_jsonl
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.specs import Spec, Split, spec_from_json
 from estimator.dataset.tree import Trace, from_json
-from estimator.types import KINDS, LIBRARIES, Family, Kind, Libraries, Precision, Workload, libraries
+from estimator.types import KINDS, LIBRARIES, Family, Kind, Libraries, Precision, Rehearsal, Workload, libraries
 
 DEFAULT = Path(__file__).parent / "h200"
 PROFILES, ISOLATED = "profiles.jsonl", "isolated.jsonl"
 _ROW_FILE, _TRACE_FILE, _META_FILE = "rows.jsonl.xz", "traces.jsonl.xz", "meta.json"
 _CHECK_FILE = "isolated.jsonl.xz"
 _SAVED_FILE = "saved.jsonl.xz"
+_REHEARSED_FILE = "rehearsed.jsonl.xz"
 _TRACE = re.compile(r'\{"model":"([^"]+)","trace":(.*)\}')
 
 _ALIKE = 4000
@@ -116,6 +117,7 @@ class Dataset:
         checks: configurations that a process of their own measured again.
         saved: by ``Spec.model_id`` and precision, the bytes that autograd keeps for each sample in each call of the
             trace while no other call runs inside of it.
+        rehearsed: by ``Spec.model_id``, what steps of the model's own code take on tensors without data.
     """
 
     rows: tuple[Row, ...]
@@ -123,6 +125,7 @@ class Dataset:
     meta: dict[str, Any]
     checks: tuple[Check, ...] = ()
     saved: Mapping[tuple[str, Precision], Sequence[int]] = field(default_factory=dict)
+    rehearsed: Mapping[str, tuple[Rehearsal, ...]] = field(default_factory=dict)
 
     def trace(self, spec: Spec) -> Trace:
         """Return the trace of a configuration's model.
@@ -155,7 +158,14 @@ def load(folder: Path = DEFAULT) -> Dataset:
     by_id = {row.spec.id: row for row in rows}
     checks = tuple(_check(item, by_id) for item in _read(folder / _CHECK_FILE) if item["id"] in by_id)
     saved = {(item["model"], item["precision"]): item["saved"] for item in _read(folder / _SAVED_FILE)}
-    return Dataset(rows, traces, meta, checks, saved)
+    rehearsed = {item["model"]: _rehearsals(item["runs"]) for item in _read(folder / _REHEARSED_FILE)}
+    return Dataset(rows, traces, meta, checks, saved, rehearsed)
+
+
+def _rehearsals(runs: Iterable[Sequence[Any]]) -> tuple[Rehearsal, ...]:
+    return tuple(
+        Rehearsal(kind, precision, ((few, less), (many, more))) for kind, precision, few, less, many, more in runs
+    )
 
 
 def libraries_of(trace: str) -> Libraries:
@@ -209,7 +219,7 @@ def _trace(line: str) -> tuple[str, str]:
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:
-    if path.exists() or path.name != _SAVED_FILE:
+    if path.exists() or path.name not in (_SAVED_FILE, _REHEARSED_FILE):
         yield from map(json.loads, _lines(path))
 
 
@@ -319,6 +329,25 @@ def add_saved(results: Path, folder: Path) -> dict[str, int]:
         found[spec.model_id, spec.precision] = item
     _write(folder / _SAVED_FILE, [found[key] for key in sorted(found)])
     return {"new": new, "other calls": others, "all": len(found)}
+
+
+def add_rehearsed(results: Path, folder: Path) -> dict[str, int]:
+    """Add what models take on tensors without data to a packed data set.
+
+    Args:
+        results: compressed rows of a collection of it.
+        folder: the packed data set.
+
+    Returns:
+        How many there were, and are there now.
+    """
+    found = {item["model"]: item for item in _read(folder / _REHEARSED_FILE)}
+    new = list(_read(results))
+    for row in new:
+        model = spec_from_json(row["spec"]).model_id
+        found[model] = {"model": model, "runs": row["rehearsed"]}
+    _write(folder / _REHEARSED_FILE, [found[key] for key in sorted(found)])
+    return {"new": len(new), "all": len(found)}
 
 
 def add_checks(results: Path, folder: Path) -> dict[str, int]:

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from typing import Final, NamedTuple
 
-from estimator import sizes, versions
+from estimator import rehearsal, sizes, versions
 from estimator.breath import OFTEN, breathe
 from estimator.layer import Layer
 from estimator.parsers import text as t
@@ -360,6 +360,7 @@ def _summary(lines: list[str], at: int, rows: list[_Place], different: list[_Row
         pass_mb=t.pass_mb(totals),
         input_mb=t.input_mb(totals),
         frozen_params=t.frozen_params(totals),
+        rehearsals=rehearsal.read(totals),
     )
 
 

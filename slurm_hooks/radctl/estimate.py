@@ -9,6 +9,7 @@ import importlib
 import json
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -23,11 +24,16 @@ from estimator.input_size import InputSizeError, read
 from estimator.methods import DEFAULT, METHODS, load_method
 from estimator.parsers import parse_summary
 from estimator.store import SHIPPED, Store
-from estimator.summarize import summary_of
+from estimator.summarize import summary_of, table_of
 from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Precision, Workload
 from slurm_hooks.radctl.groups import evaluate, retrain
 
 _LEARNED = ("rad", "gpumemnet")
+_NO_MODEL = "name a function without arguments that returns the model, in a module that does nothing when imported"
+_NO_TABLE = (
+    "is one sample as --input-size or --seq-len says? A model that takes more than one thing, or looks at values, can "
+    "be printed without these options, or by torchinfo in your own program"
+)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 INSTALLED = Path("/var/lib/rad/models")  # where [estimator] models_dir points by default
 
@@ -144,27 +150,27 @@ def _factory(place: str) -> Any:
         raise _failed(place, error) from error
 
 
-def _made(place: str) -> Any:
-    """Return the model that MODULE:FACTORY makes, or is."""
+def _maker(place: str) -> Callable[[], Any]:
+    """Return what makes the model of MODULE:FACTORY, which may be that model itself."""
     found = _factory(place)
     if hasattr(found, "named_children") and not isinstance(found, type):
-        return found
+        return lambda: found
     if not callable(found):
         raise click.ClickException(f"{place} is no function and no torch.nn.Module, but a {type(found).__name__}")
-    try:
+
+    def make() -> Any:
         model = found()
-    except (Exception, SystemExit) as error:
-        raise _failed(place, error) from error
-    if not hasattr(model, "named_children"):
-        raise click.ClickException(f"{place} returns no torch.nn.Module, but a {type(model).__name__}")
-    return model
+        if not hasattr(model, "named_children"):
+            raise click.ClickException(f"{place} returns no torch.nn.Module, but a {type(model).__name__}")
+        return model
+
+    return make
 
 
-def _failed(place: str, error: BaseException) -> click.ClickException:
+def _failed(place: str, error: BaseException, cure: str = _NO_MODEL) -> click.ClickException:
     """Say in one line what went wrong in the user's own code, and where."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}, line {frame.lineno}"
-    cure = "name a function without arguments that returns the model, in a module that does nothing when imported"
     return click.ClickException(f"{place} failed with {type(error).__name__}: {error} ({where}); {cure}")
 
 
@@ -314,14 +320,27 @@ def models_rollback(method: str, models_dir: Path) -> None:
 
 @click.command()
 @click.argument("place", metavar="MODULE:FACTORY")
-def summarize(place: str) -> None:
+@click.option("--input-size", metavar="3x224x224", help="One sample of numbers, as the model takes it.")
+@click.option("--seq-len", type=click.IntRange(1, 10**8), help="One sample is so many token ids.")
+@click.option("--batch-size", type=click.IntRange(2, 10**6), default=32, show_default=True, help="Of the table.")
+def summarize(place: str, *, input_size: str | None, seq_len: int | None, batch_size: int) -> None:
     """Print a summary of the model that MODULE:FACTORY returns (needs the torch extra; runs that code).
 
     MODULE is as in an import: mynet for mynet.py of this directory. FACTORY takes no arguments; a model does too.
 
-    The output can be named by a #RAD line: a module's print with the parameters of every layer.
+    The output can be named by a #RAD line. With --input-size or --seq-len it is a table of every call with its shapes,
+    which says most: the model runs once on tensors without data. Without them it is a module's print with the
+    parameters of every layer.
     """
-    click.echo(summary_of(_made(place)))
+    size, make = _size(input_size), _maker(place)
+    shaped = size is not None or seq_len is not None
+    try:
+        text = table_of(make, plain_inputs(size, seq_len), batch_size) if shaped else summary_of(make())
+    except click.ClickException:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _failed(place, error, _NO_TABLE if shaped else _NO_MODEL) from error
+    click.echo(text)
 
 
 COMMANDS: list[click.Command] = [estimate, evaluate, retrain, models, summarize]

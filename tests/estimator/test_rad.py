@@ -15,7 +15,8 @@ import pytest
 
 from estimator.gpus import lookup
 from estimator.methods import load_method
-from estimator.methods.rad import Rad, damped, size_of
+from estimator.methods.rad import Rad
+from estimator.methods.rad.errors import damped, size_of
 from estimator.methods.rad.familiar import unfamiliar
 from estimator.methods.rad.features import FEATURES, features
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Run, run_of, shifted, tabulate

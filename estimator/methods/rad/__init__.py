@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gc
-from math import exp, sqrt
+from math import exp
 from pathlib import Path
 from typing import Any
 
 from estimator.fingerprint import fingerprint
 from estimator.gpus import Gpu, lookup, most_memory_mib
+from estimator.methods.rad.errors import bounded, size_of
 from estimator.methods.rad.features import FEATURES, MIB, features, fixed_share
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Knowledge, Known, Level, Run, finite, run_of, shifted
 from estimator.methods.rad.liveness import Memory, measure
 from estimator.methods.rad.own_code import OwnCode
 from estimator.methods.rad.program import Program, compile_program
+from estimator.methods.rad.rehearsed import Account, Rehearsed, account, wanted
 from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces
 from estimator.shapes import with_shapes
@@ -26,15 +28,6 @@ NAME = "rad"
 _OTHER_GPU = 1.10
 _UNKNOWN_GPU = 1.20
 _MOST_MIB = 10.0**12
-# Nothing is known better than this: the allocator's peak varies by about as much from run to run.
-_LEAST_BOUND = 0.03
-# A bound of twenty times says no more than none.
-_MOST_BOUND = 3.0
-# No error is taken to be smaller, and what is added to every size of an error (logarithms of a ratio).
-_SMALLEST_SIZE = 0.02
-_ADDED_SIZE = 0.04
-# No share of activations in the memory is taken to be smaller.
-_SMALLEST_SHARE = 0.02
 NOWHERE = Run()
 _SAID = {
     "repeated": "this configuration was measured: that is the estimate",
@@ -43,6 +36,9 @@ _SAID = {
     "similar": "models of almost the same blocks were measured: that corrects the account",
     "new": "nothing like this model was measured: the bound is wide until its first run",
 }
+_REHEARSED = "its own code was rehearsed on tensors without data: that is the account, and narrows the bound"
+# What was measured of an architecture itself says more than a rehearsal.
+_BETTER = ("repeated", "measured")
 
 
 def within(upper: float, expected: float, memory_mib: int) -> float:
@@ -54,27 +50,6 @@ def within(upper: float, expected: float, memory_mib: int) -> float:
         memory_mib: memory of the GPU in MiB; 0 where it is not known.
     """
     return min(upper, max(expected, memory_mib)) if memory_mib else upper
-
-
-def damped(share: float) -> float:
-    """Tell how much less an error weighs where weights, states and context, which are certain, are most of the memory.
-
-    In proportion to the share of activations it would weigh too little: its parts are in the rest as well.
-
-    Args:
-        share: share of the expected memory that may be wrong.
-    """
-    return sqrt(max(share, _SMALLEST_SHARE))
-
-
-def size_of(said: float, share: float) -> float:
-    """Give the size of an error, as the logarithm of a ratio.
-
-    Args:
-        said: what the trees say: the size of errors, divided by `damped` ``share``.
-        share: share of the expected memory that may be wrong.
-    """
-    return max(said, _SMALLEST_SIZE) * damped(share) + _ADDED_SIZE
 
 
 class Rad:
@@ -105,6 +80,7 @@ class Rad:
             self._types = frozenset(map(str, model["known"]))
             self._known = Known(model["measured"])
             self._own = OwnCode(model["own"])
+            self._rehearsed = Rehearsed(model["rehearsed"]) if model.get("rehearsed") else None
             self._fitted_on = str(model["gpu"])
             contexts = model["context_mib"]
             self._contexts = {kind: {name: finite(contexts[kind][name]) for name in LIBRARIES} for kind in KINDS}
@@ -162,14 +138,22 @@ class Rad:
         shift = self._other_context(gpu)
         context = own + shift
         knowledge = self._known.about(run_of(program, shaped, workload))
-        expected, upper = self._from(row, explicit, own, knowledge)
+        said = _SAID[knowledge.level].format(knowledge)
+        rehearsed = None
+        if self._rehearsed is not None and shaped.rehearsals and knowledge.level not in _BETTER:
+            rehearsed = self.rehearsed(shaped, program, workload, row, memory, self._own)
+        if rehearsed is not None and self._rehearsed is not None:
+            expected, upper = self._rehearsed.of(rehearsed, own)
+            explicit, said = rehearsed.mib, _REHEARSED
+        else:
+            expected, upper = self._from(row, explicit, own, knowledge)
         wider = 1.0 if self._as_measured(gpu) else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
         least = context + (memory.weights + memory.gradients + memory.states) / MIB
         expected = min(max(expected + shift, least), _MOST_MIB)
         memory_mib = workload.gpu_memory_mib or most_memory_mib(workload.gpu)
         upper = max((upper + shift) * wider, expected)
         whole = within(upper, expected, memory_mib)
-        reasons = (_SAID[knowledge.level].format(knowledge), *self._reasons(memory, explicit, context, gpu, shaped))
+        reasons = (said, *self._reasons(memory, explicit, context, gpu, shaped))
         if 0 < memory_mib < expected:
             reasons = (f"more than the GPU's memory of {memory_mib} MiB is expected", *reasons)
         elif whole < upper:
@@ -208,8 +192,7 @@ class Rad:
         fixed = explicit * fixed_share(row) + context
         expected, share = shifted(corrected, fixed, knowledge.shift)
         said = self._spread[knowledge.level].predict([*row, *knowledge.features(share)])
-        size = size_of(said, share) * self._bounds[knowledge.level]
-        return expected, expected * exp(min(max(size, _LEAST_BOUND), _MOST_BOUND))
+        return expected, bounded(expected, size_of(said, share) * self._bounds[knowledge.level])
 
     def account(self, summary: ModelSummary, workload: Workload) -> tuple[ModelSummary, Program, Memory, Family]:
         """Make the explicit part alone: the summary with shapes, its program, its memory, its family."""
@@ -221,6 +204,31 @@ class Rad:
     def memory(self, shaped: ModelSummary, program: Program, workload: Workload, own: OwnCode) -> Memory:
         """Make the memory of a program, with what is known of its blocks' own code."""
         return measure(program, shaped, workload, self._workspaces, own.of(program, shaped.format, workload.precision))
+
+    def rehearsed(
+        self,
+        shaped: ModelSummary,
+        program: Program,
+        workload: Workload,
+        row: list[float],
+        memory: Memory,
+        own: OwnCode,
+    ) -> Account | None:
+        """Account for a request by the rehearsal of its model's code; None where there is none of it.
+
+        Args:
+            shaped: the summary with shapes, and with what was rehearsed.
+            program: its program.
+            workload: how it is run.
+            row: features of the request.
+            memory: what the summary alone says.
+            own: what is known of its blocks' own code.
+        """
+        like = wanted(shaped, workload)
+        if like is None:
+            return None
+        other = memory if like is workload else self.memory(shaped, program, like, own)
+        return account(shaped, program, like, row, (memory, other))
 
     def _as_measured(self, gpu: Gpu) -> bool:
         """Tell whether runs are known to take as much on a GPU as on the one that the model was fitted on."""

@@ -42,7 +42,7 @@ _MATMULS: Final = frozenset((Kind.CONV, Kind.LINEAR, Kind.OPAQUE))
 _RECURRENT_WORKS: Final = 9
 _NO_NOTES: Final[Mapping[int, float]] = MappingProxyType({})
 # cuBLAS takes this much from the allocator for each thread that multiplies: the loop's own, and the backward pass's.
-_CUBLAS: Final = 32.5 * 2**20
+CUBLAS: Final = 32.5 * 2**20
 # Copies of the logits in fp32 that a loss on every token has at its peak, the one that the loop still holds included:
 # output, log-softmax, its gradient and the logits' own. A causal language model computes its loss in fp32 always.
 _LOSS_COPIES: Final = {"fp32": 5.0, "amp": 3.65, "bf16": 2.5, "fp16": 2.5}
@@ -206,7 +206,7 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
         if now > peak:
             peak, at_peak = now, forward
     logits = float(program.classes * program.tokens * batch * size)
-    library = _CUBLAS if program.multiplies else 0.0
+    library = CUBLAS if program.multiplies else 0.0
     held = logits  # of the call before, which the loop's variable still holds
     # With the keys and values that a language model returns for the next token, of both calls.
     held += 2.0 * (program.cache + own.cache) * batch * size
@@ -450,7 +450,7 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     whole_logits = float(program.classes * program.tokens * batch * _WHOLE)
     logits = whole_logits * size / _WHOLE
     inputs = float(tensors[0] * batch * _WHOLE) if tensors else 0.0
-    library = 2 * _CUBLAS if program.multiplies else 0.0
+    library = 2 * CUBLAS if program.multiplies else 0.0
     # The loop's variable still holds the last output, with the keys and values for the next token.
     base = weights + states + inputs + library + logits + (program.cache + own.cache) * unit
 

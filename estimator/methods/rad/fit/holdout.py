@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.methods.rad import damped, size_of
+from estimator.methods.rad.errors import damped, size_of
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit.boosting import Boosted
 from estimator.methods.rad.fit.examples import Example
