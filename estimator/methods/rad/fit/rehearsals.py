@@ -1,0 +1,161 @@
+"""Fits what libraries and the allocator take beside the tensors of a rehearsed model, and how much that may be.
+
+Each family is said by trees, and judged by a bound, that have not seen it, and so is what its blocks keep in their own
+code: as a model of a user's own that nothing like was measured, but whose code was rehearsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import log
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.dataset import printers
+from estimator.dataset.store import Dataset, Row
+from estimator.methods.rad import Rad
+from estimator.methods.rad.errors import damped, size_of
+from estimator.methods.rad.features import features
+from estimator.methods.rad.fit.boosting import Boosted
+from estimator.methods.rad.fit.bounds import conformal
+from estimator.methods.rad.fit.holdout import FOLDS, Floats, by_family, understood
+from estimator.methods.rad.fit.learners import boosted, spreading
+from estimator.methods.rad.fit.own import Blocks
+from estimator.methods.rad.fit.processes import forked
+from estimator.methods.rad.fit.reached import Reached, reached
+from estimator.methods.rad.rehearsed import Account, share_of
+from estimator.parsers import parse_summary
+from estimator.types import SummaryError
+
+MISS: Final = 0.01
+"""Share of the runs that may exceed the bound, each family counting the more the more runs it has."""
+_QUANTILE: Final = 0.95
+_TREES: Final = 100
+# Fewer runs teach nothing.
+_LEAST: Final = 500
+_LEFT: Final = (-0.4, 1.3)
+_CHUNK: Final = 100
+
+
+@dataclass(frozen=True)
+class Example:
+    """A measured run of a model that was rehearsed.
+
+    Attributes:
+        account: what its rehearsal says.
+        context: the CUDA context in MiB.
+        measured: the label in MiB.
+        group: architecture family.
+    """
+
+    account: Account
+    context: float
+    measured: float
+    group: str
+
+
+def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: Blocks) -> list[Example]:
+    """Account by their rehearsals for the measured runs of some splits, as if nothing of their families was noted.
+
+    Args:
+        dataset: with ``rehearsed``.
+        account: a model that corrects nothing.
+        splits: parts of the data set.
+        blocks: what was noted of blocks' own code.
+    """
+    rows = [
+        row
+        for row in dataset.rows
+        if row.spec.model_id in dataset.rehearsed
+        and row.split in splits
+        and row.memory_mib
+        and row.spec.arch.get("attention") != "eager"
+    ]
+    rows.sort(key=lambda row: row.spec.group)
+    parts = [rows[at : at + _CHUNK] for at in range(0, len(rows), _CHUNK)]
+    made = forked([partial(_examples, dataset, account, part, blocks) for part in parts])
+    return [item for some in made for item in some]
+
+
+def _examples(dataset: Dataset, account: Rad, rows: Sequence[Row], blocks: Blocks) -> list[Example]:
+    found = []
+    for row in rows:
+        text = printers.torchinfo_text(dataset.trace(row.spec), row.spec.batch_size, depth=1000)
+        own = blocks.without(row.spec.group)
+        try:
+            summary = replace(parse_summary(text), rehearsals=dataset.rehearsed[row.spec.model_id])
+            shaped, program, _, family = account.account(summary, row.workload)
+        except SummaryError:
+            continue
+        memory = account.memory(shaped, program, row.workload, own)
+        described = features(memory, program, shaped, row.workload, family, program.names)
+        made = account.rehearsed(shaped, program, row.workload, described, memory, own)
+        if made is not None and row.memory_mib is not None:
+            found.append(Example(made, account.context(program, row.workload), row.memory_mib, row.spec.group))
+    return found
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What came of it.
+
+    Attributes:
+        model: as `estimator.methods.rad.rehearsed.Rehearsed` reads it.
+        reached: what such bounds reach on families that were left out.
+    """
+
+    model: dict[str, Any]
+    reached: Reached
+
+
+def fit(examples: Sequence[Example]) -> Fitted | None:
+    """Fit trees and bound; None where there are too few examples."""
+    groups = np.array([item.group for item in examples])
+    if len(examples) < _LEAST or len(set(groups)) < FOLDS:
+        return None
+    rows = np.array([item.account.row for item in examples])
+    target = np.array([log(item.measured / (item.account.mib + item.context)) for item in examples])
+    weights = by_family(groups)
+    place = {group: at % FOLDS for at, group in enumerate(sorted(set(groups)))}
+    folds = np.array([place[group] for group in groups])
+    sides: list[int | None] = [None, *range(FOLDS)]
+    corrections = forked([partial(_corrected, rows, target, weights, folds != fold) for fold in sides])
+    said = _by_fold(corrections[1:], rows, folds)
+    expected = [(item.account.mib + item.context) * np.exp(one) for item, one in zip(examples, said, strict=True)]
+    shares = [share_of(item.account, one, item.context) for item, one in zip(examples, expected, strict=True)]
+    residual = target - said
+    sizes = np.clip(residual / np.array([damped(share) for share in shares]), *_LEFT)
+    spreads = forked([partial(_spread, rows, sizes, weights, folds != fold) for fold in sides])
+    scale = np.array(
+        [size_of(size, share) for size, share in zip(_by_fold(spreads[1:], rows, folds), shares, strict=True)]
+    )
+    scores = residual / scale
+    bounds = np.array([conformal(scores[folds != fold], weights[folds != fold], MISS) for fold in range(FOLDS)])
+    model = {
+        "correction": corrections[0].written(),
+        "spread": spreads[0].written(),
+        "bound": conformal(scores, weights, MISS),
+    }
+    return Fitted(model, reached(residual, np.clip(bounds[folds] * scale, 0.03, 3.0)))
+
+
+def _corrected(rows: Floats, target: Floats, weights: Floats, inside: NDArray[np.bool_]) -> Boosted:
+    return boosted(_TREES).fit(rows[inside], understood(target[inside]), weights[inside])
+
+
+def _spread(rows: Floats, sizes: Floats, weights: Floats, inside: NDArray[np.bool_]) -> Boosted:
+    return spreading(_TREES, _QUANTILE).fit(rows[inside], sizes[inside], weights[inside])
+
+
+def _by_fold(models: Sequence[Boosted], rows: Floats, folds: NDArray[np.int64]) -> Floats:
+    """Ask about each row the model that was fitted without its fold."""
+    said = np.zeros(len(rows))
+    for fold, model in enumerate(models):
+        here = folds == fold
+        if here.any():
+            said[here] = model.predict(rows[here])
+    return said
