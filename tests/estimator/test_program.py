@@ -802,3 +802,55 @@ def test_activations_in_place_keep_what_they_give_out_once(activation: str) -> N
     assert account(text.format(inside))[2].kept == places * (3 + 8)
     beside = account(text.format(activation))[2].kept
     assert beside == account(text.format("SiLU(inplace=True"))[2].kept == places * (3 + 8 + 8)
+
+
+def test_a_norm_of_half_a_product_is_of_a_gate_that_waits_for_the_other_half() -> None:
+    rows = [
+        "Net [2, 16, 32] --",
+        "├─LayerNorm: 1-1 [2, 16, 32] 64",
+        "├─Linear: 1-2 [2, 16, 128] 4,224",
+        "├─Gate: 1-3 [2, 16, 64] --",
+        "│    └─LayerNorm: 2-1 [2, 16, 64] 128",
+        "│    └─Conv1d: 2-2 [2, 16, 64] 272",
+        "├─Linear: 1-4 [2, 16, 32] 2,080",
+    ]
+    _, program, _ = account(tree(*rows))
+    norm, last = program.ops[2], program.ops[-1]
+    assert program.shapes[norm.x] == (16, 128)
+    product, activated = program.ops[1].y, norm.x
+    assert {product, activated} < program.kept  # before and behind the function
+    assert last.x not in (norm.y, program.ops[3].y)
+    # Another width is no half of it.
+    other = tree(*[row.replace("128] 4,224", "192] 6,336") for row in rows])
+    assert account(other)[1].shapes[account(other)[1].ops[2].x] == (16, 64)
+
+
+def test_a_function_activates_what_a_norm_of_groups_gives_to_a_kernel() -> None:
+    rows = (
+        "Conv2d-# [-1, 32, 8, 8] 896",
+        "GroupNorm-# [-1, 32, 8, 8] 64",
+        "Dropout-# [-1, 32, 8, 8] 0",
+        "Conv2d-# [-1, 32, 8, 8] 9,248",
+        "GroupNorm-# [-1, 32, 8, 8] 64",
+        "Conv2d-# [-1, 32, 8, 8] 9,248",
+        "GroupNorm-# [-1, 32, 8, 8] 64",
+        "Conv2d-# [-1, 32, 8, 8] 1,056",
+    )
+    _, program, _ = account(table(*rows))
+    norms = [op.y for op in program.ops if op.kind is Kind.LAYER_NORM]
+    assert program.kept == set(norms[:2])
+    convs = [op.x for op in program.ops if op.kind is Kind.CONV]
+    assert norms[1] not in convs
+    assert norms[2] == convs[-1]  # as an attention takes it
+    _, program, _ = account(table(*[row.replace("GroupNorm", "BatchNorm2d") for row in rows]))
+    assert not program.kept
+
+
+def test_a_cell_of_recurrent_convolutions_keeps_its_gates_and_state() -> None:
+    rows = ("Net [2, 16, 8, 8] --", "├─Cell: 1-1 [2, 16, 8, 8] --", "│    └─Conv2d: 2-1 [2, 64, 8, 8] 10,432")
+    _, program, memory = account(tree(*rows))
+    assert [op.kind for op in program.ops] == [Kind.CONV, Kind.KEEPS_OUTPUT]
+    assert program.ops[1].extra == 2 * 16 * 64
+    assert memory.kept == 2 * 4 * (program.tensors[program.ops[0].x] + (64 + 32) * 64)
+    _, program, _ = account(tree(rows[0], rows[1].replace("16", "32"), rows[2]))
+    assert [op.kind for op in program.ops] == [Kind.CONV]

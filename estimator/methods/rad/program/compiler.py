@@ -103,7 +103,8 @@ def _read(summary: ModelSummary, found: list[Layer], types: frozenset[str], *, o
     flow = Flow(summary.format in _FLAT, told.drops)
     flow.words, flow.cosine, flow.unsaid = told.words, told.cosine, told.unsaid
     flow.bare, flow.bends, flow.opens = told.bare, told.bends, opens
-    flow.pools = summary.format != "module" and _pools(found, types)
+    flow.ordered = summary.format != "module"
+    flow.pools = flow.ordered and _pools(found, types)
     said: tuple[float, float] | None = None
     if summary.input_mb is not None:
         printed = max(summary.batch_size or 1, 1)

@@ -22,6 +22,7 @@ _LINEAR: Final = Kind.LINEAR
 _EMBEDDING: Final = Kind.EMBEDDING
 _RECURRENT: Final = Kind.RECURRENT
 _DROPOUT: Final = Kind.DROPOUT
+_LAYER_NORM: Final = Kind.LAYER_NORM
 _SOFTMAX: Final = Kind.SOFTMAX
 _ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
 _POOLS: Final = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
@@ -201,13 +202,40 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         return
     if len(shape) == 1:
         flow.keep_branches(shape[0])
+    if kind is _LAYER_NORM and flow.bends and _splits(flow, shape):
+        _norm_half(flow, layer, shape)
+        return
     x = flow.same(shape)
+    if kind is _DROPOUT and x == flow.normed > 0:
+        flow.kept.add(x)
+        x = flow.tensor(shape)
     more = (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
     flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
     flow.by_activation = activates
+    if flow.ordered and layer.type == "GroupNorm":
+        flow.normed = flow.current
     if activates:
         flow.activated.add(x)
         flow.activated.add(flow.current)
+
+
+def _splits(flow: Flow, shape: Shape) -> bool:
+    """Tell whether a norm takes one half of the features that a linear layer gave out just now."""
+    if flow.attention is not None or len(shape) < _TWO or not flow.ops:
+        return False
+    last = flow.ops[-1]
+    return last.kind is _LINEAR and last.y == flow.current and flow.shapes[last.y] == (*shape[:-1], _TWO * shape[-1])
+
+
+def _norm_half(flow: Flow, layer: Layer, shape: Shape) -> None:
+    """Add a norm of one half of a product, by which code multiplies the other half before the next linear layer.
+
+    A function activates both before, and keeps what it takes.
+    """
+    flow.kept.add(flow.current)
+    whole = flow.tensor(flow.shapes[flow.current])
+    flow.emit(_LAYER_NORM, whole, shape, layer)
+    flow.gate = whole
 
 
 def _is_made(flow: Flow, kind: Kind, shape: Shape, layer: Layer) -> bool:
