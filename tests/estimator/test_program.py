@@ -846,6 +846,33 @@ def test_a_function_activates_what_a_norm_of_groups_gives_to_a_kernel() -> None:
     assert not program.kept
 
 
+@pytest.mark.parametrize(("listed", "kept"), [("", 1), ("    (act): ReLU()\n", 0)])
+def test_a_print_tells_by_what_a_block_lists_whether_a_function_activates(listed: str, kept: int) -> None:
+    norm = "    (norm): GroupNorm(4, 8, eps=1e-05, affine=True)\n"
+    conv = "    (conv): Conv2d(8, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n"
+    stem = "  (stem): Conv2d(3, 8, kernel_size=(1, 1), stride=(1, 1))\n"
+    _, program, _ = account(f"Net(\n{stem}  (block): Block(\n{norm}{conv}{listed}  )\n)\n")
+    assert [program.shapes[index] for index in program.kept] == [(8, 224, 224)] * kept
+
+
+def test_a_linear_layer_as_wide_as_a_time_step_pools_no_picture() -> None:
+    rows = (
+        "Linear-# [-1, 128] 4,224",
+        "Conv2d-# [-1, 32, 8, 8] 896",
+        "Linear-# [-1, 32] 4,128",  # of 128 features, not of 4 places of 32 channels
+        "Conv2d-# [-1, 32, 8, 8] 9,248",
+    )
+    _, program, _ = account(table(*rows))
+    assert Kind.MAX_POOL not in {op.kind for op in program.ops}
+    assert program.shapes[program.ops[2].x] == (128,)
+
+
+def test_features_of_a_square_are_no_matrix_of_heads() -> None:
+    text = "Net(\n  (p): Linear(in_features=12, out_features=32, bias=True)\n)\n"
+    _, program, _ = account(text, input_size=(64, 64, 12))
+    assert [(program.shapes[op.x], op.extra) for op in program.ops] == [((64, 64, 12), 0)]
+
+
 def test_a_cell_of_recurrent_convolutions_keeps_its_gates_and_state() -> None:
     rows = ("Net [2, 16, 8, 8] --", "├─Cell: 1-1 [2, 16, 8, 8] --", "│    └─Conv2d: 2-1 [2, 64, 8, 8] 10,432")
     _, program, memory = account(tree(*rows))

@@ -76,6 +76,7 @@ class Flow:
         bare: whether no layer is an activation: functions are.
         pools: whether pictures are pooled by a function before the first linear layer, and so between convolutions.
         ordered: whether the summary shows layers in the order of their use.
+        alone: norms of groups in blocks of a print that list no activation.
         bends: whether these functions keep what they take, as GELU does.
         tensors: elements of each tensor, for one sample.
         shapes: of each tensor.
@@ -100,6 +101,7 @@ class Flow:
         lists: how many lists of layers lie below the depth of the table, and show no numbers of their own.
         opens: whether these are what keeps what the visible layers do not explain.
         far: whether a step was found by what lies further back than the last tensors.
+        rows: how wide what linear layers gave out was, where it was one row for a sample.
         looked: by kernels, where they were looked for without groups, and with several.
         marks: by layer, whether it works in place and whether it is not trained.
     """
@@ -114,6 +116,7 @@ class Flow:
         self.bare = False
         self.pools = False
         self.ordered = False
+        self.alone: set[int] = set()
         self.bends = False
         self.tensors: list[int] = []
         self.shapes: list[Shape] = []
@@ -138,6 +141,7 @@ class Flow:
         self.lists = 0
         self.opens = False
         self.far = False
+        self.rows: set[int] = set()
         self.looked: dict[Solvable, tuple[Looked, Looked]] = {}
         self.marks: dict[int, tuple[bool, bool]] = {}
 

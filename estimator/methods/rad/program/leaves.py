@@ -212,7 +212,7 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
     more = (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
     flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
     flow.by_activation = activates
-    if flow.ordered and layer.type == "GroupNorm":
+    if layer.type == "GroupNorm" and (flow.ordered or id(layer) in flow.alone):
         flow.normed = flow.current
     if activates:
         flow.activated.add(x)
