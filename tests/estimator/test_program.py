@@ -881,3 +881,39 @@ def test_a_cell_of_recurrent_convolutions_keeps_its_gates_and_state() -> None:
     assert memory.kept == 2 * 4 * (program.tensors[program.ops[0].x] + (64 + 32) * 64)
     _, program, _ = account(tree(rows[0], rows[1].replace("16", "32"), rows[2]))
     assert [op.kind for op in program.ops] == [Kind.CONV]
+
+
+def test_projections_take_what_a_norm_inside_their_attention_gives_out() -> None:
+    rows = (
+        "Net [2, 16, 32] --",
+        "├─Linear: 1-1 [2, 16, 32] 1,056",
+        "├─Attention: 1-2 [2, 16, 32] --",
+        "│    └─LayerNorm: 2-1 [2, 16, 32] 64",
+        "│    └─Linear: 2-2 [2, 16, 96] 3,072",
+        "│    └─Linear: 2-3 [2, 16, 32] 1,056",
+    )
+    _, program, _ = account(tree(*rows))
+    norm, projection = program.ops[1:3]
+    assert norm.kind is Kind.LAYER_NORM
+    assert projection.x == norm.y
+
+
+def test_a_matrix_of_weights_in_a_table_without_a_tree_is_kept_behind_its_dropout_too() -> None:
+    rows = (
+        "Embedding-# [-1, 16, 32] 3,200",
+        "Linear-# [-1, 16, 96] 3,072",
+        "Softmax-# [-1, 4, 16, 16] 0",
+        "Dropout-# [-1, 4, 16, 16] 0",
+        "Linear-# [-1, 16, 32] 1,056",
+    )
+    _, program, _ = account(table(*rows))
+    assert program.ops[3].kind is Kind.DROPOUT
+    assert program.ops[3].y in program.kept
+    _, program, _ = account(table(*rows[:3], rows[4]))
+    assert (4, 16, 16) not in [program.shapes[index] for index in program.kept]
+
+
+@pytest.mark.parametrize(("type_", "kinds"), [("SineLayer", [Kind.LINEAR, Kind.KEEPS_INPUT]), ("Layer", [Kind.LINEAR])])
+def test_a_layer_of_sines_keeps_what_goes_into_them(type_: str, kinds: list[Kind]) -> None:
+    rows = ("Net [2, 100, 64] --", f"├─{type_}: 1-1 [2, 100, 64] --", "│    └─Linear: 2-1 [2, 100, 64] 192")
+    assert [op.kind for op in account(tree(*rows))[1].ops] == kinds

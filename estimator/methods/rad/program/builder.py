@@ -255,6 +255,8 @@ class Builder:
             if _remembers(flow, layer, layer.output_shape):
                 x = flow.current
                 flow.emit(_KEEPS_OUTPUT, x, flow.shapes[x], None, extra=flow.tensors[x] // _TWO)
+            elif sort.waves and flow.ops and flow.ops[-1].kind is _LINEAR and flow.ops[-1].y == flow.current:
+                flow.emit(Kind.KEEPS_INPUT, flow.current, layer.output_shape, None)
             flow.behind(layer.output_shape)
 
 

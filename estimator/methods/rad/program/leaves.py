@@ -212,6 +212,8 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
     more = (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
     flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
     flow.by_activation = activates
+    if attention is not None and kind is _LAYER_NORM and x == attention.entry and not attention.projections:
+        attention.entry = flow.current  # all projections take what it gives out
     if layer.type == "GroupNorm" and (flow.ordered or id(layer) in flow.alone):
         flow.normed = flow.current
     if activates:
@@ -253,7 +255,7 @@ def _is_made(flow: Flow, kind: Kind, shape: Shape, layer: Layer) -> bool:
     made = kind is _DROPOUT and not flow.flat and not again  # by a softmax, which keeps what it gives out
     more = made or (flow.cosine and kind is _SOFTMAX)
     flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
-    if made:
+    if made or (again and kind is _DROPOUT):
         flow.kept.add(flow.current)
     flow.current = entry
     return True
