@@ -917,3 +917,5 @@ def test_a_matrix_of_weights_in_a_table_without_a_tree_is_kept_behind_its_dropou
 def test_a_layer_of_sines_keeps_what_goes_into_them(type_: str, kinds: list[Kind]) -> None:
     rows = ("Net [2, 100, 64] --", f"├─{type_}: 1-1 [2, 100, 64] --", "│    └─Linear: 2-1 [2, 100, 64] 192")
     assert [op.kind for op in account(tree(*rows))[1].ops] == kinds
+    flat = table("Linear-# [-1, 100, 64] 192", f"{type_}-# [-1, 100, 64] 0")
+    assert [op.kind for op in account(flat)[1].ops] == kinds

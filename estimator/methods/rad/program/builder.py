@@ -12,7 +12,7 @@ from estimator.methods.rad.kinds import Kind, kind_of, sort_of
 from estimator.methods.rad.program.attention import attend
 from estimator.methods.rad.program.convolutions import convolve, doubles
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
-from estimator.methods.rad.program.leaves import keep, leaf
+from estimator.methods.rad.program.leaves import keep, leaf, wave
 from estimator.methods.rad.program.steps import PICTURE, End, Shape
 from estimator.walk import elements
 
@@ -255,8 +255,8 @@ class Builder:
             if _remembers(flow, layer, layer.output_shape):
                 x = flow.current
                 flow.emit(_KEEPS_OUTPUT, x, flow.shapes[x], None, extra=flow.tensors[x] // _TWO)
-            elif sort.waves and flow.ops and flow.ops[-1].kind is _LINEAR and flow.ops[-1].y == flow.current:
-                flow.emit(Kind.KEEPS_INPUT, flow.current, layer.output_shape, None)
+            elif sort.waves:
+                wave(flow, layer.output_shape)
             flow.behind(layer.output_shape)
 
 

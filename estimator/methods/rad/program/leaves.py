@@ -115,11 +115,19 @@ def _view(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         return
     if _halves(flow, shape):
         flow.kept.add(flow.current)  # one half times the other
+    if flow.flat and sort_of(layer.type).waves:
+        wave(flow, shape)
     flow.behind(shape)
     if layer.type in _UNFLATTENS and flow.tensors[flow.current] == elements(shape):
         flow.shapes[flow.current] = shape  # the same tensor with other axes
     if flow.flat and kind is _VIEW and layer.type not in _NO_BLOCKS:
         flow.mark = flow.current
+
+
+def wave(flow: Flow, shape: Shape) -> None:
+    """Add the sines of what a linear layer gave out just now, in a block that is named after them."""
+    if flow.ops and flow.ops[-1].kind is _LINEAR and flow.ops[-1].y == flow.current:
+        flow.emit(Kind.KEEPS_INPUT, flow.current, shape, None)
 
 
 def _halves(flow: Flow, shape: Shape) -> bool:
