@@ -345,6 +345,11 @@ def interleaved(parts: tuple[Layer, ...]) -> tuple[Layer, ...]:
             breathe()
         part = rest.popleft()
         after = rest[0] if rest else None
+        if len(rest) > 1 and (three := _joined_between(part, rest[0], rest[1])):
+            made.append(three)
+            rest.popleft()
+            rest.popleft()
+            continue
         joined = after and (
             _joined(after, part, "up")
             or _joined(part, after, "up")
@@ -356,6 +361,21 @@ def interleaved(parts: tuple[Layer, ...]) -> tuple[Layer, ...]:
         if joined:
             rest.popleft()
     return tuple(made)
+
+
+def _joined_between(resizes: Layer, narrows: Layer, stages: Layer) -> Layer | None:
+    """Join what makes pictures larger, the kernels that then narrow what was joined, and the stages (Restormer)."""
+    if narrows.type != "ModuleList" or len(narrows.children) != len(resizes.children) != 0:
+        return None
+    if any(part.children or "Conv" not in part.type or _resizes(part) for part in narrows.children):
+        return None
+    joined = _joined(stages, resizes, "up")
+    if joined is None or len(joined.children) != 2 * len(resizes.children):
+        return None
+    order: list[Layer] = []
+    for at, narrow in enumerate(narrows.children):
+        order += [joined.children[2 * at], narrow, joined.children[2 * at + 1]]
+    return joined.but(children=tuple(order), params=joined.params + narrows.params)
 
 
 def _joined_behind(resizes: Layer, stages: Layer) -> Layer | None:
@@ -383,11 +403,29 @@ def _joined(stages: Layer, resizes: Layer, how: str = "") -> Layer | None:
         return None
     if any(map(_resizes, stages.children)):
         return None
+    if how == "up" and any(_gives(a) > _takes(b) > 0 for a, b in zip(resizes.children, stages.children, strict=False)):
+        return None  # they are of the other half
     order: list[Layer] = []
     for at, stage in enumerate(stages.children):
         pair = [stage, *resizes.children[at : at + 1]]
         order += pair if how == "down" else pair[::-1]
     return stages.but(children=tuple(order), params=stages.params + resizes.params)
+
+
+def _takes(part: Layer) -> int:
+    """Read how many channels the first convolution of a part takes; 0 where there is none."""
+    breathe()
+    if not part.children:
+        return _number(part.said("0")) if "Conv" in part.type else 0
+    return next(filter(None, map(_takes, part.children)), 0)
+
+
+def _gives(part: Layer) -> int:
+    """Read how many channels the last convolution of a part gives out; 0 where there is none or others follow it."""
+    last = part.children[-1] if part.children else part
+    if last.children:
+        return _gives(last)
+    return _number(last.said("1")) if "Conv" in last.type else 0
 
 
 def _strides(layer: Layer) -> bool:
@@ -401,8 +439,10 @@ def _resizes(part: Layer) -> str:
     if part.children:
         ways = {_resizes(inner) for inner in part.children} - {""}
         return ways.pop() if len(ways) == 1 and len(part.children) <= _FEW else ""
-    if "ConvTranspose" in part.type or part.type.lower().startswith("upsampl"):
+    if "ConvTranspose" in part.type or part.type.lower().startswith("upsampl") or part.type == "PixelShuffle":
         return "up"
+    if part.type == "PixelUnshuffle":
+        return "down"
     args = dict(part.args)
     strided = args.get("stride") in _STRIDED or "MaxPool" in part.type
     return "down" if strided and ("Conv" in part.type or "Pool" in part.type) else ""

@@ -193,15 +193,20 @@ def called_again(root: Layer, found: Sequence[Layer]) -> Layer:
         found: all its layers.
     """
     pool = next((part for part in root.children if part.type.startswith("MaxPool") and not part.children), None)
-    if pool is None or {*axes(pool, "kernel_size"), *axes(pool, "stride")} != {_TWICE}:
+    if pool is None:
+        return _by_functions(root, found)
+    if {*axes(pool, "kernel_size"), *axes(pool, "stride")} != {_TWICE}:
         return root
     grows = [layer for layer in found if not layer.children and layer.type.startswith(LARGER)]
-    if not grows or sum(not layer.children and _shrinks(layer) for layer in found) != 1:
+    if sum(not layer.children and _shrinks(layer) for layer in found) != 1:
         return root
     rest = [part for part in root.children if part is not pool]
+    if not grows:
+        return root.but(children=_both_again(rest, pool, _resized(1)) or None)
     if len(grows) == 1 and any(part is grows[0] for part in rest):
         rest = [part for part in rest if part is not grows[0]]
-        return root.but(children=_both_again(rest, pool, grows[0]) or _nested(rest, pool) or None)
+        made = _unpooled(rest, pool, grows[0]) or _both_again(rest, pool, grows[0]) or _nested(rest, pool)
+        return root.but(children=made or None)
     if len(grows) < _LEAST_STAGES - 1:
         return root
     for at, part in enumerate(rest):
@@ -214,6 +219,17 @@ def called_again(root: Layer, found: Sequence[Layer]) -> Layer:
     if len(stages) <= len(grows) or not _widening(stages):
         return root
     return root.but(children=(*_alternating(stages, pool), *rest[len(stages) :]))
+
+
+def _by_functions(root: Layer, found: Sequence[Layer]) -> Layer:
+    """Put what resizes pictures between the stages of a U-Net in which no layer does."""
+    if len(root.children) < 2 * _LEAST_STAGES - 1:
+        return root
+    for layer in found:
+        if not layer.children and (layer.type.startswith(LARGER) or _shrinks(layer)):
+            return root
+    pool = Layer("MaxPool2d", 0, None, (), _HALVES, "pool")
+    return root.but(children=_both_again(root.children, pool, _resized(1)) or None)
 
 
 def grown_again(root: Layer, types: Set[str]) -> Layer:
@@ -267,6 +283,21 @@ def _neck(parts: Sequence[Layer], at: int) -> tuple[Layer, ...]:
 def _widest(part: Layer) -> int:
     """Read how many channels a part gives out whose last layer may be listed before others of its block."""
     return max([number(conv, "1") for conv in _convs(part)], default=0)
+
+
+def _unpooled(parts: Sequence[Layer], pool: Layer, grows: Layer) -> tuple[Layer, ...]:
+    """Put one pooling layer behind each stage of a first half, and what undoes it before each of the second (SegNet).
+
+    Returns:
+        The parts of the model, whose last may be a head; nothing where they are no such halves.
+    """
+    half = len(parts) // _TWICE
+    if not grows.type.startswith("MaxUnpool") or half < _TWICE or not all(map(_takes, parts)):
+        return ()
+    if not _chained(parts, range(len(parts))):
+        return ()
+    again = [item for stage in parts[half : 2 * half] for item in (grows, stage)]
+    return (*[item for stage in parts[:half] for item in (stage, pool)], *again, *parts[2 * half :])
 
 
 def _both_again(parts: Sequence[Layer], pool: Layer, grows: Layer) -> tuple[Layer, ...]:

@@ -15,7 +15,7 @@ from estimator.layer import Layer
 from estimator.shapes.leaves import MOVES, Leaves
 from estimator.shapes.listed import in_turn
 from estimator.shapes.order import in_order_of_use, repeated
-from estimator.shapes.sources import Sources
+from estimator.shapes.sources import Sources, step_of
 from estimator.shapes.start import TAKEN, Start
 from estimator.shapes.tables import ATTENDS
 from estimator.shapes.widths import (
@@ -41,7 +41,7 @@ from estimator.shapes.widths import (
     side_by_side,
 )
 from estimator.types import SummaryError, Workload
-from estimator.walk import Marks, elements
+from estimator.walk import Marks, elements, layers
 
 Shape = tuple[int, ...]
 _Sibling = tuple[str, int, int, int, Shape]
@@ -72,6 +72,9 @@ _PAIRS: Final[tuple[int, ...]] = (13, 13, 2)
 _ENTRY_STARTS: Final[tuple[str, ...]] = ("convolution_projection", "skip", "shortcut", "identity")
 # Blocks that multiply what a gate gives out with the picture before it.
 _GATED: Final[tuple[str, ...]] = ("SelectiveKernel", "SplitAttn")
+_PADS: Final[tuple[str, ...]] = ("ReflectionPad", "ReplicationPad", "ZeroPad")
+# Names of blocks that resize pictures.
+_RESIZES: Final[tuple[str, ...]] = (*outputs.GROWS, "Downsampl")
 _ROWS: Final[tuple[str, ...]] = ("Sequential", "ModuleList", "ModuleDict")
 _ENTRY_NAMES: Final = frozenset(("downsample", "shortcut", "skip", "proj_drop", "conv_skip", "identity"))
 
@@ -150,6 +153,10 @@ class Follower:
         convolves = _convolves(layer)
         if "Norm" in layer.type or convolves:  # with its activation inside, or its padding
             shape = self.sources.of(layer, shape)
+        elif layer.children[0].type.startswith(_PADS) and self.sources.pictures and len(layer.children) > 1:
+            shape = self.sources.of(layer.children[1], shape)  # as many channels as the kernel behind it takes
+        elif self.sources.pictures and len(shape) == COLOURS and layer.type.startswith(_RESIZES):
+            shape = self._resized(layer, shape)
         self.sources.open.append(shape)
         ordered = "Sequential" in layer.type or all(child.name.isdecimal() for child in layer.children)
         row = layer.children if layer.type == "Sequential" and layer.children[0].name.isdecimal() else ()
@@ -175,6 +182,19 @@ class Follower:
             now = shape
         now = self._restored(layer, shape, now)
         return Layer(layer.type, layer.params, now, tuple(made), layer.args, layer.name, shape), now
+
+    def _resized(self, block: Layer, shape: Shape) -> Shape:
+        """Give what the kernel of a block that is named after resizing takes, where a function does that, or pads."""
+        kernels = [layer for layer in layers(block) if not layer.children and layer.params]
+        if any(layer.type != "Conv2d" for layer in kernels) or len(kernels) != 1:
+            return shape
+        step = step_of(kernels[0])
+        if block.type.startswith(outputs.GROWS) and step == 1 and len(block.children) == 1:
+            rows, columns = (2 * size for size in shape[1:])
+            most = self.begins.shape[1:] if self._shrinks else (rows, columns)
+            return (shape[0], min(rows, most[0]), min(columns, most[1]))
+        alone = step == 2 and not kernels[0].said("padding") and set(inputs.axes(kernels[0], "kernel_size")) == {3}
+        return (shape[0], *(size + 1 - size % 2 for size in shape[1:])) if alone else shape
 
     def _parts(
         self,

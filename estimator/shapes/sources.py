@@ -59,6 +59,9 @@ class Sources:
         self.open: list[Shape] = []
         # The places of the last picture of each number of channels: stages are often listed side by side.
         self._places: dict[int, Shape] = {}
+        # All of them, where code makes pictures larger in a second half, and the most that kernels made by places.
+        self._all: set[tuple[int, Shape]] = set()
+        self._widest: dict[Shape, int] = {}
         # Whether the picture at hand was made larger.
         self._grew = False
         self.guessed = 0
@@ -97,7 +100,12 @@ class Sources:
         """Remember what places a picture had behind a layer."""
         if self.pictures and layer.params and len(out) > 1 and "Linear" not in layer.type:
             first = len(out) >= 3 and by_channels(layer)
-            self._places[out[0] if first else out[-1]] = out[1:] if first else out[:-1]
+            width, places = (out[0], out[1:]) if first else (out[-1], out[:-1])
+            self._places[width] = places
+            if self._decodes:
+                self._all.add((width, places))
+                if "Conv" in layer.type:
+                    self._widest[places] = max(width, self._widest.get(places, 0))
 
     def of(self, layer: Layer, shape: Shape) -> Shape:
         """Choose the input: what came before, or what came into an enclosing block, whichever has the right width."""
@@ -161,6 +169,8 @@ class Sources:
         joined = width == 2 * channels and self._grew and not self._side_by_side  # with what was kept of this size
         if first and len(shape) >= 3 and (turned or joined):
             return (width, *before)
+        if first and (places := self._grown(width, channels, before)):
+            return (width, *places)
         for at, outer in enumerate(outers):
             # The picture itself has its channels first: a width that is its side is so by chance.
             if fits(layer, outer, width) and (first or outer != self._start):
@@ -177,8 +187,6 @@ class Sources:
                 return outer  # each channel by itself
             if "Linear" in layer.type and len(outer) == 3 and width in (outer[0] * outer[1], outer[1] * outer[2]):
                 return (elements(outer) // width, width)  # the same, of a picture
-        if first and (places := self._grown(width, channels, before)):
-            return (width, *places)
         return self._guess(layer, shape, width, channels, before)
 
     def _pooled(self, layer: Layer, outer: Shape, before: Shape) -> bool:
@@ -230,12 +238,16 @@ class Sources:
         So does the second half of a U-Net: the picture at hand, twice as large, beside one of the first half.
         """
         beside = width - channels
-        places = self._places.get(beside, ())
-        if not self._decodes or len(places) != len(before) or beside > channels - (not self._doubled):
+        most = 2 * channels if self._doubled else channels
+        if not self._decodes or beside > most:
             return ()
-        twice = all(size == 2 * small for size, small in zip(places, before, strict=True))
-        self._doubled |= twice
-        return places if twice else ()
+        places = tuple(_TWICE * size for size in before)
+        if (beside, places) not in self._all:
+            return ()
+        if beside == channels >= self._widest.get(before, 0):
+            return ()  # the second half has made nothing of it yet: it may be joined with one of the first as it is
+        self._doubled = True
+        return places
 
 
 def steps_of(found: list[Layer], channels: int) -> dict[int, int]:

@@ -26,6 +26,7 @@ from estimator.walk import elements
 
 Shape = tuple[int, ...]
 
+_TWO: Final = 2
 _SMALL_IMAGE: Final = 28
 _VOLUME: Final = 128
 _GREY_VOLUME: Final = 96
@@ -125,8 +126,10 @@ class Start:
         """Give the input of a model that begins with a linear layer, as the user says it; none where that is none."""
         square = square_of(said, COLOURS)
         patches = inputs.patches(layer, *square) if square and (len(said) > 1 or self._family == "transformer") else 0
-        if len(said) == 2 and width in said:
-            shape: Shape = (input_size.length(said, width), width)
+        if len(said) > _TWO and said[-1] == width:
+            shape: Shape = said  # of each place
+        elif len(said) == 2 and width in said:
+            shape = (input_size.length(said, width), width)
         elif patches:
             shape = (min(patches, MOST_DIM), width)
         elif elements(said) == width:

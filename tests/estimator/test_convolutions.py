@@ -196,3 +196,37 @@ def test_halves_that_a_convolution_made_are_multiplied_unless_a_way_leads_around
     _, program, _ = account(text, seq_len=100)
     assert program.tensors[program.ops[-1].x] == 32 * 100
     assert program.ops[1].y in program.kept
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_parts_of_what_kernels_of_each_channel_gave_out_are_multiplied_before_a_kernel_of_one_place(parts: int) -> None:
+    text = table(
+        "Conv2d-# [-1, 24, 32, 32] 648",
+        f"Conv2d-# [-1, {24 * parts}, 32, 32] {24 * 24 * parts}",
+        f"Conv2d-# [-1, {24 * parts}, 32, 32] {9 * 24 * parts}",
+        "Conv2d-# [-1, 24, 32, 32] 576",
+    )
+    _, program, _ = account(text)
+    whole, last = program.ops[2].y, program.ops[3]
+    assert last.conv == Conv(24, 24, 1, 1, 1, 1024, 1024)
+    assert last.x not in (program.ops[0].y, whole)  # a product
+    kept = [program.shapes[index][0] for index in program.kept]
+    assert sorted(kept) == [24 * (parts - 1), 24 * parts]
+    # Where all is taken, nothing is multiplied.
+    _, program, _ = account(text.replace(" 576", f" {576 * parts}"))
+    assert (program.ops[3].x, program.kept) == (program.ops[2].y, set())
+
+
+def test_a_convolution_that_is_called_again_takes_what_code_joins_anew() -> None:
+    again = "├─Conv2d: 1-{} [2, 16, 8, 8] (recursive)"
+    text = tree(
+        "Net [2, 16, 8, 8] --",
+        "├─Conv2d: 1-1 [2, 8, 8, 8] 224",
+        "├─Conv2d: 1-2 [2, 16, 8, 8] 2,896",  # of 20 channels
+        again.format(3),
+        again.format(4),
+    )
+    _, program, _ = account(text)
+    takes = [op.x for op in program.ops[1:]]
+    assert [program.shapes[index] for index in takes] == [(20, 8, 8)] * 3
+    assert len(set(takes)) == 3

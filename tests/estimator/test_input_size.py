@@ -137,6 +137,7 @@ def test_any_text_is_a_size_or_refused(text: str) -> None:
         (MLP, "1x28x28", (784,), ""),
         (MLP, "50x784", (50, 784), ""),
         (MLP, "1x28", (784,), "input_size=1x28 does not count: the first layer takes 784 features"),
+        (MLP, "8x8x784", (8, 8, 784), ""),
         (PATCHES, "", (196, 768), "seq_len=196 was taken"),
         (PATCHES, "3x384x384", (576, 768), ""),
         (PATCHES, "50", (9, 768), ""),

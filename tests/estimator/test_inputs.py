@@ -199,6 +199,8 @@ AGAIN = block("d2", 48, 16) + block("d1", 24, 8)
         UPS + DOWNS + POOL + block("c", 16, 32),
         DOWNS + UPS + POOL + block("c", 16, 32),
         STAGES + POOL + UP + AGAIN,
+        STAGES + POOL + AGAIN,  # a function makes pictures larger
+        STAGES + AGAIN,  # and smaller
     ],
 )
 def test_the_one_pool_of_a_u_net_is_called_between_all_its_stages(parts: str) -> None:
@@ -261,11 +263,29 @@ def test_inner_blocks_of_a_nested_u_net_work_on_the_pictures_of_their_stages() -
         STAGES + POOL + UP + block("d2", 32, 16) + block("d1", 16, 8),
         STAGES + POOL + UP + block("d2", 48, 16),
         STAGES + POOL,
+        STAGES + block("d2", 48, 16) + block("d1", 40, 8),
+        block("a", 3, 8) + block("b", 8, 16) + block("d1", 24, 8),
+        STAGES + AGAIN + "  (last): Conv2d(8, 8, kernel_size=(2, 2), stride=(2, 2))\n",
     ],
 )
 def test_a_pool_of_what_is_no_u_net_stays_where_it_is(parts: str) -> None:
     names = [line[3] for line in parts.splitlines() if line.startswith("  (")]
     assert [part.name[0] for part in shaped(f"Net(\n{parts})\n").root.children] == names
+
+
+@pytest.mark.parametrize("head", ["", block("e", 3, 3)])
+def test_what_undoes_the_one_pool_goes_before_each_stage_of_the_second_half(head: str) -> None:
+    unpool = "  (unpool): MaxUnpool2d(kernel_size=(2, 2), stride=(2, 2), padding=(0, 0))\n"
+    halves = block("a", 3, 8) + block("b", 8, 8) + block("c", 8, 8) + block("d", 8, 3) + head
+    text = f"SegNet(\n{halves}{POOL}{unpool})\n"
+    found = with_shapes(parse_summary(text), Workload(8, input_size=(3, 96, 64)))
+    made = [layer.output_shape for layer in found.root.children if layer.type == "Sequential"]
+    assert made[:4] == [(8, 96, 64), (8, 48, 32), (8, 48, 32), (3, 96, 64)]
+    assert len(found.root.children) == 8 + len(made[4:])
+    # Parts that do not take what the one before gives out.
+    other = text.replace(block("c", 8, 8), block("c", 16, 8))
+    found = with_shapes(parse_summary(other), Workload(8, input_size=(3, 96, 64)))
+    assert [layer.name for layer in found.root.children[-2:]] == ["pool", "unpool"]
 
 
 def test_a_generator_begins_with_one_pixel() -> None:

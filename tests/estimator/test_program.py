@@ -802,3 +802,120 @@ def test_activations_in_place_keep_what_they_give_out_once(activation: str) -> N
     assert account(text.format(inside))[2].kept == places * (3 + 8)
     beside = account(text.format(activation))[2].kept
     assert beside == account(text.format("SiLU(inplace=True"))[2].kept == places * (3 + 8 + 8)
+
+
+def test_a_norm_of_half_a_product_is_of_a_gate_that_waits_for_the_other_half() -> None:
+    rows = [
+        "Net [2, 16, 32] --",
+        "├─LayerNorm: 1-1 [2, 16, 32] 64",
+        "├─Linear: 1-2 [2, 16, 128] 4,224",
+        "├─Gate: 1-3 [2, 16, 64] --",
+        "│    └─LayerNorm: 2-1 [2, 16, 64] 128",
+        "│    └─Conv1d: 2-2 [2, 16, 64] 272",
+        "├─Linear: 1-4 [2, 16, 32] 2,080",
+    ]
+    _, program, _ = account(tree(*rows))
+    norm, last = program.ops[2], program.ops[-1]
+    assert program.shapes[norm.x] == (16, 128)
+    product, activated = program.ops[1].y, norm.x
+    assert {product, activated} < program.kept  # before and behind the function
+    assert last.x not in (norm.y, program.ops[3].y)
+    # Another width is no half of it.
+    other = tree(*[row.replace("128] 4,224", "192] 6,336") for row in rows])
+    assert account(other)[1].shapes[account(other)[1].ops[2].x] == (16, 64)
+
+
+def test_a_function_activates_what_a_norm_of_groups_gives_to_a_kernel() -> None:
+    rows = (
+        "Conv2d-# [-1, 32, 8, 8] 896",
+        "GroupNorm-# [-1, 32, 8, 8] 64",
+        "Dropout-# [-1, 32, 8, 8] 0",
+        "Conv2d-# [-1, 32, 8, 8] 9,248",
+        "GroupNorm-# [-1, 32, 8, 8] 64",
+        "Conv2d-# [-1, 32, 8, 8] 9,248",
+        "GroupNorm-# [-1, 32, 8, 8] 64",
+        "Conv2d-# [-1, 32, 8, 8] 1,056",
+    )
+    _, program, _ = account(table(*rows))
+    norms = [op.y for op in program.ops if op.kind is Kind.LAYER_NORM]
+    assert program.kept == set(norms[:2])
+    convs = [op.x for op in program.ops if op.kind is Kind.CONV]
+    assert norms[1] not in convs
+    assert norms[2] == convs[-1]  # as an attention takes it
+    _, program, _ = account(table(*[row.replace("GroupNorm", "BatchNorm2d") for row in rows]))
+    assert not program.kept
+
+
+@pytest.mark.parametrize(("listed", "kept"), [("", 1), ("    (act): ReLU()\n", 0)])
+def test_a_print_tells_by_what_a_block_lists_whether_a_function_activates(listed: str, kept: int) -> None:
+    norm = "    (norm): GroupNorm(4, 8, eps=1e-05, affine=True)\n"
+    conv = "    (conv): Conv2d(8, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n"
+    stem = "  (stem): Conv2d(3, 8, kernel_size=(1, 1), stride=(1, 1))\n"
+    _, program, _ = account(f"Net(\n{stem}  (block): Block(\n{norm}{conv}{listed}  )\n)\n")
+    assert [program.shapes[index] for index in program.kept] == [(8, 224, 224)] * kept
+
+
+def test_a_linear_layer_as_wide_as_a_time_step_pools_no_picture() -> None:
+    rows = (
+        "Linear-# [-1, 128] 4,224",
+        "Conv2d-# [-1, 32, 8, 8] 896",
+        "Linear-# [-1, 32] 4,128",  # of 128 features, not of 4 places of 32 channels
+        "Conv2d-# [-1, 32, 8, 8] 9,248",
+    )
+    _, program, _ = account(table(*rows))
+    assert Kind.MAX_POOL not in {op.kind for op in program.ops}
+    assert program.shapes[program.ops[2].x] == (128,)
+
+
+def test_features_of_a_square_are_no_matrix_of_heads() -> None:
+    text = "Net(\n  (p): Linear(in_features=12, out_features=32, bias=True)\n)\n"
+    _, program, _ = account(text, input_size=(64, 64, 12))
+    assert [(program.shapes[op.x], op.extra) for op in program.ops] == [((64, 64, 12), 0)]
+
+
+def test_a_cell_of_recurrent_convolutions_keeps_its_gates_and_state() -> None:
+    rows = ("Net [2, 16, 8, 8] --", "├─Cell: 1-1 [2, 16, 8, 8] --", "│    └─Conv2d: 2-1 [2, 64, 8, 8] 10,432")
+    _, program, memory = account(tree(*rows))
+    assert [op.kind for op in program.ops] == [Kind.CONV, Kind.KEEPS_OUTPUT]
+    assert program.ops[1].extra == 2 * 16 * 64
+    assert memory.kept == 2 * 4 * (program.tensors[program.ops[0].x] + (64 + 32) * 64)
+    _, program, _ = account(tree(rows[0], rows[1].replace("16", "32"), rows[2]))
+    assert [op.kind for op in program.ops] == [Kind.CONV]
+
+
+def test_projections_take_what_a_norm_inside_their_attention_gives_out() -> None:
+    rows = (
+        "Net [2, 16, 32] --",
+        "├─Linear: 1-1 [2, 16, 32] 1,056",
+        "├─Attention: 1-2 [2, 16, 32] --",
+        "│    └─LayerNorm: 2-1 [2, 16, 32] 64",
+        "│    └─Linear: 2-2 [2, 16, 96] 3,072",
+        "│    └─Linear: 2-3 [2, 16, 32] 1,056",
+    )
+    _, program, _ = account(tree(*rows))
+    norm, projection = program.ops[1:3]
+    assert norm.kind is Kind.LAYER_NORM
+    assert projection.x == norm.y
+
+
+def test_a_matrix_of_weights_in_a_table_without_a_tree_is_kept_behind_its_dropout_too() -> None:
+    rows = (
+        "Embedding-# [-1, 16, 32] 3,200",
+        "Linear-# [-1, 16, 96] 3,072",
+        "Softmax-# [-1, 4, 16, 16] 0",
+        "Dropout-# [-1, 4, 16, 16] 0",
+        "Linear-# [-1, 16, 32] 1,056",
+    )
+    _, program, _ = account(table(*rows))
+    assert program.ops[3].kind is Kind.DROPOUT
+    assert program.ops[3].y in program.kept
+    _, program, _ = account(table(*rows[:3], rows[4]))
+    assert (4, 16, 16) not in [program.shapes[index] for index in program.kept]
+
+
+@pytest.mark.parametrize(("type_", "kinds"), [("SineLayer", [Kind.LINEAR, Kind.KEEPS_INPUT]), ("Layer", [Kind.LINEAR])])
+def test_a_layer_of_sines_keeps_what_goes_into_them(type_: str, kinds: list[Kind]) -> None:
+    rows = ("Net [2, 100, 64] --", f"├─{type_}: 1-1 [2, 100, 64] --", "│    └─Linear: 2-1 [2, 100, 64] 192")
+    assert [op.kind for op in account(tree(*rows))[1].ops] == kinds
+    flat = table("Linear-# [-1, 100, 64] 192", f"{type_}-# [-1, 100, 64] 0")
+    assert [op.kind for op in account(flat)[1].ops] == kinds

@@ -766,6 +766,31 @@ def test_a_second_half_in_code_goes_back_to_the_sizes_of_the_first() -> None:
     assert (found["decode1"], found["decode2"]) == ((128, 56, 56), (64, 112, 112))
     found = shapes_of(f"Net(\n{halves}{conv('dense1', 384, 128)})\n")  # nothing says that it has a second half
     assert found["dense1"] == (128, 28, 28)
+    # Its own kernels work at each size, too, and joined may be as much as is at hand, or more.
+    second = conv("decode1", 256, 128) + conv("decode2", 256, 64) + conv("decode3", 64, 32) + conv("decode4", 96, 8)
+    found = shapes_of(f"Net(\n{halves}{second})\n")
+    sides = [(found[f"decode{at}"] or (0,))[-1] for at in range(1, 5)]
+    assert sides == [28, 56, 56, 112]
+    # Where the first half had as many channels at the size at hand, these are joined.
+    same = conv("a", 3, 64, 2) + conv("b", 64, 64, 2) + conv("c", 64, 64, 2)
+    found = shapes_of(f"Net(\n{same}{conv('decode1', 128, 64)})\n")
+    assert found["decode1"] == (64, 28, 28)
+
+
+def test_a_block_named_after_resizing_does_so_by_a_function_before_its_kernel() -> None:
+    kernel = "(conv): Conv2d(64, 64, kernel_size=(3, 3), stride=({}), padding=(1, 1))"
+    assert block_of("Upsample", kernel.format("1, 1"))["conv"] == (64, 112, 112)
+    assert block_of("Upsample", kernel.format("2, 2"))["conv"] == (64, 28, 28)
+    assert block_of("Upward", kernel.format("1, 1"))["conv"] == (64, 56, 56)
+    bare = kernel.format("2, 2").replace(", padding=(1, 1)", "")
+    assert block_of("Downsample", bare)["conv"] == (64, 28, 28)  # it pads one side
+    assert block_of("Down", bare)["conv"] == (64, 27, 27)
+
+
+def test_padding_before_a_kernel_takes_what_that_takes() -> None:
+    pad, kernel = "(pad): ReflectionPad2d((1, 1, 1, 1))", "(conv): Conv2d(96, 64, kernel_size=(3, 3), stride=(1, 1))"
+    found = block_of("Conv3x3", pad, kernel)
+    assert (found["pad"], found["conv"]) == ((96, 58, 58), (64, 56, 56))
 
 
 def test_no_picture_grows_beyond_the_one_that_came_in_where_it_was_made_smaller() -> None:
@@ -849,6 +874,54 @@ def test_what_listed_stages_are_resized_by_goes_between_them_in_any_order() -> N
     summary = shaped(f"Net(\n{STEM}{stages}{ups})\n")
     convs = [layer.output_shape for layer in layers(summary.root) if layer.name == "c"]
     assert convs == [(32, 112, 112), (16, 224, 224)]
+
+
+def test_lists_of_the_second_half_are_resized_by_what_is_as_wide() -> None:
+    def listed(name: str, *parts: str) -> str:
+        return (
+            f"  ({name}): ModuleList(\n" + "".join(f"    ({at}): {part}\n" for at, part in enumerate(parts)) + "  )\n"
+        )
+
+    def conv(taken: int, given: int, sizes: str = "kernel_size=(3, 3), stride=(1, 1), padding=(1, 1)") -> str:
+        return f"Conv2d({taken}, {given}, {sizes})"
+
+    def stage(taken: int, given: int, step: int = 1) -> str:
+        sizes = f"kernel_size=(3, 3), stride=({step}, {step}), padding=(1, 1)"
+        return f"Stage(\n      (c): {conv(taken, given, sizes)}\n    )"
+
+    def grows(taken: int, given: int) -> str:
+        return conv(taken, given, "kernel_size=(2, 2), stride=(2, 2)").replace("Conv2d", "ConvTranspose2d")
+
+    first = listed("encoder", stage(3, 8), stage(8, 16, 2), stage(16, 32, 2))
+    ups = listed("ups", grows(32, 16), grows(16, 8))
+    second = listed("decoder", stage(32, 16), stage(16, 8))
+    found = [layer.output_shape for layer in layers(shaped(f"Net(\n{first}{ups}{second})\n").root) if layer.name == "c"]
+    assert found == [(8, 224, 224), (16, 112, 112), (32, 56, 56), (16, 112, 112), (8, 224, 224)]
+    # Pixels that become channels, and a kernel of one place that narrows what is joined before each stage.
+    stages = listed("encoder", stage(3, 8), stage(16, 16), stage(32, 32))
+    downs = listed(
+        "downs",
+        *(
+            f"Sequential(\n      (0): {conv(at, at // 2)}\n      (1): PixelUnshuffle(downscale_factor=2)\n    )"
+            for at in (8, 16)
+        ),
+    )
+    larger = listed(
+        "ups",
+        *(
+            f"Sequential(\n      (0): {conv(at, at * 2)}\n      (1): PixelShuffle(upscale_factor=2)\n    )"
+            for at in (32, 16)
+        ),
+    )
+    narrows = listed("reduces", *(conv(2 * at, at, "kernel_size=(1, 1), stride=(1, 1)") for at in (16, 8)))
+    rest = listed("decoders", stage(16, 16), stage(8, 8))
+    root = shaped(f"Net(\n{stages}{downs}{larger}{narrows}{rest})\n").root
+    found = [layer.output_shape for layer in layers(root) if layer.name == "c"]
+    assert found == [(8, 224, 224), (16, 112, 112), (32, 56, 56), (16, 112, 112), (8, 224, 224)]
+    made = [
+        layer.input_shape for layer in layers(root) if layer.type == "Conv2d" and "(1, 1)" in layer.said("kernel_size")
+    ]
+    assert made == [(32, 112, 112), (16, 224, 224)]
 
 
 def test_what_no_layer_gives_out_is_said_and_not_reckoned_with() -> None:

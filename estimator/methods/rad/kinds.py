@@ -136,6 +136,8 @@ _BLOCKS: Final = ("Bottleneck", "Block")
 # In names of blocks that have a convolution and more inside of them.
 _ENCLOSING: Final = ("Norm", "Bn", "BN", "Act", "Basic", "Separable")
 
+_WAVES: Final[tuple[str, ...]] = ("Sine", "Siren")
+
 # Attention of transformers 5 that multiplies queries and keys itself and so keeps the matrix of weights; of everything
 # else PyTorch's fused attention is the default.
 _EAGER: Final = (
@@ -293,15 +295,17 @@ class Sort:
         kind: what it keeps.
         attends: whether it is an attention.
         encloses: whether a convolution by this name is a block with more inside of it.
+        waves: whether a block by this name gives out sines of what its layer does.
         encodes: whether it is what a decoder reads from, whose own keys and values nobody needs again.
     """
 
-    __slots__ = ("attends", "encloses", "encodes", "kind")
+    __slots__ = ("attends", "encloses", "encodes", "kind", "waves")
 
     def __init__(self, type_: str) -> None:
         self.kind = _kind(type_)
         self.attends = _attends(type_)
         self.encloses = any(mark in type_ for mark in _ENCLOSING)
+        self.waves = type_.startswith(_WAVES)
         self.encodes = type_.endswith("Encoder") or "Vision" in type_ or "Visual" in type_
 
 

@@ -12,17 +12,20 @@ from estimator.methods.rad.kinds import Kind, kind_of, sort_of
 from estimator.methods.rad.program.attention import attend
 from estimator.methods.rad.program.convolutions import convolve, doubles
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
-from estimator.methods.rad.program.leaves import keep, leaf
-from estimator.methods.rad.program.steps import End, Shape
+from estimator.methods.rad.program.leaves import keep, leaf, wave
+from estimator.methods.rad.program.steps import PICTURE, End, Shape
 from estimator.walk import elements
 
 _CONV: Final = Kind.CONV
+_KEEPS_OUTPUT: Final = Kind.KEEPS_OUTPUT
 _LINEAR: Final = Kind.LINEAR
 _SIGMOID_GATE: Final = Kind.SIGMOID_GATE
 _RMS_NORM: Final = Kind.RMS_NORM
 _NORMS: Final = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM))
 _UNCALLED: Final[tuple[str, ...]] = ("ModuleList", "ModuleDict")
 _TWO: Final = 2
+# Of a cell of an LSTM.
+_GATES: Final = 4
 # Layers of a small block.
 _FEW: Final = 4
 
@@ -36,7 +39,7 @@ class _Span(NamedTuple):
         activated: those before or behind an activation.
         joined: those of its own that code joined.
         hidden: parameters that it has added.
-        current, by_activation, gate: how it ends.
+        current, by_activation, gate, normed: how it ends.
     """
 
     tensors: tuple[int, int]
@@ -49,6 +52,7 @@ class _Span(NamedTuple):
     current: int
     by_activation: bool
     gate: int
+    normed: int
 
 
 class Builder:
@@ -101,6 +105,7 @@ class Builder:
                 flow.current,
                 flow.by_activation,
                 flow.gate,
+                flow.normed if flow.normed >= tensors else 0,
             )
         kept |= flow.kept
         flow.kept = kept
@@ -130,7 +135,8 @@ class Builder:
         products = flow.bends or flow.unsaid  # matter to the next one
         matters = (products and last.kind is _LINEAR) or doubles(last)
         made = start - last.x if matters and last.y == current else 0
-        at_hand = start - current, flow.shapes[current], flow.by_activation, made, not flow.encoders
+        normed = current == flow.normed
+        at_hand = start - current, flow.shapes[current], flow.by_activation, normed, made, not flow.encoders
         return id(layer), at_hand, tuple(flow.shapes[-BACK:]), tuple(outer), flow.waiting, marks, joined
 
     def _copy(self, span: _Span) -> None:
@@ -158,6 +164,7 @@ class Builder:
         flow.current = span.current + by
         flow.by_activation = span.by_activation
         flow.gate = span.gate + by if span.gate >= 0 else -1
+        flow.normed = span.normed + by if span.normed else 0
 
     def _follow(self, layer: Layer) -> None:
         flow = self.flow
@@ -245,7 +252,22 @@ class Builder:
                 attention.matrix = 0
             if layer.params and sort.kind is _CONV and not sort.encloses and len(layer.output_shape) > 1:
                 convolve(flow, layer.but(input_shape=None), layer.output_shape)  # behind its padding
+            if _remembers(flow, layer, layer.output_shape):
+                x = flow.current
+                flow.emit(_KEEPS_OUTPUT, x, flow.shapes[x], None, extra=flow.tensors[x] // _TWO)
+            elif sort.waves:
+                wave(flow, layer.output_shape)
             flow.behind(layer.output_shape)
+
+
+def _remembers(flow: Flow, block: Layer, shape: Shape) -> bool:
+    """Tell whether a block is a cell of recurrent convolutions: one makes the four gates of what the block gives out.
+
+    Beside what activates these, the state is kept, and what it gives out of it.
+    """
+    if len(block.children) != 1 or len(shape) != PICTURE or kind_of(block.children[0].type) is not _CONV:
+        return False
+    return flow.shapes[flow.current] == (_GATES * shape[0], *shape[1:])
 
 
 def _products_in(block: Layer) -> int:

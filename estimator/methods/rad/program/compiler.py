@@ -13,7 +13,7 @@ from estimator.methods.rad.program.builder import Builder
 from estimator.methods.rad.program.entry import input_of
 from estimator.methods.rad.program.flow import Flow
 from estimator.methods.rad.program.hidden import open_hidden
-from estimator.methods.rad.program.of_types import OfTypes, of_types
+from estimator.methods.rad.program.of_types import ACTIVATIONS, OfTypes, of_types
 from estimator.methods.rad.program.steps import PICTURE, Op, Program, Shape
 from estimator.methods.rad.program.weights import inputs_of
 from estimator.types import Family, Libraries, ModelSummary, libraries
@@ -24,6 +24,7 @@ _EMBEDDING: Final = Kind.EMBEDDING
 _MULTIPLIES: Final = frozenset((Kind.LINEAR, Kind.ATTENTION))
 _RECURRENT: Final = Kind.RECURRENT
 _CONV: Final = Kind.CONV
+_GROUPS: Final = "GroupNorm"
 # A model shows little of what it does that hides so much of its parameters.
 _MOST: Final = 0.5
 _CAUSAL: Final[tuple[str, ...]] = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "MTModel")
@@ -103,7 +104,10 @@ def _read(summary: ModelSummary, found: list[Layer], types: frozenset[str], *, o
     flow = Flow(summary.format in _FLAT, told.drops)
     flow.words, flow.cosine, flow.unsaid = told.words, told.cosine, told.unsaid
     flow.bare, flow.bends, flow.opens = told.bare, told.bends, opens
-    flow.pools = summary.format != "module" and _pools(found, types)
+    flow.ordered = summary.format != "module"
+    flow.pools = flow.ordered and _pools(found, types)
+    if not flow.ordered and _GROUPS in types:
+        flow.alone = _without_activations(found)
     said: tuple[float, float] | None = None
     if summary.input_mb is not None:
         printed = max(summary.batch_size or 1, 1)
@@ -115,6 +119,18 @@ def _read(summary: ModelSummary, found: list[Layer], types: frozenset[str], *, o
     builder = Builder(flow)
     builder.read(found)
     return builder
+
+
+def _without_activations(found: list[Layer]) -> set[int]:
+    """Give the norms of groups, by their ids, in whose blocks a print lists no activation: functions activate."""
+    alone: set[int] = set()
+    for number, layer in enumerate(found):
+        if not number & OFTEN:
+            breathe()
+        norms = [id(child) for child in layer.children if child.type == _GROUPS]
+        if norms and not any(kind_of(child.type) in ACTIVATIONS for child in layer.children):
+            alone.update(norms)
+    return alone
 
 
 def _libraries(multiplies: bool, kinds: Set[Kind], hidden: int, params: int, family: Family) -> Libraries:

@@ -35,6 +35,8 @@ _SKIPPED: Final = 16
 # Kernels that take what code made of a vector, and by how much they make it larger along a side at most.
 _OF_GENERATORS: Final[tuple[int, ...]] = (9, 16, 25, 4, 36, 49, 1)
 _LARGER: Final = 8
+# Of what one layer gives out, code makes a product of two halves, or queries, keys and values.
+_PARTS: Final[tuple[int, ...]] = (2, 3)
 # Areas of the usual kernel, and of those that hardly any convolution has which keeps the places of a picture.
 _NINE: Final = 9
 _UNLIKELY: Final = frozenset((16, 27, 36, 64))
@@ -69,6 +71,9 @@ def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
     else:
         x, area, groups = _conv_input(flow, taken, shape, least, weights, area, groups)
     inner = flow.shapes[x]
+    if 0 < x == flow.normed and area > 1 and not transposed:
+        flow.kept.add(x)
+        x = flow.tensor(inner)
     behind = x == flow.current and area > 1 and not transposed and not taken
     if behind and ((flow.bare and cannot_step(inner, shape, area)) or (flow.pools and halved(inner, shape, area))):
         x = flow.pool((inner[0], inner[1] // 2, inner[2] // 2))
@@ -101,7 +106,10 @@ def _with_channels(flow: Flow, channels: int, shape: Shape, least: int) -> int:
     for index in recent:
         found = flow.shapes[index]
         if len(found) == len(shape) and found[0] == channels and prod(found[1:]) >= least:
+            if index and index in flow.asked:
+                break  # code joined it for the call before
             return index
+    flow.asked.add(len(flow.shapes))
     return flow.tensor((channels, *shape[1:]))
 
 
@@ -189,6 +197,9 @@ def _searched(
     outputs, axes, at = shape[0], len(shape), flow.current
     current = flow.shapes[at]
     fits = len(current) == axes and _places(flow, at) >= least
+    part = _part(flow, weights, shape, area) if fits and axes == PICTURE else 0
+    if part:
+        return _of_parts(flow, part), 1, 1
     shown = area > 0 or axes == DEEP
     each_output = [] if area else each_of(weights, outputs)
     if fits:
@@ -218,6 +229,36 @@ def _searched(
     recent = _recent(flow)
     made = _joined(flow, kernels, shape, recent) or _along(flow, weights, shape, least, recent)
     return made or _turned(flow, weights, kernels, shape) or _asked(flow, weights, shape, area, groups)
+
+
+def _part(flow: Flow, weights: tuple[int, ...], shape: Shape, area: int) -> int:
+    """Tell of how many parts code makes what a kernel of one place takes: 2 of a gate, 3 of an attention; 0 for none.
+
+    That is where kernels of each channel alone made twice or three times as many channels just now.
+    """
+    last = flow.ops[-1] if flow.ops else None
+    if last is None or last.y != flow.current or last.conv is None or area > 1:
+        return 0
+    channels = last.conv.channels_out
+    if last.conv.groups != channels or last.conv.channels_in != channels or flow.shapes[flow.current][1:] != shape[1:]:
+        return 0
+    for parts in _PARTS:
+        if not channels % parts and any(each * parts == channels for each in each_of(weights, shape[0])):
+            return parts
+    return 0
+
+
+def _of_parts(flow: Flow, parts: int) -> int:
+    """Add what code makes of the parts of a picture: a product of two, or an attention over channels.
+
+    A gate keeps its halves, and what a function makes of one; an attention normalises queries and keys.
+    """
+    whole = flow.current
+    shape = flow.shapes[whole]
+    channels = shape[0] // parts
+    flow.kept.add(whole)
+    flow.kept.add(flow.tensor((channels * (parts - 1), *shape[1:])))
+    return flow.tensor((channels, *shape[1:]))
 
 
 def _solved(flow: Flow, kernels: Solvable, shape: Shape, least: int, fits: bool) -> tuple[int, int, int] | None:
@@ -279,6 +320,7 @@ def _asked(flow: Flow, weights: tuple[int, ...], shape: Shape, area: int, groups
     channels = min(asked, 4 * max(last[0] if last else 1, outputs))
     near = len(last) == axes and prod(shape[1:]) <= prod(last[1:]) <= _most(shape, area)
     space = last[1:] if near else shape[1:]
+    flow.asked.add(len(flow.shapes))
     return flow.tensor((channels, *space)), area, groups
 
 

@@ -75,6 +75,8 @@ class Flow:
         above: how many more levels of blocks the table shows below the layer that is read; 0 where that is not known.
         bare: whether no layer is an activation: functions are.
         pools: whether pictures are pooled by a function before the first linear layer, and so between convolutions.
+        ordered: whether the summary shows layers in the order of their use.
+        alone: norms of groups in blocks of a print that list no activation.
         bends: whether these functions keep what they take, as GELU does.
         tensors: elements of each tensor, for one sample.
         shapes: of each tensor.
@@ -82,6 +84,8 @@ class Flow:
         skips: by step, elements that wait meanwhile.
         kept: tensors that are kept although no single step says so.
         joined: tensors that code joined for a convolution: no layer gave them out.
+        asked: tensors that code made for a convolution, of what nobody knows.
+        normed: what a norm of groups gave out, which a function activates before a kernel takes it; 0 for none.
         hidden: parameters of layers whose insides are not shown.
         cached: by step, elements of its keys and values that are needed for the next token.
         encoders: how many blocks are open whose keys and values are not.
@@ -97,6 +101,7 @@ class Flow:
         lists: how many lists of layers lie below the depth of the table, and show no numbers of their own.
         opens: whether these are what keeps what the visible layers do not explain.
         far: whether a step was found by what lies further back than the last tensors.
+        rows: how wide what linear layers gave out was, where it was one row for a sample.
         looked: by kernels, where they were looked for without groups, and with several.
         marks: by layer, whether it works in place and whether it is not trained.
     """
@@ -110,6 +115,8 @@ class Flow:
         self.above = 0
         self.bare = False
         self.pools = False
+        self.ordered = False
+        self.alone: set[int] = set()
         self.bends = False
         self.tensors: list[int] = []
         self.shapes: list[Shape] = []
@@ -117,6 +124,8 @@ class Flow:
         self.skips: dict[int, int] = {}
         self.kept: set[int] = set()
         self.joined: set[int] = set()
+        self.asked: set[int] = set()
+        self.normed = 0
         self.hidden = 0
         self.cached: dict[int, int] = {}
         self.encoders = 0
@@ -132,6 +141,7 @@ class Flow:
         self.lists = 0
         self.opens = False
         self.far = False
+        self.rows: set[int] = set()
         self.looked: dict[Solvable, tuple[Looked, Looked]] = {}
         self.marks: dict[int, tuple[bool, bool]] = {}
 

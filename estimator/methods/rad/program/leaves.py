@@ -22,6 +22,7 @@ _LINEAR: Final = Kind.LINEAR
 _EMBEDDING: Final = Kind.EMBEDDING
 _RECURRENT: Final = Kind.RECURRENT
 _DROPOUT: Final = Kind.DROPOUT
+_LAYER_NORM: Final = Kind.LAYER_NORM
 _SOFTMAX: Final = Kind.SOFTMAX
 _ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
 _POOLS: Final = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
@@ -114,11 +115,19 @@ def _view(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         return
     if _halves(flow, shape):
         flow.kept.add(flow.current)  # one half times the other
+    if flow.flat and sort_of(layer.type).waves:
+        wave(flow, shape)
     flow.behind(shape)
     if layer.type in _UNFLATTENS and flow.tensors[flow.current] == elements(shape):
         flow.shapes[flow.current] = shape  # the same tensor with other axes
     if flow.flat and kind is _VIEW and layer.type not in _NO_BLOCKS:
         flow.mark = flow.current
+
+
+def wave(flow: Flow, shape: Shape) -> None:
+    """Add the sines of what a linear layer gave out just now, in a block that is named after them."""
+    if flow.ops and flow.ops[-1].kind is _LINEAR and flow.ops[-1].y == flow.current:
+        flow.emit(Kind.KEEPS_INPUT, flow.current, shape, None)
 
 
 def _halves(flow: Flow, shape: Shape) -> bool:
@@ -201,13 +210,42 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         return
     if len(shape) == 1:
         flow.keep_branches(shape[0])
+    if kind is _LAYER_NORM and flow.bends and _splits(flow, shape):
+        _norm_half(flow, layer, shape)
+        return
     x = flow.same(shape)
+    if kind is _DROPOUT and x == flow.normed > 0:
+        flow.kept.add(x)
+        x = flow.tensor(shape)
     more = (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
     flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
     flow.by_activation = activates
+    if attention is not None and kind is _LAYER_NORM and x == attention.entry and not attention.projections:
+        attention.entry = flow.current  # all projections take what it gives out
+    if layer.type == "GroupNorm" and (flow.ordered or id(layer) in flow.alone):
+        flow.normed = flow.current
     if activates:
         flow.activated.add(x)
         flow.activated.add(flow.current)
+
+
+def _splits(flow: Flow, shape: Shape) -> bool:
+    """Tell whether a norm takes one half of the features that a linear layer gave out just now."""
+    if flow.attention is not None or len(shape) < _TWO or not flow.ops:
+        return False
+    last = flow.ops[-1]
+    return last.kind is _LINEAR and last.y == flow.current and flow.shapes[last.y] == (*shape[:-1], _TWO * shape[-1])
+
+
+def _norm_half(flow: Flow, layer: Layer, shape: Shape) -> None:
+    """Add a norm of one half of a product, by which code multiplies the other half before the next linear layer.
+
+    A function activates both before, and keeps what it takes.
+    """
+    flow.kept.add(flow.current)
+    whole = flow.tensor(flow.shapes[flow.current])
+    flow.emit(_LAYER_NORM, whole, shape, layer)
+    flow.gate = whole
 
 
 def _is_made(flow: Flow, kind: Kind, shape: Shape, layer: Layer) -> bool:
@@ -225,7 +263,7 @@ def _is_made(flow: Flow, kind: Kind, shape: Shape, layer: Layer) -> bool:
     made = kind is _DROPOUT and not flow.flat and not again  # by a softmax, which keeps what it gives out
     more = made or (flow.cosine and kind is _SOFTMAX)
     flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
-    if made:
+    if made or (again and kind is _DROPOUT):
         flow.kept.add(flow.current)
     flow.current = entry
     return True

@@ -16,7 +16,7 @@ from estimator.kept import keep
 from estimator.methods.rad.familiar import named, owner, plain_names
 from estimator.methods.rad.kinds import Kind, sort_of
 
-_ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
+ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
 _TOKEN_NORMS: Final = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM))
 # These give out their keys and values for the next token whatever their head is.
 _DECODERS: Final[tuple[str, ...]] = (
@@ -139,7 +139,7 @@ class OfTypes:
         self.words = "Embedding" in types
         self.cosine = marks & _COSINE > 0
         self.unsaid = not marks & _ATTENDS
-        self.bare = kinds.isdisjoint(_ACTIVATIONS)
+        self.bare = kinds.isdisjoint(ACTIVATIONS)
         self.bends = self.bare and not kinds.isdisjoint(_TOKEN_NORMS)
         # In the libraries' defaults dropout drops in models that read words and in front of classifiers, and not in
         # vision transformers and their kin.

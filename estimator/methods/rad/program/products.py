@@ -26,7 +26,8 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
     """Add a linear layer; inside an attention it makes queries, keys or values, or stands behind their products."""
     inputs = inputs_of(layer, shape)
     attention = flow.attention
-    if len(shape) == 3 and shape[0] == shape[1] > shape[2] and 0 < inputs <= shape[2] <= _MOST_HEADS:
+    pairs = len(shape) == 3 and shape[0] == shape[1] > shape[2] and 0 < inputs <= shape[2] <= _MOST_HEADS
+    if pairs and flow.shapes[flow.current] != (*shape[:-1], inputs):
         # Heads that talk to each other: a product over heads of the matrix of weights, before or behind softmax.
         flow.ops.append(Op(Kind.LINEAR, flow.tensor(shape), flow.tensor(shape), layer.params, extra=elements(shape)))
         return
@@ -60,6 +61,8 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
     if layer.type == "Linear" and layer.output_shape and (layer.input_shape is None or elements(shape) == shape[-1]):
         x = _widened(flow, x, inputs, shape)
     flow.emit(_LINEAR, x, shape, layer)
+    if len(shape) == 1:
+        flow.rows.add(shape[0])
     flow.by_activation = False
 
 
@@ -75,6 +78,8 @@ def _factor(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
             return x
         flow.kept.add(x)  # what widens and narrows again has a function between
         return flow.tensor(before)
+    if inputs in flow.rows and len(shape) == 1:
+        return flow.tensor((inputs,))  # of a time step, or of what else goes past the pictures
     pooled = _pooled(flow, inputs, shape)
     if pooled >= 0:
         return pooled
