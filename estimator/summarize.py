@@ -49,7 +49,10 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
     model = fake_model(build, fake)
     with fake:
         table = torchinfo_text(trace(model, lambda batch: inputs(model, batch)), batch_size, depth=_ALL)
-    rehearsals = rehearse(model, fake, inputs, (batch_size // 2, batch_size))
+    try:
+        rehearsals = rehearse(model, fake, inputs, (batch_size // 2, batch_size))
+    except Exception as error:  # a training step may need what a forward pass in evaluation does not
+        return f"{table}not rehearsed, as its code needs values or a GPU: {type(error).__name__}"
     return table + "\n".join(map(line_of, rehearsals))
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from estimator.methods.rad.errors import bounded, size_of
 from estimator.methods.rad.features import FEATURES, MIB
+from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.known import finite
 from estimator.methods.rad.liveness import CUBLAS, Memory
 from estimator.methods.rad.program import Program
@@ -20,6 +21,7 @@ from estimator.methods.rad.trees import Trees
 from estimator.rehearsal import at_batch
 from estimator.types import ModelSummary, Workload
 
+_RECURRENT: Final = Kind.RECURRENT
 _WIDTH: Final = len(FEATURES) + 1
 _SMALLEST: Final = 0.01
 
@@ -71,6 +73,8 @@ def account(
     beside = max(rehearsed - other.weights / MIB, 0.0)
     if own is not other:
         beside *= _beside(own) / max(_beside(other), 1.0)
+    if any(op.kind is _RECURRENT for op in program.ops):  # cuDNN keeps gates and states, of which code shows nothing
+        beside = max(beside, _beside(own) / MIB)
     library = CUBLAS * (2 if like.kind == "train" else 1) if program.multiplies else 0.0
     step = own.weights / MIB + beside + (own.states + library + own.at_peak) / MIB
     mib = max(step, own.step / MIB)
