@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any, Literal
 
-from slurm_hooks.records import Record, Run, decode
+from slurm_hooks.records import Record, Run, decode, with_earlier
 from slurm_hooks.slurm.accounting import JobRun
 
 By = Literal["user", "account", "partition", "time"]
@@ -205,8 +205,11 @@ def _goes_on(run: JobRun, later: JobRun) -> bool:
 
 
 def _job(runs: Sequence[JobRun]) -> Job:
-    records = (decode(run.admin_comment) for run in reversed(runs))
-    return Job(tuple(runs), next((record for record in records if record is not None), None))
+    record: Record | None = None
+    for run in runs:
+        newer = decode(run.admin_comment)
+        record = newer if record is None or newer is None else with_earlier(newer, record)
+    return Job(tuple(runs), record)
 
 
 def jobs_of(runs: Iterable[JobRun]) -> list[Job]:
