@@ -208,7 +208,8 @@ def _job(runs: Sequence[JobRun]) -> Job:
     record: Record | None = None
     for run in runs:
         newer = decode(run.admin_comment)
-        record = newer if record is None or newer is None else with_earlier(newer, record)
+        if newer is not None:
+            record = newer if record is None else with_earlier(newer, record)
     return Job(tuple(runs), record)
 
 

@@ -170,6 +170,8 @@ def test_what_the_row_of_an_earlier_run_holds_alone_counts(slurm: type[_Slurm]) 
     assert "peak 19.5 GiB" in told
     assert "peak 14.6 GiB" in told
     assert re.findall("by the user: (.*)", told) == ["mps:50", "mps:40"]
+    # A row that has no record yet takes nothing away.
+    assert _row(first, second, replace(second, state="PENDING", start=None, end=None, admin_comment="")) == row
     # Of one run told twice the newest word counts.
     slurm.known = (first, replace(second, admin_comment=encode(_with_runs(newer, told_late))))
     assert "was queued again with" in _radctl("explain", "1").output
