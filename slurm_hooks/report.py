@@ -174,10 +174,13 @@ class Report:
 
 
 def _distance(run: JobRun, kept: Run) -> int | None:
-    """Seconds between the ends of a run as Slurm and as the record has it; None where it is another run."""
-    if run.end is None or run.start is None or kept.end is None or abs(kept.end - run.end) > _CLOCKS_DIFFER_S:
+    """Seconds between the ends of a run as Slurm and as the record has it; None where it is another run.
+
+    Of a short run that was requeued slurmdbd may lose the start; what never ran has no node either.
+    """
+    if run.end is None or not run.nodes or kept.end is None or abs(kept.end - run.end) > _CLOCKS_DIFFER_S:
         return None
-    if kept.start is not None and (kept.start > run.end or kept.end < run.start):
+    if kept.start is not None and (kept.start > run.end or (run.start is not None and kept.end < run.start)):
         return None
     return abs(kept.end - run.end)
 
