@@ -58,6 +58,7 @@ class Facts:
         partitions: names of Slurm's partitions.
         preempted: partitions whose jobs Slurm may preempt.
         billing: what the resources of a partition cost (TRESBillingWeights), where it says.
+        slurmdbd_error: why slurmdbd did not answer, or the empty string.
         limits: by whose they are, lists of resources to which slurmdbd holds jobs.
         least: by name, what a QOS wants each job to ask for.
         nodes: Slurm's nodes.
@@ -85,6 +86,7 @@ class Facts:
     partitions: frozenset[str] = frozenset()
     preempted: frozenset[str] = frozenset()
     billing: Mapping[str, str] = field(default_factory=dict)
+    slurmdbd_error: str = ""
     limits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     least: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[NodeFact, ...] = ()
@@ -449,13 +451,21 @@ def _accounting(facts: Facts) -> list[Finding]:
     kinds = {kind for node in facts.nodes for _, kind, _ in _GRES.findall(node.gres)}
     wanted |= {f"gres/gpu:{profile.type}" for profile in mig.profiles(kinds)}
     lacking = ",".join(sorted(wanted - tracked))
+    kept_there = storage == "accounting_storage/slurmdbd"
+    answers = Finding(
+        "slurmdbd",
+        not facts.slurmdbd_error,
+        facts.slurmdbd_error or "answers",
+        "start slurmdbd: until then outcomes wait on the nodes, and nobody gets a report",
+    )
     return [
         Finding(
             "AccountingStorageType",
-            storage == "accounting_storage/slurmdbd",
+            kept_there,
             storage or "not set",
             "set AccountingStorageType=accounting_storage/slurmdbd: records are kept there",
         ),
+        *([answers] if kept_there else []),
         Finding(
             "AccountingStoreFlags",
             "job_comment" in flags.lower(),
