@@ -62,7 +62,7 @@ def kind(request: pytest.FixtureRequest, rad_cluster: Cluster) -> Iterator[str]:
     whole(cluster)
 
 
-def _hours(cluster: Cluster) -> dict[str, Any]:
+def _report(cluster: Cluster) -> dict[str, Any]:
     """What the report says of bob's jobs."""
     told = cluster.run(["radctl", "report", "--json", "--user", "bob", "--since", "1h"]).require().out
     return dict(json.loads(told)["total"])
@@ -92,7 +92,7 @@ def _story(cluster: Cluster, job: int) -> list[str]:
 
 
 def test_a_preempted_run_is_no_failure_and_its_job_keeps_its_share(cluster: Cluster, kind: str) -> None:
-    before = _hours(cluster)
+    before = _report(cluster)
     first, requeued, cancelled = KINDS[kind]
     pairs = [_pair(cluster, requeued, "--gres=gpu:g0:1"), _pair(cluster, cancelled, "--gres=gpu:g1:1")]
     urgent = [cluster.submit(BEFORE_IT, first, f"--gres=gpu:g{gpu}:1").job_id for gpu in range(2)]
@@ -128,7 +128,7 @@ def test_a_preempted_run_is_no_failure_and_its_job_keeps_its_share(cluster: Clus
 
     rows = [row for job in (*pairs[0], *pairs[1]) for row in cluster.sacct(job, "State", "ElapsedRaw", duplicates=True)]
     assert sorted(row["State"] for row in rows) == ["COMPLETED"] * 3 + ["PREEMPTED"] * 2
-    after = _hours(cluster)
+    after = _report(cluster)
     assert after["jobs"] == before["jobs"] + 4
     assert (after["ooms"], after["measured"]) == (before["ooms"], before["measured"] + 4)
     held = sum(int(row["ElapsedRaw"]) for row in rows) * SHARE / 100 / 3600

@@ -140,9 +140,9 @@ def test_the_record_of_a_job_that_waits_to_run_again_comes_from_the_controller()
     rows = SACCT.split(f"{DELIMITER}\n")
     again = rows[0].replace("REQUEUED", "PENDING").split(DELIMITER)
     assert again[7].isdigit() and again[8].isdigit()
-    again[7:9], again[-1] = ["Unknown", "Unknown"], ""
+    again[6:9], again[-1] = [str(2**31), "Unknown", "Unknown"], ""
     never = ["99", "99", *again[2:]]
-    row = SQUEUE.split("\n")[0]
+    row = next(line for line in SQUEUE.split("\n") if "PENDING" in line)
     start = sum(width for name, width in accounting.SQUEUE_COLUMNS if name not in ("admin_comment", "Name"))
     token = encode(Record(action="share"))
     waits = "1".ljust(20) + row[20:start] + token.ljust(16_384) + row[start + 16_384 :] + "\n"
@@ -153,14 +153,18 @@ def test_the_record_of_a_job_that_waits_to_run_again_comes_from_the_controller()
             if "squeue" in command:
                 return waits if "PD" in command else ""
             delimiter = next(word for word in command if word.startswith("--delimiter=")).partition("=")[2]
-            return said + "".join(delimiter.join([*cells, "\n"]) for cells in (again, never))
+            return said + "".join(delimiter.join([*cells, "\n"]) for cells in shown)
 
-    ask = Slurm()
+    shown, ask = [again, never], Slurm()
     runs = SlurmAccounting(runner=ask).runs(0, 10, live=True)
     assert [run.admin_comment for run in runs if run.job_id == 1][-1] == token
     assert [run.admin_comment for run in runs if run.job_id == 99] == [""]
     (asked,) = (command for command in ask.asked if "PD" in command)
     assert asked[asked.index("-j") + 1] == "1"
+    # Of one that was preempted slurmdbd does not know that it waits.
+    shown = [[*again[:5], "PREEMPTED", again[6], "5", "9", *again[9:]]]
+    runs = [run for run in SlurmAccounting(runner=Slurm()).runs(0, 10, live=True) if run.job_id == 1]
+    assert [(run.state, run.admin_comment) for run in runs][-2:] == [("PREEMPTED", ""), ("PENDING", token)]
 
 
 def test_runs_of_a_time() -> None:
