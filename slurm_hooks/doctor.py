@@ -23,6 +23,7 @@ LUA_MODULES = ("rad", "rad_submit", "rad_script", "rad_step", "rad_summary")
 # How long a requeued job waits with Slurm's default, in seconds.
 _SLOW_REQUEUE_S = 121
 _GRES = re.compile(r"(gpu|mps)(?::((?=[\w.+-]*[A-Za-z])[\w.+-]+))?:(\d+)")
+_COMMENTS = re.compile(r"--\[(=*)\[.*?\]\1\]|^[ \t]*--[^\n]*", re.DOTALL | re.MULTILINE)  # of Lua
 _GROUP_WRITE = 0o020
 _OTHER_WRITE = 0o002
 
@@ -224,7 +225,7 @@ def _version(facts: Facts) -> tuple[int, int]:
 def _script(facts: Facts, name: str, needed: bool, why: str = "") -> Finding:
     """Whether one of Slurm's Lua scripts loads RAD."""
     text = facts.scripts.get(name)
-    loads = text is not None and re.search(r"""require[\s(,]+["']rad["']""", text) is not None
+    loads = text is not None and re.search(r"""require[\s(,]+["']rad["']""", _COMMENTS.sub("", text)) is not None
     found = "absent" if text is None else "loads RAD" if loads else "does not load RAD"
     cure = f"copy etc/{name} beside slurm.conf, or add its line with `require` to yours{why}"
     return Finding(name, loads, found, cure, needed)

@@ -228,6 +228,15 @@ def test_a_script_with_a_path_of_its_own() -> None:
     assert _problems("controller", dataclasses.replace(WELL, scripts=scripts, lua_modules=modules)) == []
 
 
+@pytest.mark.parametrize("off", ["-- ", "--[[ of\n", "  --[==[ ]] "])
+def test_a_script_whose_line_is_a_comment(off: str) -> None:
+    ends = {"--[[ of\n": "]]\n", "  --[==[ ]] ": "]==]\n"}.get(off, "")
+    scripts = {**WELL.scripts, "job_submit.lua": f"local a = 1\n{off}{HOOK}{ends}return 0\n"}
+    assert _only("controller", scripts=scripts).found == "does not load RAD"
+    after = {**WELL.scripts, "job_submit.lua": f"-- notes ]]\n{HOOK}"}
+    assert _problems("controller", dataclasses.replace(WELL, scripts=after)) == []
+
+
 def test_a_configuration_without_partitions() -> None:
     assert _only("controller", Config()).subject == "rad.toml"
 
