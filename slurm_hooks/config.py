@@ -274,7 +274,7 @@ def load(path: Path) -> Config:
         raise ConfigError(str(error)) from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or a number of thousands of digits
         hint = " (a word as a value needs quotes)" if str(error).startswith("Invalid value") else ""
         raise ConfigError(f"{path}: not TOML: {error}{hint}") from error
     return parse(data, str(path))
@@ -338,6 +338,8 @@ def _value(hint: Any, meta: Mapping[str, Any], value: Any) -> Any:
             guess = f": did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"{value!r} must be one of {', '.join(choices)}{guess}")
         return value
+    if type(value) is int and abs(value) >= _LARGEST:
+        raise ConfigError("the number is too large")
     if hint is float and type(value) is int:
         value = float(value)
     if type(value) is not hint:
@@ -350,6 +352,7 @@ def _value(hint: Any, meta: Mapping[str, Any], value: Any) -> Any:
     return value
 
 
+_LARGEST = 2**63  # what TOML can hold
 _WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
 
 

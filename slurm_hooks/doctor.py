@@ -23,6 +23,7 @@ LUA_MODULES = ("rad", "rad_submit", "rad_script", "rad_step", "rad_summary")
 # How long a requeued job waits with Slurm's default, in seconds.
 _SLOW_REQUEUE_S = 121
 _GRES = re.compile(r"(gpu|mps)(?::((?=[\w.+-]*[A-Za-z])[\w.+-]+))?:(\d+)")
+_COMMENTS = re.compile(r"--\[(=*)\[.*?\]\1\]|^[ \t]*--[^\n]*", re.DOTALL | re.MULTILINE)  # of Lua
 _GROUP_WRITE = 0o020
 _OTHER_WRITE = 0o002
 
@@ -58,6 +59,7 @@ class Facts:
         partitions: names of Slurm's partitions.
         preempted: partitions whose jobs Slurm may preempt.
         billing: what the resources of a partition cost (TRESBillingWeights), where it says.
+        slurmdbd_error: why slurmdbd did not answer, or the empty string.
         limits: by whose they are, lists of resources to which slurmdbd holds jobs.
         least: by name, what a QOS wants each job to ask for.
         nodes: Slurm's nodes.
@@ -85,6 +87,7 @@ class Facts:
     partitions: frozenset[str] = frozenset()
     preempted: frozenset[str] = frozenset()
     billing: Mapping[str, str] = field(default_factory=dict)
+    slurmdbd_error: str = ""
     limits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     least: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[NodeFact, ...] = ()
@@ -222,7 +225,7 @@ def _version(facts: Facts) -> tuple[int, int]:
 def _script(facts: Facts, name: str, needed: bool, why: str = "") -> Finding:
     """Whether one of Slurm's Lua scripts loads RAD."""
     text = facts.scripts.get(name)
-    loads = text is not None and re.search(r"""require[\s(,]+["']rad["']""", text) is not None
+    loads = text is not None and re.search(r"""require[\s(,]+["']rad["']""", _COMMENTS.sub("", text)) is not None
     found = "absent" if text is None else "loads RAD" if loads else "does not load RAD"
     cure = f"copy etc/{name} beside slurm.conf, or add its line with `require` to yours{why}"
     return Finding(name, loads, found, cure, needed)
@@ -449,13 +452,21 @@ def _accounting(facts: Facts) -> list[Finding]:
     kinds = {kind for node in facts.nodes for _, kind, _ in _GRES.findall(node.gres)}
     wanted |= {f"gres/gpu:{profile.type}" for profile in mig.profiles(kinds)}
     lacking = ",".join(sorted(wanted - tracked))
+    kept_there = storage == "accounting_storage/slurmdbd"
+    answers = Finding(
+        "slurmdbd",
+        not facts.slurmdbd_error,
+        facts.slurmdbd_error or "answers",
+        "start slurmdbd: until then outcomes wait on the nodes, and nobody gets a report",
+    )
     return [
         Finding(
             "AccountingStorageType",
-            storage == "accounting_storage/slurmdbd",
+            kept_there,
             storage or "not set",
             "set AccountingStorageType=accounting_storage/slurmdbd: records are kept there",
         ),
+        *([answers] if kept_there else []),
         Finding(
             "AccountingStoreFlags",
             "job_comment" in flags.lower(),

@@ -58,6 +58,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         partitions=frozenset(billing),
         preempted=frozenset(name for name, mode in modes.items() if mode not in ("", "OFF")),
         billing=billing,
+        slurmdbd_error=_slurmdbd(runner, config.radd.command_timeout_s),
         limits=limits,
         least=least,
         nodes=tuple(nodes),
@@ -206,6 +207,15 @@ def _rights(runner: Runner, user: str, timeout_s: float) -> str | None:
     except SlurmError:
         return None
     return shown.strip()
+
+
+def _slurmdbd(runner: Runner, timeout_s: float) -> str:
+    """Why slurmdbd does not answer, or the empty string."""
+    try:
+        runner(["sacctmgr", "-n", "-P", "show", "cluster", "format=Cluster"], timeout_s)
+    except SlurmError as error:
+        return str(error)
+    return ""
 
 
 def _limits(runner: Runner, timeout_s: float) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:

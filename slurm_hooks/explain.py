@@ -167,10 +167,13 @@ def _pinned(run: JobRun, record: Record | None) -> list[str]:
 
 
 def _ended(job: Job, run: JobRun) -> str:
-    if run.start is None or not run.nodes:
+    if not run.nodes:
         return f"never: {run.state.lower()}"
     kept = job.kept(run)
-    facts = [f"{duration(run.elapsed_s)} on {run.nodes}{_held(run)}"]
+    lasted = run.elapsed_s
+    if run.start is None and kept is not None and kept.start is not None and kept.end is not None:  # slurmdbd lost it
+        lasted = kept.end - kept.start
+    facts = [f"{duration(lasted)} on {run.nodes}{_held(run)}"]
     facts += _measured(kept) if kept is not None else []
     if kept is not None and kept.outcome in _OUTCOMES:
         status = _status(run) if kept.outcome == "failed" else ""

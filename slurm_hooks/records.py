@@ -204,6 +204,21 @@ def strip(admin_comment: str) -> str:
     return _TOKEN.sub("", admin_comment)
 
 
+def with_earlier(record: Record, earlier: Record) -> Record:
+    """`record` with what `earlier`, the same job's, has beside it.
+
+    The outcome of a run that was preempted, or whose node failed, may reach slurmdbd before its job starts again; then
+    the row of that run alone has it.
+    """
+    known = {(run.restart, run.start) for run in record.runs}
+    before = [run for run in earlier.runs if (run.restart, run.start) not in known]
+    if not before:
+        return record
+    runs = sorted((*before, *record.runs), key=lambda run: (run.restart or 0, run.start or 0))
+    changes = (*(change for change in earlier.user_changes if change not in record.user_changes), *record.user_changes)
+    return dataclasses.replace(record, runs=tuple(runs), user_changes=changes)
+
+
 def _with_capitals(body: str, capitals: str) -> str:
     """`body` as it was before its letters became small; ValueError where `capitals` are not its own."""
     bits = f"{int(capitals, 16):b}"[1:]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any, Literal
 
-from slurm_hooks.records import Record, Run, decode
+from slurm_hooks.records import Record, Run, decode, with_earlier
 from slurm_hooks.slurm.accounting import JobRun
 
 By = Literal["user", "account", "partition", "time"]
@@ -174,10 +174,13 @@ class Report:
 
 
 def _distance(run: JobRun, kept: Run) -> int | None:
-    """Seconds between the ends of a run as Slurm and as the record has it; None where it is another run."""
-    if run.end is None or run.start is None or kept.end is None or abs(kept.end - run.end) > _CLOCKS_DIFFER_S:
+    """Seconds between the ends of a run as Slurm and as the record has it; None where it is another run.
+
+    Of a short run that was requeued slurmdbd may lose the start; what never ran has no node either.
+    """
+    if run.end is None or not run.nodes or kept.end is None or abs(kept.end - run.end) > _CLOCKS_DIFFER_S:
         return None
-    if kept.start is not None and (kept.start > run.end or kept.end < run.start):
+    if kept.start is not None and (kept.start > run.end or (run.start is not None and kept.end < run.start)):
         return None
     return abs(kept.end - run.end)
 
@@ -205,8 +208,12 @@ def _goes_on(run: JobRun, later: JobRun) -> bool:
 
 
 def _job(runs: Sequence[JobRun]) -> Job:
-    records = (decode(run.admin_comment) for run in reversed(runs))
-    return Job(tuple(runs), next((record for record in records if record is not None), None))
+    record: Record | None = None
+    for run in runs:
+        newer = decode(run.admin_comment)
+        if newer is not None:
+            record = newer if record is None else with_earlier(newer, record)
+    return Job(tuple(runs), record)
 
 
 def jobs_of(runs: Iterable[JobRun]) -> list[Job]:

@@ -312,7 +312,7 @@ class Cluster:
         for user in USERS:
             self.run(["scancel", "--quiet", "--full", "--signal=KILL", "--state=RUNNING", f"--user={user}"])
             self.run(["scancel", "--quiet", f"--user={user}"])
-        self.wait_for("the queue is empty", lambda: not self.run(["squeue", "-h"]).out.strip(), 20)
+        self.wait_for("the queue is empty", lambda: not self.run(["squeue", "-h"]).out.strip())
 
     def wait_for(self, what: str, condition: Callable[[], bool], deadline_s: float = 120.0) -> None:
         """Wait until a condition holds, else raise with the end of slurmctld's log."""

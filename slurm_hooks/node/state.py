@@ -93,17 +93,17 @@ def _sync_folder(path: str) -> None:
 def read(path: str) -> dict[str, Any] | None:
     """What a file holds, or None where it is missing or broken."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not hold us up
         with os.fdopen(file, encoding="utf-8") as text:
             data = json.load(text)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
 
 
 def remove(path: str) -> None:
-    """Take a file away; it may be gone already."""
-    with contextlib.suppress(FileNotFoundError):
+    """Take a file away; it may be gone already. A folder in its place stays: we make none there."""
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError):
         os.unlink(path)  # noqa: PTH108
 
 

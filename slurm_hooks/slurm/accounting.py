@@ -14,6 +14,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from slurm_hooks import mig
@@ -36,7 +37,10 @@ LIVE_STATES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFI
 JOB_ID = re.compile(r"[1-9]\d{0,17}([_+]\d{1,18})?")  # of job 0 sacct tells all jobs
 # Both commands write times as this says: seconds since 1970, which no change of the clock makes ambiguous.
 _ENV = ("env", "SLURM_TIME_FORMAT=%s")
+# A job whose newest run slurmdbd shows so may wait to run again.
+_WAITS_AGAIN = frozenset({"PENDING", "REQUEUED", "PREEMPTED", "NODE_FAIL"})
 _EARLIEST_S = 1_000_000  # Slurm takes no time before it
+_JOBS_AT_ONCE = 1_000  # in one question to slurmctld
 
 
 class AccountingError(ValueError):
@@ -120,23 +124,39 @@ class SlurmAccounting:
             since: Unix time in seconds.
             until: Unix time in seconds.
             user: only this user's; the empty string for everybody's.
-            live: ask slurmctld too for the comments of jobs that run: Slurm 22.05 sends them to slurmdbd at the end.
+            live: ask slurmctld too for the comments of jobs that run or wait to run again, which Slurm 22.05 sends to
+                slurmdbd at the end, and whether those that were preempted wait: slurmdbd hears of that later.
 
         Raises:
             SlurmError: if `sacct` fails.
         """
         who = ["-u", user] if user else ["-a"]
         kept = self._sacct([*who, "-S", f"uts{max(_EARLIEST_S, since)}", "-E", f"uts{until}"])
-        if not live or all(run.end is not None for run in kept):
+        if not live:
             return kept
-        running, _ = self._try(lambda: self._squeue(["-t", "R,S,CG,CF"]))
-        comments = {run.job_id: run.admin_comment for run in running}
-        return [
-            run
-            if run.end is not None or run.admin_comment
-            else replace(run, admin_comment=comments.get(run.job_id, ""))
+        found = {run.job_id: run for run in self._live(kept)}
+        open_ = {run.job_id for run in kept if run.end is None}
+        with_comments = [
+            replace(run, admin_comment=found[run.job_id].admin_comment)
+            if run.end is None and not run.admin_comment and run.job_id in found
+            else run
             for run in kept
         ]
+        return with_comments + [run for run in found.values() if run.state == "PENDING" and run.job_id not in open_]
+
+    def _live(self, kept: Sequence[JobRun]) -> list[JobRun]:
+        """Jobs as slurmctld knows them that run, and those of `kept` that ran and wait; of all that wait, too many."""
+        running: list[JobRun] = []
+        if any(run.end is None for run in kept):
+            running, _ = self._try(lambda: self._squeue(["-t", "R,S,CG,CF"]))
+        ran = {run.job_id for run in kept if run.end is not None}
+        newest = {run.job_id: run for run in sorted(kept, key=lambda run: run.submit or 0)}
+        again = [job for job in sorted(ran) if newest[job].state in _WAITS_AGAIN]
+        for first in range(0, len(again), _JOBS_AT_ONCE):
+            jobs = ",".join(map(str, again[first : first + _JOBS_AT_ONCE]))
+            waiting, _ = self._try(partial(self._squeue, ["-t", "PD", "-j", jobs]))
+            running += waiting
+        return running
 
     def runs_of(self, job: str) -> list[JobRun]:
         """All runs of one job, oldest first.

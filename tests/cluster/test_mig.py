@@ -59,7 +59,7 @@ def test_out_of_memory(mig_cluster: Cluster) -> None:
         words = "requeued with 2g.35gb" if larger else "may not be requeued; ask for more: #RAD memory=24G"
         return words in output(mig_cluster, job)
 
-    mig_cluster.wait_for("the user is told", told, 30)
+    mig_cluster.wait_for("the user is told", told)
     assert "CUDA_MPS" not in output(mig_cluster, job)
     if larger:
         assert "gres/gpu:2g.35gb=1" in mig_cluster.job(job)["TRES"]

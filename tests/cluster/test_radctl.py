@@ -167,6 +167,9 @@ def test_doctor(cluster: Cluster) -> None:
     socket = next(f for f in json.loads(cluster.run(["radctl", "doctor", "controller", "--json"]).out)["controller"]
                   if f["subject"] in ("radd", "radd socket") and not f["ok"])  # fmt: skip
     assert socket["cure"]
+    cluster.stop("slurmdbd")
+    found = json.loads(cluster.run(["radctl", "doctor", "controller", "--json"]).out)["controller"]
+    assert [finding["ok"] for finding in found if finding["subject"] == "slurmdbd"] == [False]
 
 
 @pytest.mark.parametrize("command", ["explain 1; id", "explain $(id)"])

@@ -66,7 +66,6 @@ def test_a_comment_that_this_sacctmgr_would_harm_stays_as_it_is(cluster: Cluster
     cluster.wait_for(
         "the outcome is sent or put aside",
         lambda: outcome_of(cluster, job)() or bool(list(spool.glob(f"{job}-*.kept"))),
-        30,
     )
     kept = cluster.sacct(job, "AdminComment")[0]["AdminComment"]
     assert kept.startswith("JS1:H4sIAAAB ")

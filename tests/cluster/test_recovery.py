@@ -242,7 +242,7 @@ def test_an_epilog_that_dies_in_the_middle_leaves_no_job_held(cluster: Cluster) 
     try:
         hook.write_text(before.replace("\n", f"\nexport RAD_PATH={programs}:/usr/bin:/bin\n", 1))
         job = cluster.submit(JOBS["once"][0]).job_id
-        assert cluster.wait_state(job, "COMPLETED", "FAILED", deadline_s=60) == "COMPLETED"
+        assert cluster.wait_state(job, "COMPLETED", "FAILED", deadline_s=120) == "COMPLETED"
     finally:
         hook.write_text(before)
         shutil.rmtree(programs)
@@ -258,7 +258,7 @@ def test_a_full_spool_costs_neither_recovery_nor_outcome(cluster: Cluster) -> No
     try:
         spool.touch()  # nothing can be written there
         job = cluster.submit(JOBS["once"][0]).job_id
-        assert cluster.wait_state(job, "COMPLETED", "FAILED", deadline_s=60) == "COMPLETED"
+        assert cluster.wait_state(job, "COMPLETED", "FAILED", deadline_s=120) == "COMPLETED"
         cluster.wait_for("slurmdbd has both outcomes", lambda: len(_steps(cluster, job)) == 2, 120)
     finally:
         spool.unlink()

@@ -157,7 +157,7 @@ def test_steps_that_ask_by_gpu_start_as_in_a_job_that_holds_one(rad_cluster: Clu
         "a  b||--cpus-per-gpu=3",
         *[f"bound to {device}"] * 2,
         f"each {device}",
-    ]
+    ], said  # where a step wrote nothing, srun's words tell why
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -166,7 +166,7 @@ def test_scripts_count_by_what_they_have_asked_for(rad_cluster: Cluster, complet
     alone, shared = [[line for line in lines if not line.startswith("srun:")] for lines in said]
     assert len(alone) == 5
     assert any(character.isdigit() for character in alone[0]) or version(rad_cluster) >= (23, 11)
-    assert shared == alone
+    assert shared == alone, said
 
 
 def test_where_srun_is_not_filtered_steps_start_that_do_not_ask_for_the_gpu_themselves(cluster: Cluster) -> None:
@@ -179,10 +179,11 @@ def test_where_srun_is_not_filtered_steps_start_that_do_not_ask_for_the_gpu_them
         cluster.wait_state(job, "COMPLETED")
     finally:
         conf.write_text(was)
-    assert [line for line in output(cluster, job).splitlines() if not line.startswith("srun:")] == [
+    said = output(cluster, job).splitlines()
+    assert [line for line in said if not line.startswith("srun:")] == [
         f"step {_device(cluster.job(job))[0][1:]}",
         "refused",
-    ]
+    ], said
 
 
 @pytest.mark.parametrize("request_form", TYPES)

@@ -135,6 +135,38 @@ def test_a_running_jobs_record_comes_from_the_controller() -> None:
     assert len(ask.asked) == 1
 
 
+def test_the_record_of_a_job_that_waits_to_run_again_comes_from_the_controller() -> None:
+    """Of others that wait nobody asks: there may be very many."""
+    rows = SACCT.split(f"{DELIMITER}\n")
+    again = rows[0].replace("REQUEUED", "PENDING").split(DELIMITER)
+    assert again[7].isdigit() and again[8].isdigit()
+    again[6:9], again[-1] = [str(2**31), "Unknown", "Unknown"], ""
+    never = ["99", "99", *again[2:]]
+    row = next(line for line in SQUEUE.split("\n") if "PENDING" in line)
+    start = sum(width for name, width in accounting.SQUEUE_COLUMNS if name not in ("admin_comment", "Name"))
+    token = encode(Record(action="share"))
+    waits = "1".ljust(20) + row[20:start] + token.ljust(16_384) + row[start + 16_384 :] + "\n"
+
+    class Slurm(Recorded):
+        def __call__(self, command: Sequence[str], timeout_s: float) -> str:
+            said = super().__call__(command, timeout_s)
+            if "squeue" in command:
+                return waits if "PD" in command else ""
+            delimiter = next(word for word in command if word.startswith("--delimiter=")).partition("=")[2]
+            return said + "".join(delimiter.join([*cells, "\n"]) for cells in shown)
+
+    shown, ask = [again, never], Slurm()
+    runs = SlurmAccounting(runner=ask).runs(0, 10, live=True)
+    assert [run.admin_comment for run in runs if run.job_id == 1][-1] == token
+    assert [run.admin_comment for run in runs if run.job_id == 99] == [""]
+    (asked,) = (command for command in ask.asked if "PD" in command)
+    assert asked[asked.index("-j") + 1] == "1"
+    # Of one that was preempted slurmdbd does not know that it waits.
+    shown = [[*again[:5], "PREEMPTED", again[6], "5", "9", *again[9:]]]
+    runs = [run for run in SlurmAccounting(runner=Slurm()).runs(0, 10, live=True) if run.job_id == 1]
+    assert [(run.state, run.admin_comment) for run in runs][-2:] == [("PREEMPTED", ""), ("PENDING", token)]
+
+
 def test_runs_of_a_time() -> None:
     ask = Recorded()
     SlurmAccounting(runner=ask).runs(2_000_005, 2_000_010, "alice")

@@ -58,6 +58,8 @@ def test_partitions_take_defaults() -> None:
         ({"radd": {"poll_s": "5"}}, "rad.toml: [radd] poll_s: '5' must be a number"),
         ({"radd": {"poll_s": True}}, "rad.toml: [radd] poll_s: True must be a number"),
         ({"radd": {"poll_s": 0.5}}, "rad.toml: [radd] poll_s: 0.5 must lie between 1 and 600"),
+        ({"radd": {"poll_s": 10**400}}, "rad.toml: [radd] poll_s: the number is too large"),
+        ({"radd": {"max_connections": -(16**5000)}}, "rad.toml: [radd] max_connections: the number is too large"),
         ({"radd": {"poll_s": float("nan")}}, "rad.toml: [radd] poll_s: nan must lie between 1 and 600"),
         ({"radd": {"max_connections": 2.0}}, "rad.toml: [radd] max_connections: 2.0 must be a whole number"),
         ({"radd": {"socket": 7}}, "rad.toml: [radd] socket: 7 must be a string"),
@@ -114,6 +116,7 @@ def test_load(tmp_path: Path) -> None:
         (b"[defaults]\nmode=shadow", "not TOML: .*a word as a value needs quotes"),
         (b"\xff\x00", "not TOML"),
         (b"a=" + b"[" * 99_999, "not TOML"),
+        (b"[radd]\npoll_s=" + b"9" * 9_999, "(not TOML: Exceeds the limit|the number is too large)"),
     ],
 )
 def test_load_of_what_is_not_toml(tmp_path: Path, content: bytes, message: str) -> None:

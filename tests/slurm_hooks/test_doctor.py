@@ -148,6 +148,7 @@ def test_a_machine_that_lacks_nothing(role: Role) -> None:
         (_file("/run/rad/radd.sock", FileFact("socket", 0o640, 991, 64030)), "radd socket", "slurm may not write"),
         ({"users": {}}, "radd socket", "there is no user 'slurm'"),
         ({"radd_error": "Connection refused"}, "radd", "restart radd"),
+        ({"slurmdbd_error": "sacctmgr: Connection refused"}, "slurmdbd", "start slurmdbd"),
         ({"partitions": frozenset({"big"})}, "partition gpu", "Slurm has big"),
         ({"partitions": frozenset()}, "partition gpu", "Slurm has none"),
         (_gres(""), "GRES of node0", "etc/gres.conf.rad"),
@@ -225,6 +226,15 @@ def test_a_script_with_a_path_of_its_own() -> None:
     scripts = {"job_submit.lua": f"package.path = '/opt/?.lua'\n{HOOK}", "cli_filter.lua": HOOK}
     modules = {**WELL.lua_modules, "rad": ""}
     assert _problems("controller", dataclasses.replace(WELL, scripts=scripts, lua_modules=modules)) == []
+
+
+@pytest.mark.parametrize("off", ["-- ", "--[[ of\n", "  --[==[ ]] "])
+def test_a_script_whose_line_is_a_comment(off: str) -> None:
+    ends = {"--[[ of\n": "]]\n", "  --[==[ ]] ": "]==]\n"}.get(off, "")
+    scripts = {**WELL.scripts, "job_submit.lua": f"local a = 1\n{off}{HOOK}{ends}return 0\n"}
+    assert _only("controller", scripts=scripts).found == "does not load RAD"
+    after = {**WELL.scripts, "job_submit.lua": f"-- notes ]]\n{HOOK}"}
+    assert _problems("controller", dataclasses.replace(WELL, scripts=after)) == []
 
 
 def test_a_configuration_without_partitions() -> None:
@@ -422,7 +432,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     os.mkfifo(control)
     says = _slurm_says(tmp_path)
     qos, assoc = "normal||gres/gpu=4|cpu=8,gres/gpu:g0=1||gres/gpu=1\n", "root|||\nml|gres/gpu=1||alice\n"
-    sacctmgr_says = {"user": "Administrator\n", "qos": qos, "assoc": assoc}
+    sacctmgr_says = {"user": "Administrator\n", "cluster": "rad\n", "qos": qos, "assoc": assoc}
 
     def run(command: Sequence[str], timeout_s: float) -> str:
         if command[0] == "sacctmgr":
@@ -443,7 +453,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
         server.bind(path)
         server.listen()
         facts = doctor_facts.gather(config, toml, run, tmp_path)
-    assert facts.slurm_error == ""
+    assert facts.slurm_error == facts.slurmdbd_error == ""
     assert not facts.changed
     os.utime(toml, (2**32, 2**32))
     assert doctor_facts.gather(config, toml, run, tmp_path).changed
@@ -474,7 +484,7 @@ def test_facts_without_slurm(tmp_path: Path) -> None:
     config = Config(radd=Radd(socket=str(tmp_path / "none"), slurm_user="root"))
     facts = doctor_facts.gather(config, tmp_path / "rad.toml", run, tmp_path)
     assert not facts.changed
-    assert facts.slurm_error == "scontrol: Unable to contact slurm controller"
+    assert facts.slurm_error == facts.slurmdbd_error == "scontrol: Unable to contact slurm controller"
     assert (facts.settings, facts.nodes, facts.gres_conf, facts.lua_version) == ({}, (), None, "")
     assert facts.users == {"root": (0, 0)}
     assert (facts.radd_user, facts.radd_rights) == ("", None)

@@ -243,6 +243,19 @@ def test_a_job_that_was_cancelled_before_it_ran() -> None:
     assert _story(job_run(RECORD, state="CANCELLED", start=None, nodes=""))[-1] == "  ran      never: cancelled"
 
 
+def test_a_short_run_whose_start_slurmdbd_lost_has_run() -> None:
+    """As 22.05 does where the job was queued again within seconds; what was cancelled before it ran has no node."""
+    first = Run(share=40, start=NOON - 34, end=NOON - 30, outcome="oom_requeued", evidence="no memory", restart=0)
+    record = _with(runs=(first, Run(share=60, start=NOON, end=NOON + HOUR, outcome="completed", restart=1)))
+    lost = job_run(state="REQUEUED", start=None, end=NOON - 33, elapsed_s=0)
+    told = _story(lost, job_run(record))
+    assert told[-2].startswith("  run 1    4 s on node07 with mps:g2:40; ran out of GPU memory and was queued again")
+    assert told[-1].startswith("  run 2    1 h on node07")
+    cancelled = job_run(_with(runs=(first,)), state="CANCELLED", start=None, end=NOON - 20, elapsed_s=0, nodes="")
+    assert _story(lost, cancelled)[-1] == "  run 2    never: cancelled"
+    assert _story(lost)[-1] == "  ran      0 s on node07 with mps:g2:40; requeued"
+
+
 def test_what_its_user_changed() -> None:
     assert "  changed  by the user: gres=mps:50" in _story(job_run(_with(user_changes=("gres=mps:50",))))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import time
 from dataclasses import replace
 from datetime import timedelta, timezone
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from slurm_hooks import report
 from slurm_hooks.radctl import jobs as command
 from slurm_hooks.radctl.main import cli
-from slurm_hooks.records import Record, Run
+from slurm_hooks.records import Record, Run, encode
 from slurm_hooks.slurm.accounting import JobRun
 from slurm_hooks.slurm.commands import SlurmError
 from tests.slurm_hooks.jobs import HOUR, NOON, job_run
@@ -150,6 +151,30 @@ def test_a_run_that_ended_before_its_job_was_queued_again_is_that_jobs_where_slu
     told = _radctl("explain", "1").output
     assert told.count("  run ") == 2
     assert "ran out of GPU memory and was queued again" in told
+
+
+def test_what_the_row_of_an_earlier_run_holds_alone_counts(slurm: type[_Slurm]) -> None:
+    """A preempted run's outcome may reach slurmdbd before its job starts again."""
+    late, told_late = (
+        NOON + 2 * HOUR,
+        Run(peak_mib=20_000, start=NOON, end=NOON + HOUR, outcome="oom_requeued", restart=0),
+    )
+    early = replace(_with_runs(replace(told_late, outcome="oom_told")), user_changes=("mps:50", "mps:40"))
+    newer = Run(peak_mib=15_000, start=late, end=late + HOUR, outcome="completed", restart=1)
+    first = job_run(early, state="PREEMPTED")
+    second = job_run(replace(_with_runs(newer), user_changes=("mps:40",)), start=late, end=late + HOUR)
+    row = _row(first, second)
+    assert (row.jobs, row.used_mib, row.ooms, row.oom_finished) == (1, 20_000, 1, 1)
+    slurm.known = (first, second)
+    told = _radctl("explain", "1").output
+    assert "peak 19.5 GiB" in told
+    assert "peak 14.6 GiB" in told
+    assert re.findall("by the user: (.*)", told) == ["mps:50", "mps:40"]
+    # A row that has no record yet takes nothing away.
+    assert _row(first, second, replace(second, state="PENDING", start=None, end=None, admin_comment="")) == row
+    # Of one run told twice the newest word counts.
+    slurm.known = (first, replace(second, admin_comment=encode(_with_runs(newer, told_late))))
+    assert "was queued again with" in _radctl("explain", "1").output
 
 
 def test_activity_and_energy() -> None:

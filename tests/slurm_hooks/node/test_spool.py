@@ -285,8 +285,10 @@ def test_broken_files_are_put_aside(node: Node, slurm: FakeSlurm) -> None:
     state.folder(node.spool_dir, 0o700)
     for name, text in (("7-0.json", "{"), ("7-1.json", '{"run": {"share": "x"}, "at": 1}'), ("x.json", "{}")):
         (Path(node.spool_dir) / name).write_text(text)
+    (Path(node.spool_dir) / "8-0.json").write_text("[" * 99_999)
+    (Path(node.spool_dir) / "9-0.requeue.json").mkdir()
     assert spool.send(node) == Sent()
-    assert _kept(node) == ["7-0.json.broken", "7-1.json.broken", "x.json"]
+    assert _kept(node) == ["7-0.json.broken", "7-1.json.broken", "8-0.json.broken", "9-0.requeue.json", "x.json"]
 
 
 def test_a_row_of_an_earlier_job_with_the_same_number_is_not_this_ones(node: Node, slurm: FakeSlurm) -> None:

@@ -48,7 +48,7 @@ def test_what_is_to_outlive_a_crash_has_its_name_on_the_disk_too(place: Path, mo
     assert synced == [f"{path}.{os.getpid()}.new", str(place)]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", "\xff", "null"])
+@pytest.mark.parametrize("text", ["", "{", "[1]", "\xff", "null", "[" * 99_999], ids=range(6))
 def test_broken_files(place: Path, text: str) -> None:
     (place / "x").write_text(text, encoding="latin-1")
     assert state.read(str(place / "x")) is None
@@ -60,6 +60,16 @@ def test_missing_files_and_links(place: Path) -> None:
     (place / "y").write_text("{}")
     (place / "x").symlink_to(place / "y")
     assert state.read(str(place / "x")) is None
+
+
+def test_what_is_no_file(place: Path) -> None:
+    """It holds nobody up, and a folder, which an admin may have made, is not ours to remove."""
+    os.mkfifo(place / "x")
+    assert state.read(str(place / "x")) is None
+    (place / "y").mkdir()
+    assert state.read(str(place / "y")) is None
+    state.remove(str(place / "y"))
+    assert (place / "y").is_dir()
 
 
 def test_a_folder_is_made(place: Path) -> None:
