@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from estimator.breath import breathe
 from estimator.layer import Layer
+
+_MANY: Final = 32
 
 
 def layers(root: Layer) -> list[Layer]:
@@ -15,7 +19,11 @@ def layers(root: Layer) -> list[Layer]:
 
 
 def _add(parent: Layer, found: list[Layer]) -> None:
-    for layer in parent.children:
+    children = parent.children
+    if len(children) > _MANY and not [layer for layer in children if layer.children]:  # as in tables without a tree
+        found.extend(children)
+        return
+    for layer in children:
         found.append(layer)
         if layer.children:
             _add(layer, found)
