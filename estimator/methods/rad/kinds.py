@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from estimator.kept import keep
+from estimator.shapes.tables import GATHERS
 
 
 class Kind(IntEnum):
@@ -294,15 +295,17 @@ class Sort:
         attends: whether it is an attention.
         encloses: whether a convolution by this name is a block with more inside of it.
         encodes: whether it is what a decoder reads from, whose own keys and values nobody needs again.
+        gathers: whether it gathers the messages of a graph's neighbours.
     """
 
-    __slots__ = ("attends", "encloses", "encodes", "kind")
+    __slots__ = ("attends", "encloses", "encodes", "gathers", "kind")
 
     def __init__(self, type_: str) -> None:
         self.kind = _kind(type_)
         self.attends = _attends(type_)
         self.encloses = any(mark in type_ for mark in _ENCLOSING)
         self.encodes = type_.endswith("Encoder") or "Vision" in type_ or "Visual" in type_
+        self.gathers = type_.endswith(GATHERS)
 
 
 _SORTS: Final[dict[str, Sort]] = {}

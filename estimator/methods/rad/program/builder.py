@@ -177,8 +177,10 @@ class Builder:
                 flow.current = entry
             if child.children:
                 self._run(child)
-            else:
-                self._leaf(child)
+            else:  # one call fewer for each layer: most are leaves
+                at_hand, step = flow.current, len(flow.ops)
+                leaf(flow, child)
+                self._end(child, at_hand, step)
         flow.above += 1
         self._close(layer)
         self._end(layer, entry, start)
@@ -192,7 +194,9 @@ class Builder:
     def _end(self, layer: Layer, entry: int, start: int) -> None:
         """Note a layer that is done, with the larger of what it took and gave out."""
         flow = self.flow
-        size = flow.elements(layer.output_shape) or flow.tensors[flow.current]
+        shape, size = layer.output_shape, flow.tensors[flow.current]
+        if shape is not None and flow.shapes[flow.current] is not shape:
+            size = elements(shape) or size
         if not flow.flat and flow.tensors[entry] > size:
             size = flow.tensors[entry]
         self.ends.append((layer, start, len(flow.ops), size))

@@ -101,6 +101,41 @@ class Flow:
         marks: by layer, whether it works in place and whether it is not trained.
     """
 
+    __slots__ = (
+        "above",
+        "activated",
+        "attention",
+        "bare",
+        "bends",
+        "blocks",
+        "by_activation",
+        "cached",
+        "cosine",
+        "current",
+        "drops",
+        "encoder",
+        "encoders",
+        "far",
+        "flat",
+        "gate",
+        "hidden",
+        "joined",
+        "kept",
+        "lists",
+        "looked",
+        "mark",
+        "marks",
+        "opens",
+        "ops",
+        "pools",
+        "shapes",
+        "skips",
+        "tensors",
+        "unsaid",
+        "waiting",
+        "words",
+    )
+
     def __init__(self, flat: bool, drops: bool) -> None:
         self.flat = flat
         self.drops = drops

@@ -12,7 +12,7 @@ from estimator.methods.rad.program.flow import BACK, Attention, Flow
 from estimator.methods.rad.program.products import project
 from estimator.methods.rad.program.steps import PICTURE, Shape
 from estimator.methods.rad.program.weights import recurrent_depth
-from estimator.shapes.tables import EDGES, GATHERS
+from estimator.shapes.tables import EDGES
 from estimator.walk import elements
 
 # Python looks up a member of an enumeration as slowly as it calls a function, and each layer is compared with many.
@@ -56,7 +56,7 @@ def leaf(flow: Flow, layer: Layer) -> None:
         shape, kind = flow.shapes[flow.current], Kind.VIEW  # a list of layers that is not opened
     if not shape:
         shape = (1,)  # one number for each sample
-    if type_.endswith(GATHERS):
+    if sort.gathers:
         _gather(flow, layer, shape)
     elif params and (type_ in _LISTS or (sort.attends and _hides(flow, type_))):
         flow.hidden += params
@@ -190,8 +190,8 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         x = flow.current if not wide or taken == wide * steps else flow.tensor((*shape[:-1], wide))
         flow.emit(kind, x, shape, layer, extra=_RECURRENT_KEEPS * depth * elements(shape))
         return
-    activates = kind in _ACTIVATIONS
-    if activates and flow.tensors[flow.current] == 2 * flow.elements(shape):
+    activates, size = kind in _ACTIVATIONS, flow.elements(shape)
+    if activates and flow.tensors[flow.current] == _TWO * size:
         # Half of a product is gated by the other half.
         flow.emit(kind, flow.current, shape, layer)
         flow.kept.add(flow.current)
@@ -201,9 +201,11 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         return
     if len(shape) == 1:
         flow.keep_branches(shape[0])
-    x = flow.same(shape)
-    more = (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
-    flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
+    x = flow.current if flow.tensors[flow.current] == size else flow.same(shape)
+    if (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU":
+        flow.emit(kind, x, shape, layer, extra=size)
+    else:
+        flow.emit(kind, x, shape, layer)
     flow.by_activation = activates
     if activates:
         flow.activated.add(x)
