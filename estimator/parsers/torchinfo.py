@@ -137,11 +137,16 @@ class _Seen:
         if same is not None:
             return depth, same[1][1]
         label = self._labels.get(head)
-        cells = self._columns.read(rest) if label is not None else None
-        if label is None or cells is None:
+        if label is None:
             return None
         alike = self.places.get((head, rest.lstrip()))
-        found = self.add(depth, _Row(label.type, label.name, cells, number)) if alike is None else (depth, alike[1][1])
+        if alike is not None:
+            found = depth, alike[1][1]
+        else:
+            cells = self._columns.read(rest)
+            if cells is None:
+                return None
+            found = self.add(depth, _Row(label.type, label.name, cells, number))
         self._put(head, level + "-", rest, found)
         return found
 
