@@ -447,11 +447,10 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     works: list[float] = []  # of the backward pass
     most = 0
     forward = at_forward = copies = before = work = worked = 0.0
+    breathe()
     for op, kept in zip(program.ops, marks, strict=True):
         if amp and op.kind in _MATMULS:
             copies += 2.0 * op.params
-        if not len(works) & OFTEN:
-            breathe()
         ahead = behind = 0.0
         if op.conv is not None:
             ahead, behind = workspaces.of(op.conv, batch, precision)
