@@ -121,11 +121,11 @@ class Builder:
                 marks |= 8 << 2 * (index - first)
             elif index:
                 outer.append(flow.shapes[index])
-        for index in range(first, start):
-            if index in flow.activated:
-                marks |= 4 << 2 * (index - first)
-            if index in flow.joined:
-                joined |= 1 << index - first
+        recent = range(first, start)
+        for index in flow.activated.intersection(recent):
+            marks |= 4 << 2 * (index - first)
+        for index in flow.joined.intersection(recent) if flow.joined else ():
+            joined |= 1 << index - first
         last = flow.ops[-1]
         products = flow.bends or flow.unsaid  # matter to the next one
         matters = (products and last.kind is _LINEAR) or doubles(last)
@@ -144,16 +144,15 @@ class Builder:
         first, last = span.steps
         later = len(flow.ops) - first
         flow.ops += [op.moved(by) for op in flow.ops[first:last]]
-        for step in range(first, last):
-            if step in flow.skips:
-                flow.skips[step + later] = flow.skips[step]
-            if step in flow.cached:
-                flow.cached[step + later] = flow.cached[step]
+        for noted in (flow.skips, flow.cached):
+            for step in range(first, last) if noted else ():
+                if step in noted:
+                    noted[step + later] = noted[step]
         first, last = span.ends
         self.ends += [(layer, start + later, end + later, size) for layer, start, end, size in self.ends[first:last]]
-        flow.kept.update([index + by for index in span.kept])
-        flow.activated.update([index + by for index in span.activated])
-        flow.joined.update([index + by for index in span.joined])
+        for all_, own in ((flow.kept, span.kept), (flow.activated, span.activated), (flow.joined, span.joined)):
+            if own:
+                all_.update([index + by for index in own])
         flow.hidden += span.hidden
         flow.current = span.current + by
         flow.by_activation = span.by_activation
