@@ -101,8 +101,8 @@ def _usual(flow: Flow, params: int, shape: Shape, least: int) -> tuple[int, int]
         shape: the output.
         least: elements of one channel that the input has at least.
     """
-    before = flow.shapes[flow.current]
-    if len(before) != len(shape) or len(shape) == DEEP or _places(flow, flow.current) < least:
+    before, axes = flow.shapes[flow.current], len(shape)
+    if len(before) != axes or axes == DEEP or flow.tensors[flow.current] < least * before[0]:
         return 0, 1
     area, groups = kernel_of(params, shape[0], before[0])
     return (0, 1) if area in _UNLIKELY and before[1:] == shape[1:] else (area, groups)

@@ -217,7 +217,13 @@ class Flow:
                 inplace, frozen = marks
         if inplace and kind is _KEEPS_INPUT and layer is not None and layer.type in SAVES_RESULT:
             kind = _KEEPS_OUTPUT
-        y = x if inplace and kind is _KEEPS_OUTPUT else self.tensor(shape)
+        if inplace and kind is _KEEPS_OUTPUT:
+            y = x
+        else:  # as `tensor` does, but for a call
+            shapes, tensors = self.shapes, self.tensors
+            y = len(shapes)
+            tensors.append(tensors[-1] if shapes[-1] is shape else elements(shape))
+            shapes.append(shape)
         waiting = self.waiting
         if waiting and x in self.blocks:
             waiting -= self.tensors[x] if x else 0

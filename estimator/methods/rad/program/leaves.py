@@ -23,6 +23,7 @@ _EMBEDDING: Final = Kind.EMBEDDING
 _RECURRENT: Final = Kind.RECURRENT
 _DROPOUT: Final = Kind.DROPOUT
 _SOFTMAX: Final = Kind.SOFTMAX
+_SIGMOID_GATE: Final = Kind.SIGMOID_GATE
 _ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
 _POOLS: Final = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
 _BARE: Final[tuple[str, ...]] = ("Parameter", "ParameterList", "ParameterDict")
@@ -47,6 +48,9 @@ def leaf(flow: Flow, layer: Layer) -> None:
     type_, params, shape = layer.type, layer.params, layer.output_shape
     sort = sort_of(type_)
     kind = sort.kind
+    if sort.plain and shape and flow.shapes[flow.current] is shape and len(shape) > 1 and flow.tensors[flow.current]:
+        _behind(flow, layer, kind, flow.current, shape)  # as `keep` does, where there is nothing to look for
+        return
     if shape is None:
         if flow.above <= 0 and type_ in _LISTS and layer.said("recursive"):
             _shown_again(flow)
@@ -54,8 +58,7 @@ def leaf(flow: Flow, layer: Layer) -> None:
         if not params or type_ in _BARE:
             return
         shape, kind = flow.shapes[flow.current], Kind.VIEW  # a list of layers that is not opened
-    if not shape:
-        shape = (1,)  # one number for each sample
+    shape = shape or (1,)  # one number for each sample
     if sort.gathers:
         _gather(flow, layer, shape)
     elif params and (type_ in _LISTS or (sort.attends and _hides(flow, type_))):
@@ -190,8 +193,9 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         x = flow.current if not wide or taken == wide * steps else flow.tensor((*shape[:-1], wide))
         flow.emit(kind, x, shape, layer, extra=_RECURRENT_KEEPS * depth * elements(shape))
         return
-    activates, size = kind in _ACTIVATIONS, flow.elements(shape)
-    if activates and flow.tensors[flow.current] == _TWO * size:
+    activates, at_hand = kind in _ACTIVATIONS, flow.tensors[flow.current]
+    size = at_hand if flow.shapes[flow.current] is shape else elements(shape)
+    if activates and at_hand == _TWO * size:
         # Half of a product is gated by the other half.
         flow.emit(kind, flow.current, shape, layer)
         flow.kept.add(flow.current)
@@ -202,14 +206,16 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
     if len(shape) == 1:
         flow.keep_branches(shape[0])
     x = flow.current if flow.tensors[flow.current] == size else flow.same(shape)
-    if (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU":
-        flow.emit(kind, x, shape, layer, extra=size)
-    else:
-        flow.emit(kind, x, shape, layer)
-    flow.by_activation = activates
-    if activates:
-        flow.activated.add(x)
-        flow.activated.add(flow.current)
+    more = (kind is _SOFTMAX and flow.cosine) or (kind is _SIGMOID_GATE and layer.type == "StarReLU")
+    _behind(flow, layer, kind, x, shape, size if more else 0)
+
+
+def _behind(flow: Flow, layer: Layer, kind: Kind, x: int, shape: Shape, extra: int = 0) -> None:
+    """Add a layer that keeps the places of a tensor."""
+    flow.emit(kind, x, shape, layer, None, extra)
+    flow.by_activation = kind in _ACTIVATIONS
+    if flow.by_activation:
+        flow.activated.update((x, flow.current))
 
 
 def _is_made(flow: Flow, kind: Kind, shape: Shape, layer: Layer) -> bool:
