@@ -58,6 +58,7 @@ _ONE_LAYER: Final[tuple[str, ...]] = (
 _LABEL: Final = re.compile(
     r"([│├└─|+ ]*)([^\s:(│├└─|+][^\s:(]*)(?: \((\w[^)]*)\))?(?:: *(\d{1,4})(?:-\S*)?)?(?: (.*))?"
 )
+_GAPS: Final = re.compile("  +")  # between columns
 _DEPTHS: Final = {str(depth): depth for depth in range(t.MAX_DEPTH + 1)}
 
 
@@ -94,7 +95,7 @@ class _Columns:
         made = self._made.get(rest)
         if made is not None:
             return made
-        values = [part for parts in rest.strip().split("  ") if (part := parts.strip(" "))] or [""]
+        values = _GAPS.split(rest.strip())
         if len(values) != len(self.names):
             values = _cells(rest)
             if len(values) != len(self.names):
