@@ -65,6 +65,9 @@ class Builder:
         self._outer: list[Attention | None] = []
         self._repeated: set[int] = set()
         self._spans: dict[tuple[object, ...], _Span] = {}
+        # In which situation the block just before was copied; and its span, if that left things as they were.
+        self._last: tuple[object, ...] = ()
+        self._again: _Span | None = None
 
     def read(self, found: list[Layer]) -> None:
         """Read all layers, the model first: blocks that are the same object again are copied, unless they are small."""
@@ -80,9 +83,12 @@ class Builder:
         situation = self._situation(layer) if id(layer) in self._repeated else None
         if situation is None:
             self._follow(layer)
+            self._last, self._again = (), None
             return
         span = self._spans.get(situation)
         if span is not None:
+            self._again = span if situation == self._last else None
+            self._last = situation
             self._copy(span)
             return
         kept, flow.kept = flow.kept, set()
@@ -102,6 +108,7 @@ class Builder:
                 flow.by_activation,
                 flow.gate,
             )
+        self._last, self._again = (), None
         kept |= flow.kept
         flow.kept = kept
         flow.far |= far
@@ -168,18 +175,26 @@ class Builder:
         fork = None if flow.flat else blocks.Fork(layer)
         if fork is not None and not fork.possible:
             fork = None
+        before = layer
         flow.above -= 1
         for number, child in enumerate(layer.children):
             if not number & OFTEN:
                 breathe()
             if fork is not None and fork.begins(child):
                 flow.current = entry
-            if child.children:
+                before = layer
+            if child is before and self._again is not None:
+                self._copy(self._again)  # equal blocks in a row: one more changes nothing for the next
+            elif child.children:
+                if child is not before:
+                    self._last = ()
                 self._run(child)
+                before = child
             else:  # one call fewer for each layer: most are leaves
                 at_hand, step = flow.current, len(flow.ops)
                 leaf(flow, child)
                 self._end(child, at_hand, step)
+                before = layer
         flow.above += 1
         self._close(layer)
         self._end(layer, entry, start)
