@@ -14,16 +14,16 @@ def layers(root: Layer) -> list[Layer]:
     """Return every layer, parents before their children, children in order."""
     breathe()
     found = [root]
-    _add(root, found)
+    children = root.children
+    if len(children) > _MANY and not [layer for layer in children if layer.children]:  # a table without a tree
+        found.extend(children)
+    else:
+        _add(root, found)
     return found
 
 
 def _add(parent: Layer, found: list[Layer]) -> None:
-    children = parent.children
-    if len(children) > _MANY and not [layer for layer in children if layer.children]:  # as in tables without a tree
-        found.extend(children)
-        return
-    for layer in children:
+    for layer in parent.children:
         found.append(layer)
         if layer.children:
             _add(layer, found)
