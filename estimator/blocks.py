@@ -192,8 +192,8 @@ class Fork:
         self.beside = beside(block)
         self._together = together(block)
         self._mixes = block.type.startswith("Mixed")  # of Inception v4
-        self._second = _second(block)
         self.possible = self.beside or self._together or any(part.name for part in block.children)
+        self._second = _second(block) if self.possible else None
 
     def begins(self, part: Layer) -> bool:
         """Tell whether a part takes what came into the block, and not what the part before it gave out.

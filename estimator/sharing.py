@@ -180,14 +180,14 @@ def share(summary: ModelSummary) -> ModelSummary:
         The summary with ``total_params`` counting shared parameters once and a sentence for what was shared.
     """
     root = summary.root
+    if summary.format != "torchsummary" and not _ties(root.type):
+        return summary
     layers = walk.layers(root)
     if summary.format == "torchsummary":  # it does not name the model itself
         types = {layer.type for layer in layers}
         leanings = set(map(_leaning, types))
         if -1 in leanings or 1 not in leanings:
             return summary
-    elif not _ties(root.type):
-        return summary
     elif sum(layer.params for layer in layers) > summary.total_params:
         return summary  # the total was printed by something that counts shared parameters once
     tables = [layer for layer in layers if "Embedding" in layer.type]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from estimator.breath import breathe
 from estimator.layer import Layer
+
+_MANY: Final = 32
 
 
 def layers(root: Layer) -> list[Layer]:
     """Return every layer, parents before their children, children in order."""
     breathe()
     found = [root]
-    _add(root, found)
+    children = root.children
+    if len(children) > _MANY and not [layer for layer in children if layer.children]:  # a table without a tree
+        found.extend(children)
+    else:
+        _add(root, found)
     return found
 
 

@@ -115,18 +115,20 @@ def parse_script(script: str) -> Directives | None:
     for directive in _DIRECTIVE.finditer(text, 0, _block_end(script) + shift):
         breathe()
         found = True
+        inside = begin and "summary" not in values
+        word = directive.group(1).strip()
+        if word == SUMMARY_END and inside:  # first: to count the lines of a summary takes as long as to read it
+            values["summary"] = _uncommented(text[begin_end : directive.start()])
+            continue
         line += text.count("\n", position, directive.start() + 1)
         position = directive.start() + 1
-        number, inside = line + 1 - shift, begin and "summary" not in values
-        word = directive.group(1).strip()
+        number = line + 1 - shift
         if word == SUMMARY_BEGIN:
             if begin:
                 raise DirectiveError(number, f"a second {SUMMARY_BEGIN}: the first is in line {begin}")
             begin, begin_end = number, directive.end()
         elif word == SUMMARY_END:
-            if not inside:
-                raise DirectiveError(number, f"{SUMMARY_END} without {SUMMARY_BEGIN} before it")
-            values["summary"] = _uncommented(text[begin_end : directive.start()])
+            raise DirectiveError(number, f"{SUMMARY_END} without {SUMMARY_BEGIN} before it")
         elif inside:
             raise DirectiveError(number, f"a directive inside the summary that begins in line {begin}")
         else:
@@ -144,15 +146,15 @@ def _uncommented(lines: str) -> str:
     """Comment lines, each behind its newline, without their marks; a blank line may stand between them."""
     if "\r" in lines:
         lines = (lines + "\n").replace("\r\n", "\n")[:-1]
-    plain = lines.replace("\n# ", "\n")
-    if len(lines) - len(plain) < 2 * lines.count("\n"):  # blank lines, or marks without a blank behind them
+    plain = lines.split("\n# ")
+    if "\n" in "".join(plain):  # blank lines, or marks without a blank behind them
         each = lines[1:].split("\n")
         for at, line in enumerate(each):
             if not at & OFTEN:
                 breathe()
             each[at] = line[2:] if line[:2] == "# " else line.removeprefix("#")
         return "\n".join(each)
-    return plain[1:]
+    return "\n".join(plain[1:])
 
 
 def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:

@@ -85,7 +85,7 @@ def clean(text: str) -> list[str]:
     lines = _split(text)
     if len(lines) > MAX_LINES:
         raise SummaryError(f"the summary has {len(lines):,} lines, more than the {MAX_LINES:,} that are read")
-    if "\t" in text or _has_long(lines):
+    if "\t" in text or (len(text) > MAX_LINE and _has_long(lines)):
         for number, line in enumerate(lines):
             if not number & OFTEN:
                 breathe()

@@ -58,6 +58,7 @@ _ONE_LAYER: Final[tuple[str, ...]] = (
 _LABEL: Final = re.compile(
     r"([│├└─|+ ]*)([^\s:(│├└─|+][^\s:(]*)(?: \((\w[^)]*)\))?(?:: *(\d{1,4})(?:-\S*)?)?(?: (.*))?"
 )
+_GAPS: Final = re.compile("  +")  # between columns
 _DEPTHS: Final = {str(depth): depth for depth in range(t.MAX_DEPTH + 1)}
 
 
@@ -94,7 +95,7 @@ class _Columns:
         made = self._made.get(rest)
         if made is not None:
             return made
-        values = [part for parts in rest.strip().split("  ") if (part := parts.strip(" "))] or [""]
+        values = _GAPS.split(rest.strip())
         if len(values) != len(self.names):
             values = _cells(rest)
             if len(values) != len(self.names):
@@ -108,21 +109,26 @@ class _Seen:
 
     Attributes:
         rows: the different ones.
+        places: of rows, by what stands before and behind the index, with how that begins.
     """
 
     def __init__(self, columns: _Columns) -> None:
         self.rows: list[_Row] = []
+        self.places: dict[tuple[str, str], tuple[str, _Place]] = {}
         self._columns = columns
-        # By what stands before and behind the index, with how that begins; and class and attribute by what stands
-        # before it.
-        self._places: dict[tuple[str, str], tuple[str, _Place]] = {}
+        # Class and attribute by what stands before the index.
         self._labels: dict[str, _Row] = {}
 
-    def find(self, head: str, index: str, rest: str, number: int) -> _Place | None:
-        """Give a row's place and its depth where that is known of its parts."""
-        same = self._places.get((head, rest))
-        if same is not None and index.startswith(same[0]):
-            return same[1]
+    def find(self, head: str, index: str, rest: str, same: tuple[str, _Place] | None, number: int) -> _Place | None:
+        """Give a row's place and its depth where that is known of its parts.
+
+        Args:
+            head: what stands before the index.
+            index: of the row.
+            rest: what stands behind it.
+            same: the place of these, where another index stood between them.
+            number: line of the row.
+        """
         if not index:
             return None if same is None else same[1]
         level = index.partition("-")[0]
@@ -132,11 +138,16 @@ class _Seen:
         if same is not None:
             return depth, same[1][1]
         label = self._labels.get(head)
-        cells = self._columns.read(rest) if label is not None else None
-        if label is None or cells is None:
+        if label is None:
             return None
-        alike = self._places.get((head, rest.lstrip()))
-        found = self.add(depth, _Row(label.type, label.name, cells, number)) if alike is None else (depth, alike[1][1])
+        alike = self.places.get((head, rest.lstrip()))
+        if alike is not None:
+            found = depth, alike[1][1]
+        else:
+            cells = self._columns.read(rest)
+            if cells is None:
+                return None
+            found = self.add(depth, _Row(label.type, label.name, cells, number))
         self._put(head, level + "-", rest, found)
         return found
 
@@ -154,7 +165,7 @@ class _Seen:
 
     def _put(self, head: str, begins: str, rest: str, found: _Place) -> None:
         """Put a row where it is found, also behind an index of another length, which other blanks fill up."""
-        self._places[head, rest] = self._places[head, rest.lstrip()] = begins, found
+        self.places[head, rest] = self.places[head, rest.lstrip()] = begins, found
 
 
 def parse(lines: list[str], start: int) -> ModelSummary:
@@ -200,16 +211,22 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], l
     """Read the rows from line index ``at`` on, the different ones, and the index of the line behind them."""
     rows: list[_Place] = []
     seen = _Seen(columns)
-    count = len(lines)
-    while at < count and len(rows) <= t.MAX_LAYERS:
+    places, has_index = seen.places, columns.has_index
+    count, most = len(lines), t.MAX_LAYERS
+    while at < count and len(rows) <= most:
         if not at & OFTEN:
             breathe()
         line = lines[at]
-        head, _, tail = line.partition(": ") if columns.has_index else (line, "", "")
+        head, _, tail = line.partition(": ") if has_index else (line, "", "")
         index, _, rest = tail.partition(" ")
-        same = seen.find(head, index, rest, at + 1)
-        if same is not None:
-            rows.append(same)
+        same = places.get((head, rest))
+        if same is not None and index.startswith(same[0]):  # as most are
+            rows.append(same[1])
+            at += 1
+            continue
+        found = seen.find(head, index, rest, same, at + 1)
+        if found is not None:
+            rows.append(found)
             at += 1
             continue
         if not index and (not line.strip() or t.is_rule(line)):

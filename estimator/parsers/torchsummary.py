@@ -69,8 +69,8 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     read = _Read()
     last = ""  # the number of the last row
     at = start + 1
-    count = len(lines)
-    while at < count and len(rows) <= t.MAX_LAYERS:
+    count, most = len(lines), t.MAX_LAYERS
+    while at < count and len(rows) <= most:
         # Most rows are simple; the pattern for all of them takes longer than these steps together.
         head, _, tail = lines[at].partition("[")
         at += 1
@@ -140,31 +140,26 @@ class _Read:
 
     Attributes:
         rows: what they mean.
-        types: the different types.
         states: by place, how wide the state of a recurrent layer is that is shown beside its output.
     """
 
     def __init__(self) -> None:
         self.rows: list[_Row] = []
-        # By type and by what is written behind it.
-        self.types: dict[str, dict[str, int]] = {}
         self.states: dict[int, int] = {}
+        # By type and by what is written behind it.
+        self._places: dict[tuple[str, str], int] = {}
         self._shapes = t.Shapes()
 
     def plain(self, type_: str, tail: str) -> int:
         """Read a row that ends in ``[-1, 64, 7, 7]  9,408``, and give its place; -1 if it is anything else."""
-        alike = self.types.get(type_)
-        if alike is None:
-            if not t.is_name(type_):
-                return -1
-            alike = {}
-        place = alike.get(tail, -1)
-        if place >= 0:
+        key = (type_, tail)
+        place = self._places.get(key)
+        if place is not None:
             return place
-        row = _ROWS.get((type_, tail))
+        row = _ROWS.get(key)
         if row is None:
             dims, closed, count = tail.partition("]")
-            if not closed or not count.startswith(" "):
+            if not closed or not count.startswith(" ") or not t.is_name(type_):
                 return -1
             params = t.read_count(count.strip())
             shape = None if params is None else self._shapes.inside(dims)
@@ -172,8 +167,8 @@ class _Read:
                 return -1
             row = _row(type_, shape, params)
             if len(tail) <= _MOST_KEPT:
-                keep(_ROWS, (type_, tail), row)
-        return self._add(type_, alike, tail, row)
+                keep(_ROWS, key, row)
+        return self._add(key, row)
 
     def other(self, cells: tuple[str, ...], number: int, lines: list[str]) -> int:
         """Read a row that is not as simple as most, from its type, shape and parameters as written.
@@ -189,20 +184,17 @@ class _Read:
         read = None if shape == "--" else self._shapes.read(shape)
         if read is None and shape != "--":
             raise t.fail(number, lines[number - 1], f"{t.short(shape)} is not an output shape")
-        text = f"{shape} {count}"
-        alike = self.types.get(type_, {})
-        place = alike.get(text, -1)
-        if place >= 0:
+        key = (type_, f"{shape} {count}")
+        place = self._places.get(key)
+        if place is not None:
             return place
         if type_ in GATES and "], [" in shape and (state := self._shapes.read(shape[shape.index("], [") + 3 : -1])):
             self.states[len(self.rows)] = state[-1] or 0
-        return self._add(type_, alike, text, _row(type_, read, params))
+        return self._add(key, _row(type_, read, params))
 
-    def _add(self, type_: str, alike: dict[str, int], text: str, row: _Row) -> int:
+    def _add(self, key: tuple[str, str], row: _Row) -> int:
         rows = self.rows
-        place = alike[text] = len(rows)
-        if len(alike) == 1:
-            self.types[type_] = alike
+        place = self._places[key] = len(rows)
         rows.append(row)
         return place
 
@@ -215,7 +207,7 @@ def _row(type_: str, shape: RawShape | None, params: int) -> _Row:
 
 
 def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSummary:
-    different, types = read.rows, read.types
+    different = read.rows
     firsts = {shape[0] for _, shape, _ in different if shape and len(shape) > 1}
     if len(firsts) > 1:
         batch = batch_of([(different[row][1], count) for row, count in Counter(rows).items()], None)
@@ -227,25 +219,26 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
         samples = {shape: per_sample(shape, batch) for _, shape, _ in different}
         breathe()
         layers = [Layer(layer.type, params, samples[shape]) for layer, shape, params in different]
+    types = {layer.type for layer in layers}
     children = [layers[row] for row in rows]
     breathe()
+    counted = sum([layer.params for layer in children])
     totals = t.read_totals(lines, at)
     size = t.input_mb(totals)
     weights = 0
-    if not types.keys().isdisjoint(GATES):
+    if not types.isdisjoint(GATES):
         states = {at: read.states[row] for at, row in enumerate(rows) if row in read.states}
         # Of less than this much of what is printed, rounding is too much.
         floats = round((size or 0.0) * 2**20 / 4 / (batch or 1)) if (size or 0.0) >= _SURE_MIB else 0
         children, weights = weighed(children, states, floats)
-    counted = sum([different[row][2] for row in rows])
     stated = t.total_params(totals)
     inferred: list[str] = []
     if stated is not None and stated != counted:
         inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
-    hidden = _unseen(rows, layers) if not types.keys().isdisjoint(_ATTENDING) else 0
+    hidden = _unseen(rows, layers) if not types.isdisjoint(_ATTENDING) else 0
     if hidden:
         inferred.append(f"torchsummary does not count all projections of its attention; {hidden:,} were added")
-    again = _counted_again(rows, layers) if not types.keys().isdisjoint(_CELLS) else 0
+    again = _counted_again(rows, layers) if not types.isdisjoint(_CELLS) else 0
     if not again and len(rows) > _LEAST_TURNS and len(rows) - len(different) >= _LEAST_TURNS - 1:
         again = _looped(rows, different)
     if weights:
@@ -254,7 +247,7 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
         inferred.append(f"torchsummary counts layers that are called again each time; {again:,} were taken off")
     return ModelSummary(
         format="torchsummary",
-        root=versions.today(Layer("Model", 0, None, tuple(children)), types.keys(), in_order=True),
+        root=versions.today(Layer("Model", 0, None, tuple(children)), types, in_order=True),
         batch_size=batch,
         total_params=max((counted if stated is None else stated) - again, 0) + hidden + weights,
         inferred=tuple(inferred),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Set
 from typing import Final
@@ -129,27 +130,26 @@ def nest(rows: list[tuple[int, Layer]]) -> list[Layer]:
     Returns:
         The outermost layers in order.
     """
-    stack: list[tuple[int, Layer]] = []
+    stack: list[Layer] = []  # those that wait for a parent, the last row first
+    depths: list[int] = []  # of these, which never fall
+    last = 0
     known: dict[tuple[int, ...], Layer] = {}  # equal ones are one object, as equal rows are
-    for number, row in enumerate(reversed(rows)):
+    for number, (depth, layer) in enumerate(reversed(rows)):
         if not number & OFTEN:
             breathe()
-        depth, layer = row
-        if not stack or stack[-1][0] <= depth:
-            stack.append(row)
-            continue
-        children: list[Layer] = []
-        ids = [id(layer)]
-        while stack and stack[-1][0] > depth:
-            child = stack.pop()[1]
-            children.append(child)
-            ids.append(id(child))
-        key = tuple(ids)
-        made = known.get(key)
-        if made is None:
-            made = known[key] = layer.but(children=tuple(children))
-        stack.append((depth, made))
-    return [layer for _, layer in reversed(stack)]
+        made = layer
+        if depth < last:
+            first = bisect_right(depths, depth)
+            children = stack[first:]
+            children.reverse()
+            del stack[first:], depths[first:]
+            key = (id(layer), *map(id, children))
+            made = known.get(key) or known.setdefault(key, layer.but(children=tuple(children)))
+        stack.append(made)
+        depths.append(depth)
+        last = depth
+    stack.reverse()
+    return stack
 
 
 def root_of(layers: list[Layer]) -> Layer:

@@ -34,6 +34,7 @@ KEPT: tuple[dict[Any, Any], ...] = (
     kinds._SORTS,
     own_code._CODE,
     weights._SOLVABLE,
+    weights._KERNELS,
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program import Conv, Op, Program, Scores, compile_program
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
-from estimator.types import Workload
+from estimator.types import ModelSummary, Workload
 from estimator.walk import layers
 from scripts.demo_data.summaries import bert_base
 from slurm_hooks.bench import transformer
@@ -165,6 +166,24 @@ def test_equal_blocks_are_copied_as_they_would_be_followed(text: str) -> None:
     containers = [layer for layer in layers(shaped.root) if layer.children]
     assert len({id(layer) for layer in containers}) < len(containers)
     assert said_of(compile_program(shaped)) == said_of(compile_program(replace(shaped, root=apart(shaped.root))))
+
+
+def test_blocks_in_a_row_are_copied_wherever_the_row_stands() -> None:
+    shape = (16, 64)
+    gelu, norm, relu = Layer("GELU", 0, shape), Layer("LayerNorm", 128, shape), Layer("ReLU", 0, (16, 96))
+    wide, widest = Layer("Linear", 64 * 96, (16, 96)), Layer("Linear", 64 * 128, (16, 128))
+    narrow, narrowest = Layer("Linear", 96 * 64, shape), Layer("Linear", 128 * 64, shape)
+    parts = (
+        (norm, wide, gelu, narrowest, narrow),
+        (narrow, norm, gelu, gelu, gelu),
+        (narrow, widest, wide, relu, relu),
+    )
+    made = [Layer(f"Block{number}", 0, None, part) for number, part in enumerate(parts)]
+    for order in product(made, repeat=3):
+        rows = tuple([block for block in order for _ in range(4)])
+        root = Layer("Net", 0, shape, (norm, *rows, Layer("Stage", 0, None, rows[2:8]), *rows[4:10]))
+        summary = ModelSummary("torchinfo", root, 2, 10**6)
+        assert said_of(compile_program(summary)) == said_of(compile_program(replace(summary, root=apart(root))))
 
 
 STACK = """T5Stack(

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from estimator.kept import keep
+from estimator.shapes.tables import GATHERS
 
 
 class Kind(IntEnum):
@@ -132,6 +133,10 @@ _CONV_ENDS: Final = ("1d", "2d", "3d", "1D", "2D", "3D", "Same", "SamePadding", 
 
 # A name that says "linear" of what is a block, as MobileNet's LinearBottleneck.
 _BLOCKS: Final = ("Bottleneck", "Block")
+
+_PLAIN: Final = frozenset(
+    (Kind.BATCH_NORM, Kind.LAYER_NORM, Kind.RMS_NORM, Kind.KEEPS_OUTPUT, Kind.KEEPS_INPUT, Kind.MANY_STEPS)
+)
 
 # In names of blocks that have a convolution and more inside of them.
 _ENCLOSING: Final = ("Norm", "Bn", "BN", "Act", "Basic", "Separable")
@@ -297,9 +302,11 @@ class Sort:
         encloses: whether a convolution by this name is a block with more inside of it.
         waves: whether a block by this name gives out sines of what its layer does.
         encodes: whether it is what a decoder reads from, whose own keys and values nobody needs again.
+        gathers: whether it gathers the messages of a graph's neighbours.
+        plain: whether it is a norm or an activation and nothing else, which mostly gives out what it takes.
     """
 
-    __slots__ = ("attends", "encloses", "encodes", "kind", "waves")
+    __slots__ = ("attends", "encloses", "encodes", "gathers", "kind", "plain", "waves")
 
     def __init__(self, type_: str) -> None:
         self.kind = _kind(type_)
@@ -307,6 +314,8 @@ class Sort:
         self.encloses = any(mark in type_ for mark in _ENCLOSING)
         self.waves = type_.startswith(_WAVES)
         self.encodes = type_.endswith("Encoder") or "Vision" in type_ or "Visual" in type_
+        self.gathers = type_.endswith(GATHERS)
+        self.plain = self.kind in _PLAIN and not self.attends and not self.gathers
 
 
 _SORTS: Final[dict[str, Sort]] = {}

@@ -143,6 +143,8 @@ class OwnCode:
         for number, (layer, _, at, size) in enumerate(program.ends):
             if not number & OFTEN:
                 breathe()
+            if not layer.children and _CODE.get(layer.type) is False:
+                continue  # as most are
             if not at or not is_block(layer):
                 continue
             blocks += size

@@ -69,6 +69,9 @@ class Builder:
         self._outer: list[Attention | None] = []
         self._repeated: set[int] = set()
         self._spans: dict[tuple[object, ...], _Span] = {}
+        # In which situation the block just before was copied; and its span, if that left things as they were.
+        self._last: tuple[object, ...] = ()
+        self._again: _Span | None = None
 
     def read(self, found: list[Layer]) -> None:
         """Read all layers, the model first: blocks that are the same object again are copied, unless they are small."""
@@ -84,9 +87,12 @@ class Builder:
         situation = self._situation(layer) if id(layer) in self._repeated else None
         if situation is None:
             self._follow(layer)
+            self._last, self._again = (), None
             return
         span = self._spans.get(situation)
         if span is not None:
+            self._again = span if situation == self._last else None
+            self._last = situation
             self._copy(span)
             return
         kept, flow.kept = flow.kept, set()
@@ -107,6 +113,7 @@ class Builder:
                 flow.gate,
                 flow.normed if flow.normed >= tensors else 0,
             )
+        self._last, self._again = (), None
         kept |= flow.kept
         flow.kept = kept
         flow.far |= far
@@ -126,11 +133,11 @@ class Builder:
                 marks |= 8 << 2 * (index - first)
             elif index:
                 outer.append(flow.shapes[index])
-        for index in range(first, start):
-            if index in flow.activated:
-                marks |= 4 << 2 * (index - first)
-            if index in flow.joined:
-                joined |= 1 << index - first
+        recent = range(first, start)
+        for index in flow.activated.intersection(recent):
+            marks |= 4 << 2 * (index - first)
+        for index in flow.joined.intersection(recent) if flow.joined else ():
+            joined |= 1 << index - first
         last = flow.ops[-1]
         products = flow.bends or flow.unsaid  # matter to the next one
         matters = (products and last.kind is _LINEAR) or doubles(last)
@@ -150,16 +157,15 @@ class Builder:
         first, last = span.steps
         later = len(flow.ops) - first
         flow.ops += [op.moved(by) for op in flow.ops[first:last]]
-        for step in range(first, last):
-            if step in flow.skips:
-                flow.skips[step + later] = flow.skips[step]
-            if step in flow.cached:
-                flow.cached[step + later] = flow.cached[step]
+        for noted in (flow.skips, flow.cached):
+            for step in range(first, last) if noted else ():
+                if step in noted:
+                    noted[step + later] = noted[step]
         first, last = span.ends
         self.ends += [(layer, start + later, end + later, size) for layer, start, end, size in self.ends[first:last]]
-        flow.kept.update([index + by for index in span.kept])
-        flow.activated.update([index + by for index in span.activated])
-        flow.joined.update([index + by for index in span.joined])
+        for all_, own in ((flow.kept, span.kept), (flow.activated, span.activated), (flow.joined, span.joined)):
+            if own:
+                all_.update([index + by for index in own])
         flow.hidden += span.hidden
         flow.current = span.current + by
         flow.by_activation = span.by_activation
@@ -176,16 +182,26 @@ class Builder:
         fork = None if flow.flat else blocks.Fork(layer)
         if fork is not None and not fork.possible:
             fork = None
+        before = layer
         flow.above -= 1
         for number, child in enumerate(layer.children):
             if not number & OFTEN:
                 breathe()
             if fork is not None and fork.begins(child):
                 flow.current = entry
-            if child.children:
+                before = layer
+            if child is before and self._again is not None:
+                self._copy(self._again)  # equal blocks in a row: one more changes nothing for the next
+            elif child.children:
+                if child is not before:
+                    self._last = ()
                 self._run(child)
-            else:
-                self._leaf(child)
+                before = child
+            else:  # one call fewer for each layer: most are leaves
+                at_hand, step = flow.current, len(flow.ops)
+                leaf(flow, child)
+                self._end(child, at_hand, step)
+                before = layer
         flow.above += 1
         self._close(layer)
         self._end(layer, entry, start)
@@ -199,7 +215,9 @@ class Builder:
     def _end(self, layer: Layer, entry: int, start: int) -> None:
         """Note a layer that is done, with the larger of what it took and gave out."""
         flow = self.flow
-        size = flow.elements(layer.output_shape) or flow.tensors[flow.current]
+        shape, size = layer.output_shape, flow.tensors[flow.current]
+        if shape is not None and flow.shapes[flow.current] is not shape:
+            size = elements(shape) or size
         if not flow.flat and flow.tensors[entry] > size:
             size = flow.tensors[entry]
         self.ends.append((layer, start, len(flow.ops), size))

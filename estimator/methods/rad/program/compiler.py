@@ -168,9 +168,8 @@ def _pools(found: list[Layer], types: Set[str]) -> bool:
 def _levels(layer: Layer) -> int:
     """Count the levels of layers below one."""
     below = 0
-    for child in layer.children:
-        if child.children:
-            below = max(below, _levels(child))
+    for child in {id(child): child for child in layer.children if child.children}.values():  # equal ones are one
+        below = max(below, _levels(child))
     return 1 + below if layer.children else 0
 
 

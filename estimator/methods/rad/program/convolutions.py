@@ -15,6 +15,7 @@ from estimator.methods.rad.program.weights import (
     cannot_step,
     each_of,
     halved,
+    kernel_of,
     may_be_along,
     printed_kernel,
     solvable,
@@ -47,29 +48,33 @@ _LOOP: Final = 256
 def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
     """Add a convolution that gives out this shape."""
     type_, params, said, taken = layer.type, layer.params, layer.args, layer.input_shape
-    beside = 4 if "2d" in type_ else 3 if "1d" in type_ else 0
-    if len(shape) == beside:  # each head, or each of several pictures, stands beside the batch
+    if "2d" in type_ if len(shape) == DEEP else len(shape) == PICTURE and "1d" in type_:
+        # Each head, or each of several pictures, stands beside the batch.
         before = flow.shapes[flow.current]
         fits = len(before) == len(shape) and before[0] == shape[0] and elements(before[2:]) >= elements(shape[2:])
         may_be = (params - shape[1], params)
         fits = fits and solve(may_be, before[1], shape[1])[0] > 0
         flow.emit(_CONV, flow.current if fits else flow.same(shape), shape, layer)
         return
-    outputs, size_out = shape[0], elements(shape[1:])
+    outputs, size_out = shape[0], prod(shape[1:])
     transposed = "Transpose" in type_
-    args = dict(said) if said else _NO_ARGS
-    weights = weight_counts(params, outputs, args)
-    area, groups = printed_kernel(args) if args else (0, 1)
     least = 0 if transposed else size_out
-    again = None if params or taken else _called(flow, outputs, len(shape))
-    if again is not None:  # a layer that is called again, whose parameters are said once
-        area, groups = again.area, again.groups
-        x = _with_channels(flow, again.channels_in, shape, least)
-    elif len(flow.shapes[flow.current]) == _TWO and not taken and _reads(flow, weights, shape):
-        flow.emit(_CONV, flow.current, shape, layer)  # words as a picture of one channel
-        return
-    else:
-        x, area, groups = _conv_input(flow, taken, shape, least, weights, area, groups)
+    x, area, groups = flow.current, 0, 1
+    if params and not said and taken is None:
+        area, groups = _usual(flow, params, shape, least)
+    if not area:
+        args = dict(said) if said else _NO_ARGS
+        weights = weight_counts(params, outputs, args)
+        area, groups = printed_kernel(args) if args else (0, 1)
+        again = None if params or taken else _called(flow, outputs, len(shape))
+        if again is not None:  # a layer that is called again, whose parameters are said once
+            area, groups = again.area, again.groups
+            x = _with_channels(flow, again.channels_in, shape, least)
+        elif len(flow.shapes[x]) == _TWO and not taken and _reads(flow, weights, shape):
+            flow.emit(_CONV, x, shape, layer)  # words as a picture of one channel
+            return
+        else:
+            x, area, groups = _conv_input(flow, taken, shape, least, weights, area, groups)
     inner = flow.shapes[x]
     if 0 < x == flow.normed and area > 1 and not transposed:
         flow.kept.add(x)
@@ -82,12 +87,30 @@ def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
     if taken and (half or len(inner) != len(shape)):  # flattened before, and a picture again
         inner = taken
     channels = inner[0] if inner else 1
-    size_in = max(flow.tensors[x] // max(channels * (_TWO if half else 1), 1), 1)
+    parts = channels * _TWO if half else channels
+    size_in = flow.tensors[x] // parts if parts > 1 else flow.tensors[x]
+    size_in = size_in if size_in > 0 else 1
     stride = 1 if size_in == size_out else stride_between(size_in, size_out, len(shape) - 1)
     conv = tuple.__new__(Conv, (channels, outputs, area, stride, groups, size_in, size_out, transposed))
     alone = groups > 1 and len(shape) == DEEP  # by kernels without a workspace, and not among the measured ones
-    flow.emit(_CONV, x, shape, layer, conv=None if alone else conv)
+    flow.emit(_CONV, x, shape, layer, None if alone else conv)
     flow.by_activation = False
+
+
+def _usual(flow: Flow, params: int, shape: Shape, least: int) -> tuple[int, int]:
+    """Find area and groups where a convolution takes what is at hand, as most do; (0, 1) where more is to be looked at.
+
+    Args:
+        flow: what has been read so far.
+        params: the convolution's; nothing else is said of its kernel.
+        shape: the output.
+        least: elements of one channel that the input has at least.
+    """
+    before, axes = flow.shapes[flow.current], len(shape)
+    if len(before) != axes or axes == DEEP or flow.tensors[flow.current] < least * before[0]:
+        return 0, 1
+    area, groups = kernel_of(params, shape[0], before[0])
+    return (0, 1) if area in _UNLIKELY and before[1:] == shape[1:] else (area, groups)
 
 
 def _called(flow: Flow, outputs: int, axes: int) -> Conv | None:

@@ -106,6 +106,46 @@ class Flow:
         marks: by layer, whether it works in place and whether it is not trained.
     """
 
+    __slots__ = (
+        "above",
+        "activated",
+        "alone",
+        "asked",
+        "attention",
+        "bare",
+        "bends",
+        "blocks",
+        "by_activation",
+        "cached",
+        "cosine",
+        "current",
+        "drops",
+        "encoder",
+        "encoders",
+        "far",
+        "flat",
+        "gate",
+        "hidden",
+        "joined",
+        "kept",
+        "lists",
+        "looked",
+        "mark",
+        "marks",
+        "normed",
+        "opens",
+        "ops",
+        "ordered",
+        "pools",
+        "rows",
+        "shapes",
+        "skips",
+        "tensors",
+        "unsaid",
+        "waiting",
+        "words",
+    )
+
     def __init__(self, flat: bool, drops: bool) -> None:
         self.flat = flat
         self.drops = drops
@@ -192,7 +232,13 @@ class Flow:
                 inplace, frozen = marks
         if inplace and kind is _KEEPS_INPUT and layer is not None and layer.type in SAVES_RESULT:
             kind = _KEEPS_OUTPUT
-        y = x if inplace and kind is _KEEPS_OUTPUT else self.tensor(shape)
+        if inplace and kind is _KEEPS_OUTPUT:
+            y = x
+        else:  # as `tensor` does, but for a call
+            shapes, tensors = self.shapes, self.tensors
+            y = len(shapes)
+            tensors.append(tensors[-1] if shapes[-1] is shape else elements(shape))
+            shapes.append(shape)
         waiting = self.waiting
         if waiting and x in self.blocks:
             waiting -= self.tensors[x] if x else 0

@@ -12,7 +12,7 @@ from estimator.methods.rad.program.flow import BACK, Attention, Flow
 from estimator.methods.rad.program.products import project
 from estimator.methods.rad.program.steps import PICTURE, Shape
 from estimator.methods.rad.program.weights import recurrent_depth
-from estimator.shapes.tables import EDGES, GATHERS
+from estimator.shapes.tables import EDGES
 from estimator.walk import elements
 
 # Python looks up a member of an enumeration as slowly as it calls a function, and each layer is compared with many.
@@ -24,6 +24,7 @@ _RECURRENT: Final = Kind.RECURRENT
 _DROPOUT: Final = Kind.DROPOUT
 _LAYER_NORM: Final = Kind.LAYER_NORM
 _SOFTMAX: Final = Kind.SOFTMAX
+_SIGMOID_GATE: Final = Kind.SIGMOID_GATE
 _ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
 _POOLS: Final = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
 _BARE: Final[tuple[str, ...]] = ("Parameter", "ParameterList", "ParameterDict")
@@ -48,6 +49,9 @@ def leaf(flow: Flow, layer: Layer) -> None:
     type_, params, shape = layer.type, layer.params, layer.output_shape
     sort = sort_of(type_)
     kind = sort.kind
+    if sort.plain and shape and flow.shapes[flow.current] is shape and len(shape) > 1 and flow.tensors[flow.current]:
+        _behind(flow, layer, kind, flow.current, shape)  # as `keep` does, where there is nothing to look for
+        return
     if shape is None:
         if flow.above <= 0 and type_ in _LISTS and layer.said("recursive"):
             _shown_again(flow)
@@ -55,9 +59,8 @@ def leaf(flow: Flow, layer: Layer) -> None:
         if not params or type_ in _BARE:
             return
         shape, kind = flow.shapes[flow.current], Kind.VIEW  # a list of layers that is not opened
-    if not shape:
-        shape = (1,)  # one number for each sample
-    if type_.endswith(GATHERS):
+    shape = shape or (1,)  # one number for each sample
+    if sort.gathers:
         _gather(flow, layer, shape)
     elif params and (type_ in _LISTS or (sort.attends and _hides(flow, type_))):
         flow.hidden += params
@@ -199,8 +202,9 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         x = flow.current if not wide or taken == wide * steps else flow.tensor((*shape[:-1], wide))
         flow.emit(kind, x, shape, layer, extra=_RECURRENT_KEEPS * depth * elements(shape))
         return
-    activates = kind in _ACTIVATIONS
-    if activates and flow.tensors[flow.current] == 2 * flow.elements(shape):
+    activates, at_hand = kind in _ACTIVATIONS, flow.tensors[flow.current]
+    size = at_hand if flow.shapes[flow.current] is shape else elements(shape)
+    if activates and at_hand == _TWO * size:
         # Half of a product is gated by the other half.
         flow.emit(kind, flow.current, shape, layer)
         flow.kept.add(flow.current)
@@ -213,20 +217,26 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
     if kind is _LAYER_NORM and flow.bends and _splits(flow, shape):
         _norm_half(flow, layer, shape)
         return
-    x = flow.same(shape)
+    x = flow.current if flow.tensors[flow.current] == size else flow.same(shape)
     if kind is _DROPOUT and x == flow.normed > 0:
         flow.kept.add(x)
         x = flow.tensor(shape)
-    more = (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
-    flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
-    flow.by_activation = activates
-    if attention is not None and kind is _LAYER_NORM and x == attention.entry and not attention.projections:
-        attention.entry = flow.current  # all projections take what it gives out
+    more = (kind is _SOFTMAX and flow.cosine) or (kind is _SIGMOID_GATE and layer.type == "StarReLU")
+    _behind(flow, layer, kind, x, shape, size if more else 0)
+
+
+def _behind(flow: Flow, layer: Layer, kind: Kind, x: int, shape: Shape, extra: int = 0) -> None:
+    """Add a layer that keeps the places of a tensor."""
+    flow.emit(kind, x, shape, layer, None, extra)
+    flow.by_activation = kind in _ACTIVATIONS
+    if flow.by_activation:
+        flow.activated.update((x, flow.current))
+    elif kind is _LAYER_NORM:
+        attention = flow.attention
+        if attention is not None and x == attention.entry and not attention.projections:
+            attention.entry = flow.current  # all projections take what it gives out
     if layer.type == "GroupNorm" and (flow.ordered or id(layer) in flow.alone):
         flow.normed = flow.current
-    if activates:
-        flow.activated.add(x)
-        flow.activated.add(flow.current)
 
 
 def _splits(flow: Flow, shape: Shape) -> bool:

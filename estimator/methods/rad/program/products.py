@@ -112,7 +112,7 @@ def _looked_up(flow: Flow, x: int) -> bool:
 def _widened(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
     """Give what a linear layer of a table takes: where it is wider than what was found, code joined it with others."""
     before = flow.shapes[x]
-    if not before or before[:-1] != shape[:-1] or inputs - before[-1] <= 1:  # a table does not tell of a bias
+    if not before or inputs - before[-1] <= 1 or before[:-1] != shape[:-1]:  # a table does not tell of a bias
         return x
     if len(shape) == 1:
         for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - BACK, 0) - 1, -1):

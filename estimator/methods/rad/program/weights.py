@@ -113,7 +113,9 @@ def asked_for(weights: tuple[int, ...], outputs: int, area: int, groups: int, ax
 
 def each_of(weights: tuple[int, ...], outputs: int) -> list[int]:
     """List how many weights each output may have."""
-    return [size // outputs for size in weights if not size % outputs and size // outputs > 0] if outputs > 0 else []
+    if outputs <= 0:
+        return []
+    return [each for size in weights if not size % outputs and (each := size // outputs) > 0]
 
 
 def may_be_along(each_output: list[int], inputs: int, outputs: int) -> bool:
@@ -188,6 +190,23 @@ def solve_each(each_output: list[int], inputs: int, outputs: int) -> tuple[int, 
             if each in _DEPTHWISE and not outputs % inputs:
                 return each, inputs
     return 0, 1
+
+
+# Areas and groups by parameters, channels that come out and channels that go in.
+_KERNELS: Final[dict[tuple[int, int, int], tuple[int, int]]] = {}
+
+
+def kernel_of(params: int, outputs: int, inputs: int) -> tuple[int, int]:
+    """Find area and groups of a convolution's kernel as `solve` does, where nothing is said of it but its parameters.
+
+    It is not over time and place.
+    """
+    key = (params, outputs, inputs)
+    kernel = _KERNELS.get(key)
+    if kernel is None:
+        kernel = solve(weight_counts(params, outputs, {}), inputs, outputs)
+        keep(_KERNELS, key, kernel)
+    return kernel
 
 
 class Solvable:
