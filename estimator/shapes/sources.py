@@ -59,6 +59,8 @@ class Sources:
         self.open: list[Shape] = []
         # The places of the last picture of each number of channels: stages are often listed side by side.
         self._places: dict[int, Shape] = {}
+        # The same where no pictures go in: what was given out last of each width.
+        self._wide: dict[int, Shape] = {}
         # Whether the picture at hand was made larger.
         self._grew = False
         self.guessed = 0
@@ -94,7 +96,9 @@ class Sources:
         self._grew = 3 <= len(out) == len(entry) and (out[-1] > entry[-1] or (self._grew and out[1:] == entry[1:]))
 
     def remember(self, layer: Layer, out: Shape) -> None:
-        """Remember what places a picture had behind a layer."""
+        """Remember what places a picture had behind a layer, or the last series of its width."""
+        if not self.pictures and out:
+            self._wide[out[-1]] = out
         if self.pictures and layer.params and len(out) > 1 and "Linear" not in layer.type:
             first = len(out) >= 3 and by_channels(layer)
             self._places[out[0] if first else out[-1]] = out[1:] if first else out[:-1]
@@ -134,6 +138,8 @@ class Sources:
             for outer in (shape, *outers):
                 if outer and outer[0] == width:
                     return outer
+            if len(shape) == 1:  # a head's answer, which no other head takes
+                return self._wide.get(width, shape)
         if width == 1 and layer.type == "Conv2d" and len(shape) == 2:
             return (1, *shape)  # words as a picture
         if ("Conv" in layer.type or "BatchNorm" in layer.type) and len(shape) > 1:

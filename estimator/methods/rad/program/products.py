@@ -74,6 +74,9 @@ def _factor(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
         if not flow.bends or not _made_by_product(flow, x) or before[-1] < _TWO * max(shape[-1], 1):
             return x
         flow.kept.add(x)  # what widens and narrows again has a function between
+        if (first := _gates(flow)) >= 0:
+            flow.kept.add(first)
+            flow.kept.add(flow.tensor(before))  # what the function made of the first, with which the second is multiplied
         return flow.tensor(before)
     pooled = _pooled(flow, inputs, shape)
     if pooled >= 0:
@@ -91,6 +94,13 @@ def _factor(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
     elif made and flow.ops[-1].x == found and len(shape) > 1:
         flow.kept.update((x, len(flow.shapes)))  # two of one tensor: code multiplies them
     return found
+
+
+def _gates(flow: Flow) -> int:
+    """Find what the layer before the last product made of the same, as wide: one gates the other; -1 for none."""
+    last, first = flow.ops[-1], flow.ops[-2] if len(flow.ops) > 1 else flow.ops[-1]
+    same = first is not last and first.kind is _LINEAR and first.x == last.x
+    return first.y if same and flow.shapes[first.y] == flow.shapes[last.y] else -1
 
 
 def _looked_up(flow: Flow, x: int) -> bool:
