@@ -76,6 +76,7 @@ class Flow:
         bare: whether no layer is an activation: functions are.
         pools: whether pictures are pooled by a function before the first linear layer, and so between convolutions.
         bends: whether these functions keep what they take, as GELU does.
+        leaks: whether they keep that and what they give out, before a convolution.
         tensors: elements of each tensor, for one sample.
         shapes: of each tensor.
         ops: the steps.
@@ -111,6 +112,7 @@ class Flow:
         self.bare = False
         self.pools = False
         self.bends = False
+        self.leaks = False
         self.tensors: list[int] = []
         self.shapes: list[Shape] = []
         self.ops: list[Op] = []

@@ -18,6 +18,12 @@ _MOST_HEADS: Final = 32
 _OUT_NAMES: Final = frozenset(
     ("o", "o_proj", "out_proj", "c_proj", "dense", "proj", "out", "out_lin", "to_out", "wo", "out_proj")
 )
+# Of a state space model: tensors as large as all states that its loop keeps, others as large as its features; states
+# of each feature at most, and how often the numbers for the time steps fit into the features at least.
+_STATES_KEPT: Final = 3
+_AROUND: Final = 4
+_MOST_STATES: Final = 256
+_LEAST_WIDER: Final = 4
 # Behind one product: queries, keys and values; a gate and what it gates.
 _IN_ONE: Final[tuple[int, ...]] = (2, 3)
 
@@ -56,11 +62,30 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
         flow.gate = -1
     if len(shape) == 1:
         flow.keep_branches(inputs)
-    x = _factor(flow, x, inputs, shape)
+    states = _states(flow, x, inputs, shape) if flow.bare else 0
+    x = x if states else _factor(flow, x, inputs, shape)
     if layer.type == "Linear" and layer.output_shape and (layer.input_shape is None or elements(shape) == shape[-1]):
         x = _widened(flow, x, inputs, shape)
     flow.emit(_LINEAR, x, shape, layer)
     flow.by_activation = False
+    if states:
+        # The states' decays, what is added to them, and they themselves; activations, and the gate behind.
+        flow.emit(Kind.KEEPS_INPUT, flow.current, shape, None, extra=(_STATES_KEPT * states + _AROUND) * elements(shape))
+
+
+def _states(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
+    """Count the states of each feature where a linear layer makes time steps of a part of what is at hand; else 0.
+
+    So does a selective state space model: of each token it makes a few numbers for its time steps, and as many numbers
+    for what goes into each state as for what is read from it. Code then goes over the series, step by step.
+    """
+    before = flow.shapes[x]
+    if not inputs or len(before) != len(shape) or len(shape) < _TWO or not _made_by_product(flow, x):
+        return 0
+    wide = flow.shapes[flow.ops[-1].x]
+    states, rest = divmod(before[-1] - inputs, _TWO)
+    widens = inputs * _LEAST_WIDER <= shape[-1] and shape[-1] in wide and before[:-1] == shape[:-1]
+    return states if widens and not rest and 1 < states <= _MOST_STATES else 0
 
 
 def _factor(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
