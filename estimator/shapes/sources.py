@@ -125,8 +125,12 @@ class Sources:
         if self.vector and on_pictures(layer):
             return self._grown_of(layer, shape, self._behind.get(id(layer), 0) if width is None else width)
         if width is None:
-            reads = self.pictures and layer.type in RECURRENT
-            return series_of(layer, shape, self.open, self._taken) if reads else shape
+            if layer.type not in RECURRENT:
+                return shape
+            if self.pictures:
+                return series_of(layer, shape, self.open, self._taken)
+            turned = self._convolves and len(shape) == _SERIES and layer.said("0") == str(shape[0])
+            return (shape[1], shape[0]) if turned and shape[0] != shape[1] else shape
         if self._averages and layer.type == "Linear" and len(shape) > 1:
             return (width,)
         if fits(layer, shape, width):
@@ -197,6 +201,8 @@ class Sources:
                 return outer  # each channel by itself
             if "Linear" in layer.type and len(outer) == 3 and width in (outer[0] * outer[1], outer[1] * outer[2]):
                 return (elements(outer) // width, width)  # the same, of a picture
+            if "Linear" in layer.type and len(outer) == COLOURS and width == outer[0] * outer[2]:
+                return (outer[1], width)  # of a spectrum, at each moment all frequencies' channels
         if first and (places := self._grown(width, channels, before)):
             return (width, *places)
         return self._guess(layer, shape, width, channels, before)

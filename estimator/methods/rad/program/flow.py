@@ -26,6 +26,7 @@ class Attention:
         projections: queries, keys and values, or one tensor of all.
         matrix: elements of its matrix of weights, where a layer shows it.
         before: elements of the matrices of heads that are blocks, read so far.
+        multiplies: whether a softmax is a layer of its print, so that it is made.
         dropped: whether a layer drops some of these.
         done: whether its products are steps already.
         single: whether one layer makes queries, keys and values.
@@ -39,6 +40,7 @@ class Attention:
         self.projections: list[int] = []
         self.matrix = 0
         self.before = 0
+        self.multiplies = False
         self.dropped = False
         self.done = False
         self.single = False
@@ -68,6 +70,7 @@ class Flow:
 
     Attributes:
         flat: whether the summary shows no tree.
+        printed: whether it is a print, which shows what layers are made of and no shapes.
         drops: whether layers of dropout drop where they do not say their share.
         cosine: whether attention compares queries and keys by their angle.
         words: whether the model reads words.
@@ -104,6 +107,7 @@ class Flow:
 
     def __init__(self, flat: bool, drops: bool) -> None:
         self.flat = flat
+        self.printed = False
         self.drops = drops
         self.cosine = False
         self.words = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from estimator.layer import Layer
-from estimator.methods.rad.kinds import Kind, sort_of
+from estimator.methods.rad.kinds import Kind, attends_eagerly, sort_of
 from estimator.methods.rad.program.attention import attend
 from estimator.methods.rad.program.convolutions import convolve
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
@@ -36,6 +36,8 @@ _FUSED: Final[tuple[str, ...]] = (
     "ShiftedWindowAttentionV2",
     "ShiftedWindowAttention3d",
 )
+# PyTorch's own say their arguments: what does not is a class by which a model computes the same step by step.
+_SAY_ARGS: Final = ("LayerNorm", "LayerNormalization", "GELU")
 # Elements that each layer of a recurrent network keeps for each of its output: gates and states.
 _RECURRENT_KEEPS: Final = 6
 _TWO: Final = 2
@@ -177,6 +179,13 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         attention.matrix = max(attention.matrix, elements(shape))
         attention.dropped |= kind is _DROPOUT and _dropping(flow, layer)
         return
+    if flow.printed and attention is not None and kind is _SOFTMAX and len(shape) == _TWO:
+        attention.multiplies = not attends_eagerly(attention.type)
+        if attention.multiplies:
+            return
+    if attention is not None and attention.multiplies and kind is _DROPOUT:
+        attention.dropped |= _dropping(flow, layer)
+        return
     if kind in _POOLS:
         flow.emit(kind, flow.current, shape, layer)
         return
@@ -202,8 +211,15 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
     if len(shape) == 1:
         flow.keep_branches(shape[0])
     x = flow.same(shape)
-    more = (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU"
-    flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
+    extra = 0
+    if (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU":
+        extra = elements(shape)
+    elif flow.printed and flow.words and not layer.args and layer.type.endswith(_SAY_ARGS):
+        if kind is Kind.LAYER_NORM:
+            extra = _TWO * elements(shape)  # what is centred, and what is scaled
+        else:
+            kind = Kind.MANY_STEPS
+    flow.emit(kind, x, shape, layer, extra=extra)
     flow.by_activation = activates
     if activates:
         flow.activated.add(x)

@@ -15,6 +15,8 @@ from estimator.walk import elements
 _LINEAR: Final = Kind.LINEAR
 _TWO: Final = 2
 _MOST_HEADS: Final = 32
+# Axes of rows for each pair of tokens.
+_PAIRS: Final = 3
 _OUT_NAMES: Final = frozenset(
     ("o", "o_proj", "out_proj", "c_proj", "dense", "proj", "out", "out_lin", "to_out", "wo", "out_proj")
 )
@@ -32,6 +34,8 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
     """Add a linear layer; inside an attention it makes queries, keys or values, or stands behind their products."""
     inputs = inputs_of(layer, shape)
     attention = flow.attention
+    if attention is not None and _is_of_pairs(flow.shapes[attention.entry], inputs, shape):
+        attention.done = True
     if len(shape) == 3 and shape[0] == shape[1] > shape[2] and 0 < inputs <= shape[2] <= _MOST_HEADS:
         # Heads that talk to each other: a product over heads of the matrix of weights, before or behind softmax.
         flow.ops.append(Op(Kind.LINEAR, flow.tensor(shape), flow.tensor(shape), layer.params, extra=elements(shape)))
@@ -142,6 +146,8 @@ def _looked_up(flow: Flow, x: int) -> bool:
 def _widened(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
     """Give what a linear layer of a table takes: where it is wider than what was found, code joined it with others."""
     before = flow.shapes[x]
+    if _is_of_pairs(before, inputs, shape):
+        return flow.tensor((*shape[:-1], inputs))  # code made one of each pair of rows
     if not before or before[:-1] != shape[:-1] or inputs - before[-1] <= 1:  # a table does not tell of a bias
         return x
     if len(shape) == 1:
@@ -149,6 +155,13 @@ def _widened(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
             if flow.tensors[index] == inputs:
                 return index  # a picture that was flattened
     return flow.tensor((*before[:-1], inputs))
+
+
+def _is_of_pairs(before: Shape, inputs: int, shape: Shape) -> bool:
+    """Tell whether a linear layer takes one row for each pair of those at hand and others, as additive attention."""
+    if not len(shape) == _PAIRS == len(before) + 1 or before[-1] != inputs:
+        return False
+    return before[:-1] in (shape[:1], shape[1:-1])
 
 
 def _made_by_product(flow: Flow, x: int) -> bool:
