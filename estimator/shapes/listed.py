@@ -9,7 +9,7 @@ from typing import Final
 from estimator.breath import OFTEN, breathe
 from estimator.inputs import number
 from estimator.layer import Layer
-from estimator.shapes.widths import first_width, input_width
+from estimator.shapes.widths import first_of_width, input_width
 
 _NORMS: Final[tuple[str, ...]] = ("BatchNorm", "InstanceNorm", "GroupNorm")
 _FEWEST: Final = 2
@@ -105,7 +105,11 @@ def _in_stages(products: Sequence[Layer], listed: Sequence[Layer]) -> bool:
     widths = [*map(gives, products)]
     if rest or len(set(widths)) < len(widths):
         return False
-    return all(part.children and first_width(part) == widths[at // times] for at, part in enumerate(listed))
+    for at, part in enumerate(listed):
+        first = first_of_width(part) if part.children else None
+        if first is None or not gives(first) or input_width(first) != widths[at // times]:
+            return False
+    return True
 
 
 def _chained(parts: Sequence[Layer]) -> bool:

@@ -92,7 +92,7 @@ class Sources:
         self._behind = widths_behind(found) if self.vector else {}
         # Whether code averages words before the first linear layer.
         self._averages = not self.pictures and averages(found)
-        # Whether convolutions work on a series, and norms of what each channel's mean and deviation over a series are, before a linear layer.
+        # Whether convolutions work on a series, and norms of its channels' means and deviations, before a linear layer.
         self._convolves = not self.pictures and "Conv1d" in marks.types
         self._statistics = statistics(found) if self._convolves else frozenset()
         self._side_by_side = any("HighResolution" in type_ for type_ in marks.types)
@@ -107,7 +107,7 @@ class Sources:
         """Remember what places a picture had behind a layer, or the last series of its width."""
         if not self.pictures and out:
             self._wide[out[-1]] = out
-            self._turned = layer.type.endswith("Linear") if layer.params or layer.args else self._turned
+            self._turned = layer.type.endswith("Linear") or (self._turned and not by_channels(layer))
         if self.pictures and layer.params and len(out) > 1 and "Linear" not in layer.type:
             first = len(out) >= 3 and by_channels(layer)
             self._places[out[0] if first else out[-1]] = out[1:] if first else out[:-1]

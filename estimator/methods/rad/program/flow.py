@@ -26,7 +26,7 @@ class Attention:
         projections: queries, keys and values, or one tensor of all.
         matrix: elements of its matrix of weights, where a layer shows it.
         before: elements of the matrices of heads that are blocks, read so far.
-        multiplies: whether a softmax is a layer of its print, so that it is made.
+        multiplies: whether its print shows a softmax and no projections: it does nothing but make its matrix.
         dropped: whether a layer drops some of these.
         done: whether its products are steps already.
         single: whether one layer makes queries, keys and values.

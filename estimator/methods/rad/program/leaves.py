@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from estimator.layer import Layer
-from estimator.methods.rad.kinds import Kind, attends_eagerly, sort_of
+from estimator.methods.rad.kinds import Kind, sort_of
 from estimator.methods.rad.program.attention import attend
 from estimator.methods.rad.program.convolutions import convolve
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
@@ -36,8 +36,7 @@ _FUSED: Final[tuple[str, ...]] = (
     "ShiftedWindowAttentionV2",
     "ShiftedWindowAttention3d",
 )
-# PyTorch's own say their arguments: what does not is a class by which a model computes the same step by step.
-_SAY_ARGS: Final = ("LayerNorm", "LayerNormalization", "GELU")
+_NORMS: Final = ("LayerNorm", "LayerNormalization")
 # Elements that each layer of a recurrent network keeps for each of its output: gates and states.
 _RECURRENT_KEEPS: Final = 6
 _TWO: Final = 2
@@ -179,12 +178,8 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         attention.matrix = max(attention.matrix, elements(shape))
         attention.dropped |= kind is _DROPOUT and _dropping(flow, layer)
         return
-    if flow.printed and attention is not None and kind is _SOFTMAX and len(shape) == _TWO:
-        attention.multiplies = not attends_eagerly(attention.type)
-        if attention.multiplies:
-            return
-    if attention is not None and attention.multiplies and kind is _DROPOUT:
-        attention.dropped |= _dropping(flow, layer)
+    if attention is not None and attention.multiplies and kind in (_DROPOUT, _SOFTMAX):
+        attention.dropped |= kind is _DROPOUT and _dropping(flow, layer)
         return
     if kind in _POOLS:
         flow.emit(kind, flow.current, shape, layer)
@@ -211,19 +206,24 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
     if len(shape) == 1:
         flow.keep_branches(shape[0])
     x = flow.same(shape)
-    extra = 0
-    if (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU":
-        extra = elements(shape)
-    elif flow.printed and flow.words and not layer.args and layer.type.endswith(_SAY_ARGS):
-        if kind is Kind.LAYER_NORM:
-            extra = _TWO * elements(shape)  # what is centred, and what is scaled
-        else:
-            kind = Kind.MANY_STEPS
-    flow.emit(kind, x, shape, layer, extra=extra)
+    times = 1 if (flow.cosine and kind is _SOFTMAX) or layer.type == "StarReLU" else 0
+    if flow.printed and flow.words and not layer.args:
+        kind, times = _step_by_step(layer.type, kind, times)
+    flow.emit(kind, x, shape, layer, extra=times * elements(shape) if times else 0)
     flow.by_activation = activates
     if activates:
         flow.activated.add(x)
         flow.activated.add(flow.current)
+
+
+def _step_by_step(type_: str, kind: Kind, times: int) -> tuple[Kind, int]:
+    """Tell what a layer of a print that says no arguments keeps, and how many outputs beside that.
+
+    PyTorch's own norms and GELU say some: this is a class of the model's, which computes the same step by step.
+    """
+    if kind is Kind.LAYER_NORM and type_.endswith(_NORMS):
+        return kind, _TWO  # what is centred, and what is scaled
+    return (Kind.MANY_STEPS, times) if type_ == "GELU" else (kind, times)
 
 
 def _is_made(flow: Flow, kind: Kind, shape: Shape, layer: Layer) -> bool:

@@ -74,7 +74,8 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
     flow.by_activation = False
     if states:
         # The states' decays, what is added to them, and they themselves; activations, and the gate behind.
-        flow.emit(Kind.KEEPS_INPUT, flow.current, shape, None, extra=(_STATES_KEPT * states + _AROUND) * elements(shape))
+        kept = (_STATES_KEPT * states + _AROUND) * elements(shape)
+        flow.emit(Kind.KEEPS_INPUT, flow.current, shape, None, extra=kept)
 
 
 def _states(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
@@ -104,8 +105,8 @@ def _factor(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
             return x
         flow.kept.add(x)  # what widens and narrows again has a function between
         if (first := _gates(flow)) >= 0:
-            flow.kept.add(first)
-            flow.kept.add(flow.tensor(before))  # what the function made of the first, with which the second is multiplied
+            made = flow.tensor(before)  # of the first, by the function; the second is multiplied with it
+            flow.kept.update((first, made))
         return flow.tensor(before)
     pooled = _pooled(flow, inputs, shape)
     if pooled >= 0:
