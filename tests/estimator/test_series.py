@@ -34,13 +34,13 @@ def test_a_function_between_two_that_widen_and_one_that_narrows_is_a_gate() -> N
         "├─Linear: 1-3 [2, 64, 256] 24,832",
         "├─Linear: 1-4 [2, 64, 96] 24,672",
     )
-    _, program, _ = account(tree("Own [2, 64, 96] --", *rows))
-    norm_, gate, widens, narrows = program.ops
+    _, program, memory = account(tree("Own [2, 64, 96] --", *rows))
+    norm_, gate, widens, bends, narrows = program.ops
     assert gate.x == widens.x == norm_.y
-    assert {gate.y, widens.y} <= program.kept
-    made = program.kept - {gate.y, widens.y}  # of the gate, by a function; the product of both goes in
-    assert [program.tensors[tensor] for tensor in made] == [64 * 256]
-    assert narrows.x not in program.kept
+    assert bends.x == gate.y
+    assert program.kept == {gate.y, widens.y, bends.y}  # the product of both goes into the last
+    assert narrows.x not in (widens.y, bends.y)
+    assert memory.kept == 2 * 4 * 64 * (2 * 96 + 4 * 256)
 
 
 @pytest.mark.parametrize(("answers", "shape"), [(1000, (16, 1000)), (9, (9,))])
@@ -172,3 +172,41 @@ def test_additive_attention_has_a_row_for_each_pair(type_: str) -> None:
     *_, last = [op for op in program.ops if op.kind is Kind.LINEAR]
     assert program.shapes[last.x] == (50, 50, 64)
     assert memory.kept > 2 * 4 * 50 * 50 * 64
+
+
+@pytest.mark.parametrize(
+    ("parts", "sizes"),
+    [
+        ({"query": linear(64, 32), "key": linear(64, 32), "v": linear(32, 1)}, [50 * 50 * 32]),
+        ({"attn": linear(192, 32), "v": linear(32, 1)}, [50 * 50 * 192, 50 * 50 * 32]),
+        ({"attn": linear(64, 32), "v": linear(32, 1)}, [50 * 32]),
+        ({"query": linear(64, 32), "key": linear(64, 32), "act": "Tanh()", "v": linear(32, 1)}, [50 * 50 * 32]),
+    ],
+)
+def test_a_decoder_compares_each_of_its_steps_with_all_that_was_read(parts: dict[str, str], sizes: list[int]) -> None:
+    text = block("Net", words=WORDS, lstm="LSTM(64, 64)", attention=block("Attention", **parts))
+    _, program, _ = account(text, seq_len=50)
+    last = program.ops[-1]
+    assert last.kind is Kind.LINEAR
+    kept = [program.tensors[tensor] for tensor in sorted(program.kept - {last.x}) if program.shapes[tensor][-1] > 64]
+    assert [*kept, program.tensors[last.x]] == sizes
+    assert program.tensors[last.y] * 32 == sizes[-1]
+
+
+def test_a_layer_that_is_the_function_of_additive_attention_gives_what_is_kept() -> None:
+    rows = (
+        "├─LSTM: 1-1 [2, 50, 64] 33,280",
+        "├─Attention: 1-2 [2, 50] --",
+        "│    └─Linear: 2-1 [2, 50, 32] 2,048",
+        "│    └─Linear: 2-2 [2, 1, 32] 2,048",
+        "│    └─ReLU: 2-3 [2, 50, 32] --",
+        "│    └─Linear: 2-4 [2, 50, 1] 32",
+    )
+    _, program, _ = account(tree("Net [2, 50] --", *rows))
+    *_, bends, last = program.ops
+    assert bends.kind is Kind.KEEPS_OUTPUT
+    assert last.x == bends.y
+    _, program, _ = account(tree("Net [2, 50] --", *rows[:4], rows[5]))
+    *_, query, last = program.ops
+    assert program.shapes[last.x] == (50, 32)
+    assert last.x != query.y

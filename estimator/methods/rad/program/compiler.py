@@ -103,6 +103,7 @@ def _read(summary: ModelSummary, found: list[Layer], types: frozenset[str], *, o
     flow = Flow(summary.format in _FLAT, told.drops)
     flow.words, flow.cosine, flow.unsaid = told.words, told.cosine, told.unsaid
     flow.bare, flow.bends, flow.leaks, flow.opens = told.bare, told.bends, told.leaks, opens
+    flow.owned = bool(told.owner) or told.named
     flow.printed = summary.format == "module"
     flow.pools = summary.format != "module" and _pools(found, types)
     said: tuple[float, float] | None = None

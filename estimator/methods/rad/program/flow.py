@@ -70,6 +70,7 @@ class Flow:
 
     Attributes:
         flat: whether the summary shows no tree.
+        owned: whether its blocks begin with its name, as those of transformers, whose attention is known.
         printed: whether it is a print, which shows what layers are made of and no shapes.
         drops: whether layers of dropout drop where they do not say their share.
         cosine: whether attention compares queries and keys by their angle.
@@ -107,6 +108,7 @@ class Flow:
 
     def __init__(self, flat: bool, drops: bool) -> None:
         self.flat = flat
+        self.owned = False
         self.printed = False
         self.drops = drops
         self.cosine = False

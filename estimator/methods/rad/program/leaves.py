@@ -238,7 +238,9 @@ def _is_made(flow: Flow, kind: Kind, shape: Shape, layer: Layer) -> bool:
     # An attention's matrix of weights that code makes and multiplies: no layer gave it, and none takes it.
     again = flow.shapes[-1] == shape
     x = len(flow.shapes) - 1 if again else flow.tensor(shape)
-    made = kind is _DROPOUT and not flow.flat and not again  # by a softmax, which keeps what it gives out
+    made = (
+        kind is _DROPOUT and not again and not (flow.flat and flow.owned)
+    )  # by a softmax, which keeps what it gives out
     more = made or (flow.cosine and kind is _SOFTMAX)
     flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
     if made:

@@ -7,7 +7,7 @@ from typing import Final
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program.attention import attend
-from estimator.methods.rad.program.flow import BACK, Flow
+from estimator.methods.rad.program.flow import BACK, Attention, Flow
 from estimator.methods.rad.program.steps import PICTURE, Op, Shape
 from estimator.methods.rad.program.weights import inputs_of
 from estimator.walk import elements
@@ -34,8 +34,12 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
     """Add a linear layer; inside an attention it makes queries, keys or values, or stands behind their products."""
     inputs = inputs_of(layer, shape)
     attention = flow.attention
-    if attention is not None and _is_of_pairs(flow.shapes[attention.entry], inputs, shape):
+    if attention is not None and not attention.done and shape[-1:] == (1,) and _adds(flow, attention, inputs):
         attention.done = True
+        x = _added(flow, attention, inputs, shape)
+        flow.emit(_LINEAR, x, (*flow.shapes[x][:-1], 1), layer)
+        flow.by_activation = False
+        return
     if len(shape) == 3 and shape[0] == shape[1] > shape[2] and 0 < inputs <= shape[2] <= _MOST_HEADS:
         # Heads that talk to each other: a product over heads of the matrix of weights, before or behind softmax.
         flow.ops.append(Op(Kind.LINEAR, flow.tensor(shape), flow.tensor(shape), layer.params, extra=elements(shape)))
@@ -78,6 +82,32 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
         flow.emit(Kind.KEEPS_INPUT, flow.current, shape, None, extra=kept)
 
 
+def _adds(flow: Flow, attention: Attention, inputs: int) -> bool:
+    """Tell whether an attention adds queries to keys: of what the layer before gave out, one number is made."""
+    last = flow.ops[-1] if flow.ops else None
+    return last is not None and last.y > attention.entry and inputs > 1 and flow.shapes[last.y][-1:] == (inputs,)
+
+
+def _added(flow: Flow, attention: Attention, inputs: int, shape: Shape) -> int:
+    """Give the sums of queries and keys behind their function.
+
+    A print shows no loop of a decoder, which compares each of its steps with all that was read: they are taken to be as
+    many. Without a layer for the query, or what joins it with the keys, there is no such loop.
+    """
+    last, rows = flow.ops[-1], shape[:-1]
+    if flow.printed and len(rows) == 1:
+        taken, entry = last.params // inputs, flow.shapes[attention.entry]
+        taken -= taken % _TWO  # a bias
+        joined = len(entry) == _TWO and taken > entry[-1]
+        rows = rows * _TWO if joined or len(attention.projections) == _TWO else rows
+        if joined:
+            flow.emit(Kind.NEW, attention.entry, (*rows, taken), None)
+            flow.kept.add(flow.current)
+    elif last.kind is not _LINEAR and flow.shapes[last.y] == (*rows, inputs):
+        return last.y  # a layer is the function
+    return flow.tensor((*rows, inputs))
+
+
 def _states(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
     """Count the states of each feature where a linear layer makes time steps of a part of what is at hand; else 0.
 
@@ -105,8 +135,8 @@ def _factor(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
             return x
         flow.kept.add(x)  # what widens and narrows again has a function between
         if (first := _gates(flow)) >= 0:
-            made = flow.tensor(before)  # of the first, by the function; the second is multiplied with it
-            flow.kept.update((first, made))
+            flow.emit(Kind.KEEPS_INPUT, first, before, None)  # the function; the second is multiplied with it
+            flow.kept.add(flow.current)
         return flow.tensor(before)
     pooled = _pooled(flow, inputs, shape)
     if pooled >= 0:
