@@ -21,13 +21,14 @@ _SERIES: Final = 2  # its axes
 _DIRECTIONS: Final = 2
 
 
-def weighed(rows: Sequence[Layer], states: Mapping[int, int], floats: int) -> tuple[list[Layer], int]:
+def weighed(rows: Sequence[Layer], states: Mapping[int, int], floats: int, again: Set[int]) -> tuple[list[Layer], int]:
     """Give rows whose recurrent layers have weights where none are counted.
 
     Args:
         rows: the layers in order of use, with shapes of one sample.
         states: by place, how wide the state is that a recurrent layer gives out beside its output, where it is shown.
         floats: elements of one sample's input; 0 where that is not known.
+        again: places of layers that are called again, whose weights count once.
 
     Returns:
         The rows, and how many parameters were added.
@@ -42,7 +43,7 @@ def weighed(rows: Sequence[Layer], states: Mapping[int, int], floats: int) -> tu
             breathe()
         shape = row.output_shape
         gates = GATES.get(row.type, 0)
-        if gates and shape and not row.params:
+        if gates and shape and not row.params and number not in again:
             outputs = shape[-1]
             if before:
                 inputs = _width(before, prod(shape[:-1]), lengths)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Final
 
 from estimator import versions
@@ -41,6 +41,8 @@ _CELLS: Final = ("LSTMCell", "GRUCell", "RNNCell", "AlbertLayer")
 
 # Cells of the same sizes, one behind the other.
 _MOST_CELLS: Final = 8
+# How often a loop calls a recurrent layer for one step at least.
+_LEAST_STEPS: Final = 8
 # Rows of a loop's body that is no cell, and how often it is there at least.
 _MOST_BODY: Final = 4
 _LEAST_TURNS: Final = 64
@@ -225,12 +227,16 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
     counted = sum([layer.params for layer in children])
     totals = t.read_totals(lines, at)
     size = t.input_mb(totals)
+    recurs = not types.isdisjoint(GATES)
+    steps = {row for row, layer in enumerate(layers) if _is_step(layer)} if recurs else set()
+    again = _counted_again(rows, layers, steps) if steps or not types.isdisjoint(_CELLS) else 0
     weights = 0
-    if not types.isdisjoint(GATES):
+    if recurs:
         states = {at: read.states[row] for at, row in enumerate(rows) if row in read.states}
         # Of less than this much of what is printed, rounding is too much.
         floats = round((size or 0.0) * 2**20 / 4 / (batch or 1)) if (size or 0.0) >= _SURE_MIB else 0
-        children, weights = weighed(children, states, floats)
+        turns = {at for at, row in enumerate(rows) if row in steps} - {rows.index(row) for row in steps}
+        children, weights = weighed(children, states, floats, turns if again else set())
     stated = t.total_params(totals)
     inferred: list[str] = []
     if stated is not None and stated != counted:
@@ -238,7 +244,6 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
     hidden = _unseen(rows, layers) if not types.isdisjoint(_ATTENDING) else 0
     if hidden:
         inferred.append(f"torchsummary does not count all projections of its attention; {hidden:,} were added")
-    again = _counted_again(rows, layers) if not types.isdisjoint(_CELLS) else 0
     if not again and len(rows) > _LEAST_TURNS and len(rows) - len(different) >= _LEAST_TURNS - 1:
         again = _looped(rows, different)
     if weights:
@@ -285,9 +290,25 @@ def _unseen(rows: list[int], layers: list[Layer]) -> int:
     return hidden
 
 
-def _counted_again(rows: list[int], layers: list[Layer]) -> int:
-    """Count what the rows of a loop say again: as often as its step is there, all between two of them."""
+def _is_step(layer: Layer) -> bool:
+    """Tell whether a recurrent layer is called for one step of a series."""
+    shape = layer.output_shape
+    return layer.type in GATES and shape is not None and len(shape) == _WIDE and shape[0] == 1
+
+
+def _counted_again(rows: list[int], layers: list[Layer], steps: Set[int]) -> int:
+    """Count what the rows of a loop say again: as often as its step is there, all between two of them.
+
+    Args:
+        rows: of the table.
+        layers: by row.
+        steps: rows of recurrent layers that are called for one step; a loop calls them often.
+    """
     step = next((row for row in rows if layers[row].type in _CELLS), -1)
+    if step < 0:
+        step = next((row for row in rows if row in steps), -1)
+        if rows.count(step) < _LEAST_STEPS:
+            return 0
     between: list[int] = []
     since = 0
     for number, row in enumerate(rows):

@@ -95,7 +95,7 @@ class Follower:
         taken = self.begins.note.endswith(TAKEN) and "Embedding" not in marks.types  # else it may read words
         self.sources = Sources(found, marks, workload, start, family, taken)
         points = family != "transformer" and "Conv1d" in marks.types and of_points(found)
-        self._leaves = Leaves(marks.types, workload, start, family, points)
+        self._leaves = Leaves(found, marks.types, workload, start, family, points)
         # Names of ways around what is in a block, and whether parts work on a time step.
         self._entries = {name for name in marks.names if name.startswith(_ENTRY_STARTS)}
         self._timed = self.sources.pictures and any(name.startswith(OF_TIME) for name in marks.names)

@@ -24,19 +24,25 @@ Shape = tuple[int, ...]
 _POOLED: Final[tuple[str, ...]] = ("pooler", "classifier", "pre_classifier", "seq_relationship", "heads", "head")
 # Layers that only move axes.
 MOVES: Final[tuple[str, ...]] = ("Rearrange", "Reduce", "Unfold")
+_DIGITS: Final = 9
 _VIEWS: Final = frozenset(("Flatten", "Unflatten", "PixelUnshuffle"))
 
 
 class Leaves:
     """Tells what layers without layers inside give out."""
 
-    def __init__(self, types: Set[str], workload: Workload, start: Shape, family: Family, points: bool) -> None:
+    def __init__(
+        self, found: list[Layer], types: Set[str], workload: Workload, start: Shape, family: Family, points: bool
+    ) -> None:
         self._start = start
         self._oblong = oblong(start)
         self._family = family
         self._points = points
         self._args: dict[int, dict[str, str]] = {}
         self._words = start[0] if len(start) == 1 else workload.seq_len or TOKENS
+        # How many words there are: as many answers are of each token, whatever the layer is called that gives them.
+        words = next((layer.said("0") for layer in found if layer.type == "Embedding"), "")
+        self._many = int(words) if words.isdecimal() and len(words) < _DIGITS else 0
         deep = {type_ for type_ in types if "3d" in type_}
         # Where only the first layer knows of time, blocks take all places of all moments alike.
         self._flat_in_time = deep == {"Conv3d"} and family == "transformer"
@@ -91,7 +97,7 @@ class Leaves:
             if self._points:
                 return (outputs,)  # of all points
             return (shape[1], outputs)
-        if len(shape) >= 2 and layer.name in _POOLED and not self._tags_tokens():
+        if len(shape) >= 2 and layer.name in _POOLED and not self._tags_tokens() and outputs != self._many:
             return (outputs,)
         if len(shape) == 1 and shape == self._start and self._family == "transformer" and shape[0] != inputs:
             return (shape[0], outputs)

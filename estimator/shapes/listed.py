@@ -9,7 +9,7 @@ from typing import Final
 from estimator.breath import OFTEN, breathe
 from estimator.inputs import number
 from estimator.layer import Layer
-from estimator.shapes.widths import input_width
+from estimator.shapes.widths import first_of_width, input_width
 
 _NORMS: Final[tuple[str, ...]] = ("BatchNorm", "InstanceNorm", "GroupNorm")
 _FEWEST: Final = 2
@@ -86,9 +86,30 @@ def _zipped(children: Sequence[Layer]) -> tuple[Layer, ...]:
             made[-1] = made[-1].but(children=tuple(parts))
             length = length if count == length else 0  # else its turns are no longer alike
             continue
+        if length and child.type == _LIST and _in_stages(made[-1].children, child.children):
+            times = count // length
+            parts = []
+            for part, product in enumerate(made[-1].children):
+                parts += [product, *child.children[part * times : (part + 1) * times]]
+            made[-1] = made[-1].but(children=tuple(parts))
+            length = 0
+            continue
         length = count if child.type == _LIST and _chained(child.children) else 0
         made.append(child)
     return tuple(made)
+
+
+def _in_stages(products: Sequence[Layer], listed: Sequence[Layer]) -> bool:
+    """Tell whether so many blocks of a list work on what each of some products gives out, all of them another width."""
+    times, rest = divmod(len(listed), len(products))
+    widths = [*map(gives, products)]
+    if rest or len(set(widths)) < len(widths):
+        return False
+    for at, part in enumerate(listed):
+        first = first_of_width(part) if part.children else None
+        if first is None or not gives(first) or input_width(first) != widths[at // times]:
+            return False
+    return True
 
 
 def _chained(parts: Sequence[Layer]) -> bool:

@@ -64,6 +64,8 @@ def in_order_of_use(children: tuple[Layer, ...]) -> list[Layer]:
         at = next((i for i, child in enumerate(rest) if child.name in ("kv", "k", "key")), len(rest))
         return [*rest[:at], *fewer, *rest[at:]]
     linear = [index for index, child in enumerate(children) if child.type in ("Linear", "Conv1D")]
+    if len(linear) == _PART + 1:
+        children = _gated_first(children, linear)
     order = sorted(children, key=lambda child: child.name == "lm_head")
     children = tuple(order)
     if len(linear) < 2:
@@ -89,6 +91,20 @@ def _middle_between(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
         breathe()
         end += 1
     return (*children[: first - 1], *children[first:end], children[first - 1], *children[end:])
+
+
+def _gated_first(children: tuple[Layer, ...], linear: list[int]) -> tuple[Layer, ...]:
+    """Put what narrows again behind both layers that widen, where it is listed between them: one gates the other."""
+    gate, narrows, widens = (children[at] for at in linear)
+    width, inner = input_width(gate), input_width(narrows)
+    if not width or not inner or width == inner or input_width(widens) != width:
+        return children
+    outs = [number(part, "out_features") for part in (gate, narrows, widens)]
+    if outs != [inner, width, inner]:
+        return children
+    rest = [child for child in children if child is not narrows]
+    at = rest.index(widens) + 1
+    return (*rest[:at], narrows, *rest[at:])
 
 
 def _pooled_last(children: tuple[Layer, ...]) -> tuple[Layer, ...]:

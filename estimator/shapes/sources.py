@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 from estimator.breath import breathe
@@ -36,6 +37,8 @@ _BLOCK: Final = 2
 _DIGITS: Final = 4
 # Stages of smaller pictures have so many times the channels; others joined several.
 _TWICE: Final = 2
+# Axes of a series.
+_SERIES: Final = 2
 # Places of the whole picture for each of the one at hand.
 _FAR: Final = 4
 # Names of what makes pictures larger in a second half.
@@ -62,6 +65,10 @@ class Sources:
         # All of them, where code makes pictures larger in a second half, and the most that kernels made by places.
         self._all: set[tuple[int, Shape]] = set()
         self._widest: dict[Shape, int] = {}
+        # The same where no pictures go in: what was given out last of each width.
+        self._wide: dict[int, Shape] = {}
+        # Whether the features of the series at hand are on its last axis, as a linear layer puts them.
+        self._turned = False
         # Whether the picture at hand was made larger.
         self._grew = False
         self.guessed = 0
@@ -88,6 +95,9 @@ class Sources:
         self._behind = widths_behind(found) if self.vector else {}
         # Whether code averages words before the first linear layer.
         self._averages = not self.pictures and averages(found)
+        # Whether convolutions work on a series, and norms of its channels' means and deviations, before a linear layer.
+        self._convolves = not self.pictures and "Conv1d" in marks.types
+        self._statistics = statistics(found) if self._convolves else frozenset()
         self._side_by_side = any("HighResolution" in type_ for type_ in marks.types)
 
     def note(self, entry: Shape, out: Shape) -> None:
@@ -97,7 +107,10 @@ class Sources:
         self._grew = 3 <= len(out) == len(entry) and (out[-1] > entry[-1] or (self._grew and out[1:] == entry[1:]))
 
     def remember(self, layer: Layer, out: Shape) -> None:
-        """Remember what places a picture had behind a layer."""
+        """Remember what places a picture had behind a layer, or the last series of its width."""
+        if not self.pictures and out:
+            self._wide[out[-1]] = out
+            self._turned = layer.type.endswith("Linear") or (self._turned and not by_channels(layer))
         if self.pictures and layer.params and len(out) > 1 and "Linear" not in layer.type:
             first = len(out) >= 3 and by_channels(layer)
             width, places = (out[0], out[1:]) if first else (out[-1], out[:-1])
@@ -120,8 +133,12 @@ class Sources:
         if self.vector and on_pictures(layer):
             return self._grown_of(layer, shape, self._behind.get(id(layer), 0) if width is None else width)
         if width is None:
-            reads = self.pictures and layer.type in RECURRENT
-            return series_of(layer, shape, self.open, self._taken) if reads else shape
+            if layer.type not in RECURRENT:
+                return shape
+            if self.pictures:
+                return series_of(layer, shape, self.open, self._taken)
+            turned = self._convolves and len(shape) == _SERIES and layer.said("0") == str(shape[0])
+            return (shape[1], shape[0]) if turned and shape[0] != shape[1] else shape
         if self._averages and layer.type == "Linear" and len(shape) > 1:
             return (width,)
         if fits(layer, shape, width):
@@ -142,10 +159,17 @@ class Sources:
             for outer in (shape, *outers):
                 if outer and outer[0] == width:
                     return outer
+            if self._convolves and len(shape) == _SERIES and width == _TWICE * shape[0]:
+                return (width,)  # each channel's mean over the series, and its deviation
+            if len(shape) == 1:  # a head's answer, which no other head takes
+                return self._wide.get(width, shape)
         if width == 1 and layer.type == "Conv2d" and len(shape) == 2:
             return (1, *shape)  # words as a picture
         if ("Conv" in layer.type or "BatchNorm" in layer.type) and len(shape) > 1:
-            return (width, *(shape[:-1] if shape[-1] == width else shape[1:]))
+            if id(layer) in self._statistics and len(shape) == _SERIES and width == _TWICE * shape[0]:
+                return (width,)
+            turned = shape[-1] == width or (self._turned and layer.type.endswith("1d"))
+            return (width, *(shape[:-1] if turned else shape[1:]))
         return shape
 
     def _grown_of(self, layer: Layer, shape: Shape, width: int) -> Shape:
@@ -187,6 +211,8 @@ class Sources:
                 return outer  # each channel by itself
             if "Linear" in layer.type and len(outer) == 3 and width in (outer[0] * outer[1], outer[1] * outer[2]):
                 return (elements(outer) // width, width)  # the same, of a picture
+            if "Linear" in layer.type and len(outer) == COLOURS and width == outer[0] * outer[2]:
+                return (outer[1], width)  # of a spectrum, at each moment all frequencies' channels
         return self._guess(layer, shape, width, channels, before)
 
     def _pooled(self, layer: Layer, outer: Shape, before: Shape) -> bool:
@@ -248,6 +274,17 @@ class Sources:
             return ()  # the second half has made nothing of it yet: it may be joined with one of the first as it is
         self._doubled = True
         return places
+
+
+def statistics(found: list[Layer]) -> frozenset[int]:
+    """Find, by their ids, the norms behind which the next layer is linear and takes just what they give out."""
+    return frozenset(
+        [
+            id(norm)
+            for norm, after in pairwise(found)
+            if norm.type == "BatchNorm1d" and after.type == "Linear" and input_width(after) == input_width(norm)
+        ]
+    )
 
 
 def steps_of(found: list[Layer], channels: int) -> dict[int, int]:

@@ -827,6 +827,15 @@ def test_a_loop_may_hold_several_equal_cells() -> None:
     assert parse_summary(text).total_params == 160 + 2 * 1632 + 68
 
 
+@pytest.mark.parametrize(("turns", "steps"), [(9, 1), (4, 4), (9, 9)])
+def test_a_loop_calls_a_recurrent_layer_for_one_step(turns: int, steps: int) -> None:
+    length = 3 if turns == steps > 4 else 1  # of a series, no loop
+    loop = (f"Embedding-# [-1, {length}, 8] 800", f"GRU-# [-1, {length}, 16] 0", "Linear-# [-1, 100] 1,700")
+    body = "\n".join(f"{i}".join(row.split("#")) for i, row in enumerate(loop * turns, 1))
+    text = f"Layer (type)   Output Shape   Param #\n======\n{body}\n======\nTotal params: {turns * 2500:,}\n"
+    assert parse_summary(text).total_params == steps * (800 + 3 * 16 * (8 + 16 + 2) + 1700)
+
+
 def test_a_batch_whose_samples_are_several_is_the_models_own() -> None:
     rows = "".join(f"├─Linear: 1-{i}  [84, 41, 128]  2,176\n" for i in range(1, 4))
     text = f"Layer (type:depth-idx)  Output Shape  Param #\n===\nPatched  [4, 96, 21]  --\n{rows}===\n"

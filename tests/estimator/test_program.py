@@ -128,6 +128,7 @@ def test_rms_norms_gelus_dropouts_and_recurrence() -> None:
     assert kept("Dropout(p=0.5, inplace=False)") == nothing + tensor
     assert kept("GELU(approximate='none')") == nothing + 4 * tensor
     assert kept("NewGELUActivation()") == nothing + 16 * tensor
+    assert kept("NewGELU()") == nothing + 16 * tensor
     assert kept("LlamaRMSNorm((64,), eps=1e-06)") == nothing + 8 * tensor
     half = kept("Identity()", precision="bf16")
     assert kept("LlamaRMSNorm((64,), eps=1e-06)", precision="bf16") == half + (4 + 2) * tensor
@@ -701,6 +702,15 @@ def test_what_widens_and_narrows_again_has_a_function_between() -> None:
     shown = (*rows[:2], "├─ReLU: 1-4 [2, 64, 384] --", rows[2])
     _, program, _ = account(tree("Own [2, 64, 96] --", *shown))
     assert program.ops[3].x == program.ops[2].y
+
+
+def test_a_dropout_of_a_matrix_in_a_table_keeps_what_softmax_made_unless_the_attention_is_known() -> None:
+    rows = ("Embedding-# [-1, 16, 64] 6,400", "Linear-# [-1, 16, 64] 4,160", "Dropout-# [-1, 2, 16, 16] 0")
+    end = "Linear-# [-1, 16, 64] 4,160"
+    kept = [account(table(*rows[:at], end))[2].kept for at in (2, 3)]
+    assert kept[1] - kept[0] == 2 * 9 * 2 * 16 * 16
+    known = [account(table(*rows[:at], end, "BertModel-# [-1, 16, 64] 0"))[2].kept for at in (2, 3)]
+    assert known[1] - known[0] == 2 * 2 * 16 * 16
 
 
 def test_each_sample_may_be_several_pictures() -> None:

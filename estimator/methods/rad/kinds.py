@@ -51,6 +51,7 @@ _EXACT: Final = {
     "ReLU": Kind.KEEPS_OUTPUT,
     "Sine": Kind.KEEPS_INPUT,
     "ReLUSquaredActivation": Kind.KEEPS_OUTPUT,
+    "NewGELU": Kind.MANY_STEPS,
     "NewGELUActivation": Kind.MANY_STEPS,
     "FastGELUActivation": Kind.MANY_STEPS,
     "AccurateGELUActivation": Kind.MANY_STEPS,

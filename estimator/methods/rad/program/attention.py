@@ -73,6 +73,8 @@ def _scores(flow: Flow, attention: Attention, out: Shape) -> tuple[int, Scores, 
     heads = max(out[-1] // (shown or _HEAD_WIDTH), 1)
     heads, window = _window(attention.own, out[-1]) or (heads, _MOST_KEYS)
     square = heads * tokens * min(max(elements(keys[:-1]), 1), window)
+    if attention.multiplies:
+        return square, Scores.DROPPED if attention.dropped else Scores.PLAIN, 0
     if attends_eagerly(attention.type):
         return square, plain, 0
     if attends_with_bias(attention.type):

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from estimator import blocks
 from estimator.breath import OFTEN, breathe
 from estimator.layer import Layer
-from estimator.methods.rad.kinds import Kind, kind_of, sort_of
+from estimator.methods.rad.kinds import Kind, attends_eagerly, kind_of, sort_of
 from estimator.methods.rad.program.attention import attend
 from estimator.methods.rad.program.convolutions import convolve, doubles
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
@@ -21,6 +21,7 @@ _KEEPS_OUTPUT: Final = Kind.KEEPS_OUTPUT
 _LINEAR: Final = Kind.LINEAR
 _SIGMOID_GATE: Final = Kind.SIGMOID_GATE
 _RMS_NORM: Final = Kind.RMS_NORM
+_SOFTMAX: Final = Kind.SOFTMAX
 _NORMS: Final = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM))
 _UNCALLED: Final[tuple[str, ...]] = ("ModuleList", "ModuleDict")
 _TWO: Final = 2
@@ -246,6 +247,8 @@ class Builder:
                 elif child.type in _UNCALLED:
                     products += _products_in(child)
             flow.attention.single = products <= _TWO and flow.words
+            if not flow.ordered and not products and not attends_eagerly(layer.type):
+                flow.attention.multiplies = any(kind_of(child.type) is _SOFTMAX for child in layer.children)
         if layer.params and sort.kind in _NORMS:  # with its activation inside
             keep(flow, layer, sort.kind, layer.output_shape or flow.shapes[flow.current])
 

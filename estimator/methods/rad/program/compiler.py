@@ -103,7 +103,8 @@ def _read(summary: ModelSummary, found: list[Layer], types: frozenset[str], *, o
     told = of_types(types)
     flow = Flow(summary.format in _FLAT, told.drops)
     flow.words, flow.cosine, flow.unsaid = told.words, told.cosine, told.unsaid
-    flow.bare, flow.bends, flow.opens = told.bare, told.bends, opens
+    flow.bare, flow.bends, flow.leaks, flow.opens = told.bare, told.bends, told.leaks, opens
+    flow.owned = bool(told.owner) or told.named
     flow.ordered = summary.format != "module"
     flow.pools = flow.ordered and _pools(found, types)
     if not flow.ordered and _GROUPS in types:

@@ -93,6 +93,9 @@ def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
     stride = 1 if size_in == size_out else stride_between(size_in, size_out, len(shape) - 1)
     conv = tuple.__new__(Conv, (channels, outputs, area, stride, groups, size_in, size_out, transposed))
     alone = groups > 1 and len(shape) == DEEP  # by kernels without a workspace, and not among the measured ones
+    if flow.leaks and flow.ops:
+        flow.kept.add(x)
+        x = flow.tensor(flow.shapes[x])
     flow.emit(_CONV, x, shape, layer, None if alone else conv)
     flow.by_activation = False
 

@@ -26,6 +26,7 @@ class Attention:
         projections: queries, keys and values, or one tensor of all.
         matrix: elements of its matrix of weights, where a layer shows it.
         before: elements of the matrices of heads that are blocks, read so far.
+        multiplies: whether its print shows a softmax and no projections: it does nothing but make its matrix.
         dropped: whether a layer drops some of these.
         done: whether its products are steps already.
         single: whether one layer makes queries, keys and values.
@@ -39,6 +40,7 @@ class Attention:
         self.projections: list[int] = []
         self.matrix = 0
         self.before = 0
+        self.multiplies = False
         self.dropped = False
         self.done = False
         self.single = False
@@ -68,6 +70,7 @@ class Flow:
 
     Attributes:
         flat: whether the summary shows no tree.
+        owned: whether its blocks begin with its name, as those of transformers, whose attention is known.
         drops: whether layers of dropout drop where they do not say their share.
         cosine: whether attention compares queries and keys by their angle.
         words: whether the model reads words.
@@ -78,6 +81,7 @@ class Flow:
         ordered: whether the summary shows layers in the order of their use.
         alone: norms of groups in blocks of a print that list no activation.
         bends: whether these functions keep what they take, as GELU does.
+        leaks: whether they keep that and what they give out, before a convolution.
         tensors: elements of each tensor, for one sample.
         shapes: of each tensor.
         ops: the steps.
@@ -128,6 +132,7 @@ class Flow:
         "hidden",
         "joined",
         "kept",
+        "leaks",
         "lists",
         "looked",
         "mark",
@@ -136,6 +141,7 @@ class Flow:
         "opens",
         "ops",
         "ordered",
+        "owned",
         "pools",
         "rows",
         "shapes",
@@ -148,6 +154,7 @@ class Flow:
 
     def __init__(self, flat: bool, drops: bool) -> None:
         self.flat = flat
+        self.owned = False
         self.drops = drops
         self.cosine = False
         self.words = False
@@ -158,6 +165,7 @@ class Flow:
         self.ordered = False
         self.alone: set[int] = set()
         self.bends = False
+        self.leaks = False
         self.tensors: list[int] = []
         self.shapes: list[Shape] = []
         self.ops: list[Op] = []

@@ -38,6 +38,7 @@ _FUSED: Final[tuple[str, ...]] = (
     "ShiftedWindowAttentionV2",
     "ShiftedWindowAttention3d",
 )
+_NORMS: Final = ("LayerNorm", "LayerNormalization")
 # Elements that each layer of a recurrent network keeps for each of its output: gates and states.
 _RECURRENT_KEEPS: Final = 6
 _TWO: Final = 2
@@ -189,6 +190,9 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         attention.matrix = max(attention.matrix, elements(shape))
         attention.dropped |= kind is _DROPOUT and _dropping(flow, layer)
         return
+    if attention is not None and attention.multiplies and kind in (_DROPOUT, _SOFTMAX):
+        attention.dropped |= kind is _DROPOUT and _dropping(flow, layer)
+        return
     if kind in _POOLS:
         flow.emit(kind, flow.current, shape, layer)
         return
@@ -222,12 +226,14 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         flow.kept.add(x)
         x = flow.tensor(shape)
     more = (kind is _SOFTMAX and flow.cosine) or (kind is _SIGMOID_GATE and layer.type == "StarReLU")
-    _behind(flow, layer, kind, x, shape, size if more else 0)
+    _behind(flow, layer, kind, x, shape, int(more))
 
 
-def _behind(flow: Flow, layer: Layer, kind: Kind, x: int, shape: Shape, extra: int = 0) -> None:
-    """Add a layer that keeps the places of a tensor."""
-    flow.emit(kind, x, shape, layer, None, extra)
+def _behind(flow: Flow, layer: Layer, kind: Kind, x: int, shape: Shape, times: int = 0) -> None:
+    """Add a layer that keeps the places of a tensor, and so many outputs beside it."""
+    if flow.words and not flow.ordered and not layer.args:
+        kind, times = _step_by_step(layer.type, kind, times)
+    flow.emit(kind, x, shape, layer, None, times * elements(shape) if times else 0)
     flow.by_activation = kind in _ACTIVATIONS
     if flow.by_activation:
         flow.activated.update((x, flow.current))
@@ -258,6 +264,16 @@ def _norm_half(flow: Flow, layer: Layer, shape: Shape) -> None:
     flow.gate = whole
 
 
+def _step_by_step(type_: str, kind: Kind, times: int) -> tuple[Kind, int]:
+    """Tell what a layer of a print that says no arguments keeps, and how many outputs beside that.
+
+    PyTorch's own norms and GELU say some: this is a class of the model's, which computes the same step by step.
+    """
+    if kind is Kind.LAYER_NORM and type_.endswith(_NORMS):
+        return kind, _TWO  # what is centred, and what is scaled
+    return (Kind.MANY_STEPS, times) if type_ == "GELU" else (kind, times)
+
+
 def _is_made(flow: Flow, kind: Kind, shape: Shape, layer: Layer) -> bool:
     """Add what functions did before a dropout or softmax, and tell whether that was all."""
     entry = flow.current
@@ -270,7 +286,9 @@ def _is_made(flow: Flow, kind: Kind, shape: Shape, layer: Layer) -> bool:
     # An attention's matrix of weights that code makes and multiplies: no layer gave it, and none takes it.
     again = flow.shapes[-1] == shape
     x = len(flow.shapes) - 1 if again else flow.tensor(shape)
-    made = kind is _DROPOUT and not flow.flat and not again  # by a softmax, which keeps what it gives out
+    made = (
+        kind is _DROPOUT and not again and not (flow.flat and flow.owned)
+    )  # by a softmax, which keeps what it gives out
     more = made or (flow.cosine and kind is _SOFTMAX)
     flow.emit(kind, x, shape, layer, extra=elements(shape) if more else 0)
     if made or (again and kind is _DROPOUT):

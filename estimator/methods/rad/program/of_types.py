@@ -18,6 +18,7 @@ from estimator.methods.rad.kinds import Kind, sort_of
 
 ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
 _TOKEN_NORMS: Final = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM))
+_NORMS: Final = _TOKEN_NORMS | {Kind.BATCH_NORM}
 # These give out their keys and values for the next token whatever their head is.
 _DECODERS: Final[tuple[str, ...]] = (
     "OPT",
@@ -95,6 +96,7 @@ class OfTypes:
         unsaid: whether no layer is called an attention.
         bare: whether no layer is an activation: functions are.
         bends: whether these functions keep what they take, as GELU does.
+        leaks: whether they keep what they take as well as what they give out, as leaky ReLU does in what makes sounds.
         drops: whether layers of dropout drop where they do not say their share.
         dense: whether it labels each pixel, which its answer grows to.
         encodes: whether there is an encoder.
@@ -116,6 +118,7 @@ class OfTypes:
         "drops",
         "encodes",
         "family",
+        "leaks",
         "named",
         "names",
         "owner",
@@ -141,6 +144,8 @@ class OfTypes:
         self.unsaid = not marks & _ATTENDS
         self.bare = kinds.isdisjoint(ACTIVATIONS)
         self.bends = self.bare and not kinds.isdisjoint(_TOKEN_NORMS)
+        sounds = "ConvTranspose1d" in types and "Conv1d" in types
+        self.leaks = self.bare and sounds and kinds.isdisjoint(_NORMS) and not self.owner
         # In the libraries' defaults dropout drops in models that read words and in front of classifiers, and not in
         # vision transformers and their kin.
         self.drops = self.words or not marks & (_MIXES | _ATTENDS) or not marks & _CONVOLVES

@@ -7,7 +7,7 @@ from typing import Final
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program.attention import attend
-from estimator.methods.rad.program.flow import BACK, Flow
+from estimator.methods.rad.program.flow import BACK, Attention, Flow
 from estimator.methods.rad.program.steps import PICTURE, Op, Shape
 from estimator.methods.rad.program.weights import inputs_of
 from estimator.walk import elements
@@ -15,9 +15,17 @@ from estimator.walk import elements
 _LINEAR: Final = Kind.LINEAR
 _TWO: Final = 2
 _MOST_HEADS: Final = 32
+# Axes of rows for each pair of tokens.
+_PAIRS: Final = 3
 _OUT_NAMES: Final = frozenset(
     ("o", "o_proj", "out_proj", "c_proj", "dense", "proj", "out", "out_lin", "to_out", "wo", "out_proj")
 )
+# Of a state space model: tensors as large as all states that its loop keeps, others as large as its features; states
+# of each feature at most, and how often the numbers for the time steps fit into the features at least.
+_STATES_KEPT: Final = 3
+_AROUND: Final = 4
+_MOST_STATES: Final = 256
+_LEAST_WIDER: Final = 4
 # Behind one product: queries, keys and values; a gate and what it gates.
 _IN_ONE: Final[tuple[int, ...]] = (2, 3)
 
@@ -26,6 +34,12 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
     """Add a linear layer; inside an attention it makes queries, keys or values, or stands behind their products."""
     inputs = inputs_of(layer, shape)
     attention = flow.attention
+    if attention is not None and not attention.done and shape[-1:] == (1,) and _adds(flow, attention, inputs):
+        attention.done = True
+        x = _added(flow, attention, inputs, shape)
+        flow.emit(_LINEAR, x, (*flow.shapes[x][:-1], 1), layer)
+        flow.by_activation = False
+        return
     pairs = len(shape) == 3 and shape[0] == shape[1] > shape[2] and 0 < inputs <= shape[2] <= _MOST_HEADS
     if pairs and flow.shapes[flow.current] != (*shape[:-1], inputs):
         # Heads that talk to each other: a product over heads of the matrix of weights, before or behind softmax.
@@ -57,13 +71,59 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
         flow.gate = -1
     if len(shape) == 1:
         flow.keep_branches(inputs)
-    x = _factor(flow, x, inputs, shape)
+    states = _states(flow, x, inputs, shape) if flow.bare else 0
+    x = x if states else _factor(flow, x, inputs, shape)
     if layer.type == "Linear" and layer.output_shape and (layer.input_shape is None or elements(shape) == shape[-1]):
         x = _widened(flow, x, inputs, shape)
     flow.emit(_LINEAR, x, shape, layer)
     if len(shape) == 1:
         flow.rows.add(shape[0])
     flow.by_activation = False
+    if states:
+        # The states' decays, what is added to them, and they themselves; activations, and the gate behind.
+        kept = (_STATES_KEPT * states + _AROUND) * elements(shape)
+        flow.emit(Kind.KEEPS_INPUT, flow.current, shape, None, extra=kept)
+
+
+def _adds(flow: Flow, attention: Attention, inputs: int) -> bool:
+    """Tell whether an attention adds queries to keys: of what the layer before gave out, one number is made."""
+    last = flow.ops[-1] if flow.ops else None
+    return last is not None and last.y > attention.entry and inputs > 1 and flow.shapes[last.y][-1:] == (inputs,)
+
+
+def _added(flow: Flow, attention: Attention, inputs: int, shape: Shape) -> int:
+    """Give the sums of queries and keys behind their function.
+
+    A print shows no loop of a decoder, which compares each of its steps with all that was read: they are taken to be as
+    many. Without a layer for the query, or what joins it with the keys, there is no such loop.
+    """
+    last, rows = flow.ops[-1], shape[:-1]
+    if not flow.ordered and len(rows) == 1:
+        taken, entry = last.params // inputs, flow.shapes[attention.entry]
+        taken -= taken % _TWO  # a bias
+        joined = len(entry) == _TWO and taken > entry[-1]
+        rows = rows * _TWO if joined or len(attention.projections) == _TWO else rows
+        if joined:
+            flow.emit(Kind.NEW, attention.entry, (*rows, taken), None)
+            flow.kept.add(flow.current)
+    elif last.kind is not _LINEAR and flow.shapes[last.y] == (*rows, inputs):
+        return last.y  # a layer is the function
+    return flow.tensor((*rows, inputs))
+
+
+def _states(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
+    """Count the states of each feature where a linear layer makes time steps of a part of what is at hand; else 0.
+
+    So does a selective state space model: of each token it makes a few numbers for its time steps, and as many numbers
+    for what goes into each state as for what is read from it. Code then goes over the series, step by step.
+    """
+    before = flow.shapes[x]
+    if not inputs or len(before) != len(shape) or len(shape) < _TWO or not _made_by_product(flow, x):
+        return 0
+    wide = flow.shapes[flow.ops[-1].x]
+    states, rest = divmod(before[-1] - inputs, _TWO)
+    widens = inputs * _LEAST_WIDER <= shape[-1] and shape[-1] in wide and before[:-1] == shape[:-1]
+    return states if widens and not rest and 1 < states <= _MOST_STATES else 0
 
 
 def _factor(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
@@ -77,6 +137,9 @@ def _factor(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
         if not flow.bends or not _made_by_product(flow, x) or before[-1] < _TWO * max(shape[-1], 1):
             return x
         flow.kept.add(x)  # what widens and narrows again has a function between
+        if (first := _gates(flow)) >= 0:
+            flow.emit(Kind.KEEPS_INPUT, first, before, None)  # the function; the second is multiplied with it
+            flow.kept.add(flow.current)
         return flow.tensor(before)
     if inputs in flow.rows and len(shape) == 1:
         return flow.tensor((inputs,))  # of a time step, or of what else goes past the pictures
@@ -98,6 +161,13 @@ def _factor(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
     return found
 
 
+def _gates(flow: Flow) -> int:
+    """Find what the layer before the last product made of the same, as wide: one gates the other; -1 for none."""
+    last, first = flow.ops[-1], flow.ops[-2] if len(flow.ops) > 1 else flow.ops[-1]
+    same = first is not last and first.kind is _LINEAR and first.x == last.x
+    return first.y if same and flow.shapes[first.y] == flow.shapes[last.y] else -1
+
+
 def _looked_up(flow: Flow, x: int) -> bool:
     """Tell whether a tensor is of words just looked up, of which no layer has dropped more than some features.
 
@@ -112,6 +182,8 @@ def _looked_up(flow: Flow, x: int) -> bool:
 def _widened(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
     """Give what a linear layer of a table takes: where it is wider than what was found, code joined it with others."""
     before = flow.shapes[x]
+    if _is_of_pairs(before, inputs, shape):
+        return flow.tensor((*shape[:-1], inputs))  # code made one of each pair of rows
     if not before or inputs - before[-1] <= 1 or before[:-1] != shape[:-1]:  # a table does not tell of a bias
         return x
     if len(shape) == 1:
@@ -119,6 +191,13 @@ def _widened(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
             if flow.tensors[index] == inputs:
                 return index  # a picture that was flattened
     return flow.tensor((*before[:-1], inputs))
+
+
+def _is_of_pairs(before: Shape, inputs: int, shape: Shape) -> bool:
+    """Tell whether a linear layer takes one row for each pair of those at hand and others, as additive attention."""
+    if not len(shape) == _PAIRS == len(before) + 1 or before[-1] != inputs:
+        return False
+    return before[:-1] in (shape[:1], shape[1:-1])
 
 
 def _made_by_product(flow: Flow, x: int) -> bool:
