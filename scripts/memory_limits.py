@@ -1,7 +1,8 @@
 """How near a bound could come that knew what PyTorch's allocator really handed out in each run.
 
-No summary can tell that. What is left then is the allocator's own choice of how much it reserves beyond it: however
-good an account, its bounds come no nearer. Judged as RAD's own bounds are (`estimator.methods.rad.fit.reached`).
+No summary can tell that, and in what format it is printed hardly matters: one that shows all layers stands for all.
+What is left then is the allocator's own choice of how much it reserves beyond it: however good an account, its bounds
+come no nearer. Judged as RAD's own bounds are (`estimator.methods.rad.fit.reached`).
 
 ``python -m scripts.memory_limits FILE`` writes it as JSON, in minutes on 16 cores.
 """
@@ -18,7 +19,7 @@ from estimator.dataset import store
 from estimator.dataset.specs import FITTED
 from estimator.methods.rad import NAME
 from estimator.methods.rad.fit.bounds import learned
-from estimator.methods.rad.fit.examples import Example, examples_of
+from estimator.methods.rad.fit.examples import Example, examples_of, whole
 from estimator.methods.rad.fit.holdout import held_out
 from estimator.methods.rad.fit.learners import TREES
 from estimator.methods.rad.fit.reached import LeftOut, left_out
@@ -38,9 +39,9 @@ def allocator(examples: Sequence[Example]) -> LeftOut:
 
 
 def of_dataset(dataset: store.Dataset) -> LeftOut:
-    """Judge them on all that RAD's model is fitted to, with the shipped model's account."""
+    """Judge them on all runs that RAD's model is fitted to, with the shipped model's account."""
     model = store_for(NAME, None).load()
-    return allocator(examples_of(dataset, accounting(model), FITTED))
+    return allocator(examples_of(dataset, accounting(model), FITTED, prints=whole))
 
 
 def main() -> None:

@@ -78,7 +78,7 @@ def test_equal_is_installed_and_worse_is_not(tmp_path: Path, quick: list[Any], m
     assert again.version == 2
     assert again.old == again.new
 
-    def worse(examples: Any, base: dict[str, Any]) -> Fitted:
+    def worse(examples: Any, base: dict[str, Any], rehearsed: Any) -> Fitted:
         made = fit(examples, base, trees=3)
         return replace(made, model={**made.model, "correction": {"start": 2.0, "trees": []}})
 

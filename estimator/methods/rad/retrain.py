@@ -15,7 +15,7 @@ from estimator.dataset.store import Dataset, load
 from estimator.evaluate import LABELS, read_cases
 from estimator.gpus import canonical
 from estimator.methods.rad import NAME, Rad
-from estimator.methods.rad.fit import blank, fit
+from estimator.methods.rad.fit import blank, fit, rehearsals
 from estimator.methods.rad.fit.examples import examples_of, examples_of_cases
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import fit_workspaces
@@ -68,10 +68,11 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
     account = Rad(base)
     say(f"accounting for {len(dataset.rows)} measured runs")
     known = examples_of(dataset, account, fitted, blocks)
+    rehearsed = rehearsals.fit(rehearsals.examples_of(dataset, account, fitted, blocks))
     if own:
         known += examples_of_cases(own, account)
     say(f"fitting to {len(known)} summaries of them, and again without some to see what bounds have to be")
-    made = fit(known, base)
+    made = fit(known, base, rehearsed)
     say(f"judging by what was left out: {', '.join(held_out)}")
     new = judged(made.model, dataset, held_out)
     old = _installed(models_dir, dataset, held_out)

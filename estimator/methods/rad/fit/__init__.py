@@ -13,6 +13,7 @@ a bound has to be (`bounds`).
 | `boosting` | boosted trees |
 | `learners` | what is learned with scikit-learn |
 | `processes` | work for every core |
+| `rehearsals` | models whose own code was rehearsed |
 | `reached` | what bounds reach on runs left out |
 | `judge` | what a model reaches on families that it was not fitted to |
 """
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from estimator.methods.rad.features import FEATURES
+from estimator.methods.rad.fit import rehearsals
 from estimator.methods.rad.fit.bounds import UNKNOWN, bounds_of, learned
 from estimator.methods.rad.fit.examples import Example
 from estimator.methods.rad.fit.holdout import held_out, table_of, types_of
@@ -53,6 +55,7 @@ def blank(
         "known": [],
         "measured": tabulate(()),
         "own": {},
+        "rehearsed": None,
         "gpu": gpu,
         "context_mib": context_mib,
     }
@@ -71,12 +74,15 @@ class Fitted:
     left_out: LeftOut
 
 
-def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) -> Fitted:
+def fit(
+    examples: list[Example], base: dict[str, Any], rehearsed: rehearsals.Fitted | None = None, *, trees: int = TREES
+) -> Fitted:
     """Fit correction, what is known of measured runs, the size of errors and bounds.
 
     Args:
         examples: measured runs; families that the model is judged on must not be among them.
         base: what `blank` makes.
+        rehearsed: what came of those whose models were rehearsed.
         trees: size of the correction; those for the size of errors are two thirds of it.
     """
     correction, held = held_out(examples, trees)
@@ -89,5 +95,6 @@ def fit(examples: list[Example], base: dict[str, Any], *, trees: int = TREES) ->
         "bounds": bounds_of(held, sizes),
         "known": sorted(types),
         "measured": table_of(examples, correction, types),
+        "rehearsed": rehearsed.model if rehearsed else None,
     }
-    return Fitted(model, left_out(held, sizes))
+    return Fitted(model, left_out(held, sizes, rehearsed.reached if rehearsed else None))

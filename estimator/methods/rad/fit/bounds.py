@@ -37,16 +37,17 @@ class Setting:
 
 SETTINGS: Final[Mapping[Level, Setting]] = {
     "repeated": Setting(0.01, 0.95, ("repeated",)),
-    "measured": Setting(0.01, 0.95, ("measured",)),
-    "kin": Setting(0.007, 0.95, ("kin",)),
-    "similar": Setting(0.007, 0.95, ("kin", "similar")),
+    "measured": Setting(0.008, 0.95, ("measured",)),
+    "kin": Setting(0.01, 0.95, ("kin",)),
+    "similar": Setting(0.01, 0.95, ("kin", "similar")),
     "new": Setting(0.005, 0.98, LEVELS),
 }
 """Errors of what was measured follow from the runs that are near, those of what is new from its layers: trees for both
-say less of either. Of what is repeated or measured one in a hundred may be too low: a few runs take much more when they
-are run again, and would set the bound of all. Kin is too low less often than once in a hundred, as models that look
-like measured ones and are not are too low more often. Accounts that were not understood widen no bound; with them about
-one new model in a hundred is too low. Quantiles were chosen by leaving runs, models and families out."""
+say less of either. Set so, of the runs that were left out about one in a hundred is too low: of those that were drawn
+at random without the run itself, with what is repeated, which is too low a little more often, as a few runs take much
+more when they are run again; of kin and of what is similar without their model. Accounts that were not understood widen
+no bound; with them about one new model in a hundred is too low. Quantiles were chosen by leaving runs, models and
+families out."""
 UNKNOWN: Final = 10.0
 """The multiple where nothing was measured."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -89,6 +89,11 @@ class Example:
         return row
 
 
+def whole(trace: Trace, row: Row) -> Iterable[tuple[str, float]]:
+    """Print a model with torchinfo so that all layers are shown."""
+    yield printers.torchinfo_text(trace, row.spec.batch_size, depth=20), 1.0
+
+
 def texts(trace: Trace, row: Row) -> Iterable[tuple[str, float]]:
     """Print a model in every format, each with its weight; torchinfo at its usual depth and, real ones, at others."""
     batch = row.spec.batch_size
@@ -103,7 +108,13 @@ def texts(trace: Trace, row: Row) -> Iterable[tuple[str, float]]:
         yield printers.module_text(trace, with_params=True), 1.0
 
 
-def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: Blocks | None = None) -> list[Example]:
+def examples_of(
+    dataset: Dataset,
+    account: Rad,
+    splits: Sequence[str],
+    blocks: Blocks | None = None,
+    prints: Callable[[Trace, Row], Iterable[tuple[str, float]]] = texts,
+) -> list[Example]:
     """Account for every measured row of some splits, in every format.
 
     Args:
@@ -111,6 +122,7 @@ def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: B
         account: a model that corrects nothing.
         splits: parts of the data set.
         blocks: what was noted of blocks' own code, to tell what was not known without each family.
+        prints: gives the summaries of a run, each with its weight.
 
     Rows whose attention was asked to be ``eager`` are left out: no summary shows which implementation runs, and it is
     not the libraries' default. So are prints of models that ran on pictures of another size than the one that is taken
@@ -118,11 +130,17 @@ def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: B
     """
     rows = sorted(dataset.rows, key=lambda row: row.spec.group)  # what is known without a family is made once for it
     parts = [dataset.of(rows[at : at + _CHUNK]) for at in range(0, len(rows), _CHUNK)]
-    made = forked([partial(_examples_of, part, account, splits, blocks) for part in parts])
+    made = forked([partial(_examples_of, part, account, splits, blocks, prints) for part in parts])
     return [item for some in made for item in some]
 
 
-def _examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: Blocks | None) -> list[Example]:
+def _examples_of(
+    dataset: Dataset,
+    account: Rad,
+    splits: Sequence[str],
+    blocks: Blocks | None,
+    prints: Callable[[Trace, Row], Iterable[tuple[str, float]]],
+) -> list[Example]:
     found = []
     for run in dataset.rows:
         spec = run.spec
@@ -133,7 +151,7 @@ def _examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: 
         trace = dataset.trace(spec)
         real = spec.source != "synthetic"
         seen = resolve(trace.calls[0].input_shape or (), 1)[1:]
-        for text, weight in texts(trace, run):
+        for text, weight in prints(trace, run):
             other = blocks.without(spec.group) if blocks is not None and real else None
             made = example(account, text, run.workload, run.memory_mib, seen, other=other)
             if made is not None:

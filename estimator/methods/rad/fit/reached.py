@@ -20,6 +20,7 @@ from estimator.methods.rad.known import LEVELS
 MISSES = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Multiples of the shares of misses that bounds are set to."""
 ALL = "all"
+REHEARSED = "family, rehearsed"
 DRAWN = "drawn at random"
 FORMATS = ("torchsummary", "torchinfo", "module")
 
@@ -52,7 +53,8 @@ class LeftOut:
 
     Attributes:
         ways: all that was left out in one way, then what of it each model took for measured, for kin, for new, and what
-            of it are configurations of measured models that were drawn at random.
+            of it are configurations of measured models that were drawn at random; and families whose models were
+            rehearsed.
         formats: the same for each of ``FORMATS``.
         misses: for each of ``MISSES``, by what was left out; then without their run what was drawn at random.
     """
@@ -75,15 +77,19 @@ class LeftOut:
         return cls(parts("ways"), parts("formats"), parts("misses"))
 
 
-def left_out(held: HeldOut, sizes: Floats) -> LeftOut:
+def left_out(held: HeldOut, sizes: Floats, rehearsed: Reached | None = None) -> LeftOut:
     """Judge bounds.
 
     Args:
         held: all examples.
         sizes: what is said of each of their errors.
+        rehearsed: what bounds of rehearsed models reach on families that were left out.
     """
     bounds = _bounds(held, sizes)
-    return LeftOut(*_ways(held, bounds[1.0]), _by_misses(held, bounds))
+    ways, formats = _ways(held, bounds[1.0])
+    if rehearsed is not None:
+        ways[REHEARSED] = {ALL: rehearsed}
+    return LeftOut(ways, formats, _by_misses(held, bounds))
 
 
 def _ways(held: HeldOut, bound: Floats) -> tuple[Parts, Parts]:
