@@ -132,14 +132,17 @@ def fake_model(build: Callable[[], Any], fake: Any) -> Any:
         Exception: what the code raises, without the mode too.
     """
     from torch._subclasses.fake_tensor import FakeCopyMode  # noqa: PLC0415
+    from torch._subclasses.fake_tensor import FakeTensor as Fake  # noqa: PLC0415
 
     try:
         with fake:
-            return build()
+            model = build()
     except Exception:  # it reads values, or does what fake tensors cannot
-        real = build()
-        with FakeCopyMode(fake):
-            return copy.deepcopy(real)
+        model = build()
+    if all(isinstance(tensor, Fake) for tensor in (*model.parameters(), *model.buffers())):
+        return model
+    with FakeCopyMode(fake):
+        return copy.deepcopy(model)
 
 
 class FakeTensor:

@@ -14,7 +14,7 @@ from estimator.dataset.store import Dataset
 from estimator.methods.rad.fit.bounds import SETTINGS
 from estimator.methods.rad.fit.holdout import WAYS
 from estimator.methods.rad.fit.judge import Held
-from estimator.methods.rad.fit.reached import ALL, DRAWN, FORMATS, MISSES, LeftOut, Reached
+from estimator.methods.rad.fit.reached import ALL, DRAWN, FORMATS, MISSES, REHEARSED, LeftOut, Reached
 from estimator.methods.rad.known import LEVELS
 from scripts.memory_asked import Asked
 from scripts.memory_real import SAID
@@ -247,17 +247,19 @@ _LOOKED_AT = """
 
 New families are those of the twelfth collection, of models of whose name none was measured before in any library
 (`estimator/dataset/catalogues/twelfth_libraries.py`). Models of measured families are of the twelfth, too: timm's,
-torchvision's and transformers' in sizes of one's own, and of its libraries; and a few that the fourteenth and the
-eighteenth drew though nothing was fitted to them. The configurations of measured models are two draws of the
-eighteenth: two of each widely used model, and one of one in five of all models but other libraries'. All were drawn
-before they were measured, and nothing was fitted to these runs. Four earlier draws judged until then, and are fitted to
-since. As fewer of their bounds were too low than may be, more may be too low now of what was measured (see below). That
-was decided before the eighteenth's draws were looked at, and these chose nothing. Looks
-at earlier collections brought some rules: bounds of kin and similar models are set to be too low for 0.7 % of the
-models left out, and tables of graph networks and of sounds that are cut into pieces are read by rules of their own. The
-lines are of every format that users have for each run, as `radctl retrain` compares versions; prints of models that ran
-on another size of picture than the one taken are not in them. {refused} of the {cases} summaries in the tables above
-are refused.
+torchvision's and transformers' in sizes of one's own, and of its libraries; a few that the fourteenth and the
+eighteenth drew though nothing was fitted to them; and of the nineteenth: widely used families in sizes that were drawn
+at random (`estimator/dataset/catalogues/sized.py`), a third of which judges while RAD is fitted to the others. The
+configurations of measured models are two draws of the eighteenth: two of each widely used model, and one of one in five
+of all models but other libraries'. All were drawn before they were measured, and nothing was fitted to these runs. How
+often bounds of measured, kin and similar models may be too low was chosen by runs and models that were left out (see
+below), before the nineteenth's were looked at; the eighteenth's and the twelfth's had been looked at with an earlier
+fit, and chose nothing. Looks at earlier collections brought some rules: tables of graph networks and of sounds that are
+cut into pieces are read by rules of their own. The lines are of every format that users have for each run, as `radctl
+retrain` compares versions; prints of models that ran on another size of picture than the one taken are not in them.
+{refused} of the {cases} summaries in the tables above are refused. The last line is of what `radctl summarize` prints
+where it can run a model's code on tensors without data: a table of all layers, with what a step takes in this
+rehearsal.
 
 """
 _ASKED = """
@@ -284,7 +286,10 @@ _LOOKS = {
     "known18": "of these: widely used models",
     "all18": "of one in five of all models",
     "kin": "models that were not measured, of measured families, in other libraries or sizes",
+    "kin19": "of these: widely used families in drawn sizes",
     "fresh": "families that were not measured",
+    "shown": "of these: tables that show all layers, of models that were rehearsed",
+    "rehearsed": "the same, with the rehearsal",
 }
 _LOOKS_HEAD = ("runs", "summaries", "median error", "under-estimates", "mean over-estimate of the actual")
 _LEVELS = """
@@ -301,7 +306,9 @@ measured, kin, similar or new; some architectures have several names, and some f
 random` are configurations of measured models as users would ask for them; all others were measured to cover, or because
 nothing near them was, and without them less is known than RAD knows of most requests. The bounds of what was measured
 are set by the drawn ones, those of what is repeated by other runs of the same model: a model that is left out can only
-be repeated by another that looks the same, which RAD cannot tell.
+be repeated by another that looks the same, which RAD cannot tell. The last line is of {rehearsed} of these runs whose
+models were rehearsed at 16 and 32 samples, whatever batch they ran with, in the table that shows all layers, without
+their family.
 
 """
 _LEVELS_HEAD = ("left out", "taken for", "summaries", "median error", "too low", "over", "half over by less")
@@ -380,9 +387,9 @@ def level_rows(found: LeftOut) -> list[list[str]]:
             str(part.n),
             *(f"{100 * value:.1f} %" for value in (part.error, part.under, part.over, part.half)),
         ]
-        for way in WAYS
+        for way in (*WAYS, REHEARSED)
         for name in (ALL, DRAWN, *LEVELS)
-        if (part := found.ways[way].get(name)) is not None
+        if (part := found.ways.get(way, {}).get(name)) is not None
     ]
 
 
@@ -483,7 +490,7 @@ def write_page(
         table(_LOOKS_HEAD, _looks(looks)),
         _worst(families),
         _asked(asked),
-        _LEVELS,
+        _LEVELS.format(rehearsed=limits[0].ways[REHEARSED][ALL].n if REHEARSED in limits[0].ways else "none"),
         table(_LEVELS_HEAD, level_rows(limits[0])),
         _FORMATS,
         table(("left out", *FORMATS), format_rows(limits[0])),

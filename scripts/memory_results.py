@@ -20,6 +20,7 @@ from estimator.dataset.specs import FITTED, Split
 from estimator.dataset.store import Dataset
 from estimator.gpumemnet.method import NAME, Classifier, classifiers_from_json, classifiers_to_json
 from estimator.methods.rad import NAME as RAD
+from estimator.methods.rad import Rad
 from estimator.methods.rad.fit.examples import examples_of
 from estimator.methods.rad.fit.judge import Held, judge
 from estimator.methods.rad.fit.reached import LeftOut
@@ -31,14 +32,15 @@ from scripts.memory_asked import asked
 from scripts.memory_limits import of_dataset
 from scripts.memory_page import write_page
 from scripts.memory_real import faketensor_rows, real_cases
+from scripts.memory_rehearsed import rehearsed
 
 _LOG = logging.getLogger("results_memory")
 EPOCHS = {"mlp": 30, "transformer": 14}
 SEED = 0
 SOURCES = ("published", "finished", "ours")
 """``finished``: the published data without the runs that ran out of memory."""
-DRAWS = {"known18": 163, "all18": 163}
-"""Parts of the collections that drew configurations of measured models, and the seeds that they were measured with."""
+DRAWS = {"known18": ("known", 163), "all18": ("known", 163), "kin19": ("kin", 191)}
+"""Parts of the collections that are shown apart: the part of the data set that they judge in, and their seeds."""
 
 
 def kept(work: Path, name: str, make: Callable[[], Any]) -> Any:
@@ -133,10 +135,11 @@ def main() -> None:
     account = accounting(model)
     apart = {split: examples_of(dataset, account, (split,)) for split in get_args(Split) if split not in FITTED}
     looks: dict[str, Held] = {split: judge(model, found) for split, found in apart.items() if found}
-    for part, seed in DRAWS.items():
+    for part, (split, seed) in DRAWS.items():
         drawn = {spec.id for spec in specs(part, seed)}
-        if found := [item for item in apart["known"] if item.id in drawn]:
+        if found := [item for item in apart[split] if item.id in drawn]:
             looks[part] = judge(model, found)
+    looks |= rehearsed(dataset, Rad(model))
     fresh = apart["fresh"]
     families = {
         group: judge(model, [item for item in fresh if item.group == group])

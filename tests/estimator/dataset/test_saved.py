@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from estimator.dataset.store import DEFAULT, add_saved, committed, load
+from estimator.dataset.store import DEFAULT, add_rehearsed, add_saved, committed, load
 
 torch = pytest.importorskip("torch")
 from estimator.dataset.collect import ROWS, Collector, Options  # noqa: E402
+from estimator.dataset.rehearsed import main as rehearsing  # noqa: E402
 from estimator.dataset.saved import main, saved_by_calls  # noqa: E402
 from scripts.collect_saved import shared, specs  # noqa: E402
 
@@ -78,3 +79,28 @@ def test_a_collection_is_packed_and_read_back(tmp_path: Path) -> None:
         assert precision == "fp32"
         # A GPU keeps as much of such models.
         assert sum(saved) == pytest.approx(sum(whole.saved[model, "fp32"]), rel=0.1)
+
+
+def test_rehearsals_are_packed_and_read_back(tmp_path: Path) -> None:
+    names = ("text_cnn", "vae64")
+    wanted = specs([row.spec for row in committed().rows if row.spec.name in names], ("fp32",))
+    assert {spec.name for spec in wanted} == set(names)
+    Collector(wanted, tmp_path, Options(1, 1.0, "cpu"), rehearsing).run(lambda _: None)
+    packed = tmp_path / "packed.xz"
+    packed.write_bytes(lzma.compress((tmp_path / ROWS).read_bytes()))
+    folder = tmp_path / "set"
+    part_of_the_data_set(folder, names, {spec.model_id for spec in wanted})
+    assert load(folder).rehearsed == {}
+    assert add_rehearsed(packed, folder) == {"new": 2, "all": 2}
+    assert add_rehearsed(packed, folder)["all"] == 2
+    read = load(folder)
+    assert read.rehearsed.keys() == {spec.model_id for spec in wanted}
+    for runs in read.rehearsed.values():
+        assert {(run.kind, run.precision) for run in runs} >= {("train", "fp32"), ("infer", "fp32")}
+        assert all(run.points[0][0] == 16 < run.points[1][0] and run.points[0][1] < run.points[1][1] for run in runs)
+
+
+def test_one_model_of_each_family_comes_first() -> None:
+    groups = [spec.group for spec in specs((row.spec for row in committed().rows), ("fp32",))]
+    families = len(set(groups))
+    assert len(set(groups[:families])) == families
