@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -55,12 +54,6 @@ class Wrong:
 
     def predict(self, _summary: ModelSummary, _workload: Workload) -> Estimate:
         return Estimate(float("nan"), 10, "wrong", "mlp", "print")  # type: ignore[arg-type]
-
-
-@pytest.fixture(autouse=True)
-def alarms() -> Iterator[None]:
-    yield
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 def service(method: object, mode: str = "enforce") -> Service:
@@ -148,6 +141,15 @@ def test_others_code_is_left_to_end() -> None:
         loop(begin + 20)
     assert ended
     assert time.monotonic() < begin + 10
+
+
+def test_no_signal_is_needed_which_another_thread_may_get() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+    try:
+        with pytest.raises(OutOfTime), at_most(0.01):
+            loop(time.monotonic() + 20)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def test_other_threads_go_on() -> None:
