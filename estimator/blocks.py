@@ -39,6 +39,8 @@ _POOLED: Final[tuple[str, ...]] = ("pool_q", "pool_k", "pool_v")
 _PATCHES: Final = frozenset(("patch_embeddings", "patch_embeds"))
 # More kernels no block mixes.
 _MOST_KERNELS: Final = 16
+# Parts of a block in which what comes behind a padding is looked for: each look goes through all of them.
+_MOST_PADDED: Final = 256
 _BRANCHES: Final = "branches"
 _IN_TURN: Final[tuple[str, ...]] = ("Sequential", "Parallel")
 _STRIDED: Final[tuple[str, ...]] = ("(2, 2)", "2")
@@ -237,7 +239,8 @@ def aside(block: Layer, part: Layer) -> bool:
     if block.type.endswith(_ASIDE.get(part.name, ())) and (part is not block.children[-1] or part.name in _ALWAYS):
         return True
     breathe()
-    if "Pad" in part.type:  # of a convolution that needs none, for its kind has some with strides
+    if "Pad" in part.type and len(block.children) <= _MOST_PADDED:
+        # Of a convolution that needs none, for its kind has some with strides.
         after = block.children[block.children.index(part) + 1 :]
         return bool(after) and after[0].said("padding") == "same"
     if block.type == "DualPathBlock" and part.name.startswith("c1x1_w"):

@@ -554,19 +554,23 @@ def _shown_again(children: list[Layer]) -> int:
     if len(children) < _TWO:
         return 0
     breathe()
+    encoders: dict[int, int] = {}
     for at, part in enumerate(children):
+        if not at & OFTEN:
+            breathe()
         if part.type == "Sequential" and len(part.children) == at >= _TWO:
             count = _parameters(part)
             if count and all(map(_same, part.children, children)):
                 children.pop(at)
                 return count
-        if part.name.startswith(_DECODES):
-            for encoder in children[:at]:
-                breathe()
-                if encoder.name.startswith(_ENCODES) and any(inner is encoder for inner in part.children):
-                    rest = tuple(inner for inner in part.children if inner is not encoder)
-                    children[at] = part.but(children=rest)
-                    return _parameters(encoder)
+        if encoders and part.name.startswith(_DECODES):
+            held = min([encoders.get(id(inner), at) for inner in part.children], default=at)
+            if held < at:
+                encoder = children[held]
+                children[at] = part.but(children=tuple([inner for inner in part.children if inner is not encoder]))
+                return _parameters(encoder)
+        if part.name.startswith(_ENCODES):
+            encoders.setdefault(id(part), at)
     return 0
 
 

@@ -13,6 +13,7 @@ import pytest
 from estimator import breath
 from estimator.breath import OFTEN
 from estimator.gpumemnet.described import from_summary, totals
+from estimator.layer import Layer
 from estimator.methods import load_method
 from estimator.parsers import module, parse_summary, torchinfo
 from estimator.parsers.text import MAX_LINE, _split
@@ -143,3 +144,23 @@ def test_arguments_are_divided_in_one_pass() -> None:
 def test_long_arguments_are_divided_as_short_ones(text: str) -> None:
     more = "x" * 600
     assert module._parts(f"{text}, {more}") == [*module._parts(text), more]
+
+
+def test_parts_of_halves_are_gone_through_once(breaths: Callable[[str], Counter[str]]) -> None:
+    counts = breaths(net(rows("(encoder_#): Block(\n(a): ReLU()\n)\n(decoder_#): Block(\n(a): ReLU()\n)\n", SOME)))
+    assert 0 < counts["_shown_again"] < 4 * SOME
+
+
+def test_paddings_of_a_long_row_are_not_compared_with_all_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    same = Layer.__eq__
+
+    def count(one: Layer, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return same(one, other)
+
+    monkeypatch.setattr(Layer, "__eq__", count)
+    pads = "(p#): ZeroPad2d((0, 0, 1, #))\n(c#): Conv2d(8, 8, kernel_size=(3, 3), stride=(1, 1))\n"
+    RAD.predict(parse_summary(net(rows(pads, SOME))), Workload(8))
+    assert compared < 100 * SOME
