@@ -34,7 +34,8 @@ _SAID = {
     "measured": "this architecture was measured (runs: {0.runs}): that corrects the account and narrows the bound",
     "kin": "other models of the same blocks were measured: that corrects the account and narrows the bound",
     "similar": "models of almost the same blocks were measured: that corrects the account",
-    "new": "nothing like this model was measured: the bound is wide until its first run",
+    "new": "nothing like this model was measured: the bound is wide until its first run; "
+    "a rehearsal (radctl summarize --input-size) narrows it",
 }
 _REHEARSED = "its own code was rehearsed on tensors without data: that is the account, and narrows the bound"
 # What was measured of an architecture itself says more than a rehearsal.
