@@ -20,14 +20,13 @@ _MOST_MIB: Final = 1e9
 
 def label(kind: Kind, precision: Precision) -> str:
     """Name the line of one rehearsal, as `estimator.parsers.text.read_totals` gives it."""
-    return f"rad {kind} {precision} size"
+    return f"rehearsed {kind} {precision} size"
 
 
 def line_of(found: Rehearsal) -> str:
     """Write one rehearsal as a line below a table."""
     (few, less), (many, more) = found.points
-    name = label(found.kind, found.precision).replace("rad", "RAD")
-    return f"{name} (MiB at batch {few}, {many}): {less:.1f}, {more:.1f}"
+    return f"{label(found.kind, found.precision).capitalize()} (MiB at batch {few}, {many}): {less:.1f}, {more:.1f}"
 
 
 def read(totals: Mapping[str, str]) -> tuple[Rehearsal, ...]:

@@ -35,7 +35,7 @@ def said(text: str, runs: tuple[Rehearsal, ...] = RUNS) -> str:
 def test_a_rehearsal_below_a_table_is_read_as_it_was_written() -> None:
     assert parse_summary(said(TABLE)).rehearsals == tuple(sorted(RUNS, key=lambda run: run.kind != "train"))
     assert parse_summary(TABLE).rehearsals == ()
-    assert line_of(FP32) == "RAD train fp32 size (MiB at batch 16, 32): 1000.5, 2000.0"
+    assert line_of(FP32) == "Rehearsed train fp32 size (MiB at batch 16, 32): 1000.5, 2000.0"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_rehearsal_below_a_table_is_read_as_it_was_written() -> None:
 )
 def test_what_is_no_rehearsal_is_refused_with_its_line(sizes: str) -> None:
     with pytest.raises(SummaryError, match="are no sizes of a rehearsal: let radctl summarize"):
-        parse_summary(f"{TABLE}RAD train fp32 size {sizes}\n")
+        parse_summary(f"{TABLE}Rehearsed train fp32 size {sizes}\n")
 
 
 def test_other_batches_lie_on_a_line_through_both() -> None:

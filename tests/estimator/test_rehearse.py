@@ -125,7 +125,7 @@ def test_summarize_makes_a_table_or_says_why_not(tmp_path: Path, monkeypatch: py
     done = runner.invoke(cli, ["summarize", "tiny:net", "--input-size", "3x32x32", "--batch-size", "4"])
     assert done.exit_code == 0, done.output
     assert "Conv2d: 1-1                            [4, 8, 30, 30]           224" in done.stdout
-    assert "RAD train fp32 size (MiB at batch 2, 4): " in done.stdout
+    assert "Rehearsed train fp32 size (MiB at batch 2, 4): " in done.stdout
     done = runner.invoke(cli, ["summarize", "tiny:words", "--seq-len", "64"])
     assert "[32, 64, 100]" in done.stdout
     for wrong, why in (
