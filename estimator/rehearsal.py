@@ -16,17 +16,16 @@ PRECISIONS: Final[tuple[Precision, ...]] = ("fp32", "bf16")
 """Those that can be rehearsed: autocast works on a GPU's tensors alone."""
 _SAID: Final = re.compile(r"([0-9.]{1,20}), ([0-9.]{1,20}) mib at batch ([0-9]{1,9}), ([0-9]{1,9})")
 _MOST_MIB: Final = 1e9
-
-
-def label(kind: Kind, precision: Precision) -> str:
-    """Name the line of one rehearsal, as `estimator.parsers.text.read_totals` gives it."""
-    return f"rehearsed {kind} {precision} size"
+# Names of the lines, as `estimator.parsers.text.read_totals` gives them.
+_LABELS: Final[Mapping[str, tuple[Kind, Precision]]] = {
+    f"rehearsed {kind} {precision} size": (kind, precision) for kind in KINDS for precision in PRECISIONS
+}
 
 
 def line_of(found: Rehearsal) -> str:
     """Write one rehearsal as a line below a table."""
     (few, less), (many, more) = found.points
-    return f"{label(found.kind, found.precision).capitalize()} (MiB at batch {few}, {many}): {less:.1f}, {more:.1f}"
+    return f"Rehearsed {found.kind} {found.precision} size (MiB at batch {few}, {many}): {less:.1f}, {more:.1f}"
 
 
 def read(totals: Mapping[str, str]) -> tuple[Rehearsal, ...]:
@@ -35,13 +34,7 @@ def read(totals: Mapping[str, str]) -> tuple[Rehearsal, ...]:
     Raises:
         SummaryError: a line that begins like one holds no sizes.
     """
-    found = []
-    for kind in KINDS:
-        for precision in PRECISIONS:
-            said = totals.get(label(kind, precision))
-            if said is not None:
-                found.append(Rehearsal(kind, precision, _points(said)))
-    return tuple(found)
+    return tuple([Rehearsal(*of, _points(totals[name])) for name, of in _LABELS.items() if name in totals])
 
 
 def _points(said: str) -> tuple[tuple[int, float], tuple[int, float]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 from estimator.faketensor import MIB, cast, live_bytes_mode
 from estimator.rehearsal import PRECISIONS
@@ -131,8 +130,9 @@ def _as_on_a_gpu() -> Iterator[None]:
             return usual(query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=True)
         return Fused.apply(query, key, value)
 
-    with (
-        mock.patch.object(functional, "dropout", dropout),
-        mock.patch.object(functional, "scaled_dot_product_attention", attention),
-    ):
+    before = functional.dropout, usual
+    functional.dropout, functional.scaled_dot_product_attention = dropout, attention
+    try:
         yield
+    finally:
+        functional.dropout, functional.scaled_dot_product_attention = before

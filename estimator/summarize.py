@@ -13,9 +13,6 @@ from estimator.faketensor import fake_model
 from estimator.rehearsal import line_of
 from estimator.rehearse import Inputs, rehearse
 
-# Deeper than any model: nothing is hidden.
-_ALL = 1000
-
 
 def summary_of(module: Any) -> str:
     """Print a module with the parameters of each layer, shared ones counted once in the total of what holds them.
@@ -42,13 +39,14 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
     """
     from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415
 
-    from estimator.dataset.printers import torchinfo_text  # noqa: PLC0415
+    from estimator.dataset import printers  # noqa: PLC0415
     from estimator.dataset.trace import trace  # noqa: PLC0415
 
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     model = fake_model(build, fake)
     with fake:
-        table = torchinfo_text(trace(model, lambda batch: inputs(model, batch)), batch_size, depth=_ALL)
+        traced = trace(model, lambda batch: inputs(model, batch))
+    table = printers.torchinfo_text(traced, batch_size, depth=printers.ALL_LAYERS)
     try:
         rehearsals = rehearse(model, fake, inputs, (batch_size // 2, batch_size))
     except Exception as error:  # a training step may need what a forward pass in evaluation does not

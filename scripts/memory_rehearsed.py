@@ -13,8 +13,6 @@ from estimator.methods.rad.fit.judge import Held
 from estimator.parsers import parse_summary
 from estimator.types import Estimate, SummaryError
 
-_ALL = 1000
-
 
 def rehearsed(dataset: Dataset, method: Rad) -> dict[str, Held]:
     """Judge RAD on the fresh part's models that were rehearsed, by the table that `radctl summarize` prints.
@@ -27,7 +25,7 @@ def rehearsed(dataset: Dataset, method: Rad) -> dict[str, Held]:
         lines = dataset.rehearsed.get(row.spec.model_id)
         if row.split != "fresh" or row.memory_mib is None or lines is None:
             continue
-        text = printers.torchinfo_text(dataset.trace(row.spec), row.spec.batch_size, depth=_ALL)
+        text = printers.torchinfo_text(dataset.trace(row.spec), row.spec.batch_size, depth=printers.ALL_LAYERS)
         try:
             summary = parse_summary(text)
             pairs = {

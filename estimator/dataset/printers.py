@@ -148,6 +148,8 @@ def _post_order(trace: Trace) -> list[int]:
     return order + running[::-1]
 
 
+ALL_LAYERS = 1000
+"""A depth of torchinfo's that hides nothing: no model is so deep."""
 _TORCHINFO_COLUMNS = {"input_size": "Input Shape", "output_size": "Output Shape", "num_params": "Param #"}
 _TORCHINFO_COLUMN_WIDTH = 25
 

@@ -41,7 +41,9 @@ class Leaves:
         self._args: dict[int, dict[str, str]] = {}
         self._words = start[0] if len(start) == 1 else workload.seq_len or TOKENS
         # How many words there are: as many answers are of each token, whatever the layer is called that gives them.
-        words = next((layer.said("0") for layer in found if layer.type == "Embedding"), "")
+        words = ""
+        if "Embedding" in types:
+            words = next((layer.said("0") for layer in found if layer.type == "Embedding"), "")
         self._many = int(words) if words.isdecimal() and len(words) < _DIGITS else 0
         deep = {type_ for type_ in types if "3d" in type_}
         # Where only the first layer knows of time, blocks take all places of all moments alike.

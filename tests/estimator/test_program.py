@@ -948,3 +948,25 @@ def test_a_layer_of_sines_keeps_what_goes_into_them(type_: str, kinds: list[Kind
     assert [op.kind for op in account(tree(*rows))[1].ops] == kinds
     flat = table("Linear-# [-1, 100, 64] 192", f"{type_}-# [-1, 100, 64] 0")
     assert [op.kind for op in account(flat)[1].ops] == kinds
+
+
+def test_a_kernel_of_one_place_takes_parts_of_what_kernels_of_each_channel_made() -> None:
+    """Restormer: queries, keys and values of channels, then a gate: no row shows what code makes of them."""
+    rows = (
+        (48, 1_344),
+        (144, 48 * 144),
+        (144, 144 * 9),
+        (48, 48 * 48),
+        (192, 48 * 192),
+        (192, 192 * 9),
+        (48, 96 * 48),
+    )
+    lines = [
+        f"{f'Conv2d-{at}':>20} {f'[-1, {width}, 64, 64]':>26} {params:>15,}"
+        for at, (width, params) in enumerate(rows, 1)
+    ]
+    text = "\n".join(["        Layer (type)               Output Shape         Param #", "=" * 64, *lines, "=" * 64])
+    program = compile_program(parse_summary(text))
+    taken = [program.shapes[op.x][0] for op in program.ops]
+    assert taken == [3, 48, 144, 48, 48, 192, 96]
+    assert sorted(program.shapes[index][0] for index in program.kept) == [96, 96, 144, 192]

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from estimator.methods.rad import Rad
-from estimator.methods.rad.rehearsed import wanted
+from estimator.methods.rad.features import MIB
+from estimator.methods.rad.liveness import Memory
+from estimator.methods.rad.rehearsed import account, wanted
 from estimator.parsers import parse_summary
 from estimator.rehearsal import at_batch, line_of
 from estimator.store import SHIPPED, ModelError, Store
@@ -99,6 +101,51 @@ def test_optimizer_states_come_on_top_and_weights_are_always_there() -> None:
     ]
     assert found[0] > 2 * states
     assert found[1] - found[0] > 1.5 * states
+
+
+def test_an_account_has_states_and_the_optimizers_step_and_autocast_in_proportion() -> None:
+    method = Rad.load()
+    large = (Rehearsal("train", "fp32", ((16, 40_000.0), (32, 80_000.0))),)
+    none = (Rehearsal("train", "fp32", ((16, 0.0), (32, 0.0))),)
+
+    def accounted(runs: tuple[Rehearsal, ...], workload: Workload) -> tuple[float, Memory]:
+        summary = parse_summary(said(TABLE.replace("2,320", "200,002,320").replace("2,768", "200,002,768"), runs))
+        shaped, program, memory, _ = method.account(summary, workload)
+        like = wanted(shaped, workload)
+        assert like is not None
+        other = method.account(summary, like)[2]
+        return account(shaped, program, like, [], (memory, other)).mib, memory
+
+    adam, sgd = (accounted(large, Workload(32, optimizer=optimizer)) for optimizer in ("adam", "sgd"))
+    for mib, memory in (adam, sgd):
+        assert mib == pytest.approx(80_000 + (memory.states + memory.at_peak) / MIB)
+    assert adam[1].states > 1e9 > sgd[1].states == 0
+    least, memory = accounted(none, Workload(32))
+    assert least == pytest.approx(memory.step / MIB)
+    amp, memory = accounted(large, Workload(32, optimizer="sgd", precision="amp"))
+    weights = memory.weights / MIB
+    beside, other = (
+        max(each.forward, each.loss, each.backward) - each.weights - each.states for each in (memory, sgd[1])
+    )
+    assert amp - weights - memory.at_peak / MIB == pytest.approx((80_000 - weights) * beside / other)
+    assert beside != pytest.approx(other, rel=0.01)
+
+
+def test_recurrent_layers_take_no_less_than_the_table_says() -> None:
+    table = (
+        "Layer (type:depth-idx)                   Output Shape             Param #\n" + "=" * 74 + "\n"
+        "Hears                                    [32, 8]                  --\n"
+        "├─OwnEars: 1-1                           [32, 512, 512]           --\n"
+        "│    └─LSTM: 2-1                         [32, 512, 512]           1,183,744\n"
+        "├─Linear: 1-2                            [32, 8]                  4,104\n" + "=" * 74 + "\n"
+        "Total params: 1,187,848\n"
+    )
+    least = (Rehearsal("train", "fp32", ((16, 10.0), (32, 20.0))),)
+    alone = said(table.replace("LSTM", "Mixes"), least)
+    found, other = (Rad.load().predict(parse_summary(text), Workload(32)) for text in (said(table, least), alone))
+    assert found.reasons[0] == other.reasons[0]
+    assert "rehearsed" in found.reasons[0]
+    assert found.expected_mib > other.expected_mib + 100
 
 
 def test_a_model_without_rehearsals_says_what_it_says_of_the_table() -> None:

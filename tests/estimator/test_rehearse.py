@@ -65,11 +65,31 @@ def test_attention_and_dropout_keep_what_they_do_on_a_gpu() -> None:
             x = functional.scaled_dot_product_attention(x, x, x, dropout_p=0.1)
             return functional.dropout(x, 0.1, self.training)
 
+    before = functional.dropout, functional.scaled_dot_product_attention
     found = sizes(Attends(), (2048, 64))["train", "fp32"][1]
     matrix = 32 * 2048 * 2048 * 4 / MIB
     assert found < matrix / 2
-    usual = functional.dropout
-    assert functional.dropout is usual  # as before
+    masks = 32 * 2048 * 64 / MIB  # a byte for each number
+    without = sizes(Attends().eval(), (2048, 64))["infer", "fp32"][1]
+    assert without + masks < found
+    assert (functional.dropout, functional.scaled_dot_product_attention) == before
+
+
+def test_dropout_keeps_a_byte_for_each_number() -> None:
+    class Drops(nn.Module):  # type: ignore[misc]
+        def __init__(self, *, drops: bool) -> None:
+            super().__init__()
+            self.line = nn.Linear(256, 256)
+            self.drops = drops
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.line(x)
+            for _ in range(4):
+                x = functional.dropout(x, 0.1, self.training) if self.drops else x * 1.0
+            return x.sum(1)
+
+    dropping, plain = (sizes(Drops(drops=drops), (1024, 256))["train", "fp32"][1] for drops in (True, False))
+    assert dropping - plain == pytest.approx(4 * 32 * 1024 * 256 / MIB, rel=0.05)
 
 
 def test_code_that_makes_numbers_in_fp32_is_rehearsed_in_fp32_alone() -> None:

@@ -140,14 +140,12 @@ class Rad:
         context = own + shift
         knowledge = self._known.about(run_of(program, shaped, workload))
         said = _SAID[knowledge.level].format(knowledge)
-        rehearsed = None
-        if self._rehearsed is not None and shaped.rehearsals and knowledge.level not in _BETTER:
+        expected, upper = self._from(row, explicit, own, knowledge)
+        if shaped.rehearsals and self._rehearsed is not None and knowledge.level not in _BETTER:
             rehearsed = self.rehearsed(shaped, program, workload, row, memory, self._own)
-        if rehearsed is not None and self._rehearsed is not None:
-            expected, upper = self._rehearsed.of(rehearsed, own)
-            explicit, said = rehearsed.mib, _REHEARSED
-        else:
-            expected, upper = self._from(row, explicit, own, knowledge)
+            if rehearsed is not None:
+                expected, upper = self._rehearsed.of(rehearsed, own)
+                explicit, said = rehearsed.mib, _REHEARSED
         wider = 1.0 if self._as_measured(gpu) else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
         least = context + (memory.weights + memory.gradients + memory.states) / MIB
         expected = min(max(expected + shift, least), _MOST_MIB)

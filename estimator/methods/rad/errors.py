@@ -6,9 +6,9 @@ from math import exp, sqrt
 from typing import Final
 
 # Nothing is known better than this: the allocator's peak varies by about as much from run to run.
-_LEAST_BOUND: Final = 0.03
+LEAST_BOUND: Final = 0.03
 # A bound of twenty times says no more than none.
-_MOST_BOUND: Final = 3.0
+MOST_BOUND: Final = 3.0
 # No error is taken to be smaller, and what is added to every size of an error (logarithms of a ratio).
 _SMALLEST_SIZE: Final = 0.02
 _ADDED_SIZE: Final = 0.04
@@ -44,4 +44,4 @@ def bounded(expected: float, size: float) -> float:
         expected: the best guess, in MiB.
         size: how large its error may be, as the logarithm of a ratio.
     """
-    return expected * exp(min(max(size, _LEAST_BOUND), _MOST_BOUND))
+    return expected * exp(min(max(size, LEAST_BOUND), MOST_BOUND))

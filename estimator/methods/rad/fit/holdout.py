@@ -30,7 +30,7 @@ WAYS = ("run", "model", "family")
 # much, and a bound wide enough for them would be of no use for all others (logarithms of measured / accounted, and of
 # what the correction leaves, where all of the memory may be wrong).
 _UNDERSTOOD = (-0.3, 0.9)
-_LEFT = (-0.4, 1.3)
+LEFT = (-0.4, 1.3)
 _SHARE = len(FEATURES) + KNOWLEDGE.index("share")
 
 Floats = NDArray[np.float64]
@@ -66,7 +66,7 @@ class HeldOut:
     def sizes(self) -> Floats:
         """What the trees of sizes are fitted to: errors, with a bound to them, where all of the memory may be wrong."""
         weights = np.array([damped(share) for share in self.activations])
-        sizes: Floats = np.clip(self.residual / weights, *_LEFT)
+        sizes: Floats = np.clip(self.residual / weights, *LEFT)
         return sizes
 
     @property

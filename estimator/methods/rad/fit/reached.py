@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from estimator.methods.rad.errors import LEAST_BOUND, MOST_BOUND
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit.bounds import calibrating, multiple
 from estimator.methods.rad.fit.holdout import WAYS, Floats, HeldOut
@@ -136,5 +137,5 @@ def _bounds(held: HeldOut, sizes: Floats) -> dict[float, Floats]:
                 inside = setting & (held.folds != fold)
                 here = held.at(level) & (held.folds == fold)
                 bound[here] = multiple(held, sizes, level, inside, times) * sizes[here] if inside.any() else 0.0
-        made[times] = np.clip(bound, 0.03, 3.0)
+        made[times] = np.clip(bound, LEAST_BOUND, MOST_BOUND)
     return made

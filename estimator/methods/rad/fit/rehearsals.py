@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from estimator.dataset import printers
 from estimator.dataset.store import Dataset, Row
 from estimator.methods.rad import Rad
-from estimator.methods.rad.errors import damped, size_of
+from estimator.methods.rad.errors import LEAST_BOUND, MOST_BOUND, damped, size_of
 from estimator.methods.rad.features import features
 from estimator.methods.rad.fit.boosting import Boosted
 from estimator.methods.rad.fit.bounds import conformal
-from estimator.methods.rad.fit.holdout import FOLDS, Floats, by_family, understood
+from estimator.methods.rad.fit.holdout import FOLDS, LEFT, Floats, by_family, understood
 from estimator.methods.rad.fit.learners import boosted, spreading
 from estimator.methods.rad.fit.own import Blocks
 from estimator.methods.rad.fit.processes import forked
@@ -37,7 +37,6 @@ _QUANTILE: Final = 0.95
 _TREES: Final = 100
 # Fewer runs teach nothing.
 _LEAST: Final = 500
-_LEFT: Final = (-0.4, 1.3)
 _CHUNK: Final = 100
 
 
@@ -84,7 +83,7 @@ def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: B
 def _examples(dataset: Dataset, account: Rad, rows: Sequence[Row], blocks: Blocks) -> list[Example]:
     found = []
     for row in rows:
-        text = printers.torchinfo_text(dataset.trace(row.spec), row.spec.batch_size, depth=1000)
+        text = printers.torchinfo_text(dataset.trace(row.spec), row.spec.batch_size, depth=printers.ALL_LAYERS)
         own = blocks.without(row.spec.group)
         try:
             summary = replace(parse_summary(text), rehearsals=dataset.rehearsed[row.spec.model_id])
@@ -92,6 +91,7 @@ def _examples(dataset: Dataset, account: Rad, rows: Sequence[Row], blocks: Block
         except SummaryError:
             continue
         memory = account.memory(shaped, program, row.workload, own)
+        # A rehearsed model's types are as good as known: nothing was fitted to how many are not.
         described = features(memory, program, shaped, row.workload, family, program.names)
         made = account.rehearsed(shaped, program, row.workload, described, memory, own)
         if made is not None and row.memory_mib is not None:
@@ -128,7 +128,7 @@ def fit(examples: Sequence[Example]) -> Fitted | None:
     expected = [(item.account.mib + item.context) * np.exp(one) for item, one in zip(examples, said, strict=True)]
     shares = [share_of(item.account, one, item.context) for item, one in zip(examples, expected, strict=True)]
     residual = target - said
-    sizes = np.clip(residual / np.array([damped(share) for share in shares]), *_LEFT)
+    sizes = np.clip(residual / np.array([damped(share) for share in shares]), *LEFT)
     spreads = forked([partial(_spread, rows, sizes, weights, folds != fold) for fold in sides])
     scale = np.array(
         [size_of(size, share) for size, share in zip(_by_fold(spreads[1:], rows, folds), shares, strict=True)]
@@ -140,7 +140,7 @@ def fit(examples: Sequence[Example]) -> Fitted | None:
         "spread": spreads[0].written(),
         "bound": conformal(scores, weights, MISS),
     }
-    return Fitted(model, reached(residual, np.clip(bounds[folds] * scale, 0.03, 3.0)))
+    return Fitted(model, reached(residual, np.clip(bounds[folds] * scale, LEAST_BOUND, MOST_BOUND)))
 
 
 def _corrected(rows: Floats, target: Floats, weights: Floats, inside: NDArray[np.bool_]) -> Boosted:
