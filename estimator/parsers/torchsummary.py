@@ -235,8 +235,7 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
         states = {at: read.states[row] for at, row in enumerate(rows) if row in read.states}
         # Of less than this much of what is printed, rounding is too much.
         floats = round((size or 0.0) * 2**20 / 4 / (batch or 1)) if (size or 0.0) >= _SURE_MIB else 0
-        turns = {at for at, row in enumerate(rows) if row in steps} - {rows.index(row) for row in steps}
-        children, weights = weighed(children, states, floats, turns if again else set())
+        children, weights = weighed(children, states, floats, _turns(rows, steps) if again else set())
     stated = t.total_params(totals)
     inferred: list[str] = []
     if stated is not None and stated != counted:
@@ -294,6 +293,20 @@ def _is_step(layer: Layer) -> bool:
     """Tell whether a recurrent layer is called for one step of a series."""
     shape = layer.output_shape
     return layer.type in GATES and shape is not None and len(shape) == _WIDE and shape[0] == 1
+
+
+def _turns(rows: list[int], steps: Set[int]) -> set[int]:
+    """Give the places of a loop's steps but the first of each."""
+    seen: set[int] = set()
+    turns: set[int] = set()
+    for at, row in enumerate(rows):
+        if not at & OFTEN:
+            breathe()
+        if row in seen:
+            turns.add(at)
+        elif row in steps:
+            seen.add(row)
+    return turns
 
 
 def _counted_again(rows: list[int], layers: list[Layer], steps: Set[int]) -> int:
