@@ -1,31 +1,58 @@
-"""What a step of a model's own code takes on tensors without data, as `radctl summarize` writes it below a table. Pure.
+"""What steps of a model's own code take on tensors without data, as `radctl summarize` writes it below a table. Pure.
 
-A rehearsal knows what no summary shows: what functions between the layers keep. It counts tensors alone, not what the
-GPU's libraries and the allocator take beside them. `estimator.rehearse` makes it.
+A rehearsal knows what no summary shows: what functions between the layers keep, and in which order it comes and goes,
+which decides what PyTorch's allocator holds. `estimator.rehearse` makes it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from contextlib import suppress
+from itertools import pairwise
+from math import log
+from typing import Final, NamedTuple
 
-from estimator.types import KINDS, Kind, Precision, Rehearsal, SummaryError
+from estimator.types import Optimizer, Point, Precision, Rehearsal, SummaryError, Workload
 
-PRECISIONS: Final[tuple[Precision, ...]] = ("fp32", "bf16")
-"""Those that can be rehearsed: autocast works on a GPU's tensors alone."""
-_SAID: Final = re.compile(r"([0-9.]{1,20}), ([0-9.]{1,20}) mib at batch ([0-9]{1,9}), ([0-9]{1,9})")
+PRECISIONS: Final[tuple[Precision, ...]] = ("fp32", "amp", "bf16")
+"""Those that are rehearsed; fp16 takes what bf16 does."""
+OPTIMIZERS: Final[tuple[Optimizer, ...]] = ("sgd", "sgd_momentum", "rmsprop", "adam")
+"""Those that are rehearsed; AdamW takes what Adam does."""
+_SIZE: Final = re.compile(r"([0-9.]{1,20}) in ([0-9.]{1,20}) MiB")
+_BATCH: Final = re.compile(r"[0-9]{1,9}")
 _MOST_MIB: Final = 1e9
 # Names of the lines, as `estimator.parsers.text.read_totals` gives them.
-_LABELS: Final[Mapping[str, tuple[Kind, Precision]]] = {
-    f"rehearsed {kind} {precision} size": (kind, precision) for kind in KINDS for precision in PRECISIONS
+_LABELS: Final[Mapping[str, tuple[Precision, Optimizer | None]]] = {
+    f"rehearsed {optimizer or 'inference'} {precision} size": (precision, optimizer)
+    for precision in PRECISIONS
+    for optimizer in (*OPTIMIZERS, None)
 }
+
+
+class Found(NamedTuple):
+    """What a rehearsal says of a workload.
+
+    Attributes:
+        used_mib, held_mib: as in `estimator.types.Point`.
+        apart: the logarithm of how far the batch size is from the nearest that was rehearsed.
+    """
+
+    used_mib: float
+    held_mib: float
+    apart: float
+
+
+def like(optimizer: Optimizer) -> Optimizer:
+    """Give the optimizer of `OPTIMIZERS` that takes as much."""
+    return "adam" if optimizer == "adamw" else optimizer
 
 
 def line_of(found: Rehearsal) -> str:
     """Write one rehearsal as a line below a table."""
-    (few, less), (many, more) = found.points
-    return f"Rehearsed {found.kind} {found.precision} size (MiB at batch {few}, {many}): {less:.1f}, {more:.1f}"
+    batches = ", ".join(str(point.batch) for point in found.points)
+    sizes = ", ".join(f"{point.used_mib:.1f} in {point.held_mib:.0f} MiB" for point in found.points)
+    return f"Rehearsed {found.optimizer or 'inference'} {found.precision} size (batch {batches}): {sizes}"
 
 
 def read(totals: Mapping[str, str]) -> tuple[Rehearsal, ...]:
@@ -34,33 +61,51 @@ def read(totals: Mapping[str, str]) -> tuple[Rehearsal, ...]:
     Raises:
         SummaryError: a line that begins like one holds no sizes.
     """
-    return tuple([Rehearsal(*of, _points(totals[name])) for name, of in _LABELS.items() if name in totals])
+    return tuple(
+        [
+            Rehearsal("train" if optimizer else "infer", precision, optimizer, _points(totals[name]))
+            for name, (precision, optimizer) in _LABELS.items()
+            if name in totals
+        ]
+    )
 
 
-def _points(said: str) -> tuple[tuple[int, float], tuple[int, float]]:
-    match = _SAID.fullmatch(said)
-    if match is not None:
-        try:
-            few, many, less, more = int(match[3]), int(match[4]), float(match[1]), float(match[2])
-        except ValueError:  # several points in one number
-            few = many = 0
-        if 0 < few < many and less <= _MOST_MIB and more <= _MOST_MIB:
-            return (few, less), (many, more)
-    raise SummaryError(f"{said[:60]!r} are no sizes of a rehearsal: let radctl summarize print the table anew")
+def _points(said: str) -> tuple[Point, ...]:
+    sizes, _, batches = said.partition(" batch ")
+    found = []
+    for size, batch in zip(sizes.split(", "), batches.split(", "), strict=False):
+        match = _SIZE.fullmatch(size)
+        if match is not None and _BATCH.fullmatch(batch):
+            with suppress(ValueError):  # several points in one number
+                found.append(Point(int(batch), float(match[1]), float(match[2])))
+    rising = all(one.batch < other.batch for one, other in pairwise(found))
+    if len(found) != sizes.count(",") + 1 or len(found) != batches.count(",") + 1 or not rising:
+        found = []
+    if not found or not found[0].batch > 0 or any(max(point[1:]) > _MOST_MIB for point in found):
+        raise SummaryError(f"{said[:60]!r} are no sizes of a rehearsal: let radctl summarize print the table anew")
+    return tuple(found)
 
 
-def at_batch(rehearsals: Iterable[Rehearsal], kind: Kind, precision: Precision, batch: int) -> float | None:
-    """Give the most that tensors take in a step, in MiB; None where that was not rehearsed.
+def of_workload(rehearsals: Iterable[Rehearsal], workload: Workload) -> Found | None:
+    """Tell what a rehearsal says of a workload; None where that was not rehearsed.
 
-    Args:
-        rehearsals: of one model.
-        kind: of the step.
-        precision: of the step.
-        batch: its samples; between and beyond the two that were rehearsed it follows a line through them.
+    Between and beyond the batch sizes that were, it follows a line through the two that are nearest.
     """
-    wanted: Precision = "bf16" if precision == "fp16" else precision
+    precision: Precision = "bf16" if workload.precision == "fp16" else workload.precision
+    optimizer = like(workload.optimizer) if workload.kind == "train" else None
     for found in rehearsals:
-        if (found.kind, found.precision) == (kind, wanted):
-            (few, less), (many, more) = found.points
-            return max(less + (more - less) * (batch - few) / (many - few), 0.0)
+        if (found.kind, found.precision, found.optimizer) == (workload.kind, precision, optimizer):
+            return _at(found.points, workload.batch_size)
     return None
+
+
+def _at(points: Iterable[Point], batch: int) -> Found | None:
+    near, *others = sorted(points, key=lambda point: abs(log(batch / point.batch)))
+    if near.batch == batch:
+        return Found(near.used_mib, near.held_mib, 0.0)
+    if not others:
+        return None
+    other = others[0]
+    share = (batch - near.batch) / (other.batch - near.batch)
+    used, held = (max(one + (two - one) * share, 0.0) for one, two in zip(near[1:], other[1:], strict=True))
+    return Found(used, held, abs(log(batch / near.batch)))

@@ -1,102 +1,183 @@
-"""Runs a step of a model's own code on tensors without data and counts what is there at once. Needs torch.
+"""Runs steps of a model's own code on tensors without data and follows what they take from the GPU. Needs torch.
 
-As on a GPU, dropout keeps a byte for each number, and attention that PyTorch fuses keeps no matrix; with the CPU's
-tensors, which stand for a GPU's, both would be otherwise. The user's loss is not known: a classifier's stands for it.
+`estimator.recorder` writes down which tensors come and go, `estimator.allocator` tells what PyTorch holds for them. The
+CPU's tensors stand for a GPU's: dropout keeps a byte for each number here, attention that PyTorch fuses there keeps no
+matrix, recurrent layers and autocast are as on a GPU. The user's loss is not known: a classifier's stands for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Final, NamedTuple
 
-from estimator.faketensor import MIB, cast, live_bytes_mode
-from estimator.rehearsal import PRECISIONS
-from estimator.types import KINDS, Kind, Rehearsal
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_leaves
+
+from estimator.allocator import Allocator, Block
+from estimator.autocast import LOW, autocast_as_on_cuda
+from estimator.dataset.measure import make_optimizer
+from estimator.faketensor import MIB, cast
+from estimator.recorder import GONE, Part, Recorder, Works
+from estimator.recurrent import recurrent_as_on_a_gpu
+from estimator.rehearsal import OPTIMIZERS, PRECISIONS
+from estimator.types import KINDS, Kind, Optimizer, Point, Precision, Rehearsal
 
 Inputs = Callable[[Any, int], tuple[tuple[Any, ...], Mapping[str, Any]]]
 """Makes a model's arguments from the model and a batch size."""
+Mode = Callable[[], AbstractContextManager[Any]]
+_FUSED_AXES: Final = 4
+_Taken = dict[Optimizer | None, list[Part]]
+"""What two steps of each optimizer took, one part after the other; for None, what two inferences did."""
 
 
-def rehearse(model: Any, fake: Any, inputs: Inputs, batches: tuple[int, int]) -> tuple[Rehearsal, ...]:
-    """Rehearse training and inference in fp32, and in bf16 where the code can; the model is left in the last of them.
+class Subject(NamedTuple):
+    """What is rehearsed.
 
-    Args:
-        model: of fake tensors, in fp32.
+    Attributes:
+        model: of fake tensors, in fp32 at first.
         fake: the mode that they are of.
         inputs: makes its arguments.
-        batches: the two batch sizes, the smaller one first.
+        works: knows the workspaces of convolutions.
+    """
+
+    model: Any
+    fake: Any
+    inputs: Inputs
+    works: Works
+
+
+def rehearse(subject: Subject, batches: Sequence[int]) -> tuple[Rehearsal, ...]:
+    """Rehearse training, with each optimizer, and inference in fp32, and in amp and bf16 where the code can.
+
+    The model is left in the last of them.
+
+    Args:
+        subject: what is rehearsed.
+        batches: batch sizes, the smallest first.
 
     Raises:
         Exception: what torch raises where the model's code needs the values of its tensors, or takes other inputs.
     """
-    import torch  # noqa: PLC0415
-
-    few, many = batches
     found: list[Rehearsal] = []
-    mode = live_bytes_mode()
-    with fake, mode, _as_on_a_gpu():
-        for tensor in (*model.parameters(), *model.buffers()):
-            mode.watch(tensor)
-        for precision in PRECISIONS:
-            if precision == "bf16":
-                cast(model, torch.bfloat16)
+    for precision in PRECISIONS:
+        for kind in KINDS:
             try:
-                peaks = [[_peak_mib(mode, model, inputs, kind, batch) for batch in batches] for kind in KINDS]
+                points = [points_of(subject, kind, precision, batch) for batch in batches]
             except Exception:
-                if not found:
+                if precision == "fp32":
                     raise
-                break  # its code makes numbers in fp32, which do not go with weights in bf16
-            for kind, (less, more) in zip(KINDS, peaks, strict=True):
-                found.append(Rehearsal(kind, precision, ((few, less), (many, more))))
+                break  # its code makes numbers in fp32, which do not go with others in half precision
+            found += [
+                Rehearsal(kind, precision, optimizer, tuple(each[optimizer] for each in points))
+                for optimizer in points[0]
+            ]
     return tuple(found)
 
 
-def _peak_mib(mode: Any, model: Any, inputs: Inputs, kind: Kind, batch: int) -> float:
-    """Give the peak of the second of two steps, which meets the output that a loop still holds from the first."""
-    model.train(kind == "train")
-    given = inputs(model, batch)
-    kept: list[Any] = []
-    for _ in range(2):
-        mode.reset()
-        kept = [_step(model, given, kind)]
-    del kept
+def points_of(
+    subject: Subject, kind: Kind, precision: Precision, batch: int, optimizers: Iterable[Optimizer] = OPTIMIZERS
+) -> dict[Optimizer | None, Point]:
+    """Rehearse one batch size: with each optimizer, or for None an inference; bf16 leaves the model in it.
+
+    Raises:
+        Exception: as `rehearse`.
+    """
+    model, recorder = subject.model, Recorder(subject.works)
+    autocast = autocast_as_on_cuda if precision == "amp" else nullcontext
+    if precision == "bf16":
+        with subject.fake:
+            cast(model, torch.bfloat16)
+    with subject.fake, recorder, _as_on_a_gpu(), recurrent_as_on_a_gpu():
+        before = recorder.begin()
+        for tensor in (*model.parameters(), *model.buffers()):
+            recorder.watch(tensor)
+        given = subject.inputs(model, batch)
+        if kind == "train":
+            taken = _trained(recorder, model, given, autocast, optimizers)
+        else:
+            taken = _inferred(recorder, model, given, autocast)
+    return {optimizer: Point(batch, *_followed([before, *parts])) for optimizer, parts in taken.items()}
+
+
+def _trained(recorder: Recorder, model: Any, given: Any, autocast: Mode, optimizers: Iterable[Optimizer]) -> _Taken:
+    """Write down a step, then one and another of each optimizer, and the step between these two."""
+
+    def step(kept: list[Any]) -> Part:
+        part = recorder.begin()
+        for parameter in model.parameters():
+            parameter.grad = None
+        with autocast():
+            out = model(*given[0], **given[1])
+            loss = _loss(out)
+        recorder.backward = True
+        loss.backward()
+        recorder.backward = False
+        kept[:] = out, loss
+        return part
+
+    model.train()
+    kept: list[Any] = []  # as a loop's variables hold it until the next step
+    first = step(kept)
+    steps: dict[Optimizer, tuple[Part, Part]] = {}
+    for name in optimizers:
+        optimizer = make_optimizer(name, model, foreach=True)
+        recorder.steps = True
+        once = recorder.begin()
+        optimizer.step()
+        later = recorder.begin()
+        optimizer.step()
+        recorder.steps = False
+        recorder.begin()  # what goes with it
+        optimizer.state.clear()
+        steps[name] = once, later
+    again = step(kept)
+    recorder.begin()
     for parameter in model.parameters():
         parameter.grad = None
-    return int(mode.peak) / MIB
+    return {name: [first, once, again, later] for name, (once, later) in steps.items()}
 
 
-def _step(model: Any, given: tuple[tuple[Any, ...], Mapping[str, Any]], kind: Kind) -> Any:
-    import torch  # noqa: PLC0415
+def _inferred(recorder: Recorder, model: Any, given: Any, autocast: Mode) -> _Taken:
+    """Write down two inferences, the second of which meets what the loop still holds of the first."""
+    model.eval()
+    part = recorder.begin()
+    with torch.no_grad():
+        for _ in range(2):
+            with autocast():
+                out = model(*given[0], **given[1])
+    del out
+    return {None: [part]}
 
-    args, kwargs = given
-    if kind == "infer":
-        with torch.no_grad():
-            return model(*args, **kwargs)
-    for parameter in model.parameters():
-        parameter.grad = None
-    out = model(*args, **kwargs)
-    loss = _loss(out)
-    loss.backward()
-    return out, loss
+
+def _followed(parts: Sequence[Part]) -> tuple[float, float]:
+    """Give the most that was used at once, and what PyTorch's allocator held for it, in MiB."""
+    allocator = Allocator()
+    blocks: dict[int, Block | None] = {}
+    for part in parts:
+        for number, size in part:
+            if size != GONE:
+                blocks[number] = allocator.take(size)
+            elif number in blocks:
+                allocator.give(blocks.pop(number))
+    return allocator.most_used / MIB, allocator.held / MIB
 
 
 def _loss(out: Any) -> Any:
-    """Make a loss of the first numbers that a model gives out: their logarithms as a classifier's, or its own loss."""
-    import torch  # noqa: PLC0415
-    from torch.utils._pytree import tree_leaves  # noqa: PLC0415
-
-    for leaf in out.values() if isinstance(out, Mapping) else tree_leaves(out):
-        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
-            return leaf.float().log_softmax(-1).mean() if leaf.dim() else leaf.float()
-    raise TypeError(f"the model returned {type(out).__name__} without a floating-point tensor")
+    """Make a loss of what a model gives out: its own, or that of a classifier for each tensor."""
+    leaves = out.values() if isinstance(out, Mapping) else tree_leaves(out)
+    numbers = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if not numbers:
+        raise TypeError(f"the model returned {type(out).__name__} without a tensor that depends on its parameters")
+    if isinstance(out, Mapping):  # its own losses, or what it is for, before what else it tells
+        numbers = [leaf for leaf in numbers if not leaf.dim()] or numbers[:1]
+    return sum(leaf.log_softmax(-1).mean() if leaf.dim() else leaf for leaf in numbers)
 
 
 @contextmanager
 def _as_on_a_gpu() -> Iterator[None]:
     """Let dropout and fused attention keep what they keep on a GPU."""
-    import torch  # noqa: PLC0415
-
     functional = torch.nn.functional
     usual = functional.scaled_dot_product_attention
 
@@ -126,8 +207,14 @@ def _as_on_a_gpu() -> Iterator[None]:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Any:
-        if enable_gqa and query.dtype == torch.float32 and query.shape[-3] != key.shape[-3]:  # no kernel fuses that
-            return usual(query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=True)
+        if torch.is_autocast_enabled("cpu"):
+            query, key, value = (tensor.to(LOW) for tensor in (query, key, value))
+        fused = query.dim() == _FUSED_AXES and (
+            query.shape[1] == key.shape[1] or (enable_gqa and query.dtype != torch.float32)
+        )
+        if not fused:
+            with sdpa_kernel(SDPBackend.MATH):
+                return usual(query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
         return Fused.apply(query, key, value)
 
     before = functional.dropout, usual

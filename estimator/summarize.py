@@ -7,11 +7,14 @@ without data, which takes no memory and no GPU.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from estimator.faketensor import fake_model
+from estimator.methods.rad import Rad
 from estimator.rehearsal import line_of
-from estimator.rehearse import Inputs, rehearse
+
+if TYPE_CHECKING:
+    from estimator.rehearse import Inputs  # which needs torch
 
 
 def summary_of(module: Any) -> str:
@@ -26,7 +29,7 @@ def summary_of(module: Any) -> str:
 def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
     """Run a module on fake tensors and print every call with its output's shape, as torchinfo does.
 
-    Below it stands what a step takes at half of that batch size and at all of it (`estimator.rehearsal`).
+    Below it stands what steps take at half of that batch size and at all of it (`estimator.rehearsal`).
 
     Args:
         build: makes the module.
@@ -41,6 +44,7 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
 
     from estimator.dataset import printers  # noqa: PLC0415
     from estimator.dataset.trace import trace  # noqa: PLC0415
+    from estimator.rehearse import Subject, rehearse  # noqa: PLC0415
 
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     model = fake_model(build, fake)
@@ -48,7 +52,7 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
         traced = trace(model, lambda batch: inputs(model, batch))
     table = printers.torchinfo_text(traced, batch_size, depth=printers.ALL_LAYERS)
     try:
-        rehearsals = rehearse(model, fake, inputs, (batch_size // 2, batch_size))
+        rehearsals = rehearse(Subject(model, fake, inputs, Rad.load().workspaces.of), (batch_size // 2, batch_size))
     except Exception as error:  # a training step may need what a forward pass in evaluation does not
         return f"{table}not rehearsed, as its code needs values or a GPU: {type(error).__name__}"
     return table + "\n".join(map(line_of, rehearsals))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from estimator.layer import Layer
 
@@ -31,18 +31,34 @@ class SummaryError(ValueError):
     """A summary that cannot be understood; the message quotes the line and says the cure."""
 
 
-@dataclass(frozen=True)
-class Rehearsal:
-    """What tensors take in a step of the model's own code that ran on tensors without data (`estimator.rehearsal`).
+class Point(NamedTuple):
+    """What one batch size took in a rehearsal.
 
     Attributes:
-        kind, precision: of the step; a training's optimizer holds no state.
-        points: two batch sizes, the smaller one first, and the most that was there at once, in MiB.
+        batch: samples.
+        used_mib: the most that tensors and workspaces took at once.
+        held_mib: the most that PyTorch's allocator took from the GPU for them.
+    """
+
+    batch: int
+    used_mib: float
+    held_mib: float
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What steps of the model's own code take that ran on tensors without data (`estimator.rehearsal`).
+
+    Attributes:
+        kind, precision: of the steps.
+        optimizer: of a training; None for an inference. AdamW takes what Adam takes.
+        points: for each batch size that was rehearsed, the smallest first; one at least.
     """
 
     kind: Kind
     precision: Precision
-    points: tuple[tuple[int, float], tuple[int, float]]
+    optimizer: Optimizer | None
+    points: tuple[Point, ...]
 
 
 @dataclass(frozen=True)

@@ -22,31 +22,58 @@ from estimator.dataset.rehearsed import main as rehearsing
 from estimator.dataset.saved import main as saving
 from estimator.dataset.specs import Spec, spec_from_json
 from estimator.dataset.store import DEFAULT, add_rehearsed, add_saved, load
+from estimator.rehearsal import like
 from estimator.types import Precision
 from scripts.collect_later import SEED, Copier
 
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "amp", "bf16")
+_RUNS = 8
+_BATCHES = (16, 32)
 
 
 def specs(measured: Iterable[Spec], precisions: Sequence[Precision] = _PRECISIONS) -> list[Spec]:
     """Choose one run of each real model for each precision; one model of each family comes first, then another."""
     chosen: dict[tuple[str, str], Spec] = {}
     for spec in measured:
-        if spec.source != "synthetic" and spec.arch.get("attention") != "eager":
+        if _followed(spec):
             chosen.setdefault((spec.source, spec.name), spec)
-    models = list(chosen.values())
-    random.Random(SEED).shuffle(models)  # noqa: S311 - an order, no secret
-    before: Counter[str] = Counter()
-    turns: list[tuple[int, Spec]] = []
-    for spec in models:
-        turns.append((before[spec.group], spec))
-        before[spec.group] += 1
-    models = [spec for _, spec in sorted(turns, key=lambda turn: turn[0])]
     return [
         replace(spec, batch_size=2, optimizer="sgd", precision=precision, kind="train")
-        for spec in models
+        for spec in in_turn(chosen.values())
         for precision in precisions
     ]
+
+
+def runs(measured: Iterable[Spec]) -> list[Spec]:
+    """Choose runs of each real model, in the order of `specs`; and of each model's first run other batch sizes too."""
+    models: dict[str, list[Spec]] = {}
+    for spec in measured:
+        if _followed(spec):
+            optimizer = like(spec.optimizer) if spec.kind == "train" else "sgd"
+            models.setdefault(spec.model_id, []).append(replace(spec, optimizer=optimizer))
+    chosen: dict[str, Spec] = {}
+    for first in in_turn(some[0] for some in models.values()):
+        some = models[first.model_id]
+        random.Random(first.model_id).shuffle(some)  # noqa: S311 - an order, no secret
+        for spec in (*some[:_RUNS], *(replace(some[0], batch_size=batch) for batch in _BATCHES)):
+            chosen.setdefault(spec.id, spec)
+    return list(chosen.values())
+
+
+def in_turn(models: Iterable[Spec]) -> list[Spec]:
+    """Put a model of each family first, then another of each."""
+    mixed = list(models)
+    random.Random(SEED).shuffle(mixed)  # noqa: S311 - an order, no secret
+    before: Counter[str] = Counter()
+    turns: list[tuple[int, Spec]] = []
+    for spec in mixed:
+        turns.append((before[spec.group], spec))
+        before[spec.group] += 1
+    return [spec for _, spec in sorted(turns, key=lambda turn: turn[0])]
+
+
+def _followed(spec: Spec) -> bool:
+    return spec.source != "synthetic" and spec.arch.get("attention") != "eager"
 
 
 def shared(wanted: Iterable[Spec], share: int, shares: int) -> list[Spec]:
@@ -81,15 +108,16 @@ def main() -> None:
     copier = Copier(raw, options.out, 30.0)
     copier.start()
     dataset = load()
-    measured = [row.spec for row in dataset.rows]
+    measured = [row.spec for row in dataset.rows if row.memory_mib]
     measured += [spec_from_json(row["spec"]) for folder in options.raw for row in read_jsonl(folder / ROWS)]
+    measured = [spec for spec in measured if not options.names or spec.name in options.names]
+    if options.rehearse:
+        wanted = [spec for spec in runs(measured) if options.names or spec.model_id not in dataset.rehearsed]
+    else:
+        noted = () if options.names else dataset.saved.keys()
+        wanted = [spec for spec in specs(measured) if (spec.model_id, spec.precision) not in noted]
     share, shares = map(int, options.share.split("/"))
-    there = {(model, "fp32") for model in dataset.rehearsed} if options.rehearse else dataset.saved.keys()
-    wanted = [
-        spec
-        for spec in shared(specs(measured, ("fp32",) if options.rehearse else _PRECISIONS), share, shares)
-        if (spec.name in options.names if options.names else (spec.model_id, spec.precision) not in there)
-    ]
+    wanted = shared(wanted, share, shares)
     print(f"{len(wanted)} runs", flush=True)
     many = Options(options.workers, 1.0, options.device, minutes=options.minutes)
     worker = rehearsing if options.rehearse else saving

@@ -155,15 +155,21 @@ class Rehearsal:
         return mode
 
 
-def make_optimizer(name: Optimizer, model: nn.Module) -> torch.optim.Optimizer:
-    """Return the optimizer that a workload names, with torch's defaults."""
+def make_optimizer(name: Optimizer, model: nn.Module, *, foreach: bool | None = None) -> torch.optim.Optimizer:
+    """Return the optimizer that a workload names, with torch's defaults.
+
+    Args:
+        name: of the optimizer.
+        model: whose parameters it changes.
+        foreach: whether it works on all of them at once; None for torch's choice, which is that on a GPU.
+    """
     parameters = [p for p in model.parameters() if p.requires_grad]
     kinds: dict[str, Callable[[], torch.optim.Optimizer]] = {
-        "adam": lambda: torch.optim.Adam(parameters, lr=1e-4),
-        "adamw": lambda: torch.optim.AdamW(parameters, lr=1e-4),
-        "sgd": lambda: torch.optim.SGD(parameters, lr=1e-4),
-        "sgd_momentum": lambda: torch.optim.SGD(parameters, lr=1e-4, momentum=0.9),
-        "rmsprop": lambda: torch.optim.RMSprop(parameters, lr=1e-4),
+        "adam": lambda: torch.optim.Adam(parameters, lr=1e-4, foreach=foreach),
+        "adamw": lambda: torch.optim.AdamW(parameters, lr=1e-4, foreach=foreach),
+        "sgd": lambda: torch.optim.SGD(parameters, lr=1e-4, foreach=foreach),
+        "sgd_momentum": lambda: torch.optim.SGD(parameters, lr=1e-4, momentum=0.9, foreach=foreach),
+        "rmsprop": lambda: torch.optim.RMSprop(parameters, lr=1e-4, foreach=foreach),
     }
     return kinds[name]()
 

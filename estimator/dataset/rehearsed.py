@@ -1,9 +1,11 @@
-"""Rehearses the data set's real models: steps of their own code on tensors without data. Needs torch."""
+"""Rehearses the data set's runs: steps of each model's own code on tensors without data. Needs torch."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -14,48 +16,70 @@ from estimator.dataset.specs import Spec, spec_from_json
 from estimator.dataset.trace import Inputs
 from estimator.dataset.worker import Pipe, describe
 from estimator.faketensor import fake_model
-from estimator.rehearse import rehearse
+from estimator.methods.rad import Rad
+from estimator.recorder import Works
+from estimator.rehearsal import PRECISIONS, like
+from estimator.rehearse import Subject, points_of
+from estimator.types import Kind, Point, Precision
 
-BATCHES = (16, 32)
 
-
-def rehearsed(spec: Spec) -> list[list[Any]]:
-    """Rehearse the model of a configuration.
+def rehearsed(specs: Iterable[Spec], works: Works) -> Iterator[tuple[Spec, Point | str]]:
+    """Rehearse runs of one model; what is alike is done once.
 
     Args:
-        spec: how it is run; only the model and the shape of one sample matter.
+        specs: how it is run.
+        works: knows the workspaces of convolutions.
 
     Returns:
-        For each rehearsal kind, precision, and batch size and MiB of both points.
+        What each run takes, or why that cannot be told.
     """
+    todo = sorted(specs, key=_alike)
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    model = fake_model(lambda: build_model(spec), fake)
+    model = fake_model(lambda: build_model(todo[0]), fake)
+    for (_, kind, batch, _), group in groupby(todo, _alike):
+        runs = list(group)
+        precision: Precision = runs[0].precision
 
-    def inputs(model: Any, batch: int) -> Inputs:
-        return feed(spec, model).inputs(batch)
+        def inputs(model: Any, batch: int, spec: Spec = runs[0]) -> Inputs:
+            return feed(spec, model).inputs(batch)
 
-    found = []
-    for item in rehearse(model, fake, inputs, BATCHES):
-        points = [number for batch, mib in item.points for number in (batch, round(mib, 1))]
-        found.append([item.kind, item.precision, *points])
-    return found
+        optimizers = {like(run.optimizer) for run in runs}
+        try:
+            points = points_of(Subject(model, fake, inputs, works), kind, precision, batch, sorted(optimizers))
+        except Exception as error:  # a library's model may raise anything
+            yield from ((run, describe(error)) for run in runs)
+            continue
+        yield from ((run, points[None if kind == "infer" else like(run.optimizer)]) for run in runs)
+
+
+def _alike(spec: Spec) -> tuple[int, Kind, int, int]:
+    return PRECISIONS.index(spec.precision), spec.kind, spec.batch_size, spec.seq_len or 0
 
 
 def main(pipe: Pipe, device: str, seconds: float, traces: bool) -> None:
     """Work for a `Collector`: rows hold what was rehearsed; the other arguments mean nothing here."""
     del device, seconds, traces
     torch.set_num_threads(1)
+    works = Rad.load().workspaces.of
     with suppress(EOFError, BrokenPipeError):
         while True:
             pipe.send(("next", 0.0))
             specs = pipe.recv()
             if specs is None:
                 return
-            for spec in map(spec_from_json, specs):
-                try:
-                    row = {"spec": spec.to_json(), "rehearsed": rehearsed(spec)}
-                except Exception as error:  # a library's model may raise anything
-                    pipe.send(("failed", spec.id, describe(error)))
-                    continue
-                pipe.send(("row", row))
+            _work(pipe, [spec_from_json(spec) for spec in specs], works)
             gc.collect()
+
+
+def _work(pipe: Pipe, specs: list[Spec], works: Works) -> None:
+    left = {spec.id for spec in specs}
+    try:
+        for spec, found in rehearsed(specs, works):
+            left.discard(spec.id)
+            if isinstance(found, str):
+                pipe.send(("failed", spec.id, found))
+            else:
+                pipe.send(("row", {"spec": spec.to_json(), "rehearsed": [found.used_mib, found.held_mib]}))
+    except Exception as error:  # where it is built
+        for spec_id in left:
+            pipe.send(("failed", spec_id, describe(error)))

@@ -20,7 +20,20 @@ from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_jsonl
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.specs import Spec, Split, spec_from_json
 from estimator.dataset.tree import Trace, from_json
-from estimator.types import KINDS, LIBRARIES, Family, Kind, Libraries, Precision, Rehearsal, Workload, libraries
+from estimator.rehearsal import like
+from estimator.types import (
+    KINDS,
+    LIBRARIES,
+    Family,
+    Kind,
+    Libraries,
+    Optimizer,
+    Point,
+    Precision,
+    Rehearsal,
+    Workload,
+    libraries,
+)
 
 DEFAULT = Path(__file__).parent / "h200"
 PROFILES, ISOLATED = "profiles.jsonl", "isolated.jsonl"
@@ -163,9 +176,10 @@ def load(folder: Path = DEFAULT) -> Dataset:
 
 
 def _rehearsals(runs: Iterable[Sequence[Any]]) -> tuple[Rehearsal, ...]:
-    return tuple(
-        Rehearsal(kind, precision, ((few, less), (many, more))) for kind, precision, few, less, many, more in runs
-    )
+    points: dict[tuple[Kind, Precision, Optimizer | None], list[Point]] = {}
+    for optimizer, precision, *point in runs:
+        points.setdefault(("train" if optimizer else "infer", precision, optimizer or None), []).append(Point(*point))
+    return tuple(Rehearsal(*of, tuple(sorted(found))) for of, found in points.items())
 
 
 def libraries_of(trace: str) -> Libraries:
@@ -332,7 +346,7 @@ def add_saved(results: Path, folder: Path) -> dict[str, int]:
 
 
 def add_rehearsed(results: Path, folder: Path) -> dict[str, int]:
-    """Add what models take on tensors without data to a packed data set.
+    """Add what runs take on tensors without data to a packed data set.
 
     Args:
         results: compressed rows of a collection of it.
@@ -341,12 +355,18 @@ def add_rehearsed(results: Path, folder: Path) -> dict[str, int]:
     Returns:
         How many there were, and are there now.
     """
-    found = {item["model"]: item for item in _read(folder / _REHEARSED_FILE)}
+    found = {(item["model"], *run[:3]): run[3:] for item in _read(folder / _REHEARSED_FILE) for run in item["runs"]}
     new = list(_read(results))
     for row in new:
-        model = spec_from_json(row["spec"]).model_id
-        found[model] = {"model": model, "runs": row["rehearsed"]}
-    _write(folder / _REHEARSED_FILE, [found[key] for key in sorted(found)])
+        spec = spec_from_json(row["spec"])
+        optimizer = like(spec.optimizer) if spec.kind == "train" else None
+        found[spec.model_id, optimizer or "", spec.precision, spec.batch_size] = [
+            round(mib) for mib in row["rehearsed"]
+        ]
+    models: dict[str, list[Any]] = {}
+    for (model, *run), sizes in sorted(found.items()):
+        models.setdefault(model, []).append([*run, *sizes])
+    _write(folder / _REHEARSED_FILE, [{"model": model, "runs": runs} for model, runs in models.items()])
     return {"new": len(new), "all": len(found)}
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit.rehearsals import MISS, Example, fit
-from estimator.methods.rad.rehearsed import Account, Rehearsed
+from estimator.methods.rad.rehearsed import REHEARSED, Account, Rehearsed
+
+_WIDTH = len(FEATURES) + len(REHEARSED)
 
 
 def examples(families: int, each: int) -> list[Example]:
@@ -18,7 +20,7 @@ def examples(families: int, each: int) -> list[Example]:
     for family in range(families):
         for _ in range(each):
             wild = rng.random() < 0.5
-            row = [0.0] * (len(FEATURES) + 1)
+            row = [0.0] * _WIDTH
             row[0] = float(wild)
             more = 1.25 * (1 + rng.random() * (0.5 if wild else 0.02))
             found.append(Example(Account(1000.0, 100.0, row), 500.0, 1500.0 * more, f"family{family}"))
@@ -31,7 +33,7 @@ def test_bounds_hold_for_families_that_were_left_out_and_are_narrow_where_runs_a
     assert made.reached.n == 1000
     assert made.reached.under <= 2 * MISS
     model = Rehearsed(made.model)
-    wild, tame = ([float(flag), *[0.0] * len(FEATURES)] for flag in (1, 0))
+    wild, tame = ([float(flag), *[0.0] * (_WIDTH - 1)] for flag in (1, 0))
     (some, most), (other, least) = (model.of(Account(1000.0, 100.0, row), 500.0) for row in (wild, tame))
     assert 1500 * 1.25 < other < 1500 * 1.28
     assert some > 1.1 * other

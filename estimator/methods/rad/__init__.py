@@ -15,9 +15,10 @@ from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Knowledge, Known, Lev
 from estimator.methods.rad.liveness import Memory, measure
 from estimator.methods.rad.own_code import OwnCode
 from estimator.methods.rad.program import Program, compile_program
-from estimator.methods.rad.rehearsed import Account, Rehearsed, account, wanted
+from estimator.methods.rad.rehearsed import Rehearsed, account
 from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces
+from estimator.rehearsal import of_workload
 from estimator.shapes import with_shapes
 from estimator.store import ModelError, store_for
 from estimator.types import KINDS, LIBRARIES, Estimate, Family, ModelSummary, SummaryError, Workload
@@ -74,7 +75,7 @@ class Rad:
         try:
             if tuple(model["features"]) != (*FEATURES, *KNOWLEDGE) or not model["bounds"].keys() >= set(LEVELS):
                 raise ModelError("this model was fitted to other features: run `radctl retrain --data DIR` again")
-            self._workspaces = Workspaces(model["workspaces"])
+            self.workspaces = Workspaces(model["workspaces"])
             self._correction = Trees(model["correction"], len(FEATURES))
             self._spread = {level: Trees(model["spread"][level], len(FEATURES) + len(KNOWLEDGE)) for level in LEVELS}
             self._bounds = {str(key): finite(value) for key, value in model["bounds"].items()}
@@ -142,8 +143,9 @@ class Rad:
         said = _SAID[knowledge.level].format(knowledge)
         expected, upper = self._from(row, explicit, own, knowledge)
         if shaped.rehearsals and self._rehearsed is not None and knowledge.level not in _BETTER:
-            rehearsed = self.rehearsed(shaped, program, workload, row, memory, self._own)
-            if rehearsed is not None:
+            found = of_workload(shaped.rehearsals, workload)
+            if found is not None:
+                rehearsed = account(found, row, memory)
                 expected, upper = self._rehearsed.of(rehearsed, own)
                 explicit, said = rehearsed.mib, _REHEARSED
         wider = 1.0 if self._as_measured(gpu) else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
@@ -202,32 +204,7 @@ class Rad:
 
     def memory(self, shaped: ModelSummary, program: Program, workload: Workload, own: OwnCode) -> Memory:
         """Make the memory of a program, with what is known of its blocks' own code."""
-        return measure(program, shaped, workload, self._workspaces, own.of(program, shaped.format, workload.precision))
-
-    def rehearsed(
-        self,
-        shaped: ModelSummary,
-        program: Program,
-        workload: Workload,
-        row: list[float],
-        memory: Memory,
-        own: OwnCode,
-    ) -> Account | None:
-        """Account for a request by the rehearsal of its model's code; None where there is none of it.
-
-        Args:
-            shaped: the summary with shapes, and with what was rehearsed.
-            program: its program.
-            workload: how it is run.
-            row: features of the request.
-            memory: what the summary alone says.
-            own: what is known of its blocks' own code.
-        """
-        like = wanted(shaped, workload)
-        if like is None:
-            return None
-        other = memory if like is workload else self.memory(shaped, program, like, own)
-        return account(shaped, program, like, row, (memory, other))
+        return measure(program, shaped, workload, self.workspaces, own.of(program, shaped.format, workload.precision))
 
     def _as_measured(self, gpu: Gpu) -> bool:
         """Tell whether runs are known to take as much on a GPU as on the one that the model was fitted on."""

@@ -39,7 +39,7 @@ _SHARED_KEYS: Final = Scores.SHARED_KEYS
 # Their weights are cast under autocast, and the copies kept until they are used for the last time.
 _MATMULS: Final = frozenset((Kind.CONV, Kind.LINEAR, Kind.OPAQUE))
 # cuDNN works on one layer of a recurrent network after the other: so many outputs at most.
-_RECURRENT_WORKS: Final = 9
+RECURRENT_WORKS: Final = 9
 _NO_NOTES: Final[Mapping[int, float]] = MappingProxyType({})
 # cuBLAS takes this much from the allocator for each thread that multiplies: the loop's own, and the backward pass's.
 CUBLAS: Final = 32.5 * 2**20
@@ -129,7 +129,7 @@ def _beside(op: Op, out: int, noted: float | None) -> float:
         # Queries, keys and values, and their copies where they are multiplied one by one.
         return (5 if op.matrix and op.scores in (Scores.PLAIN, Scores.DROPPED) else 3) * out
     if op.kind is _RECURRENT:
-        return min(op.extra, _RECURRENT_WORKS * out)
+        return min(op.extra, RECURRENT_WORKS * out)
     return op.extra + (2 * out if op.kind is _MANY_STEPS else 0)
 
 
@@ -414,7 +414,7 @@ def _backward(
             # The embedding's gradient is added to the head's; autocast made that one anew, so the sum takes its place.
             moved += program.shared * tied
         elif kind is _RECURRENT:
-            moved += min(op.extra, _RECURRENT_WORKS * tensors[op.y]) * unit  # cuDNN works on as much as it has kept
+            moved += min(op.extra, RECURRENT_WORKS * tensors[op.y]) * unit  # cuDNN works on as much as it has kept
         now = mark + moved + done + workspace + copies
         if copies and kind in _MATMULS:
             copies -= 2.0 * op.params

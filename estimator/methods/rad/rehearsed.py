@@ -1,38 +1,36 @@
-"""The estimate of a model whose own code was rehearsed: what its tensors took there is the account. Pure.
+"""The estimate of a model whose own code was rehearsed: what the allocator held for it there is the account. Pure.
 
-What is left to say is what libraries and the allocator take beside the tensors. That varies from run to run, but far
-less than what no summary shows of a model that nothing like was measured.
+What is left to say is what a rehearsal does not know: the user's loss, what libraries work with, and how an allocator
+does with it. That varies from run to run, but far less than what no summary shows of a model that nothing like was
+measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import exp, log
 from typing import Any, Final, NamedTuple
 
 from estimator.methods.rad.errors import bounded, size_of
 from estimator.methods.rad.features import FEATURES, MIB
-from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.known import finite
-from estimator.methods.rad.liveness import CUBLAS, Memory
-from estimator.methods.rad.program import Program
+from estimator.methods.rad.liveness import Memory
 from estimator.methods.rad.trees import Trees
-from estimator.rehearsal import at_batch
-from estimator.types import ModelSummary, Workload
+from estimator.rehearsal import Found
 
-_RECURRENT: Final = Kind.RECURRENT
-_WIDTH: Final = len(FEATURES) + 1
+REHEARSED: Final = ("over_summary", "over_used", "apart")
+"""What trees are told of a rehearsal beside the features of the request."""
+_WIDTH: Final = len(FEATURES) + len(REHEARSED)
 _SMALLEST: Final = 0.01
 
 
 class Account(NamedTuple):
-    """What a step takes by a rehearsal.
+    """What a job takes by a rehearsal.
 
     Attributes:
-        mib: tensors, workspaces and what the libraries take from the allocator, without the context.
+        mib: what the allocator holds, without the context.
         fixed: what of that is certain: weights, gradients and optimizer state.
-        row: features of the request, and by how much the account made of the summary alone is exceeded.
+        row: features of the request, and `REHEARSED`.
     """
 
     mib: float
@@ -40,51 +38,20 @@ class Account(NamedTuple):
     row: list[float]
 
 
-def wanted(summary: ModelSummary, workload: Workload) -> Workload | None:
-    """Give the workload whose rehearsal tells of this one; None where there is none.
-
-    Under autocast nothing can be rehearsed: what fp32 takes more than its account, autocast does.
-    """
-    like = replace(workload, precision="fp32") if workload.precision == "amp" else workload
-    if at_batch(summary.rehearsals, like.kind, like.precision, like.batch_size) is None:
-        return None
-    return like
-
-
-def account(
-    summary: ModelSummary,
-    program: Program,
-    like: Workload,
-    row: list[float],
-    memories: tuple[Memory, Memory],
-) -> Account:
+def account(found: Found, row: list[float], memory: Memory) -> Account:
     """Account for a request.
 
     Args:
-        summary: with the rehearsal of ``like``.
-        program: what was made of it.
-        like: what `wanted` gives.
+        found: what the rehearsal says of it.
         row: features of the request.
-        memories: what the summary alone says of the request, and of ``like``.
+        memory: what the summary alone says of it.
     """
-    own, other = memories
-    rehearsed = at_batch(summary.rehearsals, like.kind, like.precision, like.batch_size) or 0.0
-    # What both take beside weights is to each other as the summary's accounts are.
-    beside = max(rehearsed - other.weights / MIB, 0.0)
-    if own is not other:
-        beside *= _beside(own) / max(_beside(other), 1.0)
-    if any(op.kind is _RECURRENT for op in program.ops):  # cuDNN keeps gates and states, of which code shows nothing
-        beside = max(beside, _beside(own) / MIB)
-    library = CUBLAS * (2 if like.kind == "train" else 1) if program.multiplies else 0.0
-    step = own.weights / MIB + beside + (own.states + library + own.at_peak) / MIB
-    mib = max(step, own.step / MIB)
-    fixed = (own.weights + own.gradients + own.states) / MIB
-    return Account(mib, fixed, [*row, log(max(mib, _SMALLEST) / max(own.peak / MIB, _SMALLEST))])
-
-
-def _beside(memory: Memory) -> float:
-    """Give the bytes of a step beside weights and the optimizer's state."""
-    return max(memory.forward, memory.loss, memory.backward) - memory.weights - memory.states
+    said = memory.peak / MIB
+    mib = max(found.held_mib, memory.step / MIB)
+    fixed = (memory.weights + memory.gradients + memory.states) / MIB
+    over_summary = log(max(mib, _SMALLEST) / max(said, _SMALLEST))
+    over_used = log(max(found.held_mib, _SMALLEST) / max(found.used_mib, _SMALLEST))
+    return Account(mib, fixed, [*row, over_summary, over_used, found.apart])
 
 
 class Rehearsed:

@@ -6,17 +6,19 @@ import json
 import lzma
 from contextlib import nullcontext
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 
 from estimator.dataset.store import DEFAULT, add_rehearsed, add_saved, committed, load
+from estimator.rehearsal import of_workload
 
 torch = pytest.importorskip("torch")
 from estimator.dataset.collect import ROWS, Collector, Options  # noqa: E402
 from estimator.dataset.rehearsed import main as rehearsing  # noqa: E402
 from estimator.dataset.saved import main, saved_by_calls  # noqa: E402
-from scripts.collect_saved import shared, specs  # noqa: E402
+from scripts.collect_saved import runs, shared, specs  # noqa: E402
 
 
 class Gate(torch.nn.Module):  # type: ignore[name-defined, misc]
@@ -83,7 +85,8 @@ def test_a_collection_is_packed_and_read_back(tmp_path: Path) -> None:
 
 def test_rehearsals_are_packed_and_read_back(tmp_path: Path) -> None:
     names = ("text_cnn", "vae64")
-    wanted = specs([row.spec for row in committed().rows if row.spec.name in names], ("fp32",))
+    measured = [row for row in committed().rows if row.spec.name in names and row.memory_mib]
+    wanted = runs(row.spec for row in measured)
     assert {spec.name for spec in wanted} == set(names)
     Collector(wanted, tmp_path, Options(1, 1.0, "cpu"), rehearsing).run(lambda _: None)
     packed = tmp_path / "packed.xz"
@@ -91,13 +94,20 @@ def test_rehearsals_are_packed_and_read_back(tmp_path: Path) -> None:
     folder = tmp_path / "set"
     part_of_the_data_set(folder, names, {spec.model_id for spec in wanted})
     assert load(folder).rehearsed == {}
-    assert add_rehearsed(packed, folder) == {"new": 2, "all": 2}
-    assert add_rehearsed(packed, folder)["all"] == 2
+    counts = add_rehearsed(packed, folder)
+    assert counts["new"] == len(wanted) >= counts["all"]  # inferences are alike whatever their optimizer
+    assert add_rehearsed(packed, folder) == counts
     read = load(folder)
     assert read.rehearsed.keys() == {spec.model_id for spec in wanted}
-    for runs in read.rehearsed.values():
-        assert {(run.kind, run.precision) for run in runs} >= {("train", "fp32"), ("infer", "fp32")}
-        assert all(run.points[0][0] == 16 < run.points[1][0] and run.points[0][1] < run.points[1][1] for run in runs)
+    apart = []
+    for row in measured:
+        found = of_workload(read.rehearsed[row.spec.model_id], row.workload)
+        if found is not None and not found.apart:
+            apart.append(abs(row.peak_reserved_mib / found.held_mib - 1))
+    assert len(apart) > len(read.rehearsed)
+    assert median(apart) < 0.1  # what a GPU took
+    for rehearsals in read.rehearsed.values():
+        assert any({16, 32} <= {point.batch for point in item.points} for item in rehearsals)
 
 
 def test_one_model_of_each_family_comes_first() -> None:

@@ -1,4 +1,4 @@
-"""Fits what libraries and the allocator take beside the tensors of a rehearsed model, and how much that may be.
+"""Fits what a job takes beside what its rehearsal says, and how much that may be.
 
 Each family is said by trees, and judged by a bound, that have not seen it, and so is what its blocks keep in their own
 code: as a model of a user's own that nothing like was measured, but whose code was rehearsed.
@@ -6,7 +6,7 @@ code: as a model of a user's own that nothing like was measured, but whose code 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import log
@@ -19,7 +19,7 @@ from estimator.dataset import printers
 from estimator.dataset.store import Dataset, Row
 from estimator.methods.rad import Rad
 from estimator.methods.rad.errors import LEAST_BOUND, MOST_BOUND, damped, size_of
-from estimator.methods.rad.features import features
+from estimator.methods.rad.features import FEATURES, features
 from estimator.methods.rad.fit.boosting import Boosted
 from estimator.methods.rad.fit.bounds import conformal
 from estimator.methods.rad.fit.holdout import FOLDS, LEFT, Floats, by_family, understood
@@ -27,17 +27,20 @@ from estimator.methods.rad.fit.learners import boosted, spreading
 from estimator.methods.rad.fit.own import Blocks
 from estimator.methods.rad.fit.processes import forked
 from estimator.methods.rad.fit.reached import Reached, reached
-from estimator.methods.rad.rehearsed import Account, share_of
+from estimator.methods.rad.rehearsed import REHEARSED, Account, account, share_of
 from estimator.parsers import parse_summary
-from estimator.types import SummaryError
+from estimator.rehearsal import Found, of_workload
+from estimator.types import Rehearsal, SummaryError, Workload
 
 MISS: Final = 0.01
 """Share of the runs that may exceed the bound, each family counting the more the more runs it has."""
-_QUANTILE: Final = 0.95
-_TREES: Final = 100
+_QUANTILE: Final = 0.9
+_TREES: Final = 40
+_SPREAD_TREES: Final = 100
 # Fewer runs teach nothing.
 _LEAST: Final = 500
 _CHUNK: Final = 100
+_APART: Final = len(FEATURES) + REHEARSED.index("apart")
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,12 @@ class Example:
     group: str
 
 
-def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: Blocks) -> list[Example]:
+def examples_of(dataset: Dataset, method: Rad, splits: Sequence[str], blocks: Blocks) -> list[Example]:
     """Account by their rehearsals for the measured runs of some splits, as if nothing of their families was noted.
 
     Args:
         dataset: with ``rehearsed``.
-        account: a model that corrects nothing.
+        method: a model that corrects nothing.
         splits: parts of the data set.
         blocks: what was noted of blocks' own code.
     """
@@ -76,27 +79,36 @@ def examples_of(dataset: Dataset, account: Rad, splits: Sequence[str], blocks: B
     ]
     rows.sort(key=lambda row: row.spec.group)
     parts = [rows[at : at + _CHUNK] for at in range(0, len(rows), _CHUNK)]
-    made = forked([partial(_examples, dataset, account, part, blocks) for part in parts])
+    made = forked([partial(_examples, dataset, method, part, blocks) for part in parts])
     return [item for some in made for item in some]
 
 
-def _examples(dataset: Dataset, account: Rad, rows: Sequence[Row], blocks: Blocks) -> list[Example]:
+def _examples(dataset: Dataset, method: Rad, rows: Sequence[Row], blocks: Blocks) -> list[Example]:
     found = []
     for row in rows:
         text = printers.torchinfo_text(dataset.trace(row.spec), row.spec.batch_size, depth=printers.ALL_LAYERS)
         own = blocks.without(row.spec.group)
         try:
-            summary = replace(parse_summary(text), rehearsals=dataset.rehearsed[row.spec.model_id])
-            shaped, program, _, family = account.account(summary, row.workload)
+            shaped, program, _, family = method.account(parse_summary(text), row.workload)
         except SummaryError:
             continue
-        memory = account.memory(shaped, program, row.workload, own)
+        memory = method.memory(shaped, program, row.workload, own)
         # A rehearsed model's types are as good as known: nothing was fitted to how many are not.
         described = features(memory, program, shaped, row.workload, family, program.names)
-        made = account.rehearsed(shaped, program, row.workload, described, memory, own)
-        if made is not None and row.memory_mib is not None:
-            found.append(Example(made, account.context(program, row.workload), row.memory_mib, row.spec.group))
+        context = method.context(program, row.workload)
+        for said in _said(dataset.rehearsed[row.spec.model_id], row.workload):
+            found.append(Example(account(said, described, memory), context, row.memory_mib or 0.0, row.spec.group))
     return found
+
+
+def _said(rehearsals: Sequence[Rehearsal], workload: Workload) -> Iterator[Found]:
+    """Say what rehearsals tell of a run, and what they would if its own batch size were not among them."""
+    points = [(item, [point for point in item.points if point.batch != workload.batch_size]) for item in rehearsals]
+    others = [replace(item, points=tuple(some)) for item, some in points if some]
+    for some in (rehearsals, others):
+        found = of_workload(some, workload)
+        if found is not None and (some is others or not found.apart):
+            yield found
 
 
 @dataclass(frozen=True)
@@ -105,7 +117,7 @@ class Fitted:
 
     Attributes:
         model: as `estimator.methods.rad.rehearsed.Rehearsed` reads it.
-        reached: what such bounds reach on families that were left out.
+        reached: what such bounds reach on families that were left out, at batch sizes that were rehearsed.
     """
 
     model: dict[str, Any]
@@ -140,7 +152,9 @@ def fit(examples: Sequence[Example]) -> Fitted | None:
         "spread": spreads[0].written(),
         "bound": conformal(scores, weights, MISS),
     }
-    return Fitted(model, reached(residual, np.clip(bounds[folds] * scale, LEAST_BOUND, MOST_BOUND)))
+    named = np.array([not item.account.row[_APART] for item in examples])
+    bound = np.clip(bounds[folds] * scale, LEAST_BOUND, MOST_BOUND)
+    return Fitted(model, reached(residual[named], bound[named]))
 
 
 def _corrected(rows: Floats, target: Floats, weights: Floats, inside: NDArray[np.bool_]) -> Boosted:
@@ -148,7 +162,7 @@ def _corrected(rows: Floats, target: Floats, weights: Floats, inside: NDArray[np
 
 
 def _spread(rows: Floats, sizes: Floats, weights: Floats, inside: NDArray[np.bool_]) -> Boosted:
-    return spreading(_TREES, _QUANTILE).fit(rows[inside], sizes[inside], weights[inside])
+    return spreading(_SPREAD_TREES, _QUANTILE).fit(rows[inside], sizes[inside], weights[inside])
 
 
 def _by_fold(models: Sequence[Boosted], rows: Floats, folds: NDArray[np.int64]) -> Floats:

@@ -40,7 +40,7 @@ _FUSED: Final[tuple[str, ...]] = (
 )
 _NORMS: Final = ("LayerNorm", "LayerNormalization")
 # Elements that each layer of a recurrent network keeps for each of its output: gates and states.
-_RECURRENT_KEEPS: Final = 6
+RECURRENT_KEEPS: Final = 6
 _TWO: Final = 2
 _PROJECTIONS: Final = 4  # of an attention: queries, keys, values, and what comes behind
 
@@ -204,7 +204,7 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         steps = elements(shape[:-1])
         taken = flow.tensors[flow.current]
         x = flow.current if not wide or taken == wide * steps else flow.tensor((*shape[:-1], wide))
-        flow.emit(kind, x, shape, layer, extra=_RECURRENT_KEEPS * depth * elements(shape))
+        flow.emit(kind, x, shape, layer, extra=RECURRENT_KEEPS * depth * elements(shape))
         return
     activates, at_hand = kind in _ACTIVATIONS, flow.tensors[flow.current]
     size = at_hand if flow.shapes[flow.current] is shape else elements(shape)

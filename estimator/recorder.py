@@ -1,0 +1,112 @@
+"""Writes down which tensors come and go while a model's code runs on tensors without data. Needs torch.
+
+With them stand what a GPU's libraries take from PyTorch's allocator: the workspaces of cuDNN's convolutions, which are
+gone when the convolution is done, and cuBLAS' own, which stays.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from math import prod
+from typing import Any, Final
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from estimator.methods.rad.liveness import CUBLAS
+from estimator.methods.rad.program import Conv
+from estimator.types import Precision
+
+Works = Callable[[Conv, int, Precision], tuple[float, float]]
+"""Says how many bytes of workspace a convolution takes in its forward and its backward pass."""
+Part = list[tuple[int, int]]
+"""Numbers of tensors in the order in which they came, with their bytes, or went, with `GONE`."""
+GONE: Final = -1
+
+_ATEN: Final = torch.ops.aten
+_PRODUCTS: Final = frozenset(
+    (_ATEN.mm.default, _ATEN.addmm.default, _ATEN.bmm.default, _ATEN.baddbmm.default, _ATEN.addbmm.default)
+)
+_OTHERS: Final[dict[torch.dtype, Precision]] = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+_COUNTER: Final = 8
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed by mypy
+    """Writes while it is the mode.
+
+    Attributes:
+        part: where it writes.
+        backward: whether the backward pass runs, whose thread has a workspace of cuBLAS' of its own.
+        steps: whether an optimizer does, which counts its steps on the CPU.
+    """
+
+    def __init__(self, works: Works) -> None:
+        """Begin with nothing."""
+        super().__init__()
+        self.part: Part = []
+        self.backward = self.steps = False
+        self._multiplied: set[bool] = set()
+        self._works = works
+        self._known: dict[int, Any] = {}
+        self._last = 0
+
+    def begin(self) -> Part:
+        """Write to a new part from here on, and return it."""
+        self.part = []
+        return self.part
+
+    def watch(self, tensor: torch.Tensor) -> None:
+        """Note a tensor whose storage is new, and later that it went."""
+        storage = tensor.untyped_storage()
+        key, size = storage._cdata, storage.nbytes()
+        if key in self._known or (self.steps and size <= _COUNTER):
+            return
+        number = self._came(size)
+
+        def forget(_: Any, key: int = key, number: int = number) -> None:
+            if self._known.pop(key, None) is not None:
+                self.part.append((number, GONE))
+
+        self._known[key] = weakref.ref(storage, forget)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run an operation; note what it made, and what it worked with."""
+        if func in _PRODUCTS and self.backward not in self._multiplied:
+            self._multiplied.add(self.backward)
+            self._came(int(CUBLAS))
+        out = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, torch.Tensor):
+                self.watch(leaf)
+        workspace = 0.0
+        if func is _ATEN.convolution.default:
+            x, weight, _, stride, _, _, transposed, _, groups = args
+            workspace = self._asked(x, weight, out, stride, groups, transposed=transposed)[0]
+        elif func is _ATEN.convolution_backward.default:
+            gradient, x, weight, _, stride, _, _, transposed, _, groups, *_ = args
+            workspace = self._asked(x, weight, gradient, stride, groups, transposed=transposed)[1]
+        if workspace:
+            self.part.append((self._came(int(workspace)), GONE))
+        return out
+
+    def _came(self, size: int) -> int:
+        self._last += 1
+        self.part.append((self._last, size))
+        return self._last
+
+    def _asked(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        y: torch.Tensor,
+        stride: list[int],
+        groups: int,
+        *,
+        transposed: bool,
+    ) -> tuple[float, float]:
+        sizes = (prod(weight.shape[2:]), stride[0], groups, prod(x.shape[2:]), prod(y.shape[2:]))
+        return self._works(Conv(x.shape[1], y.shape[1], *sizes, transposed), x.shape[0], _OTHERS.get(x.dtype, "fp32"))

@@ -1,0 +1,85 @@
+"""Autocast on the CPU's tensors, which hold no data here, does what CUDA's does."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional
+
+from estimator.autocast import autocast_as_on_cuda
+
+HALF, WHOLE = torch.float16, torch.float32
+
+
+@pytest.mark.parametrize(
+    ("run", "kind"),
+    [
+        (lambda x: functional.linear(x, x), HALF),
+        (lambda x: torch.einsum("ij,kj->ik", x, x), HALF),
+        (lambda x: functional.conv1d(x[None], x[..., None]), HALF),
+        (lambda x: functional.layer_norm(x.half(), (4,)), WHOLE),
+        (lambda x: functional.group_norm(x.half()[None], 2), WHOLE),
+        (lambda x: functional.softmax(x.half(), -1), WHOLE),
+        (lambda x: functional.log_softmax(x.half(), -1), WHOLE),
+        (lambda x: torch.exp(x.half()), WHOLE),
+        (lambda x: x.half().pow(2), WHOLE),
+        (lambda x: x.half().sum(-1), WHOLE),
+        (lambda x: x.half().sum(-1, dtype=HALF), HALF),
+        (lambda x: torch.cumsum(x.half(), 0), WHOLE),
+        (lambda x: torch.tensordot(x.half(), x, 1), WHOLE),
+        (lambda x: functional.relu(x.half()), HALF),
+        (lambda x: x.half() + x.half(), HALF),
+        (lambda x: torch.stack([x.half(), x.half()]), HALF),
+        (lambda x: functional.pad(x.half()[None], (1, 1), mode="reflect"), HALF),
+        (lambda x: functional.mse_loss(x.half(), x.half()), WHOLE),
+        (lambda x: functional.cross_entropy(x.half(), torch.zeros(4, dtype=torch.long)), WHOLE),
+    ],
+)
+def test_operations_work_in_the_precision_of_cuda(
+    run: Callable[[torch.Tensor], torch.Tensor], kind: torch.dtype
+) -> None:
+    with FakeTensorMode(), autocast_as_on_cuda():
+        assert run(torch.ones(4, 4)).dtype == kind
+
+
+def test_gradients_come_in_the_precision_of_the_weights_and_the_copy_is_made_once() -> None:
+    with FakeTensorMode():
+        weight = torch.ones(4, 4, requires_grad=True)
+        with autocast_as_on_cuda():
+            first, second = (functional.linear(torch.ones(4, 4), weight) for _ in range(2))
+            loss = functional.softmax(first + second, -1).sum()
+        loss.backward()
+    cast, again = (found.grad_fn.next_functions[-1][0].next_functions[0][0] for found in (first, second))
+    assert cast is again
+    assert weight.grad is not None
+    assert weight.grad.dtype == WHOLE
+
+
+def test_a_softmax_reads_half_precision_without_a_copy_of_its_input() -> None:
+    with FakeTensorMode(), autocast_as_on_cuda():
+        x = torch.ones(4, 4, dtype=HALF, requires_grad=True)
+        y = functional.softmax(x, -1)
+    assert y.grad_fn.name() == "SoftmaxBackward0"
+    assert y.grad_fn.next_functions[0][0].name() == "torch::autograd::AccumulateGrad"
+
+
+def test_the_cpus_own_autocast_is_as_before() -> None:
+    def kinds() -> list[torch.dtype]:
+        x = torch.ones(2, 4, 4, dtype=torch.bfloat16)
+        with torch.autocast("cpu", torch.bfloat16):
+            return [
+                functional.layer_norm(x, (4,)).dtype,
+                x.sum().dtype,
+                functional.pad(x, (1, 1), mode="reflect").dtype,
+            ]
+
+    before = kinds()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # none of them is the user's business
+        with autocast_as_on_cuda():
+            pass
+    assert kinds() == before
