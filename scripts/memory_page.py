@@ -258,8 +258,8 @@ fit, and chose nothing. Looks at earlier collections brought some rules: tables 
 cut into pieces are read by rules of their own. The lines are of every format that users have for each run, as `radctl
 retrain` compares versions; prints of models that ran on another size of picture than the one taken are not in them.
 {refused} of the {cases} summaries in the tables above are refused. The last line is of what `radctl summarize` prints
-where it can run a model's code on tensors without data: a table of all layers, with what a step takes in this
-rehearsal, here at 16 and 32 samples, whatever batch the run had.
+where it can run a model's code on tensors without data: a table of all layers, with what steps take in this rehearsal
+at the run's batch size.
 
 """
 _ASKED = """
@@ -306,9 +306,8 @@ measured, kin, similar or new; some architectures have several names, and some f
 random` are configurations of measured models as users would ask for them; all others were measured to cover, or because
 nothing near them was, and without them less is known than RAD knows of most requests. The bounds of what was measured
 are set by the drawn ones, those of what is repeated by other runs of the same model: a model that is left out can only
-be repeated by another that looks the same, which RAD cannot tell. The last line is of {rehearsed} of these runs whose
-models were rehearsed at 16 and 32 samples, whatever batch they ran with, in the table that shows all layers, without
-their family.
+be repeated by another that looks the same, which RAD cannot tell. The last line is of {rehearsed} of these runs that
+were rehearsed at their batch size, in the table that shows all layers, without their family.
 
 """
 _LEVELS_HEAD = ("left out", "taken for", "summaries", "median error", "too low", "over", "half over by less")
@@ -326,8 +325,8 @@ runs without their models, each family counting the more the more runs it has, b
 where nothing was. There misses are more than that, because accounts that were not understood widen no bound. The last
 columns are of an account that no summary can give: what PyTorch's allocator really handed out in each run. What is left
 there is what the allocator reserves beyond it, which follows from the order in which it splits its blocks: however good
-the account, a bound that is too low for one run in a hundred comes no nearer than that. They are of {of:,} summaries:
-of each run the one that shows all layers.
+the account, a bound that is too low for one run in a hundred comes no nearer than that. A rehearsal follows this order,
+too. They are of {of:,} summaries: of each run the one that shows all layers.
 
 """
 _LIMITS_HEAD = (
