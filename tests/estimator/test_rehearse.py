@@ -183,6 +183,12 @@ def test_optimizers_take_their_states_and_what_they_work_with() -> None:
     assert took["adam"] - took["sgd"] == pytest.approx(3, abs=0.1)
 
 
+def test_optimizers_count_their_steps_on_the_cpu() -> None:
+    layers, block = 200, 512 / MIB
+    found = sizes(nn.Sequential(*(nn.Linear(4, 4) for _ in range(layers))), (4,))
+    assert found["adam", "fp32"][1] - found["sgd", "fp32"][1] == pytest.approx(3 * 2 * layers * block, rel=0.05)
+
+
 def test_convolutions_have_their_workspaces_while_they_run() -> None:
     asked: list[tuple[Conv, int, Precision]] = []
 
