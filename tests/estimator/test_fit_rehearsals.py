@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from math import log
+from statistics import median
 
 import pytest
 
+from estimator.dataset.specs import FITTED
+from estimator.dataset.store import committed
+from estimator.methods.rad import NAME
 from estimator.methods.rad.features import FEATURES
-from estimator.methods.rad.fit.rehearsals import MISS, Example, fit
+from estimator.methods.rad.fit.own import Blocks
+from estimator.methods.rad.fit.rehearsals import MISS, Example, examples_of, fit
 from estimator.methods.rad.rehearsed import REHEARSED, Account, Rehearsed
+from estimator.methods.rad.retrain import accounting
+from estimator.store import store_for
 
 _WIDTH = len(FEATURES) + len(REHEARSED)
 
@@ -40,6 +49,20 @@ def test_bounds_hold_for_families_that_were_left_out_and_are_narrow_where_runs_a
     assert 1500 * 1.27 < least < 1.15 * other
     assert most / some > least / other
     assert most == pytest.approx(1500 * 1.25 * 1.5, rel=0.1)
+
+
+def test_runs_are_examples_with_their_batch_size_and_without() -> None:
+    dataset = committed()
+    rows = [row for row in dataset.rows if row.spec.name == "text_cnn" and row.spec.model_id in dataset.rehearsed]
+    found = examples_of(
+        replace(dataset, rows=tuple(rows)), accounting(store_for(NAME, None).load()), FITTED, Blocks(())
+    )
+    apart = [item.account.row[-1] for item in found]
+    assert apart.count(0) > len(rows) / 4
+    assert len(apart) > apart.count(0) > 0
+    assert any(apart.count(far) for far in (log(2), log(4)))
+    named = [item for item in found if not item.account.row[-1]]
+    assert median(abs(item.measured / (item.account.mib + item.context) - 1) for item in named) < 0.1
 
 
 def test_too_few_runs_teach_nothing() -> None:

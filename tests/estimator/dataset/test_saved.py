@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,10 +14,12 @@ import pytest
 
 from estimator.dataset.store import DEFAULT, add_rehearsed, add_saved, committed, load
 from estimator.rehearsal import of_workload
+from estimator.types import Point
 
 torch = pytest.importorskip("torch")
 from estimator.dataset.collect import ROWS, Collector, Options  # noqa: E402
 from estimator.dataset.rehearsed import main as rehearsing  # noqa: E402
+from estimator.dataset.rehearsed import rehearsed  # noqa: E402
 from estimator.dataset.saved import main, saved_by_calls  # noqa: E402
 from scripts.collect_saved import runs, shared, specs  # noqa: E402
 
@@ -108,6 +111,15 @@ def test_rehearsals_are_packed_and_read_back(tmp_path: Path) -> None:
     assert median(apart) < 0.1  # what a GPU took
     for rehearsals in read.rehearsed.values():
         assert any({16, 32} <= {point.batch for point in item.points} for item in rehearsals)
+
+
+def test_runs_of_one_model_with_other_lengths_are_told_apart() -> None:
+    spec_of = {row.spec.seq_len: row.spec for row in committed().rows if row.spec.name == "text_cnn"}
+    few, many = (replace(spec_of[length], batch_size=4, precision="fp32", optimizer="sgd") for length in (64, 1024))
+    asked = [replace(many, kind="train"), replace(few, kind="train"), replace(few, kind="infer")]
+    found = {spec.id: point for spec, point in rehearsed(asked, lambda *_: (0.0, 0.0)) if isinstance(point, Point)}
+    more, less, least = (found[spec.id].used_mib for spec in asked)
+    assert least < less < more
 
 
 def test_one_model_of_each_family_comes_first() -> None:
