@@ -36,7 +36,7 @@ class Subject(NamedTuple):
     """What is rehearsed.
 
     Attributes:
-        model: of fake tensors, in fp32 at first.
+        model: of fake tensors.
         fake: the mode that they are of.
         inputs: makes its arguments.
         works: knows the workspaces of convolutions.
@@ -61,6 +61,8 @@ def rehearse(subject: Subject, batches: Sequence[int]) -> tuple[Rehearsal, ...]:
         Exception: what torch raises where the model's code needs the values of its tensors, or takes other inputs.
     """
     found: list[Rehearsal] = []
+    with subject.fake:
+        cast(subject.model, torch.float32)  # it may have been built in another
     for precision in PRECISIONS:
         for kind in KINDS:
             try:

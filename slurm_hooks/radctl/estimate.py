@@ -329,7 +329,7 @@ def summarize(place: str, *, input_size: str | None, seq_len: int | None, batch_
     MODULE is as in an import: mynet for mynet.py of this directory. FACTORY takes no arguments; a model does too.
 
     The output can be named by a #RAD line. With --input-size or --seq-len it is a table of every call with its shapes,
-    which says most: the model runs once on tensors without data. Without them it is a module's print with the
+    which says most: steps of it run on tensors without data. Without them it is a module's print with the
     parameters of every layer.
     """
     size, make = _size(input_size), _maker(place)

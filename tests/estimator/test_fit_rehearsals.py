@@ -1,4 +1,4 @@
-"""What libraries and the allocator take beside a rehearsed model's tensors is learned family by family."""
+"""What a job takes beside what its rehearsal says is learned family by family."""
 
 from __future__ import annotations
 

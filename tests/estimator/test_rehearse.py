@@ -126,6 +126,11 @@ def test_code_that_makes_numbers_in_fp32_is_not_rehearsed_in_bf16() -> None:
     assert {precision for _, precision in sizes(Mixed(), (4, 8))} == {"fp32", "amp"}
 
 
+def test_a_model_that_was_built_in_bf16_is_rehearsed_in_fp32_too() -> None:
+    built, whole = (sizes(nn.Linear(2048, 2048, dtype=kind), (64, 2048)) for kind in (torch.bfloat16, torch.float32))
+    assert built == whole
+
+
 def test_what_is_not_fused_keeps_its_matrix() -> None:
     class Attends(nn.Module):  # type: ignore[misc]
         def __init__(self, heads: int, *, flat: bool = False) -> None:

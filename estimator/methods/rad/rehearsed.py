@@ -1,8 +1,7 @@
 """The estimate of a model whose own code was rehearsed: what the allocator held for it there is the account. Pure.
 
-What is left to say is what a rehearsal does not know: the user's loss, what libraries work with, and how an allocator
-does with it. That varies from run to run, but far less than what no summary shows of a model that nothing like was
-measured.
+What is left to say is what a rehearsal does not know: the user's loss, and what libraries work with. That varies from
+run to run, but far less than what no summary shows of a model that nothing like was measured.
 """
 
 from __future__ import annotations
