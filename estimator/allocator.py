@@ -2,8 +2,8 @@
 
 It hands out blocks of segments, the smallest free one that fits, splits what is left of it off, and joins neighbours
 that are free again. Nothing goes back to the GPU. So what it holds depends on sizes and their order, and exceeds what
-tensors take: by a tenth in the middle of the data set's runs, by half in some. Sizes and rules are those of its native
-backend with default settings (`c10/cuda/CUDACachingAllocator.cpp` of PyTorch 2.11).
+tensors take. Sizes and rules are those of its native backend with default settings
+(`c10/cuda/CUDACachingAllocator.cpp` of PyTorch 2.11).
 """
 
 from __future__ import annotations

@@ -126,6 +126,28 @@ def test_code_that_makes_numbers_in_fp32_is_not_rehearsed_in_bf16() -> None:
     assert {precision for _, precision in sizes(Mixed(), (4, 8))} == {"fp32", "amp"}
 
 
+def test_torch_is_as_before_where_the_code_raises() -> None:
+    class Raises(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.line = nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if self.line(x).dtype != torch.float32:
+                raise ValueError("not in half precision")
+            return self.line(x)
+
+    def state() -> tuple[Any, ...]:
+        with torch.autocast("cpu", torch.bfloat16):
+            autocast = functional.layer_norm(torch.ones(2, 4, dtype=torch.bfloat16), (4,)).dtype
+        patched = functional.dropout, functional.scaled_dot_product_attention, torch._VF.lstm, torch._VF.gru
+        return *patched, autocast, torch.is_autocast_enabled("cpu"), torch.is_grad_enabled()
+
+    before = state()
+    assert {precision for _, precision in sizes(Raises(), (8,))} == {"fp32"}
+    assert state() == before
+
+
 def test_a_model_that_was_built_in_bf16_is_rehearsed_in_fp32_too() -> None:
     built, whole = (sizes(nn.Linear(2048, 2048, dtype=kind), (64, 2048)) for kind in (torch.bfloat16, torch.float32))
     assert built == whole
