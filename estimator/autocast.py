@@ -7,7 +7,6 @@ one of the CPU.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -16,7 +15,9 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 LOW: Final = torch.float16
-_FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32)
+_HALVES: Final = (torch.float16, torch.bfloat16)
+_FLOATS: Final = (*_HALVES, torch.float32)
+_CASTS: Final[dict[int, tuple[torch.Tensor, torch.Tensor]]] = {}
 _OFF: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 # Cast to fp16.
 _LOWER: Final = frozenset(
@@ -79,23 +80,26 @@ _WHOLE_KERNELS: Final = {"softmax": torch.ops.aten._softmax, "log_softmax": torc
 
 
 @contextmanager
-def autocast_as_on_cuda() -> Iterator[None]:
-    """Run what is inside under autocast to fp16, as on a GPU."""
-    library = torch.library.Library("aten", "IMPL")
-    cuda, cpu = _changed("AutocastCUDA"), _changed("AutocastCPU")
+def autocasting() -> Iterator[None]:
+    """Run what is inside under autocast to fp16; `kernels` must be in place."""
+    usual = torch.is_autocast_enabled("cuda")
+    torch.set_autocast_enabled("cuda", True)  # what asks whether autocast is on means a GPU's
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that kernels are replaced
-            for name in sorted(cuda | cpu):
-                base = name.partition(".")[0]
-                if base in _LOWER and name in cpu:
-                    continue
-                kernel = _kernel(name) if name in cuda else torch.library.fallthrough_kernel
-                library.impl(name, kernel, "AutocastCPU", allow_override=True)
         with torch.autocast("cpu", LOW):
             yield
     finally:
-        library._destroy()
+        torch.set_autocast_enabled("cuda", usual)
+        _CASTS.clear()
+
+
+def kernels() -> dict[str, Callable[..., Any]]:
+    """Make what stands for PyTorch's operations under the CPU's autocast, by their names."""
+    cuda, cpu = _changed("AutocastCUDA"), _changed("AutocastCPU")
+    return {
+        name: _kernel(name) if name in cuda else torch.library.fallthrough_kernel
+        for name in sorted(cuda | cpu)
+        if name.partition(".")[0] not in _LOWER or name not in cpu
+    }
 
 
 def _changed(key: str) -> set[str]:
@@ -129,7 +133,7 @@ def _kernel(name: str) -> Callable[..., Any]:
 
     def writes_wide(*args: Any, **kwargs: Any) -> Any:
         said = kwargs.get("dtype") if place is None or len(args) <= place else args[place]
-        if said is None and args[0].dtype == LOW:
+        if said is None and args[0].dtype in _HALVES:
             if base in _WHOLE_KERNELS:
                 with torch._C._ExcludeDispatchKeyGuard(_OFF):
                     return _WHOLE_KERNELS[base](args[0], args[1] if len(args) > 1 else kwargs["dim"], True)
@@ -148,4 +152,13 @@ def _is_float(leaf: Any) -> bool:
 
 
 def _cast(given: Any, kind: torch.dtype) -> Any:
-    return tree_map(lambda leaf: leaf.to(kind) if _is_float(leaf) else leaf, given)
+    return tree_map(lambda leaf: _as(leaf, kind) if _is_float(leaf) else leaf, given)
+
+
+def _as(tensor: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+    """Cast a tensor; a parameter once for as long as autocast is on."""
+    if kind != LOW or not tensor.requires_grad or not tensor.is_leaf or tensor.dtype != torch.float32:
+        return tensor.to(kind)
+    if id(tensor) not in _CASTS:
+        _CASTS[id(tensor)] = tensor, tensor.to(kind)
+    return _CASTS[id(tensor)][1]

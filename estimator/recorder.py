@@ -1,13 +1,13 @@
 """Writes down which tensors come and go while a model's code runs on tensors without data. Needs torch.
 
-With them stand what a GPU's libraries take from PyTorch's allocator: the workspaces of cuDNN's convolutions, which are
-gone when the convolution is done, and cuBLAS' own, which stays.
+With them stand what a GPU's kernels and libraries take from PyTorch's allocator: workspaces of cuDNN's convolutions and
+of other operations, which are gone when these are done, and cuBLAS' own, which stays.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -15,12 +15,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from estimator.methods.rad.convolutions import Workspace
 from estimator.methods.rad.liveness import CUBLAS
-from estimator.methods.rad.program import Conv
+from estimator.methods.rad.program import Conv, Extents, Three
+from estimator.temporaries import temporary
 from estimator.types import Precision
 
-Works = Callable[[Conv, int, Precision], tuple[float, float]]
-"""Says how many bytes of workspace a convolution takes in its forward and its backward pass."""
+Works = Callable[[Conv, int, Precision], Workspace]
+"""Says how much workspace a convolution takes."""
 Part = list[tuple[int, int]]
 """Numbers of tensors in the order in which they came, with their bytes, or went, with `GONE`."""
 GONE: Final = -1
@@ -82,13 +84,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         for leaf in tree_leaves(out):
             if isinstance(leaf, torch.Tensor):
                 self.watch(leaf)
-        workspace = 0.0
+        workspace: float = temporary(func, args, out)
         if func is _ATEN.convolution.default:
-            x, weight, _, stride, _, _, transposed, _, groups = args
-            workspace = self._asked(x, weight, out, stride, groups, transposed=transposed)[0]
+            x, weight, _, *sizes = args
+            workspace = self._asked(x, weight, out, sizes).forward
         elif func is _ATEN.convolution_backward.default:
-            gradient, x, weight, _, stride, _, _, transposed, _, groups, *_ = args
-            workspace = self._asked(x, weight, gradient, stride, groups, transposed=transposed)[1]
+            gradient, x, weight, _, *sizes, wanted = args
+            asked = self._asked(x, weight, gradient, sizes)
+            workspace = max(asked.input if wanted[0] else 0.0, asked.weight if wanted[1] else 0.0)
         if workspace:
             self.part.append((self._came(int(workspace)), GONE))
         return out
@@ -98,15 +101,25 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         self.part.append((self._last, size))
         return self._last
 
-    def _asked(
-        self,
-        x: torch.Tensor,
-        weight: torch.Tensor,
-        y: torch.Tensor,
-        stride: list[int],
-        groups: int,
-        *,
-        transposed: bool,
-    ) -> tuple[float, float]:
-        sizes = (prod(weight.shape[2:]), stride[0], groups, prod(x.shape[2:]), prod(y.shape[2:]))
-        return self._works(Conv(x.shape[1], y.shape[1], *sizes, transposed), x.shape[0], _OTHERS.get(x.dtype, "fp32"))
+    def _asked(self, x: torch.Tensor, weight: torch.Tensor, y: torch.Tensor, sizes: list[Any]) -> Workspace:
+        stride, padding, dilation, transposed, _, groups = sizes
+        if transposed:
+            x, y = y, x
+        extents = Extents(
+            _three(weight.shape[2:]), _three(x.shape[2:]), dilation[-1], any(padding), _last(x) or _last(weight)
+        )
+        measures = (prod(weight.shape[2:]), stride[-1], groups, prod(x.shape[2:]), prod(y.shape[2:]))
+        conv = Conv(x.shape[1], y.shape[1], *measures, transposed, extents)
+        return self._works(conv, x.shape[0], _OTHERS.get(x.dtype, "fp32"))
+
+
+def _last(tensor: torch.Tensor) -> bool:
+    """Tell whether channels lie together."""
+    layout = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
+    return layout is not None and tensor.is_contiguous(memory_format=layout) and not tensor.is_contiguous()
+
+
+def _three(extents: Sequence[int]) -> Three:
+    """Give depth, height and width; 1 for axes that are not there."""
+    depth, height, width = (1,) * (3 - len(extents)) + tuple(extents)
+    return depth, height, width

@@ -7,27 +7,26 @@ matrix, recurrent layers and autocast are as on a GPU. The user's loss is not kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import product
+from typing import Any, NamedTuple
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves
 
 from estimator.allocator import Allocator, Block
-from estimator.autocast import LOW, autocast_as_on_cuda
+from estimator.as_on_a_gpu import as_on_a_gpu
+from estimator.autocast import autocasting
 from estimator.dataset.measure import make_optimizer
 from estimator.faketensor import MIB, cast
 from estimator.recorder import GONE, Part, Recorder, Works
-from estimator.recurrent import recurrent_as_on_a_gpu
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS
 from estimator.types import KINDS, Kind, Optimizer, Point, Precision, Rehearsal
 
 Inputs = Callable[[Any, int], tuple[tuple[Any, ...], Mapping[str, Any]]]
 """Makes a model's arguments from the model and a batch size."""
 Mode = Callable[[], AbstractContextManager[Any]]
-_FUSED_AXES: Final = 4
 _Taken = dict[Optimizer | None, list[Part]]
 """What two steps of each optimizer took, one part after the other; for None, what two inferences did."""
 
@@ -58,23 +57,24 @@ def rehearse(subject: Subject, batches: Sequence[int]) -> tuple[Rehearsal, ...]:
         batches: batch sizes, the smallest first.
 
     Raises:
-        Exception: what torch raises where the model's code needs the values of its tensors, or takes other inputs.
+        Exception: what torch raises where the model's code needs the values of its tensors, or takes other inputs,
+            in all of them.
     """
     found: list[Rehearsal] = []
+    errors: list[Exception] = []
     with subject.fake:
         cast(subject.model, torch.float32)  # it may have been built in another
-    for precision in PRECISIONS:
-        for kind in KINDS:
-            try:
-                points = [points_of(subject, kind, precision, batch) for batch in batches]
-            except Exception:
-                if precision == "fp32":
-                    raise
-                break  # its code makes numbers in fp32, which do not go with others in half precision
-            found += [
-                Rehearsal(kind, precision, optimizer, tuple(each[optimizer] for each in points))
-                for optimizer in points[0]
-            ]
+    for precision, kind in product(PRECISIONS, KINDS):
+        try:
+            points = [points_of(subject, kind, precision, batch) for batch in batches]
+        except Exception as error:  # its code may want targets to train, or make numbers in fp32 in half precision
+            errors.append(error)
+            continue
+        found += [
+            Rehearsal(kind, precision, optimizer, tuple(each[optimizer] for each in points)) for optimizer in points[0]
+        ]
+    if not found:
+        raise errors[0]
     return tuple(found)
 
 
@@ -87,11 +87,11 @@ def points_of(
         Exception: as `rehearse`.
     """
     model, recorder = subject.model, Recorder(subject.works)
-    autocast = autocast_as_on_cuda if precision == "amp" else nullcontext
+    autocast = autocasting if precision == "amp" else nullcontext
     if precision == "bf16":
         with subject.fake:
             cast(model, torch.bfloat16)
-    with subject.fake, recorder, _as_on_a_gpu(), recurrent_as_on_a_gpu():
+    with subject.fake, recorder, as_on_a_gpu():
         before = recorder.begin()
         for tensor in (*model.parameters(), *model.buffers()):
             recorder.watch(tensor)
@@ -168,60 +168,10 @@ def _followed(parts: Sequence[Part]) -> tuple[float, float]:
 
 def _loss(out: Any) -> Any:
     """Make a loss of what a model gives out: its own, or that of a classifier for each tensor."""
-    leaves = out.values() if isinstance(out, Mapping) else tree_leaves(out)
+    own = out.get("loss") if isinstance(out, Mapping) else None
+    given = own if isinstance(own, torch.Tensor) and not own.dim() else out
+    leaves = tree_leaves(dict(given) if isinstance(given, Mapping) else given)
     numbers = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if not numbers:
         raise TypeError(f"the model returned {type(out).__name__} without a tensor that depends on its parameters")
-    if isinstance(out, Mapping):  # its own losses, or what it is for, before what else it tells
-        numbers = [leaf for leaf in numbers if not leaf.dim()] or numbers[:1]
     return sum(leaf.log_softmax(-1).mean() if leaf.dim() else leaf for leaf in numbers)
-
-
-@contextmanager
-def _as_on_a_gpu() -> Iterator[None]:
-    """Let dropout and fused attention keep what they keep on a GPU."""
-    functional = torch.nn.functional
-    usual = functional.scaled_dot_product_attention
-
-    class Fused(torch.autograd.Function):  # type: ignore[misc] # torch is not followed by mypy
-        """Keeps queries, keys and values, what comes out, and a number for each query."""
-
-        @staticmethod
-        def forward(ctx: Any, query: Any, key: Any, value: Any) -> Any:
-            out = query.new_empty(*query.shape[:-1], value.shape[-1])
-            ctx.save_for_backward(query, key, value, out, query.new_empty(query.shape[:-1], dtype=torch.float32))
-            return out
-
-        @staticmethod
-        def backward(ctx: Any, gradient: Any) -> Any:
-            return tuple(torch.empty_like(tensor) for tensor in ctx.saved_tensors[:3])
-
-    def dropout(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-        return torch.native_dropout(x, p, True)[0] if training and p else x
-
-    def attention(
-        query: Any,
-        key: Any,
-        value: Any,
-        attn_mask: Any = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Any:
-        if torch.is_autocast_enabled("cpu"):
-            query, key, value = (tensor.to(LOW) for tensor in (query, key, value))
-        fused = query.dim() == _FUSED_AXES and (
-            query.shape[1] == key.shape[1] or (enable_gqa and query.dtype != torch.float32)
-        )
-        if not fused:
-            with sdpa_kernel(SDPBackend.MATH):
-                return usual(query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
-        return Fused.apply(query, key, value)
-
-    before = functional.dropout, usual
-    functional.dropout, functional.scaled_dot_product_attention = dropout, attention
-    try:
-        yield
-    finally:
-        functional.dropout, functional.scaled_dot_product_attention = before

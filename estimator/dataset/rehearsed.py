@@ -41,7 +41,9 @@ def rehearsed(specs: Iterable[Spec], works: Works) -> Iterator[tuple[Spec, Point
         precision: Precision = runs[0].precision
 
         def inputs(model: Any, batch: int, spec: Spec = runs[0]) -> Inputs:
-            return feed(spec, model).inputs(batch)
+            args, kwargs = feed(spec, model).inputs(batch)
+            # It masks nothing, which transformers sees in its values; here it has none.
+            return args, {name: value for name, value in kwargs.items() if name != "attention_mask"}
 
         optimizers = {like(run.optimizer) for run in runs}
         try:
@@ -60,7 +62,7 @@ def main(pipe: Pipe, device: str, seconds: float, traces: bool) -> None:
     """Work for a `Collector`: rows hold what was rehearsed; the other arguments mean nothing here."""
     del device, seconds, traces
     torch.set_num_threads(1)
-    works = Rad.load().workspaces.of
+    works = Rad.load().convolutions.of
     with suppress(EOFError, BrokenPipeError):
         while True:
             pipe.send(("next", 0.0))

@@ -10,7 +10,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
-from estimator.autocast import autocast_as_on_cuda
+from estimator.as_on_a_gpu import as_on_a_gpu
+from estimator.autocast import autocasting
 
 HALF, WHOLE = torch.float16, torch.float32
 
@@ -42,14 +43,14 @@ HALF, WHOLE = torch.float16, torch.float32
 def test_operations_work_in_the_precision_of_cuda(
     run: Callable[[torch.Tensor], torch.Tensor], kind: torch.dtype
 ) -> None:
-    with FakeTensorMode(), autocast_as_on_cuda():
+    with FakeTensorMode(), as_on_a_gpu(), autocasting():
         assert run(torch.ones(4, 4)).dtype == kind
 
 
 def test_gradients_come_in_the_precision_of_the_weights_and_the_copy_is_made_once() -> None:
-    with FakeTensorMode():
+    with FakeTensorMode(), as_on_a_gpu():
         weight = torch.ones(4, 4, requires_grad=True)
-        with autocast_as_on_cuda():
+        with autocasting():
             first, second = (functional.linear(torch.ones(4, 4), weight) for _ in range(2))
             loss = functional.softmax(first + second, -1).sum()
         loss.backward()
@@ -60,7 +61,7 @@ def test_gradients_come_in_the_precision_of_the_weights_and_the_copy_is_made_onc
 
 
 def test_a_softmax_reads_half_precision_without_a_copy_of_its_input() -> None:
-    with FakeTensorMode(), autocast_as_on_cuda():
+    with FakeTensorMode(), as_on_a_gpu(), autocasting():
         x = torch.ones(4, 4, dtype=HALF, requires_grad=True)
         y = functional.softmax(x, -1)
     assert y.grad_fn.name() == "SoftmaxBackward0"
@@ -80,6 +81,37 @@ def test_the_cpus_own_autocast_is_as_before() -> None:
     before = kinds()
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # none of them is the user's business
-        with autocast_as_on_cuda():
+        with as_on_a_gpu(), autocasting():
             pass
     assert kinds() == before
+
+
+def test_a_weight_is_cast_once_where_only_cudas_autocast_casts_it() -> None:
+    with FakeTensorMode(), as_on_a_gpu():
+        x, weight = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
+        with autocasting():
+            first, second = (torch.einsum("ij,kj->ik", x, weight) for _ in range(2))
+        with autocasting():
+            third = torch.einsum("ij,kj->ik", x, weight)
+
+    def casts(found: torch.Tensor) -> set[object]:
+        todo, seen = [found.grad_fn], set()
+        while todo:
+            node = todo.pop()
+            if node is None:
+                continue
+            if node.name() == "ToCopyBackward0":
+                seen.add(node)
+            todo += [one for one, _ in node.next_functions]
+        return seen
+
+    assert len(casts(first)) == 1
+    assert casts(first) == casts(second) != casts(third)
+
+
+def test_autocast_is_on_for_what_asks_for_a_gpus() -> None:
+    with as_on_a_gpu():
+        with autocasting():
+            assert torch.is_autocast_enabled()
+            assert torch.get_autocast_dtype("cuda") == HALF
+        assert not torch.is_autocast_enabled()

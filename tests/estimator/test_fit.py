@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import lzma
 import random
+from collections.abc import Callable
 from dataclasses import replace
-from math import exp
+from functools import partial
+from math import exp, prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,12 +22,11 @@ from estimator.methods.rad.fit.bounds import SETTINGS, bounds_of, calibrating, l
 from estimator.methods.rad.fit.examples import Example
 from estimator.methods.rad.fit.holdout import WAYS, HeldOut, held_out
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
-from estimator.methods.rad.fit.learners import boosted, fit_workspaces, spreading
+from estimator.methods.rad.fit.learners import boosted, fit_workspaces
 from estimator.methods.rad.known import KNOWLEDGE, Level, Run, blocks_of
-from estimator.methods.rad.measure_workspaces import draw
-from estimator.methods.rad.measured_convolutions import Measured, read, write
+from estimator.methods.rad.measure_workspaces import SMALL_SIDES, Drawn, draw, draw_other
+from estimator.methods.rad.measured_convolutions import Measured, outputs, read, write
 from estimator.methods.rad.program import Conv
-from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces, total_bytes
 from tests.estimator.accounts import CONTEXTS, NO_WORKSPACE
 
@@ -259,15 +260,19 @@ def test_a_model_is_installed_only_if_it_is_no_worse(
     assert no_worse(Held(9, new[1], new[0], 0.1), Held(9, old[1], old[0], 0.1)) is allowed
 
 
+def measured_picture(kernel: int, side: int, inputs: int, outputs: int, batch: int) -> Measured:
+    return Measured(1, 1, kernel, kernel, 1, 1, 1, 0, "fp32", 1, side, side, inputs, outputs, batch, 0, 0, 0)
+
+
 def test_workspaces_are_learned_from_measured_convolutions(tmp_path: Path) -> None:
     measured = []
     for batch in range(8, 320, 8):
-        plain = Measured(1, 3, 1, "fp32", 16, 16, 32, batch, 0, 0, 0)
+        plain = measured_picture(3, 16, 16, 32, batch)
         for item, times in ((plain, 0), (plain._replace(precision="bf16"), 1)):
             size = int(total_bytes(item.conv, batch, item.precision))
             measured.append(item._replace(forward=times * size, weight=2 * size))
         for side in (16, 32):  # the gradients of larger pictures are not apart for each sample
-            item = Measured(1, 1, 1, "fp32", side, 256, 512, batch, 0, 0, 0)
+            item = measured_picture(1, side, 256, 512, batch)
             measured.append(item._replace(weight=batch * 4 * 256 * 512 if side == 16 else 0))
     path = tmp_path / "w.csv.xz"
     write(path, measured)
@@ -287,28 +292,32 @@ def test_what_is_no_file_of_convolutions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no columns of measured convolutions"):
         read(path)
     with pytest.raises(ValueError, match="multiple of 512"):
-        write(path, [Measured(1, 1, 1, "fp32", 16, 256, 512, 8, 0, 100, 0)])
+        write(path, [measured_picture(1, 16, 256, 512, 8)._replace(input=100)])
 
 
-def test_drawn_convolutions_are_possible() -> None:
+@pytest.mark.parametrize("draws", [draw, partial(draw, sides=SMALL_SIDES), draw_other])
+def test_drawn_convolutions_are_possible(draws: Callable[[random.Random], Drawn | None]) -> None:
     rng = random.Random(5)
-    drawn = [found for found in (draw(rng) for _ in range(300)) if found is not None]
+    drawn = [found for found in (draws(rng) for _ in range(300)) if found is not None]
     assert len(drawn) > 100
-    for batch, inputs, outputs, kernel, _, groups, side in drawn:
-        assert inputs % groups == outputs % groups == 0
-        assert side >= kernel
-        assert 4 * batch * inputs * side * side <= 3e9
-    assert len({found[0] for found in drawn}) > 5
-    assert np.mean([found[5] > 1 for found in drawn]) > 0.05
+    for batch, inputs, channels, stride, groups, extents in drawn:
+        assert inputs % groups == channels % groups == 0
+        assert min(outputs(extents, stride)) >= 1
+        assert 4 * batch * inputs * prod(extents.sides) <= 3e9
 
 
-@pytest.mark.parametrize("learner", [boosted(20), spreading(20, 0.95)])
-def test_what_was_learned_is_written_down_as_it_was(learner: Any) -> None:
-    drawn = np.random.default_rng(0)
-    rows = drawn.random((2000, 5))
-    model = learner.fit(rows, rows[:, 0] * 3 + np.sin(9 * rows[:, 1]) + drawn.random(2000))
-    trees = Trees(model.written())
-    assert [trees.predict(list(row)) for row in rows] == pytest.approx(model.predict(rows), abs=1e-4)
+def test_all_sorts_of_convolutions_are_drawn() -> None:
+    rng = random.Random(5)
+    drawn = [found.extents for found in (draw_other(rng) for _ in range(2000)) if found is not None]
+    sorts = {
+        "series": [item for item in drawn if item.sides[:2] == (1, 1) and item.sides[2] > 1],
+        "films": [item for item in drawn if item.sides[0] > 1],
+        "dilated": [item for item in drawn if item.dilation > 1],
+        "rows as a whole": [item for item in drawn if not item.padded and item.kernel[2] == item.sides[2] > 7],
+        "channels together": [item for item in drawn if item.last],
+        "unlike sides": [item for item in drawn if item.sides[1] != item.sides[2]],
+    }
+    assert {name: len(found) > 50 for name, found in sorts.items()} == dict.fromkeys(sorts, True)
 
 
 def test_processes_fit_behind_threads(monkeypatch: pytest.MonkeyPatch) -> None:

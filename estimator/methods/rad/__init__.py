@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+from functools import cached_property
 from math import exp
 from pathlib import Path
 from typing import Any
 
 from estimator.fingerprint import fingerprint
 from estimator.gpus import Gpu, lookup, most_memory_mib
+from estimator.methods.rad.convolutions import Convolutions
 from estimator.methods.rad.errors import bounded, size_of
 from estimator.methods.rad.features import FEATURES, MIB, features, fixed_share
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Knowledge, Known, Level, Run, finite, run_of, shifted
@@ -76,6 +78,7 @@ class Rad:
             if tuple(model["features"]) != (*FEATURES, *KNOWLEDGE) or not model["bounds"].keys() >= set(LEVELS):
                 raise ModelError("this model was fitted to other features: run `radctl retrain --data DIR` again")
             self.workspaces = Workspaces(model["workspaces"])
+            self._whole = model["workspaces"].get("whole")
             self._correction = Trees(model["correction"], len(FEATURES))
             self._spread = {level: Trees(model["spread"][level], len(FEATURES) + len(KNOWLEDGE)) for level in LEVELS}
             self._bounds = {str(key): finite(value) for key, value in model["bounds"].items()}
@@ -90,6 +93,17 @@ class Rad:
             if isinstance(error, ModelError):
                 raise
             raise ModelError(f"this model of {NAME} is damaged ({error!r}): roll back") from None
+
+    @cached_property
+    def convolutions(self) -> Convolutions:
+        """What tells the workspaces of convolutions to rehearsals.
+
+        Raises:
+            ModelError: this model knows none, or is damaged.
+        """
+        if self._whole is None:
+            raise ModelError("this model was made before rehearsals: run `radctl retrain --data DIR` again")
+        return Convolutions(self._whole)
 
     @classmethod
     def load(cls, models_dir: Path | None = None) -> Rad:

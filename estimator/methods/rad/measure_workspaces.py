@@ -2,8 +2,8 @@
 
 Needs torch and a CUDA GPU. Run as ``python -m estimator.methods.rad.measure_workspaces OUT.csv.xz SECONDS SEED``;
 several seeds may run at once. ``small`` behind that draws the sides of what is left of small pictures in a network's
-last layers. ``join`` instead of seconds, and files behind it, puts what several runs measured into one file. Writes the
-file that it is given.
+last layers, ``other`` what is no square kernel on a square picture whose channels lie apart. ``join`` instead of
+seconds, and files behind it, puts what several runs measured into one file. Writes the file that it is given.
 """
 
 from __future__ import annotations
@@ -12,24 +12,67 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from estimator.methods.rad.measured_convolutions import Measured, read, write
+from estimator.methods.rad.measured_convolutions import Measured, outputs, read, write
+from estimator.methods.rad.program import Extents
 from estimator.types import Precision
 
 SIDES = (7, 8, 10, 12, 14, 16, 19, 24, 28, 32, 35, 48, 56, 64, 73, 80, 96, 112, 128, 149, 160, 192, 224, 299)
 SMALL_SIDES = (1, 1, 2, 2, 3, 4, 4, 5, 6, 7, 8)
 CHANNELS = (8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 112, 120, 128, 160, 192, 224, 240, 256, 320, 384, 480, 512, 576)
 DEEP = (672, 768, 960, 1024, 1152, 1280, 1536, 2048)
+LENGTHS = (
+    4,
+    8,
+    12,
+    16,
+    24,
+    32,
+    50,
+    64,
+    96,
+    100,
+    128,
+    200,
+    256,
+    300,
+    400,
+    512,
+    750,
+    1000,
+    1500,
+    2048,
+    4000,
+    8000,
+    16000,
+)
+STRIDES = (1, 1, 1, 2)
+FEW = (1, 1, 2, 3, 4)
+PADDED, LAST = 0.75, 0.3  # shares of the others
 BATCHES = (1, 2, 4, 8, 16, 16, 32, 32, 64, 64, 96, 128, 128, 200, 256, 512)
 _MOST_BYTES = 3e9
 _MOST_WORK = 3e12
 _MOST_WEIGHTS = 1.5e8
+_WRITES = 15.0
 
 
-def draw(rng: random.Random, sides: Sequence[int] = SIDES) -> tuple[int, int, int, int, int, int, int] | None:
-    """Draw batch, channels in and out, kernel, stride, groups and side; None where they would take too much.
+class Drawn(NamedTuple):
+    """A convolution to measure, as `Measured` describes it."""
+
+    batch: int
+    inputs: int
+    outputs: int
+    stride: int
+    groups: int
+    extents: Extents
+
+
+def draw(rng: random.Random, sides: Sequence[int] = SIDES) -> Drawn | None:
+    """Draw a convolution of square pictures; None where it would take too much.
 
     Args:
         rng: where the draw comes from.
@@ -50,23 +93,119 @@ def draw(rng: random.Random, sides: Sequence[int] = SIDES) -> tuple[int, int, in
         outputs = groups = inputs
     elif luck < 0.22:
         groups = rng.choice((2, 4, 8, 16, 32))
-    batch = rng.choice(BATCHES)
-    out = (side + 2 * (kernel // 2) - kernel) // stride + 1
-    weights = inputs * outputs // groups * kernel * kernel
-    largest = 4 * batch * max(inputs * side * side, outputs * out * out)
-    if inputs % groups or outputs % groups or largest > _MOST_BYTES or weights > _MOST_WEIGHTS:
-        return None
-    if batch * out * out * weights > _MOST_WORK:
-        return None
-    return batch, inputs, outputs, kernel, stride, groups, side
+    extents = Extents((1, kernel, kernel), (1, side, side), 1, padded=True, last=False)
+    return _possible(Drawn(rng.choice(BATCHES), inputs, outputs, stride, groups, extents))
 
 
-def measure(drawn: tuple[int, int, int, int, int, int, int], precision: Precision) -> tuple[int, int, int] | None:
+def draw_other(rng: random.Random) -> Drawn | None:
+    """Draw what is no square kernel on a square picture whose channels lie apart; None where it would take too much."""
+    (sort,) = rng.choices(_SORTS, (10, 22, 18, 15, 10, 7, 7, 11))
+    stride, extents = sort(rng)
+    inputs, channels = rng.choice(CHANNELS + DEEP), rng.choice(CHANNELS + DEEP)
+    groups, luck = 1, rng.random()
+    if luck < 0.12 or sort is _rows:
+        inputs = rng.choice(FEW)
+    elif luck < 0.16:
+        channels = rng.choice(FEW)
+    elif luck < 0.3:
+        groups = inputs
+        channels = inputs * rng.choice((1, 1, 1, 2, 4))
+    elif luck < 0.45:
+        groups = rng.choice((2, 4, 8, 16, 32))
+    return _possible(Drawn(rng.choice(BATCHES), inputs, channels, stride, groups, extents))
+
+
+def _together(rng: random.Random) -> tuple[int, Extents]:
+    """Square ones whose channels lie together."""
+    kernel, side = rng.choice((1, 3, 3, 5, 7)), rng.choice(SIDES)
+    return rng.choice(STRIDES), Extents((1, kernel, kernel), (1, side, side), 1, padded=True, last=True)
+
+
+def _series(rng: random.Random) -> tuple[int, Extents]:
+    width = rng.choice((1, 3, 3, 3, 4, 5, 5, 7, 8, 9, 10, 11, 15, 16, 25, 31, 41, 64))
+    stride = rng.choice((1, 1, 1, 1, 2, 2, 4, 5, 8)) if width > 1 else 1
+    dilation = 2 ** rng.randrange(1, 9) if stride == 1 < width and rng.random() < 0.3 else 1
+    sides = (1, 1, rng.choice(LENGTHS))
+    return stride, Extents((1, 1, width), sides, dilation, padded=rng.random() < PADDED, last=False)
+
+
+def _kernels(rng: random.Random) -> tuple[int, Extents]:
+    """Kernels of unlike sides."""
+    few, many = rng.choice((1, 1, 1, 2, 3, 5)), rng.choice((2, 3, 5, 7, 9, 11, 16, 31, 64))
+    kernel = (1, few, many) if rng.random() < 0.5 else (1, many, few)
+    sides = (1, rng.choice((2, 4, 8, 16, 22, 32, 40, 64, 80, 128, 256)), rng.choice(LENGTHS[:-6]))
+    return rng.choice(STRIDES), Extents(kernel, sides, 1, padded=rng.random() < PADDED, last=rng.random() < LAST)
+
+
+def _rows(rng: random.Random) -> tuple[int, Extents]:
+    """Words, and other rows that a kernel takes as a whole."""
+    width = rng.choice((16, 32, 50, 64, 100, 128, 200, 256, 300, 321, 512, 768))
+    kernel, sides = (1, rng.choice((1, 2, 3, 3, 4, 5, 6, 7)), width), (1, rng.choice(LENGTHS[:-4]), width)
+    return rng.choice(STRIDES), Extents(kernel, sides, 1, padded=False, last=rng.random() < LAST)
+
+
+def _unlike(rng: random.Random) -> tuple[int, Extents]:
+    """Square kernels on pictures of unlike sides."""
+    kernel = rng.choice((1, 2, 3, 3, 3, 3, 5, 7))
+    sides = (1, rng.choice((4, 8, 13, 16, 20, 32, 40, 64, 80, 128, 256)), rng.choice(LENGTHS[:-6]))
+    padded, last = rng.random() < PADDED, rng.random() < LAST
+    return rng.choice(STRIDES), Extents((1, kernel, kernel), sides, 1, padded, last)
+
+
+def _dilated(rng: random.Random) -> tuple[int, Extents]:
+    kernel, side = rng.choice((3, 3, 5, 7)), rng.choice(SIDES[:20])
+    dilation = rng.choice((2, 2, 3, 4, 4, 6, 8, 12, 16))
+    padded, last = rng.random() < PADDED, rng.random() < LAST
+    return 1, Extents((1, kernel, kernel), (1, side, side), dilation, padded, last)
+
+
+def _patches(rng: random.Random) -> tuple[int, Extents]:
+    """Patches, and other kernels of an even side."""
+    kernel = rng.choice((2, 2, 4, 4, 7, 8, 14, 16, 16, 32))
+    side = rng.choice((8, 14, 16, 28, 32, 56, 64, 112, 128, 224, 256, 384, 512))
+    stride = rng.choice((kernel, kernel, kernel, max(kernel // 2, 1), 1 if kernel < 5 else kernel))
+    return stride, Extents((1, kernel, kernel), (1, side, side), 1, padded=False, last=rng.random() < LAST)
+
+
+def _films(rng: random.Random) -> tuple[int, Extents]:
+    """Films and volumes."""
+    more = ((1, 1, 1), (1, 3, 3), (3, 1, 1), (5, 5, 5), (1, 7, 7), (3, 7, 7), (2, 2, 2))
+    kernel = rng.choice(((3, 3, 3),) * 4 + more)
+    side = rng.choice((1, 2, 4, 6, 7, 8, 12, 14, 16, 24, 28, 32, 48, 56, 64, 96, 112))
+    sides = (rng.choice((1, 2, 4, 8, 8, 16, 16, 32, side, side, side)), side, side)
+    padded, last = rng.random() < PADDED, rng.random() < LAST and max(sides[:2]) > 1
+    return 2 if kernel == (2, 2, 2) else rng.choice(STRIDES), Extents(kernel, sides, 1, padded, last)
+
+
+_SORTS = (_together, _series, _kernels, _rows, _unlike, _dilated, _patches, _films)
+
+
+def _possible(drawn: Drawn) -> Drawn | None:
+    """Give back what can be measured in reasonable memory and time."""
+    batch, inputs, channels, _, groups, extents = drawn
+    beside = (
+        extents.dilation * (kernel - 1) > 2 * side for kernel, side in zip(extents.kernel, extents.sides, strict=True)
+    )
+    if min(outputs(extents, drawn.stride)) < 1 or (extents.dilation > 1 and any(beside)):
+        return None
+    out = prod(outputs(extents, drawn.stride))
+    weights = inputs * channels // groups * prod(extents.kernel)
+    largest = 4 * batch * max(inputs * prod(extents.sides), channels * out)
+    if inputs % groups or channels % groups or largest > _MOST_BYTES or weights > _MOST_WEIGHTS:
+        return None
+    return None if batch * out * weights > _MOST_WORK else drawn
+
+
+def measure(drawn: Drawn, precision: Precision) -> tuple[int, int, int] | None:
     """Measure the workspaces of the forward pass and of both gradients, in bytes; None where it cannot run."""
     import torch  # noqa: PLC0415 - the rest of the module needs no torch
 
-    batch, inputs, outputs, kernel, stride, groups, side = drawn
+    batch, inputs, channels, stride, groups, (kernel, sides, dilation, padded, last) = drawn
     kind = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
+    axes = next((3 - at for at in range(2) if max(kernel[at], sides[at]) > 1), 1)
+    kernel_, sides_ = kernel[-axes:], sides[-axes:]
+    steps = [stride if side > 1 else 1 for side in sides_]
+    pads = [dilation * (extent - 1) // 2 if padded else 0 for extent in kernel_]
 
     def workspace(run: Callable[[], Any]) -> tuple[Any, int]:
         torch.cuda.reset_peak_memory_stats()
@@ -75,38 +214,42 @@ def measure(drawn: tuple[int, int, int, int, int, int, int], precision: Precisio
         return result, torch.cuda.max_memory_allocated() - max(before, torch.cuda.memory_allocated())
 
     try:
-        x = torch.empty(batch, inputs, side, side, device="cuda", dtype=kind).normal_()
-        weight = torch.empty(outputs, inputs // groups, kernel, kernel, device="cuda", dtype=kind).normal_()
-        pad = kernel // 2
-        y, forward = workspace(lambda: torch.nn.functional.conv2d(x, weight, None, stride, pad, 1, groups))
+        x = torch.empty(batch, inputs, *sides_, device="cuda", dtype=kind).normal_()
+        if last:
+            x = x.contiguous(memory_format=torch.channels_last if axes == 2 else torch.channels_last_3d)
+        weight = torch.empty(channels, inputs // groups, *kernel_, device="cuda", dtype=kind).normal_()
+        sizes = (steps, pads, [dilation] * axes, False, [0] * axes, groups)
+        y, forward = workspace(lambda: torch.ops.aten.convolution(x, weight, None, *sizes))
         gradient = torch.empty_like(y).normal_()
 
         def backward(mask: list[bool]) -> Any:
-            return torch.ops.aten.convolution_backward(
-                gradient, x, weight, None, [stride] * 2, [pad] * 2, [1, 1], False, [0, 0], groups, mask
-            )
+            return torch.ops.aten.convolution_backward(gradient, x, weight, None, *sizes, mask)
 
         _, into = workspace(lambda: backward([True, False, False]))
         _, weights = workspace(lambda: backward([False, True, False]))
-    except torch.OutOfMemoryError:
+    except (torch.OutOfMemoryError, RuntimeError):  # cuDNN has no kernel for some
         return None
     return forward, into, weights
 
 
-def main(path: Path, seconds: float, seed: int, sides: Sequence[int] = SIDES) -> None:
+def main(path: Path, seconds: float, seed: int, draws: Callable[[random.Random], Drawn | None]) -> None:
     """Measure for a while and write what was found."""
     rng = random.Random(seed)  # noqa: S311 - a seeded draw of sizes, no secret
-    measured = []
-    begin = time.monotonic()
+    measured: list[Measured] = []
+    begin = written = time.monotonic()
     while time.monotonic() - begin < seconds:
-        drawn = draw(rng, sides)
+        if time.monotonic() - written > _WRITES:  # some convolutions take minutes
+            write(path, measured)
+            written = time.monotonic()
+        drawn = draws(rng)
         if drawn is None:
             continue
-        batch, inputs, outputs, kernel, stride, groups, side = drawn
+        batch, inputs, channels, stride, groups, (kernel, sides, dilation, padded, last) = drawn
         for precision in cast("set[Precision]", {"fp32", rng.choice(("fp16", "bf16"))}):
             found = measure(drawn, precision)
             if found is not None:
-                measured.append(Measured(groups, kernel, stride, precision, side, inputs, outputs, batch, *found))
+                shape = (groups, *kernel, stride, dilation, int(padded), int(last), precision, *sides)
+                measured.append(Measured(*shape, inputs, channels, batch, *found))
     write(path, measured)
 
 
@@ -115,4 +258,9 @@ if __name__ == "__main__":
     if order == "join":
         write(Path(out), {item for name in others for item in read(Path(name))})
     else:
-        main(Path(out), float(order), int(others[0]), SMALL_SIDES if others[1:] == ["small"] else SIDES)
+        kinds: dict[str, Callable[[random.Random], Drawn | None]] = {
+            "": draw,
+            "small": partial(draw, sides=SMALL_SIDES),
+            "other": draw_other,
+        }
+        main(Path(out), float(order), int(others[0]), kinds["".join(others[1:])])

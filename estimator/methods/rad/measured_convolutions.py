@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import lzma
 from collections.abc import Iterable
+from math import prod
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from estimator.methods.rad.program import Conv
+from estimator.methods.rad.program import Conv, Extents, Three
 from estimator.methods.rad.workspace import DIRECTIONS
 from estimator.types import Precision
 
@@ -20,21 +21,31 @@ _FILTERS: Final = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, 
 
 
 class Measured(NamedTuple):
-    """One convolution of square pictures, padded by half of its kernel.
+    """One convolution.
 
     Attributes:
-        groups, kernel, stride: of the convolution; the kernel is a square's side.
+        groups, stride, dilation: of the convolution, along each of its axes.
+        kernel_depth, kernel_height, kernel_width: of the kernel; 1 along axes that it has not.
+        padded: whether it is padded by half of its kernel; otherwise it is not padded.
+        last: whether the channels of its tensors lie together, ``torch.channels_last``.
         precision: of its tensors.
-        side: of the input picture.
+        depth, height, width: of the input; a series has a width alone, a picture no depth.
         channels_in, channels_out, batch: sizes.
         forward, input, weight: bytes of workspace of the forward pass and of both gradients.
     """
 
     groups: int
-    kernel: int
+    kernel_depth: int
+    kernel_height: int
+    kernel_width: int
     stride: int
+    dilation: int
+    padded: int
+    last: int
     precision: Precision
-    side: int
+    depth: int
+    height: int
+    width: int
     channels_in: int
     channels_out: int
     batch: int
@@ -43,11 +54,42 @@ class Measured(NamedTuple):
     weight: int
 
     @property
+    def kernel(self) -> Three:
+        """Extents of the kernel."""
+        return self.kernel_depth, self.kernel_height, self.kernel_width
+
+    @property
+    def sides(self) -> Three:
+        """Extents of the input."""
+        return self.depth, self.height, self.width
+
+    @property
     def conv(self) -> Conv:
         """Its sizes as the estimator describes them."""
-        out = (self.side + 2 * (self.kernel // 2) - self.kernel) // self.stride + 1
-        area, size = self.kernel * self.kernel, self.side * self.side
-        return Conv(self.channels_in, self.channels_out, area, self.stride, self.groups, size, out * out)
+        kernel, sides = self.kernel, self.sides
+        extents = Extents(kernel, sides, self.dilation, bool(self.padded), bool(self.last))
+        out = prod(outputs(extents, self.stride))
+        return Conv(
+            self.channels_in,
+            self.channels_out,
+            prod(kernel),
+            self.stride,
+            self.groups,
+            prod(sides),
+            out,
+            extents=extents,
+        )
+
+
+def outputs(extents: Extents, stride: int) -> Three:
+    """Tell the extents of what a convolution gives out."""
+    made = []
+    for kernel, side in zip(extents.kernel, extents.sides, strict=True):
+        span = extents.dilation * (kernel - 1) + 1
+        pad = extents.dilation * (kernel - 1) // 2 if extents.padded else 0
+        made.append((side + 2 * pad - span) // (stride if side > 1 else 1) + 1)
+    depth, height, width = made
+    return depth, height, width
 
 
 def write(path: Path, measured: Iterable[Measured]) -> None:

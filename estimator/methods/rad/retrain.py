@@ -16,6 +16,7 @@ from estimator.evaluate import LABELS, read_cases
 from estimator.gpus import canonical
 from estimator.methods.rad import NAME, Rad
 from estimator.methods.rad.fit import blank, fit, rehearsals
+from estimator.methods.rad.fit.convolutions import fit_convolutions
 from estimator.methods.rad.fit.examples import examples_of, examples_of_cases
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import fit_workspaces
@@ -59,7 +60,7 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
     own = read_cases(data) if (data / LABELS).exists() else []  # first: all else takes minutes
     dataset = load() if own else load(data)
     gpu = canonical(str(dataset.meta["gpu"]))
-    base = blank(fit_workspaces(), dataset.meta["context_mib"], gpu)
+    base = blank({**fit_workspaces(), "whole": fit_convolutions()}, dataset.meta["context_mib"], gpu)
     held_out = judging(dataset)
     fitted = [split for split in FITTED if split not in held_out]
     say("noting what blocks keep in their own code")

@@ -46,7 +46,7 @@ MOST: Final = 8.0
 
 def features(conv: Conv, batch: int, precision: Precision) -> list[float]:
     """Describe a convolution as the trees want it; the order is `FEATURES`."""
-    channels_in, channels_out, area, stride, groups, size_in, size_out, _ = conv
+    channels_in, channels_out, area, stride, groups, size_in, size_out, _ = conv[:8]
     half = precision != "fp32"
     size = 2 if half else 4
     each_in = channels_in // groups
@@ -83,7 +83,7 @@ def copies_bytes(conv: Conv, batch: int, precision: Precision) -> float:
 
 def total_bytes(conv: Conv, batch: int, precision: Precision) -> float:
     """Count the bytes of input, output and weights, which the trees' values multiply."""
-    channels_in, channels_out, area, _, groups, size_in, size_out, _ = conv
+    channels_in, channels_out, area, _, groups, size_in, size_out, _ = conv[:8]
     weights = channels_in // groups * channels_out * area
     activations = channels_in * size_in + channels_out * size_out
     return float((4 if precision == "fp32" else 2) * (batch * activations + weights))

@@ -13,11 +13,14 @@ from typing import Any
 import pytest
 
 from estimator.dataset.store import DEFAULT, add_rehearsed, add_saved, committed, load
+from estimator.methods.rad.convolutions import Workspace
 from estimator.rehearsal import of_workload
 from estimator.types import Point
 
 torch = pytest.importorskip("torch")
+from estimator.dataset import rehearsed as runner  # noqa: E402
 from estimator.dataset.collect import ROWS, Collector, Options  # noqa: E402
+from estimator.dataset.models import Fed  # noqa: E402
 from estimator.dataset.rehearsed import main as rehearsing  # noqa: E402
 from estimator.dataset.rehearsed import rehearsed  # noqa: E402
 from estimator.dataset.saved import main, saved_by_calls  # noqa: E402
@@ -113,11 +116,15 @@ def test_rehearsals_are_packed_and_read_back(tmp_path: Path) -> None:
         assert any({16, 32} <= {point.batch for point in item.points} for item in rehearsals)
 
 
+def no_work(*_: object) -> Workspace:
+    return Workspace(0.0, 0.0, 0.0)
+
+
 def test_runs_of_one_model_with_other_lengths_are_told_apart() -> None:
     spec_of = {row.spec.seq_len: row.spec for row in committed().rows if row.spec.name == "text_cnn"}
     few, many = (replace(spec_of[length], batch_size=4, precision="fp32", optimizer="sgd") for length in (64, 1024))
     asked = [replace(many, kind="train"), replace(few, kind="train"), replace(few, kind="infer")]
-    found = {spec.id: point for spec, point in rehearsed(asked, lambda *_: (0.0, 0.0)) if isinstance(point, Point)}
+    found = {spec.id: point for spec, point in rehearsed(asked, no_work) if isinstance(point, Point)}
     more, less, least = (found[spec.id].used_mib for spec in asked)
     assert least < less < more
 
@@ -126,3 +133,27 @@ def test_one_model_of_each_family_comes_first() -> None:
     groups = [spec.group for spec in specs((row.spec for row in committed().rows), ("fp32",))]
     families = len(set(groups))
     assert len(set(groups[:families])) == families
+
+
+def test_a_mask_that_masks_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    class Words(torch.nn.Module):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = torch.nn.Embedding(10, 4)
+
+        def forward(self, input_ids: Any, **more: Any) -> Any:
+            given.append(set(more))
+            return self.words(input_ids)
+
+    def inputs(batch: int) -> tuple[tuple[()], dict[str, Any]]:
+        ids = torch.zeros(batch, 8, dtype=torch.long)
+        return (), {"input_ids": ids, "attention_mask": torch.ones_like(ids), "places": ids}
+
+    monkeypatch.setattr(runner, "build_model", lambda _: Words())
+    monkeypatch.setattr(runner, "feed", lambda _, model: Fed(model, inputs, lambda *_: torch.zeros(())))
+    spec = next(row.spec for row in committed().rows if row.spec.name == "text_cnn")
+    ((_, found),) = rehearsed([replace(spec, kind="infer")], no_work)
+    assert isinstance(found, Point)
+    assert given == [{"places"}] * 2

@@ -91,7 +91,7 @@ def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
     size_in = flow.tensors[x] // parts if parts > 1 else flow.tensors[x]
     size_in = size_in if size_in > 0 else 1
     stride = 1 if size_in == size_out else stride_between(size_in, size_out, len(shape) - 1)
-    conv = tuple.__new__(Conv, (channels, outputs, area, stride, groups, size_in, size_out, transposed))
+    conv = tuple.__new__(Conv, (channels, outputs, area, stride, groups, size_in, size_out, transposed, None))
     alone = groups > 1 and len(shape) == DEEP  # by kernels without a workspace, and not among the measured ones
     if flow.leaks and flow.ops:
         flow.kept.add(x)

@@ -21,6 +21,28 @@ End = tuple[Layer, int, int, int]
 """A layer, how many steps there are before it and when it is done, elements of the larger of its input and output."""
 
 
+Three = tuple[int, int, int]
+"""Depth, height and width."""
+
+
+class Extents(NamedTuple):
+    """What else decides about a convolution's workspace; a summary does not tell it.
+
+    Attributes:
+        kernel: extents of the kernel; 1 along axes that it has not.
+        sides: extents of the input; a series has a width alone, a picture no depth.
+        dilation: between two elements of the kernel.
+        padded: whether the input is padded.
+        last: whether the channels lie together, ``torch.channels_last``.
+    """
+
+    kernel: Three
+    sides: Three
+    dilation: int
+    padded: bool
+    last: bool
+
+
 class Conv(NamedTuple):
     """Sizes of a convolution that decide about its workspace; one sample.
 
@@ -33,6 +55,7 @@ class Conv(NamedTuple):
         size_in: elements of one channel at the input.
         size_out: elements of one channel at the output.
         transposed: whether it is a transposed convolution.
+        extents: None where they are not known.
     """
 
     channels_in: int
@@ -43,6 +66,7 @@ class Conv(NamedTuple):
     size_in: int
     size_out: int
     transposed: bool = False
+    extents: Extents | None = None
 
 
 class Scores(IntEnum):

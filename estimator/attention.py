@@ -1,0 +1,83 @@
+"""Which of PyTorch's kernels a GPU takes for attention, and what stands for it on tensors without data. Needs torch.
+
+Follows ``sdp_utils.cpp`` of PyTorch 2.11 for an H100: one of cuDNN's, the flash or the memory-efficient kernel, which
+keep no matrix, or plain products, which do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+
+_AXES: Final = 4
+_WIDEST: Final = 256
+# Fused kernels load so many numbers of a head at once.
+_ALIGNED: Final = {torch.float32: 4}
+_HALF: Final = 8
+_MATH: Final = torch.ops.aten._scaled_dot_product_attention_math
+
+
+class _Fused(torch.autograd.Function):  # type: ignore[misc] # torch is not followed by mypy
+    """Keeps queries, keys, values, mask and what comes out, and a number for each query."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Any, key: Any, value: Any, mask: Any) -> Any:
+        batch, heads, length, _ = query.shape
+        out = query.new_empty(batch, length, heads, value.shape[-1]).transpose(1, 2)
+        ctx.save_for_backward(query, key, value, mask, out, query.new_empty(query.shape[:-1], dtype=torch.float32))
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        query, key, value, mask, _, _ = ctx.saved_tensors
+        found = [torch.empty_like(tensor) for tensor in (query, key, value)]
+        if query.dtype != torch.float32:  # it sums up in fp32, and for each head where several share one
+            query.new_empty(query.shape, dtype=torch.float32)
+            if key.shape[1] != query.shape[1]:
+                shared = [tensor.new_empty(*query.shape[:2], *tensor.shape[2:]) for tensor in (key, value)]
+                del shared
+        return (*found, torch.empty_like(mask) if ctx.needs_input_grad[3] else None)
+
+
+def attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Stand for ``torch.nn.functional.scaled_dot_product_attention``."""
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        nothing = torch.zeros((), dtype=query.dtype, device=query.device)
+        attn_mask = torch.where(attn_mask, nothing, nothing)
+    if not _fuses(query, key, value, attn_mask, causal=is_causal, shared=enable_gqa):
+        return _MATH(query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa)[0]
+    if attn_mask is not None:
+        odd = -attn_mask.shape[-1] % _HALF
+        if odd:
+            attn_mask = torch.nn.functional.pad(attn_mask, (0, odd))[..., :-odd]
+        attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2])
+    return _Fused.apply(query, key, value, attn_mask)
+
+
+def _fuses(query: Any, key: Any, value: Any, mask: Any, *, causal: bool, shared: bool) -> bool:
+    """Tell whether one of the kernels that keep no matrix takes this."""
+    given = [query, key, value] if mask is None else [query, key, value, mask]
+    if query.dim() != _AXES or any(tensor.stride(-1) != 1 or not tensor.numel() for tensor in given):
+        return False
+    if not query.shape[0] == key.shape[0] == value.shape[0]:
+        return False
+    half = query.dtype != torch.float32
+    widths = {tensor.shape[-1] for tensor in (query, key, value)}
+    whole = query.shape[1] == key.shape[1] == value.shape[1]
+    aligned = all(width % _ALIGNED.get(query.dtype, _HALF) == 0 for width in widths)
+    if whole and aligned and query.shape[-1] == key.shape[-1]:
+        return True  # the memory-efficient kernel
+    square = not causal or query.shape[-2] == key.shape[-2]
+    flash = half and mask is None and len(widths) == 1 and max(widths) <= _WIDEST and square
+    return flash and (whole or shared)
