@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from estimator.as_on_a_gpu import as_on_a_gpu
 
@@ -51,6 +52,9 @@ def test_heads_and_widths_decide() -> None:
     for dtype, said in ((WHOLE, "products"), (HALF, "fused")):
         few, many = heads(2, dtype=dtype), heads(4, dtype=dtype)
         assert kernel(many, few, few, enable_gqa=True) == said
+    few, many = heads(2, dtype=HALF), heads(4, length=8, dtype=HALF)
+    assert kernel(many, few, few, enable_gqa=True) == "fused"
+    assert kernel(many, few, few, enable_gqa=True, is_causal=True) == "products"
     wide = heads(2, 512, dtype=HALF)
     assert kernel(wide, wide, wide) == "fused"  # the memory-efficient kernel
     assert kernel(heads(4, 512, dtype=HALF), wide, wide, enable_gqa=True) == "products"
@@ -85,6 +89,38 @@ def test_a_mask_of_an_odd_width_is_copied_with_a_margin() -> None:
         out = functional.scaled_dot_product_attention(x, x, x, mask)
         (kept,) = {tensor.stride() for tensor in out.grad_fn.saved_tensors if tensor.shape[-2:] == (19, 19)}
     assert kept[-2:] == (24, 1)
+
+
+def test_a_mask_of_yes_and_no_is_kept_as_numbers() -> None:
+    with FakeTensorMode(), as_on_a_gpu():
+        x = heads(2, dtype=HALF)
+        out = functional.scaled_dot_product_attention(x, x, x, torch.ones(1, 1, 16, 16, dtype=torch.bool))
+        kinds = {tensor.dtype for tensor in out.grad_fn.saved_tensors if tensor.shape[-2:] == (16, 16)}
+    assert kinds == {HALF}
+
+
+def test_half_precision_sums_up_in_fp32_on_the_way_back() -> None:
+    made: list[tuple[torch.dtype, tuple[int, ...]]] = []
+
+    class Watches(TorchDispatchMode):  # type: ignore[misc] # torch is not followed by mypy
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            out = func(*args, **(kwargs or {}))
+            if func is torch.ops.aten.new_empty.default:
+                made.append((out.dtype, tuple(out.shape)))
+            return out
+
+    def back(query: torch.Tensor, key: torch.Tensor) -> list[tuple[torch.dtype, tuple[int, ...]]]:
+        out = functional.scaled_dot_product_attention(query, key, key, enable_gqa=True)
+        made.clear()
+        with Watches():
+            out.sum().backward()
+        return list(made)
+
+    with FakeTensorMode(), as_on_a_gpu():
+        assert back(heads(2), heads(2)) == []
+        assert back(heads(2, dtype=HALF), heads(2, dtype=HALF)) == [(WHOLE, (2, 2, 16, 32))]
+        shared = back(heads(4, dtype=HALF), heads(2, dtype=HALF))
+        assert shared == [(WHOLE, (2, 4, 16, 32)), (HALF, (2, 4, 16, 32)), (HALF, (2, 4, 16, 32))]
 
 
 def test_products_drop_out_as_dropout_does() -> None:

@@ -25,6 +25,7 @@ HALF, WHOLE = torch.float16, torch.float32
         (lambda x: functional.layer_norm(x.half(), (4,)), WHOLE),
         (lambda x: functional.group_norm(x.half()[None], 2), WHOLE),
         (lambda x: functional.softmax(x.half(), -1), WHOLE),
+        (lambda x: functional.softmax(x.bfloat16(), -1), WHOLE),
         (lambda x: functional.log_softmax(x.half(), -1), WHOLE),
         (lambda x: torch.exp(x.half()), WHOLE),
         (lambda x: x.half().pow(2), WHOLE),
@@ -91,6 +92,8 @@ def test_a_weight_is_cast_once_where_only_cudas_autocast_casts_it() -> None:
         x, weight = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
         with autocasting():
             first, second = (torch.einsum("ij,kj->ik", x, weight) for _ in range(2))
+            made = weight * 1.0
+            fourth, fifth = (torch.einsum("ij,kj->ik", x, made) for _ in range(2))
         with autocasting():
             third = torch.einsum("ij,kj->ik", x, weight)
 
@@ -107,6 +110,7 @@ def test_a_weight_is_cast_once_where_only_cudas_autocast_casts_it() -> None:
 
     assert len(casts(first)) == 1
     assert casts(first) == casts(second) != casts(third)
+    assert casts(fourth) != casts(fifth)  # what is no parameter is cast anew
 
 
 def test_autocast_is_on_for_what_asks_for_a_gpus() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,43 @@ def test_recurrent_layers_take_what_cudnn_takes() -> None:
     assert all(parameter.grad is not None for parameter in made.parameters())
 
 
+def test_recurrent_weights_are_put_together_in_half_precision() -> None:
+    found = sizes(nn.Sequential(nn.LSTM(1024, 1024), Last()), (1, 1024))
+    weights = 2 * 4 * 1024 * 1025 * 4 / MIB  # in fp32 they lie together
+    works = 1.4 * weights
+    whole, half = (found[None, precision][1] for precision in ("fp32", "bf16"))
+    assert whole - 16 == pytest.approx(weights + works, rel=0.1)
+    assert half - 16 == pytest.approx((2 * weights + works) / 2, rel=0.1)
+
+
+@pytest.mark.parametrize(("cell", "gates"), [(nn.LSTMCell, 4), (nn.GRUCell, 3)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_cells_keep_their_products_and_gates(cell: type[nn.Module], gates: int, *, bias: bool) -> None:
+    class Loops(nn.Module):  # type: ignore[misc]
+        def __init__(self, steps: int) -> None:
+            super().__init__()
+            self.cell = cell(64, 512, bias=bias)
+            self.steps = steps
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            state = x.new_zeros(len(x), 512)
+            both = (state, state)
+            for _ in range(self.steps):
+                both = self.cell(x, both) if cell is nn.LSTMCell else (self.cell(x, both[0]), state)
+            return both[0]
+
+    few, many = (sizes(Loops(steps), (64,))["sgd", "fp32"][1] for steps in (2, 18))
+    # two products, what the kernel keeps (four or five states), and the states
+    kept = 2 * gates + {4: 4 + 2, 3: 5 + 1}[gates]
+    assert (many - few) / 16 == pytest.approx(kept * 32 * 512 * 4 / MIB, rel=0.1)
+
+
+def test_dropout_keeps_nothing_in_inference() -> None:
+    net = nn.Sequential(nn.Linear(256, 256), nn.Dropout(0.5))
+    without = sizes(nn.Linear(256, 256), (4096, 256))[None, "fp32"][1]
+    assert sizes(net, (4096, 256))[None, "fp32"][1] == without
+
+
 def test_optimizers_take_their_states_and_what_they_work_with() -> None:
     found = sizes(nn.Linear(2048, 2048), (2048,))
     weights = 2048 * 2048 * 4 / MIB
@@ -317,15 +355,16 @@ def test_a_model_has_its_own_loss_or_one_for_each_output() -> None:
                 "loss": {"wide": wide, "loss": x.sum()},
                 "losses": {"x": x, "loss": wide},
                 "named": {"x": x, "more": [wide]},
+                "own": UserDict(x=x, more=[wide]),
                 "both": (x, wide),
                 "ids": x.argmax(),
             }[self.what]
 
-    took = {what: sizes(Gives(what), (64,))["sgd", "fp32"][1] for what in ("loss", "losses", "named", "both")}
+    took = {what: sizes(Gives(what), (64,))["sgd", "fp32"][1] for what in ("loss", "losses", "named", "own", "both")}
     wide = 32 * 64 * 4096 * 4 / MIB
     # The last step's output is there until the next one is done; and logarithms and gradients of this one.
     assert took["both"] == pytest.approx(5 * wide + 2 * CUBLAS / MIB, abs=1)
-    assert took["named"] == took["losses"] == pytest.approx(took["both"], abs=1)
+    assert took["named"] == took["losses"] == took["own"] == pytest.approx(took["both"], abs=1)
     assert took["loss"] == pytest.approx(2 * wide + 2 * CUBLAS / MIB, abs=1)
     assert {optimizer for optimizer, _ in sizes(Gives("ids"), (64,))} == {None}  # nothing to train
 
