@@ -322,6 +322,16 @@ def test_all_of_a_convolution_is_known(model: nn.Module, shape: tuple[int, ...],
     assert asked == {said}
 
 
+def test_sums_have_their_buffers_while_they_run() -> None:
+    class Sums(nn.Module):  # type: ignore[misc]
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sum(0)
+
+    (point,) = points(nn.Sequential(nn.Linear(8, 256), Sums()), (8,), (32768,))[None, "fp32"]
+    rows = 32768 * 256 * 4 / MIB
+    assert point.used_mib == pytest.approx(rows + 64 + CUBLAS / MIB + 1, abs=0.2)
+
+
 def test_more_is_held_than_used() -> None:
     class Grows(nn.Module):  # type: ignore[misc]
         def __init__(self, rates: tuple[int, ...]) -> None:

@@ -13,9 +13,11 @@ from estimator.dataset.specs import Split
 from estimator.dataset.store import Dataset, committed
 from estimator.methods.rad import NAME, Rad
 from estimator.methods.rad import retrain as module
+from estimator.methods.rad.convolutions import Convolutions
 from estimator.methods.rad.fit import Fitted, blank, fit, processes
 from estimator.methods.rad.fit import examples as fit_examples
 from estimator.methods.rad.fit.examples import examples_of
+from estimator.methods.rad.workspace import DIRECTIONS
 from estimator.parsers import parse_summary
 from estimator.store import Store
 from estimator.types import Workload
@@ -46,6 +48,9 @@ def quick(small: Dataset, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(module, "load", give)
     monkeypatch.setattr(module, "fit_workspaces", lambda: NO_WORKSPACE)
+    none = {"start": 0.0, "trees": []}
+    whole = {name: {"copies": none, "other": none} for name in DIRECTIONS}
+    monkeypatch.setattr(module, "fit_convolutions", lambda: whole)
     monkeypatch.setattr(module, "fit", partial(fit, trees=3))
     return asked
 
@@ -67,6 +72,7 @@ def test_the_first_version_is_installed_where_the_old_cannot_be_read(
     assert done.examples > 30
     store = Store(tmp_path / "models", NAME)
     assert Rad(store.load(), 1).version == 1
+    assert isinstance(Rad(store.load(), 1).convolutions, Convolutions)
     assert store.versions()[0].about["held_out"]["n"] == done.new.n
 
 
