@@ -15,6 +15,7 @@ _WIDEST: Final = 256
 # Fused kernels load so many numbers of a head at once.
 _ALIGNED: Final = {torch.float32: 4}
 _HALF: Final = 8
+_HALVES: Final = (torch.float16, torch.bfloat16)
 _MATH: Final = torch.ops.aten._scaled_dot_product_attention_math
 
 
@@ -72,12 +73,17 @@ def _fuses(query: Any, key: Any, value: Any, mask: Any, *, causal: bool, shared:
         return False
     if not query.shape[0] == key.shape[0] == value.shape[0]:
         return False
-    half = query.dtype != torch.float32
+    half = query.dtype in _HALVES
+    if not half and query.dtype != torch.float32:
+        return False
     widths = {tensor.shape[-1] for tensor in (query, key, value)}
     whole = query.shape[1] == key.shape[1] == value.shape[1]
     aligned = all(width % _ALIGNED.get(query.dtype, _HALF) == 0 for width in widths)
-    if whole and aligned and query.shape[-1] == key.shape[-1]:
-        return True  # the memory-efficient kernel
+    if whole and aligned and query.shape[-1] == key.shape[-1] and torch.backends.cuda.mem_efficient_sdp_enabled():
+        return True
+    if not half or not (whole or shared) or max(widths) > _WIDEST:
+        return False
+    if aligned and not (mask is not None and mask.requires_grad) and torch.backends.cuda.cudnn_sdp_enabled():
+        return True
     square = not causal or query.shape[-2] == key.shape[-2]
-    flash = half and mask is None and len(widths) == 1 and max(widths) <= _WIDEST and square
-    return flash and (whole or shared)
+    return mask is None and len(widths) == 1 and square and torch.backends.cuda.flash_sdp_enabled()

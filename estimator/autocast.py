@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 LOW: Final = torch.float16
 _HALVES: Final = (torch.float16, torch.bfloat16)
 _FLOATS: Final = (*_HALVES, torch.float32)
-_CASTS: Final[dict[int, tuple[torch.Tensor, torch.Tensor]]] = {}
+_CASTS: Final[list[dict[int, tuple[torch.Tensor, torch.Tensor]]]] = []  # of each autocast that is on
 _OFF: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 # Cast to fp16.
 _LOWER: Final = frozenset(
@@ -83,13 +83,14 @@ _WHOLE_KERNELS: Final = {"softmax": torch.ops.aten._softmax, "log_softmax": torc
 def autocasting() -> Iterator[None]:
     """Run what is inside under autocast to fp16; `kernels` must be in place."""
     usual = torch.is_autocast_enabled("cuda")
+    _CASTS.append({})
     torch.set_autocast_enabled("cuda", True)  # what asks whether autocast is on means a GPU's
     try:
         with torch.autocast("cpu", LOW):
             yield
     finally:
         torch.set_autocast_enabled("cuda", usual)
-        _CASTS.clear()
+        _CASTS.pop()
 
 
 def kernels() -> dict[str, Callable[..., Any]]:
@@ -157,8 +158,10 @@ def _cast(given: Any, kind: torch.dtype) -> Any:
 
 def _as(tensor: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
     """Cast a tensor; a parameter once for as long as autocast is on."""
-    if kind != LOW or not tensor.requires_grad or not tensor.is_leaf or tensor.dtype != torch.float32:
+    parameter = tensor.requires_grad and tensor.is_leaf and tensor.dtype == torch.float32
+    if kind != LOW or not parameter or not _CASTS:  # a checkpoint's second forward pass has none that is ours
         return tensor.to(kind)
-    if id(tensor) not in _CASTS:
-        _CASTS[id(tensor)] = tensor, tensor.to(kind)
-    return _CASTS[id(tensor)][1]
+    casts = _CASTS[-1]
+    if id(tensor) not in casts:
+        casts[id(tensor)] = tensor, tensor.to(kind)
+    return casts[id(tensor)][1]

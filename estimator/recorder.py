@@ -29,7 +29,17 @@ GONE: Final = -1
 
 _ATEN: Final = torch.ops.aten
 _PRODUCTS: Final = frozenset(
-    (_ATEN.mm.default, _ATEN.addmm.default, _ATEN.bmm.default, _ATEN.baddbmm.default, _ATEN.addbmm.default)
+    (
+        _ATEN._native_multi_head_attention.default,
+        _ATEN._transformer_encoder_layer_fwd.default,
+        _ATEN.addbmm.default,
+        _ATEN.addmm.default,
+        _ATEN.addmv.default,
+        _ATEN.baddbmm.default,
+        _ATEN.bmm.default,
+        _ATEN.mm.default,
+        _ATEN.mv.default,
+    )
 )
 _OTHERS: Final[dict[torch.dtype, Precision]] = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 _COUNTER: Final = 8
@@ -61,6 +71,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
 
     def watch(self, tensor: torch.Tensor) -> None:
         """Note a tensor whose storage is new, and later that it went."""
+        if tensor.layout == torch.sparse_coo:  # as gradients of embeddings may be
+            self.watch(tensor._indices())
+            self.watch(tensor._values())
+            return
         storage = tensor.untyped_storage()
         key, size = storage._cdata, storage.nbytes()
         if key in self._known or (self.steps and size <= _COUNTER):

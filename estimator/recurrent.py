@@ -17,7 +17,15 @@ _MIB: Final = 2**20
 
 
 class _Works(NamedTuple):
-    """What cuDNN works with: outputs, outputs of each layer, inputs and MiB for each direction, and weights."""
+    """What cuDNN works with: so many times the numbers of these, and MiB for each direction.
+
+    Attributes:
+        outputs: of the last layer.
+        layers: outputs of each layer.
+        inputs: for each direction.
+        weights: of all layers.
+        mib: for each direction.
+    """
 
     outputs: float
     layers: float
@@ -30,7 +38,7 @@ class _Layer(NamedTuple):
     """What cuDNN keeps and works with.
 
     Attributes:
-        kept: gates, and states between steps, of each layer, in outputs.
+        kept: gates, states between steps, and what goes to the next layer, of each layer, in outputs.
         trains, infers: what it works with.
     """
 
@@ -51,21 +59,21 @@ class _Cudnn(torch.autograd.Function):  # type: ignore[misc] # torch is not foll
     """All layers and directions at once: keeps what comes in and out, and gates and states in one piece."""
 
     @staticmethod
-    def forward(ctx: Any, kind: _Layer, wide: int, layers: int, both: bool, keeps: bool, x: Any, *others: Any) -> Any:
+    def forward(ctx: Any, kind: _Layer, layers: int, directions: int, apart: bool, keeps: bool, *given: Any) -> Any:
         count = 2 if kind is _LSTM else 1
-        weights = sum(weight.numel() for weight in others[count:])
-        # Only weights in fp32 lie in one piece as they are.
-        piece = x.new_empty(weights if x.dtype != torch.float32 else 0)
-        y = x.new_empty(*x.shape[:-1], wide)
-        ends = [torch.empty_like(state) for state in others[:count]]
+        x, states, others = given[0], given[1 : 1 + count], given[1 + count :]
+        weights = sum(weight.numel() for weight in others)
+        piece = x.new_empty(weights if apart else 0)
+        y = x.new_empty(*x.shape[:-1], states[0].shape[-1] * directions)
+        inside = y.numel() // states[0].shape[-1] * states[-1].shape[-1]  # an LSTM may give out less than it works with
+        ends = [torch.empty_like(state) for state in states]
         works = kind.trains if keeps else kind.infers
-        directions = 2 if both else 1
-        numbers = (works.outputs + works.layers * layers) * y.numel() + works.weights * weights
+        numbers = (works.outputs + works.layers * layers) * inside + works.weights * weights
         numbers += works.inputs * directions * x.numel()
         ctx.work = int(numbers + works.mib * directions * _MIB / x.element_size())
         if keeps:
-            kept = x.new_empty((kind.kept * layers - 1) * y.numel())
-            ctx.save_for_backward(x, y, piece, kept, *others)
+            kept = x.new_empty((kind.kept * layers - 1) * inside)  # what the last layer gives out is its output
+            ctx.save_for_backward(x, y, piece, kept, *states, *others)
         x.new_empty(ctx.work)
         return (y, *ends)
 
@@ -85,6 +93,7 @@ class _Cell(torch.autograd.Function):  # type: ignore[misc]
         new = torch.empty_like(state)
         work = state.new_empty(state.shape[0], kept * state.shape[1])
         ctx.save_for_backward(work, state, given, before, *([new] if kept == _LSTM_GATES else []))
+        ctx.two = kept == _GRU_GATES  # a GRU's products have gradients of their own
         ctx.biases = [bias.shape for bias in biases if bias is not None]
         return torch.empty_like(state), new
 
@@ -92,8 +101,9 @@ class _Cell(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, *gradients: Any) -> Any:
         work, state, given, *_ = ctx.saved_tensors
         gates = torch.empty_like(given)
+        others = torch.empty_like(given) if ctx.two else gates
         biases = [work.new_empty(shape) for shape in ctx.biases] or [None, None]
-        return None, gates, gates, torch.empty_like(state), *biases
+        return None, gates, others, torch.empty_like(state), *biases
 
 
 def _layer(kind: _Layer) -> Callable[..., Any]:
@@ -110,10 +120,12 @@ def _layer(kind: _Layer) -> Callable[..., Any]:
     ) -> Any:
         states = tuple(hx) if isinstance(hx, (list, tuple)) else (hx,)
         given = (x, *states, *params)
-        if torch.is_autocast_enabled("cpu"):
+        casts = torch.is_autocast_enabled("cpu")
+        if casts:
             given = tuple(tensor.to(LOW) for tensor in given)
-        wide = states[0].shape[-1] * (2 if bidirectional else 1)
-        return _Cudnn.apply(kind, wide, num_layers, bidirectional, torch.is_grad_enabled(), *given)
+        # Weights in fp32 lie in one piece, and autocast puts them in one; others are copied into one.
+        apart = not casts and x.dtype != torch.float32
+        return _Cudnn.apply(kind, num_layers, 2 if bidirectional else 1, apart, torch.is_grad_enabled(), *given)
 
     return run
 

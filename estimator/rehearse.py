@@ -126,14 +126,19 @@ def _trained(recorder: Recorder, model: Any, given: Any, autocast: Mode, optimiz
     for name in optimizers:
         optimizer = make_optimizer(name, model, foreach=True)
         recorder.steps = True
-        once = recorder.begin()
-        optimizer.step()
-        later = recorder.begin()
-        optimizer.step()
+        try:
+            once = recorder.begin()
+            optimizer.step()
+            later = recorder.begin()
+            optimizer.step()
+            steps[name] = once, later
+        except RuntimeError as error:  # it takes no such gradients, as most take no sparse ones
+            refused = error
         recorder.steps = False
         recorder.begin()  # what goes with it
         optimizer.state.clear()
-        steps[name] = once, later
+    if not steps:
+        raise refused
     again = step(kept)
     recorder.begin()
     for parameter in model.parameters():

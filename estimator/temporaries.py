@@ -22,7 +22,6 @@ _IN_ONE_PIECE: Final = frozenset(
         _ATEN._softmax.default,
         _ATEN._softmax_backward_data.default,
         _ATEN.im2col.default,
-        _ATEN.max_pool2d_with_indices.default,
         _ATEN.native_layer_norm.default,
         _ATEN.native_layer_norm_backward.default,
     )
@@ -31,7 +30,8 @@ _IN_ONE_PIECE: Final = frozenset(
 _UNSORTED: Final = 3072
 _SUMMED: Final = 10
 _SORTING: Final = 24
-_PARTIAL: Final = 4
+_PARTIAL: Final = 4  # bytes of a part of a sum, and of one of integers
+_WHOLE: Final = 8
 # What attention works with, in inputs of the layer; where the weights of its hidden layer stand.
 _ATTENDING: Final = 4
 _HIDDEN: Final = 14
@@ -57,7 +57,7 @@ def _bytes(tensor: torch.Tensor) -> int:
 
 def _summed(args: tuple[Any, ...], axes: Any) -> int:
     x = args[0]
-    partial = _PARTIAL if x.is_floating_point() else 8
+    partial = max(_PARTIAL, x.element_size()) if x.is_floating_point() else max(_WHOLE, x.element_size())
     return buffer(x.shape, x.stride(), axes or (), partial=partial)
 
 
@@ -67,6 +67,12 @@ def _sum(args: tuple[Any, ...], _: Any) -> int:
 
 def _norm(args: tuple[Any, ...], _: Any) -> int:
     return _summed(args, args[2] if len(args) > 2 else None)
+
+
+def _pool(args: tuple[Any, ...], _: Any) -> int:
+    """Copy what lies neither by channels nor by pictures."""
+    x = args[0]
+    return 0 if x.is_contiguous() or x.is_contiguous(memory_format=torch.channels_last) else _bytes(x)
 
 
 def _safe_softmax(_: tuple[Any, ...], out: Any) -> int:
@@ -107,6 +113,7 @@ _KNOWN: Final[dict[Any, Callable[[tuple[Any, ...], Any], int]]] = {
     _ATEN._transformer_encoder_layer_fwd.default: _encoder_layer,
     _ATEN.embedding_dense_backward.default: _embedding,
     _ATEN.linalg_vector_norm.default: _norm,
+    _ATEN.max_pool2d_with_indices.default: _pool,
     _ATEN.mean.dim: _sum,
     _ATEN.sum.default: _sum,
     _ATEN.sum.dim_IntList: _sum,

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from estimator.as_on_a_gpu import as_on_a_gpu
@@ -52,12 +53,18 @@ def test_heads_and_widths_decide() -> None:
     for dtype, said in ((WHOLE, "products"), (HALF, "fused")):
         few, many = heads(2, dtype=dtype), heads(4, dtype=dtype)
         assert kernel(many, few, few, enable_gqa=True) == said
-    few, many = heads(2, dtype=HALF), heads(4, length=8, dtype=HALF)
+    few, many = heads(2, 30, dtype=HALF), heads(4, 30, length=8, dtype=HALF)  # a width that flash attention alone takes
     assert kernel(many, few, few, enable_gqa=True) == "fused"
     assert kernel(many, few, few, enable_gqa=True, is_causal=True) == "products"
+    few, many = heads(2, dtype=HALF), heads(4, dtype=HALF)
+    mask = MASK.to(HALF)
+    assert kernel(many, few, few, attn_mask=mask, enable_gqa=True) == "fused"  # cuDNN's
+    assert kernel(many, few, few, attn_mask=mask.clone().requires_grad_(), enable_gqa=True) == "products"
     wide = heads(2, 512, dtype=HALF)
     assert kernel(wide, wide, wide) == "fused"  # the memory-efficient kernel
     assert kernel(heads(4, 512, dtype=HALF), wide, wide, enable_gqa=True) == "products"
+    double = heads(2, dtype=torch.float64)
+    assert kernel(double, double, double) == "products"
     flat = torch.zeros(2, 16, 32, requires_grad=True)
     assert kernel(flat, flat, flat) == "products"
     turned = heads(2, 16).transpose(2, 3)
@@ -65,6 +72,20 @@ def test_heads_and_widths_decide() -> None:
     one = heads(2)[:1].expand(2, -1, -1, -1)
     assert kernel(heads(2), one, one) == "fused"
     assert kernel(heads(2), heads(2)[:1], heads(2)[:1]) == "products"
+
+
+def test_a_kernel_that_the_code_switched_off_is_not_taken() -> None:
+    for dtype in (WHOLE, HALF):
+        x = heads(2, dtype=dtype)
+        with sdpa_kernel(SDPBackend.MATH):
+            assert kernel(x, x, x) == "products"
+        assert kernel(x, x, x) == "fused"
+    few, many = heads(2, dtype=HALF), heads(4, dtype=HALF)
+    for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION):
+        with sdpa_kernel([backend, SDPBackend.MATH]):
+            assert kernel(many, few, few, enable_gqa=True) == "fused"
+    with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+        assert kernel(many, few, few, enable_gqa=True) == "products"
 
 
 def test_what_comes_out_and_back_lies_as_a_gpus() -> None:

@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
+from estimator import autocast
 from estimator.as_on_a_gpu import as_on_a_gpu
 from estimator.autocast import autocasting
 
@@ -111,6 +113,16 @@ def test_a_weight_is_cast_once_where_only_cudas_autocast_casts_it() -> None:
     assert len(casts(first)) == 1
     assert casts(first) == casts(second) != casts(third)
     assert casts(fourth) != casts(fifth)  # what is no parameter is cast anew
+
+
+def test_a_checkpoint_leaves_no_cast_behind() -> None:
+    with FakeTensorMode(), as_on_a_gpu():
+        x, weight = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
+        with autocasting():
+            out = checkpoint(lambda z: torch.einsum("bi,oi->bo", z, weight), x, use_reentrant=False)
+        out.sum().backward()
+    assert weight.grad is not None
+    assert autocast._CASTS == []
 
 
 def test_autocast_is_on_for_what_asks_for_a_gpus() -> None:

@@ -93,9 +93,6 @@ def test_attention_and_dropout_keep_what_they_do_on_a_gpu() -> None:
     found = sizes(Attends(), (2048, 64))["sgd", "fp32"][1]
     matrix = 32 * 2048 * 2048 * 4 / MIB
     assert found < matrix / 2
-    masks = 32 * 2048 * 64 / MIB  # a byte for each number
-    without = sizes(Attends().eval(), (2048, 64))[None, "fp32"][1]
-    assert without + masks < found
 
 
 def test_dropout_keeps_a_byte_for_each_number() -> None:
@@ -228,6 +225,38 @@ def test_recurrent_weights_are_put_together_in_half_precision() -> None:
     whole, half = (found[None, precision][1] for precision in ("fp32", "bf16"))
     assert whole - 16 == pytest.approx(weights + works, rel=0.1)
     assert half - 16 == pytest.approx((2 * weights + works) / 2, rel=0.1)
+
+
+def test_an_lstm_works_with_all_of_its_states_whatever_it_gives_out() -> None:
+    whole, less = (
+        sizes(nn.Sequential(nn.LSTM(64, 512, 2, proj_size=out), Last()), (512, 64))["sgd", "fp32"][1] for out in (0, 16)
+    )
+    states = 32 * 512 * 512 * 4 / MIB
+    assert whole - less == pytest.approx(5 * states, abs=1.5 * states)  # outputs, their gradients, the loss
+
+
+def test_autocast_puts_recurrent_weights_together_as_it_casts_them() -> None:
+    found = sizes(nn.Sequential(nn.LSTM(2048, 2048), Last()), (1, 2048))
+    weights = 2 * 4 * 2048 * 2049 * 4 / MIB
+    assert found[None, "amp"][1] - found[None, "bf16"][1] == pytest.approx(weights / 2, rel=0.05)  # those in fp32, too
+
+
+def test_layers_that_are_whole_kernels_multiply_too() -> None:
+    layer = nn.TransformerEncoderLayer(32, 2, 64, batch_first=True)
+    assert sizes(layer, (16, 32))[None, "fp32"][1] > CUBLAS / MIB
+
+
+def test_sparse_gradients_are_counted() -> None:
+    class Words(nn.Module):  # type: ignore[misc]
+        def __init__(self, *, sparse: bool) -> None:
+            super().__init__()
+            self.words = nn.Embedding(100_000, 64, sparse=sparse)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.words((x * 0).long())
+
+    dense, sparse = (sizes(Words(sparse=sparse), (8,))["sgd", "fp32"][1] for sparse in (False, True))
+    assert dense - sparse == pytest.approx(100_000 * 64 * 4 / MIB, rel=0.1)
 
 
 @pytest.mark.parametrize(("cell", "gates"), [(nn.LSTMCell, 4), (nn.GRUCell, 3)])
