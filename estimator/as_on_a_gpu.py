@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,8 @@ def as_on_a_gpu() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that kernels are replaced
         library = torch.library.Library("aten", "IMPL")
+        usual = torch.autocast.__init__
+        torch.autocast.__init__ = _on_the_cpu(usual)
         try:
             for name, kernel in stand_ins.items():
                 library.impl(name, kernel, "AutogradCPU")
@@ -28,6 +30,18 @@ def as_on_a_gpu() -> Iterator[None]:
             yield
         finally:
             library._destroy()
+            torch.autocast.__init__ = usual
+
+
+def _on_the_cpu(usual: Callable[..., None]) -> Callable[..., None]:
+    """Let what a model's own code says of a GPU's autocast mean the one of the tensors here."""
+
+    def init(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
+        if device_type == "cuda":
+            device_type, dtype = "cpu", dtype or autocast.LOW
+        usual(self, device_type, dtype, *args, **kwargs)
+
+    return init
 
 
 def _dropout(x: Any, p: float, train: bool) -> Any:

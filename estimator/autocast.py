@@ -17,7 +17,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 LOW: Final = torch.float16
 _HALVES: Final = (torch.float16, torch.bfloat16)
 _FLOATS: Final = (*_HALVES, torch.float32)
-_CASTS: Final[list[dict[int, tuple[torch.Tensor, torch.Tensor]]]] = []  # of each autocast that is on
+_CASTS: Final[
+    list[dict[tuple[int, torch.dtype], tuple[torch.Tensor, torch.Tensor]]]
+] = []  # of each autocast that is on
 _OFF: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 # Cast to fp16.
 _LOWER: Final = frozenset(
@@ -93,6 +95,12 @@ def autocasting() -> Iterator[None]:
         _CASTS.pop()
 
 
+def low() -> torch.dtype:
+    """Tell to what autocast casts where it is on: a model's own code may ask for bf16."""
+    kind: torch.dtype = torch.get_autocast_dtype("cpu")
+    return kind
+
+
 def kernels() -> dict[str, Callable[..., Any]]:
     """Make what stands for PyTorch's operations under the CPU's autocast, by their names."""
     cuda, cpu = _changed("AutocastCUDA"), _changed("AutocastCPU")
@@ -120,7 +128,7 @@ def _kernel(name: str) -> Callable[..., Any]:
             return operation(*args, **kwargs)
 
     def lower(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = _cast((args, kwargs), LOW)
+        args, kwargs = _cast((args, kwargs), low())
         return run(*args, **kwargs)
 
     def wide(*args: Any, **kwargs: Any) -> Any:
@@ -129,7 +137,7 @@ def _kernel(name: str) -> Callable[..., Any]:
 
     def promoted(*args: Any, **kwargs: Any) -> Any:
         given = {leaf.dtype for leaf in tree_leaves((args, kwargs)) if _is_float(leaf)}
-        args, kwargs = _cast((args, kwargs), torch.float32 if torch.float32 in given else LOW)
+        args, kwargs = _cast((args, kwargs), torch.float32 if torch.float32 in given else low())
         return run(*args, **kwargs)
 
     def writes_wide(*args: Any, **kwargs: Any) -> Any:
@@ -159,9 +167,10 @@ def _cast(given: Any, kind: torch.dtype) -> Any:
 def _as(tensor: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
     """Cast a tensor; a parameter once for as long as autocast is on."""
     parameter = tensor.requires_grad and tensor.is_leaf and tensor.dtype == torch.float32
-    if kind != LOW or not parameter or not _CASTS:  # a checkpoint's second forward pass has none that is ours
+    if kind == torch.float32 or not parameter or not _CASTS:  # a checkpoint's second forward pass has none that is ours
         return tensor.to(kind)
     casts = _CASTS[-1]
-    if id(tensor) not in casts:
-        casts[id(tensor)] = tensor, tensor.to(kind)
-    return casts[id(tensor)][1]
+    key = id(tensor), kind
+    if key not in casts:
+        casts[key] = tensor, tensor.to(kind)
+    return casts[key][1]

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from estimator.autocast import LOW
+from estimator.autocast import low
 
 _MIB: Final = 2**20
 
@@ -122,7 +122,7 @@ def _layer(kind: _Layer) -> Callable[..., Any]:
         given = (x, *states, *params)
         casts = torch.is_autocast_enabled("cpu")
         if casts:
-            given = tuple(tensor.to(LOW) for tensor in given)
+            given = tuple(tensor.to(low()) for tensor in given)
         # Weights in fp32 lie in one piece, and autocast puts them in one; others are copied into one.
         apart = not casts and x.dtype != torch.float32
         return _Cudnn.apply(kind, num_layers, 2 if bidirectional else 1, apart, torch.is_grad_enabled(), *given)

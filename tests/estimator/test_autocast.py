@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -123,6 +124,25 @@ def test_a_checkpoint_leaves_no_cast_behind() -> None:
         out.sum().backward()
     assert weight.grad is not None
     assert autocast._CASTS == []
+
+
+@pytest.mark.parametrize("off", [torch.autocast, lambda _, enabled: torch.cuda.amp.autocast(enabled=enabled)])
+def test_what_code_says_of_a_gpus_autocast_is_done_here(off: Callable[..., Any]) -> None:
+    usual = torch.autocast.__init__
+    with FakeTensorMode(), as_on_a_gpu():
+        x = torch.ones(4, 4)
+        with autocasting():
+            with off("cuda", enabled=False):
+                whole = functional.linear(x, x).dtype, torch.einsum("ij,kj->ik", x, x).dtype
+            half = functional.linear(x, x).dtype
+        with torch.autocast("cuda"):
+            own = functional.linear(x, x).dtype, torch.einsum("ij,kj->ik", x, x).dtype
+        with torch.autocast("cuda", torch.bfloat16):
+            other = functional.linear(x, x).dtype, torch.einsum("ij,kj->ik", x, x).dtype
+        after = functional.linear(x, x).dtype
+    assert (whole, half, after) == ((WHOLE, WHOLE), HALF, WHOLE)
+    assert (own, other) == ((HALF, HALF), (torch.bfloat16, torch.bfloat16))
+    assert torch.autocast.__init__ is usual
 
 
 def test_autocast_is_on_for_what_asks_for_a_gpus() -> None:
