@@ -22,11 +22,12 @@ from estimator.methods.rad.fit.bounds import SETTINGS, bounds_of, calibrating, l
 from estimator.methods.rad.fit.examples import Example
 from estimator.methods.rad.fit.holdout import WAYS, HeldOut, held_out
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
-from estimator.methods.rad.fit.learners import boosted, fit_workspaces
+from estimator.methods.rad.fit.learners import boosted, fit_workspaces, spreading
 from estimator.methods.rad.known import KNOWLEDGE, Level, Run, blocks_of
 from estimator.methods.rad.measure_workspaces import SMALL_SIDES, Drawn, draw, draw_other
 from estimator.methods.rad.measured_convolutions import Measured, outputs, read, write
 from estimator.methods.rad.program import Conv
+from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces, total_bytes
 from tests.estimator.accounts import CONTEXTS, NO_WORKSPACE
 
@@ -304,6 +305,8 @@ def test_drawn_convolutions_are_possible(draws: Callable[[random.Random], Drawn 
         assert inputs % groups == channels % groups == 0
         assert min(outputs(extents, stride)) >= 1
         assert 4 * batch * inputs * prod(extents.sides) <= 3e9
+    assert len({found.batch for found in drawn}) > 5
+    assert np.mean([found.groups > 1 for found in drawn]) > 0.05
 
 
 def test_all_sorts_of_convolutions_are_drawn() -> None:
@@ -318,6 +321,15 @@ def test_all_sorts_of_convolutions_are_drawn() -> None:
         "unlike sides": [item for item in drawn if item.sides[1] != item.sides[2]],
     }
     assert {name: len(found) > 50 for name, found in sorts.items()} == dict.fromkeys(sorts, True)
+
+
+@pytest.mark.parametrize("learner", [boosted(20), spreading(20, 0.95)])
+def test_what_was_learned_is_written_down_as_it_was(learner: Any) -> None:
+    drawn = np.random.default_rng(0)
+    rows = drawn.random((2000, 5))
+    model = learner.fit(rows, rows[:, 0] * 3 + np.sin(9 * rows[:, 1]) + drawn.random(2000))
+    trees = Trees(model.written())
+    assert [trees.predict(list(row)) for row in rows] == pytest.approx(model.predict(rows), abs=1e-4)
 
 
 def test_processes_fit_behind_threads(monkeypatch: pytest.MonkeyPatch) -> None:
