@@ -15,13 +15,20 @@ from estimator.attention import attention
 
 @contextmanager
 def as_on_a_gpu() -> Iterator[None]:
-    """Put stand-ins for CUDA's kernels in place: for dropout, attention, recurrent layers and autocast."""
-    stand_ins = {**recurrent.KERNELS, "dropout": _dropout, "scaled_dot_product_attention": attention}
+    """Put stand-ins for CUDA's kernels in place: for dropout, attention, norms, recurrent layers and autocast."""
+    stand_ins = {
+        **recurrent.KERNELS,
+        "dropout": _dropout,
+        "rms_norm": _rms_norm,
+        "scaled_dot_product_attention": attention,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that kernels are replaced
         library = torch.library.Library("aten", "IMPL")
         usual = torch.autocast.__init__
         torch.autocast.__init__ = _on_the_cpu(usual)
+        inference = torch.inference_mode.__enter__, torch.inference_mode.__exit__
+        torch.inference_mode.__enter__, torch.inference_mode.__exit__ = _without_gradients(*inference)
         try:
             for name, kernel in stand_ins.items():
                 library.impl(name, kernel, "AutogradCPU")
@@ -31,6 +38,7 @@ def as_on_a_gpu() -> Iterator[None]:
         finally:
             library._destroy()
             torch.autocast.__init__ = usual
+            torch.inference_mode.__enter__, torch.inference_mode.__exit__ = inference
 
 
 def _on_the_cpu(usual: Callable[..., None]) -> Callable[..., None]:
@@ -47,3 +55,46 @@ def _on_the_cpu(usual: Callable[..., None]) -> Callable[..., None]:
 def _dropout(x: Any, p: float, train: bool) -> Any:
     """Keep a byte for each number."""
     return torch.native_dropout(x, p, True)[0] if train and p else x
+
+
+def _without_gradients(enter: Callable[..., None], leave: Callable[..., None]) -> tuple[Callable[..., None], ...]:
+    """Let ``torch.inference_mode`` be ``torch.no_grad``: in the former no stand-in is asked."""
+
+    def entered(self: Any) -> None:
+        if not self.mode:
+            enter(self)
+            return
+        self.before = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+
+    def left(self: Any, *raised: object) -> None:
+        if not self.mode:
+            leave(self, *raised)
+            return
+        torch._C._set_grad_enabled(self.before)
+
+    return entered, left
+
+
+class _RMSNorm(torch.autograd.Function):  # type: ignore[misc] # torch is not followed by mypy
+    """Keeps what comes in, and a number for each row."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, axes: int, weight: Any) -> Any:
+        ctx.save_for_backward(x, weight, x.new_empty(x.shape[:-axes], dtype=torch.float32))
+        return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        x, weight, _ = ctx.saved_tensors
+        return torch.empty_like(x), None, None if weight is None else torch.empty_like(weight)
+
+
+def _rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    """One kernel where all is of one type, several steps else."""
+    axes = len(normalized_shape)
+    if weight is None or weight.dtype == x.dtype:
+        return _RMSNorm.apply(x, axes, weight)
+    inside = list(range(-axes, 0))
+    whole = x.float()
+    return (whole * torch.rsqrt(whole.pow(2).mean(inside, keepdim=True) + (eps or 0.0)) * weight).to(x.dtype)

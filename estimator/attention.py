@@ -15,6 +15,7 @@ _WIDEST: Final = 256
 # Fused kernels load so many numbers of a head at once.
 _ALIGNED: Final = {torch.float32: 4}
 _HALF: Final = 8
+_BLOCK: Final = 64
 _HALVES: Final = (torch.float16, torch.bfloat16)
 _MATH: Final = torch.ops.aten._scaled_dot_product_attention_math
 
@@ -33,7 +34,11 @@ class _Fused(torch.autograd.Function):  # type: ignore[misc] # torch is not foll
     def backward(ctx: Any, gradient: Any) -> Any:
         query, key, value, mask, _, _ = ctx.saved_tensors
         found = [torch.empty_like(tensor) for tensor in (query, key, value)]
-        if query.dtype != torch.float32:  # it sums up in fp32, and for each head where several share one
+        if query.dtype == torch.float32:  # it sums up block by block, which are whole ones
+            keys, width = (-(-size // _BLOCK) * _BLOCK for size in key.shape[-2:])
+            work = query.new_empty(query.shape), query.new_empty(*query.shape[:2], keys, width)
+            del work
+        else:  # it sums up in fp32, and for each head where several share one
             query.new_empty(query.shape, dtype=torch.float32)
             if key.shape[1] != query.shape[1]:
                 shared = [tensor.new_empty(*query.shape[:2], *tensor.shape[2:]) for tensor in (key, value)]
@@ -63,7 +68,12 @@ def attention(
         if odd:
             attn_mask = torch.nn.functional.pad(attn_mask, (0, odd))[..., :-odd]
         attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2])
-    return _Fused.apply(query, key, value, attn_mask)
+    margin = -query.shape[-1] % _ALIGNED.get(query.dtype, _HALF)
+    if not margin:
+        return _Fused.apply(query, key, value, attn_mask)
+    # The flash kernel, which alone takes these, takes copies with a margin.
+    padded = (torch.nn.functional.pad(tensor, (0, margin)) for tensor in (query, key, value))
+    return _Fused.apply(*padded, attn_mask)[..., :-margin]
 
 
 def _fuses(query: Any, key: Any, value: Any, mask: Any, *, causal: bool, shared: bool) -> bool:

@@ -89,7 +89,7 @@ def _points(said: str) -> tuple[Point, ...]:
 def of_workload(rehearsals: Iterable[Rehearsal], workload: Workload) -> Found | None:
     """Tell what a rehearsal says of a workload; None where that was not rehearsed.
 
-    Between and beyond the batch sizes that were, it follows a line through the two that are nearest.
+    Between the batch sizes that were, it follows a line through those on both sides; beyond them through the last two.
     """
     precision: Precision = "bf16" if workload.precision == "fp16" else workload.precision
     optimizer = like(workload.optimizer) if workload.kind == "train" else None
@@ -105,7 +105,8 @@ def _at(points: Iterable[Point], batch: int) -> Found | None:
         return Found(near.used_mib, near.held_mib, 0.0)
     if not others:
         return None
-    other = others[0]
+    beyond = [point for point in others if (point.batch > batch) != (near.batch > batch)]
+    other = (beyond or others)[0]
     share = (batch - near.batch) / (other.batch - near.batch)
     used, held = (max(one + (two - one) * share, 0.0) for one, two in zip(near[1:], other[1:], strict=True))
     return Found(used, held, abs(log(batch / near.batch)))

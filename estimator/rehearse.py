@@ -65,14 +65,16 @@ def rehearse(subject: Subject, batches: Sequence[int]) -> tuple[Rehearsal, ...]:
     with subject.fake:
         cast(subject.model, torch.float32)  # it may have been built in another
     for precision, kind in product(PRECISIONS, KINDS):
-        try:
-            points = [points_of(subject, kind, precision, batch) for batch in batches]
-        except Exception as error:  # its code may want targets to train, or make numbers in fp32 in half precision
-            errors.append(error)
-            continue
-        found += [
-            Rehearsal(kind, precision, optimizer, tuple(each[optimizer] for each in points)) for optimizer in points[0]
-        ]
+        points: dict[Optimizer | None, list[Point]] = {}
+        for batch in batches:
+            try:
+                taken = points_of(subject, kind, precision, batch)
+            except Exception as error:  # it may want targets to train, or two samples, or fp32
+                errors.append(error)
+                continue
+            for optimizer, point in taken.items():
+                points.setdefault(optimizer, []).append(point)
+        found += [Rehearsal(kind, precision, optimizer, tuple(some)) for optimizer, some in points.items()]
     if not found:
         raise errors[0]
     return tuple(found)

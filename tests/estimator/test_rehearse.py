@@ -175,7 +175,7 @@ def test_what_is_not_fused_keeps_its_matrix() -> None:
     matrix = 32 * 1024 * 1024 * 4 / MIB  # of one head
     fused, shared, flat = (sizes(model, (1024, 64)) for model in (Attends(4), Attends(2), Attends(4, flat=True)))
     assert ("sgd", "amp") in fused
-    assert fused["sgd", "fp32"][1] < 1.1 * matrix < flat["sgd", "fp32"][1]
+    assert fused["sgd", "fp32"][1] < 1.4 * matrix < flat["sgd", "fp32"][1]
     assert shared["sgd", "fp32"][1] > 4 * matrix
     assert shared["sgd", "bf16"][1] < 1.1 * matrix  # flash attention knows keys that several heads share
 

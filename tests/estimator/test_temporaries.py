@@ -1,4 +1,6 @@
-"""What operations work with beside what they give out: as measured on an H100, or by the same rule at other sizes."""
+"""What operations work with beside what they give out: as measured on a GPU, or by the same rule at other sizes."""
+
+# ruff: noqa: PLW0108 - they are to run inside of the mode
 
 from __future__ import annotations
 
@@ -29,6 +31,24 @@ class Temporaries(TorchDispatchMode):  # type: ignore[misc] # torch is not follo
 
 def ones(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.ones(*shape, dtype=dtype, requires_grad=dtype.is_floating_point)
+
+
+def half(*shape: int) -> torch.Tensor:
+    return ones(*shape, dtype=torch.bfloat16)
+
+
+def words(count: int) -> torch.Tensor:
+    return torch.zeros(count, dtype=torch.long)
+
+
+def averaged(x: torch.Tensor) -> torch.Tensor:
+    return (functional.avg_pool1d(x, 25, 1, 12) * half(*x.shape)).sum()
+
+
+def bags(count: int, bags: int, rows: int, width: int) -> torch.Tensor:
+    """Look up half-precision rows in bags of equal size, and add up what they give."""
+    found = functional.embedding_bag(words(count).view(bags, -1), half(rows, width))
+    return (found * half(bags, width)).sum()
 
 
 def embedded(shape: tuple[int, ...], words: int, width: int, *, turned: bool = False) -> torch.Tensor:
@@ -63,7 +83,47 @@ def encoder(width: int, hidden: int) -> torch.nn.Module:
         (lambda: embedded((960, 40), 50000, 200, turned=True), 62.4),
         (lambda: embedded((4, 64), 50000, 300).sum(), 0.0),
         (lambda: torch.fft.irfft2(ones(4, 64, 128, 65, dtype=torch.complex64)), 16.25),
-        (lambda: torch.sum(ones(32768, 256, dtype=torch.bool), 0), 128.0),
+        (lambda: torch.sum(ones(2**24, dtype=torch.bool)), 128.0),
+        (lambda: torch.sum(ones(64, 1000, 512, dtype=torch.int32), 1), 250.0),
+        (lambda: torch.sum(ones(64, 1000, 512, dtype=torch.bfloat16), 1, dtype=torch.float32), 0.0),
+        (lambda: ones(64, 1000, 512, dtype=torch.bool).cumsum(1), 250.0),
+        (lambda: ones(64, 1000, 512).logsumexp(1).detach(), 125.0),
+        (lambda: ones(64, 512, 1000).topk(20, -1)[0].detach(), 48.9),
+        (lambda: ones(16, 200000).topk(1000, -1)[0].detach(), 0.0),
+        (lambda: (ones(100000, 256, dtype=torch.bfloat16)[words(400000)] * half(400000, 256)).sum(), 18.4),
+        (lambda: ones(2048, 4096)[words(2000000), words(2000000)].sum(), 99.6),
+        (lambda: functional.interpolate(ones(16, 64, 64, 64), scale_factor=2, mode="bilinear").sum(), 64.0),
+        (lambda: functional.unfold(ones(16, 64, 64, 64), 3, padding=1).detach(), 16.0),
+        (lambda: functional.unfold(ones(16, 64, 64, 64), 3, padding=1).sum(), 144.0),
+        (lambda: functional.avg_pool2d(ones(16, 64, 64, 64).transpose(2, 3), 2).detach(), 16.0),
+        (lambda: functional.avg_pool2d(ones(16, 64, 64, 64).transpose(2, 3), 2).sum(), 20.0),
+        (lambda: averaged(half(16, 4096, 64).transpose(1, 2)), 8.0),
+        (lambda: (functional.max_pool1d(half(16, 4096, 64).transpose(1, 2), 2) * half(16, 64, 2048)).sum(), 4.0),
+        (lambda: torch.roll(ones(16, 64, 64, 64), (4, 4), (1, 2)).detach(), 16.0),
+        (lambda: torch.roll(ones(16, 64, 64, 64), 4, 1).detach(), 0.0),
+        (lambda: (ones(65536, 256)[:, ::2] @ ones(128, 128)).detach(), 32.0),
+        (lambda: (ones(65536, 256)[:, :128] @ ones(128, 128)).detach(), 0.0),
+        (lambda: torch.bmm(ones(64, 512, 64).transpose(1, 2), ones(64, 512, 64)).detach(), 0.0),
+        (lambda: torch.bmm(ones(256, 64, 512), torch.ones(1).expand(256, 512, 512)).detach(), 256.0),
+        (lambda: (half(64, 1000, 512).softmax(1) * half(64, 1000, 512)).sum(), 62.5),
+        (lambda: functional.smooth_l1_loss(ones(64, 1000, 512), ones(64, 1000, 512)).detach(), 125.0),
+        (lambda: functional.binary_cross_entropy_with_logits(ones(64, 1000, 512), torch.ones(64, 1000, 512)), 250.0),
+        (lambda: torch.fft.rfft(ones(64, 1000, 512), dim=1).detach(), 125.25),
+        (lambda: torch.fft.rfft(ones(64, 501, 512)).detach(), 0.0),
+        (lambda: torch.fft.fft(ones(64, 1000, 512, dtype=torch.complex64), dim=1), 250.0),
+        (lambda: torch.fft.fft2(ones(64, 1000, 512, dtype=torch.complex64)), 0.0),
+        (lambda: ones(64, 501, 512, dtype=torch.complex64).abs(), 125.25),
+        (lambda: torch.fft.rfft(ones(131, 32000)).detach(), 16.0),
+        (lambda: torch.fft.irfft(ones(131, 16001, dtype=torch.complex64)), 32.0),
+        (lambda: torch.fft.irfft(ones(512, 4097, dtype=torch.complex64)), 16.0),
+        (lambda: torch.fft.fft(ones(131, 32000, dtype=torch.complex64)), 32.0),
+        (lambda: torch.fft.fft(ones(838, 5000, dtype=torch.complex64)), 0.0),
+        (lambda: torch.fft.fft(ones(64, 65536, dtype=torch.complex64)), 32.0),
+        (lambda: torch.fft.rfft(ones(419, 10007)).detach(), 80.0),
+        (lambda: torch.fft.fft(ones(419, 10007, dtype=torch.complex64)), 128.0),
+        (lambda: embedded((65536,), 10, 256).expand(65536, 256).mul(ones(65536, 256)).sum(), 8.1),
+        (lambda: embedded((65536,), 1000, 32).mul(ones(65536, 32)).sum(), 2.5),
+        (lambda: bags(163840, 8192, 50000, 128), 37.4),
         (lambda: torch.sum(ones(2**24)), 2112 / MIB),
         (lambda: attends(64, 4)(*[torch.ones(8, 256, 64)] * 3)[0], 9.0),
         (lambda: encoder(384, 1536)(torch.ones(256, 128, 384)), 240.0),
