@@ -8,8 +8,8 @@ from math import log
 import pytest
 
 from estimator.methods.rad import Rad
-from estimator.methods.rad.features import MIB
-from estimator.methods.rad.rehearsed import account
+from estimator.methods.rad.features import FEATURES, MIB
+from estimator.methods.rad.rehearsed import REHEARSED, Account, Rehearsed, account
 from estimator.parsers import parse_summary
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS, Found, line_of, of_workload
 from estimator.store import SHIPPED, ModelError, Store
@@ -81,6 +81,8 @@ def test_other_batches_lie_on_a_line_through_the_nearest() -> None:
     assert at(8) == pytest.approx((500.75, 500, log(2)))
     three = (*ADAM.points, Point(64, 5000.0, 5000.0))
     assert at(48, three) == pytest.approx((3500, 3650, log(64 / 48)))
+    uneven = (Point(8, 1.0, 1.0), Point(10, 100.0, 200.0), Point(60, 600.0, 1200.0))  # both sides, not the nearest two
+    assert at(20, uneven) == pytest.approx((200, 400, log(2)))
     assert at(1, (Point(16, 500.0, 500.0), Point(32, 2000.0, 2000.0))) == pytest.approx((0, 0, log(16)))
     assert at(16, ADAM.points[:1]) == (1000.5, 1100, 0)
     assert at(17, ADAM.points[:1]) is None
@@ -131,6 +133,15 @@ def test_a_model_without_rehearsals_says_what_it_says_of_the_table() -> None:
     assert with_it == without
     with pytest.raises(ModelError, match="damaged"):
         Rad({**model, "rehearsed": {"bound": "wide"}})
+
+
+def test_a_batch_size_that_was_not_rehearsed_has_a_bound_of_its_own() -> None:
+    nothing = {"start": 0.0, "trees": []}
+    method = Rehearsed({"correction": nothing, "spread": nothing, "bound": 1.0, "bound_apart": 2.0})
+    row = [0.0] * (len(FEATURES) + len(REHEARSED))
+    (expected, near), (same, apart) = (method.of(Account(900.0, 0.0, [*row[:-1], far]), 100.0) for far in (0.0, 0.5))
+    assert expected == same == pytest.approx(1000)
+    assert log(apart / expected) == pytest.approx(2 * log(near / expected))
 
 
 def test_what_was_measured_of_the_architecture_says_more() -> None:

@@ -124,6 +124,51 @@ def test_code_that_makes_numbers_in_fp32_is_not_rehearsed_in_bf16() -> None:
     assert {precision for _, precision in sizes(Mixed(), (4, 8))} == {"fp32", "amp"}
 
 
+def test_a_batch_size_that_cannot_train_costs_no_other() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))  # which takes no single sample
+    found = points(model, (8,), (1, 2))
+    assert [point.batch for point in found["sgd", "fp32"]] == [2]
+    assert [point.batch for point in found[None, "fp32"]] == [1, 2]
+
+
+def test_code_in_inference_mode_is_followed_as_a_gpu_runs_it() -> None:
+    class Attends(nn.Module):  # type: ignore[misc]
+        def __init__(self, *, infers: bool) -> None:
+            super().__init__()
+            self.line = nn.Linear(64, 64)
+            self.infers = infers
+
+        @torch.inference_mode()  # type: ignore[untyped-decorator]
+        def fixed(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.inference_mode(False):
+                assert torch.is_grad_enabled()
+            return functional.scaled_dot_product_attention(x, x, x)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            heads = x.unflatten(-1, (4, 16)).transpose(1, 2)
+            if not self.infers:
+                with torch.no_grad():
+                    other = functional.scaled_dot_product_attention(heads, heads, heads)
+            else:
+                other = self.fixed(heads)
+            assert torch.is_grad_enabled() == self.training
+            return self.line(x + other.transpose(1, 2).flatten(2).clone())
+
+    before = torch.inference_mode.__enter__
+    assert sizes(Attends(infers=True), (1024, 64)) == sizes(Attends(infers=False), (1024, 64))
+    assert torch.inference_mode.__enter__ is before
+
+
+def test_an_rms_norm_keeps_its_input_alone() -> None:
+    def norms(count: int, **more: Any) -> float:
+        layers = [nn.Linear(256, 256), *(nn.RMSNorm(256, **more) for _ in range(count))]
+        return sizes(nn.Sequential(*layers), (1024, 256))["sgd", "fp32"][1]
+
+    each = 32 * 1024 * (256 + 1) * 4 / MIB
+    assert norms(9) - norms(1) == pytest.approx(8 * each, rel=0.02)
+    assert norms(9, elementwise_affine=False) - norms(1, elementwise_affine=False) == pytest.approx(8 * each, rel=0.02)
+
+
 def test_torch_is_as_before_where_the_code_raises() -> None:
     class Raises(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:

@@ -20,6 +20,7 @@ from estimator.rehearsal import Found
 REHEARSED: Final = ("over_summary", "over_used", "apart")
 """What trees are told of a rehearsal beside the features of the request."""
 _WIDTH: Final = len(FEATURES) + len(REHEARSED)
+APART: Final = len(FEATURES) + REHEARSED.index("apart")
 _SMALLEST: Final = 0.01
 
 
@@ -64,7 +65,7 @@ class Rehearsed:
         """
         self._correction = Trees(model["correction"], _WIDTH)
         self._spread = Trees(model["spread"], _WIDTH)
-        self._bound = finite(model["bound"])
+        self._bound, self._bound_apart = finite(model["bound"]), finite(model["bound_apart"])
 
     def of(self, found: Account, context: float) -> tuple[float, float]:
         """Give expectation and bound in MiB, the context included.
@@ -75,7 +76,8 @@ class Rehearsed:
         """
         expected = (found.mib + context) * exp(self._correction.predict(found.row))
         size = size_of(self._spread.predict(found.row), share_of(found, expected, context))
-        return expected, bounded(expected, size * self._bound)
+        bound = self._bound_apart if found.row[APART] else self._bound
+        return expected, bounded(expected, size * bound)
 
 
 def share_of(found: Account, expected: float, context: float) -> float:

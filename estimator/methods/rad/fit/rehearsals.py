@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from math import log
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from estimator.dataset import printers
 from estimator.dataset.store import Dataset, Row
 from estimator.methods.rad import Rad
 from estimator.methods.rad.errors import LEAST_BOUND, MOST_BOUND, damped, size_of
-from estimator.methods.rad.features import FEATURES, features
+from estimator.methods.rad.features import features
 from estimator.methods.rad.fit.boosting import Boosted
 from estimator.methods.rad.fit.bounds import conformal
 from estimator.methods.rad.fit.holdout import FOLDS, LEFT, Floats, by_family, understood
@@ -27,20 +28,20 @@ from estimator.methods.rad.fit.learners import boosted, spreading
 from estimator.methods.rad.fit.own import Blocks
 from estimator.methods.rad.fit.processes import forked
 from estimator.methods.rad.fit.reached import Reached, reached
-from estimator.methods.rad.rehearsed import REHEARSED, Account, account, share_of
+from estimator.methods.rad.rehearsed import APART, Account, account, share_of
 from estimator.parsers import parse_summary
 from estimator.rehearsal import Found, of_workload
 from estimator.types import Rehearsal, SummaryError, Workload
 
 MISS: Final = 0.01
-"""Share of the runs that may exceed the bound, each family counting the more the more runs it has."""
-_QUANTILE: Final = 0.9
+"""Share of the runs that may exceed the bound, each family counting the more the more runs it has. Runs whose own batch
+size was not rehearsed have a bound of their own."""
+_QUANTILE: Final = 0.95
 _TREES: Final = 40
 _SPREAD_TREES: Final = 100
 # Fewer runs teach nothing.
 _LEAST: Final = 500
 _CHUNK: Final = 100
-_APART: Final = len(FEATURES) + REHEARSED.index("apart")
 
 
 @dataclass(frozen=True)
@@ -146,15 +147,25 @@ def fit(examples: Sequence[Example]) -> Fitted | None:
         [size_of(size, share) for size, share in zip(_by_fold(spreads[1:], rows, folds), shares, strict=True)]
     )
     scores = residual / scale
-    bounds = np.array([conformal(scores[folds != fold], weights[folds != fold], MISS) for fold in range(FOLDS)])
+    named = np.array([not item.account.row[APART] for item in examples])
+    bounds = np.zeros(len(scores))
+    for fold, sort in product(range(FOLDS), (named, ~named)):
+        bounds[(folds == fold) & sort] = _multiple(scores, weights, folds != fold, sort)
+    everything = np.full(len(scores), True)
     model = {
         "correction": corrections[0].written(),
         "spread": spreads[0].written(),
-        "bound": conformal(scores, weights, MISS),
+        "bound": _multiple(scores, weights, everything, named),
+        "bound_apart": _multiple(scores, weights, everything, ~named),
     }
-    named = np.array([not item.account.row[_APART] for item in examples])
-    bound = np.clip(bounds[folds] * scale, LEAST_BOUND, MOST_BOUND)
+    bound = np.clip(bounds * scale, LEAST_BOUND, MOST_BOUND)
     return Fitted(model, reached(residual[named], bound[named]))
+
+
+def _multiple(scores: Floats, weights: Floats, among: NDArray[np.bool_], sort: NDArray[np.bool_]) -> float:
+    """Find the multiple for one sort of examples; where there are none of it, for all."""
+    chosen = among & sort if (among & sort).any() else among
+    return conformal(scores[chosen], weights[chosen], MISS)
 
 
 def _corrected(rows: Floats, target: Floats, weights: Floats, inside: NDArray[np.bool_]) -> Boosted:
