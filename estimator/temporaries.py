@@ -1,7 +1,7 @@
 """What CUDA's kernels take from PyTorch's allocator while they work, beside what they give out. Needs torch.
 
-Measured on an H100, operation by operation, beside steps of the data set's models; convolutions and recurrent layers
-are in `estimator.recorder` and `estimator.recurrent`.
+Measured on an H100 and an H200, operation by operation, in steps of the data set's models and alone; convolutions and
+recurrent layers are in `estimator.recorder` and `estimator.recurrent`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ _ATEN: Final = torch.ops.aten
 # These copy what does not lie in one piece.
 _IN_ONE_PIECE: Final = frozenset(
     (
-        _ATEN._fused_rms_norm.default,
-        _ATEN._fused_rms_norm_backward.default,
         _ATEN._log_softmax.default,
         _ATEN._log_softmax_backward_data.default,
         _ATEN._softmax.default,
@@ -29,14 +27,18 @@ _IN_ONE_PIECE: Final = frozenset(
         _ATEN.native_layer_norm_backward.default,
         _ATEN.reflection_pad1d_backward.default,
         _ATEN.reflection_pad2d_backward.default,
-        _ATEN.replication_pad2d_backward.default,
+        _ATEN.upsample_linear1d_backward.default,
+        _ATEN.upsample_nearest1d_backward.default,
+        _ATEN.upsample_nearest3d_backward.default,
+        _ATEN.upsample_trilinear3d_backward.default,
     )
 )
 _HALVES: Final = (torch.float16, torch.bfloat16)
-# Embeddings of more words sort them, and sum up each tenth sorted word apart: bytes for each word while that is done,
-# and for each word and each row when it is.
+# Embeddings of more words sort them: bytes for each word while that is done, and for each word and row when it is. Of
+# more rows than a few, each tenth sorted word and each row are summed up apart.
 _UNSORTED: Final = 3072
 _SUMMED: Final = 10
+_FEW_ROWS: Final = 512
 _SORTING: Final = 40
 _SORTED: Final = 24
 # What is added to places that indices name is sorted by them: bytes for each.
@@ -198,7 +200,8 @@ def _looked_up(gradient: Any, words: Any, count: int) -> int:
     if words.numel() <= _UNSORTED:
         return 0
     several, rows = words.numel(), min(words.numel(), count)
-    parts = (several // _SUMMED + rows) * gradient.shape[-1] * _PARTIAL
+    apart = several // _SUMMED + rows if count > _FEW_ROWS else rows if gradient.dtype in _HALVES else 0
+    parts = apart * gradient.shape[-1] * _PARTIAL
     copy = 0 if gradient.is_contiguous() else _bytes(gradient)
     return int(copy + max(_SORTING * several, _SORTED * (several + rows) + parts))
 
@@ -250,7 +253,6 @@ _KNOWN: Final[dict[Any, Callable[[tuple[Any, ...], Any], int]]] = {
     _ATEN._fft_c2c.default: _transformed,
     _ATEN._fft_c2r.default: _transformed,
     _ATEN._fft_r2c.default: _transformed,
-    _ATEN._index_put_impl_.default: _indexed,
     _ATEN._native_multi_head_attention.default: _attention,
     _ATEN._safe_softmax.default: _safe_softmax,
     _ATEN._softmax_backward_data.default: _copy,
@@ -264,6 +266,7 @@ _KNOWN: Final[dict[Any, Callable[[tuple[Any, ...], Any], int]]] = {
     _ATEN.bmm.default: _product(0),
     _ATEN.cumsum.default: _cast,
     _ATEN.embedding_dense_backward.default: _embedding,
+    _ATEN.huber_loss.default: _loss,
     _ATEN.im2col.default: _unfolded,
     _ATEN.index_put.default: _indexed,
     _ATEN.index_put_.default: _indexed,

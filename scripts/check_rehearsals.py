@@ -14,11 +14,12 @@ import importlib.util
 import json
 import multiprocessing
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from statistics import mean, median
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -37,6 +38,7 @@ from estimator.rehearsal import like
 from estimator.rehearse import Subject, points_of
 from estimator.types import Kind, Optimizer, Precision, Rehearsal, Workload
 
+T = TypeVar("T")
 _STEPS: Final = 3
 _CLASSES: Final = 1000
 _NEAR: Final = 0.03
@@ -62,11 +64,12 @@ WAYS: Final = (
 
 
 class Task(NamedTuple):
-    """One configuration: of the model of that name in a file."""
+    """One configuration: of the model of that name in a file, and the GPU that it runs on."""
 
     path: str
     name: str
     way: Way
+    gpu: int
 
 
 def models_of(path: str) -> dict[str, tuple[Callable[[], Any], Callable[[int], tuple[Any, ...]], dict[str, Any], int]]:
@@ -81,14 +84,14 @@ def models_of(path: str) -> dict[str, tuple[Callable[[], Any], Callable[[int], t
     return found
 
 
-def compared(task: Task, gpu: int) -> dict[str, Any]:
+def compared(task: Task) -> dict[str, Any]:
     """Rehearse a configuration, and run it on a GPU."""
     row = {"file": task.path, "name": task.name, **task.way._asdict()}
     try:
         factory, inputs, said, batch = models_of(task.path)[task.name]
         size = max(int(batch * task.way.batches), 2)
         row |= {"batch": size} | _rehearsed(factory, inputs, said.get("seq_len"), size, task.way)
-        row |= _run(factory, inputs, size, task.way, gpu)
+        row |= _run(factory, inputs, size, task.way, task.gpu)
     except Exception as error:  # anybody's code may raise anything
         row["error"] = f"{type(error).__name__}: {error}"[:200]
     return row
@@ -195,9 +198,9 @@ def said_of(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _told(row: dict[str, Any]) -> str:
-    name = f"{Path(row['file']).stem}:{row['name']} {row['kind']} {row['precision']} {row.get('batch', '')}"
     if row.get("status") != "ok":
-        return f"{name}: {row.get('error', 'out of memory')}"
+        return f"{row['name']}: {row.get('error', 'out of memory')}"
+    name = f"{Path(row['file']).stem}:{row['name']} {row['kind']} {row['precision']} {row['batch']}"
     return (
         f"{name}: used {row['used']:.0f}, was {row['allocated']:.0f}; held {row['held']:.0f}, was {row['reserved']:.0f}"
     )
@@ -211,10 +214,12 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=4, help="processes on each GPU")
     parser.add_argument("--gpus", type=int, default=1)
     options = parser.parse_args()
-    tasks = [Task(path, name, way) for path in options.files for name in models_of(path) for way in WAYS]
+    models = [(path, name) for path in options.files for name in models_of(path)]
+    runs = [(path, name, way) for path, name in models for way in WAYS]
+    tasks = [Task(*run, gpu=at % options.gpus) for at, run in enumerate(runs)]
     rows = []
     with options.out.open("w") as out:
-        for row in _all(tasks, options.workers * options.gpus, options.gpus):
+        for row in in_processes(compared, tasks, options.workers * options.gpus):
             rows.append(row)
             out.write(json.dumps(row) + "\n")
             out.flush()
@@ -225,14 +230,40 @@ def main() -> None:
         print("\n".join(said_of(ran)))
 
 
-def _all(tasks: Sequence[Task], workers: int, gpus: int) -> Iterable[dict[str, Any]]:
-    """Take a new process for each, forked from this one, which has imported torch and never touched a GPU."""
-    with multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=1) as pool:
-        yield from pool.imap_unordered(_one, zip(tasks, (at % gpus for at in range(len(tasks))), strict=True), 1)
+def in_processes(work: Callable[[T], dict[str, Any]], items: Iterable[T], most: int) -> Iterator[dict[str, Any]]:
+    """Do each piece of work in a new process, forked from this one, which has imported torch and never touched a GPU.
+
+    Args:
+        work: gives a row; where its process dies, an error stands for that.
+        items: what is to be worked on.
+        most: processes at a time.
+
+    Returns:
+        What each gave, as it comes.
+    """
+    context = multiprocessing.get_context("fork")
+    left, running = list(reversed(list(items))), dict[Connection, Any]()
+    while left or running:
+        while left and len(running) < most:
+            item = left.pop()
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=_work, args=(work, item, theirs))
+            process.start()
+            theirs.close()
+            running[ours] = process, item
+        for ready in wait(list(running)):
+            assert isinstance(ready, Connection)
+            process, item = running.pop(ready)
+            try:
+                row = ready.recv()
+            except EOFError:
+                row = {"name": str(item), "error": "its process died"}
+            process.join()
+            yield row
 
 
-def _one(item: tuple[Task, int]) -> dict[str, Any]:
-    return compared(*item)
+def _work(work: Callable[[T], dict[str, Any]], item: T, pipe: Connection) -> None:
+    pipe.send(work(item))
 
 
 if __name__ == "__main__":

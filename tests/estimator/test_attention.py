@@ -160,3 +160,12 @@ def test_products_drop_out_as_dropout_does() -> None:
                 names.add(node.name())
                 todo += [one for one, _ in node.next_functions]
     assert "NativeDropoutBackward0" in names
+
+
+def test_flash_attention_takes_copies_with_a_margin() -> None:
+    with FakeTensorMode(allow_non_fake_inputs=True), as_on_a_gpu():
+        x = heads(2, 30, dtype=HALF)
+        out = functional.scaled_dot_product_attention(x, x, x)
+    assert out.shape == x.shape
+    assert out.untyped_storage().nbytes() == 2 * 2 * 16 * 32 * 2
+    assert [saved.shape[-1] for saved in out.grad_fn.next_functions[0][0].saved_tensors[:3]] == [32, 32, 32]

@@ -1,15 +1,16 @@
-"""What rehearsals say is summed up beside what a GPU showed."""
+"""Rehearsals beside what a GPU showed: each piece of work has a process of its own, and all is summed up."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-from scripts.check_rehearsals import said_of
+from scripts.check_rehearsals import in_processes, said_of
 
 
 def row(used: float, allocated: float, held: float, expected: float, upper: float) -> dict[str, Any]:
-    reserved, context = 1000.0, 500.0
-    return locals()
+    sizes = {"used": used, "allocated": allocated, "held": held, "expected": expected, "upper": upper}
+    return {**sizes, "reserved": 1000.0, "context": 500.0}
 
 
 def test_configurations_are_summed_up() -> None:
@@ -23,3 +24,16 @@ def test_configurations_are_summed_up() -> None:
         "held: half within 1.0%, 67% within 3%",
         "estimates: median error 2.0%, 33.3% too low, 3.3% over",
     ]
+
+
+def works(item: int) -> dict[str, Any]:
+    if item == 2:
+        os._exit(139)
+    return {"item": item, "process": os.getpid()}
+
+
+def test_a_process_that_dies_costs_its_own_work_alone() -> None:
+    rows = list(in_processes(works, range(5), 2))
+    assert sorted(row["item"] for row in rows if "item" in row) == [0, 1, 3, 4]
+    assert len({row["process"] for row in rows if "item" in row} | {os.getpid()}) == 5
+    assert [row for row in rows if "item" not in row] == [{"name": "2", "error": "its process died"}]

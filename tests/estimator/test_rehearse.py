@@ -133,29 +133,27 @@ def test_a_batch_size_that_cannot_train_costs_no_other() -> None:
 
 def test_code_in_inference_mode_is_followed_as_a_gpu_runs_it() -> None:
     class Attends(nn.Module):  # type: ignore[misc]
-        def __init__(self, *, infers: bool) -> None:
-            super().__init__()
-            self.line = nn.Linear(64, 64)
-            self.infers = infers
+        """Heads that are 15 wide no kernel of a GPU fuses in fp32, while the CPU's does."""
 
-        @torch.inference_mode()  # type: ignore[untyped-decorator]
-        def fixed(self, x: torch.Tensor) -> torch.Tensor:
-            with torch.inference_mode(False):
-                assert torch.is_grad_enabled()
-            return functional.scaled_dot_product_attention(x, x, x)
+        def __init__(self, without: Any) -> None:
+            super().__init__()
+            self.line = nn.Linear(60, 60)
+            self.without = without
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            heads = x.unflatten(-1, (4, 16)).transpose(1, 2)
-            if not self.infers:
-                with torch.no_grad():
-                    other = functional.scaled_dot_product_attention(heads, heads, heads)
-            else:
-                other = self.fixed(heads)
+            heads = x.unflatten(-1, (4, 15)).transpose(1, 2)
+            with self.without():
+                assert not torch.is_grad_enabled()
+                other = functional.scaled_dot_product_attention(heads, heads, heads)
+                with torch.inference_mode(False):
+                    assert not other.is_inference()
             assert torch.is_grad_enabled() == self.training
-            return self.line(x + other.transpose(1, 2).flatten(2).clone())
+            return self.line(x + other.transpose(1, 2).flatten(2))
 
     before = torch.inference_mode.__enter__
-    assert sizes(Attends(infers=True), (1024, 64)) == sizes(Attends(infers=False), (1024, 64))
+    infers, none = (sizes(Attends(without), (512, 60)) for without in (torch.inference_mode, torch.no_grad))
+    assert infers == none
+    assert infers["sgd", "fp32"][1] > 32 * 4 * 512 * 512 * 4 / MIB, "there is a matrix"
     assert torch.inference_mode.__enter__ is before
 
 
@@ -167,6 +165,19 @@ def test_an_rms_norm_keeps_its_input_alone() -> None:
     each = 32 * 1024 * (256 + 1) * 4 / MIB
     assert norms(9) - norms(1) == pytest.approx(8 * each, rel=0.02)
     assert norms(9, elementwise_affine=False) - norms(1, elementwise_affine=False) == pytest.approx(8 * each, rel=0.02)
+
+
+def test_an_rms_norm_of_two_types_works_step_by_step() -> None:
+    class Mixed(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.line, self.scale = nn.Linear(256, 256), nn.Parameter(torch.ones(256))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return functional.rms_norm(self.line(x), (256,), self.scale.float())
+
+    whole, mixed = (sizes(Mixed(), (1024, 256))["sgd", precision][1] for precision in ("fp32", "bf16"))
+    assert mixed > whole, "it keeps two numbers in fp32 for each that comes in"
 
 
 def test_torch_is_as_before_where_the_code_raises() -> None:

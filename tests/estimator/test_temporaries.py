@@ -45,6 +45,10 @@ def averaged(x: torch.Tensor) -> torch.Tensor:
     return (functional.avg_pool1d(x, 25, 1, 12) * half(*x.shape)).sum()
 
 
+def added(rows: int, count: int, width: int) -> torch.Tensor:
+    return torch.ones(rows, width).index_put_((words(count),), torch.ones(count, width), accumulate=True)
+
+
 def bags(count: int, bags: int, rows: int, width: int) -> torch.Tensor:
     """Look up half-precision rows in bags of equal size, and add up what they give."""
     found = functional.embedding_bag(words(count).view(bags, -1), half(rows, width))
@@ -93,6 +97,21 @@ def encoder(width: int, hidden: int) -> torch.nn.Module:
         (lambda: (ones(100000, 256, dtype=torch.bfloat16)[words(400000)] * half(400000, 256)).sum(), 18.4),
         (lambda: ones(2048, 4096)[words(2000000), words(2000000)].sum(), 99.6),
         (lambda: functional.interpolate(ones(16, 64, 64, 64), scale_factor=2, mode="bilinear").sum(), 64.0),
+        (lambda: functional.interpolate(ones(16, 64, 64, 64), scale_factor=2, mode="bicubic").sum(), 64.0),
+        (lambda: functional.interpolate(ones(16, 64, 64, 64), scale_factor=2).sum(), 64.0),
+        (lambda: functional.interpolate(ones(16, 64, 4096), scale_factor=2).sum(), 32.0),
+        (lambda: functional.interpolate(ones(16, 64, 4096), scale_factor=2, mode="linear").sum(), 32.0),
+        (lambda: functional.interpolate(ones(4, 16, 16, 64, 64), scale_factor=2).sum(), 128.0),
+        (lambda: functional.interpolate(ones(4, 16, 16, 64, 64), scale_factor=2, mode="trilinear").sum(), 128.0),
+        (lambda: functional.pad(ones(16, 64, 4096), (3, 3), mode="reflect").sum(), 16.0),
+        (lambda: functional.pad(ones(16, 64, 64, 64), (3, 3, 3, 3), mode="reflect").sum(), 19.1),
+        (lambda: functional.pad(ones(16, 64, 64, 64), (3, 3, 3, 3), mode="replicate").sum(), 2112 / MIB),
+        (lambda: functional.max_pool3d(ones(4, 32, 32, 64, 64), 2).sum(), 8.0),
+        (lambda: functional.log_softmax(ones(8, 64, 4096).transpose(1, 2), -1).detach(), 8.0),
+        (lambda: functional.log_softmax(ones(8, 21, 256, 256), 1).sum(), 42.0),
+        (lambda: functional.layer_norm(ones(8, 64, 4096).transpose(1, 2), (64,)).detach(), 8.0),
+        (lambda: ones(100000, 256).detach().index_put((words(400000),), torch.ones(400000, 256)), 0.0),
+        (lambda: added(100000, 400000, 256), 18.4),
         (lambda: functional.unfold(ones(16, 64, 64, 64), 3, padding=1).detach(), 16.0),
         (lambda: functional.unfold(ones(16, 64, 64, 64), 3, padding=1).sum(), 144.0),
         (lambda: functional.avg_pool2d(ones(16, 64, 64, 64).transpose(2, 3), 2).detach(), 16.0),
@@ -106,6 +125,11 @@ def encoder(width: int, hidden: int) -> torch.nn.Module:
         (lambda: torch.bmm(ones(64, 512, 64).transpose(1, 2), ones(64, 512, 64)).detach(), 0.0),
         (lambda: torch.bmm(ones(256, 64, 512), torch.ones(1).expand(256, 512, 512)).detach(), 256.0),
         (lambda: (half(64, 1000, 512).softmax(1) * half(64, 1000, 512)).sum(), 62.5),
+        (lambda: torch.addmm(ones(128), ones(65536, 256)[:, ::2], ones(128, 128)).detach(), 32.0),
+        (lambda: torch.baddbmm(ones(1, 1, 1), ones(64, 512, 128)[:, :, ::2], ones(64, 64, 512)).detach(), 8.0),
+        (lambda: functional.mse_loss(ones(64, 1000, 512), ones(64, 1000, 512)).detach(), 125.0),
+        (lambda: functional.mse_loss(ones(64, 1000, 512), ones(64, 1000, 512), reduction="none").detach(), 0.0),
+        (lambda: functional.huber_loss(ones(64, 1000, 512), ones(64, 1000, 512)).detach(), 125.0),
         (lambda: functional.smooth_l1_loss(ones(64, 1000, 512), ones(64, 1000, 512)).detach(), 125.0),
         (lambda: functional.binary_cross_entropy_with_logits(ones(64, 1000, 512), torch.ones(64, 1000, 512)), 250.0),
         (lambda: torch.fft.rfft(ones(64, 1000, 512), dim=1).detach(), 125.25),
@@ -121,7 +145,10 @@ def encoder(width: int, hidden: int) -> torch.nn.Module:
         (lambda: torch.fft.fft(ones(64, 65536, dtype=torch.complex64)), 32.0),
         (lambda: torch.fft.rfft(ones(419, 10007)).detach(), 80.0),
         (lambda: torch.fft.fft(ones(419, 10007, dtype=torch.complex64)), 128.0),
-        (lambda: embedded((65536,), 10, 256).expand(65536, 256).mul(ones(65536, 256)).sum(), 8.1),
+        (lambda: embedded((65536,), 10, 256).mul(ones(65536, 256)).sum(), 2.5),
+        (lambda: embedded((65536,), 400, 1024).mul(ones(65536, 1024)).sum(), 2.5),
+        (lambda: embedded((65536,), 700, 1024).mul(ones(65536, 1024)).sum(), 29.9),
+        (lambda: (functional.embedding(words(16000), half(400, 1024)) * half(16000, 1024)).sum(), 1.97),
         (lambda: embedded((65536,), 1000, 32).mul(ones(65536, 32)).sum(), 2.5),
         (lambda: bags(163840, 8192, 50000, 128), 37.4),
         (lambda: torch.sum(ones(2**24)), 2112 / MIB),
