@@ -38,8 +38,8 @@ class _Fused(torch.autograd.Function):  # type: ignore[misc] # torch is not foll
             keys, width = (-(-size // _BLOCK) * _BLOCK for size in key.shape[-2:])
             work = query.new_empty(query.shape), query.new_empty(*query.shape[:2], keys, width)
             del work
-        else:  # it sums up in fp32, and for each head where several share one
-            query.new_empty(query.shape, dtype=torch.float32)
+        else:  # it sums up in fp32, with a number for each query, and for each head where several share one
+            query.new_empty(query.numel() + query.numel() // query.shape[-1], dtype=torch.float32)
             if key.shape[1] != query.shape[1]:
                 shared = [tensor.new_empty(*query.shape[:2], *tensor.shape[2:]) for tensor in (key, value)]
                 del shared

@@ -12,11 +12,11 @@ from math import prod
 from typing import Any, Final
 
 import torch
+from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from estimator.methods.rad.convolutions import Workspace
-from estimator.methods.rad.liveness import CUBLAS
 from estimator.methods.rad.program import Conv, Extents, Three
 from estimator.temporaries import temporary
 from estimator.types import Precision
@@ -42,7 +42,9 @@ _PRODUCTS: Final = frozenset(
     )
 )
 _OTHERS: Final[dict[torch.dtype, Precision]] = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+_LAYOUTS: Final = {4: torch.channels_last, 5: torch.channels_last_3d}
 _COUNTER: Final = 8
+_CUBLAS: Final = 32 * 2**20
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed by mypy
@@ -62,6 +64,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         self._multiplied: set[bool] = set()
         self._works = works
         self._known: dict[int, Any] = {}
+        self._numbers: dict[int, int] = {}
+        # What was added last, storages of the first and of the sum, and where the part ended then.
+        self._added: tuple[int, int, int] | None = None
+        self._product = 0
         self._last = 0
 
     def begin(self) -> Part:
@@ -79,36 +85,81 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         key, size = storage._cdata, storage.nbytes()
         if key in self._known or (self.steps and size <= _COUNTER):
             return
-        number = self._came(size)
+        self._numbers[key] = self._came(size)
 
-        def forget(_: Any, key: int = key, number: int = number) -> None:
+        def forget(_: Any, key: int = key) -> None:
             if self._known.pop(key, None) is not None:
-                self.part.append((number, GONE))
+                self._went(key)
 
         self._known[key] = weakref.ref(storage, forget)
+
+    def gather(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Note that tensors which stay moved into one piece."""
+        keys = [tensor.untyped_storage()._cdata for tensor in tensors]
+        piece = self._came(sum(tensor.untyped_storage().nbytes() for tensor in tensors))
+        self.part += [(self._numbers[key], GONE) for key in keys]
+        self._numbers.update(dict.fromkeys(keys, piece))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run an operation; note what it made, and what it worked with."""
-        if func in _PRODUCTS and self.backward not in self._multiplied:
-            self._multiplied.add(self.backward)
-            self._came(int(CUBLAS))
         out = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(out):
-            if isinstance(leaf, torch.Tensor):
-                self.watch(leaf)
-        workspace: float = temporary(func, args, out)
+        if func is _ATEN.convolution_backward.default:
+            self._convolved_back(args, out)
+            return out
+        before, work = temporary(func, args, out)
         if func is _ATEN.convolution.default:
             x, weight, _, *sizes = args
-            workspace = self._asked(x, weight, out, sizes).forward
-        elif func is _ATEN.convolution_backward.default:
-            gradient, x, weight, _, *sizes, wanted = args
-            asked = self._asked(x, weight, gradient, sizes)
-            workspace = max(asked.input if wanted[0] else 0.0, asked.weight if wanted[1] else 0.0)
-        if workspace:
-            self.part.append((self._came(int(workspace)), GONE))
+            before, work = _apart(x, weight, x), int(self._asked(x, weight, out, sizes).forward)
+        first = self._came(before) if before else 0
+        leaves = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+        for leaf in reversed(leaves) if func is _ATEN.native_dropout.default else leaves:
+            self.watch(leaf)
+        if func in _PRODUCTS and self.backward not in self._multiplied:
+            self._multiplied.add(self.backward)
+            self._came(_CUBLAS)
+        self._worked(work)
+        if first:
+            self.part.append((first, GONE))
+        if func in _PRODUCTS:
+            self._product = leaves[0].untyped_storage()._cdata
+        if func is _ATEN.add.Tensor:
+            self._add(args[0], args[1], out)
         return out
+
+    def _add(self, one: torch.Tensor, other: Any, out: torch.Tensor) -> None:
+        """Note what may be added in its place on a GPU: gradients, and what linear layers add to their products."""
+        if not isinstance(other, torch.Tensor) or out.layout != torch.strided or one.layout != torch.strided:
+            return
+        before, after = one.untyped_storage(), out.untyped_storage()
+        bias = other.dim() == 1 and before._cdata == self._product
+        if (self.backward or bias) and before.nbytes() == after.nbytes():
+            self._added = before._cdata, after._cdata, len(self.part)
+
+    def _convolved_back(self, args: tuple[Any, ...], out: tuple[Any, ...]) -> None:
+        """Note one gradient after the other, each with what it is worked out with."""
+        gradient, x, weight, _, *sizes, _ = args
+        asked = self._asked(x, weight, gradient, sizes)
+        copies = [self._came(size) for size in (_apart(x, weight, one) for one in (gradient, x)) if size]
+        for found, work in zip(out, (asked.input, asked.weight, 0.0), strict=True):
+            if found is not None:
+                self.watch(found)
+                self._worked(int(work))
+        self.part += [(copy, GONE) for copy in copies]
+
+    def _worked(self, size: int) -> None:
+        if size:
+            self.part.append((self._came(size), GONE))
+
+    def _went(self, key: int) -> None:
+        """Note that a storage went; gradients are added up in the place of the first where it goes with that."""
+        number, added, self._added = self._numbers.pop(key), self._added, None
+        if added is not None and (key, len(self.part)) == (added[0], added[2]):
+            self.part.pop()
+            self._numbers[added[1]] = number
+            return
+        self.part.append((number, GONE))
 
     def _came(self, size: int) -> int:
         self._last += 1
@@ -129,8 +180,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
 
 def _last(tensor: torch.Tensor) -> bool:
     """Tell whether channels lie together."""
-    layout = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
+    layout = _LAYOUTS.get(tensor.dim())
     return layout is not None and tensor.is_contiguous(memory_format=layout) and not tensor.is_contiguous()
+
+
+def _apart(x: torch.Tensor, weight: torch.Tensor, given: torch.Tensor) -> int:
+    """Count the bytes of the copy of what is given to a convolution and does not lie as that wants it."""
+    together = suggest_memory_format(x) != torch.contiguous_format or _last(weight)
+    layout = _LAYOUTS.get(x.dim(), torch.contiguous_format) if together else torch.contiguous_format
+    return 0 if given.is_contiguous(memory_format=layout) else int(given.numel() * given.element_size())
 
 
 def _three(extents: Sequence[int]) -> Three:

@@ -6,7 +6,7 @@ stands what explained measurements of random layers on an H100 best, which vary 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -55,34 +55,97 @@ _LSTM_GATES: Final = 4
 _GRU_GATES: Final = 5
 
 
+class _Call(NamedTuple):
+    """How all layers are run.
+
+    Attributes:
+        kind: of the layers.
+        layers, directions: how many.
+        first: whether the batch is the first axis.
+        apart: whether the weights must be copied into one piece.
+        keeps: whether a backward pass follows.
+    """
+
+    kind: _Layer
+    layers: int
+    directions: int
+    first: bool
+    apart: bool
+    keeps: bool
+
+
 class _Cudnn(torch.autograd.Function):  # type: ignore[misc] # torch is not followed by mypy
     """All layers and directions at once: keeps what comes in and out, and gates and states in one piece."""
 
     @staticmethod
-    def forward(ctx: Any, kind: _Layer, layers: int, directions: int, apart: bool, keeps: bool, *given: Any) -> Any:
-        count = 2 if kind is _LSTM else 1
-        x, states, others = given[0], given[1 : 1 + count], given[1 + count :]
-        weights = sum(weight.numel() for weight in others)
-        piece = x.new_empty(weights if apart else 0)
-        y = x.new_empty(*x.shape[:-1], states[0].shape[-1] * directions)
-        inside = y.numel() // states[0].shape[-1] * states[-1].shape[-1]  # an LSTM may give out less than it works with
+    def forward(ctx: Any, call: _Call, *given: Any) -> Any:
+        kind, count = call.kind, 2 if call.kind is _LSTM else 1
+        x, states, weights = given[0], given[1 : 1 + count], given[1 + count :]
+        copy = _in_order(x, first=call.first)
+        y = _made(x, states[0].shape[-1] * call.directions, first=call.first)
         ends = [torch.empty_like(state) for state in states]
-        works = kind.trains if keeps else kind.infers
-        numbers = (works.outputs + works.layers * layers) * inside + works.weights * weights
-        numbers += works.inputs * directions * x.numel()
-        ctx.work = int(numbers + works.mib * directions * _MIB / x.element_size())
-        if keeps:
-            kept = x.new_empty((kind.kept * layers - 1) * inside)  # what the last layer gives out is its output
-            ctx.save_for_backward(x, y, piece, kept, *states, *others)
-        x.new_empty(ctx.work)
+        whole = sum(weight.numel() for weight in weights)
+        piece = x.new_empty(whole if call.apart else 0)
+        inside = y.numel() // states[0].shape[-1] * states[-1].shape[-1]  # an LSTM may give out less than it works with
+        works = kind.trains if call.keeps else kind.infers
+        numbers = (works.outputs + works.layers * call.layers) * inside + works.weights * whole
+        numbers += works.inputs * call.directions * x.numel()
+        ctx.work = int(numbers + works.mib * call.directions * _MIB / x.element_size())
+        work = x.new_empty(ctx.work)
+        if call.keeps:
+            kept = x.new_empty((kind.kept * call.layers - 1) * inside)  # what the last layer gives out is its output
+            ctx.save_for_backward(x, y, piece, kept, *states, *weights)
+            ctx.call = call
+        del work, copy
         return (y, *ends)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
+        count, first = len(gradients) - 1, ctx.call.first
         x, _, _, _, *others = ctx.saved_tensors
-        found = [torch.empty_like(tensor) for tensor in (x, *others)]
+        copies = [_in_order(x, first=first), _in_order(gradients[0], first=first)]
+        found = [_made(x, x.shape[-1], first=first), *(torch.empty_like(state) for state in others[:count])]
         x.new_empty(ctx.work)
-        return (None, None, None, None, None, *found)
+        copies.clear()
+        copy = _in_order(x, first=first)
+        flat = flattened(others[count:])
+        x.new_empty(ctx.work)
+        del copy
+        return (None, *found, *flat)
+
+
+class _Flattened(torch.autograd.Function):  # type: ignore[misc]
+    """Weights in half precision, in one piece, as autocast makes them."""
+
+    @staticmethod
+    def forward(ctx: Any, *weights: Any) -> Any:
+        ctx.types = [weight.dtype for weight in weights]
+        return tuple(flattened(weights, low()))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return tuple(one.to(kind) for one, kind in zip(gradients, ctx.types, strict=True))
+
+
+def flattened(weights: Sequence[Any], kind: Any = None) -> list[Any]:
+    """Make tensors of these shapes that lie in one piece."""
+    piece = weights[0].new_empty(sum(weight.numel() for weight in weights), dtype=kind)
+    return [
+        part.view(weight.shape) for part, weight in zip(piece.split([w.numel() for w in weights]), weights, strict=True)
+    ]
+
+
+def _in_order(x: Any, *, first: bool) -> Any:
+    """Copy what does not lie step by step."""
+    steps = x.transpose(0, 1) if first else x
+    return None if steps.is_contiguous() else torch.empty_like(steps, memory_format=torch.contiguous_format)
+
+
+def _made(x: Any, width: int, *, first: bool) -> Any:
+    """Make what lies step by step."""
+    if first:
+        return x.new_empty(x.shape[1], x.shape[0], width).transpose(0, 1)
+    return x.new_empty(*x.shape[:-1], width)
 
 
 class _Cell(torch.autograd.Function):  # type: ignore[misc]
@@ -118,14 +181,15 @@ def _layer(kind: _Layer) -> Callable[..., Any]:
         bidirectional: bool,
         batch_first: bool,
     ) -> Any:
-        states = tuple(hx) if isinstance(hx, (list, tuple)) else (hx,)
-        given = (x, *states, *params)
+        states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
         casts = torch.is_autocast_enabled("cpu")
         if casts:
-            given = tuple(tensor.to(low()) for tensor in given)
-        # Weights in fp32 lie in one piece, and autocast puts them in one; others are copied into one.
-        apart = not casts and x.dtype != torch.float32
-        return _Cudnn.apply(kind, num_layers, 2 if bidirectional else 1, apart, torch.is_grad_enabled(), *given)
+            params = _Flattened.apply(*params)
+            x, *states = (tensor.to(low()) for tensor in (x, *states))
+        # Weights lie in one piece, and autocast puts them in one; but those in bf16 are copied into one.
+        apart = not casts and x.dtype == torch.bfloat16
+        call = _Call(kind, num_layers, 2 if bidirectional else 1, batch_first, apart, torch.is_grad_enabled())
+        return _Cudnn.apply(call, x, *states, *params)
 
     return run
 

@@ -19,7 +19,7 @@ PRECISIONS: Final[tuple[Precision, ...]] = ("fp32", "amp", "bf16")
 """Those that are rehearsed; fp16 takes what bf16 does."""
 OPTIMIZERS: Final[tuple[Optimizer, ...]] = ("sgd", "sgd_momentum", "rmsprop", "adam")
 """Those that are rehearsed; AdamW takes what Adam does."""
-_SIZE: Final = re.compile(r"([0-9.]{1,20}) in ([0-9.]{1,20}) MiB")
+_SIZE: Final = re.compile(r"([0-9.]{1,20}) in ([0-9.]{1,20})(?: to ([0-9.]{1,20}))? MiB")
 _BATCH: Final = re.compile(r"[0-9]{1,9}")
 _MOST_MIB: Final = 1e9
 # Names of the lines, as `estimator.parsers.text.read_totals` gives them.
@@ -34,12 +34,13 @@ class Found(NamedTuple):
     """What a rehearsal says of a workload.
 
     Attributes:
-        used_mib, held_mib: as in `estimator.types.Point`.
+        used_mib, held_mib, most_mib: as in `estimator.types.Point`.
         apart: the logarithm of how far the batch size is from the nearest that was rehearsed.
     """
 
     used_mib: float
     held_mib: float
+    most_mib: float
     apart: float
 
 
@@ -51,8 +52,13 @@ def like(optimizer: Optimizer) -> Optimizer:
 def line_of(found: Rehearsal) -> str:
     """Write one rehearsal as a line below a table."""
     batches = ", ".join(str(point.batch) for point in found.points)
-    sizes = ", ".join(f"{point.used_mib:.1f} in {point.held_mib:.0f} MiB" for point in found.points)
+    sizes = ", ".join(map(_size, found.points))
     return f"Rehearsed {found.optimizer or 'inference'} {found.precision} size (batch {batches}): {sizes}"
+
+
+def _size(point: Point) -> str:
+    held, most = f"{point.held_mib:.0f}", f"{point.most_mib:.0f}"
+    return f"{point.used_mib:.1f} in {held if held == most else f'{held} to {most}'} MiB"
 
 
 def read(totals: Mapping[str, str]) -> tuple[Rehearsal, ...]:
@@ -77,7 +83,8 @@ def _points(said: str) -> tuple[Point, ...]:
         match = _SIZE.fullmatch(size)
         if match is not None and _BATCH.fullmatch(batch):
             with suppress(ValueError):  # several points in one number
-                found.append(Point(int(batch), float(match[1]), float(match[2])))
+                used, held, most = (float(match[place] or match[2]) for place in (1, 2, 3))
+                found.append(Point(int(batch), used, held, most))
     rising = all(one.batch < other.batch for one, other in pairwise(found))
     if len(found) != sizes.count(",") + 1 or len(found) != batches.count(",") + 1 or not rising:
         found = []
@@ -102,11 +109,11 @@ def of_workload(rehearsals: Iterable[Rehearsal], workload: Workload) -> Found | 
 def _at(points: Iterable[Point], batch: int) -> Found | None:
     near, *others = sorted(points, key=lambda point: abs(log(batch / point.batch)))
     if near.batch == batch:
-        return Found(near.used_mib, near.held_mib, 0.0)
+        return Found(*near[1:], 0.0)
     if not others:
         return None
     beyond = [point for point in others if (point.batch > batch) != (near.batch > batch)]
     other = (beyond or others)[0]
     share = (batch - near.batch) / (other.batch - near.batch)
-    used, held = (max(one + (two - one) * share, 0.0) for one, two in zip(near[1:], other[1:], strict=True))
-    return Found(used, held, abs(log(batch / near.batch)))
+    used, held, most = (max(one + (two - one) * share, 0.0) for one, two in zip(near[1:], other[1:], strict=True))
+    return Found(used, held, most, abs(log(batch / near.batch)))

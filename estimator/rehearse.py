@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch.utils._pytree import tree_leaves
 
-from estimator.allocator import Allocator, Block
+from estimator.allocator import Allocator, Block, anywhere
 from estimator.as_on_a_gpu import as_on_a_gpu
 from estimator.autocast import autocasting
 from estimator.dataset.measure import make_optimizer
@@ -29,6 +29,8 @@ Inputs = Callable[[Any, int], tuple[tuple[Any, ...], Mapping[str, Any]]]
 Mode = Callable[[], AbstractContextManager[Any]]
 _Taken = dict[Optimizer | None, list[Part]]
 """What two steps of each optimizer took, one part after the other; for None, what two inferences did."""
+
+_ORDERS: Final = 4
 
 
 class Subject(NamedTuple):
@@ -97,6 +99,9 @@ def points_of(
         before = recorder.begin()
         for tensor in (*model.parameters(), *model.buffers()):
             recorder.watch(tensor)
+        for module in model.modules():
+            if isinstance(module, torch.nn.RNNBase) and precision != "bf16":
+                recorder.gather(list(module.parameters(recurse=False)))
         given = subject.inputs(model, batch)
         if kind == "train":
             taken = _trained(recorder, model, given, autocast, optimizers)
@@ -160,9 +165,14 @@ def _inferred(recorder: Recorder, model: Any, given: Any, autocast: Mode) -> _Ta
     return {None: [part]}
 
 
-def _followed(parts: Sequence[Part]) -> tuple[float, float]:
-    """Give the most that was used at once, and what PyTorch's allocator held for it, in MiB."""
-    allocator = Allocator()
+def _followed(parts: Sequence[Part]) -> tuple[float, float, float]:
+    """Give the most that was used at once, what PyTorch's allocator held for it, and the most that it may; in MiB."""
+    new = _replayed(parts, Allocator())
+    others = [_replayed(parts, Allocator(anywhere(seed))).held for seed in range(_ORDERS)]
+    return new.most_used / MIB, new.held / MIB, max(new.held, *others) / MIB
+
+
+def _replayed(parts: Sequence[Part], allocator: Allocator) -> Allocator:
     blocks: dict[int, Block | None] = {}
     for part in parts:
         for number, size in part:
@@ -170,7 +180,7 @@ def _followed(parts: Sequence[Part]) -> tuple[float, float]:
                 blocks[number] = allocator.take(size)
             elif number in blocks:
                 allocator.give(blocks.pop(number))
-    return allocator.most_used / MIB, allocator.held / MIB
+    return allocator
 
 
 def _loss(out: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 
@@ -33,6 +33,9 @@ _IN_ONE_PIECE: Final = frozenset(
         _ATEN.upsample_trilinear3d_backward.default,
     )
 )
+# These do so before they take what they give out, and embeddings copy what they add up.
+_COPIES_FIRST: Final = frozenset((_ATEN.native_layer_norm.default, _ATEN.native_layer_norm_backward.default))
+_ADDS_UP: Final = frozenset((_ATEN.embedding_dense_backward.default, _ATEN._embedding_bag_backward.default))
 _HALVES: Final = (torch.float16, torch.bfloat16)
 # Embeddings of more words sort them: bytes for each word while that is done, and for each word and row when it is. Of
 # more rows than a few, each tenth sorted word and each row are summed up apart.
@@ -43,6 +46,8 @@ _SORTING: Final = 40
 _SORTED: Final = 24
 # What is added to places that indices name is sorted by them: bytes for each.
 _INDEXING: Final = 48
+# What is summed up is halved until so many bytes are reached with 32 bits.
+_INDEXED: Final = 2**31 - 1
 _PARTIAL: Final = 4  # bytes of a part of a sum, and of one of integers
 _WHOLE: Final = 8
 # What attention works with, in inputs of the layer; where the weights of its hidden layer stand.
@@ -64,7 +69,14 @@ _COUNTS: Final = 512
 _EACH: Final = 16384
 
 
-def temporary(func: Any, args: tuple[Any, ...], out: Any) -> int:
+class Temporary(NamedTuple):
+    """Bytes that an operation takes and gives back: before it takes what it gives out, and after that."""
+
+    before: int
+    after: int
+
+
+def temporary(func: Any, args: tuple[Any, ...], out: Any) -> Temporary:
     """Count the bytes that an operation takes and gives back.
 
     Args:
@@ -73,9 +85,15 @@ def temporary(func: Any, args: tuple[Any, ...], out: Any) -> int:
         out: what it gave out.
     """
     if func in _IN_ONE_PIECE:
-        return sum(_bytes(item) for item in args if isinstance(item, torch.Tensor) and not item.is_contiguous())
+        copies = sum(_bytes(item) for item in args if isinstance(item, torch.Tensor) and not item.is_contiguous())
+        return Temporary(copies, 0) if func in _COPIES_FIRST else Temporary(0, copies)
     known = _KNOWN.get(func)
-    return known(args, out) if known else 0
+    copy = _bytes(args[0]) if func in _ADDS_UP and _is_apart(args[0]) else 0
+    return Temporary(copy, known(args, out) if known else 0)
+
+
+def _is_apart(tensor: Any) -> bool:
+    return tensor.layout == torch.strided and not tensor.is_contiguous()
 
 
 def _bytes(tensor: torch.Tensor) -> int:
@@ -93,7 +111,11 @@ def _cast(args: tuple[Any, ...], out: Any) -> int:
 def _summed(args: tuple[Any, ...], axes: Any) -> int:
     x = args[0]
     partial = max(_PARTIAL, x.element_size()) if x.is_floating_point() else max(_WHOLE, x.element_size())
-    return buffer(x.shape, x.stride(), axes or (), partial=partial)
+    shape = list(x.shape)
+    while sum((size - 1) * step for size, step in zip(shape, x.stride(), strict=True)) * x.element_size() >= _INDEXED:
+        longest = max(range(len(shape)), key=lambda axis: (shape[axis] - 1) * x.stride(axis))
+        shape[longest] = -(-shape[longest] // 2)
+    return buffer(shape, x.stride(), axes or (), partial=partial)
 
 
 def _sum(args: tuple[Any, ...], out: Any) -> int:
@@ -202,8 +224,7 @@ def _looked_up(gradient: Any, words: Any, count: int) -> int:
     several, rows = words.numel(), min(words.numel(), count)
     apart = several // _SUMMED + rows if count > _FEW_ROWS else rows if gradient.dtype in _HALVES else 0
     parts = apart * gradient.shape[-1] * _PARTIAL
-    copy = 0 if gradient.is_contiguous() else _bytes(gradient)
-    return int(copy + max(_SORTING * several, _SORTED * (several + rows) + parts))
+    return int(max(_SORTING * several, _SORTED * (several + rows) + parts))
 
 
 def _encoder_layer(args: tuple[Any, ...], out: Any) -> int:

@@ -37,12 +37,14 @@ class Point(NamedTuple):
     Attributes:
         batch: samples.
         used_mib: the most that tensors and workspaces took at once.
-        held_mib: the most that PyTorch's allocator took from the GPU for them.
+        held_mib: the most that PyTorch's allocator took from the GPU for them, in a new process.
+        most_mib: the most of that where CUDA's driver orders its addresses otherwise.
     """
 
     batch: int
     used_mib: float
     held_mib: float
+    most_mib: float
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def _work(pipe: Pipe, specs: list[Spec], works: Works) -> None:
             if isinstance(found, str):
                 pipe.send(("failed", spec.id, found))
             else:
-                pipe.send(("row", {"spec": spec.to_json(), "rehearsed": [found.used_mib, found.held_mib]}))
+                pipe.send(("row", {"spec": spec.to_json(), "rehearsed": list(found[1:])}))
     except Exception as error:  # where it is built
         for spec_id in left:
             pipe.send(("failed", spec_id, describe(error)))

@@ -177,8 +177,9 @@ def load(folder: Path = DEFAULT) -> Dataset:
 
 def _rehearsals(runs: Iterable[Sequence[Any]]) -> tuple[Rehearsal, ...]:
     points: dict[tuple[Kind, Precision, Optimizer | None], list[Point]] = {}
-    for optimizer, precision, *point in runs:
-        points.setdefault(("train" if optimizer else "infer", precision, optimizer or None), []).append(Point(*point))
+    for optimizer, precision, batch, used, held, *most in runs:
+        point = Point(batch, used, held, *(most or [held]))
+        points.setdefault(("train" if optimizer else "infer", precision, optimizer or None), []).append(point)
     return tuple(Rehearsal(*of, tuple(sorted(found))) for of, found in points.items())
 
 
@@ -360,9 +361,9 @@ def add_rehearsed(results: Path, folder: Path) -> dict[str, int]:
     for row in new:
         spec = spec_from_json(row["spec"])
         optimizer = like(spec.optimizer) if spec.kind == "train" else None
-        found[spec.model_id, optimizer or "", spec.precision, spec.batch_size] = [
-            round(mib) for mib in row["rehearsed"]
-        ]
+        used, held, most = map(round, row["rehearsed"])
+        key = spec.model_id, optimizer or "", spec.precision, spec.batch_size
+        found[key] = [used, held] if most == held else [used, held, most]
     models: dict[str, list[Any]] = {}
     for (model, *run), sizes in sorted(found.items()):
         models.setdefault(model, []).append([*run, *sizes])

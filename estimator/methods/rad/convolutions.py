@@ -1,8 +1,9 @@
 """Workspaces of convolutions of which everything is known, as a rehearsal knows them.
 
 cuDNN mostly works with copies of what a convolution reads and writes: of its input, its output or its weights, of
-several of them, or with weights for each sample. Decision trees, fitted to measurements on GPUs, say with which, and
-how large a workspace is that is none of these.
+several of them, or with weights for each sample. Decision trees, fitted to measurements on GPUs, say with which, how
+much lies beside these, and how large a workspace is that is none of them. A little beside them counts: it does not fit
+where a tensor of their size lay.
 """
 
 from __future__ import annotations
@@ -38,8 +39,11 @@ COPIES: Final = (
     "w of each sample in fp32",
 )
 """With copies of what a convolution works: input ``x``, output ``y``, weights ``w``."""
-OTHER: Final = len(COPIES)
-"""Stands for a workspace that is none of `COPIES`."""
+BASE: Final = COPIES.index("padded xy")
+MORE: Final = len(COPIES)
+"""Stands for a workspace that is a little more than the copies of `BASE`: parts of sums lie beside them."""
+OTHER: Final = MORE + 1
+"""Stands for a workspace that is none of these."""
 WIDTH: Final = 19 + 14
 """Numbers that `described` gives."""
 _MOST_LOG: Final = 6.0  # measured ones reach 400 times of what is read and written
@@ -104,7 +108,7 @@ class Convolutions:
         """
         try:
             self._trees = [
-                (Trees(model[name]["copies"], WIDTH), Trees(model[name]["other"], WIDTH)) for name in DIRECTIONS
+                tuple(Trees(model[name][part], WIDTH) for part in ("copies", "more", "other")) for name in DIRECTIONS
             ]
         except (KeyError, TypeError) as error:
             raise ModelError(f"the convolutions of this model are damaged ({error!r}): roll back") from None
@@ -123,9 +127,14 @@ class Convolutions:
             sizes = copies(conv, batch, precision)
             total = total_bytes(conv, batch, precision)
             found = []
-            for which, other in self._trees:
+            for which, more, other in self._trees:
                 kind = round(which.predict(row))
-                found.append(sizes[kind] if 0 <= kind < OTHER else exp(min(other.predict(row), _MOST_LOG)) * total)
+                if 0 <= kind < MORE:
+                    found.append(sizes[kind])
+                elif kind == MORE:
+                    found.append(sizes[BASE] * (1.0 + exp(min(more.predict(row), 0.0))))
+                else:
+                    found.append(exp(min(other.predict(row), _MOST_LOG)) * total)
             forward, into, weight = found
             workspace = Workspace(into, forward, weight) if conv.transposed else Workspace(*found)
             known = keep(self._known, key, workspace)

@@ -2,8 +2,9 @@
 
 Needs torch and a CUDA GPU. Run as ``python -m estimator.methods.rad.measure_workspaces OUT.csv.xz SECONDS SEED``;
 several seeds may run at once. ``small`` behind that draws the sides of what is left of small pictures in a network's
-last layers, ``other`` what is no square kernel on a square picture whose channels lie apart. ``join`` instead of
-seconds, and files behind it, puts what several runs measured into one file. Writes the file that it is given.
+last layers, ``other`` what is no square kernel on a square picture whose channels lie apart, ``models`` what the data
+set's models convolve, those that judge left out, and half of it in other sizes. ``join`` instead of seconds, and files
+behind it, puts what several runs measured into one file. Writes the file that it is given.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from estimator.dataset.convolutions import Seen, convolutions_of
+from estimator.dataset.store import committed
 from estimator.methods.rad.measured_convolutions import Measured, outputs, read, write
 from estimator.methods.rad.program import Extents
 from estimator.types import Precision
@@ -53,6 +56,8 @@ LENGTHS = (
 STRIDES = (1, 1, 1, 2)
 FEW = (1, 1, 2, 3, 4)
 PADDED, LAST = 0.75, 0.3  # shares of the others
+VARIED = 0.5  # a share of the models' own
+WIDER = (0.25, 0.5, 0.5, 0.75, 0.8, 1.0, 1.25, 1.5, 2.0, 2.0, 3.0)
 BATCHES = (1, 2, 4, 8, 16, 16, 32, 32, 64, 64, 96, 128, 128, 200, 256, 512)
 _MOST_BYTES = 3e9
 _MOST_WORK = 3e12
@@ -180,6 +185,19 @@ def _films(rng: random.Random) -> tuple[int, Extents]:
 _SORTS = (_together, _series, _kernels, _rows, _unlike, _dilated, _patches, _films)
 
 
+def draw_near(rng: random.Random, seen: Sequence[Seen]) -> Drawn | None:
+    """Draw one of these convolutions, or one of other sizes; None where it would take too much."""
+    each, inputs, channels, stride, groups, extents = rng.choice(seen)
+    extents = extents._replace(last=rng.random() < LAST and max(extents.sides[:2]) > 1)
+    if rng.random() < VARIED:
+        wider, larger = rng.choice(WIDER), rng.choice(WIDER)
+        if groups == 1:
+            inputs, channels = (max(round(size * wider), 1) if size > max(FEW) else size for size in (inputs, channels))
+        depth, height, width = (max(round(side * larger), 1) if side > 1 else 1 for side in extents.sides)
+        extents = extents._replace(sides=(depth, height, width))
+    return _possible(Drawn(max(rng.choice(BATCHES) * min(each, 64), 1), inputs, channels, stride, groups, extents))
+
+
 def _possible(drawn: Drawn) -> Drawn | None:
     """Give back what can be measured in reasonable memory and time."""
     batch, inputs, channels, _, groups, extents = drawn
@@ -232,6 +250,13 @@ def measure(drawn: Drawn, precision: Precision) -> tuple[int, int, int] | None:
     return forward, into, weights
 
 
+@cache
+def _seen() -> list[Seen]:
+    dataset = committed()
+    specs = {row.spec.model_id: row.spec for row in dataset.rows if row.split == "train"}
+    return convolutions_of(dataset.trace(spec) for spec in specs.values() if spec.source != "synthetic")
+
+
 def main(path: Path, seconds: float, seed: int, draws: Callable[[random.Random], Drawn | None]) -> None:
     """Measure for a while and write what was found."""
     rng = random.Random(seed)  # noqa: S311 - a seeded draw of sizes, no secret
@@ -262,5 +287,6 @@ if __name__ == "__main__":
             "": draw,
             "small": partial(draw, sides=SMALL_SIDES),
             "other": draw_other,
+            "models": lambda rng: draw_near(rng, _seen()),
         }
         main(Path(out), float(order), int(others[0]), kinds["".join(others[1:])])

@@ -17,7 +17,7 @@ from estimator.methods.rad.liveness import Memory
 from estimator.methods.rad.trees import Trees
 from estimator.rehearsal import Found
 
-REHEARSED: Final = ("over_summary", "over_used", "apart")
+REHEARSED: Final = ("over_summary", "over_used", "most", "apart")
 """What trees are told of a rehearsal beside the features of the request."""
 _WIDTH: Final = len(FEATURES) + len(REHEARSED)
 APART: Final = len(FEATURES) + REHEARSED.index("apart")
@@ -51,7 +51,8 @@ def account(found: Found, row: list[float], memory: Memory) -> Account:
     fixed = (memory.weights + memory.gradients + memory.states) / MIB
     over_summary = log(max(mib, _SMALLEST) / max(said, _SMALLEST))
     over_used = log(max(found.held_mib, _SMALLEST) / max(found.used_mib, _SMALLEST))
-    return Account(mib, fixed, [*row, over_summary, over_used, found.apart])
+    most = log(max(found.most_mib, found.held_mib, _SMALLEST) / max(found.held_mib, _SMALLEST))
+    return Account(mib, fixed, [*row, over_summary, over_used, most, found.apart])
 
 
 class Rehearsed:
