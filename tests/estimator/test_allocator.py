@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from estimator.allocator import Allocator, Block
+from estimator.allocator import Allocator, Block, NewProcess, anywhere
 
 MIB = 2**20
 
@@ -96,3 +96,31 @@ def test_blocks_never_overlap_and_all_comes_back() -> None:
     segments = [block for pool in allocator._free.values() for _, _, block in pool]
     assert sum(block.size for block in segments) == before
     assert all(block.before is None and block.after is None for block in segments)
+
+
+def test_a_new_process_gets_lower_and_lower_addresses_in_ranges_of_32_mib() -> None:
+    """As CUDA's driver gave them to new processes on an H200."""
+    places = NewProcess()
+    found = [places(size * MIB) // MIB for size in (20, 40, 12, 20, 2, 32, 32)]
+    # 12 MiB lie in what is left of the range at the lowest address; the next 20 fit nowhere.
+    assert found == [-32, -96, -56, -128, -108, -160, -192]
+
+
+def test_of_two_blocks_of_one_size_the_one_at_the_lower_address_is_taken() -> None:
+    def taken(allocator: Allocator) -> int:
+        segments = [allocator.take(32 * MIB) for _ in range(2)]
+        for segment in segments:
+            allocator.give(segment)
+        return segments.index(allocator.take(32 * MIB))
+
+    rising = iter((0, 10**9))
+    assert taken(Allocator(lambda _: next(rising))) == 0
+    assert taken(Allocator()) == 1
+    assert {taken(Allocator(anywhere(seed))) for seed in range(9)} == {0, 1}
+
+
+def test_segments_anywhere_lie_apart() -> None:
+    places, same = anywhere(5), anywhere(5)
+    found = [places(32 * MIB) for _ in range(2000)]
+    assert found == [same(32 * MIB) for _ in range(2000)]
+    assert min(after - before for before, after in pairwise(sorted(found))) > 2**39

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from estimator.dataset.convolutions import Seen
 from estimator.methods.rad import Rad
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit import blank, fit, processes
@@ -24,9 +25,9 @@ from estimator.methods.rad.fit.holdout import WAYS, HeldOut, held_out
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import boosted, fit_workspaces, spreading
 from estimator.methods.rad.known import KNOWLEDGE, Level, Run, blocks_of
-from estimator.methods.rad.measure_workspaces import SMALL_SIDES, Drawn, draw, draw_other
+from estimator.methods.rad.measure_workspaces import SMALL_SIDES, Drawn, draw, draw_near, draw_other
 from estimator.methods.rad.measured_convolutions import Measured, outputs, read, write
-from estimator.methods.rad.program import Conv
+from estimator.methods.rad.program import Conv, Extents
 from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces, total_bytes
 from tests.estimator.accounts import CONTEXTS, NO_WORKSPACE
@@ -296,7 +297,15 @@ def test_what_is_no_file_of_convolutions_is_refused(tmp_path: Path) -> None:
         write(path, [measured_picture(1, 16, 256, 512, 8)._replace(input=100)])
 
 
-@pytest.mark.parametrize("draws", [draw, partial(draw, sides=SMALL_SIDES), draw_other])
+SEEN = [
+    Seen(4, 64, 128, 2, 1, Extents((1, 3, 3), (1, 56, 56), 1, padded=True, last=False)),
+    Seen(1, 64, 64, 1, 64, Extents((1, 1, 7), (1, 1, 400), 1, padded=True, last=False)),
+]
+
+
+@pytest.mark.parametrize(
+    "draws", [draw, partial(draw, sides=SMALL_SIDES), draw_other, lambda rng: draw_near(rng, SEEN)]
+)
 def test_drawn_convolutions_are_possible(draws: Callable[[random.Random], Drawn | None]) -> None:
     rng = random.Random(5)
     drawn = [found for found in (draws(rng) for _ in range(300)) if found is not None]
@@ -307,6 +316,21 @@ def test_drawn_convolutions_are_possible(draws: Callable[[random.Random], Drawn 
         assert 4 * batch * inputs * prod(extents.sides) <= 3e9
     assert len({found.batch for found in drawn}) > 5
     assert np.mean([found.groups > 1 for found in drawn]) > 0.05
+
+
+def test_convolutions_of_models_are_drawn_as_they_are_and_in_other_sizes() -> None:
+    rng = random.Random(5)
+    drawn = [found for found in (draw_near(rng, SEEN) for _ in range(2000)) if found is not None]
+    plain = [(seen.inputs, seen.outputs, seen.extents.sides) for seen in SEEN]
+    same = [(found.inputs, found.outputs, found.extents.sides) in plain for found in drawn]
+    assert 0.4 < np.mean(same) < 0.7
+    assert {found.batch % 4 for found in drawn if found.groups == 1} == {0}  # so many pictures a sample
+    assert {(found.stride, found.groups, found.extents.kernel) for found in drawn} == {
+        (2, 1, (1, 3, 3)),
+        (1, 64, (1, 1, 7)),
+    }
+    assert {found.extents.last for found in drawn if found.extents.sides[1] > 1} == {False, True}
+    assert {found.extents.last for found in drawn if found.extents.sides[1] == 1} == {False}
 
 
 def test_all_sorts_of_convolutions_are_drawn() -> None:

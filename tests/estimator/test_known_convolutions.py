@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import log
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from estimator.methods.rad import Rad
-from estimator.methods.rad.convolutions import COPIES, OTHER, WIDTH, Convolutions, Workspace, copies, described
+from estimator.methods.rad.convolutions import COPIES, MORE, OTHER, WIDTH, Convolutions, Workspace, copies, described
 from estimator.methods.rad.fit.convolutions import fit_convolutions
 from estimator.methods.rad.measured_convolutions import Measured, write
 from estimator.methods.rad.program import Conv, Extents
@@ -43,8 +44,9 @@ def test_copies_are_of_what_is_read_and_written() -> None:
 
 
 def test_trees_choose_the_copies_or_say_how_much_else() -> None:
-    def chooses(kind: int, other: float = 0.0) -> dict[str, Any]:
-        return {"copies": {"start": float(kind), "trees": []}, "other": {"start": other, "trees": []}}
+    def chooses(kind: int, other: float = 0.0, more: float = 0.0) -> dict[str, Any]:
+        starts = {"copies": float(kind), "more": more, "other": other}
+        return {name: {"start": start, "trees": []} for name, start in starts.items()}
 
     model = {"forward": chooses(COPIES.index("xy")), "input": chooses(OTHER, 0.5), "weight": chooses(OTHER, 100.0)}
     item = conv(32, 64, 5, 1000)
@@ -53,6 +55,8 @@ def test_trees_choose_the_copies_or_say_how_much_else() -> None:
     assert found.forward == named("xy", item, 8, "fp32")
     assert found.input == pytest.approx(total * 2.718281828**0.5)
     assert found.weight == pytest.approx(total * 2.718281828**6)  # no more is believed
+    beside = Convolutions({**model, "weight": chooses(MORE, more=log(0.02))}).of(item, 8, "fp32").weight
+    assert beside == pytest.approx(1.02 * named("padded xy", item, 8, "fp32"))
     turned = Convolutions(model).of(item._replace(transposed=True), 8, "fp32")
     assert (turned.forward, turned.input, turned.weight) == (found.input, found.forward, found.weight)
     for damaged in ({}, {**model, "input": {}}, {**model, "weight": None}, {**model, "forward": {"copies": NONE}}):
@@ -65,16 +69,18 @@ def test_copies_are_learned_from_what_was_measured(tmp_path: Path) -> None:
     for batch in range(8, 328, 8):
         for kernel in (1, 5):
             item = Measured(1, 1, 1, kernel, 1, 1, 1, 0, "fp32", 1, 1, 64, 512, 512, batch, 0, 0, 0)
-            size = copies(item.conv, batch, "fp32")
-            forward = int(1.01 * size[COPIES.index("xyw" if kernel == 5 else "")]) // 512 * 512  # rounded in between
+            size = dict(zip(COPIES, copies(item.conv, batch, "fp32"), strict=True))
+            forward = int(size["xyw" if kernel == 5 else ""]) // 512 * 512
             odd = int(3.3 * total_bytes(item.conv, batch, "fp32")) // 512 * 512
-            measured.append(item._replace(forward=forward, weight=odd if kernel == 5 else 0))
+            beside = int(1.05 * size["padded xy"]) // 512 * 512 if kernel == 5 else 0
+            measured.append(item._replace(forward=forward, input=beside, weight=odd if kernel == 5 else 0))
     path = tmp_path / "w.csv.xz"
     write(path, measured)
     known = Convolutions(fit_convolutions([path]))
     five, one = conv(512, 512, 5, 64), conv(512, 512, 1, 64)
     found = known.of(five, 100, "fp32")
-    assert (found.forward, found.input) == (named("xyw", five, 100, "fp32"), 0)
+    assert found.forward == named("xyw", five, 100, "fp32")
+    assert found.input == pytest.approx(1.05 * named("padded xy", five, 100, "fp32"), rel=0.001)
     assert found.weight == pytest.approx(3.3 * total_bytes(five, 100, "fp32"), rel=0.01)
     assert known.of(one, 100, "fp32") == Workspace(0, 0, 0)
 

@@ -115,6 +115,7 @@ def test_a_rehearsal_makes_the_estimate_of_what_nothing_like_was_measured() -> N
     assert 1500 < halved.expected_mib < 0.7 * found.expected_mib
     far = method.predict(parse_summary(said(TABLE)), Workload(256))
     assert far.upper_mib / far.expected_mib > found.upper_mib / found.expected_mib
+    assert ["--batch-size" in estimate.reasons[0] for estimate in (found, halved, far)] == [False, False, True]
     assert method.predict(parse_summary(said(TABLE)), Workload(32, kind="infer")).expected_mib < halved.expected_mib
 
 

@@ -41,6 +41,7 @@ _SAID = {
     "a rehearsal (radctl summarize --input-size) narrows it",
 }
 _REHEARSED = "its own code was rehearsed on tensors without data: that is the account, and narrows the bound"
+_APART = f"{_REHEARSED}; at another batch size: `radctl summarize --batch-size` with the job's narrows it more"
 # What was measured of an architecture itself says more than a rehearsal.
 _BETTER = ("repeated", "measured")
 
@@ -161,7 +162,7 @@ class Rad:
             if found is not None:
                 rehearsed = account(found, row, memory)
                 expected, upper = self._rehearsed.of(rehearsed, own)
-                explicit, said = rehearsed.mib, _REHEARSED
+                explicit, said = rehearsed.mib, _APART if found.apart else _REHEARSED
         wider = 1.0 if self._as_measured(gpu) else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
         least = context + (memory.weights + memory.gradients + memory.states) / MIB
         expected = min(max(expected + shift, least), _MOST_MIB)

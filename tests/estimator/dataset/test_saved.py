@@ -116,6 +116,21 @@ def test_rehearsals_are_packed_and_read_back(tmp_path: Path) -> None:
         assert any({16, 32} <= {point.batch for point in item.points} for item in rehearsals)
 
 
+def test_the_most_is_written_where_it_is_more(tmp_path: Path) -> None:
+    row = next(row for row in committed().rows if row.spec.name == "vae64" and row.spec.kind == "train")
+    part_of_the_data_set(tmp_path / "set", ("vae64",), {row.spec.model_id})
+    specs_ = [replace(row.spec, batch_size=batch) for batch in (8, 16)]
+    sizes = ([10.4, 20.0, 20.0], [15.0, 30.0, 40.6])
+    lines = [json.dumps({"spec": spec.to_json(), "rehearsed": mib}) for spec, mib in zip(specs_, sizes, strict=True)]
+    (tmp_path / "new.xz").write_bytes(lzma.compress("\n".join(lines).encode()))
+    assert add_rehearsed(tmp_path / "new.xz", tmp_path / "set") == {"new": 2, "all": 2}
+    (item,) = load(tmp_path / "set").rehearsed[row.spec.model_id]
+    assert item.points == (Point(8, 10, 20, 20), Point(16, 15, 30, 41))
+    stored = lzma.decompress((tmp_path / "set" / "rehearsed.jsonl.xz").read_bytes()).decode()
+    assert "8,10,20]" in stored.replace(" ", "")
+    assert "16,15,30,41]" in stored.replace(" ", "")
+
+
 def no_work(*_: object) -> Workspace:
     return Workspace(0.0, 0.0, 0.0)
 

@@ -1,0 +1,157 @@
+"""Tensors are written down in the order in which a GPU's allocator is asked for them, as its traces show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional
+
+from estimator.as_on_a_gpu import as_on_a_gpu
+from estimator.methods.rad.convolutions import Workspace
+from estimator.recorder import GONE, Recorder
+from tests.estimator.test_rehearse import CUBLAS
+
+WORKS = Workspace(700.0, 800.0, 900.0)
+
+
+def events(run: Callable[[], Any], *, backward: bool = False, gathers: Callable[[], Any] | None = None) -> list[int]:
+    """Sizes in bytes as they come, and negative as they go; of the backward pass alone where that is wanted."""
+    with FakeTensorMode(), Recorder(lambda *_: WORKS) as recorder, as_on_a_gpu():
+        if gathers:
+            recorder.gather(gathers())
+        kept = run()
+        if backward:
+            kept = kept.sum()
+            recorder.backward = True
+            kept.backward()
+    coming = {number: size for number, size in recorder.part if size != GONE}
+    said = [-coming[number] if size == GONE else size for number, size in recorder.part if number in coming]
+    return [size for size in said if abs(size) > 256]
+
+
+def ones(*shape: int, grad: bool = False) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=grad)
+
+
+def test_gradients_are_added_up_in_the_place_of_the_first() -> None:
+    def forks() -> torch.Tensor:
+        x = ones(100, 10, grad=True)
+        return torch.cat([x * 2.0, x * 3.0, x * 4.0])
+
+    found = events(forks, backward=True)
+    # Ones, three products and what they are put together in; then the gradients of the three products, no sums.
+    assert [size for size in found if size > 0] == [4000, 4000, 4000, 4000, 12000, 4000, 4000, 4000]
+
+
+def test_a_sum_of_a_users_own_is_a_tensor_of_its_own() -> None:
+    def adds() -> torch.Tensor:
+        x = ones(100, 10) * 2.0
+        for _ in range(2):
+            x = x + 1.0 + ones(10)
+        return x
+
+    assert [size for size in events(adds) if size > 0].count(4000) == 6
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_linear_layers_add_to_their_product(turned: bool) -> None:
+    def runs() -> torch.Tensor:
+        x = ones(50, 20, 30).transpose(0, 1) if turned else ones(20, 50, 30)
+        return functional.linear(x, ones(40, 30), ones(40))
+
+    out = 20 * 50 * 40 * 4
+    assert [size for size in events(runs) if size > 0].count(out) == 1
+
+
+def test_the_workspace_of_products_comes_behind_the_first() -> None:
+    found = events(lambda: [ones(100, 10) @ ones(10, 100) for _ in range(2)])
+    assert found.index(40_000) < found.index(CUBLAS)
+    assert found.count(CUBLAS) == 1
+
+
+def test_a_norm_copies_before_it_takes_what_it_gives_out() -> None:
+    found = events(lambda: functional.layer_norm(ones(8, 64, 100).transpose(1, 2), (64,)))
+    each = 8 * 64 * 100 * 4
+    assert [size for size in found if abs(size) == each] == [each, each, each, -each, -each]  # the last is the input
+
+
+def test_embeddings_copy_before_and_sort_behind() -> None:
+    def looks_up() -> torch.Tensor:
+        words = torch.ones(40, 100, dtype=torch.long)
+        found = functional.embedding(words, ones(700, 8, grad=True)).transpose(0, 1)
+        return found * ones(100, 40, 8)
+
+    copy, gradient = 40 * 100 * 8 * 4, 700 * 8 * 4
+    found = events(looks_up, backward=True)
+    at = len(found) - found[::-1].index(gradient) - 1
+    assert found[at - 1] == copy
+    assert found[at + 1] == -found[at + 2] != copy  # what it sorts with
+    assert found[at + 3] == -copy
+
+
+def test_a_mask_comes_before_what_is_dropped_out_of() -> None:
+    assert events(lambda: functional.dropout(ones(100, 10), 0.5))[1:3] == [1000, 4000]
+
+
+def test_a_convolutions_gradients_come_one_after_the_other() -> None:
+    def convolves() -> torch.Tensor:
+        return functional.conv1d(ones(4, 16, 100, grad=True), ones(16, 16, 3, grad=True), ones(16, grad=True))
+
+    found = events(convolves, backward=True)
+    x, w, y = 4 * 16 * 100 * 4, 16 * 16 * 3 * 4, 4 * 16 * 98 * 4
+    assert found[:5] == [x, w, y, 700, -700]
+    # What came out goes with its sum, whose gradient is one number: a copy of it stands in each place.
+    assert found[5:] == [-y, y, x, 800, -800, w, 900, -900, -y]
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_convolutions_copy_what_does_not_lie_as_they_want_it(last: bool) -> None:
+    def convolves() -> torch.Tensor:
+        x = ones(4, 32, 9, 9)
+        x = x.to(memory_format=torch.channels_last) if last else x
+        return functional.conv2d(x[:, :16], ones(16, 16, 1, 1))
+
+    each = 4 * 16 * 81 * 4
+    found = [size for size in events(convolves) if abs(size) in (each, 700)]
+    assert found == [each, each, 700, -700, -each]  # the copy, what comes out, the work; the copy goes
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_recurrent_layers_take_what_cudnn_takes_in_its_order(first: bool) -> None:
+    layer = nn.LSTM(8, 32, batch_first=first)
+    flat = sum(weight.numel() for weight in layer.parameters()) * 4
+
+    def runs() -> torch.Tensor:
+        given = nn.LSTM(8, 32, batch_first=first)
+        return given(ones(*((64, 50) if first else (50, 64)), 8, grad=True))[0] * 1.0
+
+    x, y = 64 * 50 * 8 * 4, 64 * 50 * 32 * 4
+    found = events(runs, backward=True)
+    work = next(size for size in found if size > 13 * 2**20)
+    forward, back = found[: found.index(-work)], found[found.index(-work) + 1 :]
+    copy = [x] if first else []
+    assert [size for size in forward if size in (x, y, work, 5 * y)] == [x, *copy, y, work, 5 * y]
+    assert back[: len(copy)] == [-size for size in copy]
+    # The product's gradient is copied where the batch is first; then the input's comes, and the weights' in one piece.
+    steps = [size for size in back[back.index(x) :] if abs(size) in (x, y, work, flat)]
+    if first:
+        assert steps[:11] == [x, y, x, work, -work, -y, -x, x, flat, work, -work]
+    else:
+        assert steps[:6] == [x, work, -work, flat, work, -work]
+    assert back.count(work) == 2
+    assert found.count(flat) == 1
+
+
+def test_weights_that_moved_into_one_piece_leave_theirs() -> None:
+    with FakeTensorMode(), Recorder(lambda *_: WORKS) as recorder:
+        tensors = [torch.ones(100), torch.ones(200)]
+        recorder.gather(tensors)
+        found = list(recorder.part)
+        tensors.clear()
+    assert [size for _, size in found] == [400, 800, 1200, GONE, GONE]
+    assert {number for number, size in recorder.part[5:]} == {found[2][0]}
