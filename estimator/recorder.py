@@ -95,10 +95,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
 
     def gather(self, tensors: Sequence[torch.Tensor]) -> None:
         """Note that tensors which stay moved into one piece."""
-        keys = [tensor.untyped_storage()._cdata for tensor in tensors]
-        piece = self._came(sum(tensor.untyped_storage().nbytes() for tensor in tensors))
-        self.part += [(self._numbers[key], GONE) for key in keys]
-        self._numbers.update(dict.fromkeys(keys, piece))
+        storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in tensors}
+        piece = self._came(sum(storages.values()))
+        self.part += [(self._numbers[key], GONE) for key in storages]
+        self._numbers.update(dict.fromkeys(storages, piece))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -134,7 +134,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
             return
         before, after = one.untyped_storage(), out.untyped_storage()
         bias = other.dim() == 1 and before._cdata == self._product
-        if (self.backward or bias) and before.nbytes() == after.nbytes():
+        new = self._numbers.get(after._cdata) == self.part[-1][0]
+        if (self.backward or bias) and new and before.nbytes() == after.nbytes():
             self._added = before._cdata, after._cdata, len(self.part)
 
     def _convolved_back(self, args: tuple[Any, ...], out: tuple[Any, ...]) -> None:

@@ -56,9 +56,7 @@ def _of(trace: Trace) -> Iterator[Seen]:
         kernel = tuple(int(extent) for extent in found[3].split(",") if extent.strip())
         if channels != inputs or not len(kernel) == len(sides) <= _AXES or prod(sides) < 1:
             continue
-        groups, dilation = (
-            int(match[1]) if (match := part.search(module.repr)) else 1 for part in (_GROUPS, _DILATION)
-        )
+        groups, dilation = (_number(part, module.repr) for part in (_GROUPS, _DILATION))
         padded = "padding=(" in module.repr or "padding=same" in module.repr
         extents = Extents(_three(kernel), _three(sides), dilation, padded, last=False)
         yield Seen(max(batch, 1), inputs, outputs, int(found[4]), groups, extents)

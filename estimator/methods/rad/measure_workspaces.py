@@ -57,6 +57,7 @@ STRIDES = (1, 1, 1, 2)
 FEW = (1, 1, 2, 3, 4)
 PADDED, LAST = 0.75, 0.3  # shares of the others
 VARIED = 0.5  # a share of the models' own
+PICTURES = 64  # of a sample, at most
 WIDER = (0.25, 0.5, 0.5, 0.75, 0.8, 1.0, 1.25, 1.5, 2.0, 2.0, 3.0)
 BATCHES = (1, 2, 4, 8, 16, 16, 32, 32, 64, 64, 96, 128, 128, 200, 256, 512)
 _MOST_BYTES = 3e9
@@ -195,7 +196,9 @@ def draw_near(rng: random.Random, seen: Sequence[Seen]) -> Drawn | None:
             inputs, channels = (max(round(size * wider), 1) if size > max(FEW) else size for size in (inputs, channels))
         depth, height, width = (max(round(side * larger), 1) if side > 1 else 1 for side in extents.sides)
         extents = extents._replace(sides=(depth, height, width))
-    return _possible(Drawn(max(rng.choice(BATCHES) * min(each, 64), 1), inputs, channels, stride, groups, extents))
+    return _possible(
+        Drawn(max(rng.choice(BATCHES) * min(each, PICTURES), 1), inputs, channels, stride, groups, extents)
+    )
 
 
 def _possible(drawn: Drawn) -> Drawn | None:
