@@ -48,6 +48,35 @@ def test_gradients_are_added_up_in_the_place_of_the_first() -> None:
     assert [size for size in found if size > 0] == [4000, 4000, 4000, 4000, 12000, 4000, 4000, 4000]
 
 
+def test_a_gradient_that_is_one_number_everywhere_is_no_place_to_add_to() -> None:
+    def sums() -> torch.Tensor:
+        x = ones(100, 10, grad=True)
+        return (x * 2.0).sum() + x.sum() * 3.0 + x.sum() * 4.0
+
+    found = events(sums, backward=True)
+    # What it is made of; then the product's gradient, and the sum of two that are one number each.
+    assert [size for size in found if size > 0] == [4000, 4000, 4000, 4000]
+
+
+def test_what_is_kept_beyond_its_sum_was_not_added_to_in_its_place() -> None:
+    class Adds(torch.autograd.Function):  # type: ignore[misc] # torch is not followed by mypy
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            first = gradient * 1.0
+            total = first + gradient
+            last = total * 2.0
+            del first
+            return last
+
+    found = events(lambda: Adds.apply(ones(100, 10, grad=True)) * 1.0, backward=True)
+    # Before, both products, what came back, the copy, the sum, and what is made of it; then what the copy took goes.
+    assert [size for size in found if size > 0] == [4000] * 7
+
+
 def test_a_sum_of_a_users_own_is_a_tensor_of_its_own() -> None:
     def adds() -> torch.Tensor:
         x = ones(100, 10) * 2.0
@@ -119,6 +148,16 @@ def test_convolutions_copy_what_does_not_lie_as_they_want_it(last: bool) -> None
     each = 4 * 16 * 81 * 4
     found = [size for size in events(convolves) if abs(size) in (each, 700)]
     assert found == [each, each, 700, -700, -each]  # the copy, what comes out, the work; the copy goes
+
+
+def test_convolutions_copy_what_they_were_given_on_the_way_back_too() -> None:
+    def convolves(width: int) -> Callable[[], torch.Tensor]:
+        return lambda: functional.conv2d(ones(4, width, 9, 9)[:, :16], ones(16, 16, 1, 1, grad=True)) * 1.0
+
+    each = 4 * 16 * 81 * 4
+    whole, part = (events(convolves(width), backward=True) for width in (16, 32))
+    assert part.count(each) == whole.count(each) + (2 - 1)  # a copy in each pass; the input itself is larger
+    assert part[part.index(900) - 2 :][:2] == [each, 16 * 16 * 4]
 
 
 @pytest.mark.parametrize("first", [False, True])
