@@ -150,6 +150,22 @@ def test_convolutions_copy_what_does_not_lie_as_they_want_it(last: bool) -> None
     assert found == [each, each, 700, -700, -each]  # the copy, what comes out, the work; the copy goes
 
 
+@pytest.mark.parametrize(("x", "weight", "copies"), [(True, False, 0), (False, True, 1), (False, False, 0)])
+def test_one_of_both_whose_channels_lie_together_decides(x: bool, weight: bool, copies: int) -> None:
+    def convolves() -> torch.Tensor:
+        given, kernel = (
+            ones(*shape).to(memory_format=torch.channels_last if last else torch.contiguous_format)
+            for shape, last in (((4, 16, 9, 9), x), ((16, 16, 3, 3), weight))
+        )
+        return functional.conv2d(given, kernel, padding=1)
+
+    each = 4 * 16 * 81 * 4
+    found = [size for size in events(convolves) if abs(size) in (each, 700)]
+    assert found[found.index(700) - 1 - copies : found.index(700)] == [each] * (1 + copies)
+    assert found[found.index(700) + 2 :].count(-each) >= copies
+    assert found.count(each) == 2 + copies + x  # the input, which is laid out anew where it is to lie so; the output
+
+
 def test_convolutions_copy_what_they_were_given_on_the_way_back_too() -> None:
     def convolves(width: int) -> Callable[[], torch.Tensor]:
         return lambda: functional.conv2d(ones(4, width, 9, 9)[:, :16], ones(16, 16, 1, 1, grad=True)) * 1.0
