@@ -107,7 +107,7 @@ def points_of(
             taken = _trained(recorder, model, given, autocast, optimizers)
         else:
             taken = _inferred(recorder, model, given, autocast)
-    return {optimizer: Point(batch, *_followed([before, *parts])) for optimizer, parts in taken.items()}
+    return {optimizer: Point(batch, *followed([before, *parts])) for optimizer, parts in taken.items()}
 
 
 def _trained(recorder: Recorder, model: Any, given: Any, autocast: Mode, optimizers: Iterable[Optimizer]) -> _Taken:
@@ -165,8 +165,12 @@ def _inferred(recorder: Recorder, model: Any, given: Any, autocast: Mode) -> _Ta
     return {None: [part]}
 
 
-def _followed(parts: Sequence[Part]) -> tuple[float, float, float]:
-    """Give the most that was used at once, what PyTorch's allocator held for it, and the most that it may; in MiB."""
+def followed(parts: Sequence[Part]) -> tuple[float, float, float]:
+    """Follow PyTorch's allocator through what was written down.
+
+    Returns:
+        The most that was used at once, what a new process holds for it, and the most that another may, in MiB.
+    """
     new = _replayed(parts, Allocator())
     others = [_replayed(parts, Allocator(anywhere(seed))).held for seed in range(_ORDERS)]
     return new.most_used / MIB, new.held / MIB, max(new.held, *others) / MIB

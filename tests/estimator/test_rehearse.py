@@ -18,9 +18,9 @@ from estimator.faketensor import fake_model, plain_inputs
 from estimator.methods.rad.convolutions import Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
 from estimator.parsers import parse_summary
-from estimator.recorder import Works
+from estimator.recorder import GONE, Works
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS
-from estimator.rehearse import Subject, rehearse
+from estimator.rehearse import Subject, followed, rehearse
 from estimator.summarize import table_of
 from estimator.types import Optimizer, Point, Precision
 from slurm_hooks.radctl.main import cli
@@ -434,6 +434,14 @@ def test_more_is_held_than_used() -> None:
     each = 8192 * 1024 * 4 / MIB
     assert point.used_mib == pytest.approx(6 * each + 4 + CUBLAS / MIB, abs=1)
     assert point.held_mib > point.used_mib + 2 * each  # blocks that are too small for what comes are of no use to it
+
+
+def test_what_is_held_in_other_orders_of_addresses_is_said_too() -> None:
+    """Of two free blocks of 40 MiB one lies beside 24 that go: there 64 fit again, unless the other was taken."""
+    mib = [(1, 64), (2, 40), (1, GONE), (3, 24), (2, GONE), (4, 40), (3, GONE), (5, 64)]
+    parts = [[(number, size if size == GONE else size * MIB)] for number, size in mib]
+    assert followed(parts) == (104, 104, 168)
+    assert followed(parts[:4]) == (104, 104, 104)
 
 
 def test_a_model_has_its_own_loss_or_one_for_each_output() -> None:
