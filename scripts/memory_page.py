@@ -307,7 +307,9 @@ random` are configurations of measured models as users would ask for them; all o
 nothing near them was, and without them less is known than RAD knows of most requests. The bounds of what was measured
 are set by the drawn ones, those of what is repeated by other runs of the same model: a model that is left out can only
 be repeated by another that looks the same, which RAD cannot tell. The last line is of {rehearsed} of these runs that
-were rehearsed at their batch size, in the table that shows all layers, without their family.
+were rehearsed at their batch size, in the table that shows all layers, without their family. Which workspaces
+convolutions ask for was measured of convolutions like those of these models, too, so that what is
+new may get less than this line says; the table of new models above shows that.
 
 """
 _LEVELS_HEAD = ("left out", "taken for", "summaries", "median error", "too low", "over", "half over by less")

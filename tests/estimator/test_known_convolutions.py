@@ -116,3 +116,12 @@ def test_a_model_without_them_rehearses_nothing() -> None:
     method = Rad({**model, "workspaces": workspaces})
     with pytest.raises(ModelError, match="radctl retrain"):
         _ = method.convolutions
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "{}", 5, {"forward": {}}])
+def test_damaged_ones_are_told_where_they_are_asked_for(damage: Any) -> None:
+    model = Store(SHIPPED, "rad").load()
+    assert isinstance(model["workspaces"]["whole"], str)  # no lists in the memory of those who only estimate
+    method = Rad({**model, "workspaces": {**model["workspaces"], "whole": damage}})
+    with pytest.raises(ModelError, match="damaged"):
+        _ = method.convolutions

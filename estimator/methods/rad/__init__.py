@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 from functools import cached_property
 from math import exp
 from pathlib import Path
@@ -104,7 +105,10 @@ class Rad:
         """
         if self._whole is None:
             raise ModelError("this model was made before rehearsals: run `radctl retrain --data DIR` again")
-        return Convolutions(self._whole)
+        try:
+            return Convolutions(json.loads(self._whole))
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"the convolutions of this model are damaged ({error!r}): roll back") from None
 
     @classmethod
     def load(cls, models_dir: Path | None = None) -> Rad:

@@ -5,6 +5,7 @@ Reads the folder of measurements; writes only through the store that it is given
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -60,7 +61,9 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
     own = read_cases(data) if (data / LABELS).exists() else []  # first: all else takes minutes
     dataset = load() if own else load(data)
     gpu = canonical(str(dataset.meta["gpu"]))
-    base = blank({**fit_workspaces(), "whole": fit_convolutions()}, dataset.meta["context_mib"], gpu)
+    # As text: what only rehearsals read takes no memory of those who load the model to estimate.
+    workspaces = {**fit_workspaces(), "whole": json.dumps(fit_convolutions())}
+    base = blank(workspaces, dataset.meta["context_mib"], gpu)
     held_out = judging(dataset)
     fitted = [split for split in FITTED if split not in held_out]
     say("noting what blocks keep in their own code")
