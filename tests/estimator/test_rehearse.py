@@ -18,7 +18,7 @@ from estimator.faketensor import fake_model, plain_inputs
 from estimator.methods.rad.convolutions import Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
 from estimator.parsers import parse_summary
-from estimator.recorder import GONE, Works
+from estimator.recorder import GONE, Recorder, Works
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS
 from estimator.rehearse import Subject, followed, rehearse
 from estimator.summarize import table_of
@@ -281,6 +281,15 @@ def test_recurrent_weights_are_put_together_in_half_precision() -> None:
     whole, half = (found[None, precision][1] for precision in ("fp32", "bf16"))
     assert whole - 16 == pytest.approx(weights + works, rel=0.1)
     assert half - 16 == pytest.approx((2 * weights + works) / 2, rel=0.1)
+
+
+def test_recurrent_weights_move_into_one_piece_where_the_gpu_takes_their_type_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moved: list[int] = []
+    monkeypatch.setattr(Recorder, "gather", lambda _, tensors: moved.append(len(tensors)))
+    points(nn.Sequential(nn.Linear(8, 8), nn.GRU(8, 16, 2), Last()), (4, 8))
+    assert moved == [8] * (2 * 2 * 2)  # in fp32 and amp, trainings and inferences, of both batch sizes
 
 
 def test_an_lstm_works_with_all_of_its_states_whatever_it_gives_out() -> None:
