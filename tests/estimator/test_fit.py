@@ -16,6 +16,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from estimator.dataset.convolutions import Seen
+from estimator.dataset.specs import Split
+from estimator.dataset.store import committed
 from estimator.methods.rad import Rad
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit import blank, fit, processes
@@ -25,7 +27,7 @@ from estimator.methods.rad.fit.holdout import WAYS, HeldOut, held_out
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import boosted, fit_workspaces, spreading
 from estimator.methods.rad.known import KNOWLEDGE, Level, Run, blocks_of
-from estimator.methods.rad.measure_workspaces import SMALL_SIDES, Drawn, draw, draw_near, draw_other
+from estimator.methods.rad.measure_workspaces import SMALL_SIDES, Drawn, draw, draw_near, draw_other, seen_of
 from estimator.methods.rad.measured_convolutions import Measured, outputs, read, write
 from estimator.methods.rad.program import Conv, Extents
 from estimator.methods.rad.trees import Trees
@@ -297,6 +299,7 @@ def test_what_is_no_file_of_convolutions_is_refused(tmp_path: Path) -> None:
         write(path, [measured_picture(1, 16, 256, 512, 8)._replace(input=100)])
 
 
+JUDGES: tuple[Split, ...] = ("fresh", "kin", "known")
 SEEN = [
     Seen(4, 64, 128, 2, 1, Extents((1, 3, 3), (1, 56, 56), 1, padded=True, last=False)),
     Seen(1, 64, 64, 1, 64, Extents((1, 1, 7), (1, 1, 400), 1, padded=True, last=False)),
@@ -316,6 +319,13 @@ def test_drawn_convolutions_are_possible(draws: Callable[[random.Random], Drawn 
         assert 4 * batch * inputs * prod(extents.sides) <= 3e9
     assert len({found.batch for found in drawn}) > 5
     assert np.mean([found.groups > 1 for found in drawn]) > 0.05
+
+
+def test_models_that_judge_are_not_convolved_like() -> None:
+    row = next(row for row in committed().rows if row.spec.name == "alexnet" and row.split == "train")
+    assert [seen.extents.kernel[2] for seen in seen_of(replace(committed(), rows=(row,)))] == [11, 5, 3, 3, 3]
+    for apart in JUDGES:
+        assert seen_of(replace(committed(), rows=(replace(row, apart=apart),))) == []
 
 
 def test_convolutions_of_models_are_drawn_as_they_are_and_in_other_sizes() -> None:

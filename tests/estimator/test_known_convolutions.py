@@ -57,6 +57,8 @@ def test_trees_choose_the_copies_or_say_how_much_else() -> None:
     assert found.weight == pytest.approx(total * 2.718281828**6)  # no more is believed
     beside = Convolutions({**model, "weight": chooses(MORE, more=log(0.02))}).of(item, 8, "fp32").weight
     assert beside == pytest.approx(1.02 * named("padded xy", item, 8, "fp32"))
+    most = Convolutions({**model, "weight": chooses(MORE, more=100.0)}).of(item, 8, "fp32").weight
+    assert most == 2 * named("padded xy", item, 8, "fp32")  # no more is believed here either
     turned = Convolutions(model).of(item._replace(transposed=True), 8, "fp32")
     assert (turned.forward, turned.input, turned.weight) == (found.input, found.forward, found.weight)
     for damaged in ({}, {**model, "input": {}}, {**model, "weight": None}, {**model, "forward": {"copies": NONE}}):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from estimator.dataset.convolutions import Seen, convolutions_of
-from estimator.dataset.store import committed
+from estimator.dataset.store import Dataset, committed
 from estimator.methods.rad.measured_convolutions import Measured, outputs, read, write
 from estimator.methods.rad.program import Extents
 from estimator.types import Precision
@@ -255,7 +255,11 @@ def measure(drawn: Drawn, precision: Precision) -> tuple[int, int, int] | None:
 
 @cache
 def _seen() -> list[Seen]:
-    dataset = committed()
+    return seen_of(committed())
+
+
+def seen_of(dataset: Dataset) -> list[Seen]:
+    """List the convolutions of a data set's models, without those that judge."""
     specs = {row.spec.model_id: row.spec for row in dataset.rows if row.split == "train"}
     return convolutions_of(dataset.trace(spec) for spec in specs.values() if spec.source != "synthetic")
 

@@ -39,6 +39,13 @@ def test_each_is_listed_once_as_its_layer_says() -> None:
     )
 
 
+def test_padding_to_the_same_size_is_padding() -> None:
+    text = "8, 8, kernel_size=(3,), stride=(1,)"
+    plain, same = (traced("Conv1d", text + more, ("B", 8, 9), ("B", 8, 9)) for more in ("", ", padding=same"))
+    assert [seen.extents.padded for seen in convolutions_of([plain])] == [False]
+    assert [seen.extents.padded for seen in convolutions_of([same])] == [True]
+
+
 def test_a_transposed_one_is_the_one_whose_gradient_it_is() -> None:
     trace = traced("ConvTranspose2d", "64, 32, kernel_size=(2, 2), stride=(2, 2)", ("B", 64, 8, 8), ("B", 32, 16, 16))
     assert convolutions_of([trace]) == [Seen(1, 32, 64, 2, 1, extents((1, 2, 2), (1, 16, 16)))]
