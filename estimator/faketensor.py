@@ -9,6 +9,7 @@ page shows what it costs. It needs the model's code: a summary alone is refused.
 from __future__ import annotations
 
 import copy
+import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -68,6 +69,21 @@ def live_bytes_mode() -> Any:
     return LiveBytes()
 
 
+def fake_mode() -> Any:
+    """Return torch's FakeTensorMode, of which a copied model has no copy.
+
+    Fake tensors hold their mode, `copy.deepcopy` of a layer copies it with them, and with it references that PyTorch
+    (2.13) does not count: what it frees twice brings the process down.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415
+
+    class OneMode(FakeTensorMode):  # type: ignore[misc] # torch is not followed by mypy
+        def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+            return self
+
+    return OneMode(allow_non_fake_inputs=True)
+
+
 def _step_peak(
     mode: Any,
     model: Any,
@@ -104,9 +120,8 @@ def peak_mib(
         Exception: what torch raises where the model's code needs the values of its tensors.
     """
     import torch  # noqa: PLC0415
-    from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415
 
-    fake, mode = FakeTensorMode(allow_non_fake_inputs=True), live_bytes_mode()
+    fake, mode = fake_mode(), live_bytes_mode()
     model = fake_model(build, fake)
     with fake, mode:
         # Without a GPU there is nothing to place fake tensors on but the CPU: sizes are the same.
@@ -134,11 +149,13 @@ def fake_model(build: Callable[[], Any], fake: Any) -> Any:
     from torch._subclasses.fake_tensor import FakeCopyMode  # noqa: PLC0415
     from torch._subclasses.fake_tensor import FakeTensor as Fake  # noqa: PLC0415
 
-    try:
-        with fake:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")  # as copying a layer does
+        try:
+            with fake:
+                model = build()
+        except Exception:  # it reads values, or does what fake tensors cannot
             model = build()
-    except Exception:  # it reads values, or does what fake tensors cannot
-        model = build()
     if all(isinstance(tensor, Fake) for tensor in (*model.parameters(), *model.buffers())):
         return model
     with FakeCopyMode(fake):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from estimator.faketensor import fake_model
+from estimator.faketensor import fake_mode, fake_model
 from estimator.methods.rad import Rad
 from estimator.rehearsal import line_of
 
@@ -40,13 +40,11 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
         ImportError: torch is not installed.
         Exception: what torch raises where the module's code needs the values of its tensors, or takes other inputs.
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415
-
     from estimator.dataset import printers  # noqa: PLC0415
     from estimator.dataset.trace import trace  # noqa: PLC0415
     from estimator.rehearse import Subject, rehearse  # noqa: PLC0415
 
-    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    fake = fake_mode()
     model = fake_model(build, fake)
     with fake:
         traced = trace(model, lambda batch: inputs(model, batch))

@@ -22,7 +22,6 @@ from statistics import mean, median
 from typing import Any, Final, NamedTuple, TypeVar
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -31,7 +30,7 @@ from estimator.dataset.measure import Cuda, measure
 from estimator.dataset.models import Fed
 from estimator.dataset.specs import Spec
 from estimator.dataset.trace import trace
-from estimator.faketensor import cast, fake_model
+from estimator.faketensor import cast, fake_mode, fake_model
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.rehearsal import like
@@ -102,7 +101,7 @@ def _rehearsed(
 ) -> dict[str, Any]:
     torch.set_num_threads(1)
     rad = Rad.load()
-    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    fake = fake_mode()
     model = fake_model(factory, fake)
 
     def give(of: Any, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:

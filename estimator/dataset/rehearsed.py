@@ -9,13 +9,12 @@ from itertools import groupby
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from estimator.dataset.models import build_model, feed
 from estimator.dataset.specs import Spec, spec_from_json
 from estimator.dataset.trace import Inputs
 from estimator.dataset.worker import Pipe, describe
-from estimator.faketensor import fake_model
+from estimator.faketensor import fake_mode, fake_model
 from estimator.methods.rad import Rad
 from estimator.recorder import Works
 from estimator.rehearsal import PRECISIONS, like
@@ -34,7 +33,7 @@ def rehearsed(specs: Iterable[Spec], works: Works) -> Iterator[tuple[Spec, Point
         What each run takes, or why that cannot be told.
     """
     todo = sorted(specs, key=_alike)
-    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    fake = fake_mode()
     model = fake_model(lambda: build_model(todo[0]), fake)
     for (_, kind, batch, _), group in groupby(todo, _alike):
         runs = list(group)

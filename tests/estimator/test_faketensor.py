@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from estimator.faketensor import FakeTensor, first_sum, live_bytes_mode, peak_mib, plain_inputs
+from estimator.faketensor import FakeTensor, fake_mode, fake_model, first_sum, live_bytes_mode, peak_mib, plain_inputs
 from estimator.parsers import parse_summary
 from estimator.types import SummaryError, Workload
 
@@ -64,6 +65,12 @@ class ReadsValues(nn.Module):  # type: ignore[misc] # torch is not followed by m
 def test_a_model_that_reads_values_while_it_is_built_is_copied() -> None:
     found = peak_mib(ReadsValues, _inputs, first_sum, Workload(1, kind="infer"))
     assert found == pytest.approx(MIB_OF_WEIGHTS, abs=0.1)
+
+
+def test_layers_that_a_model_copies_are_of_its_own_mode() -> None:
+    fake = fake_mode()
+    layers = fake_model(lambda: copy.deepcopy(nn.ModuleList([_build()])), fake)  # as a TransformerEncoder makes them
+    assert [tensor.fake_mode for tensor in layers.parameters()] == [fake]
 
 
 def test_live_bytes_forget_what_is_gone() -> None:
