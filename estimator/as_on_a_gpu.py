@@ -11,13 +11,18 @@ import torch
 
 from estimator import autocast, recurrent
 from estimator.attention import attention
+from estimator.methods.rad.works import Recurs
 
 
 @contextmanager
-def as_on_a_gpu() -> Iterator[None]:
-    """Put stand-ins for CUDA's kernels in place: for dropout, attention, norms, recurrent layers and autocast."""
+def as_on_a_gpu(recurrence: Recurs = lambda _: 0.0) -> Iterator[None]:
+    """Put stand-ins for CUDA's kernels in place: for dropout, attention, norms, recurrent layers and autocast.
+
+    Args:
+        recurrence: says how much workspace recurrent layers take.
+    """
     stand_ins = {
-        **recurrent.KERNELS,
+        **recurrent.kernels(recurrence),
         "dropout": _dropout,
         "rms_norm": _rms_norm,
         "scaled_dot_product_attention": attention,

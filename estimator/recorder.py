@@ -7,7 +7,7 @@ of other operations, which are gone when these are done, and cuBLAS' own, which 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
 
@@ -18,11 +18,10 @@ from torch.utils._pytree import tree_leaves
 
 from estimator.methods.rad.convolutions import Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
+from estimator.methods.rad.works import Convolves
 from estimator.temporaries import temporary
 from estimator.types import Precision
 
-Works = Callable[[Conv, int, Precision], Workspace]
-"""Says how much workspace a convolution takes."""
 Part = list[tuple[int, int]]
 """Numbers of tensors in the order in which they came, with their bytes, or went, with `GONE`."""
 GONE: Final = -1
@@ -56,13 +55,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         steps: whether an optimizer does, which counts its steps on the CPU.
     """
 
-    def __init__(self, works: Works) -> None:
+    def __init__(self, convolution: Convolves) -> None:
         """Begin with nothing."""
         super().__init__()
         self.part: Part = []
         self.backward = self.steps = False
         self._multiplied: set[bool] = set()
-        self._works = works
+        self._convolution = convolution
         self._known: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
         # What was added last, storages of the first and of the sum, and where the part ended then.
@@ -176,7 +175,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         )
         measures = (prod(weight.shape[2:]), stride[-1], groups, prod(x.shape[2:]), prod(y.shape[2:]))
         conv = Conv(x.shape[1], y.shape[1], *measures, transposed, extents)
-        return self._works(conv, x.shape[0], _OTHERS.get(x.dtype, "fp32"))
+        return self._convolution(conv, x.shape[0], _OTHERS.get(x.dtype, "fp32"))
 
 
 def _last(tensor: torch.Tensor) -> bool:

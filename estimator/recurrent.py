@@ -1,7 +1,6 @@
 """Recurrent layers and cells with what CUDA's kernels take for them. Needs torch.
 
-What cuDNN keeps for the backward pass is known; what it works with depends on the algorithm that it chooses: here
-stands what explained measurements of random layers on an H100 best, which vary around it.
+What cuDNN keeps for the backward pass is known; what it works with `estimator.methods.rad.recurrences` says.
 """
 
 from __future__ import annotations
@@ -12,44 +11,14 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from estimator.autocast import low
+from estimator.methods.rad.recurrences import Recurrence, Type
+from estimator.methods.rad.works import Recurs
+from estimator.types import Precision
 
-_MIB: Final = 2**20
-
-
-class _Works(NamedTuple):
-    """What cuDNN works with: so many times the numbers of these, and MiB for each direction.
-
-    Attributes:
-        outputs: of the last layer.
-        layers: outputs of each layer.
-        inputs: for each direction.
-        weights: of all layers.
-        mib: for each direction.
-    """
-
-    outputs: float
-    layers: float
-    inputs: float
-    weights: float
-    mib: float
-
-
-class _Layer(NamedTuple):
-    """What cuDNN keeps and works with.
-
-    Attributes:
-        kept: gates, states between steps, and what goes to the next layer, of each layer, in outputs.
-        trains, infers: what it works with.
-    """
-
-    kept: int
-    trains: _Works
-    infers: _Works
-
-
-_LSTM: Final = _Layer(6, _Works(3.9, 1.5, 4.1, 1.2, 13.0), _Works(3.6, 1.8, 1.9, 1.4, 16.0))
-_GRU: Final = _Layer(7, _Works(3.0, 1.4, 4.3, 1.1, 12.0), _Works(3.0, 1.7, 1.9, 1.4, 14.0))
-_RNN: Final = _Layer(2, _Works(3.9, 1.2, 4.7, 1.3, 14.0), _Works(1.9, 1.1, 1.9, 1.5, 15.0))
+# What cuDNN keeps of each layer, in outputs: gates, states between steps, and what goes to the next layer.
+_KEPT: Final[dict[Type, int]] = {"lstm": 6, "gru": 7, "rnn": 2}
+_BITS: Final = 8
+_PRECISIONS: Final[dict[torch.dtype, Precision]] = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 # What the kernels of cells keep, in states.
 _LSTM_GATES: Final = 4
 _GRU_GATES: Final = 5
@@ -59,19 +28,14 @@ class _Call(NamedTuple):
     """How all layers are run.
 
     Attributes:
-        kind: of the layers.
-        layers, directions: how many.
-        first: whether the batch is the first axis.
+        one: what is run.
         apart: whether the weights must be copied into one piece.
-        keeps: whether a backward pass follows.
+        work: bytes that cuDNN works with.
     """
 
-    kind: _Layer
-    layers: int
-    directions: int
-    first: bool
+    one: Recurrence
     apart: bool
-    keeps: bool
+    work: int
 
 
 class _Cudnn(torch.autograd.Function):  # type: ignore[misc] # torch is not followed by mypy
@@ -79,21 +43,17 @@ class _Cudnn(torch.autograd.Function):  # type: ignore[misc] # torch is not foll
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *given: Any) -> Any:
-        kind, count = call.kind, 2 if call.kind is _LSTM else 1
+        one, count = call.one, 2 if call.one.type == "lstm" else 1
         x, states, weights = given[0], given[1 : 1 + count], given[1 + count :]
-        copy = _in_order(x, first=call.first)
-        y = _made(x, states[0].shape[-1] * call.directions, first=call.first)
+        copy = _in_order(x, first=one.first)
+        y = _made(x, states[0].shape[-1] * one.directions, first=one.first)
         ends = [torch.empty_like(state) for state in states]
-        whole = sum(weight.numel() for weight in weights)
-        piece = x.new_empty(whole if call.apart else 0)
-        inside = y.numel() // states[0].shape[-1] * states[-1].shape[-1]  # an LSTM may give out less than it works with
-        works = kind.trains if call.keeps else kind.infers
-        numbers = (works.outputs + works.layers * call.layers) * inside + works.weights * whole
-        numbers += works.inputs * call.directions * x.numel()
-        ctx.work = int(numbers + works.mib * call.directions * _MIB / x.element_size())
-        work = x.new_empty(ctx.work)
-        if call.keeps:
-            kept = x.new_empty((kind.kept * call.layers - 1) * inside)  # what the last layer gives out is its output
+        piece = x.new_empty(sum(weight.numel() for weight in weights) if call.apart else 0)
+        work = x.new_empty(call.work, dtype=torch.uint8)
+        if one.trains:
+            # What the last layer gives out is its output; what is dropped between layers, a bit for each number.
+            dropped = (one.layers - 1) * one.directions * one.given // one.size // _BITS if one.drops else 0
+            kept = x.new_empty((_KEPT[one.type] * one.layers - 1) * one.given + dropped, dtype=torch.uint8)
             ctx.save_for_backward(x, y, piece, kept, *states, *weights)
             ctx.call = call
         del work, copy
@@ -101,15 +61,15 @@ class _Cudnn(torch.autograd.Function):  # type: ignore[misc] # torch is not foll
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        count, first = len(gradients) - 1, ctx.call.first
+        count, first = len(gradients) - 1, ctx.call.one.first
         x, _, _, _, *others = ctx.saved_tensors
         copies = [_in_order(x, first=first), _in_order(gradients[0], first=first)]
         found = [_made(x, x.shape[-1], first=first), *(torch.empty_like(state) for state in others[:count])]
-        x.new_empty(ctx.work)
+        x.new_empty(ctx.call.work, dtype=torch.uint8)
         copies.clear()
         copy = _in_order(x, first=first)
         flat = flattened(others[count:])
-        x.new_empty(ctx.work)
+        x.new_empty(ctx.call.work, dtype=torch.uint8)
         del copy
         return (None, *found, *flat)
 
@@ -169,7 +129,7 @@ class _Cell(torch.autograd.Function):  # type: ignore[misc]
         return None, gates, others, torch.empty_like(state), *biases
 
 
-def _layer(kind: _Layer) -> Callable[..., Any]:
+def _layer(kind: Type, recurrence: Recurs) -> Callable[..., Any]:
     def run(
         x: Any,
         hx: Any,
@@ -182,14 +142,27 @@ def _layer(kind: _Layer) -> Callable[..., Any]:
         batch_first: bool,
     ) -> Any:
         states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
-        casts = torch.is_autocast_enabled("cpu")
+        casts, trains = torch.is_autocast_enabled("cpu"), torch.is_grad_enabled()
         if casts:
             params = _Flattened.apply(*params)
             x, *states = (tensor.to(low()) for tensor in (x, *states))
         # Weights lie in one piece, and autocast puts them in one; but those in bf16 are copied into one.
         apart = not casts and x.dtype == torch.bfloat16
-        call = _Call(kind, num_layers, 2 if bidirectional else 1, batch_first, apart, torch.is_grad_enabled())
-        return _Cudnn.apply(call, x, *states, *params)
+        batch, steps = x.shape[:2] if batch_first else (x.shape[1], x.shape[0])
+        one = Recurrence(
+            type=kind,
+            layers=num_layers,
+            directions=2 if bidirectional else 1,
+            batch=batch,
+            steps=steps,
+            inputs=x.shape[-1],
+            width=states[-1].shape[-1],  # an LSTM may give out less than it works with
+            precision=_PRECISIONS.get(x.dtype, "fp32"),
+            first=batch_first,
+            drops=trains and train and dropout > 0 and num_layers > 1,
+            trains=trains,
+        )
+        return _Cudnn.apply(_Call(one, apart, int(recurrence(one))), x, *states, *params)
 
     return run
 
@@ -204,12 +177,17 @@ def _gru_cell(x: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any
     return _Cell.apply(_GRU_GATES, given, before, hx, b_ih, b_hh)[1]
 
 
-KERNELS: Final[dict[str, Callable[..., Any]]] = {
-    "gru.input": _layer(_GRU),
-    "gru_cell": _gru_cell,
-    "lstm.input": _layer(_LSTM),
-    "lstm_cell": _lstm_cell,
-    "rnn_relu.input": _layer(_RNN),
-    "rnn_tanh.input": _layer(_RNN),
-}
-"""What stands for PyTorch's operations."""
+def kernels(recurrence: Recurs) -> dict[str, Callable[..., Any]]:
+    """Give what stands for PyTorch's operations.
+
+    Args:
+        recurrence: says how much workspace recurrent layers take.
+    """
+    return {
+        "gru.input": _layer("gru", recurrence),
+        "gru_cell": _gru_cell,
+        "lstm.input": _layer("lstm", recurrence),
+        "lstm_cell": _lstm_cell,
+        "rnn_relu.input": _layer("rnn", recurrence),
+        "rnn_tanh.input": _layer("rnn", recurrence),
+    }

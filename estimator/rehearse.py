@@ -20,7 +20,8 @@ from estimator.as_on_a_gpu import as_on_a_gpu
 from estimator.autocast import autocasting
 from estimator.dataset.measure import make_optimizer
 from estimator.faketensor import MIB, cast
-from estimator.recorder import GONE, Part, Recorder, Works
+from estimator.methods.rad.works import Works
+from estimator.recorder import GONE, Part, Recorder
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS
 from estimator.types import KINDS, Kind, Optimizer, Point, Precision, Rehearsal
 
@@ -40,7 +41,7 @@ class Subject(NamedTuple):
         model: of fake tensors.
         fake: the mode that they are of.
         inputs: makes its arguments.
-        works: knows the workspaces of convolutions.
+        works: says how much libraries work with.
     """
 
     model: Any
@@ -90,12 +91,12 @@ def points_of(
     Raises:
         Exception: as `rehearse`.
     """
-    model, recorder = subject.model, Recorder(subject.works)
+    model, recorder = subject.model, Recorder(subject.works.convolution)
     autocast = autocasting if precision == "amp" else nullcontext
     if precision == "bf16":
         with subject.fake:
             cast(model, torch.bfloat16)
-    with subject.fake, recorder, as_on_a_gpu():
+    with subject.fake, recorder, as_on_a_gpu(subject.works.recurrence):
         before = recorder.begin()
         for tensor in (*model.parameters(), *model.buffers()):
             recorder.watch(tensor)

@@ -49,7 +49,7 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
     with fake:
         traced = trace(model, lambda batch: inputs(model, batch))
     table = printers.torchinfo_text(traced, batch_size, depth=printers.ALL_LAYERS)
-    subject = Subject(model, fake, inputs, Rad.load().convolutions.of)
+    subject = Subject(model, fake, inputs, Rad.load().works)
     try:
         rehearsals = rehearse(subject, (batch_size // 2, batch_size))
     except Exception as error:  # a training step may need what a forward pass in evaluation does not

@@ -16,7 +16,7 @@ from estimator.dataset.trace import Inputs
 from estimator.dataset.worker import Pipe, describe
 from estimator.faketensor import fake_mode, fake_model
 from estimator.methods.rad import Rad
-from estimator.recorder import Works
+from estimator.methods.rad.works import Works
 from estimator.rehearsal import PRECISIONS, like
 from estimator.rehearse import Subject, points_of
 from estimator.types import Kind, Point, Precision
@@ -27,7 +27,7 @@ def rehearsed(specs: Iterable[Spec], works: Works) -> Iterator[tuple[Spec, Point
 
     Args:
         specs: how it is run.
-        works: knows the workspaces of convolutions.
+        works: says how much libraries work with.
 
     Returns:
         What each run takes, or why that cannot be told.
@@ -61,7 +61,7 @@ def main(pipe: Pipe, device: str, seconds: float, traces: bool) -> None:
     """Work for a `Collector`: rows hold what was rehearsed; the other arguments mean nothing here."""
     del device, seconds, traces
     torch.set_num_threads(1)
-    works = Rad.load().convolutions.of
+    works = Rad.load().works
     with suppress(EOFError, BrokenPipeError):
         while True:
             pipe.send(("next", 0.0))

@@ -18,11 +18,12 @@ from estimator.recorder import GONE, Recorder
 from tests.estimator.test_rehearse import CUBLAS
 
 WORKS = Workspace(700.0, 800.0, 900.0)
+RECURRENT = 14 * 2**20
 
 
 def events(run: Callable[[], Any], *, backward: bool = False, gathers: Callable[[], Any] | None = None) -> list[int]:
     """Sizes in bytes as they come, and negative as they go; of the backward pass alone where that is wanted."""
-    with FakeTensorMode(), Recorder(lambda *_: WORKS) as recorder, as_on_a_gpu():
+    with FakeTensorMode(), Recorder(lambda *_: WORKS) as recorder, as_on_a_gpu(lambda _: RECURRENT):
         if gathers:
             recorder.gather(gathers())
         kept = run()
@@ -199,7 +200,7 @@ def test_recurrent_layers_take_what_cudnn_takes_in_its_order(first: bool) -> Non
 
     x, y = 64 * 50 * 8 * 4, 64 * 50 * 32 * 4
     found = events(runs, backward=True)
-    work = next(size for size in found if size > 13 * 2**20)
+    work = RECURRENT
     forward, back = found[: found.index(-work)], found[found.index(-work) + 1 :]
     copy = [x] if first else []
     assert [size for size in forward if size in (x, y, work, 5 * y)] == [x, *copy, y, work, 5 * y]
@@ -212,6 +213,16 @@ def test_recurrent_layers_take_what_cudnn_takes_in_its_order(first: bool) -> Non
         assert steps[:6] == [x, work, -work, flat, work, -work]
     assert back.count(work) == 2
     assert found.count(flat) == 1
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_cudnn_keeps_a_bit_for_each_number_that_may_be_dropped_between_layers(both: bool) -> None:
+    def runs(dropout: float) -> Callable[[], torch.Tensor]:
+        return lambda: nn.GRU(8, 32, 3, dropout=dropout, bidirectional=both)(ones(50, 64, 8))[0] * 1.0
+
+    whole, dropped = (sum(size for size in events(runs(dropout)) if size > 0) for dropout in (0.0, 0.5))
+    directions = 2 if both else 1
+    assert dropped - whole == 2 * directions * (50 * 64 * 32 * directions) // 8
 
 
 def test_series_come_out_as_they_lie_step_by_step() -> None:

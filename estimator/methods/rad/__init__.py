@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 from functools import cached_property
 from math import exp
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 from estimator.fingerprint import fingerprint
 from estimator.gpus import Gpu, lookup, most_memory_mib
-from estimator.methods.rad.convolutions import Convolutions
 from estimator.methods.rad.errors import bounded, size_of
 from estimator.methods.rad.features import FEATURES, MIB, features, fixed_share
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Knowledge, Known, Level, Run, finite, run_of, shifted
@@ -20,6 +18,7 @@ from estimator.methods.rad.own_code import OwnCode
 from estimator.methods.rad.program import Program, compile_program
 from estimator.methods.rad.rehearsed import Rehearsed, account
 from estimator.methods.rad.trees import Trees
+from estimator.methods.rad.works import Works, read_works
 from estimator.methods.rad.workspace import Workspaces
 from estimator.rehearsal import of_workload
 from estimator.shapes import with_shapes
@@ -97,18 +96,15 @@ class Rad:
             raise ModelError(f"this model of {NAME} is damaged ({error!r}): roll back") from None
 
     @cached_property
-    def convolutions(self) -> Convolutions:
-        """What tells the workspaces of convolutions to rehearsals.
+    def works(self) -> Works:
+        """What tells workspaces to rehearsals.
 
         Raises:
             ModelError: this model knows none, or is damaged.
         """
         if self._whole is None:
             raise ModelError("this model was made before rehearsals: run `radctl retrain --data DIR` again")
-        try:
-            return Convolutions(json.loads(self._whole))
-        except (TypeError, ValueError) as error:
-            raise ModelError(f"the convolutions of this model are damaged ({error!r}): roll back") from None
+        return read_works(self._whole)
 
     @classmethod
     def load(cls, models_dir: Path | None = None) -> Rad:

@@ -2,9 +2,10 @@
 
 Needs torch and a CUDA GPU. Run as ``python -m estimator.methods.rad.measure_workspaces OUT.csv.xz SECONDS SEED``;
 several seeds may run at once. ``small`` behind that draws the sides of what is left of small pictures in a network's
-last layers, ``other`` what is no square kernel on a square picture whose channels lie apart, ``models`` what the data
-set's models convolve, those that judge left out, and half of it in other sizes. ``join`` instead of seconds, and files
-behind it, puts what several runs measured into one file. Writes the file that it is given.
+last layers, ``other`` what is no square kernel on a square picture whose channels lie apart, ``films`` of that only
+films and volumes, ``models`` what the data set's models convolve, those that judge left out, and half of it in other
+sizes. ``join`` instead of seconds, and files behind it, puts what several runs measured into one file. Writes the file
+that it is given.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ _MOST_WORK = 3e12
 _MOST_WEIGHTS = 1.5e8
 _WRITES = 15.0
 
+_Sort = Callable[[random.Random], tuple[int, Extents]]
+
 
 class Drawn(NamedTuple):
     """A convolution to measure, as `Measured` describes it."""
@@ -103,9 +106,9 @@ def draw(rng: random.Random, sides: Sequence[int] = SIDES) -> Drawn | None:
     return _possible(Drawn(rng.choice(BATCHES), inputs, outputs, stride, groups, extents))
 
 
-def draw_other(rng: random.Random) -> Drawn | None:
+def draw_other(rng: random.Random, only: _Sort | None = None) -> Drawn | None:
     """Draw what is no square kernel on a square picture whose channels lie apart; None where it would take too much."""
-    (sort,) = rng.choices(_SORTS, (10, 22, 18, 15, 10, 7, 7, 11))
+    sort = only or rng.choices(_SORTS, (10, 22, 18, 15, 10, 7, 7, 11))[0]
     stride, extents = sort(rng)
     inputs, channels = rng.choice(CHANNELS + DEEP), rng.choice(CHANNELS + DEEP)
     groups, luck = 1, rng.random()
@@ -177,7 +180,7 @@ def _films(rng: random.Random) -> tuple[int, Extents]:
     """Films and volumes."""
     more = ((1, 1, 1), (1, 3, 3), (3, 1, 1), (5, 5, 5), (1, 7, 7), (3, 7, 7), (2, 2, 2))
     kernel = rng.choice(((3, 3, 3),) * 4 + more)
-    side = rng.choice((1, 2, 4, 6, 7, 8, 12, 14, 16, 24, 28, 32, 48, 56, 64, 96, 112))
+    side = rng.choice((1, 2, 4, 6, 7, 8, 12, 14, 16, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160))
     sides = (rng.choice((1, 2, 4, 8, 8, 16, 16, 32, side, side, side)), side, side)
     padded, last = rng.random() < PADDED, rng.random() < LAST and max(sides[:2]) > 1
     return 2 if kernel == (2, 2, 2) else rng.choice(STRIDES), Extents(kernel, sides, 1, padded, last)
@@ -294,6 +297,7 @@ if __name__ == "__main__":
             "": draw,
             "small": partial(draw, sides=SMALL_SIDES),
             "other": draw_other,
+            "films": partial(draw_other, only=_films),
             "models": lambda rng: draw_near(rng, _seen()),
         }
         main(Path(out), float(order), int(others[0]), kinds["".join(others[1:])])
