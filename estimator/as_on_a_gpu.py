@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._prims_common import suggest_memory_format
 
 from estimator import autocast, recurrent
 from estimator.attention import attention
@@ -23,6 +24,7 @@ def as_on_a_gpu(recurrence: Recurs = lambda _: 0.0) -> Iterator[None]:
     """
     stand_ins = {
         **recurrent.kernels(recurrence),
+        "batch_norm": _batch_norm,
         "dropout": _dropout,
         "rms_norm": _rms_norm,
         "scaled_dot_product_attention": attention,
@@ -60,6 +62,13 @@ def _on_the_cpu(usual: Callable[..., None]) -> Callable[..., None]:
 def _dropout(x: Any, p: float, train: bool) -> Any:
     """Keep a byte for each number."""
     return torch.native_dropout(x, p, True)[0] if train and p else x
+
+
+def _batch_norm(x: Any, *how: Any) -> Any:
+    """Work on what lies in one piece, and give out what does, as cuDNN; it is not asked in bf16."""
+    if x.dtype != torch.bfloat16:
+        x = x.contiguous(memory_format=suggest_memory_format(x))
+    return torch._batch_norm_impl_index(x, *how)[0]
 
 
 def _without_gradients(enter: Callable[..., None], leave: Callable[..., None]) -> tuple[Callable[..., None], ...]:

@@ -40,6 +40,16 @@ _PRODUCTS: Final = frozenset(
         _ATEN.mv.default,
     )
 )
+# What a backward pass does in place but on tensors without data: it adds gradients up, and puts them into zeros.
+_ADDED_IN_PLACE: Final = frozenset(
+    (
+        _ATEN.add.Tensor,
+        _ATEN.index_add.default,
+        _ATEN.index_put.default,
+        _ATEN.scatter.src,
+        _ATEN.scatter_add.default,
+    )
+)
 _OTHERS: Final[dict[torch.dtype, Precision]] = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 _LAYOUTS: Final = {4: torch.channels_last, 5: torch.channels_last_3d}
 _COUNTER: Final = 8
@@ -64,8 +74,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         self._convolution = convolution
         self._known: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
-        # What was added last, storages of the first and of the sum, and where the part ended then.
-        self._added: tuple[int, int, int] | None = None
+        # What was added last: storages of the first and of the sum, where that came, and where the part ended then.
+        self._added: tuple[int, int, int, int] | None = None
         self._product = 0
         self._last = 0
 
@@ -110,32 +120,31 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         before, work = temporary(func, args, out)
         if func is _ATEN.convolution.default:
             x, weight, _, *sizes = args
-            before, work = _apart(x, weight, x), int(self._asked(x, weight, out, sizes).forward)
-        first = self._came(before) if before else 0
-        leaves = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+            copy, work = _apart(x, weight, x), int(self._asked(x, weight, out, sizes).forward)
+            before = (copy,) if copy else ()
+        copies = [self._came(size) for size in before]
+        leaves, at = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)], len(self.part)
         for leaf in reversed(leaves) if func is _ATEN.native_dropout.default else leaves:
             self.watch(leaf)
         if func in _PRODUCTS and self.backward not in self._multiplied:
             self._multiplied.add(self.backward)
             self._came(_CUBLAS)
         self._worked(work)
-        if first:
-            self.part.append((first, GONE))
+        self.part += [(copy, GONE) for copy in copies]
         if func in _PRODUCTS:
             self._product = leaves[0].untyped_storage()._cdata
-        if func is _ATEN.add.Tensor:
-            self._add(args[0], args[1], out)
+        if func in _ADDED_IN_PLACE and len(self.part) > at:
+            self._add(args[0], args[1], out, at)
         return out
 
-    def _add(self, one: torch.Tensor, other: Any, out: torch.Tensor) -> None:
+    def _add(self, one: torch.Tensor, other: Any, out: torch.Tensor, at: int) -> None:
         """Note what may be added in its place on a GPU: gradients, and what linear layers add to their products."""
-        if not isinstance(other, torch.Tensor) or out.layout != torch.strided or one.layout != torch.strided:
+        if out.layout != torch.strided or one.layout != torch.strided or self.part[at][1] == GONE:
             return
         before, after = one.untyped_storage(), out.untyped_storage()
-        bias = other.dim() == 1 and before._cdata == self._product
-        new = self._numbers.get(after._cdata) == self.part[-1][0]
-        if (self.backward or bias) and new and before.nbytes() == after.nbytes():
-            self._added = before._cdata, after._cdata, len(self.part)
+        bias = isinstance(other, torch.Tensor) and other.dim() == 1 and before._cdata == self._product
+        if (self.backward or bias) and before.nbytes() == after.nbytes():
+            self._added = before._cdata, after._cdata, at, len(self.part)
 
     def _convolved_back(self, args: tuple[Any, ...], out: tuple[Any, ...]) -> None:
         """Note one gradient after the other, each with what it is worked out with."""
@@ -155,10 +164,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
     def _went(self, key: int) -> None:
         """Note that a storage went; gradients are added up in the place of the first where it goes with that."""
         number, added, self._added = self._numbers.pop(key), self._added, None
-        if added is not None and (key, len(self.part)) == (added[0], added[2]):
-            self.part.pop()
-            self._numbers[added[1]] = number
-            return
+        if added is not None:
+            before, after, came, end = added
+            if (key, len(self.part)) == (before, end):
+                del self.part[came]
+                self._numbers[after] = number
+                return
         self.part.append((number, GONE))
 
     def _came(self, size: int) -> int:

@@ -70,9 +70,14 @@ _EACH: Final = 16384
 
 
 class Temporary(NamedTuple):
-    """Bytes that an operation takes and gives back: before it takes what it gives out, and after that."""
+    """Bytes that an operation takes and gives back.
 
-    before: int
+    Attributes:
+        before: of each piece that it takes before it takes what it gives out.
+        after: of what it takes after that.
+    """
+
+    before: tuple[int, ...]
     after: int
 
 
@@ -85,10 +90,10 @@ def temporary(func: Any, args: tuple[Any, ...], out: Any) -> Temporary:
         out: what it gave out.
     """
     if func in _IN_ONE_PIECE:
-        copies = sum(_bytes(item) for item in args if isinstance(item, torch.Tensor) and not item.is_contiguous())
-        return Temporary(copies, 0) if func in _COPIES_FIRST else Temporary(0, copies)
+        copies = tuple(_bytes(item) for item in args if isinstance(item, torch.Tensor) and not item.is_contiguous())
+        return Temporary(copies, 0) if func in _COPIES_FIRST else Temporary((), sum(copies))
     known = _KNOWN.get(func)
-    copy = _bytes(args[0]) if func in _ADDS_UP and _is_apart(args[0]) else 0
+    copy = (_bytes(args[0]),) if func in _ADDS_UP and _is_apart(args[0]) else ()
     return Temporary(copy, known(args, out) if known else 0)
 
 

@@ -111,6 +111,52 @@ def test_a_norm_copies_before_it_takes_what_it_gives_out() -> None:
     assert [size for size in found if abs(size) in (each, rows)][:6] == [each, each, each, rows, rows, -each]
 
 
+def test_a_norms_gradient_and_input_are_copied_apart() -> None:
+    def norms() -> torch.Tensor:
+        x = ones(8, 64, 100, grad=True)
+        return functional.layer_norm(x.transpose(1, 2), (64,)).transpose(1, 2) * ones(8, 64, 100)
+
+    each = 8 * 64 * 100 * 4
+    found = events(norms, backward=True)
+    assert 2 * each not in found
+    # Copies of the product's gradient and of the input, and the input's gradient; then the copies go.
+    assert [size for size in found if abs(size) == each][-6:-1] == [each, each, each, -each, -each]
+
+
+@pytest.mark.parametrize(("kind", "copies"), [(torch.float32, 1), (torch.float16, 1), (torch.bfloat16, 0)])
+def test_batch_norms_work_on_one_piece_but_in_bf16(kind: torch.dtype, copies: int) -> None:
+    def norms(x: torch.Tensor) -> torch.Tensor:
+        state = [torch.ones(64) for _ in range(4)]
+        return functional.batch_norm(x, state[0], state[1], state[2].to(kind), state[3].to(kind), training=True)
+
+    def given() -> torch.Tensor:
+        return torch.ones(8, 100, 64, dtype=kind)
+
+    each = 8 * 100 * 64 * kind.itemsize
+    assert events(lambda: norms(given().transpose(1, 2))).count(each) == 2 + copies  # the input, its copy, the output
+    assert events(lambda: norms(given().view(8, 64, 100))).count(each) == 2
+    assert events(lambda: norms(given().view(8, 10, 10, 64).permute(0, 3, 1, 2))).count(each) == 2  # channels together
+    with FakeTensorMode(), as_on_a_gpu():
+        assert norms(given().transpose(1, 2)).is_contiguous() == bool(copies)
+
+
+@pytest.mark.parametrize(
+    ("taken", "zeros"),
+    [
+        (lambda x: x.max(0)[0], 1),
+        (lambda x: x[torch.zeros(3, dtype=torch.long)], 1),
+        (lambda x: x.gather(0, torch.zeros(3, 100, dtype=torch.long)), 1),
+        (lambda x: x.index_select(0, torch.zeros(3, dtype=torch.long)), 1),
+    ],
+    ids=["maximum", "index", "gather", "select"],
+)
+def test_gradients_of_what_was_taken_are_put_into_zeros(
+    taken: Callable[[torch.Tensor], torch.Tensor], zeros: int
+) -> None:
+    found = events(lambda: taken(ones(50, 100, grad=True)) * 2.0, backward=True)
+    assert found.count(50 * 100 * 4) == 1 + zeros  # what was taken of, and its gradient
+
+
 def test_what_is_written_to_where_it_was_asked_for_is_there_before_a_copy() -> None:
     def resizes() -> torch.Tensor:
         wide = functional.interpolate(ones(4, 8, 100, grad=True), scale_factor=2.0)

@@ -25,7 +25,8 @@ class Temporaries(TorchDispatchMode):  # type: ignore[misc] # torch is not follo
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        self.most = max(self.most, sum(temporary(func, args, out)))
+        before, after = temporary(func, args, out)
+        self.most = max(self.most, sum(before) + after)
         return out
 
 
