@@ -77,6 +77,8 @@ def breaths() -> Iterator[Callable[[str], Counter[str]]]:
         ("nest", TORCHINFO + "├─Linear: 1-1  [1, 8]  72\n" * MANY),
         ("_channels_last", KERAS + rows("│ a (Dense) │ (1, #) │ 72 │\n")),
         ("_unseen", TORCHSUMMARY + rows("Attention-# [-1, 8, 8] 9\n")),
+        ("sort_of", TORCHSUMMARY + rows("T#-# [-1, 5] 1\n")),
+        ("_alone", TORCHSUMMARY + rows("U#-# [-1, 5] 1\n")),
         ("_turns", TORCHSUMMARY + "GRU-1 [-1, 1, 8] 0\nLinear-2 [-1, 1, 8] 72\n" * 9 + rows("GRU-# [-1, 1, #] 0\n")),
         ("weighed", TORCHSUMMARY + rows("LSTM-# [-1, #, 8] 0\n")),
         ("around", TORCHINFO + "BertModel [1, 8, 8] --\n" + "├─ModuleList: 1-1  [1, 8, 8]  72\n" * MANY),

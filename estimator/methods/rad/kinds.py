@@ -10,6 +10,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 
+from estimator.breath import breathe
 from estimator.kept import keep
 from estimator.shapes.tables import GATHERS
 
@@ -324,4 +325,8 @@ _SORTS: Final[dict[str, Sort]] = {}
 
 def sort_of(type_: str) -> Sort:
     """Tell what a type says."""
-    return _SORTS.get(type_) or keep(_SORTS, type_, Sort(type_))
+    found = _SORTS.get(type_)
+    if found is None:
+        breathe()
+        found = keep(_SORTS, type_, Sort(type_))
+    return found

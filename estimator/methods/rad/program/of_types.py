@@ -204,4 +204,8 @@ _KNOWN: Final[dict[str, _Alone]] = {}
 
 
 def _alone(type_: str) -> _Alone:
-    return _KNOWN.get(type_) or keep(_KNOWN, type_, _Alone(type_))
+    found = _KNOWN.get(type_)
+    if found is None:
+        breathe()
+        found = keep(_KNOWN, type_, _Alone(type_))
+    return found
