@@ -216,7 +216,8 @@ def plain_inputs(
 
         if shape is None:
             return (torch.zeros(batch, seq_len or 1, dtype=torch.long),), {}
-        return (torch.zeros(batch, *shape, dtype=next(model.parameters()).dtype),), {}
+        kinds = (parameter.dtype for parameter in model.parameters() if parameter.is_floating_point())
+        return (torch.zeros(batch, *shape, dtype=next(kinds, torch.get_default_dtype())),), {}
 
     return inputs
 

@@ -21,7 +21,9 @@ OPTIMIZERS: Final[tuple[Optimizer, ...]] = ("sgd", "sgd_momentum", "rmsprop", "a
 """Those that are rehearsed; AdamW takes what Adam does."""
 _SIZE: Final = re.compile(r"([0-9.]{1,20}) in ([0-9.]{1,20})(?: to ([0-9.]{1,20}))? MiB")
 _BATCH: Final = re.compile(r"[0-9]{1,9}")
+_LEAST_MIB: Final = 1.0
 _MOST_MIB: Final = 1e9
+_BEGINS: Final = "rehearsed "
 # Names of the lines, as `estimator.parsers.text.read_totals` gives them.
 _LABELS: Final[Mapping[str, tuple[Precision, Optimizer | None]]] = {
     f"rehearsed {optimizer or 'inference'} {precision} size": (precision, optimizer)
@@ -65,8 +67,11 @@ def read(totals: Mapping[str, str]) -> tuple[Rehearsal, ...]:
     """Read the rehearsals among the lines below a table.
 
     Raises:
-        SummaryError: a line that begins like one holds no sizes.
+        SummaryError: a line that begins like one holds no sizes, or names nothing that is rehearsed.
     """
+    for name, said in totals.items():
+        if name.startswith(_BEGINS) and name not in _LABELS:
+            raise _damaged(f"{name}: {said}")
     return tuple(
         [
             Rehearsal("train" if optimizer else "infer", precision, optimizer, _points(totals[name]))
@@ -86,17 +91,24 @@ def _points(said: str) -> tuple[Point, ...]:
                 used, held, most = (float(match[place] or match[2]) for place in (1, 2, 3))
                 found.append(Point(int(batch), used, held, most))
     rising = all(one.batch < other.batch for one, other in pairwise(found))
+    rising = rising and all(point.used_mib <= point.held_mib + 1 <= point.most_mib + 1 for point in found)  # rounded
     if len(found) != sizes.count(",") + 1 or len(found) != batches.count(",") + 1 or not rising:
         found = []
     if not found or not found[0].batch > 0 or any(max(point[1:]) > _MOST_MIB for point in found):
-        raise SummaryError(f"{said[:60]!r} are no sizes of a rehearsal: let radctl summarize print the table anew")
+        raise _damaged(said)
     return tuple(found)
+
+
+def _damaged(said: str) -> SummaryError:
+    return SummaryError(f"{said[:60]!r} are no sizes of a rehearsal: let radctl summarize print the table anew")
 
 
 def of_workload(rehearsals: Iterable[Rehearsal], workload: Workload) -> Found | None:
     """Tell what a rehearsal says of a workload; None where that was not rehearsed.
 
-    Between the batch sizes that were, it follows a line through those on both sides; beyond them through the last two.
+    What is used at another batch size lies on a line: between those that were rehearsed through those on both sides,
+    beyond them through the last two. Of what is held, which comes in large pieces, the share that is used is that of
+    the nearest.
     """
     precision: Precision = "bf16" if workload.precision == "fp16" else workload.precision
     optimizer = like(workload.optimizer) if workload.kind == "train" else None
@@ -115,5 +127,6 @@ def _at(points: Iterable[Point], batch: int) -> Found | None:
     beyond = [point for point in others if (point.batch > batch) != (near.batch > batch)]
     other = (beyond or others)[0]
     share = (batch - near.batch) / (other.batch - near.batch)
-    used, held, most = (max(one + (two - one) * share, 0.0) for one, two in zip(near[1:], other[1:], strict=True))
-    return Found(used, held, most, abs(log(batch / near.batch)))
+    used = max(near.used_mib + (other.used_mib - near.used_mib) * share, 0.0)
+    times = used / max(near.used_mib, _LEAST_MIB)
+    return Found(used, times * near.held_mib, times * near.most_mib, abs(log(batch / near.batch)))

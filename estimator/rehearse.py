@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import is_dataclass
 from itertools import product
 from typing import Any, Final, NamedTuple
 
@@ -50,7 +51,19 @@ class Subject(NamedTuple):
     works: Works
 
 
-def rehearse(subject: Subject, batches: Sequence[int]) -> tuple[Rehearsal, ...]:
+class Rehearsed(NamedTuple):
+    """What came of it.
+
+    Attributes:
+        runs: what was rehearsed.
+        failed: what was raised first of a kind of run that was not, in no precision.
+    """
+
+    runs: tuple[Rehearsal, ...]
+    failed: dict[Kind, Exception]
+
+
+def rehearse(subject: Subject, batches: Sequence[int]) -> Rehearsed:
     """Rehearse training, with each optimizer, and inference in fp32, and in amp and bf16 where the code can.
 
     The model is left in the last of them.
@@ -64,7 +77,7 @@ def rehearse(subject: Subject, batches: Sequence[int]) -> tuple[Rehearsal, ...]:
             in all of them.
     """
     found: list[Rehearsal] = []
-    errors: list[Exception] = []
+    failed: dict[Kind, Exception] = {}
     with subject.fake:
         cast(subject.model, torch.float32)  # it may have been built in another
     for precision, kind in product(PRECISIONS, KINDS):
@@ -73,14 +86,16 @@ def rehearse(subject: Subject, batches: Sequence[int]) -> tuple[Rehearsal, ...]:
             try:
                 taken = points_of(subject, kind, precision, batch)
             except Exception as error:  # it may want targets to train, or two samples, or fp32
-                errors.append(error)
+                failed.setdefault(kind, error)
                 continue
             for optimizer, point in taken.items():
                 points.setdefault(optimizer, []).append(point)
         found += [Rehearsal(kind, precision, optimizer, tuple(some)) for optimizer, some in points.items()]
     if not found:
-        raise errors[0]
-    return tuple(found)
+        raise failed[KINDS[0]]
+    for run in found:
+        failed.pop(run.kind, None)
+    return Rehearsed(tuple(found), failed)
 
 
 def points_of(
@@ -188,11 +203,17 @@ def _replayed(parts: Sequence[Part], allocator: Allocator) -> Allocator:
     return allocator
 
 
+def _plain(out: Any) -> Any:
+    """Give what a class of a user's own holds, and a dictionary of any class."""
+    if isinstance(out, Mapping):
+        return dict(out)
+    return vars(out) if is_dataclass(out) else out
+
+
 def _loss(out: Any) -> Any:
     """Make a loss of what a model gives out: its own, or that of a classifier for each tensor."""
-    own = out.get("loss") if isinstance(out, Mapping) else None
-    given = own if isinstance(own, torch.Tensor) and not own.dim() else out
-    leaves = tree_leaves(dict(given) if isinstance(given, Mapping) else given)
+    own = out.get("loss") if isinstance(out, Mapping) else getattr(out, "loss", None)
+    leaves = [own] if isinstance(own, torch.Tensor) and not own.dim() else tree_leaves(_plain(out))
     numbers = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if not numbers:
         raise TypeError(f"the model returned {type(out).__name__} without a tensor that depends on its parameters")

@@ -6,8 +6,10 @@ without data, which takes no memory and no GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 from estimator.faketensor import fake_mode, fake_model
 from estimator.methods.rad import Rad
@@ -15,6 +17,11 @@ from estimator.rehearsal import line_of
 
 if TYPE_CHECKING:
     from estimator.rehearse import Inputs  # which needs torch
+
+# What is rehearsed, in batch sizes that are asked for.
+_BATCHES: Final = (0.5, 1, 4)
+_RUNS: Final = {"train": "training", "infer": "inference"}
+_MOST: Final = 200
 
 
 def summary_of(module: Any) -> str:
@@ -29,7 +36,8 @@ def summary_of(module: Any) -> str:
 def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
     """Run a module on fake tensors and print every call with its output's shape, as torchinfo does.
 
-    Below it stands what steps take at half of that batch size and at all of it (`estimator.rehearsal`).
+    Below it stands what steps take at half of that batch size, at all of it, and at four times of it
+    (`estimator.rehearsal`). Code that PyTorch would compile runs as it is written.
 
     Args:
         build: makes the module.
@@ -44,17 +52,39 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
     from estimator.dataset.trace import trace  # noqa: PLC0415
     from estimator.rehearse import Subject, rehearse  # noqa: PLC0415
 
-    fake = fake_mode()
-    model = fake_model(build, fake)
-    with fake:
-        traced = trace(model, lambda batch: inputs(model, batch))
-    table = printers.torchinfo_text(traced, batch_size, depth=printers.ALL_LAYERS)
-    subject = Subject(model, fake, inputs, Rad.load().works)
+    with _as_written():
+        fake = fake_mode()
+        model = fake_model(build, fake)
+        with fake:
+            traced = trace(model, lambda batch: inputs(model, batch))
+        table = printers.torchinfo_text(traced, batch_size, depth=printers.ALL_LAYERS)
+        subject = Subject(model, fake, inputs, Rad.load().works)
+        try:
+            found = rehearse(subject, [int(batch_size * share) for share in _BATCHES])
+        except Exception as error:  # a training step may need what a forward pass in evaluation does not
+            return f"{table}not rehearsed, as its code needs values or a GPU: {_first_line(error)}"
+    failed = [f"{_RUNS[kind]} not rehearsed: {_first_line(error)}" for kind, error in found.failed.items()]
+    return table + "\n".join([*map(line_of, found.runs), *failed])
+
+
+@contextmanager
+def _as_written() -> Iterator[None]:
+    """Let nothing be compiled, which does not bear tensors without data, and have torch say what failed once only."""
+    import torch  # noqa: PLC0415
+
+    says = logging.getLogger("torch._subclasses.fake_tensor")
+    said = says.disabled
+    says.disabled = True
     try:
-        rehearsals = rehearse(subject, (batch_size // 2, batch_size))
-    except Exception as error:  # a training step may need what a forward pass in evaluation does not
-        return f"{table}not rehearsed, as its code needs values or a GPU: {type(error).__name__}"
-    return table + "\n".join(map(line_of, rehearsals))
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        says.disabled = said
+
+
+def _first_line(error: Exception) -> str:
+    said = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {said}"[:_MOST]
 
 
 def _lines(module: Any, label: str) -> list[str]:

@@ -10,8 +10,11 @@ import json
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import click
@@ -34,6 +37,7 @@ _NO_TABLE = (
     "is one sample as --input-size or --seq-len says? A model that takes more than one thing, or looks at values, can "
     "be printed without these options, or by torchinfo in your own program"
 )
+_MOST = 300  # characters of an error that are shown
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 INSTALLED = Path("/var/lib/rad/models")  # where [estimator] models_dir points by default
 
@@ -137,10 +141,19 @@ def _factory(place: str) -> Any:
     module_name, colon, factory_name = place.partition(":")
     parts = module_name.split(".")
     if not colon or not factory_name or parts[-1] == "py" or not all(part.isidentifier() for part in parts):
-        raise click.UsageError("expected MODULE:FACTORY as in an import, for example torchvision.models:resnet50")
+        named = ".".join(part for part in module_name.removesuffix(".py").split("/") if part.strip("."))
+        is_path = "/" in module_name or parts[-1] == "py"
+        example = f"{named}:{factory_name}" if is_path else "torchvision.models:resnet50"
+        raise click.UsageError(f"expected MODULE:FACTORY as in an import, for example {example}")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        return getattr(importlib.import_module(module_name), factory_name)
+        module = importlib.import_module(module_name)
+        if not hasattr(module, factory_name) and _is_hidden(module, parts[0]):
+            why = f"RAD or Python has a module {parts[0]} of its own; give your file or folder another name"
+            raise click.ClickException(f"{place} cannot be loaded: {why}")
+        return getattr(module, factory_name)
+    except click.ClickException:
+        raise
     except AttributeError as error:
         raise click.ClickException(f"{place} cannot be loaded: {error}") from None
     except ImportError as error:
@@ -150,28 +163,45 @@ def _factory(place: str) -> Any:
         raise _failed(place, error) from error
 
 
+def _is_hidden(module: ModuleType, name: str) -> bool:
+    """Tell whether the working directory has such a module, too, that was not imported."""
+    here = Path.cwd()
+    taken = Path(module.__file__ or "/").resolve()
+    return any((here / own).exists() for own in (name, f"{name}.py")) and not taken.is_relative_to(here.resolve())
+
+
 def _maker(place: str) -> Callable[[], Any]:
     """Return what makes the model of MODULE:FACTORY, which may be that model itself."""
     found = _factory(place)
     if hasattr(found, "named_children") and not isinstance(found, type):
-        return lambda: found
+        return partial(_model, place, lambda: found)
     if not callable(found):
         raise click.ClickException(f"{place} is no function and no torch.nn.Module, but a {type(found).__name__}")
 
     def make() -> Any:
-        model = found()
-        if not hasattr(model, "named_children"):
-            raise click.ClickException(f"{place} returns no torch.nn.Module, but a {type(model).__name__}")
-        return model
+        return _model(place, found)
 
     return make
+
+
+def _model(place: str, factory: Callable[[], Any]) -> Any:
+    try:
+        model = factory()
+    except (Exception, SystemExit) as error:
+        raise _failed(place, error) from error
+    if not hasattr(model, "named_children"):
+        raise click.ClickException(f"{place} returns no torch.nn.Module, but a {type(model).__name__}")
+    if not any(True for _ in model.parameters()):
+        raise click.ClickException(f"{place} returns a model without parameters: there is nothing to train")
+    return model
 
 
 def _failed(place: str, error: BaseException, cure: str = _NO_MODEL) -> click.ClickException:
     """Say in one line what went wrong in the user's own code, and where."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{Path(frame.filename).name}, line {frame.lineno}"
-    return click.ClickException(f"{place} failed with {type(error).__name__}: {error} ({where}); {cure}")
+    where = "" if frame.filename == __file__ else f" ({Path(frame.filename).name}, line {frame.lineno})"
+    said = str(error).strip().partition("\n")[0][:_MOST]
+    return click.ClickException(f"{place} failed with {type(error).__name__}: {said}{where}; {cure}")
 
 
 def _size(text: str | None) -> tuple[int, ...] | None:
@@ -332,14 +362,18 @@ def summarize(place: str, *, input_size: str | None, seq_len: int | None, batch_
     which says most: steps of it run on tensors without data. Without them it is a module's print with the
     parameters of every layer.
     """
-    size, make = _size(input_size), _maker(place)
-    shaped = size is not None or seq_len is not None
-    try:
-        text = table_of(make, plain_inputs(size, seq_len), batch_size) if shaped else summary_of(make())
-    except click.ClickException:
-        raise
-    except (Exception, SystemExit) as error:
-        raise _failed(place, error, _NO_TABLE if shaped else _NO_MODEL) from error
+    size = _size(input_size)
+    if size is not None and seq_len is not None:
+        raise click.UsageError("give --input-size or --seq-len: one sample is one of them")
+    with redirect_stdout(sys.stderr):  # what the user's own code prints is no summary
+        make = _maker(place)
+        try:
+            shaped = size is not None or seq_len is not None
+            text = table_of(make, plain_inputs(size, seq_len), batch_size) if shaped else summary_of(make())
+        except click.ClickException:
+            raise
+        except (Exception, SystemExit) as error:
+            raise _failed(place, error, _NO_TABLE) from error
     click.echo(text)
 
 

@@ -61,6 +61,8 @@ def test_a_rehearsal_below_a_table_is_read_as_it_was_written() -> None:
         "(batch 16, 32): 1 in 2 to 99999999999 MiB, 2 in 2 MiB",
         "(batch 16, 32): 1 in 2 to x MiB, 2 in 2 MiB",
         "(batch 16, 32): 1 in 2 MiB",
+        "(batch 16, 32): 1 in 2 MiB, 9 in 7 MiB",
+        "(batch 16, 32): 1 in 2 to 1 MiB, 2 in 3 MiB",
         "(batch 16): 1 in 2 MiB, 2 in 2 MiB",
         "(batch 16, x): 1 in 2 MiB, 2 in 2 MiB",
         "(MiB at batch 16, 32): 1, 2",
@@ -72,22 +74,47 @@ def test_what_is_no_rehearsal_is_refused_with_its_line(sizes: str) -> None:
         parse_summary(f"{TABLE}Rehearsed adam fp32 size {sizes}\n")
 
 
-def test_other_batches_lie_on_a_line_through_the_nearest() -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Rehearsed adamw fp32 size (batch 16): 1 in 2 MiB",
+        "Rehearsed adam fp64 size (batch 16): 1 in 2 MiB",
+        "Rehearsed adam fp32 size (batch 16):",
+        "Rehearsed sgd_momentum fp32\nsize (batch 16): 1 in 2 MiB",
+    ],
+)
+def test_a_line_that_names_nothing_rehearsed_is_refused(line: str) -> None:
+    with pytest.raises(SummaryError, match="are no sizes of a rehearsal: let radctl summarize"):
+        parse_summary(f"{TABLE}{line}\n")
+
+
+def test_large_batches_make_no_line_too_long() -> None:
+    points = tuple(Point(batch, 1.0, 2.0, 2.0) for batch in (500_000, 1_000_000, 4_000_000))
+    runs = (replace(ADAM, optimizer="sgd_momentum", points=points),)
+    assert parse_summary(said(TABLE, runs)).rehearsals == runs
+
+
+def test_what_is_used_at_other_batches_lies_on_a_line_and_the_nearest_says_how_much_is_held_for_it() -> None:
     def at(batch: int, points: tuple[Point, ...] = ADAM.points) -> tuple[float, ...] | None:
         found = of_workload((replace(ADAM, points=points),), Workload(batch))
         return found and tuple(found)
 
     assert at(16) == (1000.5, 1100, 1100, 0)
-    assert at(24) == pytest.approx((1500.25, 1700, 1800, log(32 / 24)))
-    assert at(64) == pytest.approx((3999, 4700, 5300, log(2)))
-    assert at(8) == pytest.approx((500.75, 500, 400, log(2)))
+    assert at(24) == pytest.approx((1500.25, 1500.25 * 1.15, 1500.25 * 1.25, log(32 / 24)))
+    assert at(64) == pytest.approx((3999, 3999 * 1.15, 3999 * 1.25, log(2)))
+    assert at(8) == pytest.approx((500.75, 500.75 * 1100 / 1000.5, 500.75 * 1100 / 1000.5, log(2)))
     three = (*ADAM.points, Point(64, 5000.0, 5000.0, 5000.0))
-    assert at(48, three) == pytest.approx((3500, 3650, 3750, log(64 / 48)))
+    assert at(48, three) == pytest.approx((3500, 3500, 3500, log(64 / 48)))
     # Both sides, not the nearest two.
     uneven = Point(8, 1.0, 1.0, 1.0), Point(10, 100.0, 200.0, 200.0), Point(60, 600.0, 1200.0, 1200.0)
     assert at(20, uneven) == pytest.approx((200, 400, 400, log(2)))
     few = Point(16, 500.0, 500.0, 500.0), Point(32, 2000.0, 2000.0, 2000.0)
     assert at(1, few) == pytest.approx((0, 0, 0, log(16)))
+    # Less is held at the larger of two, as pieces happen to fit.
+    falling = Point(16, 68.2, 90.0, 90.0), Point(32, 72.4, 86.0, 92.0)
+    used = 72.4 + 4.2 * (4096 - 32) / 16
+    assert at(4096, falling) == pytest.approx((used, used * 86 / 72.4, used * 92 / 72.4, log(128)))
+    assert at(64, (Point(16, 0.0, 0.0, 0.0), Point(32, 0.0, 2.0, 2.0))) == pytest.approx((0, 0, 0, log(2)))
     assert at(16, ADAM.points[:1]) == (1000.5, 1100, 1100, 0)
     assert at(17, ADAM.points[:1]) is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import UserDict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.nn import functional
 
 from estimator.as_on_a_gpu import as_on_a_gpu
 from estimator.faketensor import fake_model, plain_inputs
+from estimator.methods.rad import Rad
 from estimator.methods.rad.convolutions import Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
 from estimator.methods.rad.recurrences import Recurrence
@@ -24,7 +26,7 @@ from estimator.recorder import GONE, Recorder
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS
 from estimator.rehearse import Subject, followed, rehearse
 from estimator.summarize import table_of
-from estimator.types import Optimizer, Point, Precision
+from estimator.types import Optimizer, Point, Precision, Workload
 from slurm_hooks.radctl.main import cli
 
 MIB = 2**20
@@ -59,7 +61,7 @@ def points(
 ) -> dict[Run, tuple[Point, ...]]:
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     subject = Subject(fake_model(lambda: model, fake), fake, plain_inputs(shape, None), Works(convolution, recurrence))
-    return {(run.optimizer, run.precision): run.points for run in rehearse(subject, batches)}
+    return {(run.optimizer, run.precision): run.points for run in rehearse(subject, batches).runs}
 
 
 class Last(nn.Module):  # type: ignore[misc]
@@ -509,7 +511,7 @@ def test_a_table_shows_all_layers_with_the_rehearsal_below() -> None:
     assert summary.root.children[0].children[0].output_shape == (7, 256)
     runs = {(run.optimizer, run.precision) for run in summary.rehearsals}
     assert runs == {(optimizer, precision) for optimizer in (*OPTIMIZERS, None) for precision in PRECISIONS}
-    assert {tuple(point.batch for point in run.points) for run in summary.rehearsals} == {(4, 8)}
+    assert {tuple(point.batch for point in run.points) for run in summary.rehearsals} == {(4, 8, 32)}
 
 
 class Looks(nn.Module):  # type: ignore[misc]
@@ -549,8 +551,79 @@ def test_a_table_is_made_where_nothing_can_be_rehearsed() -> None:
             return self.line(x) if x.sum() > 0 else x
 
     text = table_of(Picks, plain_inputs((8,), None), 4)
-    assert text.endswith("not rehearsed, as its code needs values or a GPU: DataDependentOutputException")
+    assert "not rehearsed, as its code needs values or a GPU: DataDependentOutputException: aten" in text
     assert parse_summary(text).rehearsals == ()
+
+
+@dataclass
+class Out:
+    logits: torch.Tensor
+    beside: object = None
+
+
+class Gives(nn.Module):  # type: ignore[misc]
+    """Gives out an object of its own, which may lead to no parameters."""
+
+    def __init__(self, *, detached: bool) -> None:
+        super().__init__()
+        self.line = nn.Linear(8, 8)
+        self.detached = detached
+
+    def forward(self, x: torch.Tensor) -> Out:
+        found = self.line(x)
+        return Out(found.detach() if self.detached else found)
+
+
+def test_what_a_class_of_ones_own_holds_is_trained() -> None:
+    text = table_of(lambda: Gives(detached=False), plain_inputs((8,), None), 4)
+    assert {run.kind for run in parse_summary(text).rehearsals} == {"train", "infer"}
+
+
+def test_a_kind_of_run_that_was_not_rehearsed_is_named_with_the_reason() -> None:
+    text = table_of(lambda: Gives(detached=True), plain_inputs((8,), None), 4)
+    line = "training not rehearsed: TypeError: the model returned Out without a tensor that depends on its parameters"
+    assert text.endswith(f"\n{line}")
+    summary = parse_summary(text)
+    assert {run.kind for run in summary.rehearsals} == {"infer"}
+    reasons = Rad.load().predict(summary, Workload(4)).reasons
+    assert reasons[0].startswith("nothing like this model was measured, and of such a run nothing rehearsed")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, as it imports its compiler
+def test_what_would_be_compiled_runs_as_it_is_written() -> None:
+    class Compiled(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.line = nn.Linear(8, 8)
+
+        @torch.compile  # type: ignore[untyped-decorator]
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.line(x).relu()
+
+    for factory in (Compiled, lambda: torch.compile(nn.Linear(8, 8))):
+        assert "Rehearsed adam fp32" in table_of(factory, plain_inputs((8,), None), 4)
+
+
+def test_a_wrong_shape_is_told_in_one_line_alone(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(RuntimeError, match="reduction dim"):
+        table_of(lambda: nn.Sequential(nn.Flatten(), nn.Linear(8, 8)), plain_inputs((4, 4), None), 4)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("first", [torch.complex64, torch.uint8])
+def test_what_goes_in_is_of_the_first_parameter_that_is_a_real_number(first: torch.dtype) -> None:
+    class Spectrum(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = nn.Parameter(torch.zeros(4, dtype=first), requires_grad=first.is_complex)
+            self.line = nn.Linear(8, 8)
+
+    ((given,), _) = plain_inputs((8,), None)(Spectrum(), 2)
+    assert given.dtype == torch.float32
+    ((given,), _) = plain_inputs((8,), None)(nn.Linear(8, 8).to(torch.float64), 2)
+    assert given.dtype == torch.float64
+    ((given,), _) = plain_inputs((8,), None)(nn.ReLU(), 2)
+    assert given.dtype == torch.float32
 
 
 def test_summarize_makes_a_table_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -567,7 +640,7 @@ def test_summarize_makes_a_table_or_says_why_not(tmp_path: Path, monkeypatch: py
     done = runner.invoke(cli, ["summarize", "tiny:net", "--input-size", "3x32x32", "--batch-size", "4"])
     assert done.exit_code == 0, done.output
     assert "Conv2d: 1-1                            [4, 8, 30, 30]           224" in done.stdout
-    assert "Rehearsed adam fp32 size (batch 2, 4): " in done.stdout
+    assert "Rehearsed adam fp32 size (batch 2, 4, 16): " in done.stdout
     done = runner.invoke(cli, ["summarize", "tiny:words", "--seq-len", "64"])
     assert "[32, 64, 100]" in done.stdout
     for wrong, why in (

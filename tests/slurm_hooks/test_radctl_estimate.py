@@ -206,25 +206,37 @@ def test_summarize_says_in_one_line_what_failed_in_the_users_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.py").write_text(
-        "class Net:\n    def parameters(self): return []\n    def extra_repr(self): return ''\n"
+        "class P:\n    def numel(self): return 7\n"
+        "class Net:\n    def parameters(self): return [P()]\n    def extra_repr(self): return ''\n"
         "    def named_children(self): return []\nnet = Net()\nsize = 3\n"
-        "def sized(width):\n    return net\ndef broken():\n    raise LookupError('no data')\n"
+        "def sized(width):\n    return net\ndef broken():\n    print(net)\n    raise LookupError('no data\\nat all')\n"
+        "class None_(Net):\n    def parameters(self): return []\n"
+        "def loud():\n    print('Net(), 9 params')\n    return net\nprint('imported')\n"
     )
     (tmp_path / "starts.py").write_text("import sys\nsys.exit('usage: starts.py --data DIR')\n")
     (tmp_path / "typo.py").write_text("def (\n")
     monkeypatch.chdir(tmp_path)
-    assert run("summarize", "mine:net").stdout == "Net(), 0 params\n"
+    assert run("summarize", "mine:net").stdout == "Net(), 7 params\n"
+    loud = run("summarize", "mine:loud")
+    assert loud.stdout == "Net(), 7 params\n"  # what the code prints itself is no summary
+    assert "Net(), 9 params" in loud.stderr
+    assert run("summarize", "mine:None_").stderr.endswith("without parameters: there is nothing to train\n")
     cure = "name a function without arguments that returns the model, in a module that does nothing when imported\n"
     for place, why in (
-        ("mine:broken", "LookupError: no data (mine.py, line 10)"),
-        ("mine:sized", "TypeError: sized() missing 1 required positional argument: 'width' (estimate.py, line "),
+        ("mine:broken", "LookupError: no data (mine.py, line 13)"),
+        ("mine:sized", "TypeError: sized() missing 1 required positional argument: 'width'; "),
         ("starts:net", "SystemExit: usage: starts.py --data DIR (starts.py, line 2)"),
         ("typo:net", "SyntaxError: "),
     ):
         done = run("summarize", place)
         assert done.exit_code == 2
-        assert done.stderr.startswith(f"radctl: {place} failed with {why}"), done.stderr
+        assert f"radctl: {place} failed with {why}" in done.stderr, done.stderr
         assert done.stderr.endswith(cure)
     assert "mine:size is no function" in run("summarize", "mine:size").stderr
-    for path in ("mine.py:net", "lib/mine:net"):
-        assert "expected MODULE:FACTORY as in an import" in run("summarize", path).stderr
+    for path, cure in (("mine.py:net", "mine:net"), ("./lib/mine.py:net", "lib.mine:net"), ("mi ne:x", "torchvision")):
+        assert f"expected MODULE:FACTORY as in an import, for example {cure}" in run("summarize", path).stderr
+    (tmp_path / "estimator.py").write_text("from mine import net\n")
+    assert "has a module estimator of its own; give your file" in run("summarize", "estimator:net").stderr
+    both = run("summarize", "mine:net", "--seq-len", "8", "--input-size", "8")
+    assert both.exit_code == 2
+    assert "one sample is one of them" in both.stderr

@@ -42,6 +42,10 @@ _SAID = {
 }
 _REHEARSED = "its own code was rehearsed on tensors without data: that is the account, and narrows the bound"
 _APART = f"{_REHEARSED}; at another batch size: `radctl summarize --batch-size` with the job's narrows it more"
+_UNREHEARSED = (
+    "nothing like this model was measured, and of such a run nothing rehearsed (below the table stands why): "
+    "the bound is wide until its first run"
+)
 # What was measured of an architecture itself says more than a rehearsal.
 _BETTER = ("repeated", "measured")
 
@@ -163,6 +167,8 @@ class Rad:
                 rehearsed = account(found, row, memory)
                 expected, upper = self._rehearsed.of(rehearsed, own)
                 explicit, said = rehearsed.mib, _APART if found.apart else _REHEARSED
+            elif knowledge.level == "new":
+                said = _UNREHEARSED
         wider = 1.0 if self._as_measured(gpu) else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
         least = context + (memory.weights + memory.gradients + memory.states) / MIB
         expected = min(max(expected + shift, least), _MOST_MIB)
