@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -177,8 +178,9 @@ def load(folder: Path = DEFAULT) -> Dataset:
 
 def _rehearsals(runs: Iterable[Sequence[Any]]) -> tuple[Rehearsal, ...]:
     points: dict[tuple[Kind, Precision, Optimizer | None], list[Point]] = {}
-    for optimizer, precision, batch, used, held, *most in runs:
-        point = Point(batch, used, held, *(most or [held]))
+    for optimizer, precision, batch, *mib in runs:
+        used, held, most = accumulate([*mib, 0][:3])
+        point = Point(batch, used, held, most)
         points.setdefault(("train" if optimizer else "infer", precision, optimizer or None), []).append(point)
     return tuple(Rehearsal(*of, tuple(sorted(found))) for of, found in points.items())
 
@@ -363,7 +365,7 @@ def add_rehearsed(results: Path, folder: Path) -> dict[str, int]:
         optimizer = like(spec.optimizer) if spec.kind == "train" else None
         used, held, most = map(round, row["rehearsed"])
         key = spec.model_id, optimizer or "", spec.precision, spec.batch_size
-        found[key] = [used, held] if most == held else [used, held, most]
+        found[key] = [used, held - used] if most == held else [used, held - used, most - held]
     models: dict[str, list[Any]] = {}
     for (model, *run), sizes in sorted(found.items()):
         models.setdefault(model, []).append([*run, *sizes])
