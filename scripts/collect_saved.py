@@ -27,7 +27,7 @@ from estimator.types import Precision
 from scripts.collect_later import SEED, Copier
 
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "amp", "bf16")
-_RUNS = 8
+_RUNS = 5
 _BATCHES = (16, 32)
 
 
