@@ -139,7 +139,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
 
     def _add(self, one: torch.Tensor, other: Any, out: torch.Tensor, at: int) -> None:
         """Note what may be added in its place on a GPU: gradients, and what linear layers add to their products."""
-        if out.layout != torch.strided or one.layout != torch.strided or self.part[at][1] == GONE:
+        if out.layout != torch.strided or one.layout != torch.strided:
             return
         before, after = one.untyped_storage(), out.untyped_storage()
         bias = isinstance(other, torch.Tensor) and other.dim() == 1 and before._cdata == self._product

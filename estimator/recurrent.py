@@ -142,7 +142,7 @@ def _layer(kind: Type, recurrence: Recurs) -> Callable[..., Any]:
         batch_first: bool,
     ) -> Any:
         states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
-        casts, trains = torch.is_autocast_enabled("cpu"), torch.is_grad_enabled()
+        casts = torch.is_autocast_enabled("cpu")
         if casts:
             params = _Flattened.apply(*params)
             x, *states = (tensor.to(low()) for tensor in (x, *states))
@@ -159,8 +159,8 @@ def _layer(kind: Type, recurrence: Recurs) -> Callable[..., Any]:
             width=states[-1].shape[-1],  # an LSTM may give out less than it works with
             precision=_PRECISIONS.get(x.dtype, "fp32"),
             first=batch_first,
-            drops=trains and train and dropout > 0 and num_layers > 1,
-            trains=trains,
+            drops=train and dropout > 0 and num_layers > 1,
+            trains=torch.is_grad_enabled(),
         )
         return _Cudnn.apply(_Call(one, apart, int(recurrence(one))), x, *states, *params)
 

@@ -34,6 +34,12 @@ CUBLAS = 32 * MIB  # its workspace
 NO_WORK = Workspace(0.0, 0.0, 0.0)
 
 
+@dataclass
+class Out:
+    logits: torch.Tensor
+    loss: torch.Tensor | None = None
+
+
 class Gate(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
     """Keeps in functions what no layer shows."""
 
@@ -130,6 +136,18 @@ def test_code_that_makes_numbers_in_fp32_is_not_rehearsed_in_bf16() -> None:
             return self.kernel(x.float() + torch.ones(8))
 
     assert {precision for _, precision in sizes(Mixed(), (4, 8))} == {"fp32", "amp"}
+    assert "not rehearsed" not in table_of(Mixed, plain_inputs((4, 8), None), 4)  # trainings and inferences are
+
+
+def test_of_what_cannot_run_the_first_reason_is_told() -> None:
+    class Fails(nn.Linear):  # type: ignore[misc]
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if x.dtype == torch.bfloat16:
+                raise ValueError("in bf16")
+            raise LookupError("in fp32")
+
+    with pytest.raises(LookupError, match="in fp32"):
+        points(Fails(8, 8), (8,))
 
 
 def test_a_batch_size_that_cannot_train_costs_no_other() -> None:
@@ -300,7 +318,9 @@ def test_recurrent_layers_have_their_workspace_while_they_run() -> None:
         (point,) = runs[run]
         assert 1000 < point.used_mib < 1200
     asked.clear()
-    points(nn.Sequential(nn.RNN(8, 64, bidirectional=True, dropout=0.0), Last()), (4, 8), (2,), recurrence=recurrence)
+    layer = nn.RNN(8, 64, bidirectional=True)
+    layer.dropout = 0.5  # there is nothing behind the only layer to drop from
+    points(nn.Sequential(layer, Last()), (4, 8), (2,), recurrence=recurrence)
     assert asked[0] == Recurrence("rnn", 1, 2, 4, 2, 8, 64, "fp32", first=False, drops=False, trains=True)
 
 
@@ -487,6 +507,7 @@ def test_a_model_has_its_own_loss_or_one_for_each_output() -> None:
             wide = x.repeat(1, 4096)
             return {
                 "loss": {"wide": wide, "loss": x.sum()},
+                "of a class": Out(wide, loss=x.sum()),
                 "losses": {"x": x, "loss": wide},
                 "named": {"x": x, "more": [wide]},
                 "own": UserDict(x=x, more=[wide]),
@@ -494,12 +515,13 @@ def test_a_model_has_its_own_loss_or_one_for_each_output() -> None:
                 "ids": x.argmax(),
             }[self.what]
 
-    took = {what: sizes(Gives(what), (64,))["sgd", "fp32"][1] for what in ("loss", "losses", "named", "own", "both")}
+    kinds = ("loss", "of a class", "losses", "named", "own", "both")
+    took = {what: sizes(Gives(what), (64,))["sgd", "fp32"][1] for what in kinds}
     wide = 32 * 64 * 4096 * 4 / MIB
     # The last step's output is there until the next one is done; and logarithms and gradients of this one.
     assert took["both"] == pytest.approx(5 * wide + 2 * CUBLAS / MIB, abs=1)
     assert took["named"] == took["losses"] == took["own"] == pytest.approx(took["both"], abs=1)
-    assert took["loss"] == pytest.approx(2 * wide + 2 * CUBLAS / MIB, abs=1)
+    assert took["loss"] == took["of a class"] == pytest.approx(2 * wide + 2 * CUBLAS / MIB, abs=1)
     assert {optimizer for optimizer, _ in sizes(Gives("ids"), (64,))} == {None}  # nothing to train
 
 
@@ -553,12 +575,6 @@ def test_a_table_is_made_where_nothing_can_be_rehearsed() -> None:
     text = table_of(Picks, plain_inputs((8,), None), 4)
     assert "not rehearsed, as its code needs values or a GPU: DataDependentOutputException: aten" in text
     assert parse_summary(text).rehearsals == ()
-
-
-@dataclass
-class Out:
-    logits: torch.Tensor
-    beside: object = None
 
 
 class Gives(nn.Module):  # type: ignore[misc]

@@ -3,9 +3,9 @@
 Needs torch and a CUDA GPU. Run as ``python -m estimator.methods.rad.measure_workspaces OUT.csv.xz SECONDS SEED``;
 several seeds may run at once. ``small`` behind that draws the sides of what is left of small pictures in a network's
 last layers, ``other`` what is no square kernel on a square picture whose channels lie apart, ``films`` of that only
-films and volumes, ``models`` what the data set's models convolve, those that judge left out, and half of it in other
-sizes. ``join`` instead of seconds, and files behind it, puts what several runs measured into one file. Writes the file
-that it is given.
+films and volumes, ``any`` pictures of any side in batches of any size, ``models`` what the data set's models convolve,
+those that judge left out, and half of it in other sizes. ``join`` instead of seconds, and files behind it, puts what
+several runs measured into one file. Writes the file that it is given.
 """
 
 from __future__ import annotations
@@ -58,6 +58,9 @@ STRIDES = (1, 1, 1, 2)
 FEW = (1, 1, 2, 3, 4)
 PADDED, LAST = 0.75, 0.3  # shares of the others
 VARIED = 0.5  # a share of the models' own
+SQUARE = 0.75
+SELDOM = (1, 2, 3, 4, 6, 8, 10, 12, 18, 20, 24, 30, 36, 40, 72, 80, 96, 100, 144, 160, 192, 320, 384)
+NARROW = (*SELDOM, 16, 16, 32, 32, 32, 48, 48, 64, 64, 64, 128, 128, 256, 256, 512, 512)
 PICTURES = 64  # of a sample, at most
 WIDER = (0.25, 0.5, 0.5, 0.75, 0.8, 1.0, 1.25, 1.5, 2.0, 2.0, 3.0)
 BATCHES = (1, 2, 4, 8, 16, 16, 32, 32, 64, 64, 96, 128, 128, 200, 256, 512)
@@ -189,6 +192,19 @@ def _films(rng: random.Random) -> tuple[int, Extents]:
 _SORTS = (_together, _series, _kernels, _rows, _unlike, _dilated, _patches, _films)
 
 
+def draw_any(rng: random.Random) -> Drawn | None:
+    """Draw pictures of any side and batches of any size, as of agents' frames; None where it would take too much."""
+    kernel, side = rng.choice((1, 3, 3, 3, 3, 3, 4, 5, 7)), round(2 ** rng.uniform(2, 8.3))
+    other = side if rng.random() < SQUARE else round(2 ** rng.uniform(2, 8.3))
+    inputs, channels = rng.choice(NARROW), rng.choice(NARROW)
+    groups = 1
+    if rng.random() < 0.1:
+        channels = groups = inputs
+    stride, padded = rng.choice((1, 1, 1, 1, 2)), rng.random() < 0.9
+    extents = Extents((1, kernel, kernel), (1, side, other), 1, padded, last=rng.random() < 0.1)
+    return _possible(Drawn(round(2 ** rng.uniform(0, 11)), inputs, channels, stride, groups, extents))
+
+
 def draw_near(rng: random.Random, seen: Sequence[Seen]) -> Drawn | None:
     """Draw one of these convolutions, or one of other sizes; None where it would take too much."""
     each, inputs, channels, stride, groups, extents = rng.choice(seen)
@@ -297,6 +313,7 @@ if __name__ == "__main__":
             "": draw,
             "small": partial(draw, sides=SMALL_SIDES),
             "other": draw_other,
+            "any": draw_any,
             "films": partial(draw_other, only=_films),
             "models": lambda rng: draw_near(rng, _seen()),
         }
