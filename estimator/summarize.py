@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from estimator.faketensor import fake_mode, fake_model
@@ -76,14 +76,14 @@ def _as_written() -> Iterator[None]:
     said = says.disabled
     says.disabled = True
     try:
-        with torch.compiler.set_stance("force_eager"):
-            yield
+        with torch.compiler.set_stance("force_eager") if hasattr(torch.compiler, "set_stance") else nullcontext():
+            yield  # before PyTorch 2.6 there are no stances, and what is compiled is not rehearsed
     finally:
         says.disabled = said
 
 
 def _first_line(error: Exception) -> str:
-    said = str(error).strip().partition("\n")[0]
+    said = "".join(str(error).strip().splitlines()[:1])
     return f"{type(error).__name__}: {said}"[:_MOST]
 
 

@@ -200,7 +200,7 @@ def _failed(place: str, error: BaseException, cure: str = _NO_MODEL) -> click.Cl
     """Say in one line what went wrong in the user's own code, and where."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = "" if frame.filename == __file__ else f" ({Path(frame.filename).name}, line {frame.lineno})"
-    said = str(error).strip().partition("\n")[0][:_MOST]
+    said = "".join(str(error).strip().splitlines()[:1])[:_MOST]
     return click.ClickException(f"{place} failed with {type(error).__name__}: {said}{where}; {cure}")
 
 
