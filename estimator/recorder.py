@@ -133,7 +133,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         self.part += [(copy, GONE) for copy in copies]
         if func in _PRODUCTS:
             self._product = leaves[0].untyped_storage()._cdata
-        if func in _ADDED_IN_PLACE and len(self.part) > at:
+        if func in _ADDED_IN_PLACE:
             self._add(args[0], args[1], out, at)
         return out
 

@@ -27,8 +27,7 @@ MAX_DIM: Final = 10**12
 MAX_DIMS: Final = 12
 
 _QUOTE: Final = 120
-# How long what stands before the colon of a total is, and how lines of a rehearsal begin (`estimator.rehearsal`).
-_NAME: Final = 100
+# How lines of a rehearsal begin (`estimator.rehearsal`).
 _REHEARSED: Final = "Rehearsed "
 _MAX_PREFIX: Final = 80
 _NUMBERS: Final = re.compile(r"(\d+)")
@@ -313,8 +312,8 @@ def read_totals(lines: list[str], start: int) -> dict[str, str]:
             breathe()
         line = lines[number]
         name, colon, value = line.partition(":")
-        told = colon and len(name) < _NAME and ("params" in name.lower() or "size" in name or "mult-adds" in name)
-        if told or name.startswith(_REHEARSED):  # cut ones, too, which are refused
+        told = colon and len(name) < 60 and ("params" in name.lower() or "size" in name or "mult-adds" in name)
+        if told or name.startswith(_REHEARSED):  # however long; and cut ones, which are refused
             label, _, unit = name.strip(" │┃|#").lower().partition(" (")
             totals.setdefault(label, f"{value.strip()} {unit.rstrip(')')}".strip())
     return totals
