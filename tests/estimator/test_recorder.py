@@ -141,20 +141,20 @@ def test_batch_norms_work_on_one_piece_but_in_bf16(kind: torch.dtype, copies: in
 
 
 @pytest.mark.parametrize(
-    ("taken", "zeros"),
+    "taken",
     [
-        (lambda x: x.max(0)[0], 1),
-        (lambda x: x[torch.zeros(3, dtype=torch.long)], 1),
-        (lambda x: x.gather(0, torch.zeros(3, 100, dtype=torch.long)), 1),
-        (lambda x: x.index_select(0, torch.zeros(3, dtype=torch.long)), 1),
+        lambda x: x.max(0)[0],
+        lambda x: x[torch.zeros(3, dtype=torch.long)],
+        lambda x: x.gather(0, torch.zeros(3, 100, dtype=torch.long)),
+        lambda x: x.index_select(0, torch.zeros(3, dtype=torch.long)),
     ],
     ids=["maximum", "index", "gather", "select"],
 )
 def test_gradients_of_what_was_taken_are_put_into_zeros(
-    taken: Callable[[torch.Tensor], torch.Tensor], zeros: int
+    taken: Callable[[torch.Tensor], torch.Tensor],
 ) -> None:
     found = events(lambda: taken(ones(50, 100, grad=True)) * 2.0, backward=True)
-    assert found.count(50 * 100 * 4) == 1 + zeros  # what was taken of, and its gradient
+    assert found.count(50 * 100 * 4) == 2  # what was taken of, and its gradient
 
 
 def test_what_is_written_to_where_it_was_asked_for_is_there_before_a_copy() -> None:

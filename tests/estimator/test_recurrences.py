@@ -14,6 +14,7 @@ from estimator.methods.rad import Rad
 from estimator.methods.rad.fit.recurrences import fit_recurrences
 from estimator.methods.rad.measure_recurrences import draw
 from estimator.methods.rad.measured_recurrences import Measured, read, write
+from estimator.methods.rad.measuring import measure_for
 from estimator.methods.rad.recurrences import WIDTH, Recurrence, Recurrences, base_bytes, described
 from estimator.store import ModelError
 
@@ -98,3 +99,20 @@ def test_a_file_of_something_else_is_told(tmp_path: Path, change: tuple[str, str
 )
 def test_the_shipped_model_knows_what_was_measured(one: Recurrence, mib: float) -> None:
     assert Rad.load().works.recurrence(one) == pytest.approx(mib * MIB, rel=0.1)
+
+
+def test_what_was_measured_is_written_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 1000, 4))  # seconds, each time that it is looked at
+    monkeypatch.setattr("estimator.methods.rad.measuring.time.monotonic", lambda: next(clock))
+    written: list[int] = []
+    measured: list[int] = []
+
+    def once() -> list[int]:
+        measured.append(1)
+        return [1, 1]
+
+    measure_for(60, once, lambda found: written.append(len(found)))
+    assert 4 <= len(measured) <= 8  # in sixty seconds, each of which looks at the clock twice
+    assert len(written) > 2
+    assert written == sorted(written)
+    assert written[-1] == 2 * len(measured)

@@ -602,7 +602,7 @@ def test_a_kind_of_run_that_was_not_rehearsed_is_named_with_the_reason() -> None
     summary = parse_summary(text)
     assert {run.kind for run in summary.rehearsals} == {"infer"}
     reasons = Rad.load().predict(summary, Workload(4)).reasons
-    assert reasons[0].startswith("nothing like this model was measured, and of such a run nothing rehearsed")
+    assert reasons[0].startswith("nothing like this model was measured, and no such run of it was rehearsed")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, as it imports its compiler

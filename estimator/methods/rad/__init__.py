@@ -43,8 +43,7 @@ _SAID = {
 _REHEARSED = "its own code was rehearsed on tensors without data: that is the account, and narrows the bound"
 _APART = f"{_REHEARSED}; at another batch size: `radctl summarize --batch-size` with the job's narrows it more"
 _UNREHEARSED = (
-    "nothing like this model was measured, and of such a run nothing rehearsed (below the table stands why): "
-    "the bound is wide until its first run"
+    "nothing like this model was measured, and no such run of it was rehearsed: the bound is wide until its first run"
 )
 # What was measured of an architecture itself says more than a rehearsal.
 _BETTER = ("repeated", "measured")

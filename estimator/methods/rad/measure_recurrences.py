@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import random
 import sys
-import time
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from estimator.methods.rad.measured_recurrences import Measured, read, write
+from estimator.methods.rad.measuring import measure_for
 from estimator.methods.rad.recurrences import GATES, Recurrence
 from estimator.types import Precision
 
@@ -27,7 +28,6 @@ MORE_WIDTHS: Final = (600, 640, 650, 768, 800, 1024, 1500, 2048)
 LAYERS: Final = (1, 1, 1, 2, 2, 2, 3, 4)
 _MOST_NUMBERS: Final = 3e8
 _MOST_STATES: Final = 1.5e9
-_WRITES: Final = 15.0
 _BLOCK: Final = 512
 _WARM: Final = 4  # what comes first loads libraries
 
@@ -100,14 +100,7 @@ def main(path: Path, seconds: float, seed: int) -> None:
     drawn = (one for one in iter(lambda: draw(rng), object()) if one is not None)
     for one in islice(drawn, _WARM):
         measure(one)
-    measured: list[Measured] = []
-    begin = written = time.monotonic()
-    while time.monotonic() - begin < seconds:
-        if time.monotonic() - written > _WRITES:
-            write(path, measured)
-            written = time.monotonic()
-        measured += measure(next(drawn))
-    write(path, measured)
+    measure_for(seconds, lambda: measure(next(drawn)), partial(write, path))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from math import prod
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple, cast
 from estimator.dataset.convolutions import Seen, convolutions_of
 from estimator.dataset.store import Dataset, committed
 from estimator.methods.rad.measured_convolutions import Measured, outputs, read, write
+from estimator.methods.rad.measuring import measure_for
 from estimator.methods.rad.program import Extents
 from estimator.types import Precision
 
@@ -67,7 +67,6 @@ BATCHES = (1, 2, 4, 8, 16, 16, 32, 32, 64, 64, 96, 128, 128, 200, 256, 512)
 _MOST_BYTES = 3e9
 _MOST_WORK = 3e12
 _MOST_WEIGHTS = 1.5e8
-_WRITES = 15.0
 
 _Sort = Callable[[random.Random], tuple[int, Extents]]
 
@@ -286,22 +285,21 @@ def seen_of(dataset: Dataset) -> list[Seen]:
 def main(path: Path, seconds: float, seed: int, draws: Callable[[random.Random], Drawn | None]) -> None:
     """Measure for a while and write what was found."""
     rng = random.Random(seed)  # noqa: S311 - a seeded draw of sizes, no secret
-    measured: list[Measured] = []
-    begin = written = time.monotonic()
-    while time.monotonic() - begin < seconds:
-        if time.monotonic() - written > _WRITES:  # some convolutions take minutes
-            write(path, measured)
-            written = time.monotonic()
+
+    def once() -> list[Measured]:
         drawn = draws(rng)
         if drawn is None:
-            continue
+            return []
         batch, inputs, channels, stride, groups, (kernel, sides, dilation, padded, last) = drawn
+        measured = []
         for precision in cast("set[Precision]", {"fp32", rng.choice(("fp16", "bf16"))}):
             found = measure(drawn, precision)
             if found is not None:
                 shape = (groups, *kernel, stride, dilation, int(padded), int(last), precision, *sides)
                 measured.append(Measured(*shape, inputs, channels, batch, *found))
-    write(path, measured)
+        return measured
+
+    measure_for(seconds, once, partial(write, path))
 
 
 if __name__ == "__main__":
