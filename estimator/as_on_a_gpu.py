@@ -40,7 +40,7 @@ def as_on_a_gpu(recurrence: Recurs = lambda _: 0.0) -> Iterator[None]:
             for name, kernel in stand_ins.items():
                 library.impl(name, kernel, "AutogradCPU")
             for name, kernel in autocast.kernels().items():
-                library.impl(name, kernel, "AutocastCPU", allow_override=True)
+                library.impl(name, kernel, "AutocastCPU")
             yield
         finally:
             library._destroy()

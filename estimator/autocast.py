@@ -8,7 +8,7 @@ one of the CPU.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import torch
@@ -144,7 +144,8 @@ def _kernel(name: str) -> Callable[..., Any]:
         said = kwargs.get("dtype") if place is None or len(args) <= place else args[place]
         if said is None and args[0].dtype in _HALVES:
             if base in _WHOLE_KERNELS:
-                with torch._C._ExcludeDispatchKeyGuard(_OFF):
+                # On the CPU some versions of PyTorch read fp16 alone like that: bf16 is cast below.
+                with torch._C._ExcludeDispatchKeyGuard(_OFF), suppress(AssertionError):
                     return _WHOLE_KERNELS[base](args[0], args[1] if len(args) > 1 else kwargs["dim"], True)
             args, kwargs = args[:place], {**kwargs, "dtype": torch.float32}
         return run(*args, **kwargs)

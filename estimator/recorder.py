@@ -16,7 +16,7 @@ from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from estimator.methods.rad.convolutions import Workspace
+from estimator.methods.rad.convolutions import Sizes, Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
 from estimator.methods.rad.works import Convolves
 from estimator.temporaries import temporary
@@ -61,6 +61,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
 
     Attributes:
         part: where it writes.
+        others: what may be taken in place of some tensors, by their numbers: bytes, in as many processes.
         backward: whether the backward pass runs, whose thread has a workspace of cuBLAS' of its own.
         steps: whether an optimizer does, which counts its steps on the CPU.
     """
@@ -69,6 +70,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         """Begin with nothing."""
         super().__init__()
         self.part: Part = []
+        self.others: dict[int, tuple[int, ...]] = {}
         self.backward = self.steps = False
         self._multiplied: set[bool] = set()
         self._convolution = convolution
@@ -118,9 +120,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
             self._convolved_back(args, out)
             return out
         before, work = temporary(func, args, out)
+        sized: Sizes = (work,)
         if func is _ATEN.convolution.default:
             x, weight, _, *sizes = args
-            copy, work = _apart(x, weight, x), int(self._asked(x, weight, out, sizes).forward)
+            copy, sized = _apart(x, weight, x), self._asked(x, weight, out, sizes).forward
             before = (copy,) if copy else ()
         copies = [self._came(size) for size in before]
         leaves, at = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)], len(self.part)
@@ -129,7 +132,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         if func in _PRODUCTS and self.backward not in self._multiplied:
             self._multiplied.add(self.backward)
             self._came(_CUBLAS)
-        self._worked(work)
+        self._worked(sized)
         self.part += [(copy, GONE) for copy in copies]
         if func in _PRODUCTS:
             self._product = leaves[0].untyped_storage()._cdata
@@ -151,15 +154,20 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         gradient, x, weight, _, *sizes, _ = args
         asked = self._asked(x, weight, gradient, sizes)
         copies = [self._came(size) for size in (_apart(x, weight, one) for one in (gradient, x)) if size]
-        for found, work in zip(out, (asked.input, asked.weight, 0.0), strict=True):
+        for found, sized in zip(out, (asked.input, asked.weight, (0.0,)), strict=True):
             if found is not None:
                 self.watch(found)
-                self._worked(int(work))
+                self._worked(sized)
         self.part += [(copy, GONE) for copy in copies]
 
-    def _worked(self, size: int) -> None:
-        if size:
-            self.part.append((self._came(size), GONE))
+    def _worked(self, sizes: Sizes) -> None:
+        """Note a workspace that is gone at once."""
+        likeliest, *others = map(int, sizes)
+        if likeliest or any(others):
+            number = self._came(likeliest)
+            if others:
+                self.others[number] = tuple(others)
+            self.part.append((number, GONE))
 
     def _went(self, key: int) -> None:
         """Note that a storage went; gradients are added up in the place of the first where it goes with that."""

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import is_dataclass
 from itertools import product
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch.nn import functional
 from torch.utils._pytree import tree_leaves
 
 from estimator.allocator import Allocator, Block, anywhere
@@ -21,6 +22,7 @@ from estimator.as_on_a_gpu import as_on_a_gpu
 from estimator.autocast import autocasting
 from estimator.dataset.measure import make_optimizer
 from estimator.faketensor import MIB, cast
+from estimator.methods.rad.convolutions import DRAWS
 from estimator.methods.rad.works import Works
 from estimator.recorder import GONE, Part, Recorder
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS
@@ -31,8 +33,6 @@ Inputs = Callable[[Any, int], tuple[tuple[Any, ...], Mapping[str, Any]]]
 Mode = Callable[[], AbstractContextManager[Any]]
 _Taken = dict[Optimizer | None, list[Part]]
 """What two steps of each optimizer took, one part after the other; for None, what two inferences did."""
-
-_ORDERS: Final = 4
 
 
 class Subject(NamedTuple):
@@ -123,7 +123,7 @@ def points_of(
             taken = _trained(recorder, model, given, autocast, optimizers)
         else:
             taken = _inferred(recorder, model, given, autocast)
-    return {optimizer: Point(batch, *followed([before, *parts])) for optimizer, parts in taken.items()}
+    return {optimizer: Point(batch, *followed([before, *parts], recorder.others)) for optimizer, parts in taken.items()}
 
 
 def _trained(recorder: Recorder, model: Any, given: Any, autocast: Mode, optimizers: Iterable[Optimizer]) -> _Taken:
@@ -181,23 +181,30 @@ def _inferred(recorder: Recorder, model: Any, given: Any, autocast: Mode) -> _Ta
     return {None: [part]}
 
 
-def followed(parts: Sequence[Part]) -> tuple[float, float, float]:
+def followed(parts: Sequence[Part], others: Mapping[int, Sequence[int]]) -> tuple[float, float, float]:
     """Follow PyTorch's allocator through what was written down.
+
+    Args:
+        parts: tensors that came and went.
+        others: what may be taken in place of some of them, in each of `DRAWS` other processes.
 
     Returns:
         The most that was used at once, what a new process holds for it, and the most that another may, in MiB.
     """
-    new = _replayed(parts, Allocator())
-    others = [_replayed(parts, Allocator(anywhere(seed))).held for seed in range(_ORDERS)]
-    return new.most_used / MIB, new.held / MIB, max(new.held, *others) / MIB
+    new = _replayed(parts, Allocator(), {})
+    held = [new.held]
+    for draw in range(DRAWS):
+        drawn = {number: sizes[draw] for number, sizes in others.items()}
+        held.append(_replayed(parts, Allocator(anywhere(draw)), drawn).held)
+    return new.most_used / MIB, new.held / MIB, max(held) / MIB
 
 
-def _replayed(parts: Sequence[Part], allocator: Allocator) -> Allocator:
+def _replayed(parts: Sequence[Part], allocator: Allocator, instead: Mapping[int, int]) -> Allocator:
     blocks: dict[int, Block | None] = {}
     for part in parts:
         for number, size in part:
             if size != GONE:
-                blocks[number] = allocator.take(size)
+                blocks[number] = allocator.take(instead.get(number, size))
             elif number in blocks:
                 allocator.give(blocks.pop(number))
     return allocator
@@ -217,4 +224,10 @@ def _loss(out: Any) -> Any:
     numbers = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if not numbers:
         raise TypeError(f"the model returned {type(out).__name__} without a tensor that depends on its parameters")
-    return sum(leaf.log_softmax(-1).mean() if leaf.dim() else leaf for leaf in numbers)
+    return sum(_classified(leaf) if leaf.dim() else leaf for leaf in numbers)
+
+
+def _classified(numbers: torch.Tensor) -> torch.Tensor:
+    """Make ``cross_entropy`` of classes on the last axis; under autocast its logarithms are cast as they are kept."""
+    rows = numbers.log_softmax(-1, dtype=numbers.dtype).reshape(-1, numbers.shape[-1])
+    return functional.nll_loss(rows, rows.new_zeros(len(rows), dtype=torch.long))

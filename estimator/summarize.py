@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from estimator.faketensor import fake_mode, fake_model
@@ -76,8 +76,8 @@ def _as_written() -> Iterator[None]:
     said = says.disabled
     says.disabled = True
     try:
-        with torch.compiler.set_stance("force_eager") if hasattr(torch.compiler, "set_stance") else nullcontext():
-            yield  # before PyTorch 2.6 there are no stances, and what is compiled is not rehearsed
+        with torch.compiler.set_stance("force_eager"):
+            yield
     finally:
         says.disabled = said
 

@@ -38,7 +38,7 @@ class Point(NamedTuple):
         batch: samples.
         used_mib: the most that tensors and workspaces took at once.
         held_mib: the most that PyTorch's allocator took from the GPU for them, in a new process.
-        most_mib: the most of that where CUDA's driver orders its addresses otherwise.
+        most_mib: the most of that in other processes: with other addresses and workspaces.
     """
 
     batch: int

@@ -30,6 +30,7 @@ HALF, WHOLE = torch.float16, torch.float32
         (lambda x: functional.softmax(x.half(), -1), WHOLE),
         (lambda x: functional.softmax(x.bfloat16(), -1), WHOLE),
         (lambda x: functional.log_softmax(x.half(), -1), WHOLE),
+        (lambda x: functional.log_softmax(x.bfloat16(), -1), WHOLE),
         (lambda x: torch.exp(x.half()), WHOLE),
         (lambda x: x.half().pow(2), WHOLE),
         (lambda x: x.half().sum(-1), WHOLE),

@@ -19,6 +19,7 @@ from estimator.dataset.convolutions import Seen
 from estimator.dataset.specs import Split
 from estimator.dataset.store import committed
 from estimator.methods.rad import Rad
+from estimator.methods.rad.convolutions import outputs
 from estimator.methods.rad.features import FEATURES
 from estimator.methods.rad.fit import blank, fit, processes
 from estimator.methods.rad.fit.bounds import SETTINGS, bounds_of, calibrating, learned
@@ -28,7 +29,7 @@ from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import boosted, fit_workspaces, spreading
 from estimator.methods.rad.known import KNOWLEDGE, Level, Run, blocks_of
 from estimator.methods.rad.measure_workspaces import SMALL_SIDES, Drawn, draw, draw_near, draw_other, seen_of
-from estimator.methods.rad.measured_convolutions import Measured, outputs, read, write
+from estimator.methods.rad.measured_convolutions import Measured, read, write
 from estimator.methods.rad.program import Conv, Extents
 from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces, total_bytes

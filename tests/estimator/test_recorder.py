@@ -17,7 +17,7 @@ from estimator.methods.rad.convolutions import Workspace
 from estimator.recorder import GONE, Recorder
 from tests.estimator.test_rehearse import CUBLAS
 
-WORKS = Workspace(700.0, 800.0, 900.0)
+WORKS = Workspace((700.0,), (800.0,), (900.0,))
 RECURRENT = 14 * 2**20
 
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 from estimator.as_on_a_gpu import as_on_a_gpu
 from estimator.faketensor import fake_model, plain_inputs
 from estimator.methods.rad import Rad
-from estimator.methods.rad.convolutions import Workspace
+from estimator.methods.rad.convolutions import DRAWS, Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
 from estimator.methods.rad.recurrences import Recurrence
 from estimator.methods.rad.works import Convolves, Recurs, Works
@@ -31,7 +31,7 @@ from slurm_hooks.radctl.main import cli
 
 MIB = 2**20
 CUBLAS = 32 * MIB  # its workspace
-NO_WORK = Workspace(0.0, 0.0, 0.0)
+NO_WORK = Workspace((0.0,), (0.0,), (0.0,))
 
 
 @dataclass
@@ -415,7 +415,7 @@ def test_convolutions_have_their_workspaces_while_they_run() -> None:
 
     def convolution(conv: Conv, batch: int, precision: Precision) -> Workspace:
         asked.append((conv, batch, precision))
-        return Workspace(100.0 * MIB, 300.0 * MIB, 200.0 * MIB)
+        return Workspace((100.0 * MIB,), (300.0 * MIB,), (200.0 * MIB,))
 
     model = nn.Sequential(nn.Conv2d(4, 8, 3, stride=2, groups=2), nn.ConvTranspose2d(8, 4, 2))
     (point,) = points(model, (4, 9, 9), (2,), convolution)["sgd", "fp32"]
@@ -491,8 +491,16 @@ def test_what_is_held_in_other_orders_of_addresses_is_said_too() -> None:
     """Of two free blocks of 40 MiB one lies beside 24 that go: there 64 fit again, unless the other was taken."""
     mib = [(1, 64), (2, 40), (1, GONE), (3, 24), (2, GONE), (4, 40), (3, GONE), (5, 64)]
     parts = [[(number, size if size == GONE else size * MIB)] for number, size in mib]
-    assert followed(parts) == (104, 104, 168)
-    assert followed(parts[:4]) == (104, 104, 104)
+    assert followed(parts, {}) == (104, 104, 168)
+    assert followed(parts[:4], {}) == (104, 104, 104)
+
+
+def test_what_is_held_with_other_workspaces_is_said_too() -> None:
+    """A workspace of 30 MiB fits where 40 lay; in one of the other processes it takes 60, which need a new piece."""
+    mib = [(1, 40), (1, GONE), (2, 30), (2, GONE)]
+    parts = [[(number, size if size == GONE else size * MIB)] for number, size in mib]
+    assert followed(parts, {2: (30 * MIB,) * (DRAWS - 1) + (60 * MIB,)}) == (40, 40, 100)
+    assert followed(parts, {2: (30 * MIB,) * DRAWS}) == (40, 40, 40)
 
 
 def test_a_model_has_its_own_loss_or_one_for_each_output() -> None:
@@ -523,6 +531,16 @@ def test_a_model_has_its_own_loss_or_one_for_each_output() -> None:
     assert took["named"] == took["losses"] == took["own"] == pytest.approx(took["both"], abs=1)
     assert took["loss"] == took["of a class"] == pytest.approx(2 * wide + 2 * CUBLAS / MIB, abs=1)
     assert {optimizer for optimizer, _ in sizes(Gives("ids"), (64,))} == {None}  # nothing to train
+
+
+def test_autocast_casts_the_logarithms_of_a_classifiers_loss() -> None:
+    """As a trace of ``cross_entropy`` on an H100 shows: logarithms in fp16 are kept, and once more in fp32."""
+    found = points(nn.Sequential(nn.Linear(8, 8192)), (8,), (4096,))
+    half = 4096 * 8192 * 2 / MIB
+    used = {precision: found["sgd", precision][0].used_mib - 2 * CUBLAS / MIB for precision in ("amp", "bf16")}
+    # What the last step gave out and this one did, logarithms of this, the same cast, and the gradient of that.
+    assert used["amp"] == pytest.approx(half * (1 + 1 + 1 + 2 + 2), abs=5)
+    assert used["bf16"] == pytest.approx(half * (1 + 1 + 1 + 1 + 1), abs=5)
 
 
 def test_a_table_shows_all_layers_with_the_rehearsal_below() -> None:

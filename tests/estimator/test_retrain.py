@@ -49,7 +49,7 @@ def quick(small: Dataset, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(module, "load", give)
     monkeypatch.setattr(module, "fit_workspaces", lambda: NO_WORKSPACE)
     none = {"start": 0.0, "trees": []}
-    whole = {name: {"copies": none, "more": none, "other": none} for name in DIRECTIONS}
+    whole = {name: {"mixes": [[[0, 1.0]]], "mix": none, "more": none, "other": none} for name in DIRECTIONS}
     monkeypatch.setattr(module, "fit_convolutions", lambda: whole)
     monkeypatch.setattr(module, "fit_recurrences", lambda: none)
     monkeypatch.setattr(module, "fit", partial(fit, trees=3))

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple, cast
 
 from estimator.dataset.convolutions import Seen, convolutions_of
 from estimator.dataset.store import Dataset, committed
-from estimator.methods.rad.measured_convolutions import Measured, outputs, read, write
+from estimator.methods.rad.convolutions import outputs
+from estimator.methods.rad.measured_convolutions import Measured, read, write
 from estimator.methods.rad.measuring import measure_for
 from estimator.methods.rad.program import Extents
 from estimator.types import Precision

@@ -12,6 +12,7 @@ from math import prod
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
+from estimator.methods.rad.convolutions import outputs
 from estimator.methods.rad.program import Conv, Extents, Three
 from estimator.methods.rad.workspace import DIRECTIONS
 from estimator.types import Precision
@@ -79,17 +80,6 @@ class Measured(NamedTuple):
             out,
             extents=extents,
         )
-
-
-def outputs(extents: Extents, stride: int) -> Three:
-    """Tell the extents of what a convolution gives out."""
-    made = []
-    for kernel, side in zip(extents.kernel, extents.sides, strict=True):
-        span = extents.dilation * (kernel - 1) + 1
-        pad = extents.dilation * (kernel - 1) // 2 if extents.padded else 0
-        made.append((side + 2 * pad - span) // (stride if side > 1 else 1) + 1)
-    depth, height, width = made
-    return depth, height, width
 
 
 def write(path: Path, measured: Iterable[Measured]) -> None:

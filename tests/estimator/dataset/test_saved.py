@@ -132,7 +132,7 @@ def test_the_most_is_written_where_it_is_more(tmp_path: Path) -> None:
     assert "16,15,15,11]" in stored.replace(" ", "")
 
 
-NO_WORK = Works(lambda *_: Workspace(0.0, 0.0, 0.0), lambda _: 0.0)
+NO_WORK = Works(lambda *_: Workspace((0.0,), (0.0,), (0.0,)), lambda _: 0.0)
 
 
 def test_runs_of_one_model_with_other_lengths_are_told_apart() -> None:

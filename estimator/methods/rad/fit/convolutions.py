@@ -30,6 +30,7 @@ _LITTLE: Final = 0.12
 _LEAST: Final = 3
 _LEAVES: Final = 4000
 _SMALLEST: Final = 0.001
+_SELDOM: Final = 0.05  # what is there less often is left out
 
 
 def fit_convolutions(paths: Sequence[Path] = MEASURED) -> dict[str, Any]:
@@ -51,8 +52,10 @@ def fit_convolutions(paths: Sequence[Path] = MEASURED) -> dict[str, Any]:
         kinds = np.where(off.min(axis=1) <= np.maximum(_SAME * found, _ROUNDED), off.argmin(axis=1), kinds)
         which = DecisionTreeClassifier(min_samples_leaf=_LEAST, max_leaf_nodes=_LEAVES, random_state=0)
         which.fit(rows, kinds)
+        mixes, tree = _mixed(which)
         made[name] = {
-            "copies": {"start": 0.0, "trees": [_choosing(which)]},
+            "mix": {"start": 0.0, "trees": [tree]},
+            "mixes": mixes,
             "more": _sized(rows, beside, kinds == MORE),
             "other": _sized(rows, found / totals, kinds == OTHER),
         }
@@ -73,10 +76,18 @@ def _row(item: Measured) -> list[float]:
     return described(conv, conv.extents, item.batch, item.precision)
 
 
-def _choosing(classifier: DecisionTreeClassifier) -> dict[str, list[Any]]:
-    """Write a tree whose leaves hold the place of what it chooses in `COPIES`, or `OTHER`."""
+def _mixed(classifier: DecisionTreeClassifier) -> tuple[list[list[tuple[int, float]]], dict[str, list[Any]]]:
+    """List what leaves hold, and write a tree whose leaves hold places in that list.
+
+    Such a mix is of places in `COPIES`, `MORE` and `OTHER`, the most frequent first, and of how often they are there.
+    """
     tree = classifier.tree_
-    chosen = classifier.classes_[tree.value[:, 0, :].argmax(axis=1)]
-    assert chosen.max() <= OTHER
-    values = np.where(tree.feature < 0, chosen, tree.threshold)
-    return columns(tree.feature, values, tree.children_left, tree.children_right)
+    shares = tree.value[:, 0, :] / tree.value[:, 0, :].sum(axis=1, keepdims=True)
+    places: dict[tuple[tuple[int, float], ...], int] = {}
+    values = tree.threshold.copy()
+    for leaf in np.flatnonzero(tree.feature < 0):
+        often = [(float(share), int(kind)) for share, kind in zip(shares[leaf], classifier.classes_, strict=True)]
+        often.sort(key=lambda item: (-item[0], item[1]))
+        mix = tuple((kind, max(round(share, 2), _SELDOM)) for share, kind in often if share >= _SELDOM)
+        values[leaf] = places.setdefault(mix, len(places))
+    return [list(mix) for mix in places], columns(tree.feature, values, tree.children_left, tree.children_right)
