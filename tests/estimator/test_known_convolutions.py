@@ -93,6 +93,13 @@ def test_a_kernel_of_another_side_is_not_winograds() -> None:
     assert named("fourier", picture(96, 96, 33, 48), 4, "fp32") > 0
 
 
+def test_no_more_tiles_than_were_measured_are_believed() -> None:
+    """The letters of 25,600 words, as of a tagger of 256 sentences."""
+    letters = conv(50, 64, 3, 16)
+    assert named("fourier in tiles", letters, 6400, "fp16") > 3000 * MIB
+    assert named("fourier in tiles", letters, 25600, "fp16") == IMPOSSIBLE
+
+
 def test_what_is_impossible_is_not_said() -> None:
     """Nothing larger than 256 was measured: there the next of the mix counts, else what is none of the copies."""
     assert named("fourier", picture(8, 8, 3, 254), 4, "fp32") > 0

@@ -58,11 +58,13 @@ DRAWS: Final = 4
 _MOST_LOG: Final = 6.0  # measured ones reach 400 times of what is read and written
 _LESS, _MORE = 0.98, 1.03  # so much may another be of what is said
 # Winograd's transform makes 6 by 6 numbers of each 4 by 4 of a kernel's 3 by 3; Fourier's complex ones of squares, the
-# sides of which are powers of two up to that of the largest that was measured, or of such squares of one size.
+# sides of which are powers of two up to that of the largest that was measured, or of such squares of one size, in so
+# many bytes that no more were measured.
 _TILE, _TRANSFORMED = 4, 6
 _COMPLEX: Final = 8
 _LARGEST: Final = 256
 _SQUARE: Final = 32
+_MOST_TILES: Final = 4.5 * 2**30
 IMPOSSIBLE: Final = -1.0
 """Bytes of transforms that there are not."""
 
@@ -120,6 +122,8 @@ def _transforms(conv: Conv, batch: int, y: float) -> tuple[float, float, float]:
     if max(kernel) < _SQUARE:
         each = -(-out[0] // (_SQUARE - kernel[0] + 1)) * -(-out[1] // (_SQUARE - kernel[1] + 1))
         tiles = _cells(_SQUARE) * (both * each + weights)
+    if tiles > _MOST_TILES:
+        tiles = IMPOSSIBLE
     return winograd, fourier, tiles
 
 
