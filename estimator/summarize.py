@@ -45,7 +45,7 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
         batch_size: the one that the table shows, two at least.
 
     Raises:
-        ImportError: torch is not installed.
+        ImportError: torch is not installed, or too old.
         Exception: what torch raises where the module's code needs the values of its tensors, or takes other inputs.
     """
     from estimator.dataset import printers  # noqa: PLC0415
@@ -72,6 +72,8 @@ def _as_written() -> Iterator[None]:
     """Let nothing be compiled, which does not bear tensors without data, and have torch say what failed once only."""
     import torch  # noqa: PLC0415
 
+    if not hasattr(torch.compiler, "set_stance"):
+        raise ImportError(f"a table needs PyTorch 2.6 or newer, this is {torch.__version__}")
     says = logging.getLogger("torch._subclasses.fake_tensor")
     said = says.disabled
     says.disabled = True

@@ -503,6 +503,14 @@ def test_what_is_held_with_other_workspaces_is_said_too() -> None:
     assert followed(parts, {2: (30 * MIB,) * DRAWS}) == (40, 40, 40)
 
 
+def test_a_workspace_that_others_alone_need_is_in_what_they_hold() -> None:
+    rare = Workspace(*[(0.0,) * DRAWS + (100.0 * MIB,)] * 3)
+    model = nn.Conv2d(4, 8, 3)
+    (point,) = points(model, (4, 9, 9), (2,), lambda *_: rare)[None, "fp32"]
+    assert point.held_mib < 30
+    assert point.most_mib == pytest.approx(point.held_mib + 100, abs=2)
+
+
 def test_a_model_has_its_own_loss_or_one_for_each_output() -> None:
     class Gives(nn.Module):  # type: ignore[misc]
         def __init__(self, what: str) -> None:
@@ -621,6 +629,12 @@ def test_a_kind_of_run_that_was_not_rehearsed_is_named_with_the_reason() -> None
     assert {run.kind for run in summary.rehearsals} == {"infer"}
     reasons = Rad.load().predict(summary, Workload(4)).reasons
     assert reasons[0].startswith("nothing like this model was measured, and no such run of it was rehearsed")
+
+
+def test_a_pytorch_that_is_too_old_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.compiler, "set_stance")
+    with pytest.raises(ImportError, match="or newer"):
+        table_of(lambda: nn.Linear(8, 8), plain_inputs((8,), None), 8)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, as it imports its compiler
