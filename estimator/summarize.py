@@ -48,11 +48,11 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
         ImportError: torch is not installed, or too old.
         Exception: what torch raises where the module's code needs the values of its tensors, or takes other inputs.
     """
-    from estimator.dataset import printers  # noqa: PLC0415
-    from estimator.dataset.trace import trace  # noqa: PLC0415
-    from estimator.rehearse import Subject, rehearse  # noqa: PLC0415
-
     with _as_written():
+        from estimator.dataset import printers  # noqa: PLC0415
+        from estimator.dataset.trace import trace  # noqa: PLC0415
+        from estimator.rehearse import Subject, rehearse  # noqa: PLC0415
+
         fake = fake_mode()
         model = fake_model(build, fake)
         with fake:

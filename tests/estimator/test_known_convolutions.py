@@ -79,6 +79,7 @@ DEEP = Extents((1, 3, 3), (8, 48, 48), 1, padded=True, last=False)
         picture(96, 96, 3, 48, groups=2),
         picture(96, 96, 3, 48, stride=2),
         picture(96, 96, 3, 48, extents=None),
+        picture(96, 96, 3, 48, extents=DEEP._replace(sides=(1, 48, 48), dilation=2)),
         picture(96, 96, 3, 48, extents=DEEP),
         picture(96, 96, 3, 48, extents=DEEP._replace(kernel=(3, 3, 3), sides=(1, 48, 48))),
     ],

@@ -55,7 +55,7 @@ WIDTH: Final = 19 + 14
 """Numbers that `described` gives."""
 DRAWS: Final = 4
 """How many others than the likeliest are given."""
-_MOST_LOG: Final = 6.0  # measured ones reach 400 times of what is read and written
+_MOST_LOG: Final = 6.0  # what is none of the copies is not believed to be more than 400 times what is read and written
 _LESS, _MORE = 0.98, 1.03  # so much may another be of what is said
 # Winograd's transform makes 6 by 6 numbers of each 4 by 4 of a kernel's 3 by 3; Fourier's complex ones of squares, the
 # sides of which are powers of two up to that of the largest that was measured, or of such squares of one size, in so
@@ -106,9 +106,11 @@ def copies(conv: Conv, batch: int, precision: Precision) -> list[float]:
 
 
 def _transforms(conv: Conv, batch: int, y: float) -> tuple[float, float, float]:
-    """Count the bytes of what is transformed."""
+    """Count the bytes of Winograd's transforms, and of Fourier's, of the whole and in tiles."""
     extents = conv.extents
-    if extents is None or conv.groups > 1 or conv.stride > 1 or extents.kernel[0] > 1 or extents.sides[0] > 1:
+    if extents is None or conv.groups > 1 or conv.stride > 1 or extents.dilation > 1:
+        return (IMPOSSIBLE,) * 3
+    if extents.kernel[0] > 1 or extents.sides[0] > 1:
         return (IMPOSSIBLE,) * 3
     both, weights = batch * (conv.channels_in + conv.channels_out), conv.channels_in * conv.channels_out
     (_, *kernel), (_, *sides), (_, *out) = extents.kernel, extents.sides, outputs(extents, conv.stride)
