@@ -12,18 +12,16 @@ from torch._prims_common import suggest_memory_format
 
 from estimator import autocast, recurrent
 from estimator.attention import attention
-from estimator.methods.rad.works import Recurs
+from estimator.encoder import encoder_layer, self_attention
 
 
 @contextmanager
-def as_on_a_gpu(recurrence: Recurs = lambda _: 0.0) -> Iterator[None]:
-    """Put stand-ins for CUDA's kernels in place: for dropout, attention, norms, recurrent layers and autocast.
-
-    Args:
-        recurrence: says how much workspace recurrent layers take.
-    """
+def as_on_a_gpu() -> Iterator[None]:
+    """Put stand-ins for CUDA's kernels in place: for dropout, attention, norms, recurrent layers and autocast."""
     stand_ins = {
-        **recurrent.kernels(recurrence),
+        **recurrent.KERNELS,
+        "_native_multi_head_attention": self_attention,
+        "_transformer_encoder_layer_fwd": encoder_layer,
         "batch_norm": _batch_norm,
         "dropout": _dropout,
         "rms_norm": _rms_norm,

@@ -25,8 +25,11 @@ class _Fused(torch.autograd.Function):  # type: ignore[misc] # torch is not foll
 
     @staticmethod
     def forward(ctx: Any, query: Any, key: Any, value: Any, mask: Any) -> Any:
-        batch, heads, length, _ = query.shape
-        out = query.new_empty(batch, length, heads, value.shape[-1]).transpose(1, 2)
+        if query.dtype in _HALVES and query.shape[-1] == value.shape[-1] and not query.shape[-1] % _HALF:
+            out = torch.empty_like(query)  # cuDNN's lays it out as the queries
+        else:
+            batch, heads, length, _ = query.shape
+            out = query.new_empty(batch, length, heads, value.shape[-1]).transpose(1, 2)
         ctx.save_for_backward(query, key, value, mask, out, query.new_empty(query.shape[:-1], dtype=torch.float32))
         return out
 

@@ -16,10 +16,9 @@ from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from estimator.methods.rad.convolutions import Sizes, Workspace
+from estimator.methods.rad.convolutions import Convolves, Sizes, Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
-from estimator.methods.rad.works import Convolves
-from estimator.temporaries import temporary
+from estimator.temporaries import Pieces, temporary
 from estimator.types import Precision
 
 Part = list[tuple[int, int]]
@@ -119,13 +118,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         if func is _ATEN.convolution_backward.default:
             self._convolved_back(args, out)
             return out
-        before, work = temporary(func, args, out)
-        sized: Sizes = (work,)
+        before, after = temporary(func, args, out)
+        sized: Sizes = (0.0,)
         if func is _ATEN.convolution.default:
             x, weight, _, *sizes = args
-            copy, sized = _apart(x, weight, x), self._asked(x, weight, out, sizes).forward
-            before = (copy,) if copy else ()
-        copies = [self._came(size) for size in before]
+            before, sized = _apart(x, weight, x), self._asked(x, weight, out, sizes).forward
+        copies = self._take(before)
         leaves, at = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)], len(self.part)
         for leaf in reversed(leaves) if func is _ATEN.native_dropout.default else leaves:
             self.watch(leaf)
@@ -133,7 +131,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
             self._multiplied.add(self.backward)
             self._came(_CUBLAS)
         self._worked(sized)
-        self.part += [(copy, GONE) for copy in copies]
+        self._give(self._take(after))
+        self._give(copies)
         if func in _PRODUCTS:
             self._product = leaves[0].untyped_storage()._cdata
         if func in _ADDED_IN_PLACE:
@@ -153,12 +152,25 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         """Note one gradient after the other, each with what it is worked out with."""
         gradient, x, weight, _, *sizes, _ = args
         asked = self._asked(x, weight, gradient, sizes)
-        copies = [self._came(size) for size in (_apart(x, weight, one) for one in (gradient, x)) if size]
+        copies = self._take((*_apart(x, weight, gradient), *_apart(x, weight, x)))
         for found, sized in zip(out, (asked.input, asked.weight, (0.0,)), strict=True):
             if found is not None:
                 self.watch(found)
                 self._worked(sized)
-        self.part += [(copy, GONE) for copy in copies]
+        self._give(copies)
+
+    def _take(self, pieces: Pieces) -> list[int]:
+        """Note what an operation takes, and what of it goes at once; give the numbers of what stays."""
+        taken = []
+        for piece in pieces:
+            if isinstance(piece, tuple):
+                self._give(self._take(piece))
+            elif piece:
+                taken.append(self._came(piece))
+        return taken
+
+    def _give(self, taken: Sequence[int]) -> None:
+        self.part += [(number, GONE) for number in reversed(taken)]
 
     def _worked(self, sizes: Sizes) -> None:
         """Note a workspace that is gone at once."""
@@ -203,11 +215,11 @@ def _last(tensor: torch.Tensor) -> bool:
     return layout is not None and tensor.is_contiguous(memory_format=layout) and not tensor.is_contiguous()
 
 
-def _apart(x: torch.Tensor, weight: torch.Tensor, given: torch.Tensor) -> int:
+def _apart(x: torch.Tensor, weight: torch.Tensor, given: torch.Tensor) -> tuple[int, ...]:
     """Count the bytes of the copy of what is given to a convolution and does not lie as that wants it."""
     together = suggest_memory_format(x) != torch.contiguous_format or _last(weight)
     layout = _LAYOUTS.get(x.dim(), torch.contiguous_format) if together else torch.contiguous_format
-    return 0 if given.is_contiguous(memory_format=layout) else int(given.numel() * given.element_size())
+    return () if given.is_contiguous(memory_format=layout) else (int(given.numel() * given.element_size()),)
 
 
 def _three(extents: Sequence[int]) -> Three:

@@ -1,6 +1,6 @@
 """Recurrent layers and cells with what CUDA's kernels take for them. Needs torch.
 
-What cuDNN keeps for the backward pass is known; what it works with `estimator.methods.rad.recurrences` says.
+What cuDNN works with `estimator.methods.rad.recurrences` says.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from estimator.autocast import low
-from estimator.methods.rad.recurrences import Recurrence, Type
-from estimator.methods.rad.works import Recurs
+from estimator.methods.rad.recurrences import Recurrence, Type, workspace_bytes
 from estimator.types import Precision
 
 # What cuDNN keeps of each layer, in outputs: gates, states between steps, and what goes to the next layer.
 _KEPT: Final[dict[Type, int]] = {"lstm": 6, "gru": 7, "rnn": 2}
 _BITS: Final = 8
+_BESIDE: Final = 16  # bytes; a trace shows a block more than whole ones
 _PRECISIONS: Final[dict[torch.dtype, Precision]] = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 # What the kernels of cells keep, in states.
 _LSTM_GATES: Final = 4
@@ -30,12 +30,13 @@ class _Call(NamedTuple):
     Attributes:
         one: what is run.
         apart: whether the weights must be copied into one piece.
-        work: bytes that cuDNN works with.
+        work, back: bytes that cuDNN works with, in the forward pass and in the backward pass.
     """
 
     one: Recurrence
     apart: bool
     work: int
+    back: int
 
 
 class _Cudnn(torch.autograd.Function):  # type: ignore[misc] # torch is not followed by mypy
@@ -53,7 +54,7 @@ class _Cudnn(torch.autograd.Function):  # type: ignore[misc] # torch is not foll
         if one.trains:
             # What the last layer gives out is its output; what is dropped between layers, a bit for each number.
             dropped = (one.layers - 1) * one.directions * one.given // one.size // _BITS if one.drops else 0
-            kept = x.new_empty((_KEPT[one.type] * one.layers - 1) * one.given + dropped, dtype=torch.uint8)
+            kept = x.new_empty((_KEPT[one.type] * one.layers - 1) * one.given + dropped + _BESIDE, dtype=torch.uint8)
             ctx.save_for_backward(x, y, piece, kept, *states, *weights)
             ctx.call = call
         del work, copy
@@ -65,11 +66,11 @@ class _Cudnn(torch.autograd.Function):  # type: ignore[misc] # torch is not foll
         x, _, _, _, *others = ctx.saved_tensors
         copies = [_in_order(x, first=first), _in_order(gradients[0], first=first)]
         found = [_made(x, x.shape[-1], first=first), *(torch.empty_like(state) for state in others[:count])]
-        x.new_empty(ctx.call.work, dtype=torch.uint8)
+        x.new_empty(ctx.call.back, dtype=torch.uint8)
         copies.clear()
         copy = _in_order(x, first=first)
         flat = flattened(others[count:])
-        x.new_empty(ctx.call.work, dtype=torch.uint8)
+        x.new_empty(ctx.call.back, dtype=torch.uint8)
         del copy
         return (None, *found, *flat)
 
@@ -84,7 +85,8 @@ class _Flattened(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        return tuple(one.to(kind) for one, kind in zip(gradients, ctx.types, strict=True))
+        last_first = [one.to(kind) for one, kind in zip(reversed(gradients), reversed(ctx.types), strict=True)]
+        return tuple(reversed(last_first))
 
 
 def flattened(weights: Sequence[Any], kind: Any = None) -> list[Any]:
@@ -129,7 +131,7 @@ class _Cell(torch.autograd.Function):  # type: ignore[misc]
         return None, gates, others, torch.empty_like(state), *biases
 
 
-def _layer(kind: Type, recurrence: Recurs) -> Callable[..., Any]:
+def _layer(kind: Type) -> Callable[..., Any]:
     def run(
         x: Any,
         hx: Any,
@@ -145,7 +147,7 @@ def _layer(kind: Type, recurrence: Recurs) -> Callable[..., Any]:
         casts = torch.is_autocast_enabled("cpu")
         if casts:
             params = _Flattened.apply(*params)
-            x, *states = (tensor.to(low()) for tensor in (x, *states))
+            *states, x = (tensor.to(low()) for tensor in (*states, x))
         # Weights lie in one piece, and autocast puts them in one; but those in bf16 are copied into one.
         apart = not casts and x.dtype == torch.bfloat16
         batch, steps = x.shape[:2] if batch_first else (x.shape[1], x.shape[0])
@@ -162,7 +164,9 @@ def _layer(kind: Type, recurrence: Recurs) -> Callable[..., Any]:
             drops=train and dropout > 0 and num_layers > 1,
             trains=torch.is_grad_enabled(),
         )
-        return _Cudnn.apply(_Call(one, apart, int(recurrence(one))), x, *states, *params)
+        return _Cudnn.apply(
+            _Call(one, apart, workspace_bytes(one), workspace_bytes(one, backward=True)), x, *states, *params
+        )
 
     return run
 
@@ -177,17 +181,12 @@ def _gru_cell(x: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any
     return _Cell.apply(_GRU_GATES, given, before, hx, b_ih, b_hh)[1]
 
 
-def kernels(recurrence: Recurs) -> dict[str, Callable[..., Any]]:
-    """Give what stands for PyTorch's operations.
-
-    Args:
-        recurrence: says how much workspace recurrent layers take.
-    """
-    return {
-        "gru.input": _layer("gru", recurrence),
-        "gru_cell": _gru_cell,
-        "lstm.input": _layer("lstm", recurrence),
-        "lstm_cell": _lstm_cell,
-        "rnn_relu.input": _layer("rnn", recurrence),
-        "rnn_tanh.input": _layer("rnn", recurrence),
-    }
+KERNELS: Final[dict[str, Callable[..., Any]]] = {
+    "gru.input": _layer("gru"),
+    "gru_cell": _gru_cell,
+    "lstm.input": _layer("lstm"),
+    "lstm_cell": _lstm_cell,
+    "rnn_relu.input": _layer("rnn"),
+    "rnn_tanh.input": _layer("rnn"),
+}
+"""What stands for PyTorch's operations."""

@@ -22,8 +22,7 @@ from estimator.as_on_a_gpu import as_on_a_gpu
 from estimator.autocast import autocasting
 from estimator.dataset.measure import make_optimizer
 from estimator.faketensor import MIB, cast
-from estimator.methods.rad.convolutions import DRAWS
-from estimator.methods.rad.works import Works
+from estimator.methods.rad.convolutions import DRAWS, Convolves
 from estimator.recorder import GONE, Part, Recorder
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS
 from estimator.types import KINDS, Kind, Optimizer, Point, Precision, Rehearsal
@@ -42,13 +41,13 @@ class Subject(NamedTuple):
         model: of fake tensors.
         fake: the mode that they are of.
         inputs: makes its arguments.
-        works: says how much libraries work with.
+        convolves: says how much workspace convolutions take.
     """
 
     model: Any
     fake: Any
     inputs: Inputs
-    works: Works
+    convolves: Convolves
 
 
 class Rehearsed(NamedTuple):
@@ -106,24 +105,37 @@ def points_of(
     Raises:
         Exception: as `rehearse`.
     """
-    model, recorder = subject.model, Recorder(subject.works.convolution)
+    model, recorder = subject.model, Recorder(subject.convolves)
     autocast = autocasting if precision == "amp" else nullcontext
     if precision == "bf16":
         with subject.fake:
             cast(model, torch.bfloat16)
-    with subject.fake, recorder, as_on_a_gpu(subject.works.recurrence):
+    with subject.fake, recorder, as_on_a_gpu():
         before = recorder.begin()
-        for tensor in (*model.parameters(), *model.buffers()):
-            recorder.watch(tensor)
-        for module in model.modules():
-            if isinstance(module, torch.nn.RNNBase) and precision != "bf16":
-                recorder.gather(list(module.parameters(recurse=False)))
+        _moved(recorder, model, together=precision != "bf16")
         given = subject.inputs(model, batch)
         if kind == "train":
             taken = _trained(recorder, model, given, autocast, optimizers)
         else:
             taken = _inferred(recorder, model, given, autocast)
     return {optimizer: Point(batch, *followed([before, *parts], recorder.others)) for optimizer, parts in taken.items()}
+
+
+def _moved(recorder: Recorder, module: Any, *, together: bool) -> None:
+    """Write down what comes when a module is moved to the GPU: what it is made of, its own tensors, and in which piece.
+
+    Args:
+        recorder: writes it down.
+        module: of fake tensors.
+        together: whether recurrent layers put their weights into one piece.
+    """
+    for child in module.children():
+        _moved(recorder, child, together=together)
+    own = list(module.parameters(recurse=False))
+    for tensor in (*own, *module.buffers(recurse=False)):
+        recorder.watch(tensor)
+    if together and isinstance(module, torch.nn.RNNBase):
+        recorder.gather(own)
 
 
 def _trained(recorder: Recorder, model: Any, given: Any, autocast: Mode, optimizers: Iterable[Optimizer]) -> _Taken:

@@ -58,7 +58,7 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
         with fake:
             traced = trace(model, lambda batch: inputs(model, batch))
         table = printers.torchinfo_text(traced, batch_size, depth=printers.ALL_LAYERS)
-        subject = Subject(model, fake, inputs, Rad.load().works)
+        subject = Subject(model, fake, inputs, Rad.load().convolves)
         try:
             found = rehearse(subject, [int(batch_size * share) for share in _BATCHES])
         except Exception as error:  # a training step may need what a forward pass in evaluation does not

@@ -113,7 +113,7 @@ def _rehearsed(
     if way.precision == "bf16":
         with fake:
             cast(model, torch.bfloat16)
-    subject = Subject(model, fake, give, rad.works)
+    subject = Subject(model, fake, give, rad.convolves)
     point = points_of(subject, way.kind, way.precision, batch, (like(way.optimizer),))[optimizer]
     workload = Workload(batch, seq_len, way.optimizer, way.precision, way.kind)
     summary = parse_summary(printers.torchinfo_text(traced, batch, depth=printers.ALL_LAYERS))

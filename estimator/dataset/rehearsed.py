@@ -16,18 +16,18 @@ from estimator.dataset.trace import Inputs
 from estimator.dataset.worker import Pipe, describe
 from estimator.faketensor import fake_mode, fake_model
 from estimator.methods.rad import Rad
-from estimator.methods.rad.works import Works
+from estimator.methods.rad.convolutions import Convolves
 from estimator.rehearsal import PRECISIONS, like
 from estimator.rehearse import Subject, points_of
 from estimator.types import Kind, Point, Precision
 
 
-def rehearsed(specs: Iterable[Spec], works: Works) -> Iterator[tuple[Spec, Point | str]]:
+def rehearsed(specs: Iterable[Spec], convolves: Convolves) -> Iterator[tuple[Spec, Point | str]]:
     """Rehearse runs of one model; what is alike is done once.
 
     Args:
         specs: how it is run.
-        works: says how much libraries work with.
+        convolves: says how much workspace convolutions take.
 
     Returns:
         What each run takes, or why that cannot be told.
@@ -46,7 +46,7 @@ def rehearsed(specs: Iterable[Spec], works: Works) -> Iterator[tuple[Spec, Point
 
         optimizers = {like(run.optimizer) for run in runs}
         try:
-            points = points_of(Subject(model, fake, inputs, works), kind, precision, batch, sorted(optimizers))
+            points = points_of(Subject(model, fake, inputs, convolves), kind, precision, batch, sorted(optimizers))
         except Exception as error:  # a library's model may raise anything
             yield from ((run, describe(error)) for run in runs)
             continue
@@ -61,21 +61,21 @@ def main(pipe: Pipe, device: str, seconds: float, traces: bool) -> None:
     """Work for a `Collector`: rows hold what was rehearsed; the other arguments mean nothing here."""
     del device, seconds, traces
     torch.set_num_threads(1)
-    works = Rad.load().works
+    convolves = Rad.load().convolves
     with suppress(EOFError, BrokenPipeError):
         while True:
             pipe.send(("next", 0.0))
             specs = pipe.recv()
             if specs is None:
                 return
-            _work(pipe, [spec_from_json(spec) for spec in specs], works)
+            _work(pipe, [spec_from_json(spec) for spec in specs], convolves)
             gc.collect()
 
 
-def _work(pipe: Pipe, specs: list[Spec], works: Works) -> None:
+def _work(pipe: Pipe, specs: list[Spec], convolves: Convolves) -> None:
     left = {spec.id for spec in specs}
     try:
-        for spec, found in rehearsed(specs, works):
+        for spec, found in rehearsed(specs, convolves):
             left.discard(spec.id)
             if isinstance(found, str):
                 pipe.send(("failed", spec.id, found))

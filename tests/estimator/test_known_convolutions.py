@@ -22,6 +22,7 @@ from estimator.methods.rad.convolutions import (
     described,
 )
 from estimator.methods.rad.fit.convolutions import fit_convolutions
+from estimator.methods.rad.measure_recurrences import whole
 from estimator.methods.rad.measured_convolutions import Measured, write
 from estimator.methods.rad.program import Conv, Extents
 from estimator.methods.rad.workspace import total_bytes
@@ -44,13 +45,18 @@ def test_copies_are_of_what_is_read_and_written() -> None:
     item = conv(30, 64, 5, 1000)
     x, y, w = 8 * 30 * 1000 * 4, 8 * 64 * 1000 * 4, 30 * 64 * 5 * 4
     found = dict(zip(COPIES, copies(item, 8, "fp32"), strict=True))
-    assert (found[""], found["x"], found["y"], found["w"]) == (0, x, y, w)
-    assert (found["xyw"], found["xww"], found["xxyyw"]) == (x + y + w, x + 2 * w, 2 * x + 2 * y + w)
-    assert found["padded xy"] == x * 32 / 30 + y
+    more = 256  # so that copies take a block more than what is copied, as nearly all that was measured do
+    assert (found[""], found["x"], found["y"], found["w"]) == (0, x + more, y + more, w + more)
+    assert found["xyw"] == x + y + w + more
+    assert (found["xww"], found["xxyyw"]) == (x + 2 * w + more, 2 * x + 2 * y + w + more)
+    assert found["padded xy"] == x * 32 / 30 + y + more
+    padded = w * 32 / 30
+    assert (found["padded xw"], found["padded yww"]) == (x * 32 / 30 + padded + more, y + 2 * padded + more)
+    assert found["padded xww"] == x * 32 / 30 + 2 * padded + more
     assert found["w of each sample"] == found["w of each sample in fp32"] == 8 * w
-    assert named("padded xy", item, 8, "bf16") == x / 2 * 32 / 30 + y / 2
+    assert named("padded xy", item, 8, "bf16") == x / 2 * 32 / 30 + y / 2 + more
     assert named("w of each sample in fp32", item, 8, "bf16") == 2 * named("w of each sample", item, 8, "bf16") == 8 * w
-    assert named("w", item._replace(groups=30, channels_out=30), 8, "fp32") == 30 * 5 * 4
+    assert named("w", item._replace(groups=30, channels_out=30), 8, "fp32") == 30 * 5 * 4 + more
 
 
 def picture(inputs: int, outputs: int, kernel: int, side: int, **more: Any) -> Conv:
@@ -222,9 +228,9 @@ def test_a_mix_is_learned_of_what_trees_do_not_tell_apart(tmp_path: Path) -> Non
         size = dict(zip(COPIES, copies(item.conv, item.batch, "fp32"), strict=True))
         measured.append(
             item._replace(
-                forward=int(size["xyw"]) * (at % 8 == 0),
-                input=int(size["x"]) * (at % 100 == 0),
-                weight=int(size["x"]) * (at % 8 > 0),
+                forward=whole(int(size["xyw"])) * (at % 8 == 0),
+                input=whole(int(size["x"])) * (at % 100 == 0),
+                weight=whole(int(size["x"])) * (at % 8 > 0),
             )
         )
     path = tmp_path / "w.csv.xz"
@@ -245,7 +251,7 @@ def test_a_description_tells_all_that_a_rehearsal_knows() -> None:
 
 
 def test_the_shipped_model_knows_what_was_measured_of_series() -> None:
-    known = Rad.load().works.convolution
+    known = Rad.load().convolves
     item = conv(512, 512, 3, 15999, size_out=7999, stride=2)
     found = known(item, 32, "fp32")
     assert 1400 * MIB < found.forward[0] < 2600 * MIB  # 2503 MiB on an H100
@@ -262,7 +268,7 @@ def test_a_model_without_them_rehearses_nothing() -> None:
     workspaces = {name: tree for name, tree in model["workspaces"].items() if name != "whole"}
     method = Rad({**model, "workspaces": workspaces})
     with pytest.raises(ModelError, match="radctl retrain"):
-        _ = method.works
+        _ = method.convolves
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "{}", 5, {"forward": {}}])
@@ -271,4 +277,4 @@ def test_damaged_ones_are_told_where_they_are_asked_for(damage: Any) -> None:
     assert isinstance(model["workspaces"]["whole"], str)  # no lists in the memory of those who only estimate
     method = Rad({**model, "workspaces": {**model["workspaces"], "whole": damage}})
     with pytest.raises(ModelError, match="damaged"):
-        _ = method.works
+        _ = method.convolves

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import UserDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,9 @@ from torch.nn import functional
 from estimator.as_on_a_gpu import as_on_a_gpu
 from estimator.faketensor import fake_model, plain_inputs
 from estimator.methods.rad import Rad
-from estimator.methods.rad.convolutions import DRAWS, Workspace
+from estimator.methods.rad.convolutions import DRAWS, Convolves, Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
 from estimator.methods.rad.recurrences import Recurrence
-from estimator.methods.rad.works import Convolves, Recurs, Works
 from estimator.parsers import parse_summary
 from estimator.recorder import GONE, Recorder
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS
@@ -63,11 +63,26 @@ def points(
     shape: tuple[int, ...],
     batches: tuple[int, ...] = (16, 32),
     convolution: Convolves = lambda *_: NO_WORK,
-    recurrence: Recurs = lambda _: 0.0,
 ) -> dict[Run, tuple[Point, ...]]:
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    subject = Subject(fake_model(lambda: model, fake), fake, plain_inputs(shape, None), Works(convolution, recurrence))
+    subject = Subject(fake_model(lambda: model, fake), fake, plain_inputs(shape, None), convolution)
     return {(run.optimizer, run.precision): run.points for run in rehearse(subject, batches).runs}
+
+
+Works = Callable[[Callable[[Recurrence], int]], None]
+
+
+@pytest.fixture
+def works(monkeypatch: pytest.MonkeyPatch) -> Works:
+    """Set what cuDNN works with in the forward pass of recurrent layers; nothing in the backward pass."""
+
+    def put(count: Callable[[Recurrence], int]) -> None:
+        def of(one: Recurrence, *, backward: bool = False) -> int:
+            return 0 if backward else count(one)
+
+        monkeypatch.setattr("estimator.recurrent.workspace_bytes", of)
+
+    return put
 
 
 class Last(nn.Module):  # type: ignore[misc]
@@ -274,7 +289,8 @@ class Hears(nn.Module):  # type: ignore[misc]
         return self.layers(x, states)[0]
 
 
-def test_recurrent_layers_keep_what_cudnn_keeps() -> None:
+def test_recurrent_layers_keep_what_cudnn_keeps(works: Works) -> None:
+    works(lambda _: 0)
     output = 32 * 512 * 64 * 4 / MIB
     for kind, kept in ((nn.LSTM, 11), (nn.GRU, 13), (nn.RNN, 3)):  # of two layers, in outputs
         found = sizes(Hears(kind), (512, 8))
@@ -294,22 +310,24 @@ def test_recurrent_layers_keep_what_cudnn_keeps() -> None:
     assert all(parameter.grad is not None for parameter in made.parameters())
 
 
-def test_recurrent_weights_are_put_together_in_half_precision() -> None:
-    found = points(nn.Sequential(nn.LSTM(1024, 1024), Last()), (1, 1024), (32,), recurrence=lambda _: 1000.0 * MIB)
+def test_recurrent_weights_are_put_together_in_half_precision(works: Works) -> None:
+    works(lambda _: 1000 * MIB)
+    found = points(nn.Sequential(nn.LSTM(1024, 1024), Last()), (1, 1024), (32,))
     weights = 2 * 4 * 1024 * 1025 * 4 / MIB  # in fp32 they lie together
     whole, half = (found[None, precision][0].used_mib - 1000 for precision in ("fp32", "bf16"))
     assert whole == pytest.approx(weights, rel=0.1)
     assert half == pytest.approx(2 * weights / 2, rel=0.1)
 
 
-def test_recurrent_layers_have_their_workspace_while_they_run() -> None:
+def test_recurrent_layers_have_their_workspace_while_they_run(works: Works) -> None:
     asked: list[Recurrence] = []
 
-    def recurrence(one: Recurrence) -> float:
+    def recurrence(one: Recurrence) -> int:
         asked.append(one)
-        return 1000.0 * MIB
+        return 1000 * MIB
 
-    runs = points(Hears(nn.LSTM, 0.5), (512, 8), (2,), recurrence=recurrence)
+    works(recurrence)
+    runs = points(Hears(nn.LSTM, 0.5), (512, 8), (2,))
     trains = Recurrence("lstm", 2, 1, 2, 512, 8, 64, "fp32", first=True, drops=True, trains=True)
     infers = trains._replace(drops=False, trains=False)
     halves = [one._replace(precision=half) for half in ("fp16", "bf16") for one in (trains, trains, infers, infers)]
@@ -320,7 +338,7 @@ def test_recurrent_layers_have_their_workspace_while_they_run() -> None:
     asked.clear()
     layer = nn.RNN(8, 64, bidirectional=True)
     layer.dropout = 0.5  # there is nothing behind the only layer to drop from
-    points(nn.Sequential(layer, Last()), (4, 8), (2,), recurrence=recurrence)
+    points(nn.Sequential(layer, Last()), (4, 8), (2,))
     assert asked[0] == Recurrence("rnn", 1, 2, 4, 2, 8, 64, "fp32", first=False, drops=False, trains=True)
 
 
@@ -341,8 +359,9 @@ def test_an_lstm_works_with_all_of_its_states_whatever_it_gives_out() -> None:
     assert whole - less == pytest.approx(5 * states, abs=1.5 * states)  # outputs, their gradients, the loss
 
 
-def test_autocast_puts_recurrent_weights_together_as_it_casts_them() -> None:
-    found = points(nn.Sequential(nn.LSTM(2048, 2048), Last()), (1, 2048), (32,), recurrence=lambda _: 1000.0 * MIB)
+def test_autocast_puts_recurrent_weights_together_as_it_casts_them(works: Works) -> None:
+    works(lambda _: 1000 * MIB)
+    found = points(nn.Sequential(nn.LSTM(2048, 2048), Last()), (1, 2048), (32,))
     weights = 2 * 4 * 2048 * 2049 * 4 / MIB
     whole, half = (found[None, precision][0].used_mib for precision in ("amp", "bf16"))
     assert whole - half == pytest.approx(weights / 2, rel=0.05)  # those in fp32, too

@@ -16,7 +16,6 @@ from estimator.methods.rad import retrain as module
 from estimator.methods.rad.fit import Fitted, blank, fit, processes
 from estimator.methods.rad.fit import examples as fit_examples
 from estimator.methods.rad.fit.examples import examples_of
-from estimator.methods.rad.works import Works
 from estimator.methods.rad.workspace import DIRECTIONS
 from estimator.parsers import parse_summary
 from estimator.store import Store
@@ -51,7 +50,6 @@ def quick(small: Dataset, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     none = {"start": 0.0, "trees": []}
     whole = {name: {"mixes": [[[0, 1.0]]], "mix": none, "more": none, "other": none} for name in DIRECTIONS}
     monkeypatch.setattr(module, "fit_convolutions", lambda: whole)
-    monkeypatch.setattr(module, "fit_recurrences", lambda: none)
     monkeypatch.setattr(module, "fit", partial(fit, trees=3))
     return asked
 
@@ -73,7 +71,7 @@ def test_the_first_version_is_installed_where_the_old_cannot_be_read(
     assert done.examples > 30
     store = Store(tmp_path / "models", NAME)
     assert Rad(store.load(), 1).version == 1
-    assert isinstance(Rad(store.load(), 1).works, Works)
+    assert callable(Rad(store.load(), 1).convolves)
     assert store.versions()[0].about["held_out"]["n"] == done.new.n
 
 

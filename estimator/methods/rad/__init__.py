@@ -10,6 +10,7 @@ from typing import Any
 
 from estimator.fingerprint import fingerprint
 from estimator.gpus import Gpu, lookup, most_memory_mib
+from estimator.methods.rad.convolutions import Convolves, read_convolutions
 from estimator.methods.rad.errors import bounded, size_of
 from estimator.methods.rad.features import FEATURES, MIB, features, fixed_share
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Knowledge, Known, Level, Run, finite, run_of, shifted
@@ -18,7 +19,6 @@ from estimator.methods.rad.own_code import OwnCode
 from estimator.methods.rad.program import Program, compile_program
 from estimator.methods.rad.rehearsed import Rehearsed, account
 from estimator.methods.rad.trees import Trees
-from estimator.methods.rad.works import Works, read_works
 from estimator.methods.rad.workspace import Workspaces
 from estimator.rehearsal import of_workload
 from estimator.shapes import with_shapes
@@ -99,15 +99,15 @@ class Rad:
             raise ModelError(f"this model of {NAME} is damaged ({error!r}): roll back") from None
 
     @cached_property
-    def works(self) -> Works:
-        """What tells workspaces to rehearsals.
+    def convolves(self) -> Convolves:
+        """What tells the workspaces of convolutions to rehearsals.
 
         Raises:
             ModelError: this model knows none, or is damaged.
         """
         if self._whole is None:
             raise ModelError("this model was made before rehearsals: run `radctl retrain --data DIR` again")
-        return read_works(self._whole)
+        return read_convolutions(self._whole)
 
     @classmethod
     def load(cls, models_dir: Path | None = None) -> Rad:

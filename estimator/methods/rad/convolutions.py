@@ -10,8 +10,9 @@ and one that looks alike may need many times as much.
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from math import exp, log2
 from typing import Any, Final, NamedTuple
@@ -39,6 +40,9 @@ COPIES: Final = (
     "xxyyw",
     "padded xy",
     "padded xyw",
+    "padded xw",
+    "padded xww",
+    "padded yww",
     "w of each sample",
     "w of each sample in fp32",
     "winograd",
@@ -55,6 +59,7 @@ WIDTH: Final = 19 + 14
 """Numbers that `described` gives."""
 DRAWS: Final = 4
 """How many others than the likeliest are given."""
+_BESIDE: Final = 256  # bytes beside copies: they take a block more than what is copied
 _MOST_LOG: Final = 6.0  # what is none of the copies is not believed to be more than 400 times what is read and written
 _LESS, _MORE = 0.98, 1.03  # so much may another be of what is said
 # Winograd's transform makes 6 by 6 numbers of each 4 by 4 of a kernel's 3 by 3; Fourier's complex ones of squares, the
@@ -80,6 +85,10 @@ class Workspace(NamedTuple):
     weight: Sizes
 
 
+Convolves = Callable[[Conv, int, Precision], Workspace]
+"""Says how much workspace a convolution takes, of so many samples."""
+
+
 def outputs(extents: Extents, stride: int) -> Three:
     """Tell the extents of what a convolution gives out."""
     made = []
@@ -102,7 +111,9 @@ def copies(conv: Conv, batch: int, precision: Precision) -> list[float]:
     px, py, pw = _parts(padded, batch, size)
     made = {"x": x, "y": y, "w": w}
     plain = [sum(made[part] for part in name) for name in COPIES[:BASE]]
-    return [*plain, px + py, px + py + pw, batch * w, batch * w * 4 / size, *_transforms(conv, batch, y)]
+    laid_out = [px + py, px + py + pw, px + pw, px + 2 * pw, py + 2 * pw]
+    copied = [size + _BESIDE if size else size for size in (*plain, *laid_out)]
+    return [*copied, batch * w, batch * w * 4 / size, *_transforms(conv, batch, y)]
 
 
 def _transforms(conv: Conv, batch: int, y: float) -> tuple[float, float, float]:
@@ -172,7 +183,7 @@ class Convolutions:
         try:
             self._said = [_Direction(model[name]) for name in DIRECTIONS]
         except (KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"the convolutions of this model are damaged ({error!r}): roll back") from None
+            raise _damaged(error) from None
         self._known: dict[tuple[Conv, int, str], Workspace] = {}
 
     def of(self, conv: Conv, batch: int, precision: Precision) -> Workspace:
@@ -193,6 +204,23 @@ class Convolutions:
             workspace = Workspace(into, forward, weight) if conv.transposed else Workspace(forward, into, weight)
             known = keep(self._known, key, workspace)
         return known
+
+
+def read_convolutions(text: str) -> Convolves:
+    """Read what a model holds for rehearsals: JSON, which takes no memory of those who only estimate.
+
+    Raises:
+        ModelError: it is damaged.
+    """
+    try:
+        model = json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise _damaged(error) from None
+    return Convolutions(model).of
+
+
+def _damaged(error: Exception) -> ModelError:
+    return ModelError(f"the convolutions of this model are damaged ({error!r}): roll back")
 
 
 class _Direction:

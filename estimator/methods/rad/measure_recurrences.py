@@ -1,4 +1,4 @@
-"""Measure what random recurrent layers work with on this machine's GPU: the data that `fit.recurrences` is fitted to.
+"""Measure what random recurrent layers work with on this machine's GPU: the rules of `recurrences` were found in it.
 
 Needs torch and a CUDA GPU. Run as ``python -m estimator.methods.rad.measure_recurrences OUT.csv.xz SECONDS SEED``;
 several seeds may run at once. ``join`` instead of seconds, and files behind it, puts what several runs measured into

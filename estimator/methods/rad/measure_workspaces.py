@@ -3,9 +3,10 @@
 Needs torch and a CUDA GPU. Run as ``python -m estimator.methods.rad.measure_workspaces OUT.csv.xz SECONDS SEED``;
 several seeds may run at once. ``small`` behind that draws the sides of what is left of small pictures in a network's
 last layers, ``other`` what is no square kernel on a square picture whose channels lie apart, ``films`` of that only
-films and volumes, ``any`` pictures of any side in batches of any size, ``models`` what the data set's models convolve,
-those that judge left out, and half of it in other sizes. ``join`` instead of seconds, and files behind it, puts what
-several runs measured into one file. Writes the file that it is given.
+films and volumes, ``any`` pictures of any side in batches of any size, ``series`` series of any length in batches of
+any size, ``models`` what the data set's models convolve, those that judge left out, and half of it in other sizes.
+``join`` instead of seconds, and files behind it, puts what several runs measured into one file. Writes the file that it
+is given.
 """
 
 from __future__ import annotations
@@ -205,6 +206,24 @@ def draw_any(rng: random.Random) -> Drawn | None:
     return _possible(Drawn(round(2 ** rng.uniform(0, 11)), inputs, channels, stride, groups, extents))
 
 
+def draw_series(rng: random.Random) -> Drawn | None:
+    """Draw series of any length and batches of any size, as of sounds and of words' letters; None where it is much."""
+    width = rng.choice(
+        (1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 7, 7, 8, 9, 10, 11, 15, 16, 25, 31, 32, 41, 64, 80, 128, 251, 401)
+    )
+    length = round(2 ** rng.uniform(2, 17))
+    inputs, channels, groups = rng.choice(NARROW), rng.choice(NARROW), 1
+    luck = rng.random()
+    if luck < 0.15:
+        inputs = rng.choice(FEW)
+    elif luck < 0.3:
+        channels = groups = inputs
+    stride = rng.choice((1, 1, 1, 1, 2, 4, max(width // 2, 1)))
+    dilation = 2 ** rng.randrange(1, 9) if stride == 1 < width and rng.random() < 0.2 else 1
+    extents = Extents((1, 1, width), (1, 1, length), dilation, padded=rng.random() < PADDED, last=False)
+    return _possible(Drawn(round(2 ** rng.uniform(0, 16)), inputs, channels, stride, groups, extents))
+
+
 def draw_near(rng: random.Random, seen: Sequence[Seen]) -> Drawn | None:
     """Draw one of these convolutions, or one of other sizes; None where it would take too much."""
     each, inputs, channels, stride, groups, extents = rng.choice(seen)
@@ -314,6 +333,7 @@ if __name__ == "__main__":
             "other": draw_other,
             "any": draw_any,
             "films": partial(draw_other, only=_films),
+            "series": draw_series,
             "models": lambda rng: draw_near(rng, _seen()),
         }
         main(Path(out), float(order), int(others[0]), kinds["".join(others[1:])])

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 from estimator.methods.rad.recurrences import GATES, Recurrence
 from estimator.types import PRECISIONS
 
+MEASURED: Final = Path(__file__).parent / "data" / "workspaces_recurrent.csv.xz"
+"""What random ones worked with on an H100."""
 _BYTES: Final = "bytes"
 _TRUE: Final = "1"
 

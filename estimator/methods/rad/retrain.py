@@ -23,7 +23,6 @@ from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import fit_workspaces
 from estimator.methods.rad.fit.own import Blocks, noted
 from estimator.methods.rad.fit.reached import LeftOut
-from estimator.methods.rad.fit.recurrences import fit_recurrences
 from estimator.store import ModelError, Store, store_for
 
 
@@ -63,7 +62,7 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
     dataset = load() if own else load(data)
     gpu = canonical(str(dataset.meta["gpu"]))
     # As text: what only rehearsals read takes no memory of those who load the model to estimate.
-    workspaces = {**fit_workspaces(), "whole": json.dumps({**fit_convolutions(), "recurrent": fit_recurrences()})}
+    workspaces = {**fit_workspaces(), "whole": json.dumps(fit_convolutions())}
     base = blank(workspaces, dataset.meta["context_mib"], gpu)
     held_out = judging(dataset)
     fitted = [split for split in FITTED if split not in held_out]

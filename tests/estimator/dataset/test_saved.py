@@ -14,7 +14,6 @@ import pytest
 
 from estimator.dataset.store import DEFAULT, add_rehearsed, add_saved, committed, load
 from estimator.methods.rad.convolutions import Workspace
-from estimator.methods.rad.works import Works
 from estimator.rehearsal import of_workload
 from estimator.types import Point
 
@@ -132,14 +131,15 @@ def test_the_most_is_written_where_it_is_more(tmp_path: Path) -> None:
     assert "16,15,15,11]" in stored.replace(" ", "")
 
 
-NO_WORK = Works(lambda *_: Workspace((0.0,), (0.0,), (0.0,)), lambda _: 0.0)
+def no_work(*_: object) -> Workspace:
+    return Workspace((0.0,), (0.0,), (0.0,))
 
 
 def test_runs_of_one_model_with_other_lengths_are_told_apart() -> None:
     spec_of = {row.spec.seq_len: row.spec for row in committed().rows if row.spec.name == "text_cnn"}
     few, many = (replace(spec_of[length], batch_size=4, precision="fp32", optimizer="sgd") for length in (64, 1024))
     asked = [replace(many, kind="train"), replace(few, kind="train"), replace(few, kind="infer")]
-    found = {spec.id: point for spec, point in rehearsed(asked, NO_WORK) if isinstance(point, Point)}
+    found = {spec.id: point for spec, point in rehearsed(asked, no_work) if isinstance(point, Point)}
     more, less, least = (found[spec.id].used_mib for spec in asked)
     assert least < less < more
 
@@ -169,6 +169,6 @@ def test_a_mask_that_masks_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(runner, "build_model", lambda _: Words())
     monkeypatch.setattr(runner, "feed", lambda _, model: Fed(model, inputs, lambda *_: torch.zeros(())))
     spec = next(row.spec for row in committed().rows if row.spec.name == "text_cnn")
-    ((_, found),) = rehearsed([replace(spec, kind="infer")], NO_WORK)
+    ((_, found),) = rehearsed([replace(spec, kind="infer")], no_work)
     assert isinstance(found, Point)
     assert given == [{"places"}] * 2
