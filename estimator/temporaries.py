@@ -46,8 +46,10 @@ _FEW: Final = 9
 _SORTS: Final = 16896
 # What is summed up is halved until so many bytes are reached with 32 bits.
 _INDEXED: Final = 2**31 - 1
-_PARTIAL: Final = 4  # bytes of a part of a sum, and of one of integers
+_PARTIAL: Final = 4  # bytes of a part of a sum, of one of integers, and of a mean and what varies around it
 _WHOLE: Final = 8
+_VARYING: Final = 16
+_PICTURES: Final = 4  # axes
 # What cuFFT works with, measured with lengths up to 220,500. Powers of two, and others, are transformed at once up to
 # such lengths, but not products of a prime number above such a one; larger prime numbers take more, long ones most.
 _SHORT_POWER: Final = 32768
@@ -109,9 +111,9 @@ def _apart(*tensors: Any, layout: torch.memory_format = torch.contiguous_format)
 
 
 def _norm_backward(args: tuple[Any, ...]) -> Pieces:
-    """Copy the gradient to where what came in lies; not in bf16, which cuDNN is not asked for."""
+    """Copy a gradient that does not lie as what came in should."""
     gradient, x = args[:2]
-    return () if x.dtype == torch.bfloat16 else _apart(gradient, layout=suggest_memory_format(x))
+    return _apart(gradient, layout=suggest_memory_format(x))
 
 
 def _cast(args: tuple[Any, ...], out: Any) -> Pieces:
@@ -126,9 +128,9 @@ def _summed_up(args: tuple[Any, ...], out: Any) -> Pieces:
     return (*_cast(args, out), *_apart(args[0]))
 
 
-def _buffer(args: tuple[Any, ...], axes: Any) -> Pieces:
-    x = args[0]
-    partial = max(_PARTIAL, x.element_size()) if x.is_floating_point() else max(_WHOLE, x.element_size())
+def _buffer(x: torch.Tensor, axes: Any, partial: int | None = None) -> Pieces:
+    if partial is None:
+        partial = max(_PARTIAL if x.is_floating_point() else _WHOLE, x.element_size())
     shape = list(x.shape)
     while sum((size - 1) * step for size, step in zip(shape, x.stride(), strict=True)) * x.element_size() >= _INDEXED:
         longest = max(range(len(shape)), key=lambda axis: (shape[axis] - 1) * x.stride(axis))
@@ -137,11 +139,21 @@ def _buffer(args: tuple[Any, ...], axes: Any) -> Pieces:
 
 
 def _sum(args: tuple[Any, ...], out: Any) -> Pieces:
-    return _cast(args, out) + _buffer(args, args[1] if len(args) > 1 else None)
+    return _cast(args, out) + _buffer(args[0], args[1] if len(args) > 1 else None)
+
+
+def _batch_norm(args: tuple[Any, ...], _: Any) -> Pieces:
+    """Take mean and variance of what lies neither by channels nor by samples, which cuDNN is not given, in fp32."""
+    x, trains = args[0], args[5]
+    together = x.dim() == _PICTURES and x.is_contiguous(memory_format=torch.channels_last)
+    if x.dtype != torch.bfloat16 or not trains or x.is_contiguous() or together:
+        return ()
+    axes = [axis for axis in range(x.dim()) if axis != 1]
+    return (int(x.numel() * _PARTIAL), *_buffer(x, axes, _VARYING))
 
 
 def _norm(args: tuple[Any, ...], _: Any) -> Pieces:
-    return _buffer(args, args[2] if len(args) > 2 else None)
+    return _buffer(args[0], args[2] if len(args) > 2 else None)
 
 
 def _pool(args: tuple[Any, ...], _: Any) -> Pieces:
@@ -353,6 +365,7 @@ _KNOWN: Final[dict[Any, Callable[[tuple[Any, ...], Any], Pieces]]] = {
     _ATEN.max_pool2d_with_indices_backward.default: _largest_backward,
     _ATEN.mean.dim: _sum,
     _ATEN.mm.default: _product(0),
+    _ATEN.native_batch_norm.default: _batch_norm,
     _ATEN.mse_loss.default: _loss,
     _ATEN.roll.default: _rolled,
     _ATEN.smooth_l1_loss.default: _loss,

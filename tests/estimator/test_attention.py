@@ -106,6 +106,15 @@ def test_what_comes_out_and_back_lies_as_a_gpus() -> None:
     assert [(gradient.shape, gradient.stride()) for gradient in came] == [(query.shape, query.stride())]
 
 
+@pytest.mark.parametrize(("dtype", "like"), [(WHOLE, False), (HALF, True)])
+def test_cudnn_lays_out_what_comes_as_the_queries(dtype: torch.dtype, like: bool) -> None:
+    """On an H100, behind `torch.nn.MultiheadAttention`, whose series come first: half precision is not copied then."""
+    with FakeTensorMode(), as_on_a_gpu():
+        query = torch.zeros(16, 2 * 4, 32, dtype=dtype).transpose(0, 1).view(2, 4, 16, 32)
+        out = functional.scaled_dot_product_attention(query, query, query)
+    assert out.permute(2, 0, 1, 3).is_contiguous() == like
+
+
 def test_a_mask_of_an_odd_width_is_copied_with_a_margin() -> None:
     with FakeTensorMode(), as_on_a_gpu():
         x = heads(2, length=19)

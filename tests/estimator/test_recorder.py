@@ -168,6 +168,15 @@ def test_what_is_written_to_where_it_was_asked_for_is_there_before_a_copy() -> N
     assert found[at + 1 : at + 3] == [wide, -wide]
 
 
+def test_words_that_lie_apart_are_copied() -> None:
+    def looks_up() -> torch.Tensor:
+        return functional.embedding(torch.ones(40, 100, dtype=torch.long).t(), ones(700, 8, grad=True)) * 1.0
+
+    words, found = 40 * 100 * 8, 40 * 100 * 8 * 4
+    came = events(looks_up)
+    assert came[came.index(found) - 1 : came.index(found) + 2] == [words, found, -words]
+
+
 def test_embeddings_copy_before_and_sort_behind() -> None:
     def looks_up() -> torch.Tensor:
         words = torch.ones(40, 100, dtype=torch.long)
@@ -281,6 +290,22 @@ def test_series_come_out_as_they_lie_step_by_step() -> None:
     assert plain.is_contiguous()
     assert turned.shape == (50, 64, 32)
     assert turned.transpose(0, 1).is_contiguous()
+
+
+def test_autocast_casts_states_before_series_and_the_last_weights_gradient_first() -> None:
+    """As a trace of an H100 shows it."""
+
+    def runs() -> torch.Tensor:
+        layer = nn.LSTM(8, 64)
+        x, states = ones(50, 40, 8, grad=True), (ones(1, 40, 64), ones(1, 40, 64))
+        with autocasting():
+            return layer(x, states)[0] * 1.0
+
+    state, x, wide, narrow, bias = 40 * 64 * 2, 50 * 40 * 8 * 2, 256 * 64 * 4, 256 * 8 * 4, 256 * 4
+    forward = [size for size in events(runs) if size in (state, x)]
+    assert forward[:3] == [state, state, x]
+    back = [size for size in events(runs, backward=True) if size in (wide, narrow, bias)]
+    assert back[-4:] == [bias, bias, wide, narrow]
 
 
 def test_autocast_casts_recurrent_weights_into_one_piece() -> None:

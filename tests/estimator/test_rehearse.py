@@ -342,6 +342,32 @@ def test_recurrent_layers_have_their_workspace_while_they_run(works: Works) -> N
     assert asked[0] == Recurrence("rnn", 1, 2, 4, 2, 8, 64, "fp32", first=False, drops=False, trains=True)
 
 
+def test_weights_come_to_the_gpu_module_by_module_the_inner_ones_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[tuple[str, int]] = []
+
+    class Own(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3))
+            self.register_buffer("places", torch.ones(5))
+            self.hears, self.says = nn.GRU(8, 16), nn.Linear(16, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.says(self.hears(x)[0]) * self.scale.sum() * self.places.sum()
+
+    watches = Recorder.watch
+
+    def watch(recorder: Recorder, tensor: torch.Tensor) -> None:
+        moved.append(("moved", tensor.numel()))
+        watches(recorder, tensor)
+
+    monkeypatch.setattr(Recorder, "watch", watch)
+    monkeypatch.setattr(Recorder, "gather", lambda _, tensors: moved.append(("put together", len(tensors))))
+    points(Own(), (4, 8), (2,))
+    weights = [("moved", size) for size in (48 * 8, 48 * 16, 48, 48)]
+    assert moved[:9] == [*weights, ("put together", 4), ("moved", 64), ("moved", 4), ("moved", 3), ("moved", 5)]
+
+
 def test_recurrent_weights_move_into_one_piece_where_the_gpu_takes_their_type_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -25,7 +25,7 @@ MEASURED: Final = (
     WORKSPACES.with_name("workspaces_series.csv.xz"),
     WORKSPACES.with_name("workspaces_models.csv.xz"),
 )
-"""Square kernels on square pictures, others, films, pictures of any side, series, and those of the data set's models."""
+"""Square kernels on square pictures, others, films, pictures of any side, series, those of the data set's models."""
 _SAME, _ROUNDED = 0.0005, 65536
 _LITTLE: Final = 0.12
 _LEAST: Final = 3
