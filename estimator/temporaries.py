@@ -41,6 +41,7 @@ _HALVES: Final = (torch.float16, torch.bfloat16)
 _UNSORTED: Final = 3072
 _SUMMED: Final = 10
 _FEW_ROWS: Final = 512
+_SPARSE: Final = 9  # place of whether bags have sparse gradients
 # What CUB takes to sort so many pairs of 64 bits: two of each, a little for each few of them, and as much besides.
 _FEW: Final = 9
 _SORTS: Final = 16896
@@ -67,7 +68,6 @@ _LONG: Final = 400
 _COUNTED: Final = (4, 8, 8, 512, 1024, 4, 4)
 _EACH: Final = 16384
 _OF_BLOCKS: Final = 3
-
 
 Pieces = tuple[int | tuple[int, ...], ...]
 """Bytes of pieces in the order in which they are taken; those in a tuple are given back before the next is taken."""
@@ -262,6 +262,11 @@ def _words_sorted(args: tuple[Any, ...]) -> Pieces:
     return (*copy, place, place, (place, _sorting(several)))
 
 
+def _bags_sorted(args: tuple[Any, ...]) -> Pieces:
+    sparse = args[_SPARSE]
+    return _apart(args[0]) if sparse else _words_sorted(args)
+
+
 def _words(args: tuple[Any, ...]) -> Pieces:
     return _apart(args[1])
 
@@ -291,6 +296,8 @@ def _looked_up(gradient: Any, words: Any, count: int) -> Pieces:
 def _transformed(args: tuple[Any, ...], out: Any) -> Pieces:
     """Copy what lies otherwise, and what real numbers are made of; work with as much as the axis that needs most."""
     x, axes = args[:2]
+    if not axes:
+        return ()
     last = sorted(axis % x.dim() for axis in axes) == list(range(x.dim() - len(axes), x.dim()))
     copy = () if last and x.is_contiguous() and out.is_complex() else (_bytes(x),)
     real = next((each for each in (x, out) if each.is_floating_point()), None)
@@ -334,7 +341,7 @@ def _largest_factor(number: int) -> int:
 
 
 _FIRST: Final[dict[Any, Callable[[tuple[Any, ...]], Pieces]]] = {
-    _ATEN._embedding_bag_backward.default: _words_sorted,
+    _ATEN._embedding_bag_backward.default: _bags_sorted,
     _ATEN.embedding.default: _words,
     _ATEN.embedding_dense_backward.default: _words_sorted,
     _ATEN.native_batch_norm_backward.default: _norm_backward,

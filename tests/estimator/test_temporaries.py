@@ -54,9 +54,9 @@ def added(rows: int, count: int, width: int) -> torch.Tensor:
     return torch.ones(rows, width).index_put_((words(count),), torch.ones(count, width), accumulate=True)
 
 
-def bags(count: int, bags: int, rows: int, width: int) -> torch.Tensor:
+def bags(count: int, bags: int, rows: int, width: int, *, sparse: bool = False) -> torch.Tensor:
     """Look up half-precision rows in bags of equal size, and add up what they give."""
-    found = functional.embedding_bag(words(count).view(bags, -1), half(rows, width))
+    found = functional.embedding_bag(words(count).view(bags, -1), half(rows, width), sparse=sparse)
     return (found * half(bags, width)).sum()
 
 
@@ -150,6 +150,8 @@ def embedded(shape: tuple[int, ...], words: int, width: int, *, turned: bool = F
         (lambda: (functional.embedding(words(16000), half(400, 1024)) * half(16000, 1024)).sum(), 1.97),
         (lambda: embedded((65536,), 1000, 32).mul(ones(65536, 32)).sum(), 2.5),
         (lambda: bags(163840, 8192, 50000, 128), 37.4),
+        (lambda: bags(163840, 8192, 50000, 128, sparse=True), 512 / MIB),
+        (lambda: torch.ops.aten._fft_c2c(ones(64, 96, dtype=torch.complex64), [], 0, True), 0.0),
         (lambda: torch.sum(ones(2**24)), 2112 / MIB),
         (lambda: ones(16, 1000, 512).transpose(1, 2).cumsum(1).detach(), 31.25),
         (lambda: (ones(8, 64, 4096).transpose(1, 2).softmax(-1).transpose(1, 2) * ones(8, 64, 4096)).sum(), 16.0),
