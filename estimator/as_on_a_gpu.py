@@ -17,13 +17,14 @@ from estimator.encoder import encoder_layer, self_attention
 
 @contextmanager
 def as_on_a_gpu() -> Iterator[None]:
-    """Put stand-ins for CUDA's kernels in place: for dropout, attention, norms, recurrent layers and autocast."""
+    """Put stand-ins for CUDA's kernels in place: of dropout, classes, attention, norms, recurrent layers and autocast."""
     stand_ins = {
         **recurrent.KERNELS,
         "_native_multi_head_attention": self_attention,
         "_transformer_encoder_layer_fwd": encoder_layer,
         "batch_norm": _batch_norm,
         "dropout": _dropout,
+        "one_hot": _one_hot,
         "rms_norm": _rms_norm,
         "scaled_dot_product_attention": attention,
     }
@@ -60,6 +61,12 @@ def _on_the_cpu(usual: Callable[..., None]) -> Callable[..., None]:
 def _dropout(x: Any, p: float, train: bool) -> Any:
     """Keep a byte for each number."""
     return torch.native_dropout(x, p, True)[0] if train and p else x
+
+
+def _one_hot(x: Any, num_classes: int = -1) -> Any:
+    """Write ones into zeros; tensors without data would compare each number with all classes."""
+    classes = num_classes if num_classes >= 0 else int(x.max()) + 1
+    return x.new_zeros(*x.shape, classes)
 
 
 def _batch_norm(x: Any, *how: Any) -> Any:

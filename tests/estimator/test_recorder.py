@@ -168,6 +168,10 @@ def test_what_is_written_to_where_it_was_asked_for_is_there_before_a_copy() -> N
     assert found[at + 1 : at + 3] == [wide, -wide]
 
 
+def test_classes_are_written_into_zeros() -> None:
+    assert events(lambda: functional.one_hot(torch.zeros(100, dtype=torch.long), 50)) == [800, 100 * 50 * 8, -800]
+
+
 def test_words_that_lie_apart_are_copied() -> None:
     def looks_up() -> torch.Tensor:
         return functional.embedding(torch.ones(40, 100, dtype=torch.long).t(), ones(700, 8, grad=True)) * 1.0
