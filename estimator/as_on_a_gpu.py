@@ -17,7 +17,7 @@ from estimator.encoder import encoder_layer, self_attention
 
 @contextmanager
 def as_on_a_gpu() -> Iterator[None]:
-    """Put stand-ins for CUDA's kernels in place: of dropout, classes, attention, norms, recurrent layers and autocast."""
+    """Put stand-ins for CUDA's kernels in place: for dropout, classes, attention, norms, recurrence and autocast."""
     stand_ins = {
         **recurrent.KERNELS,
         "_native_multi_head_attention": self_attention,
