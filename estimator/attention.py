@@ -25,7 +25,7 @@ class _Fused(torch.autograd.Function):  # type: ignore[misc] # torch is not foll
 
     @staticmethod
     def forward(ctx: Any, query: Any, key: Any, value: Any, mask: Any) -> Any:
-        if query.dtype in _HALVES and query.shape[-1] == value.shape[-1] and not query.shape[-1] % _HALF:
+        if query.dtype in _HALVES and query.shape[-1] == value.shape[-1]:
             out = torch.empty_like(query)  # cuDNN's lays it out as the queries
         else:
             batch, heads, length, _ = query.shape

@@ -168,6 +168,42 @@ def test_what_is_written_to_where_it_was_asked_for_is_there_before_a_copy() -> N
     assert found[at + 1 : at + 3] == [wide, -wide]
 
 
+def test_what_is_added_to_places_is_sorted_in_pieces() -> None:
+    """As a trace of an H100 shows it, but for a little of the sorting."""
+
+    def adds() -> torch.Tensor:
+        places = torch.zeros(5000, dtype=torch.long)
+        return torch.ones(700, 8).index_put_((places,), torch.ones(5000, 8), accumulate=True)
+
+    place = 5000 * 8
+    found = events(adds)
+    at = found.index(-place)
+    assert found[at - 2 : at + 4] == [place, place, -place, place, place, place]
+    assert found[at + 4] > 2 * place
+
+
+def test_pools_copy_what_came_in_before_its_gradient() -> None:
+    def pools() -> torch.Tensor:
+        return functional.avg_pool2d(ones(4, 8, 32, 32, grad=True).transpose(2, 3), 2) * ones(4, 8, 16, 16).transpose(
+            2, 3
+        )
+
+    x, less = 4 * 8 * 32 * 32 * 4, 4 * 8 * 16 * 16 * 4
+    found = events(pools, backward=True)
+    at = len(found) - 1 - found[::-1].index(-less)
+    while found[at - 1] != less:
+        at -= 1
+    assert found[at - 3 : at + 2] == [x, x, less, -less, -x]
+
+
+def test_narrow_layers_stay_on_the_chip_in_the_forward_pass_alone() -> None:
+    one = Recurrence("lstm", 1, 1, 64, 50, 8, 150, "fp32", first=False, drops=False, trains=True)
+    forward, backward = workspace_bytes(one), workspace_bytes(one, backward=True)
+    found = events(lambda: nn.LSTM(8, 150)(ones(50, 64, 8, grad=True))[0] * 1.0, backward=True)
+    assert forward > backward
+    assert (found.count(forward), found.count(backward)) == (1, 2)
+
+
 def test_classes_are_written_into_zeros() -> None:
     assert events(lambda: functional.one_hot(torch.zeros(100, dtype=torch.long), 50)) == [800, 100 * 50 * 8, -800]
 

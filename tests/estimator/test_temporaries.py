@@ -42,6 +42,10 @@ def half(*shape: int) -> torch.Tensor:
     return ones(*shape, dtype=torch.bfloat16)
 
 
+def together(x: torch.Tensor) -> torch.Tensor:
+    return x.to(memory_format=torch.channels_last)
+
+
 def words(count: int) -> torch.Tensor:
     return torch.zeros(count, dtype=torch.long)
 
@@ -93,6 +97,7 @@ def embedded(shape: tuple[int, ...], words: int, width: int, *, turned: bool = F
         (lambda: ones(64, 1000, 512).logsumexp(1).detach(), 125.0),
         (lambda: ones(64, 512, 1000).topk(20, -1)[0].detach(), 48.9),
         (lambda: ones(16, 200000).topk(1000, -1)[0].detach(), 0.0),
+        (lambda: ones(5000, 20000).topk(10, -1)[0].detach(), 9.9),  # two blocks for each row
         (lambda: (ones(100000, 256, dtype=torch.bfloat16)[words(400000)] * half(400000, 256)).sum(), 18.4),
         (lambda: ones(2048, 4096)[words(2000000), words(2000000)].sum(), 99.6),
         (lambda: functional.interpolate(ones(16, 64, 64, 64), scale_factor=2, mode="bilinear").sum(), 64.0),
@@ -168,6 +173,14 @@ def embedded(shape: tuple[int, ...], words: int, width: int, *, turned: bool = F
         (lambda: functional.batch_norm(ones(64, 200, 256).mT, None, None, training=True).detach(), 0.0),
         (lambda: functional.batch_norm(half(64, 256, 200), None, None, training=True).detach(), 0.0),
         (lambda: functional.batch_norm(half(64, 200, 256).mT, words(256).half(), words(256).half()).detach(), 0.0),
+        (lambda: functional.batch_norm(together(half(8, 64, 32, 32)), None, None, training=True).detach(), 0.0),
+        (
+            lambda: (
+                functional.batch_norm(together(ones(8, 64, 32, 32)), None, None, training=True)
+                * together(ones(8, 64, 32, 32))
+            ).sum(),
+            256 / MIB,
+        ),
         # Lengths on an H100: products of larger prime numbers, and those themselves.
         (lambda: torch.fft.rfft(ones(16384, 137)).detach(), 17.125),
         (lambda: torch.fft.fft(ones(16384, 137, dtype=torch.complex64)), 0.0),
