@@ -138,6 +138,7 @@ def cast(model: Any, dtype: Any) -> None:
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.is_floating_point():
             tensor.data = tensor.data.to(dtype)
+            tensor.constant = None  # else torch goes on computing with a number as its code wrote it down, in fp32
 
 
 def fake_model(build: Callable[[], Any], fake: Any) -> Any:

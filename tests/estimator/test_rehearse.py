@@ -251,6 +251,21 @@ def test_a_model_that_was_built_in_bf16_is_rehearsed_in_fp32_too() -> None:
     assert built == whole
 
 
+def test_a_number_that_code_writes_down_is_cast_as_all_weights_are() -> None:
+    class Scaled(nn.Linear):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(512, 512)
+            self.scale = nn.Parameter(torch.tensor(2.0))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * self.scale.exp()
+
+    fake = FakeTensorMode()
+    subject = Subject(fake_model(Scaled, fake), fake, plain_inputs((64, 512), None), lambda *_: NO_WORK)
+    used = {(run.optimizer, run.precision): run.points[0].used_mib for run in rehearse(subject, (32,)).runs}
+    assert used["adam", "bf16"] < used["adam", "fp32"]
+
+
 def test_what_is_not_fused_keeps_its_matrix() -> None:
     class Attends(nn.Module):  # type: ignore[misc]
         def __init__(self, heads: int, *, flat: bool = False) -> None:
