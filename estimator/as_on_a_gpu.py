@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ def as_on_a_gpu() -> Iterator[None]:
         "_transformer_encoder_layer_fwd": encoder_layer,
         "batch_norm": _batch_norm,
         "dropout": _dropout,
+        "group_norm": _group_norm,
         "one_hot": _one_hot,
         "rms_norm": _rms_norm,
         "scaled_dot_product_attention": attention,
@@ -69,11 +71,19 @@ def _one_hot(x: Any, num_classes: int = -1) -> Any:
     return x.new_zeros(*x.shape, classes)
 
 
-def _batch_norm(x: Any, *how: Any) -> Any:
-    """Work on what lies in one piece, and give out what does, as cuDNN; it is not asked in bf16."""
-    if x.dtype != torch.bfloat16:
+def _batch_norm(x: Any, weight: Any, *how: Any) -> Any:
+    """Work on what lies in one piece, and give out what does, as cuDNN; it takes no bf16, and weights in fp32."""
+    if x.dtype != torch.bfloat16 and weight is not None and weight.dtype == torch.float32:
         x = x.contiguous(memory_format=suggest_memory_format(x))
-    return torch._batch_norm_impl_index(x, *how)[0]
+    return torch._batch_norm_impl_index(x, weight, *how)[0]
+
+
+def _group_norm(
+    x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
+) -> Any:
+    """Work on what lies channel by channel, and give out what does."""
+    batch, channels, *places = x.shape
+    return torch.native_group_norm(x.contiguous(), weight, bias, batch, channels, prod(places), groups, eps)[0]
 
 
 def _without_gradients(enter: Callable[..., None], leave: Callable[..., None]) -> tuple[Callable[..., None], ...]:
@@ -101,12 +111,16 @@ class _RMSNorm(torch.autograd.Function):  # type: ignore[misc] # torch is not fo
     @staticmethod
     def forward(ctx: Any, x: Any, axes: int, weight: Any) -> Any:
         ctx.save_for_backward(x, weight, x.new_empty(x.shape[:-axes], dtype=torch.float32))
-        return torch.empty_like(x, memory_format=torch.contiguous_format)
+        return torch.empty_like(x, memory_format=suggest_memory_format(x))
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
         x, weight, _ = ctx.saved_tensors
-        return torch.empty_like(x), None, None if weight is None else torch.empty_like(weight)
+        return (
+            torch.empty_like(x, memory_format=torch.contiguous_format),
+            None,
+            None if weight is None else torch.empty_like(weight),
+        )
 
 
 def _rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:

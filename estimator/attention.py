@@ -36,17 +36,23 @@ class _Fused(torch.autograd.Function):  # type: ignore[misc] # torch is not foll
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
         query, key, value, mask, _, _ = ctx.saved_tensors
-        found = [torch.empty_like(tensor) for tensor in (query, key, value)]
-        if query.dtype == torch.float32:  # it sums up block by block, which are whole ones
+        if query.dtype == torch.float32:  # heads of a token lie together; it sums up block by block, in whole ones
+            found = [_token_by_token(tensor) for tensor in (query, key, value)]
             keys, width = (-(-size // _BLOCK) * _BLOCK for size in key.shape[-2:])
             work = query.new_empty(query.shape), query.new_empty(*query.shape[:2], keys, width)
             del work
         else:  # it sums up in fp32, with a number for each query, and for each head where several share one
+            found = [torch.empty_like(tensor) for tensor in (query, key, value)]
             query.new_empty(query.numel() + query.numel() // query.shape[-1], dtype=torch.float32)
             if key.shape[1] != query.shape[1]:
                 shared = [tensor.new_empty(*query.shape[:2], *tensor.shape[2:]) for tensor in (key, value)]
                 del shared
         return (*found, torch.empty_like(mask) if ctx.needs_input_grad[3] else None)
+
+
+def _token_by_token(tensor: Any) -> Any:
+    """Make what lies as a layer for all heads gives it."""
+    return torch.empty_like(tensor.transpose(1, 2), memory_format=torch.contiguous_format).transpose(1, 2)
 
 
 def attention(

@@ -16,9 +16,10 @@ from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from estimator.layouts import laid
 from estimator.methods.rad.convolutions import Convolves, Sizes, Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
-from estimator.temporaries import Pieces, temporary
+from estimator.temporaries import Pieces, room, temporary
 from estimator.types import Precision
 
 Part = list[tuple[int, int]]
@@ -85,14 +86,19 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         self.part = []
         return self.part
 
-    def watch(self, tensor: torch.Tensor) -> None:
-        """Note a tensor whose storage is new, and later that it went."""
+    def watch(self, tensor: torch.Tensor, room: int = 0) -> None:
+        """Note a tensor whose storage is new, and later that it went.
+
+        Args:
+            tensor: what came.
+            room: bytes of its storage on a GPU, where it is larger there.
+        """
         if tensor.layout == torch.sparse_coo:  # as gradients of embeddings may be
             self.watch(tensor._indices())
             self.watch(tensor._values())
             return
         storage = tensor.untyped_storage()
-        key, size = storage._cdata, storage.nbytes()
+        key, size = storage._cdata, max(storage.nbytes(), room)
         if key in self._known or (self.steps and size <= _COUNTER):
             return
         self._numbers[key] = self._came(size)
@@ -114,7 +120,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run an operation; note what it made, and what it worked with."""
-        out = func(*args, **(kwargs or {}))
+        out = laid(func, args, func(*args, **(kwargs or {})))
         if func is _ATEN.convolution_backward.default:
             self._convolved_back(args, out)
             return out
@@ -126,7 +132,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         copies = self._take(before)
         leaves, at = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)], len(self.part)
         for leaf in reversed(leaves) if func is _ATEN.native_dropout.default else leaves:
-            self.watch(leaf)
+            self.watch(leaf, room(func, args))
         if func in _PRODUCTS and self.backward not in self._multiplied:
             self._multiplied.add(self.backward)
             self._came(_CUBLAS)
@@ -145,7 +151,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
             return
         before, after = one.untyped_storage(), out.untyped_storage()
         bias = isinstance(other, torch.Tensor) and other.dim() == 1 and before._cdata == self._product
-        if (self.backward or bias) and before.nbytes() == after.nbytes():
+        # A view holds what it looks at, and PyTorch asks whether anybody does.
+        if ((self.backward and not one._is_view()) or bias) and before.nbytes() == after.nbytes():
             self._added = before._cdata, after._cdata, at, len(self.part)
 
     def _convolved_back(self, args: tuple[Any, ...], out: tuple[Any, ...]) -> None:

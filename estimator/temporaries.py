@@ -7,6 +7,7 @@ recurrent layers are in `estimator.recorder` and `estimator.recurrent`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -36,6 +37,9 @@ _IN_ONE_PIECE: Final = frozenset(
 )
 # These do so before they take what they give out.
 _COPIES_FIRST: Final = frozenset((_ATEN.native_layer_norm.default, _ATEN.native_layer_norm_backward.default))
+# These make room for all numbers, and give out one.
+_SHRINKS: Final = frozenset((_ATEN.mse_loss.default, _ATEN.smooth_l1_loss.default))
+_NO_REDUCTION: Final = 0
 _HALVES: Final = (torch.float16, torch.bfloat16)
 # Embeddings of more words sort them. Of more rows than a few, each tenth sorted word and each row are summed up apart.
 _UNSORTED: Final = 3072
@@ -98,6 +102,16 @@ def temporary(func: Any, args: tuple[Any, ...], out: Any) -> Temporary:
         return Temporary(copies, ()) if func in _COPIES_FIRST else Temporary((), copies)
     before = _FIRST[func](args) if func in _FIRST else ()
     return Temporary(before, _KNOWN[func](args, out) if func in _KNOWN else ())
+
+
+def room(func: Any, args: tuple[Any, ...]) -> int:
+    """Count the bytes that stay with what an operation gives out, where that is but a part of it; 0 else.
+
+    Losses are made where what each number adds to them would lie.
+    """
+    if func not in _SHRINKS or args[2:3] == (_NO_REDUCTION,) or not isinstance(args[0], torch.Tensor):
+        return 0
+    return max(_bytes(item) for item in args[:2])
 
 
 def _bytes(tensor: torch.Tensor) -> int:
@@ -294,18 +308,28 @@ def _looked_up(gradient: Any, words: Any, count: int) -> Pieces:
 
 
 def _transformed(args: tuple[Any, ...], out: Any) -> Pieces:
-    """Copy what lies otherwise, and what real numbers are made of; work with as much as the axis that needs most."""
+    """Copy what real numbers are made of, and what lies apart; work with as much as the axis that needs most."""
     x, axes = args[:2]
     if not axes:
         return ()
-    last = sorted(axis % x.dim() for axis in axes) == list(range(x.dim() - len(axes), x.dim()))
-    copy = () if last and x.is_contiguous() and out.is_complex() else (_bytes(x),)
+    copy: tuple[int, ...] = ()
+    if not out.is_complex():
+        x, copy = x.contiguous(), (_bytes(x),)
+    if not _follow_each_other(x, {axis % x.dim() for axis in axes}):
+        copy += (_bytes(x),)
     real = next((each for each in (x, out) if each.is_floating_point()), None)
     whole = out if x.is_floating_point() else x
     *others, ends = ((x if real is None else real).shape[axis] for axis in axes)
     work = [_complex_plan(length, _bytes(whole)) for length in others]
     work.append(_complex_plan(ends, _bytes(whole)) if real is None else _real_plan(ends, _bytes(real)))
     return (*copy, max(work))
+
+
+def _follow_each_other(x: torch.Tensor, axes: set[int]) -> bool:
+    """Tell whether what is transformed along these axes lies one after the other, at equal distances."""
+    others = [(x.stride(axis), x.shape[axis]) for axis in range(x.dim()) if axis not in axes and x.shape[axis] > 1]
+    others.sort(reverse=True)
+    return all(far == near * size for (far, _), (near, size) in pairwise(others))
 
 
 def _complex_plan(length: int, size: int) -> int:

@@ -50,6 +50,42 @@ def test_gradients_are_added_up_in_the_place_of_the_first() -> None:
     assert [size for size in found if size > 0] == [4000, 4000, 4000, 4000, 12000, 4000, 4000, 4000]
 
 
+def test_a_gradient_that_is_a_view_is_no_place_to_add_to() -> None:
+    def forks() -> torch.Tensor:
+        x = ones(100, 10, grad=True) * 1.0
+        return x * 2.0 + (x.t() * 3.0).t()
+
+    found = events(forks, backward=True)
+    # Both forks' gradients and their sum, before any of them goes.
+    assert found[9:14] == [4000, 4000, 4000, -4000, -4000]
+
+
+def test_a_group_norm_takes_and_gives_one_piece_and_so_does_its_gradient() -> None:
+    def norms(x: torch.Tensor) -> torch.Tensor:
+        return functional.group_norm(x, 2, torch.ones(64), torch.zeros(64))
+
+    def last() -> torch.Tensor:
+        return ones(8, 10, 10, 64, grad=True).permute(0, 3, 1, 2)
+
+    each = 8 * 10 * 10 * 64 * 4
+    assert events(lambda: norms(last())).count(each) == 3  # the input, its copy, the output
+    with FakeTensorMode(), Recorder(lambda *_: WORKS), as_on_a_gpu():
+        x = last()
+        y = norms(x)
+        gradient = torch.autograd.grad(y, x, y.new_ones(8, 10, 10, 64).permute(0, 3, 1, 2))[0]
+        assert y.is_contiguous()
+        assert gradient.is_contiguous()
+
+
+@pytest.mark.parametrize("loss", [functional.mse_loss, functional.smooth_l1_loss])
+def test_the_room_of_all_numbers_stays_with_a_loss(loss: Callable[..., Any]) -> None:
+    each = 100 * 10 * 4
+    # What is compared, the room of the loss, what each number adds; that goes, then what was compared.
+    assert events(lambda: loss(ones(100, 10), ones(100, 10))) == [*[each] * 4, *[-each] * 3]
+    apart = events(lambda: loss(ones(100, 10), ones(100, 10), reduction="none"))
+    assert apart.count(each) == 3
+
+
 def test_a_gradient_that_is_one_number_everywhere_is_no_place_to_add_to() -> None:
     def sums() -> torch.Tensor:
         x = ones(100, 10, grad=True)
@@ -119,15 +155,25 @@ def test_a_norms_gradient_and_input_are_copied_apart() -> None:
     each = 8 * 64 * 100 * 4
     found = events(norms, backward=True)
     assert 2 * each not in found
-    # Copies of the product's gradient and of the input, and the input's gradient; then the copies go.
-    assert [size for size in found if abs(size) == each][-6:-1] == [each, each, each, -each, -each]
+    # Copies of the product's gradient and of the input, and the input's gradient; then the copies go. A weight's
+    # gradient is to lie as the weight does: it is copied, too.
+    assert [size for size in found if abs(size) == each][-8:] == [each, each, each, -each, -each, -each, each, -each]
 
 
-@pytest.mark.parametrize(("kind", "copies"), [(torch.float32, 1), (torch.float16, 1), (torch.bfloat16, 0)])
-def test_batch_norms_work_on_one_piece_but_in_bf16(kind: torch.dtype, copies: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "weights", "copies"),
+    [
+        (torch.float32, torch.float32, 1),
+        (torch.float16, torch.float32, 1),
+        (torch.float16, torch.float16, 0),
+        (torch.bfloat16, torch.float32, 0),
+        (torch.bfloat16, torch.bfloat16, 0),
+    ],
+)
+def test_batch_norms_of_cudnn_work_on_one_piece(kind: torch.dtype, weights: torch.dtype, copies: int) -> None:
     def norms(x: torch.Tensor) -> torch.Tensor:
         state = [torch.ones(64) for _ in range(4)]
-        return functional.batch_norm(x, state[0], state[1], state[2].to(kind), state[3].to(kind), training=True)
+        return functional.batch_norm(x, state[0], state[1], state[2].to(weights), state[3].to(weights), training=True)
 
     def given() -> torch.Tensor:
         return torch.ones(8, 100, 64, dtype=kind)

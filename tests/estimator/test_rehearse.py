@@ -372,9 +372,9 @@ def test_weights_come_to_the_gpu_module_by_module_the_inner_ones_first(monkeypat
 
     watches = Recorder.watch
 
-    def watch(recorder: Recorder, tensor: torch.Tensor) -> None:
+    def watch(recorder: Recorder, tensor: torch.Tensor, room: int = 0) -> None:
         moved.append(("moved", tensor.numel()))
-        watches(recorder, tensor)
+        watches(recorder, tensor, room)
 
     monkeypatch.setattr(Recorder, "watch", watch)
     monkeypatch.setattr(Recorder, "gather", lambda _, tensors: moved.append(("put together", len(tensors))))
