@@ -16,6 +16,8 @@ _WIDEST: Final = 256
 _ALIGNED: Final = {torch.float32: 4}
 _HALF: Final = 8
 _BLOCK: Final = 64
+_COUNTERS: Final = 4  # numbers of a block
+_BESIDE: Final = 64  # numbers; traces show 256 bytes more than whole ones
 _HALVES: Final = (torch.float16, torch.bfloat16)
 _MATH: Final = torch.ops.aten._scaled_dot_product_attention_math
 
@@ -38,12 +40,15 @@ class _Fused(torch.autograd.Function):  # type: ignore[misc] # torch is not foll
         query, key, value, mask, _, _ = ctx.saved_tensors
         if query.dtype == torch.float32:  # heads of a token lie together; it sums up block by block, in whole ones
             found = [_token_by_token(tensor) for tensor in (query, key, value)]
-            keys, width = (-(-size // _BLOCK) * _BLOCK for size in key.shape[-2:])
-            work = query.new_empty(query.shape), query.new_empty(*query.shape[:2], keys, width)
-            del work
+            products = query.new_empty(query.shape)
+            rows = query.new_empty(query.shape[:-1])
+            del products
+            length, width = (-(-size // _BLOCK) for size in query.shape[-2:])
+            work = query.new_empty(*query.shape[:2], length, width, _BLOCK * _BLOCK + _COUNTERS)
+            del rows, work
         else:  # it sums up in fp32, with a number for each query, and for each head where several share one
             found = [torch.empty_like(tensor) for tensor in (query, key, value)]
-            query.new_empty(query.numel() + query.numel() // query.shape[-1], dtype=torch.float32)
+            query.new_empty(query.numel() + query.numel() // query.shape[-1] + _BESIDE, dtype=torch.float32)
             if key.shape[1] != query.shape[1]:
                 shared = [tensor.new_empty(*query.shape[:2], *tensor.shape[2:]) for tensor in (key, value)]
                 del shared

@@ -150,12 +150,19 @@ def test_kernels_sum_up_on_the_way_back() -> None:
         return list(made)
 
     with FakeTensorMode(), as_on_a_gpu():
-        assert back(heads(2), heads(2)) == [(WHOLE, (2, 2, 16, 32)), (WHOLE, (2, 2, 64, 64))]
-        long = back(heads(2, 8, length=129), heads(2, 8, length=129))
-        assert long == [(WHOLE, (2, 2, 129, 8)), (WHOLE, (2, 2, 192, 64))]
-        assert back(heads(2, dtype=HALF), heads(2, dtype=HALF)) == [(WHOLE, (2 * 2 * 16 * 33,))]  # and a number each
+        # Products, a number for each query, and the sums of blocks of 64 by 64, each with four counters.
+        block = 64 * 64 + 4
+        assert back(heads(2), heads(2)) == [
+            (WHOLE, (2, 2, 16, 32)),
+            (WHOLE, (2, 2, 16)),
+            (WHOLE, (2, 2, 1, 1, block)),
+        ]
+        assert back(heads(2, 72, length=129), heads(2, 72, length=20))[-1] == (WHOLE, (2, 2, 3, 2, block))
+        beside = 64
+        halves = back(heads(2, dtype=HALF), heads(2, dtype=HALF))
+        assert halves == [(WHOLE, (2 * 2 * 16 * 33 + beside,))]  # and a number each
         shared = back(heads(4, dtype=HALF), heads(2, dtype=HALF))
-        assert shared == [(WHOLE, (2 * 4 * 16 * 33,)), (HALF, (2, 4, 16, 32)), (HALF, (2, 4, 16, 32))]
+        assert shared == [(WHOLE, (2 * 4 * 16 * 33 + beside,)), (HALF, (2, 4, 16, 32)), (HALF, (2, 4, 16, 32))]
 
 
 def test_products_drop_out_as_dropout_does() -> None:
