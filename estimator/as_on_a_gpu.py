@@ -116,11 +116,10 @@ class _RMSNorm(torch.autograd.Function):  # type: ignore[misc] # torch is not fo
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
         x, weight, _ = ctx.saved_tensors
-        return (
-            torch.empty_like(x, memory_format=torch.contiguous_format),
-            None,
-            None if weight is None else torch.empty_like(weight),
-        )
+        as_given = suggest_memory_format(x) != torch.contiguous_format  # channels lie together
+        layout = torch.preserve_format if as_given else torch.contiguous_format
+        found = torch.empty_like(gradient, memory_format=layout)
+        return found, None, None if weight is None else torch.empty_like(weight)
 
 
 def _rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:

@@ -7,86 +7,50 @@ from typing import Any
 
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
-from estimator.as_on_a_gpu import as_on_a_gpu
-from estimator.methods.rad.convolutions import Workspace
-from estimator.recorder import Recorder
+from scripts.check_layouts import OPERATIONS, ORDERS, Order, rehearsed
 
-NO_WORK = Workspace((0.0,), (0.0,), (0.0,))
-Run = Callable[[torch.Tensor], Any]
-LAST = (0, 3, 1, 2)
-HEADS = (0, 2, 1, 3)
-TURNED = (0, 2, 1)
+COME, LAST, SWAPPED = range(3)
+# Strides of (4, 8, 16) and (4, 8, 16, 32) whose axes lie as they come; with channels last; and with two swapped.
+THREE = (128, 16, 1), (128, 1, 8)
+FOUR = (4096, 512, 32, 1), (4096, 1, 256, 8), (4096, 32, 256, 1)
 
 
-def lying(shape: tuple[int, ...], order: tuple[int, ...]) -> torch.Tensor:
-    """Make ones of a shape, whose axes lie in memory as those of a tensor that `permute` gave that order to."""
-    return torch.ones([shape[order.index(axis)] for axis in range(len(shape))]).permute(*order)
-
-
-def strides(run: Run, order: tuple[int, ...], of_gradient: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Give strides of what comes out, and of the gradient of what comes in."""
-    shape = (4, 8, 16, 32)[: len(order)]
-    with FakeTensorMode(), Recorder(lambda *_: NO_WORK), as_on_a_gpu():
-        x = lying(shape, order).requires_grad_() * 1.0
-        y = run(x)
-        gradient = torch.autograd.grad(y, x, lying(tuple(y.shape), of_gradient))[0]
-        return y.stride(), gradient.stride()
-
-
-def norm(x: torch.Tensor, *, training: bool = True) -> torch.Tensor:
-    state = [torch.ones(x.shape[1]) for _ in range(4)]
-    return functional.batch_norm(x, state[0], state[1], state[2], state[3], training)
+def order(axes: int, at: int) -> Order:
+    return ORDERS[axes][at]
 
 
 @pytest.mark.parametrize(
-    ("run", "order", "of_gradient", "out", "back"),
+    ("name", "axes", "given", "of_gradient", "out", "back"),
     [
-        (norm, (0, 1, 2), TURNED, (128, 16, 1), (128, 16, 1)),
-        (norm, LAST, (0, 1, 2, 3), (4096, 1, 256, 8), (4096, 1, 256, 8)),
-        (lambda x: norm(x, training=False), LAST, LAST, (4096, 1, 256, 8), (4096, 512, 32, 1)),
-        (lambda x: functional.layer_norm(x, (16,)), (0, 1, 2), TURNED, (128, 16, 1), (128, 16, 1)),
-        (lambda x: functional.rms_norm(x, (16,), torch.ones(16)), TURNED, (0, 1, 2), (128, 16, 1), (128, 16, 1)),
-        (
-            lambda x: functional.rms_norm(x, (32,), torch.ones(32)),
-            LAST,
-            (0, 1, 2, 3),
-            (4096, 1, 256, 8),
-            (4096, 512, 32, 1),
-        ),
-        (lambda x: functional.log_softmax(x, -1), (0, 1, 2), TURNED, (128, 16, 1), (128, 16, 1)),
-        (functional.elu, (0, 1, 2, 3), LAST, (4096, 512, 32, 1), (4096, 1, 256, 8)),
-        (functional.hardswish, (0, 1, 2, 3), LAST, (4096, 512, 32, 1), (4096, 1, 256, 8)),
-        (functional.softplus, (0, 1, 2), TURNED, (128, 16, 1), (128, 1, 8)),
-        (functional.glu, LAST, (0, 1, 2, 3), (2048, 1, 128, 8), (4096, 512, 32, 1)),
-        (lambda x: functional.pixel_shuffle(x, 2), LAST, LAST, (4096, 2048, 64, 1), (4096, 512, 32, 1)),
-        (lambda x: functional.pixel_unshuffle(x, 2), LAST, LAST, (4096, 128, 16, 1), (4096, 512, 32, 1)),
-        (
-            lambda x: functional.mse_loss(x, torch.zeros(x.shape), reduction="none"),
-            TURNED,
-            (0, 1, 2),
-            (128, 1, 8),
-            (128, 16, 1),
-        ),
-        (
-            lambda x: functional.scaled_dot_product_attention(x, x, x),
-            (0, 1, 2, 3),
-            (0, 1, 2, 3),
-            (4096, 32, 256, 1),
-            (4096, 32, 256, 1),
-        ),
-        (
-            lambda x: functional.scaled_dot_product_attention(x, x, x),
-            HEADS,
-            HEADS,
-            (4096, 32, 256, 1),
-            (4096, 32, 256, 1),
-        ),
+        ("batch_norm", 3, COME, LAST, THREE[COME], THREE[COME]),
+        ("batch_norm", 4, LAST, COME, FOUR[LAST], FOUR[LAST]),
+        ("batch_norm, infers", 4, LAST, LAST, FOUR[LAST], FOUR[COME]),
+        ("elu", 4, COME, LAST, FOUR[COME], FOUR[LAST]),
+        ("glu", 4, LAST, COME, (2048, 1, 128, 8), FOUR[COME]),
+        ("group_norm", 4, LAST, COME, FOUR[COME], FOUR[COME]),
+        ("hardswish", 4, COME, LAST, FOUR[COME], FOUR[LAST]),
+        ("layer_norm", 3, COME, LAST, THREE[COME], THREE[COME]),
+        ("log_softmax", 3, COME, LAST, THREE[COME], THREE[COME]),
+        ("mse_loss", 3, LAST, COME, THREE[LAST], THREE[COME]),
+        ("pixel_shuffle", 4, LAST, LAST, (4096, 2048, 64, 1), FOUR[COME]),
+        ("pixel_unshuffle", 4, LAST, LAST, (4096, 128, 16, 1), FOUR[COME]),
+        ("rms_norm", 3, LAST, COME, THREE[COME], THREE[COME]),
+        ("rms_norm", 4, LAST, COME, FOUR[LAST], FOUR[COME]),
+        ("rms_norm", 4, LAST, LAST, FOUR[LAST], FOUR[LAST]),
+        ("scaled_dot_product_attention", 4, COME, COME, FOUR[SWAPPED], FOUR[SWAPPED]),
+        ("smooth_l1_loss", 3, LAST, COME, THREE[LAST], THREE[COME]),
+        ("softplus", 3, COME, LAST, THREE[COME], THREE[LAST]),
     ],
 )
 def test_what_comes_out_and_its_gradient_lie_as_on_a_gpu(
-    run: Run, order: tuple[int, ...], of_gradient: tuple[int, ...], out: tuple[int, ...], back: tuple[int, ...]
+    name: str, axes: int, given: int, of_gradient: int, out: Order, back: Order
 ) -> None:
-    assert strides(run, order, of_gradient) == (out, back)
+    assert rehearsed(OPERATIONS[name].run, order(axes, given), of_gradient, torch.float32) == (out, back)
+
+
+@pytest.mark.parametrize("run", [functional.relu, torch.tanh, lambda x: x * 2])
+def test_what_works_number_by_number_leaves_all_as_it_lies(run: Callable[[Any], Any]) -> None:
+    for at in (COME, LAST):
+        assert rehearsed(run, order(3, at), at, torch.float32) == (THREE[at], THREE[at])
