@@ -39,7 +39,6 @@ _IN_ONE_PIECE: Final = frozenset(
 _COPIES_FIRST: Final = frozenset((_ATEN.native_layer_norm.default, _ATEN.native_layer_norm_backward.default))
 # These make room for all numbers, and give out one.
 _SHRINKS: Final = frozenset((_ATEN.mse_loss.default, _ATEN.smooth_l1_loss.default))
-_NO_REDUCTION: Final = 0
 _HALVES: Final = (torch.float16, torch.bfloat16)
 # Embeddings of more words sort them. Of more rows than a few, each tenth sorted word and each row are summed up apart.
 _UNSORTED: Final = 3072
@@ -109,9 +108,7 @@ def room(func: Any, args: tuple[Any, ...]) -> int:
 
     Losses are made where what each number adds to them would lie.
     """
-    if func not in _SHRINKS or args[2:3] == (_NO_REDUCTION,) or not isinstance(args[0], torch.Tensor):
-        return 0
-    return max(_bytes(item) for item in args[:2])
+    return _bytes(args[0]) if func in _SHRINKS else 0
 
 
 def _bytes(tensor: torch.Tensor) -> int:

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
+from estimator.as_on_a_gpu import as_on_a_gpu
+from estimator.methods.rad.convolutions import Workspace
+from estimator.recorder import Recorder
 from scripts.check_layouts import OPERATIONS, ORDERS, Order, rehearsed
 
 COME, LAST, SWAPPED = range(3)
@@ -30,6 +34,7 @@ def order(axes: int, at: int) -> Order:
         ("elu", 4, COME, LAST, FOUR[COME], FOUR[LAST]),
         ("glu", 4, LAST, COME, (2048, 1, 128, 8), FOUR[COME]),
         ("group_norm", 4, LAST, COME, FOUR[COME], FOUR[COME]),
+        ("group_norm", 4, COME, LAST, FOUR[COME], FOUR[COME]),
         ("hardswish", 4, COME, LAST, FOUR[COME], FOUR[LAST]),
         ("layer_norm", 3, COME, LAST, THREE[COME], THREE[COME]),
         ("log_softmax", 3, COME, LAST, THREE[COME], THREE[COME]),
@@ -54,3 +59,10 @@ def test_what_comes_out_and_its_gradient_lie_as_on_a_gpu(
 def test_what_works_number_by_number_leaves_all_as_it_lies(run: Callable[[Any], Any]) -> None:
     for at in (COME, LAST):
         assert rehearsed(run, order(3, at), at, torch.float32) == (THREE[at], THREE[at])
+
+
+def test_a_norm_of_what_needs_no_gradient_gives_its_weights_theirs() -> None:
+    with FakeTensorMode(), Recorder(lambda *_: Workspace((0.0,), (0.0,), (0.0,))), as_on_a_gpu():
+        weight = torch.ones(16, requires_grad=True)
+        functional.layer_norm(torch.ones(4, 8, 16), (16,), weight).sum().backward()
+        assert weight.grad.shape == weight.shape
