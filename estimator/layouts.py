@@ -17,7 +17,6 @@ _IN_ONE_PIECE: Final = frozenset(
         _ATEN._log_softmax_backward_data.default,
         _ATEN.glu_backward.default,
         _ATEN.mse_loss_backward.default,
-        _ATEN.native_group_norm_backward.default,
         _ATEN.native_layer_norm_backward.default,
         _ATEN.pixel_shuffle.default,
         _ATEN.pixel_unshuffle.default,

@@ -86,6 +86,17 @@ def test_the_room_of_all_numbers_stays_with_a_loss(loss: Callable[..., Any]) -> 
     assert apart.count(each) == 3
 
 
+def test_attention_gives_its_products_back_before_it_sums_up() -> None:
+    def attends() -> torch.Tensor:
+        x = ones(2, 4, 64, 32, grad=True)
+        return functional.scaled_dot_product_attention(x, x, x)
+
+    found = events(attends, backward=True)
+    each, rows, blocks = 2 * 4 * 64 * 32 * 4, 2 * 4 * 64 * 4, 2 * 4 * (64 * 64 + 4) * 4
+    at = found.index(blocks)
+    assert found[at - 3 : at] == [each, rows, -each]
+
+
 def test_a_gradient_that_is_one_number_everywhere_is_no_place_to_add_to() -> None:
     def sums() -> torch.Tensor:
         x = ones(100, 10, grad=True)

@@ -187,6 +187,9 @@ def embedded(shape: tuple[int, ...], words: int, width: int, *, turned: bool = F
         (lambda: torch.fft.rfft2(ones(16, 24, 48, 384), dim=(1, 2)).detach(), 27.0),
         (lambda: torch.fft.rfft2(ones(16, 48, 24, 384).transpose(1, 2), dim=(1, 3)).detach(), 0.0),
         (lambda: torch.fft.rfft(ones(1000, 2000), dim=0).detach(), 0.0),
+        (lambda: torch.fft.rfft(ones(16, 48, 24, 384).transpose(1, 2), dim=3).detach(), 0.0),
+        (lambda: torch.fft.rfft(ones(64, 1000, 1).transpose(1, 2)).detach(), 0.0),
+        (lambda: torch.fft.irfft(ones(25, 160, 384, dtype=torch.complex64).transpose(0, 1), dim=1), 23.4375),
         # Lengths on an H100: products of larger prime numbers, and those themselves.
         (lambda: torch.fft.rfft(ones(16384, 137)).detach(), 17.125),
         (lambda: torch.fft.fft(ones(16384, 137, dtype=torch.complex64)), 0.0),
