@@ -60,21 +60,11 @@ def test_a_gradient_that_is_a_view_is_no_place_to_add_to() -> None:
     assert found[9:14] == [4000, 4000, 4000, -4000, -4000]
 
 
-def test_a_group_norm_takes_and_gives_one_piece_and_so_does_its_gradient() -> None:
-    def norms(x: torch.Tensor) -> torch.Tensor:
-        return functional.group_norm(x, 2, torch.ones(64), torch.zeros(64))
+def test_a_group_norm_copies_what_lies_otherwise() -> None:
+    def norms() -> torch.Tensor:
+        return functional.group_norm(ones(8, 10, 10, 64).permute(0, 3, 1, 2), 2, torch.ones(64), torch.zeros(64))
 
-    def last() -> torch.Tensor:
-        return ones(8, 10, 10, 64, grad=True).permute(0, 3, 1, 2)
-
-    each = 8 * 10 * 10 * 64 * 4
-    assert events(lambda: norms(last())).count(each) == 3  # the input, its copy, the output
-    with FakeTensorMode(), Recorder(lambda *_: WORKS), as_on_a_gpu():
-        x = last()
-        y = norms(x)
-        gradient = torch.autograd.grad(y, x, y.new_ones(8, 10, 10, 64).permute(0, 3, 1, 2))[0]
-        assert y.is_contiguous()
-        assert gradient.is_contiguous()
+    assert events(norms).count(8 * 10 * 10 * 64 * 4) == 3  # the input, its copy, the output
 
 
 @pytest.mark.parametrize("loss", [functional.mse_loss, functional.smooth_l1_loss])
