@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+OPEN: Final = 0
+"""In a shape: a length that the summary leaves open."""
+
 _AS_IT_IS: Final[tuple[int, ...]] = (-1,)
 
 

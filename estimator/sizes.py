@@ -104,7 +104,7 @@ def _conv(args: Args) -> int:
 
 
 def _linear(args: Args) -> int:
-    inputs, outputs = number(args, "in_features", "0"), number(args, "out_features", "1")
+    inputs, outputs = number(args, "in_features", "input_size", "0"), number(args, "out_features", "output_size", "1")
     return inputs * outputs + (outputs if flag(args, "bias") else 0)
 
 
@@ -140,7 +140,8 @@ def _layer_norm(args: Args) -> int:
 
 
 def _rms_norm(args: Args) -> int:
-    size = _product(numbers(args["0"] if "0" in args else args["normalized_shape"]))
+    shape = args.get("0") or args.get("normalized_shape") or args["hidden_size"]
+    size = _product(numbers(shape))
     return size if flag(args, "elementwise_affine") else 0
 
 
@@ -204,7 +205,7 @@ def _rule(type_: str) -> Callable[[Args], int] | None:
         return _instance_norm
     if "LayerNorm" in type_:
         return _layer_norm
-    if "Embedding" in type_:
+    if "Embedding" in type_ or type_ == "ParallelLMHead":
         return _embedding
     if "Conv" in type_:
         return _conv

@@ -79,7 +79,7 @@ class ModelSummary:
         input_mb: the printed "Input size (MB)" for ``batch_size`` samples (1 where it is None), in 10^6 bytes.
         guessed: layers whose input nothing that the summary shows would fit; it had to be guessed.
         note: see `Estimate`.
-        unused: the part of it that says which of a workload's numbers does not count.
+        unused: the part of it that does not come from shapes that had to be derived.
         rehearsals: what the model's own code took on tensors without data, where `radctl summarize` wrote it down.
     """
 

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from estimator.breath import OFTEN, breathe
 from estimator.parsers import keras, module, torchinfo, torchsummary
-from estimator.parsers.text import clean, fail, first_line, from_notebook, is_rule, unprefixed
+from estimator.parsers.text import (
+    HEADER,
+    clean,
+    fail,
+    first_line,
+    from_notebook,
+    is_rule,
+    read_totals,
+    total_params,
+    unprefixed,
+)
 from estimator.sharing import share, unwrap
 from estimator.types import ModelSummary, SummaryError
 
 __all__ = ["SummaryError", "parse_summary"]
 
-_HEADER = "Layer (type"
 _MOST_OTHERS = 20
-# How a line ends that stands in a notebook's file.
-_IN_JSON = '\\n"'
+# Models of one text that are read.
+_MOST_MODELS = 8
+# What is about as large may be one model: a print shows no bare weights, and counts tied ones twice.
+_ABOUT = 0.05
+# Roots that stand for a table's rows, and containers without a class of their own.
+_NO_CLASS = ("Model", "Sequential")
+# How a line ends that stands in a notebook's file, and how such a file begins.
+_END_IN_JSON = "\\n"
+_LINE_IN_JSON = f'{_END_IN_JSON}"'
+_JSON = re.compile(r'\s*(?:[\[{]\s*)*"')
 
 
 def parse_summary(text: str) -> ModelSummary:
@@ -29,32 +49,45 @@ def parse_summary(text: str) -> ModelSummary:
     Raises:
         SummaryError: no summary is found, or a line of it cannot be understood; the message quotes the line.
     """
+    if _END_IN_JSON in text and _JSON.match(text):
+        return _parse(clean(from_notebook(text)))
     lines = clean(text)
     try:
         return _parse(lines)
     except SummaryError:
-        if _IN_JSON in text:
+        if _LINE_IN_JSON in text:
             return _parse(clean(from_notebook(text)))
-        bare = unprefixed(lines, _HEADER)
+        bare = unprefixed(lines, HEADER)
         if bare is None:
             raise
         return _parse(bare)
 
 
 def _parse(lines: list[str]) -> ModelSummary:
+    models = _Models()
     empty = -1
     others = 0
     for at, line in enumerate(lines):
         if not at & OFTEN:
             breathe()
-        if _HEADER in line:
-            return share(unwrap(_table(lines, at)))
-        if line.rstrip().endswith(("(", ")", module.COUNTED)) and module.starts(line) and others < _MOST_OTHERS:
-            summary = module.parse(lines, at)
-            if summary.total_params:
-                return share(unwrap(summary))
+        table = HEADER in line
+        if not (table or (_begins(line) if models.tried else others < _MOST_OTHERS and _may_begin(line))):
+            continue
+        if models.tried > _MOST_MODELS:
+            break
+        try:
+            summary = _table(lines, at) if table else module.parse(lines, at)
+        except SummaryError as error:
+            models.refuse(error, total_params(read_totals(lines, at + 1)) if table else None, table)
+            continue
+        if table or summary.total_params:
+            models.take(summary, table)
+        else:
             empty = at if empty < 0 else empty
             others += 1
+    chosen = models.chosen()
+    if chosen is not None:
+        return share(unwrap(chosen))
     if empty >= 0:
         raise fail(
             empty + 1,
@@ -68,6 +101,84 @@ def _parse(lines: list[str]) -> ModelSummary:
         lines[at],
         "no model summary starts here: give the output of torchsummary, torchinfo, print(model) or Keras' summary()",
     )
+
+
+class _Models:
+    """The models of one text: the largest counts, and of one that is there twice its table.
+
+    Attributes:
+        tried: how many there were, with those that could not be read.
+    """
+
+    def __init__(self) -> None:
+        self.tried = 0
+        self._chosen: ModelSummary | None = None
+        self._left: list[int] = []  # parameters of the others
+        self._wrong: SummaryError | None = None
+        self._stated: int | None = None
+        self._table = False
+
+    def refuse(self, error: SummaryError, stated: int | None, table: bool) -> None:
+        """Remember the first that could not be read: why, its total and whether it is a table."""
+        if not self.tried:
+            self._wrong, self._stated, self._table = error, stated, table
+        self.tried += 1
+
+    def take(self, summary: ModelSummary, table: bool) -> None:
+        """Choose between a model and those before it."""
+        self.tried += 1
+        before = self._chosen
+        if before is None:
+            # What is there again in another form after it could not be read.
+            again = not self._table if table else self._table and _alike(self._stated, summary.total_params)
+            if self._wrong is None or again:
+                self._chosen = summary
+        elif _same(before, summary):
+            self._chosen = summary if table and before.format == "module" else before
+        else:
+            self._left.append(min(before.total_params, summary.total_params))
+            self._chosen = max(before, summary, key=_size)
+
+    def chosen(self) -> ModelSummary | None:
+        """Give the one that counts, with a note of the others; None if there was none.
+
+        Raises:
+            SummaryError: the first could not be read.
+        """
+        if self._chosen is None:
+            if self._wrong is not None:
+                raise self._wrong
+            return None
+        if not self._left:
+            return self._chosen
+        one = len(self._left) == 1
+        many = "another model" if one else f"{len(self._left)} other models"
+        note = f"{many} of {sum(self._left):,} parameters beside it {'is' if one else 'are'} not counted"
+        return replace(self._chosen, note=note, unused=note)
+
+
+def _may_begin(line: str) -> bool:
+    """Tell whether the first print of a text may begin here."""
+    return line.rstrip().endswith(("(", ")", module.COUNTED)) and module.starts(line)
+
+
+def _begins(line: str) -> bool:
+    """Tell whether another model's print begins here; lines inside of a print begin with a blank or a bracket."""
+    return line[:1].isalpha() and line.rstrip().endswith("(") and module.starts(line)
+
+
+def _size(summary: ModelSummary) -> int:
+    return summary.total_params
+
+
+def _alike(one: int | None, other: int) -> bool:
+    return one is not None and abs(one - other) <= _ABOUT * max(one, other)
+
+
+def _same(one: ModelSummary, other: ModelSummary) -> bool:
+    """Tell whether two summaries are of one model: of a class, or about as large, as a print shows no bare weights."""
+    named = one.root.type == other.root.type and one.root.type not in _NO_CLASS
+    return named or _alike(one.total_params, other.total_params)
 
 
 def _table(lines: list[str], start: int) -> ModelSummary:

@@ -10,7 +10,7 @@ from typing import Final
 
 from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
-from estimator.layer import Layer
+from estimator.layer import OPEN, Layer
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import ModelSummary
@@ -25,8 +25,13 @@ _TWO: Final = 2
 
 
 _MODELS: Final[tuple[str, ...]] = ("Functional", "Sequential", "Model")
-# Other layers that hold whole models: transformers' and TensorFlow Hub's.
-_HOLDS: Final = ("MainLayer", "KerasLayer", "KerasLayerV1V2")
+# Other layers that hold whole models: KerasHub's, TensorFlow Hub's, transformers' and those behind its ``TF``.
+_HOLDS: Final = ("Backbone", "KerasLayer", "KerasLayerV1V2", "MainLayer")
+_TRANSFORMERS: Final = ("TF", "Model")
+_CLOSED: Final = "nothing tells what is inside, and Keras opens no such layer: claim `#RAD memory=12G`"
+_NOT_OPENED: Final = "nothing tells what is inside: print it with expand_nested=True, or claim `#RAD memory=12G`"
+# Part of the names of transformers' outputs, which stand where a shape would.
+_OUTPUT: Final = "ModelOutput"
 # Share of the parameters in models that are not opened.
 _FEW: Final = 0.1
 _NESTED: Final = "|"
@@ -34,6 +39,8 @@ _BRANCH: Final = "└"  # Keras 3 draws no frame
 # What stands in a cell of a row that a frame is drawn around, which moves it out of its column by a few places.
 _PIECE: Final = re.compile(r"\S+(?: \S+)*")
 _MOVED: Final = 4
+# A shape with a number behind it, before which somebody took blanks out.
+_BEHIND_SHAPE: Final = re.compile(r"([^)\]]*[)\]]+) +([0-9][0-9,]*)")
 # Type, name, shape and parameters of a row.
 _Read = tuple[str, str, RawShape | None, int]
 # Cells and line number of a row; no cells where the line is not divided yet, and is the whole row.
@@ -150,6 +157,9 @@ def _rows(lines: list[str], start: int) -> tuple[list[_Row], int]:
         if not any(cells):
             fresh = True
         elif rows and _continues(cells, fresh and boxed):
+            if cells[0] and not t.is_cut(line) and _is_whole(rows[-1][0] or _boxed(lines[rows[-1][1] - 1].strip())):
+                _check_behind(lines, at - 1, bounds)
+                return rows, at
             rows[-1] = _longer(rows[-1], cells, at, lines)
             fresh = False
         elif rows or len(cells) < 2 or cells[0].endswith(")") or "param" not in line.lower():
@@ -160,7 +170,7 @@ def _rows(lines: list[str], start: int) -> tuple[list[_Row], int]:
 
 def _bounds(header: str) -> list[int]:
     """Find where the columns of a Keras 2 table start."""
-    titles = ("Layer (type)", "Output Shape", "Param #", "Connected to", "Trainable")
+    titles = ("Layer (type)", "Output Shape", "Param", "Connected to", "Trainable")
     return sorted(header.find(title) for title in titles if title in header)
 
 
@@ -189,6 +199,8 @@ def _sliced(line: str, bounds: list[int]) -> list[str]:
     for index, begin in enumerate(bounds):
         end = bounds[index + 1] if index + 1 < len(bounds) else len(line)
         cells.append(line[begin if index else 0 : end].strip(" |"))
+    if len(cells) > _TWO and cells[1][-1:] not in ")]" and (moved := _BEHIND_SHAPE.fullmatch(cells[1])):
+        cells[1:3] = moved[1], moved[2] + cells[2]
     return cells
 
 
@@ -197,6 +209,28 @@ def _continues(cells: list[str], fresh: bool) -> bool:
     if fresh:
         return False
     return len(cells) < 3 or not cells[2]
+
+
+def _is_whole(cells: list[str]) -> bool:
+    """Tell whether name, type and shape of a row are complete: only where it is connected to may still come."""
+    return "(" in cells[0] and all(cell.count("(") == cell.count(")") for cell in cells[:_TWO])
+
+
+def _check_behind(lines: list[str], at: int, bounds: list[int]) -> None:
+    """Refuse text between rows; it may stand behind a table that was not closed, from line index ``at`` on.
+
+    Raises:
+        SummaryError: rows follow it.
+    """
+    for number in range(at, len(lines)):
+        if not number & OFTEN:
+            breathe()
+        line = lines[number]
+        if t.HEADER in line:
+            return
+        cells = _sliced(line, bounds) if bounds else _boxed(line.strip())
+        if len(cells) > _TWO and "(" in cells[0] and t.read_count(cells[2].partition(" ")[0]) is not None:
+            raise t.fail(at + 1, lines[at], "this is no row of the table that goes on behind it: paste the table alone")
 
 
 def _longer(row: _Row, more: list[str], at: int, lines: list[str]) -> _Row:
@@ -253,7 +287,11 @@ def _cells(lines: list[str], rows: list[_Row]) -> list[_Read]:
         if value is None:
             row = cells or _boxed(lines[number - 1].strip())
             if not open_ or len(row) <= _TWO:
-                why = t.CUT if t.is_cut(first) else "expected `name (Type)  (output shape)  parameters`"
+                why = (
+                    t.CUT
+                    if t.is_cut(first)
+                    else "expected `name (Type)  (output shape)  parameters`: paste the whole table"
+                )
                 raise t.fail(number, lines[number - 1], why)
             value = _value(shapes, row[1], row[2], lines, number)
             if len(values) <= _MOST_KEPT:
@@ -269,7 +307,7 @@ def _summary(lines: list[str], at: int, rows: list[_Row]) -> ModelSummary:
     counts = Counter([shape for _, _, shape, _ in read])
     firsts = {shape[0] for shape in counts if shape and len(shape) > 1}
     batch = batch_of(counts.items(), None) if len(firsts) > 1 else next(iter(firsts), None)
-    samples = _samples(read, counts, batch)
+    samples = _samples(read, counts, batch, OPEN if _is_open(read, rows, lines) else 1)
     counted = sum([params for _, _, _, params in read])
     totals = t.read_totals(lines, at)
     stated = t.total_params(totals)
@@ -302,16 +340,33 @@ def _summary(lines: list[str], at: int, rows: list[_Row]) -> ModelSummary:
     )
 
 
-def _samples(read: list[_Read], shapes: Iterable[RawShape | None], batch: int | None) -> _Samples:
+def _samples(read: list[_Read], shapes: Iterable[RawShape | None], batch: int | None, unknown: int) -> _Samples:
     samples: _Samples = {}
     for shape in shapes:
         if not len(samples) & OFTEN:
             breathe()
-        samples[shape] = per_sample(shape, batch)
+        samples[shape] = per_sample(shape, batch, unknown)
     if _channels_last(read, samples):
         breathe()
         return {shape: _channels_first(sample) for shape, sample in samples.items()}
     return samples
+
+
+def _is_open(read: list[_Read], rows: list[_Row], lines: list[str]) -> bool:
+    """Tell whether layers with many of the parameters work on series of a length that the table leaves open.
+
+    Raises:
+        SummaryError: it leaves more than that open: the sides of pictures.
+    """
+    open_ = [at for at, (_, _, shape, params) in enumerate(read) if params and shape and None in shape[1:]]
+    if sum([read[at][3] for at in open_]) <= sum([params for _, _, _, params in read]) * _FEW:
+        return False
+    for at in open_:
+        if (read[at][2] or ())[1:].count(None) > 1:
+            number = rows[at][1]
+            why = "the sizes are left open: build the model for one, as with `Input(shape=(224, 224, 3))`, and print it"
+            raise t.fail(number, lines[number - 1], f"{why}, or claim `#RAD memory=12G`")
+    return True
 
 
 def _layers(read: list[_Read], samples: _Samples) -> tuple[Layer, ...]:
@@ -386,12 +441,16 @@ def _check_opened(read: list[_Read], depths: list[int], rows: list[_Row], lines:
         SummaryError: inner models that are not opened hold many of the parameters.
     """
     breathe()
-    hiding = [at for at, row in enumerate(read) if row[3] and (row[0] in _MODELS or row[0].endswith(_HOLDS))]
+    hiding = [at for at, row in enumerate(read) if row[3] and (row[0] in _MODELS or _holds(row[0]))]
     hiding = [at for at in hiding if depths[at + 1] <= depths[at]]
     if sum([read[at][3] for at in hiding]) > sum([row[3] for row in read]) * _FEW:
         number = rows[hiding[0]][1]
-        why = "nothing tells what is inside: print it with expand_nested=True, or claim `#RAD memory=12G`"
-        raise t.fail(number, lines[number - 1], why)
+        raise t.fail(number, lines[number - 1], _CLOSED if _holds(read[hiding[0]][0]) else _NOT_OPENED)
+
+
+def _holds(type_: str) -> bool:
+    """Tell whether a layer of another library holds a whole model, which Keras cannot open."""
+    return type_.endswith(_HOLDS) or (type_.startswith(_TRANSFORMERS[0]) and _TRANSFORMERS[1] in type_)
 
 
 def _value(
@@ -404,7 +463,8 @@ def _value(
     """
     shape = shapes.read(shape_text)
     if shape is None and shape_text not in ("multiple", "?", "-", "", "unknown", "[]", "()"):
-        raise t.fail(number, lines[number - 1], f"{t.short(shape_text)} is not an output shape")
+        why = _CLOSED if _OUTPUT in shape_text else f"{t.short(shape_text)} is not an output shape"
+        raise t.fail(number, lines[number - 1], why)
     count = count_text.partition(" ")[0]
     params = 0 if count in ("-", "?", "") else t.read_count(count)
     if params is None:

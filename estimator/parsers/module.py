@@ -35,8 +35,13 @@ _MOST_COMPARED: Final = 512
 _MOST_DIGITS: Final = 7
 # Transformers keeps the weights of all experts in one bare parameter.
 _EXPERTS: Final = ("Experts", "ExpertGLU")
+# What peft trains; all else is frozen then. A layer that it also trains lies in the second.
+_ADAPTS: Final = "lora_"
+_TRAINED: Final = (_ADAPTS, "modules_to_save")
+# What other libraries call the sizes of a linear layer.
+_SIZES: Final[dict[str, str]] = {"input_features": "in_features", "output_features": "out_features"}
 # Layers whose weights are packed into a few bits, or into something else than a parameter.
-_QUANTISED: Final = ("4bit", "8bit", "WQLinear", "QuantLinear", "Quantized")
+_QUANTISED: Final = ("4bit", "8bit", "QLinear", "QuantLinear", "Quantized")
 # timm's pool prints itself as one line; `radctl summarize` shows what is in it.
 _PRINTS_ITSELF: Final = "SelectAdaptivePool2d"
 # They tell how wide those are that say nothing themselves, or are such.
@@ -315,8 +320,9 @@ def _args(text: str) -> Args:
     args: list[tuple[str, str]] = []
     for place, part in zip(_PLACES, _parts(text), strict=False):
         key, equals, value = part.partition("=")
+        key = key.strip()
         if equals and key.isidentifier():
-            args.append((key, value[: t.MAX_ARGS]))
+            args.append((_SIZES.get(key, key), value.strip()[: t.MAX_ARGS]))
         else:
             args.append((place, part.strip(" ,")[: t.MAX_ARGS]))
     return keep(_ARGS, text, tuple(args)) if len(text) <= _MOST_KEPT else tuple(args)
@@ -348,6 +354,7 @@ class _Reader:
         guessed: a sentence for each assumption.
         unsaid: a type of layers whose sizes are not shown; "" for none.
         by_place: lines so far that may read otherwise where they stand again.
+        adapted: whether peft's adapters are among them.
     """
 
     def __init__(self) -> None:
@@ -357,6 +364,7 @@ class _Reader:
         self.guessed: dict[str, None] = {}
         self.unsaid = ""
         self.by_place = 0
+        self.adapted = False
         self._stack: list[_Frame] = []
         self._width = 0
         self._sizes: dict[tuple[str, Args], int] = {}
@@ -385,6 +393,7 @@ class _Reader:
                 raise t.fail(number, lines[number - 1], f"nested deeper than {t.MAX_DEPTH}")
             if end := self._again(line, at, lines):
                 return end
+            self.adapted = self.adapted or line.name.startswith(_ADAPTS)
             stack.append(_Frame(line, at, self.by_place))
         elif line.kind == _CLOSE:
             if not stack:
@@ -590,8 +599,9 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
         raise AssertionError("parse() has checked that the print is complete")
     total = reader.total
     inferred = list(reader.guessed)
+    totals = t.read_totals(lines, at)
     if not reader.counted:
-        stated = t.total_params(t.read_totals(lines, at))
+        stated = t.total_params(totals)
         unsaid = reader.unsaid or reader.packed(types)
         if unsaid and stated is None:
             raise SummaryError(
@@ -605,6 +615,15 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
             total = stated
     if total > t.MAX_PARAMS:
         raise t.fail(1, lines[0], "the layers add up to more parameters than any GPU can hold")
-    return ModelSummary(
-        format="module", root=reader.root, batch_size=None, total_params=total, inferred=tuple(inferred)
-    )
+    frozen = t.frozen_params(totals, total)
+    if reader.adapted and not frozen:
+        trained = _trained(reader.root)
+        frozen = max(total - trained, 0)
+        inferred.append(f"peft's adapters are trained, {trained:,} parameters, and all else is frozen")
+    return ModelSummary("module", reader.root, None, total, tuple(inferred), frozen_params=frozen)
+
+
+def _trained(layer: Layer) -> int:
+    """Count the parameters that peft trains."""
+    breathe()
+    return sum([_parameters(part) if part.name.startswith(_TRAINED) else _trained(part) for part in layer.children])

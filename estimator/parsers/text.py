@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Final
 
 from estimator.breath import OFTEN, breathe
@@ -47,6 +48,10 @@ CUT: Final = "lines were left out here: paste all of the summary"
 _MEMBER: Final = re.compile(r"\([\w.-]+\):(?: \d+ x)?")
 _BARS: Final = "│┃ "
 # What a notebook puts around Keras' table.
+HEADER: Final = "Layer (type"
+"""How the header of each table begins."""
+
+_QUOTED: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _TAG: Final = re.compile(r"</?(?:pre|span)[^<>]*>")
 _BLANKS: Final = (("\0", ""), ("\u00a0", " "), ("\u200b", ""), ("\ufeff", ""))
 
@@ -158,20 +163,18 @@ def unprefixed(lines: list[str], header: str) -> list[str] | None:
 
 
 def from_notebook(text: str) -> str:
-    """Take lines that stand in a notebook's JSON out of their quotation marks; others stay as they are."""
-    bare: list[str] = []
-    for number, line in enumerate(text.splitlines()):
-        if not number & OFTEN:
-            breathe()
-        quoted = line.strip().rstrip(",")
-        if len(quoted) > 1 and quoted[0] == quoted[-1] == '"':
-            try:
-                bare.append(_TAG.sub("", json.loads(quoted)).rstrip("\n"))
-                continue
-            except ValueError:
-                pass
-        bare.append(line)
-    return "\n".join(bare)
+    """Take what stands in quotation marks out of a notebook's JSON: lists of lines, or one string of all."""
+    found: list[str] = []
+    at = text.find('"')
+    while at >= 0:
+        breathe()
+        quoted = _QUOTED.match(text, at)
+        if quoted is None:
+            break
+        with suppress(ValueError):
+            found.append(_TAG.sub("", json.loads(quoted[0])).rstrip("\n"))
+        at = text.find('"', quoted.end())
+    return "\n".join(found)
 
 
 def _without(lines: list[str], prefix: re.Pattern[str]) -> list[str]:
@@ -301,7 +304,7 @@ def is_rule(line: str) -> bool:
 
 
 def read_totals(lines: list[str], start: int) -> dict[str, str]:
-    """Read the ``Total params: 1,234`` lines from line index ``start`` on; the first of each name counts.
+    """Read the ``Total params: 1,234`` lines from line index ``start`` on, up to another table; the first counts.
 
     Returns:
         Lower-case names without units, such as ``total params`` and ``forward/backward pass size``, to values.
@@ -311,6 +314,8 @@ def read_totals(lines: list[str], start: int) -> dict[str, str]:
         if not number & OFTEN:
             breathe()
         line = lines[number]
+        if HEADER in line:
+            break
         name, colon, value = line.partition(":")
         told = colon and len(name) < 60 and ("params" in name.lower() or "size" in name or "mult-adds" in name)
         if told or name.startswith(_REHEARSED):  # however long; and cut ones, which are refused
@@ -321,7 +326,7 @@ def read_totals(lines: list[str], start: int) -> dict[str, str]:
 
 def total_params(totals: dict[str, str]) -> int | None:
     """Read the total of parameters from `read_totals`, also in units (``11.69 m``); None if there is none."""
-    text = totals.get("total params", totals.get("total parameters", "")).partition("(")[0].strip()
+    text = totals.get("total params", totals.get("total parameters", "")).partition("(")[0].partition("|")[0].strip()
     if not text:
         return None
     value, _, unit = text.partition(" ")
@@ -335,9 +340,17 @@ def total_params(totals: dict[str, str]) -> int | None:
     return int(scaled) if 0 <= scaled <= MAX_PARAMS else None
 
 
-def frozen_params(totals: dict[str, str]) -> int:
-    """Read "Non-trainable params" from `read_totals`; 0 if there is none."""
-    return read_count(totals.get("non-trainable params", "0").partition("(")[0].partition(" ")[0]) or 0
+def frozen_params(totals: dict[str, str], total: int = 0) -> int:
+    """Read "Non-trainable params" from `read_totals`, or what "Trainable params" leaves of a total; 0 if unsaid."""
+    frozen = totals.get("non-trainable params")
+    if frozen is not None:
+        return _count(frozen) or 0
+    trained = _count(totals.get("trainable params", ""))
+    return 0 if trained is None else max(total - trained, 0)
+
+
+def _count(text: str) -> int | None:
+    return read_count(text.partition("(")[0].partition(" ")[0])
 
 
 def pass_mb(totals: dict[str, str]) -> float | None:

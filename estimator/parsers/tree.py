@@ -85,8 +85,8 @@ def _fits(batch: int | None, pictures: Set[int | None], sides: set[int | None], 
     return seen > _CHANCE and any(count is not None and count % batch == 0 for count in pictures)
 
 
-def per_sample(shape: RawShape | None, batch: int | None) -> tuple[int, ...] | None:
-    """Take the batch out of a shape.
+def per_sample(shape: RawShape | None, batch: int | None, unknown: int = 1) -> tuple[int, ...] | None:
+    """Take the batch out of a shape, and put ``unknown`` for other sizes that it leaves open.
 
     A first dimension that is a multiple of the batch (windows of a Swin) keeps the factor; a batch that is not the
     first dimension (sequence first) is taken out where it stands. So is one that stands there as a multiple.
@@ -108,7 +108,7 @@ def per_sample(shape: RawShape | None, batch: int | None) -> tuple[int, ...] | N
         rest = (first, second // batch, *shape[2:])
     else:
         rest = shape
-    return tuple([1 if size is None else size for size in rest])
+    return tuple([unknown if size is None else size for size in rest])
 
 
 def open_sample(shape: RawShape | None) -> tuple[int, ...] | None:

@@ -20,6 +20,7 @@ from estimator.shapes.tables import (
     nodes_of,
     sequence_first,
     windows,
+    with_length,
 )
 from estimator.types import ModelSummary, SummaryError, Workload
 from estimator.walk import layers
@@ -43,6 +44,7 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     Raises:
         SummaryError: a print says too little of this kind of model, or the input size is none for it.
     """
+    summary = with_length(summary, workload.seq_len)
     found = layers(summary.root)
     if summary.batch_size is not None and summary.batch_size == workload.seq_len != workload.batch_size:
         summary = sequence_first(summary, workload.seq_len)
@@ -54,9 +56,11 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     if workload.input_size and any(layer.output_shape or layer.input_shape for layer in found):
         note = input_size.contradiction(summary, workload.input_size)
         if note:
-            summary = replace(summary, note=note, inferred=(*summary.inferred, note))
+            both = "; ".join(filter(None, (note, summary.unused)))
+            summary = replace(summary, note=both, inferred=(*summary.inferred, note))
     if workload.seq_len and (note := input_size.other_length(found, workload.seq_len)):
-        summary = replace(summary, note=note, unused=note)
+        both = "; ".join(filter(None, (note, summary.unused)))
+        summary = replace(summary, note=both, unused=both)
     missing = [layer for layer in found if layer.output_shape is None and not layer.children]
     if not missing:
         if summary.format == "torchsummary" and (rows := unfolded(summary)) is not summary.root.children:

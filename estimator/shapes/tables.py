@@ -8,7 +8,7 @@ from math import prod
 from typing import Final
 
 from estimator.breath import OFTEN, breathe
-from estimator.layer import Layer
+from estimator.layer import OPEN, Layer
 from estimator.types import ModelSummary, SummaryError
 from estimator.walk import elements, layers
 
@@ -40,6 +40,28 @@ _KEEP: Final[tuple[str, ...]] = ("Dropout", "ReLU", "GELU", "SiLU", "Sigmoid", "
 _NEAR: Final = 16
 # Axes of what convolutions give out of one sample.
 _AXES: Final = {"Conv1d": 2, "Conv2d": 3, "Conv3d": 4}
+
+
+def with_length(summary: ModelSummary, length: int | None) -> ModelSummary:
+    """Put the length of series where a table of Keras leaves it open.
+
+    Raises:
+        SummaryError: nothing says how long they are.
+    """
+    if summary.format != "keras" or not any(OPEN in (row.output_shape or ()) for row in summary.root.children):
+        return summary
+    if length is None:
+        raise SummaryError(
+            "the table leaves open how long its series are: say `seq_len=N`, or build the model for one length, as "
+            "with `Input(shape=(512,))`, and print it"
+        )
+    rows = []
+    for number, row in enumerate(summary.root.children):
+        if not number & OFTEN:
+            breathe()
+        shape = row.output_shape
+        rows.append(row.but(output_shape=tuple([size or length for size in shape])) if shape else row)
+    return replace(summary, root=summary.root.but(children=tuple(rows)))
 
 
 def windows(rows: tuple[Layer, ...]) -> tuple[Layer, ...]:

@@ -1050,10 +1050,20 @@ def test_inner_models_of_keras_3_are_counted_once(total: str) -> None:
     assert summary.total_params == 41_450
 
 
-@pytest.mark.parametrize("hidden", ["Functional", "Sequential", "TFTinyMainLayer", "KerasLayer"])
-def test_a_keras_table_that_hides_most_of_a_model_is_refused(hidden: str) -> None:
+@pytest.mark.parametrize(
+    ("hidden", "cure"),
+    [
+        ("Functional", "expand_nested=True"),
+        ("Sequential", "expand_nested=True"),
+        ("TFTinyMainLayer", "Keras opens no such layer"),
+        ("TFTinyModel", "Keras opens no such layer"),
+        ("TinyBackbone", "Keras opens no such layer"),
+        ("KerasLayer", "Keras opens no such layer"),
+    ],
+)
+def test_a_keras_table_that_hides_most_of_a_model_is_refused(hidden: str, cure: str) -> None:
     shape = "(None, 8, 8, 16)"
-    with pytest.raises(SummaryError, match=rf"line 4: '.*{hidden}.*expand_nested=True.*#RAD memory=12G"):
+    with pytest.raises(SummaryError, match=rf"line 4: '.*{hidden}.*{cure}.*#RAD memory=12G"):
         parse_summary(_keras(("InputLayer", "(None, 8, 8, 3)", 0), (hidden, shape, 900), ("Dense", "(None, 10)", 170)))
     few = _keras(("InputLayer", "(None, 8, 8, 3)", 0), (hidden, shape, 100), ("Dense", "(None, 10)", 10_250))
     assert parse_summary(few).total_params == 10_350

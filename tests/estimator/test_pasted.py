@@ -1,0 +1,233 @@
+"""What people paste: several summaries in one text, other libraries' words, tables that leave sizes open."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from estimator.methods.rad import Rad
+from estimator.parsers import parse_summary
+from estimator.shapes import with_shapes
+from estimator.types import SummaryError, Workload
+
+NET = "Net(\n  (fc): Linear(in_features=7, out_features=5, bias=True)\n)\n"
+LARGER = "Critic(\n  (fc): Linear(in_features=70, out_features=50, bias=True)\n)\n"
+RULE = "=" * 64
+
+
+def rows_of(*rows: str, total: int) -> str:
+    """Write torchsummary's table of layers, a linear one each."""
+    lines = "".join(f"            Linear-{at}              {row}\n" for at, row in enumerate(rows, 1))
+    head = f"        Layer (type)               Output Shape         Param #\n{RULE}\n"
+    return f"{head}{lines}{RULE}\nTotal params: {total:,}\n"
+
+
+TABLE = rows_of("[-1, 3, 5]             40", total=40)
+LARGER_TABLE = rows_of("[-1, 50]             3,550", total=3_550)
+
+
+def keras_of(*rows: tuple[str, str, int], total: bool = True) -> str:
+    """Write the table of Keras 2."""
+    lines = [f"{f'x{at} ({type_})':31}{shape:27}{params}" for at, (type_, shape, params) in enumerate(rows)]
+    head = [f"{'Layer (type)':31}{'Output Shape':27}Param #", RULE]
+    end = [RULE, f"Total params: {sum(row[2] for row in rows):,}"] if total else []
+    return "\n".join([*head, *lines, *end]) + "\n"
+
+
+@pytest.mark.parametrize("text", [NET + TABLE, TABLE + NET, NET + TABLE + NET])
+def test_of_one_model_the_table_counts_as_it_shows_the_input(text: str) -> None:
+    assert parse_summary(text) == parse_summary(TABLE)
+
+
+def test_a_model_that_is_printed_twice_is_one() -> None:
+    assert parse_summary(f"{NET}moved to the GPU\n{NET}") == parse_summary(NET)
+    assert parse_summary(TABLE + TABLE) == parse_summary(TABLE)
+
+
+def test_a_class_of_its_own_is_the_same_model_whatever_its_print_does_not_show() -> None:
+    table = (
+        "Layer (type:depth-idx)   Output Shape   Param #\n=====\nNet   [8, 5]   30\n"
+        "├─Linear: 1-1   [8, 5]   40\n=====\nTotal params: 70\n"
+    )
+    assert parse_summary(NET + table) == parse_summary(table)
+
+
+@pytest.mark.parametrize("text", [NET + LARGER, LARGER + NET, TABLE + LARGER_TABLE, NET + LARGER_TABLE])
+def test_the_larger_of_two_models_counts_and_the_other_is_named(text: str) -> None:
+    summary = parse_summary(text)
+    assert summary.total_params == 3_550
+    estimate = Rad.load().predict(summary, Workload(8))
+    assert "another model of 40 parameters beside it is not counted" in estimate.note
+    assert any("another model of 40 parameters" in reason for reason in estimate.reasons)
+
+
+def test_so_many_models_of_a_text_are_read() -> None:
+    text = "".join(f"Net{at}(\n  (fc): Linear(in_features={10**at}, out_features=1)\n)\n" for at in range(12))
+    summary = parse_summary(text)
+    assert summary.total_params == 10**8 + 1
+    assert summary.note == "8 other models of 11,111,119 parameters beside it are not counted"
+
+
+def test_what_is_no_model_beside_one_is_not_mentioned() -> None:
+    text = f"{NET}Loss(\n  (inner): BCELoss()\n)\nAdam (\nParameter Group 0\n    lr: 0.1\n)\nBroken(\n  (fc): Linear(\n"
+    assert parse_summary(text) == parse_summary(NET)
+
+
+def test_the_table_behind_a_print_that_says_too_little() -> None:
+    text = f"Net(\n  (fc): Linear4bit(in_features=7, out_features=5, bias=True)\n)\n{TABLE}"
+    assert parse_summary(text) == parse_summary(TABLE)
+
+
+def test_the_print_behind_a_table_that_cannot_be_read() -> None:
+    cut = TABLE.replace("[-1, 3, 5] ", "[-1, three]")
+    assert parse_summary(cut + NET) == parse_summary(NET)
+    with pytest.raises(SummaryError, match="three"):  # a part of it, perhaps, but not that model
+        parse_summary(cut + LARGER)
+    with pytest.raises(SummaryError, match="three"):
+        parse_summary(cut.partition("Total")[0] + NET)
+
+
+@pytest.mark.parametrize("lines", [NET.splitlines(keepends=True), [NET]], ids=["a list of lines", "one string"])
+@pytest.mark.parametrize("indent", [1, None])
+def test_notebooks_hold_lines_or_one_string(lines: list[str], indent: int | None) -> None:
+    output = {"name": "stdout", "text": lines if len(lines) > 1 else lines[0]}
+    cells = [{"cell_type": "code", "outputs": [output], "source": ['print("net\\n")\n', "net"]}]
+    assert parse_summary(json.dumps({"cells": cells}, indent=indent)) == parse_summary(NET)
+    assert parse_summary(json.dumps(output, indent=indent)[1:-1]) == parse_summary(NET)
+
+
+def test_a_notebook_that_breaks_off_inside_of_a_string() -> None:
+    with pytest.raises(SummaryError, match="no end"):
+        parse_summary(json.dumps(["Net(\n", "  (fc): Linear(in_features=7, out_features=5)\n", ")"])[:-3] + '\\"')
+
+
+@pytest.mark.parametrize(
+    ("layer", "params"),
+    [
+        ("Linear(in_features = 7, out_features = 5, bias = False)", 35),
+        ("QKVParallelLinear(in_features=7, output_features=5, bias=False, tp_size=1, gather_output=False)", 35),
+        ("RowParallelLinear(input_features=7, output_features=5, bias=False, tp_size=1)", 35),
+        ("ColumnParallelLinear(input_size=7, output_size=5, bias=True)", 40),
+        ("ParallelLMHead(num_embeddings=7, embedding_dim=5, org_vocab_size=7, tp_size=1)", 35),
+        ("RMSNorm(hidden_size=9, eps=1e-06)", 9),
+    ],
+)
+def test_sizes_as_other_libraries_write_them(layer: str, params: int) -> None:
+    assert parse_summary(f"Net(\n  (a): {layer}\n  (b): Linear(1, 1)\n)\n").total_params == params + 2
+
+
+def test_packed_layers_with_sizes_behind_colons_are_refused() -> None:
+    with pytest.raises(SummaryError, match=r"how large 'npu.QLinearPerGroup' are"):
+        parse_summary(
+            "Net(\n  (a): npu.QLinearPerGroup(in_features:7, out_features:5, w_bit:4)\n  (b): Linear(1, 1)\n)\n"
+        )
+
+
+ADAPTED = (
+    "PeftModel(\n  (model): Net(\n"
+    "    (words): Embedding(100, 8)\n"
+    "    (proj): lora.Linear(\n"
+    "      (base_layer): Linear(in_features=8, out_features=8, bias=False)\n"
+    "      (lora_dropout): ModuleDict(\n        (default): Identity()\n      )\n"
+    "      (lora_A): ModuleDict(\n        (default): Linear(in_features=8, out_features=2, bias=False)\n      )\n"
+    "      (lora_B): ModuleDict(\n        (default): Linear(in_features=2, out_features=8, bias=False)\n      )\n"
+    "      (lora_embedding_A): ParameterDict()\n"
+    "    )\n{more}  )\n)\n"
+)
+HEAD = (
+    "    (head): ModulesToSaveWrapper(\n"
+    "      (original_module): Linear(in_features=8, out_features=3, bias=False)\n"
+    "      (modules_to_save): ModuleDict(\n"
+    "        (default): Linear(in_features=8, out_features=3, bias=False)\n      )\n    )\n"
+)
+
+
+@pytest.mark.parametrize(("more", "trained", "total"), [("", 32, 896), (HEAD, 56, 944)])
+def test_adapters_are_trained_and_all_else_is_frozen(more: str, trained: int, total: int) -> None:
+    summary = parse_summary(ADAPTED.replace("{more}", more))
+    assert (summary.total_params, summary.frozen_params) == (total, total - trained)
+    assert f"peft's adapters are trained, {trained} parameters, and all else is frozen" in summary.inferred
+
+
+@pytest.mark.parametrize(
+    ("said", "frozen"),
+    [
+        ("trainable params: 10 || all params: 40 || trainable%: 25.0\n", 30),
+        ("Total params: 40\nTrainable params: 5\nNon-trainable params: 35\n", 35),
+        ("trainable params: some\n", 0),
+        ("trainable params: 99\n", 0),
+    ],
+)
+def test_what_a_print_is_followed_by_tells_what_is_frozen(said: str, frozen: int) -> None:
+    assert parse_summary(NET + said).frozen_params == frozen
+
+
+SERIES = (
+    ("InputLayer", "[(None, None)]", 0),
+    ("Embedding", "(None, None, 30)", 3_000),
+    ("LSTM", "(None, 20)", 4_080),
+    ("Dense", "(None, 10)", 210),
+)
+
+
+def test_a_length_that_keras_leaves_open_is_the_users() -> None:
+    summary = parse_summary(keras_of(*SERIES))
+    shaped = with_shapes(summary, Workload(8, seq_len=50))
+    assert [layer.output_shape for layer in shaped.root.children] == [(50,), (50, 30), (20,), (10,)]
+    assert shaped.note == ""
+    with pytest.raises(SummaryError, match="leaves open how long its series are: say `seq_len=N`"):
+        with_shapes(summary, Workload(8))
+
+
+def test_sizes_that_keras_leaves_open_are_one_where_few_parameters_depend_on_them() -> None:
+    few = (("Embedding", "(None, None, 4)", 40), ("Dense", "(None, 10)", 410))
+    assert with_shapes(parse_summary(keras_of(*few)), Workload(8)).root.children[0].output_shape == (1, 4)
+
+
+def test_sides_of_pictures_that_keras_leaves_open_are_asked_for() -> None:
+    text = keras_of(("InputLayer", "[(None, None, None, 3)]", 0), ("Conv2D", "(None, None, None, 8)", 224))
+    with pytest.raises(SummaryError, match=r"line 4: 'x1 \(Conv2D\).*Input\(shape=\(224, 224, 3\)\).*memory=12G"):
+        parse_summary(text)
+
+
+def test_text_behind_a_table_of_keras_that_is_not_closed() -> None:
+    rows = (("Dense", "(None, 20)", 220), ("Dense", "(None, 10)", 210))
+    closed = parse_summary(keras_of(*rows))
+    for behind in (
+        "done\n",
+        "This is the model that we train, as the table above shows\n",
+        "\nAs before.\nLast line\n",
+    ):
+        assert parse_summary(keras_of(*rows, total=False) + behind).root == closed.root
+    between = keras_of(rows[0], total=False) + "WARNING: slow\n" + keras_of(rows[1]).partition(f"{RULE}\n")[2]
+    with pytest.raises(SummaryError, match=r"'WARNING: slow': this is no row of the table"):
+        parse_summary(between)
+    with pytest.raises(SummaryError, match=r"left out"):
+        parse_summary(keras_of(*rows, total=False) + "...\n")
+    twice = keras_of(*rows, total=False) + "And the other:\n" + keras_of(("Dense", "(None, 10)", 110))
+    assert parse_summary(twice).note == "another model of 110 parameters beside it is not counted"
+
+
+def test_a_column_of_keras_without_its_number_sign() -> None:
+    text = keras_of(*SERIES[2:])
+    assert parse_summary(text.replace("Param #", "Param")) == parse_summary(text)
+
+
+def test_an_output_of_transformers_in_a_table_of_keras() -> None:
+    with pytest.raises(SummaryError, match=r"TFBertModel.*inside, and Keras opens no such layer"):
+        parse_summary(keras_of(("TFBertModel", "TFBaseModelOutputWit", 900), ("Dense", "(None, 10)", 210)))
+
+
+def test_totals_on_one_line_with_others() -> None:
+    text = keras_of(("Dense", "(None, 20)", 220)).replace(
+        "Total params: 220", "Total params: 300 | Trainable params: 300"
+    )
+    assert parse_summary(text).total_params == 300
+
+
+@pytest.mark.parametrize("count", ["36928", "36,928"])
+@pytest.mark.parametrize("taken", [1, 3, 5])
+def test_numbers_that_moved_out_of_their_column(count: str, taken: int) -> None:
+    text = keras_of(("Dense", "(None, 64)", 36_928)).replace("36928", count, 1)
+    assert parse_summary(text.replace(" " * taken + count, count, 1)) == parse_summary(text)
