@@ -67,23 +67,25 @@ def _parse(lines: list[str]) -> ModelSummary:
     models = _Models()
     empty = -1
     others = 0
-    for at, line in enumerate(lines):
+    at = 0
+    while at < len(lines) and models.tried <= _MOST_MODELS:
+        line = lines[at]
+        at += 1
         if not at & OFTEN:
             breathe()
         table = HEADER in line
         if not (table or (_begins(line) if models.tried else others < _MOST_OTHERS and _may_begin(line))):
             continue
-        if models.tried > _MOST_MODELS:
-            break
+        start = at - 1
         try:
-            summary = _table(lines, at) if table else module.parse(lines, at)
+            summary, at = _table(lines, start) if table else module.parse(lines, start)
         except SummaryError as error:
-            models.refuse(error, total_params(read_totals(lines, at + 1)) if table else None, table)
+            models.refuse(error, total_params(read_totals(lines, at)) if table else None, table)
             continue
         if table or summary.total_params:
             models.take(summary, table)
         else:
-            empty = at if empty < 0 else empty
+            empty = start if empty < 0 else empty
             others += 1
     chosen = models.chosen()
     if chosen is not None:
@@ -181,8 +183,8 @@ def _same(one: ModelSummary, other: ModelSummary) -> bool:
     return named or _alike(one.total_params, other.total_params)
 
 
-def _table(lines: list[str], start: int) -> ModelSummary:
-    """Choose the reader for a table by its header and its first row."""
+def _table(lines: list[str], start: int) -> tuple[ModelSummary, int]:
+    """Read a table with the reader that its header and its first row call for."""
     header = lines[start]
     if "┃" in header or "│" in header:
         return keras.parse(lines, start)

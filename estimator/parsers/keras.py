@@ -109,8 +109,11 @@ _LONG_NAMES: Final[tuple[str, ...]] = (
 )
 
 
-def parse(lines: list[str], start: int) -> ModelSummary:
+def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     """Parse the table whose header is ``lines[start]``.
+
+    Returns:
+        The model, and the index of the line behind it.
 
     Raises:
         SummaryError: a row cannot be read, or there is none.
@@ -120,7 +123,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers")
     if not rows:
         raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
-    return _summary(lines, at, rows)
+    return _summary(lines, at, rows), at
 
 
 def _rows(lines: list[str], start: int) -> tuple[list[_Row], int]:
@@ -307,7 +310,7 @@ def _summary(lines: list[str], at: int, rows: list[_Row]) -> ModelSummary:
     counts = Counter([shape for _, _, shape, _ in read])
     firsts = {shape[0] for shape in counts if shape and len(shape) > 1}
     batch = batch_of(counts.items(), None) if len(firsts) > 1 else next(iter(firsts), None)
-    samples = _samples(read, counts, batch, OPEN if _is_open(read, rows, lines) else 1)
+    samples = _samples(read, counts, batch, OPEN if _is_open(read, counts, rows, lines) else 1)
     counted = sum([params for _, _, _, params in read])
     totals = t.read_totals(lines, at)
     stated = t.total_params(totals)
@@ -352,12 +355,14 @@ def _samples(read: list[_Read], shapes: Iterable[RawShape | None], batch: int | 
     return samples
 
 
-def _is_open(read: list[_Read], rows: list[_Row], lines: list[str]) -> bool:
+def _is_open(read: list[_Read], shapes: Iterable[RawShape | None], rows: list[_Row], lines: list[str]) -> bool:
     """Tell whether layers with many of the parameters work on series of a length that the table leaves open.
 
     Raises:
         SummaryError: it leaves more than that open: the sides of pictures.
     """
+    if not any(shape and None in shape[1:] for shape in shapes):
+        return False
     open_ = [at for at, (_, _, shape, params) in enumerate(read) if params and shape and None in shape[1:]]
     if sum([read[at][3] for at in open_]) <= sum([params for _, _, _, params in read]) * _FEW:
         return False

@@ -129,8 +129,11 @@ def starts(line: str) -> bool:
     return rest == "" or ("=" in rest and rest.endswith(")")) or rest == ")"
 
 
-def parse(lines: list[str], start: int) -> ModelSummary:
+def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     """Parse the print that starts at ``lines[start]`` and ends where its first parenthesis closes.
+
+    Returns:
+        The model, and the index of the line behind it.
 
     Raises:
         SummaryError: a line cannot be read, the print has no end, or it is too large.
@@ -171,7 +174,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     if reader.root is None:
         raise t.fail(start + 1, lines[start], "the print of this module has no end: paste it up to its last `)`")
     reader.root = versions.today(reader.root, types)
-    return _summary(reader, types, lines, at)
+    return _summary(reader, types, lines, at), at
 
 
 class _Leaves:

@@ -168,8 +168,11 @@ class _Seen:
         self.places[head, rest] = self.places[head, rest.lstrip()] = begins, found
 
 
-def parse(lines: list[str], start: int) -> ModelSummary:
+def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     """Parse the table whose header starts at ``lines[start]``.
+
+    Returns:
+        The model, and the index of the line behind it.
 
     Raises:
         SummaryError: a row cannot be read, or there is none.
@@ -193,7 +196,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
         raise t.fail(start + 1, header, "no layer follows this header: paste the whole table")
     if not any(map(_sized, different)):
         raise t.fail(start + 1, header, _NO_SIZES)
-    return _summary(lines, at, rows, different, columns.names)
+    return _summary(lines, at, rows, different, columns.names), at
 
 
 def _unindented(lines: list[str], start: int, indent: int) -> list[str]:

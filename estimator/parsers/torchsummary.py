@@ -61,8 +61,11 @@ _TYPES: Final[dict[str, str]] = {}
 _MOST_KEPT: Final = 100
 
 
-def parse(lines: list[str], start: int) -> ModelSummary:
+def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     """Parse the table whose header is ``lines[start]``.
+
+    Returns:
+        The model, and the index of the line behind it.
 
     Raises:
         SummaryError: a row cannot be read, or there is none.
@@ -109,7 +112,7 @@ def parse(lines: list[str], start: int) -> ModelSummary:
     if len(last) <= _MOST_DIGITS and int(last) > len(rows):
         why = f"its last row has the number {last}, and there are {len(rows)} rows: paste all of them"
         raise t.fail(start + 1, lines[start], why)
-    return _summary(lines, at, rows, read)
+    return _summary(lines, at, rows, read), at
 
 
 def _whole(lines: list[str], at: int, line: str) -> tuple[re.Match[str], int]:
