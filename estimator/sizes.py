@@ -149,6 +149,12 @@ def _embedding(args: Args) -> int:
     return number(args, "0", "num_embeddings") * number(args, "1", "embedding_dim")
 
 
+def _bare(args: Args) -> int:
+    """Count what ``ParameterDict(  (default): Parameter containing: [torch.FloatTensor of size 6x64])`` holds."""
+    size = args["0"].partition(" of size ")[2].partition("]")[0].partition(" (")[0]
+    return _product(numbers(size.replace("x", ",")))
+
+
 def _prelu(args: Args) -> int:
     return number(args, "num_parameters", "0")
 
@@ -183,6 +189,7 @@ _EXACT: Final[dict[str, Callable[[Args], int]]] = {
     "LayerNorm2d": _layer_norm,
     "FusedLayerNorm": _layer_norm,
     "PReLU": _prelu,
+    "ParameterDict": _bare,
     "LSTM": _recurrent(4),
     "GRU": _recurrent(3),
     "RNN": _recurrent(1),

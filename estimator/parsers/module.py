@@ -35,9 +35,9 @@ _MOST_COMPARED: Final = 512
 _MOST_DIGITS: Final = 7
 # Transformers keeps the weights of all experts in one bare parameter.
 _EXPERTS: Final = ("Experts", "ExpertGLU")
-# What peft trains; all else is frozen then. A layer that it also trains lies in the second.
-_ADAPTS: Final = "lora_"
-_TRAINED: Final = (_ADAPTS, "modules_to_save")
+# What peft adapts: all beside it is trained, and nothing else but what lies in the second.
+_ADAPTED: Final = "base_layer"
+_TRAINED: Final = "modules_to_save"
 # What other libraries call the sizes of a linear layer.
 _SIZES: Final[dict[str, str]] = {"input_features": "in_features", "output_features": "out_features"}
 # Layers whose weights are packed into a few bits, or into something else than a parameter.
@@ -159,6 +159,7 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
                 continue  # a place in a list that holds no module
             line, at = _whole(lines, at, text, number)
             types.add(line.type)
+            reader.adapted = reader.adapted or line.name == _ADAPTED
             reader.by_place += at > number
             if (line.kind == _NOTE or at > number or "..." in text or "…" in text) and _is_cut(line):
                 raise t.fail(number, lines[number - 1], t.CUT)
@@ -396,7 +397,6 @@ class _Reader:
                 raise t.fail(number, lines[number - 1], f"nested deeper than {t.MAX_DEPTH}")
             if end := self._again(line, at, lines):
                 return end
-            self.adapted = self.adapted or line.name.startswith(_ADAPTS)
             stack.append(_Frame(line, at, self.by_place))
         elif line.kind == _CLOSE:
             if not stack:
@@ -629,4 +629,10 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
 def _trained(layer: Layer) -> int:
     """Count the parameters that peft trains."""
     breathe()
-    return sum([_parameters(part) if part.name.startswith(_TRAINED) else _trained(part) for part in layer.children])
+    if any(part.name == _ADAPTED for part in layer.children):
+        return (
+            _parameters(layer)
+            - layer.params
+            - sum(_parameters(part) for part in layer.children if part.name == _ADAPTED)
+        )
+    return sum([_parameters(part) if part.name == _TRAINED else _trained(part) for part in layer.children])

@@ -166,7 +166,7 @@ def from_notebook(text: str) -> str:
     """Take what stands in quotation marks out of a notebook's JSON: lists of lines, or one string of all."""
     found: list[str] = []
     at = text.find('"')
-    while at >= 0:
+    while at >= 0 and len(found) <= MAX_LINES:
         breathe()
         quoted = _QUOTED.match(text, at)
         if quoted is None:

@@ -150,6 +150,16 @@ def test_adapters_are_trained_and_all_else_is_frozen(more: str, trained: int, to
     assert f"peft's adapters are trained, {trained} parameters, and all else is frozen" in summary.inferred
 
 
+def test_adapters_that_are_bare_parameters_are_counted() -> None:
+    vectors = "ParameterDict(  (default): Parameter containing: [torch.FloatTensor of size {}])"
+    summary = parse_summary(
+        "Net(\n  (proj): adalora.SVDLinear(\n    (base_layer): Linear(in_features=8, out_features=8, bias=False)\n"
+        f"    (lora_A): {vectors.format('6x8')}\n    (lora_E): {vectors.format('6x1 (cuda:0)')}\n"
+        "    (lora_embedding_A): ParameterDict()\n  )\n)\n"
+    )
+    assert (summary.total_params, summary.frozen_params) == (118, 64)
+
+
 @pytest.mark.parametrize(
     ("said", "frozen"),
     [
