@@ -165,8 +165,8 @@ def _may_begin(line: str) -> bool:
 
 
 def _begins(line: str) -> bool:
-    """Tell whether another model's print begins here; lines inside of a print begin with a blank or a bracket."""
-    return line[:1].isalpha() and line.rstrip().endswith("(") and module.starts(line)
+    """Tell whether another model's print begins here; layers of one line are no model beside one."""
+    return line.rstrip().endswith("(") and module.starts(line)
 
 
 def _size(summary: ModelSummary) -> int:

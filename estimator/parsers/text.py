@@ -172,7 +172,9 @@ def from_notebook(text: str) -> str:
         if quoted is None:
             break
         with suppress(ValueError):
-            found.append(_TAG.sub("", json.loads(quoted[0])).rstrip("\n"))
+            piece = _TAG.sub("", json.loads(quoted[0])).rstrip("\n")
+            if len(piece) <= MAX_LINE or "\n" in piece:  # and no picture
+                found.append(piece)
         at = text.find('"', quoted.end())
     return "\n".join(found)
 

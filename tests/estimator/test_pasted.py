@@ -53,6 +53,11 @@ def test_a_class_of_its_own_is_the_same_model_whatever_its_print_does_not_show()
     assert parse_summary(NET + table) == parse_summary(table)
 
 
+def test_a_print_without_its_bare_weights_is_the_model_of_a_table() -> None:
+    table = rows_of("[-1, 3, 5]             41", total=41)
+    assert parse_summary(NET + table) == parse_summary(table)
+
+
 @pytest.mark.parametrize("text", [NET + LARGER, LARGER + NET, TABLE + LARGER_TABLE, NET + LARGER_TABLE])
 def test_the_larger_of_two_models_counts_and_the_other_is_named(text: str) -> None:
     summary = parse_summary(text)
@@ -60,6 +65,15 @@ def test_the_larger_of_two_models_counts_and_the_other_is_named(text: str) -> No
     estimate = Rad.load().predict(summary, Workload(8))
     assert "another model of 40 parameters beside it is not counted" in estimate.note
     assert any("another model of 40 parameters" in reason for reason in estimate.reasons)
+
+
+def test_the_others_are_named_beside_sizes_that_do_not_count() -> None:
+    pictures = LARGER_TABLE.replace(" Linear-1", " Conv2d-1").replace("[-1, 50]        ", "[-1, 8, 30, 30]")
+    summary = parse_summary(f"{TABLE}{pictures}Input size (MB): 0.01\n")
+    for workload in (Workload(8, seq_len=77), Workload(8, input_size=(3, 640, 640))):
+        said = with_shapes(summary, workload).note.split("; ")
+        assert len(said) == 2
+        assert said[1] == "another model of 40 parameters beside it is not counted"
 
 
 def test_so_many_models_of_a_text_are_read() -> None:
@@ -95,6 +109,11 @@ def test_notebooks_hold_lines_or_one_string(lines: list[str], indent: int | None
     cells = [{"cell_type": "code", "outputs": [output], "source": ['print("net\\n")\n', "net"]}]
     assert parse_summary(json.dumps({"cells": cells}, indent=indent)) == parse_summary(NET)
     assert parse_summary(json.dumps(output, indent=indent)[1:-1]) == parse_summary(NET)
+
+
+def test_a_notebook_of_one_long_line() -> None:
+    cells = [{"outputs": [{"text": NET.rstrip()}], "source": "# " + "x" * 9_000}]
+    assert parse_summary(json.dumps({"cells": cells})) == parse_summary(NET)
 
 
 def test_a_notebook_that_breaks_off_inside_of_a_string() -> None:
@@ -173,6 +192,11 @@ def test_what_a_print_is_followed_by_tells_what_is_frozen(said: str, frozen: int
     assert parse_summary(NET + said).frozen_params == frozen
 
 
+def test_what_stands_behind_adapters_knows_better() -> None:
+    said = "Total params: 896\nTrainable params: 16\nNon-trainable params: 880\n"
+    assert parse_summary(ADAPTED.replace("{more}", "") + said).frozen_params == 880
+
+
 SERIES = (
     ("InputLayer", "[(None, None)]", 0),
     ("Embedding", "(None, None, 30)", 3_000),
@@ -193,6 +217,18 @@ def test_a_length_that_keras_leaves_open_is_the_users() -> None:
 def test_sizes_that_keras_leaves_open_are_one_where_few_parameters_depend_on_them() -> None:
     few = (("Embedding", "(None, None, 4)", 40), ("Dense", "(None, 10)", 410))
     assert with_shapes(parse_summary(keras_of(*few)), Workload(8)).root.children[0].output_shape == (1, 4)
+
+
+def test_nothing_is_open_in_tables_of_other_libraries_that_show_empty_outputs() -> None:
+    text = TABLE.replace("[-1, 3, 5]", "[-1, 0, 5]")
+    assert with_shapes(parse_summary(text), Workload(8)).root.children[0].output_shape == (0, 5)
+
+
+def test_a_name_of_keras_whose_type_is_on_the_next_line() -> None:
+    text = keras_of(("Dense", "(None, 20)", 220), total=False)
+    wrapped = text.replace(f"{'x0 (Dense)':31}(None, 20)", f"{'x0':31}(None, 20)") + "(Dense)\n"
+    assert wrapped != text
+    assert parse_summary(wrapped) == parse_summary(text)
 
 
 def test_sides_of_pictures_that_keras_leaves_open_are_asked_for() -> None:
