@@ -630,9 +630,5 @@ def _trained(layer: Layer) -> int:
     """Count the parameters that peft trains."""
     breathe()
     if any(part.name == _ADAPTED for part in layer.children):
-        return (
-            _parameters(layer)
-            - layer.params
-            - sum(_parameters(part) for part in layer.children if part.name == _ADAPTED)
-        )
+        return sum([_parameters(part) for part in layer.children if part.name != _ADAPTED])
     return sum([_parameters(part) if part.name == _TRAINED else _trained(part) for part in layer.children])
