@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 
 from estimator.breath import OFTEN, breathe
@@ -26,10 +27,10 @@ __all__ = ["SummaryError", "parse_summary"]
 _MOST_OTHERS = 20
 # Models of one text that are read.
 _MOST_MODELS = 8
+_REFUSED = 4
 # What is about as large may be one model: a print shows no bare weights, and counts tied ones twice.
 _ABOUT = 0.05
-# Roots that stand for a table's rows, and containers without a class of their own.
-_NO_CLASS = ("Model", "Sequential")
+_NAMED = 0.6
 # How a line ends that stands in a notebook's file, and how such a file begins.
 _END_IN_JSON = "\\n"
 _LINE_IN_JSON = f'{_END_IN_JSON}"'
@@ -50,7 +51,8 @@ def parse_summary(text: str) -> ModelSummary:
         SummaryError: no summary is found, or a line of it cannot be understood; the message quotes the line.
     """
     if _END_IN_JSON in text and _JSON.match(text):
-        return _parse(clean(from_notebook(text)))
+        with suppress(SummaryError):
+            return _parse(clean(from_notebook(text)))
     lines = clean(text)
     try:
         return _parse(lines)
@@ -74,7 +76,8 @@ def _parse(lines: list[str]) -> ModelSummary:
         if not at & OFTEN:
             breathe()
         table = HEADER in line
-        if not (table or (_begins(line) if models.tried else others < _MOST_OTHERS and _may_begin(line))):
+        begins = _begins if models.tried else _may_begin
+        if not (table or (others < _MOST_OTHERS and begins(line))):
             continue
         start = at - 1
         try:
@@ -109,7 +112,7 @@ class _Models:
     """The models of one text: the largest counts, and of one that is there twice its table.
 
     Attributes:
-        tried: how many there were, with those that could not be read.
+        tried: how many there were; one that could not be read, and may have to be read again, counts for several.
     """
 
     def __init__(self) -> None:
@@ -124,19 +127,20 @@ class _Models:
         """Remember the first that could not be read: why, its total and whether it is a table."""
         if not self.tried:
             self._wrong, self._stated, self._table = error, stated, table
-        self.tried += 1
+        self.tried += _REFUSED
 
     def take(self, summary: ModelSummary, table: bool) -> None:
         """Choose between a model and those before it."""
         self.tried += 1
         before = self._chosen
         if before is None:
-            # What is there again in another form after it could not be read.
-            again = not self._table if table else self._table and _alike(self._stated, summary.total_params)
+            # A table that could not be read may stand there again as a print.
+            again = self._table and not table and _alike(self._stated, summary.total_params)
             if self._wrong is None or again:
                 self._chosen = summary
         elif _same(before, summary):
-            self._chosen = summary if table and before.format == "module" else before
+            shown = before.format != "module", summary.format != "module"
+            self._chosen = (before, summary)[shown[1]] if shown[0] != shown[1] else max(before, summary, key=_size)
         else:
             self._left.append(min(before.total_params, summary.total_params))
             self._chosen = max(before, summary, key=_size)
@@ -178,9 +182,13 @@ def _alike(one: int | None, other: int) -> bool:
 
 
 def _same(one: ModelSummary, other: ModelSummary) -> bool:
-    """Tell whether two summaries are of one model: of a class, or about as large, as a print shows no bare weights."""
-    named = one.root.type == other.root.type and one.root.type not in _NO_CLASS
-    return named or _alike(one.total_params, other.total_params)
+    """Tell whether two summaries are of one model: about as large, as a print shows no bare weights.
+
+    A print and a table of one class may differ by more.
+    """
+    named = one.format != other.format and one.root.type == other.root.type
+    most = max(one.total_params, other.total_params)
+    return abs(one.total_params - other.total_params) <= (_NAMED if named else _ABOUT) * most
 
 
 def _table(lines: list[str], start: int) -> tuple[ModelSummary, int]:

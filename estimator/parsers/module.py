@@ -618,17 +618,22 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
             total = stated
     if total > t.MAX_PARAMS:
         raise t.fail(1, lines[0], "the layers add up to more parameters than any GPU can hold")
-    frozen = t.frozen_params(totals, total)
-    if reader.adapted and not frozen:
+    frozen = t.frozen_of(totals, total)
+    if reader.adapted and not frozen and any(map(_is_adapted, layers(reader.root))):
         trained = _trained(reader.root)
         frozen = max(total - trained, 0)
         inferred.append(f"peft's adapters are trained, {trained:,} parameters, and all else is frozen")
     return ModelSummary("module", reader.root, None, total, tuple(inferred), frozen_params=frozen)
 
 
+def _is_adapted(layer: Layer) -> bool:
+    """Tell whether this is one of peft's layers around another: ``lora.Linear``."""
+    return "." in layer.type and any(part.name == _ADAPTED for part in layer.children)
+
+
 def _trained(layer: Layer) -> int:
     """Count the parameters that peft trains."""
     breathe()
-    if any(part.name == _ADAPTED for part in layer.children):
+    if _is_adapted(layer):
         return sum([_parameters(part) for part in layer.children if part.name != _ADAPTED])
     return sum([_parameters(part) if part.name == _TRAINED else _trained(part) for part in layer.children])

@@ -166,7 +166,9 @@ def from_notebook(text: str) -> str:
     """Take what stands in quotation marks out of a notebook's JSON: lists of lines, or one string of all."""
     found: list[str] = []
     at = text.find('"')
-    while at >= 0 and len(found) <= MAX_LINES:
+    seen = 0
+    while at >= 0 and seen <= MAX_LINES:
+        seen += 1
         breathe()
         quoted = _QUOTED.match(text, at)
         if quoted is None:
@@ -233,6 +235,8 @@ def read_count(text: str) -> int | None:
     return value if value <= MAX_PARAMS else None
 
 
+# A stated total may be so far from what a print shows.
+_ABOUT: Final = 0.05
 # Shapes by what is written of them; what is longer is not kept.
 _SHAPES: Final[dict[str, tuple[int | None, ...]]] = {}
 _MOST_KEPT: Final = 64
@@ -342,17 +346,27 @@ def total_params(totals: dict[str, str]) -> int | None:
     return int(scaled) if 0 <= scaled <= MAX_PARAMS else None
 
 
-def frozen_params(totals: dict[str, str], total: int = 0) -> int:
-    """Read "Non-trainable params" from `read_totals`, or what "Trainable params" leaves of a total; 0 if unsaid."""
-    frozen = totals.get("non-trainable params")
-    if frozen is not None:
-        return _count(frozen) or 0
-    trained = _count(totals.get("trainable params", ""))
-    return 0 if trained is None else max(total - trained, 0)
+def frozen_params(totals: dict[str, str]) -> int:
+    """Read "Non-trainable params" from `read_totals`; 0 if there is none."""
+    return _count(totals.get("non-trainable params", "")) or 0
+
+
+def frozen_of(totals: dict[str, str], total: int) -> int:
+    """Read what is frozen of a model with so many parameters, of which nothing else is said; 0 if that is unsaid.
+
+    Either both "Trainable params" and "Non-trainable params" are there, or what peft's ``print_trainable_parameters()``
+    writes.
+    """
+    said = totals.get("trainable params", "")
+    trained = _count(said) or 0
+    _, peft, more = said.partition("|| all params:")
+    whole = (_count(more) if peft else trained + frozen_params(totals)) or 0
+    about = abs(whole - total) <= _ABOUT * total
+    return whole - trained if trained and about and trained <= whole else 0
 
 
 def _count(text: str) -> int | None:
-    return read_count(text.partition("(")[0].partition(" ")[0])
+    return read_count(text.partition("(")[0].partition("|")[0].strip())
 
 
 def pass_mb(totals: dict[str, str]) -> float | None:

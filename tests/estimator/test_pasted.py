@@ -7,9 +7,9 @@ import json
 import pytest
 
 from estimator.methods.rad import Rad
-from estimator.parsers import parse_summary
+from estimator.parsers import module, parse_summary
 from estimator.shapes import with_shapes
-from estimator.types import SummaryError, Workload
+from estimator.types import ModelSummary, SummaryError, Workload
 
 NET = "Net(\n  (fc): Linear(in_features=7, out_features=5, bias=True)\n)\n"
 LARGER = "Critic(\n  (fc): Linear(in_features=70, out_features=50, bias=True)\n)\n"
@@ -88,9 +88,43 @@ def test_what_is_no_model_beside_one_is_not_mentioned() -> None:
     assert parse_summary(text) == parse_summary(NET)
 
 
-def test_the_table_behind_a_print_that_says_too_little() -> None:
-    text = f"Net(\n  (fc): Linear4bit(in_features=7, out_features=5, bias=True)\n)\n{TABLE}"
-    assert parse_summary(text) == parse_summary(TABLE)
+def test_a_table_behind_a_print_that_cannot_be_read_is_not_taken_for_it() -> None:
+    with pytest.raises(SummaryError, match="left out"):
+        parse_summary(f"Big(\n  (fc): Linear(in_features=4096, out_features=4096)\n  ...\n)\n{TABLE}")
+
+
+def test_two_models_of_a_class_are_two() -> None:
+    larger = LARGER.replace("Critic", "Net")
+    assert parse_summary(NET + larger).note == "another model of 40 parameters beside it is not counted"
+
+
+def test_the_larger_of_two_that_are_about_as_large() -> None:
+    adapted = NET.replace("))", "))").replace("out_features=5, bias=True)", "out_features=5, bias=True), 40 params")
+    larger = adapted.replace("40 params", "41 params")
+    assert parse_summary(adapted + larger).total_params == 41
+
+
+def test_prints_without_parameters_behind_a_model_are_not_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    parse = module.parse
+
+    def counted(lines: list[str], start: int) -> tuple[ModelSummary, int]:
+        read.append(start)
+        return parse(lines, start)
+
+    monkeypatch.setattr(module, "parse", counted)
+    parse_summary(NET + "Loss(\n  (inner): BCELoss()\n)\n" * 100)
+    assert len(read) <= 21
+
+
+def test_a_layer_of_the_name_that_peft_gives_is_no_adapter() -> None:
+    text = "Seg(\n  (enc): DLA(\n    (base_layer): Linear(3, 16)\n  )\n  (head): Linear(9, 9)\n)\n"
+    assert parse_summary(text).frozen_params == 0
+
+
+@pytest.mark.parametrize("before", ['{"msg": "start\\n"}\n', '"C:\\new\\train.py"\n'])
+def test_what_begins_like_json_and_is_none(before: str) -> None:
+    assert parse_summary(before + NET) == parse_summary(NET)
 
 
 def test_the_print_behind_a_table_that_cannot_be_read() -> None:
@@ -186,6 +220,9 @@ def test_adapters_that_are_bare_parameters_are_counted() -> None:
         ("Total params: 40\nTrainable params: 5\nNon-trainable params: 35\n", 35),
         ("trainable params: some\n", 0),
         ("trainable params: 99\n", 0),
+        ("Trainable params: 1 k\nNon-trainable params: 39\n", 0),
+        ("Trainable params: 11\n", 0),
+        ("trainable params: 10 || all params: 400 || trainable%: 2.5\n", 0),
     ],
 )
 def test_what_a_print_is_followed_by_tells_what_is_frozen(said: str, frozen: int) -> None:
