@@ -10,6 +10,7 @@ from estimator.breath import OFTEN, breathe
 from estimator.parsers import keras, module, torchinfo, torchsummary
 from estimator.parsers.text import (
     HEADER,
+    about,
     clean,
     fail,
     first_line,
@@ -24,12 +25,12 @@ from estimator.types import ModelSummary, SummaryError
 
 __all__ = ["SummaryError", "parse_summary"]
 
+_PRINT = "module"
 _MOST_OTHERS = 20
 # Models of one text that are read.
 _MOST_MODELS = 8
 _REFUSED = 4
-# What is about as large may be one model: a print shows no bare weights, and counts tied ones twice.
-_ABOUT = 0.05
+# By so much may a print and a table of one class differ: they count what is tied, or bare, otherwise.
 _NAMED = 0.6
 # How a line ends that stands in a notebook's file, and how such a file begins.
 _END_IN_JSON = "\\n"
@@ -83,10 +84,10 @@ def _parse(lines: list[str]) -> ModelSummary:
         try:
             summary, at = _table(lines, start) if table else module.parse(lines, start)
         except SummaryError as error:
-            models.refuse(error, total_params(read_totals(lines, at)) if table else None, table)
+            models.refuse(error, total_params(read_totals(lines, at)) if table else None)
             continue
         if table or summary.total_params:
-            models.take(summary, table)
+            models.take(summary)
         else:
             empty = start if empty < 0 else empty
             others += 1
@@ -121,29 +122,27 @@ class _Models:
         self._left: list[int] = []  # parameters of the others
         self._wrong: SummaryError | None = None
         self._stated: int | None = None
-        self._table = False
 
-    def refuse(self, error: SummaryError, stated: int | None, table: bool) -> None:
-        """Remember the first that could not be read: why, its total and whether it is a table."""
+    def refuse(self, error: SummaryError, stated: int | None) -> None:
+        """Remember the first that could not be read: why, and its total if it is a table."""
         if not self.tried:
-            self._wrong, self._stated, self._table = error, stated, table
+            self._wrong, self._stated = error, stated
         self.tried += _REFUSED
 
-    def take(self, summary: ModelSummary, table: bool) -> None:
+    def take(self, summary: ModelSummary) -> None:
         """Choose between a model and those before it."""
         self.tried += 1
         before = self._chosen
         if before is None:
             # A table that could not be read may stand there again as a print.
-            again = self._table and not table and _alike(self._stated, summary.total_params)
+            again = summary.format == _PRINT and about(self._stated or 0, summary.total_params)
             if self._wrong is None or again:
                 self._chosen = summary
         elif _same(before, summary):
-            shown = before.format != "module", summary.format != "module"
-            self._chosen = (before, summary)[shown[1]] if shown[0] != shown[1] else max(before, summary, key=_size)
+            self._chosen = max(before, summary, key=lambda model: (model.format != _PRINT, model.total_params))
         else:
             self._left.append(min(before.total_params, summary.total_params))
-            self._chosen = max(before, summary, key=_size)
+            self._chosen = max(before, summary, key=lambda model: model.total_params)
 
     def chosen(self) -> ModelSummary | None:
         """Give the one that counts, with a note of the others; None if there was none.
@@ -173,22 +172,13 @@ def _begins(line: str) -> bool:
     return line.rstrip().endswith("(") and module.starts(line)
 
 
-def _size(summary: ModelSummary) -> int:
-    return summary.total_params
-
-
-def _alike(one: int | None, other: int) -> bool:
-    return one is not None and abs(one - other) <= _ABOUT * max(one, other)
-
-
 def _same(one: ModelSummary, other: ModelSummary) -> bool:
     """Tell whether two summaries are of one model: about as large, as a print shows no bare weights.
 
     A print and a table of one class may differ by more.
     """
     named = one.format != other.format and one.root.type == other.root.type
-    most = max(one.total_params, other.total_params)
-    return abs(one.total_params - other.total_params) <= (_NAMED if named else _ABOUT) * most
+    return about(one.total_params, other.total_params, *([_NAMED] if named else ()))
 
 
 def _table(lines: list[str], start: int) -> tuple[ModelSummary, int]:

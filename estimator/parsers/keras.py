@@ -25,8 +25,9 @@ _TWO: Final = 2
 
 
 _MODELS: Final[tuple[str, ...]] = ("Functional", "Sequential", "Model")
-# Other layers that hold whole models: KerasHub's, TensorFlow Hub's, transformers' and those behind its ``TF``.
-_HOLDS: Final = ("Backbone", "KerasLayer", "KerasLayerV1V2", "MainLayer")
+_BACKBONE: Final = "Backbone"  # of KerasHub
+# Other layers that hold whole models: TensorFlow Hub's, transformers' and those behind its ``TF``.
+_HOLDS: Final = ("KerasLayer", "KerasLayerV1V2", "MainLayer")
 _TRANSFORMERS: Final = ("TF", "Model")
 _CLOSED: Final = "nothing tells what is inside, and Keras opens no such layer: claim `#RAD memory=12G`"
 _NOT_OPENED: Final = "nothing tells what is inside: print it with expand_nested=True, or claim `#RAD memory=12G`"
@@ -446,11 +447,15 @@ def _check_opened(read: list[_Read], depths: list[int], rows: list[_Row], lines:
         SummaryError: inner models that are not opened hold many of the parameters.
     """
     breathe()
-    hiding = [at for at, row in enumerate(read) if row[3] and (row[0] in _MODELS or _holds(row[0]))]
+    hiding = [at for at, row in enumerate(read) if row[3] and _hides(row[0])]
     hiding = [at for at in hiding if depths[at + 1] <= depths[at]]
     if sum([read[at][3] for at in hiding]) > sum([row[3] for row in read]) * _FEW:
         number = rows[hiding[0]][1]
         raise t.fail(number, lines[number - 1], _CLOSED if _holds(read[hiding[0]][0]) else _NOT_OPENED)
+
+
+def _hides(type_: str) -> bool:
+    return type_ in _MODELS or type_.endswith(_BACKBONE) or _holds(type_)
 
 
 def _holds(type_: str) -> bool:

@@ -159,7 +159,6 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
                 continue  # a place in a list that holds no module
             line, at = _whole(lines, at, text, number)
             types.add(line.type)
-            reader.adapted = reader.adapted or line.name == _ADAPTED
             reader.by_place += at > number
             if (line.kind == _NOTE or at > number or "..." in text or "…" in text) and _is_cut(line):
                 raise t.fail(number, lines[number - 1], t.CUT)
@@ -491,7 +490,8 @@ class _Reader:
             children = tuple(frame.children)
             if line.type == _PRINTS_ITSELF and any("Pool" in child.type for child in children):
                 children = ()  # as its own print has it
-            alike[line.name] = Layer(line.type, own, None, children, args, line.name)
+            alike[line.name] = layer = Layer(line.type, own, None, children, args, line.name)
+            self.adapted = self.adapted or _is_adapted(layer)
         return alike, total
 
     def _own(self, frame: _Frame, args: Args) -> int:
@@ -619,7 +619,7 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
     if total > t.MAX_PARAMS:
         raise t.fail(1, lines[0], "the layers add up to more parameters than any GPU can hold")
     frozen = t.frozen_of(totals, total)
-    if reader.adapted and not frozen and any(map(_is_adapted, layers(reader.root))):
+    if reader.adapted and not frozen:
         trained = _trained(reader.root)
         frozen = max(total - trained, 0)
         inferred.append(f"peft's adapters are trained, {trained:,} parameters, and all else is frozen")

@@ -43,15 +43,14 @@ _MOST_DIGITS: Final = 18
 # What stands where somebody left lines out, behind what draws a tree, quotes or puts in brackets.
 _CUTS: Final = ("...", "…", "⋮", ". .")
 _BEFORE_CUT: Final = "│├└─|+#>[(< "
+HEADER: Final = "Layer (type"
+"""How the header of each table begins."""
 CUT: Final = "lines were left out here: paste all of the summary"
 # A layer inside a module's print, which is no prefix: ``(fc):``, ``(0-11): 12 x``.
 _MEMBER: Final = re.compile(r"\([\w.-]+\):(?: \d+ x)?")
 _BARS: Final = "│┃ "
-# What a notebook puts around Keras' table.
-HEADER: Final = "Layer (type"
-"""How the header of each table begins."""
-
 _QUOTED: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# What a notebook puts around Keras' table.
 _TAG: Final = re.compile(r"</?(?:pre|span)[^<>]*>")
 _BLANKS: Final = (("\0", ""), ("\u00a0", " "), ("\u200b", ""), ("\ufeff", ""))
 
@@ -235,7 +234,7 @@ def read_count(text: str) -> int | None:
     return value if value <= MAX_PARAMS else None
 
 
-# A stated total may be so far from what a print shows.
+# What is about as large may be one model: a print shows no bare weights, and counts tied ones twice.
 _ABOUT: Final = 0.05
 # Shapes by what is written of them; what is longer is not kept.
 _SHAPES: Final[dict[str, tuple[int | None, ...]]] = {}
@@ -361,8 +360,12 @@ def frozen_of(totals: dict[str, str], total: int) -> int:
     trained = _count(said) or 0
     _, peft, more = said.partition("|| all params:")
     whole = (_count(more) if peft else trained + frozen_params(totals)) or 0
-    about = abs(whole - total) <= _ABOUT * total
-    return whole - trained if trained and about and trained <= whole else 0
+    return whole - trained if trained and about(whole, total) and trained <= whole else 0
+
+
+def about(one: int, other: int, share: float = _ABOUT) -> bool:
+    """Tell whether two numbers of parameters differ by no more than a share of the larger."""
+    return abs(one - other) <= share * max(one, other)
 
 
 def _count(text: str) -> int | None:

@@ -56,11 +56,10 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     if workload.input_size and any(layer.output_shape or layer.input_shape for layer in found):
         note = input_size.contradiction(summary, workload.input_size)
         if note:
-            both = "; ".join(filter(None, (note, summary.unused)))
-            summary = replace(summary, note=both, inferred=(*summary.inferred, note))
+            summary = replace(summary, note=_both(note, summary.unused), inferred=(*summary.inferred, note))
     if workload.seq_len and (note := input_size.other_length(found, workload.seq_len)):
-        both = "; ".join(filter(None, (note, summary.unused)))
-        summary = replace(summary, note=both, unused=both)
+        note = _both(note, summary.unused)
+        summary = replace(summary, note=note, unused=note)
     missing = [layer for layer in found if layer.output_shape is None and not layer.children]
     if not missing:
         if summary.format == "torchsummary" and (rows := unfolded(summary)) is not summary.root.children:
@@ -85,8 +84,12 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     follower = Follower(found, workload)
     root, _ = follower.follow(pooled, follower.begins.shape)
     inferred = (*summary.inferred, *follower.begins.inferred)
-    note = "; ".join(filter(None, (follower.begins.note, summary.unused)))
+    note = _both(follower.begins.note, summary.unused)
     return replace(summary, root=root, inferred=inferred, guessed=follower.sources.guessed, note=note)
+
+
+def _both(note: str, other: str) -> str:
+    return f"{note}; {other}" if note and other else note or other
 
 
 def _with_batch(summary: ModelSummary, found: list[Layer], types: Set[str], workload: Workload) -> ModelSummary:

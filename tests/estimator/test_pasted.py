@@ -99,7 +99,7 @@ def test_two_models_of_a_class_are_two() -> None:
 
 
 def test_the_larger_of_two_that_are_about_as_large() -> None:
-    adapted = NET.replace("))", "))").replace("out_features=5, bias=True)", "out_features=5, bias=True), 40 params")
+    adapted = NET.replace("out_features=5, bias=True)", "out_features=5, bias=True), 40 params")
     larger = adapted.replace("40 params", "41 params")
     assert parse_summary(adapted + larger).total_params == 41
 
