@@ -34,6 +34,8 @@ def fingerprint(summary: ModelSummary, workload: Workload) -> str:
         f"{workload.batch_size}|{workload.seq_len}|{workload.optimizer if workload.kind == 'train' else ''}|"
         f"{workload.precision}|{workload.kind}|{canonical(workload.gpu)}|{summary.total_params}"
     )
+    if summary.frozen_params:
+        parts.append(f"frozen {summary.frozen_params}")
     if workload.input_size:
         parts.append(str(workload.input_size))
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -27,10 +27,18 @@ _MOST: Final = 200
 def summary_of(module: Any) -> str:
     """Print a module with the parameters of each layer, shared ones counted once in the total of what holds them.
 
+    Where some are frozen, two more lines say how many.
+
     Args:
         module: a ``torch.nn.Module``.
     """
-    return "\n".join(_lines(module, ""))
+    lines = _lines(module, "")
+    sizes = {id(p): (p.numel(), p.requires_grad) for p in module.parameters()}.values()
+    frozen = sum(size for size, trained in sizes if not trained)
+    if frozen:
+        trained = sum(size for size, _ in sizes) - frozen
+        lines += [f"Trainable params: {trained:,}", f"Non-trainable params: {frozen:,}"]
+    return "\n".join(lines)
 
 
 def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:

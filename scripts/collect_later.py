@@ -159,7 +159,7 @@ class Part:
 # Tokens from which on they are many, and the longest sound.
 _LONG, _MOST_SECONDS = 1024, 30
 
-_COLLECTIONS = (
+COLLECTIONS = (
     catalogue.entries,
     *(found.COLLECTION.entries for found in (second, third, fourth, fifth)),
     sixth.entries,
@@ -173,7 +173,7 @@ _COLLECTIONS = (
 
 def _first(number: int) -> Callable[[], Iterator[Entry]]:
     """Yield the models of the first collections."""
-    return lambda: (entry for entries in _COLLECTIONS[:number] for entry in entries())
+    return lambda: (entry for entries in COLLECTIONS[:number] for entry in entries())
 
 
 def _again(draw: int, popular: int = 75, others: int = 17) -> Callable[[Entry], bool]:

@@ -231,6 +231,8 @@ def _params_cells(trace: Trace, depth: int) -> list[str]:
         shown = total if whole or call.depth == depth else own
         repeated = again[position] or (_is_around(call) and times[call.module] > 1)
         cells[position] = "--" if not total else "(recursive)" if repeated else f"{shown:,}" if shown > 0 else "--"
+        if 0 < shown == modules[call.module].frozen and not repeated:
+            cells[position] = f"({shown:,})"
     return cells
 
 
@@ -255,8 +257,8 @@ def _torchinfo_totals(trace: Trace, batch: int, line: int) -> list[str]:
     return [
         "=" * line,
         f"Total params: {trace.total_params:,}",
-        f"Trainable params: {trace.total_params:,}",
-        "Non-trainable params: 0",
+        f"Trainable params: {trace.total_params - trace.frozen_params:,}",
+        f"Non-trainable params: {trace.frozen_params:,}",
         "=" * line,
         f"Input size (MB): {inputs:.2f}",
         f"Forward/backward pass size (MB): {2 * outputs:.2f}",

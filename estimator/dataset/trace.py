@@ -17,13 +17,15 @@ Inputs = tuple[tuple[Any, ...], Mapping[str, Any]]
 def modules_of(model: nn.Module, name: str = "") -> Module:
     """Return the tree of a model's modules, as ``print(model)`` shows it."""
     kind = type(model)
-    own = sum(p.numel() for p in model._parameters.values() if p is not None)
+    owned = [p for p in model._parameters.values() if p is not None]
+    own, frozen = sum(p.numel() for p in owned), sum(p.numel() for p in owned if not p.requires_grad)
     children = tuple(modules_of(child, key) for key, child in model._modules.items() if child is not None)
     base = next((made.__name__ for made in (nn.Sequential, nn.ModuleList) if issubclass(kind, made)), "Module")
     prints = kind.__repr__ in (nn.Module.__repr__, nn.ModuleList.__repr__, nn.ParameterList.__repr__)
     named = [getattr(model, name, None) for name in ("weight", "bias")]
     counted = sum(p.numel() for p in named if isinstance(p, nn.Parameter))
-    return Module(name, kind.__name__, model.extra_repr(), own, children, base, "" if prints else repr(model), counted)
+    text = "" if prints else repr(model)
+    return Module(name, kind.__name__, model.extra_repr(), own, children, base, text, counted, frozen)
 
 
 def trace(model: nn.Module, inputs: Callable[[int], Inputs], batches: tuple[int, int] = (2, 3)) -> Trace:
@@ -50,8 +52,9 @@ def trace(model: nn.Module, inputs: Callable[[int], Inputs], batches: tuple[int,
             Call(a.module, a.depth, _grown(a, b, "input_shape", batches), _grown(a, b, "output_shape", batches))
             for a, b in zip(one, other, strict=True)
         )
-    total = sum(p.numel() for p in model.parameters())
-    return Trace(root, one, total)
+    sizes = [(p.numel(), p.requires_grad) for p in model.parameters()]
+    frozen = sum(size for size, trained in sizes if not trained)
+    return Trace(root, one, sum(size for size, _ in sizes), frozen)
 
 
 def _grown(a: Call, b: Call, which: str, batches: tuple[int, int]) -> Any:

@@ -29,6 +29,7 @@ class Module:
             the first five collections, which do not say.
         text: what ``print`` shows of it, where its class says that itself; empty if it does not.
         counted: parameters called weight or bias, which alone torchsummary counts; None in earlier traces.
+        frozen: how many of ``params`` are not trained; the data set's models train all.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Module:
     base: str = ""
     text: str = ""
     counted: int | None = None
+    frozen: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,13 @@ class Trace:
         root: the tree of modules.
         calls: calls in pre-order; the first is the root's.
         total_params: parameters of the model, tied ones counted once.
+        frozen_params: how many of these are not trained.
     """
 
     root: Module
     calls: tuple[Call, ...]
     total_params: int
+    frozen_params: int = 0
 
     def modules(self) -> tuple[Module, ...]:
         """Return the modules in depth-first order: ``Call.module`` is an index into this."""

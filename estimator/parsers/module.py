@@ -603,8 +603,9 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
     total = reader.total
     inferred = list(reader.guessed)
     totals = t.read_totals(lines, at)
+    trained, whole = t.trained_of(totals, total)
     if not reader.counted:
-        stated = t.total_params(totals)
+        stated = t.total_params(totals) or whole or None
         unsaid = reader.unsaid or reader.packed(types)
         if unsaid and stated is None:
             raise SummaryError(
@@ -618,7 +619,7 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
             total = stated
     if total > t.MAX_PARAMS:
         raise t.fail(1, lines[0], "the layers add up to more parameters than any GPU can hold")
-    frozen = t.frozen_of(totals, total)
+    frozen = whole - trained
     if reader.adapted and not frozen:
         trained = _trained(reader.root)
         frozen = max(total - trained, 0)

@@ -350,8 +350,8 @@ def frozen_params(totals: dict[str, str]) -> int:
     return _count(totals.get("non-trainable params", "")) or 0
 
 
-def frozen_of(totals: dict[str, str], total: int) -> int:
-    """Read what is frozen of a model with so many parameters, of which nothing else is said; 0 if that is unsaid.
+def trained_of(totals: dict[str, str], total: int) -> tuple[int, int]:
+    """Read what is trained of a model with about so many parameters, and how many it has; zeros if that is unsaid.
 
     Either both "Trainable params" and "Non-trainable params" are there, or what peft's ``print_trainable_parameters()``
     writes.
@@ -360,7 +360,7 @@ def frozen_of(totals: dict[str, str], total: int) -> int:
     trained = _count(said) or 0
     _, peft, more = said.partition("|| all params:")
     whole = (_count(more) if peft else trained + frozen_params(totals)) or 0
-    return whole - trained if trained and about(whole, total) and trained <= whole else 0
+    return (trained, whole) if trained and about(whole, total) and trained <= whole else (0, 0)
 
 
 def about(one: int, other: int, share: float = _ABOUT) -> bool:

@@ -30,6 +30,7 @@ from slurm_hooks.radd import protocol
 from slurm_hooks.radd.limit import OutOfTime, at_most
 from slurm_hooks.radd.main import answer
 from tests.estimator.test_parsers import ALL
+from tests.estimator.test_parts import FROZEN, HEAD, LAST, MLP, adapted
 
 BROKEN = 400
 LONG = 4000
@@ -91,7 +92,14 @@ VIEW = ClusterView(
 
 def texts() -> Iterator[str]:
     """Summaries in all formats, and some with an edit that a hand or a mail program makes."""
-    whole = [*ALL.values(), *(text for text in MADE_UP.values() if text.count("\n") < 350)]
+    whole = [
+        *ALL.values(),
+        adapted(),
+        FROZEN,
+        LAST,
+        MLP + HEAD,
+        *(text for text in MADE_UP.values() if text.count("\n") < 350),
+    ]
     yield from whole
     chance = random.Random(7)
     for _ in range(BROKEN):

@@ -748,6 +748,10 @@ def test_summarize_makes_a_table_or_says_why_not(tmp_path: Path, monkeypatch: py
         "import torch\nfrom torch import nn\n"
         "def net(): return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU())\n"
         "def words(): return nn.Sequential(nn.Embedding(100, 16), nn.Linear(16, 100))\n"
+        "def head():\n"
+        "    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(7200, 4))\n"
+        "    model[0].requires_grad_(False)\n"
+        "    return model\n"
         "class Looks(nn.Linear):\n"
         "    def __init__(self): super().__init__(4, 4)\n"
         "    def forward(self, x): return x if x.sum() > 0 else super().forward(x)\n"
@@ -758,6 +762,9 @@ def test_summarize_makes_a_table_or_says_why_not(tmp_path: Path, monkeypatch: py
     assert done.exit_code == 0, done.output
     assert "Conv2d: 1-1                            [4, 8, 30, 30]           224" in done.stdout
     assert "Rehearsed adam fp32 size (batch 2, 4, 16): " in done.stdout
+    done = runner.invoke(cli, ["summarize", "tiny:head", "--input-size", "3x32x32", "--batch-size", "4"])
+    assert "[4, 8, 30, 30]           (224)" in done.stdout
+    assert "Trainable params: 28,804\nNon-trainable params: 224\n" in done.stdout
     done = runner.invoke(cli, ["summarize", "tiny:words", "--seq-len", "64"])
     assert "[32, 64, 100]" in done.stdout
     for wrong, why in (

@@ -184,7 +184,7 @@ def test_retrain_wants_data_and_options_behind_the_subcommand(tmp_path: Path) ->
 
 def test_summarize_prints_what_estimate_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "toy.py").write_text(
-        "class P:\n    def numel(self): return 7\n"
+        "class P:\n    requires_grad = True; numel = lambda self: 7\n"
         "class Leaf:\n    def parameters(self): return [P()]\n    def extra_repr(self): return 'size=7'\n"
         "    def named_children(self): return []\n"
         "class Net:\n    def __init__(self): self.leaf = Leaf(); self.own = P()\n"
@@ -196,6 +196,9 @@ def test_summarize_prints_what_estimate_reads(tmp_path: Path, monkeypatch: pytes
     assert done.exit_code == 0, done.output
     assert "  (leaf): Leaf(size=7), 7 params\n" in done.output
     assert "), 14 params" in done.output
+    assert "Trainable" not in done.output
+    (tmp_path / "half.py").write_text("import toy\nhalf = toy.Net()\nhalf.own.requires_grad = False\n")
+    assert run("summarize", "half:half").output.endswith("Trainable params: 7\nNon-trainable params: 7\n")
     for wrong in ("toy", "toy:Nothing", "nowhere:Net", ":x"):
         assert run("summarize", wrong).exit_code == 2
     assert run("summarize", "os:getcwd").stderr == "radctl: os:getcwd returns no torch.nn.Module, but a str\n"
@@ -206,7 +209,7 @@ def test_summarize_says_in_one_line_what_failed_in_the_users_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.py").write_text(
-        "class P:\n    def numel(self): return 7\n"
+        "class P:\n    requires_grad = True; numel = lambda self: 7\n"
         "class Net:\n    def parameters(self): return [P()]\n    def extra_repr(self): return ''\n"
         "    def named_children(self): return []\nnet = Net()\nsize = 3\n"
         "def sized(width):\n    return net\ndef broken():\n    print(net)\n    raise LookupError('no data\\nat all')\n"

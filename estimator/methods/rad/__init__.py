@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from functools import cached_property
 from math import exp
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from estimator.adapters import without_adapters
 from estimator.fingerprint import fingerprint
 from estimator.gpus import Gpu, lookup, most_memory_mib
 from estimator.methods.rad.convolutions import Convolves, read_convolutions
 from estimator.methods.rad.errors import bounded, size_of
 from estimator.methods.rad.features import FEATURES, MIB, features, fixed_share
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Knowledge, Known, Level, Run, finite, run_of, shifted
-from estimator.methods.rad.liveness import Memory, measure
+from estimator.methods.rad.liveness import Memory, measure, measure_part
 from estimator.methods.rad.own_code import OwnCode
-from estimator.methods.rad.program import Program, compile_program
+from estimator.methods.rad.program import Program, compile_program, part_of
 from estimator.methods.rad.rehearsed import Rehearsed, account
 from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces
@@ -42,11 +44,17 @@ _SAID = {
 }
 _REHEARSED = "its own code was rehearsed on tensors without data: that is the account, and narrows the bound"
 _APART = f"{_REHEARSED}; at another batch size: `radctl summarize --batch-size` with the job's narrows it more"
+_PARTLY = "{0:,} of {1:,} parameters are trained: what only the others' gradients would need is not kept"
+_PARTLY_NEW = f"{_PARTLY}; nothing like this model was measured, so that the bound is wide"
 _UNREHEARSED = (
     "nothing like this model was measured, and no such run of it was rehearsed: the bound is wide until its first run"
 )
 # What was measured of an architecture itself says more than a rehearsal.
 _BETTER = ("repeated", "measured")
+# Where trainings of all of a model were measured, about one in a hundred of those of a part that ran on an H100 took
+# more than so many times what was expected (`scripts/check_parts.py`, other seeds than docs/estimator.md's).
+_ALIKE = (*_BETTER, "kin")
+_PART = 1.15
 
 
 def within(upper: float, expected: float, memory_mib: int) -> float:
@@ -58,6 +66,24 @@ def within(upper: float, expected: float, memory_mib: int) -> float:
         memory_mib: memory of the GPU in MiB; 0 where it is not known.
     """
     return min(upper, max(expected, memory_mib)) if memory_mib else upper
+
+
+class _Whole(NamedTuple):
+    """What is estimated of a training of a whole model.
+
+    Attributes:
+        memory: its account.
+        context: the CUDA context in MiB.
+        expected: expectation in MiB, context included.
+        upper: its bound.
+        knowledge: what was measured of the model.
+    """
+
+    memory: Memory
+    context: float
+    expected: float
+    upper: float
+    knowledge: Knowledge
 
 
 class Rad:
@@ -160,7 +186,14 @@ class Rad:
         knowledge = self._known.about(run_of(program, shaped, workload))
         said = _SAID[knowledge.level].format(knowledge)
         expected, upper = self._from(row, explicit, own, knowledge)
-        if shaped.rehearsals and self._rehearsed is not None and knowledge.level not in _BETTER:
+        partly = shaped.frozen_params > 0 and workload.kind == "train"
+        if partly:
+            whole = _Whole(memory, own, expected, upper, knowledge)
+            memory, row, expected, upper = self._of_part(shaped, program, workload, family, whole)
+            explicit = memory.peak / MIB
+            trained = shaped.total_params - shaped.frozen_params
+            said = (_PARTLY if knowledge.level in _ALIKE else _PARTLY_NEW).format(trained, shaped.total_params)
+        if shaped.rehearsals and self._rehearsed is not None and (partly or knowledge.level not in _BETTER):
             found = of_workload(shaped.rehearsals, workload)
             if found is not None:
                 rehearsed = account(found, row, memory)
@@ -169,17 +202,17 @@ class Rad:
             elif knowledge.level == "new":
                 said = _UNREHEARSED
         wider = 1.0 if self._as_measured(gpu) else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
-        least = context + (memory.weights + memory.gradients + memory.states) / MIB
+        least = context + memory.fixed / MIB
         expected = min(max(expected + shift, least), _MOST_MIB)
         memory_mib = workload.gpu_memory_mib or most_memory_mib(workload.gpu)
         upper = max((upper + shift) * wider, expected)
-        whole = within(upper, expected, memory_mib)
+        most = within(upper, expected, memory_mib)
         reasons = (said, *self._reasons(memory, explicit, context, gpu, shaped))
         if 0 < memory_mib < expected:
             reasons = (f"more than the GPU's memory of {memory_mib} MiB is expected", *reasons)
-        elif whole < upper:
+        elif most < upper:
             reasons = (f"the bound of {upper:.0f} MiB was cut to the GPU's memory of {memory_mib} MiB", *reasons)
-        upper = min(whole, _MOST_MIB)
+        upper = min(most, _MOST_MIB)
         return Estimate(
             expected_mib=round(expected),
             upper_mib=round(upper),
@@ -217,7 +250,7 @@ class Rad:
 
     def account(self, summary: ModelSummary, workload: Workload) -> tuple[ModelSummary, Program, Memory, Family]:
         """Make the explicit part alone: the summary with shapes, its program, its memory, its family."""
-        shaped = with_shapes(summary, workload)
+        shaped = with_shapes(without_adapters(summary), workload)
         program = compile_program(shaped)
         memory = self.memory(shaped, program, workload, self._own)
         return shaped, program, memory, program.family
@@ -225,6 +258,49 @@ class Rad:
     def memory(self, shaped: ModelSummary, program: Program, workload: Workload, own: OwnCode) -> Memory:
         """Make the memory of a program, with what is known of its blocks' own code."""
         return measure(program, shaped, workload, self.workspaces, own.of(program, shaped.format, workload.precision))
+
+    def _of_part(
+        self, shaped: ModelSummary, program: Program, workload: Workload, family: Family, whole: _Whole
+    ) -> tuple[Memory, list[float], float, float]:
+        """Estimate a training of a part of a model, of which at most trainings of all of it were measured.
+
+        Args:
+            shaped: the model; it says how many parameters are frozen.
+            program: its steps.
+            workload: how it is run.
+            family: the model's.
+            whole: estimate of a training of all of it.
+
+        Returns:
+            The account and its features, expectation and upper bound in MiB, context included.
+        """
+        own = self._own.of(program, shaped.format, workload.precision)
+        part = part_of(program, shaped.total_params - shaped.frozen_params, workload.precision)
+        memory = measure_part(part, shaped, workload, self.workspaces, own)
+        row = features(memory, program, shaped, workload, family, self._types)
+        expected, _ = self._from(row, memory.peak / MIB, whole.context, whole.knowledge)
+        least = 0.0
+        if part.first:  # most may be there while what is frozen runs, as in an inference
+            beside = whole.context + (memory.gradients + memory.states) / MIB
+            ahead, least = self._inference(shaped, program, replace(workload, kind="infer"), family)
+            expected, least = max(expected, ahead + beside), least + beside
+        upper = max(expected * _PART, least)
+        if whole.knowledge.level not in _ALIKE:
+            before, fixed = (whole.context + each.fixed / MIB for each in (whole.memory, memory))
+            wider = max(whole.upper - before, 1.0) / max(whole.expected - before, 1.0)
+            upper = max(upper, fixed + max(expected - fixed, 0.0) * wider)
+        return memory, row, expected, upper
+
+    def _inference(
+        self, shaped: ModelSummary, program: Program, workload: Workload, family: Family
+    ) -> tuple[float, float]:
+        """Estimate an inference and its bound in MiB, without the context."""
+        memory = self.memory(shaped, program, workload, self._own)
+        row = features(memory, program, shaped, workload, family, self._types)
+        context = self.context(program, workload)
+        run = run_of(program, shaped, workload)
+        expected, upper, _ = self.from_account(row, memory.peak / MIB, context, run)
+        return max(expected - context, 0.0), max(upper - context, 0.0)
 
     def _as_measured(self, gpu: Gpu) -> bool:
         """Tell whether runs are known to take as much on a GPU as on the one that the model was fitted on."""
@@ -241,10 +317,9 @@ class Rad:
     def _reasons(
         self, memory: Memory, explicit: float, context: float, gpu: Gpu, shaped: ModelSummary
     ) -> tuple[str, ...]:
-        fixed = (memory.weights + memory.gradients + memory.states) / MIB
         said = [
-            f"{fixed:.0f} MiB of weights, gradients and optimizer state; {memory.kept / MIB:.0f} MiB of activations; "
-            f"{explicit:.0f} MiB at the peak before correction",
+            f"{memory.fixed / MIB:.0f} MiB of weights, gradients and optimizer state; "
+            f"{memory.kept / MIB:.0f} MiB of activations; {explicit:.0f} MiB at the peak before correction",
             f"{context:.0f} MiB of CUDA context ({gpu.name})",
         ]
         if not self._as_measured(gpu):

@@ -40,6 +40,8 @@ class Kind(IntEnum):
     ATTENTION = 17
     OPAQUE = 18
     SIGMOID_GATE = 19
+    FROZEN_LINEAR = 20
+    FROZEN_RMS_NORM = 21
 
 
 _EXACT: Final = {

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from estimator.breath import OFTEN, breathe
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.own_code import NOTHING, Own
-from estimator.methods.rad.program import Conv, Op, Program, Scores
+from estimator.methods.rad.program import Conv, Op, Part, Program, Scores
 from estimator.methods.rad.workspace import Workspaces
 from estimator.types import PRECISIONS, ModelSummary, Precision, Workload
 
@@ -29,6 +29,7 @@ _WHOLE: Final = 4
 _INDEX: Final = 8
 # Python looks up a member of an enumeration as slowly as it calls a function, and each step is compared with several.
 _LINEAR: Final = Kind.LINEAR
+_FROZEN_LINEAR: Final = Kind.FROZEN_LINEAR
 _ATTENTION: Final = Kind.ATTENTION
 _DROPOUT: Final = Kind.DROPOUT
 _EMBEDDING: Final = Kind.EMBEDDING
@@ -37,7 +38,7 @@ _OPAQUE: Final = Kind.OPAQUE
 _MANY_STEPS: Final = Kind.MANY_STEPS
 _SHARED_KEYS: Final = Scores.SHARED_KEYS
 # Their weights are cast under autocast, and the copies kept until they are used for the last time.
-_MATMULS: Final = frozenset((Kind.CONV, Kind.LINEAR, Kind.OPAQUE))
+_MATMULS: Final = frozenset((Kind.CONV, Kind.LINEAR, Kind.FROZEN_LINEAR, Kind.OPAQUE))
 # cuDNN works on one layer of a recurrent network after the other: so many outputs at most.
 RECURRENT_WORKS: Final = 9
 _NO_NOTES: Final[Mapping[int, float]] = MappingProxyType({})
@@ -95,6 +96,11 @@ class Memory(NamedTuple):
         """The largest of the moments."""
         return max(self.forward, self.loss, self.backward, self.step)
 
+    @property
+    def fixed(self) -> float:
+        """Weights, gradients and optimizer state."""
+        return self.weights + self.gradients + self.states
+
 
 def measure(
     program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces, own: Own = NOTHING
@@ -108,7 +114,23 @@ def measure(
         workspaces: of convolutions.
         own: what its blocks keep in their own code.
     """
-    return (_train if workload.kind == "train" else _infer)(program, summary, workload, workspaces, own)
+    if workload.kind == "infer":
+        return _infer(program, summary, workload, workspaces, own)
+    return _train(Part(program, 0, False), summary.total_params, summary.total_params, workload, workspaces, own)
+
+
+def measure_part(part: Part, summary: ModelSummary, workload: Workload, workspaces: Workspaces, own: Own) -> Memory:
+    """Walk through one step of a training of a part of a model.
+
+    Args:
+        part: what is trained.
+        summary: what was printed; it says how many parameters are frozen.
+        workload: how it is run.
+        workspaces: of convolutions.
+        own: what the blocks of the whole model keep in their own code.
+    """
+    trained = max(summary.total_params - summary.frozen_params, 0)
+    return _train(part, summary.total_params, trained, workload, workspaces, own)
 
 
 def _size(workload: Workload) -> int:
@@ -247,10 +269,11 @@ _SCORES: Final = {
 _OWN: Final = {
     Kind.LAYER_NORM: {"amp": 4},
     Kind.RMS_NORM: {"fp32": 8, "amp": 8, "bf16": 6, "fp16": 6},
+    Kind.FROZEN_RMS_NORM: {"fp32": 4, "amp": 4, "bf16": 4, "fp16": 4},
     Kind.MANY_STEPS: {"fp32": 16, "amp": 14, "bf16": 8, "fp16": 8},
 }
 # What these give out is in fp32 under autocast.
-_WIDE: Final = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM, Kind.MANY_STEPS, Kind.SOFTMAX))
+_WIDE: Final = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM, Kind.FROZEN_RMS_NORM, Kind.MANY_STEPS, Kind.SOFTMAX))
 _CAST: Final = frozenset((Kind.CONV, Kind.LINEAR, Kind.ATTENTION, Kind.OPAQUE))
 _ELEMENTWISE: Final = frozenset((Kind.KEEPS_OUTPUT, Kind.KEEPS_INPUT, Kind.DROPOUT, Kind.SIGMOID_GATE))
 _KEEP_INPUT: Final = frozenset(
@@ -299,6 +322,7 @@ _RULES: Final[dict[Precision, tuple[_Rule, ...]]] = {
 
 def _marks(
     program: Program,
+    first: int,
     batch: int,
     precision: Precision,
     beside: list[float],
@@ -308,6 +332,7 @@ def _marks(
 
     Args:
         program: the steps.
+        first: the step before which nothing is kept.
         batch: samples.
         precision: decides what is kept of a step, and in how many bytes.
         beside: by step, bytes for one sample that blocks keep in their own code; empty for none.
@@ -319,10 +344,10 @@ def _marks(
     count, noting, adding = len(tensors), len(beside), len(always)
     # By tensor: whether it is kept already, whether it is in fp32 under autocast, whether a product gave it out.
     seen, wide, products = [False] * count, [False] * count, [False] * count
-    marks: list[float] = []
+    marks: list[float] = [0.0] * first
     kept = 0.0
     breathe()
-    for op in program.ops:
+    for op in program.ops[first:] if first else program.ops:
         kind, x, y = op.kind, op.x, op.y
         number: int = kind  # which compiled code finds sooner
         own, casts, input_, output, index, widens, follows = rules[number]
@@ -342,7 +367,7 @@ def _marks(
             kept += tensors[x] * batch * (_WHOLE if wide[x] else size)
         if widens or (follows and wide[x]):
             wide[y] = True
-        if kind is _LINEAR or (kind is _DROPOUT and products[x]):
+        if kind is _LINEAR or kind is _FROZEN_LINEAR or (kind is _DROPOUT and products[x]):
             products[y] = True
         if output and not seen[y]:
             seen[y] = True
@@ -374,11 +399,12 @@ def kept_by(program: Program, precision: Precision, inside: Mapping[int, float] 
         precision: of the activations.
         inside: by step, what hidden blocks keep.
     """
-    return _marks(program, 1, precision, [], inside)
+    return _marks(program, 0, 1, precision, [], inside)
 
 
 def _backward(
     program: Program,
+    ops: list[Op],
     marks: list[float],
     works: list[float],
     unit: int,
@@ -390,7 +416,8 @@ def _backward(
     """Walk back: the peak of what is still kept, gradients at work and of parameters; the workspace at that moment.
 
     Args:
-        program: the steps.
+        program: the model.
+        ops: the steps that need a gradient.
         marks: bytes kept after each.
         works: workspaces of each.
         unit: bytes of a tensor's element for the whole batch.
@@ -402,9 +429,9 @@ def _backward(
     tensors = program.tensors
     backward = at_backward = 0.0
     done = 0.0
-    share = gradients / max(sum([op.params for op in program.ops]), 1)
+    share = gradients / max(sum([op.params for op in ops]), 1)
     breathe()
-    for op, mark, workspace in zip(reversed(program.ops), reversed(marks), reversed(works), strict=True):
+    for op, mark, workspace in zip(reversed(ops), reversed(marks), reversed(works), strict=True):
         kind = op.kind
         moved = (tensors[op.x] + tensors[op.y]) * unit
         if op.matrix and scores[op.scores]:
@@ -423,14 +450,24 @@ def _backward(
     return backward, at_backward
 
 
-def _train(program: Program, summary: ModelSummary, workload: Workload, workspaces: Workspaces, own: Own) -> Memory:
+def _ahead(program: Program, first: int, workload: Workload, workspaces: Workspaces, own: Own) -> float:
+    """Count the bytes of the steps before the first that is trained, where most is there: as in an inference."""
+    unit, amp = workload.batch_size * _size(workload), workload.precision == "amp"
+    most = 0.0
+    moved = moved_by(program, workload.precision, own.works)
+    for op, there in zip(program.ops[:first], moved, strict=False):
+        works, _ = _workspace(op.conv, workload, workspaces)
+        cast = 2.0 * op.params if amp and op.kind in _MATMULS else 0.0
+        most = max(most, there * unit + works + cast)
+    return most
+
+
+def _train(part: Part, params: int, trained: int, workload: Workload, workspaces: Workspaces, own: Own) -> Memory:
+    program, first, adapted = part
     batch, size, precision = workload.batch_size, _size(workload), workload.precision
     amp = precision == "amp"
-    whole = precision in ("fp32", "amp")
-    each = _WHOLE if whole else 2
-    params = summary.total_params
-    trained = max(params - summary.frozen_params, 0)
-    weights = float(params * each)
+    each = _WHOLE if precision in ("fp32", "amp") or adapted else 2  # adapters are in fp32
+    weights = float(params * (_WHOLE if amp else size) + (trained * (_WHOLE - size) if adapted and not amp else 0))
     gradients = float(trained * each)
     states = float(trained * each * _STATES[workload.optimizer])
     tensors = program.tensors
@@ -443,12 +480,16 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     base = weights + states + inputs + library + logits + (program.cache + own.cache) * unit
 
     scores = _SCORES[precision]
-    marks = _marks(program, batch, precision, own.steps, own.inside)
+    marks = _marks(program, first, batch, precision, own.steps, own.inside)
+    ops = program.ops
     works: list[float] = []  # of the backward pass
     most = 0
     forward = at_forward = copies = before = work = worked = 0.0
     breathe()
-    for op, kept in zip(program.ops, marks, strict=True):
+    if first:
+        forward = _ahead(program, first, workload, workspaces, own)
+        ops, marks = ops[first:], marks[first:]
+    for op, kept in zip(ops, marks, strict=True):
         if amp and op.kind in _MATMULS:
             copies += 2.0 * op.params
         ahead = behind = 0.0
@@ -470,7 +511,8 @@ def _train(program: Program, summary: ModelSummary, workload: Workload, workspac
     forward += base
     loss = base - logits + copies + kept + _loss_copies(program, workload) * whole_logits
 
-    backward, at_backward = _backward(program, marks, works, unit, gradients, each * (1 if amp else 2), copies, scores)
+    tied = each * (1 if amp else 2)
+    backward, at_backward = _backward(program, ops, marks, works, unit, gradients, tied, copies, scores)
     backward += base
     step = base + gradients + trained * each * _STEP_COPIES[workload.optimizer]
     top = max(forward, loss, backward, step)

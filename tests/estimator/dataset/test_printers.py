@@ -129,3 +129,22 @@ def test_our_parsers_read_every_text(transformer: Trace, mlp: Trace, collapse: b
         ]
         for text in texts:
             assert parse_summary(text).total_params == trace.total_params, text[:300]
+
+
+def test_torchinfo_puts_what_is_frozen_into_parentheses() -> None:
+    layers = (Module("a", "Linear", "", 72, frozen=72), Module("b", "Linear", "", 36))
+    block = Module("", "Net", "", 24, layers, frozen=24)
+    calls = [Call(at, int(at > 0), ("B", 8), ("B", 8)) for at in range(3)]
+    text = torchinfo_text(Trace(block, tuple(calls), 132, 96), 4)
+    lines = [line.split() for line in text.splitlines()]
+    assert [line[-1] for line in lines if line and line[-1].strip("()").isdecimal()] == [
+        "(24)",
+        "(72)",
+        "36",
+        "132",
+        "36",
+        "96",
+    ]
+    summary = parse_summary(text)
+    assert (summary.total_params, summary.frozen_params) == (132, 96)
+    assert [layer.said("trainable") for layer in summary.root.children] == ["False", ""]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from estimator.adapters import DROPS, RANK, TRAINABLE
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import SAVES_RESULT, Kind
-from estimator.methods.rad.program.steps import Conv, Op, Scores, Shape
+from estimator.methods.rad.program.steps import Adapter, Conv, Op, Scores, Shape
 from estimator.methods.rad.program.weights import Solvable
 from estimator.walk import elements
 
@@ -107,7 +108,7 @@ class Flow:
         far: whether a step was found by what lies further back than the last tensors.
         rows: how wide what linear layers gave out was, where it was one row for a sample.
         looked: by kernels, where they were looked for without groups, and with several.
-        marks: by layer, whether it works in place and whether it is not trained.
+        marks: by layer, whether it works in place, whether it is not trained, and the adapter beside it.
     """
 
     __slots__ = (
@@ -191,7 +192,7 @@ class Flow:
         self.far = False
         self.rows: set[int] = set()
         self.looked: dict[Solvable, tuple[Looked, Looked]] = {}
-        self.marks: dict[int, tuple[bool, bool]] = {}
+        self.marks: dict[int, tuple[bool, bool, Adapter | None]] = {}
 
     def elements(self, shape: Shape | None) -> int:
         """Count the elements of a shape, which mostly is that of the tensor at hand; 0 for None."""
@@ -230,14 +231,16 @@ class Flow:
             scores: how that is made.
         """
         params, inplace, frozen = 0, False, False
+        adapter: Adapter | None = None
         if layer is not None:
             params = layer.params
             if layer.args:
                 marks = self.marks.get(id(layer))
                 if marks is None:
-                    marks = layer.said("inplace") == "True", layer.said("trainable") == "False"
+                    frozen = layer.said(TRAINABLE) == "False"
+                    marks = layer.said("inplace") == "True", frozen, _adapter(layer) if frozen else None
                     self.marks[id(layer)] = marks
-                inplace, frozen = marks
+                inplace, frozen, adapter = marks
         if inplace and kind is _KEEPS_INPUT and layer is not None and layer.type in SAVES_RESULT:
             kind = _KEEPS_OUTPUT
         if inplace and kind is _KEEPS_OUTPUT:
@@ -254,7 +257,7 @@ class Flow:
             waiting = self.tensors[self.mark]
         if waiting:
             self.skips[len(self.ops)] = waiting
-        self.ops.append(Op(kind, x, y, params, conv, extra, matrix, inplace, frozen, scores))
+        self.ops.append(Op(kind, x, y, params, conv, extra, matrix, inplace, frozen, scores, adapter))
         self.current = y
 
     def behind(self, shape: Shape) -> None:
@@ -323,3 +326,9 @@ class Flow:
         x = self.current
         self.emit(Kind.MAX_POOL, x, shape, None)
         return self.current
+
+
+def _adapter(layer: Layer) -> Adapter | None:
+    """Read what LoRA put beside a layer; None for nothing."""
+    rank = layer.said(RANK)
+    return Adapter(int(rank), layer.said(DROPS) == "True") if rank else None

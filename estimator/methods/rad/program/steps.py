@@ -82,6 +82,18 @@ class Scores(IntEnum):
     """Fused, with fewer keys than queries: in fp32 no fused kernel takes that, and the matrix is kept."""
 
 
+class Adapter(NamedTuple):
+    """What LoRA put beside a layer.
+
+    Attributes:
+        rank: width between its two matrices; 0 where it is not known.
+        drops: whether dropout comes first.
+    """
+
+    rank: int
+    drops: bool
+
+
 class Op:
     """One step of the forward pass.
 
@@ -98,9 +110,10 @@ class Op:
         inplace: whether the output takes the input's place.
         frozen: whether its parameters are not trained.
         scores: how the attention's matrix is made.
+        adapter: what is trained beside its own parameters, or None.
     """
 
-    __slots__ = ("conv", "extra", "frozen", "inplace", "kind", "matrix", "params", "scores", "x", "y")
+    __slots__ = ("adapter", "conv", "extra", "frozen", "inplace", "kind", "matrix", "params", "scores", "x", "y")
 
     def __init__(
         self,
@@ -114,6 +127,7 @@ class Op:
         inplace: bool = False,
         frozen: bool = False,
         scores: Scores = Scores.DROPPED,
+        adapter: Adapter | None = None,
     ) -> None:
         self.kind = kind
         self.x = x
@@ -125,6 +139,7 @@ class Op:
         self.inplace = inplace
         self.frozen = frozen
         self.scores = scores
+        self.adapter = adapter
 
     def moved(self, by: int) -> Op:
         """Give the same step on tensors that come later."""
@@ -139,6 +154,23 @@ class Op:
             self.inplace,
             self.frozen,
             self.scores,
+            self.adapter,
+        )
+
+    def keeping(self, kind: Kind, extra: int) -> Op:
+        """Give the same step, of which something else is kept."""
+        return Op(
+            kind,
+            self.x,
+            self.y,
+            self.params,
+            self.conv,
+            extra,
+            self.matrix,
+            self.inplace,
+            self.frozen,
+            self.scores,
+            self.adapter,
         )
 
 

@@ -1,0 +1,212 @@
+"""Compares estimates of trainings of a part of a model with what a GPU shows, each in a process of its own.
+
+Needs torch, torchvision, timm, transformers, peft, torchinfo and a CUDA GPU. Models are drawn from those of the data
+set; of each is trained only its last layer (``head``), the second half of its layers (``half``), or, of transformers
+that read, adapters that peft puts beside some layers (``lora``) or beside all (``lora_all``). The estimate is made of
+what torchinfo prints of the model, and of its print, behind which the trained parameters stand as torchinfo
+tells them. A bound holds where it is no less than what the allocator held and the CUDA context.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, median
+from typing import Any, Final, NamedTuple
+
+import torch
+
+from estimator.dataset.catalogues.catalogue import generate_real
+from estimator.dataset.measure import Cuda, measure
+from estimator.dataset.models import Fed, build_model, feed
+from estimator.dataset.specs import Spec
+from estimator.methods.rad import Rad
+from estimator.parsers import parse_summary
+from estimator.types import Workload
+from scripts.check_rehearsals import in_processes
+from scripts.collect_later import COLLECTIONS
+
+_STEPS: Final = 3
+_MOST_MIB: Final = 40 * 1024
+_PICTURES, _TEXTS = 32, 8
+_SOURCES: Final = ("torchvision", "timm", "transformers")
+_READ: Final = ("tokens", "seq2seq")
+_DEPTH: Final = 20
+FORMATS: Final = ("table", "print")
+
+
+class Task(NamedTuple):
+    """One training: of a model, the part that is trained, and where that is adapters, their rank and dropout."""
+
+    spec: Spec
+    part: str
+    rank: int
+    dropout: float
+
+
+def tasks(models: int, seed: int) -> Iterator[Task]:
+    """Draw trainings of so many models."""
+    rng = random.Random(seed)  # noqa: S311
+    found = {
+        (entry.source, entry.name): entry
+        for entries in COLLECTIONS
+        for entry in entries()
+        if entry.source in _SOURCES and entry.feed in ("image", *_READ) and not entry.attention
+    }
+    for key in rng.sample(sorted(found), models):
+        entry = found[key]
+        reads = entry.feed in _READ
+        parts = ("lora", "lora_all", rng.choice(("head", "half"))) if reads else ("head", "half")
+        specs = list(generate_real(2 * len(parts), rng.randrange(10**6), [entry], infer=0.0))
+        for part, spec in zip(parts, rng.sample(specs, min(len(parts), len(specs))), strict=False):
+            batch = min(spec.batch_size, _TEXTS if reads else _PICTURES)
+            yield Task(replace(spec, batch_size=batch), part, rng.choice((8, 16, 64)), rng.choice((0.0, 0.05, 0.1)))
+
+
+def compared(task: Task) -> dict[str, Any]:
+    """Run a training, and estimate it."""
+    spec = task.spec
+    row = {"part": task.part, "rank": task.rank, "dropout": task.dropout, "spec": spec.to_json()}
+    try:
+        model = _model(task)
+        inner = model.base_model.model if task.part.startswith("lora") else model
+        fed = replace(feed(spec, inner), model=model)
+        texts = _texts(model, fed, spec)
+        device = Cuda(_MOST_MIB)
+        model.cpu()
+        device.clean()
+        model.cuda()
+        fed = replace(feed(spec, inner), model=model)
+        measured = measure(spec, fed, device, least=_STEPS)
+        row |= {"status": measured.status, "allocated": measured.peak_allocated_mib, "texts": texts}
+        row |= estimated(texts, spec) | {"reserved": measured.peak_reserved_mib}
+    except Exception as error:  # anybody's code may raise anything
+        row["error"] = f"{type(error).__name__}: {error}"[:200]
+    return row
+
+
+def _model(task: Task) -> Any:
+    torch.manual_seed(0)
+    try:
+        with torch.device("cuda"):
+            model = build_model(task.spec)
+    except (TypeError, RuntimeError):
+        model = build_model(task.spec).cuda()
+    if task.spec.precision == "bf16":
+        model.to(torch.bfloat16)
+    if task.part.startswith("lora"):
+        return _adapted(model, task)
+    owners = [module for module in model.modules() if any(True for _ in module.parameters(recurse=False))]
+    trained = owners[-1:] if task.part == "head" else owners[len(owners) // 2 :]
+    model.requires_grad_(False)
+    for module in trained:
+        for parameter in module.parameters(recurse=False):
+            parameter.requires_grad_(True)
+    return model
+
+
+def _adapted(model: Any, task: Task) -> Any:
+    from peft import LoraConfig, get_peft_model  # noqa: PLC0415
+    from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as USUAL  # noqa: PLC0415
+
+    targets = USUAL.get(model.config.model_type, "all-linear") if task.part == "lora" else "all-linear"
+    made = LoraConfig(r=task.rank, lora_alpha=32, lora_dropout=task.dropout, target_modules=targets)
+    return get_peft_model(model, made)
+
+
+def _texts(model: Any, fed: Fed, spec: Spec) -> dict[str, str]:
+    """Print a model as users do."""
+    import torchinfo  # noqa: PLC0415
+
+    total = sum(parameter.numel() for parameter in model.parameters())
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    said = f"Trainable params: {trained:,}\nNon-trainable params: {total - trained:,}\n"
+    args, kwargs = fed.inputs(spec.batch_size)
+    given = dict(kwargs) if kwargs else list(args)
+    with torch.autocast("cuda", torch.float16, enabled=spec.precision == "amp"):
+        table = torchinfo.summary(model, input_data=given, depth=_DEPTH, verbose=0, mode="train")
+    return {"table": f"{table}\n", "print": f"{model}\n{said}"}
+
+
+def estimated(texts: dict[str, str], spec: Spec) -> dict[str, Any]:
+    """Estimate a training from each text."""
+    rad = Rad.load()
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else "h100"
+    workload = Workload(spec.batch_size, spec.seq_len, spec.optimizer, spec.precision, "train", name)
+    found: dict[str, Any] = {}
+    side = spec.arch.get("size")
+    for format_ in FORMATS:
+        if format_ == "print" and side:  # as its user says
+            workload = replace(workload, input_size=(3, side, side))
+        try:
+            summary = parse_summary(texts[format_])
+            _, program, _, _ = rad.account(summary, workload)
+            estimate = rad.predict(summary, workload)
+        except ValueError as error:
+            found[f"{format_}_error"] = str(error)[:200]
+            continue
+        found["context"] = rad.context(program, workload)
+        found[f"{format_}_expected"], found[f"{format_}_upper"] = estimate.expected_mib, estimate.upper_mib
+        found[f"{format_}_said"] = estimate.reasons[0]
+    return found
+
+
+def said_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Sum up trainings that ran."""
+    lines = []
+    for format_ in FORMATS:
+        told = [row for row in rows if f"{format_}_expected" in row]
+        parts = sorted({row["part"] for row in told})
+        for part in (*parts, "all"):
+            chosen = [row for row in told if part in ("all", row["part"])]
+            labels = [row["reserved"] + row["context"] for row in chosen]
+            pairs = [
+                (row[f"{format_}_expected"] / label, row[f"{format_}_upper"] / label)
+                for row, label in zip(chosen, labels, strict=True)
+            ]
+            if pairs:
+                off = median(abs(expected - 1) for expected, _ in pairs)
+                low, over = mean(upper < 1 for _, upper in pairs), mean(max(upper - 1, 0.0) for _, upper in pairs)
+                lines.append(
+                    f"{format_}, {part}: {len(pairs)}, median error {off:.1%}, {low:.1%} too low, {over:.1%} over"
+                )
+    return lines
+
+
+def _told(row: dict[str, Any]) -> str:
+    spec = row["spec"]
+    name = f"{spec['name']} {row['part']} {spec['precision']} {spec['batch_size']} {spec['seq_len'] or ''}"
+    if row.get("status") != "ok":
+        return f"{name}: {row.get('error', 'out of memory')}"
+    held = row["reserved"] + row["context"]
+    each = [f"{format_} {row.get(f'{format_}_expected')} to {row.get(f'{format_}_upper')}" for format_ in FORMATS]
+    return f"{name}: took {held:.0f}, {', '.join(each)}"
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, required=True, help="gets a line of JSON for each training")
+    parser.add_argument("--workers", type=int, default=4, help="processes on the GPU")
+    options = parser.parse_args()
+    todo = list(tasks(options.models, options.seed))
+    rows = []
+    with options.out.open("w") as out:
+        for row in in_processes(compared, todo, options.workers):
+            rows.append(row)
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            print(f"{len(rows)}/{len(todo)} {_told(row) if 'spec' in row else row}", flush=True)
+    ran = [row for row in rows if row.get("status") == "ok"]
+    print(f"{len(ran)} of {len(rows)} trainings ran, torch {torch.__version__}")
+    print("\n".join(said_of(ran)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Trainings of a part of a model beside what a GPU showed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scripts.check_parts import said_of, tasks
+
+
+def row(part: str, reserved: float, expected: float, upper: float) -> dict[str, Any]:
+    return {
+        "part": part,
+        "reserved": reserved,
+        "context": 500.0,
+        "table_expected": expected,
+        "table_upper": upper,
+        "print_error": "it shows no shapes",
+    }
+
+
+def test_trainings_are_summed_up_by_what_is_trained() -> None:
+    rows = [row("head", 500, 1000, 1100), row("lora", 1500, 2200, 1900), row("lora", 1500, 1900, 2300)]
+    assert said_of(rows) == [
+        "table, head: 1, median error 0.0%, 0.0% too low, 10.0% over",
+        "table, lora: 2, median error 7.5%, 50.0% too low, 7.5% over",
+        "table, all: 3, median error 5.0%, 33.3% too low, 8.3% over",
+    ]
+
+
+def test_models_are_drawn_and_what_reads_is_adapted_too() -> None:
+    drawn = list(tasks(20, 1))
+    assert drawn == list(tasks(20, 1))
+    assert [task.spec.name for task in drawn] != [task.spec.name for task in tasks(20, 2)]
+    assert {task.part for task in drawn if task.spec.seq_len is None} == {"head", "half"}
+    assert {"lora", "lora_all"} < {task.part for task in drawn if task.spec.seq_len}
+    assert all(task.spec.kind == "train" and not task.spec.arch.get("attention") for task in drawn)
