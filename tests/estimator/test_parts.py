@@ -282,6 +282,16 @@ def test_what_was_measured_of_all_corrects_a_part() -> None:
     assert more.predict(summary, run).expected_mib > 1.1 * Rad(plain()).predict(summary, run).expected_mib
 
 
+def test_a_table_of_positions_that_is_frozen_makes_no_part_of_a_model() -> None:
+    text = MLP.replace("(one)", "(words): Embedding(100, 8)\n  (one)")
+    positions = text.replace("(one)", "(places): Embedding(50, 8)\n  (one)")
+    said = "Trainable params: 1,284\nNon-trainable params: 400\n"
+    rad = Rad(plain(bounds=dict.fromkeys(map(str, LEVELS), 0.02)))
+    estimate = rad.predict(parse_summary(positions + said), Workload(64, 32))
+    assert estimate.upper_mib < 1.05 * estimate.expected_mib
+    assert estimate.reasons[0].startswith("nothing like this model was measured")
+
+
 def test_an_inference_knows_no_frozen_parameters() -> None:
     rad, run = Rad(plain()), Workload(64, kind="infer")
     frozen, trained = (rad.predict(parse_summary(text), run) for text in (FROZEN, CNN.format("224", "584", 898, 0)))
@@ -296,5 +306,5 @@ def test_a_part_is_another_job_than_all_of_a_model() -> None:
 def test_the_whole_of_a_model_is_no_part() -> None:
     _, program, memory = account(CNN.format("224", "584", 898, 0))
     found, same = part(CNN.format("224", "584", 898, 0))
-    assert (found.first, len(found.program.ops)) == (0, len(program.ops))
+    assert (found.first, len(found.program.ops), found.whole) == (0, len(program.ops), True)
     assert same == memory

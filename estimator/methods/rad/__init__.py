@@ -18,7 +18,7 @@ from estimator.methods.rad.features import FEATURES, MIB, features, fixed_share
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Knowledge, Known, Level, Run, finite, run_of, shifted
 from estimator.methods.rad.liveness import Memory, measure, measure_part
 from estimator.methods.rad.own_code import OwnCode
-from estimator.methods.rad.program import Program, compile_program, part_of
+from estimator.methods.rad.program import Part, Program, compile_program, part_of
 from estimator.methods.rad.rehearsed import Rehearsed, account
 from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces
@@ -186,13 +186,16 @@ class Rad:
         knowledge = self._known.about(run_of(program, shaped, workload))
         said = _SAID[knowledge.level].format(knowledge)
         expected, upper = self._from(row, explicit, own, knowledge)
-        partly = shaped.frozen_params > 0 and workload.kind == "train"
-        if partly:
-            whole = _Whole(memory, own, expected, upper, knowledge)
-            memory, row, expected, upper = self._of_part(shaped, program, workload, family, whole)
-            explicit = memory.peak / MIB
+        partly = False
+        if shaped.frozen_params and workload.kind == "train":
             trained = shaped.total_params - shaped.frozen_params
-            said = (_PARTLY if knowledge.level in _ALIKE else _PARTLY_NEW).format(trained, shaped.total_params)
+            part = part_of(program, trained, workload.precision)
+            whole = _Whole(memory, own, expected, upper, knowledge)
+            memory, row, expected, upper = self._of_part(part, program, shaped, workload, whole)
+            explicit = memory.peak / MIB
+            partly = not part.whole
+            if partly:
+                said = (_PARTLY if knowledge.level in _ALIKE else _PARTLY_NEW).format(trained, shaped.total_params)
         if shaped.rehearsals and self._rehearsed is not None and (partly or knowledge.level not in _BETTER):
             found = of_workload(shaped.rehearsals, workload)
             if found is not None:
@@ -260,22 +263,22 @@ class Rad:
         return measure(program, shaped, workload, self.workspaces, own.of(program, shaped.format, workload.precision))
 
     def _of_part(
-        self, shaped: ModelSummary, program: Program, workload: Workload, family: Family, whole: _Whole
+        self, part: Part, program: Program, shaped: ModelSummary, workload: Workload, whole: _Whole
     ) -> tuple[Memory, list[float], float, float]:
         """Estimate a training of a part of a model, of which at most trainings of all of it were measured.
 
         Args:
+            part: what is trained.
+            program: the whole model's, which the correction and what was measured know.
             shaped: the model; it says how many parameters are frozen.
-            program: its steps.
             workload: how it is run.
-            family: the model's.
             whole: estimate of a training of all of it.
 
         Returns:
             The account and its features, expectation and upper bound in MiB, context included.
         """
+        family = program.family
         own = self._own.of(program, shaped.format, workload.precision)
-        part = part_of(program, shaped.total_params - shaped.frozen_params, workload.precision)
         memory = measure_part(part, shaped, workload, self.workspaces, own)
         row = features(memory, program, shaped, workload, family, self._types)
         expected, _ = self._from(row, memory.peak / MIB, whole.context, whole.knowledge)
@@ -284,6 +287,8 @@ class Rad:
             beside = whole.context + (memory.gradients + memory.states) / MIB
             ahead, least = self._inference(shaped, program, replace(workload, kind="infer"), family)
             expected, least = max(expected, ahead + beside), least + beside
+        if part.whole:
+            return memory, row, expected, expected * whole.upper / whole.expected
         upper = max(expected * _PART, least)
         if whole.knowledge.level not in _ALIKE:
             before, fixed = (whole.context + each.fixed / MIB for each in (whole.memory, memory))

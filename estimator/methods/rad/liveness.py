@@ -116,7 +116,7 @@ def measure(
     """
     if workload.kind == "infer":
         return _infer(program, summary, workload, workspaces, own)
-    return _train(Part(program, 0, False), summary.total_params, summary.total_params, workload, workspaces, own)
+    return _train(Part(program, 0, False, True), summary.total_params, summary.total_params, workload, workspaces, own)
 
 
 def measure_part(part: Part, summary: ModelSummary, workload: Workload, workspaces: Workspaces, own: Own) -> Memory:
@@ -463,7 +463,7 @@ def _ahead(program: Program, first: int, workload: Workload, workspaces: Workspa
 
 
 def _train(part: Part, params: int, trained: int, workload: Workload, workspaces: Workspaces, own: Own) -> Memory:
-    program, first, adapted = part
+    program, first, adapted, _ = part
     batch, size, precision = workload.batch_size, _size(workload), workload.precision
     amp = precision == "amp"
     each = _WHOLE if precision in ("fp32", "amp") or adapted else 2  # adapters are in fp32

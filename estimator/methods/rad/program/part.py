@@ -29,11 +29,13 @@ class Part(NamedTuple):
         program: what its steps keep.
         first: how many steps there are before the first that is trained.
         adapted: whether adapters are.
+        whole: whether its steps keep what they keep in a training of all of it.
     """
 
     program: Program
     first: int
     adapted: bool
+    whole: bool
 
 
 def part_of(program: Program, trained: int, precision: Precision) -> Part:
@@ -48,13 +50,15 @@ def part_of(program: Program, trained: int, precision: Precision) -> Part:
     ops = program.ops
     adapted = any(op.adapter for op in ops)
     if not any(op.frozen for op in ops):
-        return Part(program, _with_its_table(program, _before(ops, trained, 0)), False)
+        first = _with_its_table(program, _before(ops, trained, 0))
+        return Part(program, first, False, not first)
     first = next((at for at, op in enumerate(ops) if op.adapter or (op.params and not op.frozen)), 0)
     if not adapted and sum(op.params for op in ops if not op.frozen) > trained + program.shared:
         # A table does not say it of what a block owns beside its layers.
         first = _with_its_table(program, max(first, _before(ops, trained, trained // _ELSEWHERE)))
-    kept = [_kept(program, op, precision) for op in ops[first:]]
-    return Part(program._replace(ops=[*ops[:first], *kept]), first, adapted)
+    kept = [*ops[:first], *[_kept(program, op, precision) for op in ops[first:]]]
+    same = not first and all(new is op for new, op in zip(kept, ops, strict=True))
+    return Part(program._replace(ops=kept), first, adapted, same)
 
 
 def _with_its_table(program: Program, first: int) -> int:
@@ -92,4 +96,4 @@ def _kept(program: Program, op: Op, precision: Precision) -> Op:
         between = taken // width * op.adapter.rank
         mask = taken if op.adapter.drops else 0
         extra += ((taken + between) * kept + mask) // _SIZE[precision]
-    return op.keeping(kind, extra)
+    return op if kind is op.kind and extra == op.extra else op.keeping(kind, extra)
