@@ -125,13 +125,12 @@ def said() -> list[str]:
     for number, text in enumerate(texts()):
         try:
             summary = parse_summary(text)
+            for workload in islice(workloads, number % 7, None, 7):
+                estimate = rad.predict(summary, workload)
+                profile = estimate_profile(summary, workload, workload.gpu)
+                found.append(f"{estimate!r} {horus.predict(summary, workload)!r} {profile!r}")
         except SummaryError as error:
             found.append(str(error))
-            continue
-        for workload in islice(workloads, number % 7, None, 7):
-            estimate = rad.predict(summary, workload)
-            profile = estimate_profile(summary, workload, workload.gpu)
-            found.append(f"{estimate!r} {horus.predict(summary, workload)!r} {profile!r}")
     return found
 
 

@@ -24,7 +24,7 @@ from estimator.methods.rad.recurrences import Recurrence
 from estimator.parsers import parse_summary
 from estimator.recorder import GONE, Recorder
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS
-from estimator.rehearse import Subject, followed, rehearse
+from estimator.rehearse import Subject, followed, points_of, rehearse
 from estimator.summarize import table_of
 from estimator.types import Optimizer, Point, Precision, Workload
 from slurm_hooks.radctl.main import cli
@@ -97,6 +97,16 @@ def sizes(model: nn.Module, shape: tuple[int, ...]) -> dict[Run, list[float]]:
     return {run: [point.used_mib for point in found] for run, found in points(model, shape).items()}
 
 
+def used(
+    model: nn.Module, shape: tuple[int, ...], optimizer: Optimizer | None = "sgd", precision: Precision = "fp32"
+) -> float:
+    """The most that tensors take at batch 32; without an optimizer in an inference."""
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    subject = Subject(fake_model(lambda: model, fake), fake, plain_inputs(shape, None), lambda *_: NO_WORK)
+    kind, optimizers = ("train", (optimizer,)) if optimizer else ("infer", ())
+    return points_of(subject, kind, precision, 32, optimizers)[optimizer].used_mib
+
+
 def test_what_functions_keep_grows_the_training_alone() -> None:
     few, many = (sizes(Gate(steps), (1024, 256)) for steps in (1, 9))
     each = 32 * 1024 * 256 * 4 / MIB
@@ -119,7 +129,7 @@ def test_attention_and_dropout_keep_what_they_do_on_a_gpu() -> None:
             x = functional.scaled_dot_product_attention(x, x, x, dropout_p=0.1)
             return functional.dropout(x, 0.1, self.training)
 
-    found = sizes(Attends(), (2048, 64))["sgd", "fp32"][1]
+    found = used(Attends(), (2048, 64))
     matrix = 32 * 2048 * 2048 * 4 / MIB
     assert found < matrix / 2
 
@@ -137,7 +147,7 @@ def test_dropout_keeps_a_byte_for_each_number() -> None:
                 x = functional.dropout(x, 0.1, self.training) if self.drops else x * 1.0
             return x.sum(1)
 
-    dropping, plain = (sizes(Drops(drops=drops), (1024, 256))["sgd", "fp32"][1] for drops in (True, False))
+    dropping, plain = (used(Drops(drops=drops), (1024, 256)) for drops in (True, False))
     assert dropping - plain == pytest.approx(4 * 32 * 1024 * 256 / MIB, rel=0.05)
 
 
@@ -201,7 +211,7 @@ def test_code_in_inference_mode_is_followed_as_a_gpu_runs_it() -> None:
 def test_an_rms_norm_keeps_its_input_alone() -> None:
     def norms(count: int, **more: Any) -> float:
         layers = [nn.Linear(256, 256), *(nn.RMSNorm(256, **more) for _ in range(count))]
-        return sizes(nn.Sequential(*layers), (1024, 256))["sgd", "fp32"][1]
+        return used(nn.Sequential(*layers), (1024, 256))
 
     each = 32 * 1024 * (256 + 1) * 4 / MIB
     assert norms(9) - norms(1) == pytest.approx(8 * each, rel=0.02)
@@ -217,7 +227,7 @@ def test_an_rms_norm_of_two_types_works_step_by_step() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return functional.rms_norm(self.line(x), (256,), self.scale.float())
 
-    whole, mixed = (sizes(Mixed(), (1024, 256))["sgd", precision][1] for precision in ("fp32", "bf16"))
+    whole, mixed = (used(Mixed(), (1024, 256), "sgd", precision) for precision in ("fp32", "bf16"))
     assert mixed > whole, "it keeps two numbers in fp32 for each that comes in"
 
 
@@ -393,9 +403,7 @@ def test_recurrent_weights_move_into_one_piece_where_the_gpu_takes_their_type_so
 
 
 def test_an_lstm_works_with_all_of_its_states_whatever_it_gives_out() -> None:
-    whole, less = (
-        sizes(nn.Sequential(nn.LSTM(64, 512, 2, proj_size=out), Last()), (512, 64))["sgd", "fp32"][1] for out in (0, 16)
-    )
+    whole, less = (used(nn.Sequential(nn.LSTM(64, 512, 2, proj_size=out), Last()), (512, 64)) for out in (0, 16))
     states = 32 * 512 * 512 * 4 / MIB
     assert whole - less == pytest.approx(5 * states, abs=1.5 * states)  # outputs, their gradients, the loss
 
@@ -410,7 +418,7 @@ def test_autocast_puts_recurrent_weights_together_as_it_casts_them(works: Works)
 
 def test_layers_that_are_whole_kernels_multiply_too() -> None:
     layer = nn.TransformerEncoderLayer(32, 2, 64, batch_first=True)
-    assert sizes(layer, (16, 32))[None, "fp32"][1] > CUBLAS / MIB
+    assert used(layer, (16, 32), None) > CUBLAS / MIB
 
 
 def test_sparse_gradients_are_counted() -> None:
@@ -422,7 +430,7 @@ def test_sparse_gradients_are_counted() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.words((x * 0).long())
 
-    dense, sparse = (sizes(Words(sparse=sparse), (8,))["sgd", "fp32"][1] for sparse in (False, True))
+    dense, sparse = (used(Words(sparse=sparse), (8,)) for sparse in (False, True))
     assert dense - sparse == pytest.approx(100_000 * 64 * 4 / MIB, rel=0.1)
 
 
@@ -442,7 +450,7 @@ def test_cells_keep_their_products_and_gates(cell: type[nn.Module], gates: int, 
                 both = self.cell(x, both) if cell is nn.LSTMCell else (self.cell(x, both[0]), state)
             return both[0]
 
-    few, many = (sizes(Loops(steps), (64,))["sgd", "fp32"][1] for steps in (2, 18))
+    few, many = (used(Loops(steps), (64,)) for steps in (2, 18))
     # two products, what the kernel keeps (four or five states), and the states
     kept = 2 * gates + {4: 4 + 2, 3: 5 + 1}[gates]
     assert (many - few) / 16 == pytest.approx(kept * 32 * 512 * 4 / MIB, rel=0.1)
@@ -450,8 +458,8 @@ def test_cells_keep_their_products_and_gates(cell: type[nn.Module], gates: int, 
 
 def test_dropout_keeps_nothing_in_inference() -> None:
     net = nn.Sequential(nn.Linear(256, 256), nn.Dropout(0.5))
-    without = sizes(nn.Linear(256, 256), (4096, 256))[None, "fp32"][1]
-    assert sizes(net, (4096, 256))[None, "fp32"][1] == without
+    without = used(nn.Linear(256, 256), (4096, 256), None)
+    assert used(net, (4096, 256), None) == without
 
 
 def test_optimizers_take_their_states_and_what_they_work_with() -> None:
@@ -466,8 +474,8 @@ def test_optimizers_take_their_states_and_what_they_work_with() -> None:
 
 def test_optimizers_count_their_steps_on_the_cpu() -> None:
     layers, block = 200, 512 / MIB
-    found = sizes(nn.Sequential(*(nn.Linear(4, 4) for _ in range(layers))), (4,))
-    assert found["adam", "fp32"][1] - found["sgd", "fp32"][1] == pytest.approx(3 * 2 * layers * block, rel=0.05)
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(layers)))
+    assert used(model, (4,), "adam") - used(model, (4,)) == pytest.approx(3 * 2 * layers * block, rel=0.05)
 
 
 def test_convolutions_have_their_workspaces_while_they_run() -> None:
@@ -592,7 +600,7 @@ def test_a_model_has_its_own_loss_or_one_for_each_output() -> None:
             }[self.what]
 
     kinds = ("loss", "of a class", "losses", "named", "own", "both")
-    took = {what: sizes(Gives(what), (64,))["sgd", "fp32"][1] for what in kinds}
+    took = {what: used(Gives(what), (64,)) for what in kinds}
     wide = 32 * 64 * 4096 * 4 / MIB
     # The last step's output is there until the next one is done; and logarithms and gradients of this one.
     assert took["both"] == pytest.approx(5 * wide + 2 * CUBLAS / MIB, abs=1)

@@ -6,6 +6,7 @@ import json
 import lzma
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,9 @@ KNOWN = {
 }
 
 
+specs_of = cache(module.specs)  # to draw again gives the same, and takes seconds
+
+
 def _row(spec: Spec, **changes: Any) -> str:
     row = {"spec": spec.to_json(), "status": "ok", "step_seconds": 0.1, "peak_reserved_mib": 900.0, **changes}
     return json.dumps(row) + "\n"
@@ -87,7 +91,7 @@ def _row(spec: Spec, **changes: Any) -> str:
 def test_fresh_families_are_in_their_own_part() -> None:
     # Not those that fill gaps: they draw from what is in the data set.
     drawn = [part for part, about in module.PARTS.items() if not about.gaps and about.few is None]
-    groups = {part: {spec.group for spec in module.specs(part)} for part in drawn}
+    groups = {part: {spec.group for spec in specs_of(part)} for part in drawn}
     assert groups["fresh3"] == THIRD
     assert groups["fresh2"] == SECOND
     assert groups["fresh4"] == FOURTH
@@ -120,18 +124,18 @@ def test_fresh_families_are_in_their_own_part() -> None:
     assert not THIRD & set().union(*(groups[part] for part in EARLIER if part not in ("fresh3", *later)))
     assert not groups["new3"] & (groups["again1"] | groups["again2"])
     assert groups["more3"] <= groups["again1"] | groups["again2"]
-    assert module.specs("new3") == module.specs("new3") != module.specs("new3", 12)
+    assert specs_of("new3") == specs_of("new3") != specs_of("new3", 12)
 
 
 def test_earlier_collections_draw_what_they_drew() -> None:
     """The committed rows come from these draws: their order and content must not change."""
-    drawn = {part: "".join(spec.id for spec in module.specs(part)) for part in EARLIER}
+    drawn = {part: "".join(spec.id for spec in specs_of(part)) for part in EARLIER}
     assert {part: sha256(ids.encode()).hexdigest()[:12] for part, ids in drawn.items()} == EARLIER
 
 
 def test_known_models_were_measured_and_their_kin_were_not() -> None:
     def named(*parts: str) -> set[tuple[str, str]]:
-        return {(spec.source, spec.name) for part in parts for spec in module.specs(part)}
+        return {(spec.source, spec.name) for part in parts for spec in specs_of(part)}
 
     before = named(*(part for part in EARLIER if part not in SEVENTH_PARTS))
     assert named("known7") | named("known8") <= before
@@ -160,7 +164,7 @@ def test_known_models_were_measured_and_their_kin_were_not() -> None:
 
 def test_rows_that_are_drawn_for_measured_models_are_of_these_draws() -> None:
     rows = [row for row in committed().rows if row.drawn]
-    draws = {part: {spec.id for spec in module.specs(part, seed)} for part, seed in KNOWN.items()}
+    draws = {part: {spec.id for spec in specs_of(part, seed)} for part, seed in KNOWN.items()}
     assert {row.spec.id for row in rows} <= set().union(*draws.values())
     found = {part: sum(row.spec.id in ids for row in rows) for part, ids in draws.items()}
     measured = {"known4": 356, "known5": 588, "known6": 440, "known7": 985, "known8": 1000}
@@ -168,45 +172,45 @@ def test_rows_that_are_drawn_for_measured_models_are_of_these_draws() -> None:
 
 
 def test_usual_configurations_are_fitted_to_though_one_is_drawn_too() -> None:
-    usual = {spec.id for spec in module.specs("usual13", 137)}
+    usual = {spec.id for spec in specs_of("usual13", 137)}
     rows = {row.spec.id: row for row in committed().rows}
     there = usual & rows.keys()
     assert len(there) > 5000
     # What this draw holds beside them is no draw.
-    later = [rows[id_] for id_ in there & {spec.id for spec in module.specs("known13", 137)}]
+    later = [rows[id_] for id_ in there & {spec.id for spec in specs_of("known13", 137)}]
     assert len(later) > 30
     assert all(row.split in FITTED for row in later)
 
 
 def test_the_eighth_draw_has_a_configuration_of_a_model_and_none_is_drawn_to_fill_gaps_too() -> None:
-    drawn = module.specs("known8", 97)
+    drawn = specs_of("known8", 97)
     assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 1094
-    more = module.specs("again10", 97)
+    more = specs_of("again10", 97)
     assert not {spec.id for spec in (*drawn, *(row.spec for row in committed().rows))} & {spec.id for spec in more}
 
 
 def test_the_ninth_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
-    drawn = module.specs("known9", 103)
+    drawn = specs_of("known9", 103)
     assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 596
     there = {row.spec.model_id for row in committed().rows if row.split in FITTED}
-    assert {spec.model_id for spec in module.specs("again11", 103)} <= there
+    assert {spec.model_id for spec in specs_of("again11", 103)} <= there
 
 
 def test_the_tenth_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
-    drawn = module.specs("known10", 107)
+    drawn = specs_of("known10", 107)
     assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 475
     there = {row.spec.model_id for row in committed().rows if row.split in FITTED}
-    assert {spec.model_id for spec in module.specs("again12", 107)} <= there
+    assert {spec.model_id for spec in specs_of("again12", 107)} <= there
 
 
 def test_the_eleventh_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
-    drawn = module.specs("known11", 113)
+    drawn = specs_of("known11", 113)
     assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 335
     assert {spec.group for spec in drawn}.isdisjoint(TENTH)
 
 
 def test_usual_configurations_are_such_that_the_model_can_run_in() -> None:
-    specs = module.specs("usual14", 139)
+    specs = specs_of("usual14", 139)
     of_pictures = [spec for spec in specs if spec.name == "deeplabv3_resnet50"]
     assert {(spec.arch["classes"], spec.arch["size"], spec.seq_len) for spec in of_pictures} == {(21, 224, None)}
     lengths = {name: {spec.seq_len for spec in specs if spec.name == name} for name in {spec.name for spec in specs}}
@@ -216,34 +220,34 @@ def test_usual_configurations_are_such_that_the_model_can_run_in() -> None:
 
 
 def test_usual_models_run_on_other_inputs_than_most_were_measured_with() -> None:
-    elsewhere = module.specs("usual15", 149)
+    elsewhere = specs_of("usual15", 149)
     assert {spec.arch["size"] for spec in elsewhere if spec.seq_len is None} == {32, 64, 384}
     assert {spec.seq_len for spec in elsewhere if spec.seq_len} == {64, 256}
-    assert {spec.arch["size"] for spec in module.specs("dense16", 151)} == {256, 512}
-    assert {spec.arch["classes"] for spec in module.specs("dense16", 151)} == {21}
-    assert {spec.arch["size"] for spec in module.specs("small16", 151)} == {32, 64}
-    assert {spec.seq_len for spec in module.specs("heard16", 151)} == {10, 15, 30}
-    long = module.specs("long16", 151)
+    assert {spec.arch["size"] for spec in specs_of("dense16", 151)} == {256, 512}
+    assert {spec.arch["classes"] for spec in specs_of("dense16", 151)} == {21}
+    assert {spec.arch["size"] for spec in specs_of("small16", 151)} == {32, 64}
+    assert {spec.seq_len for spec in specs_of("heard16", 151)} == {10, 15, 30}
+    long = specs_of("long16", 151)
     assert {spec.seq_len for spec in long} == {1024, 2048}
     assert max(spec.batch_size * spec.seq_len for spec in long if spec.seq_len) <= 16384
-    drawn = module.specs("known15", 149)
+    drawn = specs_of("known15", 149)
     assert {spec.arch["size"] for spec in drawn} <= {32, 48, 64, 96, 128, 320, 384, 448, 512}
     assert len({_model(spec) for spec in drawn}) == 76
-    less = {(spec.source, spec.name) for spec in module.specs("again17", 157)}
-    usual = {(spec.source, spec.name) for part in ("usual13", "usual14") for spec in module.specs(part)}
+    less = {(spec.source, spec.name) for spec in specs_of("again17", 157)}
+    usual = {(spec.source, spec.name) for part in ("usual13", "usual14") for spec in specs_of(part)}
     assert {source for source, _ in less} == {"torchvision", "timm", "transformers"}
     assert not less & usual
 
 
 def test_the_fourteenth_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
-    drawn = module.specs("known14", 139)
+    drawn = specs_of("known14", 139)
     assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 499
     rows = {row.spec.id: row for row in committed().rows}
     assert len([spec for spec in drawn if spec.id in rows and rows[spec.id].drawn]) > 400
 
 
 def test_the_eighteenth_draws_judge() -> None:
-    widely, others = module.specs("known18", 163), module.specs("all18", 163)
+    widely, others = specs_of("known18", 163), specs_of("all18", 163)
     assert len({(spec.source, spec.name) for spec in others}) == len(others) == 475
     ids = {spec.id for spec in (*widely, *others)}
     judging = {row.spec.id for row in committed().rows if row.split == "known"}
@@ -253,7 +257,7 @@ def test_the_eighteenth_draws_judge() -> None:
 
 
 def test_a_third_of_the_sizes_of_one_s_own_judges() -> None:
-    fitted, judging = (module.specs(part, 191) for part in ("sized19", "kin19"))
+    fitted, judging = (specs_of(part, 191) for part in ("sized19", "kin19"))
     names = [{(spec.source, spec.name) for spec in specs} for specs in (fitted, judging)]
     assert not names[0] & names[1]
     assert (len(names[0]), len(names[1])) == (181, 95)
@@ -263,22 +267,22 @@ def test_a_third_of_the_sizes_of_one_s_own_judges() -> None:
 
 
 def test_the_twelfth_draw_has_a_configuration_of_each_model_that_it_takes() -> None:
-    drawn = module.specs("known12", 127)
+    drawn = specs_of("known12", 127)
     assert len({(spec.source, spec.name) for spec in drawn}) == len(drawn) == 355
 
 
 def test_a_part_of_a_mix_has_its_share_of_all() -> None:
     parts = TWELFTH_PARTS
     mix = module.mixed(parts, 41)
-    counts = [len(module.specs(part, 41)) for part in parts]
+    counts = [len(specs_of(part, 41)) for part in parts]
     assert len({spec.id for spec in mix}) == len(mix) == sum(counts)
     third = {spec.id for spec in mix[: len(mix) // 3]}
     for part, count in zip(parts, counts, strict=True):
-        assert sum(spec.id in third for spec in module.specs(part, 41)) == pytest.approx(count / 3, rel=0.15)
+        assert sum(spec.id in third for spec in specs_of(part, 41)) == pytest.approx(count / 3, rel=0.15)
 
 
 def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
-    kin, fresh = module.specs("kin12", 41)[0], module.specs("fresh12", 41)[0]
+    kin, fresh = specs_of("kin12", 41)[0], specs_of("fresh12", 41)[0]
     measured = {"device": "cuda", "peak_allocated_mib": 800.0, "steps": 2}
     lines = _row(kin, **measured) + _row(fresh, **measured)
     trace = to_json(trace_of(*plan_of("mlp", next(generate_synthetic("mlp", 1, 0)).arch)))
@@ -309,9 +313,9 @@ def test_a_run_is_added_to_the_packed_rows(tmp_path: Path) -> None:
 
 def test_a_draw_of_measured_models_says_so_for_good(tmp_path: Path) -> None:
     """Also once it is fitted to, as ``known11`` and ``known12`` are."""
-    judges, did = module.specs("known12", 127)[0], module.specs("known11", 113)[0]
-    others = [spec for spec in module.specs("known12", 127) if spec.name not in (judges.name, did.name)]
-    never, plain = others[0], module.specs("again1")[0]
+    judges, did = specs_of("known12", 127)[0], specs_of("known11", 113)[0]
+    others = [spec for spec in specs_of("known12", 127) if spec.name not in (judges.name, did.name)]
+    never, plain = others[0], specs_of("again1")[0]
     fitted = [replace(spec, batch_size=3) for spec in (judges, did)]
     measured = {"device": "cuda", "peak_allocated_mib": 800.0, "steps": 2}
     raw, folder = tmp_path / "raw", tmp_path / "packed"
@@ -336,7 +340,7 @@ def test_a_draw_of_measured_models_says_so_for_good(tmp_path: Path) -> None:
 
 
 def test_what_is_a_usual_configuration_too_is_fitted_to_and_each_is_checked_once(tmp_path: Path) -> None:
-    drawn, usual = (module.specs(part, 137) for part in ("known13", "usual13"))
+    drawn, usual = (specs_of(part, 137) for part in ("known13", "usual13"))
     ids = {spec.id for spec in usual}
     both, alone = (next(spec for spec in drawn if (spec.id in ids) == there) for there in (True, False))
     measured = {"device": "cuda", "peak_allocated_mib": 800.0, "steps": 2}
@@ -373,11 +377,11 @@ def test_processes_of_their_own_are_of_small_runs_one_of_a_kind() -> None:
     chosen = module.isolated(("fresh2", "more2", "fresh3"))
     assert len({(spec.group, spec.kind) for spec in chosen}) == len(chosen) > 10
     assert all(spec.batch_size * (spec.seq_len or 1) <= 2048 for spec in chosen)
-    assert module.isolated(("known13",), 137) == module.specs("known13", 137)
+    assert module.isolated(("known13",), 137) == specs_of("known13", 137)
 
 
 def test_quiet_runs_are_short_ones_of_different_models(tmp_path: Path) -> None:
-    one, other, slow, large = [spec for spec in module.specs("fresh2") if spec.batch_size > 1][:40:10]
+    one, other, slow, large = [spec for spec in specs_of("fresh2") if spec.batch_size > 1][:40:10]
     lines = [
         _row(one),
         _row(one, peak_reserved_mib=800.0),
@@ -420,7 +424,7 @@ def test_a_collection_tells_how_far_it_is(
 
     monkeypatch.setattr(module, "Collector", Collector)
     monkeypatch.setattr("time.monotonic", iter((100.0, 130.0, 131.0)).__next__)
-    module.collect(tmp_path / "main", module.specs("fresh2")[:2], Options(3, 10.0))
+    module.collect(tmp_path / "main", specs_of("fresh2")[:2], Options(3, 10.0))
     assert seen == [(2, tmp_path / "main", 3)]
     told = "   30 s main: 1 of 2 measured\nmain: 2 workers could not give memory back and were replaced\n"
     assert capsys.readouterr().out == told
