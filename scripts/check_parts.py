@@ -23,7 +23,7 @@ import torch
 from estimator.dataset.catalogues.catalogue import generate_real
 from estimator.dataset.measure import Cuda, measure
 from estimator.dataset.models import Fed, build_model, feed
-from estimator.dataset.specs import Spec
+from estimator.dataset.specs import Spec, spec_from_json
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.types import Workload
@@ -70,7 +70,7 @@ def tasks(models: int, seed: int) -> Iterator[Task]:
 def compared(task: Task) -> dict[str, Any]:
     """Run a training, and estimate it."""
     spec = task.spec
-    row = {"part": task.part, "rank": task.rank, "dropout": task.dropout, "spec": spec.to_json()}
+    row: dict[str, Any] = {"part": task.part, "rank": task.rank, "dropout": task.dropout, "spec": spec.to_json()}
     try:
         model = _model(task)
         inner = model.base_model.model if task.part.startswith("lora") else model
@@ -83,7 +83,8 @@ def compared(task: Task) -> dict[str, Any]:
         fed = replace(feed(spec, inner), model=model)
         measured = measure(spec, fed, device, least=_STEPS)
         row |= {"status": measured.status, "allocated": measured.peak_allocated_mib, "texts": texts}
-        row |= estimated(texts, spec) | {"reserved": measured.peak_reserved_mib}
+        row |= {"reserved": measured.peak_reserved_mib, "gpu": torch.cuda.get_device_name()}
+        row |= estimated(texts, spec, row["gpu"])
     except Exception as error:  # anybody's code may raise anything
         row["error"] = f"{type(error).__name__}: {error}"[:200]
     return row
@@ -132,11 +133,10 @@ def _texts(model: Any, fed: Fed, spec: Spec) -> dict[str, str]:
     return {"table": f"{table}\n", "print": f"{model}\n{said}"}
 
 
-def estimated(texts: dict[str, str], spec: Spec) -> dict[str, Any]:
+def estimated(texts: dict[str, str], spec: Spec, gpu: str) -> dict[str, Any]:
     """Estimate a training from each text."""
     rad = Rad.load()
-    name = torch.cuda.get_device_name() if torch.cuda.is_available() else "h100"
-    workload = Workload(spec.batch_size, spec.seq_len, spec.optimizer, spec.precision, "train", name)
+    workload = Workload(spec.batch_size, spec.seq_len, spec.optimizer, spec.precision, "train", gpu)
     found: dict[str, Any] = {}
     side = spec.arch.get("size")
     for format_ in FORMATS:
@@ -194,7 +194,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True, help="gets a line of JSON for each training")
     parser.add_argument("--workers", type=int, default=4, help="processes on the GPU")
+    parser.add_argument("--again", action="store_true", help="estimate what ran before, in OUT; needs no GPU")
     options = parser.parse_args()
+    if options.again:
+        sum_up([_again(json.loads(line)) for line in options.out.read_text("utf-8").splitlines()])
+        return
     todo = list(tasks(options.models, options.seed))
     rows = []
     with options.out.open("w") as out:
@@ -203,9 +207,21 @@ def main() -> None:
             out.write(json.dumps(row) + "\n")
             out.flush()
             print(f"{len(rows)}/{len(todo)} {_told(row) if 'spec' in row else row}", flush=True)
+    sum_up(rows)
+
+
+def sum_up(rows: Sequence[dict[str, Any]]) -> None:
+    """Print how far estimates were off."""
     ran = [row for row in rows if row.get("status") == "ok"]
-    print(f"{len(ran)} of {len(rows)} trainings ran, torch {torch.__version__}")
+    print(f"{len(ran)} of {len(rows)} trainings ran on {', '.join({row['gpu'] for row in ran})}")
     print("\n".join(said_of(ran)))
+
+
+def _again(row: dict[str, Any]) -> dict[str, Any]:
+    if row.get("status") != "ok":
+        return row
+    told = {key: value for key, value in row.items() if not key.startswith(FORMATS)}
+    return told | estimated(row["texts"], spec_from_json(row["spec"]), row["gpu"])
 
 
 if __name__ == "__main__":
