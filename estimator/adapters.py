@@ -1,11 +1,13 @@
 """Takes peft's adapters out of a summary: what is left is the model that they adapt, with notes of them. Pure.
 
-A model with adapters is known by the model that it was, whose layers they leave as they are: each is frozen, and noted
-is what an adapter beside it works with (https://github.com/huggingface/peft, ``tuners/lora/layer.py``).
+A model with LoRA is known by the model that it was, whose layers it leaves as they are: each is frozen, and noted is
+what the adapter beside it works with (https://github.com/huggingface/peft, ``tuners/lora/layer.py``). Other adapters
+work with copies of weights and outputs: their models stay as they are printed, and count as if all were trained.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -14,97 +16,137 @@ from estimator.layer import Layer
 from estimator.types import ModelSummary
 from estimator.walk import layers
 
-TRAINABLE: Final = "trainable"
-"""Argument of a layer, as torchinfo names it: ``False`` where its parameters are frozen."""
-RANK: Final = "adapter_rank"
-"""Argument of a layer that LoRA adapts: the width between the adapter's two matrices; 0 where it is not shown."""
-DROPS: Final = "adapter_drops"
-"""Argument of a layer that LoRA adapts: whether dropout comes before the adapter."""
+# Arguments of a layer that are none of its print's: no line of one holds a line's end.
+TRAINABLE: Final = "\ntrainable"
+"""``False`` where its parameters are frozen."""
+RANK: Final = "\nrank"
+"""The width between the two matrices of LoRA beside it; 0 where that is not shown."""
+DROPS: Final = "\ndrops"
+"""Whether dropout comes before these."""
 
-_FROZEN: Final = (TRAINABLE, "False")
+FROZEN: Final = (TRAINABLE, "False")
 _BASE: Final = "base_layer"
 _SAVED: Final = "ModulesToSaveWrapper"
+_TOKENS: Final = "TrainableTokens"
 _ORIGINAL: Final = "original_module"
 _PEFT: Final = "Peft"
-_WRAPPERS: Final = ("PeftModel", "LoraModel")  # one in the other, and the model in both
+_TUNER: Final = "Model"  # of peft, between its own and the model
+_LORA_MODEL: Final = "LoraModel"
 _LORA: Final = "lora."
 _ADAPTED: Final = ("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d")
+_EMBEDDING: Final = "Embedding"
 _DICTS: Final = ("ModuleDict", "ParameterDict")
-_SCALED: Final = "lora_magnitude_vector"  # of DoRA, which works with copies of the weights
+_DROPOUT: Final = ("Dropout", "Identity")
+_LONGEST: Final = 9
 
 
 def without_adapters(summary: ModelSummary) -> ModelSummary:
-    """Give the summary of the model that peft adapted; the same where it adapted none."""
+    """Give the summary of the model that LoRA adapts; of one with other adapters, one in which nothing is frozen."""
     if not summary.frozen_params:
         return summary
     root = summary.root
-    for _ in _WRAPPERS if root.type.startswith(_PEFT) else ():
-        root = root.children[0] if root.children else root
-    found = layers(root)
-    if not any(_base(layer) is not None for layer in found):
-        return summary
-    return replace(summary, root=_Taker().take(root).but(name=""))
+    wrapped: list[str] = []
+    while root.type.startswith(_PEFT) or (wrapped and root.type.endswith(_TUNER) and len(root.children) == 1):
+        wrapped.append(root.type)
+        if not root.children:
+            return summary
+        root = root.children[0]
+    adapted = [layer for layer in layers(root) if _is_adapted(layer)]
+    others = any(not type_.startswith((_PEFT, _LORA_MODEL)) for type_ in wrapped)
+    if others or not all(_is_lora(layer) for layer in {id(layer): layer for layer in adapted}.values()):
+        return replace(summary, root=_Walk(_unmarked).through(summary.root))
+    return replace(summary, root=_Walk(_without).through(root).but(name="")) if adapted else summary
 
 
-def _base(layer: Layer) -> Layer | None:
-    """Find the layer that this one, of peft, was put around; None if it is none of peft's.
+def _is_adapted(layer: Layer) -> bool:
+    """Tell whether this is a layer of peft around another.
 
-    A print tells by the name. In a table the type of peft's is that of a layer, and no other has layers inside.
+    A print tells by the type, or the inner one's name; in a table no layer of these types has others inside.
     """
-    children = layer.children
-    if not children:
-        return None
-    if "." in layer.type:
-        return next((part for part in children if part.name == _BASE), None)
-    adapted = layer.type in _ADAPTED and len(children) > 1 and all(part.type in _DICTS for part in children[1:])
-    return children[0] if adapted else None
+    if not layer.children:
+        return False
+    if layer.type in _ADAPTED or layer.type.startswith(_TOKENS):
+        return True
+    return "." in layer.type and any(part.name == _BASE for part in layer.children)
 
 
-class _Taker:
+def _is_lora(layer: Layer) -> bool:
+    """Tell whether it is LoRA and no variant of it: two matrices for each adapter, and dropout."""
+    base = _base(layer)
+    if base.type == _EMBEDDING:  # its matrices are bare parameters
+        return layer.type in (_EMBEDDING, _LORA + _EMBEDDING) or layer.type.startswith(_TOKENS)
+    if layer.params or not layer.type.startswith((_LORA, *_ADAPTED)):
+        return False
+    beside = [part for part in layer.children if part is not base]
+    inside = [inner for part in beside for inner in layers(part) if inner.type not in _DICTS]
+    matrices = [inner for inner in inside if inner.params]
+    plain = all(inner.type in _ADAPTED for inner in matrices) and len(matrices) % 2 == 0 < len(matrices)
+    return plain and all(inner.params or inner.type in _DROPOUT for inner in inside)
+
+
+def _base(layer: Layer) -> Layer:
+    """Give the layer that is adapted: a print names it, in a table it is the first."""
+    named = next((part for part in layer.children if part.name in (_BASE, _ORIGINAL)), layer.children[0])
+    return _base(named) if named.type.startswith(_TOKENS) and named.children else named
+
+
+_Change = Callable[["_Walk", Layer], Layer]
+
+
+class _Walk:
     """Goes through a tree; equal layers that are one object are one in what it gives, too."""
 
-    def __init__(self) -> None:
-        self._taken: dict[int, Layer] = {}
+    def __init__(self, change: _Change) -> None:
+        self._change = change
+        self._done: dict[int, Layer] = {}
 
-    def take(self, layer: Layer) -> Layer:
-        """Give a layer without adapters, with notes of them."""
-        taken = self._taken.get(id(layer))
-        if taken is None:
+    def through(self, layer: Layer) -> Layer:
+        """Give the layer changed, and all inside."""
+        done = self._done.get(id(layer))
+        if done is None:
             breathe()
-            taken = self._taken[id(layer)] = self._anew(layer)
-        return taken
+            done = self._done[id(layer)] = self._change(self, layer)
+        return done
 
-    def _anew(self, layer: Layer) -> Layer:
-        if layer.type == _SAVED:  # trained is a copy of this, which stands in its place
-            original = next((part for part in layer.children if part.name == _ORIGINAL), None)
-            return layer if original is None else original.but(name=layer.name)
-        base = _base(layer)
-        if base is not None:
-            inner = self.take(base)
-            told = _told(layer, base)
-            args = (*base.args, *told) if told else base.args
-            return base.but(name=layer.name, args=args, children=inner.children)
-        args = (*layer.args, _FROZEN) if layer.params and not layer.said(TRAINABLE) else layer.args
-        return layer.but(args=args, children=tuple([self.take(part) for part in layer.children]))
+    def inside(self, layer: Layer, args: tuple[tuple[str, str], ...]) -> Layer:
+        """Give the layer with these arguments, and all inside changed."""
+        return layer.but(args=args, children=tuple([self.through(part) for part in layer.children]))
+
+
+def _unmarked(walk: _Walk, layer: Layer) -> Layer:
+    """Take away what says that a layer is frozen."""
+    return walk.inside(layer, tuple([pair for pair in layer.args if pair != FROZEN]))
+
+
+def _without(walk: _Walk, layer: Layer) -> Layer:
+    """Take away adapters, and note them; freeze all that is not saved with them."""
+    if layer.type == _SAVED:  # trained is a copy of this, which stands in its place
+        original = next((part for part in layer.children if part.name == _ORIGINAL), None)
+        return layer if original is None else original.but(name=layer.name)
+    frozen = layer.args if layer.said(TRAINABLE) else (*layer.args, FROZEN)
+    if not _is_adapted(layer):
+        return walk.inside(layer, frozen if layer.params else layer.args)
+    base = _base(layer)
+    kept = base.args if base.said(TRAINABLE) else (*base.args, FROZEN)
+    return base.but(name=layer.name, args=(*kept, *_told(layer, base)))
 
 
 def _told(layer: Layer, base: Layer) -> tuple[tuple[str, str], ...]:
-    """Say what is known of LoRA beside a layer; nothing of another adapter, whose layer counts as trained."""
-    parts = [inner for part in layer.children if part is not base for inner in layers(part)]
-    if not (layer.type.startswith(_LORA) or layer.type in _ADAPTED):
-        return ()
-    if any(part.name == _SCALED and part.children for part in layer.children):
-        return ()
-    widths = [_width(part) for part in parts if part.params and part.type not in _DICTS]
-    drops = any(part.type.startswith("Dropout") for part in parts)
-    frozen = () if base.said(TRAINABLE) else (_FROZEN,)
-    return (*frozen, (RANK, str(min(widths, default=0))), (DROPS, str(drops)))
+    """Say what is known of the adapters beside a layer; of several the largest counts, as one works at a time."""
+    matrices: list[int] = []
+    drops = False
+    for part in layer.children if base.type != _EMBEDDING else ():
+        leaves = [] if part is base else [inner for inner in layers(part) if inner.type not in _DICTS]
+        widths = [_width(inner) for inner in leaves if inner.params]
+        matrices += [max(widths)] if widths else []
+        drops |= any(inner.type == _DROPOUT[0] for inner in leaves)
+    return ((RANK, str(matrices[0] if matrices else 0)), (DROPS, str(drops)))
 
 
 def _width(layer: Layer) -> int:
     """Tell how wide what a matrix of an adapter gives out is; 0 where nothing says it."""
     for key in ("out_features", "1"):
         said = layer.said(key)
-        if said.isdecimal() and len(said) < 12:
+        if said.isdecimal() and len(said) < _LONGEST:
             return int(said)
-    return layer.output_shape[-1] if layer.output_shape else 0
+    return max(layer.output_shape[-1], 0) if layer.output_shape else 0

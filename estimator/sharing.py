@@ -208,9 +208,11 @@ def share(summary: ModelSummary) -> ModelSummary:
         said.append(f"{root.type} ties {heads[-1].name or heads[-1].type} to its word embedding: counted once")
     if saved == 0 or saved >= summary.total_params:
         return summary
-    return replace(
-        summary, total_params=summary.total_params - saved, inferred=(*summary.inferred, *dict.fromkeys(said))
-    )
+    total = summary.total_params - saved
+    trained = summary.total_params - summary.frozen_params  # what is frozen was counted twice, too
+    frozen = max(total - trained, 0) if summary.frozen_params else 0
+    inferred = (*summary.inferred, *dict.fromkeys(said))
+    return replace(summary, total_params=total, frozen_params=frozen, inferred=inferred)
 
 
 @lru_cache(maxsize=4096)  # names come from users: a bounded cache

@@ -15,6 +15,7 @@ from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
 from estimator.layer import Layer
 from estimator.parsers import text as t
+from estimator.sharing import share
 from estimator.types import ModelSummary, SummaryError
 from estimator.walk import layers
 
@@ -604,6 +605,8 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
     inferred = list(reader.guessed)
     totals = t.read_totals(lines, at)
     trained, whole = t.trained_of(totals, total)
+    if not whole and t.trained_params(totals):  # which counts a head once that is the word embedding
+        trained, whole = t.trained_of(totals, share(ModelSummary("module", reader.root, None, total)).total_params)
     if not reader.counted:
         stated = t.total_params(totals) or whole or None
         unsaid = reader.unsaid or reader.packed(types)

@@ -350,15 +350,19 @@ def frozen_params(totals: dict[str, str]) -> int:
     return _count(totals.get("non-trainable params", "")) or 0
 
 
+def trained_params(totals: dict[str, str]) -> int:
+    """Read "Trainable params" from `read_totals`; 0 if there is none."""
+    return _count(totals.get("trainable params", "")) or 0
+
+
 def trained_of(totals: dict[str, str], total: int) -> tuple[int, int]:
     """Read what is trained of a model with about so many parameters, and how many it has; zeros if that is unsaid.
 
     Either both "Trainable params" and "Non-trainable params" are there, or what peft's ``print_trainable_parameters()``
     writes.
     """
-    said = totals.get("trainable params", "")
-    trained = _count(said) or 0
-    _, peft, more = said.partition("|| all params:")
+    trained = trained_params(totals)
+    _, peft, more = totals.get("trainable params", "").partition("|| all params:")
     whole = (_count(more) if peft else trained + frozen_params(totals)) or 0
     return (trained, whole) if trained and about(whole, total) and trained <= whole else (0, 0)
 

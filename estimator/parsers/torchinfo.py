@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Final, NamedTuple
 
 from estimator import rehearsal, sizes, versions
+from estimator.adapters import FROZEN
 from estimator.breath import OFTEN, breathe
 from estimator.layer import Layer
 from estimator.parsers import text as t
@@ -474,7 +475,7 @@ def _params(
     if params is None:
         raise t.fail(row.number, lines[row.number - 1], f"{t.short(cell)} is not a number of parameters")
     if cell[0] == "(" or row.cells.get("trainable") == "False":
-        args = (*args, ("trainable", "False"))
+        args = (*args, FROZEN)
     return params, args
 
 

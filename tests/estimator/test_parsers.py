@@ -9,6 +9,7 @@ import time
 import pytest
 
 from estimator import walk
+from estimator.adapters import FROZEN
 from estimator.layer import Layer
 from estimator.parsers import module, parse_summary
 from estimator.types import ModelSummary, SummaryError
@@ -240,7 +241,7 @@ def test_torchinfo_tree_recursive_frozen_and_hidden_children() -> None:
     assert [child.type for child in root.children] == ["Sequential", "Sequential", "Linear", "Linear"]
     assert [child.type for child in root.children[0].children] == ["Conv2d", "BatchNorm2d"]
     assert root.children[0].children[1].params == 32
-    assert ("trainable", "False") in root.children[0].children[1].args
+    assert FROZEN in root.children[0].children[1].args
     assert (root.children[1].params, root.children[1].children) == (2_352, ())
     assert (root.children[3].params, root.children[3].args) == (0, (("recursive", "True"),))
     assert summary.inferred == ()

@@ -19,7 +19,7 @@ from estimator.methods.rad.program.steps import Adapter
 from estimator.methods.rad.workspace import Workspaces
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
-from estimator.types import Workload
+from estimator.types import KINDS, Workload
 from estimator.walk import layers
 from tests.estimator.accounts import LM, NO_WORKSPACE, account, plain
 
@@ -121,15 +121,71 @@ def test_the_last_layers_are_trained_that_have_as_many_parameters() -> None:
     assert cautious.gradients == 4 * 144
 
 
-def test_a_table_does_not_say_whether_what_a_block_owns_itself_is_frozen() -> None:
-    rows = "├─Block: 1-1                             [2, 16, 8]                24\n"
-    rows += "│    └─Linear: 2-1                       [2, 16, 8]                (72)\n"
-    rows += "├─Linear: 1-2                            [2, 16, 4]                36\n"
-    text = f"Layer (type:depth-idx)    Output Shape    Param #\n==========\nNet    [2, 16, 4]    --\n{rows}==========\n"
-    said = "Total params: 132\nTrainable params: 36\nNon-trainable params: 96\n"
-    found, memory = part(text + said)
-    assert [op.params for op in found.program.ops[found.first :]] == [36]
-    assert memory.kept == 2 * 4 * 16 * 8
+def table(rows: str, total: int, trained: int, own: str = "--") -> str:
+    head = f"Layer (type:depth-idx)    Output Shape    Param #\n==========\nNet    [2, 16, 4]    {own}\n"
+    said = f"Total params: {total}\nTrainable params: {trained}\nNon-trainable params: {total - trained}\n"
+    return f"{head}{rows}==========\n{said}"
+
+
+BLOCKS = """├─Block: 1-1                             [2, 16, 8]                24
+│    └─Linear: 2-1                       [2, 16, 8]                {0}
+├─Block: 1-2                             [2, 16, 8]                24
+│    └─Linear: 2-2                       [2, 16, 8]                {1}
+├─Linear: 1-3                            [2, 16, 4]                36
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "own", "trained", "first"),
+    [
+        (("(72)", "(72)"), "--", 36, 2),  # what the blocks own is frozen
+        (("(72)", "(72)"), "--", 60, 1),  # of the last one it is trained
+        (("(72)", "(72)"), "--", 84, 0),
+        (("72", "(72)"), "--", 108, 0),  # layers that are trained count, whatever as many others are
+        (("(72)", "(72)"), "16", 52, 0),  # of the model's own, as a token that is learned
+        (("(72)", "(72)"), "16", 44, 0),  # a part of something
+        (("(72)", "72"), "--", 40, 0),  # biases, of anything
+    ],
+)
+def test_a_table_does_not_say_whether_what_a_block_owns_itself_is_frozen(
+    rows: tuple[str, str], own: str, trained: int, first: int
+) -> None:
+    total = 48 + 144 + 36 + (16 if own != "--" else 0)
+    found, _ = part(table(BLOCKS.format(*rows), total, trained, own))
+    assert found.first == first
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("(body): Linear(in_features=8, out_features=16, bias=True)", "(prompt): Embedding(20, 8)"),
+        (
+            "(body): Linear(in_features=8, out_features=16, bias=True)",
+            "(sees): Linear(in_features=8, out_features=20, bias=False)",
+        ),
+        ("(body): Conv2d(3, 8, kernel_size=(3, 3))", "(entry): Conv2d(5, 3, kernel_size=(1, 1))"),
+        (
+            "(one): Linear(in_features=9, out_features=9, bias=True)",
+            "(two): Linear(in_features=9, out_features=9, bias=True)",
+        ),
+    ],
+    ids=["a prompt", "another way in", "an entry", "one of two"],
+)
+def test_the_last_that_a_print_shows_may_run_first(first: str, last: str) -> None:
+    text = f"Net(\n  {first}\n  {last}\n)\n"
+    summary = parse_summary(text)
+    trained = summary.root.children[-1].params
+    said = f"Trainable params: {trained}\nNon-trainable params: {summary.total_params - trained}\n"
+    assert part(text + said, seq_len=8)[0].first == 0
+
+
+def test_a_head_that_is_the_word_embedding_is_counted_once() -> None:
+    shown = parse_summary(LM)
+    twice = sum(layer.params for layer in layers(shown.root))
+    said = "Trainable params: {:,}\nNon-trainable params: {:,}\n"
+    for total in (shown.total_params, twice):  # by what counts it once, and twice
+        summary = parse_summary(LM + said.format(16_448, total - 16_448))
+        assert (summary.total_params, summary.total_params - summary.frozen_params) == (shown.total_params, 16_448)
 
 
 def test_a_head_that_is_the_word_embedding_begins_with_it() -> None:
@@ -180,14 +236,54 @@ def test_what_is_saved_with_the_adapters_is_trained() -> None:
             "(lora_magnitude_vector): ModuleDict()",
             "(lora_magnitude_vector): ModuleDict(\n          (default): lora.dora.DoraLinearLayer()\n        )",
         ),
+        adapted().replace("LoraModel", "HRAModel"),
     ],
-    ids=["another adapter", "DoRA"],
+    ids=["another adapter", "DoRA", "another tuner"],
 )
-def test_a_layer_with_another_adapter_counts_as_trained(text: str) -> None:
+def test_a_model_with_other_adapters_counts_as_if_all_were_trained(text: str) -> None:
     found, memory = part(text)
-    assert not found.adapted
-    assert found.program.ops[found.first].kind is Kind.LINEAR
-    assert memory.kept >= 2 * 4 * 16
+    assert (found.first, found.adapted, found.whole) == (0, False, True)
+    assert memory.kept >= 2 * 4 * (8 + 16 + 16)
+
+
+def test_tables_of_other_adapters_count_as_if_all_were_trained() -> None:
+    rows = """├─Linear: 1-1                            [2, 16]                   64
+│    └─Linear: 2-1                       [2, 16]                   (272)
+├─Linear: 1-2                            [2, 4]                    (68)
+"""
+    head = "Layer (type:depth-idx)    Output Shape    Param #\n==========\nNet    [2, 4]    --\n"
+    said = "==========\nTotal params: 404\nTrainable params: 64\nNon-trainable params: 340\n"
+    assert part(head + rows + said)[0].whole
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "(words): lora.Embedding(\n  (base_layer): Embedding(50, 8)\n  (lora_dropout): ModuleDict()\n)",
+        "(words): TrainableTokensWrapper(\n  (original_module): Embedding(50, 8)\n  (token_adapter): "
+        "TrainableTokensLayer(\n    (base_layer): Embedding(50, 8)\n  )\n)",
+    ],
+)
+def test_an_embedding_with_an_adapter_is_where_gradients_end(words: str) -> None:
+    text = adapted().replace("(one)", f"{words}\n      (one)")
+    found, _ = part(text + "Trainable params: 100\nNon-trainable params: 884\n", seq_len=4)
+    assert (found.first, found.program.ops[0].kind, found.adapted) == (0, Kind.EMBEDDING, True)
+
+
+def test_an_adapter_whose_matrices_are_not_shown_keeps_a_copy_all_the_same() -> None:
+    program = compile_program(with_shapes(without_adapters(parse_summary(adapted())), Workload(2)))
+    extras = []
+    for rank in (2, 0):
+        program.ops[1].adapter = Adapter(rank, True)
+        extras.append(part_of(program, 64, "fp32").program.ops[1].extra)
+    assert extras == [16 + 2 + 16 // 4, 16 + 16 // 4]
+
+
+def test_a_print_cannot_say_what_only_the_reader_notes() -> None:
+    said = MLP.replace(
+        "out_features=4, bias=True", "out_features=4, bias=True, trainable=False, rank=x, adapter_rank=-9"
+    )
+    assert part(said + HEAD)[1] == part(MLP + HEAD)[1]
 
 
 @pytest.mark.parametrize(
@@ -290,6 +386,50 @@ def test_a_table_of_positions_that_is_frozen_makes_no_part_of_a_model() -> None:
     estimate = rad.predict(parse_summary(positions + said), Workload(64, 32))
     assert estimate.upper_mib < 1.05 * estimate.expected_mib
     assert estimate.reasons[0].startswith("nothing like this model was measured")
+
+
+def test_the_bound_is_no_less_than_that_of_an_inference() -> None:
+    bounds = {**dict.fromkeys(map(str, LEVELS), 0.5), "measured": 0.5}
+    run, infers = Workload(4000), Workload(4000, kind="infer")
+    summary = parse_summary(FROZEN)
+    shaped, program, _, _ = Rad(plain()).account(summary, run)
+    known = [(run_of(program, shaped, Workload(3900, kind=kind)), 0.0) for kind in KINDS]
+    rad = Rad(plain(bounds=bounds, measured=tabulate(known)))
+    head, inference = rad.predict(summary, run), rad.predict(summary, infers)
+    assert head.upper_mib >= inference.upper_mib > 1.2 * inference.expected_mib
+
+
+def test_a_convolution_with_an_adapter() -> None:
+    text = """Net(
+  (one): lora.Conv2d(
+    (base_layer): Conv2d(8, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False)
+    (lora_dropout): ModuleDict(
+      (default): Identity()
+    )
+    (lora_A): ModuleDict(
+      (default): Conv2d(8, 2, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False)
+    )
+    (lora_B): ModuleDict(
+      (default): Conv2d(2, 8, kernel_size=(1, 1), stride=(1, 1), bias=False)
+    )
+  )
+)
+"""
+    found, memory = part(text, input_size=(8, 16, 16))
+    assert (found.program.ops[0].kind, found.program.ops[0].adapter) == (Kind.CONV, Adapter(2, False))
+    # what the convolution keeps, a copy of it, and two channels between the matrices
+    assert memory.kept == 2 * 4 * 256 * (8 + 8 + 2)
+
+
+def test_frozen_norms_give_out_fp32_under_autocast_too() -> None:
+    text = adapted().replace(
+        "(act): GELU(approximate='none')", "(norm): LlamaRMSNorm((16,), eps=1e-06)\n      (act): SiLU()"
+    )
+    found, memory = part(text, seq_len=8, precision="amp")
+    tokens, width, rank = 8, 16, 2
+    # the adapter's in half precision, the norm's input, and SiLU's: what the norm gives out
+    assert memory.kept == 2 * tokens * ((2 + 1 + 4 + 4) * width + 2 * rank)
+    assert found.adapted
 
 
 def test_an_inference_knows_no_frozen_parameters() -> None:

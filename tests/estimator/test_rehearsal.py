@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from math import log
 
@@ -214,3 +215,8 @@ def test_what_was_measured_of_the_architecture_says_more() -> None:
     with_it, without = (method.predict(parse_summary(each), Workload(64)) for each in (said(text), text))
     assert with_it == without
     assert "was measured" in without.reasons[0]
+    frozen = re.sub(r"(Conv2d.*\]  +)([\d,]+)", r"\1(\2)", text)
+    frozen += "Trainable params: 58,631,144\nNon-trainable params: 2,469,696\n"
+    part, rehearsed = (method.predict(parse_summary(each), Workload(64)) for each in (frozen, said(frozen)))
+    assert part.reasons[0].startswith("58,631,144 of 61,100,840 parameters are trained")
+    assert rehearsed.reasons[0].startswith("its own code was rehearsed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from estimator.adapters import TRAINABLE
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.printers import module_text, torchinfo_text, torchsummary_text
 from estimator.dataset.tree import Call, Module, Trace
@@ -147,4 +148,4 @@ def test_torchinfo_puts_what_is_frozen_into_parentheses() -> None:
     ]
     summary = parse_summary(text)
     assert (summary.total_params, summary.frozen_params) == (132, 96)
-    assert [layer.said("trainable") for layer in summary.root.children] == ["False", ""]
+    assert [layer.said(TRAINABLE) for layer in summary.root.children] == ["False", ""]
