@@ -432,6 +432,13 @@ def test_frozen_norms_give_out_fp32_under_autocast_too() -> None:
     assert found.adapted
 
 
+def test_more_may_be_said_to_be_frozen_than_there_is() -> None:
+    said = FROZEN.replace("Non-trainable params: 808", "Non-trainable params: 99,999")
+    estimate = Rad(plain()).predict(parse_summary(said), Workload(64))
+    assert estimate.reasons[0].startswith("0 of 898 parameters are trained")
+    assert 750 < estimate.expected_mib <= estimate.upper_mib
+
+
 def test_an_inference_knows_no_frozen_parameters() -> None:
     rad, run = Rad(plain()), Workload(64, kind="infer")
     frozen, trained = (rad.predict(parse_summary(text), run) for text in (FROZEN, CNN.format("224", "584", 898, 0)))

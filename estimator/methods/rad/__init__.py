@@ -188,7 +188,7 @@ class Rad:
         expected, upper = self._from(row, explicit, own, knowledge)
         partly = False
         if shaped.frozen_params and workload.kind == "train":
-            trained = shaped.total_params - shaped.frozen_params
+            trained = max(shaped.total_params - shaped.frozen_params, 0)
             part = part_of(program, trained, workload.precision)
             whole = _Whole(memory, own, expected, upper, knowledge)
             memory, row, expected, upper = self._of_part(part, program, shaped, workload, whole)
