@@ -104,7 +104,7 @@ def _goes_on(program: Program, at: int) -> bool:
     if program.flat:
         return True
     op, before = program.ops[at], program.ops[at - 1].y
-    if op.kind in (Kind.EMBEDDING, Kind.OPAQUE) or not op.x:
+    if op.kind in (Kind.EMBEDDING, Kind.OPAQUE):
         return False
     given, taken = program.shapes[before], program.shapes[op.x]
     if op.conv is not None:
