@@ -15,6 +15,7 @@ from setuptools import Extension, setup
 # What runs between a request and its answer. Not the packages' own files: a compiled package hides modules of
 # it that are not. Constants are Final in them: others are looked up by name, each time.
 COMPILED = (
+    "estimator/adapters.py",
     "estimator/blocks.py",
     "estimator/family.py",
     "estimator/fingerprint.py",

@@ -25,7 +25,8 @@ DROPS: Final = "\ndrops"
 """Whether dropout comes before these."""
 
 FROZEN: Final = (TRAINABLE, "False")
-_BASE: Final = "base_layer"
+BASE: Final = "base_layer"
+"""Name under which a layer of peft holds the one that it adapts."""
 _SAVED: Final = "ModulesToSaveWrapper"
 _TOKENS: Final = "TrainableTokens"
 _ORIGINAL: Final = "original_module"
@@ -67,7 +68,12 @@ def _is_adapted(layer: Layer) -> bool:
         return False
     if layer.type in _ADAPTED or layer.type.startswith(_TOKENS):
         return True
-    return "." in layer.type and any(part.name == _BASE for part in layer.children)
+    return names_its_base(layer)
+
+
+def names_its_base(layer: Layer) -> bool:
+    """Tell whether a print shows that this is a layer of peft around another: ``lora.Linear``."""
+    return "." in layer.type and any(part.name == BASE for part in layer.children)
 
 
 def _is_lora(layer: Layer) -> bool:
@@ -86,7 +92,7 @@ def _is_lora(layer: Layer) -> bool:
 
 def _base(layer: Layer) -> Layer:
     """Give the layer that is adapted: a print names it, in a table it is the first."""
-    named = next((part for part in layer.children if part.name in (_BASE, _ORIGINAL)), layer.children[0])
+    named = next((part for part in layer.children if part.name in (BASE, _ORIGINAL)), layer.children[0])
     return _base(named) if named.type.startswith(_TOKENS) and named.children else named
 
 

@@ -79,7 +79,7 @@ def compared(task: Task) -> dict[str, Any]:
         device = Cuda(_MOST_MIB)
         model.cpu()
         device.clean()
-        model.cuda()
+        model.cuda()  # with nothing of the table's in the allocator
         fed = replace(feed(spec, inner), model=model)
         measured = measure(spec, fed, device, least=_STEPS)
         row |= {"status": measured.status, "allocated": measured.peak_allocated_mib, "texts": texts}

@@ -11,6 +11,7 @@ from collections.abc import Set
 from typing import Final, NamedTuple
 
 from estimator import sizes, versions
+from estimator.adapters import BASE, names_its_base
 from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
 from estimator.layer import Layer
@@ -36,8 +37,7 @@ _MOST_COMPARED: Final = 512
 _MOST_DIGITS: Final = 7
 # Transformers keeps the weights of all experts in one bare parameter.
 _EXPERTS: Final = ("Experts", "ExpertGLU")
-# What peft adapts: all beside it is trained, and nothing else but what lies in the second.
-_ADAPTED: Final = "base_layer"
+# Beside its adapters peft trains what a module holds under this name, and nothing else.
 _TRAINED: Final = "modules_to_save"
 # What other libraries call the sizes of a linear layer.
 _SIZES: Final[dict[str, str]] = {"input_features": "in_features", "output_features": "out_features"}
@@ -492,7 +492,7 @@ class _Reader:
             if line.type == _PRINTS_ITSELF and any("Pool" in child.type for child in children):
                 children = ()  # as its own print has it
             alike[line.name] = layer = Layer(line.type, own, None, children, args, line.name)
-            self.adapted = self.adapted or _is_adapted(layer)
+            self.adapted = self.adapted or names_its_base(layer)
         return alike, total
 
     def _own(self, frame: _Frame, args: Args) -> int:
@@ -630,14 +630,9 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
     return ModelSummary("module", reader.root, None, total, tuple(inferred), frozen_params=frozen)
 
 
-def _is_adapted(layer: Layer) -> bool:
-    """Tell whether this is one of peft's layers around another: ``lora.Linear``."""
-    return "." in layer.type and any(part.name == _ADAPTED for part in layer.children)
-
-
 def _trained(layer: Layer) -> int:
     """Count the parameters that peft trains."""
     breathe()
-    if _is_adapted(layer):
-        return sum([_parameters(part) for part in layer.children if part.name != _ADAPTED])
+    if names_its_base(layer):
+        return sum([_parameters(part) for part in layer.children if part.name != BASE])
     return sum([_parameters(part) if part.name == _TRAINED else _trained(part) for part in layer.children])
