@@ -91,7 +91,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(command, "run", lambda words, timeout_s: PARTITIONS)
     monkeypatch.setattr(_Slurm, "error", "")
     (tmp_path / "net.txt").write_text(bench.mlp(3))
-    (tmp_path / "rad.toml").write_text("[partitions.gpu]\ngpu_model = 'h200'\n")
+    (tmp_path / "rad.toml").write_text("[radd]\ndecide_s = 5\n[partitions.gpu]\ngpu_model = 'h200'\n")
     path = tmp_path / "job.sh"
     path.write_text(SCRIPT)
     return path

@@ -115,7 +115,8 @@ def test_metrics_by_dcgm_and_processes_by_nvml(tmp_path: Path) -> None:
         while "gract" not in two.values:
             one, two = backend.read()
         assert (one.values["smact"], one.values["power_w"], one.values["used_mib"]) == (0.926, 312.204, 1100.0)
-        assert "smact" not in two.values and two.values["energy_mj"] == 5.0
+        # What DCGM does not have is NVML's, which adds the power drawn since to a counter that stands still.
+        assert "smact" not in two.values and 5.0 <= two.values["energy_mj"] < 93412001
         assert [use.pid for use in one.processes or ()] == [7]
         assert backend.activity(0, [7]) == {7: 30.0}
         first.error = GPU_IS_LOST
