@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 SHARES_PER_GPU = 100
+# What a job takes that gets all memory of its node, in MiB: more than any has.
+ALL_MEMORY: Final = 1 << 50
 # From this version on, slurmctld counts shares of devices with types; before, one job that asks for any ends it.
 SHARES_COUNTED_SINCE = (22, 5)
 # From this version on, `scontrol update gres=` moves a pending job to another device type instead of adding one.
@@ -67,6 +70,9 @@ class Node:
         instances: device types of its MIG instances.
         reserved_from: Unix time from which on a reservation holds it; jobs that may run longer do not start there.
         shares: whether Slurm says that it has shares: since slurmctld started, not before the node has registered.
+        memory_mib: memory that it has in all.
+        owner: the only user whose jobs it takes now, or the empty string.
+        idle: whether no job holds any of its processors.
     """
 
     name: str
@@ -79,6 +85,9 @@ class Node:
     instances: frozenset[str] = frozenset()
     shares: bool = True
     reserved_from: float = float("inf")
+    memory_mib: int = 0
+    owner: str = ""
+    idle: bool = True
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,7 @@ class Arrival:
         gpu: where it goes, or None where Slurm chooses.
         partitions: partitions that it may go to.
         cpus, memory_mib: what it takes of its node.
+        by_user: whether its node takes no other user's jobs meanwhile.
     """
 
     resident: Resident
@@ -107,6 +117,7 @@ class Arrival:
     partitions: frozenset[str]
     cpus: int
     memory_mib: int
+    by_user: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,6 +146,37 @@ class PerGpu:
 
 
 @dataclass(frozen=True)
+class SlurmPartition:
+    """What Slurm says of a partition.
+
+    Attributes:
+        up: whether jobs of it start.
+        by_user: whether its nodes run jobs of one user at a time (ExclusiveUser).
+        whole_nodes: whether its jobs get their nodes whole (OverSubscribe=EXCLUSIVE).
+        limits_nodes: whether its jobs together get no more than a part of a node (MaxCPUsPerNode).
+        per_gpu: what its jobs get for each GPU.
+        limit_s: how long a job may run that does not say.
+        longest_s: how long a job may run at most.
+        counts_memory: whether its jobs hold memory of their nodes.
+        memory_per_cpu_mib, memory_per_node_mib: what one holds then that says nothing; all of it where neither is set.
+    """
+
+    up: bool = True
+    by_user: bool = False
+    whole_nodes: bool = False
+    limits_nodes: bool = False
+    per_gpu: PerGpu = PerGpu()
+    limit_s: float = float("inf")
+    longest_s: float = float("inf")
+    counts_memory: bool = False
+    memory_per_cpu_mib: int | None = None
+    memory_per_node_mib: int | None = None
+
+
+_ORDINARY = SlurmPartition()
+
+
+@dataclass(frozen=True)
 class ClusterView:
     """What is known of the cluster at one time.
 
@@ -148,8 +190,7 @@ class ClusterView:
         can_retype: whether this Slurm can move a pending job to another device type.
         counts_shares: whether slurmctld of this Slurm survives a request for shares of GPUs.
         keeps_shares: whether this Slurm knows from slurmctld's start what shares nodes with jobs have.
-        per_gpu: by partition, what its jobs get for each GPU.
-        limits_s: by partition, how long a job may run that does not say; those without such a limit are left out.
+        partitions: what Slurm says of its partitions, by name.
         filters_steps: whether srun runs cli_filter.lua, as far as slurmctld knows.
         at_limit: users with a job that waits for a limit of their association or QOS.
         enforces_limits: whether this Slurm may let a job wait for such a limit.
@@ -165,8 +206,7 @@ class ClusterView:
     can_retype: bool = False
     counts_shares: bool = True
     keeps_shares: bool = False
-    per_gpu: Mapping[str, PerGpu] = field(default_factory=dict)
-    limits_s: Mapping[str, float] = field(default_factory=dict)
+    partitions: Mapping[str, SlurmPartition] = field(default_factory=dict)
     filters_steps: bool = True
     at_limit: frozenset[str] = frozenset()
     enforces_limits: bool = False
@@ -197,6 +237,11 @@ def floating_in(view: ClusterView, partition: str) -> Floating:
     return view.floating.get(partition, _NOTHING)
 
 
+def partition_of(view: ClusterView, name: str) -> SlurmPartition:
+    """What Slurm says of a partition; nothing special where it was not seen."""
+    return view.partitions.get(name, _ORDINARY)
+
+
 def _more(floating: Floating, jobs: Sequence[Arrival]) -> Floating:
     return Floating(
         floating.shares + sum(job.resident.share for job in jobs),
@@ -213,7 +258,8 @@ def _with_resident(node: Node, device: str, arrival: Arrival) -> Node:
         for gpu in node.gpus
     )
     free_memory = node.free_memory_mib - arrival.memory_mib
-    return replace(node, gpus=gpus, free_cpus=node.free_cpus - arrival.cpus, free_memory_mib=free_memory)
+    owner = arrival.resident.user if arrival.by_user else node.owner
+    return replace(node, gpus=gpus, free_cpus=node.free_cpus - arrival.cpus, free_memory_mib=free_memory, owner=owner)
 
 
 def with_smact(view: ClusterView, measured: Mapping[int, float]) -> ClusterView:

@@ -10,7 +10,7 @@ from estimator.input_size import written
 from estimator.types import Estimate
 from predictor.types import Prediction, Profile
 from slurm_hooks import mig
-from slurm_hooks.cluster import ClusterView, Gpu, Node
+from slurm_hooks.cluster import ClusterView, Gpu, Node, partition_of
 from slurm_hooks.config import Mps, Partition
 from slurm_hooks.directives import Directives
 from slurm_hooks.interference import Interference, typical
@@ -21,7 +21,6 @@ from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU, cap_of, share_of, usable
 
 _SHARED: Final = Mps(users="multi")
 _NONE: Final[frozenset[str]] = frozenset()
-_NEVER: Final = float("inf")
 _NOBODY: Final = "?"  # no user: stands for one whose name is not known
 
 
@@ -141,8 +140,9 @@ def decide(
         reasons.append(f"GPU type {request.type} became the node feature {feature}")
     apart = mps.users == "single" and partition.method == "mps"
     need = need_of(submission, share, partition, gpu_type, feature, (submission.user or _NOBODY) if apart else "")
-    need = need._replace(until=now + _limit_s(submission, view))
-    why_unpinned = _uncertain(submission, view, age_s=now - view.taken, stale_s=stale_s, now=now)
+    by_user = submission.by_user or partition_of(view, submission.partition).by_user
+    need = need._replace(until=now + _limit_s(submission, view), owner=submission.user, by_user=by_user)
+    why_unpinned = _uncertain(submission, request, view, age_s=now - view.taken, stale_s=stale_s, now=now)
     if why_unpinned:
         place = _Place(None, None, f"not pinned: {why_unpinned}")
     elif partition.placement == "kace" and interference is not None and share != WHOLE_GPU:
@@ -385,6 +385,14 @@ def no_shares(
     return "no node where the job may run has shares of its GPUs (gres/mps) now" if lacks else ""
 
 
+def gives_whole_nodes(submission: Submission, view: ClusterView) -> str:
+    """Why no share of a GPU is held in one of a job's partitions, or the empty string."""
+    for name in submission.partition.split(","):
+        if partition_of(view, name).whole_nodes:
+            return f"partition {name} gives each job its node whole (OverSubscribe=EXCLUSIVE)"
+    return ""
+
+
 def need_of(
     submission: Submission, share: int, partition: Partition, gpu_type: str = "", feature: str = "", user: str = ""
 ) -> Need:
@@ -417,7 +425,7 @@ def _limit_s(submission: Submission, view: ClusterView) -> float:
     """How long a job may run, in seconds."""
     if submission.time_limit_min is not None:
         return submission.time_limit_min * 60.0
-    return view.limits_s.get(submission.partition, _NEVER)
+    return partition_of(view, submission.partition).limit_s
 
 
 def waits_for_itself(submission: Submission, now: float) -> bool:
@@ -426,10 +434,20 @@ def waits_for_itself(submission: Submission, now: float) -> bool:
     return submission.held or bool(submission.dependency) or later
 
 
-def _uncertain(submission: Submission, view: ClusterView, *, age_s: float, stale_s: float, now: float) -> str:
-    """Why the job may not start at once, so that a pin could hold it back; the empty string if it may."""
+def _uncertain(
+    submission: Submission, request: GpuRequest, view: ClusterView, *, age_s: float, stale_s: float, now: float
+) -> str:
+    """Why the job may not start at once, so that a pin could hold it back; the empty string if it may.
+
+    Nor may a pin name a node on which the job cannot run at all: Slurm refuses such a job.
+    """
     if abs(age_s) > stale_s:  # the clock may have been set back
         return "the view of the cluster is stale"
+    return _of_job(submission, now) or _of_nodes(submission, request) or _of_partition(submission, view)
+
+
+def _of_job(submission: Submission, now: float) -> str:
+    """What a job may wait for however much is free, or the empty string."""
     if "," in submission.partition:
         return "the job names several partitions"
     if submission.array:
@@ -438,12 +456,31 @@ def _uncertain(submission: Submission, view: ClusterView, *, age_s: float, stale
         return "the job is held, waits for others, or is to begin later"
     if submission.reservation:
         return "the job uses a reservation"
-    if submission.licenses:
-        return "the job needs licenses"
+    return "the job needs licenses" if submission.licenses else ""
+
+
+def _of_nodes(submission: Submission, request: GpuRequest) -> str:
+    """What a job asks of its node of which the view says nothing, or the empty string."""
     if any(c in submission.req_nodes or c in submission.exc_nodes for c in "[,"):
         return "the job names several nodes"
     if submission.features:
         return "the job names node features"
+    if submission.node_options:
+        return f"which nodes will do for {', '.join(submission.node_options)} is not known"
+    if request.others or any(text for name, text in (submission.tres or {}).items() if name != request.field):
+        return "which nodes have the other generic resources that the job asks for is not known"
+    return ""
+
+
+def _of_partition(submission: Submission, view: ClusterView) -> str:
+    """What a job may wait for in its partition, or the empty string."""
+    slurm = partition_of(view, submission.partition)
+    if not slurm.up:
+        return "the partition is not up"
+    if slurm.limits_nodes:
+        return "how much of a node its partition's jobs may still take is not known"
+    if submission.time_limit_min is not None and submission.time_limit_min * 60.0 > slurm.longest_s:
+        return "the job may run for longer than the partition lets it"
     if submission.user in view.at_limit:
         return "a job of the user waits for a limit of association or QOS"
     if view.enforces_limits and not view.can_retype and _holds_gpus(submission.user, view):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Floating, Gpu, Node, floating_in
+from slurm_hooks.cluster import ALL_MEMORY, SHARES_PER_GPU, ClusterView, Floating, Gpu, Node, floating_in
 
 
 class Need(NamedTuple):
@@ -25,6 +25,8 @@ class Need(NamedTuple):
         gpu_type: the only device type that will do; empty for any.
         until: Unix time at which the job may still run; infinity where nothing limits it.
         user: whose jobs may share an MPS server with it; empty for everybody's.
+        owner: whose job it is.
+        by_user: whether its node may run no other user's jobs.
     """
 
     share: int
@@ -39,6 +41,8 @@ class Need(NamedTuple):
     gpu_type: str = ""
     until: float = float("inf")
     user: str = ""
+    owner: str = ""
+    by_user: bool = False
 
 
 def candidates(view: ClusterView, need: Need) -> list[Gpu]:
@@ -69,17 +73,28 @@ def holds_others(gpu: Gpu, user: str) -> bool:
 
 
 def _node_fits(node: Node, need: Need, floating: Floating) -> bool:
+    memory_mib = node.memory_mib if need.memory_mib >= ALL_MEMORY else need.memory_mib
     return (
         node.available
         and node.shares
         and need.until <= node.reserved_from
         and need.partition in node.partitions
         and node.free_cpus - floating.cpus >= need.cpus
-        and node.free_memory_mib - floating.memory_mib >= need.memory_mib
+        and node.free_memory_mib - floating.memory_mib >= memory_mib
         and (not need.nodes or node.name in need.nodes)
         and node.name not in need.excluded
         and need.features <= node.features
+        and _takes(node, need)
     )
+
+
+def _takes(node: Node, need: Need) -> bool:
+    """Whether a node takes jobs of this user now, whatever it has left."""
+    if node.owner:
+        return node.owner == need.owner
+    if not need.by_user:
+        return True
+    return node.idle and all(resident.user == need.owner for gpu in node.gpus for resident in gpu.residents)
 
 
 def free_memory_mib(gpu: Gpu, usable_mib: int) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from estimator.breath import OFTEN, breathe
-from slurm_hooks.cluster import PerGpu
+from slurm_hooks.cluster import ALL_MEMORY, SlurmPartition
 
 _OF_GPUS: Final = ("--gres", "--gpus", "-per-gpu", " -G", "--gpu-bind", "gres/gpu", "gres:gpu")
 _TYPE: Final = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"  # read once, however long it is
@@ -34,6 +34,8 @@ class Submission(NamedTuple):
         slurmctld_since: Unix time in seconds from which on slurmctld runs.
         test_only: whether nothing is to run: its user asks when it would.
         per_gpu_options: other options that go by GPU, as users write them.
+        node_options: options that say which nodes will do in other ways than the fields above, as users write them.
+        by_user: whether its node is to run no other user's jobs meanwhile.
         handed_summary: summary text that cli_filter.lua handed on, or None.
         handed_error: why cli_filter.lua handed on none, or the empty string.
     """
@@ -69,6 +71,8 @@ class Submission(NamedTuple):
     memory_per_gpu_mib: int | None = None
     implied_binding: bool = False
     per_gpu_options: tuple[str, ...] = ()
+    node_options: tuple[str, ...] = ()
+    by_user: bool = False
     admin_comment: str = ""
     handed_summary: str | None = None
     handed_error: str = ""
@@ -99,17 +103,33 @@ class LeftAlone(NamedTuple):
     reason: str
 
 
-def with_defaults(submission: Submission, per_gpu: PerGpu) -> Submission:
-    """A submission with what Slurm gives for each GPU where it says nothing, as it would to a job that holds one."""
+def with_defaults(submission: Submission, slurm: SlurmPartition) -> Submission:
+    """A submission with what Slurm gives where it says nothing, as it would to a job that holds a GPU."""
     cpus, memory_mib = submission.cpus_per_gpu, submission.memory_per_gpu_mib
+    per_gpu = slurm.per_gpu
     if submission.cpus_per_task is None and cpus is None and per_gpu.cpus is not None:
         tasks = max(submission.num_tasks or 1, 1)
         cpus = -(-per_gpu.cpus // tasks) * tasks  # each task gets as many
-    if submission.memory_per_node_mib is None and submission.memory_per_cpu_mib is None and memory_mib is None:
+    per_node, per_cpu = submission.memory_per_node_mib, submission.memory_per_cpu_mib
+    if per_node is None and per_cpu is None and memory_mib is None:
         memory_mib = per_gpu.memory_mib
-    if (cpus, memory_mib) == (submission.cpus_per_gpu, submission.memory_per_gpu_mib):
+    if slurm.counts_memory:
+        if per_node == 0 or per_cpu == 0:  # so users write that they want all of it
+            per_node, per_cpu = ALL_MEMORY, None
+        elif per_node is None and per_cpu is None and memory_mib is None:
+            per_node, per_cpu = slurm.memory_per_node_mib, slurm.memory_per_cpu_mib
+            per_node = ALL_MEMORY if per_node is None and per_cpu is None else per_node
+    made = (cpus, memory_mib, per_node, per_cpu)
+    if made == (
+        submission.cpus_per_gpu,
+        submission.memory_per_gpu_mib,
+        submission.memory_per_node_mib,
+        submission.memory_per_cpu_mib,
+    ):
         return submission  # as mostly: a copy of so many fields takes as long as the choice of a GPU
-    return submission._replace(cpus_per_gpu=cpus, memory_per_gpu_mib=memory_mib)
+    return submission._replace(
+        cpus_per_gpu=cpus, memory_per_gpu_mib=memory_mib, memory_per_node_mib=per_node, memory_per_cpu_mib=per_cpu
+    )
 
 
 def steps_ask(script: str) -> bool:

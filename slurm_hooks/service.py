@@ -21,7 +21,7 @@ from estimator.types import Estimate, Kind, Method, ModelSummary, Optimizer, Pre
 from predictor.profiles import estimate_profile
 from predictor.types import Predictor, Profile, ProfileError
 from slurm_hooks import decision as rules
-from slurm_hooks.cluster import Arrival, ClusterView, Gpu, PerGpu, Resident, with_arrivals
+from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Resident, partition_of, with_arrivals
 from slurm_hooks.config import Config, Partition
 from slurm_hooks.directives import DirectiveError, Directives, parse_script
 from slurm_hooks.experience import Experience
@@ -51,7 +51,17 @@ _NO_DIRECTIVES: Final = Directives()
 _TRES: Final = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
 _IMPLIED_BINDING: Final = re.compile(r"gres[:/]gpu:per_task:1")
 _PER_GPU: Final = re.compile(r"gres[:/]gpu[:=](\d{1,9})")
-_NOBODY_ELSE: Final = ("0", "4")  # --exclusive; --exclusive=topo, since 24.11
+_NOBODY_ELSE: Final = ("0", "3", "4")  # --exclusive; of the same MCS label; of a segment of nodes, since 24.11
+_ONE_USER: Final = "2"  # --exclusive=user
+_NODE_OPTIONS: Final = (
+    ("pn_min_tmp_disk", "--tmp"),
+    ("sockets_per_node", "--sockets-per-node"),
+    ("cores_per_socket", "--cores-per-socket"),
+    ("threads_per_core", "--threads-per-core"),
+    ("ntasks_per_core", "--ntasks-per-core"),
+    ("ntasks_per_socket", "--ntasks-per-socket"),
+    ("burst_buffer", "--bb"),
+)
 _UNSET_FROM: Final = 0xFFFFFFFE
 _UNSET_16: Final = (0xFFFE, 0xFFFF)
 
@@ -115,7 +125,7 @@ class _Decided(NamedTuple):
         need = rules.need_of(self.submission, self.resident.share, self.partition)
         where = frozenset(self.submission.partition.split(","))
         resident = replace(self.resident, share=WHOLE_GPU) if self.submission.array else self.resident
-        return Arrival(resident, self.gpu, where, need.cpus, need.memory_mib)
+        return Arrival(resident, self.gpu, where, need.cpus, need.memory_mib, self.submission.by_user)
 
 
 class Service:
@@ -244,7 +254,7 @@ class Service:
         if isinstance(request, LeftAlone):
             return self._left_alone(submission, directives, partition, request)
         view = self.view
-        unknown = rules.unknown_type(request, partition, view)
+        unknown = rules.gives_whole_nodes(submission, view) or rules.unknown_type(request, partition, view)
         if not unknown and partition.mode == "enforce" and partition.method != "mig":
             unknown = rules.no_shares(
                 submission, request, partition, view, now=self._clock(), stale_s=self.config.radd.stale_s
@@ -257,7 +267,7 @@ class Service:
             return self._left_alone(submission, directives, partition, LeftAlone(request.text, str(error)))
         if partition.method == "mig":
             return self._instance(submission, request, directives, demand, partition, view)
-        submission = with_defaults(submission, view.per_gpu.get(submission.partition.split(",")[0], PerGpu()))
+        submission = with_defaults(submission, partition_of(view, submission.partition.split(",")[0]))
         decision = rules.decide(
             submission,
             request,
@@ -636,6 +646,8 @@ def submission_from(fields: Mapping[str, str]) -> Submission:
         memory_per_gpu_mib=_per_gpu(text("mem_per_tres")),
         implied_binding=implied,
         per_gpu_options=tuple(per_gpu),
+        node_options=tuple(option for name, option in _NODE_OPTIONS if text(name, "0") != "0"),
+        by_user=text("shared") == _ONE_USER,
         admin_comment=text("admin_comment", ""),
         handed_summary=text("summary"),
         handed_error=text("summary_error", "")[:300],

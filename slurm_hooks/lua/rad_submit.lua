@@ -15,7 +15,8 @@ local TOLD = {
     "cpus_per_task", "min_cpus", "pn_min_cpus", "min_mem_per_node", "min_mem_per_cpu", "shared", "array_inx",
     "het_job_offset", "priority", "dependency", "begin_time", "reservation", "licenses", "features", "req_nodes",
     "exc_nodes", "cpus_per_tres", "mem_per_tres", "ntasks_per_tres", "tres_bind", "tres_freq", "time_limit",
-    "admin_comment",
+    "admin_comment", "pn_min_tmp_disk", "sockets_per_node", "cores_per_socket", "threads_per_core", "ntasks_per_core",
+    "ntasks_per_socket", "burst_buffer",
 }
 local SETTABLE = {
     tres_per_node = true, tres_per_job = true, tres_per_task = true, features = true, req_nodes = true,

@@ -118,8 +118,7 @@ class SlurmCommands:
             view,
             counts_shares=self.version() >= SHARES_COUNTED_SINCE,
             keeps_shares=self.version() >= SHARES_KEPT_SINCE,
-            per_gpu=parsing.parse_per_gpu(shown, self._settings),
-            limits_s=parsing.parse_limits(shown),
+            partitions=parsing.parse_partitions(shown, self._settings),
             filters_steps=parsing.filters_steps(self._settings),
             enforces_limits=parsing.enforces_limits(self._settings),
         )

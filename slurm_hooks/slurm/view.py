@@ -24,6 +24,7 @@ from slurm_hooks.cluster import (
     PerGpu,
     PinnedJob,
     Resident,
+    SlurmPartition,
     with_arrivals,
 )
 from slurm_hooks.records import decode
@@ -42,7 +43,11 @@ _WAITING_REASONS = (
     "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
 )
 _NO_NODE_COULD = "BadConstraints"
-_NODE_IS_AWAY = "ReqNodeNotAvail"  # names of nodes may follow
+# How the reasons of jobs begin that take nothing, whatever comes free. Of any other a pin may hold its job up.
+_NOT_FOR_ROOM = re.compile(
+    r"Job(Held|Hold|ArrayTaskLimit)|launch failed|Dependency|BeginTime|BadConstraints|Licenses|Reservation"
+    r"|Partition(Node|Time)Limit|Invalid|AccountNotAllowed"
+)
 _USABLE_STATES = ("IDLE", "MIXED", "ALLOCATED")
 _UNUSABLE_FLAGS = ("DRAIN", "DOWN", "NOT_RESPONDING", "MAINT", "FAIL", "REBOOT", "POWER", "RESERVED", "PLANNED_DRAIN")
 # A type may begin with a digit, as that of a MIG instance does (1g.18gb), and has a letter.
@@ -56,6 +61,12 @@ _ASKED_GPU = re.compile(r"(?:^|[,:/])gpu(?:$|[,:=])")
 _JOB_DEFAULTS = re.compile(r"^JobDefaults\s+= (.*)$", re.MULTILINE)
 _CLI_FILTERS = re.compile(r"^CliFilterPlugins\s+= (.*)$", re.MULTILINE)
 _AT_LIMIT = re.compile(r"QOS|Assoc|Max\w{1,20}PerAccount")  # how the reasons of jobs begin that wait for a limit
+_COUNTED = re.compile(r"^SelectTypeParameters\s+= (.*)$", re.MULTILINE)
+_DEFAULT_MEMORY = re.compile(r"^(DefMemPer(?:CPU|Node))\s+= (\d{1,15})$", re.MULTILINE)
+_MEMORY_FIELDS = ("DefMemPerCPU", "DefMemPerNode")
+_NODE_LIMITS = ("MaxCPUsPerNode", "MaxCPUsPerSocket")
+_NO_LIMIT = "UNLIMITED"
+_NEVER = float("inf")
 _ENFORCED = re.compile(r"^AccountingStorageEnforce\s+= (.*)$", re.MULTILINE)
 _DEFAULT = re.compile(r"(DefCpuPerGPU|DefMemPerGPU)=(\d{1,15})", re.IGNORECASE)
 _TIME = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")
@@ -127,8 +138,8 @@ def parse_nodes(text: str, reserved: Mapping[str, float] = MappingProxyType({}))
     return nodes
 
 
-def parse_per_gpu(partitions: str, settings: str) -> dict[str, PerGpu]:
-    """What goes by GPU (DefCpuPerGPU, DefMemPerGPU) in each partition.
+def parse_partitions(partitions: str, settings: str) -> dict[str, SlurmPartition]:
+    """What Slurm says of its partitions, by name.
 
     Args:
         partitions: lines of ``scontrol show partition -o``.
@@ -136,21 +147,28 @@ def parse_per_gpu(partitions: str, settings: str) -> dict[str, PerGpu]:
     """
     found = _JOB_DEFAULTS.search(settings)
     everywhere = _per_gpu(found.group(1) if found else "", PerGpu())
+    counted = _COUNTED.search(settings)
+    counts_memory = counted is not None and "MEMORY" in counted.group(1).upper()
+    by_default = dict(_DEFAULT_MEMORY.findall(settings))
     made = {}
     for line in partitions.splitlines():
         fields = dict(_FIELD.findall(line))
-        made[fields.get("PartitionName", "")] = _per_gpu(fields.get("JobDefaults", ""), everywhere)
-    return {name: what for name, what in made.items() if what != PerGpu()}
-
-
-def parse_limits(partitions: str) -> dict[str, float]:
-    """How many seconds a job may run that does not say, by partition; `partitions` as `parse_per_gpu`'s."""
-    made = {}
-    for line in partitions.splitlines():
-        fields = dict(_FIELD.findall(line))
-        limit = seconds(fields.get("DefaultTime", "")) or seconds(fields.get("MaxTime", ""))
-        if limit is not None:
-            made[fields.get("PartitionName", "")] = limit
+        longest = seconds(fields.get("MaxTime", ""))
+        limit = seconds(fields.get("DefaultTime", "")) or longest
+        own = {name: amount for name, amount in fields.items() if name in _MEMORY_FIELDS and amount.isdigit()}
+        memory = own or by_default
+        made[fields.get("PartitionName", "")] = SlurmPartition(
+            up=fields.get("State", "UP") == "UP",
+            by_user=fields.get("ExclusiveUser") == "YES",
+            whole_nodes=fields.get("OverSubscribe") == "EXCLUSIVE",
+            limits_nodes=any(fields.get(name, _NO_LIMIT) != _NO_LIMIT for name in _NODE_LIMITS),
+            per_gpu=_per_gpu(fields.get("JobDefaults", ""), everywhere),
+            limit_s=_NEVER if limit is None else limit,
+            longest_s=_NEVER if longest is None else longest,
+            counts_memory=counts_memory,
+            memory_per_cpu_mib=_int(memory.get("DefMemPerCPU")) or None,
+            memory_per_node_mib=_int(memory.get("DefMemPerNode")) or None,
+        )
     return made
 
 
@@ -213,6 +231,9 @@ def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], instances: frozenset
         gpus=gpus,
         instances=instances,
         shares=any(kind == "mps" and int(count) for kind, _, count in _GRES_ITEM.findall(fields.get("Gres", ""))),
+        memory_mib=total,
+        owner=fields.get("Owner", "").partition("(")[0].replace("N/A", ""),
+        idle=not _int(fields.get("CPUAlloc")),
     )
 
 
@@ -262,7 +283,7 @@ def build(
     pinned = tuple(
         PinnedJob(job.job_id, device, int(count), job.nodes)
         for job in jobs
-        if job.reason in ("None", *_WAITING_REASONS) or job.reason.startswith(_NODE_IS_AWAY) or job.job_id in at_limit
+        if not _NOT_FOR_ROOM.match(job.reason)
         for device, count in _ASKED_ITEM.findall(job.asked)
         if device
     )

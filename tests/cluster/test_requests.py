@@ -303,6 +303,37 @@ def test_a_job_is_not_pinned_where_a_reservation_begins_before_its_end(cluster: 
     assert [need_record(cluster, job).node for job in jobs] == ["node1", "node0"]
 
 
+def test_a_job_is_not_pinned_while_its_partition_is_down(cluster: Cluster) -> None:
+    cluster.run(["scontrol", "update", "partitionname=pack", "state=down"]).require()
+    try:
+        cluster.wait_until_radd_sees()
+        job = cluster.submit(SCRIPT, "--gres=gpu:1", "--partition=pack").job_id
+        cluster.wait_for("it waits", lambda: cluster.job(job)["Reason"] == "PartitionDown")
+    finally:
+        cluster.run(["scontrol", "update", "partitionname=pack", "state=up"]).require()
+    assert need_record(cluster, job).reasons[-1] == "not pinned: the partition is not up"
+    assert cluster.wait_state(job) == "COMPLETED"
+
+
+def test_a_job_is_not_pinned_to_a_node_that_takes_another_users_jobs_only(cluster: Cluster) -> None:
+    owner = cluster.submit("#!/bin/bash\nsleep 300\n", "--exclusive=user", "--nodelist=node0").job_id
+    cluster.wait_state(owner, "RUNNING")
+    cluster.wait_until_radd_sees()
+    mine, other = (cluster.submit(SCRIPT, "--gres=gpu:1", user=user).job_id for user in ("alice", "bob"))
+    assert need_record(cluster, mine).pin
+    assert need_record(cluster, other).node == "node1"
+    assert [cluster.wait_state(job) for job in (mine, other)] == ["COMPLETED"] * 2
+
+
+def test_a_job_is_not_pinned_that_says_in_other_ways_which_nodes_will_do(cluster: Cluster) -> None:
+    cluster.wait_until_radd_sees()
+    asked = {"--hint=nomultithread": "--threads-per-core", "--ntasks-per-core=1": "--ntasks-per-core"}
+    jobs = [cluster.submit(SCRIPT, "--gres=gpu:1", option).job_id for option in asked]
+    for job, option in zip(jobs, asked.values(), strict=True):
+        assert need_record(cluster, job).reasons[-1] == f"not pinned: which nodes will do for {option} is not known"
+        assert cluster.wait_state(job) == "COMPLETED"
+
+
 def test_a_heterogeneous_job_is_left_alone_and_recorded(cluster: Cluster) -> None:
     said = cluster.submit(
         "#!/bin/bash\n#RAD memory=48G\n#SBATCH --hold --gres=gpu:1\n#SBATCH hetjob\n#SBATCH --gres=gpu:1\ntrue\n"

@@ -9,11 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from estimator.types import Estimate
-from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Node, Resident, floating_in, with_arrivals
+from slurm_hooks.cluster import (
+    ALL_MEMORY,
+    Arrival,
+    ClusterView,
+    Gpu,
+    Node,
+    Resident,
+    SlurmPartition,
+    floating_in,
+    with_arrivals,
+)
 from slurm_hooks.config import Mps, MpsMeet, MpsUsers, Partition
-from slurm_hooks.decision import Decision, Demand, decide, memory_of, unknown_type
+from slurm_hooks.decision import Decision, Demand, decide, gives_whole_nodes, memory_of, need_of, unknown_type
 from slurm_hooks.directives import Directives
-from slurm_hooks.request import GpuRequest, Submission
+from slurm_hooks.request import GpuRequest, Submission, with_defaults
 from slurm_hooks.shares import cap_of, share_of, usable_mib
 
 PARTITION = Partition(gpu_memory_mib=102_048, default_smact=0.1)
@@ -106,7 +116,10 @@ def test_a_user_may_ask_to_share_where_exclusive_is_the_default() -> None:
         (SUBMISSION._replace(req_nodes="n[1-2]"), "several nodes"),
         (SUBMISSION._replace(features="big"), "features"),
         (SUBMISSION._replace(partition="gpu,other"), "several partitions"),
+        (SUBMISSION._replace(node_options=("--tmp", "--threads-per-core")), "will do for --tmp, --threads-per-core"),
+        (SUBMISSION._replace(tres={"tres_per_node": "gres:gpu:1", "tres_per_task": "gres:nic:1"}), "other generic"),
         (SUBMISSION._replace(cpus_per_task=17), "no GPU has room now"),
+        (SUBMISSION._replace(memory_per_node_mib=64_001), "no GPU has room now"),
         (SUBMISSION._replace(min_cpus_per_node=17), "no GPU has room now"),
     ],
 )
@@ -115,6 +128,104 @@ def test_unpinned(submission: Submission, words: str) -> None:
     assert decision.pin is None
     assert decision.reasons[-1].startswith("not pinned: ")
     assert words in decision.reasons[-1]
+
+
+def test_unpinned_beside_other_generic_resources() -> None:
+    assert "other generic resources" in made(request=REQUEST._replace(others=("gres:nic:1",))).reasons[-1]
+    alone = SUBMISSION._replace(tres={"tres_per_node": "gres:gpu:1", "tres_per_task": ""})
+    assert made(submission=alone).pin is not None
+
+
+@pytest.mark.parametrize(
+    ("slurm", "minutes", "words"),
+    [
+        (SlurmPartition(up=False), None, "the partition is not up"),
+        (SlurmPartition(limits_nodes=True), None, "may still take"),
+        (SlurmPartition(longest_s=3600.0), 61, "for longer than the partition"),
+        (SlurmPartition(longest_s=3600.0), 60, ""),
+        (SlurmPartition(longest_s=3600.0), None, ""),
+        (SlurmPartition(whole_nodes=True), None, ""),
+    ],
+)
+def test_unpinned_for_what_slurm_says_of_the_partition(slurm: SlurmPartition, minutes: int | None, words: str) -> None:
+    view = replace(VIEW, partitions={"gpu": slurm, "other": SlurmPartition(up=False)})
+    decision = made(submission=SUBMISSION._replace(time_limit_min=minutes), view=view)
+    assert words in decision.reasons[-1]
+    assert (decision.pin is None) == bool(words)
+
+
+def test_whole_nodes() -> None:
+    view = replace(VIEW, partitions={"gpu": SlurmPartition(), "whole": SlurmPartition(whole_nodes=True)})
+    assert gives_whole_nodes(SUBMISSION, view) == gives_whole_nodes(SUBMISSION, VIEW) == ""
+    assert "partition whole gives" in gives_whole_nodes(SUBMISSION._replace(partition="gpu,whole"), view)
+
+
+@pytest.mark.parametrize(
+    ("submission", "slurm", "held"),
+    [
+        (SUBMISSION, SlurmPartition(), 0),
+        (SUBMISSION._replace(memory_per_node_mib=0), SlurmPartition(), 0),
+        (SUBMISSION, SlurmPartition(counts_memory=True), ALL_MEMORY),
+        (SUBMISSION._replace(memory_per_node_mib=0), SlurmPartition(counts_memory=True), ALL_MEMORY),
+        (
+            SUBMISSION._replace(memory_per_cpu_mib=0),
+            SlurmPartition(counts_memory=True, memory_per_node_mib=7),
+            ALL_MEMORY,
+        ),
+        (SUBMISSION._replace(memory_per_node_mib=5), SlurmPartition(counts_memory=True), 5),
+        (SUBMISSION._replace(memory_per_gpu_mib=6), SlurmPartition(counts_memory=True), 6),
+        (SUBMISSION, SlurmPartition(counts_memory=True, memory_per_node_mib=7), 7),
+        (SUBMISSION._replace(cpus_per_task=3), SlurmPartition(counts_memory=True, memory_per_cpu_mib=8), 24),
+    ],
+)
+def test_memory_that_slurm_holds_for_a_job(submission: Submission, slurm: SlurmPartition, held: int) -> None:
+    assert need_of(with_defaults(submission, slurm), 10, PARTITION).memory_mib == held
+
+
+def test_a_job_that_gets_all_memory_is_pinned_to_a_node_without_jobs() -> None:
+    all_of_it = SUBMISSION._replace(memory_per_node_mib=ALL_MEMORY)
+    (node,) = VIEW.nodes
+    taken = replace(VIEW, nodes=(replace(node, memory_mib=64_001),))
+    assert made(submission=all_of_it, view=taken).pin is None
+    free = replace(VIEW, nodes=(replace(node, memory_mib=64_000),))
+    assert made(submission=all_of_it, view=free).pin is not None
+    arrival = Arrival(Resident(0, "bob", 10), node.gpus[1], frozenset({"gpu"}), 1, ALL_MEMORY)
+    assert made(submission=SUBMISSION._replace(memory_per_node_mib=1), view=with_arrivals(free, [arrival])).pin is None
+
+
+@pytest.mark.parametrize(
+    ("owner", "idle", "partition", "submission", "pinned"),
+    [
+        ("", False, SlurmPartition(), SUBMISSION, True),
+        ("bob", False, SlurmPartition(), SUBMISSION, False),
+        ("alice", False, SlurmPartition(), SUBMISSION, True),
+        ("", False, SlurmPartition(by_user=True), SUBMISSION, False),
+        ("", True, SlurmPartition(by_user=True), SUBMISSION, True),
+        ("alice", False, SlurmPartition(by_user=True), SUBMISSION, True),
+        ("", False, SlurmPartition(), SUBMISSION._replace(by_user=True), False),
+        ("", True, SlurmPartition(), SUBMISSION._replace(by_user=True), True),
+    ],
+)
+def test_nodes_for_jobs_of_one_user(
+    owner: str, idle: bool, partition: SlurmPartition, submission: Submission, pinned: bool
+) -> None:
+    node = replace(VIEW.nodes[0], owner=owner, idle=idle, gpus=(Gpu("n1", "g1", 0),))
+    view = replace(VIEW, nodes=(node,), partitions={"gpu": partition})
+    assert (made(submission=submission._replace(user="alice"), view=view).pin is not None) == pinned
+
+
+def test_jobs_of_one_user_that_slurm_does_not_show_yet() -> None:
+    node = replace(VIEW.nodes[0], gpus=(Gpu("n1", "g1", 0),))
+    alone = Arrival(Resident(0, "bob", 10), node.gpus[0], frozenset({"gpu"}), 1, 0, by_user=True)
+    view = replace(VIEW, nodes=(node,))
+
+    def goes(user: str, view: ClusterView) -> bool:
+        return made(submission=SUBMISSION._replace(user=user), view=view).pin is not None
+
+    assert [goes(user, with_arrivals(view, [alone])) for user in ("alice", "bob")] == [False, True]
+    view = replace(view, partitions={"gpu": SlurmPartition(by_user=True)})
+    arrived = with_arrivals(view, [replace(alone, by_user=False)])
+    assert [goes(user, arrived) for user in ("alice", "bob")] == [False, True]
 
 
 def test_unpinned_for_limits_of_the_user() -> None:
@@ -146,8 +257,9 @@ def test_nodes_that_are_reserved_before_a_job_ends() -> None:
     assert not pinned(view, None)
     assert pinned(view, 60)
     assert not pinned(view, 61)
-    assert pinned(replace(view, limits_s={"gpu": 1800.0}), None)
-    assert not pinned(replace(view, limits_s={"gpu": 1800.0}), 61)
+    half_an_hour = {"gpu": SlurmPartition(limit_s=1800.0)}
+    assert pinned(replace(view, partitions=half_an_hour), None)
+    assert not pinned(replace(view, partitions=half_an_hour), 61)
 
 
 def test_users_with_mps_servers_of_their_own() -> None:

@@ -55,6 +55,7 @@ def test_other_resources_are_kept() -> None:
         ({"tres_per_node": "gres:gpu:1", "min_nodes": "1", "max_nodes": "2"}, "may take several nodes"),
         ({"tres_per_job": "gres:gpu:1", "spread_job": "1"}, "--spread-job"),
         ({"tres_per_node": "gres:gpu:1", "shared": "0"}, "exclusively"),
+        ({"tres_per_node": "gres/gpu:1", "shared": "3"}, "exclusively"),
         ({"tres_per_node": "gres/gpu:1", "shared": "4"}, "exclusively"),
         ({"tres_per_node": "gres:gpu:1", "het_job_offset": "0"}, "heterogeneous"),
         ({"tres_per_task": "gres:gpu:1", "num_tasks": "2", "max_nodes": "1"}, "each of several tasks"),

@@ -10,7 +10,7 @@ from estimator.types import Estimate, ModelSummary, SummaryError, Workload
 from predictor import load_predictor
 from scripts.demo_data import resnet50
 from slurm_hooks import config as settings
-from slurm_hooks.cluster import ClusterView, Gpu, Node, PerGpu
+from slurm_hooks.cluster import ClusterView, Gpu, Node, PerGpu, SlurmPartition
 from slurm_hooks.experience import Measured
 from slurm_hooks.interference import unpack
 from slurm_hooks.radd.limit import OutOfTime
@@ -197,7 +197,7 @@ def test_a_job_that_shares_gets_what_slurm_gives_for_a_gpu(
     asked: dict[str, str], cpus: str | None, memory: str | None, taken: int
 ) -> None:
     made, _ = service()
-    made.update(replace(made.view, per_gpu={"gpu": PerGpu(6, 5000)}))
+    made.update(replace(made.view, partitions={"gpu": SlurmPartition(per_gpu=PerGpu(6, 5000))}))
     fields = ask(made, **asked).fields or {}
     assert (fields.get("cpus_per_task"), fields.get("min_mem_per_node")) == (cpus, memory)
     assert fields.get("min_cpus") == ("8" if "num_tasks" in asked and taken == 8 else None)
@@ -205,6 +205,41 @@ def test_a_job_that_shares_gets_what_slurm_gives_for_a_gpu(
     other = ask(made, partition="twin").fields or {}
     assert "cpus_per_task" not in other
     assert "min_mem_per_node" not in other
+
+
+@pytest.mark.parametrize(
+    ("asked", "pinned"),
+    [
+        ({"pn_min_tmp_disk": "0"}, True),
+        ({"pn_min_tmp_disk": "50000"}, False),
+        ({"sockets_per_node": "2"}, False),
+        ({"cores_per_socket": "32"}, False),
+        ({"threads_per_core": "1"}, False),
+        ({"ntasks_per_core": "1"}, False),
+        ({"ntasks_per_socket": "1"}, False),
+        ({"burst_buffer": "#BB capacity=100G"}, False),
+        ({"shared": "2"}, True),
+        ({"shared": "1"}, True),
+    ],
+)
+def test_what_says_which_nodes_will_do(asked: dict[str, str], pinned: bool) -> None:
+    made, _ = service()
+    assert ("mps:g0:" in (ask(made, **asked).fields or {})["tres_per_node"]) == pinned
+
+
+def test_a_job_whose_node_takes_no_other_users_jobs() -> None:
+    made, _ = service()
+    ask(made, shared="2")
+    assert made.view.nodes[0].owner == "alice"
+
+
+def test_a_partition_that_gives_whole_nodes() -> None:
+    made, _ = service()
+    made.update(replace(made.view, partitions={"gpu": SlurmPartition(whole_nodes=True)}))
+    answer = ask(made)
+    assert answer.message == "left as written: partition gpu gives each job its node whole (OverSubscribe=EXCLUSIVE)"
+    assert record(answer).action == "left_alone"
+    assert "tres_per_node" not in (answer.fields or {})
 
 
 def test_a_clock_that_was_set_back_leaves_no_ghosts_and_no_pins() -> None:
@@ -270,7 +305,7 @@ def test_other_resources_stay() -> None:
     fields = ask(made, tres_per_node="gres:nvme:1", tres_per_task="gres:gpu:1,gres:x:2").fields
     assert fields is not None
     assert fields["tres_per_task"] == "gres:x:2"
-    assert fields["tres_per_node"] == "gres:nvme:1,gres:mps:g0:30"
+    assert fields["tres_per_node"] == "gres:nvme:1,gres:mps:30"
 
 
 @pytest.mark.parametrize(

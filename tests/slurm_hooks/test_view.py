@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 
-from slurm_hooks.cluster import Gpu, PerGpu, PinnedJob, Resident, floating_in
+from slurm_hooks.cluster import Gpu, PerGpu, PinnedJob, Resident, SlurmPartition, floating_in
 from slurm_hooks.records import Record, encode
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
 from slurm_hooks.slurm.view import (
@@ -18,9 +18,8 @@ from slurm_hooks.slurm.view import (
     expand_hostlist,
     filters_steps,
     parse_jobs,
-    parse_limits,
     parse_nodes,
-    parse_per_gpu,
+    parse_partitions,
     parse_reservations,
     parse_residents,
     seconds,
@@ -114,13 +113,48 @@ def test_a_job_on_several_nodes_holds_its_types_on_each() -> None:
     [("", [0, 0, 30, 0] * 2), ("node1", [0, 0, 0, 0, 0, 0, 30, 0]), ("node[0-1]", [0, 0, 30, 0] * 2)],
 )
 @pytest.mark.parametrize(
-    "reason", ["None", "Resources", "Priority", "ReqNodeNotAvail, UnavailableNodes:node1", RESERVED_FOR_OTHERS]
+    "reason",
+    [
+        "None",
+        "Resources",
+        "Priority",
+        "ReqNodeNotAvail, UnavailableNodes:node1",
+        RESERVED_FOR_OTHERS,
+        "PartitionDown",
+        "Cleaning",
+        "Something that a later Slurm says",
+    ],
 )
 def test_a_pinned_job_that_waits_counts_where_it_may_go(nodes: str, used: list[int], reason: str) -> None:
     jobs = parse_jobs(f"9\x1fPD\x1fgpu\x1fbob\x1fgres:mps:g2:30\x1f{nodes}\x1f{reason}\n")
     view = build(parse_nodes(NODE + "\n" + NODE.replace("node0", "node1")), jobs, [], taken=0, can_retype=False)
     assert view.pinned == (PinnedJob(9, "g2", 30, nodes),)
     assert [gpu.used_shares for node in view.nodes for gpu in node.gpus] == used
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "JobHeldAdmin",
+        "JobHoldMaxRequeue",
+        "launch failed requeued held",
+        "Dependency",
+        "DependencyNeverSatisfied",
+        "BeginTime",
+        "BadConstraints",
+        "JobArrayTaskLimit",
+        "Licenses",
+        "Reservation",
+        "PartitionTimeLimit",
+        "PartitionNodeLimit",
+        "InvalidQOS",
+        "AccountNotAllowed",
+    ],
+)
+def test_a_pinned_job_that_waits_for_something_else_takes_nothing(reason: str) -> None:
+    jobs = parse_jobs(f"9\x1fPD\x1fgpu\x1fbob\x1fgres:mps:g2:30\x1f\x1f{reason}\n")
+    view = build(parse_nodes(NODE), jobs, [], taken=0, can_retype=False)
+    assert (view.pinned, [gpu.used_shares for gpu in view.nodes[0].gpus]) == ((), [0, 0, 0, 0])
 
 
 @pytest.mark.parametrize("reason", ["Resources", "Priority", RESERVED_FOR_OTHERS])
@@ -142,10 +176,63 @@ PartitionName=cpu AllowGroups=ALL JobDefaults=(null) DefMemPerNode=UNLIMITED
 
 
 def test_what_goes_by_gpu() -> None:
-    assert parse_per_gpu(PARTITIONS, "JobDefaults             = (null)\n") == {"gpu": PerGpu(6, 5000)}
+    def by_partition(settings: str) -> dict[str, PerGpu]:
+        return {name: slurm.per_gpu for name, slurm in parse_partitions(PARTITIONS, settings).items()}
+
+    assert by_partition("JobDefaults             = (null)\n") == {"gpu": PerGpu(6, 5000), "cpu": PerGpu()}
     settings = "JobAcctGatherType = x\nJobDefaults             = DefCpuPerGPU=2\nJobRequeue = 1\n"
-    assert parse_per_gpu(PARTITIONS, settings) == {"gpu": PerGpu(6, 5000), "cpu": PerGpu(2)}
-    assert parse_per_gpu("nonsense\nPartitionName=\n", "") == {}
+    assert by_partition(settings) == {"gpu": PerGpu(6, 5000), "cpu": PerGpu(2)}
+    assert parse_partitions("nonsense\nPartitionName=\n", "") == {"": SlurmPartition()}
+
+
+# As Slurm 22.05 prints it, but for fields that nobody reads.
+PARTITION = (
+    "PartitionName=gpu DefaultTime=NONE ExclusiveUser=NO MaxTime=UNLIMITED MaxCPUsPerNode=UNLIMITED Nodes=node0 "
+    "OverSubscribe=NO State=UP SelectTypeParameters=NONE JobDefaults=(null) DefMemPerNode=UNLIMITED "
+    "MaxMemPerNode=UNLIMITED"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "", SlurmPartition()),
+        ("State=UP", "State=DOWN", SlurmPartition(up=False)),
+        ("State=UP", "State=DRAIN", SlurmPartition(up=False)),
+        ("ExclusiveUser=NO", "ExclusiveUser=YES", SlurmPartition(by_user=True)),
+        ("OverSubscribe=NO", "OverSubscribe=EXCLUSIVE", SlurmPartition(whole_nodes=True)),
+        ("OverSubscribe=NO", "OverSubscribe=FORCE:4", SlurmPartition()),
+        ("MaxCPUsPerNode=UNLIMITED", "MaxCPUsPerNode=4", SlurmPartition(limits_nodes=True)),
+        ("MaxTime=UNLIMITED", "MaxTime=01:00:00", SlurmPartition(limit_s=3600.0, longest_s=3600.0)),
+        ("DefaultTime=NONE", "DefaultTime=00:30:00", SlurmPartition(limit_s=1800.0)),
+    ],
+)
+def test_what_slurm_says_of_a_partition(old: str, new: str, expected: SlurmPartition) -> None:
+    assert parse_partitions(PARTITION.replace(old, new), "") == {"gpu": expected}
+
+
+@pytest.mark.parametrize(
+    ("settings", "own", "expected"),
+    [
+        ("SelectTypeParameters    = CR_CPU\nDefMemPerCPU            = 100\n", "", (False, 100, None)),
+        ("DefMemPerCPU            = 100\nSelectTypeParameters    = CR_CORE_MEMORY\n", "", (True, 100, None)),
+        ("DefMemPerNode           = 100\nSelectTypeParameters    = CR_CORE_MEMORY\n", "", (True, None, 100)),
+        ("DefMemPerNode           = UNLIMITED\nSelectTypeParameters    = CR_Memory\n", "", (True, None, None)),
+        ("DefMemPerCPU            = 100\nSelectTypeParameters    = CR_Memory\n", "DefMemPerNode=7", (True, None, 7)),
+        ("DefMemPerNode           = 100\nSelectTypeParameters    = CR_Memory\n", "DefMemPerCPU=8", (True, 8, None)),
+    ],
+)
+def test_memory_that_jobs_hold(settings: str, own: str, expected: tuple[bool, int | None, int | None]) -> None:
+    text = PARTITION.replace("DefMemPerNode=UNLIMITED", own) if own else PARTITION
+    slurm = parse_partitions(text, settings)["gpu"]
+    assert (slurm.counts_memory, slurm.memory_per_cpu_mib, slurm.memory_per_node_mib) == expected
+
+
+def test_whose_a_node_is() -> None:
+    (node,) = parse_nodes(NODE)
+    assert (node.owner, node.idle, node.memory_mib) == ("", False, 262144)
+    (node,) = parse_nodes(NODE.replace("Owner=N/A", "Owner=alice(1001)").replace("CPUAlloc=5", "CPUAlloc=0"))
+    assert (node.owner, node.idle) == ("alice", True)
 
 
 def test_whether_srun_is_filtered() -> None:
@@ -176,7 +263,7 @@ def test_commands() -> None:
     slurm = SlurmCommands(3.0, recorded, lambda: 7.0)
     view = slurm.look(["gpu", "debug"])
     assert (view.taken, view.can_retype, view.keeps_shares, len(view.nodes)) == (7.0, True, True, 1)
-    assert view.per_gpu == {"gpu": PerGpu(6, 5000)}
+    assert view.partitions["gpu"].per_gpu == PerGpu(6, 5000)
     assert view.counts_shares
     slurm.look([])
     assert sum("config" in command for command in asked) == 1
@@ -234,7 +321,10 @@ def test_a_node_that_has_not_registered_since_slurmctld_started() -> None:
 def test_time_limits(text: str, expected: float | None) -> None:
     assert seconds(text) == expected
     lines = f"PartitionName=a DefaultTime={text} MaxTime=UNLIMITED\nPartitionName=b DefaultTime=NONE MaxTime={text}\n"
-    assert parse_limits(lines) == ({} if expected is None else {"a": expected, "b": expected})
+    read = parse_partitions(lines, "")
+    never = float("inf")
+    assert [read[name].limit_s for name in "ab"] == [never if expected is None else expected] * 2
+    assert [read[name].longest_s for name in "ab"] == [never, never if expected is None else expected]
 
 
 def test_reservations() -> None:
