@@ -58,6 +58,7 @@ class Facts:
         settings: Slurm's configuration, names to values, ``(null)`` as the empty string.
         partitions: names of Slurm's partitions.
         preempted: partitions whose jobs Slurm may preempt.
+        whole: partitions that give each job its nodes whole.
         billing: what the resources of a partition cost (TRESBillingWeights), where it says.
         slurmdbd_error: why slurmdbd did not answer, or the empty string.
         limits: by whose they are, lists of resources to which slurmdbd holds jobs.
@@ -86,6 +87,7 @@ class Facts:
     settings: Mapping[str, str] = field(default_factory=dict)
     partitions: frozenset[str] = frozenset()
     preempted: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
     billing: Mapping[str, str] = field(default_factory=dict)
     slurmdbd_error: str = ""
     limits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -335,6 +337,9 @@ def _partitions(facts: Facts, config: Config) -> list[Finding]:
         known = name in facts.partitions
         cure = f"rename [partitions.{name}] in rad.toml: Slurm has {', '.join(sorted(facts.partitions)) or 'none'}"
         findings.append(Finding(f"partition {name}", known, f"{part.mode}, {part.method}", cure))
+        if part.method != "off" and name in facts.whole:
+            cure = f"take OverSubscribe=EXCLUSIVE of partition {name} out of slurm.conf: nothing of a node is shared so"
+            findings.append(Finding(f"OverSubscribe of {name}", False, "EXCLUSIVE", cure))
         if part.method not in ("off", "mig") and not memory_of(part):
             found, _, what = without_memory(part).partition(": ")
             cure = f"{what} in [partitions.{name}]: else every job gets a whole GPU"

@@ -38,7 +38,9 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         root: folder below which Lua modules are looked for.
     """
     settings, partitions, nodes, error = _slurm(runner, config.radd.command_timeout_s)
-    billing, modes = (_by_partition(partitions, what) for what in ("TRESBillingWeights", "PreemptMode"))
+    billing, modes, sharing = (
+        _by_partition(partitions, what) for what in ("TRESBillingWeights", "PreemptMode", "OverSubscribe")
+    )
     folder = Path(settings["SLURM_CONF"]).parent if settings.get("SLURM_CONF") else None
     lua_version = _lua_version(settings.get("PluginDir", ""))
     paths = (
@@ -57,6 +59,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         settings=settings,
         partitions=frozenset(billing),
         preempted=frozenset(name for name, mode in modes.items() if mode not in ("", "OFF")),
+        whole=frozenset(name for name, mode in sharing.items() if mode == "EXCLUSIVE"),
         billing=billing,
         slurmdbd_error=_slurmdbd(runner, config.radd.command_timeout_s),
         limits=limits,

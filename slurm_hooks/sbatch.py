@@ -30,27 +30,33 @@ _TEXT = {
     "array": "array_inx", "constraint": "features", "dependency": "dependency", "job-name": "name",
     "partition": "partition", "nodelist": "req_nodes", "exclude": "exc_nodes", "reservation": "reservation",
     "gpu-bind": "tres_bind", "gpu-freq": "tres_freq", "tres-bind": "tres_bind", "tres-per-task": "tres_per_task",
-    "licenses": "licenses",
+    "licenses": "licenses", "bb": "burst_buffer", "bbf": "burst_buffer",
 }  # fmt: skip
 _NUMBER = {
     "cpus-per-task": "cpus_per_task", "ntasks": "num_tasks", "ntasks-per-gpu": "ntasks_per_tres",
-    "mincpus": "pn_min_cpus",
+    "mincpus": "pn_min_cpus", "tmp": "pn_min_tmp_disk", "sockets-per-node": "sockets_per_node",
+    "cores-per-socket": "cores_per_socket", "threads-per-core": "threads_per_core",
+    "ntasks-per-core": "ntasks_per_core", "ntasks-per-socket": "ntasks_per_socket",
 }  # fmt: skip
+_EXCLUSIVE = {"": "0", "exclusive": "0", "user": "2", "mcs": "3", "topo": "4"}
 _GPUS = {
     "gpus": "tres_per_job", "gpus-per-node": "tres_per_node", "gpus-per-task": "tres_per_task",
     "gpus-per-socket": "tres_per_socket", "cpus-per-gpu": "cpus_per_tres",
 }  # fmt: skip
 _MEMORY = {"mem": "min_mem_per_node", "mem-per-cpu": "min_mem_per_cpu", "mem-per-gpu": "mem_per_tres"}
-_MATTER = {*_TEXT, *_NUMBER, *_GPUS, *_MEMORY, "hold", "exclusive", "spread-job", "gres", "nodes", "begin", "time"}
+_MATTER = {
+    *_TEXT, *_NUMBER, *_GPUS, *_MEMORY, "hold", "exclusive", "spread-job", "gres", "nodes", "begin", "time", "hint",
+    "extra-node-info",
+}  # fmt: skip
 # All others of Slurm 22.05 to 26.05.
 _OTHERS = frozenset((
-    "account", "acctg-freq", "batch", "bb", "bbf", "chdir", "cluster-constraint", "clusters", "comment", "container",
-    "container-id", "container-type", "core-spec", "cores-per-socket", "cpu-freq", "deadline", "delay-boot",
-    "distribution", "error", "export", "export-file", "extra", "extra-node-info", "gid", "gres-flags", "hint", "input",
-    "kill-on-invalid-dep", "mail-type", "mail-user", "mcs-label", "mem-bind", "network", "nodefile", "ntasks-per-core",
-    "ntasks-per-node", "ntasks-per-socket", "oom-kill-step", "open-mode", "output", "power", "prefer", "priority",
-    "profile", "qos", "segment", "signal", "sockets-per-node", "switches", "thread-spec", "threads-per-core",
-    "time-min", "tmp", "uid", "wait-all-nodes", "wckey", "wrap",
+    "account", "acctg-freq", "batch", "chdir", "cluster-constraint", "clusters", "comment", "container",
+    "container-id", "container-type", "core-spec", "cpu-freq", "deadline", "delay-boot",
+    "distribution", "error", "export", "export-file", "extra", "gid", "gres-flags", "input",
+    "kill-on-invalid-dep", "mail-type", "mail-user", "mcs-label", "mem-bind", "network", "nodefile",
+    "ntasks-per-node", "oom-kill-step", "open-mode", "output", "power", "prefer", "priority",
+    "profile", "qos", "segment", "signal", "switches", "thread-spec",
+    "time-min", "uid", "wait-all-nodes", "wckey", "wrap",
 ))  # fmt: skip
 _ALL = _MATTER | _FLAGS | _OTHERS
 # Names that sbatch takes and does not list.
@@ -267,7 +273,9 @@ def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
         return {"time_limit": str(-int(-limit // 60))} if limit is not None else {}
     return {
         "hold": {"priority": "0"},
-        "exclusive": {"shared": "0"} if value in ("", "exclusive", "topo") else {},  # =user and =mcs share with some
+        "exclusive": {"shared": _EXCLUSIVE[value]} if value in _EXCLUSIVE else {},
+        "hint": {} if value in ("multithread", "none") else {"threads_per_core": "1"},
+        "extra-node-info": {"sockets_per_node": value},  # and cores of a socket, threads of a core
         "spread-job": {"spread_job": "1"},
         _HETJOB: {"het_job_offset": "0"},
     }[name]

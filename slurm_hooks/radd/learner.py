@@ -50,6 +50,8 @@ class Learner:
     def once(self) -> bool:
         """Read at most one day; whether more waits to be read."""
         now = int(self._clock())
+        if self._since > now:  # the clock was ahead, and has been set right
+            self._since = now - _OVERLAP_S
         until = min(now, self._since + _DAY_S)
         try:
             jobs = self._accounting.runs(self._since, until)

@@ -54,10 +54,17 @@ def main(path: Path, verbose: bool) -> None:
     except (ValueError, ImportError) as error:
         raise click.ClickException(str(error)) from error
     serve(config, service)
+    # Not the usual end, which waits for what still asks Slurm, for as long as that takes.
+    logging.shutdown()
+    os._exit(0)
 
 
 def serve(config: Config, service: Service) -> None:
-    """Serve until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT.
+
+    Raises:
+        ClickException: if the socket cannot be made.
+    """
     monitors = Reader(config.monitor, lambda: monitored_nodes(config, service))
     slurm = SlurmCommands(config.radd.command_timeout_s)
     poller = Poller(config, service, slurm, ModelWatch(config), lambda: monitors.latest().jobs)
@@ -65,7 +72,10 @@ def serve(config: Config, service: Service) -> None:
     service.update(slurm.unseen())
     service.warm_up()
     server = Server(config.radd, lambda request: answer(service, request).to_fields(), service.settle)
-    server.start()
+    try:
+        server.start()
+    except OSError as error:
+        raise click.ClickException(f"{config.radd.socket}: {error.strerror}") from error
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
     # A thread that looks at Slurm hands the interpreter over this soon when a request comes in.
@@ -77,22 +87,20 @@ def serve(config: Config, service: Service) -> None:
     log.info("radd serves %s, estimator %s", config.radd.socket, "compiled" if is_compiled() else "in plain Python")
     with in_background(poller.run, monitors.run, learner.run):
         server.serve()
-    Path(config.radd.socket).unlink(missing_ok=True)
     log.info("radd stops")
 
 
 @contextmanager
 def in_background(*parts: Callable[[], Coroutine[None, None, None]]) -> Iterator[None]:
-    """Run coroutines in a thread of their own for as long as what is inside lasts."""
+    """Run coroutines in a thread of their own for as long as what is inside lasts; what they wait for then is left."""
     loop = asyncio.new_event_loop()
 
     async def run() -> None:
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*map(_said, parts))
-        await loop.shutdown_default_executor()
 
     task = loop.create_task(run())
-    thread = threading.Thread(target=loop.run_until_complete, args=(task,), name="background")
+    thread = threading.Thread(target=loop.run_until_complete, args=(task,), name="background", daemon=True)
     thread.start()
     try:
         yield

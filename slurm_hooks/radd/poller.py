@@ -139,7 +139,8 @@ class Poller:
         # Thousands of jobs that their users have pinned must not let the view grow stale: the rest comes next time.
         until = time.monotonic() + self._config.radd.poll_s
         for pin in view.pinned:
-            if view.taken - self._pinned_since[pin.job_id] < self._config.radd.unpin_after_s:
+            # The clock may have been set back.
+            if abs(view.taken - self._pinned_since[pin.job_id]) < self._config.radd.unpin_after_s:
                 continue
             # Tried once in a while, not at every look: Slurm may refuse.
             self._pinned_since[pin.job_id] = view.taken
@@ -158,7 +159,7 @@ class Poller:
         self._released = {job_id: self._released.get(job_id, (0, float("-inf"))) for job_id in view.held}
         until = time.monotonic() + self._config.radd.poll_s
         for job_id, (times, last) in self._released.items():
-            if times >= _MOST_RELEASES or view.taken - last < self._config.radd.unpin_after_s:
+            if times >= _MOST_RELEASES or abs(view.taken - last) < self._config.radd.unpin_after_s:
                 continue
             self._released[job_id] = (times + 1, view.taken)
             try:

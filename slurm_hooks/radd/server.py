@@ -6,6 +6,7 @@ A client that sends garbage, half a message or nothing costs its own connection 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import pwd
@@ -53,6 +54,7 @@ class Server:
         self._epoll = select.epoll()
         self._epoll.register(self._stopped, select.EPOLLIN)
         self._open: dict[int, _Connection] = {}
+        self._bound: tuple[int, int] | None = None  # device and inode of its path
         self._look_at = _FOREVER  # when the next connection's time may be up
         self._listen_at = _FOREVER  # when connections are taken again
 
@@ -65,9 +67,12 @@ class Server:
         """Bind the socket so that only slurmctld's user, root and radd's own user can write to it.
 
         Raises:
-            OSError: if the socket cannot be made.
+            OSError: if the socket cannot be made, or another radd answers at its path.
         """
         path = Path(self._settings.socket)
+        if _somebody_listens(path):
+            self._close()
+            raise OSError(errno.EADDRINUSE, "another radd answers there: stop it first", str(path))
         if path.exists() and stat.S_ISSOCK(path.lstat().st_mode):
             path.unlink()
         old = os.umask(0o177)
@@ -78,6 +83,7 @@ class Server:
             raise
         finally:
             os.umask(old)
+        self._bound = _file_at(path)
         _give_to(path, self._settings.slurm_user)
         self._listener.listen(_BACKLOG)
         self._epoll.register(self._listener, select.EPOLLIN)
@@ -108,6 +114,9 @@ class Server:
             self._stop.send(b".")
 
     def _close(self) -> None:
+        path = Path(self._settings.socket)
+        if self._bound is not None and _file_at(path) == self._bound:  # not that of the radd that came after
+            path.unlink(missing_ok=True)
         for connection in list(self._open.values()):
             self._drop(connection)
         for end in (self._listener, self._epoll, self._stop, self._stopped):
@@ -238,6 +247,27 @@ class _Connection:
         if len(self._data) == self._body.stop:
             self._data = protocol.encode(self._answer(self._data[self._body]))
             self.waits_for = select.EPOLLOUT
+
+
+def _somebody_listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.setblocking(False)
+        try:
+            client.connect(str(path))
+        except BlockingIOError:  # so many wait already
+            return True
+        except OSError:
+            return False
+    return True
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Device and inode, or None where nothing lies there."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _uid(name: str) -> set[int]:

@@ -131,7 +131,8 @@ class SlurmAccounting:
             SlurmError: if `sacct` fails.
         """
         who = ["-u", user] if user else ["-a"]
-        kept = self._sacct([*who, "-S", f"uts{max(_EARLIEST_S, since)}", "-E", f"uts{until}"])
+        # By state: else sacct looks at when a job was eligible, which a job never was that was held while it ran.
+        kept = self._sacct([*who, "-s", "PD,R", "-S", f"uts{max(_EARLIEST_S, since)}", "-E", f"uts{until}"])
         if not live:
             return kept
         found = {run.job_id: run for run in self._live(kept)}

@@ -53,6 +53,8 @@ def test_a_job_from_decision_to_report(cluster: Cluster) -> None:
     (held,) = [gpu for gpu in shown["gpus"] if (gpu["node"], gpu["gpu"]) == (decided["node"], decided["pin"])]
     assert [job, "alice", SHARE, 48 * 1024] in held["residents"]
 
+    # It is not to start again: such a job was never eligible, to slurmdbd.
+    cluster.run(["scontrol", "hold", str(job)], user="alice").require()
     tell(cluster, job)
     cluster.wait_state(job)
     cluster.wait_for("slurmdbd has the outcome", lambda: kept(cluster, job))

@@ -172,7 +172,7 @@ def test_runs_of_a_time() -> None:
     SlurmAccounting(runner=ask).runs(2_000_005, 2_000_010, "alice")
     SlurmAccounting(runner=ask).runs(2_000_005, 2_000_010)
     by_user, of_all = (command for command in ask.asked if "sacct" in command)
-    assert list(by_user[-6:]) == ["-u", "alice", "-S", "uts2000005", "-E", "uts2000010"]
+    assert list(by_user[-8:]) == ["-u", "alice", "-s", "PD,R", "-S", "uts2000005", "-E", "uts2000010"]
     assert "-a" in of_all
     SlurmAccounting(runner=ask).runs(0, 10)
     assert "uts1000000" in ask.asked[-1]  # sacct takes none before

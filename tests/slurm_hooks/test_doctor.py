@@ -28,7 +28,7 @@ RECORDED = Path(__file__).parent / "recorded"
 CONFIG_TEXT = (RECORDED / "scontrol_config_22.05.txt").read_text()
 NODE_TEXT = (RECORDED / "scontrol_node_22.05.txt").read_text()
 PARTITION_TEXT = """PartitionName=gpu AllowGroups=ALL PreemptMode=REQUEUE TRESBillingWeights=CPU=0,GRES/gpu=1.0
-PartitionName=cpu AllowGroups=ALL PreemptMode=OFF
+PartitionName=cpu AllowGroups=ALL PreemptMode=OFF OverSubscribe=EXCLUSIVE
 """
 
 CONFIG = Config(partitions={"gpu": Partition(gpu_model="h200")})
@@ -459,6 +459,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     assert doctor_facts.gather(config, toml, run, tmp_path).changed
     assert facts.partitions == {"gpu", "cpu"}
     assert facts.preempted == {"gpu"}
+    assert facts.whole == {"cpu"}
     assert facts.billing == {"gpu": "CPU=0,GRES/gpu=1.0", "cpu": ""}
     assert facts.limits["QOS normal"] == ("", "gres/gpu=4", "cpu=8,gres/gpu:g0=1", "")
     assert facts.least == {"normal": "gres/gpu=1"}
@@ -505,6 +506,11 @@ def test_a_configuration_that_users_cannot_read() -> None:
     finding = _only("node", closed="/etc/rad")
     assert (finding.subject, finding.found) == ("rad.toml", "/etc/rad: not for everybody to read")
     assert "chmod o+rX /etc/rad" in finding.cure
+
+
+def test_partitions_that_give_whole_nodes() -> None:
+    finding = _only("controller", whole=frozenset({"gpu", "cpu"}))
+    assert (finding.subject, finding.found, finding.needed) == ("OverSubscribe of gpu", "EXCLUSIVE", True)
 
 
 def test_jobs_that_share_and_may_be_preempted() -> None:

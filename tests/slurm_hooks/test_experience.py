@@ -113,6 +113,16 @@ def test_a_day_at_a_time_then_what_is_new(caplog: pytest.LogCaptureFixture) -> N
     assert service.experience["alice", "f"][0].peak_mib == 5000.0
 
 
+def test_a_clock_that_was_ahead_and_is_set_right() -> None:
+    now = [13.0 * DAY]
+    books = Books([], [], [], [])
+    learner = Learner(CONFIG, Service(CONFIG, Nothing()), books, lambda: now[0])  # type: ignore[arg-type]
+    assert [learner.once(), learner.once()] == [True, False]
+    now[0] = 10.0 * DAY
+    assert [learner.once(), learner.once()] == [False, False]
+    assert books.asked[2:] == [(10 * DAY - 3600, 10 * DAY)] * 2
+
+
 def test_what_ended_while_slurmdbd_was_away_is_looked_at_once_more() -> None:
     now = [10.0 * DAY]
     books = Books([], [], SlurmError("sacct: no"), SlurmError("sacct: no"))

@@ -305,6 +305,26 @@ def test_a_stale_socket_is_replaced_and_a_file_is_not(settings: Radd, tmp_path: 
     assert file.read_text() == "precious"
 
 
+def test_a_socket_at_which_somebody_listens_is_left_alone(settings: Radd) -> None:
+    with serving(settings):
+        with pytest.raises(OSError, match="another radd answers there"):
+            Server(settings, echo).start()
+        assert asyncio.run(exchange(settings.socket, GOOD)) == ANSWER
+    assert not Path(settings.socket).exists()
+
+
+def test_the_socket_of_the_one_that_came_after_stays(settings: Radd) -> None:
+    path = Path(settings.socket)
+    with serving(settings):
+        path.rename(f"{path}.old")
+        with serving(settings):
+            path.rename(f"{path}.new")
+            Path(f"{path}.old").rename(path)
+        assert path.exists()
+        Path(f"{path}.new").rename(path)
+    assert path.exists()
+
+
 def test_only_slurmctlds_user_may_ask(settings: Radd, caplog: pytest.LogCaptureFixture) -> None:
     async def talk() -> tuple[int, str]:
         with serving(settings):
@@ -438,6 +458,17 @@ def test_what_a_user_asked_for_is_not_taken_back(
     made.once()
     made.once()
     assert slurm.unpinned == released
+
+
+def test_a_clock_that_was_set_back_keeps_no_pin_and_no_hold() -> None:
+    looks = [ClusterView(at, TWO_NODES, pinned=(PinnedJob(7, "g1", 30, "n1"),), held=(8,)) for at in (7200.0, 60.0)]
+    slurm = FakeSlurm(*looks)
+    slurm.records = {7: Record("share", pin="g1", node="n1"), 8: Record("share")}
+    made, _ = poller(slurm)
+    made.once()
+    assert (slurm.unpinned, slurm.released) == ([], [8])
+    made.once()
+    assert (slurm.unpinned, slurm.released) == ([(7, None, True)], [8, 8])
 
 
 def test_many_pins_do_not_hold_up_the_looks() -> None:

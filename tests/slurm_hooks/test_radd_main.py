@@ -61,13 +61,13 @@ def test_a_part_that_fails_is_said_and_the_others_go_on(caplog: pytest.LogCaptur
     assert "ZeroDivisionError" in caplog.text
 
 
-def start(code: Path, config: Path, *, user: int = 65534) -> subprocess.Popen[str]:
+def start(code: Path, config: Path, *, user: int = 65534, **env: str) -> subprocess.Popen[str]:
     chosen = for_everybody(Path(sys.executable))
     path = os.pathsep.join(map(str, filter(None, (code, chosen.packages))))
     return subprocess.Popen(
         [str(chosen.python), "-m", "slurm_hooks.radd.main", "--config", str(config)],
         cwd="/",
-        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **env},
         stderr=subprocess.PIPE,
         text=True,
         user=user,
@@ -120,6 +120,44 @@ def test_it_answers_and_stops(code: Path, folder: Path) -> None:
     assert process.returncode == 0
     assert "radd stops" in said
     assert not path.exists()
+
+
+def test_it_does_not_wait_for_slurm_to_stop(code: Path, folder: Path) -> None:
+    path, config, hangs = folder / "radd.sock", folder / "rad.toml", folder / "squeue"
+    config.write_text(f'[radd]\nsocket = "{path}"\nslurm_user = "root"\n')
+    hangs.write_text(f"#!/bin/sh\necho $$ >{folder}/asked\nexec sleep 600\n")
+    hangs.chmod(0o755)
+    process = start(code, config, PATH=f"{folder}:{os.environ['PATH']}")
+    try:
+        connect(path, process).close()
+        deadline = time.monotonic() + 60
+        while not (folder / "asked").exists() or not (folder / "asked").read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0  # squeue may take as long as radd.command_timeout_s, sacct two minutes
+        os.kill(int((folder / "asked").read_text()), signal.SIGKILL)  # it was still there
+    finally:
+        process.kill()
+        process.communicate()
+    assert not path.exists()
+
+
+def test_a_second_one_is_refused_and_the_first_goes_on(code: Path, folder: Path) -> None:
+    path, config = folder / "radd.sock", folder / "rad.toml"
+    config.write_text(f'[radd]\nsocket = "{path}"\nslurm_user = "root"\n[partitions.gpu]\nmode = "shadow"\n')
+    process = start(code, config)
+    try:
+        connect(path, process).close()
+        second = start(code, config)
+        _, said = second.communicate(timeout=60)
+        assert (second.returncode, "another radd answers there" in said) == (1, True)
+        with connect(path, process) as peer:
+            assert "RAD does not serve it" in ask(peer, script="#RAD batch_size=1\n", partition="cpu")["message"]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
 
 
 def test_it_answers_while_it_is_installed_anew(folder: Path) -> None:
