@@ -154,7 +154,7 @@ def test_options_override_the_script() -> None:
         ({"SBATCH_ARRAY_INX": "1-3", "SBATCH_MEM_PER_NODE": "1G"}, {"array_inx": "1-3", "min_mem_per_node": "1024"}),
         ({"SBATCH_TIMELIMIT": "1-0"}, {"time_limit": "1440"}),
         ({"SBATCH_EXCLUSIVE": ""}, {"shared": "0"}),
-        ({"SBATCH_EXCLUSIVE": "user"}, {}),
+        ({"SBATCH_EXCLUSIVE": "user"}, {"shared": "2"}),
         ({"SBATCH_SPREAD_JOB": ""}, {"spread_job": "1"}),
         ({"SBATCH_SPREAD_JOB": "Yes"}, {"spread_job": "1"}),
         ({"SBATCH_SPREAD_JOB": "2"}, {"spread_job": "1"}),
