@@ -114,7 +114,7 @@ def with_defaults(submission: Submission, slurm: SlurmPartition) -> Submission:
     if per_node is None and per_cpu is None and memory_mib is None:
         memory_mib = per_gpu.memory_mib
     if slurm.counts_memory:
-        if per_node == 0 or per_cpu == 0:  # so users write that they want all of it
+        if 0 in (per_node, per_cpu, memory_mib):  # so users write that they want all of it
             per_node, per_cpu = ALL_MEMORY, None
         elif per_node is None and per_cpu is None and memory_mib is None:
             per_node, per_cpu = slurm.memory_per_node_mib, slurm.memory_per_cpu_mib

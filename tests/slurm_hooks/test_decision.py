@@ -172,6 +172,7 @@ def test_whole_nodes() -> None:
             SlurmPartition(counts_memory=True, memory_per_node_mib=7),
             ALL_MEMORY,
         ),
+        (SUBMISSION._replace(memory_per_gpu_mib=0), SlurmPartition(counts_memory=True), ALL_MEMORY),
         (SUBMISSION._replace(memory_per_node_mib=5), SlurmPartition(counts_memory=True), 5),
         (SUBMISSION._replace(memory_per_gpu_mib=6), SlurmPartition(counts_memory=True), 6),
         (SUBMISSION, SlurmPartition(counts_memory=True, memory_per_node_mib=7), 7),
