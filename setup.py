@@ -63,6 +63,7 @@ COMPILED = (
     "estimator/shapes/sources.py",
     "estimator/shapes/start.py",
     "estimator/shapes/tables.py",
+    "estimator/shapes/time_first.py",
     "estimator/shapes/widths.py",
     "estimator/sharing.py",
     "estimator/sizes.py",

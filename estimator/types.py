@@ -81,6 +81,8 @@ class ModelSummary:
         note: see `Estimate`.
         unused: the part of it that does not come from shapes that had to be derived.
         rehearsals: what the model's own code took on tensors without data, where `radctl summarize` wrote it down.
+        steps: of each series if the first axis of the table, which was taken for the batch, holds them; 0 where that
+            is no question, or takes less.
     """
 
     format: str
@@ -95,6 +97,7 @@ class ModelSummary:
     note: str = ""
     unused: str = ""
     rehearsals: tuple[Rehearsal, ...] = ()
+    steps: int = 0
 
 
 @dataclass(frozen=True)

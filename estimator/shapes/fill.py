@@ -18,10 +18,10 @@ from estimator.shapes.tables import (
     from_inputs,
     hidden_graphs,
     nodes_of,
-    sequence_first,
     windows,
     with_length,
 )
+from estimator.shapes.time_first import with_steps
 from estimator.types import ModelSummary, SummaryError, Workload
 from estimator.walk import layers
 
@@ -46,11 +46,9 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
     """
     summary = with_length(summary, workload.seq_len)
     found = layers(summary.root)
-    if summary.batch_size is not None and summary.batch_size == workload.seq_len != workload.batch_size:
-        summary = sequence_first(summary, workload.seq_len)
-        found = layers(summary.root)
     types = {layer.type for layer in found}
-    batched = _with_batch(summary, found, types, workload)
+    turned = with_steps(summary, found, types, workload)
+    batched = _with_batch(turned, found if turned.root is summary.root else layers(turned.root), types, workload)
     if batched is not summary:
         summary, found = batched, layers(batched.root)
     if workload.input_size and any(layer.output_shape or layer.input_shape for layer in found):

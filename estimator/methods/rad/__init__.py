@@ -24,6 +24,7 @@ from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces
 from estimator.rehearsal import of_workload
 from estimator.shapes import with_shapes
+from estimator.shapes.tables import sequence_first
 from estimator.store import ModelError, store_for
 from estimator.types import KINDS, LIBRARIES, Estimate, Family, ModelSummary, SummaryError, Workload
 
@@ -209,6 +210,8 @@ class Rad:
         expected = min(max(expected + shift, least), _MOST_MIB)
         memory_mib = workload.gpu_memory_mib or most_memory_mib(workload.gpu)
         upper = max((upper + shift) * wider, expected)
+        if shaped.steps:  # the other reading of its axes takes more
+            upper = max(upper, self._predict(sequence_first(summary, shaped.steps), workload).upper_mib)
         most = within(upper, expected, memory_mib)
         reasons = (said, *self._reasons(memory, explicit, context, gpu, shaped))
         if 0 < memory_mib < expected:
