@@ -50,6 +50,10 @@ _PARTLY_NEW = f"{_PARTLY}; nothing like this model was measured, so that the bou
 _UNREHEARSED = (
     "nothing like this model was measured, and no such run of it was rehearsed: the bound is wide until its first run"
 )
+_WEIGHS = (
+    "nn.MultiheadAttention keeps the matrices of its weights unless its caller says need_weights=False, which no "
+    "summary shows: the bound has room for them"
+)
 # What was measured of an architecture itself says more than a rehearsal.
 _BETTER = ("repeated", "measured")
 # Where trainings of all of a model were measured, about one in a hundred of those of a part that ran on an H100 took
@@ -176,8 +180,8 @@ class Rad:
                 f"sizes in the summary, zero or negative ones, cannot be reckoned with ({error}): print the model anew"
             ) from error
 
-    def _predict(self, summary: ModelSummary, workload: Workload) -> Estimate:
-        shaped, program, memory, family = self.account(summary, workload)
+    def _predict(self, summary: ModelSummary, workload: Workload, *, weighed: bool = False) -> Estimate:
+        shaped, program, memory, family = self.account(summary, workload, weighed=weighed)
         row = features(memory, program, shaped, workload, family, self._types)
         gpu = lookup(workload.gpu)
         explicit = memory.peak / MIB
@@ -210,10 +214,10 @@ class Rad:
         expected = min(max(expected + shift, least), _MOST_MIB)
         memory_mib = workload.gpu_memory_mib or most_memory_mib(workload.gpu)
         upper = max((upper + shift) * wider, expected)
-        if shaped.steps:  # the other reading of its axes takes more
-            upper = max(upper, self._predict(sequence_first(summary, shaped.steps), workload).upper_mib)
+        open_ = program.weighs and not weighed and knowledge.level not in _ALIKE and said not in (_REHEARSED, _APART)
+        upper = max(upper, self._otherwise(summary, shaped.steps, workload, weighs=open_))
         most = within(upper, expected, memory_mib)
-        reasons = (said, *self._reasons(memory, explicit, context, gpu, shaped))
+        reasons = (said, *self._reasons(memory, explicit, context, gpu, shaped), *([_WEIGHS] if open_ else ()))
         if 0 < memory_mib < expected:
             reasons = (f"more than the GPU's memory of {memory_mib} MiB is expected", *reasons)
         elif most < upper:
@@ -228,6 +232,24 @@ class Rad:
             reasons=reasons,
             note=shaped.note,
         )
+
+    def _otherwise(self, summary: ModelSummary, steps: int, workload: Workload, *, weighs: bool) -> float:
+        """Say how much the bound must be in MiB if what the summary leaves open is otherwise; 0 where nothing is open.
+
+        Weights are taken of as many heads as are usual, and dropped: they are expected to take no more than that.
+
+        Args:
+            summary: as it was read.
+            steps: see `ModelSummary`.
+            workload: how it is run.
+            weighs: whether attentions may give out their weights.
+        """
+        upper = 0.0
+        if steps:
+            upper = self._predict(sequence_first(summary, steps), workload).upper_mib
+        if weighs:
+            upper = max(upper, self._predict(summary, workload, weighed=True).expected_mib)
+        return upper
 
     def from_account(
         self, row: list[float], explicit: float, context: float, run: Run = NOWHERE
@@ -254,10 +276,18 @@ class Rad:
         said = self._spread[knowledge.level].predict([*row, *knowledge.features(share)])
         return expected, bounded(expected, size_of(said, share) * self._bounds[knowledge.level])
 
-    def account(self, summary: ModelSummary, workload: Workload) -> tuple[ModelSummary, Program, Memory, Family]:
-        """Make the explicit part alone: the summary with shapes, its program, its memory, its family."""
+    def account(
+        self, summary: ModelSummary, workload: Workload, *, weighed: bool = False
+    ) -> tuple[ModelSummary, Program, Memory, Family]:
+        """Make the explicit part alone: the summary with shapes, its program, its memory, its family.
+
+        Args:
+            summary: the model.
+            workload: how it is run.
+            weighed: whether attentions that may give out their weights are taken to do so.
+        """
         shaped = with_shapes(without_adapters(summary), workload)
-        program = compile_program(shaped)
+        program = compile_program(shaped, weighed=weighed)
         memory = self.memory(shaped, program, workload, self._own)
         return shaped, program, memory, program.family
 

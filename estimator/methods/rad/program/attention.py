@@ -21,6 +21,20 @@ _WINDOW_FRAMES: Final = 8
 _SIDES: Final = (7, 8, 16, 12, 14, 24, 32, 4)
 _LEAST_HEAD: Final = 8
 _WINDOW_HEAD_WIDTH: Final = 32
+# PyTorch's own, which gives out its weights unless `need_weights=False` is said, and then keeps their matrix.
+_WEIGHS: Final = "MultiheadAttention"
+# What is said to it in these blocks.
+FUSES: Final = frozenset(
+    (
+        "TransformerEncoderLayer",
+        "TransformerDecoderLayer",
+        "EncoderBlock",
+        "ResidualAttentionBlock",
+        "CustomResidualAttentionBlock",
+    )
+)
+# What its users mostly take, and PyTorch's transformers where nothing is said.
+_USUAL_HEADS: Final = 8
 
 
 def attend(flow: Flow, shape: Shape | None, own: int) -> None:
@@ -82,7 +96,22 @@ def _scores(flow: Flow, attention: Attention, out: Shape) -> tuple[int, Scores, 
     keys_each = _fewer_keys(flow, projections, out)
     if keys_each:
         return square, Scores.SHARED_KEYS, 2 * (elements(out) - keys_each)
+    if attention.type == _WEIGHS and not flow.fuses:
+        flow.weighs = True
+        if flow.weighed:
+            return _weights(flow.shapes[attention.entry], out, heads)
     return 0, Scores.PLAIN, 0
+
+
+def _weights(entry: Shape, out: Shape, heads: int) -> tuple[int, Scores, int]:
+    """Give the matrix of an attention that gives out its weights, as `_scores` does, and their mean over all heads.
+
+    Where another series came before, its places are the keys.
+    """
+    if not out[-1] % _USUAL_HEADS:
+        heads = max(heads, _USUAL_HEADS)
+    pairs = elements(out[:-1]) * elements((entry if len(entry) == len(out) else out)[:-1])
+    return heads * pairs, Scores.DROPPED, pairs
 
 
 def _window(own: int, width: int) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ from estimator import blocks
 from estimator.breath import OFTEN, breathe
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind, attends_eagerly, kind_of, sort_of
-from estimator.methods.rad.program.attention import attend
+from estimator.methods.rad.program.attention import FUSES, attend
 from estimator.methods.rad.program.convolutions import convolve, doubles
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
 from estimator.methods.rad.program.leaves import keep, leaf, wave
@@ -231,6 +231,7 @@ class Builder:
             flow.blocks.append(entry)
         else:
             flow.blocks.append(0)
+        flow.fuses += layer.type in FUSES
         sort = sort_of(layer.type)
         if sort.encodes or id(layer) == flow.encoder:
             flow.encoders += 1
@@ -255,6 +256,7 @@ class Builder:
     def _close(self, layer: Layer) -> None:
         flow = self.flow
         flow.waiting -= flow.tensors[entry] if (entry := flow.blocks.pop()) else 0
+        flow.fuses -= layer.type in FUSES
         sort = sort_of(layer.type)
         if sort.encodes or id(layer) == flow.encoder:
             flow.encoders -= 1

@@ -9,6 +9,7 @@ from typing import Final
 from estimator.breath import OFTEN, breathe
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind, kind_of
+from estimator.methods.rad.program.attention import FUSES
 from estimator.methods.rad.program.builder import Builder
 from estimator.methods.rad.program.entry import input_of
 from estimator.methods.rad.program.flow import Flow
@@ -37,15 +38,20 @@ _MANY_WORDS: Final = 8_000
 _ROUNDED: Final = 0.0055
 
 
-def compile_program(summary: ModelSummary) -> Program:
-    """Follow a summary whose layers all have shapes (see `estimator.shapes`)."""
+def compile_program(summary: ModelSummary, *, weighed: bool = False) -> Program:
+    """Follow a summary whose layers all have shapes (see `estimator.shapes`).
+
+    Args:
+        summary: the model.
+        weighed: whether attentions of PyTorch's own that may give out their weights are taken to do so.
+    """
     breathe()
     found = layers(summary.root)
     types = frozenset([layer.type for layer in found])
     told = of_types(types)
-    builder = _read(summary, found, types, opens=False)
+    builder = _read(summary, found, types, opens=False, weighed=weighed)
     if builder.flow.lists and not builder.flow.hidden:  # nothing else is there that hides something
-        builder = _read(summary, found, types, opens=True)
+        builder = _read(summary, found, types, opens=True, weighed=weighed)
     flow = builder.flow
     breathe()
     last = flow.shapes[flow.current] if flow.shapes else (1,)
@@ -88,10 +94,11 @@ def compile_program(summary: ModelSummary) -> Program:
         caches,
         flow.shapes,
         told.family,
+        flow.weighs,
     )
 
 
-def _read(summary: ModelSummary, found: list[Layer], types: frozenset[str], *, opens: bool) -> Builder:
+def _read(summary: ModelSummary, found: list[Layer], types: frozenset[str], *, opens: bool, weighed: bool) -> Builder:
     """Read all layers into a flow.
 
     Args:
@@ -99,11 +106,15 @@ def _read(summary: ModelSummary, found: list[Layer], types: frozenset[str], *, o
         found: its layers.
         types: of these.
         opens: whether lists that show no numbers are taken for blocks that hide something.
+        weighed: see `compile_program`.
     """
     told = of_types(types)
     flow = Flow(summary.format in _FLAT, told.drops)
     flow.words, flow.cosine, flow.unsaid = told.words, told.cosine, told.unsaid
     flow.bare, flow.bends, flow.leaks, flow.opens = told.bare, told.bends, told.leaks, opens
+    flow.weighed = weighed
+    if flow.flat:  # a block's row comes behind its layers
+        flow.fuses = not types.isdisjoint(FUSES)
     flow.owned = bool(told.owner) or told.named
     flow.ordered = summary.format != "module"
     flow.pools = flow.ordered and _pools(found, types)

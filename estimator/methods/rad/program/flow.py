@@ -106,6 +106,9 @@ class Flow:
         lists: how many lists of layers lie below the depth of the table, and show no numbers of their own.
         opens: whether these are what keeps what the visible layers do not explain.
         far: whether a step was found by what lies further back than the last tensors.
+        weighs: whether an attention of PyTorch's own may give out its weights, and so keeps their matrix.
+        weighed: whether these are taken to do so.
+        fuses: how many blocks are open that are known to ask for no weights.
         rows: how wide what linear layers gave out was, where it was one row for a sample.
         looked: by kernels, where they were looked for without groups, and with several.
         marks: by layer, whether it works in place, whether it is not trained, and the adapter beside it.
@@ -129,6 +132,7 @@ class Flow:
         "encoders",
         "far",
         "flat",
+        "fuses",
         "gate",
         "hidden",
         "joined",
@@ -150,6 +154,8 @@ class Flow:
         "tensors",
         "unsaid",
         "waiting",
+        "weighed",
+        "weighs",
         "words",
     )
 
@@ -190,6 +196,9 @@ class Flow:
         self.lists = 0
         self.opens = False
         self.far = False
+        self.weighs = False
+        self.weighed = False
+        self.fuses = 0
         self.rows: set[int] = set()
         self.looked: dict[Solvable, tuple[Looked, Looked]] = {}
         self.marks: dict[int, tuple[bool, bool, Adapter | None]] = {}

@@ -200,6 +200,7 @@ class Program(NamedTuple):
         caches: whether it gives out keys and values for the next token.
         shapes: of each tensor, for one sample.
         family: the family of networks that the model belongs to.
+        weighs: whether an attention of PyTorch's own may give out its weights, which no summary tells.
     """
 
     tensors: list[int]
@@ -224,6 +225,7 @@ class Program(NamedTuple):
     caches: bool = False
     shapes: Sequence[Shape] = ()
     family: Family = "mlp"
+    weighs: bool = False
 
     @property
     def cache(self) -> int:
