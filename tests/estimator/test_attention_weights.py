@@ -93,6 +93,18 @@ def test_a_series_before_it_of_another_length_holds_the_keys() -> None:
     assert _matrix(text, weighed=True) == 8 * 32 * 512
 
 
+def test_windows_have_matrices_of_their_own_and_a_picture_is_a_series_of_its_places() -> None:
+    windows = _table().replace("[2, 512, 256]", "[2, 4, 128, 256]")
+    assert _matrix(windows, weighed=True) == 4 * 8 * 128 * 128
+    picture = _PRINT.replace(
+        "(head): Linear(in_features=24, out_features=256", "(head): Conv2d(3, 256, kernel_size=(8, 8)"
+    )
+    picture = picture.replace("kernel_size=(8, 8), bias=True", "kernel_size=(8, 8), stride=(8, 8)")
+    shaped = with_shapes(parse_summary(picture), Workload(64, input_size=(3, 64, 64)))
+    program = compile_program(shaped, weighed=True)
+    assert next(op.matrix for op in program.ops if op.kind is Kind.ATTENTION) == 8 * 64 * 64
+
+
 def test_short_series_change_no_bound() -> None:
     rad = load_method("rad")
     summary = parse_summary(_table(tokens=16))

@@ -7,7 +7,7 @@ from typing import Final
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind, attends_eagerly, attends_with_bias
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
-from estimator.methods.rad.program.steps import Scores, Shape
+from estimator.methods.rad.program.steps import PICTURE, Scores, Shape
 from estimator.walk import elements
 
 _MOST_KEYS: Final = 4096
@@ -99,18 +99,23 @@ def _scores(flow: Flow, attention: Attention, out: Shape) -> tuple[int, Scores, 
     if attention.type == _WEIGHS and not flow.fuses:
         flow.weighs = True
         if flow.weighed:
-            return _weights(flow.shapes[attention.entry], out, heads)
+            return _weights(flow, attention, out)
     return 0, Scores.PLAIN, 0
 
 
-def _weights(entry: Shape, out: Shape, heads: int) -> tuple[int, Scores, int]:
+def _weights(flow: Flow, attention: Attention, out: Shape) -> tuple[int, Scores, int]:
     """Give the matrix of an attention that gives out its weights, as `_scores` does, and their mean over all heads.
 
-    Where another series came before, its places are the keys.
+    Where another series came before, its places are the keys. A print leaves a picture as it was, whose places code
+    makes a series of.
     """
-    if not out[-1] % _USUAL_HEADS:
-        heads = max(heads, _USUAL_HEADS)
-    pairs = elements(out[:-1]) * elements((entry if len(entry) == len(out) else out)[:-1])
+    entry = flow.shapes[attention.entry]
+    if len(out) == PICTURE and not flow.ordered:
+        entry = out = (out[1] * out[2], out[0])
+    width = out[-1]
+    heads = max(width // _HEAD_WIDTH, _USUAL_HEADS if width % _USUAL_HEADS == 0 else 1)
+    keys = (entry if len(entry) == len(out) else out)[-2:-1]
+    pairs = elements(out[:-1]) * elements(keys)
     return heads * pairs, Scores.DROPPED, pairs
 
 
