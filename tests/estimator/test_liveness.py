@@ -339,3 +339,28 @@ def test_recurrent_layers_work_one_after_the_other(kind: str) -> None:
         assert many[2].kept - two[2].kept == 6 * 14 * out
         at_work = [memory.backward - memory.kept - memory.states - 2 * memory.weights for _, _, memory in (two, many)]
         assert at_work[0] == pytest.approx(at_work[1], rel=0.01)
+
+
+def test_a_hidden_block_that_gives_out_one_row_works_with_a_part_of_what_is_printed_inside() -> None:
+    rows = ["Net  [2, 10]  --", "├─Trunk: 1-1  [2, 64]  500,000", "├─Linear: 1-2  [2, 10]  650"]
+    small, large = (tree(*rows) + f"Forward/backward pass size (MB): {size}\n" for size in ("8.00", "80.00"))
+    less, more = (account(text, kind="infer", batch_size=64)[2].peak for text in (small, large))
+    inside = 4 * 80e6 / 8 / 2 * 64  # bytes of a batch
+    assert 0.25 * inside < more < inside
+    assert more > 5 * less
+    pixel = large.replace("[2, 64]", "[2, 64, 1, 1]")
+    assert account(pixel, kind="infer", batch_size=64)[2].peak == more
+    tokens = large.replace("[2, 64]", "[2, 8, 64]")  # what it gives out says how large they are
+    assert account(tokens, kind="infer", batch_size=64)[2].peak < 0.1 * inside
+
+
+def test_a_hidden_block_that_takes_much_more_than_it_gives_out_works_with_what_it_takes() -> None:
+    rows = [
+        "Net  [2, 10]  --",
+        "├─Conv2d: 1-1  [2, 8, 128, 128]  224",
+        "├─Trunk: 1-2  [2, 64, 4, 4]  500,000",
+        "├─Linear: 1-3  [2, 10]  10,250",
+    ]
+    text = tree(*rows) + "Forward/backward pass size (MB): 80.00\n"
+    picture = 4 * 8 * 128 * 128 * 64
+    assert account(text, kind="infer", batch_size=64)[2].peak > 10 * picture

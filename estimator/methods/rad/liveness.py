@@ -22,9 +22,14 @@ _STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd":
 # Temporaries of the optimizers' foreach step, in copies of the parameters.
 _STEP_COPIES: Final = {"adam": 1, "adamw": 1, "rmsprop": 1, "sgd_momentum": 0, "sgd": 0}
 _NO_WORKSPACE = (0.0, 0.0)  # as Final, mypyc would take it for unset
-# Inside hidden blocks that keep nothing: how much of what a training keeps is there at once, and at most, in outputs.
+# Inside hidden blocks that keep nothing: how much of what a training keeps is there at once, and at most, in outputs,
+# or in inputs where these are so many times larger.
 INSIDE_SHARE: Final = 0.5
 _INSIDE_MOST: Final = 10.0
+_NARROWS: Final = 4
+# A block that gives out one row does not say by it how large its layers are. Half of the data set's models that do, and
+# convolve, have more than a third of what torchinfo prints in sum at once, which is this much of what a training keeps.
+_OF_ROWS: Final = 0.25
 _WHOLE: Final = 4
 _INDEX: Final = 8
 # Python looks up a member of an enumeration as slowly as it calls a function, and each step is compared with several.
@@ -141,12 +146,17 @@ def _workspace(conv: Conv | None, workload: Workload, workspaces: Workspaces) ->
     return _NO_WORKSPACE if conv is None else workspaces.of(conv, workload.batch_size, workload.precision)
 
 
-def _beside(op: Op, out: int, noted: float | None) -> float:
+def _beside(program: Program, op: Op, noted: float | None) -> float:
     """Count elements that a step works with beside its input and output, while nothing is kept."""
+    out = program.tensors[op.y]
     if op.kind is _OPAQUE:
         if noted is not None:
             return noted
-        return round(min(INSIDE_SHARE * op.extra, _INSIDE_MOST * out))
+        taken = program.tensors[op.x]
+        most = _INSIDE_MOST * (taken if taken > _NARROWS * out else out)
+        if op.params and out == max(program.shapes[op.y], default=0):  # lists that are shown again and again have none
+            most = max(most, _OF_ROWS * op.extra)
+        return round(min(INSIDE_SHARE * op.extra, most))
     if op.kind is _ATTENTION and not op.extra:
         # Queries, keys and values, and their copies where they are multiplied one by one.
         return (5 if op.matrix and op.scores in (Scores.PLAIN, Scores.DROPPED) else 3) * out
@@ -198,7 +208,7 @@ def moved_by(program: Program, precision: Precision, works: Mapping[int, float] 
         if op.matrix and scores[op.scores]:  # else a fused kernel makes none
             moved += matrices * op.matrix
         moved += program.skips.get(index, 0)
-        moved += _beside(op, tensors[op.y], works.get(index) if works else None)
+        moved += _beside(program, op, works.get(index) if works else None)
         if rules:
             moved += tensors[op.x] if op.x in wide else 0
             _, _, _, _, _, widens, follows = rules[op.kind]
