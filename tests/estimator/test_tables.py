@@ -247,3 +247,27 @@ def test_graphs_are_known_where_what_gathers_messages_is_hidden() -> None:
     assert [layer.output_shape for layer in summary.root.children] == [(128, 64), (128, 1, 64), (128, 40)]
     pictures = tree("Net [1024, 40] --", "├─MBConv: 1-1 [1024, 8, 4, 4] 4,224", "├─Linear: 1-2 [1024, 40] 5,160")
     assert account(pictures, batch_size=8)[0].batch_size == 1024
+
+
+SHOWN = "Layer (type:depth-idx)  Input Shape  Output Shape  Param #\n=====\nNet [2, 30, 64] [2, 30, 8] --\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "row", "taken"),
+    [
+        ("[2, 30, 128] 8,320", "[2, 30, 192] [2, 30, 8] 1,544", (30, 192)),  # joined with something
+        ("[2, 30, 384] 24,960", "[2, 30, 128] [2, 30, 8] 1,032", (30, 128)),  # queries, keys and values, without layers
+        ("[2, 30, 128] 8,320", "[2, 30, 20, 128] [2, 30, 20, 8] 1,032", (30, 20, 128)),  # one row for each pair
+        ("[2, 30, 128] 8,320", "[2, 128] [2, 8] 1,032", (30, 128)),  # its mean, which keeps nothing of its own
+    ],
+)
+def test_a_linear_layer_takes_what_a_table_shows(before: str, row: str, taken: tuple[int, ...]) -> None:
+    text = f"{SHOWN}├─Linear: 1-1 [2, 30, 64] {before}\n├─Linear: 1-2 {row}\n=====\n"
+    program = account(text)[1]
+    assert program.shapes[program.ops[-1].x] == taken
+
+
+def test_a_row_for_each_pair_may_hold_both_and_their_product() -> None:
+    rows = ("Net [2, 100, 2] --", "├─Embedding: 1-1 [2, 100, 64] 64,000", "├─Embedding: 1-2 [2, 20, 64] (recursive)")
+    program = account(tree(*rows, "├─Linear: 1-3 [2, 100, 20, 1] 193"))[1]
+    assert program.shapes[program.ops[-1].x] == (100, 20, 192)

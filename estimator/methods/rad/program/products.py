@@ -15,8 +15,9 @@ from estimator.walk import elements
 _LINEAR: Final = Kind.LINEAR
 _TWO: Final = 2
 _MOST_HEADS: Final = 32
-# Axes of rows for each pair of tokens.
+# Axes of rows for each pair of tokens; how many tensors are joined in one, where their product is.
 _PAIRS: Final = 3
+_WITH_PRODUCT: Final = 3
 _OUT_NAMES: Final = frozenset(
     ("o", "o_proj", "out_proj", "c_proj", "dense", "proj", "out", "out_lin", "to_out", "wo", "out_proj")
 )
@@ -73,8 +74,11 @@ def project(flow: Flow, layer: Layer, shape: Shape) -> None:
         flow.keep_branches(inputs)
     states = _states(flow, x, inputs, shape) if flow.bare else 0
     x = x if states else _factor(flow, x, inputs, shape)
-    if layer.type == "Linear" and layer.output_shape and (layer.input_shape is None or elements(shape) == shape[-1]):
-        x = _widened(flow, x, inputs, shape)
+    if layer.type == "Linear" and layer.output_shape:
+        shown = layer.input_shape
+        if shown is None or elements(shape) == shape[-1]:
+            x = _widened(flow, x, inputs, shape)
+        x = _as_shown(flow, x, shown, shape) if shown and flow.ordered else x
     flow.emit(_LINEAR, x, shape, layer)
     if len(shape) == 1:
         flow.rows.add(shape[0])
@@ -193,9 +197,25 @@ def _widened(flow: Flow, x: int, inputs: int, shape: Shape) -> int:
     return flow.tensor((*before[:-1], inputs))
 
 
+def _as_shown(flow: Flow, x: int, shown: Shape, shape: Shape) -> int:
+    """Give what a linear layer takes whose input a table shows, where what was found is another.
+
+    What has more elements in other rows was pooled, or cut: that is what is kept.
+    """
+    before = flow.shapes[x]
+    if shown[:-1] != shape[:-1] or before == shown:
+        return x
+    if before[:-1] != shown[:-1] and flow.tensors[x] >= elements(shown):
+        return x
+    return flow.tensor(shown)
+
+
 def _is_of_pairs(before: Shape, inputs: int, shape: Shape) -> bool:
-    """Tell whether a linear layer takes one row for each pair of those at hand and others, as additive attention."""
-    if not len(shape) == _PAIRS == len(before) + 1 or before[-1] != inputs:
+    """Tell whether a linear layer takes one row for each pair of those at hand and others, as additive attention.
+
+    Such a row is a sum of both, or both and their product, joined.
+    """
+    if not len(shape) == _PAIRS == len(before) + 1 or inputs not in (before[-1], _WITH_PRODUCT * before[-1]):
         return False
     return before[:-1] in (shape[:1], shape[1:-1])
 
