@@ -103,7 +103,7 @@ def _lines(module: Any, label: str) -> list[str]:
     head = f"{label}{type(module).__name__}"
     extra = module.extra_repr()
     children = list(module.named_children())
-    if not children:
+    if not children and "\n" not in extra:
         return [f"{head}({extra}){count}"]
     lines = [f"{head}("]
     if extra:

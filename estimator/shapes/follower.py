@@ -137,9 +137,12 @@ class Follower:
         return Layer(layer.type, layer.params, out, (), layer.args, layer.name, entry), _cut(layer, entry, out)
 
     def _bounded(self, layer: Layer, entry: Shape, out: Shape) -> Shape:
-        """Bound what grows: a network that made the picture smaller makes it as large as it came, not larger."""
+        """Bound what grows: a network that made the picture smaller makes it as large as it came, not larger.
+
+        What begins with one pixel makes pictures of it first: what makes them smaller then is another network.
+        """
         start = self.begins.shape
-        if not self.sources.pictures or not len(start) == len(entry) == len(out):
+        if not self.sources.pictures or not len(start) == len(entry) == len(out) or prod(start[1:]) <= 1:
             return out
         if not self._shrinks or prod(out[1:]) <= prod(entry[1:]) or not layer.type.startswith(outputs.LARGER):
             return out

@@ -44,6 +44,17 @@ def test_a_latent_is_a_picture_of_one_pixel(size: tuple[int, ...] | None) -> Non
     assert shapes(text, "ConvTranspose2d", input_size=size) == [(32, 4, 4), (3, 8, 8)]
 
 
+def test_a_network_behind_one_that_makes_pictures_of_a_latent_takes_these() -> None:
+    first = "ConvTranspose2d(64, 32, kernel_size=(4, 4), stride=(1, 1), bias=False)"
+    narrows = "Conv2d({}, {}, kernel_size=(4, 4), stride=(2, 2), padding=(1, 1))"
+    made = block("Generator", a=first, b=GROWS.format(32, 16), c=GROWS.format(16, 3), end="Tanh()")
+    told = block("Discriminator", a=narrows.format(3, 16), act="ReLU()", b=narrows.format(16, 32))
+    text = block("Both", made=made, told=told)
+    for size in (None, (64,), (64, 1, 1)):
+        assert shapes(text, "ConvTranspose2d", input_size=size) == [(32, 4, 4), (16, 8, 8), (3, 16, 16)]
+        assert shapes(text, "Conv2d", input_size=size) == [(16, 8, 8), (32, 4, 4)]
+
+
 def test_a_picture_that_is_learned_is_small_and_styles_are_made_of_the_latent() -> None:
     def stage(taken: int, given: int) -> str:
         return block("Stage", up=UP, conv=conv(taken, given), style=linear(64, 2 * given))

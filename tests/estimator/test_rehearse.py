@@ -25,7 +25,7 @@ from estimator.parsers import parse_summary
 from estimator.recorder import GONE, Recorder
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS
 from estimator.rehearse import Subject, followed, points_of, rehearse
-from estimator.summarize import table_of
+from estimator.summarize import summary_of, table_of
 from estimator.types import Optimizer, Point, Precision, Workload
 from slurm_hooks.radctl.main import cli
 
@@ -784,3 +784,12 @@ def test_summarize_makes_a_table_or_says_why_not(tmp_path: Path, monkeypatch: py
         done = runner.invoke(cli, ["summarize", *wrong])
         assert done.exit_code == 2
         assert why in done.stderr
+
+
+@pytest.mark.parametrize("number", [1, 2, 20])
+@pytest.mark.parametrize("named", [True, False])
+def test_lists_of_parameters_are_printed_as_they_are_read(number: int, named: bool) -> None:
+    weights = [nn.Parameter(torch.zeros(8, 8)) for _ in range(number)]
+    own = nn.ParameterDict({f"w{at}": each for at, each in enumerate(weights)}) if named else nn.ParameterList(weights)
+    model = nn.Sequential(own, nn.Linear(8, 10))
+    assert parse_summary(summary_of(model)).total_params == number * 64 + 90
