@@ -70,6 +70,8 @@ _LATENTS: Final = (4, 8, 16)
 _LATENT_SIDE: Final = 64
 _LATENT_FRAMES: Final = 4
 TAKEN: Final = "was taken"
+# Blocks that tell nothing of what their layers take; others may work on a series, on nodes or on pairs.
+_PLAIN: Final = frozenset(("Sequential", "ModuleList", "ModuleDict"))
 _UNSHUFFLES: Final[tuple[str, ...]] = ("SpaceToDepth", "PixelUnshuffle")
 
 
@@ -112,6 +114,8 @@ class Start:
                         return (workload.seq_len or self._patches(layer, found), width)
                     if workload.seq_len and width % workload.seq_len:  # else the series may be flattened
                         return (workload.seq_len, width)
+                    if not workload.seq_len and any(layer.children and layer.type not in _PLAIN for layer in found[1:]):
+                        self.note = self.note or f"input_size={width} was taken"
                     return (width,)
                 if layer.type in RECURRENT:
                     width = sizes.integer(layer.said("0"))
@@ -123,7 +127,11 @@ class Start:
         return self._tokens(found, workload) if self._family == "transformer" else (1,)
 
     def _features(self, layer: Layer, width: int, said: Shape) -> Shape:
-        """Give the input of a model that begins with a linear layer, as the user says it; none where that is none."""
+        """Give the input of a model that begins with a linear layer, as the user says it; none where that is none.
+
+        Raises:
+            SummaryError: it is more than the layer takes, so that code makes something of it first.
+        """
         square = square_of(said, COLOURS)
         patches = inputs.patches(layer, *square) if square and (len(said) > 1 or self._family == "transformer") else 0
         if len(said) > _TWO and said[-1] == width:
@@ -136,6 +144,11 @@ class Start:
             shape = (width,)
         elif self._family == "transformer" and len(said) == 1:
             shape = (said[0], width)
+        elif self._family != "transformer" and len(said) > 1 and elements(said) > width:
+            raise SummaryError(
+                f"input_size={input_size.written(said)} cannot go into the first layer, which takes {width} features: "
+                f"say the shape of what does (input_size=ROWSx{width}), or paste what torchinfo prints"
+            )
         else:
             self._unused(said, f"the first layer takes {width} features")
             return ()

@@ -169,6 +169,22 @@ def test_a_second_tower_looks_at_what_is_said() -> None:
         assert last.output_shape == (64, taken, taken)
 
 
+def test_more_than_the_first_linear_layer_takes_is_refused() -> None:
+    pairs = "Net(\n  (g): Linear(in_features=32, out_features=128, bias=True)\n  (f): Linear(128, 10)\n)\n"
+    assert shaped(pairs, "50x32").root.input_shape == (50, 32)
+    for said in ("50x16", "3x64x64"):
+        with pytest.raises(SummaryError, match=f"input_size={said} cannot go into the first layer, which takes 32"):
+            shaped(pairs, said)
+
+
+def test_one_row_that_was_taken_is_named_where_blocks_are_the_users_own() -> None:
+    linear = "Linear(in_features=32, out_features=32, bias=True)"
+    own = f"Net(\n  (a): GraphLayer(\n    (linear): {linear}\n  )\n  (out): {linear}\n)\n"
+    assert (shaped(own, "").root.input_shape, shaped(own, "").note) == ((32,), "input_size=32 was taken")
+    assert shaped(own, "100x32").note == ""
+    assert shaped(own.replace("GraphLayer", "Sequential"), "").note == ""
+
+
 def test_a_series_that_the_first_layer_does_not_take_is_refused() -> None:
     for text, said in ((SOUND, "3x224x224"), (LSTM, "80x400")):
         with pytest.raises(SummaryError, match=r"is no series of \d+ features.*write input_size=\d+xLENGTH"):
