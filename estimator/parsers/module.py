@@ -37,6 +37,9 @@ _MOST_COMPARED: Final = 512
 _MOST_DIGITS: Final = 7
 # Transformers keeps the weights of all experts in one bare parameter.
 _EXPERTS: Final = ("Experts", "ExpertGLU")
+# So do a user's own layers whose print shows nothing of their sizes.
+_OWN: Final = ("Conv", "Conv1d", "Conv2d", "Conv3d", "Linear")
+_MOST_OWN: Final = 2  # so many times what is shown a model has at most that can be understood
 # Beside its adapters peft trains what a module holds under this name, and nothing else.
 _TRAINED: Final = "modules_to_save"
 # What other libraries call the sizes of a linear layer.
@@ -357,6 +360,7 @@ class _Reader:
         counted: whether the print shows how many there are.
         guessed: a sentence for each assumption.
         unsaid: a type of layers whose sizes are not shown; "" for none.
+        own: such a type of the user's own before all layers of known sizes, of which a total tells nothing either.
         by_place: lines so far that may read otherwise where they stand again.
         adapted: whether peft's adapters are among them.
     """
@@ -367,6 +371,8 @@ class _Reader:
         self.counted = False
         self.guessed: dict[str, None] = {}
         self.unsaid = ""
+        self.own = ""
+        self._sized = False
         self.by_place = 0
         self.adapted = False
         self._stack: list[_Frame] = []
@@ -464,6 +470,10 @@ class _Reader:
             self.counted = True
         if not params and line.type.endswith(_EXPERTS):
             self.unsaid = self.unsaid or line.type
+        elif params:
+            self._sized = True
+        elif not self._sized and not line.args and line.type.endswith(_OWN):
+            self.own = self.own or line.type
         return Layer(line.type, params, None, (), line.args, line.name)
 
     def _container(self, frame: _Frame, stated: int | None) -> tuple[dict[str, Layer], int]:
@@ -615,6 +625,13 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
                 f"a print without counts does not show how large {t.short(unsaid)} are, most of such a model: "
                 "paste what torchinfo prints with depth=20, write `Total params: N` behind the print, or claim "
                 "`#RAD memory=12G`"
+            )
+        nothing = reader.own or (not total and reader.root.children)
+        if not unsaid and (reader.own if stated is None else nothing and stated > _MOST_OWN * total):
+            own = f"{t.short(reader.own)} are" if reader.own else "its layers are"
+            raise SummaryError(
+                f"this print does not show how large {own}: give what torchinfo or `radctl summarize --input-size` "
+                "prints, or claim `#RAD memory=12G`"
             )
         inferred.insert(0, "the print has no parameter counts; they follow from the layers' sizes")
         if stated is not None and stated != total:

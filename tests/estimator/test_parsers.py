@@ -565,6 +565,24 @@ def test_print_of_experts_with_sizes() -> None:
     assert parse_summary(counted).total_params == 1_312
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "total"),
+    [
+        ("EqConv()", "Linear(in_features=8, out_features=1)", ""),
+        ("EqConv2d()", "Linear(8, 1)", 5000),
+        ("Own()", "", 50),
+    ],
+)
+def test_print_that_does_not_show_the_sizes_of_the_users_own_layers_is_refused(
+    first: str, last: str, total: str
+) -> None:
+    text = f"Net(\n  (a): {first}\n  (b): {last or first}\n)\n" + (f"Total params: {total}\n" if total else "")
+    with pytest.raises(SummaryError, match=r"does not show how large .* are: give what torchinfo"):
+        parse_summary(text)
+    counted = text.partition("Total")[0].rstrip().replace("()", "(), 5 params") + ", 19 params\n"
+    assert parse_summary(counted).total_params == 19
+
+
 def test_old_projections_without_sizes_before_the_first_norm_take_the_embeddings_width() -> None:
     text = """OpenAIGPTModel(
   (tokens_embed): Embedding(100, 8)

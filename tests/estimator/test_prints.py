@@ -271,3 +271,19 @@ def test_pooling_that_is_listed_behind_a_sigmoid_goes_before_the_layers_of_its_g
     # Behind anything else it pools what that gives out.
     other = text.replace("Sigmoid()", "ReLU()")
     assert shapes(other, "Conv2d", input_size=(3, 80, 80))[2:4] == [(32, 80, 80)] * 2
+
+
+def parameters(*sizes: str) -> str:
+    lines = [f"      ({at}): Parameter containing: [torch.float32 of size {size}]" for at, size in enumerate(sizes)]
+    return "\n".join(["ParameterList(", *lines, "  )"])
+
+
+def test_bare_matrices_as_wide_as_what_is_at_hand_are_products() -> None:
+    head = "Linear(in_features=64, out_features=10, bias=True)"
+    for sizes in (["64x64"] * 5, ["64x128", "128x64", "64x64"]):
+        own = parameters(*sizes, "64", "7x7", "1x64", "64x3x3", "64x99999999")
+        text = f"Net(\n  (ws): {own}\n  (head): {head}\n)\n"
+        _, program, memory = account(text)
+        assert [op.kind for op in program.ops] == [Kind.LINEAR] * (len(sizes) + 1)
+        wide = sum(int(size.partition("x")[2]) for size in sizes)
+        assert memory.kept == 2 * 4 * (64 + wide)  # what goes into each

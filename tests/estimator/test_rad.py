@@ -270,3 +270,34 @@ def test_sizes_that_no_layer_has_are_an_estimate_or_a_summarys_error(rad: Rad, l
     with contextlib.suppress(SummaryError):
         found = rad.predict(parse_summary(text), Workload(8))
         assert 0 < found.expected_mib <= found.upper_mib
+
+
+def test_a_table_whose_blocks_own_most_of_the_parameters_has_a_wider_bound() -> None:
+    rows = "Net  [2, 10]  {}", "├─Block: 1-1  [2, 64]  {}", "│    └─Linear: 2-1  [2, 64]  4,160"
+    totals = "Total params: {}\nTrainable params: {}\n"
+    method = Rad(plain())
+    usual, bare, parametrized = (
+        method.predict(parse_summary(tree(*rows).format(own, inner) + totals.format(total, total)), Workload(64))
+        for own, inner, total in (("64", "--", "4,224"), ("9,000", "--", "13,160"), ("64", "9,000", "13,224"))
+    )
+    for wide in (bare, parametrized):
+        assert (
+            wide.reasons[1]
+            .partition(" ")[2]
+            .startswith("% of the parameters are in no layer of the table: a wider bound")
+        )
+        assert wide.upper_mib / wide.expected_mib > 1.4 * usual.upper_mib / usual.expected_mib
+    assert not any("in no layer" in reason for reason in usual.reasons)
+    text = tree(*rows).format("64", "9,000") + totals.format("13,224", "13,224")
+    weight = method.predict(parse_summary(text.replace("Block", "ParametrizationList")), Workload(64))
+    assert weight.upper_mib / weight.expected_mib == pytest.approx(usual.upper_mib / usual.expected_mib, rel=0.01)
+
+
+def test_a_print_that_begins_with_layers_of_no_size_is_refused_where_they_are_most() -> None:
+    own, known = "Lin(), 9,000 params", "Linear(in_features=64, out_features=64, bias=True), 4,160 params"
+    method = Rad(plain())
+    for first, second, refused in ((own, known, True), (known, own, False), (own.replace("9,", ""), known, False)):
+        total = 4_160 + (9_000 if own in (first, second) else 0)
+        summary = parse_summary(f"Net(\n  (a): {first}\n  (b): {second}\n), {total:,} params\n")
+        with pytest.raises(SummaryError, match="shows no sizes") if refused else contextlib.nullcontext():
+            method.predict(summary, Workload(8))

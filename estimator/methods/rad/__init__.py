@@ -15,6 +15,7 @@ from estimator.gpus import Gpu, lookup, most_memory_mib
 from estimator.methods.rad.convolutions import Convolves, read_convolutions
 from estimator.methods.rad.errors import bounded, size_of
 from estimator.methods.rad.features import FEATURES, MIB, features, fixed_share
+from estimator.methods.rad.kinds import Kind, attends, kind_of
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Knowledge, Known, Level, Run, finite, run_of, shifted
 from estimator.methods.rad.liveness import Memory, measure, measure_part
 from estimator.methods.rad.own_code import OwnCode
@@ -54,6 +55,11 @@ _WEIGHS = (
     "nn.MultiheadAttention keeps the matrices of its weights unless its caller says need_weights=False, which no "
     "summary shows: the bound has room for them"
 )
+# Where so much of a new model's parameters is in nothing that the account knows, a print cannot be understood, and the
+# bound of a table is wider by a round number.
+_MOST_UNKNOWN = 0.5
+_OF_OTHERS = "Parametriz"  # of `torch.nn.utils.parametrize`: what it owns is the layer's
+_BARE = 1.5
 # What was measured of an architecture itself says more than a rehearsal.
 _BETTER = ("repeated", "measured")
 # Where trainings of all of a model were measured, about one in a hundred of those of a part that ran on an H100 took
@@ -71,6 +77,30 @@ def within(upper: float, expected: float, memory_mib: int) -> float:
         memory_mib: memory of the GPU in MiB; 0 where it is not known.
     """
     return min(upper, max(expected, memory_mib)) if memory_mib else upper
+
+
+def _bare(program: Program, shaped: ModelSummary) -> float:
+    """Give the share of a model's parameters that blocks of a table own beside their layers, whatever they do with it.
+
+    Raises:
+        SummaryError: it is a print that begins with layers of the user's own, which show nothing of their sizes, and
+            most of the parameters are in such.
+    """
+    total = max(shaped.total_params, 1)
+    if shaped.format == "module" and program.hidden_params > total * _MOST_UNKNOWN:
+        first = next((op for op in program.ops if op.params), None)
+        if first is not None and first.kind is Kind.OPAQUE:
+            raise SummaryError(
+                f"this print shows no sizes of the layers that hold {100 * program.hidden_params / total:.0f} % of the "
+                "parameters: give what torchinfo or `radctl summarize --input-size` prints, or claim `#RAD memory=12G`"
+            )
+    if shaped.format != "torchinfo":
+        return 0.0
+    own = 0
+    for layer, _, _, _ in program.ends:
+        if layer.params and layer.children and kind_of(layer.type) is Kind.VIEW:
+            own += 0 if attends(layer.type) or layer.type.startswith(_OF_OTHERS) else layer.params
+    return own / total
 
 
 class _Whole(NamedTuple):
@@ -191,6 +221,8 @@ class Rad:
         knowledge = self._known.about(run_of(program, shaped, workload))
         said = _SAID[knowledge.level].format(knowledge)
         expected, upper = self._from(row, explicit, own, knowledge)
+        bare = _bare(program, shaped) if knowledge.level == "new" and not shaped.rehearsals else 0.0
+        upper *= _BARE if bare > _MOST_UNKNOWN else 1.0
         partly = False
         if shaped.frozen_params and workload.kind == "train":
             trained = max(shaped.total_params - shaped.frozen_params, 0)
@@ -218,6 +250,9 @@ class Rad:
         upper = max(upper, self._otherwise(summary, shaped.steps, workload, weighs=open_))
         most = within(upper, expected, memory_mib)
         reasons = (said, *self._reasons(memory, explicit, context, gpu, shaped), *([_WEIGHS] if open_ else ()))
+        if bare > _MOST_UNKNOWN:
+            share = f"{100 * bare:.0f} % of the parameters are in no layer of the table"
+            reasons = (reasons[0], f"{share}: a wider bound, as what they do is not known", *reasons[1:])
         if 0 < memory_mib < expected:
             reasons = (f"more than the GPU's memory of {memory_mib} MiB is expected", *reasons)
         elif most < upper:

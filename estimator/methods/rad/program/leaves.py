@@ -42,6 +42,7 @@ _NORMS: Final = ("LayerNorm", "LayerNormalization")
 # Elements that each layer of a recurrent network keeps for each of its output: gates and states.
 RECURRENT_KEEPS: Final = 6
 _TWO: Final = 2
+_LONG: Final = 8  # digits of a width that no layer has
 _PROJECTIONS: Final = 4  # of an attention: queries, keys, values, and what comes behind
 
 
@@ -107,8 +108,22 @@ def _gather(flow: Flow, layer: Layer, shape: Shape) -> None:
     flow.emit(Kind.NEW, flow.current, shape, layer)
 
 
+def _multiplies(flow: Flow, layer: Layer) -> bool:
+    """Add a product with a bare matrix of a list in a print, if what is at hand is as wide; tell whether it is."""
+    rows, cross, columns = layer.said("size").partition("x")
+    before = flow.shapes[flow.current]
+    if flow.ordered or not cross or not 1 <= len(before) <= _TWO or before[-1] <= 1 or rows != str(before[-1]):
+        return False
+    if not columns.isdecimal() or len(columns) >= _LONG:
+        return False
+    flow.emit(_LINEAR, flow.current, (*before[:-1], int(columns)), layer)
+    return True
+
+
 def _view(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
     """Add what is a block, or no layer that is known."""
+    if layer.type == "Parameter" and _multiplies(flow, layer):
+        return
     if layer.params and layer.type not in _BARE:
         if flow.above > 0:  # the table would show what is inside: there is nothing
             same = flow.tensors[flow.current] == elements(shape)
