@@ -105,6 +105,17 @@ def test_windows_have_matrices_of_their_own_and_a_picture_is_a_series_of_its_pla
     assert next(op.matrix for op in program.ops if op.kind is Kind.ATTENTION) == 8 * 64 * 64
 
 
+def test_a_norm_of_a_print_leaves_a_grid_as_wide_as_its_attention() -> None:
+    norm = "    (norm): LayerNorm((256,), eps=1e-05, elementwise_affine=True)\n"
+    text = _PRINT.replace(norm, "").replace("    (attn)", f"{norm}    (attn)")
+    text = text.replace("(head): Linear(in_features=24, out_features=256", "(head): Conv2d(3, 256, kernel_size=(8, 8)")
+    text = text.replace("kernel_size=(8, 8), bias=True", "kernel_size=(8, 8), stride=(8, 8)")
+    shaped = with_shapes(parse_summary(text), Workload(64, input_size=(3, 64, 64)))
+    program = compile_program(shaped, weighed=True)
+    assert program.shapes[1] in ((256, 8, 8), (8, 8, 256))
+    assert next(op.matrix for op in program.ops if op.kind is Kind.ATTENTION) == 8 * 64 * 64
+
+
 def test_short_series_change_no_bound() -> None:
     rad = load_method("rad")
     summary = parse_summary(_table(tokens=16))

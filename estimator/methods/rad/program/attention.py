@@ -111,7 +111,8 @@ def _weights(flow: Flow, attention: Attention, out: Shape) -> tuple[int, Scores,
     """
     entry = flow.shapes[attention.entry]
     if len(out) == PICTURE and not flow.ordered:
-        entry = out = (out[1] * out[2], out[0])
+        width = out[0] if attention.own in (3 * out[0] * (out[0] + 1), 3 * out[0] * out[0]) else out[-1]
+        entry = out = (elements(out) // width, width)
     width = out[-1]
     heads = max(width // _HEAD_WIDTH, _USUAL_HEADS if width % _USUAL_HEADS == 0 else 1)
     keys = (entry if len(entry) == len(out) else out)[-2:-1]
