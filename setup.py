@@ -52,6 +52,7 @@ COMPILED = (
     "estimator/parsers/torchinfo.py",
     "estimator/parsers/torchsummary.py",
     "estimator/parsers/tree.py",
+    "estimator/parsers/whole.py",
     "estimator/shapes/fill.py",
     "estimator/shapes/follower.py",
     "estimator/shapes/leaves.py",

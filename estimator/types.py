@@ -74,7 +74,7 @@ class ModelSummary:
         total_params: parameters of the whole model, shared ones counted once.
         inferred: one sentence for each thing the summary did not say and had to be derived.
         pass_mb: the printed "Forward/backward pass size (MB)" for ``batch_size`` samples (1 where it is
-            None): twice the outputs of the layers, also of those that the printed depth hides.
+            None): twice the outputs of the layers, also of those that the printed depth hides; in fp32.
         frozen_params: parameters that are not trained, as the summary says.
         input_mb: the printed "Input size (MB)" for ``batch_size`` samples (1 where it is None), in 10^6 bytes.
         guessed: layers whose input nothing that the summary shows would fit; it had to be guessed.

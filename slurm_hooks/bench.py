@@ -100,7 +100,7 @@ def transformer(layers: int) -> str:
             continue
         type_, width, params = _BLOCK[part - 1]
         shown = f"{params:,}" if params else "--"
-        rows.append(f"{f'│    └─{type_}: 2-{n}':<40} {f'[32, 128, {width}]':<25} {shown}")
+        rows.append(f"{f'│    └─{type_}: 2-{n - block}':<40} {f'[32, 128, {width}]':<25} {shown}")
     return "\n".join([*lines, *rows, rule]) + "\n"
 
 

@@ -381,6 +381,11 @@ def pass_mb(totals: dict[str, str]) -> float | None:
     return _megabytes(totals, "forward/backward pass size")
 
 
+def params_mb(totals: dict[str, str]) -> float | None:
+    """Read "Params size" in MB from `read_totals`; None if there is none."""
+    return _megabytes(totals, "params size")
+
+
 def input_mb(totals: dict[str, str]) -> float | None:
     """Read "Input size" in MB from `read_totals`; None if there is none."""
     return _megabytes(totals, "input size")

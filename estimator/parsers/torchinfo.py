@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from math import prod
 from typing import Final, NamedTuple
 
 from estimator import rehearsal, sizes, versions
@@ -16,8 +17,9 @@ from estimator.adapters import FROZEN
 from estimator.breath import OFTEN, breathe
 from estimator.layer import Layer
 from estimator.parsers import text as t
+from estimator.parsers import whole
 from estimator.parsers.tree import RawShape, batch_of, nest, per_sample, root_of
-from estimator.types import ModelSummary
+from estimator.types import ModelSummary, SummaryError
 
 _TITLES: Final = {
     "Kernel Shape": "kernel",
@@ -38,6 +40,16 @@ _NO_SIZES: Final = (
 )
 _NONE: Final = ("--", "[]")
 _PACKS: Final = "MultiheadAttention"
+_RECURSIVE: Final = ("recursive", "True")
+# By so much the rows of a table that is whole may add up to something else than its total.
+_CUT_SHARE: Final = 0.01
+# A printed size of parameters that tells their precision, in MB, and by which part it may differ.
+_LEAST_MB: Final = 0.5
+_HALVES: Final = 0.04
+# From so many times what a table shows its printed pass counts calls that are hidden.
+_TWICE: Final = 1.9
+# So many times their stated total no rows add up to.
+_TOO_MANY: Final = 10
 # Share of the parameters in what may be layers of the model's own.
 _FEW: Final = 0.1
 _ONE_LAYER: Final[tuple[str, ...]] = (
@@ -192,12 +204,13 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
         raise t.fail(start + 1, header, "no known column stands in this header: paste it as torchinfo prints it")
     if "output" not in columns.names and "input" not in columns.names:
         raise t.fail(start + 1, header, _NO_SIZES)
-    rows, different, at = _rows(lines, at, columns)
+    rows, different, at, indices = _rows(lines, at, columns)
     if not rows:
         raise t.fail(start + 1, header, "no layer follows this header: paste the whole table")
     if not any(map(_sized, different)):
         raise t.fail(start + 1, header, _NO_SIZES)
-    return _summary(lines, at, rows, different, columns.names), at
+    ruled = start > 0 and bool(lines[start - 1].strip()) and t.is_rule(lines[start - 1])
+    return _summary(lines, at, rows, different, columns.names, indices, ruled=ruled), at
 
 
 def _unindented(lines: list[str], start: int, indent: int) -> list[str]:
@@ -211,9 +224,10 @@ def _unindented(lines: list[str], start: int, indent: int) -> list[str]:
     return bare
 
 
-def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], list[_Row], int]:
-    """Read the rows from line index ``at`` on, the different ones, and the index of the line behind them."""
+def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], list[_Row], int, list[str]]:
+    """Read the rows from line index ``at`` on, the different ones, the index of the line behind them, their indices."""
     rows: list[_Place] = []
+    indices: list[str] = []
     seen = _Seen(columns)
     places, has_index = seen.places, columns.has_index
     count, most = len(lines), t.MAX_LAYERS
@@ -226,11 +240,13 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], l
         same = places.get((head, rest))
         if same is not None and index.startswith(same[0]):  # as most are
             rows.append(same[1])
+            indices.append(index)
             at += 1
             continue
         found = seen.find(head, index, rest, same, at + 1)
         if found is not None:
             rows.append(found)
+            indices.append(index)
             at += 1
             continue
         if not index and (not line.strip() or t.is_rule(line)):
@@ -249,11 +265,12 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], l
             row, at = _whole(lines, at, columns)
         found = seen.add(*row)
         rows.append(found)
+        indices.append(index)
         if at == number and (head[-1:] == ")" or "(" not in head):
             seen.keep(head, index, rest, found)
     if len(rows) > t.MAX_LAYERS:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
-    return rows, seen.rows, at
+    return rows, seen.rows, at, indices
 
 
 def _whole(lines: list[str], at: int, columns: _Columns) -> tuple[tuple[int, _Row], int]:
@@ -333,7 +350,16 @@ def _is_weight(line: str, has_index: bool) -> bool:
     return drawn and ":" not in label and (has_index or "." in label or not label[:1].isupper())
 
 
-def _summary(lines: list[str], at: int, rows: list[_Place], different: list[_Row], columns: list[str]) -> ModelSummary:
+def _summary(
+    lines: list[str],
+    at: int,
+    rows: list[_Place],
+    different: list[_Row],
+    columns: list[str],
+    indices: list[str],
+    *,
+    ruled: bool,
+) -> ModelSummary:
     shapes = _shapes(different, [key for key in ("output", "input") if key in columns], lines)
     depth, first = rows[0][0], different[rows[0][1]]
     root_shape = shapes[first.cells.get("output", "--")] or shapes[first.cells.get("input", "--")]
@@ -352,14 +378,21 @@ def _summary(lines: list[str], at: int, rows: list[_Place], different: list[_Row
         output, input_ = samples[row.cells.get("output", "--")], samples[row.cells.get("input", "--")]
         layers.append(Layer(row.type, params, output, (), args, row.name, input_))
     breathe()
-    flat = [(depth, layers[place]) for depth, place in rows]
-    counted = sum([layer.params for _, layer in flat])
     totals = t.read_totals(lines, at)
     stated = t.total_params(totals)
+    types = {row.type for row in different}
+    halves = stated is not None and _PACKS not in types and _of_halves(stated, t.params_mb(totals))
+    pass_mb = t.pass_mb(totals)
+    if pass_mb is not None and halves:
+        pass_mb *= 2
+    flat = [(depth, layers[place]) for depth, place in rows]
+    counted = sum([layer.params for _, layer in flat])
+    inferred: list[str] = []
+    if depth == 0 and "params" in columns:
+        _check_whole(lines, at, rows, different, shapes, batch, counted, totals, ruled=ruled)
+        flat, inferred = _all_calls(lines, rows, different, shapes, indices, flat, counted, pass_mb, stated)
     if depth == 1 and "params" in columns:
         _check_hidden(rows, different, flat, lines)
-    types = {row.type for row in different}
-    inferred: list[str] = []
     if root is None and _PACKS in types:
         flat, packed = _packed(flat)
         if packed:
@@ -372,17 +405,124 @@ def _summary(lines: list[str], at: int, rows: list[_Place], different: list[_Row
         inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
     if "output" not in columns:
         inferred.append("the summary has no output shapes; the input of the next layer stands for them")
+    hides = whole.UNSURE if whole.UNSURE in inferred else ""
     return ModelSummary(
         format="torchinfo",
         root=versions.today(root_of(nest(flat)), types, in_order=True),
         batch_size=batch,
         total_params=counted if stated is None else stated,
         inferred=tuple(inferred),
-        pass_mb=t.pass_mb(totals),
-        input_mb=t.input_mb(totals),
+        note=hides,
+        unused=hides,
+        pass_mb=pass_mb,
+        input_mb=None if halves else t.input_mb(totals),
         frozen_params=t.frozen_params(totals),
         rehearsals=rehearsal.read(totals),
     )
+
+
+def _check_whole(
+    lines: list[str],
+    at: int,
+    rows: list[_Place],
+    different: list[_Row],
+    shapes: dict[str, RawShape | None],
+    batch: int | None,
+    counted: int,
+    totals: dict[str, str],
+    *,
+    ruled: bool,
+) -> None:
+    """Refuse a table of no samples, one that ends before what the model gives out, and one with another's rows.
+
+    Raises:
+        SummaryError: it cannot be whole.
+    """
+    first, last = different[rows[0][1]], different[rows[-1][1]]
+    if batch == 0:
+        raise t.fail(first.number, lines[first.number - 1], "this is of no samples: print it with a batch of one")
+    own, other = [shapes[row.cells.get("output", "--")] for row in (first, last)]
+    # Of the rules that torchinfo draws above the header and behind the last row, the second is not there.
+    ends = at >= len(lines) and not totals and ruled
+    if ends and own and other and len(rows) > 1 and prod([n or 1 for n in own]) != prod([n or 1 for n in other]):
+        raise t.fail(at, lines[at - 1], f"the table ends before what the model gives out, {list(own)}: {whole.CURE}")
+    stated = t.total_params(totals)
+    if stated is not None and counted > _TOO_MANY * stated:
+        row = max(different, key=lambda row: t.read_count(row.cells["params"].strip("()├└─|+ ")) or 0)
+        why = f"the rows add up to {counted:,} parameters, and {stated:,} are stated: {whole.CURE}"
+        raise t.fail(row.number, lines[row.number - 1], why)
+
+
+def _of_halves(params: int, params_mb: float | None) -> bool:
+    """Tell whether a table is of a model in bf16 or fp16, whose printed sizes are of two bytes for each number."""
+    if params_mb is None or params_mb < _LEAST_MB:
+        return False
+    return abs(params_mb * 1e6 - 2 * params) <= _HALVES * params
+
+
+def _all_calls(
+    lines: list[str],
+    rows: list[_Place],
+    different: list[_Row],
+    shapes: dict[str, RawShape | None],
+    indices: list[str],
+    flat: list[tuple[int, Layer]],
+    counted: int,
+    pass_mb: float | None,
+    stated: int | None,
+) -> tuple[list[tuple[int, Layer]], list[str]]:
+    """Give all calls in order, those too that the table hides, and a sentence where it hides any.
+
+    Raises:
+        SummaryError: rows are missing that are no calls of others, or nothing tells which calls they were.
+    """
+    missing = whole.gaps([depth for depth, _ in rows], indices)
+    if not missing and not _may_repeat(rows, different, shapes, pass_mb or 0.0):
+        return flat, []
+    if missing and (stated is None or not t.about(stated, counted, _CUT_SHARE)):
+        raise _missing(lines, indices[missing[0][0]], f"rows before this one are missing: {whole.CURE}")
+    full = [
+        whole.Row(depth, row.type, row.cells["params"] != "--", shapes[row.cells.get("output", "--")])
+        for depth, row in [(depth, different[place]) for depth, place in rows]
+    ]
+    again = whole.called_again(full, missing, pass_mb or 0.0)
+    if again is None:
+        if missing and whole.is_open(full):
+            raise _missing(lines, indices[missing[0][0]], whole.HIDDEN)
+        return flat, [whole.UNSURE] if missing else []
+    if len(again) == len(flat):
+        return flat, [whole.WITHOUT] if missing else []
+    recursive = {id(layer): layer.but(params=0, args=(*layer.args, _RECURSIVE)) for _, layer in flat if layer.params}
+    made: list[tuple[int, Layer]] = []
+    seen: set[int] = set()
+    for number in again:
+        depth, layer = flat[number]
+        made.append((depth, recursive.get(id(layer), layer) if number in seen else layer))
+        seen.add(number)
+    return made, [whole.SAID]
+
+
+def _may_repeat(rows: list[_Place], different: list[_Row], shapes: dict[str, RawShape | None], pass_mb: float) -> bool:
+    """Tell whether the printed pass is twice what a table shows, or more, which shows no second call of a layer."""
+    if not pass_mb:
+        return False
+    counts = Counter([place for _, place in rows])
+    visible = 0
+    for place, row in enumerate(different):
+        cell = row.cells["params"]
+        if cell == "(recursive)":
+            return False
+        if cell != "--" and whole.counts(row.type):
+            shape = shapes[row.cells.get("output", "--")]
+            visible += counts[place] * prod([size or 1 for size in shape]) if shape else 0
+    return 0 < visible * _TWICE < pass_mb * 1e6 / 8
+
+
+def _missing(lines: list[str], index: str, why: str) -> SummaryError:
+    """Build the error for the row that has this index."""
+    mark = f": {index} "
+    number = next((number for number, line in enumerate(lines, 1) if mark in f"{line} "), 1)
+    return t.fail(number, lines[number - 1], why)
 
 
 def _shapes(rows: list[_Row], columns: list[str], lines: list[str]) -> dict[str, RawShape | None]:
@@ -470,7 +610,7 @@ def _params(
     if cell is None:
         return _params_from_macs(row, batch, shapes), args
     if cell == "(recursive)":
-        return 0, (*args, ("recursive", "True"))
+        return 0, (*args, _RECURSIVE)
     params = 0 if cell == "--" else t.read_count(cell.strip("()├└─|+ "))
     if params is None:
         raise t.fail(row.number, lines[row.number - 1], f"{t.short(cell)} is not a number of parameters")

@@ -249,7 +249,9 @@ def test_a_summary_for_another_number_of_tokens_wins_and_says_so() -> None:
     assert shown.note in load_method("rad").predict(parse_summary(text), Workload(16, seq_len=512)).reasons
     assert with_shapes(parse_summary(text), Workload(16, seq_len=128)).note == ""
     assert with_shapes(parse_summary(text), Workload(16)).note == ""
-    linear = text.replace("├─Embedding: 1-1 [4, 128, 64] 6,400\n", "")  # what it takes may be no words
+    linear = text.replace("├─Embedding: 1-1 [4, 128, 64] 6,400\n", "").replace(
+        "1-2", "1-1"
+    )  # what it takes may be no words
     assert with_shapes(parse_summary(linear), Workload(16, seq_len=512)).note == ""
 
 

@@ -1,0 +1,160 @@
+"""Tables of torchinfo that hide calls, or that somebody cut."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator.layer import Layer
+from estimator.methods import load_method
+from estimator.parsers import SummaryError, parse_summary
+from estimator.shapes import with_shapes
+from estimator.types import ModelSummary, Workload
+
+_HEAD = """=====
+Layer (type:depth-idx)                   Output Shape              Param #
+=====
+"""
+_TOTALS = """=====
+Total params: {0:,}
+Trainable params: {0:,}
+=====
+Input size (MB): {2:.2f}
+Forward/backward pass size (MB): {1:.2f}
+Params size (MB): {3:.2f}
+=====
+"""
+SHARED = """Shared                                   [4, 10]                   --
+├─Linear: 1-1                            [4, 64, 256]              16,640
+├─Block: 1-2                             [4, 64, 256]              --
+│    └─Linear: 2-1                       [4, 64, 512]              131,584
+│    └─ReLU: 2-2                         [4, 64, 512]              --
+├─LayerNorm: 1-3                         [4, 64, 256]              512
+├─Linear: 1-{last}                            [4, 10]                   2,570
+"""
+_EACH = 4 * 64 * 256
+_PARAMS = 16_640 + 131_584 + 512 + 2_570
+
+
+def _table(rows: str = SHARED, last: int = 4, elements: int = 0, params: int = _PARAMS, *, share: float = 1.0) -> str:
+    sizes = (elements * 8 / 1e6 * share, 4 * 64 * 64 * 4 / 1e6 * share, _PARAMS * 4 / 1e6 * share)
+    return _HEAD + rows.format(last=last) + _TOTALS.format(params, *sizes)
+
+
+def _types(summary: ModelSummary) -> list[str]:
+    return [layer.type for layer in summary.root.children]
+
+
+def _leaves(layer: Layer) -> int:
+    return sum(map(_leaves, layer.children)) or 1
+
+
+@pytest.mark.parametrize(
+    ("last", "outputs", "types"),
+    [
+        (4, 4, []),
+        (5, 5, ["LayerNorm"]),
+        (10, 13, ["Block", "LayerNorm"] * 3),
+        (10, 10, ["LayerNorm"] * 6),
+    ],
+)
+def test_hidden_calls_are_those_that_make_up_the_printed_pass(last: int, outputs: int, types: list[str]) -> None:
+    found = parse_summary(_table(last=last, elements=outputs * _EACH + 40))
+    assert _types(found) == ["Linear", "Block", "LayerNorm", *types, "Linear"]
+    assert found.total_params == _PARAMS
+    assert sum(layer.params for layer in found.root.children) == _PARAMS - 131_584
+    assert bool(types) == any("hides calls" in said for said in found.inferred)
+
+
+def test_an_estimate_of_a_table_that_hides_calls_is_that_of_the_whole_one() -> None:
+    again = "".join(
+        f"├─Block: 1-{1 + 2 * turn}                             [4, 64, 256]              (recursive)\n"
+        f"│    └─Linear: 2-{1 + 2 * turn}                       [4, 64, 512]              (recursive)\n"
+        f"│    └─ReLU: 2-{2 + 2 * turn}                         [4, 64, 512]              --\n"
+        f"├─LayerNorm: 1-{2 + 2 * turn}                         [4, 64, 256]              (recursive)\n"
+        for turn in range(1, 4)
+    )
+    *rows, last = SHARED.splitlines(keepends=True)
+    whole = parse_summary(_table("".join(rows) + again + last, 10, 13 * _EACH + 40))
+    hidden = parse_summary(_table(last=10, elements=13 * _EACH + 40))
+    rad = load_method("rad")
+    first, second = (rad.predict(each, Workload(256)).expected_mib for each in (whole, hidden))
+    assert first == pytest.approx(second, rel=0.02)
+    assert first > rad.predict(parse_summary(_table(elements=4 * _EACH + 40)), Workload(256)).expected_mib + 100
+
+
+def test_a_model_that_is_called_again_as_a_whole_leaves_no_gap() -> None:
+    found = parse_summary(_table(elements=3 * (4 * _EACH + 40)))
+    assert _leaves(found.root) == 3 * 5
+    assert found.total_params == _PARAMS
+    assert _leaves(parse_summary(_table(elements=6 * _EACH)).root) == 5  # nothing tells
+
+
+def test_calls_of_what_has_no_parameters_change_nothing() -> None:
+    found = parse_summary(_table(last=6, elements=4 * _EACH + 40))
+    assert _leaves(found.root) == 5
+    assert "the table hides calls of layers that have no parameters, which are not counted" in found.inferred
+
+
+def test_hidden_calls_that_nothing_explains_are_refused_with_the_cure() -> None:
+    with pytest.raises(SummaryError, match=r"line 10: '├─Linear: 1-5 .*print the model without hide_recursive_layers"):
+        parse_summary(_table(last=5, elements=9 * _EACH))
+
+
+def test_where_blocks_hide_layers_a_note_says_that_calls_are_hidden() -> None:
+    rows = SHARED.replace("├─LayerNorm: 1-3 ", "├─OwnBlock: 1-3  ")
+    found = with_shapes(parse_summary(_table(rows, 5, 7 * _EACH)), Workload(16))
+    assert "without hide_recursive_layers" in found.note
+    assert not parse_summary(_table(rows, 4, 7 * _EACH)).note
+
+
+def test_lists_of_layers_that_repeat_their_numbers_leave_no_gap() -> None:
+    block = "├─ModuleList: 1-{0}                        --                        (recursive)\n│    └─Linear: 2-{1}"
+    block += "                       [4, 64, 256]              65,792\n"
+    rows = "Listed                                   [4, 64, 256]              --\n"
+    rows += "".join(block.format(4, number) for number in range(1, 5))
+    found = parse_summary(_table(rows, elements=4 * _EACH, params=4 * 65_792))
+    assert _leaves(found.root) == 4
+    assert not found.inferred
+
+
+@pytest.mark.parametrize("totals", [True, False])
+def test_a_table_whose_middle_is_gone_is_refused(totals: bool) -> None:
+    text = _table(last=9, elements=9 * _EACH, params=10 * _PARAMS)
+    text = text if totals else text.partition("=====\nTotal")[0] + "=====\n"
+    with pytest.raises(SummaryError, match=r"'├─Linear: 1-9 .*rows before this one are missing: paste the whole table"):
+        parse_summary(text)
+
+
+def test_a_table_whose_end_is_gone_is_refused() -> None:
+    whole = _HEAD + SHARED.format(last=4)
+    assert parse_summary(whole).total_params == _PARAMS  # without a rule and totals, and whole
+    short = whole.rpartition("├─Linear")[0]
+    assert parse_summary(short + "=====\n").total_params == _PARAMS - 2_570  # code makes what it gives out
+    assert parse_summary(short.partition("=====\n")[2]).total_params == _PARAMS - 2_570  # selected without rules
+    with pytest.raises(
+        SummaryError, match=r"line 9: '├─LayerNorm: 1-3 .*ends before what the model gives out, \[4, 10\]"
+    ):
+        parse_summary(short)
+
+
+def test_a_table_of_no_samples_and_one_of_other_parameters_than_stated_are_refused() -> None:
+    with pytest.raises(SummaryError, match=r"line 4: 'Shared .*no samples.*batch of one"):
+        parse_summary(_table().replace("[4,", "[0,"))
+    with pytest.raises(SummaryError, match=r"line 7: .*131,584.*add up to 151,306 parameters, and 15,130 are"):
+        parse_summary(_table(params=15_130))
+    assert parse_summary(_table(params=15_131)).total_params == 15_131
+
+
+def test_a_table_in_half_precision_is_of_the_same_input() -> None:
+    rows = SHARED.replace("16,640", "1,000,000")
+    text = (_HEAD + rows.format(last=4) + _TOTALS).format
+    params = _PARAMS - 16_640 + 1_000_000
+    single, half = (
+        text(params, 3 * _EACH * 2 * size / 1e6, 4 * 64 * 64 * size / 1e6, params * size / 1e6) for size in (4, 2)
+    )
+    asked = Workload(16, input_size=(64, 64))
+    one, other = (with_shapes(parse_summary(each), asked) for each in (single, half))
+    assert one.note == other.note == ""
+    assert one.pass_mb == pytest.approx(other.pass_mb, abs=0.02)
+    wrong = with_shapes(parse_summary(single), Workload(16, input_size=(64, 48)))
+    assert "another input than input_size=64x48" in wrong.note
