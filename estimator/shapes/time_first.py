@@ -63,8 +63,8 @@ def with_steps(summary: ModelSummary, found: Sequence[Layer], types: Set[str], w
     few = second <= _FEW_WORDS if words else second == 1
     if few or workload.batch_size == second < first:
         return _turned(summary, found, first)
-    if second > first:
-        return summary  # which is the reading that takes more
+    if second >= first:
+        return summary  # which is the reading that takes more, or the same
     note = (
         f"the first axis of [{first}, {second}] was taken for the batch; where it holds the steps, say seq_len={first} "
         f"(else seq_len={second}): the bound holds for both"

@@ -116,3 +116,8 @@ def test_what_becomes_one_row_for_each_sample_has_the_batch_first() -> None:
 def test_other_layers_than_pytorchs_have_the_batch_first() -> None:
     found = _read(_table(LAYERS.replace("TransformerEncoderLayer", "BertLayer"), 48, 1), 512)
     assert _last(found) == (1, 64)
+
+
+def test_axes_as_long_as_each_other_leave_nothing_open() -> None:
+    found = load_method("rad").predict(parse_summary(_table(WORDS, 64, 64)), Workload(512))
+    assert "the bound holds for both" not in found.note
