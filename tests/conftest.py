@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import HealthCheck, settings
 
 # How busy the machine is says nothing of what is tested.
 settings.register_profile("rad", suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rad")
+# SlipCover (scripts/test) has forked children write what they covered when they end. Here they are to end as they do
+# elsewhere: threads may hold its locks in them for ever.
+for _name in ("fork", "_exit"):
+    _own = getattr(os, _name)
+    setattr(os, _name, getattr(_own, "__wrapped__", _own))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import product
+from itertools import accumulate, product
 from math import prod
 from typing import Final, NamedTuple
 
@@ -147,6 +147,7 @@ def called_again(rows: Sequence[Row], missing: Sequence[tuple[int, int]], pass_m
         whole = abs(printed - times * visible) <= near and rows[0].depth == 0
         again = as_shown[1:] * times
         return [0, *again] if whole and times > 1 and len(again) < _MOST_ROWS else None
+    upto = [0, *accumulate(sizes)]
     shallow = min(rows[at].depth for at, _ in missing)
     first = [(at, count) for at, count in missing if rows[at].depth == shallow]
     if len(first) > _MOST_GAPS:
@@ -154,7 +155,7 @@ def called_again(rows: Sequence[Row], missing: Sequence[tuple[int, int]], pass_m
     choices = [[(0, 0), *_before(rows, at, count)] for at, count in first]
     for chosen in product(*choices):
         breathe()
-        more = sum(sum(sizes[start:at]) * times for (at, _), (start, times) in zip(first, chosen, strict=True))
+        more = sum((upto[at] - upto[start]) * times for (at, _), (start, times) in zip(first, chosen, strict=True))
         if more and abs(visible + more - printed) <= near:
             return _inserted(len(rows), [(at, *again) for (at, _), again in zip(first, chosen, strict=True)])
     return None
