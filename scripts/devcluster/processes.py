@@ -96,6 +96,8 @@ def start(daemon: Daemon, directory: Path) -> int:
             # Where the kernel groups processes by session, as most do without systemd, that of the session counts.
             Path(f"/proc/{process.pid}/autogroup").write_text(f"{daemon.nice}", encoding="ascii")
     pid_file(directory, daemon.name).write_text(f"{process.pid}\n", encoding="utf-8")
+    for ended in list(_children):  # those that nobody asked for since they were killed
+        alive(ended)
     _children[process.pid] = process
     return process.pid
 
