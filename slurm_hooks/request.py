@@ -17,6 +17,18 @@ _OF_GPUS: Final = ("--gres", "--gpus", "-per-gpu", " -G", "--gpu-bind", "gres/gp
 _TYPE: Final = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"  # read once, however long it is
 _GRES: Final = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({_TYPE}))?(?:[:=](\d{{1,9}}))?$")
 
+# Options by which users say which nodes will do and of which the view of the cluster tells nothing, and the job
+# descriptor's fields that hold them.
+NODE_OPTIONS: Final[Mapping[str, str]] = {
+    "tmp": "pn_min_tmp_disk",
+    "sockets-per-node": "sockets_per_node",
+    "cores-per-socket": "cores_per_socket",
+    "threads-per-core": "threads_per_core",
+    "ntasks-per-core": "ntasks_per_core",
+    "ntasks-per-socket": "ntasks_per_socket",
+    "bb": "burst_buffer",
+}
+
 
 class Submission(NamedTuple):
     """The fields of a job descriptor that matter here; None where unset.

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from slurm_hooks.directives import leading_block
+from slurm_hooks.request import NODE_OPTIONS
 from slurm_hooks.slurm.view import expand_hostlist, seconds
 
 _SHORT = {
@@ -30,13 +31,11 @@ _TEXT = {
     "array": "array_inx", "constraint": "features", "dependency": "dependency", "job-name": "name",
     "partition": "partition", "nodelist": "req_nodes", "exclude": "exc_nodes", "reservation": "reservation",
     "gpu-bind": "tres_bind", "gpu-freq": "tres_freq", "tres-bind": "tres_bind", "tres-per-task": "tres_per_task",
-    "licenses": "licenses", "bb": "burst_buffer", "bbf": "burst_buffer",
+    "licenses": "licenses", "bbf": "burst_buffer", **NODE_OPTIONS,
 }  # fmt: skip
 _NUMBER = {
     "cpus-per-task": "cpus_per_task", "ntasks": "num_tasks", "ntasks-per-gpu": "ntasks_per_tres",
-    "mincpus": "pn_min_cpus", "tmp": "pn_min_tmp_disk", "sockets-per-node": "sockets_per_node",
-    "cores-per-socket": "cores_per_socket", "threads-per-core": "threads_per_core",
-    "ntasks-per-core": "ntasks_per_core", "ntasks-per-socket": "ntasks_per_socket",
+    "mincpus": "pn_min_cpus",
 }  # fmt: skip
 _EXCLUSIVE = {"": "0", "exclusive": "0", "user": "2", "mcs": "3", "topo": "4"}
 _GPUS = {

@@ -27,7 +27,16 @@ from slurm_hooks.directives import DirectiveError, Directives, parse_script
 from slurm_hooks.experience import Experience
 from slurm_hooks.interference import Interference, pack
 from slurm_hooks.records import Record, merge
-from slurm_hooks.request import GpuRequest, LeftAlone, Submission, in_words, steps_ask, understand, with_defaults
+from slurm_hooks.request import (
+    NODE_OPTIONS,
+    GpuRequest,
+    LeftAlone,
+    Submission,
+    in_words,
+    steps_ask,
+    understand,
+    with_defaults,
+)
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU
 
 log: Final = logging.getLogger("rad.service")
@@ -53,15 +62,6 @@ _IMPLIED_BINDING: Final = re.compile(r"gres[:/]gpu:per_task:1")
 _PER_GPU: Final = re.compile(r"gres[:/]gpu[:=](\d{1,9})")
 _NOBODY_ELSE: Final = ("0", "3", "4")  # --exclusive; of the same MCS label; of a segment of nodes, since 24.11
 _ONE_USER: Final = "2"  # --exclusive=user
-_NODE_OPTIONS: Final = (
-    ("pn_min_tmp_disk", "--tmp"),
-    ("sockets_per_node", "--sockets-per-node"),
-    ("cores_per_socket", "--cores-per-socket"),
-    ("threads_per_core", "--threads-per-core"),
-    ("ntasks_per_core", "--ntasks-per-core"),
-    ("ntasks_per_socket", "--ntasks-per-socket"),
-    ("burst_buffer", "--bb"),
-)
 _UNSET_FROM: Final = 0xFFFFFFFE
 _UNSET_16: Final = (0xFFFE, 0xFFFF)
 
@@ -646,7 +646,7 @@ def submission_from(fields: Mapping[str, str]) -> Submission:
         memory_per_gpu_mib=_per_gpu(text("mem_per_tres")),
         implied_binding=implied,
         per_gpu_options=tuple(per_gpu),
-        node_options=tuple(option for name, option in _NODE_OPTIONS if text(name, "0") != "0"),
+        node_options=tuple([f"--{option}" for option, name in NODE_OPTIONS.items() if text(name, "0") != "0"]),
         by_user=text("shared") == _ONE_USER,
         admin_comment=text("admin_comment", ""),
         handed_summary=text("summary"),

@@ -79,24 +79,28 @@ def within(upper: float, expected: float, memory_mib: int) -> float:
     return min(upper, max(expected, memory_mib)) if memory_mib else upper
 
 
-def _bare(program: Program, shaped: ModelSummary) -> float:
-    """Give the share of a model's parameters that blocks of a table own beside their layers, whatever they do with it.
+def _check_sizes(program: Program, shaped: ModelSummary) -> None:
+    """Refuse a print that begins with layers of the user's own, where most of the parameters are in such.
 
     Raises:
-        SummaryError: it is a print that begins with layers of the user's own, which show nothing of their sizes, and
-            most of the parameters are in such.
+        SummaryError: nothing tells what these layers take and give out.
     """
     total = max(shaped.total_params, 1)
-    if shaped.format == "module" and program.hidden_params > total * _MOST_UNKNOWN:
-        first = next((op for op in program.ops if op.params), None)
-        if first is not None and first.kind is Kind.OPAQUE:
-            raise SummaryError(
-                f"this print shows no sizes of the layers that hold {100 * program.hidden_params / total:.0f} % of the "
-                "parameters: give what torchinfo or `radctl summarize --input-size` prints, or claim `#RAD memory=12G`"
-            )
+    if shaped.format != "module" or program.hidden_params <= total * _MOST_UNKNOWN:
+        return
+    first = next((op for op in program.ops if op.params), None)
+    if first is not None and first.kind is Kind.OPAQUE:
+        raise SummaryError(
+            f"this print shows no sizes of the layers that hold {100 * program.hidden_params / total:.0f} % of the "
+            "parameters: give what torchinfo or `radctl summarize --input-size` prints, or claim `#RAD memory=12G`"
+        )
+
+
+def _bare(program: Program, shaped: ModelSummary) -> float:
+    """Give the share of a model's parameters that blocks of a table own beside their layers."""
     if shaped.format != "torchinfo":
         return 0.0
-    own = 0
+    total, own = max(shaped.total_params, 1), 0
     for layer, _, _, _ in program.ends:
         if layer.params and layer.children and kind_of(layer.type) is Kind.VIEW:
             own += 0 if attends(layer.type) or layer.type.startswith(_OF_OTHERS) else layer.params
@@ -221,7 +225,10 @@ class Rad:
         knowledge = self._known.about(run_of(program, shaped, workload))
         said = _SAID[knowledge.level].format(knowledge)
         expected, upper = self._from(row, explicit, own, knowledge)
-        bare = _bare(program, shaped) if knowledge.level == "new" and not shaped.rehearsals else 0.0
+        bare = 0.0
+        if knowledge.level == "new" and not shaped.rehearsals:
+            _check_sizes(program, shaped)
+            bare = _bare(program, shaped)
         upper *= _BARE if bare > _MOST_UNKNOWN else 1.0
         partly = False
         if shaped.frozen_params and workload.kind == "train":
