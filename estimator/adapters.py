@@ -7,14 +7,12 @@ work with copies of weights and outputs: their models stay as they are printed, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from estimator.breath import breathe
 from estimator.layer import Layer
 from estimator.types import ModelSummary
-from estimator.walk import layers
+from estimator.walk import Rewrite, layers
 
 # Arguments of a layer that are none of its print's: no line of one holds a line's end.
 TRAINABLE: Final = "\ntrainable"
@@ -55,8 +53,8 @@ def without_adapters(summary: ModelSummary) -> ModelSummary:
     adapted = [layer for layer in layers(root) if _is_adapted(layer)]
     others = any(not type_.startswith((_PEFT, _LORA_MODEL)) for type_ in wrapped)
     if others or not all(_is_lora(layer) for layer in {id(layer): layer for layer in adapted}.values()):
-        return replace(summary, root=_Walk(_unmarked).through(summary.root))
-    return replace(summary, root=_Walk(_without).through(root).but(name="")) if adapted else summary
+        return replace(summary, root=Rewrite(_unmarked).through(summary.root))
+    return replace(summary, root=Rewrite(_without).through(root).but(name="")) if adapted else summary
 
 
 def _is_adapted(layer: Layer) -> bool:
@@ -96,35 +94,12 @@ def _base(layer: Layer) -> Layer:
     return _base(named) if named.type.startswith(_TOKENS) and named.children else named
 
 
-_Change = Callable[["_Walk", Layer], Layer]
-
-
-class _Walk:
-    """Goes through a tree; equal layers that are one object are one in what it gives, too."""
-
-    def __init__(self, change: _Change) -> None:
-        self._change = change
-        self._done: dict[int, Layer] = {}
-
-    def through(self, layer: Layer) -> Layer:
-        """Give the layer changed, and all inside."""
-        done = self._done.get(id(layer))
-        if done is None:
-            breathe()
-            done = self._done[id(layer)] = self._change(self, layer)
-        return done
-
-    def inside(self, layer: Layer, args: tuple[tuple[str, str], ...]) -> Layer:
-        """Give the layer with these arguments, and all inside changed."""
-        return layer.but(args=args, children=tuple([self.through(part) for part in layer.children]))
-
-
-def _unmarked(walk: _Walk, layer: Layer) -> Layer:
+def _unmarked(walk: Rewrite, layer: Layer) -> Layer:
     """Take away what says that a layer is frozen."""
     return walk.inside(layer, tuple([pair for pair in layer.args if pair != FROZEN]))
 
 
-def _without(walk: _Walk, layer: Layer) -> Layer:
+def _without(walk: Rewrite, layer: Layer) -> Layer:
     """Take away adapters, and note them; freeze all that is not saved with them."""
     if layer.type == _SAVED:  # trained is a copy of this, which stands in its place
         original = next((part for part in layer.children if part.name == _ORIGINAL), None)

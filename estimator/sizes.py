@@ -180,6 +180,8 @@ _EXACT: Final[dict[str, Callable[[Args], int]]] = {
     "Linear": _linear,
     "NonDynamicallyQuantizableLinear": _linear,
     "LinearBf16": _linear,
+    "Linear4bit": _linear,
+    "Linear8bitLt": _linear,
     "Conv1D": _conv1d,
     "Bilinear": _bilinear,
     "GroupNorm": _group_norm,

@@ -63,6 +63,17 @@ class Rehearsal:
     points: tuple[Point, ...]
 
 
+class Packed(NamedTuple):
+    """How many weights of a model are packed.
+
+    Attributes:
+        four, eight: into so many bits each.
+    """
+
+    four: int = 0
+    eight: int = 0
+
+
 @dataclass(frozen=True)
 class ModelSummary:
     """What a summary says, whichever tool printed it.
@@ -83,6 +94,7 @@ class ModelSummary:
         rehearsals: what the model's own code took on tensors without data, where `radctl summarize` wrote it down.
         steps: of each series if the first axis of the table, which was taken for the batch, holds them; 0 where that
             is no question, or takes less.
+        packed: how many of its weights are packed.
     """
 
     format: str
@@ -98,6 +110,7 @@ class ModelSummary:
     unused: str = ""
     rehearsals: tuple[Rehearsal, ...] = ()
     steps: int = 0
+    packed: Packed = Packed()
 
 
 @dataclass(frozen=True)

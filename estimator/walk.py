@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from estimator.breath import breathe
@@ -55,3 +56,30 @@ def elements(shape: tuple[int, ...] | None) -> int:
     for size in shape:
         count *= size
     return count
+
+
+Change = Callable[["Rewrite", Layer], Layer]
+
+
+class Rewrite:
+    """Makes another tree of one; equal layers that are one object are one in what it gives, too.
+
+    Args:
+        change: gives a layer changed; it goes on with `inside`.
+    """
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        self._done: dict[int, Layer] = {}
+
+    def through(self, layer: Layer) -> Layer:
+        """Give the layer changed, and all inside."""
+        done = self._done.get(id(layer))
+        if done is None:
+            breathe()
+            done = self._done[id(layer)] = self._change(self, layer)
+        return done
+
+    def inside(self, layer: Layer, args: tuple[tuple[str, str], ...]) -> Layer:
+        """Give the layer with these arguments, and all inside changed."""
+        return layer.but(args=args, children=tuple([self.through(part) for part in layer.children]))

@@ -37,6 +37,7 @@ _SOURCES: Final = ("torchvision", "timm", "transformers")
 _READ: Final = ("tokens", "seq2seq")
 _DEPTH: Final = 20
 FORMATS: Final = ("table", "print")
+_PACKED: Final = ("nf4", "int8")
 
 
 class Task(NamedTuple):
@@ -48,20 +49,22 @@ class Task(NamedTuple):
     dropout: float
 
 
-def tasks(models: int, seed: int) -> Iterator[Task]:
-    """Draw trainings of so many models."""
+def tasks(models: int, seed: int, *, packed: bool = False) -> Iterator[Task]:
+    """Draw trainings of so many models; with packed weights also inferences, of models that read."""
     rng = random.Random(seed)  # noqa: S311
     found = {
         (entry.source, entry.name): entry
         for entries in COLLECTIONS
         for entry in entries()
-        if entry.source in _SOURCES and entry.feed in ("image", *_READ) and not entry.attention
+        if entry.source in _SOURCES and entry.feed in (_READ if packed else ("image", *_READ)) and not entry.attention
     }
     for key in rng.sample(sorted(found), models):
         entry = found[key]
         reads = entry.feed in _READ
-        parts = ("lora", "lora_all", rng.choice(("head", "half"))) if reads else ("head", "half")
-        specs = list(generate_real(2 * len(parts), rng.randrange(10**6), [entry], infer=0.0))
+        parts: tuple[str, ...] = _PACKED
+        if not packed:
+            parts = ("lora", "lora_all", rng.choice(("head", "half"))) if reads else ("head", "half")
+        specs = list(generate_real(2 * len(parts), rng.randrange(10**6), [entry], infer=0.3 if packed else 0.0))
         for part, spec in zip(parts, rng.sample(specs, min(len(parts), len(specs))), strict=False):
             batch = min(spec.batch_size, _TEXTS if reads else _PICTURES)
             yield Task(replace(spec, batch_size=batch), part, rng.choice((8, 16, 64)), rng.choice((0.0, 0.05, 0.1)))
@@ -73,9 +76,9 @@ def compared(task: Task) -> dict[str, Any]:
     row: dict[str, Any] = {"part": task.part, "rank": task.rank, "dropout": task.dropout, "spec": spec.to_json()}
     try:
         model = _model(task)
-        inner = model.base_model.model if task.part.startswith("lora") else model
+        inner = model.get_base_model() if hasattr(model, "get_base_model") else model
         fed = replace(feed(spec, inner), model=model)
-        texts = _texts(model, fed, spec)
+        texts = _texts(model, fed, spec, packed=task.part in _PACKED)
         device = Cuda(_MOST_MIB)
         model.cpu()
         device.clean()
@@ -99,7 +102,12 @@ def _model(task: Task) -> Any:
         model = build_model(task.spec).cuda()
     if task.spec.precision == "bf16":
         model.to(torch.bfloat16)
-    if task.part.startswith("lora"):
+    if task.part in _PACKED:
+        _pack(model, task)
+        model.cuda()
+        if task.spec.kind == "infer":
+            return model
+    if task.part not in ("head", "half"):
         return _adapted(model, task)
     owners = [module for module in model.modules() if any(True for _ in module.parameters(recurse=False))]
     trained = owners[-1:] if task.part == "head" else owners[len(owners) // 2 :]
@@ -108,6 +116,30 @@ def _model(task: Task) -> Any:
         for parameter in module.parameters(recurse=False):
             parameter.requires_grad_(True)
     return model
+
+
+def _pack(model: Any, task: Task) -> None:
+    """Put layers of bitsandbytes in the place of linear ones, as transformers does; moved to a GPU they are packed."""
+    import bitsandbytes  # noqa: PLC0415
+
+    made = bitsandbytes.nn
+    dtype = {"fp32": torch.float32, "amp": torch.float16}.get(task.spec.precision, torch.bfloat16)
+    head = model.get_output_embeddings()
+    linear = [(name, layer) for name, layer in model.named_modules() if type(layer) is torch.nn.Linear]
+    for name, layer in linear:
+        if layer is head:
+            continue
+        sizes = layer.in_features, layer.out_features, layer.bias is not None
+        weight = layer.weight.data.cpu()
+        if task.part == "nf4":
+            packed = made.Linear4bit(*sizes, compute_dtype=dtype, quant_type="nf4")
+            packed.weight = made.Params4bit(weight, requires_grad=False, quant_type="nf4")
+        else:
+            packed = made.Linear8bitLt(*sizes, has_fp16_weights=False)
+            packed.weight = made.Int8Params(weight, requires_grad=False, has_fp16_weights=False)
+        packed.bias = layer.bias
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, packed)
 
 
 def _adapted(model: Any, task: Task) -> Any:
@@ -119,13 +151,20 @@ def _adapted(model: Any, task: Task) -> Any:
     return get_peft_model(model, made)
 
 
-def _texts(model: Any, fed: Fed, spec: Spec) -> dict[str, str]:
+def _texts(model: Any, fed: Fed, spec: Spec, *, packed: bool) -> dict[str, str]:
     """Print a model as users do."""
     import torchinfo  # noqa: PLC0415
 
     total = sum(parameter.numel() for parameter in model.parameters())
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     said = f"Trainable params: {trained:,}\nNon-trainable params: {total - trained:,}\n"
+    if packed:
+        said = ""
+        if hasattr(model, "get_nb_trainable_parameters"):  # what print_trainable_parameters() writes
+            trained, total = model.get_nb_trainable_parameters()
+            said = (
+                f"trainable params: {trained:,d} || all params: {total:,d} || trainable%: {100 * trained / total:.4f}\n"
+            )
     args, kwargs = fed.inputs(spec.batch_size)
     given = dict(kwargs) if kwargs else list(args)
     with torch.autocast("cuda", torch.float16, enabled=spec.precision == "amp"):
@@ -136,7 +175,7 @@ def _texts(model: Any, fed: Fed, spec: Spec) -> dict[str, str]:
 def estimated(texts: dict[str, str], spec: Spec, gpu: str) -> dict[str, Any]:
     """Estimate a training from each text."""
     rad = Rad.load()
-    workload = Workload(spec.batch_size, spec.seq_len, spec.optimizer, spec.precision, "train", gpu)
+    workload = Workload(spec.batch_size, spec.seq_len, spec.optimizer, spec.precision, spec.kind, gpu)
     found: dict[str, Any] = {}
     side = spec.arch.get("size")
     for format_ in FORMATS:
@@ -193,13 +232,14 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True, help="gets a line of JSON for each training")
+    parser.add_argument("--packed", action="store_true", help="pack weights into 4 and 8 bits")
     parser.add_argument("--workers", type=int, default=4, help="processes on the GPU")
     parser.add_argument("--again", action="store_true", help="estimate what ran before, in OUT; needs no GPU")
     options = parser.parse_args()
     if options.again:
         sum_up([_again(json.loads(line)) for line in options.out.read_text("utf-8").splitlines()])
         return
-    todo = list(tasks(options.models, options.seed))
+    todo = list(tasks(options.models, options.seed, packed=options.packed))
     rows = []
     with options.out.open("w") as out:
         for row in in_processes(compared, todo, options.workers):

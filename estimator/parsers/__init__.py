@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from estimator.breath import OFTEN, breathe
+from estimator.packed import PACKED, unpacked
 from estimator.parsers import keras, module, torchinfo, torchsummary
 from estimator.parsers.text import (
     HEADER,
@@ -51,6 +52,11 @@ def parse_summary(text: str) -> ModelSummary:
     Raises:
         SummaryError: no summary is found, or a line of it cannot be understood; the message quotes the line.
     """
+    summary = _read(text)
+    return unpacked(summary) if any(mark in text for mark in PACKED) else summary
+
+
+def _read(text: str) -> ModelSummary:
     if _END_IN_JSON in text and _JSON.match(text):
         with suppress(SummaryError):
             return _parse(clean(from_notebook(text)))

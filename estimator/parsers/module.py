@@ -15,6 +15,7 @@ from estimator.adapters import BASE, names_its_base
 from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
 from estimator.layer import Layer
+from estimator.packed import PACKED, packed_away
 from estimator.parsers import text as t
 from estimator.sharing import share
 from estimator.types import ModelSummary, SummaryError
@@ -549,7 +550,8 @@ class _Reader:
         for number, type_ in enumerate(types):
             if not number & OFTEN:
                 breathe()
-            if type_ not in sized and any(mark in type_ for mark in _QUANTISED):
+            # peft calls what it puts around a layer by that layer's type.
+            if type_.rpartition(".")[2] not in sized and any(mark in type_ for mark in _QUANTISED):
                 return type_
         return ""
 
@@ -634,6 +636,9 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
                 "prints, or claim `#RAD memory=12G`"
             )
         inferred.insert(0, "the print has no parameter counts; they follow from the layers' sizes")
+        away = packed_away(reader.root) if PACKED[0] in types else 0
+        if away and stated is not None and t.about(stated, total - away):  # as PyTorch counts what is packed
+            stated = total
         if stated is not None and stated != total:
             inferred.append(f"the layers add up to {total:,} parameters; the stated total of {stated:,} was taken")
             total = stated

@@ -27,7 +27,7 @@ from estimator.rehearsal import of_workload
 from estimator.shapes import with_shapes
 from estimator.shapes.tables import sequence_first
 from estimator.store import ModelError, store_for
-from estimator.types import KINDS, LIBRARIES, Estimate, Family, ModelSummary, SummaryError, Workload
+from estimator.types import KINDS, LIBRARIES, Estimate, Family, ModelSummary, Packed, SummaryError, Workload
 
 NAME = "rad"
 # A GPU that nothing was measured on takes other convolution algorithms and another context; nothing says by how much,
@@ -96,8 +96,20 @@ def _check_sizes(program: Program, shaped: ModelSummary) -> None:
         )
 
 
-def _bare(program: Program, shaped: ModelSummary) -> float:
-    """Give the share of a model's parameters that blocks of a table own beside their layers."""
+def _as_run(workload: Workload, packed: Packed) -> Workload:
+    """Say how a model with packed weights runs under autocast: its products give out what they took, mostly fp32."""
+    if packed == Packed() or workload.precision != "amp":
+        return workload
+    return replace(workload, precision="fp32")
+
+
+def _unknown(program: Program, shaped: ModelSummary) -> float:
+    """Give the share of a model's parameters that blocks of a table own beside their layers.
+
+    Raises:
+        SummaryError: see `_check_sizes`.
+    """
+    _check_sizes(program, shaped)
     if shaped.format != "torchinfo":
         return 0.0
     total, own = max(shaped.total_params, 1), 0
@@ -215,6 +227,7 @@ class Rad:
             ) from error
 
     def _predict(self, summary: ModelSummary, workload: Workload, *, weighed: bool = False) -> Estimate:
+        asked, workload = workload, _as_run(workload, summary.packed)
         shaped, program, memory, family = self.account(summary, workload, weighed=weighed)
         row = features(memory, program, shaped, workload, family, self._types)
         gpu = lookup(workload.gpu)
@@ -225,10 +238,7 @@ class Rad:
         knowledge = self._known.about(run_of(program, shaped, workload))
         said = _SAID[knowledge.level].format(knowledge)
         expected, upper = self._from(row, explicit, own, knowledge)
-        bare = 0.0
-        if knowledge.level == "new" and not shaped.rehearsals:
-            _check_sizes(program, shaped)
-            bare = _bare(program, shaped)
+        bare = _unknown(program, shaped) if knowledge.level == "new" and not shaped.rehearsals else 0.0
         upper *= _BARE if bare > _MOST_UNKNOWN else 1.0
         partly = False
         if shaped.frozen_params and workload.kind == "train":
@@ -270,7 +280,7 @@ class Rad:
             upper_mib=round(upper),
             method=f"{NAME} {self.version}",
             family=family,
-            fingerprint=fingerprint(summary, workload),
+            fingerprint=fingerprint(summary, asked),
             reasons=reasons,
             note=shaped.note,
         )

@@ -16,7 +16,7 @@ from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.own_code import NOTHING, Own
 from estimator.methods.rad.program import Conv, Op, Part, Program, Scores
 from estimator.methods.rad.workspace import Workspaces
-from estimator.types import PRECISIONS, ModelSummary, Precision, Workload
+from estimator.types import PRECISIONS, ModelSummary, Packed, Precision, Workload
 
 _STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
 # Temporaries of the optimizers' foreach step, in copies of the parameters.
@@ -31,6 +31,7 @@ _NARROWS: Final = 4
 # convolve, have more than a third of what torchinfo prints in sum at once, which is this much of what a training keeps.
 _OF_ROWS: Final = 0.25
 _WHOLE: Final = 4
+_FOUR: Final = 4  # bits; weights in 8 are multiplied as they are, but for gradients
 _INDEX: Final = 8
 # Python looks up a member of an enumeration as slowly as it calls a function, and each step is compared with several.
 _LINEAR: Final = Kind.LINEAR
@@ -121,7 +122,7 @@ def measure(
     """
     if workload.kind == "infer":
         return _infer(program, summary, workload, workspaces, own)
-    return _train(Part(program, 0, False, True), summary.total_params, summary.total_params, workload, workspaces, own)
+    return _train(Part(program, 0, False, True), summary, summary.total_params, workload, workspaces, own)
 
 
 def measure_part(part: Part, summary: ModelSummary, workload: Workload, workspaces: Workspaces, own: Own) -> Memory:
@@ -135,7 +136,24 @@ def measure_part(part: Part, summary: ModelSummary, workload: Workload, workspac
         own: what the blocks of the whole model keep in their own code.
     """
     trained = max(summary.total_params - summary.frozen_params, 0)
-    return _train(part, summary.total_params, trained, workload, workspaces, own)
+    return _train(part, summary, trained, workload, workspaces, own)
+
+
+def _spared(packed: Packed, size: int) -> float:
+    """Count the bytes that packed weights do not take; 64 that are packed into 4 bits share a number in fp32."""
+    return packed.four * (size - 0.5 - _WHOLE / 64) + packed.eight * (size - 1.0)
+
+
+def _unpacking(op: Op, program: Program, batch: int, size: int) -> tuple[float, float]:
+    """Count the bytes that a product with packed weights works with, in the forward pass and in the backward pass.
+
+    Weights in 4 bits are unpacked; those in 8 for gradients alone, else the input is cast, and packed too, and the
+    product an integer in 32 bits. https://github.com/bitsandbytes-foundation/bitsandbytes, ``autograd/_functions.py``
+    """
+    whole = float(op.params * size)
+    if op.bits == _FOUR:
+        return whole, 3 * whole
+    return float((3 * program.tensors[op.x] + 4 * program.tensors[op.y]) * batch), whole
 
 
 def _size(workload: Workload) -> int:
@@ -223,7 +241,7 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
     """Nothing is kept: the peak is at the layer with the largest input, output and workspace."""
     batch, size = workload.batch_size, _size(workload)
     whole = workload.precision in ("fp32", "amp")
-    weights = float(summary.total_params * (_WHOLE if whole else 2))
+    weights = float(summary.total_params * (_WHOLE if whole else 2)) - _spared(summary.packed, size)
     amp = workload.precision == "amp"
     tensors = program.tensors
     peak = work = widest = at_peak = copies = 0.0
@@ -233,6 +251,8 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
         forward, _ = _workspace(op.conv, workload, workspaces)
         work = max(work, forward)
         now = moved * batch * size + forward + copies
+        if op.bits:
+            now += _unpacking(op, program, batch, size)[0]
         if op.kind is _RECURRENT:
             now += op.params * size  # cuDNN takes the weights in one piece
         widest = max(widest, tensors[op.y] * batch * size)
@@ -472,14 +492,16 @@ def _ahead(program: Program, first: int, workload: Workload, workspaces: Workspa
     return most
 
 
-def _train(part: Part, params: int, trained: int, workload: Workload, workspaces: Workspaces, own: Own) -> Memory:
+def _train(
+    part: Part, summary: ModelSummary, trained: int, workload: Workload, workspaces: Workspaces, own: Own
+) -> Memory:
     program, first, adapted, _ = part
     batch, size, precision = workload.batch_size, _size(workload), workload.precision
     amp = precision == "amp"
     each = _WHOLE if precision in ("fp32", "amp") or adapted else 2  # adapters are in fp32
-    weights = float(params * (_WHOLE if amp else size) + (trained * (_WHOLE - size) if adapted and not amp else 0))
-    gradients = float(trained * each)
-    states = float(trained * each * _STATES[workload.optimizer])
+    more = trained * (_WHOLE - size) if adapted and not amp else 0
+    weights = summary.total_params * (_WHOLE if amp else size) + more - _spared(summary.packed, size)
+    gradients, states = float(trained * each), float(trained * each * _STATES[workload.optimizer])
     tensors = program.tensors
     unit = batch * size
     whole_logits = float(program.classes * program.tokens * batch * _WHOLE)
@@ -508,6 +530,8 @@ def _train(part: Part, params: int, trained: int, workload: Workload, workspaces
             larger = ahead if ahead > behind else behind
             work = larger if larger > work else work
             worked += larger
+        elif op.bits:
+            ahead, behind = _unpacking(op, program, batch, size)
         works.append(behind)
         out = tensors[op.y]
         most = out if out > most else most
@@ -517,12 +541,12 @@ def _train(part: Part, params: int, trained: int, workload: Workload, workspaces
             forward, at_forward = now, ahead
         before = kept
     kept = before
-    widest = float(most * unit)
     forward += base
     loss = base - logits + copies + kept + _loss_copies(program, workload) * whole_logits
 
-    tied = each * (1 if amp else 2)
-    backward, at_backward = _backward(program, ops, marks, works, unit, gradients, tied, copies, scores)
+    backward, at_backward = _backward(
+        program, ops, marks, works, unit, gradients, each * (1 if amp else 2), copies, scores
+    )
     backward += base
     step = base + gradients + trained * each * _STEP_COPIES[workload.optimizer]
     top = max(forward, loss, backward, step)
@@ -538,7 +562,7 @@ def _train(part: Part, params: int, trained: int, workload: Workload, workspaces
         step,
         work,
         at_peak,
-        widest,
+        float(most * unit),
         logits,
         program.hidden_params,
         len(program.ops),

@@ -9,6 +9,7 @@ from estimator.layer import Layer
 from estimator.methods.rad.kinds import SAVES_RESULT, Kind
 from estimator.methods.rad.program.steps import Adapter, Conv, Op, Scores, Shape
 from estimator.methods.rad.program.weights import Solvable
+from estimator.packed import BITS
 from estimator.walk import elements
 
 # Tensors among which the input of a layer is looked for.
@@ -111,7 +112,7 @@ class Flow:
         fuses: how many blocks are open that are known to ask for no weights.
         rows: how wide what linear layers gave out was, where it was one row for a sample.
         looked: by kernels, where they were looked for without groups, and with several.
-        marks: by layer, whether it works in place, whether it is not trained, and the adapter beside it.
+        marks: by layer, whether it works in place, whether it is not trained, the adapter beside it, and its bits.
     """
 
     __slots__ = (
@@ -201,7 +202,7 @@ class Flow:
         self.fuses = 0
         self.rows: set[int] = set()
         self.looked: dict[Solvable, tuple[Looked, Looked]] = {}
-        self.marks: dict[int, tuple[bool, bool, Adapter | None]] = {}
+        self.marks: dict[int, tuple[bool, bool, Adapter | None, int]] = {}
 
     def elements(self, shape: Shape | None) -> int:
         """Count the elements of a shape, which mostly is that of the tensor at hand; 0 for None."""
@@ -241,15 +242,17 @@ class Flow:
         """
         params, inplace, frozen = 0, False, False
         adapter: Adapter | None = None
+        bits = 0
         if layer is not None:
             params = layer.params
             if layer.args:
                 marks = self.marks.get(id(layer))
                 if marks is None:
                     frozen = layer.said(TRAINABLE) == "False"
-                    marks = layer.said("inplace") == "True", frozen, _adapter(layer) if frozen else None
+                    beside, packed = (_adapter(layer), int(layer.said(BITS) or 0)) if frozen else (None, 0)
+                    marks = layer.said("inplace") == "True", frozen, beside, packed
                     self.marks[id(layer)] = marks
-                inplace, frozen, adapter = marks
+                inplace, frozen, adapter, bits = marks
         if inplace and kind is _KEEPS_INPUT and layer is not None and layer.type in SAVES_RESULT:
             kind = _KEEPS_OUTPUT
         if inplace and kind is _KEEPS_OUTPUT:
@@ -266,7 +269,7 @@ class Flow:
             waiting = self.tensors[self.mark]
         if waiting:
             self.skips[len(self.ops)] = waiting
-        self.ops.append(Op(kind, x, y, params, conv, extra, matrix, inplace, frozen, scores, adapter))
+        self.ops.append(Op(kind, x, y, params, conv, extra, matrix, inplace, frozen, scores, adapter, bits))
         self.current = y
 
     def behind(self, shape: Shape) -> None:

@@ -111,9 +111,23 @@ class Op:
         frozen: whether its parameters are not trained.
         scores: how the attention's matrix is made.
         adapter: what is trained beside its own parameters, or None.
+        bits: into how many each of its weights is packed; 0 where they are not.
     """
 
-    __slots__ = ("adapter", "conv", "extra", "frozen", "inplace", "kind", "matrix", "params", "scores", "x", "y")
+    __slots__ = (
+        "adapter",
+        "bits",
+        "conv",
+        "extra",
+        "frozen",
+        "inplace",
+        "kind",
+        "matrix",
+        "params",
+        "scores",
+        "x",
+        "y",
+    )
 
     def __init__(
         self,
@@ -128,6 +142,7 @@ class Op:
         frozen: bool = False,
         scores: Scores = Scores.DROPPED,
         adapter: Adapter | None = None,
+        bits: int = 0,
     ) -> None:
         self.kind = kind
         self.x = x
@@ -140,6 +155,7 @@ class Op:
         self.frozen = frozen
         self.scores = scores
         self.adapter = adapter
+        self.bits = bits
 
     def moved(self, by: int) -> Op:
         """Give the same step on tensors that come later."""
@@ -155,6 +171,7 @@ class Op:
             self.frozen,
             self.scores,
             self.adapter,
+            self.bits,
         )
 
     def keeping(self, kind: Kind, extra: int) -> Op:
@@ -171,6 +188,7 @@ class Op:
             self.frozen,
             self.scores,
             self.adapter,
+            self.bits,
         )
 
 
