@@ -20,6 +20,7 @@ from estimator.parsers import text as t
 from estimator.parsers import whole
 from estimator.parsers.tree import RawShape, batch_of, nest, per_sample, root_of
 from estimator.types import ModelSummary, SummaryError
+from estimator.walk import elements
 
 _TITLES: Final = {
     "Kernel Shape": "kernel",
@@ -39,6 +40,9 @@ _NO_SIZES: Final = (
     "this table shows no sizes, so nothing tells the activations: give summary() an input_size, or take print(model)"
 )
 _NONE: Final = ("--", "[]")
+_LINEAR: Final = "Linear"
+_SAYS_WORDS: Final = ("ForCausalLM", "LMHead")
+_WORDS: Final = 1000
 _PACKS: Final = "MultiheadAttention"
 _RECURSIVE: Final = ("recursive", "True")
 # By so much the rows of a table that is whole may add up to something else than its total.
@@ -408,7 +412,7 @@ def _summary(
     hides = whole.UNSURE if whole.UNSURE in inferred else ""
     return ModelSummary(
         format="torchinfo",
-        root=versions.today(root_of(nest(flat)), types, in_order=True),
+        root=_with_logits(versions.today(root_of(nest(flat)), types, in_order=True)),
         batch_size=batch,
         total_params=counted if stated is None else stated,
         inferred=tuple(inferred),
@@ -419,6 +423,26 @@ def _summary(
         frozen_params=t.frozen_params(totals),
         rehearsals=rehearsal.read(totals),
     )
+
+
+def _with_logits(root: Layer) -> Layer:
+    """Give a model what its head gives out, where the row shows what the part before gives.
+
+    Of outputs that have names the row shows the last: behind logits, what an encoder made.
+    """
+    shape, parts = root.output_shape, root.children
+    if len(parts) == 1:  # peft's, and a class around a model
+        inner = _with_logits(parts[0])
+        return root if inner is parts[0] else root.but(output_shape=inner.output_shape, children=(inner,))
+    if shape is None or not parts:
+        return root
+    head, made = parts[-1], parts[-1].output_shape
+    if not made or made[-1] < _WORDS or elements(made) <= elements(shape):
+        return root
+    names_words = head.type == _LINEAR or any(mark in head.type for mark in _SAYS_WORDS)
+    if not names_words or not any(part.output_shape == shape and part.type != _LINEAR for part in parts[:-1]):
+        return root
+    return root.but(output_shape=made)
 
 
 def _check_whole(

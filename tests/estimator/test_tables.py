@@ -6,6 +6,7 @@ import pytest
 
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind
+from estimator.parsers import parse_summary
 from tests.estimator.accounts import account, table, tree
 
 
@@ -271,3 +272,31 @@ def test_a_row_for_each_pair_may_hold_both_and_their_product() -> None:
     rows = ("Net [2, 100, 2] --", "├─Embedding: 1-1 [2, 100, 64] 64,000", "├─Embedding: 1-2 [2, 20, 64] (recursive)")
     program = account(tree(*rows, "├─Linear: 1-3 [2, 100, 20, 1] 193"))[1]
     assert program.shapes[program.ops[-1].x] == (100, 20, 192)
+
+
+def seq2seq(root: str) -> str:
+    return f"""Layer (type:depth-idx)                   Output Shape              Param #
+==========
+MarianMTModel                            {root}                --
+├─MarianModel: 1-1                       [2, 16, 32]               --
+│    └─Embedding: 2-1                    [2, 16, 32]               160,000
+│    └─Linear: 2-2                       [2, 16, 32]               1,056
+├─Linear: 1-2                            [2, 16, 5000]             160,000
+==========
+Total params: 321,056
+Trainable params: 321,056
+Non-trainable params: 0
+"""
+
+
+def test_a_row_that_shows_what_an_encoder_gave_hides_no_logits() -> None:
+    shown = parse_summary(seq2seq("[2, 16, 32]"))
+    assert shown.root.output_shape == (16, 5000)
+    assert shown == parse_summary(seq2seq("[2, 16, 5000]"))
+
+
+def test_a_models_own_output_counts_where_no_words_are_told_behind_it() -> None:
+    other = parse_summary(seq2seq("[2, 16, 32]").replace("[2, 16, 5000]", "[2, 16, 500] "))
+    assert other.root.output_shape == (16, 32)
+    part = parse_summary(seq2seq("[2, 16]    "))  # no part of it gives that
+    assert part.root.output_shape == (16,)
