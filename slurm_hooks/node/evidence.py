@@ -14,15 +14,27 @@ _OOM = re.compile(
     rb"(?:torch\.(?:cuda\.)?)?OutOfMemoryError: (?:CUDA|HIP) out of memory"  # PyTorch since 1.13
     rb"|RuntimeError: CUDA out of memory"  # PyTorch before
     rb"|CUDA out of memory\. Tried to allocate"  # the same, as Lightning and others log it
-    rb"|(?:RuntimeError: |AcceleratorError: |CUDA kernel failed: )?CUDA error: out of memory"
-    rb"|CUDA error: CUBLAS_STATUS_ALLOC_FAILED"
-    rb"|cuDNN error: CUDNN_STATUS_ALLOC_FAILED"
-    rb"|ResourceExhaustedError[^\n]{0,400}OOM when allocating"  # TensorFlow
-    rb"|OOM when allocating tensor with shape"
-    rb"|RESOURCE_EXHAUSTED: [Oo]ut of memory"  # JAX, XLA
-    rb"|RESOURCE_EXHAUSTED: Failed to allocate request"
+    rb"|(?:RuntimeError: |AcceleratorError: |CUDA kernel failed: )?CUDA (?:driver )?[Ee]rror: out of memory"
+    rb"|NVML_SUCCESS == [^\n]{1,80} INTERNAL ASSERT FAILED at [^\n]{0,80}CUDACachingAllocator"  # while PyTorch tells it
+    rb"|Triton Error \[CUDA\]: out of memory"
+    rb"|Cuda failure (?:2 )?'out of memory'"  # NCCL
+    rb"|CU(?:BLAS|DNN|FFT|SOLVER|SPARSE)_(?:STATUS_)?ALLOC_FAILED"
+    rb"|ResourceExhaustedError[^\n]{0,400}failed to allocate memory"  # TensorFlow
+    rb"|ResourceExhaustedError[^\n]{0,400}OOM when allocating(?![^\n]{0,400}/device:CPU)"
+    rb"|OOM when allocating tensor with shape(?![^\n]{0,400}/device:CPU)"  # of the CPU it is the machine's memory
+    rb"|InternalError: [^\n]{0,400}Dst tensor is not initialized"
+    rb"|Out of memory while trying to allocate \d{1,20} bytes"  # XLA, in TensorFlow
+    rb"|RESOURCE_EXHAUSTED: (?:[Oo]ut of memory|Failed to allocate)"  # JAX, XLA
     rb"|cupy[\w.]*\.OutOfMemoryError: Out of memory allocating"
-    rb"|cudaErrorMemoryAllocation: out of memory"
+    rb"|BFCArena::AllocateRawInternal\([^\n]{0,300}\) Failed to allocate memory"  # ONNX Runtime
+    rb"|CUDA failure 2: out of memory"
+    rb"|ValueError: No available memory for the cache blocks"  # vLLM
+    rb"|ValueError: Free memory on device [^\n]{0,80}is less than desired GPU memory utilization"
+    rb"|Out of memory error on GPU \d{1,3}\. Cannot allocate"  # PaddlePaddle
+    rb"|Cuda Runtime \(out of memory\)"  # TensorRT
+    rb"|Out of GPU memory trying to allocate"  # Julia
+    rb"|(?:cudaMalloc|cuMemAlloc)\w{0,12}(?: retry)? failed: out of memory"
+    rb"|cudaErrorMemoryAllocation\)?:? out of memory"
     rb"|CUDA_ERROR_OUT_OF_MEMORY"
     rb")"
 )
