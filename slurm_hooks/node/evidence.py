@@ -62,15 +62,27 @@ _SERVER_LINE = re.compile(
 )
 _HANDLING = b"Server is handling a fatal GPU error"
 _BROKEN = b"The following client process"
-_TRACEBACK = re.compile(rb"^[^\n]{0,60}?Traceback \(most recent call last\):[^\n]*\n", re.MULTILINE)
+# Before it there may stand what a logger or a launcher puts before each line, or a progress bar.
+_TRACEBACK = re.compile(
+    rb"(?:^|\r)([^\r\n]{0,300}?)Traceback \(most recent call last\):[^\r\n]{0,80}\r?\n", re.MULTILINE
+)
 _RANK = re.compile(rb"\[[^\]\n]{1,40}\]:? ?|\d{1,6}: ")  # torchrun's and srun's prefix of each line
-_NAME = re.compile(rb"[\w.]{1,200}")
-# A traceback that begins after one of these belongs to the error above it.
-_CHAINED = (b"During handling of the above exception", b"The above exception was the direct cause")
-# What launchers and workers say when the process they watch has died.
+_NAME = re.compile(rb"[\w.]")
+# A traceback that begins after one of these belongs to the error above it, or ended nothing.
+_HARMLESS = (
+    b"During handling of the above exception",
+    b"The above exception was the direct cause",
+    b"Exception ignored ",
+    b"Exception in thread ",
+    b"Error in atexit.",
+)
+# What launchers, workers and other ranks say when the process they watch, or work with, has died.
 _FOLLOWERS = re.compile(
     rb"ChildFailedError|CalledProcessError|ProcessRaisedException|ProcessExitedException|BrokenPipeError"
-    rb"|ConnectionResetError|KeyboardInterrupt|RayTaskError|WorkerCrashedError|EOFError"
+    rb"|ConnectionResetError|KeyboardInterrupt|RayTaskError|RayActorError|ActorDiedError|WorkerCrashedError|EOFError"
+    rb"|BrokenProcessPool|TerminatedWorkerError|KilledWorker|DistBackendError|DistNetworkError"
+    rb"|RuntimeError: (?:DataLoader worker |Engine core initialization failed|[^\n]{0,200}\bgloo/)"
+    rb"|EngineDeadError|Engine process failed to start"
 )
 MAX_EVIDENCE = 200
 
@@ -146,28 +158,33 @@ def _last(pattern: re.Pattern[bytes], log: bytes) -> str:
 
 def _survived(log: bytes, end: int) -> bool:
     """Whether a traceback after `end` shows another error that has nothing to do with the one before."""
-    name, place = b"", -1
+    error, place = b"", -1
     for traceback in _TRACEBACK.finditer(log, end):
         before = log[max(end, traceback.start() - 200) : traceback.start()]
-        if any(words in before for words in _CHAINED):
+        if any(words in before for words in _HARMLESS):
             continue
         if traceback.end() > place:  # else the same error ends this one too: no line is looked at twice
-            name, place = _error_name(log, traceback.end())
-        if name and not _FOLLOWERS.search(name):
+            error, place = _error(log, traceback.end(), traceback.group(1))
+        if error and not _FOLLOWERS.search(error):
             return True
     return False
 
 
-def _error_name(log: bytes, start: int) -> tuple[bytes, int]:
-    """Name of the exception under a traceback's frames, which are indented, and where; empty where there is none."""
+def _error(log: bytes, start: int, prefix: bytes) -> tuple[bytes, int]:
+    """The exception under a traceback's frames, which are indented, and where; empty where there is none.
+
+    Args:
+        log: what was written.
+        start: where the frames begin.
+        prefix: what stands before the traceback's first line, and perhaps before the others.
+    """
     while start < len(log):
         end = log.find(b"\n", start)
         end = len(log) if end < 0 else end
-        line = log[start : min(end, start + 400)]
-        prefix = _RANK.match(line)
-        line = line[prefix.end() :] if prefix else line
+        line = log[start : min(end, start + 400 + len(prefix))].removeprefix(prefix)
+        rank = _RANK.match(line)
+        line = line[rank.end() :] if rank else line
         if line.strip() and not line.startswith((b" ", b"\t")):
-            name = _NAME.match(line)
-            return name.group() if name else b"", start
+            return line if _NAME.match(line) else b"", start
         start = end + 1
     return b"", start

@@ -12,6 +12,14 @@ TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <modu
 TORCH = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 14 GiB"
 
 
+def _logged(text: str) -> str:
+    """`text` with a logger's words before each line."""
+    return "".join(
+        f"(EngineCore_DP0 pid=17374) ERROR 06-03 12:30:46 [multiproc_executor.py:870] {line}\n"
+        for line in text.splitlines()
+    )
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -91,6 +99,21 @@ def test_what_is_no_error_of_a_framework(log: str) -> None:
         (TRACE + "subprocess.CalledProcessError: Command '['python']' returned 1\n", True),
         (TRACE, True),
         (TRACE + "!!\n", True),
+        # What Python says of other threads, and while it ends.
+        ("Exception ignored in: <function Iter.__del__ at 0x7f>\n" + TRACE + "AssertionError: no child\n", True),
+        ("Exception in thread Thread-5 (_pin_memory_loop):\n" + TRACE + "ValueError: x\n", True),
+        ("Error in atexit._run_exitfuncs:\n" + TRACE + "ValueError: x\n", True),
+        # What those say who worked with the process that died.
+        (TRACE + "RuntimeError: DataLoader worker (pid 7) exited unexpectedly with exit code 1\n", True),
+        (TRACE + "RuntimeError: Engine core initialization failed. See root cause above.\n", True),
+        (TRACE + "RuntimeError: [third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer\n", True),
+        (TRACE + "torch.distributed.DistBackendError: NCCL error: remote process exited\n", True),
+        (TRACE + "concurrent.futures.process.BrokenProcessPool: A process was terminated abruptly\n", True),
+        (TRACE + "RuntimeError: the shapes do not match\n", False),
+        # A logger's words before each line, and a progress bar before the first.
+        (_logged(TRACE + "KeyError: 'loss'\n"), False),
+        (_logged(TRACE + "RuntimeError: Engine core initialization failed.\n"), True),
+        ("\r  5%|" + "#" * 80 + "| 12/99 [00:12<01:28, 9.9it/s]" + TRACE + "KeyError: 'loss'\n", False),
     ],
 )
 def test_an_error_that_was_survived(after: str, believed: bool) -> None:
@@ -119,6 +142,14 @@ def test_evidence_is_one_short_printable_line() -> None:
         TORCH.encode() + b"\n" + b"Traceback (most recent call last):\n" * 29_000,
         TORCH.encode() + b"\n" + b"Traceback (most recent call last):\n" + b" \n" * 500_000,
         TORCH.encode() + b"\n" + b" Traceback (most recent call last):\n" * 28_000,
+        TORCH.encode() + b"\n" + (b"\r" + b"x" * 299) * 3_000,
+        TORCH.encode() + b"\n" + b"\r" * 1_000_000,
+        TORCH.encode() + b"\n" + b"\rTraceback (most recent call last):" * 29_000,
+        TORCH.encode() + b"\n" + b"Traceback (most recent call last):" * 29_000,
+        TORCH.encode() + b"\n" + b"x" * 299 + b"Traceback (most recent call last):\n" + b" \n" * 500_000,
+        b"InternalError: " * 70_000,
+        b"OOM when allocating tensor with shape /device:CPU" * 20_000,
+        b"NVML_SUCCESS == x INTERNAL ASSERT FAILED at " * 20_000,
         b"a." * 500_000 + b"\n" + b"ResourceExhaustedError " * 40_000,
     ],
 )
