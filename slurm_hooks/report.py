@@ -216,6 +216,18 @@ def _job(runs: Sequence[JobRun]) -> Job:
     return Job(tuple(runs), record)
 
 
+def within(jobs: Iterable[Job], since: int, until: int) -> list[Job]:
+    """Those of `jobs` that ran at some time between two Unix times; others only waited then."""
+
+    def overlaps(run: JobRun) -> bool:
+        start = run.end if run.start is None else run.start  # of a short run slurmdbd may lose the start
+        ended_before = run.end is not None and run.end <= since
+        ran = start is not None and start < until and (start >= since or not ended_before)
+        return ran and (run.nodes != "" or run.elapsed_s > 0)
+
+    return [job for job in jobs if any(map(overlaps, job.runs))]
+
+
 def jobs_of(runs: Iterable[JobRun]) -> list[Job]:
     """Jobs that a report counts: those that have run and asked for a GPU, whatever Slurm accounts for."""
 

@@ -321,6 +321,36 @@ def test_one_form_at_a_time(slurm: type[_Slurm], words: tuple[str, ...]) -> None
     assert "--json and --csv exclude each other" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("since", "until", "counts"),
+    [
+        ("11:00", "11:59", False),  # it waits
+        ("11:00", "12:01", True),
+        ("12:20", "12:30", True),
+        ("12:59", "14:00", True),
+        ("13:00", "14:00", False),  # it has ended, and waited meanwhile to run again
+        ("15:00", "15:01", True),  # its second run
+        ("15:02", "16:00", False),
+    ],
+)
+def test_jobs_count_while_they_ran_and_not_while_they_waited(
+    slurm: type[_Slurm], since: str, until: str, counts: bool
+) -> None:
+    """Slurm tells of jobs that waited in that time, too."""
+    again = NOON + 3 * HOUR
+    slurm.known = (
+        job_run(SHARED, state="REQUEUED"),
+        job_run(SHARED, submit=NOON + HOUR, start=again, end=again, elapsed_s=0),
+    )
+    words = [f"--{name}=2026-01-01T{at}:00+00:00" for name, at in (("since", since), ("until", until))]
+    assert json.loads(_radctl("report", "--json", *words).output)["total"]["jobs"] == counts
+
+
+def test_a_job_that_runs_counts_until_now(slurm: type[_Slurm]) -> None:
+    slurm.known = (job_run(SHARED, state="RUNNING", end=None),)
+    assert json.loads(_radctl("report", "--json", "--since", "1h").output)["total"]["jobs"] == 1
+
+
 def test_nothing_to_report(slurm: type[_Slurm]) -> None:
     assert "no job asked for a GPU in that time" in _radctl("report").output
 
