@@ -95,10 +95,10 @@ class Job:
         near = [(distance, n) for n, k in enumerate(self.record.runs) if (distance := _distance(run, k)) is not None]
         return self.record.runs[min(near)[1]] if near else None
 
-    @property
-    def ooms(self) -> int:
-        """Runs that ended because GPU memory ran out."""
-        return sum(run.outcome.startswith("oom") for run in self.record.runs) if self.record else 0
+    def ooms(self, since: int, until: int) -> int:
+        """Runs that ended between two Unix times because GPU memory ran out."""
+        runs = self.record.runs if self.record else ()
+        return sum(run.outcome.startswith("oom") and (run.end is None or since <= run.end < until) for run in runs)
 
     @property
     def peak_mib(self) -> int | None:
@@ -123,11 +123,11 @@ class Row:
         gpu_hours_saved: the difference.
         gpu_hours_idle: of the hours held in runs whose SMACT was measured, those in which no warp was resident; None
             if it was measured in none.
-        energy_kwh: energy of the runs of which it was measured, or None.
+        energy_kwh: energy of the runs of which it was measured, of the time in which they ran, or None.
         measured: jobs of which both the estimate and the use of memory are known.
         estimated_mib, upper_mib, used_mib: means over those jobs, in MiB, or None if there are none.
         over_upper: of those jobs, how many used more than the estimate's upper bound.
-        ooms: runs that ended because GPU memory ran out.
+        ooms: runs that ended because GPU memory ran out, in this time.
         oom_finished: jobs that did so and completed in a later run.
         oom_failed: jobs that did so and ended otherwise.
         oom_open: jobs that did so and wait or run again.
@@ -282,6 +282,13 @@ def seconds_within(run: JobRun, since: int, until: int) -> int:
     return round(part * min(1.0, run.elapsed_s / whole)) if whole else part
 
 
+def part_within(run: JobRun, since: int, until: int) -> float:
+    """The part, 0 to 1, of a run that has ended that lies between two Unix times."""
+    end = run.end or 0
+    whole = seconds_within(run, 0, end)
+    return seconds_within(run, since, until) / whole if whole else float(since <= end < until)
+
+
 def _row(name: str, jobs: Sequence[Job], since: int, until: int) -> Row:
     hours_asked = hours_held = 0.0
     idle: list[float] = []
@@ -292,18 +299,18 @@ def _row(name: str, jobs: Sequence[Job], since: int, until: int) -> Row:
             hours_asked += job.gpus_asked(run) * hours
             hours_held += job.gpus_held(run) * hours
             kept = job.kept(run)
-            if kept is not None and kept.smact_mean is not None:
+            if kept is not None and kept.smact_mean is not None and hours:
                 held = job.gpus_held(run)  # of several GPUs SMACT is the mean
                 idle.append(max(0.0, held - kept.smact_mean * max(1.0, held)) * hours)
-            if kept is not None and kept.energy_j is not None:
-                energy.append(kept.energy_j / JOULES_PER_KWH)
+            if kept is not None and kept.energy_j is not None and (part := part_within(run, since, until)):
+                energy.append(kept.energy_j / JOULES_PER_KWH * part)
     actions = [job.record.action if job.record else "" for job in jobs]
     known = [
         (job.record.expected_mib, job.record.upper_mib or job.record.expected_mib, job.peak_mib)
         for job in jobs
         if job.record is not None and job.record.expected_mib is not None and job.peak_mib is not None
     ]
-    died = [job for job in jobs if job.ooms]
+    died = [job for job in jobs if job.ooms(since, until)]
     finished = sum(job.last.state == ENDED_WELL for job in died)
     failed = sum(job.last.end is not None and job.last.state not in (ENDED_WELL, "REQUEUED") for job in died)
     return Row(
@@ -323,7 +330,7 @@ def _row(name: str, jobs: Sequence[Job], since: int, until: int) -> Row:
         upper_mib=_mean([upper for _, upper, _ in known]),
         used_mib=_mean([used for _, _, used in known]),
         over_upper=sum(used > upper for _, upper, used in known),
-        ooms=sum(job.ooms for job in jobs),
+        ooms=sum(job.ooms(since, until) for job in jobs),
         oom_finished=finished,
         oom_failed=failed,
         oom_open=len(died) - finished - failed,

@@ -79,7 +79,7 @@ def page(report: Report, jobs: Sequence[Job], now: int, zone: tzinfo | None = No
         _card("GPUs over time", _gpus(charted, jobs, zone), wide=True),
         _card("Shared against exclusive", _split(charted, jobs, zone)),
         _card("Estimate against use of memory", _memory(jobs)),
-        _card("Out of GPU memory", _ooms(jobs, zone)),
+        _card("Out of GPU memory", _ooms(report, jobs, zone)),
         _card("Energy", _energy(report)),
         _card("Top users by waste", _waste(jobs, report), wide=True),
         _card(f"By {report.by}", _table(report), wide=True),
@@ -224,19 +224,19 @@ def _memory(jobs: Sequence[Job]) -> str:
     )
 
 
-def _ooms(jobs: Sequence[Job], zone: tzinfo | None) -> str:
-    died = [job for job in jobs if job.ooms]
+def _ooms(report: Report, jobs: Sequence[Job], zone: tzinfo | None) -> str:
+    died = [(job, times) for job in jobs if (times := job.ooms(report.since, report.until))]
     if not died:
         return _none("No run ended because GPU memory ran out.")
     rows = []
-    for job in sorted(died, key=lambda job: job.last.submit or 0, reverse=True)[:_MAX_OOMS]:
+    for job, times in sorted(died, key=lambda item: item[0].last.submit or 0, reverse=True)[:_MAX_OOMS]:
         well = job.last.state == ENDED_WELL
         record = job.record
         started = job.runs[0].start
         rows.append(
             (
                 [job.last.shown_id, job.last.user, (record.model if record else "") or job.last.name],
-                ["" if started is None else _when(started, zone)[5:], str(job.ooms), job.last.state.lower()],
+                ["" if started is None else _when(started, zone)[5:], str(times), job.last.state.lower()],
                 not well,
             )
         )

@@ -79,7 +79,7 @@ def report(*, since: str, until: str, by: By, user: str, as_json: bool, as_csv: 
     at_most_one(json=as_json, csv=as_csv, html=html is not None)
     now = int(time.time())
     first, last = span(since, until, now)
-    runs = SlurmAccounting().runs(first, last, user, live=True)
+    runs = SlurmAccounting().runs(first, last, user, live=True, later=True)
     jobs = reporting.within(reporting.jobs_of(runs), first, last)
     made = reporting.make(jobs, first, last, by)
     if html is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -38,7 +38,8 @@ JOB_ID = re.compile(r"[1-9]\d{0,17}([_+]\d{1,18})?")  # of job 0 sacct tells all
 # Both commands write times as this says: seconds since 1970, which no change of the clock makes ambiguous.
 _ENV = ("env", "SLURM_TIME_FORMAT=%s")
 # A job whose newest run slurmdbd shows so may wait to run again.
-_WAITS_AGAIN = frozenset({"PENDING", "REQUEUED", "PREEMPTED", "NODE_FAIL"})
+_QUEUED_AGAIN = frozenset({"REQUEUED", "PREEMPTED", "NODE_FAIL"})
+_WAITS_AGAIN = _QUEUED_AGAIN | {"PENDING"}
 _EARLIEST_S = 1_000_000  # Slurm takes no time before it
 _JOBS_AT_ONCE = 1_000  # in one question to slurmctld
 
@@ -117,7 +118,7 @@ class SlurmAccounting:
         self._run = runner
         self._fields: Sequence[str] = (*SACCT_FIELDS, RESTARTS)
 
-    def runs(self, since: int, until: int, user: str = "", *, live: bool = False) -> list[JobRun]:
+    def runs(self, since: int, until: int, user: str = "", *, live: bool = False, later: bool = False) -> list[JobRun]:
         """All runs of jobs that were there at some time between two Unix times.
 
         Args:
@@ -126,6 +127,7 @@ class SlurmAccounting:
             user: only this user's; the empty string for everybody's.
             live: ask slurmctld too for the comments of jobs that run or wait to run again, which Slurm 22.05 sends to
                 slurmdbd at the end, and whether those that were preempted wait: slurmdbd hears of that later.
+            later: tell of the later runs of jobs that were queued again, too: the last one holds the record.
 
         Raises:
             SlurmError: if `sacct` fails.
@@ -133,6 +135,8 @@ class SlurmAccounting:
         who = ["-u", user] if user else ["-a"]
         # By state: else sacct looks at when a job was eligible, which a job never was that was held while it ran.
         kept = self._sacct([*who, "-s", "PD,R", "-S", f"uts{max(_EARLIEST_S, since)}", "-E", f"uts{until}"])
+        if later:
+            kept += self._later(kept)
         if not live:
             return kept
         found = {run.job_id: run for run in self._live(kept)}
@@ -145,13 +149,25 @@ class SlurmAccounting:
         ]
         return with_comments + [run for run in found.values() if run.state == "PENDING" and run.job_id not in open_]
 
+    def _later(self, kept: Sequence[JobRun]) -> list[JobRun]:
+        """Runs that began after those of `kept` which were queued again."""
+        newest = _newest_of(kept)
+        again = [job for job in sorted(newest) if newest[job].state in _QUEUED_AGAIN]
+        found: list[JobRun] = []
+        for first in range(0, len(again), _JOBS_AT_ONCE):
+            asked = again[first : first + _JOBS_AT_ONCE]
+            # Asked for the last task of an array, whose number is the array's too, sacct tells of all its tasks.
+            told = (run for run in self._sacct(["-j", ",".join(map(str, asked))]) if run.job_id in asked)
+            found += [run for run in told if (run.submit or 0) > (newest[run.job_id].submit or 0)]
+        return found
+
     def _live(self, kept: Sequence[JobRun]) -> list[JobRun]:
         """Jobs as slurmctld knows them that run, and those of `kept` that ran and wait; of all that wait, too many."""
         running: list[JobRun] = []
         if any(run.end is None for run in kept):
             running, _ = self._try(lambda: self._squeue(["-t", "R,S,CG,CF"]))
         ran = {run.job_id for run in kept if run.end is not None}
-        newest = {run.job_id: run for run in sorted(kept, key=lambda run: run.submit or 0)}
+        newest = _newest_of(kept)
         again = [job for job in sorted(ran) if newest[job].state in _WAITS_AGAIN]
         for first in range(0, len(again), _JOBS_AT_ONCE):
             jobs = ",".join(map(str, again[first : first + _JOBS_AT_ONCE]))
@@ -301,6 +317,11 @@ def _newest(kept: Sequence[JobRun], queued: Sequence[JobRun]) -> list[JobRun]:
         if run.job_id in live or run.job_id not in known
     ]
     return [*stay, *fresh]
+
+
+def _newest_of(runs: Iterable[JobRun]) -> dict[int, JobRun]:
+    """The newest run of each job."""
+    return {run.job_id: run for run in sorted(runs, key=lambda run: run.submit or 0)}
 
 
 def _named(run: JobRun, queued: JobRun | None) -> JobRun:

@@ -167,6 +167,42 @@ def test_the_record_of_a_job_that_waits_to_run_again_comes_from_the_controller()
     assert [(run.state, run.admin_comment) for run in runs][-2:] == [("PREEMPTED", ""), ("PENDING", token)]
 
 
+def test_later_runs_of_jobs_that_were_queued_again() -> None:
+    rows = SACCT.split(f"{DELIMITER}\n")
+
+    class Slurm(Recorded):
+        def __call__(self, command: Sequence[str], timeout_s: float) -> str:
+            said = super().__call__(command, timeout_s)
+            if "sacct" not in command or "-S" not in command:
+                return said
+            delimiter = next(word for word in command if word.startswith("--delimiter=")).partition("=")[2]
+            return f"{rows[0]}{DELIMITER}\n{rows[2]}{DELIMITER}\n".replace(DELIMITER, delimiter)
+
+    ask = Slurm()
+    runs = SlurmAccounting(runner=ask).runs(0, 10, later=True)
+    assert [(run.job_id, run.state) for run in runs] == [(1, "REQUEUED"), (5, "FAILED"), (1, "COMPLETED")]
+    assert list(ask.asked[-1][-2:]) == ["-j", "1"]
+    assert [run.state for run in SlurmAccounting(runner=ask).runs(0, 10)] == ["REQUEUED", "FAILED"]
+
+
+def test_no_later_run_is_told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an array sacct tells all tasks, whose own numbers may stand in another question."""
+    monkeypatch.setattr(accounting, "_JOBS_AT_ONCE", 1)
+
+    def ask(command: Sequence[str], timeout_s: float) -> str:
+        delimiter = next(word for word in command if word.startswith("--delimiter=")).partition("=")[2]
+
+        def rows(*jobs: int, at: int) -> str:
+            cells = ([str(job), f"2_{job}", "", "", "", "REQUEUED", *3 * [str(at)], *8 * [""], "\n"] for job in jobs)
+            return "".join(map(delimiter.join, cells))
+
+        asked = command[command.index("-j") + 1] if "-j" in command else ""
+        return {"": rows(2, 3, at=10), "2": rows(2, 3, at=10) + rows(2, 3, at=20), "3": rows(3, at=20)}[asked]
+
+    runs = SlurmAccounting(runner=ask).runs(0, 10, later=True)
+    assert sorted((run.job_id, run.submit) for run in runs) == [(2, 10), (2, 20), (3, 10), (3, 20)]
+
+
 def test_runs_of_a_time() -> None:
     ask = Recorded()
     SlurmAccounting(runner=ask).runs(2_000_005, 2_000_010, "alice")

@@ -190,6 +190,28 @@ def test_activity_and_energy() -> None:
     assert unseen.gpu_hours_idle is None
 
 
+def test_what_a_run_did_counts_in_the_time_in_which_it_did_it() -> None:
+    """Two reports of two times, one after the other, tell of it once."""
+    first, second = NOON + HOUR, NOON + 4 * HOUR
+    record = _with_runs(
+        Run(outcome="oom_requeued", end=first, energy_j=3_600_000),
+        Run(outcome="completed", end=second, energy_j=7_200_000),
+    )
+    runs = (
+        job_run(SHARED, state="REQUEUED"),
+        job_run(record, submit=first, start=first + HOUR, end=second, elapsed_s=2 * HOUR),
+    )
+    between = NOON + 3 * HOUR  # in the middle of the second run
+    before, after = _row(*runs, until=between), _row(*runs, since=between)
+    assert (before.ooms, before.oom_finished, before.energy_kwh) == (1, 1, 2.0)
+    assert (after.ooms, after.oom_finished, after.energy_kwh) == (0, 0, 1.0)
+    assert _row(*runs, until=first).energy_kwh == 1.0
+    assert _row(*runs, since=second).energy_kwh is None
+    # slurmdbd lost the start of a short run.
+    lost = _row(replace(runs[0], start=None, elapsed_s=0), runs[1], until=between)
+    assert (lost.ooms, lost.energy_kwh) == (1, 2.0)
+
+
 @pytest.mark.parametrize(
     ("state", "end", "ended"),
     [
@@ -257,8 +279,8 @@ class _Slurm:
 
     known: tuple[JobRun, ...] = ()
 
-    def runs(self, since: int, until: int, user: str = "", *, live: bool = False) -> list[JobRun]:
-        assert live
+    def runs(self, since: int, until: int, user: str = "", *, live: bool = False, later: bool = False) -> list[JobRun]:
+        assert live and later
         return [run for run in self.known if user in ("", run.user)]
 
     def runs_of(self, job: str) -> list[JobRun]:

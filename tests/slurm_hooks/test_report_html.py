@@ -240,8 +240,8 @@ def test_round_times_stand_below() -> None:
 
 
 class _Slurm:
-    def runs(self, since: int, until: int, user: str = "", *, live: bool = False) -> list[JobRun]:
-        assert live
+    def runs(self, since: int, until: int, user: str = "", *, live: bool = False, later: bool = False) -> list[JobRun]:
+        assert live and later
         return _some_jobs()
 
 
