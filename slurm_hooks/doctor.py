@@ -22,6 +22,8 @@ HOOKS = ("Prolog", "TaskProlog", "Epilog")
 LUA_MODULES = ("rad", "rad_submit", "rad_script", "rad_step", "rad_summary")
 # How long a requeued job waits with Slurm's default, in seconds.
 _SLOW_REQUEUE_S = 121
+# What Slurm must grant the hooks, in seconds: more than etc/prolog.sh and etc/epilog.sh allow themselves.
+_PROLOG_S, _EPILOG_S = 30, 50
 _GRES = re.compile(r"(gpu|mps)(?::((?=[\w.+-]*[A-Za-z])[\w.+-]+))?:(\d+)")
 _COMMENTS = re.compile(r"--\[(=*)\[.*?\]\1\]|^[ \t]*--[^\n]*", re.DOTALL | re.MULTILINE)  # of Lua
 _GROUP_WRITE = 0o020
@@ -158,7 +160,7 @@ def _controller(facts: Facts, config: Config) -> list[Finding]:
         *_accounting(facts),
         *_limits(facts, config),
         *_prologs(facts),
-        _cred_expire(facts),
+        *_requeue(facts),
     ]
 
 
@@ -523,13 +525,38 @@ def _prologs(facts: Facts) -> list[Finding]:
     flags = facts.settings.get("PrologFlags", "")
     cure = "set PrologFlags=Alloc in slurm.conf: Prolog must run before the job's first process"
     findings.append(Finding("PrologFlags", "alloc" in flags.lower(), flags or "not set", cure))
+    return [*findings, *_timeouts(facts)]
+
+
+def _timeouts(facts: Facts) -> list[Finding]:
+    """Slurm's own limits of the hooks; later versions have one for each of them."""
+    findings = []
+    for name, least in (("PrologEpilogTimeout", _EPILOG_S), ("PrologTimeout", _PROLOG_S), ("EpilogTimeout", _EPILOG_S)):
+        limit = re.match(r"\d+", facts.settings.get(name, ""))  # else there is none
+        if limit and int(limit.group()) < least:
+            cure = (
+                f"set {name} in slurm.conf to {least} at least, or leave it out: Slurm drains a node whose Prolog or "
+                "Epilog it has to end; RAD's end by themselves before"
+            )
+            findings.append(Finding(name, False, f"{limit.group()} s", cure))
     return findings
 
 
-def _cred_expire(facts: Facts) -> Finding:
+def _requeue(facts: Facts) -> list[Finding]:
+    """What becomes of a job that ran out of GPU memory."""
     found = re.search(r"cred_expire=(\d+)", facts.settings.get("AuthInfo", ""))
     cure = f"add cred_expire=5 to AuthInfo in slurm.conf: else a requeued job waits {_SLOW_REQUEUE_S} s"
-    return Finding("AuthInfo", found is not None, found.group() if found else "no cred_expire", cure, needed=False)
+    findings = [
+        Finding("AuthInfo", found is not None, found.group() if found else "no cred_expire", cure, needed=False)
+    ]
+    for name, without in (
+        ("JobRequeue", "no job that runs out of GPU memory is tried again but those with --requeue"),
+        ("JobFileAppend", "Slurm empties a requeued job's log, and its user never reads why it ran again"),
+    ):
+        value = facts.settings.get(name, "")
+        cure = f"set {name}=1 in slurm.conf: else {without}"
+        findings.append(Finding(name, value != "0", value or "not told", cure, needed=False))
+    return findings
 
 
 def _directory(subject: str, path: str, facts: Facts) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import socket
 import sys
 import tempfile
@@ -17,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from predictor import nvml
-from slurm_hooks import doctor_facts
+from slurm_hooks import doctor, doctor_facts
 from slurm_hooks.config import Config, Node, Partition, PredictorSettings, Radd
 from slurm_hooks.doctor import LUA_MODULES, Facts, FileFact, Finding, NodeFact, Role, examine, roles_of
 from slurm_hooks.radctl import doctor as command
@@ -46,6 +47,7 @@ SETTINGS = {
     "TaskProlog": "/opt/rad/task_prolog.sh",
     "Epilog": "/opt/rad/epilog.sh",
     "PrologFlags": "Alloc",
+    "JobFileAppend": "1",
     "SLURM_VERSION": "24.11.5",
 }
 WELL = Facts(
@@ -135,6 +137,9 @@ def test_a_machine_that_lacks_nothing(role: Role) -> None:
          "AccountingStorageTRES", "add gres/mps:g2 to"),
         (_setting("Epilog", ""), "Epilog", "set Epilog"),
         (_setting("PrologFlags", "X11"), "PrologFlags", "PrologFlags=Alloc"),
+        (_setting("PrologEpilogTimeout", "30"), "PrologEpilogTimeout", "to 50 at least"),
+        (_setting("PrologTimeout", "10 sec"), "PrologTimeout", "to 30 at least"),
+        (_setting("EpilogTimeout", "45 sec"), "EpilogTimeout", "to 50 at least"),
         (_setting("SlurmUser", "slurmadm(77)"), "[radd] slurm_user", 'slurm_user = "slurmadm"'),
         ({"scripts": {**WELL.scripts, "job_submit.lua": None}}, "job_submit.lua", "copy etc/job_submit.lua"),
         ({"scripts": {**WELL.scripts, "job_submit.lua": "-- rad\n"}}, "job_submit.lua", "add its line"),
@@ -171,6 +176,8 @@ def test_what_a_controller_can_lack(changes: dict[str, Any], subject: str, cure:
         ({"radd_rights": "None"}, "rights of radd"),
         ({"radd_rights": ""}, "rights of radd"),
         (_setting("AuthInfo", "socket=/run/munge.socket"), "AuthInfo"),
+        (_setting("JobRequeue", "0"), "JobRequeue"),
+        (_setting("JobFileAppend", "0"), "JobFileAppend"),
         ({"nodes": (dataclasses.replace(WELL.nodes[0], features=frozenset()),)}, "feature h200"),
         ({"billing": {"gpu": "CPU=0,GRES/gpu=1.0"}}, "billing of gpu"),
         ({"limits": {"QOS normal": ("", "cpu=4,gres/gpu=2")}}, "limits on gres/gpu"),
@@ -386,6 +393,19 @@ def test_a_node_that_slurm_does_not_list() -> None:
 )
 def test_roles(host: str, nodes: tuple[NodeFact, ...], roles: tuple[Role, ...]) -> None:
     assert roles_of(dataclasses.replace(WELL, host=host, nodes=nodes)) == roles
+
+
+@pytest.mark.parametrize("value", ["65534", "60", "UNLIMITED"])
+def test_limits_of_the_hooks_that_are_long_enough(value: str) -> None:
+    settings = {**SETTINGS, "PrologEpilogTimeout": value, "PrologTimeout": value, "EpilogTimeout": value}
+    assert _problems("controller", dataclasses.replace(WELL, settings=settings)) == []
+
+
+def test_the_hooks_end_before_slurm_ends_them() -> None:
+    etc = Path(__file__).parents[2] / "etc"
+    for name, most in (("prolog.sh", doctor._PROLOG_S), ("epilog.sh", doctor._EPILOG_S)):
+        wait, limit = re.findall(r"^/usr/bin/timeout -k (\d+) (\d+) ", (etc / name).read_text(), re.MULTILINE)[0]
+        assert int(wait) + int(limit) < most
 
 
 def test_slurms_own_words() -> None:
