@@ -103,8 +103,10 @@ def explain(job_id: str) -> None:
         raise JobError(f"job {job_id}: neither slurmdbd nor slurmctld knows it")
     jobs = [job for job in jobs if job.last.shown_id == job_id] or jobs  # a number that an array had before
     if len(jobs) > 1:
-        names = ", ".join(sorted(job.last.shown_id for job in jobs)[:5])
-        raise JobError(f"job {job_id} has {len(jobs)} tasks or parts: name one of them: {names}")
+        shown = sorted(job.last.shown_id for job in jobs)
+        # Tasks that wait are shown as one, 4711_[2-9%4]: the first of them stands for all.
+        names = ", ".join(re.sub(r"_\[(\d+).*", r"_\1", name) for name in shown[:5])
+        raise JobError(f"job {job_id} has several tasks or parts: name one of them: {names}")
     job = jobs[0]
     residents = [number for number in job.record.residents if number] if job.record is not None else []
     neighbours: dict[int, Job] = {}

@@ -416,8 +416,15 @@ def test_explain(slurm: type[_Slurm]) -> None:
 
 def test_explain_an_array(slurm: type[_Slurm]) -> None:
     slurm.known = tuple(job_run(SHARED, job_id=n, shown_id=f"4711_{n}") for n in range(3))
-    assert "name one of them: 4711_0, 4711_1, 4711_2" in _radctl("explain", "4711").stderr
+    assert "name one of them: 4711_0, 4711_1, 4711_2\n" in _radctl("explain", "4711").stderr
     assert _radctl("explain", "4711_2").output.startswith("job 4711_2 train.sh, alice, partition gpu\n")
+
+
+def test_explain_an_array_of_which_some_tasks_wait(slurm: type[_Slurm]) -> None:
+    slurm.known = tuple(
+        job_run(SHARED, job_id=4711 + n, shown_id=name) for n, name in enumerate(("4711_[3-9%2]", "4711_1"))
+    )
+    assert "name one of them: 4711_1, 4711_3\n" in _radctl("explain", "4711").stderr
 
 
 def test_explain_an_unknown_job(slurm: type[_Slurm]) -> None:
