@@ -76,9 +76,18 @@ class Job:
         """GPUs that the user asked for in a run.
 
         Where RAD changed nothing this is what the run was given: on each of several nodes, for each task, with
-        --exclusive, as a MIG instance. So whatever is saved RAD has saved.
+        --exclusive, as a MIG instance. So whatever is saved RAD has saved. A run that was lost to sharing counts as
+        asked for by nobody: what it held is lost.
         """
-        return self._requested if self.is_changed else run.gpus or self._requested
+        if not self.is_changed:
+            return run.gpus or self._requested
+        return 0.0 if self._is_lost(run) else self._requested
+
+    def _is_lost(self, run: JobRun) -> bool:
+        """Whether a run ended for want of memory in a part of a GPU, or because of its MPS server."""
+        kept = self.kept(run)
+        ended_so = kept is not None and kept.outcome.startswith(("oom_", "mps_"))
+        return ended_so and self.gpus_held(run) < self._requested
 
     def gpus_held(self, run: JobRun) -> float:
         """GPUs that a run held; the record's share where Slurm does not account for shares."""
@@ -118,7 +127,7 @@ class Row:
         exclusive: jobs that RAD gave a whole GPU.
         left_alone: jobs with `#RAD` lines that RAD did not change, by their kind or by the partition's mode.
         unseen: jobs without a record of RAD's.
-        gpu_hours_asked: GPUs asked for times the time they ran.
+        gpu_hours_asked: GPUs asked for times the time they ran, without runs that were lost to sharing.
         gpu_hours_held: shares held, as parts of a GPU, times the time they ran.
         gpu_hours_saved: the difference.
         gpu_hours_idle: of the hours held in runs whose SMACT was measured, those in which no warp was resident; None

@@ -134,7 +134,8 @@ def _gpus(report: Report, jobs: Sequence[Job], zone: tzinfo | None) -> str:
     rows = [Series("held", "held", held, filled=True), Series("asked", "asked", asked)]
     chart = charts.over_time(rows, _ticks(report, zone), "GPUs", "GPUs asked and held over time")
     return f'<div class="scroll">{chart}</div>' + _none(
-        "Asked: whole GPUs of the jobs that ran. Held: their shares. The space between is what sharing gave back."
+        "Asked: whole GPUs of the jobs that ran, but for runs that were lost to sharing. Held: their shares. "
+        "The space between is what sharing gave back."
     )
 
 

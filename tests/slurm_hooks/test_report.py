@@ -144,7 +144,7 @@ def test_a_run_that_ended_before_its_job_was_queued_again_is_that_jobs_where_slu
     first = job_run(None, state="FAILED")
     second = job_run(record, submit=NOON + HOUR, start=NOON + HOUR, end=NOON + 2 * HOUR, restarts=1)
     row = _row(first, second)
-    assert (row.jobs, row.ooms, row.oom_finished, row.gpu_hours_asked) == (1, 1, 1, 2.0)
+    assert (row.jobs, row.ooms, row.oom_finished, row.gpu_hours_asked) == (1, 1, 1, 1.0)
     assert _row(first, replace(second, restarts=0)).jobs == 2
     assert _row(first, replace(second, user="bob")).jobs == 2
     slurm.known = (first, second)
@@ -188,6 +188,26 @@ def test_activity_and_energy() -> None:
     assert several.gpu_hours_idle == 0.5
     unseen = _row(job_run(_with_runs(Run(end=NOON + 2 * HOUR, smact_mean=0.9))))
     assert unseen.gpu_hours_idle is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "allocated", "asked"),
+    [
+        ("oom_requeued", {"gres/mps": 40}, 0.0),
+        ("oom_told", {"gres/mps": 40}, 0.0),
+        ("mps_victim", {"gres/mps": 40}, 0.0),
+        ("mps_suspect", {}, 0.0),  # a site that does not account for shares
+        ("oom_requeued", {"gres/gpu": 1, "gres/gpu:1g.18gb": 1}, 0.0),
+        ("oom_final", {"gres/mps": 100}, 1.0),  # it had a whole GPU
+        ("failed", {"gres/mps": 40}, 1.0),
+        ("preempted", {"gres/mps": 40}, 1.0),
+    ],
+)
+def test_runs_that_were_lost_to_sharing_save_nothing(outcome: str, allocated: dict[str, int], asked: float) -> None:
+    row = _row(job_run(_with_runs(Run(outcome=outcome, end=NOON + HOUR)), state="FAILED", allocated=allocated))
+    assert row.gpu_hours_asked == asked
+    assert row.gpu_hours_held > 0
+    assert row.gpu_hours_saved == pytest.approx(asked - row.gpu_hours_held)
 
 
 def test_what_a_run_did_counts_in_the_time_in_which_it_did_it() -> None:
