@@ -34,6 +34,7 @@ from slurm_hooks.node.context import Context
 from slurm_hooks.node.loglist import Log
 from slurm_hooks.node.recovery import Site, Verdict
 from slurm_hooks.records import Counters, Record, Run, decode, merge
+from slurm_hooks.shares import WHOLE_GPU
 
 
 def hook(env: Mapping[str, str]) -> None:
@@ -173,13 +174,15 @@ def _judge(
         if at is None or not any(left >= at for left in server.beside.values()):  # its own, whoever else was there
             fault = ""
     run = dataclasses.replace(run, evidence=of_memory or lost_mps or fault)
+    # Since 24.11 a user may turn the shares of a job that waits back into a GPU.
+    has_shares = bool(record.profile) or commands.grown_gres(shown.tres_per_node, WHOLE_GPU) is not None
     ended = recovery.Ended(
         job=str(job.id) if shown.array_task is None else f"{shown.array_job}_{shown.array_task}",
         restart=job.restart,
         exit_status=shown.exit_status if job.exit_status is None else job.exit_status,
         exit_signal=shown.exit_signal if job.exit_signal is None else job.exit_signal,
         reason=shown.reason,
-        share=run.share,
+        share=run.share if has_shares else WHOLE_GPU,
         cap_mib=run.cap_mib,
         evidence=of_memory,
         lost_mps=lost_mps,

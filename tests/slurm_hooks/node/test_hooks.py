@@ -480,9 +480,11 @@ def test_no_requeue_is_told_what_to_ask_for(site: Site) -> None:
 def test_a_request_without_shares_is_not_changed(site: Site) -> None:
     _oom_job(site, TresPerNode="gres:gpu:1")
     site.run("prolog")
-    site.log(OOM)
+    log = site.log(OOM)
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
     assert site.slurm.calls("requeue") == []
+    assert "it had a whole GPU and is not tried again" in log.read_text()
+    assert site.waiting()["7-0.json"].outcome == "oom_final"
 
 
 def test_slurm_refuses_to_requeue(site: Site) -> None:
