@@ -60,8 +60,8 @@ def of_job(job: NodeJob, shown: ShownJob) -> list[Log]:
     return _logs((out, job.stderr or out), names, job.work_dir)
 
 
-def of_others(job: NodeJob, others: Sequence[OtherLogs]) -> dict[str, int]:
-    """Which job writes to which log, as slurmctld tells of a user's jobs; a log whose name is not known is left out.
+def of_others(job: NodeJob, others: Sequence[OtherLogs]) -> dict[str, str]:
+    """Which job, as its user calls it, writes to which log; a log whose name is not known is left out.
 
     Args:
         job: the job that asks; the others are taken to run on its node.
@@ -72,8 +72,13 @@ def of_others(job: NodeJob, others: Sequence[OtherLogs]) -> dict[str, int]:
         names = replace(_names(job), job=other.job, name=other.name)
         names = replace(names, array_job=other.array_job, array_task=other.array_task)
         for log in _logs(filter(None, (other.stdout, other.stderr)), names, other.work_dir):
-            found[posixpath.normpath(log.path)] = other.job
+            found[posixpath.normpath(log.path)] = called(other.job, other.array_job, other.array_task)
     return found
+
+
+def called(job: int, array_job: int | None, array_task: int | None) -> str:
+    """What a user calls a job: ``4711``, or ``4711_3`` for a task of an array."""
+    return str(job) if array_task is None else f"{array_job}_{array_task}"
 
 
 def _logs(patterns: Iterable[str], names: logname.LogNames, work_dir: str) -> list[Log]:

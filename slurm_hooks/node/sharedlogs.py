@@ -49,14 +49,20 @@ def others(scene: Context, logs: Sequence[Log], since: int) -> str:
     if not mine:
         return ""
     noted = (state.read(_path(scene, scene.job.id)) or {}).get("with")
-    if noted is not None:
-        return f"job {noted}"
+    if isinstance(noted, int):
+        return f"job {_called(scene, noted)}"
     found, problem = commands.other_logs(scene.job.id, scene.job.uid, since, scene.config.node.command_timeout_s)
     if found is None:
         scene.say(f"who else writes to its logs is not known: {problem}")
         return "perhaps another job"
     writers = loglist.of_others(scene.job, found)
     return next((f"job {writers[path]}" for path in mine if path in writers), "")
+
+
+def _called(scene: Context, job: int) -> str:
+    """What its user calls a job; its number where slurmctld does not tell, as Prolog knows of no arrays."""
+    shown, _ = commands.show_job(job, scene.config.node.command_timeout_s)
+    return str(job) if shown is None else loglist.called(job, shown.array_job, shown.array_task)
 
 
 def forget(scene: Context) -> None:

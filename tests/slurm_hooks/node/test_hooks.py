@@ -373,6 +373,15 @@ def test_an_error_in_a_log_that_another_job_of_the_node_wrote_to(site: Site, job
     assert (run.outcome, run.evidence) == ("failed", "")
 
 
+def test_the_other_job_is_called_as_its_user_calls_it(site: Site) -> None:
+    site.slurm.job(8, shown(8, ArrayJobId="6", ArrayTaskId="2"))
+    site.run("prolog", SLURM_JOB_ID="8", **COMMON)
+    site.run("prolog", **COMMON)
+    log = site.log(OOM, "train.log")
+    _end(site, "7")
+    assert "rad: job 7 failed and is not tried again: job 6_2 wrote to its log too" in log.read_text()
+
+
 def test_jobs_that_wrote_to_a_log_one_after_another(site: Site) -> None:
     site.run("prolog", SLURM_JOB_ID="8", **COMMON)
     site.run("epilog", SLURM_JOB_ID="8", SLURM_JOB_EXIT_CODE2="0:0")

@@ -150,9 +150,9 @@ def test_logs_of_others() -> None:
     task = OtherLogs(14, 13, 2, "/data", "n", "/data/%A.log", "/data/%x-%u-%a.err")
     unknown = OtherLogs(15, None, None, "/data", "n", "", "")
     assert of_others(dataclasses.replace(JOB, user="alice"), [plain, task, unknown]) == {
-        "/home/alice/train.log": 12,
-        "/data/13.log": 14,
-        "/data/n-alice-2.err": 14,
+        "/home/alice/train.log": "12",
+        "/data/13.log": "13_2",
+        "/data/n-alice-2.err": "13_2",
     }
 
 
