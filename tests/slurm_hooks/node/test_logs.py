@@ -51,9 +51,15 @@ def test_work_that_fails_or_hangs_or_says_too_much() -> None:
     begin = time.monotonic()
     assert as_user("", UID, UID, hangs, 0.2) is None
     assert time.monotonic() - begin < 30
-    assert as_user("", UID, UID, lambda: b"x" * (33 << 20), 20) is None
+    assert as_user("", UID, UID, lambda: b"x" * (34 << 20), 20) is None
     assert as_user("no-such-user-here", UID, UID, lambda: b"x", 5) == b"x"
     assert len(as_user("", UID, UID, lambda: b"x" * (9 << 20), 20) or b"") == 9 << 20
+
+
+def test_the_longest_ends_of_both_logs(job: NodeJob, home: Path) -> None:
+    limit = 16384 * 1024  # the most that log_tail_kib allows
+    marks = [LogMark(_log(home / name, "x" * (limit + 1))) for name in ("out", "err")]
+    assert len(written(job, marks, limit)) == 2 * limit + 1
 
 
 def test_only_what_the_run_wrote(job: NodeJob, home: Path) -> None:
