@@ -25,7 +25,7 @@ _OOM = re.compile(
     rb"|InternalError: [^\n]{0,400}Dst tensor is not initialized"
     rb"|Out of memory while trying to allocate \d{1,20} bytes"  # XLA, in TensorFlow
     rb"|RESOURCE_EXHAUSTED: (?:[Oo]ut of memory|Failed to allocate)"  # JAX, XLA
-    rb"|cupy[\w.]*\.OutOfMemoryError: Out of memory allocating"
+    rb"|cupy[\w.]{0,60}\.OutOfMemoryError: Out of memory allocating"
     rb"|BFCArena::AllocateRawInternal\([^\n]{0,300}\) Failed to allocate memory"  # ONNX Runtime
     rb"|CUDA failure 2: out of memory"
     rb"|ValueError: No available memory for the cache blocks"  # vLLM

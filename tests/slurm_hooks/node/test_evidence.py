@@ -148,6 +148,7 @@ def test_evidence_is_one_short_printable_line() -> None:
         TORCH.encode() + b"\n" + b"Traceback (most recent call last):" * 29_000,
         TORCH.encode() + b"\n" + b"x" * 299 + b"Traceback (most recent call last):\n" + b" \n" * 500_000,
         b"InternalError: " * 70_000,
+        b"cupy." * 200_000,
         b"OOM when allocating tensor with shape /device:CPU" * 20_000,
         b"NVML_SUCCESS == x INTERNAL ASSERT FAILED at " * 20_000,
         b"a." * 500_000 + b"\n" + b"ResourceExhaustedError " * 40_000,
