@@ -24,12 +24,14 @@ _OOM = re.compile(
     rb"|OOM when allocating tensor with shape(?![^\n]{0,400}/device:CPU)"  # of the CPU it is the machine's memory
     rb"|InternalError: [^\n]{0,400}Dst tensor is not initialized"
     rb"|Out of memory while trying to allocate \d{1,20} bytes"  # XLA, in TensorFlow
-    rb"|RESOURCE_EXHAUSTED: (?:[Oo]ut of memory|Failed to allocate)"  # JAX, XLA
+    rb"|RESOURCE_EXHAUSTED: (?:[Oo]ut of memory|[Ff]ailed to allocate)"  # JAX, XLA
     rb"|cupy[\w.]{0,60}\.OutOfMemoryError: Out of memory allocating"
     rb"|BFCArena::AllocateRawInternal\([^\n]{0,300}\) Failed to allocate memory"  # ONNX Runtime
     rb"|CUDA failure 2: out of memory"
     rb"|ValueError: No available memory for the cache blocks"  # vLLM
+    rb"|KV cache is needed, which is larger than the available KV cache memory"
     rb"|ValueError: Free memory on device [^\n]{0,80}is less than desired GPU memory utilization"
+    rb"|RuntimeError: Not enough memory\. Please try to increase --mem-fraction-static"  # SGLang
     rb"|Out of memory error on GPU \d{1,3}\. Cannot allocate"  # PaddlePaddle
     rb"|Cuda Runtime \(out of memory\)"  # TensorRT
     rb"|Out of GPU memory trying to allocate"  # Julia
@@ -80,7 +82,8 @@ _HARMLESS = (
 _FOLLOWERS = re.compile(
     rb"ChildFailedError|CalledProcessError|ProcessRaisedException|ProcessExitedException|BrokenPipeError"
     rb"|ConnectionResetError|KeyboardInterrupt|RayTaskError|RayActorError|ActorDiedError|WorkerCrashedError|EOFError"
-    rb"|BrokenProcessPool|TerminatedWorkerError|KilledWorker|DistBackendError|DistNetworkError"
+    rb"|BrokenProcessPool|TerminatedWorkerError|KilledWorker|DistBackendError|DistNetworkError|TuneError"
+    rb"|TrainingFailedError"
     rb"|RuntimeError: (?:DataLoader worker |Engine core initialization failed|[^\n]{0,200}\bgloo/)"
     rb"|EngineDeadError|Engine process failed to start"
 )

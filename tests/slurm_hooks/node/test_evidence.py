@@ -51,6 +51,9 @@ def _logged(text: str) -> str:
         "onnxruntime::CudaCall(ERRTYPE, int) CUDA failure 2: out of memory ; GPU=0 ; hostname=node07",
         "(EngineCore pid=7) ValueError: No available memory for the cache blocks. Try increasing",
         "ValueError: Free memory on device (3.2/4.0 GiB) on startup is less than desired GPU memory utilization (0.9)",
+        "ValueError: (4.0 GiB KV cache is needed, which is larger than the available KV cache memory (0.65 GiB).",
+        "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
+        "W tensorflow/core/framework/op_kernel.cc:1733] RESOURCE_EXHAUSTED: failed to allocate memory",
         "Out of memory error on GPU 0. Cannot allocate 1.953125GB memory on GPU 0, 22.1GB memory has been allocated",
         "[TRT] [E] 1: [defaultAllocator.cpp::allocate::20] Error Code 1: Cuda Runtime (out of memory)",
         "ERROR: LoadError: Out of GPU memory trying to allocate 8.000 GiB",
@@ -109,6 +112,8 @@ def test_what_is_no_error_of_a_framework(log: str) -> None:
         (TRACE + "RuntimeError: [third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer\n", True),
         (TRACE + "torch.distributed.DistBackendError: NCCL error: remote process exited\n", True),
         (TRACE + "concurrent.futures.process.BrokenProcessPool: A process was terminated abruptly\n", True),
+        (TRACE + "ray.tune.error.TuneError: ('Trials did not complete', [train_1])\n", True),
+        (TRACE + "ray.train.base_trainer.TrainingFailedError: The Ray Train run failed.\n", True),
         (TRACE + "RuntimeError: the shapes do not match\n", False),
         # A logger's words before each line, and a progress bar before the first.
         (_logged(TRACE + "KeyError: 'loss'\n"), False),
