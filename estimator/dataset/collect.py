@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -134,11 +135,29 @@ def done_ids(folder: Path) -> set[str]:
     return ids | {str(row["id"]) for row in read_jsonl(folder / FAILURES)}
 
 
+def _end_last_line(path: Path) -> None:
+    """Take away a last line that was cut off, which `read_jsonl` leaves out: what is appended would stand behind it."""
+    data = path.read_bytes() if path.exists() else b""
+    last = data[data.rfind(b"\n") + 1 :]
+    if not last:
+        return
+    with path.open("r+b") as file:
+        try:
+            json.loads(last)
+        except ValueError:
+            file.truncate(len(data) - len(last))
+        else:
+            file.seek(0, os.SEEK_END)
+            file.write(b"\n")
+
+
 class _Files:
     """The raw results, appended line by line."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        for name in (ROWS, TRACES, FAILURES):
+            _end_last_line(folder / name)
         self._files = {name: (folder / name).open("a", encoding="utf-8") for name in (ROWS, TRACES, FAILURES)}
 
     def write(self, name: str, item: dict[str, Any]) -> None:

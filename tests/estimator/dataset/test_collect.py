@@ -113,6 +113,18 @@ def test_a_collection_survives_failures_and_goes_on_where_it_was(tmp_path: Path)
     assert {row["spec"]["batch_size"] for row in read_jsonl(tmp_path / ROWS)} == {1, 2, 3, 4}
 
 
+def test_a_collection_goes_on_behind_a_line_that_was_cut_off(tmp_path: Path) -> None:
+    options = Options(1, 100, "cpu")
+    Collector(_specs((1, 2)), tmp_path, options, answering).run(lambda _: None)
+    first, second = (tmp_path / ROWS).read_text("utf-8").splitlines()
+    (tmp_path / ROWS).write_text(f"{first}\n{second[:50]}", "utf-8")  # as a kill or a full disk leaves it
+    traces = (tmp_path / TRACES).read_text("utf-8")
+    (tmp_path / TRACES).write_text(traces.removesuffix("\n"), "utf-8")  # whole, but for its end
+    Collector(_specs((1, 2, 3)), tmp_path, options, answering).run(lambda _: None)
+    assert {row["spec"]["batch_size"] for row in read_jsonl(tmp_path / ROWS)} == {1, 2, 3}
+    assert len(list(read_jsonl(tmp_path / TRACES))) == 4
+
+
 def test_isolated_takes_a_new_process_for_each_configuration_of_a_model_too(tmp_path: Path) -> None:
     real = [spec_from_json({**spec.to_json(), "source": "timm", "name": "net"}) for spec in _specs((1, 2, 3))]
     collector = Collector(real, tmp_path, Options(1, 100, "cpu", isolated=True), answering)
