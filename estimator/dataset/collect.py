@@ -229,7 +229,7 @@ class Collector:
                     break
         finally:
             for key in list(self._children):
-                self._end_child(key, "the collection was ended")
+                self._end_child(key)  # what it was measuring is measured when the collection goes on
             for process in self._ending.values():
                 process.join(5)
             self._files.close()
@@ -268,10 +268,10 @@ class Collector:
                 try:
                     self._handle(key, child, child.pipe.recv())
                 except (EOFError, ConnectionResetError):
-                    self._end_child(key, "the process ended")
+                    self._lose(key, "the process ended")
                     self._replace()
             elif time.monotonic() - child.heard > _SILENCE_SECONDS and not self._ledger.waits(key):
-                self._end_child(key, f"silent for {_SILENCE_SECONDS:.0f} s")
+                self._lose(key, f"silent for {_SILENCE_SECONDS:.0f} s")
                 self._replace()
         for key, process in list(self._ending.items()):
             if not process.is_alive():
@@ -285,7 +285,7 @@ class Collector:
         try:
             self._children[key].pipe.send(message)
         except (BrokenPipeError, ConnectionResetError):
-            self._end_child(key, "the process ended")
+            self._lose(key, "the process ended")
 
     def _handle(self, key: int, child: _Child, message: tuple[Any, ...]) -> None:
         kind, *rest = message
@@ -320,12 +320,17 @@ class Collector:
         _LOG.warning("configuration %s: %s", spec, why)
         self._files.write(FAILURES, {"id": spec, "why": why})
 
-    def _end_child(self, key: int, why: str) -> None:
-        child = self._children.pop(key)
+    def _lose(self, key: int, why: str) -> None:
+        """End a process that its configuration brought down."""
+        child = self._children[key]
         self._stillborn += not child.said
-        self._ledger.leave(key)
+        self._end_child(key)
         if child.todo and time.monotonic() < self._end:
             self._fail(child.spec, why)
+
+    def _end_child(self, key: int) -> None:
+        child = self._children.pop(key)
+        self._ledger.leave(key)
         child.process.terminate()
         self._ending[key] = child.process  # what it holds of the GPU is free when it is gone
         child.pipe.close()

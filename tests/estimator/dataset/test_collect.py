@@ -125,6 +125,26 @@ def test_a_collection_goes_on_behind_a_line_that_was_cut_off(tmp_path: Path) -> 
     assert len(list(read_jsonl(tmp_path / TRACES))) == 4
 
 
+def test_what_was_being_measured_when_a_collection_was_interrupted_is_measured_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = Options(1, 100, "cpu")
+    collector = Collector(_specs((1, 2)), tmp_path, options, answering)
+    write = collector._files.write
+
+    def interrupted(name: str, item: dict[str, Any]) -> None:
+        if name == ROWS:
+            raise KeyboardInterrupt
+        write(name, item)
+
+    monkeypatch.setattr(collector._files, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        collector.run(lambda _: None)
+    assert done_ids(tmp_path) == set()
+    Collector(_specs((1, 2)), tmp_path, options, answering).run(lambda _: None)
+    assert {row["spec"]["batch_size"] for row in read_jsonl(tmp_path / ROWS)} == {1, 2}
+
+
 def test_isolated_takes_a_new_process_for_each_configuration_of_a_model_too(tmp_path: Path) -> None:
     real = [spec_from_json({**spec.to_json(), "source": "timm", "name": "net"}) for spec in _specs((1, 2, 3))]
     collector = Collector(real, tmp_path, Options(1, 100, "cpu", isolated=True), answering)
