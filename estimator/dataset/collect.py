@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from estimator import files
 from estimator.dataset.specs import Spec, spec_from_json
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _SILENCE_SECONDS = 90.0
@@ -31,7 +33,7 @@ ROWS, TRACES, FAILURES = "rows.jsonl", "traces.jsonl", "failures.jsonl"
 
 
 class LineError(ValueError):
-    """A line that is no JSON; the message names it and the cure."""
+    """A line that is no JSON, or no row; the message names it and the cure."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,16 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of a file of JSON lines; a last line that was cut off is left out.
 
     Raises:
-        LineError: another line is no JSON.
+        LineError: another line is no JSON object.
+    """
+    return read_each(path, dict)
+
+
+def read_each(path: Path, read: Callable[[dict[str, Any]], T]) -> Iterator[T]:
+    """Yield what `read` makes of each object of a file of JSON lines; a last line that was cut off is left out.
+
+    Raises:
+        LineError: another line is no JSON object, or not such a one.
     """
     if not path.exists():
         return
@@ -122,17 +133,26 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            yield json.loads(line)
+            item = json.loads(line)
         except json.JSONDecodeError as error:
             if number == len(lines):
                 return  # no newline: the writer was interrupted
-            raise LineError(f"{path}:{number}: {error.msg}; delete the line to go on without it") from None
+            raise _unread(path, number, error.msg) from None
+        try:
+            found = read(item)
+        except (LookupError, TypeError, ValueError) as error:
+            raise _unread(path, number, f"{type(error).__name__} {error}") from None
+        yield found
+
+
+def _unread(path: Path, number: int, why: str) -> LineError:
+    return LineError(f"{path}:{number}: {why}; delete the line to go on without it")
 
 
 def done_ids(folder: Path) -> set[str]:
     """Return ids of configurations that a folder of raw results already holds, failures too."""
-    ids = {spec_from_json(row["spec"]).id for row in read_jsonl(folder / ROWS)}
-    return ids | {str(row["id"]) for row in read_jsonl(folder / FAILURES)}
+    ids = set(read_each(folder / ROWS, lambda row: spec_from_json(row["spec"]).id))
+    return ids | set(read_each(folder / FAILURES, lambda row: str(row["id"])))
 
 
 def _end_last_line(path: Path) -> None:

@@ -6,20 +6,26 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from estimator.dataset.collect import read_each
 from estimator.dataset.specs import spec_from_json
 from estimator.dataset.store import Row
 
 _COLUMNS = ("rows", "oom", "models", "groups", "least_mib", "median_mib", "most_mib", "with_counters")
 
 
-def raw_rows(items: Iterable[dict[str, Any]]) -> list[Row]:
-    """Read rows of a collection that is not packed; their label is what the allocator took."""
-    rows = []
-    for item in items:
-        reserved = item["peak_reserved_mib"]
-        memory = reserved if item["status"] == "ok" else None
-        rows.append(Row(spec_from_json(item["spec"]), item["status"], memory, item["peak_allocated_mib"], reserved))
-    return rows
+def raw_rows(path: Path) -> list[Row]:
+    """Read rows of a collection that is not packed; their label is what the allocator took.
+
+    Raises:
+        LineError: a line is no such row.
+    """
+    return list(read_each(path, _raw_row))
+
+
+def _raw_row(item: dict[str, Any]) -> Row:
+    reserved, allocated = float(item["peak_reserved_mib"]), float(item["peak_allocated_mib"])
+    memory = reserved if item["status"] == "ok" else None
+    return Row(spec_from_json(item["spec"]), item["status"], memory, allocated, reserved)
 
 
 def kind_of(row: Row) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_jsonl
+from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_each, read_jsonl
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.specs import Spec, Split, spec_from_json
 from estimator.dataset.tree import Trace, from_json
@@ -158,13 +158,25 @@ class Dataset:
         return Dataset(tuple(rows), traces, self.meta)
 
 
+class DataError(ValueError):
+    """A packed data set that is damaged; the message names the folder and the cure."""
+
+
 def load(folder: Path = DEFAULT) -> Dataset:
     """Read a packed data set.
 
     Raises:
         FileNotFoundError: the folder holds none.
-        ValueError: a row is no configuration.
+        DataError: a file of it is damaged.
     """
+    try:
+        return _load(folder)
+    except (LookupError, TypeError, ValueError, EOFError, lzma.LZMAError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise DataError(f"{folder} is no whole data set ({why}): pack it anew with `radctl dataset pack`") from None
+
+
+def _load(folder: Path) -> Dataset:
     meta = json.loads((folder / _META_FILE).read_text("utf-8"))
     traces = dict(_trace(line) for line in _lines(folder / _TRACE_FILE))
     loaded = {model: libraries_of(trace) for model, trace in traces.items()}
@@ -231,7 +243,7 @@ def _trace(line: str) -> tuple[str, str]:
     """Divide a line of the traces' file, as `_write` writes it, into the model's id and the JSON of its trace."""
     found = _TRACE.fullmatch(line.rstrip("\n"))
     if found is None:
-        raise ValueError(f"{line[:60]!r} is no trace: pack the data set again")
+        raise ValueError(f"{line[:60]!r} is no trace")
     return found[1], found[2]
 
 
@@ -395,23 +407,25 @@ def add_checks(results: Path, folder: Path) -> dict[str, int]:
 
 def _rows(raw: Path) -> dict[str, dict[str, Any]]:
     """Return the packed form of a folder's rows, by id."""
-    rows: dict[str, dict[str, Any]] = {}
-    for item in read_jsonl(raw / ROWS):
-        if item["device"] != "cuda":
-            raise ValueError(f"{raw / ROWS} holds a rehearsal on {item['device']}: only a GPU's rows are packed")
-        spec = spec_from_json(item["spec"])
-        rows[spec.id] = {
-            "spec": spec.to_json(),
-            "status": item["status"],
-            "allocated": round(item["peak_allocated_mib"], 2),
-            "reserved": round(item["peak_reserved_mib"]),
-            **({"held": round(item["held_mib"], 2)} if item.get("held_mib") else {}),
-        }
-    return rows
+    return dict(read_each(raw / ROWS, _packed))
+
+
+def _packed(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    if item["device"] != "cuda":
+        raise ValueError(f"a rehearsal on {item['device']}: only a GPU's rows are packed")
+    spec = spec_from_json(item["spec"])
+    return spec.id, {
+        "spec": spec.to_json(),
+        "status": item["status"],
+        "allocated": round(item["peak_allocated_mib"], 2),
+        "reserved": round(item["peak_reserved_mib"]),
+        **({"held": round(item["held_mib"], 2)} if item.get("held_mib") else {}),
+    }
 
 
 def _own_rows(raw: Path) -> list[dict[str, Any]]:
-    return [_own(item) for item in read_jsonl(raw / ISOLATED) if item["status"] == "ok"]
+    found = read_each(raw / ISOLATED, lambda item: _own(item) if item["status"] == "ok" else None)
+    return [item for item in found if item is not None]
 
 
 def _write_all(

@@ -129,7 +129,7 @@ def pack(raw: Path, into: Path, meta: Path) -> None:
 def status(raw: Path | None, data: Path | None, plot: Path | None, as_json: bool) -> None:
     """Say what was measured and what it covers."""
     at_most_one(raw=raw is not None, data=data is not None)
-    rows = coverage.raw_rows(read_jsonl(raw / ROWS)) if raw else list(store.load(data or store.DEFAULT).rows)
+    rows = coverage.raw_rows(raw / ROWS) if raw else list(store.load(data or store.DEFAULT).rows)
     table = coverage.table(rows)
     if as_json:
         click.echo(json.dumps(table))

@@ -11,7 +11,7 @@ import pytest
 
 from estimator.dataset import coverage, store
 from estimator.dataset.catalogues.fresh import FRESH
-from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_jsonl
+from estimator.dataset.collect import FAILURES, ROWS, TRACES, LineError, done_ids
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.printers import module_text
 from estimator.dataset.specs import FITTED, Split, generate_synthetic, spec_from_json
@@ -87,6 +87,37 @@ def test_a_rehearsal_is_not_packed(tmp_path: Path) -> None:
         store.pack(tmp_path / "raw", tmp_path / "packed", META)
 
 
+@pytest.mark.parametrize("line", ["{}", "[1]", '{"spec":3,"device":"cuda"}'])
+def test_lines_that_are_no_rows_are_named(tmp_path: Path, line: str) -> None:
+    _raw(tmp_path / "raw")
+    rows = tmp_path / "raw" / ROWS
+    rows.write_text(f"{line}\n", "utf-8")
+    for reading in (done_ids, lambda raw: coverage.raw_rows(raw / ROWS), lambda raw: store.pack(raw, tmp_path, META)):
+        with pytest.raises(LineError, match=r"rows\.jsonl:1: .*delete the line"):
+            reading(tmp_path / "raw")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("meta.json", b"x"),
+        ("meta.json", b"[]"),
+        ("meta.json", b"{}"),
+        ("rows.jsonl.xz", b"no archive"),
+        ("rows.jsonl.xz", lzma.compress(b'{"spec":1}\n')),
+        ("rows.jsonl.xz", lzma.compress(b"no JSON")),
+        ("rows.jsonl.xz", lzma.compress(b"{}\n" * 99)[:-20]),
+        ("traces.jsonl.xz", lzma.compress(b"no trace")),
+    ],
+)
+def test_a_damaged_data_set_is_named(tmp_path: Path, name: str, data: bytes) -> None:
+    _raw(tmp_path / "raw")
+    store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    (tmp_path / "packed" / name).write_bytes(data)
+    with pytest.raises(store.DataError, match=r"packed is no whole data set .*: pack it anew"):
+        store.load(tmp_path / "packed")
+
+
 def test_labels_need_a_measured_context(tmp_path: Path) -> None:
     _raw(tmp_path / "raw")
     (tmp_path / "raw" / store.ISOLATED).write_text("", "utf-8")
@@ -139,7 +170,7 @@ def test_runs_in_processes_of_their_own_are_added_and_correct_the_labels(tmp_pat
 
 def test_coverage_of_raw_rows(tmp_path: Path) -> None:
     _raw(tmp_path / "raw")
-    rows = coverage.raw_rows(read_jsonl(tmp_path / "raw" / ROWS))
+    rows = coverage.raw_rows(tmp_path / "raw" / ROWS)
     table = coverage.table(rows)
     assert table["mlp"]["rows"] == 2
     assert table["mlp"]["oom"] == 1
@@ -151,7 +182,7 @@ def test_coverage_of_raw_rows(tmp_path: Path) -> None:
 
 def test_coverage_is_drawn(tmp_path: Path) -> None:
     _raw(tmp_path / "raw")
-    coverage.plot(coverage.raw_rows(read_jsonl(tmp_path / "raw" / ROWS)), tmp_path / "plot.svg")
+    coverage.plot(coverage.raw_rows(tmp_path / "raw" / ROWS), tmp_path / "plot.svg")
     assert (tmp_path / "plot.svg").read_text("utf-8").count("<svg") == 1
 
 
