@@ -11,6 +11,7 @@ import pytest
 
 from estimator.dataset.specs import Split
 from estimator.dataset.store import Dataset, committed
+from estimator.gpus import lookup
 from estimator.methods.rad import NAME, Rad
 from estimator.methods.rad import retrain as module
 from estimator.methods.rad.fit import Fitted, blank, fit, processes
@@ -111,6 +112,21 @@ def test_a_sites_own_cases_are_added_to_the_data(
     asked = parse_summary(text), Workload(32)
     assert "nothing like this model was measured" in without.predict(*asked).reasons[0]
     assert "this architecture was measured (runs: 1)" in own.predict(*asked).reasons[0]
+
+
+def test_a_case_of_another_gpu_is_estimated_there_as_it_was_measured(
+    tmp_path: Path, quick: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("estimator.store.SHIPPED", tmp_path / "nothing")
+    text = "Net(\n  (fc): Linear(in_features=100, out_features=100, bias=True)\n)\n"
+    (tmp_path / "net.txt").write_text(text)
+    (tmp_path / "labels.csv").write_text(
+        "file,batch_size,optimizer,precision,seq_len,kind,gpu,gpu_memory_mib\nnet.txt,64,adam,fp32,,train,A100,1500\n"
+    )
+    module.retrain(tmp_path, tmp_path / "own")
+    own, summary = Rad(Store(tmp_path / "own", NAME).load()), parse_summary(text)
+    said = [own.predict(summary, Workload(64, gpu=gpu)).expected_mib for gpu in ("a100", "h200")]
+    assert said == [1500, 1500 - (lookup("a100").context_mib - lookup("h200").context_mib)]
 
 
 def test_rows_that_ran_out_of_memory_and_eager_attention_are_left_out(small: Dataset) -> None:

@@ -233,7 +233,7 @@ class Rad:
         gpu = lookup(workload.gpu)
         explicit = memory.peak / MIB
         own = self.context(program, workload)
-        shift = self._other_context(gpu)
+        shift = self.other_context(gpu)
         context = own + shift
         knowledge = self._known.about(run_of(program, shaped, workload))
         said = _SAID[knowledge.level].format(knowledge)
@@ -400,8 +400,8 @@ class Rad:
         """Give the CUDA context in MiB on the GPU that the model was fitted on."""
         return self._contexts[workload.kind][program.libraries]
 
-    def _other_context(self, gpu: Gpu) -> float:
-        """Tell how much larger the context is on another GPU."""
+    def other_context(self, gpu: Gpu) -> float:
+        """Tell how much larger the context is on another GPU, in MiB."""
         return float(gpu.context_mib - lookup(self._fitted_on).context_mib)
 
     def _reasons(

@@ -12,6 +12,7 @@ from estimator.dataset.specs import Spec
 from estimator.dataset.store import Dataset, Row
 from estimator.dataset.tree import Trace, resolve
 from estimator.evaluate import Case
+from estimator.gpus import lookup
 from estimator.methods.rad import Rad
 from estimator.methods.rad.familiar import unfamiliar
 from estimator.methods.rad.features import MIB, UNFAMILIAR, features, fixed_share
@@ -29,6 +30,7 @@ _DEPTHS = (2, 4, 5)
 # Rows for a process at a time.
 _CHUNK = 200
 _PICTURE = 3
+_LEAST_MIB = 1.0
 # How transformers' models name what stands on their trunk: ``bert-base-MaskedLM``.
 _HEAD = re.compile(r"-[A-Z]\w*$")
 
@@ -167,9 +169,17 @@ def _model_of(spec: Spec) -> str:
 
 
 def examples_of_cases(cases: Iterable[Case], account: Rad) -> list[Example]:
-    """Account for a site's own measured cases."""
-    made = (example(account, case.text, case.workload, case.memory_mib, name=f"site:{case.file}") for case in cases)
+    """Account for a site's own measured cases, as they would be on the GPU that the rest was measured on."""
+    made = (
+        example(account, case.text, case.workload, _as_on_ours(case, account), name=f"site:{case.file}")
+        for case in cases
+    )
     return [item for item in made if item is not None]
+
+
+def _as_on_ours(case: Case, account: Rad) -> float:
+    """Give the label with our GPU's context; an estimate for the other GPU has the other's again."""
+    return max(case.memory_mib - account.other_context(lookup(case.workload.gpu)), _LEAST_MIB)
 
 
 def example(
