@@ -174,20 +174,22 @@ class Store:
         finally:
             Path(name).unlink(missing_ok=True)
 
-    def rollback(self) -> int:
-        """Go back to the version before the current one.
+    def rollback(self) -> int | None:
+        """Go back to the version before the current one; from the first, to what comes with the package (`store_for`).
 
         Returns:
-            The number that is current now.
+            The number that is current now; None where none is.
 
         Raises:
-            ModelError: there is no older version.
+            ModelError: no version is current.
         """
         current = self.current
-        older = [version.number for version in self.versions() if current is not None and version.number < current]
+        if current is None:
+            raise ModelError(f"{self.folder} holds no version: nothing to go back to")
+        older = [version.number for version in self.versions() if version.number < current]
         if not older:
-            before = "no version" if current is None else f"no version before {current}"
-            raise ModelError(f"{self.folder} holds {before}: nothing to go back to")
+            (self.folder / _CURRENT).unlink()
+            return None
         self.use(older[-1])
         return older[-1]
 

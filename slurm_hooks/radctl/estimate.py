@@ -26,7 +26,7 @@ from estimator.faketensor import FakeTensor, plain_inputs
 from estimator.input_size import InputSizeError, read
 from estimator.methods import DEFAULT, METHODS, load_method
 from estimator.parsers import parse_summary
-from estimator.store import SHIPPED, Store
+from estimator.store import SHIPPED, Store, store_for
 from estimator.summarize import summary_of, table_of
 from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Precision, Workload
 from slurm_hooks.radctl.groups import evaluate, retrain
@@ -318,17 +318,19 @@ def models() -> None:
 @JSON
 def models_list(models_dir: Path, as_json: bool) -> None:
     """List the versions of every learned method: those that come with RAD, and your own."""
+    used = {method: store_for(method, models_dir).folder for method in _LEARNED}
     rows = [
         {
             "method": method,
             "version": version.number,
-            "current": version.current,
+            "current": version.current and store.folder == used[method],
             "folder": str(folder),
             "about": version.about,
         }
         for folder in (SHIPPED, models_dir)
         for method in _LEARNED
-        for version in Store(folder, method).versions()
+        for store in (Store(folder, method),)
+        for version in store.versions()
     ]
     if as_json:
         click.echo(json.dumps({"models": rows}))
@@ -343,9 +345,10 @@ def models_list(models_dir: Path, as_json: bool) -> None:
 @click.argument("method", type=click.Choice(_LEARNED), default="rad")
 @click.option("--models-dir", type=_FOLDER, default=INSTALLED, show_default=True, help="Folder of your own models.")
 def models_rollback(method: str, models_dir: Path) -> None:
-    """Make the version before the current one current again."""
+    """Make the version before the current one current again; from your first, the one that comes with RAD."""
     number = Store(models_dir, method).rollback()
-    click.echo(f"{method}: version {number} is current")
+    which = "the version that comes with RAD" if number is None else f"version {number}"
+    click.echo(f"{method}: {which} is current")
 
 
 @click.command()

@@ -30,13 +30,15 @@ def test_versions_count_up_and_the_newest_is_current(tmp_path: Path) -> None:
     ]
 
 
-def test_rolling_back_goes_to_the_version_before(tmp_path: Path) -> None:
+def test_rolling_back_goes_to_the_version_before_and_to_the_shipped_one(tmp_path: Path) -> None:
     store = Store(tmp_path, "rad")
     for number in range(3):
         store.install({"a": number}, {})
     assert store.rollback() == 2
     assert store.rollback() == 1
     assert store.load()["a"] == 0
+    assert store.rollback() is None
+    assert store_for("rad", tmp_path).folder == SHIPPED / "rad"
     with pytest.raises(ModelError, match="nothing to go back to"):
         store.rollback()
 

@@ -140,8 +140,12 @@ def test_models_are_listed_and_rolled_back(tmp_path: Path) -> None:
         (1, False),
         (2, True),
     ]
+    assert [row["folder"] for row in rows if row["current"] and row["method"] == "rad"] == [str(tmp_path)]
     assert "* rad 2  two" in run("models", "list", "--models-dir", str(tmp_path)).output
     assert "version 1 is current" in run("models", "rollback", "--models-dir", str(tmp_path)).output
+    last = run("models", "rollback", "--models-dir", str(tmp_path))
+    assert last.output == "rad: the version that comes with RAD is current\n"
+    assert run("models", "list", "--models-dir", str(tmp_path)).output.startswith("* rad 1  fitted")
     refused = run("models", "rollback", "rad", "--models-dir", str(tmp_path))
     assert refused.exit_code == 2
     assert "nothing to go back to" in refused.output
