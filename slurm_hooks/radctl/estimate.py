@@ -30,6 +30,7 @@ from estimator.store import SHIPPED, Store, store_for
 from estimator.summarize import summary_of, table_of
 from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Precision, Workload
 from slurm_hooks.radctl.groups import evaluate, retrain
+from slurm_hooks.radctl.main import Site
 
 _LEARNED = ("rad", "gpumemnet")
 _NO_MODEL = "name a function without arguments that returns the model, in a module that does nothing when imported"
@@ -39,7 +40,6 @@ _NO_TABLE = (
 )
 _MOST = 300  # characters of an error that are shown
 _FOLDER = click.Path(file_okay=False, path_type=Path)
-INSTALLED = Path("/var/lib/rad/models")  # where [estimator] models_dir points by default
 
 METHOD = click.option(
     "--method", type=click.Choice(METHODS), default=DEFAULT, show_default=True, help="What estimates."
@@ -48,6 +48,11 @@ MODELS_DIR = click.option(
     "--models-dir",
     type=_FOLDER,
     help="Folder of learned models (default: those that come with RAD).",
+)
+OWN_MODELS = click.option(
+    "--models-dir",
+    type=_FOLDER,
+    help="Folder of your own models [default: models_dir of rad.toml's estimator, where radd looks].",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -277,20 +282,15 @@ def evaluate_memory(*, cases: Path, method: str, models_dir: Path | None, as_jso
     required=True,
     help="A packed data set, or a folder of your own cases with labels.csv.",
 )
-@click.option(
-    "--models-dir",
-    type=_FOLDER,
-    default=INSTALLED,
-    show_default=True,
-    help="Folder of learned models.",
-)
+@OWN_MODELS
 @JSON
-def retrain_memory(*, data_dir: Path, models_dir: Path, as_json: bool) -> None:
+@click.pass_obj
+def retrain_memory(site: Site, *, data_dir: Path, models_dir: Path | None, as_json: bool) -> None:
     """Fit the memory estimate to measured runs; install it only if it is no worse on models left out."""
     from estimator.methods.rad.fit.reached import ALL, DRAWN  # noqa: PLC0415 - scikit-learn takes seconds to load
     from estimator.methods.rad.retrain import retrain as fit_again  # noqa: PLC0415
 
-    done = fit_again(data_dir, models_dir, say=lambda text: click.echo(f"radctl: {text}", err=True))
+    done = fit_again(data_dir, _own(site, models_dir), say=lambda text: click.echo(f"radctl: {text}", err=True))
     if as_json:
         click.echo(json.dumps({**asdict(done), "installed": done.version is not None}))
         return
@@ -308,17 +308,24 @@ def retrain_memory(*, data_dir: Path, models_dir: Path, as_json: bool) -> None:
             )
 
 
+def _own(site: Site, models_dir: Path | None) -> Path:
+    """Give the folder of a site's own models: the one that was named, or the one in which radd looks."""
+    return models_dir or Path(site.load().estimator.models_dir)
+
+
 @click.group()
 def models() -> None:
     """List learned models, or go back to the version before."""
 
 
 @models.command("list")
-@click.option("--models-dir", type=_FOLDER, default=INSTALLED, show_default=True, help="Folder of your own models.")
+@OWN_MODELS
 @JSON
-def models_list(models_dir: Path, as_json: bool) -> None:
+@click.pass_obj
+def models_list(site: Site, models_dir: Path | None, as_json: bool) -> None:
     """List the versions of every learned method: those that come with RAD, and your own."""
-    used = {method: store_for(method, models_dir).folder for method in _LEARNED}
+    own = _own(site, models_dir)
+    used = {method: store_for(method, own).folder for method in _LEARNED}
     rows = [
         {
             "method": method,
@@ -327,7 +334,7 @@ def models_list(models_dir: Path, as_json: bool) -> None:
             "folder": str(folder),
             "about": version.about,
         }
-        for folder in (SHIPPED, models_dir)
+        for folder in (SHIPPED, own)
         for method in _LEARNED
         for store in (Store(folder, method),)
         for version in store.versions()
@@ -343,10 +350,11 @@ def models_list(models_dir: Path, as_json: bool) -> None:
 
 @models.command("rollback")
 @click.argument("method", type=click.Choice(_LEARNED), default="rad")
-@click.option("--models-dir", type=_FOLDER, default=INSTALLED, show_default=True, help="Folder of your own models.")
-def models_rollback(method: str, models_dir: Path) -> None:
+@OWN_MODELS
+@click.pass_obj
+def models_rollback(site: Site, method: str, models_dir: Path | None) -> None:
     """Make the version before the current one current again; from your first, the one that comes with RAD."""
-    number = Store(models_dir, method).rollback()
+    number = Store(_own(site, models_dir), method).rollback()
     which = "the version that comes with RAD" if number is None else f"version {number}"
     click.echo(f"{method}: {which} is current")
 

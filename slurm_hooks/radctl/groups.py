@@ -31,5 +31,4 @@ def retrain(ctx: click.Context, data_dir: Path | None, models_dir: Path | None, 
     memory = retrain.get_command(ctx, "memory")
     if data_dir is None or memory is None:
         raise click.UsageError("missing --data DIR, or a subcommand")
-    chosen = {} if models_dir is None else {"models_dir": models_dir}
-    ctx.invoke(memory, data_dir=data_dir, as_json=as_json, **chosen)
+    ctx.invoke(memory, data_dir=data_dir, models_dir=models_dir, as_json=as_json)

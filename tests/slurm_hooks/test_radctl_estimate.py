@@ -151,6 +151,26 @@ def test_models_are_listed_and_rolled_back(tmp_path: Path) -> None:
     assert "nothing to go back to" in refused.output
 
 
+def test_a_sites_own_models_lie_where_its_configuration_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    models, seen = tmp_path / "models", []
+    site = tmp_path / "rad.toml"
+    site.write_text(f'[estimator]\nmodels_dir = "{models}"\n')
+    monkeypatch.setenv("RAD_CONFIG", str(site))
+
+    def fake(data: Path, models_dir: Path, say: Callable[[str], None]) -> Retrained:
+        seen.append(models_dir)
+        return Retrained(10, Held(5, 0.0, 0.04, 0.1), None, 4, LeftOut({}, {}, {}))
+
+    monkeypatch.setattr("estimator.methods.rad.retrain.retrain", fake)
+    for words in (("retrain",), ("retrain", "memory")):
+        assert run(*words, "--data", str(tmp_path)).exit_code == 0
+    assert seen == [models, models]
+    Store(models, "rad").install(MODEL, {"note": "own"})
+    assert f"* rad 1  own  ({models})" in run("models", "list").output
+    assert run("models", "rollback").exit_code == 0
+    assert Store(models, "rad").current is None
+
+
 def test_estimates_come_from_the_sites_model(tmp_path: Path, summary: str) -> None:
     Store(tmp_path / "models", "rad").install(MODEL, {})
     done = run("estimate", summary, "--batch-size", "64", "--models-dir", str(tmp_path / "models"), "--json")
