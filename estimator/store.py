@@ -10,6 +10,7 @@ its manifest is refused before it is unpacked.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -22,6 +23,8 @@ from typing import Any
 
 SHIPPED = Path(__file__).parent / "models"
 _CURRENT, _MODEL, _MANIFEST = "current", "model.json.gz", "manifest.json"
+_MOST_DIGITS = 9
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY)
 _MOST_BYTES = 64 * 1024 * 1024
 _GZIP = 16 + zlib.MAX_WBITS  # what zlib calls the format of gzip
 
@@ -75,7 +78,7 @@ class Store:
             text = ""
         except OSError as error:
             raise _unread(path, error) from None
-        if not text.isdecimal() or len(text) > 9:
+        if not text.isdecimal() or len(text) > _MOST_DIGITS:
             raise ModelError(f"{path} names no version: write the number of one of the folders beside it")
         return int(text)
 
@@ -95,13 +98,12 @@ class Store:
         current = self.current
         if not self.folder.is_dir():
             return found
-        for path in self.folder.iterdir():
-            if path.name.isdecimal() and len(path.name) < 10:
-                try:
-                    about = self._manifest(int(path.name))
-                except ModelError:
-                    continue
-                found.append(Version(int(path.name), int(path.name) == current, about.get("about", {})))
+        for number in self._numbers():
+            try:
+                about = self._manifest(number)
+            except ModelError:
+                continue
+            found.append(Version(number, number == current, about.get("about", {})))
         return sorted(found, key=lambda version: version.number)
 
     def load(self, number: int | None = None) -> dict[str, Any]:
@@ -143,20 +145,34 @@ class Store:
             The new version's number.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        numbers = [int(path.name) for path in self.folder.iterdir() if path.name.isdecimal()]
-        number = max(numbers, default=0) + 1
         data = json.dumps({**model, "method": self.method}, separators=(",", ":"), sort_keys=True).encode()
         packed = gzip.compress(data, mtime=0)  # without a time, equal models are equal files
         manifest = {"about": about, "bytes": len(data), "sha256": hashlib.sha256(packed).hexdigest()}
-        target = self.folder / str(number)
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=".new-") as name:
-            made = Path(name) / str(number)
+            made = Path(name) / "made"
             made.mkdir(mode=0o755)
             (made / _MODEL).write_bytes(packed)
             (made / _MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", "utf-8")
-            made.rename(target)
+            number = self._put(made)
         self.use(number)
         return number
+
+    def _put(self, made: Path) -> int:
+        """Give a version the next number, which another process may take first."""
+        while True:
+            number = max(self._numbers(), default=0) + 1
+            try:
+                made.rename(self.folder / str(number))
+            except OSError as error:
+                if error.errno not in _TAKEN:
+                    raise
+            else:
+                return number
+
+    def _numbers(self) -> list[int]:
+        """List the numbers of folders of versions; what has a longer name, as a copy with its time, is none."""
+        names = [path.name for path in self.folder.iterdir()]
+        return [int(name) for name in names if name.isdecimal() and len(name) <= _MOST_DIGITS]
 
     def use(self, number: int) -> None:
         """Make a version current, in one step for those who read.

@@ -43,6 +43,24 @@ def test_rolling_back_goes_to_the_version_before_and_to_the_shipped_one(tmp_path
         store.rollback()
 
 
+def test_a_copy_named_by_its_time_is_no_version(tmp_path: Path) -> None:
+    store = Store(tmp_path, "rad")
+    store.install({"a": 1}, {})
+    (tmp_path / "rad" / "20261127104800").mkdir()
+    assert store.install({"a": 2}, {}) == 2
+    assert store.load()["a"] == 2
+
+
+def test_a_number_that_another_process_takes_first_is_counted_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(tmp_path, "rad").install({"a": 1}, {})
+    store, seen = Store(tmp_path, "rad"), [[], [1]]  # the first was there only after this one had looked
+    monkeypatch.setattr(store, "_numbers", lambda: seen.pop(0))
+    assert store.install({"a": 2}, {}) == 2
+    assert [store.load(number)["a"] for number in (1, 2)] == [1, 2]
+
+
 def test_a_change_is_noticed_once(tmp_path: Path) -> None:
     store = Store(tmp_path, "rad")
     assert not store.changed()
