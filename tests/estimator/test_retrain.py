@@ -11,6 +11,7 @@ import pytest
 
 from estimator.dataset.specs import Split
 from estimator.dataset.store import Dataset, committed
+from estimator.evaluate import CasesError
 from estimator.gpus import lookup
 from estimator.methods.rad import NAME, Rad
 from estimator.methods.rad import retrain as module
@@ -112,6 +113,24 @@ def test_a_sites_own_cases_are_added_to_the_data(
     asked = parse_summary(text), Workload(32)
     assert "nothing like this model was measured" in without.predict(*asked).reasons[0]
     assert "this architecture was measured (runs: 1)" in own.predict(*asked).reasons[0]
+
+
+def test_cases_that_cannot_be_used_are_said(tmp_path: Path, quick: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("estimator.store.SHIPPED", tmp_path / "nothing")
+    no_steps = "(c): Conv2d(3, 0, kernel_size=(3, 3), stride=(0, 0))"
+    (tmp_path / "zero.txt").write_text(f"Net(\n  {no_steps}\n  (d): Conv2d(0, 3, kernel_size=(0, 3), groups=0)\n)\n")
+    (tmp_path / "bad.txt").write_text("no summary\n")
+    (tmp_path / "net.txt").write_text("Net(\n  (fc): Linear(in_features=100, out_features=100, bias=True)\n)\n")
+    header = "file,batch_size,optimizer,precision,seq_len,kind,gpu,gpu_memory_mib\n"
+    zero, bad, net = (f"{name}.txt,64,,,,,,800\n" for name in ("zero", "bad", "net"))
+    (tmp_path / "labels.csv").write_text(header + zero + bad + net)
+    said: list[str] = []
+    module.retrain(tmp_path, tmp_path / "own", said.append)
+    why = f"cannot be used: `radctl evaluate memory --cases {tmp_path}` says why"
+    assert f"2 of the 3 cases in {tmp_path} {why}" in said
+    (tmp_path / "labels.csv").write_text(header + zero + bad)
+    with pytest.raises(CasesError, match=r"the cases in .* cannot be used"):
+        module.retrain(tmp_path, tmp_path / "own")
 
 
 def test_a_case_of_another_gpu_is_estimated_there_as_it_was_measured(

@@ -13,12 +13,12 @@ from typing import Any, get_args
 
 from estimator.dataset.specs import FITTED, Split
 from estimator.dataset.store import Dataset, load
-from estimator.evaluate import LABELS, read_cases
+from estimator.evaluate import LABELS, Case, CasesError, read_cases
 from estimator.gpus import canonical
 from estimator.methods.rad import NAME, Rad
 from estimator.methods.rad.fit import blank, fit, rehearsals
 from estimator.methods.rad.fit.convolutions import fit_convolutions
-from estimator.methods.rad.fit.examples import examples_of, examples_of_cases
+from estimator.methods.rad.fit.examples import Example, examples_of, examples_of_cases
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import fit_workspaces
 from estimator.methods.rad.fit.own import Blocks, noted
@@ -74,7 +74,7 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
     known = examples_of(dataset, account, fitted, blocks)
     rehearsed = rehearsals.fit(rehearsals.examples_of(dataset, account, fitted, blocks))
     if own:
-        known += examples_of_cases(own, account)
+        known += _usable(data, own, account, say)
     say(f"fitting to {len(known)} summaries of them, and again without some to see what bounds have to be")
     made = fit(known, base, rehearsed)
     say(f"judging by what was left out: {', '.join(held_out)}")
@@ -89,6 +89,21 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
         "torch": dataset.meta.get("torch", ""),
     }
     return Retrained(len(known), new, old, Store(models_dir, NAME).install(made.model, about), made.left_out)
+
+
+def _usable(data: Path, own: list[Case], account: Rad, say: Callable[[str], None]) -> list[Example]:
+    """Account for a site's own cases, and say how many of them cannot be used.
+
+    Raises:
+        CasesError: none can.
+    """
+    made = examples_of_cases(own, account)
+    why = f"cannot be used: `radctl evaluate memory --cases {data}` says why"
+    if not made:
+        raise CasesError(f"the cases in {data} {why}")
+    if len(made) < len(own):
+        say(f"{len(own) - len(made)} of the {len(own)} cases in {data} {why}")
+    return made
 
 
 def accounting(model: dict[str, Any]) -> Rad:

@@ -169,12 +169,19 @@ def _model_of(spec: Spec) -> str:
 
 
 def examples_of_cases(cases: Iterable[Case], account: Rad) -> list[Example]:
-    """Account for a site's own measured cases, as they would be on the GPU that the rest was measured on."""
-    made = (
-        example(account, case.text, case.workload, _as_on_ours(case, account), name=f"site:{case.file}")
-        for case in cases
-    )
+    """Account for a site's own measured cases, as they would be on the GPU that the rest was measured on.
+
+    Those whose summary cannot be read, or reckoned with, are left out.
+    """
+    made = (_of_case(case, account) for case in cases)
     return [item for item in made if item is not None]
+
+
+def _of_case(case: Case, account: Rad) -> Example | None:
+    try:
+        return example(account, case.text, case.workload, _as_on_ours(case, account), name=f"site:{case.file}")
+    except (ArithmeticError, ValueError):  # sizes that `Rad.predict` refuses
+        return None
 
 
 def _as_on_ours(case: Case, account: Rad) -> float:
