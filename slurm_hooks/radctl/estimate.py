@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -139,6 +140,24 @@ def _load(method: str, models_dir: Path | None) -> Any:
         return load_method(method, models_dir)
     except ImportError as error:
         raise click.ClickException(str(error)) from None
+
+
+@contextmanager
+def _apart(place: str) -> Iterator[None]:
+    """Run a user's own code: what it and programs that it starts print is no answer, and our options are none of its.
+
+    They print to the standard error.
+    """
+    given, out = sys.argv, os.dup(1)
+    sys.argv = [place.partition(":")[0]]
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(out, 1)
+        os.close(out)
+        sys.argv = given
 
 
 def _factory(place: str) -> Any:
@@ -376,7 +395,7 @@ def summarize(place: str, *, input_size: str | None, seq_len: int | None, batch_
     size = _size(input_size)
     if size is not None and seq_len is not None:
         raise click.UsageError("give --input-size or --seq-len: one sample is one of them")
-    with redirect_stdout(sys.stderr):  # what the user's own code prints is no summary
+    with _apart(place):
         make = _maker(place)
         try:
             shaped = size is not None or seq_len is not None

@@ -229,6 +229,24 @@ def test_summarize_prints_what_estimate_reads(tmp_path: Path, monkeypatch: pytes
     assert run("summarize", "nowhere:Net").stderr.startswith("radctl: nowhere:Net cannot be loaded: No module named")
 
 
+def test_what_the_users_code_prints_by_others_and_reads_of_the_command_line_is_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "script.py").write_text(
+        "import argparse, subprocess, sys\n"
+        "argparse.ArgumentParser().parse_args()\n"
+        "subprocess.run([sys.executable, '-c', 'print(\"by another program\")'], check=True)\n"
+        "class P:\n    requires_grad = True; numel = lambda self: 7\n"
+        "class Net:\n    def parameters(self): return [P()]\n    def extra_repr(self): return ''\n"
+        "    def named_children(self): return []\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["radctl", "summarize", "script:Net"])
+    done = run("summarize", "script:Net")
+    assert done.stdout == "Net(), 7 params\n"
+    assert capfd.readouterr() == ("", "by another program\n")
+
+
 def test_summarize_says_in_one_line_what_failed_in_the_users_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
