@@ -29,7 +29,17 @@ from estimator.methods import DEFAULT, METHODS, load_method
 from estimator.parsers import parse_summary
 from estimator.store import SHIPPED, Store, store_for
 from estimator.summarize import summary_of, table_of
-from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Precision, Workload
+from estimator.types import (
+    KINDS,
+    OPTIMIZERS,
+    PRECISIONS,
+    Estimate,
+    Kind,
+    ModelSummary,
+    Optimizer,
+    Precision,
+    Workload,
+)
 from slurm_hooks.radctl.groups import evaluate, retrain
 from slurm_hooks.radctl.main import Site
 
@@ -102,10 +112,7 @@ def estimate(
         gpu,
         input_size=_size(input_size),
     )
-    model = _load(method, models_dir)
-    if code is not None:
-        model = FakeTensor(_factory(code), plain_inputs(workload.input_size, seq_len))
-    found = model.predict(parsed, workload)
+    found = _load(method, models_dir).predict(parsed, workload) if code is None else _run(code, parsed, workload)
     if as_json:
         click.echo(
             json.dumps(
@@ -135,6 +142,15 @@ def _summary(path: Path) -> str:
     return files.read_text(path, files.MAX_SUMMARY_BYTES)
 
 
+def _run(code: str, parsed: ModelSummary, workload: Workload) -> Estimate:
+    """Let faketensor run the user's own code."""
+    if workload.input_size is None and workload.seq_len is None:
+        raise click.UsageError("faketensor must know what goes into the model: add --input-size 3x224x224 or --seq-len")
+    with _apart(code):
+        model = FakeTensor(_maker(code), plain_inputs(workload.input_size, workload.seq_len))
+        return model.predict(parsed, workload)
+
+
 def _load(method: str, models_dir: Path | None) -> Any:
     try:
         return load_method(method, models_dir)
@@ -146,7 +162,7 @@ def _load(method: str, models_dir: Path | None) -> Any:
 def _apart(place: str) -> Iterator[None]:
     """Run a user's own code: what it and programs that it starts print is no answer, and our options are none of its.
 
-    They print to the standard error.
+    They print to the standard error. What it raises becomes a message.
     """
     given, out = sys.argv, os.dup(1)
     sys.argv = [place.partition(":")[0]]
@@ -154,6 +170,10 @@ def _apart(place: str) -> Iterator[None]:
     try:
         with redirect_stdout(sys.stderr):
             yield
+    except click.ClickException:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _failed(place, error, _NO_TABLE) from error
     finally:
         os.dup2(out, 1)
         os.close(out)
@@ -397,13 +417,8 @@ def summarize(place: str, *, input_size: str | None, seq_len: int | None, batch_
         raise click.UsageError("give --input-size or --seq-len: one sample is one of them")
     with _apart(place):
         make = _maker(place)
-        try:
-            shaped = size is not None or seq_len is not None
-            text = table_of(make, plain_inputs(size, seq_len), batch_size) if shaped else summary_of(make())
-        except click.ClickException:
-            raise
-        except (Exception, SystemExit) as error:
-            raise _failed(place, error, _NO_TABLE) from error
+        shaped = size is not None or seq_len is not None
+        text = table_of(make, plain_inputs(size, seq_len), batch_size) if shaped else summary_of(make())
     click.echo(text)
 
 

@@ -103,11 +103,26 @@ def test_estimate_runs_a_models_code_with_faketensor(tmp_path: Path, monkeypatch
         "from torch import nn\n\ndef make():\n    return nn.Linear(2048, 2048)\n", "utf-8"
     )
     (tmp_path / "net.txt").write_text("Linear(in_features=2048, out_features=2048, bias=True)\n", "utf-8")
-    arguments = ["net.txt", "--batch-size", "4", "--method", "faketensor", "--json", "--model", "wide_net:make"]
-    result = CliRunner().invoke(estimate, [*arguments, "--input-size", "2048"])
+    arguments = ["net.txt", "--batch-size", "4", "--method", "faketensor", "--json", "--model"]
+    made = [*arguments, "wide_net:make"]
+    result = CliRunner().invoke(estimate, [*made, "--input-size", "2048"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["expected_mib"] >= 4 * 16
-    wrong = CliRunner().invoke(estimate, [*arguments, "--input-size", "2048xx"])
+    missing = CliRunner().invoke(estimate, made)
+    assert missing.exit_code == 2
+    assert "add --input-size" in missing.output
+    (tmp_path / "loud_net.py").write_text(
+        "import wide_net\nnet = wide_net.make()\n\ndef make():\n    print('made')\n    return net\n\n"
+        "def broken():\n    raise LookupError('no data')\n",
+        "utf-8",
+    )
+    for place in ("loud_net:make", "loud_net:net"):
+        loud = CliRunner().invoke(estimate, [*arguments, place, "--input-size", "2048"])
+        assert json.loads(loud.stdout) == json.loads(result.stdout)  # what the code prints itself is no answer
+    broken = CliRunner().invoke(estimate, [*arguments, "loud_net:broken", "--input-size", "2048"])
+    assert broken.exit_code == 1
+    assert "loud_net:broken failed with LookupError: no data (loud_net.py, line 9)" in broken.output
+    wrong = CliRunner().invoke(estimate, [*made, "--input-size", "2048xx"])
     assert wrong.exit_code == 2
     assert "3x224x224" in wrong.output
     unread = CliRunner().invoke(estimate, ["net.txt", "--batch-size", "4", "--model", "wide_net:make"])
