@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -49,6 +50,9 @@ _NO_TABLE = (
     "is one sample as --input-size or --seq-len says? A model that takes more than one thing, or looks at values, can "
     "be printed without these options, or by torchinfo in your own program"
 )
+_NO_GPU = "radctl runs this code without a GPU: let it make its tensors on the device of its input or its parameters"
+_RELATIVE = "name the module with its package, from the folder that holds that: package.module:factory"
+_WANTS_GPU = re.compile(r"cuda|nvidia", re.IGNORECASE)
 _MOST = 300  # characters of an error that are shown
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -193,18 +197,27 @@ def _factory(place: str) -> Any:
     try:
         module = importlib.import_module(module_name)
         if not hasattr(module, factory_name) and _is_hidden(module, parts[0]):
-            why = f"RAD or Python has a module {parts[0]} of its own; give your file or folder another name"
-            raise click.ClickException(f"{place} cannot be loaded: {why}")
+            raise _hidden(place, parts[0])
         return getattr(module, factory_name)
     except click.ClickException:
         raise
     except AttributeError as error:
         raise click.ClickException(f"{place} cannot be loaded: {error}") from None
     except ImportError as error:
+        hides = sys.modules.get(parts[0])
+        if (error.name or "").startswith(f"{parts[0]}.") and hides is not None and _is_hidden(hides, parts[0]):
+            raise _hidden(place, parts[0]) from None
         cure = "install that for radctl, or let your own program print(model), which makes a summary too"
+        if "attempted relative import" in str(error):
+            cure = _RELATIVE
         raise click.ClickException(f"{place} cannot be loaded: {error}; {cure}") from None
     except (Exception, SystemExit) as error:
         raise _failed(place, error) from error
+
+
+def _hidden(place: str, name: str) -> click.ClickException:
+    why = f"RAD or Python has a module {name} of its own; give your file or folder another name"
+    return click.ClickException(f"{place} cannot be loaded: {why}")
 
 
 def _is_hidden(module: ModuleType, name: str) -> bool:
@@ -243,8 +256,11 @@ def _model(place: str, factory: Callable[[], Any]) -> Any:
 def _failed(place: str, error: BaseException, cure: str = _NO_MODEL) -> click.ClickException:
     """Say in one line what went wrong in the user's own code, and where."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    where = "" if frame.filename == __file__ else f" ({Path(frame.filename).name}, line {frame.lineno})"
+    # A syntax error names its file and line itself.
+    where = "" if frame.filename.startswith(("<", __file__)) else f" ({Path(frame.filename).name}, line {frame.lineno})"
     said = "".join(str(error).strip().splitlines()[:1])[:_MOST]
+    if _WANTS_GPU.search(said):
+        cure = _NO_GPU
     return click.ClickException(f"{place} failed with {type(error).__name__}: {said}{where}; {cure}")
 
 

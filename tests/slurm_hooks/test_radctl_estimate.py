@@ -271,7 +271,7 @@ def test_summarize_says_in_one_line_what_failed_in_the_users_code(
         ("mine:broken", "LookupError: no data (mine.py, line 13)"),
         ("mine:sized", "TypeError: sized() missing 1 required positional argument: 'width'; "),
         ("starts:net", "SystemExit: usage: starts.py --data DIR (starts.py, line 2)"),
-        ("typo:net", "SyntaxError: "),
+        ("typo:net", "SyntaxError: invalid syntax (typo.py, line 1); "),
     ):
         done = run("summarize", place)
         assert done.exit_code == 2
@@ -282,6 +282,12 @@ def test_summarize_says_in_one_line_what_failed_in_the_users_code(
         assert f"expected MODULE:FACTORY as in an import, for example {cure}" in run("summarize", path).stderr
     (tmp_path / "estimator.py").write_text("from mine import net\n")
     assert "has a module estimator of its own; give your file" in run("summarize", "estimator:net").stderr
+    (tmp_path / "predictor").mkdir()
+    assert "has a module predictor of its own; give your file" in run("summarize", "predictor.mine:net").stderr
+    (tmp_path / "inside.py").write_text("from .mine import net\n")
+    assert run("summarize", "inside:net").stderr.endswith("from the folder that holds that: package.module:factory\n")
+    (tmp_path / "gpu.py").write_text("def net():\n    raise AssertionError('Torch not compiled with CUDA enabled')\n")
+    assert "(gpu.py, line 2); radctl runs this code without a GPU: " in run("summarize", "gpu:net").stderr
     both = run("summarize", "mine:net", "--seq-len", "8", "--input-size", "8")
     assert both.exit_code == 2
     assert "one sample is one of them" in both.stderr
