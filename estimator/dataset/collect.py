@@ -36,6 +36,10 @@ class LineError(ValueError):
     """A line that is no JSON, or no row; the message names it and the cure."""
 
 
+class CollectError(RuntimeError):
+    """A collection that cannot go on; the message says what to look at."""
+
+
 @dataclass(frozen=True)
 class Options:
     """How to collect.
@@ -275,7 +279,7 @@ class Collector:
     def _replace(self) -> None:
         """Start a worker in place of one that ended, unless workers end before they say a word."""
         if self._stillborn > 2 * self._options.workers:
-            raise RuntimeError(f"{self._stillborn} workers ended before they began; see their messages above")
+            raise CollectError(f"{self._stillborn} workers ended before they began; see their messages above")
         if self._queue and time.monotonic() < self._end:
             self._start()
 

@@ -71,10 +71,11 @@ def text(found: dict[str, dict[str, Any]]) -> str:
 
 
 def plot(rows: Iterable[Row], file: Path) -> None:
-    """Draw batch size against memory, one panel a part of the data set.
+    """Draw batch size against memory, one panel a part of the data set; nothing on the page where no rows are.
 
     Raises:
         ImportError: matplotlib is not installed.
+        ValueError: the file's name ends like no format that it writes.
     """
     import matplotlib as mpl  # noqa: PLC0415
 
@@ -85,7 +86,7 @@ def plot(rows: Iterable[Row], file: Path) -> None:
     for row in rows:
         parts.setdefault(kind_of(row), []).append(row)
     columns = 3
-    height = -(-len(parts) // columns)
+    height = max(-(-len(parts) // columns), 1)
     figure, axes = plt.subplots(height, columns, figsize=(11, 3.2 * height), squeeze=False)
     for place, (name, found) in zip(axes.flat, sorted(parts.items()), strict=False):
         good = [row for row in found if row.memory_mib is not None]

@@ -87,12 +87,14 @@ def collect(
 ) -> None:
     """Measure the configurations of FILE on this machine's GPU (torch extra)."""
     try:
-        import torch  # noqa: F401, PLC0415
+        import torch  # noqa: PLC0415
     except ImportError:
         raise click.ClickException("measuring needs torch: pip install 'rad-slurm[torch]'") from None
     if seconds and workers > 1:
         raise click.UsageError("counters need a quiet GPU: give --workers 1 with --seconds")
     specs = [_spec(file, number, item) for number, item in enumerate(read_jsonl(file), 1)]
+    if device == "cuda" and not torch.cuda.is_available():
+        raise click.ClickException("torch sees no GPU on this machine; --device cpu rehearses a collection")
     options = Options(workers, capacity_gib * 1024, device, minutes, seconds, isolated)
     Collector(specs, into, options).run(click.echo)
 
@@ -140,6 +142,8 @@ def status(raw: Path | None, data: Path | None, plot: Path | None, as_json: bool
             coverage.plot(rows, plot)
         except ImportError:
             raise click.ClickException("a plot needs matplotlib: pip install 'rad-slurm[figures]'") from None
+        except ValueError as error:  # no format of matplotlib's
+            raise click.ClickException(f"{plot}: {error}") from None
 
 
 COMMANDS: list[click.Command] = [dataset]

@@ -63,6 +63,16 @@ def test_counters_want_one_worker_and_configurations_must_be_some(tmp_path: Path
     assert "specs.jsonl:1: not a configuration" in result.output
 
 
+def test_collect_wants_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    file = tmp_path / "specs.jsonl"
+    run("generate", file, "--mlp", 1, "--cnn", 0, "--transformer", 0, "--real", 0)
+    result = run("collect", file, "--into", tmp_path / "raw")
+    assert result.exit_code == 1
+    assert "torch sees no GPU on this machine; --device cpu" in result.output
+    assert not (tmp_path / "raw").exists()
+
+
 def test_status_shows_the_committed_data_as_text_and_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "load", cache(store.load))  # once is enough
     assert "transformers" in run("status").output
@@ -80,6 +90,11 @@ def test_status_of_a_running_collection_and_its_plot(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "mlp" in result.output
     assert (tmp_path / "plot.svg").stat().st_size > 1000
+    other = run("status", "--raw", tmp_path, "--plot", tmp_path / "plot.doc")
+    assert other.exit_code == 1
+    assert "plot.doc: Format 'doc' is not supported" in other.output
+    (tmp_path / ROWS).write_text("", "utf-8")  # it has just begun
+    assert run("status", "--raw", tmp_path, "--plot", tmp_path / "none.svg").exit_code == 0
     both = run("status", "--raw", tmp_path, "--data", tmp_path)
     assert both.exit_code == 2
     assert "--raw and --data exclude each other" in both.output

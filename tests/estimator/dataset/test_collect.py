@@ -13,6 +13,7 @@ from estimator.dataset.collect import (
     FAILURES,
     ROWS,
     TRACES,
+    CollectError,
     Collector,
     Ledger,
     Options,
@@ -173,7 +174,7 @@ def test_a_worker_that_is_used_up_is_replaced(tmp_path: Path) -> None:
 
 
 def test_workers_that_cannot_start_end_the_collection(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="ended before they began"):
+    with pytest.raises(CollectError, match="ended before they began"):
         Collector(_specs((1, 2)), tmp_path, Options(1, 100, "cpu"), mute).run(lambda _: None)
 
 
