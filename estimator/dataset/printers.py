@@ -281,13 +281,13 @@ def _listed(shape: Shape | None, batch: int) -> str:
 
 
 def _subtree_params(root: Module) -> list[int]:
-    """Parameters of each module with its children's, by depth-first index."""
+    """Parameters of each module with its children's, by depth-first index; of one with several names at the first."""
     sizes: list[int] = []
 
     def visit(module: Module) -> int:
         index = len(sizes)
         sizes.append(0)
-        sizes[index] = module.params + sum(visit(child) for child in module.children)
+        sizes[index] = (0 if module.again else module.params) + sum(visit(child) for child in module.children)
         return sizes[index]
 
     visit(root)

@@ -14,18 +14,24 @@ Inputs = tuple[tuple[Any, ...], Mapping[str, Any]]
 """Positional and keyword arguments of a model."""
 
 
-def modules_of(model: nn.Module, name: str = "") -> Module:
+def modules_of(model: nn.Module) -> Module:
     """Return the tree of a model's modules, as ``print(model)`` shows it."""
+    return _tree(model, "", set())
+
+
+def _tree(model: nn.Module, name: str, seen: set[int]) -> Module:
+    again = id(model) in seen
+    seen.add(id(model))
     kind = type(model)
     owned = [p for p in model._parameters.values() if p is not None]
     own, frozen = sum(p.numel() for p in owned), sum(p.numel() for p in owned if not p.requires_grad)
-    children = tuple(modules_of(child, key) for key, child in model._modules.items() if child is not None)
+    children = tuple(_tree(child, key, seen) for key, child in model._modules.items() if child is not None)
     base = next((made.__name__ for made in (nn.Sequential, nn.ModuleList) if issubclass(kind, made)), "Module")
     prints = kind.__repr__ in (nn.Module.__repr__, nn.ModuleList.__repr__, nn.ParameterList.__repr__)
     named = [getattr(model, name, None) for name in ("weight", "bias")]
     counted = sum(p.numel() for p in named if isinstance(p, nn.Parameter))
     text = "" if prints else repr(model)
-    return Module(name, kind.__name__, model.extra_repr(), own, children, base, text, counted, frozen)
+    return Module(name, kind.__name__, model.extra_repr(), own, children, base, text, counted, frozen, again)
 
 
 def trace(model: nn.Module, inputs: Callable[[int], Inputs], batches: tuple[int, int] = (2, 3)) -> Trace:

@@ -30,6 +30,7 @@ class Module:
         text: what ``print`` shows of it, where its class says that itself; empty if it does not.
         counted: parameters called weight or bias, which alone torchsummary counts; None in earlier traces.
         frozen: how many of ``params`` are not trained; the data set's models train all.
+        again: whether it stands under another name before; the data set's traces do not say.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Module:
     text: str = ""
     counted: int | None = None
     frozen: int = 0
+    again: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from torch import nn
 
 from estimator.adapters import TRAINABLE
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.printers import module_text, torchinfo_text, torchsummary_text
+from estimator.dataset.trace import trace as traced
 from estimator.dataset.tree import Call, Module, Trace
 from estimator.parsers import parse_summary
 
@@ -149,3 +152,21 @@ def test_torchinfo_puts_what_is_frozen_into_parentheses() -> None:
     summary = parse_summary(text)
     assert (summary.total_params, summary.frozen_params) == (132, 96)
     assert [layer.said(TRAINABLE) for layer in summary.root.children] == ["False", ""]
+
+
+def test_parameters_of_a_module_with_several_names_are_in_the_row_of_its_first_call() -> None:
+    first, second = nn.Linear(8, 8), nn.Linear(8, 8)
+    model = nn.Sequential(first, nn.ReLU(), first, nn.Sequential(first, second), first)
+    table = torchinfo_text(traced(model, lambda batch: ((torch.zeros(batch, 8),), {})), 2)
+    rows = [(line[:25].strip(" ├─└│"), line.split()[-1]) for line in table.splitlines() if "[2, 8]" in line]
+    assert rows == [
+        ("Sequential", "--"),
+        ("Linear: 1-1", "72"),
+        ("ReLU: 1-2", "--"),
+        ("Linear: 1-3", "(recursive)"),
+        ("Sequential: 1-4", "--"),
+        ("Linear: 2-1", "(recursive)"),
+        ("Linear: 2-2", "72"),
+        ("Linear: 1-5", "(recursive)"),
+    ]
+    assert "Total params: 144\n" in table
