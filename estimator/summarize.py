@@ -102,7 +102,8 @@ def _lines(module: Any, label: str) -> list[str]:
     count = f", {sum(own.values()):,} params"
     head = f"{label}{type(module).__name__}"
     extra = module.extra_repr()
-    children = list(module.named_children())
+    # As PyTorch prints them: `named_children` leaves out what stands under another name before, which is called again.
+    children = [(name, child) for name, child in module._modules.items() if child is not None]
     if not children and "\n" not in extra:
         return [f"{head}({extra}){count}"]
     lines = [f"{head}("]

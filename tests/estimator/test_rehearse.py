@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import UserDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -793,3 +794,11 @@ def test_lists_of_parameters_are_printed_as_they_are_read(number: int, named: bo
     own = nn.ParameterDict({f"w{at}": each for at, each in enumerate(weights)}) if named else nn.ParameterList(weights)
     model = nn.Sequential(own, nn.Linear(8, 10))
     assert parse_summary(summary_of(model)).total_params == number * 64 + 90
+
+
+def test_a_layer_with_several_names_is_printed_under_each_as_pytorch_does() -> None:
+    layer, act = nn.Linear(8, 8), nn.ReLU()
+    model = nn.Sequential(layer, act, nn.Sequential(layer, act), layer)
+    text = summary_of(model)
+    assert re.sub(r", \d+ params", "", text) == str(model)
+    assert parse_summary(text).total_params == 72

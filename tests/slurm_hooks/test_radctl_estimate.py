@@ -210,10 +210,10 @@ def test_summarize_prints_what_estimate_reads(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "toy.py").write_text(
         "class P:\n    requires_grad = True; numel = lambda self: 7\n"
         "class Leaf:\n    def parameters(self): return [P()]\n    def extra_repr(self): return 'size=7'\n"
-        "    def named_children(self): return []\n"
-        "class Net:\n    def __init__(self): self.leaf = Leaf(); self.own = P()\n"
+        "    _modules = {}; named_children = None\n"
+        "class Net:\n    def __init__(self): self.leaf = Leaf(); self.own = P(); self._modules = {'leaf': self.leaf}\n"
         "    def parameters(self): return [*self.leaf.parameters(), self.own]\n"
-        "    def extra_repr(self): return 'a=1\\nb=2'\n    def named_children(self): return [('leaf', self.leaf)]\n"
+        "    def extra_repr(self): return 'a=1\\nb=2'\n    named_children = None\n"
     )
     monkeypatch.chdir(tmp_path)
     done = run("summarize", "toy:Net")
@@ -238,7 +238,7 @@ def test_what_the_users_code_prints_by_others_and_reads_of_the_command_line_is_a
         "subprocess.run([sys.executable, '-c', 'print(\"by another program\")'], check=True)\n"
         "class P:\n    requires_grad = True; numel = lambda self: 7\n"
         "class Net:\n    def parameters(self): return [P()]\n    def extra_repr(self): return ''\n"
-        "    def named_children(self): return []\n"
+        "    _modules = {}; named_children = None\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["radctl", "summarize", "script:Net"])
@@ -253,7 +253,7 @@ def test_summarize_says_in_one_line_what_failed_in_the_users_code(
     (tmp_path / "mine.py").write_text(
         "class P:\n    requires_grad = True; numel = lambda self: 7\n"
         "class Net:\n    def parameters(self): return [P()]\n    def extra_repr(self): return ''\n"
-        "    def named_children(self): return []\nnet = Net()\nsize = 3\n"
+        "    _modules = {}; named_children = None\nnet = Net()\nsize = 3\n"
         "def sized(width):\n    return net\ndef broken():\n    print(net)\n    raise LookupError('no data\\nat all')\n"
         "class None_(Net):\n    def parameters(self): return []\n"
         "def loud():\n    print('Net(), 9 params')\n    return net\nprint('imported')\n"
