@@ -104,6 +104,9 @@ def _lines(module: Any, label: str) -> list[str]:
     extra = module.extra_repr()
     # As PyTorch prints them: `named_children` leaves out what stands under another name before, which is called again.
     children = [(name, child) for name, child in module._modules.items() if child is not None]
+    said = "" if children or extra else repr(module)  # a class may write itself what it is made from
+    if said.startswith(f"{type(module).__name__}(") and said.endswith(")"):
+        return f"{label}{said}{count}".splitlines()
     if not children and "\n" not in extra:
         return [f"{head}({extra}){count}"]
     lines = [f"{head}("]

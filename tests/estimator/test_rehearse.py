@@ -802,3 +802,17 @@ def test_a_layer_with_several_names_is_printed_under_each_as_pytorch_does() -> N
     text = summary_of(model)
     assert re.sub(r", \d+ params", "", text) == str(model)
     assert parse_summary(text).total_params == 72
+
+
+class Resizes(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+    """Writes itself, as torchvision's transform of detectors does."""
+
+    def __repr__(self) -> str:
+        return "Resizes(\n    Resize(min_size=(320,), max_size=640, mode='bilinear')\n)"
+
+
+def test_what_a_class_writes_of_itself_is_printed_as_pytorch_does() -> None:
+    model = nn.Sequential(Resizes(), nn.Linear(8, 8))
+    text = summary_of(model)
+    assert re.sub(r", \d+ params", "", text) == str(model)
+    assert "  ), 0 params\n" in text
