@@ -213,6 +213,8 @@ def _whole(lines: list[str], at: int, text: str, number: int) -> tuple[_Line, in
     """Read one line, joined with the following ones as long as it was wrapped."""
     breathe()
     line = _line(text)
+    if line is None and text.endswith("),") and at < len(lines) and not lines[at].strip()[:1].isdecimal():
+        line = _line(text[:-1])  # before the settings that a collection of torchmetrics prints, and no wrapped count
     while line is None and at < len(lines) and at - number < _MAX_WRAPPED and len(text) <= t.MAX_LINE:
         breathe()
         more = lines[at].strip()

@@ -314,3 +314,13 @@ def test_totals_on_one_line_with_others() -> None:
 def test_numbers_that_moved_out_of_their_column(count: str, taken: int) -> None:
     text = keras_of(("Dense", "(None, 64)", 36_928)).replace("36928", count, 1)
     assert parse_summary(text.replace(" " * taken + count, count, 1)) == parse_summary(text)
+
+
+def test_a_collection_of_torchmetrics_ends_its_last_metric_with_a_comma() -> None:
+    metrics = (
+        "  (metrics): MetricCollection(\n    (MulticlassAccuracy): MulticlassAccuracy()\n"
+        "    (MulticlassF1Score): MulticlassF1Score(),\n    prefix=val_,\n    postfix=/x\n  )\n"
+    )
+    summary = parse_summary(NET.replace("\n)", f"\n{metrics})"))
+    assert summary.total_params == 40
+    assert [part.type for part in summary.root.children] == ["Linear", "MetricCollection"]
