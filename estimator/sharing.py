@@ -1,4 +1,4 @@
-"""Parameters that two layers of a model share, so that they are counted once. Pure.
+"""What is around a model, and parameters that two layers of it share, so that they are counted once. Pure.
 
 transformers ties the head of most language models to their word embedding. No summary says so: torchinfo and the prints
 with counts count both, and a print without counts shows both sizes.
@@ -6,6 +6,7 @@ with counts count both, and a print without counts shows both sizes.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -163,14 +164,71 @@ _CAUSAL: Final = "ForCausalLM"
 # Of rows and columns together.
 _MOST_DIGITS: Final = 30
 _WRAPPERS: Final = ("DataParallel", "DistributedDataParallel", "OptimizedModule", "FullyShardedDataParallel")
+# What a class that trains a model, as one of Lightning's, calls it; and what it holds beside: losses and metrics.
+_HELD: Final = ("model", "net", "network", "module")
+_MEASURES: Final = (
+    "Loss",
+    "Criterion",
+    "Accuracy",
+    "Score",
+    "Precision",
+    "Recall",
+    "Specificity",
+    "AUROC",
+    "Error",
+    "Metric",
+    "MetricCollection",
+    "Matrix",
+    "JaccardIndex",
+    "IndexMeasure",
+    "NoiseRatio",
+    "CorrCoef",
+    "Perplexity",
+    "ErrorRate",
+)
+_LISTS: Final = ("Sequential", "ModuleList", "ModuleDict")
+# How transformers calls whole models, and what they hold: ``BertForMaskedLM`` a ``BertModel``.
+_WHOLE: Final = re.compile(r".For[A-Z]|LMHeadModel")
+_INNER: Final = "Model"
 
 
 def unwrap(summary: ModelSummary) -> ModelSummary:
-    """Take what runs a model on several GPUs, or compiles it, from around the model: it is the same model."""
+    """Take what runs a model on several GPUs, compiles it or trains it from around the model: it is the same model."""
     root = summary.root
-    while root.type in _WRAPPERS and len(root.children) == 1:
-        root = root.children[0]
+    while (held := _held(root)) is not None:
+        root = held
     return summary if root is summary.root else replace(summary, root=root)
+
+
+def _held(root: Layer) -> Layer | None:
+    """Give the model that a class holds which does nothing but run it; None if it holds something else."""
+    if root.type in _WRAPPERS and len(root.children) == 1:
+        return root.children[0]
+    models = [part for part in root.children if not _measures(part)]
+    if len(models) != 1 or root.params or root.type in _LISTS:
+        return None
+    model = models[0]
+    if not model.children or model.type in _LISTS:
+        return None
+    if len(root.children) == 1:
+        inner = model.type.endswith(_INNER) and root.type.startswith(model.type.removesuffix(_INNER))
+        whole = model.name in _HELD and not inner
+        return model if whole or _WHOLE.search(model.type) else None
+    return model
+
+
+def _measures(part: Layer, named: bool = False) -> bool:
+    """Tell whether a part is a loss or a metric, or holds nothing else, and no layer that the model calls.
+
+    Args:
+        part: a part of a class.
+        named: whether it is inside of one.
+    """
+    breathe()
+    named = named or part.type.endswith(_MEASURES)
+    if part.params or part.output_shape or not (named or part.children):
+        return False
+    return all(_measures(inner, named) for inner in part.children)
 
 
 def share(summary: ModelSummary) -> ModelSummary:

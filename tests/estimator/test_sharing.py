@@ -151,3 +151,74 @@ def test_a_table_shows_an_embedding_for_each_stack_that_calls_it() -> None:
     )
     text = f"        Layer (type)               Output Shape         Param #\n=====\n{rows}\n=====\n"
     assert parse_summary(text).total_params == 64_000
+
+
+NET = """Net(
+  (body): Sequential(
+    (0): Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1))
+    (1): ReLU()
+  )
+  (pool): AdaptiveAvgPool2d(output_size=1)
+  (fc): Linear(in_features=8, out_features=10, bias=True)
+)
+"""
+
+
+def held(model: str, name: str = "model", beside: str = "") -> str:
+    """Write the print of a class that holds a model."""
+    return f"LitClassifier(\n  ({name}): {model.rstrip()}\n{beside})\n"
+
+
+MEASURES = """  (criterion): CrossEntropyLoss()
+  (metrics): ModuleDict(
+    (train): MetricCollection(
+      (MulticlassAccuracy): MulticlassAccuracy()
+      (MulticlassF1Score): MulticlassF1Score(),
+      prefix=train_
+    )
+  )
+  (perplexity): Perplexity()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"), [("model", ""), ("net", ""), ("model", MEASURES), ("resnet", "  (loss): FocalLoss()\n")]
+)
+def test_a_class_that_trains_a_model_is_that_model(name: str, beside: str) -> None:
+    summary = parse_summary(held(NET, name, beside))
+    assert summary.root == parse_summary(NET).root.but(name=name)
+
+
+@pytest.mark.parametrize("beside", ["", MEASURES])
+def test_heads_inside_of_a_class_that_trains_a_model_are_tied(beside: str) -> None:
+    assert parse_summary(held(lm("GPT2LMHeadModel"), "model", beside)).total_params == BODY
+
+
+def test_a_table_that_names_no_attributes_shows_whole_models_of_transformers_by_their_class() -> None:
+    table = """Layer (type:depth-idx)   Output Shape   Param #
+=====
+Lit   [2, 7, 10]   --
+├─GPT2LMHeadModel: 1-1   [2, 7, 10]   --
+│    └─Embedding: 2-1   [2, 7, 4]   40
+│    └─Linear: 2-2   [2, 7, 10]   40
+├─CrossEntropyLoss: 1-2   --   --
+=====
+Total params: 80
+"""
+    alone = table.replace("├─CrossEntropyLoss: 1-2   --   --\n", "")
+    assert [parse_summary(text).total_params for text in (table, alone)] == [40, 40]
+
+
+@pytest.mark.parametrize(
+    ("text", "root"),
+    [
+        (held(NET, "stem"), "LitClassifier"),  # its only part by chance
+        (held(NET, "model", "  (act): Sigmoid()\n"), "LitClassifier"),
+        (held(NET, "model", "  (loss): PerceptualLoss(\n    (0): Linear(in_features=2, out_features=2)\n  )\n"), ""),
+        (held(NET.replace("Net(", "Sequential(", 1)), "LitClassifier"),
+        (held(NET.replace("Net(", "FSMTModel(", 1)).replace("LitClassifier", "FSMTForX"), "FSMTForX"),
+        ("Net(\n  (model): Linear(in_features=2, out_features=2)\n  (loss): MSELoss()\n)\n", "Net"),
+    ],
+)
+def test_what_does_more_than_to_train_a_model_stays(text: str, root: str) -> None:
+    assert parse_summary(text).root.type == (root or "LitClassifier")
