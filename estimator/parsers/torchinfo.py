@@ -50,6 +50,8 @@ _CUT_SHARE: Final = 0.01
 # A printed size of parameters that tells their precision, in MB, and by which part it may differ.
 _LEAST_MB: Final = 0.5
 _HALVES: Final = 0.04
+# By which part such a size may differ from that of layers that are called, in four bytes for each number.
+_ROUNDED: Final = 0.01
 # From so many times what a table shows its printed pass counts calls that are hidden.
 _TWICE: Final = 1.9
 # So many times their stated total no rows add up to.
@@ -385,11 +387,13 @@ def _summary(
     totals = t.read_totals(lines, at)
     stated = t.total_params(totals)
     types = {row.type for row in different}
-    halves = stated is not None and _PACKS not in types and _of_halves(stated, t.params_mb(totals))
+    params_mb = t.params_mb(totals)
+    flat = [(depth, layers[place]) for depth, place in rows]
+    halves = stated is not None and _PACKS not in types and _of_halves(stated, params_mb)
+    halves = halves and not t.about(round((params_mb or 0.0) * 1e6), 4 * _called(flat), _ROUNDED)
     pass_mb = t.pass_mb(totals)
     if pass_mb is not None and halves:
         pass_mb *= 2
-    flat = [(depth, layers[place]) for depth, place in rows]
     counted = sum([layer.params for _, layer in flat])
     inferred: list[str] = []
     if depth == 0 and "params" in columns:
@@ -482,6 +486,13 @@ def _of_halves(params: int, params_mb: float | None) -> bool:
     if params_mb is None or params_mb < _LEAST_MB:
         return False
     return abs(params_mb * 1e6 - 2 * params) <= _HALVES * params
+
+
+def _called(flat: list[tuple[int, Layer]]) -> int:
+    """Count the parameters of rows that hold no others: those that hold some show what is never called, too."""
+    breathe()
+    ends = [depth for depth, _ in flat[1:]] + [0]
+    return sum([layer.params for (depth, layer), below in zip(flat, ends, strict=True) if below <= depth])
 
 
 def _all_calls(

@@ -158,3 +158,15 @@ def test_a_table_in_half_precision_is_of_the_same_input() -> None:
     assert one.pass_mb == pytest.approx(other.pass_mb, abs=0.02)
     wrong = with_shapes(parse_summary(single), Workload(16, input_size=(64, 48)))
     assert "another input than input_size=64x48" in wrong.note
+
+
+def test_a_table_half_of_which_is_never_called_is_not_in_half_precision() -> None:
+    """As of GoogLeNet in eval mode: its other heads stand in the model's own row, and not in the size of parameters."""
+    rows = SHARED.replace("16,640", "1,000,000").format(last=4)
+    params = _PARAMS - 16_640 + 1_000_000
+    totals = _TOTALS.format(2 * params, 3 * _EACH * 4 * 2 / 1e6, 4 * 64 * 64 * 4 / 1e6, params * 4 / 1e6)
+    own = rows.replace("--", f"{params:,}", 1)
+    assert own.splitlines()[0].startswith("Shared")
+    summary = parse_summary(_HEAD + own + totals)
+    assert (summary.total_params, summary.inferred) == (2 * params, ())
+    assert summary.pass_mb == pytest.approx(3 * _EACH * 4 * 2 / 1e6, abs=0.01)
