@@ -236,6 +236,7 @@ def read_count(text: str) -> int | None:
 
 # What is about as large may be one model: a print shows no bare weights, and counts tied ones twice.
 _ABOUT: Final = 0.05
+_TOTALS: Final = ("total params", "total parameters", "total number of parameters")
 # Shapes by what is written of them; what is longer is not kept.
 _SHAPES: Final[dict[str, tuple[int | None, ...]]] = {}
 _MOST_KEPT: Final = 64
@@ -322,7 +323,7 @@ def read_totals(lines: list[str], start: int) -> dict[str, str]:
         if HEADER in line:
             break
         name, colon, value = line.partition(":")
-        told = colon and len(name) < 60 and ("params" in name.lower() or "size" in name or "mult-adds" in name)
+        told = colon and len(name) < 60 and ("param" in name.lower() or "size" in name or "mult-adds" in name)
         if told or name.startswith(_REHEARSED):  # however long; and cut ones, which are refused
             label, _, unit = name.strip(" │┃|#").lower().partition(" (")
             totals.setdefault(label, f"{value.strip()} {unit.rstrip(')')}".strip())
@@ -331,7 +332,8 @@ def read_totals(lines: list[str], start: int) -> dict[str, str]:
 
 def total_params(totals: dict[str, str]) -> int | None:
     """Read the total of parameters from `read_totals`, also in units (``11.69 m``); None if there is none."""
-    text = totals.get("total params", totals.get("total parameters", "")).partition("(")[0].partition("|")[0].strip()
+    said = next((totals[label] for label in _TOTALS if label in totals), "")
+    text = said.partition("(")[0].partition("|")[0].strip()
     if not text:
         return None
     value, _, unit = text.partition(" ")

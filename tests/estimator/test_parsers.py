@@ -499,9 +499,10 @@ def test_print_with_counts_wrapped_anywhere_reads_the_same(width: int) -> None:
     assert parse_summary(text) == parse_summary(f"Net(\n{layer}\n), 9 params\n")
 
 
-def test_print_stated_total_behind_an_uncounted_print_is_taken() -> None:
+@pytest.mark.parametrize("label", ["Total params", "Total parameters", "Total number of parameters"])
+def test_print_stated_total_behind_an_uncounted_print_is_taken(label: str) -> None:
     summary = parse_summary(
-        "Net(\n  (fc): Linear(in_features=2, out_features=2, bias=True)\n  (own): Secret()\n)\nTotal params: 106\n"
+        f"Net(\n  (fc): Linear(in_features=2, out_features=2, bias=True)\n  (own): Secret()\n)\n{label}: 106\n"
     )
     assert summary.total_params == 106
     assert any("stated total" in reason for reason in summary.inferred)
