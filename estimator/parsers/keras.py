@@ -280,10 +280,7 @@ def _cells(lines: list[str], rows: list[_Row]) -> list[_Read]:
         type_ = types.get(said)
         if type_ is None:
             type_ = said.rstrip(") ").strip().replace(" ", "")
-            if type_.endswith(_CUT):
-                start = type_.removesuffix(_CUT)
-                type_ = next((name for name in _LONG_NAMES if start and name.startswith(start)), start)
-            if t.is_name(type_):
+            if t.is_name(type_.removesuffix(_CUT)):
                 types[said] = type_
             else:
                 open_ = ""
@@ -301,8 +298,17 @@ def _cells(lines: list[str], rows: list[_Row]) -> list[_Read]:
             if len(values) <= _MOST_KEPT:
                 keep(_VALUES, values, value)
         shape, params = value
+        if type_[-1] == _CUT:
+            type_ = _whole_name(type_[:-1], shape)
         read.append((type_, name.strip(), shape, params))
     return read
+
+
+def _whole_name(start: str, shape: RawShape | None) -> str:
+    """Give the type whose name is cut behind ``start``: of those that differ by their axes the one with this shape."""
+    names = [name for name in _LONG_NAMES if name.startswith(start)]
+    axes = f"{len(shape or ()) - _TWO}D"
+    return next((name for name in names if axes in name), names[0] if names else start)
 
 
 def _summary(lines: list[str], at: int, rows: list[_Row]) -> ModelSummary:
@@ -478,5 +484,6 @@ def _value(
     count = count_text.partition(" ")[0]
     params = 0 if count in ("-", "?", "") else t.read_count(count)
     if params is None:
-        raise t.fail(number, lines[number - 1], f"{t.short(count_text)} is not a number of parameters")
+        cure = ": print it with line_length=100" if count.endswith(_CUT) else ""
+        raise t.fail(number, lines[number - 1], f"{t.short(count_text)} is not a number of parameters{cure}")
     return shape, params

@@ -324,3 +324,15 @@ def test_a_collection_of_torchmetrics_ends_its_last_metric_with_a_comma() -> Non
     summary = parse_summary(NET.replace("\n)", f"\n{metrics})"))
     assert summary.total_params == 40
     assert [part.type for part in summary.root.children] == ["Linear", "MetricCollection"]
+
+
+def test_a_name_of_keras_that_is_cut_before_its_axes_has_those_of_its_shape() -> None:
+    rows = (("SeparableConv…", "(None, 32, 32, 8)", 59), ("SeparableConv…", "(None, 32, 8)", 59))
+    pictures, series = (parse_summary(keras_of(row)).root.children for row in rows)
+    assert [part.type for part in pictures] == ["DepthwiseConv2D", "Conv2D"]
+    assert [part.type for part in series] == ["SeparableConv1D"]
+    narrow = keras_of(rows[0]).replace("59", "2,359,…", 1)
+    with pytest.raises(SummaryError, match="'2,359,…' is not a number of parameters: print it with line_length=100"):
+        parse_summary(narrow)
+    (unknown,) = parse_summary(keras_of(("MyOwnLay…", "(None, 8)", 59))).root.children
+    assert unknown.type == "MyOwnLay"
