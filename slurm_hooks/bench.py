@@ -125,6 +125,7 @@ def keras(layers: int, inputs: int = 0) -> str:
         lines.append(f"│ {f'conv2d_{n} (Conv2D)':<23} │ {shape:<22} │ {params:>11,} │")
         lines.append("├─────────────────────────┼────────────────────────┼─────────────┤")
         before = channels
+    lines[-1] = "└─────────────────────────┴────────────────────────┴─────────────┘"
     return "\n".join(lines) + "\n"
 
 

@@ -124,6 +124,7 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers")
     if not rows:
         raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
+    t.check_end(lines, start, at)
     return _summary(lines, at, rows), at
 
 

@@ -43,9 +43,12 @@ _MOST_DIGITS: Final = 18
 # What stands where somebody left lines out, behind what draws a tree, quotes or puts in brackets.
 _CUTS: Final = ("...", "…", "⋮", ". .")
 _BEFORE_CUT: Final = "│├└─|+#>[(< "
+# How the rule behind the last row begins.
+_ENDS: Final = "=└╘"
 HEADER: Final = "Layer (type"
 """How the header of each table begins."""
 CUT: Final = "lines were left out here: paste all of the summary"
+NO_END: Final = "the table ends here without a rule and its totals: paste all of it"
 # A layer inside a module's print, which is no prefix: ``(fc):``, ``(0-11): 12 x``.
 _MEMBER: Final = re.compile(r"\([\w.-]+\):(?: \d+ x)?")
 _BARS: Final = "│┃ "
@@ -307,6 +310,30 @@ def is_cut(text: str) -> bool:
 def is_rule(line: str) -> bool:
     """Tell whether the line only draws: ``=====``, ``-----``, ``_____`` or box characters."""
     return not line.strip("=-_¯ ━─┏┳┓┡╇┩├┼┤└┴┘┌┬┐╞╪╡╘╧╛╒╤╕+|")
+
+
+def is_ruled(lines: list[str], start: int) -> bool:
+    """Tell whether a rule stands above the header, so that one stands below the last row where nobody cut it off."""
+    return start > 0 and bool(lines[start - 1].strip()) and is_rule(lines[start - 1])
+
+
+def check_end(lines: list[str], start: int, at: int) -> None:
+    """Refuse a table of which somebody cut off the end.
+
+    Args:
+        lines: the text.
+        start: index of the table's header.
+        at: index of the line behind its last row, and behind the rule that ends it.
+
+    Raises:
+        SummaryError: a rule stands above it, and the text ends with its rows.
+    """
+    if at < len(lines) or not is_ruled(lines, start):
+        return
+    while not lines[at - 1].strip():
+        at -= 1
+    if lines[at - 1].lstrip()[0] not in _ENDS:
+        raise fail(at, lines[at - 1], NO_END)
 
 
 def read_totals(lines: list[str], start: int) -> dict[str, str]:

@@ -215,7 +215,9 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
         raise t.fail(start + 1, header, "no layer follows this header: paste the whole table")
     if not any(map(_sized, different)):
         raise t.fail(start + 1, header, _NO_SIZES)
-    ruled = start > 0 and bool(lines[start - 1].strip()) and t.is_rule(lines[start - 1])
+    ruled = t.is_ruled(lines, start)
+    if rows[0][0]:  # without a row of the model itself, which would say what its last layer gives out
+        t.check_end(lines, start, at)
     return _summary(lines, at, rows, different, columns.names, indices, ruled=ruled), at
 
 

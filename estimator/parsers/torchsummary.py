@@ -109,6 +109,7 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
     if not rows:
         raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
+    t.check_end(lines, start, at)
     if len(last) <= _MOST_DIGITS and int(last) > len(rows):
         why = f"its last row has the number {last}, and there are {len(rows)} rows: paste all of them"
         raise t.fail(start + 1, lines[start], why)

@@ -170,3 +170,57 @@ def test_a_table_half_of_which_is_never_called_is_not_in_half_precision() -> Non
     summary = parse_summary(_HEAD + own + totals)
     assert (summary.total_params, summary.inferred) == (2 * params, ())
     assert summary.pass_mb == pytest.approx(3 * _EACH * 4 * 2 / 1e6, abs=0.01)
+
+
+_TORCHSUMMARY = """----------------------------------------------------------------
+        Layer (type)               Output Shape         Param #
+================================================================
+            Linear-1                   [-1, 32]             320
+              ReLU-2                   [-1, 32]               0
+            Linear-3                   [-1, 10]             330
+================================================================
+Total params: 650
+"""
+_TORCH_SUMMARY = """==========================================================================================
+Layer (type:depth-idx)                   Output Shape              Param #
+==========================================================================================
+├─Linear: 1-1                            [-1, 32]                  320
+├─ReLU: 1-2                              [-1, 32]                  --
+├─Linear: 1-3                            [-1, 10]                  330
+==========================================================================================
+Total params: 650
+"""
+_KERAS_2 = """_________________________________________________________________
+Layer (type)                 Output Shape              Param #
+=================================================================
+dense (Dense)                (None, 32)                320
+_________________________________________________________________
+re_lu (ReLU)                 (None, 32)                0
+_________________________________________________________________
+dense_1 (Dense)              (None, 10)                330
+=================================================================
+Total params: 650
+"""
+_KERAS_3 = """┏━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━┓
+┃ Layer (type)            ┃ Output Shape           ┃     Param # ┃
+┡━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━┩
+│ dense (Dense)           │ (None, 32)             │         320 │
+├─────────────────────────┼────────────────────────┼─────────────┤
+│ re_lu (ReLU)            │ (None, 32)             │           0 │
+├─────────────────────────┼────────────────────────┼─────────────┤
+│ dense_1 (Dense)         │ (None, 10)             │         330 │
+└─────────────────────────┴────────────────────────┴─────────────┘
+ Total params: 650
+"""
+
+
+@pytest.mark.parametrize("text", [_TORCHSUMMARY, _TORCH_SUMMARY, _KERAS_2, _KERAS_3])
+def test_a_table_that_begins_with_a_rule_and_ends_without_one_was_cut(text: str) -> None:
+    lines = text.splitlines()
+    whole = parse_summary(text)
+    assert whole.total_params == 650
+    assert parse_summary("\n".join(lines[:-1])) == whole
+    assert parse_summary("\n".join(lines[1:-2])).root == whole.root  # selected without its outer rules
+    for end in range(4, len(lines) - 2):
+        with pytest.raises(SummaryError, match="the table ends here without a rule and its totals: paste all of it"):
+            parse_summary("\n".join(lines[:end]) + "\n\n")
