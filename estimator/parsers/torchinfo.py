@@ -591,16 +591,19 @@ def _packed(flat: list[tuple[int, Layer]]) -> tuple[list[tuple[int, Layer]], int
     made: list[tuple[int, Layer]] = []
     known: dict[tuple[int, int], Layer] = {}
     added = 0
+    shown = -1  # the place of a projection that attention counts for its own, as in later versions
     for at, (depth, layer) in enumerate(flat):
         if not at & OFTEN:
             breathe()
         now = layer
+        if at == shown:
+            continue
         if layer.type == _PACKS and not layer.params and layer.output_shape and not layer.args:
             each = layer.output_shape[-1] * (layer.output_shape[-1] + 1)
+            now = known.setdefault((id(layer), each), layer.but(params=4 * each))
             inner = flat[at + 1] if at + 1 < len(flat) else (0, layer)
-            more = each * (3 if inner[0] > depth and inner[1].params == each else 4)
-            now = known.setdefault((id(layer), more), layer.but(params=more))
-            added += more
+            shown = at + 1 if inner[0] > depth and inner[1].params == each else -1
+            added += (4 if shown < 0 else 3) * each
         made.append((depth, now))
     return made, added
 

@@ -224,3 +224,25 @@ def test_a_table_that_begins_with_a_rule_and_ends_without_one_was_cut(text: str)
     for end in range(4, len(lines) - 2):
         with pytest.raises(SummaryError, match="the table ends here without a rule and its totals: paste all of it"):
             parse_summary("\n".join(lines[:end]) + "\n\n")
+
+
+def _table_1_6(attention: str, total: int) -> str:
+    """Write the table of torchinfo 1.6, which shows nothing of what the model itself gives out."""
+    return f"""Layer (type:depth-idx)                   Output Shape              Param #
+==========================================================================================
+Net                                      --                        --
+├─MultiheadAttention: 1-1                [4, 20, 16]               --
+{attention}├─Linear: 1-2                            [4, 20, 10]               170
+==========================================================================================
+Total params: {total}
+"""
+
+
+def test_attention_in_tables_of_torchinfo_1_6_is_one_layer_as_later() -> None:
+    shown = "│    └─NonDynamicallyQuantizableLinear: 2-1  --                    272\n"
+    hidden, open_ = (parse_summary(table) for table in (_table_1_6("", 170), _table_1_6(shown, 442)))
+    assert (open_.root, open_.total_params) == (hidden.root, hidden.total_params)
+    assert [(part.type, part.params) for part in open_.root.children] == [
+        ("MultiheadAttention", 4 * 16 * 17),
+        ("Linear", 170),
+    ]
