@@ -44,6 +44,8 @@ _LINEAR: Final = "Linear"
 _SAYS_WORDS: Final = ("ForCausalLM", "LMHead")
 _WORDS: Final = 1000
 _PACKS: Final = "MultiheadAttention"
+# What PyTorch keeps weights in that are made anew at each call, as by its spectral norm.
+_MADE: Final = "ParametrizationList"
 _RECURSIVE: Final = ("recursive", "True")
 # By so much the rows of a table that is whole may add up to something else than its total.
 _CUT_SHARE: Final = 0.01
@@ -403,6 +405,8 @@ def _summary(
         flat, inferred = _all_calls(lines, rows, different, shapes, indices, flat, counted, pass_mb, stated)
     if depth == 1 and "params" in columns:
         _check_hidden(rows, different, flat, lines)
+    if _MADE in types and "params" in columns:
+        _check_made(different, layers, lines)
     if root is None and _PACKS in types:
         flat, packed = _packed(flat)
         if packed:
@@ -627,6 +631,20 @@ def _check_hidden(rows: list[_Place], different: list[_Row], flat: list[tuple[in
                 lines[row.number - 1],
                 "torch-summary tells nothing of what is inside: print the model with depth=20",
             )
+
+
+def _check_made(different: list[_Row], layers: list[Layer], lines: list[str]) -> None:
+    """Refuse a table of a torchinfo before 1.7 that counts no weights which are made anew at each call.
+
+    Raises:
+        SummaryError: no such weights have parameters.
+    """
+    breathe()
+    made = [at for at, row in enumerate(different) if row.type == _MADE]
+    if not any(layers[at].params for at in made):
+        number = different[made[0]].number
+        why = "this version counts no parametrized weights: take torchinfo 1.8, or print(model)"
+        raise t.fail(number, lines[number - 1], why)
 
 
 def _hides(layer: Layer) -> bool:

@@ -246,3 +246,19 @@ def test_attention_in_tables_of_torchinfo_1_6_is_one_layer_as_later() -> None:
         ("MultiheadAttention", 4 * 16 * 17),
         ("Linear", 170),
     ]
+
+
+def test_weights_that_torchinfo_does_not_count_are_refused() -> None:
+    table = """Layer (type:depth-idx)                   Output Shape              Param #
+=====
+Net                                      [4, 10]                   --
+├─ParametrizedConv2d: 1-1                [4, 8, 3, 3]              {own}
+│    └─ModuleDict: 2-1                   --                        --
+│    │    └─ParametrizationList: 3-1     [8, 3, 4, 4]              {made}
+├─Linear: 1-2                            [4, 10]                   90
+=====
+Total params: {total}
+"""
+    assert parse_summary(table.format(own="8", made="384", total=482)).total_params == 482
+    with pytest.raises(SummaryError, match=r"line 6: .*ParametrizationList.*parametrized weights: take torchinfo 1\.8"):
+        parse_summary(table.format(own="--", made="--", total=90))
