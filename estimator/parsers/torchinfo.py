@@ -33,7 +33,7 @@ _TITLES: Final = {
     "Trainable": "trainable",
 }
 _DRAWN: Final = "│├└─|+ "
-_INDENT: Final = 5
+_BARS: Final = "│|"  # one for each level above
 _RECURRENT: Final = ("LSTM", "GRU", "RNN")
 _MAX_WRAPPED: Final = 8
 _NO_SIZES: Final = (
@@ -321,7 +321,7 @@ def _row(line: str, columns: _Columns, number: int) -> tuple[int, _Row] | None:
     if level:
         depth = int(level)
     else:
-        depth = (len(drawn) - 2) // _INDENT + 1 if len(drawn) >= 2 else 0
+        depth = sum(map(drawn.count, _BARS)) + 1 if len(drawn) >= 2 else 0
         if depth > 0 and (columns.has_index or not type_[:1].isupper()):
             return None
     if not t.is_name(type_):

@@ -262,3 +262,18 @@ Total params: {total}
     assert parse_summary(table.format(own="8", made="384", total=482)).total_params == 482
     with pytest.raises(SummaryError, match=r"line 6: .*ParametrizationList.*parametrized weights: take torchinfo 1\.8"):
         parse_summary(table.format(own="--", made="--", total=90))
+
+
+@pytest.mark.parametrize("blanks", ["    ", " ", ""])
+def test_rows_without_numbers_are_as_deep_as_their_bars_are_many(blanks: str) -> None:
+    table = """Layer (type (var_name))   Output Shape   Param #
+=====
+Net (Net)   [4, 10]   --
+├─Sequential (body)   [4, 10]   --
+│{0}└─Sequential (0)   [4, 10]   --
+│{0}│{0}└─Linear (0)   [4, 10]   40
+├─ReLU (act)   [4, 10]   --
+=====
+"""
+    body, act = parse_summary(table.format(blanks)).root.children
+    assert (body.children[0].children[0].params, act.type) == (40, "ReLU")
