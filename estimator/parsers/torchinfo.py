@@ -295,9 +295,12 @@ def _whole(lines: list[str], at: int, columns: _Columns) -> tuple[tuple[int, _Ro
         raise t.fail(number, line, t.CUT)
     while at < len(lines) and at - number < _MAX_WRAPPED and len(line) <= t.MAX_LINE:
         more = lines[at].strip()
-        if not more or more[0] in "├│└|+" or t.is_rule(more) or more.startswith("Total params"):
+        if not more or more[0] in "├│└|+" or more.startswith("Total params"):
             break
-        line = f"{line} {more}"
+        if t.is_rule(more) and not all(cell in _NONE for cell in more.split()):
+            break
+        inside = line.count("[") > line.count("]") and line[-1].isdecimal() and more[0].isdecimal()
+        line = f"{line}{more}" if inside else f"{line} {more}"
         at += 1
         row = _row(line, columns, number)
         if row is not None:

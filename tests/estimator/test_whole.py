@@ -277,3 +277,29 @@ Net (Net)   [4, 10]   --
 """
     body, act = parse_summary(table.format(blanks)).root.children
     assert (body.children[0].children[0].params, act.type) == (40, "ReLU")
+
+
+@pytest.mark.parametrize("cut", [60, 70, 72, 73, 89, 97, 110])
+def test_rows_that_a_terminal_wraps_anywhere_between_or_in_numbers_of_a_shape(cut: int) -> None:
+    table = """Layer (type:depth-idx)                   Input Shape               Output Shape              Param #
+=======
+Net                                      [4, 3, 128, 128]          [4, 1, 128, 128]          --
+├─Conv2d: 1-1                            [4, 3, 128, 128]          [4, 1, 128, 128]          28
+├─ReLU: 1-2                              [4, 1, 128, 128]          [4, 1, 128, 128]          --
+=======
+Total params: 28
+"""
+    lines = table.splitlines()
+    wrapped = [part for line in lines[1:] for part in (line[:cut], line[cut:]) if part]
+    assert parse_summary("\n".join([lines[0], *wrapped])) == parse_summary(table)
+
+
+def test_columns_that_show_nothing_may_stand_on_a_line_of_their_own() -> None:
+    table = """Layer (type:depth-idx)  Output Shape  Param #  Mult-Adds
+=======
+Net                      [4, 10]{0}--   --
+├─Linear: 1-1            [4, 10]{0}40   160
+├─ReLU: 1-2              [4, 10]{0}--   --
+=======
+"""
+    assert parse_summary(table.format("\n      ")) == parse_summary(table.format("   "))
