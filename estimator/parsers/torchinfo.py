@@ -60,6 +60,7 @@ _TWICE: Final = 1.9
 _TOO_MANY: Final = 10
 # Share of the parameters in what may be layers of the model's own.
 _FEW: Final = 0.1
+_BLOCKS: Final = ("Block", "Stage", "Encoder", "Decoder", "Bottleneck")
 _ONE_LAYER: Final[tuple[str, ...]] = (
     "1d",
     "2d",
@@ -626,14 +627,21 @@ def _check_hidden(rows: list[_Place], different: list[_Row], flat: list[tuple[in
     breathe()
     deepest = max(depth for depth, _ in flat)
     hiding = [at for at, (depth, layer) in enumerate(flat) if depth == deepest and _hides(layer)]
-    if sum(flat[at][1].params for at in hiding) > sum(layer.params for _, layer in flat) * _FEW:
-        row = different[rows[hiding[0]][1]]
+    below = [depth for depth, _ in flat[1:]] + [0]
+    # Of a block that holds nothing but a list, which is not called itself, nothing is counted at all.
+    empty = [at for at, (depth, layer) in enumerate(flat) if below[at] <= depth and _is_empty(layer)]
+    if sum(flat[at][1].params for at in hiding) > sum(layer.params for _, layer in flat) * _FEW or empty:
+        row = different[rows[(empty or hiding)[0]][1]]
         if lines[row.number - 1].lstrip().startswith("|"):
             raise t.fail(
                 row.number,
                 lines[row.number - 1],
                 "torch-summary tells nothing of what is inside: print the model with depth=20",
             )
+
+
+def _is_empty(layer: Layer) -> bool:
+    return not layer.params and bool(layer.output_shape) and layer.type.endswith(_BLOCKS)
 
 
 def _check_made(different: list[_Row], layers: list[Layer], lines: list[str]) -> None:

@@ -303,3 +303,13 @@ Net                      [4, 10]{0}--   --
 =======
 """
     assert parse_summary(table.format("\n      ")) == parse_summary(table.format("   "))
+
+
+def test_torch_summary_counts_nothing_of_a_block_that_holds_a_list() -> None:
+    block = "|    └─MaxVitBlock: 2-1                 [-1, 64]                  {}\n"
+    table = _TORCH_SUMMARY.replace("├─ReLU", "├─ModuleList: 1                          []              --\n{}├─ReLU")
+    assert parse_summary(table.format(block.format(9))).total_params == 650
+    opened = block.format("--") + "|    |    └─Linear: 3-1                 [-1, 64]                  99\n"
+    assert parse_summary(table.format(opened)).total_params == 650
+    with pytest.raises(SummaryError, match=r"MaxVitBlock.*print the model with depth=20"):
+        parse_summary(table.format(block.format("--")))
