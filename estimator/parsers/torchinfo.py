@@ -60,6 +60,8 @@ _TWICE: Final = 1.9
 _TOO_MANY: Final = 10
 # Share of the parameters in what may be layers of the model's own.
 _FEW: Final = 0.1
+# What may have parameters and no mult-adds, and how many for each channel.
+_UNCOUNTED: Final = (("BatchNorm", 2), ("Scale", 1))
 _BLOCKS: Final = ("Block", "Stage", "Encoder", "Decoder", "Bottleneck")
 _ONE_LAYER: Final[tuple[str, ...]] = (
     "1d",
@@ -692,8 +694,10 @@ def _params_from_macs(row: _Row, batch: int, shapes: dict[str, RawShape | None])
     """Undo torchinfo's mult-adds: parameters x outputs of one channel (convolutions), x steps or x batch."""
     macs = t.read_count(row.cells.get("macs", ""))
     shape = shapes.get(row.cells.get("output", "--"))
-    if not macs or not shape:
+    if not shape:
         return 0
+    if not macs:  # as of a norm that holds its activation, and of a bare factor for each channel
+        return next((each * (shape[1] or 0) for name, each in _UNCOUNTED if name in row.type and len(shape) > 1), 0)
     times = shape[0] or batch
     if "Conv" in row.type:
         for size in shape[2:]:

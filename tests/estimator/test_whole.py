@@ -313,3 +313,16 @@ def test_torch_summary_counts_nothing_of_a_block_that_holds_a_list() -> None:
     assert parse_summary(table.format(opened)).total_params == 650
     with pytest.raises(SummaryError, match=r"MaxVitBlock.*print the model with depth=20"):
         parse_summary(table.format(block.format("--")))
+
+
+def test_norms_without_mult_adds_have_their_usual_parameters_where_no_column_shows_them() -> None:
+    table = """Layer (type:depth-idx)  Output Shape      Mult-Adds
+=====
+Net                      [4, 8, 30, 30]    --
+├─Conv2d: 1-1            [4, 8, 30, 30]    806,400
+├─BatchNormAct2d: 1-2    [4, 8, 30, 30]    --
+│    └─Identity: 2-1     [4, 8, 30, 30]    --
+├─Scale: 1-3             [4, 8, 30, 30]    --
+=====
+"""
+    assert [part.params for part in parse_summary(table).root.children] == [224, 16, 8]
