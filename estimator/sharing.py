@@ -163,7 +163,14 @@ _UNTIED: Final = (
 _CAUSAL: Final = "ForCausalLM"
 # Of rows and columns together.
 _MOST_DIGITS: Final = 30
-_WRAPPERS: Final = ("DataParallel", "DistributedDataParallel", "OptimizedModule", "FullyShardedDataParallel")
+WRAPPERS: Final = (
+    "DataParallel",
+    "DistributedDataParallel",
+    "OptimizedModule",
+    "FullyShardedDataParallel",
+    "CheckpointWrapper",
+)
+"""What PyTorch puts around a model, or around blocks of it."""
 # What a class that trains a model, as one of Lightning's, calls it; and what it holds beside: losses and metrics.
 _HELD: Final = ("model", "net", "network", "module")
 _MEASURES: Final = (
@@ -202,7 +209,7 @@ def unwrap(summary: ModelSummary) -> ModelSummary:
 
 def _held(root: Layer) -> Layer | None:
     """Give the model that a class holds which does nothing but run it; None if it holds something else."""
-    if root.type in _WRAPPERS and len(root.children) == 1:
+    if root.type in WRAPPERS and len(root.children) == 1:
         return root.children[0]
     models = [part for part in root.children if not _measures(part)]
     if len(models) != 1 or root.params or root.type in _LISTS:

@@ -17,7 +17,7 @@ from estimator.kept import keep
 from estimator.layer import Layer
 from estimator.packed import PACKED, packed_away
 from estimator.parsers import text as t
-from estimator.sharing import share
+from estimator.sharing import WRAPPERS, share
 from estimator.types import ModelSummary, SummaryError
 from estimator.walk import layers
 
@@ -504,7 +504,10 @@ class _Reader:
             children = tuple(frame.children)
             if line.type == _PRINTS_ITSELF and any("Pool" in child.type for child in children):
                 children = ()  # as its own print has it
-            alike[line.name] = layer = Layer(line.type, own, None, children, args, line.name)
+            layer = Layer(line.type, own, None, children, args, line.name)
+            if line.name and line.type in WRAPPERS and len(children) == 1:
+                layer = children[0].but(name=line.name)  # as the whole model's, which `unwrap` takes off
+            alike[line.name] = layer
             self.adapted = self.adapted or names_its_base(layer)
         return alike, total
 

@@ -222,3 +222,12 @@ Total params: 80
 )
 def test_what_does_more_than_to_train_a_model_stays(text: str, root: str) -> None:
     assert parse_summary(text).root.type == (root or "LitClassifier")
+
+
+@pytest.mark.parametrize("wrapper", ["OptimizedModule", "CheckpointWrapper", "FullyShardedDataParallel"])
+def test_what_pytorch_puts_around_blocks_is_taken_off(wrapper: str) -> None:
+    block = "{}Block(\n(fc): Linear(in_features=8, out_features=8)\n)\n"
+    text = "Net(\n(first): {0}(0-2): 3 x {0}(last): {1})\n"
+    bare = parse_summary(text.format(block.format(""), block.format("")))
+    wrapped = parse_summary(text.format(f"{wrapper}(\n{block.format('(module): ')})\n", block.format("")))
+    assert wrapped == bare
