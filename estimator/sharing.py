@@ -211,11 +211,13 @@ def _held(root: Layer) -> Layer | None:
     """Give the model that a class holds which does nothing but run it; None if it holds something else."""
     if root.type in WRAPPERS and len(root.children) == 1:
         return root.children[0]
-    models = [part for part in root.children if not _measures(part)]
-    if len(models) != 1 or root.params or root.type in _LISTS:
-        return None
-    model = models[0]
-    if not model.children or model.type in _LISTS:
+    model: Layer | None = None
+    for part in root.children:
+        if not _measures(part):
+            if model is not None:
+                return None
+            model = part
+    if model is None or root.params or root.type in _LISTS or not model.children or model.type in _LISTS:
         return None
     if len(root.children) == 1:
         inner = model.type.endswith(_INNER) and root.type.startswith(model.type.removesuffix(_INNER))
