@@ -192,6 +192,8 @@ def _table(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     header = lines[start]
     if "┃" in header or "│" in header:
         return keras.parse(lines, start)
+    if header[: header.find(HEADER)].strip():  # what begins each line would be taken for a branch of the tree
+        raise fail(start + 1, header, "something stands before this header in its line: paste the table alone")
     if "depth-idx" in header or "(var_name)" in header:
         return torchinfo.parse(lines, start)
     at = first_line(lines, start + 1)

@@ -326,3 +326,9 @@ Net                      [4, 8, 30, 30]    --
 =====
 """
     assert [part.params for part in parse_summary(table).root.children] == [224, 16, 8]
+
+
+@pytest.mark.parametrize("prefix", ["| ", "+", "|"])
+@pytest.mark.parametrize("text", [_table(), _TORCH_SUMMARY, _TORCHSUMMARY])
+def test_a_prefix_that_looks_like_a_branch_is_none(prefix: str, text: str) -> None:
+    assert parse_summary("".join(prefix + line for line in text.splitlines(keepends=True))) == parse_summary(text)
