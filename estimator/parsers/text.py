@@ -31,6 +31,7 @@ _QUOTE: Final = 120
 # How lines of a rehearsal begin (`estimator.rehearsal`).
 _REHEARSED: Final = "Rehearsed "
 _MAX_PREFIX: Final = 80
+_MOST_RANKS: Final = 64
 _NUMBERS: Final = re.compile(r"(\d+)")
 _NAMES: Final = re.compile(r"[\w.]*")
 _CLASS: Final = re.compile(r"\b[A-Z]")
@@ -185,12 +186,19 @@ def from_notebook(text: str) -> str:
 
 def _without(lines: list[str], prefix: re.Pattern[str]) -> list[str]:
     bare: list[str] = []
+    said: dict[str, list[str]] = {}  # behind each prefix
     for number, line in enumerate(lines):
         if not number & OFTEN:
             breathe()
         found = prefix.match(line)
-        bare.append(line[found.end() :] if found is not None else line)
-    return bare
+        rest = line[found.end() :] if found is not None else line
+        bare.append(rest)
+        if found is not None and len(said) <= _MOST_RANKS:
+            said.setdefault(found[0], []).append(rest)
+    ranks = list(said.values())
+    # What each of several processes prints, with its number before it, is there once.
+    alike = 1 < len(ranks) <= _MOST_RANKS and len(ranks[0]) > 1 and all(rank == ranks[0] for rank in ranks)
+    return ranks[0] if alike else bare
 
 
 def _bounded(number: int, line: str) -> str:

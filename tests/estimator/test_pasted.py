@@ -336,3 +336,12 @@ def test_a_name_of_keras_that_is_cut_before_its_axes_has_those_of_its_shape() ->
         parse_summary(narrow)
     (unknown,) = parse_summary(keras_of(("MyOwnLay…", "(None, 8)", 59))).root.children
     assert unknown.type == "MyOwnLay"
+
+
+@pytest.mark.parametrize("text", [NET, TABLE])
+@pytest.mark.parametrize("prefix", ["[rank{}]: ", "{}: "])
+def test_what_several_processes_print_at_once_is_one_model(text: str, prefix: str) -> None:
+    lines = text.splitlines()
+    ranks = [f"{prefix.format(rank)}{line}" for line in lines for rank in range(3)]
+    assert parse_summary("\n".join(ranks)) == parse_summary(text)
+    assert parse_summary("\n".join(["started", *ranks, "epoch 1"])).root == parse_summary(text).root
