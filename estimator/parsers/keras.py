@@ -257,11 +257,16 @@ def _joined(cells: list[str], more: list[str]) -> list[str]:
     size = max(len(cells), len(more))
     left = cells + [""] * (size - len(cells))
     right = more + [""] * (size - len(more))
-    # A wrapped shape needs its blank back; a wrapped name was cut inside a word or before its type.
+    # A wrapped shape needs its blank back, but where a number was cut; a name was cut inside a word or before its type.
     return [
-        (f"{one} {two}" if index == 1 or two.startswith("(") else one + two).strip()
+        (f"{one} {two}" if (index == 1 and not _is_one(one, two)) or two.startswith("(") else one + two).strip()
         for index, (one, two) in enumerate(zip(left, right, strict=True))
     ]
+
+
+def _is_one(one: str, two: str) -> bool:
+    """Tell whether a number, or ``None``, ends on one line and goes on on the next."""
+    return one[-1:].isalnum() and two[:1].isalnum()
 
 
 def _cells(lines: list[str], rows: list[_Row]) -> list[_Read]:

@@ -345,3 +345,19 @@ def test_what_several_processes_print_at_once_is_one_model(text: str, prefix: st
     ranks = [f"{prefix.format(rank)}{line}" for line in lines for rank in range(3)]
     assert parse_summary("\n".join(ranks)) == parse_summary(text)
     assert parse_summary("\n".join(["started", *ranks, "epoch 1"])).root == parse_summary(text).root
+
+
+def test_a_number_that_keras_cuts_in_two_is_one() -> None:
+    """As Keras 2 does in its own table of Xception."""
+    table = """Layer (type)                   Output Shape         Param #     Connected to
+==================================================================================
+input_1 (InputLayer)           [(None, 147, 147, 6  0           []
+                               4)]
+block2_sepconv1 (SeparableConv (None, 147, 147, 12  8768        ['input_1[0][0]']
+2D)                            8)
+block3_conv (Conv2D)           (None, 147, 147,     16512       ['block2_sepconv1[0][0]']
+                               128)
+==================================================================================
+"""
+    shapes = [part.output_shape for part in parse_summary(table).root.children]
+    assert shapes == [(64, 147, 147), (64, 147, 147), (128, 147, 147), (128, 147, 147)]
