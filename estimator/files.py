@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from pathlib import Path
@@ -71,7 +72,8 @@ def _up_to(file: Stream, limit: int, name: str) -> bytes:
 
 def _text(data: bytes, name: str) -> str:
     if b"\0" in data:
-        raise FileRefusedError(f"{name}: binary: it holds NUL bytes")
+        wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        raise FileRefusedError(f"{name}: {'UTF-16: save it as UTF-8' if wide else 'binary: it holds NUL bytes'}")
     return data.decode(errors="surrogateescape")
 
 

@@ -44,7 +44,11 @@ end
 -- Put the summary at `path` into the environment, or what is wrong with it.
 function M.hand_on(path)
     local summary, reason = M.read(path, rad.longest_summary)
-    if summary and summary:find("\0", 1, true) then summary, reason = nil, "is not text" end
+    if summary and summary:find("\0", 1, true) then
+        local mark = summary:sub(1, 2)
+        local wide = mark == "\255\254" or mark == "\254\255"
+        summary, reason = nil, wide and "is UTF-16: save it as UTF-8" or "is not text"
+    end
     if summary == nil then
         setenv("RAD_SUMMARY", "error " .. reason)
         return

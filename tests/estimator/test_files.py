@@ -36,6 +36,14 @@ def test_text_is_text(tmp_path: Path) -> None:
         files.read_text(path, 9)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_text_of_windows_is_named(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeffNet()".encode(encoding))
+    with pytest.raises(files.FileRefusedError, match=r"a\.txt: UTF-16: save it as UTF-8"):
+        files.read_text(path, 99)
+
+
 def test_a_stream_has_the_same_limits() -> None:
     assert files.text_of(BytesIO(b"Net()"), 5, "stdin") == "Net()"
     with pytest.raises(files.FileRefusedError, match="stdin: longer than 0 KiB"):

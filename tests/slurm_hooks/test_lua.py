@@ -362,11 +362,13 @@ def cli_filter(script: Path, program: str = "sbatch", test_only: str = "unset", 
         ("#RAD model=.\n", ["RAD_SUMMARY=error is not a regular file"]),
         ("#RAD model=pipe\n", ["RAD_SUMMARY=error is not a regular file"]),
         ("#RAD model=zeros\n", ["RAD_SUMMARY=error is not text"]),
+        ("#RAD model=wide\n", ["RAD_SUMMARY=error is UTF-16: save it as UTF-8"]),
     ],
 )
 def test_a_summary_is_handed_on(tmp_path: Path, script: str, said: list[str]) -> None:
     (tmp_path / "net.txt").write_text("Net()")
     (tmp_path / "zeros").write_bytes(bytes(9))
+    (tmp_path / "wide").write_bytes("\ufeffNet()".encode("utf-16-le"))
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "job.sh").write_text(script)
     assert cli_filter(tmp_path / "job.sh") == ["result 0", *said, "loads rad_script", "loads posix.fcntl"]
