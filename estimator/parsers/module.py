@@ -625,7 +625,7 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
     if not whole and t.trained_params(totals):  # which counts a head once that is the word embedding
         trained, whole = t.trained_of(totals, share(ModelSummary("module", reader.root, None, total)).total_params)
     if not reader.counted:
-        stated = t.total_params(totals) or whole or None
+        stated = t.total_params(totals) or whole or t.all_params(totals) or None
         unsaid = reader.unsaid or reader.packed(types)
         if unsaid and stated is None:
             raise SummaryError(

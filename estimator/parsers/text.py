@@ -392,6 +392,12 @@ def trained_params(totals: dict[str, str]) -> int:
     return _count(totals.get("trainable params", "")) or 0
 
 
+def all_params(totals: dict[str, str]) -> int:
+    """Read the total of what peft's ``print_trainable_parameters()`` writes; 0 if there is none."""
+    _, _, more = totals.get("trainable params", "").partition("|| all params:")
+    return _count(more) or 0
+
+
 def trained_of(totals: dict[str, str], total: int) -> tuple[int, int]:
     """Read what is trained of a model with about so many parameters, and how many it has; zeros if that is unsaid.
 
@@ -399,8 +405,7 @@ def trained_of(totals: dict[str, str], total: int) -> tuple[int, int]:
     writes.
     """
     trained = trained_params(totals)
-    _, peft, more = totals.get("trainable params", "").partition("|| all params:")
-    whole = (_count(more) if peft else trained + frozen_params(totals)) or 0
+    whole = all_params(totals) or trained + frozen_params(totals)
     return (trained, whole) if trained and about(whole, total) and trained <= whole else (0, 0)
 
 

@@ -16,7 +16,7 @@ from estimator.methods.rad.program import compile_program, part_of
 from estimator.methods.rad.workspace import Workspaces
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
-from estimator.types import Packed, Workload
+from estimator.types import Packed, SummaryError, Workload
 from estimator.walk import layers
 from tests.estimator.accounts import NO_WORKSPACE, account
 
@@ -144,3 +144,11 @@ def test_estimates_follow_the_bits() -> None:
     whole = rad.predict(parse_summary(adapted("Linear")), workload)
     assert eight.expected_mib < whole.expected_mib
     assert four.expected_mib != eight.expected_mib
+
+
+def test_what_peft_counts_is_the_total_where_a_print_shows_no_sizes_of_experts() -> None:
+    text = adapted("Linear4bit").replace("(act): ReLU()", "(experts): MixtralExperts()")
+    with pytest.raises(SummaryError, match="how large 'MixtralExperts' are"):
+        parse_summary(text)
+    summary = parse_summary(f"{text}trainable params: 65,536 || all params: 500,000,000 || trainable%: 0.0131\n")
+    assert (summary.total_params, summary.frozen_params) == (500_000_000, 499_934_464)
