@@ -1,9 +1,10 @@
-"""Blocks of older versions of transformers, torchvision and timm, as today's versions have them. Pure.
+"""Blocks of other versions of transformers, torchvision and timm, as those have them that were measured. Pure.
 
 What was measured, and what is known of blocks' own code, is found by the types of layers as the versions print them
-that the data set was made with. Where another version only names them differently, or divides the same layers into
-other blocks, the tree is rewritten; no size changes. A type that tells that the old code multiplies queries and keys
-itself is given one of its own (`Eager`), for its memory is another.
+that the data set was made with: these are called today's here, though later ones are there. Where another version only
+names them differently, or divides the same layers into other blocks, the tree is rewritten; no size changes. A type
+that tells that the old code multiplies queries and keys itself is given one of its own (`Eager`), for its memory is
+another.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _NAMES: Final = {
     "DebertaPredictionHeadTransform": "LegacyDebertaPredictionHeadTransform",
     "DebertaV2LMPredictionHead": "LegacyDebertaV2LMPredictionHead",
     "DebertaV2PredictionHeadTransform": "LegacyDebertaV2PredictionHeadTransform",
+    "NemotronHRMSNormGated": "Zamba2RMSNormGated",  # after transformers 5.17
 }
 # Attention of such a name is computed in a fused kernel, as today; "Sdpa" within says so too.
 # But these are called so to this day.
@@ -48,6 +50,14 @@ _LENT: Final = {"XLMRoberta": "Roberta", "Camembert": "Roberta", "MT5": "T5"}
 _LENDERS: Final[tuple[str, ...]] = tuple(_LENT)
 # Attention and MLP were of four blocks, each with its output apart.
 _OF_FOUR: Final[tuple[str, ...]] = ("ViT", "DeiT", "Beit", "AST", "Swin", "IJepa", "ViTMAE", "ViTMSN", "Vivit")
+# After transformers 5.17 theirs are of one block, which was of two.
+_OF_ONE: Final[tuple[str, ...]] = ("Dinov2", "Dinov2WithRegisters", "RfDetrDinov2", "Radio", "Tipsv2Vision")
+_JOINED: Final = frozenset(own + "Attention" for own in _OF_ONE)
+_ACTIVATED: Final = frozenset(own + "MLP" for own in _OF_ONE)
+_PROJECTIONS: Final = ("Linear",) * 4
+# What a router is called that is a linear layer, and models that hold the rotation, since then.
+_ROUTER: Final = "JambaTopKRouter"
+_ROTATED: Final = ("GPTJModel", "CodeGenModel")
 _SELF: Final = "SelfAttention"
 _PARTS: Final = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "dense": "o_proj"}
 _IN_LAYER: Final[tuple[str, ...]] = (
@@ -103,6 +113,8 @@ _OLD: Final = frozenset(
         *_NAMES,
         *_SCALED,
         *_FOUR,
+        *_JOINED,
+        _ROUTER,
         "StableDropout",
         "MultiHeadSelfAttention",
         "PatchEmbeddings",
@@ -184,6 +196,8 @@ class _Renewal:
                     made = made.but(children=children)
                 if _of_four(made):
                     made = self._attention(made, layer)
+                elif made.type in _JOINED and tuple(child.type for child in children) == _PROJECTIONS:
+                    made = _divided(made, made.type.removesuffix("Attention"))
             self._made[id(layer)] = made
         return made
 
@@ -195,6 +209,8 @@ class _Renewal:
             name = own + name[len(other) :]
         elif name == "StableDropout" and self._model.startswith("Deberta"):
             name = "Dropout"
+        elif name == _ROUTER and layer.params:
+            name = "Linear"
         elif name in ("DebertaOnlyMLMHead", "DebertaV2OnlyMLMHead") and any("LMPred" in c.type for c in layer.children):
             name = "Legacy" + name
         elif name == type_ and self._multiplies(layer):
@@ -217,9 +233,9 @@ class _Renewal:
         if type_.startswith("Bloom"):
             return tuple(c for c in _last(children, "dense_4h_to_h") if c.type != "BloomScaledSoftmax")
         if type_.endswith("MLP"):
-            return self._gated(children)
-        if type_ in _TURNED and not self._in_order:
-            return self._turned(type_.removesuffix("Model") + _ROTATION, children)
+            return self._gated(type_, children)
+        if type_ in _ROTATED or (type_ in _TURNED and not self._in_order):
+            return self._turned(type_, children)
         if type_ == "ContextPooler" and not self._in_order:  # whose dropout drops nothing
             return tuple(c.but(args=(("p", "0.0"),)) if c.type == "Dropout" and not c.args else c for c in children)
         if type_ in ("MobileViTConvLayer", "MobileViTIntermediate"):
@@ -243,12 +259,17 @@ class _Renewal:
             return self._layer(type_.removesuffix("Layer"), children)
         return _opened(children)
 
-    def _turned(self, type_: str, children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    def _turned(self, model: str, children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        type_ = model.removesuffix("Model") + _ROTATION
+        if model in _ROTATED:
+            return tuple([child for child in children if child.type != type_])
         if self._rotates and not any(child.type == type_ for child in children):
             return (*children, Layer(type_, 0, name="rotary_emb"))
         return children
 
-    def _gated(self, children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    def _gated(self, type_: str, children: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        if type_ in _ACTIVATED and not self._in_order and children[0].name == "activation_fn":
+            return (*children[1:2], children[0].but(name="activation"), *children[2:])
         if len(children) != _FOUR_PARTS or sum(child.type == "Linear" for child in children) != _FOUR_PARTS - 1:
             return children
         children = tuple(_as(child, "SiLUActivation") if child.type == "SiLU" else child for child in children)
@@ -307,6 +328,21 @@ def _same(new: tuple[Layer, ...], old: tuple[Layer, ...]) -> bool:
 def _of_four(block: Layer) -> bool:
     own = block.type.removesuffix("Attention")
     return own in _OF_FOUR and tuple(child.type for child in block.children) == (own + _SELF, own + "SelfOutput")
+
+
+def _divided(block: Layer, own: str) -> Layer:
+    """Make two blocks of an attention, as it was measured."""
+    query, key, value, dense = block.children
+    inner = query.but(name="query"), key.but(name="key"), value.but(name="value")
+    drops = Layer("Dropout", 0, dense.output_shape, args=(("p", "0.0"), ("inplace", "False")), name="dropout")
+    outer = dense.but(name="dense"), drops
+    shape = block.output_shape
+    return block.but(
+        children=(
+            Layer(own + _SELF, 0, shape, inner, name="attention"),
+            Layer(own + "SelfOutput", 0, shape, outer, name="output"),
+        )
+    )
 
 
 def _opened(children: tuple[Layer, ...]) -> tuple[Layer, ...]:

@@ -204,9 +204,71 @@ EFFICIENTNET_1_0 = """EfficientNet(
 """
 
 
+DINO = """Dinov2Model(
+  (embeddings): Dinov2Embeddings(
+    (patch_embeddings): Dinov2PatchEmbeddings(
+      (projection): Conv2d(3, 64, kernel_size=(14, 14), stride=(14, 14))
+    )
+    (dropout): Dropout(p=0.0, inplace=False)
+  )
+  (encoder): Dinov2Encoder(
+    (layer): ModuleList(
+      (0-3): 4 x Dinov2Layer(
+        (norm1): LayerNorm((64,), eps=1e-06, elementwise_affine=True)
+        (attention): Dinov2Attention({attention}
+        )
+        (layer_scale1): Dinov2LayerScale()
+        (drop_path): Identity()
+        (norm2): LayerNorm((64,), eps=1e-06, elementwise_affine=True)
+        (mlp): Dinov2MLP({mlp}
+        )
+        (layer_scale2): Dinov2LayerScale()
+      )
+    )
+  )
+  (layernorm): LayerNorm((64,), eps=1e-06, elementwise_affine=True)
+)
+"""
+PROJECTION = "Linear(in_features=64, out_features=64, bias=True)"
+DINO_5_17 = DINO.format(
+    attention=f"""
+          (attention): Dinov2SelfAttention(
+            (query): {PROJECTION}
+            (key): {PROJECTION}
+            (value): {PROJECTION}
+          )
+          (output): Dinov2SelfOutput(
+            (dense): {PROJECTION}
+            (dropout): Dropout(p=0.0, inplace=False)
+          )""",
+    mlp="""
+          (fc1): Linear(in_features=64, out_features=256, bias=True)
+          (activation): GELUActivation()
+          (fc2): Linear(in_features=256, out_features=64, bias=True)""",
+)
+DINO_5_24 = DINO.format(
+    attention=f"""
+          (q_proj): {PROJECTION}
+          (k_proj): {PROJECTION}
+          (v_proj): {PROJECTION}
+          (o_proj): {PROJECTION}""",
+    mlp="""
+          (activation_fn): GELUActivation()
+          (fc1): Linear(in_features=64, out_features=256, bias=True)
+          (fc2): Linear(in_features=256, out_features=64, bias=True)""",
+)
+GPTJ_5_17 = """GPTJModel(
+  (wte): Embedding(1000, 64)
+  (ln_f): LayerNorm((64,), eps=1e-05, elementwise_affine=True)
+)
+"""
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        (DINO_5_24, DINO_5_17),
+        (GPTJ_5_17.replace("=True)\n)", "=True)\n  (rotary_emb): GPTJRotaryEmbedding()\n)"), GPTJ_5_17),
         (EFFICIENTNET_0_4, EFFICIENTNET_1_0),
         (LLAMA_4_46, LLAMA_5),
         (LLAMA_4_46.replace("LlamaSdpaAttention", "LlamaFlashAttention2"), LLAMA_5),
@@ -439,3 +501,34 @@ Total params: {34 + shown}
         "Net                                      -- ", "Net                                      [2, 10, 2]"
     )
     assert parse_summary(today).total_params == 34 + shown
+
+
+ATTENTION_5_24 = """Layer (type:depth-idx)                   Output Shape              Param #
+==========
+Dinov2Attention                          [2, 9, 8]                 --
+├─Linear: 1-1                            [2, 9, 8]                 72
+├─Linear: 1-2                            [2, 9, 8]                 72
+├─Linear: 1-3                            [2, 9, 8]                 72
+├─Linear: 1-4                            [2, 9, 8]                 72
+==========
+Total params: 288
+"""
+
+
+def test_a_tables_attention_of_one_block_is_divided_as_it_was_measured() -> None:
+    read = parse_summary(ATTENTION_5_24)
+    inner, outer = read.root.children
+    assert (inner.type, len(inner.children), inner.output_shape) == ("Dinov2SelfAttention", 3, (9, 8))
+    assert (outer.type, types(read)[-2:], outer.output_shape) == ("Dinov2SelfOutput", ["Linear", "Dropout"], (9, 8))
+    own = parse_summary(ATTENTION_5_24.replace("Dinov2", "Own"))
+    assert [layer.type for layer in own.root.children] == ["Linear"] * 4
+
+
+@pytest.mark.parametrize(("row", "type_"), [("3,072", "Linear"), ("--", "JambaTopKRouter")])
+def test_a_router_that_holds_weights_is_linear(row: str, type_: str) -> None:
+    text = ATTENTION_5_24.replace(
+        "Linear: 1-4                            [2, 9, 8]                 72",
+        f"JambaTopKRouter: 1-4                   [18, 4]                   {row}",
+    )
+    text = text.replace("Total params: 288", "")
+    assert parse_summary(text.replace("Dinov2", "Own")).root.children[-1].type == type_
