@@ -70,6 +70,8 @@ _CLOSED: Final = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*\)")
 _ONE_LEVEL: Final = re.compile(r"[^()\[\]{}]*(?:[(\[{][^()\[\]{}]*[)\]}][^()\[\]{}]*)*\Z")
 _OUTER_COMMA: Final = re.compile(r", (?![^(\[{]*[)\]}])")
 _SETTINGS: Final = re.compile(r"\(\d[\d, ]*\), [^()]*")
+# As matchers and losses of detectors print themselves: ``Matcher HungarianMatcher``, with settings in the lines below.
+_SAYS_ITSELF: Final = re.compile(r"(?:Matcher|Criterion) [A-Za-z_]\w{0,99}")
 _ARROW: Final = re.compile(r"\(\w+\) - \w")  # (0) - GCNConv(16, 64): x, edge_index -> x
 # In longer texts the search for an outer comma, which looks ahead at each, takes too long.
 _SHORT: Final = 512
@@ -278,6 +280,8 @@ def _line(text: str) -> _Line | None:
 def _other(text: str, name: str, rest: str) -> _Line | None:
     """Read a bare parameter of a ParameterList, or a line of a container's own settings."""
     if name or text[0] == "(":
+        if _SAYS_ITSELF.fullmatch(rest):
+            return _Line(_LEAF, rest.partition(" ")[2], name)
         if rest.startswith("Parameter containing:"):
             _, found, size = rest.partition(" of size ")
             if not found:

@@ -165,6 +165,22 @@ def of(*types: str, format_: str = "module", **changes: Any) -> Run:
     return at(blocks=blocks_of(format_, frozenset(types)), around=(format_, frozenset(types), ""), **changes)
 
 
+def test_a_detector_is_known_by_prints_that_show_its_two_steps_and_by_those_that_do_not() -> None:
+    shown, hidden = (("FCOS", "GeneralizedRCNNTransform", *steps) for steps in (("Normalize", "Resize"), ()))
+    table = known((of(*hidden), 0.5), (of(*shown, log_batch=9.0), 0.7))
+    for types in (shown, hidden):
+        assert table.about(of(*types)).level == "repeated"
+        assert table.about(of(*types)).shift == pytest.approx(0.5, abs=0.001)
+    assert table.about(of("FCOS", "Normalize", "Resize")).level != "repeated"  # no detector of torchvision's
+
+
+def test_a_detector_that_resizes_to_another_side_is_known_by_its_own_prints_alone() -> None:
+    types = ("FasterRCNN", "GeneralizedRCNNTransform")
+    table = known((of(*types), 0.5))
+    other = of(*types, "Normalize", "Resize", log_elements=at().log_elements - 2.6)
+    assert (table.about(other).level, table.about(other).runs) == ("new", 0)
+
+
 def test_models_of_almost_the_same_types_say_less_than_kin_and_more_than_nothing() -> None:
     types = ("Net", "Block", "Conv2d", "Linear", "Dropout")
     table = known((of(*types), 0.3))

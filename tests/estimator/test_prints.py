@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from estimator.methods.rad.kinds import Kind
+from estimator.parsers import parse_summary
 from estimator.types import SummaryError
 from estimator.walk import layers
 from tests.estimator.accounts import account
@@ -287,3 +288,12 @@ def test_bare_matrices_as_wide_as_what_is_at_hand_are_products() -> None:
         assert [op.kind for op in program.ops] == [Kind.LINEAR] * (len(sizes) + 1)
         wide = sum(int(size.partition("x")[2]) for size in sizes)
         assert memory.kept == 2 * 4 * (64 + wide)  # what goes into each
+
+
+def test_what_prints_itself_in_words_is_a_layer_without_parameters() -> None:
+    body = "  (conv): Conv2d(3, 8, kernel_size=(3, 3))\n"
+    matcher = "  (matcher): Matcher MaskFormerHungarianMatcher\n      cost_class: 1.0\n      cost_mask: 20.0\n"
+    loss = f"  (criterion): MaskFormerLoss(\n  {matcher}  )\n"
+    summary = parse_summary(f"Net(\n{body}{matcher}{loss})\n")
+    assert [layer.type for layer in summary.root.children] == ["Conv2d", "MaskFormerHungarianMatcher", "MaskFormerLoss"]
+    assert summary.total_params == 224

@@ -75,6 +75,10 @@ _AS_LARGE: Final = 0.006
 _MOST_SHIFT: Final = 4.0
 # A user's class around a library's model may leave out a layer or add one of these. A head has so many rows at most.
 _EITHER: Final = (frozenset[str](), frozenset({"Identity"}), frozenset({"Dropout"}), frozenset({"Identity", "Dropout"}))
+# Of what torchvision's detectors do first some measured prints show two steps, and others none.
+_RESIZES: Final = "GeneralizedRCNNTransform"
+_SHOWN: Final = frozenset({"Normalize", "Resize"})
+_RESIZED: Final = 0.5
 _VIEWS: Final = ("Flatten", "Identity", "Unflatten", "Parameter", "Sequential", "ModuleList", "ModuleDict", "Model")
 _HEAD: Final = 6
 # How models are written: three sizes, and how many runs; how runs are: batch size, way of running, shift; sizes, batch
@@ -285,8 +289,9 @@ class Known:
 
     def about(self, run: Run) -> Knowledge:
         """Say what is known of a request."""
-        models = self._table.get(run.blocks) or self._inside(run.around)
-        found = NOTHING if models is None else _said(run, ((models, 1.0),))
+        models = (self._table.get(run.blocks) or self._inside(run.around), self._resizing(run))
+        asked = [(blocks, 1.0) for blocks in models if blocks is not None]
+        found = _said(run, asked) if asked else NOTHING
         if found.level != "new" or run.around is None:
             return found
         alike = self._resembling.to(run.around[0], run.around[1], run.blocks)
@@ -296,6 +301,18 @@ class Known:
         if said.weight <= _LEAST_SIMILAR:
             return found._replace(resemblance=alike[0][1])
         return said._replace(level="similar")
+
+    def _resizing(self, run: Run) -> _Blocks | None:
+        """Find the runs of a detector whose prints show what this one's hides, or hide what it shows.
+
+        Those that show nothing are taken to resize pictures as most do; another's pictures are of another size there.
+        """
+        if run.around is None or _RESIZES not in run.around[1]:
+            return None
+        blocks = self._table.get(blocks_of(run.around[0], run.around[1] ^ _SHOWN))
+        if blocks is None or all(abs(model.elements - run.log_elements) > _RESIZED for model in blocks.models()):
+            return None
+        return blocks
 
     def _inside(self, around: tuple[str, frozenset[str], str] | None) -> _Blocks | None:
         """Find the runs of the model that a class of the user's holds."""
