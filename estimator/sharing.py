@@ -203,7 +203,8 @@ def unwrap(summary: ModelSummary) -> ModelSummary:
     """Take what runs a model on several GPUs, compiles it or trains it from around the model: it is the same model."""
     root = summary.root
     while (held := _held(root)) is not None:
-        root = held
+        made = root.output_shape  # by the class itself, as a picture that is resized
+        root = held.but(output_shape=made) if walk.elements(made) > walk.elements(held.output_shape) else held
     return summary if root is summary.root else replace(summary, root=root)
 
 

@@ -224,6 +224,20 @@ def test_what_does_more_than_to_train_a_model_stays(text: str, root: str) -> Non
     assert parse_summary(text).root.type == (root or "LitClassifier")
 
 
+def test_what_a_class_makes_of_what_its_model_gives_counts() -> None:
+    table = """Layer (type (var_name):depth-idx)   Output Shape   Param #
+=====
+LitSegmenter (LitSegmenter)   {}   --
+├─Net (model): 1-1   [2, 4, 8, 8]   --
+│    └─Conv2d (last): 2-1   [2, 4, 8, 8]   40
+=====
+Total params: 40
+"""
+    resized, scored = (parse_summary(table.format(shape)).root for shape in ("[2, 4, 32, 32]", "[2, 4]"))
+    assert (resized.type, resized.output_shape) == ("Net", (4, 32, 32))
+    assert (scored.type, scored.output_shape) == ("Net", (4, 8, 8))
+
+
 @pytest.mark.parametrize("wrapper", ["OptimizedModule", "CheckpointWrapper", "FullyShardedDataParallel"])
 def test_what_pytorch_puts_around_blocks_is_taken_off(wrapper: str) -> None:
     block = "{}Block(\n(fc): Linear(in_features=8, out_features=8)\n)\n"
