@@ -37,7 +37,7 @@ def unpacked(summary: ModelSummary) -> ModelSummary:
     return replace(
         summary,
         root=Rewrite(_unpacked).through(summary.root),
-        total_params=summary.total_params + more,
+        total_params=max(summary.total_params + more, sum(weights)),  # whatever total somebody wrote behind a print
         frozen_params=max(summary.frozen_params + more, sum(weights)),
         packed=Packed(*weights),
     )

@@ -646,8 +646,8 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
             )
         inferred.insert(0, "the print has no parameter counts; they follow from the layers' sizes")
         away = packed_away(reader.root) if PACKED[0] in types else 0
-        if away and stated is not None and t.about(stated, total - away):  # as PyTorch counts what is packed
-            stated = total
+        if away and stated is not None and (stated < total - away or t.about(stated, total - away)):
+            stated += away  # as PyTorch counts what is packed, and a tied head once
         if stated is not None and stated != total:
             inferred.append(f"the layers add up to {total:,} parameters; the stated total of {stated:,} was taken")
             total = stated

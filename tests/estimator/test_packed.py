@@ -103,6 +103,21 @@ def test_a_total_of_packed_numbers_behind_a_print_is_none_of_its_parameters() ->
     assert other.total_params == 2 * counted
 
 
+def test_a_total_of_packed_numbers_may_count_a_tied_head_once() -> None:
+    head = "      (head): Linear(in_features=4096, out_features=16, bias=True)\n"
+    words = WIDE * 10_000
+    tied = f"      (words): Embedding(10000, {WIDE})\n      (head): Linear({WIDE}, 10000, bias=False)\n"
+    text = adapted("Linear4bit").replace(head, tied)
+    counted = parse_summary(text).total_params
+    said = parse_summary(f"{text}Total params: {counted - words - WIDE**2:,}\n")
+    assert said.total_params == counted - words
+
+
+def test_a_model_has_no_less_parameters_than_are_packed() -> None:
+    said = parse_summary(f"{adapted('Linear8bitLt')}Total params: 100\n")
+    assert said.total_params == said.packed.eight == 2 * WIDE**2
+
+
 @pytest.mark.parametrize(
     ("type_", "rows", "total", "packed"),
     [
