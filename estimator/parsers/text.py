@@ -186,6 +186,7 @@ def from_notebook(text: str) -> str:
 
 def _without(lines: list[str], prefix: re.Pattern[str]) -> list[str]:
     bare: list[str] = []
+    of: list[str] = []
     said: dict[str, list[str]] = {}  # behind each prefix
     for number, line in enumerate(lines):
         if not number & OFTEN:
@@ -193,12 +194,14 @@ def _without(lines: list[str], prefix: re.Pattern[str]) -> list[str]:
         found = prefix.match(line)
         rest = line[found.end() :] if found is not None else line
         bare.append(rest)
+        of.append(found[0] if found is not None else "")
         if found is not None and len(said) <= _MOST_RANKS:
             said.setdefault(found[0], []).append(rest)
     ranks = list(said.values())
     # What each of several processes prints, with its number before it, is there once.
     alike = 1 < len(ranks) <= _MOST_RANKS and len(ranks[0]) > 1 and all(rank == ranks[0] for rank in ranks)
-    return ranks[0] if alike else bare
+    others = list(said)[1:]
+    return [rest for rest, rank in zip(bare, of, strict=True) if rank not in others] if alike else bare
 
 
 def _bounded(number: int, line: str) -> str:

@@ -347,6 +347,12 @@ def test_what_several_processes_print_at_once_is_one_model(text: str, prefix: st
     assert parse_summary("\n".join(["started", *ranks, "epoch 1"])).root == parse_summary(text).root
 
 
+def test_what_is_written_behind_what_several_processes_print_counts() -> None:
+    lines = ["Net(", "  (fc): Linear(in_features=8, out_features=8)", "  (alpha): Scale()", ")"]
+    ranks = [f"{rank}: {line}" for line in lines for rank in range(2)]
+    assert parse_summary("\n".join([*ranks, "Total params: 74"])).total_params == 74
+
+
 def test_a_number_that_keras_cuts_in_two_is_one() -> None:
     """As Keras 2 does in its own table of Xception."""
     table = """Layer (type)                   Output Shape         Param #     Connected to
