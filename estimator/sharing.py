@@ -194,6 +194,8 @@ _MEASURES: Final = (
     "ErrorRate",
 )
 _LISTS: Final = ("Sequential", "ModuleList", "ModuleDict")
+SAYS_SIZE: Final = ("Yolo", "YOLO")
+"""What in a model's own name tells the usual size of its pictures."""
 # How transformers calls whole models, and what they hold: ``BertForMaskedLM`` a ``BertModel``.
 _WHOLE: Final = re.compile(r".For[A-Z]|LMHeadModel")
 _INNER: Final = "Model"
@@ -220,11 +222,17 @@ def _held(root: Layer) -> Layer | None:
             model = part
     if model is None or root.params or root.type in _LISTS or not model.children or model.type in _LISTS:
         return None
+    if _says(root, SAYS_SIZE) and not _says(model, SAYS_SIZE):
+        return None
     if len(root.children) == 1:
         inner = model.type.endswith(_INNER) and root.type.startswith(model.type.removesuffix(_INNER))
         whole = model.name in _HELD and not inner
         return model if whole or _WHOLE.search(model.type) else None
     return model
+
+
+def _says(part: Layer, marks: tuple[str, ...]) -> bool:
+    return any(mark in part.type for mark in marks)
 
 
 def _measures(part: Layer, named: bool = False) -> bool:

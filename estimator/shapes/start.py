@@ -21,6 +21,7 @@ from estimator.shapes.widths import (
     of_ids,
     takes_pictures,
 )
+from estimator.sharing import SAYS_SIZE
 from estimator.types import Family, SummaryError, Workload
 from estimator.walk import elements
 
@@ -64,7 +65,7 @@ _SIDES: Final[tuple[tuple[str, int], ...]] = (
     ("RAFT", 512),
 )
 # Detectors of one look at the picture, whoever wrote them.
-_YOLO, _YOLO_SIDE = ("Yolo", "YOLO"), 640
+_YOLO_SIDE = 640
 # Pictures that an autoencoder made small.
 _LATENTS: Final = (4, 8, 16)
 _LATENT_SIDE: Final = 64
@@ -216,7 +217,7 @@ class Start:
         if channels > 1:
             types = {layer.type for layer in found}
             side = next((size for mark, size in _SIDES if any(type_.startswith(mark) for type_ in types)), side)
-            if any(mark in found[0].type for mark in _YOLO):
+            if any(mark in found[0].type for mark in SAYS_SIZE):
                 side = _YOLO_SIDE
         if channels in _LATENTS and self._family == "transformer":
             side = _LATENT_SIDE
