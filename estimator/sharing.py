@@ -196,6 +196,19 @@ _MEASURES: Final = (
 _LISTS: Final = ("Sequential", "ModuleList", "ModuleDict")
 SAYS_SIZE: Final = ("Yolo", "YOLO")
 """What in a model's own name tells the usual size of its pictures."""
+# What in the names of a class, or of its loss, tells that it calls a model more than once in a step.
+_COMPARES: Final = (
+    "Siam",
+    "SimCLR",
+    "Triplet",
+    "Contrastive",
+    "CosineEmbedding",
+    "MarginRanking",
+    "NTXent",
+    "InfoNCE",
+    "BarlowTwins",
+    "VICReg",
+)
 # How transformers calls whole models, and what they hold: ``BertForMaskedLM`` a ``BertModel``.
 _WHOLE: Final = re.compile(r".For[A-Z]|LMHeadModel")
 _INNER: Final = "Model"
@@ -223,6 +236,8 @@ def _held(root: Layer) -> Layer | None:
     if model is None or root.params or root.type in _LISTS or not model.children or model.type in _LISTS:
         return None
     if _says(root, SAYS_SIZE) and not _says(model, SAYS_SIZE):
+        return None
+    if any(_says(part, _COMPARES) for part in (root, *root.children) if part is not model):
         return None
     if len(root.children) == 1:
         inner = model.type.endswith(_INNER) and root.type.startswith(model.type.removesuffix(_INNER))

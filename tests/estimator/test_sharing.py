@@ -219,6 +219,8 @@ Total params: 80
         (held(NET.replace("Net(", "FSMTModel(", 1)).replace("LitClassifier", "FSMTForX"), "FSMTForX"),
         ("Net(\n  (model): Linear(in_features=2, out_features=2)\n  (loss): MSELoss()\n)\n", "Net"),
         (held(NET).replace("LitClassifier", "YOLO"), "YOLO"),  # which tells how large pictures are
+        (held(NET).replace("LitClassifier", "SiameseNet"), "SiameseNet"),  # several calls, one beside the other
+        (held(NET, "net", "  (loss): TripletMarginLoss()\n"), "LitClassifier"),
     ],
 )
 def test_what_does_more_than_to_train_a_model_stays(text: str, root: str) -> None:
