@@ -63,6 +63,8 @@ _FEW: Final = 0.1
 # What may have parameters and no mult-adds, and how many for each channel.
 _UNCOUNTED: Final = (("BatchNorm", 2), ("Scale", 1))
 _BLOCKS: Final = ("Block", "Stage", "Encoder", "Decoder", "Bottleneck")
+# What is called so and holds no layers: ``DropBlock``, ``ShuffleBlock``, ``PositionalEncoder``.
+_NO_LAYERS: Final = ("Drop", "Shuffle", "Position", "Fourier")
 _ONE_LAYER: Final[tuple[str, ...]] = (
     "1d",
     "2d",
@@ -643,7 +645,9 @@ def _check_hidden(rows: list[_Place], different: list[_Row], flat: list[tuple[in
 
 
 def _is_empty(layer: Layer) -> bool:
-    return not layer.params and bool(layer.output_shape) and layer.type.endswith(_BLOCKS)
+    if layer.params or not layer.output_shape or not layer.type.endswith(_BLOCKS):
+        return False
+    return not any(mark in layer.type for mark in _NO_LAYERS)
 
 
 def _check_made(different: list[_Row], layers: list[Layer], lines: list[str]) -> None:

@@ -313,6 +313,8 @@ def test_torch_summary_counts_nothing_of_a_block_that_holds_a_list() -> None:
     assert parse_summary(table.format(opened)).total_params == 650
     with pytest.raises(SummaryError, match=r"MaxVitBlock.*print the model with depth=20"):
         parse_summary(table.format(block.format("--")))
+    for type_ in ("DropBlock", "ShuffleBlock", "PositionalEncoder"):
+        assert parse_summary(table.format(block.format("--").replace("MaxVitBlock", type_))).total_params == 650
 
 
 def test_norms_without_mult_adds_have_their_usual_parameters_where_no_column_shows_them() -> None:
