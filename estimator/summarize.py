@@ -105,7 +105,7 @@ def _lines(module: Any, label: str) -> list[str]:
     # As PyTorch prints them: `named_children` leaves out what stands under another name before, which is called again.
     children = [(name, child) for name, child in module._modules.items() if child is not None]
     said = "" if children or extra else repr(module)  # a class may write itself what it is made from
-    if said.startswith(f"{type(module).__name__}(") and said.endswith(")"):
+    if said.startswith(f"{type(module).__name__}(") and _ends_as_modules_do(said):
         return f"{label}{said}{count}".splitlines()
     if not children and "\n" not in extra:
         return [f"{head}({extra}){count}"]
@@ -116,3 +116,8 @@ def _lines(module: Any, label: str) -> list[str]:
         lines.extend(f"  {line}" for line in _lines(child, f"({name}): "))
     lines.append(f"){count}")
     return lines
+
+
+def _ends_as_modules_do(said: str) -> bool:
+    """Tell whether what a class writes of itself can be read: closed, and of several lines by the last alone."""
+    return said.endswith("\n)" if "\n" in said else ")") and said.count("(") == said.count(")")

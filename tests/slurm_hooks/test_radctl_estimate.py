@@ -229,6 +229,20 @@ def test_summarize_prints_what_estimate_reads(tmp_path: Path, monkeypatch: pytes
     assert run("summarize", "nowhere:Net").stderr.startswith("radctl: nowhere:Net cannot be loaded: No module named")
 
 
+@pytest.mark.parametrize("said", ["Net(\n  3 to 4,\n  rates=(1, 2))", "Net(like='relu(')"])
+def test_what_a_class_writes_of_itself_in_a_way_of_its_own_is_left_out(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"wordy{len(said)}"  # a module is imported once
+    (tmp_path / f"{name}.py").write_text(
+        "class P:\n    requires_grad = True; numel = lambda self: 7\n"
+        "class Net:\n    def parameters(self): return [P()]\n    def extra_repr(self): return ''\n"
+        f"    _modules = {{}}; named_children = None\n    def __repr__(self): return {said!r}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert run("summarize", f"{name}:Net").stdout == "Net(), 7 params\n"
+
+
 def test_what_the_users_code_prints_by_others_and_reads_of_the_command_line_is_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
