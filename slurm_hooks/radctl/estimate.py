@@ -179,6 +179,8 @@ def _apart(place: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         raise _failed(place, error, _NO_TABLE) from error
     finally:
+        if sys.__stdout__ is not None:
+            sys.__stdout__.flush()
         os.dup2(out, 1)
         os.close(out)
         sys.argv = given

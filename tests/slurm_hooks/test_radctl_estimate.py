@@ -250,6 +250,7 @@ def test_what_the_users_code_prints_by_others_and_reads_of_the_command_line_is_a
         "import argparse, subprocess, sys\n"
         "argparse.ArgumentParser().parse_args()\n"
         "subprocess.run([sys.executable, '-c', 'print(\"by another program\")'], check=True)\n"
+        "sys.__stdout__.write('around what stands for it\\n')\n"
         "class P:\n    requires_grad = True; numel = lambda self: 7\n"
         "class Net:\n    def parameters(self): return [P()]\n    def extra_repr(self): return ''\n"
         "    _modules = {}; named_children = None\n"
@@ -258,7 +259,7 @@ def test_what_the_users_code_prints_by_others_and_reads_of_the_command_line_is_a
     monkeypatch.setattr("sys.argv", ["radctl", "summarize", "script:Net"])
     done = run("summarize", "script:Net")
     assert done.stdout == "Net(), 7 params\n"
-    assert capfd.readouterr() == ("", "by another program\n")
+    assert capfd.readouterr() == ("", "by another program\naround what stands for it\n")
 
 
 def test_summarize_says_in_one_line_what_failed_in_the_users_code(
