@@ -145,8 +145,8 @@ def called_again(rows: Sequence[Row], missing: Sequence[tuple[int, int]], pass_m
     if not missing:
         times = round(printed / visible)
         whole = abs(printed - times * visible) <= near and rows[0].depth == 0
-        again = as_shown[1:] * times
-        return [0, *again] if whole and times > 1 and len(again) < _MOST_ROWS else None
+        fits = times > 1 and times * (len(rows) - 1) < _MOST_ROWS  # however large a pass somebody wrote
+        return [0, *as_shown[1:] * times] if whole and fits else None
     upto = [0, *accumulate(sizes)]
     shallow = min(rows[at].depth for at, _ in missing)
     first = [(at, count) for at, count in missing if rows[at].depth == shallow]
@@ -197,10 +197,10 @@ def _inserted(count: int, again: Sequence[tuple[int, int, int]]) -> list[int] | 
     made: list[int] = []
     last = 0
     for at, start, times in again:
+        if len(made) + at - last + (at - start) * times > _MOST_ROWS:
+            return None
         made += range(last, at)
         made += list(range(start, at)) * times if times else []
         last = at
-        if len(made) > _MOST_ROWS:
-            return None
     made += range(last, count)
     return made

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from contextlib import suppress
+
 import pytest
 
 from estimator.layer import Layer
@@ -334,3 +337,30 @@ Net                      [4, 8, 30, 30]    --
 @pytest.mark.parametrize("text", [_table(), _TORCH_SUMMARY, _TORCHSUMMARY])
 def test_a_prefix_that_looks_like_a_branch_is_none(prefix: str, text: str) -> None:
     assert parse_summary("".join(prefix + line for line in text.splitlines(keepends=True))) == parse_summary(text)
+
+
+_ROW = "├─Linear: {}            [2, 10]     110\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "outputs"),
+    [
+        (_ROW.format("1-1") + _ROW.format("1-2"), 40 * 100_000),
+        # The block before the gap, with all that it holds, so many times more.
+        (
+            "├─Block: 1-1            [2, 10]     --\n│    └─Linear: 2-1       [2, 10]     110\n"
+            + "".join(f"│    └─ReLU: 2-{n}         [2, 10]     --\n" for n in range(2, 50))
+            + _ROW.format("1-5002"),
+            20 * 5_002,
+        ),
+    ],
+)
+def test_more_calls_than_a_model_may_have_are_never_listed(rows: str, outputs: int) -> None:
+    table = f"{_HEAD}Net                      [2, 10]     --\n{rows}=====\nTotal params: 220\n"
+    text = f"{table}Forward/backward pass size (MB): {outputs * 8 / 1e6}\n"
+    tracemalloc.start()
+    with suppress(SummaryError):
+        assert len(parse_summary(text).root.children) == 2
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 10**6
