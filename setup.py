@@ -44,6 +44,7 @@ COMPILED = (
     "estimator/methods/rad/trees.py",
     "estimator/methods/rad/workspace.py",
     "estimator/outputs.py",
+    "estimator/packed.py",
     "estimator/pools.py",
     "estimator/parsers/keras.py",
     "estimator/parsers/module.py",
