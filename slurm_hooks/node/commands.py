@@ -197,30 +197,64 @@ _LOG_COLUMNS = (
     ("JobID", 20), ("ArrayJobID", 20), ("ArrayTaskID", 20), ("EndTime", 24), ("WorkDir", 4_160),
     ("STDOUT", 4_224), ("STDERR", 4_224), ("Name", 1_088),
 )  # fmt: skip
+_END_COLUMNS = _LOG_COLUMNS[:4]
+# Of so many jobs the names are asked for, which take 14 KB a job.
+_MOST_OTHERS = 500
 
 
 def other_logs(job: int, uid: int, since: int, timeout_s: float) -> tuple[list[OtherLogs] | None, str]:
     """Logs of a user's other jobs that run or have ended since a time, or None and why they are not known.
 
-    Of jobs that have ended slurmctld knows the latest minutes (MinJobAge).
+    Of jobs that have ended slurmctld knows the latest minutes (MinJobAge); of very many the latest are told.
     """
-    columns = ",".join(f"{name}:{width}" for name, width in _LOG_COLUMNS)
-    argv = ["squeue", "-h", "-a", "-t", "R,CG,S,ST,SO,CD,F,TO,CA,NF,PR,OOM", "-O", columns, "-u", str(uid)]
-    done = run(argv, timeout_s, env={**os.environ, "SLURM_TIME_FORMAT": "%s"})
-    return (parse_logs(done.out, job, since), "") if done.ok else (None, done.problem)
+    done = _squeue(_END_COLUMNS, ["-u", str(uid)], timeout_s)
+    jobs = parse_ends(done.out, job, since)[-_MOST_OTHERS:] if done.ok else []
+    if jobs:
+        done = _squeue(_LOG_COLUMNS, ["-j", ",".join(jobs)], timeout_s)
+    if not done.ok:
+        return None, done.problem
+    return parse_logs(done.out, job, since) if jobs else [], ""
+
+
+def _squeue(columns: Sequence[tuple[str, int]], which: Sequence[str], timeout_s: float) -> Done:
+    """What slurmctld knows of jobs that run or have ended."""
+    asked = ",".join(f"{name}:{width}" for name, width in columns)
+    argv = ["squeue", "-h", "-a", "-t", "R,CG,S,ST,SO,CD,F,TO,CA,NF,PR,OOM", "-O", asked, *which]
+    return run(argv, timeout_s, env={**os.environ, "SLURM_TIME_FORMAT": "%s"})
+
+
+def parse_ends(text: str, job: int, since: int) -> list[str]:
+    """The jobs in squeue's rows, the latest last, but `job` and jobs that ended before `since`."""
+    found = [(number, called(number, *_array(cells))) for number, cells in _others(text, _END_COLUMNS, job, since)]
+    return [name for _, name in sorted(found)]
 
 
 def parse_logs(text: str, job: int, since: int) -> list[OtherLogs]:
     """The logs in squeue's rows, but those of `job` and of jobs that ended before `since`."""
-    found = []
-    for cells in _cells(text, _LOG_COLUMNS):
-        end, task = _time(cells["EndTime"]), _task(cells)
-        if not cells["JobID"].isdecimal() or int(cells["JobID"]) == job or (end is not None and end < since):
-            continue
-        array_job = int(cells["ArrayJobID"]) if task is not None else None
-        names = cells["WorkDir"], cells["Name"], cells["STDOUT"], cells["STDERR"]
-        found.append(OtherLogs(int(cells["JobID"]), array_job, task, *names))
-    return found
+    return [
+        OtherLogs(number, *_array(cells), cells["WorkDir"], cells["Name"], cells["STDOUT"], cells["STDERR"])
+        for number, cells in _others(text, _LOG_COLUMNS, job, since)
+    ]
+
+
+def called(job: int, array_job: int | None, array_task: int | None) -> str:
+    """What a user calls a job: ``4711``, or ``4711_3`` for a task of an array."""
+    return str(job) if array_task is None else f"{array_job}_{array_task}"
+
+
+def _others(
+    text: str, columns: Sequence[tuple[str, int]], job: int, since: int
+) -> Iterator[tuple[int, dict[str, str]]]:
+    for cells in _cells(text, columns):
+        end = _time(cells["EndTime"])
+        if cells["JobID"].isdecimal() and int(cells["JobID"]) != job and (end is None or end >= since):
+            yield int(cells["JobID"]), cells
+
+
+def _array(cells: Mapping[str, str]) -> tuple[int | None, int | None]:
+    """The array and the task of a row; None twice where it is no task."""
+    task = _task(cells)
+    return (None, None) if task is None else (int(cells["ArrayJobID"]), task)
 
 
 def grown_gres(tres_per_node: str, share: int) -> str | None:

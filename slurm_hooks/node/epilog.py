@@ -177,7 +177,7 @@ def _judge(
     # Since 24.11 a user may turn the shares of a job that waits back into a GPU.
     has_shares = bool(record.profile) or commands.grown_gres(shown.tres_per_node, WHOLE_GPU) is not None
     ended = recovery.Ended(
-        job=loglist.called(job.id, shown.array_job, shown.array_task),
+        job=commands.called(job.id, shown.array_job, shown.array_task),
         restart=job.restart,
         exit_status=shown.exit_status if job.exit_status is None else job.exit_status,
         exit_signal=shown.exit_signal if job.exit_signal is None else job.exit_signal,

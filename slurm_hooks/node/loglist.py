@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from slurm_hooks.node import logname
-from slurm_hooks.node.commands import OtherLogs, ShownJob
+from slurm_hooks.node.commands import OtherLogs, ShownJob, called
 from slurm_hooks.node.job import NodeJob
 
 HOST = os.uname().nodename.partition(".")[0]
@@ -74,11 +74,6 @@ def of_others(job: NodeJob, others: Sequence[OtherLogs]) -> dict[str, str]:
         for log in _logs(filter(None, (other.stdout, other.stderr)), names, other.work_dir):
             found[posixpath.normpath(log.path)] = called(other.job, other.array_job, other.array_task)
     return found
-
-
-def called(job: int, array_job: int | None, array_task: int | None) -> str:
-    """What a user calls a job: ``4711``, or ``4711_3`` for a task of an array."""
-    return str(job) if array_task is None else f"{array_job}_{array_task}"
 
 
 def _logs(patterns: Iterable[str], names: logname.LogNames, work_dir: str) -> list[Log]:

@@ -62,7 +62,7 @@ def others(scene: Context, logs: Sequence[Log], since: int) -> str:
 def _called(scene: Context, job: int) -> str:
     """What its user calls a job; its number where slurmctld does not tell, as Prolog knows of no arrays."""
     shown, _ = commands.show_job(job, scene.config.node.command_timeout_s)
-    return str(job) if shown is None else loglist.called(job, shown.array_job, shown.array_task)
+    return str(job) if shown is None else commands.called(job, shown.array_job, shown.array_task)
 
 
 def forget(scene: Context) -> None:

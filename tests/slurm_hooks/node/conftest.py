@@ -150,11 +150,16 @@ def shown(number: int, **fields: str) -> str:
 
 
 def log_row(job: int, end: str, stdout: str, stderr: str = "", **cells: str) -> str:
-    """A row of squeue's in the columns of `commands.other_logs`."""
+    """A row of squeue's in the columns in which `commands.other_logs` asks for logs."""
     values = {"JobID": str(job), "ArrayJobID": str(job), "ArrayTaskID": "N/A", "EndTime": end, "WorkDir": "/home/alice"}
     values |= {"STDOUT": stdout, "STDERR": stderr, "Name": "n", **cells}
     cut = (values[name].encode()[:width].ljust(width) for name, width in commands._LOG_COLUMNS)
     return b"".join(cut).decode(errors="surrogateescape")
+
+
+def end_row(job: int, end: str, **cells: str) -> str:
+    """The same job's row in the columns in which it asks first, when jobs ended."""
+    return log_row(job, end, "", **cells)[: sum(width for _, width in commands._END_COLUMNS)]
 
 
 def processes_with(text: str) -> list[int]:

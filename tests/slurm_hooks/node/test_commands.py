@@ -7,8 +7,17 @@ import time
 import pytest
 
 from slurm_hooks.node import commands
-from slurm_hooks.node.commands import OtherLogs, Row, grown_gres, parse_job, parse_logs, parse_rows
-from tests.slurm_hooks.node.conftest import FakeSlurm, kill_all, log_row, shown
+from slurm_hooks.node.commands import (
+    OtherLogs,
+    Row,
+    grown_gres,
+    other_logs,
+    parse_ends,
+    parse_job,
+    parse_logs,
+    parse_rows,
+)
+from tests.slurm_hooks.node.conftest import FakeSlurm, end_row, kill_all, log_row, shown
 
 # What squeue shows for the last task of an array, whose number is the array's too: all its tasks.
 ARRAY = "\n".join(
@@ -67,6 +76,30 @@ def test_logs_of_a_users_other_jobs() -> None:
         OtherLogs(10, 6, 4, "/home/alice", "n", "%A.log", ""),
         OtherLogs(11, None, None, "/home/alice", "n\n12  train.log", "", ""),
     ]
+
+
+def test_which_of_a_users_other_jobs_are_asked_for_their_logs() -> None:
+    rows = [
+        end_row(11, "N/A"),
+        end_row(7, "200"),
+        end_row(8, "99"),
+        end_row(9, "100"),
+        end_row(10, "N/A", ArrayJobID="6", ArrayTaskID="4"),
+    ]
+    assert parse_ends("".join(f"{row}\n" for row in rows), 7, 100) == ["9", "6_4", "11"]
+
+
+def test_names_of_logs_are_asked_of_the_latest_jobs(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slurm_hooks.node.commands._MOST_OTHERS", 2)
+    (slurm.folder / "answer-squeue").write_text("".join(f"{end_row(job, 'N/A')}\n" for job in (7, 8, 9, 10)))
+    (slurm.folder / "job-9,10").write_text("".join(f"{log_row(job, 'N/A', 'x.log')}\n" for job in (9, 10)))
+    found, problem = other_logs(7, 1000, 100, 20)
+    assert ([other.job for other in found or ()], problem) == ([9, 10], "")
+    (slurm.folder / "answer-squeue").write_text(f"{end_row(7, 'N/A')}\n")
+    assert other_logs(7, 1000, 100, 20) == ([], "")  # its own: nothing more is asked
+    slurm.trouble("show", 1, "Unable to contact slurm controller\n")
+    (slurm.folder / "answer-squeue").write_text(f"{end_row(9, 'N/A')}\n")
+    assert other_logs(7, 1000, 100, 20)[0] is None
 
 
 def test_a_job_that_is_not_there() -> None:

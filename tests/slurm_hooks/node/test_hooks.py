@@ -28,7 +28,7 @@ from slurm_hooks.monitor.counters import Account
 from slurm_hooks.node import background, commands, context, evidence, main, mps, spool, state, task_prolog
 from slurm_hooks.records import Record, Run, decode, merge
 from tests.slurm_hooks.node import standins
-from tests.slurm_hooks.node.conftest import OTHER_UID, UID, FakeSlurm, kill_all, log_row, processes_with, shown
+from tests.slurm_hooks.node.conftest import OTHER_UID, UID, FakeSlurm, end_row, kill_all, log_row, processes_with, shown
 
 ROOT = Path(__file__).parents[3]
 OOM = (
@@ -395,7 +395,8 @@ def test_jobs_that_wrote_to_a_log_one_after_another(site: Site) -> None:
 def test_an_error_in_a_log_that_a_job_of_another_node_writes_to(site: Site, end: str, requeues: int) -> None:
     site.run("prolog", **COMMON)
     site.log(OOM, "train.log")
-    (site.slurm.folder / "answer-squeue").write_text(log_row(12, end, f"{site.home}/train.log") + "\n")
+    (site.slurm.folder / "answer-squeue").write_text(f"{end_row(12, end)}\n")
+    (site.slurm.folder / "job-12").write_text(f"{log_row(12, end, f'{site.home}/train.log')}\n")
     _end(site, "7")
     assert len(site.slurm.calls("requeue")) == requeues
 
