@@ -34,8 +34,8 @@ _MORE_STEPS: Final = 8
 _INSIDE: Final[tuple[str, ...]] = ("fc1", "fc2", "0", "2")
 _MOST_SIDE: Final = 2048
 _MOST_FRAMES: Final = 4096
-# What torchvision's detectors do first, whatever comes; most resize the shorter side to this.
-_RESIZED: Final = "GeneralizedRCNNTransform"
+RESIZES: Final = "GeneralizedRCNNTransform"
+"""What torchvision's detectors do first, whatever comes; most resize the shorter side to this."""
 _RESIZED_TO: Final = 800
 _MOST_RESIZED: Final = 1333
 _SSD_SIDE: Final = 300
@@ -63,7 +63,7 @@ def resizing(root: Layer) -> tuple[int, int]:
 
     Those that make all pictures alike are not meant.
     """
-    resized = next((layer for layer in layers(root) if layer.type == _RESIZED), None)
+    resized = next((layer for layer in layers(root) if layer.type == RESIZES), None)
     if resized is None or root.type.startswith("SSD"):
         return 0, 0
     for part in resized.children:
@@ -84,7 +84,7 @@ def picture(root: Layer, stem: Layer, usual: int, *, flattens: bool) -> Seen:
     """
     kernel, stride = axes(stem, "kernel_size"), axes(stem, "stride")
     found = layers(root)
-    resized = next((layer for layer in found if layer.type == _RESIZED), None)
+    resized = next((layer for layer in found if layer.type == RESIZES), None)
     if resized is not None:
         sides = [side for part in resized.children if (side := max(axes(part, "min_size"), default=0)) > 0]
         if sides:

@@ -20,8 +20,11 @@ BITS: Final = "\nbits"
 """Argument of a layer that is none of its print's: into how many bits each weight is packed."""
 PACKED: Final = ("Linear4bit", "Linear8bitLt")
 """Types of such layers."""
-_BITS: Final = dict(zip(PACKED, (4, 8), strict=True))
+FOUR: Final = 4
+EIGHT: Final = 8
+_BITS: Final = dict(zip(PACKED, (FOUR, EIGHT), strict=True))
 _LINEAR: Final = "Linear"
+_UNREHEARSED: Final = "weights are packed: what the rehearsal took does not count"
 _EVEN: Final = 8
 
 
@@ -40,6 +43,8 @@ def unpacked(summary: ModelSummary) -> ModelSummary:
         total_params=max(summary.total_params + more, sum(weights)),  # whatever total somebody wrote behind a print
         frozen_params=max(summary.frozen_params + more, sum(weights)),
         packed=Packed(*weights),
+        rehearsals=(),  # on a CPU such weights are unpacked otherwise
+        inferred=(*summary.inferred, *((_UNREHEARSED,) if summary.rehearsals else ())),
     )
 
 

@@ -153,12 +153,41 @@ def test_under_autocast_products_give_out_what_they_took() -> None:
     assert amp.fingerprint != fp32.fingerprint
 
 
-def test_estimates_follow_the_bits() -> None:
-    rad, workload = Rad.load(), replace(WORKLOAD, kind="infer", batch_size=256)
-    four, eight = (rad.predict(parse_summary(adapted(type_)), workload) for type_ in ("Linear4bit", "Linear8bitLt"))
-    whole = rad.predict(parse_summary(adapted("Linear")), workload)
-    assert eight.expected_mib < whole.expected_mib
-    assert four.expected_mib != eight.expected_mib
+DEEP = f"""Net(
+  (layers): Sequential(
+    (0-23): 24 x {{}}(in_features={WIDE}, out_features={WIDE}, bias=False)
+  )
+  (head): Linear(in_features={WIDE}, out_features=16, bias=True)
+)
+"""
+
+
+@pytest.mark.parametrize(("type_", "spared"), [("Linear4bit", 2 - 0.5 - 4 / 64), ("Linear8bitLt", 1.0)])
+def test_estimates_of_inferences_are_less_by_what_packing_spares(type_: str, spared: float) -> None:
+    rad, workload = Rad.load(), replace(WORKLOAD, kind="infer")
+    whole = rad.predict(parse_summary(DEEP.format("Linear")), workload)
+    packed = rad.predict(parse_summary(DEEP.format(type_)), workload)
+    assert whole.expected_mib - packed.expected_mib == pytest.approx(24 * WIDE**2 * spared / 2**20, rel=0.2)
+
+
+def test_before_what_is_trained_weights_are_unpacked_as_in_an_inference() -> None:
+    text = DEEP.format("Linear4bit")
+    whole, packed = (
+        training(f"{part}Trainable params: 65,552\n{frozen}")
+        for part, frozen in (
+            (DEEP.format("Linear"), f"Non-trainable params: {24 * WIDE**2:,}\n"),
+            (text, ""),
+        )
+    )
+    assert packed.forward - packed.weights == pytest.approx(whole.forward - whole.weights + 2 * WIDE**2)
+
+
+def test_a_rehearsal_of_packed_weights_does_not_count() -> None:
+    rehearsed = "Rehearsed adam bf16 size (batch 1, 2): 70.5 in 86 MiB, 71.0 in 86 MiB\n"
+    assert parse_summary(f"{TABLE.format('Linear', '1,024', '8,192', '11,280', '11,280', '0')}{rehearsed}").rehearsals
+    summary = parse_summary(f"{TABLE.format('Linear4bit', '(512)', '(4,096)', '6,672', '2,064', '4,608')}{rehearsed}")
+    assert summary.rehearsals == ()
+    assert "what the rehearsal took does not count" in summary.inferred[-1]
 
 
 def test_what_peft_counts_is_the_total_where_a_print_shows_no_sizes_of_experts() -> None:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from math import exp, isfinite, log, log2, sqrt
 from typing import Any, Final, Literal, NamedTuple
 
+from estimator.inputs import RESIZES
 from estimator.methods.rad.familiar import without
 from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.program import Program
@@ -75,8 +76,8 @@ _AS_LARGE: Final = 0.006
 _MOST_SHIFT: Final = 4.0
 # A user's class around a library's model may leave out a layer or add one of these. A head has so many rows at most.
 _EITHER: Final = (frozenset[str](), frozenset({"Identity"}), frozenset({"Dropout"}), frozenset({"Identity", "Dropout"}))
-# Of what torchvision's detectors do first some measured prints show two steps, and others none.
-_RESIZES: Final = "GeneralizedRCNNTransform"
+# Two steps of what torchvision's detectors do first that some measured prints show, and others not; and by how much, as
+# a power of two, a model may be larger that resizes to the same side.
 _SHOWN: Final = frozenset({"Normalize", "Resize"})
 _RESIZED: Final = 0.5
 _VIEWS: Final = ("Flatten", "Identity", "Unflatten", "Parameter", "Sequential", "ModuleList", "ModuleDict", "Model")
@@ -307,7 +308,7 @@ class Known:
 
         Those that show nothing are taken to resize pictures as most do; another's pictures are of another size there.
         """
-        if run.around is None or _RESIZES not in run.around[1]:
+        if run.around is None or RESIZES not in run.around[1]:
             return None
         blocks = self._table.get(blocks_of(run.around[0], run.around[1] ^ _SHOWN))
         if blocks is None or all(abs(model.elements - run.log_elements) > _RESIZED for model in blocks.models()):

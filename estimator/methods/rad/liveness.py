@@ -16,6 +16,7 @@ from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.own_code import NOTHING, Own
 from estimator.methods.rad.program import Conv, Op, Part, Program, Scores
 from estimator.methods.rad.workspace import Workspaces
+from estimator.packed import FOUR
 from estimator.types import PRECISIONS, ModelSummary, Packed, Precision, Workload
 
 _STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
@@ -31,7 +32,6 @@ _NARROWS: Final = 4
 # convolve, have more than a third of what torchinfo prints in sum at once, which is this much of what a training keeps.
 _OF_ROWS: Final = 0.25
 _WHOLE: Final = 4
-_FOUR: Final = 4  # bits; weights in 8 are multiplied as they are, but for gradients
 _INDEX: Final = 8
 # Python looks up a member of an enumeration as slowly as it calls a function, and each step is compared with several.
 _LINEAR: Final = Kind.LINEAR
@@ -151,7 +151,7 @@ def _unpacking(op: Op, program: Program, batch: int, size: int) -> tuple[float, 
     product an integer in 32 bits. https://github.com/bitsandbytes-foundation/bitsandbytes, ``autograd/_functions.py``
     """
     whole = float(op.params * size)
-    if op.bits == _FOUR:
+    if op.bits == FOUR:
         return whole, 3 * whole
     return float((3 * program.tensors[op.x] + 4 * program.tensors[op.y]) * batch), whole
 
@@ -488,6 +488,8 @@ def _ahead(program: Program, first: int, workload: Workload, workspaces: Workspa
     for op, there in zip(program.ops[:first], moved, strict=False):
         works, _ = _workspace(op.conv, workload, workspaces)
         cast = 2.0 * op.params if amp and op.kind in _MATMULS else 0.0
+        if op.bits:
+            works, _ = _unpacking(op, program, workload.batch_size, _size(workload))
         most = max(most, there * unit + works + cast)
     return most
 

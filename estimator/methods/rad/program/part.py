@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 from estimator.adapters import TRAINABLE
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program.steps import Op, Program
+from estimator.packed import EIGHT
 from estimator.types import Precision
 
-_EIGHT: Final = 8  # bits, of weights whose product keeps its input all the same
 _FROZEN: Final = {Kind.LINEAR: Kind.FROZEN_LINEAR, Kind.RMS_NORM: Kind.FROZEN_RMS_NORM}
 # Bytes of an element: adapters are in fp32 beside weights in half precision too, and autocast casts what they multiply.
 _KEPT: Final = {"fp32": 4, "amp": 2, "bf16": 4, "fp16": 4}
@@ -131,7 +131,8 @@ def _with_its_table(program: Program, first: int) -> int:
 def _kept(program: Program, op: Op, precision: Precision) -> Op:
     if not op.frozen:
         return op
-    kind, extra = op.kind if op.bits == _EIGHT else _FROZEN.get(op.kind, op.kind), op.extra
+    # A product with weights in 8 bits keeps its input all the same.
+    kind, extra = op.kind if op.bits == EIGHT else _FROZEN.get(op.kind, op.kind), op.extra
     if op.adapter is not None and op.kind in (Kind.LINEAR, Kind.CONV):
         taken, kept = program.tensors[op.x], _KEPT[precision]
         width = max(program.shapes[op.x][-1], 1) if op.kind is Kind.LINEAR else max(program.shapes[op.x][0], 1)
