@@ -16,15 +16,32 @@ DEBIAN_PACKAGES=(
     lua5.1 lua-socket lua-posix python3 python3-venv
 )
 
+# What a test does without, where this Debian has it no more.
+OPTIONAL_PACKAGES=()
+
+# Say which of these packages are not installed.
+not_installed() {
+    local package
+    for package; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || printf '%s\n' "$package"
+    done
+}
+
 # Install what is missing. The packages' own services stay off: the clusters of scripts/ bring their own.
 install_packages() {
-    local missing=() package
-    for package in "${DEBIAN_PACKAGES[@]}"; do
-        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || missing+=("$package")
+    local missing wanted package
+    mapfile -t missing < <(not_installed "${DEBIAN_PACKAGES[@]}")
+    mapfile -t wanted < <(not_installed "${OPTIONAL_PACKAGES[@]}")
+    [ $((${#missing[@]} + ${#wanted[@]})) -gt 0 ] || return 0
+    if [ ${#missing[@]} -gt 0 ]; then
+        [ "$(id -u)" = 0 ] || fail "these Debian packages are missing: ${missing[*]}; run this as root, or install them"
+        command -v apt-get >/dev/null || fail "no apt-get here: install what holds ${missing[*]} yourself"
+        apt-get update -qq || fail "apt-get could not learn what packages there are"
+    fi
+    for package in "${wanted[@]}"; do
+        apt-cache show "$package" >/dev/null 2>&1 && missing+=("$package")
     done
     [ ${#missing[@]} -gt 0 ] || return 0
-    [ "$(id -u)" = 0 ] || fail "these Debian packages are missing: ${missing[*]}; run this as root, or install them"
-    command -v apt-get >/dev/null || fail "no apt-get here: install what holds ${missing[*]} yourself"
     say "installing from Debian: ${missing[*]}"
     local policy=/usr/sbin/policy-rc.d made=
     if [ ! -e "$policy" ]; then
@@ -33,11 +50,8 @@ install_packages() {
         made=1
     fi
     local status=0
-    {
-        apt-get update -qq &&
-            DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-                -o Dpkg::Use-Pty=0 "${missing[@]}" </dev/null >/dev/null
-    } || status=$?
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        -o Dpkg::Use-Pty=0 "${missing[@]}" </dev/null >/dev/null || status=$?
     [ -z "$made" ] || rm -f "$policy"
     [ "$status" = 0 ] || fail "apt-get could not install ${missing[*]}"
 }
