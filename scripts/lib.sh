@@ -39,7 +39,7 @@ install_packages() {
         apt-get update -qq || fail "apt-get could not learn what packages there are"
     fi
     for package in "${wanted[@]}"; do
-        apt-cache show "$package" >/dev/null 2>&1 && missing+=("$package")
+        [ -z "$(apt-cache madison "$package" 2>/dev/null)" ] || missing+=("$package")
     done
     [ ${#missing[@]} -gt 0 ] || return 0
     say "installing from Debian: ${missing[*]}"
