@@ -45,6 +45,7 @@ COMPILED = (
     "estimator/methods/rad/workspace.py",
     "estimator/outputs.py",
     "estimator/packed.py",
+    "estimator/parallel.py",
     "estimator/pools.py",
     "estimator/parsers/keras.py",
     "estimator/parsers/module.py",

@@ -36,6 +36,8 @@ def fingerprint(summary: ModelSummary, workload: Workload) -> str:
     )
     if summary.frozen_params:
         parts.append(f"frozen {summary.frozen_params}")
+    if summary.parallel:
+        parts.append(summary.parallel)
     if workload.input_size:
         parts.append(str(workload.input_size))
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -14,6 +14,7 @@ from typing import Final
 from estimator import walk
 from estimator.breath import breathe
 from estimator.layer import Layer
+from estimator.parallel import AROUND, SHARDED
 from estimator.types import ModelSummary
 
 _TIED_ENDINGS: Final = (
@@ -164,10 +165,9 @@ _CAUSAL: Final = "ForCausalLM"
 # Of rows and columns together.
 _MOST_DIGITS: Final = 30
 WRAPPERS: Final = (
+    *AROUND,
     "DataParallel",
-    "DistributedDataParallel",
     "OptimizedModule",
-    "FullyShardedDataParallel",
     "CheckpointWrapper",
 )
 """What PyTorch puts around a model, or around blocks of it."""
@@ -216,11 +216,25 @@ _INNER: Final = "Model"
 
 def unwrap(summary: ModelSummary) -> ModelSummary:
     """Take what runs a model on several GPUs, compiles it or trains it from around the model: it is the same model."""
-    root = summary.root
+    root, parallel = summary.root, summary.parallel
     while (held := _held(root)) is not None:
+        parallel = AROUND.get(root.type, parallel)
         made = root.output_shape  # by the class itself, as a picture that is resized
         root = held.but(output_shape=made) if walk.elements(made) > walk.elements(held.output_shape) else held
-    return summary if root is summary.root else replace(summary, root=root)
+    if _is_sharded(root):
+        root, parallel = walk.Rewrite(_unsharded).through(root), "fully_shard"
+    return summary if root is summary.root else replace(summary, root=root, parallel=parallel)
+
+
+def _is_sharded(layer: Layer) -> bool:
+    """Tell whether ``fully_shard`` gave its class another name."""
+    return layer.type.startswith(SHARDED) and layer.type[len(SHARDED) : len(SHARDED) + 1].isupper()
+
+
+def _unsharded(rewrite: walk.Rewrite, layer: Layer) -> Layer:
+    """Give the layer, and all inside, the name that its class had."""
+    inside = rewrite.inside(layer, layer.args)
+    return inside.but(type=layer.type.removeprefix(SHARDED)) if _is_sharded(layer) else inside
 
 
 def _held(root: Layer) -> Layer | None:

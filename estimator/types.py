@@ -11,6 +11,8 @@ Optimizer = Literal["adam", "adamw", "sgd", "sgd_momentum", "rmsprop"]
 Precision = Literal["fp32", "amp", "bf16", "fp16"]
 Kind = Literal["train", "infer"]
 Family = Literal["mlp", "cnn", "transformer"]
+Parallel = Literal["", "DistributedDataParallel", "FullyShardedDataParallel", "fully_shard"]
+"""What PyTorch trains on several GPUs with; nothing where the summary shows none of these."""
 Libraries = Literal["none", "cublas", "cudnn", "both"]
 """Which of CUDA's libraries a model loads: the CUDA context of a process depends on it."""
 
@@ -95,6 +97,7 @@ class ModelSummary:
         steps: of each series if the first axis of the table, which was taken for the batch, holds them; 0 where that
             is no question, or takes less.
         packed: how many of its weights are packed.
+        parallel: what stands around the model.
     """
 
     format: str
@@ -111,6 +114,7 @@ class ModelSummary:
     rehearsals: tuple[Rehearsal, ...] = ()
     steps: int = 0
     packed: Packed = Packed()
+    parallel: Parallel = ""
 
 
 @dataclass(frozen=True)

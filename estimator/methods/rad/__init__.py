@@ -23,6 +23,7 @@ from estimator.methods.rad.program import Part, Program, compile_program, part_o
 from estimator.methods.rad.rehearsed import Rehearsed, account
 from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces
+from estimator.parallel import beside
 from estimator.rehearsal import of_workload
 from estimator.shapes import with_shapes
 from estimator.shapes.tables import sequence_first
@@ -259,14 +260,15 @@ class Rad:
             elif knowledge.level == "new":
                 said = _UNREHEARSED
         wider = 1.0 if self._as_measured(gpu) else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
-        least = context + memory.fixed / MIB
-        expected = min(max(expected + shift, least), _MOST_MIB)
+        more = beside(shaped, workload)
+        expected = min(max(expected + shift, context + memory.fixed / MIB) + more.expected_mib, _MOST_MIB)
         memory_mib = workload.gpu_memory_mib or most_memory_mib(workload.gpu)
-        upper = max((upper + shift) * wider, expected)
+        upper = max((upper + shift) * wider + more.upper_mib, expected)
         open_ = program.weighs and not weighed and knowledge.level not in _ALIKE and said not in (_REHEARSED, _APART)
         upper = max(upper, self._otherwise(summary, shaped.steps, workload, weighs=open_))
         most = within(upper, expected, memory_mib)
-        reasons = (said, *self._reasons(memory, explicit, context, gpu, shaped), *([_WEIGHS] if open_ else ()))
+        reasons = (said, *self._reasons(memory, explicit, context, gpu, shaped), *more.reasons)
+        reasons = (*reasons, *([_WEIGHS] if open_ else ()))
         if bare > _MOST_UNKNOWN:
             share = f"{100 * bare:.0f} % of the parameters are in no layer of the table"
             reasons = (reasons[0], f"{share}: a wider bound, as what they do is not known", *reasons[1:])
