@@ -46,6 +46,7 @@ COMPILED = (
     "estimator/outputs.py",
     "estimator/packed.py",
     "estimator/parallel.py",
+    "estimator/parametrized.py",
     "estimator/pools.py",
     "estimator/parsers/keras.py",
     "estimator/parsers/module.py",

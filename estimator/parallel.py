@@ -6,14 +6,22 @@ each in a process group of one (`scripts/check_parallel.py`, docs/estimator.md).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, NamedTuple
 
+from estimator.layer import Layer
 from estimator.types import ModelSummary, Parallel, Workload
+from estimator.walk import Rewrite, layers
 
-SHARDED: Final = "FSDP"
-"""What ``fully_shard`` puts before the names of classes."""
+DEEPSPEED: Final = "DeepSpeedEngine"
+"""What DeepSpeed puts around a model; how much it takes depends on its own configuration."""
+
+SYNCED: Final = "SyncBatchNorm"
+"""Type of what stands for norms of batches of any number of axes; in a group of one it does what they do."""
 
 _MIB: Final = 2**20
+_SHARDED: Final = "FSDP"  # what ``fully_shard`` puts before the names of classes
+_NORMS: Final = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d")
 
 
 class _Taken(NamedTuple):
@@ -52,6 +60,35 @@ class Beside(NamedTuple):
     expected_mib: float = 0.0
     upper_mib: float = 0.0
     reasons: tuple[str, ...] = ()
+
+
+def is_sharded(layer: Layer) -> bool:
+    """Tell whether ``fully_shard`` gave the layer's class another name."""
+    return layer.type.startswith(_SHARDED) and layer.type[len(_SHARDED) : len(_SHARDED) + 1].isupper()
+
+
+def unsharded(root: Layer) -> Layer:
+    """Give the layer, and all inside, with the names that their classes had."""
+
+    def named(walk: Rewrite, layer: Layer) -> Layer:
+        inside = walk.inside(layer, layer.args)
+        return inside.but(type=layer.type.removeprefix(_SHARDED)) if is_sharded(layer) else inside
+
+    return Rewrite(named).through(root)
+
+
+def unsynced(summary: ModelSummary) -> ModelSummary:
+    """Give the summary with the norms that the model had: of as many axes as are shown, or as its convolutions have."""
+    types = {layer.type for layer in layers(summary.root)}
+    axes = next((axes for axes in (2, 3, 1) if f"Conv{axes}d" in types), 1)
+
+    def norm(walk: Rewrite, layer: Layer) -> Layer:
+        if layer.type != SYNCED:
+            return walk.inside(layer, layer.args)
+        shown = len(layer.output_shape) - 1 if layer.output_shape else axes
+        return layer.but(type=_NORMS[min(max(shown, 1), len(_NORMS)) - 1])
+
+    return replace(summary, root=Rewrite(norm).through(summary.root))
 
 
 def beside(summary: ModelSummary, workload: Workload) -> Beside:

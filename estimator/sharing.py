@@ -14,7 +14,7 @@ from typing import Final
 from estimator import walk
 from estimator.breath import breathe
 from estimator.layer import Layer
-from estimator.parallel import AROUND, SHARDED
+from estimator.parallel import AROUND, DEEPSPEED, is_sharded, unsharded
 from estimator.types import ModelSummary
 
 _TIED_ENDINGS: Final = (
@@ -166,6 +166,7 @@ _CAUSAL: Final = "ForCausalLM"
 _MOST_DIGITS: Final = 30
 WRAPPERS: Final = (
     *AROUND,
+    DEEPSPEED,
     "DataParallel",
     "OptimizedModule",
     "CheckpointWrapper",
@@ -216,25 +217,16 @@ _INNER: Final = "Model"
 
 def unwrap(summary: ModelSummary) -> ModelSummary:
     """Take what runs a model on several GPUs, compiles it or trains it from around the model: it is the same model."""
-    root, parallel = summary.root, summary.parallel
+    root, parallel, inferred = summary.root, summary.parallel, summary.inferred
     while (held := _held(root)) is not None:
         parallel = AROUND.get(root.type, parallel)
+        if root.type == DEEPSPEED:
+            inferred = (*inferred, "what DeepSpeed holds beside the model is not counted")
         made = root.output_shape  # by the class itself, as a picture that is resized
         root = held.but(output_shape=made) if walk.elements(made) > walk.elements(held.output_shape) else held
-    if _is_sharded(root):
-        root, parallel = walk.Rewrite(_unsharded).through(root), "fully_shard"
-    return summary if root is summary.root else replace(summary, root=root, parallel=parallel)
-
-
-def _is_sharded(layer: Layer) -> bool:
-    """Tell whether ``fully_shard`` gave its class another name."""
-    return layer.type.startswith(SHARDED) and layer.type[len(SHARDED) : len(SHARDED) + 1].isupper()
-
-
-def _unsharded(rewrite: walk.Rewrite, layer: Layer) -> Layer:
-    """Give the layer, and all inside, the name that its class had."""
-    inside = rewrite.inside(layer, layer.args)
-    return inside.but(type=layer.type.removeprefix(SHARDED)) if _is_sharded(layer) else inside
+    if is_sharded(root):
+        root, parallel = unsharded(root), "fully_shard"
+    return summary if root is summary.root else replace(summary, root=root, parallel=parallel, inferred=inferred)
 
 
 def _held(root: Layer) -> Layer | None:

@@ -98,6 +98,7 @@ class ModelSummary:
             is no question, or takes less.
         packed: how many of its weights are packed.
         parallel: what stands around the model.
+        made_anew: parameters of layers whose weights are made anew at each call; a training keeps what is made.
     """
 
     format: str
@@ -115,6 +116,7 @@ class ModelSummary:
     steps: int = 0
     packed: Packed = Packed()
     parallel: Parallel = ""
+    made_anew: int = 0
 
 
 @dataclass(frozen=True)

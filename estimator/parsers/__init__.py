@@ -8,6 +8,8 @@ from dataclasses import replace
 
 from estimator.breath import OFTEN, breathe
 from estimator.packed import PACKED, unpacked
+from estimator.parallel import SYNCED, unsynced
+from estimator.parametrized import LIST, as_layers
 from estimator.parsers import keras, module, torchinfo, torchsummary
 from estimator.parsers.text import (
     HEADER,
@@ -53,6 +55,10 @@ def parse_summary(text: str) -> ModelSummary:
         SummaryError: no summary is found, or a line of it cannot be understood; the message quotes the line.
     """
     summary = _read(text)
+    if LIST in text:
+        summary = as_layers(summary)
+    if SYNCED in text:
+        summary = unsynced(summary)
     return unpacked(summary) if any(mark in text for mark in PACKED) else summary
 
 

@@ -96,6 +96,30 @@ def test_the_estimate_says_why_and_has_a_history_of_its_own(rad: Rad) -> None:
     assert estimate.fingerprint == fingerprint(read(around(DDP)), TRAIN) != fingerprint(read(NET), TRAIN)
 
 
+def test_deepspeed_is_taken_off_and_said() -> None:
+    summary = read(around("DeepSpeedEngine"))
+    assert summary.root.but(name="") == read(NET).root
+    assert "what DeepSpeed holds beside the model is not counted" in summary.inferred
+
+
+@pytest.mark.parametrize(
+    ("convolution", "norm"), [("Conv1d", "BatchNorm1d"), ("Conv2d", "BatchNorm2d"), ("Conv3d", "BatchNorm3d")]
+)
+def test_synchronised_norms_are_those_of_the_convolutions(convolution: str, norm: str) -> None:
+    text = f"Net(\n  (c): {convolution}(3, 8, kernel_size=3)\n  (n): {{}}(8, eps=1e-05, momentum=0.1)\n)\n"
+    assert read(text.format("SyncBatchNorm")) == read(text.format(norm))
+
+
+def test_synchronised_norms_of_a_table_have_its_axes() -> None:
+    rule = "-" * 64
+    rows = [("Conv3d-1", "[-1, 8, 4, 4, 4]", "656"), ("SyncBatchNorm-2", "[-1, 8, 4, 4, 4]", "16")]
+    rows += [("Linear-3", "[-1, 8]", "4,104"), ("SyncBatchNorm-4", "[-1, 8]", "16")]
+    body = "\n".join(f"{name:>20} {shape:>26} {params:>15}" for name, shape, params in rows)
+    head = "        Layer (type)               Output Shape         Param #"
+    summary = read(f"{rule}\n{head}\n{'=' * 64}\n{body}\n{'=' * 64}\nTotal params: 4,792\n{rule}\n")
+    assert [layer.type for layer in summary.root.children] == ["Conv3d", "BatchNorm3d", "Linear", "BatchNorm1d"]
+
+
 def test_a_table_shows_it_too() -> None:
     rule = "=" * 90
     rows = [(DDP, "[4, 8]", "--"), ("├─Net: 1-1", "[4, 8]", "--")]

@@ -182,7 +182,7 @@ def run_of(program: Program, summary: ModelSummary, workload: Workload) -> Run:
     training = workload.kind == "train"
     return Run(
         blocks_of(summary.format, program.names),
-        log2(summary.total_params + 1),
+        log2(summary.total_params + summary.made_anew + 1),  # what makes weights anew is no model that was measured
         log2(sum(program.tensors) + 1),
         log2(len(program.ops) + 1),
         log2(max(workload.batch_size, 1)),

@@ -144,6 +144,11 @@ def _spared(packed: Packed, size: int) -> float:
     return packed.four * (size - 0.5 - _WHOLE / 64) + packed.eight * (size - 1.0)
 
 
+def _anew(summary: ModelSummary, workload: Workload) -> float:
+    """Count the bytes of weights that are made anew at each call: they are kept until their gradients are there."""
+    return float(summary.made_anew * (_WHOLE if workload.precision == "amp" else _size(workload)))
+
+
 def _unpacking(op: Op, program: Program, batch: int, size: int) -> tuple[float, float]:
     """Count the bytes that a product with packed weights works with, in the forward pass and in the backward pass.
 
@@ -511,7 +516,7 @@ def _train(
     inputs = float(tensors[0] * batch * _WHOLE) if tensors else 0.0
     library = 2 * CUBLAS if program.multiplies else 0.0
     # The loop's variable still holds the last output, with the keys and values for the next token.
-    base = weights + states + inputs + library + logits + (program.cache + own.cache) * unit
+    base = weights + states + inputs + library + logits + (program.cache + own.cache) * unit + _anew(summary, workload)
 
     scores = _SCORES[precision]
     marks = _marks(program, first, batch, precision, own.steps, own.inside)
@@ -550,7 +555,7 @@ def _train(
         program, ops, marks, works, unit, gradients, each * (1 if amp else 2), copies, scores
     )
     backward += base
-    step = base + gradients + trained * each * _STEP_COPIES[workload.optimizer]
+    step = base - _anew(summary, workload) + gradients + trained * each * _STEP_COPIES[workload.optimizer]
     top = max(forward, loss, backward, step)
     at_peak = at_backward if top == backward else at_forward if top == forward else 0.0
     return Memory(

@@ -1,0 +1,90 @@
+"""Layers whose weights PyTorch's own norms make anew at each call. What they take follows from what autograd keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator.methods.rad import Rad
+from estimator.parsers import parse_summary
+from estimator.types import Workload
+
+PARAMS_MIB = 64
+
+
+def block(type_: str, said: str, maker: str) -> str:
+    return (
+        f"  (fc): Parametrized{type_}(\n    {said}\n    (parametrizations): ModuleDict(\n"
+        f"      (weight): ParametrizationList(\n        (0): {maker}()\n      )\n    )\n  )\n"
+    )
+
+
+LINEAR = "in_features=4096, out_features=4096, bias=False"
+
+
+def net(layer: str) -> str:
+    return f"Net(\n{layer}  (act): ReLU()\n)\n"
+
+
+PLAIN = net(f"  (fc): Linear({LINEAR})\n")
+
+
+@pytest.mark.parametrize("maker", ["_WeightNorm", "_SpectralNorm", "_Orthogonal"])
+def test_a_print_is_read_as_the_layer(maker: str) -> None:
+    made, plain = parse_summary(net(block("Linear", LINEAR, maker))), parse_summary(PLAIN)
+    assert (made.root, made.total_params) == (plain.root, plain.total_params)
+    assert made.made_anew == plain.total_params
+    assert plain.made_anew == 0
+
+
+@pytest.mark.parametrize(
+    ("type_", "said", "maker"),
+    [
+        ("Linear", LINEAR, "MaxNormParametrize"),  # of others
+        ("Conv1d", "8, 8, kernel_size=(3,), stride=(1,)", "_WeightNorm"),  # measured as it is shown
+        ("Head", LINEAR, "_WeightNorm"),
+    ],
+)
+def test_others_stay_as_they_are_shown(type_: str, said: str, maker: str) -> None:
+    summary = parse_summary(net(block(type_, said, maker) + f"  (last): Linear({LINEAR})\n"))
+    assert summary.root.children[0].type == f"Parametrized{type_}"
+    assert summary.made_anew == 0
+
+
+def test_a_table_is_read_as_the_layer() -> None:
+    rule = "=" * 90
+    rows = [
+        ("Net", "[4, 8]", "--"),
+        ("├─ParametrizedLinear: 1-1", "[4, 8]", "8"),
+        ("│    └─ModuleDict: 2-1", "--", "--"),
+        ("│    │    └─ParametrizationList: 3-1", "[8, 16]", "128"),
+        ("│    │    │    └─_SpectralNorm: 4-1", "[8, 16]", "--"),
+        ("├─ReLU: 1-2", "[4, 8]", "--"),
+    ]
+    body = "\n".join(f"{name:<45} {shape:<25} {params:<15}" for name, shape, params in rows)
+    head = f"{'Layer (type:depth-idx)':<45} {'Output Shape':<25} {'Param #':<15}"
+    summary = parse_summary(f"{rule}\n{head}\n{rule}\n{body}\n{rule}\nTotal params: 136\n{rule}\n")
+    assert [(layer.type, layer.params, layer.output_shape) for layer in summary.root.children] == [
+        ("Linear", 136, (8,)),
+        ("ReLU", 0, (8,)),
+    ]
+    assert summary.made_anew == 136
+
+
+@pytest.mark.parametrize(("precision", "each"), [("fp32", 4), ("amp", 4), ("bf16", 2)])
+def test_what_is_made_is_kept_until_its_gradient_is_there(precision: str, each: int) -> None:
+    rad = Rad.load()
+    workload = Workload(65536, precision=precision)  # type: ignore[arg-type]
+    made, plain = (
+        rad.account(parse_summary(text), workload)[2] for text in (net(block("Linear", LINEAR, "_WeightNorm")), PLAIN)
+    )
+    assert made.loss - plain.loss == made.backward - plain.backward == 4096 * 4096 * each
+    assert made.step == plain.step
+
+
+def test_an_inference_keeps_nothing_of_it() -> None:
+    rad = Rad.load()
+    workload = Workload(64, kind="infer")
+    made, plain = (
+        rad.account(parse_summary(text), workload)[2] for text in (net(block("Linear", LINEAR, "_WeightNorm")), PLAIN)
+    )
+    assert made.peak == plain.peak
