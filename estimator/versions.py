@@ -40,6 +40,15 @@ _NAMES: Final = {
     "DebertaV2LMPredictionHead": "LegacyDebertaV2LMPredictionHead",
     "DebertaV2PredictionHeadTransform": "LegacyDebertaV2PredictionHeadTransform",
     "NemotronHRMSNormGated": "Zamba2RMSNormGated",  # after transformers 5.17
+    # What other libraries put in the place of layers of the same sizes: theirs keep no more.
+    "Float8Linear": "Linear",
+    "FP8Linear": "Linear",
+    "HQQLinear": "Linear",
+    "LigerLayerNorm": "LayerNorm",
+    "LigerRMSNorm": "RMSNorm",
+    "FusedLayerNorm": "LayerNorm",
+    "MixedFusedLayerNorm": "LayerNorm",
+    "FusedRMSNorm": "RMSNorm",
 }
 # Attention of such a name is computed in a fused kernel, as today; "Sdpa" within says so too.
 # But these are called so to this day.
@@ -58,6 +67,9 @@ _PROJECTIONS: Final = ("Linear",) * 4
 # What a router is called that is a linear layer, and models that hold the rotation, since then.
 _ROUTER: Final = "JambaTopKRouter"
 _ROTATED: Final = ("GPTJModel", "CodeGenModel")
+# What Liger calls the MLP that it computes, of whichever model.
+_LIGER: Final = ("LigerSwiGLUMLP", "LigerGEGLUMLP", "LigerPhi3SwiGLUMLP")
+_DECODES: Final = "DecoderLayer"
 _SELF: Final = "SelfAttention"
 _PARTS: Final = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "dense": "o_proj"}
 _IN_LAYER: Final[tuple[str, ...]] = (
@@ -115,6 +127,7 @@ _OLD: Final = frozenset(
         *_FOUR,
         *_JOINED,
         _ROUTER,
+        *_LIGER,
         "StableDropout",
         "MultiHeadSelfAttention",
         "PatchEmbeddings",
@@ -255,6 +268,9 @@ class _Renewal:
                 _as(c, "ModuleList") if c.type == "Sequential" or c.name == "downsampling_layer" else c
                 for c in children
             )
+        if type_.endswith(_DECODES):
+            own = type_.removesuffix(_DECODES)
+            return tuple(_as(c, own + "MLP") if c.type in _LIGER else c for c in children)
         if type_.endswith("Layer") and type_.removesuffix("Layer") in _OF_FOUR:
             return self._layer(type_.removesuffix("Layer"), children)
         return _opened(children)

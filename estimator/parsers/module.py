@@ -39,6 +39,8 @@ _MOST_COMPARED: Final = 512
 _MOST_DIGITS: Final = 7
 # Transformers keeps the weights of all experts in one bare parameter.
 _EXPERTS: Final = ("Experts", "ExpertGLU")
+# So does a linear layer of another library, as TransformerEngine's.
+_LINEAR: Final = "Linear"
 # So do a user's own layers whose print shows nothing of their sizes.
 _OWN: Final = ("Conv", "Conv1d", "Conv2d", "Conv3d", "Linear")
 _MOST_OWN: Final = 2  # so many times what is shown a model has at most that can be understood
@@ -478,7 +480,7 @@ class _Reader:
                 params = self._width
         elif line.type != _BARE:
             self.counted = True
-        if not params and line.type.endswith(_EXPERTS):
+        if not params and (line.type.endswith(_EXPERTS) or (line.type == _LINEAR and not line.args)):
             self.unsaid = self.unsaid or line.type
         elif params:
             self._sized = True

@@ -532,3 +532,29 @@ def test_a_router_that_holds_weights_is_linear(row: str, type_: str) -> None:
     )
     text = text.replace("Total params: 288", "")
     assert parse_summary(text.replace("Dinov2", "Own")).root.children[-1].type == type_
+
+
+def test_ligers_layers_are_the_models() -> None:
+    liger = LLAMA_5.replace(
+        "LlamaRMSNorm((64,), eps=1e-06)", "LigerRMSNorm((64,), eps=1e-06, offset=0.0, in_place=True)"
+    )
+    read = parse_summary(liger.replace("LlamaMLP", "LigerSwiGLUMLP"))
+    types = [layer.type for layer in layers(read.root)]
+    assert types == [layer.type.replace("LlamaRMSNorm", "RMSNorm") for layer in layers(parse_summary(LLAMA_5).root)]
+    assert read.total_params == parse_summary(LLAMA_5).total_params
+
+
+@pytest.mark.parametrize("type_", ["Float8Linear", "FP8Linear", "HQQLinear"])
+def test_linear_layers_of_other_libraries_keep_as_much(type_: str) -> None:
+    rad, workload = Rad.load(), Workload(4, 128)
+    other, plain = (
+        rad.account(parse_summary(text), workload)[2] for text in (LLAMA_5.replace("Linear", type_), LLAMA_5)
+    )
+    assert other == plain
+
+
+def test_linear_layers_without_sizes_are_refused() -> None:
+    text = LLAMA_5.replace("Linear(in_features=64, out_features=128, bias=False)", "Linear()")
+    with pytest.raises(SummaryError, match="does not show how large 'Linear' are"):
+        parse_summary(text)
+    assert parse_summary(f"{text}Total params: 500,000\n").total_params == 500_000
