@@ -25,10 +25,13 @@ from estimator.parsers.text import (
 )
 from estimator.sharing import share, unwrap
 from estimator.types import ModelSummary, SummaryError
+from estimator.walk import layers
 
 __all__ = ["SummaryError", "parse_summary"]
 
 _PRINT = "module"
+# What quantisation-aware training puts behind each layer.
+_FAKED = "FakeQuantize"
 _MOST_OTHERS = 20
 # Models of one text that are read.
 _MOST_MODELS = 8
@@ -55,6 +58,11 @@ def parse_summary(text: str) -> ModelSummary:
         SummaryError: no summary is found, or a line of it cannot be understood; the message quotes the line.
     """
     summary = _read(text)
+    if _FAKED in text and any(_FAKED in layer.type for layer in layers(summary.root)):
+        raise SummaryError(
+            f"{_FAKED} layers imitate quantisation, for which a training keeps copies that no estimate knows: "
+            "claim `#RAD memory=12G`"
+        )
     if LIST in text:
         summary = as_layers(summary)
     if SYNCED in text:

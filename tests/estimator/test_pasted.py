@@ -367,3 +367,21 @@ block3_conv (Conv2D)           (None, 147, 147,     16512       ['block2_sepconv
 """
     shapes = [part.output_shape for part in parse_summary(table).root.children]
     assert shapes == [(64, 147, 147), (64, 147, 147), (128, 147, 147), (128, 147, 147)]
+
+
+def test_what_trains_for_quantisation_is_refused() -> None:
+    text = """Net(
+  (conv): ConvBnReLU2d(
+    3, 64, kernel_size=(7, 7), stride=(2, 2), padding=(3, 3), bias=False
+    (bn): BatchNorm2d(64, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+    (activation_post_process): FusedMovingAvgObsFakeQuantize(
+      fake_quant_enabled=tensor([1]), observer_enabled=tensor([1]), scale=tensor([1.])
+      (activation_post_process): MovingAverageMinMaxObserver(min_val=inf, max_val=-inf)
+    )
+  )
+  (fc): Linear(in_features=64, out_features=10, bias=True)
+)
+"""
+    with pytest.raises(SummaryError, match=r"FakeQuantize layers .* claim"):
+        parse_summary(text)
+    assert parse_summary("# a FakeQuantize in a log\n" + text.replace("FakeQuantize", "")).total_params > 0
