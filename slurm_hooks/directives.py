@@ -30,6 +30,8 @@ _LONGEST_LINE: Final = 8192
 _MIB_PER_UNIT: Final = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
 _PAIR: Final = re.compile(r"""([A-Za-z][\w+-]*)\s*[=:](\s*)("[^"]*"|'[^']*'|[^\s"']\S*)?,?(?=\s|$)""")
 _KEY: Final = re.compile(r"([A-Za-z][\w+-]*)\s*[=:]")
+_COMMENT: Final = re.compile(r"[ \t]#")
+_ODD_BLANK: Final = re.compile(r"[^\S \t]")  # a no-break space, as web pages and word processors have
 _MEMORY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNORECASE)
 
 
@@ -163,6 +165,9 @@ def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:
         raise DirectiveError(number, f"longer than {_LONGEST_LINE} characters")
     if not text or text[0] in ":=":
         raise DirectiveError(number, f"nothing is set: write {MARK} key=value")
+    odd = _ODD_BLANK.search(_COMMENT.split(text, maxsplit=1)[0])
+    if odd is not None:
+        raise DirectiveError(number, f"it holds U+{ord(odd.group()):04X}, which only looks like a blank: write a blank")
     while position < len(text) and text[position] != "#":
         found = _PAIR.match(text, position)
         if found is None:

@@ -377,7 +377,9 @@ class Service:
         return rules.Demand(estimate, last.smact if last else None, profile, activity)
 
     def _known(self, submission: Submission, directives: Directives, partition: Partition) -> _Known:
-        text = directives.summary if directives.summary is not None else submission.handed_summary
+        text = directives.summary
+        if text is None and directives.model is not None:
+            text = submission.handed_summary
         if text is None:
             raise SummaryError(_no_summary(submission, directives))
         if len(text) > self.config.estimator.max_summary_kib * 1024:

@@ -36,6 +36,23 @@ function M.directive(text)
     return nil
 end
 
+-- The value that a line's pairs set model to; nil where none does, or one before it cannot be read: radd refuses that.
+-- A # where a pair would begin begins a comment.
+local function model_in(text)
+    local position = 1
+    for _ = 1, MAX_STEPS do
+        local key, from = text:match("^%s*(%a[%w_+-]*)%s*[=:]%s*()", position)
+        if key == nil then return nil end
+        local value, stop = text:match('^"([^"]*)",?()', from)
+        if stop == nil then value, stop = text:match("^'([^']*)',?()", from) end
+        if stop == nil then value, stop = text:match("^([^%s\"']%S*)()", from) end
+        if stop == nil then return nil end
+        if key:lower() == "model" then return (value:gsub(",$", "")) end
+        position = stop
+    end
+    return nil
+end
+
 -- The value of the model directive; nil where there is none or the summary stands in the script.
 function M.model_of(script)
     local block = M.leading_block(script)
@@ -47,13 +64,11 @@ function M.model_of(script)
         if found == nil then break end
         if found == 1 or block:byte(found - 1) == NEWLINE then
             if text:match("^%s+summary%-begin") then return nil end
-            local key = "%s[Mm][Oo][Dd][Ee][Ll]%s*[=:]%s*"
-            model = model or text:match(key .. '"([^"]*)"') or text:match(key .. "'([^']*)'")
-                or text:match(key .. "([^%s\"']%S*)")
+            model = model or model_in(text)
         end
         position = stop + 1
     end
-    return model and (model:gsub(",$", ""))
+    return model
 end
 
 return M

@@ -71,6 +71,10 @@ def test_comments_may_be_indented_as_for_sbatch() -> None:
         assert parse_script(f"#!/bin/bash\n{command}\n#RAD batch_size=4\n") is None
 
 
+def test_a_comment_may_hold_any_blank() -> None:
+    assert parsed("#RAD batch_size=4 # half\u00a0of it").batch_size == 4
+
+
 def test_only_newlines_end_a_line() -> None:
     assert parsed("# a\u2028b \x0c c", "#RAD batch_size=4\r").batch_size == 4
 
@@ -129,6 +133,8 @@ def test_inline_summary() -> None:
         (["#RAD resnet50.txt"], 3, ["cannot read 'resnet50.txt'"]),
         (["#RAD model resnet50.txt"], 3, ["cannot read 'model': write #RAD model=..."]),
         (['#RAD model="unfinished'], 3, ["cannot read"]),
+        (["#RAD batch_size=4\u00a0model=a.txt # all of it"], 3, ["U+00A0", "write a blank"]),
+        (["#RAD batch_size=4" + 50 * "\u00a0" + "x"], 3, ["U+00A0", "write a blank"]),
         (["#RAD model=a\x07b"], 3, ["not a path"]),
         (["#RAD summary-begin", "# x"], 3, ["no #RAD summary-end"]),
         (["#RAD summary-end"], 3, ["without summary-begin"]),
