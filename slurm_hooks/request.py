@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from estimator.breath import OFTEN, breathe
 from slurm_hooks.cluster import ALL_MEMORY, SlurmPartition
 
+UNLIMITED: Final = "unlimited"  # a time limit
 _OF_GPUS: Final = ("--gres", "--gpus", "-per-gpu", " -G", "--gpu-bind", "gres/gpu", "gres:gpu")
 _TYPE: Final = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"  # read once, however long it is
 _GRES: Final = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({_TYPE}))?(?:[:=](\d{{1,9}}))?$")
@@ -42,7 +43,7 @@ class Submission(NamedTuple):
         cpus_per_gpu, memory_per_gpu_mib: ``--cpus-per-gpu`` and ``--mem-per-gpu``.
         implied_binding: whether the descriptor holds a binding that the request for a GPU implied.
         spread: whether the job is to take as many nodes as it can.
-        time_limit_min: how long it may run, in minutes.
+        time_limit_min: how long it may run, in minutes; infinity for ``--time=UNLIMITED``.
         slurmctld_since: Unix time in seconds from which on slurmctld runs.
         test_only: whether nothing is to run: its user asks when it would.
         per_gpu_options: other options that go by GPU, as users write them.
@@ -66,7 +67,7 @@ class Submission(NamedTuple):
     memory_per_cpu_mib: int | None = None
     exclusive: bool = False
     spread: bool = False
-    time_limit_min: int | None = None
+    time_limit_min: float | None = None
     slurmctld_since: int | None = None
     test_only: bool = False
     array: str = ""

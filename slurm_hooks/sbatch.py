@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from slurm_hooks.directives import leading_block
-from slurm_hooks.request import NODE_OPTIONS
+from slurm_hooks.request import NODE_OPTIONS, UNLIMITED
 from slurm_hooks.slurm.view import expand_hostlist, seconds
 
 _SHORT = {
@@ -269,7 +269,7 @@ def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
         return {} if value == "now" else {"begin_time": str(now + _A_DAY_S)}  # when does not matter, that it waits does
     if name == "time":
         limit = seconds(value)
-        return {"time_limit": str(-int(-limit // 60))} if limit is not None else {}
+        return {"time_limit": str(-int(-limit // 60)) if limit else UNLIMITED}
     return {
         "hold": {"priority": "0"},
         "exclusive": {"shared": _EXCLUSIVE[value]} if value in _EXCLUSIVE else {},

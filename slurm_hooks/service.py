@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import re
 import threading
 import time
@@ -29,6 +30,7 @@ from slurm_hooks.interference import Interference, pack
 from slurm_hooks.records import Record, merge
 from slurm_hooks.request import (
     NODE_OPTIONS,
+    UNLIMITED,
     GpuRequest,
     LeftAlone,
     Submission,
@@ -631,7 +633,7 @@ def submission_from(fields: Mapping[str, str]) -> Submission:
         memory_per_cpu_mib=_number(text("min_mem_per_cpu")),
         exclusive=text("shared") in _NOBODY_ELSE,
         spread=bool(text("spread_job")),
-        time_limit_min=_number(text("time_limit")),
+        time_limit_min=math.inf if text("time_limit") == UNLIMITED else _number(text("time_limit")),
         slurmctld_since=_number(text("slurmctld_since")),
         test_only=bool(text("test_only")),
         array=text("array_inx", ""),

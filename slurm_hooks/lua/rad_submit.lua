@@ -7,7 +7,7 @@ local rad, script_text = require("rad"), require("rad_script")
 
 local INVALID_GRES = 2072        -- slurm.ERROR would show "Unspecified error"
 local NEWLINE = 10
-local UNSET, UNSET_16 = 4294967294, { [65534] = true, [65535] = true } -- Slurm's words for numbers that nobody has set
+local INFINITE, UNSET, UNSET_16 = 4294967295, 4294967294, { [65534] = true, [65535] = true } -- Slurm's words for numbers that nobody has set
 
 -- Fields of the job descriptor that radd is told of where they are set, and those that it may set.
 local TOLD = {
@@ -163,6 +163,7 @@ local function request_of(job_desc, part_list, text)
         local value = job_desc[name]
         if type(value) == "number" then
             if value < UNSET and not UNSET_16[value] then add(name, string.format("%.0f", value)) end
+            if value == INFINITE and name == "time_limit" then add(name, "unlimited") end
         elseif value ~= nil and value ~= "" then
             add(name, tostring(value))
         end

@@ -21,7 +21,7 @@ for _, job in ipairs(plan.jobs) do
         file:close()
     end
     ahead = tonumber(job.clock_ahead or ahead)
-    job.bitflags = tonumber(job.bitflags)
+    job.bitflags, job.time_limit = tonumber(job.bitflags), tonumber(job.limit)
     job.user_id, job.user_name = tonumber(job.user_id or 1000) + 0.0, job.user_name or "alice"
     local set = {}
     local proxy = setmetatable({}, {

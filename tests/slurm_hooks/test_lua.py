@@ -137,6 +137,12 @@ def test_flags_that_radd_is_told_of(tmp_path: Path, serve: Callable[..., Radd]) 
     assert [fields.get("spread_job") for fields in radd.asked] == ["1", None, "1"]
 
 
+def test_a_time_limit_that_is_none_is_told_from_one_that_nobody_set(tmp_path: Path, serve: Callable[..., Radd]) -> None:
+    radd = serve(passing(), each=9)
+    lua(tmp_path, [{"script": SCRIPT, "limit": minutes} for minutes in ("90", "4294967294", "4294967295")])
+    assert [fields.get("time_limit") for fields in radd.asked] == ["90", None, "unlimited"]
+
+
 def test_a_job_without_directives_costs_no_question(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
     radd = serve(passing())
     scripts = ["#!/bin/sh\ntrue\n", "", "\x00\x01#RAD", "#RADIO x\ntrue", "# see #RAD x=y\ntrue", "true\n"]

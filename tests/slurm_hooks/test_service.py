@@ -512,6 +512,14 @@ def test_a_question_when_a_job_would_start_counts_nowhere() -> None:
     assert [record(ask(made)).pin for _ in range(2)] == ["g0", "g1"]
 
 
+def test_a_job_without_a_limit_is_not_pinned_where_a_reservation_begins() -> None:
+    made, _ = service()
+    hour = SlurmPartition(limit_s=3600.0)
+    made.update(ClusterView(1000.0, (replace(node("n1"), reserved_from=9000.0),), partitions={"gpu": hour}))
+    assert record(ask(made)).pin
+    assert not record(ask(made, time_limit="unlimited")).pin
+
+
 def test_a_steady_flow_of_unpinned_jobs_does_not_stop_pinning() -> None:
     clock = Clock()
     made, _ = service(clock=clock)
