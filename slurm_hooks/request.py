@@ -42,6 +42,7 @@ class Submission(NamedTuple):
         min_cpus, min_cpus_per_node: processors of all tasks, and ``--mincpus``.
         cpus_per_gpu, memory_per_gpu_mib: ``--cpus-per-gpu`` and ``--mem-per-gpu``.
         implied_binding: whether the descriptor holds a binding that the request for a GPU implied.
+        core_spec: whether processors of its node are to be left to the system, which may give it the node whole.
         spread: whether the job is to take as many nodes as it can.
         time_limit_min: how long it may run, in minutes; infinity for ``--time=UNLIMITED``.
         slurmctld_since: Unix time in seconds from which on slurmctld runs.
@@ -66,6 +67,7 @@ class Submission(NamedTuple):
     memory_per_node_mib: int | None = None
     memory_per_cpu_mib: int | None = None
     exclusive: bool = False
+    core_spec: bool = False
     spread: bool = False
     time_limit_min: float | None = None
     slurmctld_since: int | None = None
@@ -206,6 +208,8 @@ def _why_not(submission: Submission, found: list[tuple[str, str, str, int]]) -> 
         return "the job is heterogeneous"
     if submission.exclusive:
         return "the job asks for its nodes exclusively"
+    if submission.core_spec:
+        return "the job may get its node whole by --core-spec or --thread-spec: leave them out"
     if tasks > 1 and where == "tres_per_task":
         return "the job asks for one GPU for each of several tasks"
     nodes = _several_nodes(submission)

@@ -45,16 +45,16 @@ _GPUS = {
 _MEMORY = {"mem": "min_mem_per_node", "mem-per-cpu": "min_mem_per_cpu", "mem-per-gpu": "mem_per_tres"}
 _MATTER = {
     *_TEXT, *_NUMBER, *_GPUS, *_MEMORY, "hold", "exclusive", "spread-job", "gres", "nodes", "begin", "time", "hint",
-    "extra-node-info",
+    "extra-node-info", "core-spec", "thread-spec",
 }  # fmt: skip
 # All others of Slurm 22.05 to 26.05.
 _OTHERS = frozenset((
     "account", "acctg-freq", "batch", "chdir", "cluster-constraint", "clusters", "comment", "container",
-    "container-id", "container-type", "core-spec", "cpu-freq", "deadline", "delay-boot",
+    "container-id", "container-type", "cpu-freq", "deadline", "delay-boot",
     "distribution", "error", "export", "export-file", "extra", "gid", "gres-flags", "input",
     "kill-on-invalid-dep", "mail-type", "mail-user", "mcs-label", "mem-bind", "network", "nodefile",
     "ntasks-per-node", "oom-kill-step", "open-mode", "output", "power", "prefer", "priority",
-    "profile", "qos", "segment", "signal", "switches", "thread-spec",
+    "profile", "qos", "segment", "signal", "switches",
     "time-min", "uid", "wait-all-nodes", "wckey", "wrap",
 ))  # fmt: skip
 _ALL = _MATTER | _FLAGS | _OTHERS
@@ -276,6 +276,8 @@ def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
         "hint": {} if value in ("multithread", "none") else {"threads_per_core": "1"},
         "extra-node-info": {"sockets_per_node": value},  # and cores of a socket, threads of a core
         "spread-job": {"spread_job": "1"},
+        "core-spec": {"core_spec": "1"},
+        "thread-spec": {"core_spec": "1"},
         _HETJOB: {"het_job_offset": "0"},
     }[name]
 

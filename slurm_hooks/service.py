@@ -632,6 +632,7 @@ def submission_from(fields: Mapping[str, str]) -> Submission:
         memory_per_node_mib=_number(text("min_mem_per_node")),
         memory_per_cpu_mib=_number(text("min_mem_per_cpu")),
         exclusive=text("shared") in _NOBODY_ELSE,
+        core_spec=bool(text("core_spec")),
         spread=bool(text("spread_job")),
         time_limit_min=math.inf if text("time_limit") == UNLIMITED else _number(text("time_limit")),
         slurmctld_since=_number(text("slurmctld_since")),

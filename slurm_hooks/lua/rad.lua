@@ -60,7 +60,8 @@ function M.pre_submit(options)
     if options.type ~= "sbatch" and options.type ~= "salloc" then return slurm.SUCCESS end
     pcall(function()
         -- A job that submits jobs must not pass its own on; steps of an allocation within it would take it for theirs.
-        for _, name in ipairs({ "RAD_SUMMARY", "RAD_SHARE", "RAD_THREAD_PERCENTAGE", "RAD_SUMMARY_1", "RAD_TEST_ONLY" }) do
+        for _, name in ipairs({ "RAD_SUMMARY", "RAD_SHARE", "RAD_THREAD_PERCENTAGE", "RAD_SUMMARY_1", "RAD_TEST_ONLY",
+            "RAD_CORE_SPEC" }) do
             if os.getenv(name) then
                 require("rad_summary").forget()
                 break
@@ -70,6 +71,10 @@ function M.pre_submit(options)
         -- slurmctld does not tell job_submit.lua that nothing is to run: this is its user's word, and hides a job that
         -- does run from radd until it looks at Slurm again, as it is with each job that has no #RAD line.
         if options["test-only"] == "set" then require("posix.stdlib").setenv("RAD_TEST_ONLY", "1") end
+        -- Nor of these, with which a job gets its node whole where AllowSpecResourcesUsage lets it.
+        if (options["core-spec"] or "unset") ~= "unset" or (options["thread-spec"] or "unset") ~= "unset" then
+            require("posix.stdlib").setenv("RAD_CORE_SPEC", "1")
+        end
         local script = script_of(options)
         if not (script and may_name_model(script)) then return end
         local model = require("rad_script").model_of(script)

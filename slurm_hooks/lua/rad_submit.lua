@@ -170,7 +170,9 @@ local function request_of(job_desc, part_list, text)
     end
     local flags, spread = job_desc.bitflags, slurm.SPREAD_JOB
     if type(flags) == "number" and spread and math.floor(flags / spread) % 2 == 1 then add("spread_job", "1") end
-    if (job_desc.environment or {})["RAD_TEST_ONLY"] == "1" then add("test_only", "1") end
+    local environment = job_desc.environment or {}
+    if environment["RAD_TEST_ONLY"] == "1" then add("test_only", "1") end
+    if environment["RAD_CORE_SPEC"] == "1" then add("core_spec", "1") end
     parts = { table.concat(parts) }
     if #parts[1] > rad.longest_options then return nil end
     add("script", text)

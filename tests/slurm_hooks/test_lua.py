@@ -348,9 +348,11 @@ def test_a_module_that_was_not_copied_is_named_and_jobs_go_through(tmp_path: Pat
     assert f"module '{missing}' not found" in said[0]
 
 
-def cli_filter(script: Path, program: str = "sbatch", test_only: str = "unset", **env: str) -> list[str]:
+def cli_filter(
+    script: Path, program: str = "sbatch", test_only: str = "unset", core_spec: str = "unset", **env: str
+) -> list[str]:
     """What cli_filter.lua does with a script that `program` is given, run in the script's folder."""
-    command = ["lua5.1", str(HERE / "filter_driver.lua"), str(MODULES), str(script), program, test_only]
+    command = ["lua5.1", str(HERE / "filter_driver.lua"), str(MODULES), str(script), program, test_only, core_spec]
     env = {"PATH": os.environ["PATH"], **env}
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True, cwd=script.parent, env=env)
     return done.stdout.splitlines()
@@ -415,7 +417,7 @@ def test_a_script_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("program", ["sbatch", "salloc"])
 def test_a_job_does_not_pass_its_own_on(tmp_path: Path, program: str) -> None:
     (tmp_path / "job.sh").write_text("true\n")
-    given = {"RAD_SUMMARY": "ok 2", "RAD_SUMMARY_1": "x", "RAD_SUMMARY_2": "y", "RAD_SHARE": "12", "RAD_TEST_ONLY": "1"}
+    given = {"RAD_SUMMARY": "ok 2", "RAD_SUMMARY_1": "x", "RAD_SUMMARY_2": "y", "RAD_SHARE": "12", "RAD_CORE_SPEC": "1"}
     assert cli_filter(tmp_path / "job.sh", program, **given) == ["result 0"]
 
 
@@ -436,6 +438,15 @@ def test_a_question_when_a_job_would_start_is_told_from_a_job(tmp_path: Path, se
     radd = serve(passing(), each=9)
     lua(tmp_path, [{"script": SCRIPT, "environment": '{RAD_TEST_ONLY="1"}'}, {"script": SCRIPT, "environment": "{}"}])
     assert [fields.get("test_only") for fields in radd.asked] == ["1", None]
+
+
+def test_a_job_that_may_get_its_node_whole_is_told_from_others(tmp_path: Path, serve: Callable[..., Radd]) -> None:
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    assert cli_filter(tmp_path / "job.sh", core_spec="0") == ["result 0", "RAD_CORE_SPEC=1"]
+    assert cli_filter(tmp_path / "job.sh", RAD_CORE_SPEC="1") == ["result 0"]
+    radd = serve(passing(), each=9)
+    lua(tmp_path, [{"script": SCRIPT, "environment": '{RAD_CORE_SPEC="1"}'}, {"script": SCRIPT, "environment": "{}"}])
+    assert [fields.get("core_spec") for fields in radd.asked] == ["1", None]
 
 
 def test_an_allocation_hands_no_summary_on(tmp_path: Path) -> None:

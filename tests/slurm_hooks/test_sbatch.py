@@ -54,6 +54,8 @@ from slurm_hooks.sbatch import exports_all, fields_of, foreign, unknown
         ("--ntasks-per-node=" + "9" * 5000, {}),
         ("--ntasks-per-node=2 -N3", {"num_tasks": "6", "min_nodes": "3", "max_nodes": "3"}),
         ("--ntasks-per-node=2 --nodelist=a,b -n3", {"num_tasks": "3", "req_nodes": "a,b", "min_nodes": "2"}),
+        ("-S 1", {"core_spec": "1"}),
+        ("--thread-spec=1", {"core_spec": "1"}),
         ("--spread-job -p gpu", {"spread_job": "1", "partition": "gpu"}),
         ("-H -p gpu", {"priority": "0", "partition": "gpu"}),
         ("--array=0-9%2", {"array_inx": "0-9%2"}),

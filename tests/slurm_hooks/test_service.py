@@ -534,6 +534,7 @@ def test_a_steady_flow_of_unpinned_jobs_does_not_stop_pinning() -> None:
     ("lines", "fields", "words"),
     [
         ((), {"tres_per_node": "gres:gpu:2"}, "more than one GPU"),
+        ((), {"core_spec": "1"}, "--core-spec or --thread-spec: leave them out"),
         ((), {"summary": "what is this"}, "what is this"),
         ((), {"summary": "x" * 600_000}, "longer than 512 KiB"),
         (("#RAD model=net.txt",), {}, "add #RAD batch_size=64"),
