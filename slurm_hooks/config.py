@@ -96,7 +96,9 @@ class EstimatorSettings:
 
     method: EstimatorMethod = _key("rad", "Method by name; faketensor is not among them: it needs the model's code.")
     models_dir: str = _key(
-        "/var/lib/rad/models", "Where retrained models lie; those shipped with RAD serve where it is empty."
+        "/var/lib/rad/models",
+        "Where retrained models lie; those shipped with RAD serve where it is empty.",
+        path=True,
     )
     max_summary_kib: int = _key(512, "Longest summary that is read.", low=1, high=16384)
 
@@ -106,7 +108,9 @@ class PredictorSettings:
     """[predictor]: how jobs on one GPU are predicted to slow each other down."""
 
     model: Literal["rad", "kace", "off"] = _key("rad", "Which predictor is asked; off: none, placement kace is magm.")
-    models_dir: str = _key("/var/lib/rad/predictors", "Where retrained ones lie; those shipped with RAD serve else.")
+    models_dir: str = _key(
+        "/var/lib/rad/predictors", "Where retrained ones lie; those shipped with RAD serve else.", path=True
+    )
     min_gain: float = _key(
         1.1, "Placement kace shares a GPU only for at least this sum of relative progress.", low=1, high=10
     )
@@ -269,7 +273,7 @@ def load(path: Path) -> Config:
         ConfigError: if the file cannot be read or a key or value is wrong; the message names file, key and cure.
     """
     try:
-        data = tomllib.loads(files.read(path, _MOST_BYTES).decode())
+        data = tomllib.loads(files.read(path, _MOST_BYTES).decode("utf-8-sig"))
     except files.FileRefusedError as error:
         raise ConfigError(str(error)) from error
     except OSError as error:

@@ -31,7 +31,7 @@ def convert(text: str, name: str = "") -> str:
     """
     values: dict[str, tuple[int, str]] = {}
     body: list[str] = []
-    for number, line in enumerate(_without_numbers(text.splitlines()), start=1):
+    for number, line in enumerate(_without_numbers(text.removeprefix("\ufeff").splitlines()), start=1):
         pair = _PAIR.match(line)
         key = pair.group(1).lower().replace("-", "_") if pair else ""
         # A blank follows the colon, but may be left out behind RAD's own keys: http://... is a command.

@@ -64,6 +64,8 @@ def test_partitions_take_defaults() -> None:
         ({"radd": {"max_connections": 2.0}}, "rad.toml: [radd] max_connections: 2.0 must be a whole number"),
         ({"radd": {"socket": 7}}, "rad.toml: [radd] socket: 7 must be a string"),
         ({"radd": {"socket": "radd.sock"}}, "rad.toml: [radd] socket: 'radd.sock' must be an absolute path"),
+        ({"estimator": {"models_dir": "m"}}, "rad.toml: [estimator] models_dir: 'm' must be an absolute path"),
+        ({"predictor": {"models_dir": "m"}}, "rad.toml: [predictor] models_dir: 'm' must be an absolute path"),
         ({"node": {"state_dir": ""}}, "rad.toml: [node] state_dir: '' must be an absolute path"),
         ({"recovery": {"enabled": 1}}, "rad.toml: [recovery] enabled: 1 must be true or false"),
         ({"defaults": {"mode": "enforced"}}, "[defaults] mode: 'enforced' must be one of enforce, advise, shadow: did"),
@@ -105,7 +107,7 @@ def test_numbers_have_a_range_and_every_key_a_meaning() -> None:
 
 def test_load(tmp_path: Path) -> None:
     path = tmp_path / "rad.toml"
-    path.write_text("[partitions.gpu]\nmode = 'advise'\n")
+    path.write_text("\ufeff[partitions.gpu]\nmode = 'advise'\n")  # as some editors begin a file
     assert config.load(path).partitions["gpu"].mode == "advise"
 
 

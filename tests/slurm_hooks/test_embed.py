@@ -212,6 +212,10 @@ def test_convert_refuses(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_convert_passes_a_byte_order_mark_over() -> None:
+    assert convert("\ufeffmodel: a.txt\npython a.py\n") == convert("model: a.txt\npython a.py\n")
+
+
 def test_convert_leaves_commands_alone() -> None:
     assert "\nhttp://a/b: c\n" in convert("http://a/b: c\nmodel: a.txt\n")
 
