@@ -35,8 +35,6 @@ SQUEUE_COLUMNS = (
 )  # fmt: skip
 LIVE_STATES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"})
 JOB_ID = re.compile(r"[1-9]\d{0,17}([_+]\d{1,18})?")  # of job 0 sacct tells all jobs
-# Both commands write times as this says: seconds since 1970, which no change of the clock makes ambiguous.
-_ENV = ("env", "SLURM_TIME_FORMAT=%s")
 # A job whose newest run slurmdbd shows so may wait to run again.
 _QUEUED_AGAIN = frozenset({"REQUEUED", "PREEMPTED", "NODE_FAIL"})
 _WAITS_AGAIN = _QUEUED_AGAIN | {"PENDING"}
@@ -208,7 +206,7 @@ class SlurmAccounting:
     def _sacct(self, which: Sequence[str]) -> list[JobRun]:
         delimiter = f"<{secrets.token_hex(8)}>"
         fields = ",".join(self._fields)
-        command = [*_ENV, "sacct", "-n", "-X", "-D", "-p", f"--delimiter={delimiter}", "-o", fields, *which]
+        command = ["sacct", "-n", "-X", "-D", "-p", f"--delimiter={delimiter}", "-o", fields, *which]
         try:
             return parse_sacct(self._run(command, self._timeout_s), delimiter, self._fields)
         except SlurmError as error:
@@ -219,7 +217,7 @@ class SlurmAccounting:
 
     def _squeue(self, which: Sequence[str]) -> list[JobRun]:
         columns = ",".join(f"{name}:{width}" for name, width in SQUEUE_COLUMNS)
-        return parse_squeue(self._run([*_ENV, "squeue", "-h", "-a", *which, "-O", columns], self._timeout_s))
+        return parse_squeue(self._run(["squeue", "-h", "-a", *which, "-O", columns], self._timeout_s))
 
 
 def parse_sacct(text: str, delimiter: str, fields: Sequence[str] = SACCT_FIELDS) -> list[JobRun]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from types import MappingProxyType
 
 from slurm_hooks import mig
@@ -173,16 +172,18 @@ def parse_partitions(partitions: str, settings: str) -> dict[str, SlurmPartition
 
 
 def parse_reservations(text: str) -> dict[str, float]:
-    """When the first reservation of each node begins, in Unix time: lines of ``scontrol show reservation -o``."""
+    """When the first reservation of each node begins, in Unix time: lines of ``scontrol show reservation -o``.
+
+    It shows times as seconds since 1970.
+    """
     made: dict[str, float] = {}
     for line in text.splitlines():
         fields = dict(_FIELD.findall(line))
-        try:
-            begin = datetime.fromisoformat(fields.get("StartTime", "")).timestamp()
-        except ValueError:
+        begin = fields.get("StartTime", "")
+        if not begin.isdigit():
             continue
         for name in expand_hostlist(fields.get("Nodes", "")):
-            made[name] = min(begin, made.get(name, begin))
+            made[name] = min(float(begin), made.get(name, _NEVER))
     return made
 
 
