@@ -558,7 +558,8 @@ def _feature_field(submission: Submission, decision: rules.Decision) -> dict[str
     if not decision.feature:
         return {}
     old = submission.features
-    if "*" not in old and any(c in old for c in "|["):  # Slurm takes no counts in parentheses
+    # Slurm takes no counts in parentheses, and none in others; without them it reads from left to right.
+    if any(c in old for c in "|[") and not any(c in old for c in "*("):
         old = f"({old})"
     return {"features": f"{old}&{decision.feature}" if old else decision.feature}
 

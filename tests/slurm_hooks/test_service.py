@@ -310,7 +310,15 @@ def test_other_resources_stay() -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("", "h200"), ("big", "big&h200"), ("a|b", "(a|b)&h200"), ("[a|b]", "([a|b])&h200"), ("a*1", "a*1&h200")],
+    [
+        ("", "h200"),
+        ("big", "big&h200"),
+        ("a|b", "(a|b)&h200"),
+        ("[a|b]", "([a|b])&h200"),
+        ("a*1", "a*1&h200"),
+        ("(a|b)&c", "(a|b)&c&h200"),
+        ("[(a&b)|c]", "[(a&b)|c]&h200"),
+    ],
 )
 def test_a_type_becomes_a_constraint(old: str, new: str) -> None:
     made, _ = service()
