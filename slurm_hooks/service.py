@@ -114,20 +114,20 @@ class _Recent(NamedTuple):
 
 
 class _Decided(NamedTuple):
-    """A decision that is not in the view yet."""
+    """A decision that is not in the view yet; `names` of the partitions that it may go to, of those that RAD serves."""
 
     at: float
     submission: Submission
     gpu: Gpu | None
     resident: Resident
     partition: Partition
+    names: frozenset[str]
 
     def arrival(self) -> Arrival:
         """The job as the view will show it; the tasks of an array may fill any GPU."""
         need = rules.need_of(self.submission, self.resident.share, self.partition)
-        where = frozenset(self.submission.partition.split(","))
         resident = replace(self.resident, share=WHOLE_GPU) if self.submission.array else self.resident
-        return Arrival(resident, self.gpu, where, need.cpus, need.memory_mib, self.submission.by_user)
+        return Arrival(resident, self.gpu, self.names, need.cpus, need.memory_mib, self.submission.by_user)
 
 
 class Service:
@@ -346,8 +346,10 @@ class Service:
         now = self._clock()
         if submission.test_only or rules.waits_for_itself(submission, now):
             return
+        # Users may name thousands, and Slurm looks at them after RAD.
+        names = frozenset(name for name in submission.partition.split(",") if self.config.partition(name))
         with self._lock:
-            self._decided.append(_Decided(now, submission, gpu, resident, partition))
+            self._decided.append(_Decided(now, submission, gpu, resident, partition, names))
         if gpu is not None:
             self._last = (gpu.node, gpu.type)
 

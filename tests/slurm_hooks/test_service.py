@@ -629,6 +629,12 @@ def test_partitions_that_are_not_served_alike(partition: str) -> None:
     assert made.unplaced  # it may get any GPU
 
 
+def test_partitions_that_nobody_serves_take_no_memory() -> None:
+    made, _ = service()
+    ask(made, partition=",".join(["gpu", *(f"p{n}" for n in range(9999))]))
+    assert set(made.view.floating) == {"gpu"}
+
+
 def test_partitions_that_are_alike() -> None:
     made, _ = service()
     assert record(ask(made, partition="gpu,twin")).pin == ""
