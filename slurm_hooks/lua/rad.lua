@@ -86,7 +86,11 @@ end
 -- Put RAD behind the functions that the site's script has defined. `settings` change the values at the top.
 function M.wrap(settings)
     for name, value in pairs(settings or {}) do M[name] = value end
-    local site_submit = slurm_job_submit
+    local site_submit, site_pre_submit = slurm_job_submit, slurm_cli_pre_submit
+    if not (site_submit or site_pre_submit) then
+        pcall(slurm.log_info, "%s", "rad: no job is looked at: move the line with rad.wrap() behind the functions of this "
+            .. "script, before its final return")
+    end
     if site_submit then
         -- When slurmctld loads its script, before any lock is held.
         local ok, submit = pcall(require, "rad_submit")
@@ -101,7 +105,6 @@ function M.wrap(settings)
             return submit(job_desc, part_list)
         end
     end
-    local site_pre_submit = slurm_cli_pre_submit
     if site_pre_submit then
         slurm_cli_pre_submit = function(options, offset)
             local result = site_pre_submit(options, offset)

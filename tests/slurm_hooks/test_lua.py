@@ -348,6 +348,12 @@ def test_a_module_that_was_not_copied_is_named_and_jobs_go_through(tmp_path: Pat
     assert f"module '{missing}' not found" in said[0]
 
 
+def test_a_line_before_the_functions_that_it_is_to_wrap_is_told() -> None:
+    script = f"package.path = '{MODULES}/?.lua;' .. package.path slurm = {{ log_info = print }} require('rad').wrap()"
+    done = subprocess.run(["lua5.1", "-e", script], capture_output=True, text=True, timeout=20, check=True)
+    assert "move the line with rad.wrap() behind the functions of this script" in done.stdout
+
+
 def cli_filter(
     script: Path, program: str = "sbatch", test_only: str = "unset", core_spec: str = "unset", **env: str
 ) -> list[str]:
