@@ -70,7 +70,7 @@ class Node:
         instances: device types of its MIG instances.
         reserved_from: Unix time from which on a reservation holds it; jobs that may run longer do not start there.
         shares: whether Slurm says that it has shares: since slurmctld started, not before the node has registered.
-        memory_mib: memory that it has in all.
+        memory_mib: memory that it has for jobs in all.
         owner: the only user whose jobs it takes now, or the empty string.
         idle: whether no job holds any of its processors.
     """

@@ -220,7 +220,7 @@ def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], instances: frozenset
     base = re.split(r"[^A-Z_]", state)[0]
     flags = state[len(base) :]
     available = base in _USABLE_STATES and not any(flag in flags for flag in _UNUSABLE_FLAGS) and "*" not in state
-    total = _int(fields.get("RealMemory"))
+    total = _int(fields.get("RealMemory")) - _int(fields.get("MemSpecLimit"))
     features = fields.get("ActiveFeatures") or fields.get("AvailableFeatures", "")
     return Node(
         name=fields.get("NodeName", ""),

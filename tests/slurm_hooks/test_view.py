@@ -234,6 +234,12 @@ def test_whose_a_node_is() -> None:
     assert (node.owner, node.idle) == ("alice", True)
 
 
+def test_memory_that_a_node_keeps_for_the_system() -> None:
+    (whole,) = parse_nodes(NODE)
+    (node,) = parse_nodes(NODE.replace("RealMemory=262144", "RealMemory=262144 MemSpecLimit=2048"))
+    assert (node.memory_mib, node.free_memory_mib) == (262144 - 2048, whole.free_memory_mib - 2048)
+
+
 def test_whether_srun_is_filtered() -> None:
     for said in ("lua", "cli_filter/user_defaults,cli_filter/lua"):
         assert filters_steps(f"ClusterName = c\nCliFilterPlugins        = {said}\n")
