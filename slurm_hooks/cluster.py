@@ -159,6 +159,7 @@ class SlurmPartition:
         longest_s: how long a job may run at most.
         counts_memory: whether its jobs hold memory of their nodes.
         memory_per_cpu_mib, memory_per_node_mib: what one holds then that says nothing; all of it where neither is set.
+        most_memory_per_cpu_mib: a job that asks for more gets more processors (MaxMemPerCPU), or None for no limit.
     """
 
     up: bool = True
@@ -171,6 +172,7 @@ class SlurmPartition:
     counts_memory: bool = False
     memory_per_cpu_mib: int | None = None
     memory_per_node_mib: int | None = None
+    most_memory_per_cpu_mib: int | None = None
 
 
 _ORDINARY = SlurmPartition()

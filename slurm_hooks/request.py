@@ -135,16 +135,30 @@ def with_defaults(submission: Submission, slurm: SlurmPartition) -> Submission:
             per_node, per_cpu = slurm.memory_per_node_mib, slurm.memory_per_cpu_mib
             per_node = ALL_MEMORY if per_node is None and per_cpu is None else per_node
     made = (cpus, memory_mib, per_node, per_cpu)
-    if made == (
+    if made != (
         submission.cpus_per_gpu,
         submission.memory_per_gpu_mib,
         submission.memory_per_node_mib,
         submission.memory_per_cpu_mib,
-    ):
-        return submission  # as mostly: a copy of so many fields takes as long as the choice of a GPU
-    return submission._replace(
-        cpus_per_gpu=cpus, memory_per_gpu_mib=memory_mib, memory_per_node_mib=per_node, memory_per_cpu_mib=per_cpu
-    )
+    ):  # seldom: a copy of so many fields takes as long as the choice of a GPU
+        submission = submission._replace(
+            cpus_per_gpu=cpus, memory_per_gpu_mib=memory_mib, memory_per_node_mib=per_node, memory_per_cpu_mib=per_cpu
+        )
+    most = slurm.most_memory_per_cpu_mib
+    return submission if most is None else _with_cpus_for_memory(submission, most)
+
+
+def _with_cpus_for_memory(submission: Submission, most_mib: int) -> Submission:
+    """A submission with the processors that Slurm gives it where one of them may have `most_mib` of memory."""
+    least, per_cpu = submission.min_cpus_per_node or 1, submission.memory_per_cpu_mib
+    memory = submission.memory_per_node_mib or submission.memory_per_gpu_mib or 0
+    if memory:
+        least = least if memory >= ALL_MEMORY else max(least, -(-memory // most_mib))
+    elif per_cpu:
+        times = -(-per_cpu // most_mib)
+        of_tasks = (submission.num_tasks or 1) * (submission.cpus_per_task or 1)
+        least, per_cpu = times * max(least, of_tasks, submission.cpus_per_gpu or 1), -(-per_cpu // times)
+    return submission._replace(min_cpus_per_node=least, memory_per_cpu_mib=per_cpu)
 
 
 def steps_ask(script: str) -> bool:

@@ -61,7 +61,7 @@ _JOB_DEFAULTS = re.compile(r"^JobDefaults\s+= (.*)$", re.MULTILINE)
 _CLI_FILTERS = re.compile(r"^CliFilterPlugins\s+= (.*)$", re.MULTILINE)
 _AT_LIMIT = re.compile(r"QOS|Assoc|Max\w{1,20}PerAccount")  # how the reasons of jobs begin that wait for a limit
 _COUNTED = re.compile(r"^SelectTypeParameters\s+= (.*)$", re.MULTILINE)
-_DEFAULT_MEMORY = re.compile(r"^(DefMemPer(?:CPU|Node))\s+= (\d{1,15})$", re.MULTILINE)
+_LIMITS_OF_MEMORY = re.compile(r"^(DefMemPer(?:CPU|Node)|MaxMemPerCPU)\s+= (\d{1,15})$", re.MULTILINE)
 _MEMORY_FIELDS = ("DefMemPerCPU", "DefMemPerNode")
 _NODE_LIMITS = ("MaxCPUsPerNode", "MaxCPUsPerSocket")
 _NO_LIMIT = "UNLIMITED"
@@ -148,7 +148,7 @@ def parse_partitions(partitions: str, settings: str) -> dict[str, SlurmPartition
     everywhere = _per_gpu(found.group(1) if found else "", PerGpu())
     counted = _COUNTED.search(settings)
     counts_memory = counted is not None and "MEMORY" in counted.group(1).upper()
-    by_default = dict(_DEFAULT_MEMORY.findall(settings))
+    by_default = dict(_LIMITS_OF_MEMORY.findall(settings))
     made = {}
     for line in partitions.splitlines():
         fields = dict(_FIELD.findall(line))
@@ -167,6 +167,7 @@ def parse_partitions(partitions: str, settings: str) -> dict[str, SlurmPartition
             counts_memory=counts_memory,
             memory_per_cpu_mib=_int(memory.get("DefMemPerCPU")) or None,
             memory_per_node_mib=_int(memory.get("DefMemPerNode")) or None,
+            most_memory_per_cpu_mib=_int(fields.get("MaxMemPerCPU", by_default.get("MaxMemPerCPU"))) or None,
         )
     return made
 

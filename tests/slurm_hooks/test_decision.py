@@ -183,6 +183,25 @@ def test_memory_that_slurm_holds_for_a_job(submission: Submission, slurm: SlurmP
     assert need_of(with_defaults(submission, slurm), 10, PARTITION).memory_mib == held
 
 
+@pytest.mark.parametrize(
+    ("submission", "cpus", "memory_mib"),
+    [
+        (SUBMISSION._replace(memory_per_node_mib=5000), 5, 5000),
+        (SUBMISSION._replace(memory_per_node_mib=5001, cpus_per_task=9), 9, 5001),
+        (SUBMISSION._replace(memory_per_gpu_mib=5001), 6, 5001),
+        (SUBMISSION._replace(memory_per_cpu_mib=1000, cpus_per_task=2), 2, 2000),
+        (SUBMISSION._replace(memory_per_cpu_mib=2500, cpus_per_task=2, num_tasks=2), 12, 12 * 834),
+        (SUBMISSION._replace(memory_per_cpu_mib=2500, cpus_per_gpu=2), 6, 6 * 834),
+        (SUBMISSION._replace(memory_per_node_mib=0), 1, ALL_MEMORY),
+        (SUBMISSION, 7, 7000),
+    ],
+)
+def test_processors_that_slurm_gives_for_memory(submission: Submission, cpus: int, memory_mib: int) -> None:
+    slurm = SlurmPartition(counts_memory=True, memory_per_node_mib=7000, most_memory_per_cpu_mib=1000)
+    need = need_of(with_defaults(submission, slurm), 10, PARTITION)
+    assert (need.cpus, need.memory_mib) == (cpus, memory_mib)
+
+
 def test_a_job_that_gets_all_memory_is_pinned_to_a_node_without_jobs() -> None:
     all_of_it = SUBMISSION._replace(memory_per_node_mib=ALL_MEMORY)
     (node,) = VIEW.nodes

@@ -227,6 +227,20 @@ def test_memory_that_jobs_hold(settings: str, own: str, expected: tuple[bool, in
     assert (slurm.counts_memory, slurm.memory_per_cpu_mib, slurm.memory_per_node_mib) == expected
 
 
+@pytest.mark.parametrize(
+    ("settings", "own", "expected"),
+    [
+        ("MaxMemPerCPU            = 4096\n", "MaxMemPerNode=UNLIMITED", 4096),
+        ("MaxMemPerCPU            = 4096\n", "MaxMemPerCPU=2048", 2048),
+        ("MaxMemPerNode           = UNLIMITED\n", "MaxMemPerNode=UNLIMITED", None),
+    ],
+)
+def test_memory_that_one_processor_may_have(settings: str, own: str, expected: int | None) -> None:
+    text = PARTITION.replace("MaxMemPerNode=UNLIMITED", own)
+    assert own in text
+    assert parse_partitions(text, settings)["gpu"].most_memory_per_cpu_mib == expected
+
+
 def test_whose_a_node_is() -> None:
     (node,) = parse_nodes(NODE)
     assert (node.owner, node.idle, node.memory_mib) == ("", False, 262144)
