@@ -242,16 +242,20 @@ def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], instances: frozenset
 def _gpus(fields: Mapping[str, str]) -> tuple[tuple[Gpu, ...], frozenset[str]]:
     """One GPU for each device type, and the types of MIG instances.
 
-    A type with several devices cannot be told apart and is left out.
+    A type with several devices cannot be told apart and is left out, and so is one without shares beside others that
+    have some: Slurm refuses a job that is pinned there.
     """
     name = fields.get("NodeName", "")
     counts: dict[str, int] = {}
+    shares: set[str] = set()
     for kind, device, count in _GRES_ITEM.findall(fields.get("Gres", "")):
         if kind == "gpu" and device:
             counts[device] = counts.get(device, 0) + int(count)
+        elif device and int(count) >= SHARES_PER_GPU:
+            shares.add(device)
     instances = frozenset(device for device in counts if mig.profile(device))
-    gpus = (Gpu(name, device, 0) for device, count in counts.items() if count == 1 and device not in instances)
-    return tuple(gpus), instances
+    alone = (device for device, count in counts.items() if count == 1 and device not in instances)
+    return tuple(Gpu(name, device, 0) for device in alone if not shares or device in shares), instances
 
 
 def build(

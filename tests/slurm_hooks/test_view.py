@@ -248,6 +248,12 @@ def test_whose_a_node_is() -> None:
     assert (node.owner, node.idle) == ("alice", True)
 
 
+@pytest.mark.parametrize("rest", ["", "mps:g0:0,mps:g1:0,mps:g3:50,"])
+def test_a_gpu_without_shares_beside_one_that_has_some_takes_no_pin(rest: str) -> None:
+    (node,) = parse_nodes(NODE.replace("mps:g0:100,mps:g1:100,mps:g2:100,mps:g3:100", f"{rest}mps:g2:100"))
+    assert [gpu.type for gpu in node.gpus] == ["g2"]
+
+
 def test_memory_that_a_node_keeps_for_the_system() -> None:
     (whole,) = parse_nodes(NODE)
     (node,) = parse_nodes(NODE.replace("RealMemory=262144", "RealMemory=262144 MemSpecLimit=2048"))
