@@ -62,13 +62,15 @@ _ALL = _MATTER | _FLAGS | _OTHERS
 _ALSO = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
 # Variables by which sbatch takes an option that matters here; it has none for the others.
 _VARIABLES = {
+    "SLURM_HINT": "hint",
     "SBATCH_ARRAY_INX": "array",
+    "SBATCH_BURST_BUFFER": "bb",
     "SBATCH_MEM_PER_NODE": "mem",
     "SBATCH_TIMELIMIT": "time",
     **{f"SBATCH_{name.upper().replace('-', '_')}": name for name in (
-        "constraint", "cpus-per-gpu", "exclusive", "export", "gpu-bind", "gpu-freq", "gpus", "gpus-per-node",
-        "gpus-per-socket", "gpus-per-task", "gres", "mem-per-cpu", "mem-per-gpu", "partition", "reservation",
-        "spread-job", "tres-bind", "tres-per-task",
+        "constraint", "core-spec", "cpus-per-gpu", "exclusive", "export", "gpu-bind", "gpu-freq", "gpus",
+        "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres", "hint", "mem-per-cpu", "mem-per-gpu", "partition",
+        "reservation", "spread-job", "thread-spec", "threads-per-core", "tres-bind", "tres-per-task",
     )},
 }  # fmt: skip
 _UNKNOWN = "?"
