@@ -149,9 +149,8 @@ local function user_of(job_desc)
     return name
 end
 
--- What radd is sent of a job; nil where its options are too long.
-local function request_of(job_desc, part_list, text)
-    local summary, reason = take_summary(job_desc)
+-- What radd is sent of a job: also its summary, or why there is none. nil where its options are too long.
+local function request_of(job_desc, part_list, text, summary, reason)
     local parts = {}
     local function add(name, value)
         parts[#parts + 1] = name .. " " .. #value .. "\n" .. value .. "\n"
@@ -240,9 +239,10 @@ local function decide(job_desc, part_list)
             .. "the job goes through as written", rad.longest_block / 1024, script_text.max_steps))
         return slurm.SUCCESS
     end
+    local summary, why_none = take_summary(job_desc) -- whatever comes: Slurm would keep it with the job
     if not (has_socket and has_unix) then return let_through("lua-socket is not installed") end
     if awaits(open_until, rad.breaker_seconds) then return let_through("radd did not answer before") end
-    local request = request_of(job_desc, part_list, text)
+    local request = request_of(job_desc, part_list, text, summary, why_none)
     if not request then
         tell(string.format("the options are longer than %d KiB together: the job goes through as written",
             rad.longest_options / 1024))

@@ -302,6 +302,13 @@ def test_the_breaker(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
     ]
 
 
+def test_a_summary_that_nobody_reads_is_taken_out_too(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    serve(lambda _: b"garbage\n")
+    jobs = [{"script": SCRIPT, "environment": '{RAD_SUMMARY="ok 1",RAD_SUMMARY_1="Net()"}'} for _ in range(4)]
+    given = [line for line in lua(tmp_path, jobs) if line.startswith("env")]
+    assert sorted(given) == ["env RAD_SUMMARY="] * 4 + ["env RAD_SUMMARY_1="] * 4
+
+
 def test_the_breaker_closes_again(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
     replies = iter([b"garbage\n"] * 3)
     radd = serve(lambda _: next(replies, encode({"status": "pass"})))
