@@ -18,6 +18,10 @@ from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Prec
 MARK: Final = "#RAD"
 SUMMARY_BEGIN: Final = "summary-begin"
 SUMMARY_END: Final = "summary-end"
+_OF_SUMMARY: Final = (
+    f": write {MARK} model=FILE, or the summary between {MARK} {SUMMARY_BEGIN} and {MARK} {SUMMARY_END}, "
+    "each alone on its line"
+)
 
 JobPolicy = Literal["collocation", "exclusive"]
 JOB_POLICIES: Final[tuple[JobPolicy, ...]] = ("collocation", "exclusive")
@@ -172,12 +176,13 @@ def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:
         found = _PAIR.match(text, position)
         if found is None:
             piece = text[position : position + 40].split(maxsplit=1)[0]
-            cure = f"{MARK} {piece}=..." if piece in KEYS else f"{MARK} key=value{_hint(piece, KEYS)}"
-            raise DirectiveError(number, f"cannot read {piece!r}: write {cure}")
+            cure = f": write {MARK} {piece}=..." if piece in KEYS else f": write {MARK} key=value{_hint(piece, KEYS)}"
+            raise DirectiveError(number, f"cannot read {piece!r}{_OF_SUMMARY if _is_summary(piece) else cure}")
         key = _key(found.group(1))
         value = (found.group(3) or "").rstrip(",")
         if key not in KEYS:
-            raise DirectiveError(number, f"unknown key {_short(found.group(1))!r}{_hint(key, KEYS)}")
+            cure = _OF_SUMMARY if _is_summary(key) else _hint(key, KEYS)
+            raise DirectiveError(number, f"unknown key {_short(found.group(1))!r}{cure}")
         if value[:1] in ("'", '"'):
             value = value[1:-1]
         if not value or (found.group(2) and _begins_anew(text, found.start(3))):
@@ -186,6 +191,11 @@ def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:
         position = found.end()
         while position < len(text) and text[position] in " \t":
             position += 1
+
+
+def _is_summary(word: str) -> bool:
+    """Whether somebody means a summary, of which no key has the name."""
+    return word.lower().startswith("summary")
 
 
 def _key(word: str) -> str:
