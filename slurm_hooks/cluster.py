@@ -71,6 +71,7 @@ class Node:
         reserved_from: Unix time from which on a reservation holds it; jobs that may run longer do not start there.
         shares: whether Slurm says that it has shares: since slurmctld started, not before the node has registered.
         memory_mib: memory that it has for jobs in all.
+        threads: processors of one of its cores, which Slurm gives away together.
         owner: the only user whose jobs it takes now, or the empty string.
         idle: whether no job holds any of its processors.
     """
@@ -86,6 +87,7 @@ class Node:
     shares: bool = True
     reserved_from: float = float("inf")
     memory_mib: int = 0
+    threads: int = 1
     owner: str = ""
     idle: bool = True
 

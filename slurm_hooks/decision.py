@@ -401,12 +401,13 @@ def need_of(
     of_tasks = tasks * (submission.cpus_per_task or 1)
     cpus = max(of_tasks, submission.min_cpus or 1, submission.min_cpus_per_node or 1, submission.cpus_per_gpu or 1)
     memory = submission.memory_per_node_mib or submission.memory_per_gpu_mib or 0
-    memory = memory or (submission.memory_per_cpu_mib or 0) * cpus
+    per_cpu = 0 if memory else submission.memory_per_cpu_mib or 0
     return Need(
         share=share,
         partition=submission.partition,
         cpus=cpus,
-        memory_mib=memory,
+        memory_mib=memory or per_cpu * cpus,
+        memory_per_cpu_mib=per_cpu,
         usable_mib=memory_of(partition),
         smact_default=partition.default_smact,
         nodes=_names(submission.req_nodes),

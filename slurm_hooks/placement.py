@@ -17,6 +17,7 @@ class Need(NamedTuple):
 
     Attributes:
         share: shares of one GPU.
+        memory_per_cpu_mib: what of `memory_mib` goes with each processor; Slurm gives whole cores, and it for each.
         smact_default: SMACT of a resident that declares none.
         usable_mib: memory of one GPU that may be given away.
         nodes: names of the only nodes that will do; empty for any.
@@ -33,6 +34,7 @@ class Need(NamedTuple):
     partition: str
     cpus: int = 1
     memory_mib: int = 0
+    memory_per_cpu_mib: int = 0
     usable_mib: int = 0
     smact_default: float = 0.0
     nodes: frozenset[str] = frozenset()
@@ -73,19 +75,26 @@ def holds_others(gpu: Gpu, user: str) -> bool:
 
 
 def _node_fits(node: Node, need: Need, floating: Floating) -> bool:
-    memory_mib = node.memory_mib if need.memory_mib >= ALL_MEMORY else need.memory_mib
     return (
         node.available
         and node.shares
         and need.until <= node.reserved_from
         and need.partition in node.partitions
-        and node.free_cpus - floating.cpus >= need.cpus
-        and node.free_memory_mib - floating.memory_mib >= memory_mib
         and (not need.nodes or node.name in need.nodes)
         and node.name not in need.excluded
         and need.features <= node.features
+        and _has_room(node, need, floating)
         and _takes(node, need)
     )
+
+
+def _has_room(node: Node, need: Need, floating: Floating) -> bool:
+    """Whether processors and memory of a node are left for a job."""
+    cpus = -(-need.cpus // node.threads) * node.threads
+    memory_mib = need.memory_mib + (cpus - need.cpus) * need.memory_per_cpu_mib
+    if memory_mib >= ALL_MEMORY:
+        memory_mib = node.memory_mib
+    return node.free_cpus - floating.cpus >= cpus and node.free_memory_mib - floating.memory_mib >= memory_mib
 
 
 def _takes(node: Node, need: Need) -> bool:

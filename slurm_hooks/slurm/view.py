@@ -234,6 +234,7 @@ def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], instances: frozenset
         instances=instances,
         shares=any(kind == "mps" and int(count) for kind, _, count in _GRES_ITEM.findall(fields.get("Gres", ""))),
         memory_mib=total,
+        threads=_int(fields.get("ThreadsPerCore")) or 1,
         owner=fields.get("Owner", "").partition("(")[0].replace("N/A", ""),
         idle=not _int(fields.get("CPUAlloc")),
     )

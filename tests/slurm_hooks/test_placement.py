@@ -56,6 +56,22 @@ def test_round_robin_goes_round() -> None:
     assert seen == ["g0", "g1", "g2", "g0"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "cpus", "per_cpu_mib", "fits"),
+    [
+        ({"free_cpus": 3, "threads": 1}, 3, 0, True),
+        ({"free_cpus": 3, "threads": 2}, 3, 0, False),
+        ({"free_cpus": 4, "threads": 2}, 3, 0, True),
+        ({"free_memory_mib": 1999, "threads": 2}, 1, 1000, False),
+        ({"free_memory_mib": 2000, "threads": 2}, 1, 1000, True),
+        ({"free_memory_mib": 1999, "threads": 1}, 1, 1000, True),
+    ],
+)
+def test_a_job_takes_whole_cores(changes: dict[str, object], cpus: int, per_cpu_mib: int, fits: bool) -> None:
+    need = NEED._replace(cpus=cpus, memory_mib=cpus * per_cpu_mib, memory_per_cpu_mib=per_cpu_mib)
+    assert bool(candidates(ClusterView(nodes=(node(gpu(0), **changes),)), need)) == fits
+
+
 def test_exclusive_takes_an_idle_gpu_or_none() -> None:
     assert choose(VIEW, NEED, "exclusive") is None
     idle = ClusterView(nodes=(node(gpu(0, resident(10)), gpu(1)),))

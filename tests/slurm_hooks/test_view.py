@@ -254,6 +254,11 @@ def test_a_gpu_without_shares_beside_one_that_has_some_takes_no_pin(rest: str) -
     assert [gpu.type for gpu in node.gpus] == ["g2"]
 
 
+def test_processors_of_a_core() -> None:
+    assert parse_nodes(NODE)[0].threads == 1
+    assert parse_nodes(NODE.replace("ThreadsPerCore=1", "ThreadsPerCore=2"))[0].threads == 2
+
+
 def test_memory_that_a_node_keeps_for_the_system() -> None:
     (whole,) = parse_nodes(NODE)
     (node,) = parse_nodes(NODE.replace("RealMemory=262144", "RealMemory=262144 MemSpecLimit=2048"))
