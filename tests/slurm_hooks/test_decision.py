@@ -200,6 +200,8 @@ def test_processors_that_slurm_gives_for_memory(submission: Submission, cpus: in
     slurm = SlurmPartition(counts_memory=True, memory_per_node_mib=7000, most_memory_per_cpu_mib=1000)
     need = need_of(with_defaults(submission, slurm), 10, PARTITION)
     assert (need.cpus, need.memory_mib) == (cpus, memory_mib)
+    uncounted = replace(slurm, counts_memory=False)
+    assert need_of(with_defaults(SUBMISSION, uncounted), 10, PARTITION).cpus == 1
 
 
 def test_a_job_that_gets_all_memory_is_pinned_to_a_node_without_jobs() -> None:
