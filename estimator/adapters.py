@@ -1,8 +1,9 @@
 """Takes peft's adapters out of a summary: what is left is the model that they adapt, with notes of them. Pure.
 
 A model with LoRA is known by the model that it was, whose layers it leaves as they are: each is frozen, and noted is
-what the adapter beside it works with (https://github.com/huggingface/peft, ``tuners/lora/layer.py``). Other adapters
-work with copies of weights and outputs: their models stay as they are printed, and count as if all were trained.
+what the adapter beside it works with (https://github.com/huggingface/peft, ``tuners/lora/layer.py``, ``dora.py``).
+Other adapters work with copies of weights and outputs: their models stay as they are printed, and count as if all were
+trained.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ RANK: Final = "\nrank"
 """The width between the two matrices of LoRA beside it; 0 where that is not shown."""
 DROPS: Final = "\ndrops"
 """Whether dropout comes before these."""
+NORMS: Final = "\nnorms"
+"""Whether the norm of weights and matrices scales what the layer gives, as DoRA has it."""
 
 FROZEN: Final = (TRAINABLE, "False")
 BASE: Final = "base_layer"
@@ -36,6 +39,8 @@ _ADAPTED: Final = ("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d")
 _EMBEDDING: Final = "Embedding"
 _DICTS: Final = ("ModuleDict", "ParameterDict")
 _DROPOUT: Final = ("Dropout", "Identity")
+# What scales a linear layer's rows, in a print and in a table.
+_NORMED: Final = "DoraLinearLayer"
 _LONGEST: Final = 9
 
 
@@ -75,17 +80,20 @@ def names_its_base(layer: Layer) -> bool:
 
 
 def _is_lora(layer: Layer) -> bool:
-    """Tell whether it is LoRA and no variant of it: two matrices for each adapter, and dropout."""
+    """Tell whether it is LoRA, or DoRA of a linear layer: two matrices for each adapter, and dropout."""
     base = _base(layer)
+    beside = [part for part in layer.children if part is not base]
     if base.type == _EMBEDDING:  # its matrices are bare parameters
-        return layer.type in (_EMBEDDING, _LORA + _EMBEDDING) or layer.type.startswith(_TOKENS)
+        normed = any("Dora" in inner.type for part in beside for inner in layers(part))
+        return not normed and (layer.type in (_EMBEDDING, _LORA + _EMBEDDING) or layer.type.startswith(_TOKENS))
     if layer.params or not layer.type.startswith((_LORA, *_ADAPTED)):
         return False
-    beside = [part for part in layer.children if part is not base]
     inside = [inner for part in beside for inner in layers(part) if inner.type not in _DICTS]
-    matrices = [inner for inner in inside if inner.params]
+    rest = [inner for inner in inside if not inner.type.endswith(_NORMED)]
+    matrices = [inner for inner in rest if inner.params]
     plain = all(inner.type in _ADAPTED for inner in matrices) and len(matrices) % 2 == 0 < len(matrices)
-    return plain and all(inner.params or inner.type in _DROPOUT for inner in inside)
+    others = _DROPOUT if len(rest) == len(inside) else (*_DROPOUT, *_ADAPTED)  # DoRA calls each matrix twice
+    return plain and all(inner.params or inner.type in others for inner in rest)
 
 
 def _base(layer: Layer) -> Layer:
@@ -115,13 +123,14 @@ def _without(walk: Rewrite, layer: Layer) -> Layer:
 def _told(layer: Layer, base: Layer) -> tuple[tuple[str, str], ...]:
     """Say what is known of the adapters beside a layer; of several the largest counts, as one works at a time."""
     matrices: list[int] = []
-    drops = False
+    drops = norms = False
     for part in layer.children if base.type != _EMBEDDING else ():
         leaves = [] if part is base else [inner for inner in layers(part) if inner.type not in _DICTS]
-        widths = [_width(inner) for inner in leaves if inner.params]
+        norms |= any(inner.type.endswith(_NORMED) for inner in leaves)
+        widths = [_width(inner) for inner in leaves if inner.params and not inner.type.endswith(_NORMED)]
         matrices += [max(widths)] if widths else []
         drops |= any(inner.type == _DROPOUT[0] for inner in leaves)
-    return ((RANK, str(matrices[0] if matrices else 0)), (DROPS, str(drops)))
+    return ((RANK, str(matrices[0] if matrices else 0)), (DROPS, str(drops)), (NORMS, str(norms)))
 
 
 def _width(layer: Layer) -> int:

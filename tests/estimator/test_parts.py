@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from estimator.adapters import DROPS, RANK, TRAINABLE, without_adapters
+from estimator.adapters import DROPS, NORMS, RANK, TRAINABLE, without_adapters
 from estimator.fingerprint import fingerprint
 from estimator.layer import Layer
 from estimator.methods.rad import Rad
@@ -240,18 +240,74 @@ def test_what_is_saved_with_the_adapters_is_trained() -> None:
     "text",
     [
         adapted("ia3.Linear"),
-        adapted().replace(
-            "(lora_magnitude_vector): ModuleDict()",
-            "(lora_magnitude_vector): ModuleDict(\n          (default): lora.dora.DoraLinearLayer()\n        )",
-        ),
         adapted().replace("LoraModel", "HRAModel"),
     ],
-    ids=["another adapter", "DoRA", "another tuner"],
+    ids=["another adapter", "another tuner"],
 )
 def test_a_model_with_other_adapters_counts_as_if_all_were_trained(text: str) -> None:
     found, memory = part(text)
     assert (found.first, found.adapted, found.whole) == (0, False, True)
     assert memory.kept >= 2 * 4 * (8 + 16 + 16)
+
+
+def dora(dropout: str = "Identity()") -> str:
+    magnitude = "(lora_magnitude_vector): ModuleDict(\n          (default): lora.dora.DoraLinearLayer()\n        )"
+    return adapted(dropout=dropout).replace("(lora_magnitude_vector): ModuleDict()", magnitude)
+
+
+@pytest.mark.parametrize(
+    ("precision", "dropout", "each"),
+    [
+        ("fp32", "Dropout(p=0.1, inplace=False)", 4 + 4),
+        ("amp", "Identity()", 2 + 2),
+        ("bf16", "Identity()", 4 + 2),
+        ("bf16", "Dropout(p=0.1, inplace=False)", 4 + 4),
+    ],
+)
+def test_dora_keeps_both_products(precision: str, dropout: str, each: int) -> None:
+    found, memory = part(dora(dropout=dropout), precision=precision)
+    lora, plain = part(adapted(dropout=dropout), precision=precision)
+    assert found.adapted
+    assert not any(op.adapter and op.adapter.norms for op in lora.program.ops)
+    assert memory.kept - plain.kept == 2 * 16 * each
+
+
+def test_dora_works_with_copies_of_weights() -> None:
+    wide = "(base_layer): Linear(in_features=16, out_features=16, bias=True)"
+    (_, memory), (_, plain) = (
+        part(text.replace(wide, wide.replace("out_features=16", "out_features=4096")))
+        for text in (dora(), adapted(dropout="Identity()"))
+    )
+    assert memory.forward - plain.forward >= 4 * 3 * 16 * 4096
+
+
+def test_dora_of_an_embedding_counts_as_if_all_were_trained() -> None:
+    text = dora().replace("lora.Linear", "lora.Embedding").replace("DoraLinearLayer", "DoraEmbeddingLayer")
+    text = text.replace("Linear(in_features=16, out_features=16, bias=True)", "Embedding(16, 16)")
+    assert not part(text)[0].adapted
+
+
+def test_a_table_of_dora_shows_each_matrix_twice() -> None:
+    rows = """├─LoraModel: 1-1                         [3, 4]                    --
+│    └─Net: 2-1                          [3, 4]                    --
+│    │    └─Linear: 3-1                  [3, 16]                   --
+│    │    │    └─Linear: 4-1             [3, 16]                   (272)
+│    │    │    └─ModuleDict: 4-2         --                        --
+│    │    │    │    └─DoraLinearLayer: 5-1 [3, 16]                 16
+│    │    │    └─ModuleDict: 4-3         --                        --
+│    │    │    │    └─Linear: 5-2        [16, 2]                   32
+│    │    │    └─ModuleDict: 4-4         --                        --
+│    │    │    │    └─Linear: 5-3        [16, 16]                  32
+│    │    │    └─ModuleDict: 4-3         --                        (recursive)
+│    │    │    │    └─Linear: 5-4        [3, 2]                    (recursive)
+│    │    │    └─ModuleDict: 4-4         --                        (recursive)
+│    │    │    │    └─Linear: 5-5        [3, 16]                   (recursive)
+│    │    └─Linear: 3-2                  [3, 4]                    (68)
+"""
+    head = "Layer (type:depth-idx)    Output Shape    Param #\n==========\nPeftModel    [3, 4]    --\n"
+    said = "==========\nTotal params: 420\nTrainable params: 80\nNon-trainable params: 340\n"
+    first = without_adapters(parse_summary(head + rows + said)).root.children[0]
+    assert (first.type, first.said(RANK), first.said(NORMS)) == ("Linear", "2", "True")
 
 
 ONE_MATRIX = """│    └─ModuleDict: 2-2                   --                        --
@@ -292,7 +348,7 @@ def test_of_several_adapters_the_largest_counts() -> None:
     ):
         line = next(line for line in text.splitlines() if f"(default): Linear({one}" in line)
         text = text.replace(line, f"{line}\n{line.replace('default', 'other').replace(one, other)}")
-    assert part(text)[0].program.ops[1].adapter == Adapter(9, True)
+    assert part(text)[0].program.ops[1].adapter == Adapter(9, drops=True, norms=False)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +369,7 @@ def test_an_adapter_whose_matrices_are_not_shown_keeps_a_copy_all_the_same() -> 
     program = compile_program(with_shapes(without_adapters(parse_summary(adapted())), Workload(2)))
     extras = []
     for rank in (2, 0):
-        program.ops[1].adapter = Adapter(rank, True)
+        program.ops[1].adapter = Adapter(rank, drops=True, norms=False)
         extras.append(part_of(program, 64, "fp32").program.ops[1].extra)
     assert extras == [16 + 2 + 16 // 4, 16 + 16 // 4]
 
@@ -340,7 +396,7 @@ def test_an_adapter_keeps_its_input_and_the_layers_around_it_only_what_they_need
 ) -> None:
     found, memory = part(adapted(dropout=dropout), precision=precision)
     assert (found.first, found.adapted) == (1, True)
-    assert found.program.ops[1].adapter == Adapter(2, dropout.startswith("Dropout"))
+    assert found.program.ops[1].adapter == Adapter(2, drops=dropout.startswith("Dropout"), norms=False)
     assert [op.kind for op in found.program.ops] == [
         Kind.LINEAR,
         Kind.FROZEN_LINEAR,
@@ -464,7 +520,10 @@ def test_a_convolution_with_an_adapter() -> None:
 )
 """
     found, memory = part(text, input_size=(8, 16, 16))
-    assert (found.program.ops[0].kind, found.program.ops[0].adapter) == (Kind.CONV, Adapter(2, False))
+    assert (found.program.ops[0].kind, found.program.ops[0].adapter) == (
+        Kind.CONV,
+        Adapter(2, drops=False, norms=False),
+    )
     # what the convolution keeps, a copy of it, and two channels between the matrices
     assert memory.kept == 2 * 4 * 256 * (8 + 8 + 2)
 

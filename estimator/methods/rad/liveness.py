@@ -22,6 +22,7 @@ from estimator.types import PRECISIONS, ModelSummary, Packed, Precision, Workloa
 _STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
 # Temporaries of the optimizers' foreach step, in copies of the parameters.
 _STEP_COPIES: Final = {"adam": 1, "adamw": 1, "rmsprop": 1, "sgd_momentum": 0, "sgd": 0}
+_COPIES: Final = 3  # of its weights while DoRA makes their norm
 _NO_WORKSPACE = (0.0, 0.0)  # as Final, mypyc would take it for unset
 # Inside hidden blocks that keep nothing: how much of what a training keeps is there at once, and at most, in outputs,
 # or in inputs where these are so many times larger.
@@ -159,6 +160,19 @@ def _unpacking(op: Op, program: Program, batch: int, size: int) -> tuple[float, 
     if op.bits == FOUR:
         return whole, 3 * whole
     return float((3 * program.tensors[op.x] + 4 * program.tensors[op.y]) * batch), whole
+
+
+def _of_weights(op: Op, program: Program, batch: int, size: int) -> tuple[float, float]:
+    """Count the bytes that a product works with that unpacks its weights, or that DoRA makes a norm of.
+
+    The norm is that of copies in fp32, to one of which the matrices' product was added: of a square of ones.
+    https://github.com/huggingface/peft, ``tuners/lora/dora.py``
+    """
+    ahead, behind = _unpacking(op, program, batch, size) if op.bits else _NO_WORKSPACE
+    if op.adapter is not None and op.adapter.norms:
+        width = max(program.shapes[op.x][-1], 1)
+        ahead = max(ahead, float(_WHOLE * (_COPIES * op.params + width * width)))
+    return ahead, behind
 
 
 def _size(workload: Workload) -> int:
@@ -537,8 +551,8 @@ def _train(
             larger = ahead if ahead > behind else behind
             work = larger if larger > work else work
             worked += larger
-        elif op.bits:
-            ahead, behind = _unpacking(op, program, batch, size)
+        elif op.bits or op.adapter is not None:
+            ahead, behind = _of_weights(op, program, batch, size)
         works.append(behind)
         out = tensors[op.y]
         most = out if out > most else most

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from estimator.adapters import DROPS, RANK, TRAINABLE
+from estimator.adapters import DROPS, NORMS, RANK, TRAINABLE
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import SAVES_RESULT, Kind
 from estimator.methods.rad.program.steps import Adapter, Conv, Op, Scores, Shape
@@ -343,4 +343,4 @@ class Flow:
 def _adapter(layer: Layer) -> Adapter | None:
     """Read what LoRA put beside a layer; None for nothing."""
     rank = layer.said(RANK)
-    return Adapter(int(rank), layer.said(DROPS) == "True") if rank else None
+    return Adapter(int(rank), layer.said(DROPS) == "True", layer.said(NORMS) == "True") if rank else None

@@ -138,5 +138,8 @@ def _kept(program: Program, op: Op, precision: Precision) -> Op:
         width = max(program.shapes[op.x][-1], 1) if op.kind is Kind.LINEAR else max(program.shapes[op.x][0], 1)
         between = taken // width * op.adapter.rank
         mask = taken if op.adapter.drops else 0
-        extra += ((taken + between) * kept + mask) // _SIZE[precision]
+        beside = (taken + between) * kept + mask
+        if op.adapter.norms:  # both products, and the layer's own is made anew of what dropout leaves
+            beside += program.tensors[op.y] * (kept + (kept if op.adapter.drops else _SIZE[precision]))
+        extra += beside // _SIZE[precision]
     return op if kind is op.kind and extra == op.extra else op.keeping(kind, extra)

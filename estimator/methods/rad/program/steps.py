@@ -83,15 +83,17 @@ class Scores(IntEnum):
 
 
 class Adapter(NamedTuple):
-    """What LoRA put beside a layer.
+    """What LoRA or DoRA put beside a layer.
 
     Attributes:
         rank: width between its two matrices; 0 where it is not known.
         drops: whether dropout comes first.
+        norms: whether it is DoRA, which scales both products.
     """
 
     rank: int
     drops: bool
+    norms: bool
 
 
 class Op:
