@@ -6,9 +6,10 @@ layer, which takes the flattened picture.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import pairwise
 from math import isqrt
-from typing import Final
+from typing import Final, NamedTuple
 
 from estimator.breath import breathe
 from estimator.inputs import axes, flattened_side, number
@@ -22,7 +23,8 @@ _LEAST_STAGES: Final = 3
 _MOST_STAGES: Final = 8
 _LEAST_AREA: Final = 4
 _TWICE: Final = 2
-_CONVS: Final = ("Conv2d", "Conv3d")
+_CONVS: Final = ("Conv1d", "Conv2d", "Conv3d")
+_LIST: Final = "ModuleList"
 _TRANSITION: Final = "Transition"
 
 
@@ -126,11 +128,15 @@ def _pooled(block: Layer) -> Layer:
     if _TRANSITION in block.type and _narrows(block):
         pool = Layer(f"AvgPool{_convs(block)[0].type[-2:]}", 0, None, (), _HALVES, "pool")
         return block.but(children=(*block.children, pool))
-    made = tuple(map(_pooled, block.children))
-    for new, old in zip(made, block.children, strict=True):
+    return _but(block, [*map(_pooled, block.children)])
+
+
+def _but(block: Layer, parts: Sequence[Layer]) -> Layer:
+    """Give a block of other parts; where none is another, the same object: equal ones are followed once."""
+    for new, old in zip(parts, block.children, strict=True):
         if new is not old:
-            return block.but(children=made)
-    return block  # the same object: equal ones are followed once
+            return block.but(children=tuple(parts))
+    return block
 
 
 def _narrows(block: Layer) -> bool:
@@ -148,88 +154,148 @@ def _convs(block: Layer) -> list[Layer]:
     return [layer for layer in layers(block) if "Conv" in layer.type and layer.args]
 
 
-def between(root: Layer, found: Sequence[Layer]) -> Layer:
-    """Put pooling between the stages of a U-Net's first half, whose code pools by a function.
+def called_again(root: Layer, found: Sequence[Layer], types: Set[str]) -> Layer:
+    """Put pooling where the code of a U-Net does it, the model or a part of it: between the stages of its first half.
 
-    That is one list of blocks, each wider than the one before, where no layer makes pictures smaller and as many make
-    them larger as there are steps between the stages.
+    It is a function, or one layer that is called again and again. The stages are in lists, or lie side by side, in the
+    model or in a block of it; each is wider than the one before, and as many layers make pictures larger as there are
+    steps between them, or a function, or one layer, before each stage of the second half. A second half that is listed
+    first goes behind what it takes.
 
     Args:
         root: a model.
         found: all its layers.
+        types: of these.
     """
-    if not any(part.type == "ModuleList" and len(part.children) >= _LEAST_STAGES for part in root.children):
+    if types.isdisjoint(_CONVS):
         return root
-    grows = 0
-    for layer in found:
-        if layer.children:
-            continue
-        if layer.type.startswith(("ConvTranspose", "Upsample")):
-            grows += 1
-        elif ("Conv" in layer.type and _strides(layer)) or ("Pool" in layer.type and "Adaptive" not in layer.type):
-            return root
-    if grows < _LEAST_STAGES - 1:
+    made = _called_again(root, found)
+    if made is not root:
+        return made
+    return _but(root, [_called_again(part, layers(part)) if part.children else part for part in root.children])
+
+
+def _called_again(root: Layer, found: Sequence[Layer]) -> Layer:
+    breathe()
+    shrinks = [layer for layer in found if not layer.children and _shrinks(layer)]
+    pool = shrinks[0] if shrinks else None
+    if len(shrinks) > 1 or (pool is not None and not _halves(pool)):
         return root
-    for at, part in enumerate(root.children):
-        steps = len(part.children) - 1
-        if part.type == "ModuleList" and steps in (grows, grows - 1) and (conv := _widening(part.children)):
-            pool = Layer(f"MaxPool{conv[-2:]}", 0, None, (), _HALVES, "0")
-            stages = [item for stage in part.children for item in (stage, pool)]
-            stages = stages if steps < grows else stages[:-1]
-            halved = part.but(children=tuple(stages))
-            return root.but(children=(*root.children[:at], halved, *root.children[at + 1 :]))
+    grows = [layer for layer in found if not layer.children and layer.type.startswith(LARGER)]
+    beside = len(grows) == 1 and any(part is grows[0] for part in root.children)
+    if pool is not None and beside and any(part is pool for part in root.children):
+        rest = [part for part in root.children if part is not pool and part is not grows[0]]
+        if order := _unpooled(rest, pool, grows[0]) or _nested(rest, pool):
+            return root.but(children=order)
+    if len(grows) == 1 and not beside:
+        return root
+    gone = [*shrinks, *(grows if beside else ())]
+    for within in (False, True):
+        parts = [part for part in _opened(root, within=within) if not _among(part, gone)]
+        if len(grows) > 1:
+            lists = [part.children for part in root.children if part.type == _LIST]
+            if stages := _before_larger(lists, parts, pool, len(grows)):
+                made = _put(root, _Places([], _pooling(stages[: len(grows)], pool)), gone, within=within)
+                return made.but(children=_second_in_turn(made.children, stages, grows))
+        elif places := _both_again(parts, pool, grows[0] if grows else None):
+            return _put(root, places, gone, within=within)
     return root
 
 
-def called_again(root: Layer, found: Sequence[Layer]) -> Layer:
-    """Put the one pooling layer of a U-Net where its code calls it: between all stages of the first half.
+class _Places(NamedTuple):
+    """Where layers go.
 
-    The stages are a list, or lie side by side; each is wider than the one before, and as many layers make pictures
-    larger as there are steps between them, or one that is called before each stage of the second half. A second half
-    that is listed first goes behind what it takes.
+    Attributes:
+        before: parts of a model, and what goes before each.
+        behind: the same of what goes behind.
+    """
+
+    before: list[tuple[Layer, Layer]]
+    behind: list[tuple[Layer, Layer]]
+
+
+def _halves(pool: Layer) -> bool:
+    return pool.type.startswith("MaxPool") and {*axes(pool, "kernel_size"), *axes(pool, "stride")} == {_TWICE}
+
+
+def _is_open(part: Layer, *, within: bool) -> bool:
+    """Tell whether a part holds stages: a list, or where that is asked for a block with one."""
+    return part.type == _LIST or (within and any(inner.type == _LIST for inner in part.children))
+
+
+def _opened(block: Layer, *, within: bool) -> Iterator[Layer]:
+    """Yield what lies side by side in a model and its lists; a list in a list is a stage."""
+    for part in block.children:
+        breathe()
+        if block.type != _LIST and _is_open(part, within=within):
+            yield from _opened(part, within=within)
+        else:
+            yield part
+
+
+def _put(block: Layer, places: _Places, gone: Sequence[Layer], *, within: bool) -> Layer:
+    """Put layers between what `_opened` yields, and take others away."""
+    made: list[Layer] = []
+    for part in block.children:
+        breathe()
+        if _among(part, gone):
+            continue
+        made += [layer for at, layer in places.before if at is part]
+        inside = block.type != _LIST and _is_open(part, within=within)
+        made.append(_put(part, places, gone, within=within) if inside else part)
+        made += [layer for at, layer in places.behind if at is part]
+    return block.but(children=tuple(made))
+
+
+def _among(part: Layer, some: Sequence[Layer]) -> bool:
+    return any(part is other for other in some)
+
+
+def _pooling(stages: Sequence[Layer], pool: Layer | None) -> list[tuple[Layer, Layer]]:
+    """Put one pooling layer, or a function that pools, behind some stages."""
+    kind = next(layer.type for layer in layers(stages[0]) if layer.type in _CONVS)
+    pool = pool or Layer(f"MaxPool{kind[-2:]}", 0, None, (), _HALVES, "0")
+    return [(stage, pool) for stage in stages]
+
+
+def _before_larger(
+    lists: Iterable[Sequence[Layer]], parts: Sequence[Layer], pool: Layer | None, grows: int
+) -> Sequence[Layer]:
+    """Find the stages of a U-Net's first half, with the one between the halves if it is wider; none in another model.
+
+    They are those of a list where these are one more than there are steps. Where no layer pools, its second half has to
+    take what the first half gives out, joined.
 
     Args:
-        root: a model.
-        found: all its layers.
+        lists: what lists of the model hold.
+        parts: of the model.
+        pool: the layer that pools.
+        grows: how many layers make pictures larger.
     """
-    pool = next((part for part in root.children if part.type.startswith("MaxPool") and not part.children), None)
-    if pool is None:
-        return _by_functions(root, found)
-    if {*axes(pool, "kernel_size"), *axes(pool, "stride")} != {_TWICE}:
-        return root
-    grows = [layer for layer in found if not layer.children and layer.type.startswith(LARGER)]
-    if sum(not layer.children and _shrinks(layer) for layer in found) != 1:
-        return root
-    rest = [part for part in root.children if part is not pool]
-    if not grows:
-        return root.but(children=_both_again(rest, pool, _resized(1)) or None)
-    if len(grows) == 1 and any(part is grows[0] for part in rest):
-        rest = [part for part in rest if part is not grows[0]]
-        made = _unpooled(rest, pool, grows[0]) or _both_again(rest, pool, grows[0]) or _nested(rest, pool)
-        return root.but(children=made or None)
-    if len(grows) < _LEAST_STAGES - 1:
-        return root
-    for at, part in enumerate(rest):
-        stages = part.children
-        if part.type == "ModuleList" and len(stages) - len(grows) in (0, 1) and _widening(stages):
-            behind = (pool,) if len(stages) == len(grows) else ()
-            halved = part.but(children=(*_alternating(stages, pool), *behind))
-            return root.but(children=tuple(_second_last([*rest[:at], halved, *rest[at + 1 :]], grows)))
-    stages = tuple(rest[: len(grows) + 1])
-    if len(stages) <= len(grows) or not _widening(stages):
-        return root
-    return root.but(children=(*_alternating(stages, pool), *rest[len(stages) :]))
+    wider = (stages for stages in lists if len(stages) == grows + 1 and _wider(stages) == len(stages))
+    stages = next(wider, None) or _chain(parts)[: grows + 1]
+    if len(stages) < max(_LEAST_STAGES, grows):
+        return ()
+    widths = [_gives(stage) for stage in stages]
+    behind = [layer for part in parts if not _among(part, stages) for layer in layers(part)]
+    taken = {number(layer, "0") for layer in behind if layer.type in _CONVS}
+    if pool is None and any({2 * width, width + below}.isdisjoint(taken) for width, below in pairwise(widths)):
+        return ()
+    return stages
 
 
-def _by_functions(root: Layer, found: Sequence[Layer]) -> Layer:
-    """Put what resizes pictures between the stages of a U-Net in which no layer does."""
-    if len(root.children) < 2 * _LEAST_STAGES - 1:
-        return root
-    for layer in found:
-        if not layer.children and (layer.type.startswith(LARGER) or _shrinks(layer)):
-            return root
-    pool = Layer("MaxPool2d", 0, None, (), _HALVES, "pool")
-    return root.but(children=_both_again(root.children, pool, _resized(1)) or None)
+def _chain(parts: Sequence[Layer]) -> list[Layer]:
+    """Find parts of which each takes what the one before gives, and gives more; the first has the fewest channels.
+
+    A second half may be listed between them.
+    """
+    first = min([(channels, at) for at, part in enumerate(parts) if (channels := _takes(part))], default=(0, 0))[1]
+    found: list[Layer] = []
+    for part in parts[first:]:
+        breathe()
+        if _wider([*found[-1:], part]) > len(found[-1:]):
+            found.append(part)
+    return found
 
 
 def grown_again(root: Layer, types: Set[str]) -> Layer:
@@ -252,11 +318,7 @@ def _grown_again(block: Layer) -> Layer:
     ups = [at for at, part in enumerate(parts) if part.type == "Upsample"]
     if len(ups) == 1 and (order := _neck(parts, ups[0])):
         return block.but(children=order)
-    made = tuple(map(_grown_again, parts))
-    for new, old in zip(made, parts, strict=True):
-        if new is not old:
-            return block.but(children=made)
-    return block  # the same object: equal ones are followed once
+    return _but(block, [*map(_grown_again, parts)])
 
 
 def _neck(parts: Sequence[Layer], at: int) -> tuple[Layer, ...]:
@@ -300,23 +362,23 @@ def _unpooled(parts: Sequence[Layer], pool: Layer, grows: Layer) -> tuple[Layer,
     return (*[item for stage in parts[:half] for item in (stage, pool)], *again, *parts[2 * half :])
 
 
-def _both_again(parts: Sequence[Layer], pool: Layer, grows: Layer) -> tuple[Layer, ...]:
-    """Put one layer that makes pictures smaller, and one that makes them larger, between stages side by side.
+def _both_again(parts: Sequence[Layer], pool: Layer | None, grows: Layer | None) -> _Places | None:
+    """Tell where pictures are made smaller and larger in a U-Net that shows at most one layer for each.
 
     Returns:
-        The parts of the model; nothing where these are no two halves.
+        The places; None where these are no two halves.
     """
     first = _wider(parts)
     second = parts[first : 2 * first - 1]
     if first < _LEAST_STAGES or len(second) < first - 1:
-        return ()
+        return None
     width = _gives(parts[first - 1])
     for stage, beside in zip(second, reversed(parts[: first - 1]), strict=True):
         if _takes(stage) != width + _gives(beside):
-            return ()
+            return None
         width = _gives(stage)
-    again = [item for stage in second for item in (grows, stage)]
-    return (*_alternating(parts[:first], pool), *again, *parts[2 * first - 1 :])
+    grows = grows or _resized(1)
+    return _Places([(stage, grows) for stage in second], _pooling(parts[: first - 1], pool))
 
 
 def _nested(parts: Sequence[Layer], pool: Layer) -> tuple[Layer, ...]:
@@ -351,18 +413,38 @@ def _resized(steps: int) -> Layer:
     return Layer("Upsample", 0, None, (), (("scale_factor", str(2.0**steps)),), "up")
 
 
-def _alternating(stages: Sequence[Layer], pool: Layer) -> list[Layer]:
-    return [item for stage in stages for item in (stage, pool)][:-1]
+def _second_in_turn(parts: tuple[Layer, ...], first: Sequence[Layer], grows: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Put a second half, which makes pictures larger, in order of use.
 
+    One that is a single part goes behind what gives as many channels as it takes. Of several, what makes pictures
+    larger goes before the stage that joins them with what the first half gave out.
 
-def _second_last(parts: Sequence[Layer], grows: Sequence[Layer]) -> Sequence[Layer]:
-    """Put a second half, which makes pictures larger, behind what gives as many channels as it takes."""
-    second = [part for part in parts if any(layer is grows[0] for layer in layers(part))]
-    if len(second) != 1:
+    Args:
+        parts: of the model.
+        first: the stages of its first half, and maybe the one behind it.
+        grows: what makes pictures larger.
+    """
+    larger = [part for part in parts if any(_among(layer, grows) for layer in layers(part))]
+    if len(larger) == 1:
+        rest = [part for part in parts if part is not larger[0]]
+        behind = next((at for at, part in enumerate(rest, 1) if _gives(part) == _takes(larger[0])), 0)
+        return (*rest[:behind], larger[0], *rest[behind:]) if behind > parts.index(larger[0]) else parts
+    used: list[Layer] = []
+    width = max(map(_gives, parts))
+    for beside in reversed(first[: len(grows)]):
+        joined = _gives(beside)
+        grown = next((part for part in larger if _takes(part) in (width, width + joined)), None)
+        if grown is None:
+            return parts
+        width = _gives(grown)
+        joins = [part for part in parts if not _among(part, (*larger, *first)) and _takes(part) == width + joined]
+        used += [grown, *joins[:1]]
+        width = _gives(used[-1])
+    places = [at for at, part in enumerate(parts) if _among(part, used)]
+    if [parts[at] for at in places] == used:
         return parts
-    rest = [part for part in parts if part is not second[0]]
-    behind = next((at for at, part in enumerate(rest, 1) if _gives(part) == _takes(second[0])), 0)
-    return [*rest[:behind], second[0], *rest[behind:]] if behind else parts
+    turns = dict(zip(places, used, strict=True))
+    return tuple([turns.get(at, part) for at, part in enumerate(parts)])
 
 
 def _takes(part: Layer) -> int:
@@ -384,13 +466,6 @@ def _shrinks(layer: Layer) -> bool:
 def _strides(conv: Layer) -> bool:
     breathe()
     return (conv.said("stride") or "1").strip("() ").replace(",", "").replace("1", "").strip() != ""
-
-
-def _widening(stages: Sequence[Layer]) -> str:
-    """Give the type of the convolutions of stages of which each takes what the one before gives, and gives more."""
-    if not stages or _wider(stages) < len(stages):
-        return ""
-    return next(layer.type for layer in layers(stages[0]) if layer.type in _CONVS)
 
 
 def _wider(stages: Sequence[Layer]) -> int:

@@ -75,8 +75,8 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
             "paste what torchinfo prints with depth=20"
         )
     said = rows_and_columns(found, workload)
-    pooled = pools.in_stages(pools.between(pools.repeated(summary.root, said), found), found, said)
-    pooled = pools.grown_again(pools.behind_transitions(pools.called_again(pooled, found), types), types)
+    pooled = pools.in_stages(pools.repeated(summary.root, said), found, said)
+    pooled = pools.grown_again(pools.behind_transitions(pools.called_again(pooled, found, types), types), types)
     if pooled is not summary.root:
         found = layers(pooled)
     follower = Follower(found, workload)

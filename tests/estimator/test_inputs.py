@@ -189,6 +189,17 @@ UPS = f"  (ups): ModuleList(\n{larger('0', 32)}{block('1', 32, 16)}{larger('2', 
 AGAIN = block("d2", 48, 16) + block("d1", 24, 8)
 
 
+def part(name: str, type_: str, inside: str) -> str:
+    return f"  ({name}): {type_}(\n{inside}  )\n"
+
+
+INNER = block("a", 3, 8) + part("downs", "ModuleList", block("0", 8, 16) + block("1", 16, 32))
+LISTED = part("listed", "ModuleList", block("0", 48, 16) + block("1", 24, 8))
+ENCODER = part("list", "ModuleList", block("0", 3, 8) + block("1", 8, 16) + block("2", 16, 32))
+GROWS = part("grows", "ModuleList", larger("0", 32) + larger("1", 16))
+JOINS = part("joins", "ModuleList", block("0", 32, 16) + block("1", 16, 8))
+
+
 @pytest.mark.parametrize(
     "parts",
     [
@@ -201,6 +212,17 @@ AGAIN = block("d2", 48, 16) + block("d1", 24, 8)
         STAGES + POOL + UP + AGAIN,
         STAGES + POOL + AGAIN,  # a function makes pictures larger
         STAGES + AGAIN,  # and smaller
+        STAGES + SECOND,
+        STAGES + larger("u1", 16) + larger("u2", 32) + block("d2", 32, 16) + block("d1", 16, 8),
+        STAGES + POOL + larger("u2", 32) + larger("u1", 16) + block("d2", 32, 16) + block("d1", 16, 8),
+        INNER + LISTED,
+        INNER + POOL + LISTED,
+        INNER + POOL + UP + LISTED,
+        INNER + UP + LISTED,
+        INNER + GROWS + JOINS,
+        part("encoder", "Encoder", ENCODER + POOL) + part("decoder", "Decoder", GROWS + JOINS),
+        part("encoder", "Encoder", ENCODER) + part("decoder", "Decoder", GROWS + JOINS),
+        part("backbone", "UNet", STAGES + SECOND),
     ],
 )
 def test_the_one_pool_of_a_u_net_is_called_between_all_its_stages(parts: str) -> None:
@@ -265,6 +287,7 @@ def test_inner_blocks_of_a_nested_u_net_work_on_the_pictures_of_their_stages() -
         STAGES + POOL,
         STAGES + block("d2", 48, 16) + block("d1", 40, 8),
         block("a", 3, 8) + block("b", 8, 16) + block("d1", 24, 8),
+        STAGES + larger("u2", 32) + larger("u1", 16),
         STAGES + AGAIN + "  (last): Conv2d(8, 8, kernel_size=(2, 2), stride=(2, 2))\n",
     ],
 )
