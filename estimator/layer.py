@@ -7,6 +7,21 @@ from typing import Final
 OPEN: Final = 0
 """In a shape: a length that the summary leaves open."""
 
+STEPS_FIRST: Final = frozenset(
+    (
+        "LSTM",
+        "GRU",
+        "RNN",
+        "MultiheadAttention",
+        "Transformer",
+        "TransformerEncoder",
+        "TransformerDecoder",
+        "TransformerEncoderLayer",
+        "TransformerDecoderLayer",
+    )
+)
+"""PyTorch's layers over series, whose ``batch_first`` is False unless somebody says so."""
+
 _AS_IT_IS: Final[tuple[int, ...]] = (-1,)
 
 

@@ -26,12 +26,15 @@ RawShape = tuple[int | None, ...]
 _SAMPLES: Final[dict[RawShape, tuple[int, ...]]] = {}
 
 
-def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | None) -> int | None:
+def batch_of(
+    shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | None, *, steps_first: bool = False
+) -> int | None:
     """Find the batch size that the summary was printed with.
 
     Args:
         shapes: shapes of the rows, None where a row shows none, each with how many rows show it.
         root: shape of the model's own row, which is the best witness, or None.
+        steps_first: whether there are layers that take the steps of series first.
 
     Returns:
         The batch size, or None where the summary leaves it open (``-1``, ``None``) or shows no shapes.
@@ -42,6 +45,7 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
     squares: set[int | None] = set()
     apart: set[int | None] = set()  # of those that do not have the model's own behind them, as a sequence does
     begins: int | None = None  # as the first layer does
+    seconds: set[int | None] = set()  # of series; None where there is something else
     for number, (shape, count) in enumerate(shapes):
         if not number & OFTEN:
             breathe()
@@ -49,6 +53,7 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
             if not begins and shape is not root:
                 begins = shape[0]
             firsts[shape[0]] += count
+            seconds.add(shape[1] if len(shape) == _OF_SERIES else None)
             if not root or shape[1] != root[0]:
                 apart.add(shape[0])
             if len(shape) == _PICTURES:
@@ -60,8 +65,9 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
         alone = pictures[root[0]] <= (len(root) == _PICTURES)  # but for itself
         # Columns of a picture may be the sequence; what is as wide as high may be an attention's matrix.
         columns = len(root) == _OF_SERIES and len(pictures) == 1 and root[0] not in squares
-        if root[1] in pictures and alone and (columns or root[0] not in sides):
-            return root[1]  # its answers to pictures are in order of a sequence
+        ordered = root[1] in pictures and alone and (columns or root[0] not in sides)
+        if ordered or (steps_first and seconds == {root[1]} != {None} and _of_lengths(root[0], firsts)):
+            return root[1]  # its answers, to pictures or to another series, are in order of a sequence
         seen = firsts[root[0]]
         boxes = root[1:] == _BOX and bool(pictures) and root[0] not in pictures
         if (seen > 1 and not boxes and _fits(root[0], pictures.keys(), sides, seen)) or len(firsts) <= 1:
@@ -76,6 +82,11 @@ def batch_of(shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | Non
             return begins  # its answers stand in order of something else, and inside, each sample is several
         # else it gives out something else than an answer for each sample: boxes
     return max(firsts, key=firsts.__getitem__) if firsts else None
+
+
+def _of_lengths(steps: int | None, firsts: Iterable[int | None]) -> bool:
+    """Tell whether first axes are those of series of several lengths, and not of several for each sample."""
+    return any(first and first > 1 and steps and first % steps for first in firsts)
 
 
 def _fits(batch: int | None, pictures: Set[int | None], sides: set[int | None], seen: int) -> bool:

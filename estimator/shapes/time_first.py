@@ -10,25 +10,11 @@ from dataclasses import replace
 from typing import Final
 
 from estimator.breath import OFTEN, breathe
-from estimator.layer import Layer
+from estimator.layer import STEPS_FIRST, Layer
 from estimator.shapes.tables import sequence_first
 from estimator.types import ModelSummary, Workload
 from estimator.walk import elements
 
-# PyTorch's layers over series, whose ``batch_first`` is False unless somebody says so.
-_STEPS_FIRST: Final = frozenset(
-    (
-        "LSTM",
-        "GRU",
-        "RNN",
-        "MultiheadAttention",
-        "Transformer",
-        "TransformerEncoder",
-        "TransformerDecoder",
-        "TransformerEncoderLayer",
-        "TransformerDecoderLayer",
-    )
-)
 _WORDS: Final = "Embedding"
 # Axes of a series of one sample.
 _SERIES: Final = 2
@@ -52,7 +38,7 @@ def with_steps(summary: ModelSummary, found: Sequence[Layer], types: Set[str], w
     first = summary.batch_size or 0
     if summary.batch_size is not None and first == workload.seq_len != workload.batch_size:
         return sequence_first(summary, first)
-    if summary.format != "torchinfo" or first < _SERIES or types.isdisjoint(_STEPS_FIRST):
+    if summary.format != "torchinfo" or first < _SERIES or types.isdisjoint(STEPS_FIRST):
         return summary
     second = _second(found)
     if not second or workload.seq_len == second:
@@ -86,7 +72,7 @@ def _second(found: Sequence[Layer]) -> int:
         if len(shape) != _SERIES or (second and shape[0] != second):
             return 0
         second = shape[0]
-        series = series or layer.type in _STEPS_FIRST
+        series = series or layer.type in STEPS_FIRST
     own = found[0].output_shape
     if not series or (own and len(own) == 1 and elements(own) != elements(found[-1].output_shape)):
         return 0
