@@ -7,7 +7,7 @@ first linear layer takes, and networks that halve a picture only a few times are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isqrt
+from math import isqrt, prod
 from typing import Final, NamedTuple
 
 from estimator import sizes
@@ -41,6 +41,7 @@ _MOST_RESIZED: Final = 1333
 _SSD_SIDE: Final = 300
 _AVERAGES: Final = "AvgPool2d"
 _RESIZING: Final = frozenset(("Conv2d", "MaxPool2d", _AVERAGES))
+_RESIZING_ANY: Final = ("Conv", "MaxPool", "AvgPool")
 Step = tuple[int, int, int]
 
 
@@ -292,14 +293,14 @@ def flattened_side(chain: Sequence[Layer], area: int, said: tuple[int, ...] = ()
     Args:
         chain: layers, those among them that make pictures smaller.
         area: places behind them.
-        said: rows and columns where they are known: no others are tried.
+        said: sides of what goes in, where they are known: no others are tried.
     """
-    resizing = [layer for layer in chain if layer.type in _RESIZING]
+    resizing = [layer for layer in chain if layer.type.startswith(_RESIZING_ANY) and layer.type.endswith("d")]
     steps = [step for layer in resizing if (step := _step(layer)) is not None]
     if not len(steps) == len(resizing) > 0:
         return 0
     if said:
-        return said[0] if _behind(steps, said[0]) * _behind(steps, said[1]) == area else 0
+        return said[0] if prod([_behind(steps, side) for side in said]) == area else 0
     last = isqrt(area)
     return _usual_side(steps, last, number(resizing[0], "0")) if last * last == area else 0
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from estimator.breath import breathe
 from estimator.inputs import axes, flattened_side, number
-from estimator.layer import Layer
+from estimator.layer import STEPS_FIRST, Layer
 from estimator.outputs import LARGER
 from estimator.walk import layers
 
@@ -32,32 +32,59 @@ def repeated(root: Layer, said: tuple[int, ...] = ()) -> Layer:
     """Put pooling where it must be for the first linear layer to take a picture of a usual size.
 
     Args:
-        root: a model whose layers lie side by side; others are given back as they are.
-        said: rows and columns of the pictures, where they are known.
+        root: a model, or one of parts; one of few layers whose convolutions follow one another.
+        said: sides of the pictures, films or series, where they are known.
     """
-    parts = root.children
-    convs = [at for at, part in enumerate(parts) if part.type == "Conv2d"]
+    made = _repeated(root, said)
+    if made is not root or not any(part.children for part in root.children):
+        return made
+    channels = 0
+    inner = []
+    for part in root.children:
+        channels = channels or _takes(part)
+        takes = part.children and channels and _takes(part) == channels
+        inner.append(_repeated(part, said) if takes else part)
+    return _but(root, inner)
+
+
+def _repeated(root: Layer, said: tuple[int, ...]) -> Layer:
+    found = layers(root)
+    parts = [layer for layer in found if not layer.children]
+    convs = [at for at, part in enumerate(parts) if part.type in _CONVS]
     first = next((at for at, part in enumerate(parts) if part.type == "Linear"), 0)
-    if not convs or first < convs[-1] or len(parts) > _MOST_LAYERS or any(part.children for part in parts):
+    if not convs or first < convs[-1] or len(parts) > _MOST_LAYERS or any(part.type in STEPS_FIRST for part in found):
+        return root
+    inside = len(parts) > len(root.children) or any(part.children for part in root.children)
+    if inside and any(_gives(parts[at]) != _takes(parts[after]) for at, after in pairwise(convs)):
         return root
     pools = [part for part in parts if "Pool" in part.type]
     area = _last_area(parts[convs[-1]], parts[first])
     if area < _LEAST_AREA or len(pools) > 1 or any("Adaptive" in pool.type for pool in pools):
         return root
-    if not said and isqrt(area) ** 2 != area:
+    kind = parts[convs[0]].type[-2:]
+    if not said and (isqrt(area) ** 2 != area or kind != "2d"):
         return root
     if flattened_side(parts[:first], area, said):
         return root  # as it is written
-    pool = pools[0] if pools else Layer("MaxPool2d", 0, None, (), _HALVES, "pool")
-    bare = [part for part in parts if part not in pools]
-    found: dict[int, list[Layer]] = {}
+    pool = pools[0] if pools else Layer(f"MaxPool{kind}", 0, None, (), _HALVES, "pool")
+    sides: dict[int, list[tuple[Layer, ...]]] = {}
     for places in _places(len(convs)):
-        chain = list(_inserted(bare, pool, places))
-        made = flattened_side(chain[: chain.index(parts[first])], area, said)
+        chain = list(_inserted(parts, pool, places))
+        before = [layer for turn in chain[: first + 1] for layer in turn][:-1]
+        made = flattened_side(before, area, said)
         if made:
-            found.setdefault(made, chain)
+            sides.setdefault(made, chain)
     # Two answers: pictures of this kind are rather small.
-    return root.but(children=tuple(found[min(found)])) if found else root
+    return _poured(root, iter(sides[min(sides)])) if sides else root
+
+
+def _poured(block: Layer, turns: Iterator[tuple[Layer, ...]]) -> Layer:
+    """Give a block with other layers in the place of each that holds none."""
+    made: list[Layer] = []
+    for part in block.children:
+        breathe()
+        made += (_poured(part, turns),) if part.children else next(turns)
+    return block.but(children=tuple(made))
 
 
 def in_stages(root: Layer, found: Sequence[Layer], said: tuple[int, ...] = ()) -> Layer:
@@ -492,15 +519,17 @@ def _places(count: int) -> Iterator[range]:
         yield range(few)
 
 
-def _inserted(parts: Sequence[Layer], pool: Layer, places: range) -> Iterator[Layer]:
-    """Yield layers with pooling behind some convolutions and the norms and activations that follow these."""
+def _inserted(parts: Sequence[Layer], pool: Layer, places: range) -> Iterator[tuple[Layer, ...]]:
+    """Yield what comes in the place of each layer: pooling goes behind some convolutions and what follows these."""
     seen = -1
     due = False
     for part in parts:
-        if due and ("Conv" in part.type or "Linear" in part.type or "Dropout" in part.type):
-            yield pool
-            due = False
-        if part.type == "Conv2d":
+        if "Pool" in part.type:
+            yield ()
+            continue
+        pooled = due and ("Conv" in part.type or "Linear" in part.type or "Dropout" in part.type)
+        due &= not pooled
+        if part.type in _CONVS:
             seen += 1
             due = seen in places
-        yield part
+        yield (pool, part) if pooled else (part,)

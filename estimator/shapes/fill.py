@@ -10,7 +10,7 @@ from estimator import input_size, pools
 from estimator.layer import Layer
 from estimator.shapes.folded import unfolded
 from estimator.shapes.follower import Follower
-from estimator.shapes.start import rows_and_columns
+from estimator.shapes.start import sides_said
 from estimator.shapes.tables import (
     ATTENDS,
     GATHERS,
@@ -74,8 +74,8 @@ def with_shapes(summary: ModelSummary, workload: Workload) -> ModelSummary:
             f"a print of {found[0].type[:80]} shows neither its latent array nor how often its blocks run: "
             "paste what torchinfo prints with depth=20"
         )
-    said = rows_and_columns(found, workload)
-    pooled = pools.in_stages(pools.repeated(summary.root, said), found, said)
+    said = sides_said(found, workload)
+    pooled = pools.repeated(pools.in_stages(summary.root, found, said), said)
     pooled = pools.grown_again(pools.behind_transitions(pools.called_again(pooled, found, types), types), types)
     if pooled is not summary.root:
         found = layers(pooled)

@@ -30,6 +30,7 @@ Shape = tuple[int, ...]
 _TWO: Final = 2
 _SMALL_IMAGE: Final = 28
 _VOLUME: Final = 128
+_AXES: Final = 3  # of a volume
 _GREY_VOLUME: Final = 96
 # Models that listen: a short sequence is meant in seconds.
 _SOUND: Final = 16_000
@@ -395,12 +396,19 @@ def _side_by_side(said: Shape, channels: int, axis: int, kernel: int) -> Shape:
     return (beside, long) if axis else (long, beside)
 
 
-def rows_and_columns(found: list[Layer], workload: Workload) -> Shape:
-    """The same where pictures come first, and are not resized."""
+def sides_said(found: list[Layer], workload: Workload) -> Shape:
+    """Give the sides of what the first convolution takes, which is not resized, where the user says them."""
     stem = next((layer for layer in found if "Conv" in layer.type), None)
-    if not workload.input_size or stem is None or stem.type != "Conv2d":
+    if not workload.input_size or stem is None:
         return ()
-    return square_of(workload.input_size, inputs.number(stem, "0"))
+    channels = inputs.number(stem, "0")
+    if stem.type == "Conv1d":
+        length = input_size.length(workload.input_size, channels)
+        return (length,) if length else ()
+    if stem.type == "Conv3d":
+        rest = input_size.sides(workload.input_size, channels, _AXES)
+        return rest if len(rest) == _AXES else ()
+    return square_of(workload.input_size, channels) if stem.type == "Conv2d" else ()
 
 
 def square_of(said: Shape, channels: int) -> Shape:

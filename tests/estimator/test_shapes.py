@@ -649,6 +649,48 @@ def test_small_networks_pool_in_their_code(
     assert found.guessed == 0
 
 
+@pytest.mark.parametrize("pool", ["", "    (pool): MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1)\n"])
+@pytest.mark.parametrize("around", ["{convs}{pool}{linear}", "  (body): Body(\n{convs}{pool}  )\n{linear}"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_small_networks_that_are_parts_of_a_model_pool_in_their_code(pool: str, around: str, listed: bool) -> None:
+    convs = "".join(
+        f"    ({at}): Conv2d({8 * at or 3}, {8 * at + 8}, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n"
+        for at in range(3)
+    )
+    convs = f"    (convs): ModuleList(\n{convs}    )\n" if listed else convs
+    linear = "    (fc1): Linear(in_features=384, out_features=50, bias=True)\n"
+    parts = around.format(convs=convs, pool=pool, linear=linear)
+    found = shaped(f"Twins(\n  (tower): Tower(\n{parts}  )\n  (fc): Linear(in_features=50, out_features=1)\n)\n")
+    made = [layer.output_shape for layer in layers(found.root) if layer.type == "Conv2d"]
+    assert made == [(8, 32, 32), (16, 16, 16), (24, 8, 8)]
+    assert (out(found, "fc1"), found.guessed) == ((50,), 0)
+
+
+@pytest.mark.parametrize(
+    ("dims", "said", "flat", "last"),
+    [
+        (1, (3, 64), 16 * 16, (16, 32)),
+        (1, (64,), 16 * 16, (16, 32)),
+        (3, (3, 8, 16, 16), 16 * 2 * 4 * 4, (16, 4, 8, 8)),
+        (3, (3, 8, 16, 16), 16 * 7, (16, 8, 16, 16)),  # no pooling explains that
+        (1, (5, 64), 16 * 16, None),
+    ],
+)
+def test_networks_on_series_and_volumes_pool_in_their_code_where_their_size_is_said(
+    dims: int, said: tuple[int, ...], flat: int, last: tuple[int, ...] | None
+) -> None:
+    convs = "".join(
+        f"  (c{at}): Conv{dims}d({taken}, {given}, kernel_size=3, stride=1, padding=1)\n"
+        for at, (taken, given) in enumerate(((3, 8), (8, 16)))
+    )
+    summary = parse_summary(f"Net(\n{convs}  (fc): Linear(in_features={flat}, out_features=10, bias=True)\n)\n")
+    if last is None:
+        with pytest.raises(SummaryError, match="is no series"):
+            with_shapes(summary, Workload(8, input_size=said))
+    else:
+        assert out(with_shapes(summary, Workload(8, input_size=said)), "c1") == last
+
+
 @pytest.mark.parametrize(
     ("flat", "said", "first", "inner", "last"),
     [
