@@ -11,6 +11,8 @@ from typing import Final
 from estimator.breath import OFTEN, breathe
 from estimator.layer import Layer
 
+# Areas of the kernels of dense blocks, and what is left over.
+_DENSE: Final = frozenset(((9, 0), (25, 0), (1, 0)))
 # Blocks whose parts all take what came in: branches that are added, joined, or one of several paths.
 _TOGETHER: Final[tuple[str, ...]] = (
     "MobileOneBlock",
@@ -136,7 +138,9 @@ def together(layer: Layer) -> bool:
 
 
 def _chained(parts: tuple[Layer, ...]) -> bool:
-    """Tell whether each convolution of several takes what the one before it gives out, and not what the first takes."""
+    """Tell whether each convolution of several takes what those before it give out, and not what the first takes."""
+    if all(part.params and part.output_shape and not part.args for part in parts):
+        return _dense(parts)
     sizes: list[tuple[str | None, str | None]] = []
     for number, part in enumerate(parts):
         if not number & OFTEN:
@@ -144,6 +148,23 @@ def _chained(parts: tuple[Layer, ...]) -> bool:
         args = dict(part.args)
         sizes.append((args.get("0"), args.get("1")))
     return len({taken for taken, _ in sizes}) > 1 and all(one[1] == other[0] for one, other in pairwise(sizes))
+
+
+def _dense(parts: tuple[Layer, ...]) -> bool:
+    """Tell by parameters whether each of several kernels of one size takes what the first does, and all before it."""
+    taken: list[int] = []  # weights for each channel that is given out, and a bias
+    grown: list[int] = []
+    for part in parts:
+        breathe()
+        outputs = (part.output_shape or (0,))[0]
+        each, rest = divmod(part.params, max(outputs, 1))
+        if rest:
+            return False
+        taken.append(each)
+        grown.append(outputs)
+    steps = [after - before for before, after in pairwise(taken)]
+    areas = {divmod(step, max(outputs, 1)) for step, outputs in zip(steps, grown, strict=False)}
+    return len(areas) == 1 and next(iter(areas)) in _DENSE
 
 
 def beside(block: Layer) -> bool:

@@ -230,3 +230,27 @@ def test_a_convolution_that_is_called_again_takes_what_code_joins_anew() -> None
     takes = [op.x for op in program.ops[1:]]
     assert [program.shapes[index] for index in takes] == [(20, 8, 8)] * 3
     assert len(set(takes)) == 3
+
+
+@pytest.mark.parametrize(
+    ("taken", "found"),
+    [
+        ((64, 96, 128), [64, 96, 128]),  # each takes what all before it gave out
+        ((64, 64, 64), [64, 64, 64]),  # all take what came into the list
+    ],
+)
+def test_a_list_of_convolutions_in_a_table_may_be_a_dense_block(taken: tuple[int, ...], found: list[int]) -> None:
+    rows = [f"│    └─Conv2d: 2-{at} [2, 32, 32, 32] {32 * (9 * width + 1):,}" for at, width in enumerate(taken, 1)]
+    _, program, _ = account(
+        tree("Net [2, 3, 32, 32] --", "├─Conv2d: 1-1 [2, 64, 32, 32] 1,792", "├─ModuleList: 1-2 -- --", *rows)
+    )
+    convs = [op.conv for op in program.ops if op.conv is not None]
+    assert [conv.channels_in for conv in convs[1:]] == found
+
+
+def test_kernels_of_several_sizes_in_a_table_are_no_dense_block() -> None:
+    rows = [f"│    └─Conv2d: 2-{at} [2, 16, 32, 32] {params:,}" for at, params in enumerate((1_040, 9_233, 25_616), 1)]
+    _, program, _ = account(
+        tree("Net [2, 3, 32, 32] --", "├─Conv2d: 1-1 [2, 64, 32, 32] 1,792", "├─ModuleList: 1-2 -- --", *rows)
+    )
+    assert len(program.ops) == 4

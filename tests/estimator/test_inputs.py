@@ -213,6 +213,7 @@ JOINS = part("joins", "ModuleList", block("0", 32, 16) + block("1", 16, 8))
         STAGES + POOL + AGAIN,  # a function makes pictures larger
         STAGES + AGAIN,  # and smaller
         STAGES + SECOND,
+        STAGES + UP + block("d2", 48, 16) + UP.replace("up", "up2") + block("d1", 24, 8),
         STAGES + larger("u1", 16) + larger("u2", 32) + block("d2", 32, 16) + block("d1", 16, 8),
         STAGES + POOL + larger("u2", 32) + larger("u1", 16) + block("d2", 32, 16) + block("d1", 16, 8),
         INNER + LISTED,
