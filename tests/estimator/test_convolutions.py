@@ -254,3 +254,10 @@ def test_kernels_of_several_sizes_in_a_table_are_no_dense_block() -> None:
         tree("Net [2, 3, 32, 32] --", "├─Conv2d: 1-1 [2, 64, 32, 32] 1,792", "├─ModuleList: 1-2 -- --", *rows)
     )
     assert len(program.ops) == 4
+
+
+@pytest.mark.parametrize("last", ["Conv2d: 1-2 [8, 2, 32, 32] 130", "Conv2d: 1-2 [8, 2, 16, 16] 130"])
+def test_as_many_channels_as_the_job_has_samples_are_no_batch(last: str) -> None:
+    text = tree("Net [8, 2, 32, 32] --", "├─Conv2d: 1-1 [8, 64, 32, 32] 1,792", f"├─{last}")
+    small, large = (account(text, batch_size=size)[1] for size in (2, 3))
+    assert small.shapes == large.shapes
