@@ -16,7 +16,7 @@ from estimator.methods.rad import Rad
 from estimator.methods.rad.fit.own import Blocks, Noted, noted, tables
 from estimator.methods.rad.known import blocks_of
 from estimator.methods.rad.liveness import kept_by
-from estimator.methods.rad.own_code import HIDDEN, NOTHING, OwnCode, hidden_blocks, insides
+from estimator.methods.rad.own_code import HIDDEN, NOTHING, OwnCode, hidden_blocks, insides, of_model
 from estimator.parsers import parse_summary
 from estimator.store import ModelError
 from estimator.types import Precision, Workload
@@ -356,6 +356,41 @@ def test_blocks_that_do_something_else_in_a_model_are_known_by_it() -> None:
     _, program, _, _ = Rad(plain()).account(parse_summary(printers.torchinfo_text(model("New"), 2)), Workload(2))
     kept = kept_by(program, "fp32")[-1] + sum(own.of(program, "torchinfo", "fp32").steps)
     assert kept == pytest.approx(sum(SAVED), rel=0.01)  # the less of two
+
+
+def mine(trace: Trace, *, drops: bool = False) -> Trace:
+    """A class of the user's that holds a model, and maybe dropout before it."""
+    first = trace.calls[0]
+    before = (leaf("drop", "Dropout", "p=0.2, inplace=False", 0),) if drops else ()
+    root = Module("", "Mine", "", 0, (*before, replace(trace.root, name="backbone")))
+    by = len(before) + 1
+    inner = [Call(call.module + by, call.depth + 1, call.input_shape, call.output_shape) for call in trace.calls]
+    dropped = [Call(1, 1, first.input_shape, first.input_shape)] if drops else []
+    return Trace(root, (first, *dropped, *inner), trace.total_params)
+
+
+@pytest.mark.parametrize("drops", [False, True])
+def test_blocks_are_known_by_the_model_that_a_class_of_the_users_holds(drops: bool) -> None:
+    more = [0, 4 * PICTURE, *(2 * kept for kept in SAVED[2:])]
+    items = [*noted(dataset(), Rad(plain())), *noted(dataset(more, "others", "Other"), Rad(plain()))]
+    own = OwnCode(Blocks(items).tables)
+    texts = [
+        printers.torchinfo_text(trace, 2) for trace in (model("Other"), mine(model("Other"), drops=drops), model())
+    ]
+    programs = [Rad(plain()).account(parse_summary(text), Workload(2))[1] for text in texts]
+    alone, found, other = (sum(own.of(program, "torchinfo", "fp32").steps) for program in programs)
+    assert found == alone > other
+
+
+def test_hidden_blocks_are_known_by_the_model_that_a_class_of_the_users_holds() -> None:
+    traces = ((deep(), 2), (mine(deep()), 3), (deep("Other"), 2))
+    texts = [printers.torchinfo_text(trace, 2, depth=depth) for trace, depth in traces]
+    programs = [Rad(plain()).account(parse_summary(text), Workload(2))[1] for text in texts]
+    of_it = of_model("", blocks_of("torchinfo", programs[0].names))
+    own = OwnCode({HIDDEN: {"Gate": {of_it: [1.0, 9.0, 9.0, 9.0, 1.0, 1.0], "": [1.0, 2.0, 2.0, 2.0, 1.0, 1.0]}}})
+    alone, held, other = (sum(own.of(program, "torchinfo", "fp32").inside.values()) for program in programs)
+    assert held == pytest.approx(alone, rel=0.01)
+    assert alone > 4 * other > 0
 
 
 def test_a_block_is_known_by_its_type_and_its_layers() -> None:

@@ -203,6 +203,11 @@ def _holder(summary: ModelSummary, program: Program) -> str:
     return ""
 
 
+def held(types: frozenset[str], holder: str) -> list[frozenset[str]]:
+    """Give the types of layers of models that a class may hold which does nothing else, or adds what a head has."""
+    return [types - left - {holder} for left in _EITHER if left <= types]
+
+
 @lru_cache(maxsize=16)  # names come from users, and a set of them may be large: few are kept
 def blocks_of(format_: str, names: frozenset[str]) -> str:
     """Give what stands for a format and types of layers."""
@@ -320,9 +325,8 @@ class Known:
         if around is None or not around[2]:
             return None
         format_, types, holder = around
-        for left in _EITHER:
-            rest = types - left - {holder}
-            models = self._table.get(blocks_of(format_, rest)) if left <= types else None
+        for rest in held(types, holder):
+            models = self._table.get(blocks_of(format_, rest))
             # Networks of layers alone are alike by chance: only a block's type tells which one it is.
             if models is not None and any(kind_of(type_) is Kind.VIEW and type_ not in _VIEWS for type_ in rest):
                 return models

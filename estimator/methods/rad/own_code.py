@@ -20,7 +20,7 @@ from estimator.kept import keep
 from estimator.layer import Layer
 from estimator.methods.rad.familiar import without
 from estimator.methods.rad.kinds import Kind, kind_of
-from estimator.methods.rad.known import blocks_of, finite
+from estimator.methods.rad.known import blocks_of, finite, held
 from estimator.methods.rad.program import End, Program
 from estimator.types import Precision
 from estimator.walk import elements
@@ -137,7 +137,7 @@ class OwnCode:
         place, last = _PLACE[precision], len(program.ops)
         steps = [0.0] * last
         known = blocks = 0.0
-        names = blocks_of(format_, program.names)
+        names = _Names(program, format_)
         inside, works, cache = self._inside(program, format_, place, names)
         seen: dict[int, Values | None] = {}  # by layer: in a tree, equal ones hold the same
         for number, (layer, _, at, size) in enumerate(program.ends):
@@ -163,7 +163,7 @@ class OwnCode:
         return Own(steps, known / blocks, inside, works, cache) if known or inside else NOTHING
 
     def _inside(
-        self, program: Program, format_: str, place: int, names: str
+        self, program: Program, format_: str, place: int, names: _Names
     ) -> tuple[dict[int, float], dict[int, float], float]:
         """Look up the hidden blocks of a program: what each keeps, and works with, and what all of them cache."""
         inside: dict[int, float] = {}
@@ -176,7 +176,6 @@ class OwnCode:
         blocks = hidden_blocks(program)
         lists = program.owner and any(program.ends[number][0].type in _LISTS for number, _ in blocks)
         outers = around(program.ends) if lists else {}
-        keys = [of_model("", each) for each in (*insides(program, blocks, names), names)]
         for step, (number, at) in enumerate(blocks):
             if not step & OFTEN:
                 breathe()
@@ -188,7 +187,7 @@ class OwnCode:
                 if noted is not None and noted.kept_more[0] and not tokens_of(program, at):
                     noted = None
             if noted is None and types:
-                noted = next((types[key] for key in (*keys, "") if key in types), None)
+                noted = names.hidden(types, blocks)
             if noted is None and program.owner:
                 noted = self._of_family(layer.type, program.owner)
             if noted is None:
@@ -216,6 +215,52 @@ class OwnCode:
     def _of_family(self, type_: str, owner: str) -> Hidden | None:
         """Look up what blocks of a type that is one model's own hold in all models that have them, if that is alike."""
         return self._alike.get(type_) if type_.startswith(owner) else None
+
+
+class _Names:
+    """Names of the models whose blocks a program's may be: its own, and those that a class of the user's holds."""
+
+    def __init__(self, program: Program, format_: str) -> None:
+        self._program = program
+        self._format = format_
+        self._each = [blocks_of(format_, program.names)]
+        self._keys: list[list[str]] = []
+
+    def hidden(self, types: Mapping[str, Hidden], blocks: Sequence[tuple[int, int]]) -> Hidden | None:
+        """Find what is noted of hidden blocks of one type in these models, else in any.
+
+        Args:
+            types: what is noted, by models.
+            blocks: all that are hidden.
+        """
+        tried = 0
+        while (name := self._name(tried)) is not None:
+            if tried == len(self._keys):
+                self._keys.append([of_model("", each) for each in (*insides(self._program, blocks, name), name)])
+            for key in self._keys[tried]:
+                if key in types:
+                    return types[key]
+            tried += 1
+        return types.get("")
+
+    def shown(self, inner: Mapping[str, Values], key: str) -> Values | None:
+        """Find what is noted of blocks that are shown, by what is in them."""
+        tried = 0
+        while (name := self._name(tried)) is not None:
+            values = inner.get(of_model(key, name))
+            if values is not None:
+                return values
+            tried += 1
+        return inner.get(key)
+
+    def _name(self, place: int) -> str | None:
+        """Give one of them; those behind the first are made when they are asked for, as mostly none is."""
+        program = self._program
+        if place == len(self._each) == 1 and not program.flat:
+            breathe()
+            holder = without(program.owner, program.ends[-1][0].type)
+            self._each += [blocks_of(self._format, types) for types in held(program.names, holder)]
+        return self._each[place] if place < len(self._each) else None
 
 
 def around(ends: Sequence[End]) -> dict[int, End]:
@@ -295,11 +340,11 @@ def of_model(inner: str, names: str) -> str:
     return inner + OF_MODEL + names
 
 
-def _found(table: Table, program: Program, number: int, type_: str, names: str) -> Values | None:
+def _found(table: Table, program: Program, number: int, type_: str, names: _Names) -> Values | None:
     inner = table.get(type_)
     if inner is not None:
         key = inside(program.ends, number, "", program.flat)
-        values = inner.get(of_model(key, names)) or inner.get(key)
+        values = names.shown(inner, key)
         if values is not None:
             return values
     if program.owner:
