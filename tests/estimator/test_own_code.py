@@ -373,7 +373,7 @@ def mine(trace: Trace, *, drops: bool = False) -> Trace:
 def test_blocks_are_known_by_the_model_that_a_class_of_the_users_holds(drops: bool) -> None:
     more = [0, 4 * PICTURE, *(2 * kept for kept in SAVED[2:])]
     items = [*noted(dataset(), Rad(plain())), *noted(dataset(more, "others", "Other"), Rad(plain()))]
-    own = OwnCode(Blocks(items).tables)
+    own = OwnCode(Blocks(items).tables, frozenset())
     texts = [
         printers.torchinfo_text(trace, 2) for trace in (model("Other"), mine(model("Other"), drops=drops), model())
     ]
@@ -387,10 +387,14 @@ def test_hidden_blocks_are_known_by_the_model_that_a_class_of_the_users_holds() 
     texts = [printers.torchinfo_text(trace, 2, depth=depth) for trace, depth in traces]
     programs = [Rad(plain()).account(parse_summary(text), Workload(2))[1] for text in texts]
     of_it = of_model("", blocks_of("torchinfo", programs[0].names))
-    own = OwnCode({HIDDEN: {"Gate": {of_it: [1.0, 9.0, 9.0, 9.0, 1.0, 1.0], "": [1.0, 2.0, 2.0, 2.0, 1.0, 1.0]}}})
+    table = {HIDDEN: {"Gate": {of_it: [1.0, 9.0, 9.0, 9.0, 1.0, 1.0], "": [1.0, 2.0, 2.0, 2.0, 1.0, 1.0]}}}
+    own = OwnCode(table, frozenset())
     alone, held, other = (sum(own.of(program, "torchinfo", "fp32").inside.values()) for program in programs)
     assert held == pytest.approx(alone, rel=0.01)
     assert alone > 4 * other > 0
+    # Where the class itself was measured, that is of an account by its own name.
+    as_measured = OwnCode(table, {blocks_of("torchinfo", programs[1].names)}).of(programs[1], "torchinfo", "fp32")
+    assert sum(as_measured.inside.values()) == pytest.approx(other, rel=0.01)
 
 
 def test_a_block_is_known_by_its_type_and_its_layers() -> None:

@@ -166,7 +166,7 @@ class Rad:
             self._bounds = {str(key): finite(value) for key, value in model["bounds"].items()}
             self._types = frozenset(map(str, model["known"]))
             self._known = Known(model["measured"])
-            self._own = OwnCode(model["own"])
+            self._own = OwnCode(model["own"], self._known.blocks)
             self._rehearsed = Rehearsed(model["rehearsed"]) if model.get("rehearsed") else None
             self._fitted_on = str(model["gpu"])
             contexts = model["context_mib"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from math import exp, isfinite, log, log2, sqrt
 from typing import Any, Final, Literal, NamedTuple
@@ -288,10 +288,17 @@ class Known:
         Raises:
             ValueError, TypeError, LookupError, OverflowError, AttributeError: it is damaged.
         """
-        self._table = {str(blocks): _Blocks(sizes, runs) for blocks, (sizes, runs) in table["runs"].items()}
+        self._table: dict[str, _Blocks] = {
+            str(blocks): _Blocks(sizes, runs) for blocks, (sizes, runs) in table["runs"].items()
+        }
         self._resembling = Resembling(table["types"], table["sets"])
         if not self._table.keys() >= self._resembling.blocks:
             raise ValueError("types of layers are noted of models without runs")
+
+    @property
+    def blocks(self) -> Set[str]:
+        """The measured models, by what stands for their types of layers."""
+        return self._table.keys()
 
     def about(self, run: Run) -> Knowledge:
         """Say what is known of a request."""

@@ -10,7 +10,7 @@ where what it prints in sum is more, or less, the model's blocks are so much lar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from math import log2
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -23,7 +23,7 @@ from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.known import blocks_of, finite, held
 from estimator.methods.rad.program import End, Program
 from estimator.types import Precision
-from estimator.walk import elements
+from estimator.walk import elements, layers
 
 Values = tuple[float, float, float]
 """Bytes for each element of the larger of a block's input and output, in fp32, amp and bf16."""
@@ -74,6 +74,8 @@ _LISTS: Final = frozenset(("ModuleList", "Sequential"))
 # By how much the most that blocks of one type keep may be more than the least for them to be alike.
 _AGREE: Final = 1.1
 _SEVERAL: Final = 2
+# So many classes may be around a library's model.
+_DEEP: Final = 3
 _BARE: Final = ("Identity", "Parameter", "ParameterList")
 _VIEW: Final = Kind.VIEW
 _OPAQUE: Final = Kind.OPAQUE
@@ -110,12 +112,20 @@ NOTHING: Final = Own([], 0.0)
 class OwnCode:
     """The tables, one for each format."""
 
-    def __init__(self, tables: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> None:
+    def __init__(
+        self, tables: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]], measured: Set[str] | None = None
+    ) -> None:
         """Take what `estimator.methods.rad.fit.own` makes: tables by format.
+
+        Args:
+            tables: what was noted.
+            measured: the names of measured models (`known.blocks_of`). Blocks of others are looked up in the models
+                that they hold, too; where these names are not given, none are.
 
         Raises:
             ValueError, TypeError, AttributeError, OverflowError: they are damaged.
         """
+        self._measured = measured
         self._tables: dict[str, Table] = {
             format_: {type_: {inner: _values(each) for inner, each in found.items()} for type_, found in table.items()}
             for format_, table in tables.items()
@@ -137,7 +147,7 @@ class OwnCode:
         place, last = _PLACE[precision], len(program.ops)
         steps = [0.0] * last
         known = blocks = 0.0
-        names = _Names(program, format_)
+        names = _Names(program, format_, self._measured)
         inside, works, cache = self._inside(program, format_, place, names)
         seen: dict[int, Values | None] = {}  # by layer: in a tree, equal ones hold the same
         for number, (layer, _, at, size) in enumerate(program.ends):
@@ -220,10 +230,13 @@ class OwnCode:
 class _Names:
     """Names of the models whose blocks a program's may be: its own, and those that a class of the user's holds."""
 
-    def __init__(self, program: Program, format_: str) -> None:
+    def __init__(self, program: Program, format_: str, measured: Set[str] | None) -> None:
         self._program = program
         self._format = format_
         self._each = [blocks_of(format_, program.names)]
+        # What was measured of a model was compared with an account by its own name alone.
+        self._measured = measured or frozenset()
+        self._holds = not program.flat and measured is not None and self._each[0] not in measured
         self._keys: list[list[str]] = []
 
     def hidden(self, types: Mapping[str, Hidden], blocks: Sequence[tuple[int, int]]) -> Hidden | None:
@@ -256,11 +269,30 @@ class _Names:
     def _name(self, place: int) -> str | None:
         """Give one of them; those behind the first are made when they are asked for, as mostly none is."""
         program = self._program
-        if place == len(self._each) == 1 and not program.flat:
+        if place == len(self._each) == 1 and self._holds:
             breathe()
             holder = without(program.owner, program.ends[-1][0].type)
-            self._each += [blocks_of(self._format, types) for types in held(program.names, holder)]
+            models = [blocks_of(self._format, types) for types in held(program.names, holder)]
+            known = [name for name in models if name in self._measured][:1]  # as `Known` finds it
+            self._each += known or [blocks_of(self._format, types) for types in _inner(program)]
         return self._each[place] if place < len(self._each) else None
+
+
+def _inner(program: Program) -> list[frozenset[str]]:
+    """Give the types of layers in parts that have most of a model's parameters, each of which holds the next.
+
+    One may be a library's model, around which somebody put a class of his own.
+    """
+    found: list[frozenset[str]] = []
+    part = program.ends[-1][0]
+    most = sum([layer.params for layer in layers(part)])
+    while len(found) < _DEEP:
+        sizes = [(sum([layer.params for layer in layers(inner)]), inner) for inner in part.children if inner.children]
+        size, part = max(sizes, key=lambda each: each[0], default=(0, part))
+        if 2 * size <= most:
+            break
+        found.append(frozenset([without(program.owner, layer.type) for layer in layers(part)]))
+    return found
 
 
 def around(ends: Sequence[End]) -> dict[int, End]:
