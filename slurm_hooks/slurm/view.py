@@ -167,9 +167,15 @@ def parse_partitions(partitions: str, settings: str) -> dict[str, SlurmPartition
             counts_memory=counts_memory,
             memory_per_cpu_mib=_int(memory.get("DefMemPerCPU")) or None,
             memory_per_node_mib=_int(memory.get("DefMemPerNode")) or None,
-            most_memory_per_cpu_mib=_int(fields.get("MaxMemPerCPU", by_default.get("MaxMemPerCPU"))) or None,
+            most_memory_per_cpu_mib=_most_memory_per_cpu(fields, by_default),
         )
     return made
+
+
+def _most_memory_per_cpu(fields: Mapping[str, str], by_default: Mapping[str, str]) -> int | None:
+    """MaxMemPerCPU of a partition; one that limits memory of a node has none, whatever holds by default."""
+    own = fields if "MaxMemPerCPU" in fields or fields.get("MaxMemPerNode", "").isdigit() else by_default
+    return _int(own.get("MaxMemPerCPU")) or None
 
 
 def parse_reservations(text: str) -> dict[str, float]:
@@ -234,10 +240,16 @@ def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], instances: frozenset
         instances=instances,
         shares=any(kind == "mps" and int(count) for kind, _, count in _GRES_ITEM.findall(fields.get("Gres", ""))),
         memory_mib=total,
-        threads=_int(fields.get("ThreadsPerCore")) or 1,
+        threads=_cpus_per_core(fields),
         owner=fields.get("Owner", "").partition("(")[0].replace("N/A", ""),
         idle=not _int(fields.get("CPUAlloc")),
     )
+
+
+def _cpus_per_core(fields: Mapping[str, str]) -> int:
+    """Processors of a core: its threads, or one where slurm.conf counts cores (CPUs= no more than there are)."""
+    cores = _int(fields.get("Sockets")) * _int(fields.get("CoresPerSocket"))
+    return 1 if _int(fields.get("CPUTot")) <= cores else _int(fields.get("ThreadsPerCore")) or 1
 
 
 def _gpus(fields: Mapping[str, str]) -> tuple[tuple[Gpu, ...], frozenset[str]]:

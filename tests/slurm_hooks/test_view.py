@@ -233,6 +233,7 @@ def test_memory_that_jobs_hold(settings: str, own: str, expected: tuple[bool, in
         ("MaxMemPerCPU            = 4096\n", "MaxMemPerNode=UNLIMITED", 4096),
         ("MaxMemPerCPU            = 4096\n", "MaxMemPerCPU=2048", 2048),
         ("MaxMemPerNode           = UNLIMITED\n", "MaxMemPerNode=UNLIMITED", None),
+        ("MaxMemPerCPU            = 4096\n", "MaxMemPerNode=100000", None),
     ],
 )
 def test_memory_that_one_processor_may_have(settings: str, own: str, expected: int | None) -> None:
@@ -256,7 +257,9 @@ def test_a_gpu_without_shares_beside_one_that_has_some_takes_no_pin(rest: str) -
 
 def test_processors_of_a_core() -> None:
     assert parse_nodes(NODE)[0].threads == 1
-    assert parse_nodes(NODE.replace("ThreadsPerCore=1", "ThreadsPerCore=2"))[0].threads == 2
+    two = NODE.replace("ThreadsPerCore=1", "ThreadsPerCore=2")
+    assert parse_nodes(two.replace("CPUTot=64", "CPUTot=128"))[0].threads == 2
+    assert parse_nodes(two)[0].threads == 1, "slurm.conf counts cores: Slurm gives each as one processor"
 
 
 def test_memory_that_a_node_keeps_for_the_system() -> None:
