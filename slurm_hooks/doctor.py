@@ -25,6 +25,10 @@ _SLOW_REQUEUE_S = 121
 # What Slurm must grant the hooks, in seconds: more than etc/prolog.sh and etc/epilog.sh allow themselves.
 _PROLOG_S, _EPILOG_S = 30, 50
 _GRES = re.compile(r"(gpu|mps)(?::((?=[\w.+-]*[A-Za-z])[\w.+-]+))?:(\d+)")
+_LOADS = "loads RAD"
+_REQUIRES = re.compile(r"""require[\s(,]+["']rad["']""")
+_CALLS = re.compile(r"\.wrap\b")
+_FUNCTIONS = re.compile(r"\bslurm_(?:job_submit|cli_pre_submit)\b")  # those behind which rad.wrap() puts RAD
 _COMMENTS = re.compile(r"--\[(=*)\[.*?\]\1\]|^[ \t]*--[^\n]*", re.DOTALL | re.MULTILINE)  # of Lua
 _GROUP_WRITE = 0o020
 _OTHER_WRITE = 0o002
@@ -229,10 +233,20 @@ def _version(facts: Facts) -> tuple[int, int]:
 def _script(facts: Facts, name: str, needed: bool, why: str = "") -> Finding:
     """Whether one of Slurm's Lua scripts loads RAD."""
     text = facts.scripts.get(name)
-    loads = text is not None and re.search(r"""require[\s(,]+["']rad["']""", _COMMENTS.sub("", text)) is not None
-    found = "absent" if text is None else "loads RAD" if loads else "does not load RAD"
-    cure = f"copy etc/{name} beside slurm.conf, or add its line with `require` to yours{why}"
-    return Finding(name, loads, found, cure, needed)
+    found = "absent" if text is None else _loaded(_COMMENTS.sub("", text))
+    cure = f"copy etc/{name} beside slurm.conf, or add its line with `require` to yours, before the final return{why}"
+    return Finding(name, found == _LOADS, found, cure, needed)
+
+
+def _loaded(code: str) -> str:
+    """Whether a Lua script without its comments puts RAD behind its functions, in words."""
+    if _REQUIRES.search(code) is None:
+        return "does not load RAD"
+    called = _CALLS.search(code)
+    if called is None:
+        return "loads RAD, but calls no rad.wrap()"
+    first = _FUNCTIONS.search(code)
+    return _LOADS if first is None or first.start() < called.start() else "calls rad.wrap() before its functions"
 
 
 def _steps(facts: Facts) -> Finding:

@@ -244,6 +244,23 @@ def test_a_script_whose_line_is_a_comment(off: str) -> None:
     assert _problems("controller", dataclasses.replace(WELL, scripts=after)) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('local rad = require("rad")\n', "loads RAD, but calls no rad.wrap()"),
+        (f"{HOOK}function slurm_job_submit(job, parts, uid)\nend\n", "calls rad.wrap() before its functions"),
+        (f"{HOOK}slurm_job_submit = function(job, parts, uid) end\n", "calls rad.wrap() before its functions"),
+        (f"function slurm_job_submit(job, parts, uid)\nend\n{HOOK}return slurm.SUCCESS\n", "loads RAD"),
+        ('local ok, rad = pcall(require, "rad"); if ok then pcall(rad.wrap) end\n', "loads RAD"),
+        (f"slurm_job_submit = ours\n{HOOK}local rads = slurm_job_submit\nslurm_job_submit = logged\n", "loads RAD"),
+    ],
+)
+def test_a_script_that_loads_rad_but_wraps_nothing(text: str, found: str) -> None:
+    made = examine("controller", dataclasses.replace(WELL, scripts={**WELL.scripts, "job_submit.lua": text}), CONFIG)
+    (finding,) = (finding for finding in made if finding.subject == "job_submit.lua")
+    assert (finding.found, finding.ok) == (found, found == "loads RAD")
+
+
 def test_a_configuration_without_partitions() -> None:
     assert _only("controller", Config()).subject == "rad.toml"
 
