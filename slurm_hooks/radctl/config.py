@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from slurm_hooks import config_reference
 from slurm_hooks.decision import memory_of, unknown_gpu, without_memory
 from slurm_hooks.hook import LUA_DEADLINE_S
 from slurm_hooks.radctl.main import Site
+
+_PATTERN = re.compile(r"[*?,\[\s]")  # as what stands for several partitions has, and hardly the name of one
 
 
 @click.group()
@@ -34,6 +37,8 @@ def check(site: Site, file: Path | None) -> None:
     names = ", ".join(f"{name} ({part.mode}, {part.method})" for name, part in loaded.partitions.items())
     click.echo(f"{path}: ok: partitions {names}")
     for name, part in loaded.partitions.items():
+        if _PATTERN.search(name):
+            click.echo(f"{path}: [partitions.{name}]: means a partition of just this name: write a section for each")
         doubt = without_memory(part) if part.method != "off" and not memory_of(part) else unknown_gpu(part)
         if doubt:
             click.echo(f"{path}: [partitions.{name}]: {doubt}")

@@ -84,6 +84,17 @@ def test_check_tells_of_gpus_of_unknown_memory(tmp_path: Path) -> None:
     assert "[partitions.b]" not in result.output
 
 
+@pytest.mark.parametrize("name", ["*", "gpu*", "gpu,cpu", "gpu[1-2]", "gpu cpu"])
+def test_check_tells_of_names_that_look_like_several_partitions(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "rad.toml"
+    path.write_text(f'[partitions."{name}"]\ngpu_model = "h200"\n[partitions.gpu-1_a]\ngpu_model = "h200"\n')
+    result = _radctl("config", "check", str(path))
+    assert result.exit_code == 0
+    assert result.output.splitlines()[1:] == [
+        f"{path}: [partitions.{name}]: means a partition of just this name: write a section for each"
+    ]
+
+
 def test_check_tells_of_values_that_do_not_go_together(tmp_path: Path) -> None:
     path = tmp_path / "rad.toml"
     path.write_text("[radd]\ndecide_s = 0.05\npoll_s = 30\n[monitor]\nread_s = 60\nsource = 'monitors'\n")
