@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,23 @@ def test_one_script_is_wrong_on_purpose_and_one_has_no_directive() -> None:
 def test_the_summaries_have_the_published_sizes() -> None:
     assert parse_summary(resnet50()).total_params == 25_557_032
     assert parse_summary(bert_base()).total_params == pytest.approx(110e6, rel=0.25)
+
+
+@pytest.mark.parametrize("option", ["-h", "--help", "--down"])
+def test_help_and_the_end_install_nothing(tmp_path: Path, option: str) -> None:
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    for name in ("demo", "lib.sh"):
+        shutil.copy(Path(demonstration.__file__).with_name(name), scripts)
+    (scripts / "demonstration.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    for name in ("dpkg-query", "apt-get"):  # nothing is there, and nothing can be had
+        tool = tmp_path / name
+        tool.write_text("#!/bin/sh\nexit 1\n")
+        tool.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run([scripts / "demo", option], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"['{option}']\n")
+    assert not (tmp_path / ".venv").exists()
 
 
 @pytest.mark.parametrize(("run", "code", "dies"), [("0", 1, True), ("1", 0, False)])
