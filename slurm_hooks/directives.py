@@ -18,6 +18,7 @@ from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Prec
 MARK: Final = "#RAD"
 SUMMARY_BEGIN: Final = "summary-begin"
 SUMMARY_END: Final = "summary-end"
+LATE: Final = f"{MARK} lines after the first command have no effect: move them up, beside the #SBATCH lines"
 _OF_SUMMARY: Final = (
     f": write {MARK} model=FILE, or the summary between {MARK} {SUMMARY_BEGIN} and {MARK} {SUMMARY_END}, "
     "each alone on its line"
@@ -43,7 +44,8 @@ _MEMORY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNOR
 # sbatch's isspace() says: not a line of a no-break space.
 _FIRST_COMMAND: Final = re.compile(r"[^\S\n]*[^\s#]", re.ASCII)
 _COMMAND: Final = re.compile(r"\n[^\S\n]*[^\s#]", re.ASCII)
-_DIRECTIVE: Final = re.compile(r"\n#RAD((?=[ \t:=\r\n])[^\n]*|\Z)")  # a text's first line needs a newline before it
+# A text's first line needs a newline before it.
+_DIRECTIVE: Final = re.compile(r"\n#RAD((?=[ \t:=\r\n])[^\n]*|\Z)")
 
 
 class DirectiveError(ValueError):
@@ -68,6 +70,7 @@ class Directives(NamedTuple):
         input_size: shape of one sample, as `estimator.input_size` reads it.
         memory_mib: the user's claim, in MiB, that replaces the estimate.
         summary: text of the inline summary.
+        late: whether more `#RAD` lines stand behind the leading comment block, where they have no effect.
     """
 
     model: str | None = None
@@ -80,6 +83,7 @@ class Directives(NamedTuple):
     memory_mib: int | None = None
     summary: str | None = None
     input_size: tuple[int, ...] | None = None
+    late: bool = False
 
 
 def leading_block(script: str) -> str:
@@ -118,7 +122,8 @@ def parse_script(script: str) -> Directives | None:
     first_line: dict[str, int] = {}
     begin = begin_end = line = position = 0
     found = False
-    for directive in _DIRECTIVE.finditer(text, 0, _block_end(script) + shift):
+    end = _block_end(script) + shift
+    for directive in _DIRECTIVE.finditer(text, 0, end):
         breathe()
         found = True
         inside = begin and "summary" not in values
@@ -145,7 +150,9 @@ def parse_script(script: str) -> Directives | None:
                 values["memory_mib" if key == "memory" else key] = _value(key, said, number)
     if begin and "summary" not in values:
         raise DirectiveError(begin, f"{SUMMARY_BEGIN} has no {MARK} {SUMMARY_END} in the leading comment block")
-    return Directives(**values) if found else None  # type: ignore[arg-type]
+    if not found:
+        return None
+    return Directives(**values, late=_DIRECTIVE.search(text, end) is not None)  # type: ignore[arg-type]
 
 
 def _uncommented(lines: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from slurm_hooks.directives import has_directives, has_late_directives, leading_block
+from slurm_hooks.directives import LATE, has_directives, has_late_directives, leading_block
 
 LONGEST_BLOCK = 786_432
 LONGEST_REQUEST = 1_000_000
@@ -33,7 +33,7 @@ def unasked(script: str, request_bytes: int, options_bytes: int) -> str | None:
         long = f"the leading comment block is longer than {LONGEST_BLOCK // 1024} KiB or has over {MAX_STEPS} gaps"
         return f"{long}: the job goes through as written"
     if not has_directives(script):
-        return "#RAD lines after the first command have no effect: move them up, beside the #SBATCH lines"
+        return LATE
     if options_bytes > LONGEST_OPTIONS:
         return f"the options are longer than {LONGEST_OPTIONS // 1024} KiB together: the job goes through as written"
     if request_bytes > LONGEST_REQUEST:

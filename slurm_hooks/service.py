@@ -24,7 +24,7 @@ from predictor.types import Predictor, Profile, ProfileError
 from slurm_hooks import decision as rules
 from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Resident, partition_of, with_arrivals
 from slurm_hooks.config import Config, Partition
-from slurm_hooks.directives import DirectiveError, Directives, parse_script
+from slurm_hooks.directives import LATE, DirectiveError, Directives, parse_script
 from slurm_hooks.experience import Experience
 from slurm_hooks.interference import Interference, pack
 from slurm_hooks.records import Record, merge
@@ -241,6 +241,8 @@ class Service:
             answer = self._left_alone(submission, reading.directives or _NO_DIRECTIVES, first, LeftAlone(asked, reason))
         else:
             answer = self._decide(reading, first)
+        if reading.directives is not None and reading.directives.late:
+            answer = answer._replace(message=f"{answer.message}\n{LATE}")
         if all(partition.mode == "shadow" for partition in partitions):
             return answer._replace(reject=False, message="")
         if first.mode == "advise" and answer.reject:

@@ -57,14 +57,15 @@ def test_no_directives() -> None:
 
 def test_directives_end_with_the_comment_block() -> None:
     script = HEAD + "\n\n#RAD batch_size=4\ntrue\n#RAD batch_size=x\n"
-    assert parse_script(script) == Directives(batch_size=4)
+    assert parse_script(script) == Directives(batch_size=4, late=True)
+    assert parse_script("#RAD batch_size=4\ntrue\n#RADIO on\n #RAD x\n") == Directives(batch_size=4)
     assert has_directives(script)
     assert not has_directives(HEAD + "true\n#RAD batch_size=4\n")
 
 
 def test_comments_may_be_indented_as_for_sbatch() -> None:
     script = "#!/bin/bash\n  # ours\n\t#SBATCH -p cpu\n \v\f\r\n#RAD batch_size=4\n  true\n#RAD batch_size=x\n"
-    assert parse_script(script) == Directives(batch_size=4)
+    assert parse_script(script) == Directives(batch_size=4, late=True)
     assert parse_script("  # ours\n#RAD batch_size=4\n") == Directives(batch_size=4)
     assert parse_script("#!/bin/bash\n #RAD batch_size=4\n") is None  # as a #SBATCH that is indented
     for command in ("\u00a0", "\u2028", "\x1c", "\u00a0# no comment"):

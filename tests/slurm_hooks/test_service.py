@@ -587,6 +587,15 @@ def test_left_alone(lines: tuple[str, ...], fields: dict[str, str | None], words
     assert words in record(answer).reasons[0]
 
 
+@pytest.mark.parametrize("first", ["#RAD model=net.txt batch_size=8", "#RAD policy=collocation"])
+@pytest.mark.parametrize(("mode", "told"), [("enforce", True), ("advise", True), ("shadow", False)])
+def test_directives_that_come_too_late_beside_others(mode: str, told: bool, first: str) -> None:
+    made, _ = service(mode=mode)
+    in_time = ask(made, first, "python train.py").message
+    late = "\n#RAD lines after the first command have no effect: move them up, beside the #SBATCH lines"
+    assert ask(made, first, "python train.py", "#RAD memory=12G").message == in_time + late * told
+
+
 def test_a_wrong_directive_is_refused() -> None:
     made, _ = service()
     answer = ask(made, "#RAD batchsize=3")
