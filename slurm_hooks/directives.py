@@ -44,8 +44,8 @@ _MEMORY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNOR
 # sbatch's isspace() says: not a line of a no-break space.
 _FIRST_COMMAND: Final = re.compile(r"[^\S\n]*[^\s#]", re.ASCII)
 _COMMAND: Final = re.compile(r"\n[^\S\n]*[^\s#]", re.ASCII)
-# A text's first line needs a newline before it.
-_DIRECTIVE: Final = re.compile(r"\n#RAD((?=[ \t:=\r\n])[^\n]*|\Z)")
+# A text's first line needs a newline before it. What only looks like a blank is no comment: it is refused.
+_DIRECTIVE: Final = re.compile(r"\n#RAD((?=[ \t\u00a0:=\r\n])[^\n]*|\Z)")
 
 
 class DirectiveError(ValueError):
@@ -127,7 +127,7 @@ def parse_script(script: str) -> Directives | None:
         breathe()
         found = True
         inside = begin and "summary" not in values
-        word = directive.group(1).strip()
+        word = directive.group(1).rstrip().lstrip(" \t\r")
         if word == SUMMARY_END and inside:  # first: to count the lines of a summary takes as long as to read it
             values["summary"] = _uncommented(text[begin_end : directive.start()])
             continue

@@ -2,6 +2,7 @@
 
 local rad = require("rad")
 local HASH, NEWLINE = 35, 10
+local NBSP = "\194\160"
 local MAX_STEPS = 10000          -- of a search in a script: 4 MB made for it must not hold slurmctld up
 
 local M = { max_steps = MAX_STEPS }
@@ -24,13 +25,14 @@ function M.leading_block(script)
     return nil
 end
 
--- Where the first directive of `text` begins; nil where there is none.
+-- Where the first directive of `text` begins; nil where there is none. A no-break space behind its mark radd refuses.
 function M.directive(text)
     local found = text:find("#RAD", 1, true)
     for _ = 1, MAX_STEPS do
         if found == nil then return nil end
-        local after = text:sub(found + 4, found + 4)
-        if (found == 1 or text:byte(found - 1) == NEWLINE) and after:match("^[ \t:=\r\n]?$") then return found end
+        local after = text:sub(found + 4, found + 5)
+        local marks = after == "" or after == NBSP or after:find("^[ \t:=\r\n]")
+        if marks and (found == 1 or text:byte(found - 1) == NEWLINE) then return found end
         found = text:find("#RAD", found + 4, true)
     end
     return nil

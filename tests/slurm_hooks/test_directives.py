@@ -135,6 +135,7 @@ def test_inline_summary() -> None:
         (["#RAD model resnet50.txt"], 3, ["cannot read 'model': write #RAD model=..."]),
         (['#RAD model="unfinished'], 3, ["cannot read"]),
         (["#RAD batch_size=4\u00a0model=a.txt # all of it"], 3, ["U+00A0", "write a blank"]),
+        (["#RAD\u00a0batch_size=4"], 3, ["U+00A0", "write a blank"]),
         (["#RAD batch_size=4" + 50 * "\u00a0" + "x"], 3, ["U+00A0", "write a blank"]),
         (["#RAD model=a\x07b"], 3, ["not a path"]),
         (["#RAD summary=net.txt"], 3, ["unknown key 'summary': write #RAD model=FILE, or"]),

@@ -196,6 +196,15 @@ def test_directives_after_the_first_command(tmp_path: Path, serve: Callable[[Rep
     assert radd.asked == []
 
 
+def test_a_mark_with_a_no_break_space_behind_it_is_radds_to_refuse(
+    tmp_path: Path, serve: Callable[[Reply], Radd]
+) -> None:
+    radd = serve(passing())
+    behind = ("\xc2\xa0", "\xc2\xa1", "IO ")  # as bytes
+    lua(tmp_path, [{"script": f"#!/bin/sh\n#RAD{word}x=1\ntrue\n"} for word in behind])
+    assert [fields["script"] for fields in radd.asked] == ["#!/bin/sh\n#RAD\u00a0x=1\ntrue\n"]
+
+
 def test_a_long_block(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
     radd = serve(passing())
     file = tmp_path / "script"
