@@ -10,12 +10,18 @@ import re
 from slurm_hooks.directives import LATE, has_directives, has_late_directives, leading_block
 
 LONGEST_BLOCK = 786_432
+LONGEST_WHOLE = 65_536
 LONGEST_REQUEST = 1_000_000
 LONGEST_OPTIONS = 131_072
 MAX_STEPS = 10_000
 LUA_DEADLINE_S = 0.05
 
 _GAP = re.compile(r"\n\s+")
+
+
+def sent(script: str) -> str:
+    """As much of a script as radd is sent: all of it, or of a long one its leading comment block."""
+    return script if len(script.encode(errors="surrogateescape")) <= LONGEST_WHOLE else leading_block(script)
 
 
 def unasked(script: str, request_bytes: int, options_bytes: int) -> str | None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from slurm_hooks.directives import leading_block
+from slurm_hooks.hook import sent
 from slurm_hooks.request import NODE_OPTIONS, UNLIMITED
 from slurm_hooks.slurm.view import expand_hostlist, seconds
 
@@ -102,11 +103,10 @@ def fields_of(
         environment: variables that sbatch would see.
     """
     gres = f"gres{separator}"
-    block = leading_block(script)
-    fields = {"script": block}
+    fields = {"script": sent(script)}
     per_node = ""
     of_nodes: dict[str, str] = {}
-    for name, value in _said(block, options, environment):
+    for name, value in _said(leading_block(script), options, environment):
         if name == "ntasks-per-node":
             per_node = value
         elif name in ("gpus-per-node", "gres"):

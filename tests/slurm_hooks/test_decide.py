@@ -205,6 +205,13 @@ def test_directives_behind_the_first_command(job: Path) -> None:
     assert _radctl("decide", job).output == said
 
 
+def test_what_stands_behind_the_first_command_of_a_script_that_is_sent_whole(job: Path) -> None:
+    job.write_text(SCRIPT + "#RAD memory=1G\n")
+    assert "\n#RAD lines after the first command have no effect" in _radctl("decide", job).output
+    job.write_text(SCRIPT + "#RAD memory=1G\n" + "#" * 65_536)
+    assert "no effect" not in _radctl("decide", job).output
+
+
 def test_what_the_hook_does_not_ask_radd_about(job: Path) -> None:
     job.write_text(SCRIPT.replace("python", "#" * 800_000 + "\npython"))
     assert _radctl("decide", job).output.startswith("the leading comment block is longer than 768 KiB or has over ")
@@ -262,6 +269,7 @@ def test_the_hooks_limits_are_those_of_its_lua() -> None:
     folder = Path(hook.__file__).parent / "lua"
     lua = (folder / "rad.lua").read_text()
     assert f"longest_block = {hook.LONGEST_BLOCK}," in lua
+    assert f"longest_whole = {hook.LONGEST_WHOLE}," in lua
     assert f"longest_request = {hook.LONGEST_REQUEST}," in lua
     assert f"longest_options = {hook.LONGEST_OPTIONS}," in lua
     assert f"deadline = {hook.LUA_DEADLINE_S:.3f}," in lua

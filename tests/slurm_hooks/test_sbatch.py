@@ -133,14 +133,9 @@ def test_lines_of_other_batch_systems(script: str, options: list[str], environme
 
 
 def test_options_override_the_script() -> None:
-    fields = fields_of(
-        "#!/bin/bash\n#SBATCH -p a --gres=gpu:1\n\npython x\n#SBATCH -p b\n", ["--partition", "c", "x.sh"]
-    )
-    assert fields == {
-        "script": "#!/bin/bash\n#SBATCH -p a --gres=gpu:1\n\n",
-        "partition": "c",
-        "tres_per_node": "gres:gpu:1",
-    }
+    script = "#!/bin/bash\n#SBATCH -p a --gres=gpu:1\n\npython x\n#SBATCH -p b\n"
+    fields = fields_of(script, ["--partition", "c", "x.sh"])
+    assert fields == {"script": script, "partition": "c", "tres_per_node": "gres:gpu:1"}
 
 
 @pytest.mark.parametrize(
