@@ -242,7 +242,7 @@ class Service:
         else:
             answer = self._decide(reading, first)
         if reading.directives is not None and reading.directives.late:
-            answer = answer._replace(message=f"{answer.message}\n{LATE}")
+            answer = answer._replace(message="\n".join(filter(None, (answer.message, LATE))))
         if all(partition.mode == "shadow" for partition in partitions):
             return answer._replace(reject=False, message="")
         if first.mode == "advise" and answer.reject:
