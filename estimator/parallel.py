@@ -46,6 +46,8 @@ _TAKEN: Final[dict[Parallel, _Taken]] = {
 }
 AROUND: Final[dict[str, Parallel]] = {name: name for name in _TAKEN if name != "fully_shard"}
 """Those that are modules around the model, by the names of their classes."""
+MARKS: Final = (_SHARDED, *AROUND)
+"""What a text has in it that shows one of them."""
 
 
 class Beside(NamedTuple):
@@ -62,19 +64,25 @@ class Beside(NamedTuple):
     reasons: tuple[str, ...] = ()
 
 
-def is_sharded(layer: Layer) -> bool:
+def alone(summary: ModelSummary) -> ModelSummary:
+    """Give the summary of the model without what stands around it or parts of it; it says what does."""
+    parallel: Parallel = summary.parallel
+    for layer in layers(summary.root):
+        parallel = AROUND.get(layer.type, "fully_shard" if _is_sharded(layer) else parallel)
+    return replace(summary, root=Rewrite(_alone).through(summary.root), parallel=parallel) if parallel else summary
+
+
+def _is_sharded(layer: Layer) -> bool:
     """Tell whether ``fully_shard`` gave the layer's class another name."""
     return layer.type.startswith(_SHARDED) and layer.type[len(_SHARDED) : len(_SHARDED) + 1].isupper()
 
 
-def unsharded(root: Layer) -> Layer:
-    """Give the layer, and all inside, with the names that their classes had."""
-
-    def named(walk: Rewrite, layer: Layer) -> Layer:
-        inside = walk.inside(layer, layer.args)
-        return inside.but(type=layer.type.removeprefix(_SHARDED)) if is_sharded(layer) else inside
-
-    return Rewrite(named).through(root)
+def _alone(walk: Rewrite, layer: Layer) -> Layer:
+    if layer.type in AROUND and len(layer.children) == 1 and not layer.params:
+        inner = walk.through(layer.children[0])
+        return inner.but(name=layer.name or inner.name)
+    inside = walk.inside(layer, layer.args)
+    return inside.but(type=layer.type.removeprefix(_SHARDED)) if _is_sharded(layer) else inside
 
 
 def unsynced(summary: ModelSummary) -> ModelSummary:

@@ -14,7 +14,7 @@ from typing import Final
 from estimator import walk
 from estimator.breath import breathe
 from estimator.layer import Layer
-from estimator.parallel import AROUND, DEEPSPEED, is_sharded, unsharded
+from estimator.parallel import DEEPSPEED
 from estimator.types import ModelSummary
 
 _TIED_ENDINGS: Final = (
@@ -165,13 +165,12 @@ _CAUSAL: Final = "ForCausalLM"
 # Of rows and columns together.
 _MOST_DIGITS: Final = 30
 WRAPPERS: Final = (
-    *AROUND,
     DEEPSPEED,
     "DataParallel",
     "OptimizedModule",
     "CheckpointWrapper",
 )
-"""What PyTorch puts around a model, or around blocks of it."""
+"""What is put around a model, or around blocks of it, beside what `parallel` takes off."""
 # What a class that trains a model, as one of Lightning's, calls it; and what it holds beside: losses and metrics.
 _HELD: Final = ("model", "net", "network", "module")
 _MEASURES: Final = (
@@ -216,17 +215,14 @@ _INNER: Final = "Model"
 
 
 def unwrap(summary: ModelSummary) -> ModelSummary:
-    """Take what runs a model on several GPUs, compiles it or trains it from around the model: it is the same model."""
-    root, parallel, inferred = summary.root, summary.parallel, summary.inferred
+    """Take what compiles a model, trains it or runs it on several GPUs from around it: it is the same model."""
+    root, inferred = summary.root, summary.inferred
     while (held := _held(root)) is not None:
-        parallel = AROUND.get(root.type, parallel)
         if root.type == DEEPSPEED:
             inferred = (*inferred, "what DeepSpeed holds beside the model is not counted")
         made = root.output_shape  # by the class itself, as a picture that is resized
         root = held.but(output_shape=made) if walk.elements(made) > walk.elements(held.output_shape) else held
-    if is_sharded(root):
-        root, parallel = unsharded(root), "fully_shard"
-    return summary if root is summary.root else replace(summary, root=root, parallel=parallel, inferred=inferred)
+    return summary if root is summary.root else replace(summary, root=root, inferred=inferred)
 
 
 def _held(root: Layer) -> Layer | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from estimator.breath import OFTEN, breathe
 from estimator.packed import PACKED, unpacked
-from estimator.parallel import SYNCED, unsynced
+from estimator.parallel import MARKS, SYNCED, alone, unsynced
 from estimator.parametrized import LIST, as_layers
 from estimator.parsers import keras, module, torchinfo, torchsummary
 from estimator.parsers.text import (
@@ -58,6 +58,7 @@ def parse_summary(text: str) -> ModelSummary:
         SummaryError: no summary is found, or a line of it cannot be understood; the message quotes the line.
     """
     summary = _read(text)
+    summary = share(unwrap(alone(summary) if any(mark in text for mark in MARKS) else summary))
     if _FAKED in text and any(_FAKED in layer.type for layer in layers(summary.root)):
         raise SummaryError(
             f"{_FAKED} layers imitate quantisation, for which a training keeps copies that no estimate knows: "
@@ -113,7 +114,7 @@ def _parse(lines: list[str]) -> ModelSummary:
             others += 1
     chosen = models.chosen()
     if chosen is not None:
-        return share(unwrap(chosen))
+        return chosen
     if empty >= 0:
         raise fail(
             empty + 1,

@@ -16,10 +16,9 @@ from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
 from estimator.layer import Layer
 from estimator.packed import PACKED, packed_away
-from estimator.parallel import AROUND
 from estimator.parsers import text as t
 from estimator.sharing import WRAPPERS, share
-from estimator.types import ModelSummary, Parallel, SummaryError
+from estimator.types import ModelSummary, SummaryError
 from estimator.walk import layers
 
 _OPEN: Final = 0
@@ -373,7 +372,6 @@ class _Reader:
         own: such a type of the user's own before all layers of known sizes, of which a total tells nothing either.
         by_place: lines so far that may read otherwise where they stand again.
         adapted: whether peft's adapters are among them.
-        parallel: see `ModelSummary`, of what stands around parts.
     """
 
     def __init__(self) -> None:
@@ -386,7 +384,6 @@ class _Reader:
         self._sized = False
         self.by_place = 0
         self.adapted = False
-        self.parallel: Parallel = ""
         self._stack: list[_Frame] = []
         self._width = 0
         self._sizes: dict[tuple[str, Args], int] = {}
@@ -516,7 +513,6 @@ class _Reader:
             layer = Layer(line.type, own, None, children, args, line.name)
             if line.name and line.type in WRAPPERS and len(children) == 1:
                 layer = children[0].but(name=line.name)  # as the whole model's, which `unwrap` takes off
-                self.parallel = AROUND.get(line.type, self.parallel)
             alike[line.name] = layer
             self.adapted = self.adapted or names_its_base(layer)
         return alike, total
@@ -664,8 +660,7 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
         trained = _trained(reader.root)
         frozen = max(total - trained, 0)
         inferred.append(f"peft's adapters are trained, {trained:,} parameters, and all else is frozen")
-    parallel = reader.parallel
-    return ModelSummary("module", reader.root, None, total, tuple(inferred), frozen_params=frozen, parallel=parallel)
+    return ModelSummary("module", reader.root, None, total, tuple(inferred), frozen_params=frozen)
 
 
 def _trained(layer: Layer) -> int:

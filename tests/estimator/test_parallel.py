@@ -58,6 +58,21 @@ def test_what_stands_around_is_taken_off_and_named(text: str, parallel: str) -> 
     assert summary.root.but(name="") == read(NET).root
 
 
+@pytest.mark.parametrize(
+    ("text", "parallel"),
+    [
+        (NET.replace("(up): Linear", "(up): FSDPLinear"), "fully_shard"),
+        (NET.replace("(act): ReLU()", f"(act): {FSDP}(\n    (_fsdp_wrapped_module): ReLU()\n  )"), FSDP),
+        ("Tuner(\n  (net): FSDP" + NET.replace("\n", "\n  ").rstrip() + "\n)\n", "fully_shard"),
+    ],
+)
+def test_what_stands_around_parts_alone_is_named_too(text: str, parallel: str) -> None:
+    summary = read(text)
+    bare = read(text.replace("FSDPLinear", "Linear").replace("FSDPNet", "Net"))
+    assert (summary.parallel, summary.total_params) == (parallel, read(NET).total_params)
+    assert summary.root == (read(NET).root if parallel == FSDP else bare.root)
+
+
 def test_a_name_that_begins_alike_stays() -> None:
     summary = read(NET.replace("Net", "FSDPnet"))
     assert (summary.root.type, summary.parallel) == ("FSDPnet", "")
@@ -120,11 +135,17 @@ def test_synchronised_norms_of_a_table_have_its_axes() -> None:
     assert [layer.type for layer in summary.root.children] == ["Conv3d", "BatchNorm3d", "Linear", "BatchNorm1d"]
 
 
-def test_a_table_shows_it_too() -> None:
+@pytest.mark.parametrize("outer", [(), ("Tuner",)])
+def test_a_table_shows_it_too(outer: tuple[str, ...]) -> None:
     rule = "=" * 90
-    rows = [(DDP, "[4, 8]", "--"), ("├─Net: 1-1", "[4, 8]", "--")]
-    rows += [("│    └─Linear: 2-1", "[4, 8]", "72"), ("│    └─Linear: 2-2", "[4, 8]", "72")]
-    body = "\n".join(f"{name:<45} {shape:<25} {params:<15}" for name, shape, params in rows)
+    names = [*outer, DDP, "Net"]
+    rows = [("", names[0])]
+    rows += [("│    " * (depth - 1) + "├─", f"{name}: {depth}-1") for depth, name in enumerate(names[1:], 1)]
+    rows += [("│    " * (len(names) - 1) + "└─", f"Linear: {len(names)}-{number}") for number in (1, 2)]
+    body = "\n".join(
+        f"{before + name:<45} {'[4, 8]':<25} {'72' if 'Linear' in name else '--':<15}" for before, name in rows
+    )
     head = f"{'Layer (type:depth-idx)':<45} {'Output Shape':<25} {'Param #':<15}"
     summary = read(f"{rule}\n{head}\n{rule}\n{body}\n{rule}\nTotal params: 144\n{rule}\n")
-    assert (summary.parallel, summary.root.type) == (DDP, "Net")
+    root = summary.root if not outer else summary.root.children[0]
+    assert (summary.parallel, root.type, len(root.children)) == (DDP, "Net", 2)
