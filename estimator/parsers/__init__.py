@@ -9,7 +9,7 @@ from dataclasses import replace
 from estimator.breath import OFTEN, breathe
 from estimator.packed import PACKED, unpacked
 from estimator.parallel import MARKS, SYNCED, alone, unsynced
-from estimator.parametrized import LIST, as_layers
+from estimator.parametrized import BEFORE, as_layers
 from estimator.parsers import keras, module, torchinfo, torchsummary
 from estimator.parsers.text import (
     HEADER,
@@ -64,7 +64,7 @@ def parse_summary(text: str) -> ModelSummary:
             f"{_FAKED} layers imitate quantisation, for which a training keeps copies that no estimate knows: "
             "claim `#RAD memory=12G`"
         )
-    if LIST in text:
+    if BEFORE in text:
         summary = as_layers(summary)
     if SYNCED in text:
         summary = unsynced(summary)

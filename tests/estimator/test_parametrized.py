@@ -50,24 +50,38 @@ def test_others_stay_as_they_are_shown(type_: str, said: str, maker: str) -> Non
     assert summary.made_anew == 0
 
 
-def test_a_table_is_read_as_the_layer() -> None:
+def table(*rows: tuple[str, str, str], total: int) -> str:
     rule = "=" * 90
-    rows = [
-        ("Net", "[4, 8]", "--"),
+    body = "\n".join(f"{name:<45} {shape:<25} {params:<15}" for name, shape, params in rows)
+    head = f"{'Layer (type:depth-idx)':<45} {'Output Shape':<25} {'Param #':<15}"
+    return f"{rule}\n{head}\n{rule}\n{body}\n{rule}\nTotal params: {total:,}\n{rule}\n"
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_a_table_is_read_as_the_layer(depth: int) -> None:
+    """Those of greater depth are hidden: their parameters stand in the last row above them."""
+    inside = [
         ("├─ParametrizedLinear: 1-1", "[4, 8]", "8"),
         ("│    └─ModuleDict: 2-1", "--", "--"),
         ("│    │    └─ParametrizationList: 3-1", "[8, 16]", "128"),
         ("│    │    │    └─_SpectralNorm: 4-1", "[8, 16]", "--"),
-        ("├─ReLU: 1-2", "[4, 8]", "--"),
-    ]
-    body = "\n".join(f"{name:<45} {shape:<25} {params:<15}" for name, shape, params in rows)
-    head = f"{'Layer (type:depth-idx)':<45} {'Output Shape':<25} {'Param #':<15}"
-    summary = parse_summary(f"{rule}\n{head}\n{rule}\n{body}\n{rule}\nTotal params: 136\n{rule}\n")
+    ][:depth]
+    if depth < 3:
+        inside[-1] = (*inside[-1][:2], "136" if depth == 1 else "128")
+    summary = parse_summary(table(("Net", "[4, 8]", "--"), *inside, ("├─ReLU: 1-2", "[4, 8]", "--"), total=136))
     assert [(layer.type, layer.params, layer.output_shape) for layer in summary.root.children] == [
         ("Linear", 136, (8,)),
         ("ReLU", 0, (8,)),
     ]
     assert summary.made_anew == 136
+
+
+@pytest.mark.parametrize(("hidden", "type_"), [(136, "Linear"), (137, "ParametrizedLinear")])
+def test_a_table_that_hides_most_is_read_as_it_is_shown(hidden: int, type_: str) -> None:
+    rows = [("Net", "[4, 8]", "--"), ("├─ParametrizedLinear: 1-1", "[4, 8]", "136")]
+    summary = parse_summary(table(*rows, ("├─Block: 1-2", "[4, 8]", str(hidden)), total=136 + hidden))
+    assert summary.root.children[0].type == type_
+    assert summary.made_anew == (136 if type_ == "Linear" else 0)
 
 
 @pytest.mark.parametrize(("precision", "each"), [("fp32", 4), ("amp", 4), ("bf16", 2)])
