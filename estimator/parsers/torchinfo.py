@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from estimator import rehearsal, sizes, versions
 from estimator.adapters import FROZEN
 from estimator.breath import OFTEN, breathe
-from estimator.layer import STEPS_FIRST, Layer
+from estimator.layer import Layer
 from estimator.parsers import text as t
 from estimator.parsers import whole
 from estimator.parsers.tree import RawShape, batch_of, nest, per_sample, root_of
@@ -385,8 +385,8 @@ def _summary(
     root = root_shape if depth == 0 else None
     witnesses = different if root else [different[place] for _, place in rows]
     shown = Counter([row.cells.get(main, "--") for row in witnesses])
-    steps_first = any(row.type in STEPS_FIRST for row in different)
-    batch = batch_of([(shapes[text], count) for text, count in shown.items()], root, steps_first=steps_first)
+    types = {row.type for row in different}
+    batch = batch_of([(shapes[text], count) for text, count in shown.items()], root, types)
     breathe()
     samples = {text: per_sample(shape, batch) for text, shape in shapes.items()}
     layers: list[Layer] = []
@@ -399,7 +399,6 @@ def _summary(
     breathe()
     totals = t.read_totals(lines, at)
     stated = t.total_params(totals)
-    types = {row.type for row in different}
     params_mb = t.params_mb(totals)
     flat = [(depth, layers[place]) for depth, place in rows]
     halves = stated is not None and _PACKS not in types and _of_halves(stated, params_mb)

@@ -9,7 +9,7 @@ from typing import Final
 
 from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
-from estimator.layer import Layer
+from estimator.layer import STEPS_FIRST, Layer
 
 _TWO: Final = 2
 _PICTURES: Final = 4
@@ -20,6 +20,7 @@ _CHANCE: Final = 2
 # Tables of positions have an axis of one place before fewer rows.
 _TABLE: Final = (1, 4096)
 _BOX: Final = (4,)
+_PAIRED: Final = "Transformer"
 
 RawShape = tuple[int | None, ...]
 # What one sample has of shapes whose batch is open.
@@ -27,14 +28,14 @@ _SAMPLES: Final[dict[RawShape, tuple[int, ...]]] = {}
 
 
 def batch_of(
-    shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | None, *, steps_first: bool = False
+    shapes: Iterable[tuple[RawShape | None, int]], root: RawShape | None, types: Set[str] = frozenset()
 ) -> int | None:
     """Find the batch size that the summary was printed with.
 
     Args:
         shapes: shapes of the rows, None where a row shows none, each with how many rows show it.
         root: shape of the model's own row, which is the best witness, or None.
-        steps_first: whether there are layers that take the steps of series first.
+        types: of the layers, some of which may take the steps of series first.
 
     Returns:
         The batch size, or None where the summary leaves it open (``-1``, ``None``) or shows no shapes.
@@ -66,7 +67,7 @@ def batch_of(
         # Columns of a picture may be the sequence; what is as wide as high may be an attention's matrix.
         columns = len(root) == _OF_SERIES and len(pictures) == 1 and root[0] not in squares
         ordered = root[1] in pictures and alone and (columns or root[0] not in sides)
-        if ordered or (steps_first and seconds == {root[1]} != {None} and _of_lengths(root[0], firsts)):
+        if ordered or (seconds == {root[1]} != {None} and _of_lengths(root[0], firsts, types)):
             return root[1]  # its answers, to pictures or to another series, are in order of a sequence
         seen = firsts[root[0]]
         boxes = root[1:] == _BOX and bool(pictures) and root[0] not in pictures
@@ -84,9 +85,15 @@ def batch_of(
     return max(firsts, key=firsts.__getitem__) if firsts else None
 
 
-def _of_lengths(steps: int | None, firsts: Iterable[int | None]) -> bool:
-    """Tell whether first axes are those of series of several lengths, and not of several for each sample."""
-    return any(first and first > 1 and steps and first % steps for first in firsts)
+def _of_lengths(steps: int | None, firsts: Iterable[int | None], types: Set[str]) -> bool:
+    """Tell whether first axes are those of series of several lengths, and not of several for each sample.
+
+    One may be a multiple of the other in a transformer of two series, which takes as many of both.
+    """
+    if types.isdisjoint(STEPS_FIRST):
+        return False
+    paired = _PAIRED in types
+    return any(first and first > 1 and steps and (first % steps or (paired and first > steps)) for first in firsts)
 
 
 def _fits(batch: int | None, pictures: Set[int | None], sides: set[int | None], seen: int) -> bool:

@@ -123,14 +123,24 @@ def test_axes_as_long_as_each_other_leave_nothing_open() -> None:
     assert "the bound holds for both" not in found.note
 
 
-@pytest.mark.parametrize(("first", "batch"), [(100, 8), (200, 100)])
-def test_series_of_several_lengths_that_share_the_second_axis_have_the_steps_first(first: int, batch: int) -> None:
+@pytest.mark.parametrize(
+    ("first", "pair", "batch"),
+    [
+        (256, "Transformer", 8),
+        (200, "Transformer", 8),  # which takes as many of both
+        (256, "Pair", 8),
+        (200, "Pair", 100),
+    ],
+)
+def test_series_of_several_lengths_that_share_the_second_axis_have_the_steps_first(
+    first: int, pair: str, batch: int
+) -> None:
     rows = """Translator                               [100, 8, 64]              --
 ├─Linear: 1-1                            [{0}, 8, 64]              1,088
-├─Transformer: 1-2                       [100, 8, 64]              --
+├─{1}: 1-2                       [100, 8, 64]              --
 │    └─TransformerEncoder: 2-1           [{0}, 8, 64]              281,152
 │    └─TransformerDecoder: 2-2           [100, 8, 64]              281,152"""
-    found = parse_summary(_FORM.format(rows=rows.format(first if first != 100 else 256), params=563_392))
+    found = parse_summary(_FORM.format(rows=rows.format(first, pair), params=563_392))
     assert found.batch_size == batch
     if batch == 8:
-        assert [layer.output_shape for layer in found.root.children] == [(256, 64), (100, 64)]
+        assert [layer.output_shape for layer in found.root.children] == [(first, 64), (100, 64)]
