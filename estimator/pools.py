@@ -214,7 +214,7 @@ def _called_again(root: Layer, found: Sequence[Layer]) -> Layer:
         rest = [part for part in root.children if part is not pool and part is not grows[0]]
         if order := _unpooled(rest, pool, grows[0]) or _nested(rest, pool):
             return root.but(children=order)
-    if len(grows) == 1 and not beside:
+    if (len(grows) == 1 and not beside) or len(grows) > _MOST_LAYERS:
         return root
     gone = [*shrinks, *(grows if beside else ())]
     for within in (False, True):
@@ -397,7 +397,7 @@ def _both_again(parts: Sequence[Layer], pool: Layer | None, grows: Layer | None)
     """
     first = _wider(parts)
     second = parts[first : 2 * first - 1]
-    if first < _LEAST_STAGES or len(second) < first - 1:
+    if not _LEAST_STAGES <= first <= _MOST_LAYERS or len(second) < first - 1:
         return None
     width = _gives(parts[first - 1])
     for stage, beside in zip(second, reversed(parts[: first - 1]), strict=True):
@@ -460,11 +460,13 @@ def _second_in_turn(parts: tuple[Layer, ...], first: Sequence[Layer], grows: Seq
     width = max(map(_gives, parts))
     for beside in reversed(first[: len(grows)]):
         joined = _gives(beside)
-        grown = next((part for part in larger if _takes(part) in (width, width + joined)), None)
+        rest = [part for part in larger if not _among(part, used)]
+        grown = next((part for part in rest if _takes(part) in (width, width + joined)), None)
         if grown is None:
             return parts
         width = _gives(grown)
-        joins = [part for part in parts if not _among(part, (*larger, *first)) and _takes(part) == width + joined]
+        taken = (*larger, *first, *used)
+        joins = [part for part in parts if not _among(part, taken) and _takes(part) == width + joined]
         used += [grown, *joins[:1]]
         width = _gives(used[-1])
     places = [at for at, part in enumerate(parts) if _among(part, used)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from estimator import pools
 from estimator.layer import Layer
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
@@ -964,6 +966,44 @@ def test_lists_of_the_second_half_are_resized_by_what_is_as_wide() -> None:
         layer.input_shape for layer in layers(root) if layer.type == "Conv2d" and "(1, 1)" in layer.said("kernel_size")
     ]
     assert made == [(32, 112, 112), (16, 224, 224)]
+
+
+@pytest.mark.parametrize("widths", [(32, 64, 96, 128), (8, 16, 24, 40, 64), (8, 16, 32, 64)])
+def test_what_makes_pictures_larger_is_called_once_where_widths_add_up(widths: tuple[int, ...]) -> None:
+    """A stage and the one above it give as many channels as another takes."""
+
+    def convs(name: str, taken: int, given: int) -> str:
+        return f"  ({name}): Conv2d({taken}, {given}, kernel_size=(3, 3), padding=(1, 1))\n"
+
+    pairs = list(pairwise(widths))[::-1]
+    ups = "".join(
+        f"  (u{at}): ConvTranspose2d({below}, {width}, kernel_size=(2, 2), stride=(2, 2))\n"
+        for at, (width, below) in enumerate(pairs)
+    )
+    first = "".join(convs(f"d{at}", *pair) for at, pair in enumerate(pairwise((3, *widths))))
+    second = "".join(convs(f"s{at}", 2 * width, width) for at, (width, _) in enumerate(pairs))
+    root = shaped(f"Net(\n{first}{ups}{second})\n").root
+    found = [layer.output_shape for layer in layers(root) if layer.name.startswith("s")]
+    assert found == [(width, 224 >> at, 224 >> at) for at, width in enumerate(widths[:-1])][::-1]
+
+
+def test_a_u_net_of_more_stages_than_there_are_is_not_followed() -> None:
+    """Each is looked for among all."""
+
+    def net(stages: int) -> str:
+        widths = list(range(3, 4 + stages))
+        pairs = list(pairwise(widths))
+        first = "".join(f"  (d{a}): Conv2d({a}, {b}, kernel_size=(3, 3), padding=(1, 1))\n" for a, b in pairs)
+        ups = "".join(f"  (u{a}): ConvTranspose2d({b}, {a}, (2, 2), stride=(2, 2))\n" for a, b in pairs[:0:-1])
+        second = "".join(
+            f"  (s{a}): Conv2d({2 * a}, {a}, kernel_size=(3, 3), padding=(1, 1))\n" for a, _ in pairs[:0:-1]
+        )
+        return f"Net(\n{first}{ups}{second})\n"
+
+    few, many = (parse_summary(net(stages)).root for stages in (65, 66))
+    made = [pools.called_again(root, layers(root), {"Conv2d"}) for root in (few, many)]
+    assert made[0] is not few
+    assert made[1] is many
 
 
 def test_what_no_layer_gives_out_is_said_and_not_reckoned_with() -> None:
