@@ -17,6 +17,7 @@ from typing import Final
 from estimator import versions_timm
 from estimator.breath import breathe
 from estimator.layer import Layer
+from estimator.parametrized import LIST
 
 # Named otherwise now, wherever they stand.
 _NAMES: Final = {
@@ -372,7 +373,7 @@ def _opened(children: tuple[Layer, ...]) -> tuple[Layer, ...]:
 
 def _normed(conv: Layer) -> Layer:
     """Give a convolution whose weights are normed, which is a layer with more inside now."""
-    inner = Layer("ParametrizationList", 0, children=(Layer("_WeightNorm", 0, name="0"),), name="weight")
+    inner = Layer(LIST, 0, children=(Layer("_WeightNorm", 0, name="0"),), name="weight")
     return conv.but(
         type="ParametrizedConv1d", children=(Layer("ModuleDict", 0, children=(inner,), name="parametrizations"),)
     )

@@ -16,6 +16,7 @@ from estimator import rehearsal, sizes, versions
 from estimator.adapters import FROZEN
 from estimator.breath import OFTEN, breathe
 from estimator.layer import Layer
+from estimator.parametrized import LIST
 from estimator.parsers import text as t
 from estimator.parsers import whole
 from estimator.parsers.tree import RawShape, batch_of, nest, per_sample, root_of
@@ -44,8 +45,6 @@ _LINEAR: Final = "Linear"
 _SAYS_WORDS: Final = ("ForCausalLM", "LMHead")
 _WORDS: Final = 1000
 _PACKS: Final = "MultiheadAttention"
-# What PyTorch keeps weights in that are made anew at each call, as by its spectral norm.
-_MADE: Final = "ParametrizationList"
 _RECURSIVE: Final = ("recursive", "True")
 # By so much the rows of a table that is whole may add up to something else than its total.
 _CUT_SHARE: Final = 0.01
@@ -413,7 +412,7 @@ def _summary(
         flat, inferred = _all_calls(lines, rows, different, shapes, indices, flat, counted, pass_mb, stated)
     if depth == 1 and "params" in columns:
         _check_hidden(rows, different, flat, lines)
-    if _MADE in types and "params" in columns:
+    if LIST in types and "params" in columns:
         _check_made(different, layers, lines)
     if root is None and _PACKS in types:
         flat, packed = _packed(flat)
@@ -657,7 +656,7 @@ def _check_made(different: list[_Row], layers: list[Layer], lines: list[str]) ->
         SummaryError: no such weights have parameters.
     """
     breathe()
-    made = [at for at, row in enumerate(different) if row.type == _MADE]
+    made = [at for at, row in enumerate(different) if row.type == LIST]
     if not any(layers[at].params for at in made):
         number = different[made[0]].number
         why = "this version counts no parametrized weights: take torchinfo 1.8, or print(model)"

@@ -7,7 +7,8 @@ local rad, script_text = require("rad"), require("rad_script")
 
 local INVALID_GRES = 2072        -- slurm.ERROR would show "Unspecified error"
 local NEWLINE = 10
-local INFINITE, UNSET, UNSET_16 = 4294967295, 4294967294, { [65534] = true, [65535] = true } -- Slurm's words for numbers that nobody has set
+-- Slurm's words for no limit, and for numbers that nobody has set.
+local INFINITE, UNSET, UNSET_16 = 4294967295, 4294967294, { [65534] = true, [65535] = true }
 
 -- Fields of the job descriptor that radd is told of where they are set, and those that it may set.
 local TOLD = {

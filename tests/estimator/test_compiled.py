@@ -96,7 +96,7 @@ def test_what_loops_over_layers_lets_signals_in() -> None:
     assert counts["estimator.fingerprint"] >= len(said.LONG_TEXTS)
 
 
-@pytest.mark.skipif(not HAS_COMPILER, reason="needs tcc and python3-dev, as scripts/test installs them")
+@pytest.mark.skipif(not HAS_COMPILER, reason="needs python3-dev, and tcc, which Debian testing lacks")
 def test_compiled_says_the_same(tmp_path: Path, plain: list[str]) -> None:
     # TCC takes a second for what takes gcc most of a minute.
     done = build(tmp_path, "build_ext", "--inplace", RAD_COMPILE="1", CC="tcc", LDSHARED="tcc -shared")

@@ -267,8 +267,8 @@ class Rad:
         open_ = program.weighs and not weighed and knowledge.level not in _ALIKE and said not in (_REHEARSED, _APART)
         upper = max(upper, self._otherwise(summary, shaped.steps, workload, weighs=open_))
         most = within(upper, expected, memory_mib)
-        reasons = (said, *self._reasons(memory, explicit, context, gpu, shaped), *more.reasons)
-        reasons = (*reasons, *([_WEIGHS] if open_ else ()))
+        told = self._reasons(memory, explicit, context, gpu, shaped)
+        reasons = (said, *told, *more.reasons, *([_WEIGHS] if open_ else ()))
         if bare > _MOST_UNKNOWN:
             share = f"{100 * bare:.0f} % of the parameters are in no layer of the table"
             reasons = (reasons[0], f"{share}: a wider bound, as what they do is not known", *reasons[1:])

@@ -10,7 +10,7 @@ where what it prints in sum is more, or less, the model's blocks are so much lar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from math import log2
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -83,9 +83,7 @@ _OPAQUE: Final = Kind.OPAQUE
 _CODE: Final[dict[str, bool]] = {}
 _NORMS: Final = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM, Kind.RMS_NORM))
 # PyTorch's own norms; others may hold an activation, or work in another order of dimensions.
-_PLAIN_NORMS: Final = frozenset(
-    ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm", "LayerNorm", "GroupNorm", "RMSNorm")
-)
+_PLAIN_NORMS: Final = frozenset(("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LayerNorm", "GroupNorm", "RMSNorm"))
 
 
 class Own(NamedTuple):
@@ -233,11 +231,12 @@ class _Names:
     def __init__(self, program: Program, format_: str, measured: Set[str] | None) -> None:
         self._program = program
         self._format = format_
-        self._each = [blocks_of(format_, program.names)]
+        self._own = blocks_of(format_, program.names)
+        self._held: list[str] | None = None
         # What was measured of a model was compared with an account by its own name alone.
         self._measured = measured or frozenset()
-        self._holds = not program.flat and measured is not None and self._each[0] not in measured
-        self._keys: list[list[str]] = []
+        self._holds = not program.flat and measured is not None and self._own not in measured
+        self._keys: dict[str, list[str]] = {}
 
     def hidden(self, types: Mapping[str, Hidden], blocks: Sequence[tuple[int, int]]) -> Hidden | None:
         """Find what is noted of hidden blocks of one type in these models, else in any.
@@ -246,36 +245,37 @@ class _Names:
             types: what is noted, by models.
             blocks: all that are hidden.
         """
-        tried = 0
-        while (name := self._name(tried)) is not None:
-            if tried == len(self._keys):
-                self._keys.append([of_model("", each) for each in (*insides(self._program, blocks, name), name)])
-            for key in self._keys[tried]:
+        for name in self._names():
+            keys = self._keys.get(name)
+            if keys is None:
+                keys = [of_model("", each) for each in (*insides(self._program, blocks, name), name)]
+                self._keys[name] = keys
+            for key in keys:
                 if key in types:
                     return types[key]
-            tried += 1
         return types.get("")
 
     def shown(self, inner: Mapping[str, Values], key: str) -> Values | None:
         """Find what is noted of blocks that are shown, by what is in them."""
-        tried = 0
-        while (name := self._name(tried)) is not None:
+        for name in self._names():
             values = inner.get(of_model(key, name))
             if values is not None:
                 return values
-            tried += 1
         return inner.get(key)
 
-    def _name(self, place: int) -> str | None:
-        """Give one of them; those behind the first are made when they are asked for, as mostly none is."""
-        program = self._program
-        if place == len(self._each) == 1 and self._holds:
+    def _names(self) -> Iterator[str]:
+        """Yield them; those behind the first are made when they are asked for, as mostly none is."""
+        yield self._own
+        if not self._holds:
+            return
+        if self._held is None:
             breathe()
+            program = self._program
             holder = without(program.owner, program.ends[-1][0].type)
             models = [blocks_of(self._format, types) for types in held(program.names, holder)]
             known = [name for name in models if name in self._measured][:1]  # as `Known` finds it
-            self._each += known or [blocks_of(self._format, types) for types in _inner(program)]
-        return self._each[place] if place < len(self._each) else None
+            self._held = known or [blocks_of(self._format, types) for types in _inner(program)]
+        yield from self._held
 
 
 def _inner(program: Program) -> list[frozenset[str]]:
