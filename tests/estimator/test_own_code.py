@@ -397,6 +397,44 @@ def test_hidden_blocks_are_known_by_the_model_that_a_class_of_the_users_holds() 
     assert sum(as_measured.inside.values()) == pytest.approx(other, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("counted", "kept", "found"),
+    [
+        ((1.0, 1.0, 1.2), (9.0, 9.0, 30.0), 9.0),
+        ((1.0,), (9.0,), 9.0),
+        ((1.0, 1.0), (9.0, 30.0), 2.0),  # they differ
+        ((1.0, 1.0, 1.0, 1.0, 1.0), (9.0, 9.0, 9.0, 9.0, 30.0), 9.0),  # one by chance
+        ((1.1, 0.9), (9.0, 9.0), 2.0),
+    ],
+)
+def test_hidden_blocks_of_a_model_taken_apart_are_those_that_count_as_much(
+    counted: tuple[float, ...], kept: tuple[float, ...], found: float
+) -> None:
+    text = printers.torchinfo_text(deep(), 2, depth=2)
+    program = Rad(plain()).account(parse_summary(text), Workload(2))[1]
+    each = program.inside / sum(program.ends[number][3] for number, _ in hidden_blocks(program))
+    gates = {of_model("", f"{number}"): [each * by, *3 * (9.0,), 1.0, 1.0] for number, by in enumerate(counted)}
+    for values, bytes_ in zip(gates.values(), kept, strict=True):
+        values[1:4] = 3 * (bytes_,)
+    table = {HIDDEN: {"Gate": {"": [1.0, 2.0, 2.0, 2.0, 1.0, 1.0], **gates}}}
+    inside = OwnCode(table, frozenset()).of(program, "torchinfo", "fp32").inside
+    assert sum(inside.values()) == pytest.approx(found * program.inside)
+    measured = OwnCode(table, {blocks_of("torchinfo", program.names)}).of(program, "torchinfo", "fp32").inside
+    assert sum(measured.values()) == pytest.approx(2.0 * program.inside)
+
+
+@pytest.mark.parametrize(("models", "found"), [(1, 2.0), (2, 9.0)])
+def test_a_hidden_list_is_of_a_model_that_counts_as_much_where_two_agree(models: int, found: float) -> None:
+    text = printers.torchinfo_text(deep(), 2, depth=1).replace("Stage:", "Sequential:")
+    program = Rad(plain()).account(parse_summary(text), Workload(2))[1]
+    ((number, _),) = hidden_blocks(program)
+    each = program.inside / program.ends[number][3]
+    lists = {of_model("", f"{model}"): [each, 9.0, 9.0, 9.0, 1.0, 1.0] for model in range(models)}
+    table = {HIDDEN: {"Sequential": {"": [1.0, 2.0, 2.0, 2.0, 1.0, 1.0], **lists}}}
+    inside = OwnCode(table, frozenset()).of(program, "torchinfo", "fp32").inside
+    assert sum(inside.values()) == pytest.approx(found * program.inside)
+
+
 def test_a_block_is_known_by_its_type_and_its_layers() -> None:
     found = {"torchinfo": {"Gate": {"Conv2d,ReLU": [8.0, 4.0, 4.0]}}}
     text = printers.torchinfo_text(model(), 2)

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
 from estimator.layer import Layer
+from estimator.methods.rad.counted import AGREE, as_counted
 from estimator.methods.rad.familiar import without
 from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.known import blocks_of, finite, held
@@ -71,8 +72,6 @@ _AMP: Final = 1
 _STEPS: Final = 8  # for each doubling of what is counted inside
 # Lists of blocks, which are known by the block that they are in.
 _LISTS: Final = frozenset(("ModuleList", "Sequential"))
-# By how much the most that blocks of one type keep may be more than the least for them to be alike.
-_AGREE: Final = 1.1
 _SEVERAL: Final = 2
 # So many classes may be around a library's model.
 _DEEP: Final = 3
@@ -188,14 +187,14 @@ class OwnCode:
             if not step & OFTEN:
                 breathe()
             layer, _, _, size = program.ends[number]
-            types = self._hidden.get(layer.type) or self._hidden.get(without(program.owner, layer.type) + "~")
+            types = _of_type(self._hidden, program, layer)
             noted = None
             if layer.type in _LISTS and program.owner:  # of blocks that one model alone has
                 noted = self._of_family(_as_large(outers.get(id(layer)), size), program.owner)
                 if noted is not None and noted.kept_more[0] and not tokens_of(program, at):
                     noted = None
             if noted is None and types:
-                noted = names.hidden(types, blocks)
+                noted = names.hidden(types, self._hidden, blocks)
             if noted is None and program.owner:
                 noted = self._of_family(layer.type, program.owner)
             if noted is None:
@@ -235,14 +234,18 @@ class _Names:
         self._held: list[str] | None = None
         # What was measured of a model was compared with an account by its own name alone.
         self._measured = measured or frozenset()
-        self._holds = not program.flat and measured is not None and self._own not in measured
+        self._new = not program.flat and measured is not None and self._own not in measured
         self._keys: dict[str, list[str]] = {}
+        self._like: str | None = None
 
-    def hidden(self, types: Mapping[str, Hidden], blocks: Sequence[tuple[int, int]]) -> Hidden | None:
-        """Find what is noted of hidden blocks of one type in these models, else in any.
+    def hidden(
+        self, types: Mapping[str, Hidden], tables: Mapping[str, Mapping[str, Hidden]], blocks: Sequence[tuple[int, int]]
+    ) -> Hidden | None:
+        """Find what is noted of hidden blocks of one type in these models, else in one like them, else in any.
 
         Args:
             types: what is noted, by models.
+            tables: of all types.
             blocks: all that are hidden.
         """
         for name in self._names():
@@ -253,7 +256,9 @@ class _Names:
             for key in keys:
                 if key in types:
                     return types[key]
-        return types.get("")
+        if self._like is None:
+            self._like = _as_counted(tables, self._program, blocks) if self._new else ""
+        return types.get(self._like) or types.get("")
 
     def shown(self, inner: Mapping[str, Values], key: str) -> Values | None:
         """Find what is noted of blocks that are shown, by what is in them."""
@@ -266,7 +271,7 @@ class _Names:
     def _names(self) -> Iterator[str]:
         """Yield them; those behind the first are made when they are asked for, as mostly none is."""
         yield self._own
-        if not self._holds:
+        if not self._new:
             return
         if self._held is None:
             breathe()
@@ -293,6 +298,22 @@ def _inner(program: Program) -> list[frozenset[str]]:
             break
         found.append(frozenset([without(program.owner, layer.type) for layer in layers(part)]))
     return found
+
+
+def _of_type(tables: Mapping[str, Mapping[str, Hidden]], program: Program, layer: Layer) -> Mapping[str, Hidden] | None:
+    """Look up what is noted of hidden blocks of a layer's type, by models."""
+    return tables.get(layer.type) or tables.get(without(program.owner, layer.type) + "~")
+
+
+def _as_counted(tables: Mapping[str, Mapping[str, Hidden]], program: Program, blocks: Sequence[tuple[int, int]]) -> str:
+    """Name a model in whose blocks as much is counted; "" where there is none, or one of these is of no known type.
+
+    Lists hold what each model puts into them: one alone may count as much by chance.
+    """
+    ends = [program.ends[number] for number, _ in blocks]
+    known = [(types, end[3]) for end in ends if (types := _of_type(tables, program, end[0])) is not None]
+    several = _SEVERAL if any(end[0].type in _LISTS for end in ends) else 1
+    return as_counted(known, program.inside, several) if len(known) == len(ends) else ""
 
 
 def around(ends: Sequence[End]) -> dict[int, End]:
@@ -346,7 +367,7 @@ def tokens_of(program: Program, at: int) -> int:
 def _alike(found: Mapping[str, Hidden]) -> Hidden | None:
     """Give what blocks of one type hold in several models, where these agree; None where they do not, or are one."""
     each = sorted([(noted.kept[0] + noted.kept_more[0], at) for at, noted in enumerate(found.values())])
-    if len(each) < _SEVERAL or each[-1][0] > _AGREE * each[0][0]:
+    if len(each) < _SEVERAL or each[-1][0] > AGREE * each[0][0]:
         return None
     return list(found.values())[each[len(each) // 2][1]]
 
