@@ -31,7 +31,7 @@ class _Taken(NamedTuple):
         context_mib: what NCCL adds to the CUDA context; a group of one exchanges nothing with ``fully_shard``.
         again, most: how often what is trained is held once more, as expected and at most: in DDP's buckets of
             gradients, which it makes anew after the first step; in FSDP's flat copies, and in what the allocator cannot
-            use where the model's own lay.
+            use where the model's own lay. Copies of blocks come and go one after the other.
     """
 
     context_mib: float
@@ -42,10 +42,17 @@ class _Taken(NamedTuple):
 _TAKEN: Final[dict[Parallel, _Taken]] = {
     "DistributedDataParallel": _Taken(560.0, 1.0, 2.0),
     "FullyShardedDataParallel": _Taken(560.0, 2.5, 3.5),
+    "FullyShardedDataParallel of blocks": _Taken(560.0, 1.2, 2.5),
     "fully_shard": _Taken(70.0, 2.5, 3.5),
+    "fully_shard of blocks": _Taken(70.0, 1.2, 2.5),
 }
-AROUND: Final[dict[str, Parallel]] = {name: name for name in _TAKEN if name != "fully_shard"}
+AROUND: Final[dict[str, Parallel]] = {name: name for name in ("DistributedDataParallel", "FullyShardedDataParallel")}
 """Those that are modules around the model, by the names of their classes."""
+_OF_BLOCKS: Final[dict[Parallel, Parallel]] = {
+    "FullyShardedDataParallel": "FullyShardedDataParallel of blocks",
+    "fully_shard": "fully_shard of blocks",
+}
+"""Those that may be around blocks, too."""
 MARKS: Final = (_SHARDED, *AROUND)
 """What a text has in it that shows one of them."""
 
@@ -66,10 +73,16 @@ class Beside(NamedTuple):
 
 def alone(summary: ModelSummary) -> ModelSummary:
     """Give the summary of the model without what stands around it or parts of it; it says what does."""
-    parallel: Parallel = summary.parallel
+    found: list[Parallel] = []
     for layer in layers(summary.root):
-        parallel = AROUND.get(layer.type, "fully_shard" if _is_sharded(layer) else parallel)
-    return replace(summary, root=Rewrite(_alone).through(summary.root), parallel=parallel) if parallel else summary
+        if layer.type in AROUND:
+            found.append(AROUND[layer.type])
+        elif _is_sharded(layer):
+            found.append("fully_shard")
+    if not found:
+        return summary
+    parallel = _OF_BLOCKS.get(found[-1], found[-1]) if found.count(found[-1]) > 1 else found[-1]
+    return replace(summary, root=Rewrite(_alone).through(summary.root), parallel=parallel)
 
 
 def _is_sharded(layer: Layer) -> bool:

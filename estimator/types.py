@@ -11,7 +11,14 @@ Optimizer = Literal["adam", "adamw", "sgd", "sgd_momentum", "rmsprop"]
 Precision = Literal["fp32", "amp", "bf16", "fp16"]
 Kind = Literal["train", "infer"]
 Family = Literal["mlp", "cnn", "transformer"]
-Parallel = Literal["", "DistributedDataParallel", "FullyShardedDataParallel", "fully_shard"]
+Parallel = Literal[
+    "",
+    "DistributedDataParallel",
+    "FullyShardedDataParallel",
+    "FullyShardedDataParallel of blocks",
+    "fully_shard",
+    "fully_shard of blocks",
+]
 """What PyTorch trains on several GPUs with; nothing where the summary shows none of these."""
 Libraries = Literal["none", "cublas", "cudnn", "both"]
 """Which of CUDA's libraries a model loads: the CUDA context of a process depends on it."""

@@ -2,9 +2,9 @@
 
 Needs torch, torchvision, timm, transformers, peft, torchinfo and a CUDA GPU. Models are drawn from those of the data
 set; of each is trained only its last layer (``head``), the second half of its layers (``half``), or, of transformers
-that read, adapters that peft puts beside some layers (``lora``) or beside all (``lora_all``). The estimate is made of
-what torchinfo prints of the model, and of its print, behind which the trained parameters stand as torchinfo
-tells them. A bound holds where it is no less than what the allocator held and the CUDA context.
+that read, adapters that peft puts beside some layers (``lora``, ``dora``) or beside all (``lora_all``, ``dora_all``).
+The estimate is made of what torchinfo prints of the model, and of its print, behind which the trained parameters stand
+as torchinfo tells them. A bound holds where it is no less than what the allocator held and the CUDA context.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _READ: Final = ("tokens", "seq2seq")
 _DEPTH: Final = 20
 FORMATS: Final = ("table", "print")
 _PACKED: Final = ("nf4", "int8")
+_DORA: Final = ("dora", "dora_all")
 
 
 class Task(NamedTuple):
@@ -49,23 +50,24 @@ class Task(NamedTuple):
     dropout: float
 
 
-def tasks(models: int, seed: int, *, packed: bool = False) -> Iterator[Task]:
-    """Draw trainings of so many models; with packed weights also inferences, of models that read."""
+def tasks(models: int, seed: int, parts: Sequence[str] = ()) -> Iterator[Task]:
+    """Draw trainings of so many models; of parts that are named, in models that read, packed ones also inferences."""
     rng = random.Random(seed)  # noqa: S311
     found = {
         (entry.source, entry.name): entry
         for entries in COLLECTIONS
         for entry in entries()
-        if entry.source in _SOURCES and entry.feed in (_READ if packed else ("image", *_READ)) and not entry.attention
+        if entry.source in _SOURCES and entry.feed in (_READ if parts else ("image", *_READ)) and not entry.attention
     }
     for key in rng.sample(sorted(found), models):
         entry = found[key]
         reads = entry.feed in _READ
-        parts: tuple[str, ...] = _PACKED
-        if not packed:
-            parts = ("lora", "lora_all", rng.choice(("head", "half"))) if reads else ("head", "half")
-        specs = list(generate_real(2 * len(parts), rng.randrange(10**6), [entry], infer=0.3 if packed else 0.0))
-        for part, spec in zip(parts, rng.sample(specs, min(len(parts), len(specs))), strict=False):
+        chosen = parts
+        if not parts:
+            chosen = ("lora", "lora_all", rng.choice(("head", "half"))) if reads else ("head", "half")
+        infer = 0.3 if parts == _PACKED else 0.0
+        specs = list(generate_real(2 * len(chosen), rng.randrange(10**6), [entry], infer=infer))
+        for part, spec in zip(chosen, rng.sample(specs, min(len(chosen), len(specs))), strict=False):
             batch = min(spec.batch_size, _TEXTS if reads else _PICTURES)
             yield Task(replace(spec, batch_size=batch), part, rng.choice((8, 16, 64)), rng.choice((0.0, 0.05, 0.1)))
 
@@ -146,8 +148,11 @@ def _adapted(model: Any, task: Task) -> Any:
     from peft import LoraConfig, get_peft_model  # noqa: PLC0415
     from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as USUAL  # noqa: PLC0415
 
-    targets = USUAL.get(model.config.model_type, "all-linear") if task.part == "lora" else "all-linear"
-    made = LoraConfig(r=task.rank, lora_alpha=32, lora_dropout=task.dropout, target_modules=targets)
+    some = task.part in ("lora", "dora")
+    targets = USUAL.get(model.config.model_type, "all-linear") if some else "all-linear"
+    made = LoraConfig(
+        r=task.rank, lora_alpha=32, lora_dropout=task.dropout, target_modules=targets, use_dora=task.part in _DORA
+    )
     return get_peft_model(model, made)
 
 
@@ -232,14 +237,16 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True, help="gets a line of JSON for each training")
-    parser.add_argument("--packed", action="store_true", help="pack weights into 4 and 8 bits")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--packed", action="store_const", const=_PACKED, help="only weights packed into 4 and 8 bits")
+    only.add_argument("--dora", action="store_const", const=_DORA, help="only adapters that are DoRA")
     parser.add_argument("--workers", type=int, default=4, help="processes on the GPU")
     parser.add_argument("--again", action="store_true", help="estimate what ran before, in OUT; needs no GPU")
     options = parser.parse_args()
     if options.again:
         sum_up([_again(json.loads(line)) for line in options.out.read_text("utf-8").splitlines()])
         return
-    todo = list(tasks(options.models, options.seed, packed=options.packed))
+    todo = list(tasks(options.models, options.seed, options.packed or options.dora or ()))
     rows = []
     with options.out.open("w") as out:
         for row in in_processes(compared, todo, options.workers):

@@ -34,3 +34,9 @@ def test_models_are_drawn_and_what_reads_is_adapted_too() -> None:
     assert {task.part for task in drawn if task.spec.seq_len is None} == {"head", "half"}
     assert {"lora", "lora_all"} < {task.part for task in drawn if task.spec.seq_len}
     assert all(task.spec.kind == "train" and not task.spec.arch.get("attention") for task in drawn)
+
+
+def test_parts_that_are_named_are_of_what_reads() -> None:
+    drawn = list(tasks(10, 1, ("dora", "dora_all")))
+    assert {task.part for task in drawn} == {"dora", "dora_all"}
+    assert all(task.spec.seq_len and task.spec.kind == "train" for task in drawn)

@@ -49,7 +49,9 @@ def read(text: str) -> ModelSummary:
         (around(FSDP), FSDP),
         (around(DDP, around("OptimizedModule")), DDP),
         (around("OptimizedModule", around(DDP)), DDP),
-        (NET.replace("Net", "FSDPNet").replace("Linear", "FSDPLinear"), "fully_shard"),
+        (NET.replace("Net", "FSDPNet"), "fully_shard"),
+        (NET.replace("Net", "FSDPNet").replace("Linear", "FSDPLinear"), "fully_shard of blocks"),
+        (around(FSDP, NET.replace("(act): ReLU()", f"(act): {FSDP}(\n    (module): ReLU()\n  )")), f"{FSDP} of blocks"),
     ],
 )
 def test_what_stands_around_is_taken_off_and_named(text: str, parallel: str) -> None:
@@ -85,6 +87,8 @@ def test_a_name_that_begins_alike_stays() -> None:
         (around(DDP), 560 + PARAMS_MIB, 560 + 2 * PARAMS_MIB),
         (around(FSDP), 560 + 2.5 * PARAMS_MIB, 560 + 3.5 * PARAMS_MIB),
         (NET.replace("Net", "FSDPNet"), 70 + 2.5 * PARAMS_MIB, 70 + 3.5 * PARAMS_MIB),
+        (around(FSDP, around(FSDP)), 560 + 1.2 * PARAMS_MIB, 560 + 2.5 * PARAMS_MIB),
+        (NET.replace("Net", "FSDPNet").replace("Linear", "FSDPLinear"), 70 + 1.2 * PARAMS_MIB, 70 + 2.5 * PARAMS_MIB),
     ],
 )
 def test_copies_and_context_are_counted(rad: Rad, text: str, expected: float, upper: float) -> None:
