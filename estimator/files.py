@@ -1,10 +1,15 @@
-"""Reading files that a user names: regular ones only, up to a limit, and never a wait for a pipe's other end."""
+"""Reading files that a user names: regular ones only, up to a limit, and never a wait for a pipe's other end.
+
+And putting files in place, so that readers see them whole.
+"""
 
 from __future__ import annotations
 
 import codecs
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -75,6 +80,16 @@ def _text(data: bytes, name: str) -> str:
         wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         raise FileRefusedError(f"{name}: {'UTF-16: save it as UTF-8' if wide else 'binary: it holds NUL bytes'}")
     return data.decode(errors="surrogateescape")
+
+
+@contextmanager
+def for_all_to_read() -> Iterator[None]:
+    """What is made meanwhile everybody may read: radd and users read the models that root fits."""
+    before = os.umask(0o022)  # root's may be stricter
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def replace(path: Path, text: str) -> None:

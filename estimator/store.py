@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from estimator import files
+
 SHIPPED = Path(__file__).parent / "models"
 _CURRENT, _MODEL, _MANIFEST = "current", "model.json.gz", "manifest.json"
 _MOST_DIGITS = 9
@@ -144,16 +146,17 @@ class Store:
         Returns:
             The new version's number.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
         data = json.dumps({**model, "method": self.method}, separators=(",", ":"), sort_keys=True).encode()
         packed = gzip.compress(data, mtime=0)  # without a time, equal models are equal files
         manifest = {"about": about, "bytes": len(data), "sha256": hashlib.sha256(packed).hexdigest()}
-        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".new-") as name:
-            made = Path(name) / "made"
-            made.mkdir(mode=0o755)
-            (made / _MODEL).write_bytes(packed)
-            (made / _MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", "utf-8")
-            number = self._put(made)
+        with files.for_all_to_read():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=self.folder, prefix=".new-") as name:
+                made = Path(name) / "made"
+                made.mkdir()
+                (made / _MODEL).write_bytes(packed)
+                (made / _MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", "utf-8")
+                number = self._put(made)
         self.use(number)
         return number
 

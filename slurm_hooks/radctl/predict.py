@@ -15,6 +15,7 @@ from typing import cast
 
 import click
 
+from estimator import files
 from predictor import load_predictor
 from predictor.counters import nvml_counters
 from predictor.evaluation import NAMES
@@ -100,7 +101,8 @@ def retrain_interference(data: Path, model: str, models_dir: Path, as_json: bool
 
 def _install(path: Path, text: str) -> None:
     """Put a file in place at once, so that a reader sees the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with files.for_all_to_read():
+        path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:

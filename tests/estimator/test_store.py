@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import sys
 import threading
 import time
@@ -49,6 +50,24 @@ def test_a_copy_named_by_its_time_is_no_version(tmp_path: Path) -> None:
     (tmp_path / "rad" / "20261127104800").mkdir()
     assert store.install({"a": 2}, {}) == 2
     assert store.load()["a"] == 2
+
+
+def test_whoever_installs_a_model_all_may_read_it(tmp_path: Path) -> None:
+    before = os.umask(0o077)  # as root's is on many a controller
+    try:
+        Store(tmp_path / "models", "rad").install({"a": 1}, {})
+        assert os.umask(0o077) == 0o077
+    finally:
+        os.umask(before)
+    made = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert made == {
+        "models": 0o755,
+        "models/rad": 0o755,
+        "models/rad/1": 0o755,
+        "models/rad/1/model.json.gz": 0o644,
+        "models/rad/1/manifest.json": 0o644,
+        "models/rad/current": 0o644,
+    }
 
 
 def test_a_number_that_another_process_takes_first_is_counted_on(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,6 +56,17 @@ def test_retrain_installs_what_is_no_worse(tmp_path: Path) -> None:
     # The installed one has seen these very pairs: on families left out the new one cannot beat it.
     assert not second["replaced"] and (models / "kace.json").read_bytes() == before
     assert "kept the installed one" in run(*common)
+
+
+def test_whoever_retrains_all_may_read_the_weights(tmp_path: Path) -> None:
+    data, models = write_csv(tmp_path / "pairs.csv", PAIRS), tmp_path / "models"
+    before = os.umask(0o077)  # as root's is on many a controller
+    try:
+        run("retrain", "interference", "--data", str(data), "--model", "kace", "--models-dir", str(models))
+    finally:
+        os.umask(before)
+    assert models.stat().st_mode & 0o777 == 0o755
+    assert (models / "kace.json").stat().st_mode & 0o777 == 0o644
 
 
 def test_retrain_over_broken_weights(tmp_path: Path) -> None:
