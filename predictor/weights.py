@@ -24,10 +24,11 @@ def load_predictor(name: str, models_dir: Path | None = None) -> Predictor:
     """
     if name not in READERS:
         raise WeightsError(f"no predictor {name!r}; there are {', '.join(READERS)}")
-    path = BUNDLED / f"{name}.json"
-    if models_dir is not None and (models_dir / f"{name}.json").exists():
-        path = models_dir / f"{name}.json"
+    bundled = BUNDLED / f"{name}.json"
+    path = bundled if models_dir is None else models_dir / bundled.name
     try:
+        if not _is_there(path):
+            path = bundled
         if path.stat().st_size > MAX_WEIGHTS_BYTES:
             raise WeightsError(f"{path}: larger than any file of weights: run `radctl retrain interference`")
         data = path.read_bytes()
@@ -35,3 +36,16 @@ def load_predictor(name: str, models_dir: Path | None = None) -> Predictor:
     except (OSError, UnicodeDecodeError) as error:
         raise WeightsError(f"{path}: cannot be read ({error}): run `radctl retrain interference`") from error
     return READERS[name](text, str(path), hashlib.sha256(data).hexdigest()[:12])
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is such a file; that nobody lets us look does not say so.
+
+    Raises:
+        OSError: it cannot be told.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True

@@ -45,6 +45,14 @@ def test_a_damaged_predictor_is_only_said(tmp_path: Path, caplog: pytest.LogCapt
     assert "no interference is predicted" in caplog.text
 
 
+def test_a_folder_of_predictors_that_lets_nobody_look_is_only_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = parse({"predictor": {"models_dir": str(tmp_path / ("x" * 300))}}, "test")  # root may look anywhere
+    load_service(settings)
+    assert "no interference is predicted" in caplog.text and "File name too long" in caplog.text
+
+
 def test_a_new_version_is_noticed_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     watch = ModelWatch(config(tmp_path, "rad"))
