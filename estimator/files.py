@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,6 +91,18 @@ def for_all_to_read() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+def make_room(folder: Path) -> None:
+    """Make a folder that everybody may read, and find out whether something can be put there.
+
+    Raises:
+        OSError: it cannot.
+    """
+    with for_all_to_read():
+        folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-"):
+        pass
 
 
 def replace(path: Path, text: str) -> None:

@@ -97,6 +97,14 @@ def test_equal_is_installed_and_worse_is_not(tmp_path: Path, quick: list[Any], m
     assert Store(models, NAME).current == 2
 
 
+def test_a_folder_that_takes_no_model_is_told_before_anything_is_fitted(tmp_path: Path) -> None:
+    (tmp_path / "models").touch()
+    said: list[str] = []
+    with pytest.raises(NotADirectoryError, match="models/rad"):
+        module.retrain(tmp_path, tmp_path / "models", said.append)
+    assert not said
+
+
 def test_a_sites_own_cases_are_added_to_the_data(
     tmp_path: Path, quick: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

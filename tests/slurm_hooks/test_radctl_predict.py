@@ -69,6 +69,17 @@ def test_whoever_retrains_all_may_read_the_weights(tmp_path: Path) -> None:
     assert (models / "kace.json").stat().st_mode & 0o777 == 0o644
 
 
+def test_a_folder_that_takes_no_weights_is_told_before_anything_is_fitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predict, "families_left_out", None)
+    data = write_csv(tmp_path / "pairs.csv", PAIRS)
+    words = ["retrain", "interference", "--data", str(data), "--models-dir", str(data / "models")]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 2
+    assert result.stderr == f"radctl: {data / 'models'}: Not a directory\n"
+
+
 def test_retrain_over_broken_weights(tmp_path: Path) -> None:
     data, models = write_csv(tmp_path / "pairs.csv", PAIRS), tmp_path / "models"
     models.mkdir()

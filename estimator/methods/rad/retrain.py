@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from estimator import files
 from estimator.dataset.specs import FITTED, Split
 from estimator.dataset.store import Dataset, load
 from estimator.evaluate import LABELS, Case, CasesError, read_cases
@@ -57,8 +58,12 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
     Raises:
         FileNotFoundError: the folder holds neither.
         ValueError: its content cannot be read.
+        OSError: nothing can be put into the folder of models.
     """
-    own = read_cases(data) if (data / LABELS).exists() else []  # first: all else takes minutes
+    # First: all else takes minutes.
+    store = Store(models_dir, NAME)
+    files.make_room(store.folder)
+    own = read_cases(data) if (data / LABELS).exists() else []
     dataset = load() if own else load(data)
     gpu = canonical(str(dataset.meta["gpu"]))
     # As text: what only rehearsals read takes no memory of those who load the model to estimate.
@@ -88,7 +93,7 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
         "left_out": asdict(made.left_out),
         "torch": dataset.meta.get("torch", ""),
     }
-    return Retrained(len(known), new, old, Store(models_dir, NAME).install(made.model, about), made.left_out)
+    return Retrained(len(known), new, old, store.install(made.model, about), made.left_out)
 
 
 def _usable(data: Path, own: list[Case], account: Rad, say: Callable[[str], None]) -> list[Example]:
