@@ -6,6 +6,7 @@ Every word of the page that comes from Slurm or a user is escaped; a content sec
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
@@ -179,10 +180,12 @@ def _split(report: Report, jobs: Sequence[Job], zone: tzinfo | None) -> str:
     for job in jobs:
         kind = "shared" if job.is_shared else "whole" if job.record is not None else "without RAD"
         for run in job.runs:
-            held = job.gpus_held(run)
-            for n in range(len(edges) - 1):
-                seconds = seconds_within(run, edges[n], edges[n + 1]) if held else 0
-                hours[kind][n] += held * seconds / 3600
+            if run.start is None or not (held := job.gpus_held(run)):
+                continue
+            first = max(0, bisect_right(edges, run.start) - 1)
+            stop = min(len(edges) - 1, bisect_left(edges, report.until if run.end is None else run.end))
+            for n in range(first, stop):
+                hours[kind][n] += held * seconds_within(run, edges[n], edges[n + 1]) / 3600
     rows = [
         Series(kind, colour, hours[kind])
         for kind, colour in (("shared", "held"), ("whole", "whole"), ("without RAD", "unseen"))

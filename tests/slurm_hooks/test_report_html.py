@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_hooks import charts, report
+from slurm_hooks import charts, report, report_html
 from slurm_hooks.charts import Point, Series
 from slurm_hooks.radctl import jobs as command
 from slurm_hooks.radctl.main import cli
@@ -157,6 +157,26 @@ def test_long_times_count_by_day() -> None:
     text = _page(_some_jobs(), NOON - 5 * 24 * HOUR, NOON + 15 * 24 * HOUR)
     assert "Jan 01: shared 0.8 GPU-hours held" in text
     assert "Dec 31: " not in text
+
+
+def test_each_run_is_looked_at_in_its_own_days_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    year = (NOON - 183 * 24 * HOUR, NOON + 182 * 24 * HOUR)
+    runs = [
+        job_run(_record()),  # within a day
+        job_run(_record(), job_id=2, start=NOON - 24 * HOUR, end=NOON, elapsed_s=24 * HOUR),
+        job_run(_record(), job_id=3, start=year[0] - HOUR, end=year[0] + HOUR, elapsed_s=2 * HOUR),
+        job_run(_record(), job_id=4, state="RUNNING", start=year[1] - HOUR, end=None, elapsed_s=9 * HOUR),
+    ]
+    jobs = report.jobs_of(runs)
+    asked: list[tuple[int, int]] = []
+
+    def within(run: JobRun, since: int, until: int) -> int:
+        asked.append((run.job_id, seconds := report.seconds_within(run, since, until)))
+        return seconds
+
+    monkeypatch.setattr(report_html, "seconds_within", within)
+    page(report.make(jobs, *year, "user", UTC), jobs, year[1], UTC)
+    assert asked == [(1, HOUR), (2, 12 * HOUR), (2, 12 * HOUR), (3, HOUR), (4, HOUR)]
 
 
 def test_charts_leave_out_a_long_time_before_the_first_job() -> None:
