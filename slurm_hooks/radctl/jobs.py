@@ -22,6 +22,8 @@ from slurm_hooks.slurm.commands import SlurmError
 
 MAX_NEIGHBOURS = 8
 MIB_PER_GIB = 1024
+_NAME_WIDTH = 9  # of a table's names, where the terminal is too narrow for more
+_ANY_WIDTH = 10_000
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")
 _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -129,6 +131,7 @@ def _html(text: str, target: str) -> None:
 def _table(made: Report) -> None:
     # Imported here: rich costs as much time as the rest of the command.
     from rich import box  # noqa: PLC0415
+    from rich.cells import cell_len  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -145,7 +148,11 @@ def _table(made: Report) -> None:
     for row in rows:
         last = row is made.total
         table.add_row(*map(Text, _cells(row)), style="bold" if last else "", end_section=row is made.rows[-1])
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    whole = console.measure(table, options=console.options.update_width(_ANY_WIDTH)).maximum
+    spare = max((cell_len(row.group) - _NAME_WIDTH for row in rows), default=0)
+    console.width = max(console.width, whole - max(0, spare))
+    console.print(table)
     if not rows:
         click.echo("no job asked for a GPU in that time")
 

@@ -347,6 +347,15 @@ def test_a_long_name_cuts_no_number(slurm: type[_Slurm]) -> None:
     assert max(map(len, shown.splitlines())) <= 80
 
 
+def test_a_narrow_terminal_cuts_no_number_and_no_short_name(slurm: type[_Slurm]) -> None:
+    many = {"gres/gpu": 123_456}
+    slurm.known = (job_run(None, allocated=many, requested=many, user="elisabeth"),)
+    shown = CliRunner().invoke(cli, ["report", "--since", "2026-01-01", "--until", "2026-01-03"], env={"COLUMNS": "30"})
+    cells = ["1", "0", "0", "1", "123456.00", "123456.00", "0.00", "-", "-", "0", "-"]
+    lines = [line.split() for line in shown.output.splitlines()]
+    assert ["elisabeth", *cells] in lines and ["total", *cells] in lines
+
+
 def test_json_csv_and_user(slurm: type[_Slurm]) -> None:
     slurm.known = (job_run(SHARED), job_run(SHARED, job_id=2, user="bob"))
     made = json.loads(_radctl("report", "--json", "--user", "bob", "--by", "account", "--since", "2026-01-01").output)
