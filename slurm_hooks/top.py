@@ -9,6 +9,8 @@ from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Gpu
 from slurm_hooks.monitor.client import Measured
 
 BAR_WIDTH = 20
+MARKS = "\u2588\u2591"
+PLAIN_MARKS = "#."  # for a terminal whose encoding lacks the others
 MIB_PER_GIB = 1024
 
 
@@ -71,10 +73,10 @@ def _line(gpu: Gpu, available: bool, smact: float | None, used_mib: float | None
     )
 
 
-def bar(used: int, width: int = BAR_WIDTH) -> str:
-    """Shares of a GPU as a bar."""
+def bar(used: int, width: int = BAR_WIDTH, marks: str = MARKS) -> str:
+    """Shares of a GPU as a bar of two marks: what is used, and what is free."""
     full = round(width * max(0, min(used, SHARES_PER_GPU)) / SHARES_PER_GPU)
-    return "\u2588" * full + "\u2591" * (width - full)
+    return marks[0] * full + marks[1] * (width - full)
 
 
 def smact(line: Line) -> str:

@@ -8,6 +8,8 @@ a test holds it against the modules. To add a command, give its module a list ``
 from __future__ import annotations
 
 import importlib
+import io
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,4 +167,6 @@ def at_most_one(**given: bool) -> None:
 @click.pass_context
 def cli(ctx: click.Context, path: Path | None) -> None:
     """Share GPUs safely under Slurm: estimate, decide, explain, report."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # names and bars may hold what the terminal's encoding lacks
     ctx.obj = Site(config.DEFAULT_PATH, named=False) if path is None else Site(path, named=True)

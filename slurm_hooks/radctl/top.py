@@ -44,24 +44,26 @@ def top(site: Site, partition: str, interval: float, once: bool, as_json: bool) 
         if as_json:
             click.echo(json.dumps({"gpus": list(map(dataclasses.asdict, shown)), "waiting": dict(view.waiting)}))
         else:
-            console.print(_screen(shown, view, console.width))
+            console.print(_screen(shown, view, console))
         return
     with Live(console=console, screen=True, auto_refresh=False) as live:
         try:
             while True:
-                live.update(_look(slurm, served, config, partition, console.width), refresh=True)
+                live.update(_look(slurm, served, config, partition, console), refresh=True)
                 time.sleep(interval)
         except KeyboardInterrupt:
             sys.exit(0)
 
 
-def _look(slurm: SlurmCommands, served: tuple[str, ...], config: Config, partition: str, width: int) -> Group | Text:
+def _look(
+    slurm: SlurmCommands, served: tuple[str, ...], config: Config, partition: str, console: Console
+) -> Group | Text:
     """The screen now; where Slurm does not answer, why: the next look may find it again."""
     try:
         view = slurm.look(served)
     except SlurmError as error:
         return Text(f"Slurm does not answer: {error}", style="red")
-    return _screen(_lines(view, config, partition), view, width)
+    return _screen(_lines(view, config, partition), view, console)
 
 
 def _lines(view: ClusterView, config: Config, partition: str) -> list[Line]:
@@ -70,8 +72,9 @@ def _lines(view: ClusterView, config: Config, partition: str) -> list[Line]:
     return view_of.lines(view, seen, partition)
 
 
-def _screen(shown: list[Line], view: ClusterView, width: int) -> Group:
-    bar = view_of.BAR_WIDTH if width >= WIDE else view_of.BAR_WIDTH // 2
+def _screen(shown: list[Line], view: ClusterView, console: Console) -> Group:
+    width = view_of.BAR_WIDTH if console.width >= WIDE else view_of.BAR_WIDTH // 2
+    marks = view_of.PLAIN_MARKS if console.options.ascii_only else view_of.MARKS
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in ("node", "GPU"):
         table.add_column(name, no_wrap=True)
@@ -83,7 +86,7 @@ def _screen(shown: list[Line], view: ClusterView, width: int) -> Group:
         table.add_row(
             Text(line.node, style="" if line.available else "red"),
             Text(line.gpu),
-            Text(f"{view_of.bar(line.used_shares, bar)} {line.used_shares:>3}"),
+            Text(f"{view_of.bar(line.used_shares, width, marks)} {line.used_shares:>3}"),
             Text(view_of.smact(line)),
             Text(view_of.memory(line)),
             Text(view_of.residents(line)),

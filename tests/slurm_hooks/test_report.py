@@ -356,6 +356,12 @@ def test_a_narrow_terminal_cuts_no_number_and_no_short_name(slurm: type[_Slurm])
     assert ["elisabeth", *cells] in lines and ["total", *cells] in lines
 
 
+def test_a_terminal_that_lacks_a_names_letters(slurm: type[_Slurm]) -> None:
+    slurm.known = (job_run(SHARED, user="zoë"),)
+    words = ["report", "--since", "2026-01-01", "--until", "2026-01-03"]
+    assert "zo?" in CliRunner(charset="ascii").invoke(cli, words).output
+
+
 def test_json_csv_and_user(slurm: type[_Slurm]) -> None:
     slurm.known = (job_run(SHARED), job_run(SHARED, job_id=2, user="bob"))
     made = json.loads(_radctl("report", "--json", "--user", "bob", "--by", "account", "--since", "2026-01-01").output)

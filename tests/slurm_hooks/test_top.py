@@ -98,6 +98,15 @@ def test_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str,
     assert _Slurm.asked == ("gpu", "big")
 
 
+def test_a_terminal_without_utf_8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    path = tmp_path / "rad.toml"
+    path.touch()
+    shown = CliRunner(charset="latin-1").invoke(cli, ["--config", str(path), "top", "--once"])
+    assert shown.exit_code == 0
+    assert "|########..  79 " in shown.output
+
+
 def test_one_partition(tmp_path: Path) -> None:
     shown = _radctl(tmp_path, "--once", "--partition", "big").stdout
     assert "node1" in shown
