@@ -205,15 +205,18 @@ def put_together(runs: Iterable[JobRun]) -> list[Job]:
         several.sort(key=lambda run: (run.submit or 0, run.start or run.end or math.inf))
         first = 0
         for stop, run in enumerate(several, start=1):
-            if stop == len(several) or (run.state in _LAST_STATES and not _goes_on(run, several[stop])):
+            if stop == len(several) or not _goes_on(run, several[stop]):
                 jobs.append(_job(several[first:stop]))
                 first = stop
     return jobs
 
 
 def _goes_on(run: JobRun, later: JobRun) -> bool:
-    """Whether a run is of the same job as the one before it that had its number."""
-    return later.restarts > run.restarts and later.user == run.user
+    """Whether a later run that has the number of this one is of the same job."""
+    # Of a short run slurmdbd may not know the user yet.
+    if run.user and later.user and run.user != later.user:
+        return False
+    return run.state not in _LAST_STATES or (later.restarts > run.restarts and later.user == run.user)
 
 
 def _job(runs: Sequence[JobRun]) -> Job:

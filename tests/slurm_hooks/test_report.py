@@ -138,6 +138,15 @@ def test_a_number_that_was_given_away_again_is_another_job(slurm: type[_Slurm]) 
     assert _radctl("explain", "1").output == told
 
 
+@pytest.mark.parametrize("state", ["NODE_FAIL", "PREEMPTED", "REQUEUED"])
+def test_a_number_that_another_user_got_later_is_another_job_however_the_first_ended(state: str) -> None:
+    first = job_run(SHARED, state=state)
+    later = job_run(None, user="bob", submit=NOON + HOUR, start=NOON + HOUR, end=NOON + 2 * HOUR)
+    jobs = report.jobs_of((first, later))
+    assert [(job.last.user, job.record) for job in jobs] == [("alice", SHARED), ("bob", None)]
+    assert len(report.jobs_of((first, replace(later, user="")))) == 1  # slurmdbd has not heard whose it is
+
+
 def test_a_run_that_ended_before_its_job_was_queued_again_is_that_jobs_where_slurm_says_so(slurm: type[_Slurm]) -> None:
     """As of Slurm 26.05, which keeps how the run ended."""
     record = _with_runs(Run(outcome="oom_requeued", end=NOON + HOUR), Run(outcome="completed", end=NOON + 2 * HOUR))
