@@ -62,7 +62,6 @@ class Store:
         """
         self.folder = folder / method
         self.method = method
-        self._seen: tuple[int, int] | None = None
 
     @property
     def current(self) -> int | None:
@@ -84,15 +83,22 @@ class Store:
             raise ModelError(f"{path} names no version: write the number of one of the folders beside it")
         return int(text)
 
-    def changed(self) -> bool:
-        """Tell whether another version became current since the last call of `load` or `changed` (one stat)."""
-        try:
-            stat = (self.folder / _CURRENT).stat()
-            now: tuple[int, int] | None = (stat.st_mtime_ns, stat.st_ino)
-        except OSError:
-            now = None
-        before, self._seen = self._seen, now
-        return before != now
+    def stamp(self) -> tuple[int | None, ...]:
+        """Tell what changes as soon as another version is current, or one of its files comes late or is mended.
+
+        Raises:
+            ModelError: the file that names the version is damaged.
+        """
+        number = self.current
+        made: tuple[int | None, ...] = (number,)
+        for name in (_MANIFEST, _MODEL):
+            try:
+                found = (self.folder / str(number) / name).stat()
+            except OSError:
+                made += (None,)
+            else:
+                made += (found.st_ino, found.st_ctime_ns, found.st_size)  # of a chmod, too
+        return made
 
     def versions(self) -> list[Version]:
         """List what is there, oldest first; a version whose manifest cannot be read is left out."""
@@ -118,7 +124,6 @@ class Store:
             ModelError: there is none, it does not match its manifest, or it is no model of this method.
         """
         if number is None:
-            self.changed()
             number = self.current
             if number is None:
                 raise ModelError(f"{self.folder} holds no model: run `radctl retrain --data DIR`")

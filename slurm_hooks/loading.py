@@ -49,7 +49,7 @@ class ModelWatch:
                 "the new version of %s cannot be used, the old one stays: %s", self._config.estimator.method, error
             )
             return None
-        log.info("%s now answers with version %s of %s", self._config.estimator.method, now[1], now[0])
+        log.info("%s now answers with version %s of %s", self._config.estimator.method, now[1][0], now[0])
         return method
 
     def fresh_predictor(self) -> Predictor | None:
@@ -72,12 +72,13 @@ class ModelWatch:
             return 0, 0, 0
         return found.st_ino, found.st_mtime_ns, found.st_size
 
-    def _current(self) -> tuple[Path, int | None]:
+    def _current(self) -> tuple[Path, tuple[int | None, ...]]:
+        """Where the current version lies, and what changes with it: its number comes first."""
         try:
             store = store_for(self._config.estimator.method, Path(self._config.estimator.models_dir))
-            return store.folder, store.current
+            return store.folder, store.stamp()
         except ModelError:
-            return Path(), None
+            return Path(), (None,)
 
 
 def _method(config: Config) -> Method:

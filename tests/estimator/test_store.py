@@ -80,16 +80,17 @@ def test_a_number_that_another_process_takes_first_is_counted_on(
     assert [store.load(number)["a"] for number in (1, 2)] == [1, 2]
 
 
-def test_a_change_is_noticed_once(tmp_path: Path) -> None:
+def test_a_change_is_noticed(tmp_path: Path) -> None:
     store = Store(tmp_path, "rad")
-    assert not store.changed()
-    store.install({}, {})
-    assert store.changed()
-    assert not store.changed()
-    Store(tmp_path, "rad").install({"a": 1}, {})
-    assert store.changed()
-    store.load()
-    assert not store.changed()
+    stamps = [store.stamp()]
+    for number in range(2):
+        store.install({"a": number}, {})
+        stamps.append(store.stamp())
+    assert store.stamp() == stamps[-1]
+    (tmp_path / "rad" / "2" / "model.json.gz").unlink()
+    stamps.append(store.stamp())
+    assert len(set(stamps)) == 4
+    assert [stamp[0] for stamp in stamps] == [None, 1, 2, 2]
 
 
 def test_other_threads_run_while_a_model_is_read(tmp_path: Path) -> None:

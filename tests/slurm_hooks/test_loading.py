@@ -72,6 +72,22 @@ def test_a_damaged_version_leaves_the_old_one(tmp_path: Path, caplog: pytest.Log
     assert "the old one stays" in caplog.text
 
 
+def test_a_version_whose_model_comes_late_is_taken_when_it_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a copy from another controller makes it, whose order nobody knows."""
+    watch = ModelWatch(config(tmp_path, "rad"))
+    Store(tmp_path / "models", "rad").install(store_for("rad", None).load(), {})
+    path = tmp_path / "models" / "rad" / "1" / "model.json.gz"
+    late = path.rename(tmp_path / "late")
+    assert watch.fresh() is None
+    assert "the old one stays" in caplog.text
+    assert watch.fresh() is None
+    late.rename(path)
+    assert watch.fresh() is not None
+    assert watch.fresh() is None
+
+
 def test_new_weights_of_the_predictor_are_noticed_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     watch = ModelWatch(config(tmp_path, predictor="rad"))
