@@ -193,7 +193,7 @@ class Store:
         try:
             with os.fdopen(handle, "w", encoding="ascii") as file:
                 file.write(f"{number}\n")
-            Path(name).chmod(0o644)
+                os.fchmod(handle, 0o644)  # not by its name: the folder is not root's alone
             Path(name).replace(self.folder / _CURRENT)
         finally:
             Path(name).unlink(missing_ok=True)

@@ -108,7 +108,7 @@ def _install(path: Path, text: str) -> None:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
-        Path(name).chmod(0o644)
+            os.fchmod(handle, 0o644)  # not by its name: the folder may be another user's
         Path(name).replace(path)
     finally:
         Path(name).unlink(missing_ok=True)

@@ -44,6 +44,13 @@ def test_rolling_back_goes_to_the_version_before_and_to_the_shipped_one(tmp_path
         store.rollback()
 
 
+def test_no_mode_is_changed_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder of another user's a name may lead elsewhere by then."""
+    monkeypatch.setattr(Path, "chmod", lambda path, mode: pytest.fail(f"{path} was named"))
+    Store(tmp_path, "rad").install({"a": 1}, {})
+    assert (tmp_path / "rad" / "current").stat().st_mode & 0o777 == 0o644
+
+
 def test_a_copy_named_by_its_time_is_no_version(tmp_path: Path) -> None:
     store = Store(tmp_path, "rad")
     store.install({"a": 1}, {})
