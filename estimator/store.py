@@ -17,6 +17,7 @@ import json
 import os
 import tempfile
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,8 @@ class Store:
     def rollback(self) -> int | None:
         """Go back to the version before the current one; from the first, to what comes with the package (`store_for`).
 
+        Versions that are damaged are passed over.
+
         Returns:
             The number that is current now; None where none is.
 
@@ -211,11 +214,12 @@ class Store:
         if current is None:
             raise ModelError(f"{self.folder} holds no version: nothing to go back to")
         older = [version.number for version in self.versions() if version.number < current]
-        if not older:
-            (self.folder / _CURRENT).unlink()
-            return None
-        self.use(older[-1])
-        return older[-1]
+        for number in reversed(older):
+            with suppress(ModelError):
+                self.use(number)
+                return number
+        (self.folder / _CURRENT).unlink()
+        return None
 
     def _manifest(self, number: int) -> dict[str, Any]:
         path = self.folder / str(number) / _MANIFEST

@@ -44,6 +44,16 @@ def test_rolling_back_goes_to_the_version_before_and_to_the_shipped_one(tmp_path
         store.rollback()
 
 
+def test_rolling_back_passes_over_what_is_damaged(tmp_path: Path) -> None:
+    store = Store(tmp_path, "rad")
+    for number in range(4):
+        store.install({"a": number}, {})
+    for number in (2, 3):
+        (tmp_path / "rad" / str(number) / "model.json.gz").write_bytes(b"half")
+    assert store.rollback() == 1
+    assert store.load()["a"] == 0
+
+
 def test_no_mode_is_changed_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a folder of another user's a name may lead elsewhere by then."""
     monkeypatch.setattr(Path, "chmod", lambda path, mode: pytest.fail(f"{path} was named"))
