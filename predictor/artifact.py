@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from estimator import files
-from predictor.types import KernelMetrics, Profile
+from predictor.types import KernelMetrics, Profile, ProfileError
 
 MAX_SIDES = 8
 MIB_PER_GB = 1e9 / 2**20
@@ -69,8 +69,10 @@ def _open(path: Path) -> TextIO:
     data = files.read(path, files.MAX_DATA_BYTES)
     if path.suffix == ".gz":
         with gzip.open(BytesIO(data)) as packed:
-            return StringIO(files.text_of(packed, files.MAX_DATA_BYTES, str(path)), newline="")
-    return StringIO(data.decode(), newline="")
+            text = files.text_of(packed, files.MAX_DATA_BYTES, str(path))
+    else:
+        text = data.decode()
+    return StringIO(text.removeprefix("\ufeff"), newline="")
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
@@ -114,6 +116,41 @@ def number(row: Mapping[str, str], column: str, where: str, default: float | Non
     return value
 
 
+def word(row: Mapping[str, str], column: str, where: str) -> str:
+    """The text in ``column``.
+
+    Raises:
+        ArtifactError: there is none.
+    """
+    if not (text := row.get(column, "")):
+        raise ArtifactError(f"{where}: column {column!r} is missing or empty")
+    return text
+
+
+def rate(row: Mapping[str, str], column: str, where: str, default: float | None = None) -> float:
+    """The number in ``column``, which is above 0: throughputs are divided by.
+
+    Raises:
+        ArtifactError: it is none, or not above 0.
+    """
+    value = number(row, column, where, default)
+    if value <= 0:
+        raise ArtifactError(f"{where}: column {column!r}: {value:g}, it must be above 0")
+    return value
+
+
+def profile_of(where: str, **values: Any) -> Profile:
+    """The profile that a row tells of.
+
+    Raises:
+        ArtifactError: a value is out of range.
+    """
+    try:
+        return Profile(**values)
+    except ProfileError as error:
+        raise ArtifactError(f"{where}: {error}") from error
+
+
 def _fraction(row: Mapping[str, str], column: str, where: str, default: float | None = None) -> float:
     percent = number(row, column, where, default)
     if math.isnan(percent):
@@ -127,12 +164,11 @@ def _side(row: Mapping[str, str], index: int, where: str) -> Side:
     key = f"w{index}"
     busy = _fraction(row, f"{key}sm%", where)
     # The artifact has nvidia-smi's two utilizations where newer GPUs give SMACT and DRAM activity.
-    exclusive = number(row, f"{key}exclusive_throughput", where)
-    throughput = number(row, f"{key}throughput", where)
-    if exclusive <= 0 or throughput <= 0:
-        raise ArtifactError(f"{where}: throughputs of side {index} must be above 0")
+    exclusive = rate(row, f"{key}exclusive_throughput", where)
+    throughput = rate(row, f"{key}throughput", where)
     name = row[f"workload{index}"]
-    profile = Profile(
+    profile = profile_of(
+        where,
         smact=_fraction(row, f"{key}smact%", where, 100 * busy),
         smocc=_fraction(row, f"{key}smocc%", where, 0.0),
         tensor=_fraction(row, f"{key}tensor%", where, 0.0),

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from estimator import files
-from predictor.artifact import ArtifactError, Colocation, Side, number, read_rows
+from predictor.artifact import ArtifactError, Colocation, Side, number, profile_of, rate, read_rows, word
 from predictor.types import KernelMetrics, Profile
 
 WORKLOADS_FILE = "workloads.csv"
@@ -283,10 +283,14 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
     profiles = {}
     for line, row in read_rows(path):
         where = f"{path}: line {line}"
+        name = word(row, "workload", where)
+        if name in profiles:
+            raise ArtifactError(f"{where}: {name!r} stands in an earlier line, too: keep one")
         values: dict[str, Any] = {key: number(row, key, where, math.nan) for key in WORKLOAD_COLUMNS[1:]}
         del values["throughput_spread"], values["repeats"]
+        values["throughput"] = rate(row, "throughput", where)
         kernel = KernelMetrics(**{key: values.pop(key) for key in KERNEL})
-        profiles[row["workload"]] = Profile(**values, kernel=kernel, name=row["workload"])
+        profiles[name] = profile_of(where, **values, kernel=kernel, name=name)
     return profiles
 
 
@@ -298,8 +302,8 @@ def load_spreads(folder: Path) -> dict[str, float]:
     """
     path = folder / WORKLOADS_FILE
     return {
-        row["workload"]: number(row, "throughput_spread", f"{path}: line {line}", math.nan)
-        for line, row in read_rows(path)
+        word(row, "workload", where): number(row, "throughput_spread", where, math.nan)
+        for where, row in ((f"{path}: line {line}", row) for line, row in read_rows(path))
     }
 
 
@@ -322,7 +326,7 @@ def load_runs(folder: Path) -> tuple[Run, ...]:
         sides = tuple(_side(name, profiles[name], row, place, where) for name, place in zip(names, places, strict=True))
         threads = tuple(int(number(row, f"threads{place}", where)) for place in places)
         repeat, session = int(number(row, "repeat", where)), int(number(row, "session", where, 0.0))
-        runs.append(Run(row["method"], repeat, threads, Colocation(sides), session))
+        runs.append(Run(word(row, "method", where), repeat, threads, Colocation(sides), session))
     return tuple(runs)
 
 
@@ -340,8 +344,8 @@ def at_pace(profile: Profile, throughput: float) -> Profile:
 
 def _side(name: str, profile: Profile, row: Mapping[str, str], place: int, where: str) -> Side:
     """A side with its profile as it was at that time."""
-    alone = number(row, f"alone{place}", where, profile.throughput)
-    return Side(name, at_pace(profile, alone), number(row, f"throughput{place}", where))
+    alone = rate(row, f"alone{place}", where, profile.throughput)
+    return Side(name, at_pace(profile, alone), rate(row, f"throughput{place}", where))
 
 
 def shared(runs: Iterable[Run], sides: int, repeat: int = 0) -> tuple[Colocation, ...]:

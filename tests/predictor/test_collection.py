@@ -360,6 +360,29 @@ def test_tables_that_do_not_fit_together(tmp_path: Path) -> None:
         load_runs(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("table", "old", "new", "says"),
+    [
+        ("workloads.csv", "infer,11,", "infer,0,", "'throughput': 0, it must be above 0"),
+        ("workloads.csv", "mlp_batch64-train,", "bert_batch1-infer,", "stands in an earlier line, too"),
+        ("workloads.csv", "smact", "busyness", "smact is nan, it must lie between 0 and 1"),
+        ("workloads.csv", "workload", "name", "column 'workload' is missing"),
+        ("colocations.csv", "method", "way", "column 'method' is missing"),
+        ("colocations.csv", "30,,,4,", "30,,,0,", "'throughput1': 0, it must be above 0"),
+    ],
+)
+def test_measurements_that_cannot_be_are_named(tmp_path: Path, table: str, old: str, new: str, says: str) -> None:
+    finish([[raw_file(tmp_path / "raw.jsonl")]], tmp_path)
+    path = tmp_path / table
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(ArtifactError, match=says) as caught:
+        load_runs(tmp_path)
+    assert str(caught.value).startswith(f"{path}: line ")
+    path.write_text(f"\ufeff{text}", encoding="utf-8")  # as a spreadsheet saves it
+    assert load_runs(tmp_path)
+
+
 def test_waiting_for_an_answer_has_an_end() -> None:
     with workers([()], "cpu", tiny=True) as (guest,):
         begin = time.monotonic()
