@@ -97,14 +97,16 @@ def read_cases(folder: Path) -> list[Case]:
         raise CasesError(f"{path} is missing: a folder of cases holds {LABELS} with {','.join(COLUMNS)}") from None
     reader = csv.DictReader(text.splitlines())
     try:
-        rows = list(reader)
+        rows = [(reader.line_num, row) for row in reader]
     except csv.Error as error:
         raise CasesError(f"{path}: line {reader.line_num + 1}: {error}") from None
     missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
     if missing:
         raise CasesError(f"{path}: line 1 lacks {', '.join(missing)}: the header is {','.join(COLUMNS)}")
     cases = []
-    for line, row in enumerate(rows, 2):
+    for line, row in rows:
+        if None in row:  # as of 1,500 for a number, which would count as 1
+            raise CasesError(f"{path}: line {line} has more fields than the header: put what holds a comma in quotes")
         name = row["file"] or ""
         if not name or Path(name).is_absolute() or ".." in Path(name).parts:
             raise CasesError(f"{path}: line {line}: {name!r} is no file of this folder")

@@ -64,6 +64,8 @@ def test_cases_may_say_the_size_of_their_input(tmp_path: Path) -> None:
         ("a.txt,1,adam,fp32,,train,h200,nan", "line 2: gpu_memory_mib is 'nan'"),
         ("a.txt,1,adam,fp32,,train,h200,12 GB", "line 2: gpu_memory_mib is '12 GB': expected MiB, above 0"),
         ("a.txt,1,adam,fp32,,train,h200", "line 2: gpu_memory_mib is '': expected MiB, above 0"),
+        ("a.txt,1,adam,fp32,,train,h200,1,500", "line 2 has more fields than the header: put what holds a comma"),
+        ("\n\na.txt,x,adam,fp32,,train,h200,1", "line 4: batch_size is 'x'"),
         (f"a.txt,1,{'x' * 200_000}", "line 2: field larger than field limit"),
         ("b.txt,1,adam,fp32,,train,h200,1", "b.txt is not there"),
         ("../a.txt,1,adam,fp32,,train,h200,1", "no file of this folder"),

@@ -105,6 +105,14 @@ def test_a_folder_that_takes_no_model_is_told_before_anything_is_fitted(tmp_path
     assert not said
 
 
+def test_a_folder_that_holds_nothing_to_fit_to_is_told(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with pytest.raises(
+        CasesError, match=r"data holds neither labels\.csv .* nor a whole data set: .*meta\.json is missing"
+    ):
+        module.retrain(tmp_path / "data", tmp_path / "models")
+
+
 def test_a_sites_own_cases_are_added_to_the_data(
     tmp_path: Path, quick: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
