@@ -27,6 +27,7 @@ class SlurmError(RuntimeError):
 
 
 _ID_WIDTH, _COMMENT_WIDTH = 20, 16_384
+_TASTES = ("SQUEUE_", "SACCT_", "SCONTROL_", "SLURM_CLUSTERS")
 _SETTINGS_S = 60.0  # Slurm's configuration changes seldom
 
 Runner = Callable[[Sequence[str], float], str]
@@ -61,8 +62,12 @@ def run(command: Sequence[str], timeout_s: float) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without what its user likes to see: squeue would leave out jobs, and no change of the clock is to count."""
-    return {k: v for k, v in os.environ.items() if not k.startswith("SQUEUE_")} | {"SLURM_TIME_FORMAT": "%s"}
+    """Ours without what its user likes to see, and no change of the clock is to count.
+
+    squeue would leave out jobs, or tell of another cluster's, of which sacct tells nothing.
+    """
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(_TASTES)}
+    return kept | {"SLURM_TIME_FORMAT": "%s"}
 
 
 def _stand_back(pid: int) -> None:
