@@ -10,6 +10,7 @@ AdminComment) may hold whatever its user likes, line ends too: so `sacct`'s deli
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,8 @@ from typing import Protocol
 from slurm_hooks import mig
 from slurm_hooks.cluster import SHARES_PER_GPU
 from slurm_hooks.slurm.commands import Runner, SlurmError, run
+
+log = logging.getLogger("rad.slurm")
 
 SACCT_FIELDS = (
     "JobIDRaw", "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw", "AllocTRES",
@@ -39,6 +42,7 @@ JOB_ID = re.compile(r"[1-9]\d{0,17}([_+]\d{1,18})?")  # of job 0 sacct tells all
 _QUEUED_AGAIN = frozenset({"REQUEUED", "PREEMPTED", "NODE_FAIL"})
 _WAITS_AGAIN = _QUEUED_AGAIN | {"PENDING"}
 _EARLIEST_S = 1_000_000  # Slurm takes no time before it
+_UNKNOWN = "Invalid job id"  # says squeue of a job that slurmctld does not know, or no more
 _JOBS_AT_ONCE = 1_000  # in one question to slurmctld
 
 
@@ -137,7 +141,12 @@ class SlurmAccounting:
             kept += self._later(kept)
         if not live:
             return kept
-        found = {run.job_id: run for run in self._live(kept)}
+        asked, error = self._try(lambda: self._live(kept))
+        if error is not None:
+            log.warning(
+                "%s; what RAD decided of jobs that have not ended is not known: they count as without RAD", error
+            )
+        found = {run.job_id: run for run in asked}
         open_ = {run.job_id for run in kept if run.end is None}
         with_comments = [
             replace(run, admin_comment=found[run.job_id].admin_comment)
@@ -160,16 +169,22 @@ class SlurmAccounting:
         return found
 
     def _live(self, kept: Sequence[JobRun]) -> list[JobRun]:
-        """Jobs as slurmctld knows them that run, and those of `kept` that ran and wait; of all that wait, too many."""
+        """Jobs as slurmctld knows them that run, and those of `kept` that ran and wait; of all that wait, too many.
+
+        Raises:
+            SlurmError: if it does not answer.
+        """
         running: list[JobRun] = []
         if any(run.end is None for run in kept):
-            running, _ = self._try(lambda: self._squeue(["-t", "R,S,CG,CF"]))
+            running = self._squeue(["-t", "R,S,CG,CF"])
         ran = {run.job_id for run in kept if run.end is not None}
         newest = _newest_of(kept)
         again = [job for job in sorted(ran) if newest[job].state in _WAITS_AGAIN]
         for first in range(0, len(again), _JOBS_AT_ONCE):
             jobs = ",".join(map(str, again[first : first + _JOBS_AT_ONCE]))
-            waiting, _ = self._try(partial(self._squeue, ["-t", "PD", "-j", jobs]))
+            waiting, error = self._try(partial(self._squeue, ["-t", "PD", "-j", jobs]))
+            if error is not None and _UNKNOWN not in str(error):
+                raise error
             running += waiting
         return running
 
@@ -180,7 +195,7 @@ class SlurmAccounting:
 
         Raises:
             AccountingError: if `job` is no job id.
-            SlurmError: if neither `sacct` nor `squeue` answers.
+            SlurmError: if neither `sacct` nor `squeue` answers, or the latter does not and alone may know the record.
         """
         if JOB_ID.fullmatch(job) is None:
             forms = "4711, 4711_3 for a task of an array, or 4711+1 for a part of a heterogeneous job"
@@ -191,7 +206,8 @@ class SlurmAccounting:
         queued, squeue_error = self._try(lambda: self._squeue(["-t", "all", *tasks, "-j", job]))
         if sacct_error is not None and not queued:
             raise sacct_error
-        if squeue_error is not None and "Invalid job id" not in str(squeue_error) and not kept:
+        told = bool(kept) and all(run.end is not None or run.admin_comment for run in kept)
+        if squeue_error is not None and _UNKNOWN not in str(squeue_error) and not told:
             raise squeue_error
         found = _newest(kept, queued)
         # Asked for a part, squeue tells of the whole job.

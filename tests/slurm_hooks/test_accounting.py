@@ -120,7 +120,7 @@ def test_how_often_a_job_was_queued_again() -> None:
     assert told["8_2"] == 9  # the controller's row in the place of slurmdbd's
 
 
-def test_a_running_jobs_record_comes_from_the_controller() -> None:
+def test_a_running_jobs_record_comes_from_the_controller(caplog: pytest.LogCaptureFixture) -> None:
     row = next(line for line in SQUEUE.split("\n") if line.startswith("11 "))
     start = sum(width for name, width in accounting.SQUEUE_COLUMNS if name not in ("admin_comment", "Name"))
     token = encode(Record(action="share"))
@@ -128,8 +128,10 @@ def test_a_running_jobs_record_comes_from_the_controller() -> None:
     runs = {run.shown_id: run for run in SlurmAccounting(runner=Recorded(squeue=squeue)).runs(0, 10, live=True)}
     assert runs["8_2"].admin_comment == token
     assert runs["8_1"].admin_comment == ""
+    assert not caplog.text
     without = SlurmAccounting(runner=Recorded({"squeue": "down"})).runs(0, 10, live=True)
     assert len(without) == 10
+    assert "squeue: down; what RAD decided of jobs that have not ended is not known" in caplog.text
     ask = Recorded(squeue=squeue)
     SlurmAccounting(runner=ask).runs(0, 10)
     assert len(ask.asked) == 1
@@ -266,11 +268,20 @@ def test_a_job_that_its_exit_status_holds_waits() -> None:
     assert parse_squeue(held) == parse_squeue(SQUEUE)
 
 
-def test_one_of_both_is_enough() -> None:
+def test_one_of_both_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     without_dbd = SlurmAccounting(runner=Recorded({"sacct": "Connection refused"})).runs_of("3")
     assert "3" in {run.shown_id for run in without_dbd}
+    monkeypatch.setitem(
+        globals(), "SACCT", SACCT.partition(f"{DELIMITER}\n")[0] + f"{DELIMITER}\n"
+    )  # one that has ended
     without_ctld = SlurmAccounting(runner=Recorded({"squeue": "Unable to contact slurm controller"})).runs_of("1")
-    assert {run.shown_id for run in without_ctld} >= {"1"}
+    assert [run.shown_id for run in without_ctld] == ["1"]
+
+
+def test_a_running_job_is_not_told_without_the_record_that_the_controller_alone_has() -> None:
+    ask = Recorded({"squeue": "Unable to contact slurm controller"})
+    with pytest.raises(SlurmError, match="contact"):
+        SlurmAccounting(runner=ask).runs_of("8_2")
 
 
 def test_none_of_both_is_an_error() -> None:
