@@ -175,7 +175,7 @@ def _split(report: Report, jobs: Sequence[Job], zone: tzinfo | None) -> str:
     if not jobs:
         return _none("No job asked for a GPU in this time.")
     hourly = report.until - report.since <= _SHORT_S
-    edges = _edges(report, zone, timedelta(hours=1) if hourly else timedelta(days=1))
+    edges = _hours(report, zone) if hourly else _days(report, zone)
     hours = {kind: [0.0] * (len(edges) - 1) for kind in ("shared", "whole", "without RAD")}
     for job in jobs:
         kind = "shared" if job.is_shared else "whole" if job.record is not None else "without RAD"
@@ -195,12 +195,17 @@ def _split(report: Report, jobs: Sequence[Job], zone: tzinfo | None) -> str:
     return charts.bars(rows, labels, "GPU-hours held", "GPU-hours held by shared and other jobs")
 
 
-def _edges(report: Report, zone: tzinfo | None, step: timedelta) -> list[int]:
-    """The report's time cut at full hours or midnights."""
-    at = datetime.fromtimestamp(report.since, zone).replace(minute=0, second=0, microsecond=0)
-    at = at if step < timedelta(days=1) else at.replace(hour=0)
+def _hours(report: Report, zone: tzinfo | None) -> list[int]:
+    """The report's time cut at full hours, each as long as an hour also where the clock is changed."""
+    full = datetime.fromtimestamp(report.since, zone).replace(minute=0, second=0, microsecond=0)
+    return [report.since, *range(int(full.timestamp()) + 3600, report.until, 3600), report.until]
+
+
+def _days(report: Report, zone: tzinfo | None) -> list[int]:
+    """The report's time cut at midnights."""
+    at = datetime.fromtimestamp(report.since, zone).replace(hour=0, minute=0, second=0, microsecond=0)
     edges = [report.since]
-    while (later := int((at := at + step).timestamp())) < report.until:
+    while (later := int((at := at + timedelta(days=1)).timestamp())) < report.until:
         edges.append(later)
     return [*edges, report.until]
 

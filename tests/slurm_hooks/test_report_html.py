@@ -8,9 +8,11 @@ import math
 import re
 import struct
 import subprocess
+import time
 import zlib
 from collections import Counter
-from datetime import timezone
+from collections.abc import Iterator
+from datetime import datetime, timezone
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -157,6 +159,23 @@ def test_long_times_count_by_day() -> None:
     text = _page(_some_jobs(), NOON - 5 * 24 * HOUR, NOON + 15 * 24 * HOUR)
     assert "Jan 01: shared 0.8 GPU-hours held" in text
     assert "Dec 31: " not in text
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")  # no file of zones is needed
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+@pytest.mark.parametrize("day", [datetime(2026, 3, 29), datetime(2026, 10, 25)])
+def test_hours_are_as_long_where_the_clock_is_changed(day: datetime) -> None:
+    begin = int(day.timestamp())
+    shown = report.make([], begin, begin + 6 * HOUR, "user")
+    assert report_html._hours(shown, None) == [begin + n * HOUR for n in range(7)]
 
 
 def test_each_run_is_looked_at_in_its_own_days_alone(monkeypatch: pytest.MonkeyPatch) -> None:
