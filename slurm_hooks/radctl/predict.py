@@ -71,8 +71,8 @@ def evaluate_interference(train: Path, test: Path, model: str, as_json: bool) ->
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def retrain_interference(data: Path, model: str, models_dir: Path, as_json: bool) -> None:
     """Fit the predictor to measured colocations; install it only if it is no worse on families left out."""
-    files.make_room(models_dir)  # first: all else takes minutes
     colocations = load_measured(data)
+    files.make_room(models_dir)  # all that follows takes minutes
     fresh, _ = families_left_out(colocations, TRAINERS[model])
     try:
         installed = summarise(*errors_of(load_predictor(model, models_dir), colocations))

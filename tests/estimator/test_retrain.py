@@ -97,6 +97,7 @@ def test_equal_is_installed_and_worse_is_not(tmp_path: Path, quick: list[Any], m
     assert Store(models, NAME).current == 2
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_folder_that_takes_no_model_is_told_before_anything_is_fitted(tmp_path: Path) -> None:
     (tmp_path / "models").touch()
     said: list[str] = []

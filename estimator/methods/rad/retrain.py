@@ -59,15 +59,14 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
         ValueError: the folder holds neither, or its content cannot be read.
         OSError: nothing can be put into the folder of models.
     """
-    # First: all else takes minutes.
-    store = Store(models_dir, NAME)
-    files.make_room(store.folder)
     own = read_cases(data) if (data / LABELS).exists() else []
     try:
         dataset = load() if own else load(data)
     except FileNotFoundError as error:
         wanted = f"neither {LABELS} with runs of your own nor a whole data set"
         raise CasesError(f"{data} holds {wanted}: {error.filename} is missing") from None
+    store = Store(models_dir, NAME)
+    files.make_room(store.folder)  # all that follows takes minutes
     gpu = canonical(str(dataset.meta["gpu"]))
     # As text: what only rehearsals read takes no memory of those who load the model to estimate.
     workspaces = {**fit_workspaces(), "whole": json.dumps(fit_convolutions())}
