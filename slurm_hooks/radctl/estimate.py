@@ -141,6 +141,8 @@ def estimate(
 
 def _summary(path: Path) -> str:
     if str(path) == "-":
+        if sys.stdin is None:
+            raise files.FileRefusedError("stdin: closed")
         with click.open_file("-", "rb") as stream:
             return files.text_of(stream, files.MAX_SUMMARY_BYTES, "stdin")
     return files.read_text(path, files.MAX_SUMMARY_BYTES)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from estimator import files
+from slurm_hooks.radctl import estimate
 from slurm_hooks.radctl.main import cli
 
 # A command line; the file that the user names is FILE, or bad/labels.csv or the like in the folder FOLDER.
@@ -77,3 +79,9 @@ def test_lines_of_a_collection_that_are_no_json_are_named() -> None:
     result = CliRunner().invoke(cli, ["dataset", "status", "--raw", "."])
     assert result.exit_code == 2
     assert result.stderr.startswith("radctl: rows.jsonl:1: ")
+
+
+def test_a_standard_input_that_is_closed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(files.FileRefusedError, match="stdin: closed"):
+        estimate._summary(Path("-"))
