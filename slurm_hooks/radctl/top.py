@@ -26,6 +26,10 @@ from slurm_hooks.top import Line
 WIDE = 100  # columns from which on bars have their full length
 
 
+class PartitionError(ValueError):
+    """A partition that Slurm does not have; the message says which it has."""
+
+
 @click.command()
 @click.option("--partition", default="", help="Only this partition's GPUs.")
 @click.option("--interval", type=click.FloatRange(1, 3600), default=5, show_default=True, help="Seconds between looks.")
@@ -67,7 +71,13 @@ def _look(
 
 
 def _lines(view: ClusterView, config: Config, partition: str) -> list[Line]:
-    """The GPUs, with what monitors measured where [monitor] source names them."""
+    """The GPUs, with what monitors measured where [monitor] source names them.
+
+    Raises:
+        PartitionError: if Slurm has no such partition.
+    """
+    if partition not in ("", *view.partitions):
+        raise PartitionError(f"no partition {partition}: Slurm has {', '.join(sorted(view.partitions))}")
     seen, _ = asyncio.run(client.read(config.monitor, [node.name for node in view.nodes]))
     return view_of.lines(view, seen, partition)
 

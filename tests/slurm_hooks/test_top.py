@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from slurm_hooks import top
-from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
+from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident, SlurmPartition
 from slurm_hooks.config import Monitor
 from slurm_hooks.monitor import client
 from slurm_hooks.monitor.client import Measured
@@ -29,6 +29,7 @@ VIEW = ClusterView(
         ),
     ),
     waiting={"gpu": 3},
+    partitions={"gpu": SlurmPartition(), "big": SlurmPartition()},
 )
 
 
@@ -112,6 +113,11 @@ def test_one_partition(tmp_path: Path) -> None:
     assert "node1" in shown
     assert "node0" not in shown
     assert _Slurm.asked == ("big",)
+
+
+def test_a_partition_that_slurm_does_not_have(tmp_path: Path) -> None:
+    result = _radctl(tmp_path, "--once", "--partition", "bug")
+    assert (result.exit_code, result.stderr) == (2, "radctl: no partition bug: Slurm has big, gpu\n")
 
 
 def test_json(tmp_path: Path) -> None:
