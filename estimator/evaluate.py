@@ -17,6 +17,7 @@ from estimator.types import Kind, Method, Optimizer, Precision, SummaryError, Wo
 
 LABELS = "labels.csv"
 COLUMNS = ("file", "batch_size", "optimizer", "precision", "seq_len", "kind", "gpu", "gpu_memory_mib")
+_MOST_MIB = 512 * 1024  # more than any GPU has, and fewer than the KiB of any process on one
 
 
 class CasesError(ValueError):
@@ -130,6 +131,8 @@ def _measured(text: str | None) -> float:
         value = math.nan
     if not 0 < value < math.inf:
         raise ValueError(f"gpu_memory_mib is {text or ''!r}: expected MiB, above 0")
+    if value > _MOST_MIB:
+        raise ValueError(f"gpu_memory_mib is {text or ''!r}: more than any GPU has; expected MiB, not KiB or bytes")
     return value
 
 

@@ -62,6 +62,10 @@ def test_cases_may_say_the_size_of_their_input(tmp_path: Path) -> None:
         ("a.txt,1,adam,fp32,,train,h200,much", "line 2"),
         ("a.txt,1,adam,fp32,,train,h200,0", "line 2: gpu_memory_mib is '0'"),
         ("a.txt,1,adam,fp32,,train,h200,nan", "line 2: gpu_memory_mib is 'nan'"),
+        (
+            "a.txt,1,adam,fp32,,train,h200,860160",
+            "line 2: gpu_memory_mib is '860160': more than any GPU has; expected MiB",
+        ),
         ("a.txt,1,adam,fp32,,train,h200,12 GB", "line 2: gpu_memory_mib is '12 GB': expected MiB, above 0"),
         ("a.txt,1,adam,fp32,,train,h200", "line 2: gpu_memory_mib is '': expected MiB, above 0"),
         ("a.txt,1,adam,fp32,,train,h200,1,500", "line 2 has more fields than the header: put what holds a comma"),
