@@ -112,10 +112,14 @@ def _spec(file: Path, number: int, item: dict[str, Any]) -> Spec:
 @click.option("--meta", type=_FILE, required=True, help="JSON object: gpu, versions, limit_mib.")
 def pack(raw: Path, into: Path, meta: Path) -> None:
     """Pack the raw results in RAW."""
+    text = files.read_text(meta, files.MIB)
     try:
-        facts = json.loads(files.read_text(meta, files.MIB))
-        if not isinstance(facts, dict):
-            raise ValueError(f"{meta} holds no JSON object")
+        facts = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.ClickException(f"{meta} holds no JSON: {error}") from None
+    if not isinstance(facts, dict):
+        raise click.ClickException(f"{meta} holds no JSON object")
+    try:
         counts = store.pack(raw, into, facts)
     except (ValueError, RecursionError) as error:
         raise click.ClickException(str(error)) from None

@@ -106,6 +106,9 @@ def test_pack_refuses_what_it_cannot_use(tmp_path: Path) -> None:
     result = run("pack", tmp_path, "--into", tmp_path / "packed", "--meta", meta)
     assert result.exit_code == 1
     assert "holds no JSON object" in result.output
+    meta.write_text("gpu: h200", "utf-8")
+    result = run("pack", tmp_path, "--into", tmp_path / "packed", "--meta", meta)
+    assert f"{meta} holds no JSON: Expecting value" in result.stderr
     meta.write_text("{}", "utf-8")
     result = run("pack", tmp_path, "--into", tmp_path / "packed", "--meta", meta)
     assert result.exit_code == 1
