@@ -44,6 +44,7 @@ _WAITS_AGAIN = _QUEUED_AGAIN | {"PENDING"}
 _EARLIEST_S = 1_000_000  # Slurm takes no time before it
 _UNKNOWN = "Invalid job id"  # says squeue of a job that slurmctld does not know, or no more
 _JOBS_AT_ONCE = 1_000  # in one question to slurmctld
+_NAMED = 5  # of many jobs
 
 
 class AccountingError(ValueError):
@@ -146,15 +147,22 @@ class SlurmAccounting:
             log.warning(
                 "%s; what RAD decided of jobs that have not ended is not known: they count as without RAD", error
             )
-        found = {run.job_id: run for run in asked}
-        open_ = {run.job_id for run in kept if run.end is None}
+        elif lost := self._lost(kept, asked):
+            log.warning(
+                "slurmdbd says that %d jobs run which slurmctld does not show (%s): they count until now; where their "
+                "end was lost, `sacctmgr show runawayjobs` ends them",
+                len(lost),
+                ", ".join([*map(str, lost[:_NAMED]), *(["..."] if len(lost) > _NAMED else [])]),
+            )
+        found = {(run.job_id, run.user): run for run in asked}
+        open_ = {(run.job_id, run.user) for run in kept if run.end is None}
         with_comments = [
-            replace(run, admin_comment=found[run.job_id].admin_comment)
-            if run.end is None and not run.admin_comment and run.job_id in found
+            replace(run, admin_comment=found[run.job_id, run.user].admin_comment)
+            if run.end is None and not run.admin_comment and (run.job_id, run.user) in found
             else run
             for run in kept
         ]
-        return with_comments + [run for run in found.values() if run.state == "PENDING" and run.job_id not in open_]
+        return with_comments + [run for of, run in found.items() if run.state == "PENDING" and of not in open_]
 
     def _later(self, kept: Sequence[JobRun]) -> list[JobRun]:
         """Runs that began after those of `kept` which were queued again."""
@@ -187,6 +195,20 @@ class SlurmAccounting:
                 raise error
             running += waiting
         return running
+
+    def _lost(self, kept: Sequence[JobRun], running: Sequence[JobRun]) -> list[int]:
+        """Jobs of `kept` that run, but not in slurmctld: slurmdbd was not told of their end, and they run for ever."""
+        known = {(run.job_id, run.user) for run in running}
+        open_ = {(run.job_id, run.user) for run in kept if run.start is not None and run.end is None} - known
+        asked = sorted({number for number, _ in open_})
+        for first in range(0, len(asked), _JOBS_AT_ONCE):
+            # One that has ended since slurmdbd was asked is known for some minutes.
+            jobs = ",".join(map(str, asked[first : first + _JOBS_AT_ONCE]))
+            told, error = self._try(partial(self._squeue, ["-t", "all", "-j", jobs]))
+            if error is not None and _UNKNOWN not in str(error):
+                return []
+            open_ -= {(run.job_id, run.user) for run in told}
+        return sorted(number for number, _ in open_)
 
     def runs_of(self, job: str) -> list[JobRun]:
         """All runs of one job, oldest first.

@@ -137,6 +137,30 @@ def test_a_running_jobs_record_comes_from_the_controller(caplog: pytest.LogCaptu
     assert len(ask.asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("told", "is_lost"), [(None, True), (("RUNNING  ", "COMPLETED"), False), (("alice ", "nobody"), True)]
+)
+def test_a_job_that_runs_in_slurmdbd_alone_is_named(
+    told: tuple[str, str] | None, is_lost: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that has ended meanwhile is not, nor what another user runs under its number."""
+    lines = SQUEUE.split("\n")
+    (row,) = (line for line in lines if line.startswith("11 "))
+
+    class Slurm(Recorded):
+        def __call__(self, command: Sequence[str], timeout_s: float) -> str:
+            if "squeue" not in command:
+                return super().__call__(command, timeout_s)
+            if "11" not in command:
+                return "\n".join(line for line in lines if line != row)
+            if told is None:
+                raise SlurmError("squeue: slurm_load_jobs error: Invalid job id specified")
+            return row.replace(*told, 1)
+
+    SlurmAccounting(runner=Slurm()).runs(0, 10, live=True)
+    assert ("slurmdbd says that 1 jobs run which slurmctld does not show (11)" in caplog.text) == is_lost
+
+
 def test_the_record_of_a_job_that_waits_to_run_again_comes_from_the_controller() -> None:
     """Of others that wait nobody asks: there may be very many."""
     rows = SACCT.split(f"{DELIMITER}\n")
