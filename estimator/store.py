@@ -151,19 +151,26 @@ class Store:
 
         Returns:
             The new version's number.
+
+        Raises:
+            OSError: it cannot be put there, as on a full disk.
         """
         data = json.dumps({**model, "method": self.method}, separators=(",", ":"), sort_keys=True).encode()
         packed = gzip.compress(data, mtime=0)  # without a time, equal models are equal files
         manifest = {"about": about, "bytes": len(data), "sha256": hashlib.sha256(packed).hexdigest()}
-        with files.for_all_to_read():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=self.folder, prefix=".new-") as name:
-                made = Path(name) / "made"
-                made.mkdir()
-                (made / _MODEL).write_bytes(packed)
-                (made / _MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", "utf-8")
-                number = self._put(made)
-        self.use(number)
+        try:
+            with files.for_all_to_read():
+                self.folder.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryDirectory(dir=self.folder, prefix=".new-") as name:
+                    made = Path(name) / "made"
+                    made.mkdir()
+                    (made / _MODEL).write_bytes(packed)
+                    (made / _MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", "utf-8")
+                    number = self._put(made)
+            self.use(number)
+        except OSError as error:
+            error.filename = error.filename or str(self.folder)  # of a full disk none is named
+            raise
         return number
 
     def _put(self, made: Path) -> int:

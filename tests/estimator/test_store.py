@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -52,6 +53,19 @@ def test_rolling_back_passes_over_what_is_damaged(tmp_path: Path) -> None:
         (tmp_path / "rad" / str(number) / "model.json.gz").write_bytes(b"half")
     assert store.rollback() == 1
     assert store.load()["a"] == 0
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, data: bytes) -> int:
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    store = Store(tmp_path, "rad")
+    with pytest.raises(OSError, match=r"No space left on device: '.*rad'"):
+        store.install({"a": 1}, {})
+    assert store.current is None
+    assert not list((tmp_path / "rad").iterdir())
 
 
 def test_no_mode_is_changed_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
