@@ -171,9 +171,18 @@ def encode(record: Record) -> str:
 
 
 def decode(admin_comment: str) -> Record | None:
-    """The record in an AdminComment, or None where there is none that can be read."""
-    found = _TOKEN.search(admin_comment)
-    if found is None or len(found.group()) > MAX_BYTES:
+    """The record in an AdminComment, or None where there is none that can be read.
+
+    Other tools' text stands before ours, and may look like one.
+    """
+    for found in reversed(list(_TOKEN.finditer(admin_comment))):
+        if (record := _record_in(found)) is not None:
+            return record
+    return None
+
+
+def _record_in(found: re.Match[str]) -> Record | None:
+    if len(found.group()) > MAX_BYTES:
         return None
     try:
         prefix, body, capitals = found.groups()

@@ -68,6 +68,12 @@ def test_a_record_survives_small_letters(record: Record) -> None:
     assert records.strip(comment) == "js1:h4si="
 
 
+@pytest.mark.parametrize("others", ["see RAD1: notes", "RAD1:bm8gcmVjb3Jk", "rad1:x.1"])
+def test_text_that_looks_like_a_record_hides_none(others: str) -> None:
+    record = Record(action="share", share=38)
+    assert records.decode(f"{others} {records.encode(record)}") == record
+
+
 def test_base64_alone_is_a_record() -> None:
     token = records.encode(Record(action="share", share=38))
     assert records.decode(token.partition(".")[0]) == Record(action="share", share=38)
