@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from slurm_hooks import config as configuration
@@ -103,16 +104,13 @@ def speaker(config: Config, who: str) -> Say:
 
 
 def _log(path: str, text: str) -> None:
-    """Write a line to the log, or where there is none to standard error, which slurmd may keep."""
-    import logging  # noqa: PLC0415 - most hooks have nothing to say
-
-    handler: logging.Handler
+    """Write a line to the log, or where it takes none to standard error, which slurmd may keep. It never fails."""
+    shown = "".join(c if c.isprintable() else "?" for c in text.replace("\n", "; "))  # no user's name moves a terminal
+    line = f"{datetime.now().isoformat(' ', 'milliseconds')} rad[{os.getpid()}] {shown}\n"
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        handler = logging.FileHandler(path, encoding="utf-8")
+        with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123 - closing it writes, and may fail too
+            file.write(line)
     except OSError:
-        handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s rad[%(process)d] %(message)s"))
-    line = "".join(c if c.isprintable() else "?" for c in text.replace("\n", "; "))  # no user's name moves a terminal
-    handler.emit(logging.LogRecord("rad", logging.INFO, __file__, 0, line, None, None))
-    handler.close()
+        with contextlib.suppress(OSError):
+            sys.stderr.write(line)

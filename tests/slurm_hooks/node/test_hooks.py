@@ -977,6 +977,18 @@ def test_no_log_to_write_to(site: Site) -> None:
     assert "/nowhere/mps is not on this node" in done.stderr
 
 
+def test_a_log_on_a_full_disk_keeps_nothing_from_being_done(site: Site) -> None:
+    (site.place / "spool").touch()  # outcomes lie on that disk, too
+    site.settings["node"]["log"] = "/dev/full"
+    site.write()
+    _oom_job(site)
+    site.run("prolog")
+    site.log(OOM)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert [call[1] for call in site.slurm.calls("scontrol")] == ["requeue", "show", "update"]
+    assert site.notes() == []
+
+
 @pytest.mark.parametrize("hook", ["prolog", "epilog", "task_prolog"])
 def test_no_python(site: Site, hook: str, tmp_path: Path) -> None:
     script = tmp_path / f"{hook}.sh"
