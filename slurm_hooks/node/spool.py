@@ -22,7 +22,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from slurm_hooks.config import Node
 from slurm_hooks.node import commands, recovery, state
@@ -92,12 +92,14 @@ class Sent:
         soon: outcomes and requeues that are worth another try in a moment.
         later: outcomes of jobs that Slurm still has to do with.
         problems: what went wrong, one line each.
+        silent: whether slurmdbd did not answer; the outcomes that were left are not looked at then.
     """
 
     sent: int = 0
     soon: int = 0
     later: int = 0
     problems: tuple[str, ...] = ()
+    silent: bool = False
 
 
 def put(settings: Node, job: int, restart: int, run: Run) -> str:
@@ -183,28 +185,38 @@ def _files(settings: Node, *, requeues: bool) -> Iterator[tuple[str, int, int]]:
 
 
 def send(settings: Node) -> Sent:
-    """One round: go on with requeues, and send every outcome that can be sent."""
+    """One round: go on with requeues, and send every outcome that can be sent, as long as slurmdbd answers."""
     begun = [_resume(settings, path) for path, _, _ in list(_files(settings, requeues=True))]
     waits = [problem for problem in begun if problem is not None]
     total = Sent(soon=len(waits), problems=tuple(filter(None, waits)))
     waiting = items(settings)
     for first in range(0, len(waiting), BATCH):
         total = _added(total, _send_batch(settings, waiting[first : first + BATCH]))
+        if total.silent:
+            break
     return total
 
 
 def _added(one: Sent, other: Sent) -> Sent:
-    return Sent(one.sent + other.sent, one.soon + other.soon, one.later + other.later, one.problems + other.problems)
+    return Sent(
+        one.sent + other.sent,
+        one.soon + other.soon,
+        one.later + other.later,
+        one.problems + other.problems,
+        one.silent or other.silent,
+    )
 
 
 def _send_batch(settings: Node, batch: list[Item]) -> Sent:
     found, problem = commands.rows(sorted({item.job for item in batch}), _PATIENCE * settings.command_timeout_s)
     if found is None:
-        return Sent(soon=len(batch), problems=(problem,))
+        return Sent(soon=len(batch), problems=(problem,), silent=True)
     total = Sent()
     for job, rows in found.items():
         mine = [item for item in batch if item.job == job]
         total = _added(total, _send_job(settings, mine, rows))
+        if total.silent:
+            break
     return total
 
 
@@ -239,9 +251,9 @@ def _send_job(settings: Node, mine: list[Item], rows: list[commands.Row]) -> Sen
             for item in mine:
                 os.rename(item.path, f"{item.path}.kept")  # noqa: PTH104
             return Sent(problems=(f"job {last.id}: kept here: sacctmgr would spoil what other tools keep with it",))
-        problem = _store(settings, mine[0].job, last, merge(last.admin_comment, record))
-        if problem:
-            return Sent(soon=len(mine), problems=(problem,))
+        stored = _store(settings, mine[0].job, last, merge(last.admin_comment, record))
+        if stored.problem:
+            return Sent(soon=len(mine), problems=(stored.problem,), silent=stored.silent)
         sent = len(mine)
     for item in mine:
         state.remove(item.path)
@@ -254,26 +266,33 @@ def _is_over(settings: Node, job: int) -> bool:
     return "Invalid job id" in problem if shown is None else shown.state not in _LIVE
 
 
-def _store(settings: Node, job: int, row: commands.Row, text: str) -> str:
-    """Write a row's AdminComment and read it back; what went wrong, or the empty string.
+class _Stored(NamedTuple):
+    """What went wrong with a comment that was to be written, or the empty string; whether slurmdbd was silent."""
+
+    problem: str = ""
+    silent: bool = False
+
+
+def _store(settings: Node, job: int, row: commands.Row, text: str) -> _Stored:
+    """Write a row's AdminComment and read it back.
 
     Another node may tell of an earlier run of the job at the same moment: who finds the other's text in the place
     of its own merges again.
     """
     wanted, limit = decode(text), _PATIENCE * settings.command_timeout_s
     if decode(row.admin_comment) == wanted:
-        return ""
+        return _Stored()
     done = commands.store_comment(row.id, text, limit)
     if not done.ok:
-        return done.problem
+        return _Stored(done.problem, silent=done.code is None)
     again, problem = commands.rows([job], limit)
     if again is None:
-        return problem
+        return _Stored(problem, silent=True)
     now = again[job][-1] if again[job] else None
     if now is None or (now.id, now.start) != (row.id, row.start) or decode(now.admin_comment) != wanted:
-        return f"job {row.id}: AdminComment reads back otherwise than written"
+        return _Stored(f"job {row.id}: AdminComment reads back otherwise than written")
     _learn(settings, now.admin_comment == text)
-    return ""
+    return _Stored()
 
 
 def _learn(settings: Node, keeps: bool) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +242,27 @@ def test_slurmdbd_is_down_and_comes_back(node: Node, slurm: FakeSlurm, verb: str
     slurm.well(verb)
     assert spool.send(node) == Sent(sent=1)
     assert _kept(node) == []
+
+
+@pytest.mark.parametrize("asks", ["sacct", "sacctmgr"])
+def test_a_slurmdbd_that_hangs_is_not_asked_for_each_job(
+    node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, asks: str
+) -> None:
+    slurm.rows(*(_row(name=str(job)).replace("7|", f"{job}|", 1) for job in range(1, 6)))
+    monkeypatch.setattr(spool, "BATCH", 2)
+    for job in range(1, 6):
+        spool.put(node, job, 0, RUN)
+    asked, through = [], commands.run
+
+    def run(argv: Sequence[str], *args: Any, **more: Any) -> commands.Done:
+        asked.append(argv[0])
+        return commands.Done(None, "", f"{argv[0]}: no answer") if argv[0] == asks else through(argv, *args, **more)
+
+    monkeypatch.setattr(commands, "run", run)
+    sent = spool.send(node)
+    assert (sent.sent, sent.silent, sent.problems) == (0, True, (f"{asks}: no answer",))
+    assert sent.soon > 0  # so that it is tried again in a moment
+    assert asked.count(asks) == 1
 
 
 def test_who_finds_another_nodes_text_merges_again(
