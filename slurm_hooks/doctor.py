@@ -537,8 +537,14 @@ def _prologs(facts: Facts) -> list[Finding]:
         cure = f"set {name} in slurm.conf, see etc/slurm.conf.rad"
         findings.append(Finding(name, bool(path), path or "not set", cure))
     flags = facts.settings.get("PrologFlags", "")
-    cure = "set PrologFlags=Alloc in slurm.conf: Prolog must run before the job's first process"
-    findings.append(Finding("PrologFlags", "alloc" in flags.lower(), flags or "not set", cure))
+    alloc, in_job = "alloc" in flags.lower(), "runinjob" in flags.lower()
+    cure = (
+        "leave RunInJob out of PrologFlags in slurm.conf: an MPS daemon would be held to the memory of the job whose "
+        "Prolog starts it, also when that has ended and others use it"
+        if in_job
+        else "set PrologFlags=Alloc in slurm.conf: Prolog must run before the job's first process"
+    )
+    findings.append(Finding("PrologFlags", alloc and not in_job, flags or "not set", cure))
     return [*findings, *_timeouts(facts)]
 
 

@@ -137,6 +137,7 @@ def test_a_machine_that_lacks_nothing(role: Role) -> None:
          "AccountingStorageTRES", "add gres/mps:g2 to"),
         (_setting("Epilog", ""), "Epilog", "set Epilog"),
         (_setting("PrologFlags", "X11"), "PrologFlags", "PrologFlags=Alloc"),
+        (_setting("PrologFlags", "Alloc,Contain,RunInJob"), "PrologFlags", "leave RunInJob out"),
         (_setting("PrologEpilogTimeout", "30"), "PrologEpilogTimeout", "to 50 at least"),
         (_setting("PrologTimeout", "10 sec"), "PrologTimeout", "to 30 at least"),
         (_setting("EpilogTimeout", "45 sec"), "EpilogTimeout", "to 50 at least"),
