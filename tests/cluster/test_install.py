@@ -46,10 +46,14 @@ def test_install_puts_everything_in_place_and_keeps_the_admins_settings(tmp_path
     closed = [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o044 != 0o044]
     assert closed == []  # whatever root's umask: TaskProlog runs as the users
     (tmp_path / "etc" / "rad.toml").write_text("# mine\n")
+    env = tmp_path / "opt" / "etc" / "rad.env"
+    made = env.read_text()
+    env.write_text(f"# ours\nRAD_CONFIG=/elsewhere/rad.toml\n{made}RAD_PATH=/opt/slurm/bin:/usr/bin\nSLURM_CONF=/a/b\n")
     again = install(tmp_path, how=(), PATH=without_compiler(tmp_path / "bin"))
     assert again.returncode == 0, again.stderr
     assert "runs in plain Python: to have it compiled, install a C compiler as cc" in again.stdout
     assert (tmp_path / "etc" / "rad.toml").read_text() == "# mine\n"
+    assert env.read_text() == f"{made}# ours\nRAD_PATH=/opt/slurm/bin:/usr/bin\nSLURM_CONF=/a/b\n"
 
 
 def without_compiler(folder: Path) -> str:
