@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 
@@ -37,6 +38,7 @@ def detach(work: Callable[[], None]) -> None:
         return
     try:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # for a hook it means that its time is up
         if os.fork() == 0:
             os.chdir("/")
             nothing = os.open(os.devnull, os.O_RDWR)

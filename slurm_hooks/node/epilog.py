@@ -109,12 +109,8 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str, s
     status, signal = job.exit_status, job.exit_signal
     shown = record = None
     if status != 0 or signal != 0:  # a run that ended well costs the controller nothing
-        shown, problem = commands.show_job(job.id, scene.config.node.command_timeout_s)
-        if shown is None:  # a controller that is only busy for a moment must not cost a job its recovery
-            shown, problem = commands.show_job(job.id, scene.config.node.command_timeout_s)
-        if shown is None:
-            scene.say(f"not recovered: {problem}")
-        else:
+        shown = _asked(scene)
+        if shown is not None:
             if status is None or signal is None:
                 status, signal = shown.exit_status, shown.exit_signal
             record = decode(shown.admin_comment)
@@ -141,6 +137,20 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str, s
         after = recovery.requeued(record, run, verdict.share, site, verdict.profile)
         comment = merge(shown.admin_comment, after)
         _requeue(scene, spool.Requeue(job.id, job.restart, shown.target, gres, comment), verdict, paths)
+
+
+def _asked(scene: Context) -> ShownJob | None:
+    """The job as slurmctld knows it; one that is only busy for a moment must not cost a job its recovery."""
+    job, limit = scene.job.id, scene.config.node.command_timeout_s
+    try:
+        shown, problem = commands.show_job(job, limit)
+        if shown is None:
+            shown, problem = commands.show_job(job, limit)
+    except Exception as error:  # Epilog's time is up: the outcome is kept all the same
+        shown, problem = None, f"{type(error).__name__}: {error}"
+    if shown is None:
+        scene.say(f"not recovered: {problem}")
+    return shown
 
 
 def _next_gres(tres_per_node: str, share: int, profile: str) -> str | None:

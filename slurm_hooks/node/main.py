@@ -12,10 +12,16 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import sys
 
 if __package__ in {None, ""}:  # started as a file, isolated from the user's and the site's paths
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
+
+
+class TimeUpError(Exception):
+    """The script that started the hook, or systemd, ends it; seconds later it kills it."""
+
 
 HOOKS = {"prolog": "prolog", "task-prolog": "task_prolog", "epilog": "epilog", "flush": "background"}
 
@@ -29,11 +35,19 @@ def main(argv: list[str]) -> int:
 
     take_path(os.environ)
     gc.disable()  # a hook is over before there is anything to collect; `background` is not
+    before = signal.signal(signal.SIGTERM, _end)
     try:
         importlib.import_module(f"slurm_hooks.node.{HOOKS[argv[1]]}").hook(os.environ)
     except Exception as error:  # a hook fails open
         _complain(argv[1], f"{type(error).__name__}: {error}")
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return 0
+
+
+def _end(*_: object) -> None:
+    """Leave off, but say so, and keep a run's outcome."""
+    raise TimeUpError("its time is up")
 
 
 def _complain(hook: str, text: str) -> None:

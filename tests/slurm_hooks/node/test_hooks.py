@@ -25,7 +25,7 @@ from scripts.devcluster.interpreter import closed, for_everybody
 from slurm_hooks.config import Config
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import Account
-from slurm_hooks.node import background, commands, context, evidence, main, mps, spool, state, task_prolog
+from slurm_hooks.node import background, commands, context, evidence, logs, main, mps, spool, state, task_prolog
 from slurm_hooks.records import Record, Run, decode, merge
 from tests.slurm_hooks.node import standins
 from tests.slurm_hooks.node.conftest import OTHER_UID, UID, FakeSlurm, end_row, kill_all, log_row, processes_with, shown
@@ -925,6 +925,24 @@ def test_not_even_the_log(site: Site, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert capsys.readouterr().err == "rad: flush: RuntimeError: no room\n"
 
 
+@pytest.mark.parametrize(("module", "name"), [(commands, "show_job"), (logs, "written")])
+def test_an_epilog_whose_time_is_up_keeps_the_outcome_and_says_so(
+    site: Site, monkeypatch: pytest.MonkeyPatch, module: Any, name: str
+) -> None:
+    _oom_job(site)
+    site.run("prolog")
+    site.log(OOM)
+    monkeypatch.setattr(module, name, lambda *_: signal.raise_signal(signal.SIGTERM))
+    for key, value in site.env(SLURM_JOB_EXIT_CODE2="1:0", RAD_CONFIG=f"{site.place}/rad.toml").items():
+        monkeypatch.setenv(key, value)
+    before = signal.getsignal(signal.SIGTERM)
+    assert main.main(["main.py", "epilog"]) == 0
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert site.said.endswith("epilog: job 7: not recovered: TimeUpError: its time is up\n")
+    assert [(run.outcome, run.exit_code) for run in site.waiting().values()] == [("failed", 1)]
+    assert site.notes() == []
+
+
 @pytest.mark.parametrize("hook", ["prolog", "epilog"])
 def test_folders_that_cannot_be_used(site: Site, hook: str) -> None:
     (site.place / "jobs").mkdir()
@@ -1169,13 +1187,16 @@ def test_the_last_words_of_the_background(site: Site, monkeypatch: pytest.Monkey
 
 def test_work_that_outlives_the_hook(place: Path) -> None:
     def work() -> None:
-        (place / "session").write_text(f"{os.getsid(0)} {Path('/proc/self/fd/1').readlink()}")
+        by_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        (place / "session").write_text(f"{os.getsid(0)} {Path('/proc/self/fd/1').readlink()} {by_default}")
 
+    before = signal.signal(signal.SIGTERM, lambda *_: None)  # as a hook's, whose time may be up
     background.detach(work)
+    signal.signal(signal.SIGTERM, before)
     _wait(lambda: (place / "session").exists() and (place / "session").read_text() != "")
-    session, out = (place / "session").read_text().split()
+    session, out, by_default = (place / "session").read_text().split()
     assert int(session) != os.getsid(0)
-    assert out == os.devnull
+    assert (out, by_default) == (os.devnull, "True")
 
 
 def test_no_commands_are_started_through_a_shell() -> None:
