@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -123,9 +124,26 @@ def act(notice: Notice, job_of: Callable[[int], int | None], scontrol: str = "sc
 
 def _end(pid: int, job: int, number: signal.Signals, job_of: Callable[[int], int | None]) -> None:
     with contextlib.suppress(ProcessLookupError):
-        handle = os.pidfd_open(pid)
+        handle = _handle(pid)
         try:
-            if job_of(pid) == job:
+            if job_of(pid) != job:
+                return
+            if handle is None:
+                os.kill(pid, number)
+            else:
                 signal.pidfd_send_signal(handle, number)
         finally:
-            os.close(handle)
+            if handle is not None:
+                os.close(handle)
+
+
+def _handle(pid: int) -> int | None:
+    """What stays this process's even if its number goes to another; None before Linux 5.3."""
+    try:
+        return os.pidfd_open(pid)
+    except AttributeError:  # a Python that was built there
+        return None
+    except OSError as error:
+        if error.errno == errno.ENOSYS:
+            return None
+        raise

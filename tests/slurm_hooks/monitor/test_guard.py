@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -74,6 +76,19 @@ def victim() -> Iterator[subprocess.Popen[bytes]]:
 def test_a_process_is_ended(victim: subprocess.Popen[bytes], hard: bool, number: int) -> None:
     act(Notice(7, "over", pid=victim.pid, hard=hard), lambda pid: 7)
     assert victim.wait(10) == -number
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSYS, "no such call"), AttributeError("pidfd_open")])
+def test_a_process_is_ended_where_the_kernel_is_old(
+    victim: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def old(_: int) -> int:
+        raise error
+
+    monkeypatch.setattr(os, "pidfd_open", old)
+    act(Notice(7, "over", pid=victim.pid), lambda pid: 8)
+    act(Notice(7, "over", pid=victim.pid, hard=True), lambda pid: 7)
+    assert victim.wait(10) == -signal.SIGKILL
 
 
 def test_a_number_that_is_another_jobs_by_now_is_left_alone(victim: subprocess.Popen[bytes]) -> None:
