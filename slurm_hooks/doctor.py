@@ -38,7 +38,7 @@ _OTHER_WRITE = 0o002
 class FileFact:
     """What lies at a path: its kind, permission bits and owners (ids)."""
 
-    kind: Literal["absent", "file", "directory", "socket", "other"] = "absent"
+    kind: Literal["absent", "file", "directory", "socket", "link", "other"] = "absent"
     mode: int = 0
     uid: int = -1
     gid: int = -1
@@ -584,6 +584,9 @@ def _directory(subject: str, path: str, facts: Facts) -> Finding:
     safe = fact.kind == "directory" and fact.uid == 0 and not fact.mode & (_GROUP_WRITE | _OTHER_WRITE)
     if fact.kind == "absent":
         return Finding(subject, True, f"{path}: made when it is needed")
+    if fact.kind == "link":
+        cure = f"name the folder that it leads to as {subject} in rad.toml: the hooks follow no link there"
+        return Finding(subject, False, f"{path}: a link", cure)
     found = f"{path}: {_seen(fact, safe)}"
     return Finding(subject, safe, found, f"make it root's alone: chown root {path}; chmod 755 {path}")
 

@@ -43,11 +43,9 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
     )
     folder = Path(settings["SLURM_CONF"]).parent if settings.get("SLURM_CONF") else None
     lua_version = _lua_version(settings.get("PluginDir", ""))
+    folders = (config.node.state_dir, config.node.spool_dir, config.mps.run_dir)
     paths = (
         config.radd.socket,
-        config.node.state_dir,
-        config.node.spool_dir,
-        config.mps.run_dir,
         config.mps.control,
         *(path for name in HOOKS for path in settings.get(name, "").split(",") if path),
     )
@@ -73,7 +71,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
             "socket.unix": _lua_module(root, lua_version, "socket/unix.so"),
             "posix": _lua_module(root, lua_version, "posix/init.lua"),
         },
-        files={path: _file(path) for path in paths},
+        files={path: _file(path, follow=path not in folders) for path in (*paths, *folders)},
         users=_users((config.radd.slurm_user,)),
         radd_error=_connect(config.radd.socket),
         radd_user=radd_user,
@@ -165,12 +163,12 @@ def _lua_module(root: Path, version: str, name: str) -> str:
     return str(next(found, ""))
 
 
-def _file(path: str) -> FileFact:
+def _file(path: str, *, follow: bool) -> FileFact:
     try:
-        found = Path(path).stat()
+        found = Path(path).stat(follow_symlinks=follow)
     except OSError:
         return FileFact()
-    kinds = ((stat.S_ISREG, "file"), (stat.S_ISDIR, "directory"), (stat.S_ISSOCK, "socket"))
+    kinds = ((stat.S_ISREG, "file"), (stat.S_ISDIR, "directory"), (stat.S_ISSOCK, "socket"), (stat.S_ISLNK, "link"))
     kind = next((name for test, name in kinds if test(found.st_mode)), "other")
     return FileFact(kind, found.st_mode & 0o7777, found.st_uid, found.st_gid)  # type: ignore[arg-type]
 

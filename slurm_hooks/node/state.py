@@ -33,6 +33,8 @@ def folder(path: str, mode: int = 0o755) -> str:
         about = os.lstat(path)
     except OSError as error:
         raise StateError(f"{path}: cannot be made: {error.strerror}: see [node] and [mps] in rad.toml") from error
+    if stat.S_ISLNK(about.st_mode):
+        raise StateError(f"{path}: is a link: name the folder that it leads to in rad.toml")
     if not stat.S_ISDIR(about.st_mode):
         raise StateError(f"{path}: is no folder: remove it")
     if _others_can_change(about):

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from predictor import nvml
 from slurm_hooks import doctor, doctor_facts
-from slurm_hooks.config import Config, Node, Partition, PredictorSettings, Radd
+from slurm_hooks.config import Config, Mps, Node, Partition, PredictorSettings, Radd
 from slurm_hooks.doctor import LUA_MODULES, Facts, FileFact, Finding, NodeFact, Role, examine, roles_of
 from slurm_hooks.radctl import doctor as command
 from slurm_hooks.radctl.main import cli
@@ -312,6 +312,7 @@ def test_slurm_down() -> None:
         (_file("/run/rad/jobs", FileFact("directory", 0o777, 0, 0)), "[node] state_dir", "mode 777"),
         (_file("/var/spool/rad", FileFact("directory", 0o755, 7, 0)), "[node] spool_dir", "of user 7"),
         (_file("/run/rad/mps", FileFact("other", 0o755, 0, 0)), "[mps] run_dir", "other of user 0"),
+        (_file("/var/spool/rad", FileFact("link", 0o777, 0, 0)), "[node] spool_dir", "/var/spool/rad: a link"),
         ({"programs": {**WELL.programs, "nvidia-smi": ""}}, "nvidia-smi", "not found"),
         ({"gpus": None}, "NVML", "does not answer"),
         ({"gpus": None, "nvml_error": "Driver Not Loaded"}, "NVML", "Driver Not Loaded"),
@@ -468,6 +469,8 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     other.touch()
     control = tmp_path / "fifo"
     os.mkfifo(control)
+    moved = tmp_path / "mps"
+    moved.symlink_to(tmp_path)
     says = _slurm_says(tmp_path)
     qos, assoc = "normal||gres/gpu=4|cpu=8,gres/gpu:g0=1||gres/gpu=1\n", "root|||\nml|gres/gpu=1||alice\n"
     sacctmgr_says = {"user": "Administrator\n", "cluster": "rad\n", "qos": qos, "assoc": assoc}
@@ -486,6 +489,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     config = Config(
         radd=Radd(socket=path, slurm_user="nobody-of-that-name"),
         node=Node(state_dir=str(tmp_path), spool_dir=str(control)),
+        mps=Mps(run_dir=str(moved)),
     )
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
@@ -510,6 +514,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     assert facts.files[path].kind == "socket"
     assert facts.files[str(tmp_path)].kind == "directory"
     assert facts.files[str(control)].kind == "other"
+    assert facts.files[str(moved)].kind == "link"
     assert facts.users == {}
     assert facts.radd_error == ""
     assert (facts.radd_user, facts.radd_rights) == ("root", "Administrator")

@@ -92,8 +92,8 @@ def test_folders_that_others_could_change(place: Path) -> None:
     for name in ("open", "group", "theirs"):
         with pytest.raises(StateError, match=f"{name}: others can change it: chown root"):
             state.folder(str(place / name))
-    for name in ("file", "link"):
-        with pytest.raises(StateError, match=f"{name}: is no folder"):
+    for name, problem in (("file", "is no folder"), ("link", "is a link: name the folder that it leads to")):
+        with pytest.raises(StateError, match=f"{name}: {problem}"):
             state.folder(str(place / name))
     with pytest.raises(StateError, match="cannot be made: File exists"):
         state.folder(str(place / "file" / "below"))
