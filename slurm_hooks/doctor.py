@@ -19,6 +19,7 @@ PREEMPTS_ALL_SINCE = (25, 11)  # the first version that was seen to preempt all 
 WHOLE_IS_ALONE_SINCE = (24, 11)
 SHARES_PER_GPU = 100
 HOOKS = ("Prolog", "TaskProlog", "Epilog")
+COMMANDS = ("scontrol", "squeue", "sacct", "sacctmgr")
 LUA_MODULES = ("rad", "rad_submit", "rad_script", "rad_step", "rad_summary")
 # How long a requeued job waits with Slurm's default, in seconds.
 _SLOW_REQUEUE_S = 121
@@ -83,7 +84,8 @@ class Facts:
         gpus: number of GPUs that NVML sees, or None where it does not work; without those in MIG mode.
         instances: the MIG instances that it sees: profile and memory in MiB.
         nvml_error: why NVML does not tell, or the empty string.
-        programs: where a program was found; the empty string for nowhere.
+        programs: where the hooks find one of Slurm's commands; the empty string for nowhere.
+        elsewhere: where this shell finds one that the hooks do not; likewise.
         host: this machine's name.
         closed: rad.toml, or the folder above it, where not everybody may read it; else the empty string.
         changed: whether rad.toml was changed after radd had started.
@@ -113,6 +115,7 @@ class Facts:
     instances: tuple[tuple[str, int], ...] = ()
     nvml_error: str = ""
     programs: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
     closed: str = ""
     changed: bool = False
@@ -172,12 +175,7 @@ def _node(facts: Facts, config: Config) -> list[Finding]:
     findings = [_slurm(facts)]
     for name in HOOKS:
         paths = [path for path in facts.settings.get(name, "").split(",") if path]
-        for path in paths:
-            fact = facts.files.get(path, FileFact())
-            runs = fact.kind == "file" and bool(fact.mode & 0o111)
-            findings.append(
-                Finding(name, runs, f"{path}: {_seen(fact, runs)}", f"put RAD's script there: chmod 755 {path}")
-            )
+        findings += [_program(name, path, facts, f"put RAD's script there: chmod 755 {path}") for path in paths]
         if not paths and not facts.slurm_error:
             findings.append(Finding(name, False, "not set", f"set {name} in slurm.conf, see etc/slurm.conf.rad"))
     findings += _closed(facts)
@@ -188,10 +186,9 @@ def _node(facts: Facts, config: Config) -> list[Finding]:
         ("[mps] run_dir", config.mps.run_dir),
     ):
         findings.append(_directory(subject, path, facts))
-    for program in ("scontrol", "sacct", "sacctmgr", "nvidia-smi"):
-        at = facts.programs.get(program, "")
-        package = "NVIDIA's driver" if program == "nvidia-smi" else "Slurm's client commands"
-        findings.append(Finding(program, bool(at), at or "not found", f"install {package}"))
+    findings += [_command(program, facts) for program in COMMANDS]
+    cure = "install NVIDIA's driver, or set [mps] nvidia_smi in rad.toml"
+    findings.append(_program("nvidia-smi", config.mps.nvidia_smi, facts, cure))
     findings.append(_nvml(facts))
     findings += _instances(facts)
     if facts.monitor_error is not None:
@@ -199,18 +196,25 @@ def _node(facts: Facts, config: Config) -> list[Finding]:
         cure = "start rad-monitor: systemctl start rad-monitor; without it nothing is measured"
         findings.append(Finding("rad-monitor", not facts.monitor_error, found, cure, needed=False))
     if any(part.method == "mps" for part in config.partitions.values()):
-        path = config.mps.control
-        fact = facts.files.get(path, FileFact())
-        runs = fact.kind == "file" and bool(fact.mode & 0o111)
-        findings.append(
-            Finding(
-                "MPS control program",
-                runs,
-                f"{path}: {_seen(fact, runs)}",
-                "install it with NVIDIA's driver, or set [mps] control in rad.toml",
-            )
-        )
+        cure = "install it with NVIDIA's driver, or set [mps] control in rad.toml"
+        findings.append(_program("MPS control program", config.mps.control, facts, cure))
     return findings
+
+
+def _program(subject: str, path: str, facts: Facts, cure: str) -> Finding:
+    """Whether a file can be run."""
+    fact = facts.files.get(path, FileFact())
+    runs = fact.kind == "file" and bool(fact.mode & 0o111)
+    return Finding(subject, runs, f"{path}: {_seen(fact, runs)}", cure)
+
+
+def _command(name: str, facts: Facts) -> Finding:
+    """Whether the hooks find one of Slurm's commands, wherever this shell does."""
+    at, other = facts.programs.get(name, ""), facts.elsewhere.get(name, "")
+    if at or not other:
+        return Finding(name, bool(at), at or "not found", "install Slurm's client commands")
+    cure = f"add RAD_PATH={other.rpartition('/')[0]}:/usr/bin:/bin to rad.env beside Prolog"
+    return Finding(name, False, f"{other}, where the hooks do not look", cure)
 
 
 def _slurm(facts: Facts) -> Finding:

@@ -12,19 +12,22 @@ import re
 import shutil
 import socket
 import stat
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from predictor import nvml
 from slurm_hooks.config import Config
-from slurm_hooks.doctor import HOOKS, LUA_MODULES, Facts, FileFact, NodeFact
+from slurm_hooks.doctor import COMMANDS, HOOKS, LUA_MODULES, Facts, FileFact, NodeFact
+from slurm_hooks.search import take_path
 from slurm_hooks.slurm.commands import Runner, SlurmError, run
 
 _SETTING = re.compile(r"^(\S+)\s+= (.*)$")
 _LUA_DIRS = ("/usr/local/share/lua", "/usr/local/lib/lua", "/usr/share/lua", "/usr/lib/lua", "/usr/lib64/lua")
 _TEXT_LIMIT = 1024 * 1024
 _CONNECT_TIMEOUT_S = 1.0
-_PROGRAMS = ("scontrol", "sacct", "sacctmgr", "nvidia-smi")
+_OF_HOOKS = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin"  # where etc/prolog.sh and etc/epilog.sh look for commands
+_RAD_PATH = re.compile(r"^[ \t]*(?:export[ \t]+)?(?:\w+=\S*[ \t]+)*RAD_PATH=([\"']?)([^\s\"'#;]+)\1", re.MULTILINE)
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -47,8 +50,10 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
     paths = (
         config.radd.socket,
         config.mps.control,
+        config.mps.nvidia_smi,
         *(path for name in HOOKS for path in settings.get(name, "").split(",") if path),
     )
+    of_hooks = _path_of_hooks(settings)
     limits, least = _limits(runner, config.radd.command_timeout_s)
     radd_user = _owner(config.radd.socket)
     gpus, instances, nvml_error = _gpus()
@@ -80,8 +85,9 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         gpus=gpus,
         instances=instances,
         nvml_error=nvml_error,
-        programs={
-            name: shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}") or "" for name in _PROGRAMS
+        programs={name: shutil.which(name, path=of_hooks) or "" for name in COMMANDS},
+        elsewhere={
+            name: shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}") or "" for name in COMMANDS
         },
         host=socket.gethostname().partition(".")[0],
         closed=_closed(path),
@@ -183,6 +189,16 @@ def _closed(path: Path) -> str:
         if not file.stat().st_mode & stat.S_IROTH:
             return str(file)
     return ""
+
+
+def _path_of_hooks(settings: Mapping[str, str]) -> str:
+    """Where Prolog and Epilog look for commands: what they, or rad.env beside them or where RAD is installed, say."""
+    hooks = [Path(path) for name in HOOKS for path in settings.get(name, "").split(",") if path]
+    files = [*hooks, *(hook.with_name("rad.env") for hook in hooks), Path(sys.prefix, "etc", "rad.env")]
+    found = (_RAD_PATH.search(_text(file) or "") for file in files)
+    env = {"PATH": _OF_HOOKS, "RAD_PATH": next((said.group(2) for said in found if said), "")}
+    take_path(env)
+    return env["PATH"]
 
 
 def _changed_at(path: Path) -> float:

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from predictor import nvml
 from slurm_hooks import doctor, doctor_facts
 from slurm_hooks.config import Config, Mps, Node, Partition, PredictorSettings, Radd
-from slurm_hooks.doctor import LUA_MODULES, Facts, FileFact, Finding, NodeFact, Role, examine, roles_of
+from slurm_hooks.doctor import COMMANDS, LUA_MODULES, Facts, FileFact, Finding, NodeFact, Role, examine, roles_of
 from slurm_hooks.radctl import doctor as command
 from slurm_hooks.radctl.main import cli
 from slurm_hooks.slurm.commands import SlurmError
@@ -68,6 +68,7 @@ WELL = Facts(
         "/run/rad/mps": FOLDER,
         "/var/spool/rad": FileFact("directory", 0o700, 0, 0),
         "/usr/bin/nvidia-cuda-mps-control": SCRIPT,
+        "/usr/bin/nvidia-smi": SCRIPT,
         "/opt/rad/prolog.sh": SCRIPT,
         "/opt/rad/task_prolog.sh": SCRIPT,
         "/opt/rad/epilog.sh": SCRIPT,
@@ -77,7 +78,7 @@ WELL = Facts(
     radd_rights="Operator",
     monitor_error="",
     gpus=4,
-    programs={name: f"/usr/bin/{name}" for name in ("scontrol", "sacct", "sacctmgr", "nvidia-smi")},
+    programs={name: f"/usr/bin/{name}" for name in COMMANDS},
     host="vm",
 )
 
@@ -313,7 +314,13 @@ def test_slurm_down() -> None:
         (_file("/var/spool/rad", FileFact("directory", 0o755, 7, 0)), "[node] spool_dir", "of user 7"),
         (_file("/run/rad/mps", FileFact("other", 0o755, 0, 0)), "[mps] run_dir", "other of user 0"),
         (_file("/var/spool/rad", FileFact("link", 0o777, 0, 0)), "[node] spool_dir", "/var/spool/rad: a link"),
-        ({"programs": {**WELL.programs, "nvidia-smi": ""}}, "nvidia-smi", "not found"),
+        (_file("/usr/bin/nvidia-smi", FileFact()), "nvidia-smi", "absent"),
+        ({"programs": {**WELL.programs, "sacct": ""}}, "sacct", "not found"),
+        (
+            {"programs": {**WELL.programs, "squeue": ""}, "elsewhere": {"squeue": "/opt/slurm/bin/squeue"}},
+            "squeue",
+            "/opt/slurm/bin/squeue, where the hooks do not look",
+        ),
         ({"gpus": None}, "NVML", "does not answer"),
         ({"gpus": None, "nvml_error": "Driver Not Loaded"}, "NVML", "Driver Not Loaded"),
         ({"gpus": 3}, "NVML", "3 GPUs, Slurm lists 4"),
@@ -519,6 +526,28 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     assert facts.radd_error == ""
     assert (facts.radd_user, facts.radd_rights) == ("root", "Administrator")
     assert doctor_facts.gather(config, toml, run, tmp_path).radd_error == f"{path}: Connection refused"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "path"),
+    [
+        ("rad.env", "RAD_PYTHON=/opt/rad/bin/python\nRAD_PATH=/opt/slurm/bin:/bin\n", "/opt/slurm/bin:/bin"),
+        ("rad.env", "export RAD_CONFIG=/a/rad.toml RAD_PATH='/opt/slurm/bin' # ours\n", "/opt/slurm/bin"),
+        ("rad.env", 'RAD_PATH="/opt/slurm/bin:$PATH"\n', f"/opt/slurm/bin:{doctor_facts._OF_HOOKS}"),
+        ("rad.env", "#RAD_PATH=/opt/slurm/bin\n", doctor_facts._OF_HOOKS),
+        ("prolog.sh", "#!/bin/sh\nRAD_PATH=/opt/slurm/bin\n", "/opt/slurm/bin"),
+    ],
+)
+def test_where_the_hooks_look_for_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str, path: str
+) -> None:
+    monkeypatch.setattr(sys, "prefix", "/nowhere")
+    hook = (Path(__file__).parents[2] / "etc" / "prolog.sh").read_text()
+    (tmp_path / "prolog.sh").write_text(hook)
+    assert doctor_facts._path_of_hooks({"Prolog": f"{tmp_path}/prolog.sh"}) == doctor_facts._OF_HOOKS
+    assert f"${{RAD_PATH:-{doctor_facts._OF_HOOKS}}}" in hook
+    (tmp_path / file).write_text(text)
+    assert doctor_facts._path_of_hooks({"Prolog": f"{tmp_path}/prolog.sh"}) == path
 
 
 def test_facts_without_slurm(tmp_path: Path) -> None:
