@@ -178,8 +178,8 @@ class Mps:
     command_timeout_s: float = _key(2.0, "A daemon that has not answered by then is replaced.", low=0.1, high=30)
     log_mib: int = _key(
         8,
-        "Size of the tmpfs that holds each daemon's logs, to one of which its user may write; 0: no file system of "
-        "their own, and they can fill run_dir's.",
+        "Size of the tmpfs that holds each daemon's logs, and of the one that holds its pipes: in both are files to "
+        "which its users may write; 0: no file systems of their own, and they can fill run_dir's.",
         low=0,
         high=1024,
     )

@@ -20,8 +20,9 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from slurm_hooks.config import Mps
 from slurm_hooks.node import commands, state
@@ -155,6 +156,7 @@ def join(settings: Mps, gpu: int, uid: int, job: int, visible: str, cap_mib: int
         _note(slot, job, uid, cap_mib)
         if not _answers(settings, slot):
             try:
+                _mount(settings, slot)
                 _replace(settings, slot, visible)
             except MpsError:
                 _forget(slot, job)
@@ -228,7 +230,7 @@ def revive(settings: Mps, say: Callable[[str], None]) -> None:
             with _locked(settings, slot.gpu):
                 residents = slot.residents()
                 known = state.read(slot.facts)
-                if residents and known and not _answers(settings, slot):
+                if residents and known and _are_seen(slot, known) and not _answers(settings, slot):
                     _replace(settings, slot, str(known.get("visible")))
                     _bound(settings, slot)
                     for job in sorted(residents):
@@ -345,31 +347,43 @@ def _replace(settings: Mps, slot: Slot, visible: str) -> None:
     Its servers go too: they end with their daemon, and one that hangs would stay, and its clients with it.
     """
     _kill(settings, slot)
-    state.write(slot.facts, {"visible": visible})
-    _bound_logs(settings, slot)
+    state.write(slot.facts, {"visible": visible, "mounted": os.path.ismount(slot.pipe)})
+    _shorten_logs(settings, slot)
     if slot.name != _SHARED:  # the server runs as the user, in a folder where only we make files
         _hand_over(slot.server_log, int(slot.name[1:]))
     _start(settings, slot, visible)
 
 
-def _bound_logs(settings: Mps, slot: Slot) -> None:
-    """Give a slot's logs a file system of their own, so that a user who writes there fills that and no other.
+def _mount(settings: Mps, slot: Slot) -> None:
+    """Give a slot's pipes and its logs file systems of their own: who writes there fills these and no other.
 
-    Where it cannot be mounted they lie in run_dir's, see `logs_are_bounded`.
+    Of the logs one is its user's, and beside its pipes the daemon leaves a lock and a number that everybody may write.
+    Only Prolog mounts: the jobs would not see what rad-spool.service does, in a name space of its own. Where nothing
+    can be mounted they lie in run_dir's file system, see `is_bounded`.
     """
-    if settings.log_mib and not logs_are_bounded(slot):
-        options = f"size={settings.log_mib}m,nr_inodes=64,mode=0755,nosuid,nodev,noexec"
-        commands.run(["mount", "-t", "tmpfs", "-o", options, "rad-mps-log", slot.log], _MOUNT_TIMEOUT_S, _PATH)
+    options = f"size={settings.log_mib}m,nr_inodes=64,mode=0755,nosuid,nodev,noexec"
+    for folder in (slot.pipe, slot.log) if settings.log_mib else ():
+        if not os.path.ismount(folder):
+            commands.run(["mount", "-t", "tmpfs", "-o", options, "rad-mps", folder], _MOUNT_TIMEOUT_S, _PATH)
+
+
+def is_bounded(slot: Slot) -> bool:
+    """Whether a slot's pipes and logs lie on file systems of their own."""
+    return os.path.ismount(slot.pipe) and os.path.ismount(slot.log)
+
+
+def _are_seen(slot: Slot, known: Mapping[str, Any]) -> bool:
+    """Whether a daemon's pipes are here what they are to Prolog, whose slurmd may have a name space of its own."""
+    return not known.get("mounted") or os.path.ismount(slot.pipe)
+
+
+def _shorten_logs(settings: Mps, slot: Slot) -> None:
+    """Let a new daemon begin with room for its logs."""
     largest = max(1, settings.log_mib) << 18  # what Epilog reads of it stays
     for name in _names(slot.log):  # what earlier daemons wrote may have filled it
         with contextlib.suppress(OSError):
             if os.stat(f"{slot.log}/{name}").st_size > largest:  # noqa: PTH116
                 os.close(os.open(f"{slot.log}/{name}", _TO_WRITE | os.O_TRUNC))
-
-
-def logs_are_bounded(slot: Slot) -> bool:
-    """Whether a slot's logs lie on a file system of their own."""
-    return os.path.ismount(slot.log)
 
 
 def _hand_over(path: str, uid: int) -> None:
@@ -410,8 +424,8 @@ def _stop(settings: Mps, slot: Slot) -> None:
         while _daemons(settings, slot) and time.monotonic() < deadline:
             time.sleep(POLL_S)
     _kill(settings, slot)
-    if logs_are_bounded(slot):
-        commands.run(["umount", "--lazy", slot.log], _MOUNT_TIMEOUT_S, _PATH)
+    for folder in filter(os.path.ismount, (slot.pipe, slot.log)):
+        commands.run(["umount", "--lazy", folder], _MOUNT_TIMEOUT_S, _PATH)
     import shutil  # noqa: PLC0415 - starts slowly, and is seldom needed
 
     shutil.rmtree(slot.path, ignore_errors=True)

@@ -724,7 +724,7 @@ def test_logs_that_have_no_file_system_of_their_own(mps_site: Site, monkeypatch:
     monkeypatch.setattr(mps, "_PATH", {"PATH": "/nowhere"})
     for job in ("7", "8"):
         mps_site.run("prolog", SLURM_JOB_ID=job)
-    assert mps_site.said.count("no tmpfs can be mounted") == 1
+    assert mps_site.said.count("no tmpfs is mounted there") == 1
 
 
 def test_memory_that_nobody_knows(mps_site: Site) -> None:

@@ -279,20 +279,21 @@ def test_no_client_gets_more_than_the_largest_cap(settings: Mps) -> None:
 @pytest.fixture
 def mounts(settings: Mps, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand-ins for mount and umount, which note in a file how they were called; what is mounted has a mark."""
-    folder, asked = place / "sbin", place / "mounts"
+    folder, asked, marks = place / "sbin", place / "mounts", place / "marks"
     folder.mkdir()
-    for name, command in (("mount", "touch $last/.mounted"), ("umount", "rm $last/.mounted")):
-        (folder / name).write_text(f'#!/bin/sh\nfor last; do :; done\necho "{name} $*" >>{asked}\n{command}\n')
+    for name, command in (("mount", "mkdir -p"), ("umount", "rmdir")):
+        lines = ("for last; do :; done", f'echo "{name} $*" >>{asked}', f'{command} "{marks}/$last"')
+        (folder / name).write_text("\n".join(("#!/bin/sh", *lines, "")))
         (folder / name).chmod(0o755)
     monkeypatch.setattr(mps, "_PATH", {"PATH": f"{folder}:/usr/bin:/bin"})
-    monkeypatch.setattr(os.path, "ismount", lambda path: Path(f"{path}/.mounted").exists())
+    monkeypatch.setattr(os.path, "ismount", lambda path: Path(f"{marks}/{path}").exists())
     return asked
 
 
-def test_logs_fill_a_file_system_of_their_own(settings: Mps, mounts: Path) -> None:
+def test_pipes_and_logs_fill_file_systems_of_their_own(settings: Mps, mounts: Path) -> None:
     settings = replace(settings, log_mib=4)
     slot = mps.join(settings, 2, UID, 11, UUID)
-    assert mps.logs_are_bounded(slot)
+    assert mps.is_bounded(slot)
     large, small = Path(slot.server_log), Path(slot.log) / "control.log"
     large.write_bytes(b"x" * (1 << 21))
     small.write_text("small")
@@ -302,19 +303,30 @@ def test_logs_fill_a_file_system_of_their_own(settings: Mps, mounts: Path) -> No
     mps.revive(settings, lambda _: None)
     assert (large.stat().st_size, small.read_text()) == (0, "small")
     options = "size=4m,nr_inodes=64,mode=0755,nosuid,nodev,noexec"
-    asked = [f"mount -t tmpfs -o {options} rad-mps-log {slot.log}"]
+    asked = [f"mount -t tmpfs -o {options} rad-mps {folder}" for folder in (slot.pipe, slot.log)]
     assert mounts.read_text().splitlines() == asked
     for job in (11, 12):
         mps.leave(settings, job)
     mps.reap(settings, time.time() + 1)
-    assert mounts.read_text().splitlines() == [*asked, f"umount --lazy {slot.log}"]
+    asked += [f"umount --lazy {folder}" for folder in (slot.pipe, slot.log)]
+    assert mounts.read_text().splitlines() == asked
     assert not Path(slot.path).exists()
+
+
+def test_a_daemon_whose_pipes_are_mounted_elsewhere_is_left_to_prolog(settings: Mps, mounts: Path) -> None:
+    settings = replace(settings, log_mib=4)
+    slot = mps.join(settings, 2, UID, 11, UUID)
+    (mounts.parent / "marks" / slot.pipe.lstrip("/")).rmdir()  # as seen from another name space: an empty folder
+    first = _daemons(settings)
+    (Path(slot.pipe) / "control").unlink()
+    mps.revive(settings, lambda _: None)
+    assert _daemons(settings) == first
 
 
 def test_where_nothing_can_be_mounted(settings: Mps, mounts: Path) -> None:
     (mounts.parent / "sbin" / "mount").write_text("#!/bin/sh\nexit 1\n")
     slot = mps.join(replace(settings, log_mib=4), 2, UID, 11, UUID)
-    assert not mps.logs_are_bounded(slot)
+    assert not mps.is_bounded(slot)
     assert mps.control(settings, slot, "get_server_list").ok
 
 
