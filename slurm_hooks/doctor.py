@@ -80,6 +80,7 @@ class Facts:
         radd_error: why radd takes no connection, or the empty string; None where it could not be tried.
         radd_user: name of the user that radd runs as, or the empty string.
         radd_rights: that user's AdminLevel in slurmdbd, or None where it could not be asked.
+        timer: what systemd says of rad-spool.timer, ``active`` where it is well; None where no systemd runs.
         monitor_error: why rad-monitor takes no connection, or the empty string; None where it is not to listen.
         gpus: number of GPUs that NVML sees, or None where it does not work; without those in MIG mode.
         instances: the MIG instances that it sees: profile and memory in MiB.
@@ -110,6 +111,7 @@ class Facts:
     radd_error: str | None = ""
     radd_user: str = ""
     radd_rights: str | None = None
+    timer: str | None = None
     monitor_error: str | None = None
     gpus: int | None = None
     instances: tuple[tuple[str, int], ...] = ()
@@ -191,6 +193,12 @@ def _node(facts: Facts, config: Config) -> list[Finding]:
     findings.append(_program("nvidia-smi", config.mps.nvidia_smi, facts, cure))
     findings.append(_nvml(facts))
     findings += _instances(facts)
+    if facts.timer is not None:
+        cure = (
+            "start it: systemctl enable --now rad-spool.timer; without it outcomes that slurmdbd has not taken wait "
+            "for the next job's end, and jobs whose MPS daemon dies for the next job's start"
+        )
+        findings.append(Finding("rad-spool.timer", facts.timer == "active", facts.timer, cure, needed=False))
     if facts.monitor_error is not None:
         found = facts.monitor_error or "takes connections"
         cure = "start rad-monitor: systemctl start rad-monitor; without it nothing is measured"

@@ -38,7 +38,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         config: names the paths and users to look at.
         path: the configuration's file.
         runner: starts Slurm's commands.
-        root: folder below which Lua modules are looked for.
+        root: folder below which Lua modules and systemd are looked for.
     """
     settings, partitions, nodes, error = _slurm(runner, config.radd.command_timeout_s)
     billing, modes, sharing = (
@@ -81,6 +81,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         radd_error=_connect(config.radd.socket),
         radd_user=radd_user,
         radd_rights=_rights(runner, radd_user, config.radd.command_timeout_s) if radd_user else None,
+        timer=_timer(runner, root, config.radd.command_timeout_s),
         monitor_error=_reach(config.monitor.listen, config.monitor.port) if config.monitor.listen else None,
         gpus=gpus,
         instances=instances,
@@ -224,6 +225,16 @@ def _rights(runner: Runner, user: str, timeout_s: float) -> str | None:
     except SlurmError:
         return None
     return shown.strip()
+
+
+def _timer(runner: Runner, root: Path, timeout_s: float) -> str | None:
+    """The state of rad-spool.timer, or None where no systemd runs or it does not tell."""
+    if not (root / "run/systemd/system").is_dir():
+        return None
+    try:
+        return runner(["systemctl", "show", "--property=ActiveState", "--value", "rad-spool.timer"], timeout_s).strip()
+    except SlurmError:
+        return None
 
 
 def _slurmdbd(runner: Runner, timeout_s: float) -> str:

@@ -334,6 +334,27 @@ def test_what_a_node_can_lack(changes: dict[str, Any], subject: str, found: str)
     assert finding.cure
 
 
+def test_a_timer_that_nobody_has_started() -> None:
+    finding = _only("node", timer="inactive")
+    assert (finding.subject, finding.found, finding.needed) == ("rad-spool.timer", "inactive", False)
+    assert "systemctl enable --now rad-spool.timer" in finding.cure
+    assert _problems("node", dataclasses.replace(WELL, timer="active")) == []
+
+
+def test_what_systemd_says_of_the_timer(tmp_path: Path) -> None:
+    def run(command: Sequence[str], timeout_s: float) -> str:
+        assert (command[0], command[-1]) == ("systemctl", "rad-spool.timer")
+        return "active\n"
+
+    def fails(command: Sequence[str], timeout_s: float) -> str:
+        raise SlurmError("systemctl: Failed to connect to bus")
+
+    assert doctor_facts._timer(run, tmp_path, 1.0) is None
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    assert doctor_facts._timer(run, tmp_path, 1.0) == "active"
+    assert doctor_facts._timer(fails, tmp_path, 1.0) is None
+
+
 def test_folders_are_made_when_needed() -> None:
     assert _problems("node", dataclasses.replace(WELL, **_file("/run/rad/jobs", FileFact()))) == []
 
