@@ -155,7 +155,8 @@ def _last(pattern: re.Pattern[bytes], log: bytes) -> str:
     end = log.find(b"\n", last.end())
     line = log[max(start, last.start() - 80) : len(log) if end < 0 else end]
     text = line.rpartition(b"\r")[2] if b"\r" in line.rstrip() else line
-    shown = "".join(c if c.isprintable() else "?" for c in text.decode(errors="replace").strip())
+    plain = text.replace(b"\0", b"").decode(errors="replace").strip()  # a log that was emptied while it grew has a hole
+    shown = "".join(c if c.isprintable() else "?" for c in plain)
     return shown[:MAX_EVIDENCE]
 
 

@@ -136,6 +136,10 @@ def test_evidence_is_one_short_printable_line() -> None:
     assert shown.startswith("?[0mtorch.OutOfMemoryError")
     assert len(shown) <= 200
     assert shown.isprintable()
+    assert (
+        of_memory(b"\0" * 5000 + b"RuntimeError: CUDA out of memory. Tried")
+        == "RuntimeError: CUDA out of memory. Tried"
+    )
 
 
 @pytest.mark.parametrize(
