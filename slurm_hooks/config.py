@@ -244,7 +244,12 @@ class Monitor:
     prometheus_url: str = _key("http://127.0.0.1:9090", "The Prometheus server that radd asks.")
     read_s: float = _key(10.0, "Time between two readings by radd.", low=1, high=600)
     read_timeout_s: float = _key(2.0, "An answer that is not there by then is done without.", low=0.1, high=60)
-    stale_s: float = _key(60.0, "A reading older than this counts no more.", low=2, high=3600)
+    stale_s: float = _key(
+        60.0,
+        "A reading older than this counts no more; a monitor whose last look is older shows no GPUs and no jobs.",
+        low=2,
+        high=3600,
+    )
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ _INSTANT = 1e-6
 _JOBS_S = 5.0
 _YOUNG_S = 60.0
 _NEW_S = 10.0
+_STALE_LOOKS = 3
 _POWER = "power_w"
 _WINDOWED = (*ACTIVITIES, *RATES, _POWER)
 
@@ -139,6 +140,7 @@ class _Gpu:
 
     reading: Reading
     window: Window
+    seen: float | None = None  # when it was looked at last
     energy_mj: float | None = None
     looks: list[Mapping[str, float]] = field(default_factory=list)
     joules: float | None = None
@@ -276,7 +278,7 @@ class Sampler:
     def _gpu(self, reading: Reading, now: float, seconds: float) -> None:
         """Take one GPU's reading in."""
         gpu = self._gpus.setdefault(reading.uuid, _Gpu(reading, Window(self._settings.window_s)))
-        gpu.reading = reading
+        gpu.reading, gpu.seen = reading, now
         joules = _joules(gpu, reading, seconds)
         if joules is not None:
             gpu.joules = (gpu.joules or 0.0) + joules
@@ -414,8 +416,11 @@ class Sampler:
         return note.get("uid") == uid
 
     def view(self) -> View:
-        """Everything as it is now."""
+        """Everything as it is now: nothing that the last look has not seen, or where it was too long ago."""
         with self._lock:
+            age = abs(self._clock() - self._taken)
+            if age > max(self._settings.stale_s, _STALE_LOOKS * self._settings.interval_s):
+                return View(self._backend.name, (), (), self._looks, self._taken)
             gpus = tuple(
                 GpuView(
                     index=gpu.reading.index,
@@ -429,6 +434,7 @@ class Sampler:
                     jobs=gpu.jobs,
                 )
                 for gpu in self._gpus.values()
+                if gpu.seen == self._last
             )
             jobs = tuple(self._job_view(job, known) for job, known in sorted(self._jobs.items()) if known.active)
             return View(self._backend.name, gpus, jobs, self._looks, self._taken)

@@ -338,6 +338,19 @@ def test_who_else_counts_after_a_driver_was_gone(site: Site) -> None:
     assert job is not None and job.peak_mib == 1000.0
 
 
+def test_a_driver_that_hangs_shows_nothing_old(site: Site) -> None:
+    clock = [1000.0]
+    backend = NvmlBackend(gpm=True, nvml=site.nvml, clock=lambda: site.now)
+    site.sampler = Sampler(site.config, backend, str(site.proc), lambda: clock[0])
+    site.process(10, 42)
+    site.devices[0].clients = {10: 1000.0}
+    site.look(3)
+    for age, shown in ((site.config.monitor.stale_s, 1), (site.config.monitor.stale_s + 1, 0), (-3600, 0)):
+        clock[0] = 1000.0 + age
+        view = site.sampler.view()
+        assert (len(view.gpus), len(view.jobs), view.looks, view.taken) == (2 * shown, shown, 3, 1000.0)
+
+
 def test_a_users_word_counts_for_his_own_jobs(site: Site) -> None:
     folder = site.proc / "10"
     folder.mkdir(parents=True)
