@@ -34,12 +34,23 @@ def hook(env: Mapping[str, str]) -> None:
     if env.get("SLURM_JOB_ID", "").isdigit():
         config = _config(env)
         task = state.read(context.task_note_path(config, int(env["SLURM_JOB_ID"])))
-        if task and task.get("pipe") and "RAD_SHARE" not in env and "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" in env:
+        if task and _may_be_attached(task, env):
             attached = of_attached(int(env["SLURM_JOB_ID"]), config.node.command_timeout_s)
     env = {**env, **attached}
     kept = kept_counts(Path(env.get("SLURM_CONF") or "/etc/slurm/slurm.conf").parent) if "RAD_SHARE" in env else ()
     lines = [f"export {name}={value}" for name, value in attached.items()] + task_lines(task, env, kept=kept)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def _may_be_attached(task: Mapping[str, Any], env: Mapping[str, str]) -> bool:
+    """Whether a step with shares may be of a job that is RAD's without looking so.
+
+    What the script of a job that asked for shares itself starts is not asked for: it has the daemon's pipes from there,
+    and such a step may have as many tasks as the node has cores.
+    """
+    if not task.get("pipe") or "RAD_SHARE" in env or "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" not in env:
+        return False
+    return env.get("CUDA_MPS_PIPE_DIRECTORY") != str(task["pipe"])
 
 
 def _config(env: Mapping[str, str]) -> Config:

@@ -673,6 +673,19 @@ def test_a_step_that_is_attached_from_outside_the_job(
         assert said[-1] == f"export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={percentage}"
 
 
+def test_steps_of_a_job_that_asked_for_shares_itself_cost_the_controller_nothing(
+    mps_site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mps_site.run("prolog")
+    mps_site.run("task_prolog")  # of the batch script
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "CUDA_MPS_PIPE_DIRECTORY" in line)
+    before = mps_site.slurm.calls()
+    assert [call[0] for call in before] == ["squeue"]
+    mps_site.run("task_prolog", CUDA_MPS_PIPE_DIRECTORY=line.partition("=")[2])
+    assert line in capsys.readouterr().out.splitlines()
+    assert mps_site.slurm.calls() == before
+
+
 @pytest.mark.parametrize("partition", ["other", "off"])
 def test_a_job_that_its_user_moves_to_a_partition_without_rad_shares_all_the_same(
     mps_site: Site, partition: str
