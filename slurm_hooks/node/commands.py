@@ -21,6 +21,7 @@ from slurm_hooks.node.job import exit_pair
 
 _LAST_WAIT_S = 1.0
 _CREDENTIAL_S = 120
+_NAME_SPACES = re.compile(r"^(?:JobContainerType|NamespaceType)[ \t]*=[ \t]*(?!\(null\)|\S*/none\b)\S", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -361,6 +362,12 @@ def credential_s(timeout_s: float) -> int:
         r"^AuthInfo\s*=.*\bcred_expire=(\d{1,6})", run(["scontrol", "show", "config"], timeout_s).out, re.M
     )
     return int(found.group(1)) if found else _CREDENTIAL_S
+
+
+def jobs_have_name_spaces(timeout_s: float) -> bool:
+    """Whether jobs get name spaces of their own for files, perhaps before Prolog; True where Slurm does not tell."""
+    done = run(["scontrol", "show", "config"], timeout_s)
+    return not done.ok or _NAME_SPACES.search(done.out) is not None
 
 
 def update(target: str, gres: str | None, admin_comment: str, timeout_s: float, delay_s: int = 0) -> Done:

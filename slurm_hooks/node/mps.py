@@ -128,7 +128,15 @@ def slots(settings: Mps) -> list[Slot]:
     return found
 
 
-def join(settings: Mps, gpu: int, uid: int, job: int, visible: str, cap_mib: int | None = None) -> Slot:
+def join(
+    settings: Mps,
+    gpu: int,
+    uid: int,
+    job: int,
+    visible: str,
+    cap_mib: int | None = None,
+    hidden: Callable[[], bool] = lambda: False,
+) -> Slot:
     """Note a job as user of a GPU's daemon, and see to it that the daemon runs, answers and takes clients.
 
     Args:
@@ -139,6 +147,7 @@ def join(settings: Mps, gpu: int, uid: int, job: int, visible: str, cap_mib: int
         visible: CUDA_VISIBLE_DEVICES of the daemon: the GPU's UUID, or its index.
         cap_mib: the job's cap. No client gets more than the largest cap of the daemon's jobs, whatever its
             environment says.
+        hidden: tells whether the job cannot see what is mounted now.
 
     Raises:
         MpsError: if there is no daemon that answers afterwards; the job is then no user of it.
@@ -156,7 +165,7 @@ def join(settings: Mps, gpu: int, uid: int, job: int, visible: str, cap_mib: int
         _note(slot, job, uid, cap_mib)
         if not _answers(settings, slot):
             try:
-                _mount(settings, slot)
+                _mount(settings, slot, hidden)
                 _replace(settings, slot, visible)
             except MpsError:
                 _forget(slot, job)
@@ -354,16 +363,19 @@ def _replace(settings: Mps, slot: Slot, visible: str) -> None:
     _start(settings, slot, visible)
 
 
-def _mount(settings: Mps, slot: Slot) -> None:
+def _mount(settings: Mps, slot: Slot, hidden: Callable[[], bool]) -> None:
     """Give a slot's pipes and its logs file systems of their own: who writes there fills these and no other.
 
     Of the logs one is its user's, and beside its pipes the daemon leaves a lock and a number that everybody may write.
-    Only Prolog mounts: the jobs would not see what rad-spool.service does, in a name space of its own. Where nothing
-    can be mounted they lie in run_dir's file system, see `is_bounded`.
+    Only Prolog mounts: the jobs would not see what rad-spool.service does, in a name space of its own. Nor would a
+    job that got its own before Prolog, and without pipes it has no MPS: where that may be, these stay where they are,
+    in run_dir's file system, as does what cannot be mounted, see `is_bounded`.
     """
+    if not settings.log_mib:
+        return
     options = f"size={settings.log_mib}m,nr_inodes=64,mode=0755,nosuid,nodev,noexec"
-    for folder in (slot.pipe, slot.log) if settings.log_mib else ():
-        if not os.path.ismount(folder):
+    for folder in (slot.pipe, slot.log):
+        if not os.path.ismount(folder) and (folder == slot.log or not hidden()):
             commands.run(["mount", "-t", "tmpfs", "-o", options, "rad-mps", folder], _MOUNT_TIMEOUT_S, _PATH)
 
 

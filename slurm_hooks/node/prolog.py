@@ -85,7 +85,11 @@ def _join(scene: Context, gpu: int, share: int) -> dict[str, Any]:
     if cap is None:
         scene.say_once("no-memory", "the GPU's memory is not known: set gpu_memory_mib; jobs get no memory caps")
     try:
-        slot = mps.join(settings, gpu, scene.job.uid, scene.job.id, found.uuid if found else str(gpu), cap)
+        visible = found.uuid if found else str(gpu)
+        limit = scene.config.node.command_timeout_s
+        slot = mps.join(
+            settings, gpu, scene.job.uid, scene.job.id, visible, cap, lambda: commands.jobs_have_name_spaces(limit)
+        )
     except (mps.MpsError, state.StateError) as error:
         scene.say(f"no MPS: {error}")
         return {}

@@ -205,6 +205,23 @@ def test_how_slurm_is_asked(slurm: FakeSlurm) -> None:
     assert slurm.calls("update")[-1] == ["scontrol", "update", "jobid=7_3", "gres=mps:g2:45", "admincomment=c d"]
 
 
+@pytest.mark.parametrize(
+    ("line", "own"),
+    [
+        ("JobContainerType        = job_container/none", False),
+        ("JobContainerType        = (null)", False),
+        ("JobCompUser             = root", False),
+        ("JobContainerType        = job_container/tmpfs", True),
+        ("NamespaceType           = namespace/linux", True),
+        ("NamespaceType           = namespace/none", False),
+    ],
+)
+def test_whether_jobs_have_name_spaces_of_their_own(slurm: FakeSlurm, line: str, own: bool) -> None:
+    assert commands.jobs_have_name_spaces(5)  # Slurm does not tell
+    slurm.config(f"AuthInfo                = (null)\n{line}\nLaunchParameters        = (null)\n")
+    assert commands.jobs_have_name_spaces(5) == own
+
+
 def test_how_long_slurmd_remembers_a_job(slurm: FakeSlurm) -> None:
     assert commands.credential_s(5) == 120
     slurm.config("AccountingStorageUser   = N/A\nAuthInfo                = socket=/run/munge,cred_expire=5\n")

@@ -323,6 +323,13 @@ def test_a_daemon_whose_pipes_are_mounted_elsewhere_is_left_to_prolog(settings: 
     assert _daemons(settings) == first
 
 
+def test_a_job_that_would_not_see_the_mount_finds_the_pipes(settings: Mps, mounts: Path) -> None:
+    slot = mps.join(replace(settings, log_mib=4), 2, UID, 11, UUID, hidden=lambda: True)
+    assert [line.split()[-1] for line in mounts.read_text().splitlines()] == [slot.log]
+    assert not mps.is_bounded(slot)
+    assert mps.control(settings, slot, "get_server_list").ok
+
+
 def test_where_nothing_can_be_mounted(settings: Mps, mounts: Path) -> None:
     (mounts.parent / "sbin" / "mount").write_text("#!/bin/sh\nexit 1\n")
     slot = mps.join(replace(settings, log_mib=4), 2, UID, 11, UUID)
