@@ -11,7 +11,8 @@ from __future__ import annotations
 import copy
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from estimator.family import family_of
@@ -84,6 +85,31 @@ def fake_mode() -> Any:
     return OneMode(allow_non_fake_inputs=True)
 
 
+@contextmanager
+def unseen_masks() -> Iterator[None]:
+    """Let PyTorch's transformers take masks without data, at whose values they look.
+
+    A square one is taken for causal, as most are, and padding for one that leaves no token out.
+    """
+    import torch  # noqa: PLC0415
+    from torch.nn.modules import transformer  # noqa: PLC0415
+
+    usual = transformer._detect_is_causal_mask, torch._nested_tensor_from_mask_left_aligned
+    transformer._detect_is_causal_mask = _is_square
+    torch._nested_tensor_from_mask_left_aligned = lambda *_: False
+    try:
+        yield
+    finally:
+        transformer._detect_is_causal_mask, torch._nested_tensor_from_mask_left_aligned = usual
+
+
+def _is_square(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+    if is_causal is not None or mask is None:
+        return bool(is_causal)
+    length = mask.size(-2) if size is None else size
+    return bool(mask.size() == (length, length))
+
+
 def _step_peak(
     mode: Any,
     model: Any,
@@ -123,7 +149,7 @@ def peak_mib(
 
     fake, mode = fake_mode(), live_bytes_mode()
     model = fake_model(build, fake)
-    with fake, mode:
+    with fake, mode, unseen_masks():
         # Without a GPU there is nothing to place fake tensors on but the CPU: sizes are the same.
         if workload.precision in ("bf16", "fp16"):
             cast(model, torch.bfloat16 if workload.precision == "bf16" else torch.float16)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from estimator.faketensor import fake_mode, fake_model
+from estimator.faketensor import fake_mode, fake_model, unseen_masks
 from estimator.methods.rad import Rad
 from estimator.rehearsal import line_of
 
@@ -77,7 +77,7 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
 
 @contextmanager
 def _as_written() -> Iterator[None]:
-    """Let nothing be compiled, which does not bear tensors without data, and have torch say what failed once only."""
+    """Let nothing be compiled or look at masks, which tensors without data do not bear; torch says once what failed."""
     import torch  # noqa: PLC0415
 
     if not hasattr(torch.compiler, "set_stance"):
@@ -86,7 +86,7 @@ def _as_written() -> Iterator[None]:
     said = says.disabled
     says.disabled = True
     try:
-        with torch.compiler.set_stance("force_eager"):
+        with torch.compiler.set_stance("force_eager"), unseen_masks():
             yield
     finally:
         says.disabled = said

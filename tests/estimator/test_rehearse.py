@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
 from estimator.as_on_a_gpu import as_on_a_gpu
-from estimator.faketensor import fake_model, plain_inputs
+from estimator.faketensor import fake_model, plain_inputs, unseen_masks
 from estimator.methods.rad import Rad
 from estimator.methods.rad.convolutions import DRAWS, Convolves, Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
@@ -816,3 +816,42 @@ def test_what_a_class_writes_of_itself_is_printed_as_pytorch_does() -> None:
     text = summary_of(model)
     assert re.sub(r", \d+ params", "", text) == str(model)
     assert "  ), 0 params\n" in text
+
+
+class Reads(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+    """Writes on what it reads, each word with those before it; no padding is read."""
+
+    def __init__(self, *, causal: bool, padded: bool) -> None:
+        super().__init__()
+        self.words = nn.Embedding(64, 16)
+        self.inside = nn.Transformer(16, 2, 1, 1, 32, batch_first=True)
+        self.causal, self.padded = causal, padded
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = self.inside.generate_square_subsequent_mask(x.shape[1]) if self.causal else None
+        padding = x == 0 if self.padded else None
+        words = self.words(x)
+        out: torch.Tensor = self.inside(words, words, tgt_mask=mask, src_key_padding_mask=padding)
+        return out
+
+
+@pytest.mark.parametrize(("causal", "padded"), [(True, False), (False, True), (True, True)])
+def test_masks_of_transformers_need_no_values(causal: bool, padded: bool) -> None:
+    from torch.nn.modules import transformer  # noqa: PLC0415
+
+    looks = transformer._detect_is_causal_mask, torch._nested_tensor_from_mask_left_aligned
+    text = table_of(lambda: Reads(causal=causal, padded=padded), plain_inputs(None, 8), 4)
+    assert "not rehearsed" not in text
+    read = parse_summary(text).rehearsals
+    assert {run.kind for run in read} == {"train", "infer"}
+    assert (transformer._detect_is_causal_mask, torch._nested_tensor_from_mask_left_aligned) == looks
+
+
+def test_a_mask_that_is_called_causal_or_not_is_what_it_is_called() -> None:
+    from torch.nn.modules import transformer  # noqa: PLC0415
+
+    square, other = torch.zeros(4, 4), torch.zeros(4, 6)
+    with unseen_masks():
+        says = transformer._detect_is_causal_mask
+        assert [says(square), says(square, False), says(other, True)] == [True, False, True]
+        assert [says(other), says(None), says(square, None, 6)] == [False, False, False]
