@@ -21,6 +21,10 @@ from estimator.types import Estimate, ModelSummary, SummaryError, Workload
 from estimator.walk import layers
 
 MIB = 2**20
+Inputs = Callable[[Any, int], tuple[tuple[Any, ...], Mapping[str, Any]]]
+"""Makes a model's arguments from the model and a batch size."""
+# Samples of the input that tells lazy layers their sizes.
+_FIRST = 2
 
 
 def live_bytes_mode() -> Any:
@@ -129,7 +133,7 @@ def _step_peak(
 
 def peak_mib(
     build: Callable[[], Any],
-    inputs: Callable[[Any, int], tuple[tuple[Any, ...], Mapping[str, Any]]],
+    inputs: Inputs,
     loss: Callable[[Any], Any],
     workload: Workload,
 ) -> float:
@@ -148,7 +152,7 @@ def peak_mib(
     import torch  # noqa: PLC0415
 
     fake, mode = fake_mode(), live_bytes_mode()
-    model = fake_model(build, fake)
+    model = fake_model(with_sizes(build, inputs), fake)
     with fake, mode, unseen_masks():
         # Without a GPU there is nothing to place fake tensors on but the CPU: sizes are the same.
         if workload.precision in ("bf16", "fp16"):
@@ -189,6 +193,34 @@ def fake_model(build: Callable[[], Any], fake: Any) -> Any:
         return copy.deepcopy(model)
 
 
+def with_sizes(build: Callable[[], Any], inputs: Inputs) -> Callable[[], Any]:
+    """Return what makes a model whose lazy layers know their sizes: they take them from a first input.
+
+    Args:
+        build: makes the model.
+        inputs: makes its arguments from the model and a batch size.
+    """
+
+    def make() -> Any:
+        model = build()
+        if is_lazy(model):
+            import torch  # noqa: PLC0415
+
+            training = model.training
+            given, named = inputs(model, _FIRST)
+            with torch.no_grad():
+                model.eval()(*given, **named)
+            model.train(training)
+        return model
+
+    return make
+
+
+def is_lazy(model: Any) -> bool:
+    """Tell whether a model has layers that do not know their sizes yet."""
+    return any(hasattr(parameter, "materialize") for parameter in model.parameters())
+
+
 class FakeTensor:
     """The method ``faketensor``: predicts only where it is given the model's code."""
 
@@ -197,7 +229,7 @@ class FakeTensor:
     def __init__(
         self,
         build: Callable[[], Any] | None = None,
-        inputs: Callable[[Any, int], tuple[tuple[Any, ...], Mapping[str, Any]]] | None = None,
+        inputs: Inputs | None = None,
         loss: Callable[[Any], Any] | None = None,
     ) -> None:
         """Bind a model's code.
@@ -227,9 +259,7 @@ class FakeTensor:
         return Estimate(mib, mib, self.name, family, fingerprint(summary, workload), reasons)
 
 
-def plain_inputs(
-    shape: tuple[int, ...] | None, seq_len: int | None
-) -> Callable[[Any, int], tuple[tuple[Any, ...], Mapping[str, Any]]]:
+def plain_inputs(shape: tuple[int, ...] | None, seq_len: int | None) -> Inputs:
     """Return what makes a model's only argument: numbers of ``shape`` an example, or ``seq_len`` token ids.
 
     Raises:

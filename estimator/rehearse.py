@@ -21,14 +21,12 @@ from estimator.allocator import Allocator, Block, anywhere
 from estimator.as_on_a_gpu import as_on_a_gpu
 from estimator.autocast import autocasting
 from estimator.dataset.measure import make_optimizer
-from estimator.faketensor import MIB, cast
+from estimator.faketensor import MIB, Inputs, cast
 from estimator.methods.rad.convolutions import DRAWS, Convolves
 from estimator.recorder import GONE, Part, Recorder
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS
 from estimator.types import KINDS, Kind, Optimizer, Point, Precision, Rehearsal
 
-Inputs = Callable[[Any, int], tuple[tuple[Any, ...], Mapping[str, Any]]]
-"""Makes a model's arguments from the model and a batch size."""
 Mode = Callable[[], AbstractContextManager[Any]]
 _Taken = dict[Optimizer | None, list[Part]]
 """What two steps of each optimizer took, one part after the other; for None, what two inferences did."""

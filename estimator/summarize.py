@@ -9,14 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from estimator.faketensor import fake_mode, fake_model, unseen_masks
+from estimator.faketensor import Inputs, fake_mode, fake_model, unseen_masks, with_sizes
 from estimator.methods.rad import Rad
 from estimator.rehearsal import line_of
-
-if TYPE_CHECKING:
-    from estimator.rehearse import Inputs  # which needs torch
 
 # What is rehearsed, in batch sizes that are asked for.
 _BATCHES: Final = (0.5, 1, 4)
@@ -62,7 +59,7 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
         from estimator.rehearse import Subject, rehearse  # noqa: PLC0415
 
         fake = fake_mode()
-        model = fake_model(build, fake)
+        model = fake_model(with_sizes(build, inputs), fake)
         with fake:
             traced = trace(model, lambda batch: inputs(model, batch))
         table = printers.torchinfo_text(traced, batch_size, depth=printers.ALL_LAYERS)

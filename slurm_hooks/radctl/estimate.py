@@ -9,7 +9,9 @@ import importlib
 import json
 import os
 import re
+import site
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -21,10 +23,12 @@ from typing import Any, cast
 
 import click
 
+import estimator
+import slurm_hooks
 from estimator import files
 from estimator.evaluate import Score, read_cases
 from estimator.evaluate import evaluate as evaluate_cases
-from estimator.faketensor import FakeTensor, plain_inputs
+from estimator.faketensor import FakeTensor, is_lazy, plain_inputs
 from estimator.input_size import InputSizeError, read
 from estimator.methods import DEFAULT, METHODS, load_method
 from estimator.parsers import parse_summary
@@ -50,9 +54,22 @@ _NO_TABLE = (
     "is one sample as --input-size or --seq-len says? A model that takes more than one thing, or looks at values, can "
     "be printed without these options, or by torchinfo in your own program"
 )
+_NO_PRINT = "print(model) of your own program makes a summary too, or torchinfo in it"
+_LAZY = (
+    "lazy layers know their sizes once something has gone in: add --input-size 3x224x224 or --seq-len 512, or let the "
+    "factory call the model once"
+)
 _NO_GPU = "radctl runs this code without a GPU: let it make its tensors on the device of its input or its parameters"
 _RELATIVE = "name the module with its package, from the folder that holds that: package.module:factory"
 _WANTS_GPU = re.compile(r"cuda|nvidia", re.IGNORECASE)
+# Where code lies that is not the user's own: what calls it, what it calls, and what is no file.
+_NOT_OWN = (
+    *(str(Path(module.__file__ or "").parent) for module in (estimator, slurm_hooks, click)),
+    *site.getsitepackages(),
+    site.getusersitepackages(),
+    sysconfig.get_path("stdlib"),
+)
+_ELSEWHERE = ("<", *(f"{folder}{os.sep}" for folder in _NOT_OWN))
 _MOST = 300  # characters of an error that are shown
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -152,7 +169,7 @@ def _run(code: str, parsed: ModelSummary, workload: Workload) -> Estimate:
     """Let faketensor run the user's own code."""
     if workload.input_size is None and workload.seq_len is None:
         raise click.UsageError("faketensor must know what goes into the model: add --input-size 3x224x224 or --seq-len")
-    with _apart(code):
+    with _apart(code, _NO_TABLE):
         model = FakeTensor(_maker(code), plain_inputs(workload.input_size, workload.seq_len))
         return model.predict(parsed, workload)
 
@@ -165,10 +182,10 @@ def _load(method: str, models_dir: Path | None) -> Any:
 
 
 @contextmanager
-def _apart(place: str) -> Iterator[None]:
+def _apart(place: str, cure: str) -> Iterator[None]:
     """Run a user's own code: what it and programs that it starts print is no answer, and our options are none of its.
 
-    They print to the standard error. What it raises becomes a message.
+    They print to the standard error. What it raises becomes a message, with this cure.
     """
     given, out = sys.argv, os.dup(1)
     sys.argv = [place.partition(":")[0]]
@@ -179,7 +196,7 @@ def _apart(place: str) -> Iterator[None]:
     except click.ClickException:
         raise
     except (Exception, SystemExit) as error:
-        raise _failed(place, error, _NO_TABLE) from error
+        raise _failed(place, error, cure) from error
     finally:
         if sys.__stdout__ is not None:
             sys.__stdout__.flush()
@@ -259,7 +276,8 @@ def _model(place: str, factory: Callable[[], Any]) -> Any:
 
 def _failed(place: str, error: BaseException, cure: str = _NO_MODEL) -> click.ClickException:
     """Say in one line what went wrong in the user's own code, and where."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = next((frame for frame in reversed(frames) if not frame.filename.startswith(_ELSEWHERE)), frames[-1])
     # A syntax error names its file and line itself.
     where = "" if frame.filename.startswith(("<", __file__)) else f" ({Path(frame.filename).name}, line {frame.lineno})"
     said = "".join(str(error).strip().splitlines()[:1])[:_MOST]
@@ -435,11 +453,17 @@ def summarize(place: str, *, input_size: str | None, seq_len: int | None, batch_
     size = _size(input_size)
     if size is not None and seq_len is not None:
         raise click.UsageError("give --input-size or --seq-len: one sample is one of them")
-    with _apart(place):
+    shaped = size is not None or seq_len is not None
+    with _apart(place, _NO_TABLE if shaped else _NO_PRINT):
         make = _maker(place)
-        shaped = size is not None or seq_len is not None
-        text = table_of(make, plain_inputs(size, seq_len), batch_size) if shaped else summary_of(make())
+        text = table_of(make, plain_inputs(size, seq_len), batch_size) if shaped else _printed(place, make())
     click.echo(text)
+
+
+def _printed(place: str, model: Any) -> str:
+    if is_lazy(model):
+        raise click.ClickException(f"{place} cannot be printed: {_LAZY}")
+    return summary_of(model)
 
 
 COMMANDS: list[click.Command] = [estimate, evaluate, retrain, models, summarize]

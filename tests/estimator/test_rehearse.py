@@ -855,3 +855,42 @@ def test_a_mask_that_is_called_causal_or_not_is_what_it_is_called() -> None:
         says = transformer._detect_is_causal_mask
         assert [says(square), says(square, False), says(other, True)] == [True, False, True]
         assert [says(other), says(None), says(square, None, 6)] == [False, False, False]
+
+
+def _lazy() -> nn.Module:
+    return nn.Sequential(nn.LazyConv2d(8, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(4))
+
+
+def test_lazy_layers_take_their_sizes_from_the_input() -> None:
+    text = table_of(_lazy, plain_inputs((3, 8, 8), None), 4)
+    known = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(288, 4))
+    assert text == table_of(lambda: known, plain_inputs((3, 8, 8), None), 4)
+
+
+def test_a_lazy_model_is_asked_for_its_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "late.py").write_text("from torch import nn\ndef net(): return nn.Sequential(nn.LazyLinear(4))\n")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, ["summarize", "late:net"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "late:net cannot be printed: lazy layers know their sizes once something has gone in: add" in done.stderr
+    done = CliRunner().invoke(cli, ["summarize", "late:net", "--input-size", "8"])
+    assert "Linear: 1-1                            [32, 4]                  36" in done.stdout
+
+
+def test_what_fails_is_told_with_a_line_of_the_users_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wrong.py").write_text(
+        "from torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.line = nn.Linear(4, 4)\n"
+        "    def forward(self, x):\n"
+        "        return self.line(x)\n"
+        "class Own(Net):\n"
+        "    def extra_repr(self): return self.nothing\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, ["summarize", "wrong:Net", "--input-size", "5"])
+    assert "(wrong.py, line 7); is one sample as --input-size or --seq-len says?" in done.stderr
+    done = CliRunner().invoke(cli, ["summarize", "wrong:Own"])
+    assert "(wrong.py, line 9); print(model) of your own program makes a summary too" in done.stderr
