@@ -34,12 +34,14 @@ _TITLES: Final = {
     "Trainable": "trainable",
 }
 _DRAWN: Final = "│├└─|+ "
+_BRANCHES: Final = "│├└|+"
 _BARS: Final = "│|"  # one for each level above
 _RECURRENT: Final = ("LSTM", "GRU", "RNN")
 _MAX_WRAPPED: Final = 8
 _NO_SIZES: Final = (
     "this table shows no sizes, so nothing tells the activations: give summary() an input_size, or take print(model)"
 )
+_NO_TREE: Final = "what is drawn before layers is lost, so nothing tells what holds them: print it with ascii_only"
 _NONE: Final = ("--", "[]")
 _LINEAR: Final = "Linear"
 _SAYS_WORDS: Final = ("ForCausalLM", "LMHead")
@@ -219,6 +221,9 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     rows, different, at, indices = _rows(lines, at, columns)
     if not rows:
         raise t.fail(start + 1, header, "no layer follows this header: paste the whole table")
+    lost = next((different[place].number for depth, place in rows[1:] if not depth), 0)
+    if lost:
+        raise t.fail(lost, lines[lost - 1], _NO_TREE)
     if not any(map(_sized, different)):
         raise t.fail(start + 1, header, _NO_SIZES)
     ruled = t.is_ruled(lines, start)
@@ -263,7 +268,7 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], l
             indices.append(index)
             at += 1
             continue
-        if not index and (not line.strip() or t.is_rule(line)):
+        if not index and (not line.strip() or (t.is_rule(line) and not _is_branch(line))):
             if rows and line.strip():
                 break
             at += 1
@@ -285,6 +290,11 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], l
     if len(rows) > t.MAX_LAYERS:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
     return rows, seen.rows, at, indices
+
+
+def _is_branch(line: str) -> bool:
+    """Tell whether this is what is drawn before a row that was cut off."""
+    return line[0] in _BRANCHES and not line.strip(_DRAWN)
 
 
 def _whole(lines: list[str], at: int, columns: _Columns) -> tuple[tuple[int, _Row], int]:
@@ -329,7 +339,7 @@ def _row(line: str, columns: _Columns, number: int) -> tuple[int, _Row] | None:
         depth = int(level)
     else:
         depth = sum(map(drawn.count, _BARS)) + 1 if len(drawn) >= 2 else 0
-        if depth > 0 and (columns.has_index or not type_[:1].isupper()):
+        if depth > 0 and (columns.has_index or not type_[:1].isupper() or not drawn.strip()):
             return None
     if not t.is_name(type_):
         return None
@@ -479,14 +489,16 @@ def _check_whole(
     Raises:
         SummaryError: it cannot be whole.
     """
-    first, last = different[rows[0][1]], different[rows[-1][1]]
+    first = different[rows[0][1]]
     if batch == 0:
         raise t.fail(first.number, lines[first.number - 1], "this is of no samples: print it with a batch of one")
-    own, other = [shapes[row.cells.get("output", "--")] for row in (first, last)]
     # Of the rules that torchinfo draws above the header and behind the last row, the second is not there.
-    ends = at >= len(lines) and not totals and ruled
-    if ends and own and other and len(rows) > 1 and prod([n or 1 for n in own]) != prod([n or 1 for n in other]):
-        raise t.fail(at, lines[at - 1], f"the table ends before what the model gives out, {list(own)}: {whole.CURE}")
+    if at >= len(lines) and not totals and ruled and len(rows) > 1:
+        sizes_of = (shapes[different[place].cells.get("output", "--")] for _, place in reversed(rows))
+        own, other = shapes[first.cells.get("output", "--")], next(filter(None, sizes_of), None)
+        if not own or not other or prod([n or 1 for n in own]) != prod([n or 1 for n in other]):
+            gives = list(own) if own else "which it does not show"
+            raise t.fail(at, lines[at - 1], f"the table ends before what the model gives out, {gives}: {whole.CURE}")
     stated = t.total_params(totals)
     if stated is not None and counted > _TOO_MANY * stated:
         row = max(different, key=lambda row: t.read_count(row.cells["params"].strip("()├└─|+ ")) or 0)

@@ -364,3 +364,54 @@ def test_more_calls_than_a_model_may_have_are_never_listed(rows: str, outputs: i
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 10**6
+
+
+_LISTS = """Net                                      [4, 10]                   --
+├─Conv2d: 1-1                            [4, 8, 16, 16]            224
+├─ModuleList: 1-2                        --                        --
+│    └─Linear: 2-1                       [4, 16]                   32,784
+│    └─Linear: 2-2                       [4, 10]                   170
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        (_LISTS.splitlines()[:3], r"line 6: '├─ModuleList: 1-2 .*ends before what the model gives out, \[4, 10\]"),
+        ([*_LISTS.splitlines()[:3], "│    └─Lin"], r"line 7: '│    └─Lin'.*ends before what the model gives out"),
+        ([*_LISTS.splitlines()[:2], "├─"], r"line 6: '├─': the table ends before what the model gives out"),
+        ([*_LISTS.splitlines()[:3], "│"], r"line 7: '│': expected a layer"),
+        (
+            [_LISTS.splitlines()[0].replace("[4, 10]", "--     "), *_LISTS.splitlines()[1:4]],
+            r"line 7: '│    └─Linear: 2-1 .*ends before what the model gives out, which it does not show",
+        ),
+    ],
+)
+def test_a_table_that_was_cut_behind_what_shows_no_size_is_refused(rows: list[str], why: str) -> None:
+    assert parse_summary(_HEAD + _LISTS).total_params == 224 + 32_784 + 170
+    with pytest.raises(SummaryError, match=why):
+        parse_summary(_HEAD + "\n".join(rows))
+
+
+_NAMED = """=====
+Layer (type (var_name))                  Output Shape              Param #
+=====
+Net (Net)                                [4, 10]                   --
+├─Block (block)                          [4, 16]                   --
+│    └─Linear (line)                     [4, 16]                   272
+├─Linear (head)                          [4, 10]                   170
+=====
+Total params: 442
+=====
+"""
+
+
+def test_a_table_whose_tree_is_lost_is_refused() -> None:
+    assert parse_summary(_NAMED).total_params == 442
+    blank, without = (_NAMED.translate(dict.fromkeys(map(ord, "├└│─"), instead)) for instead in (" ", ""))
+    for text in (blank, without):
+        with pytest.raises(SummaryError, match=r"line [56]: '(Block|Linear) .*: expected a layer and 2 columns"):
+            parse_summary(text)
+    flat = "".join(line for line in without.splitlines(keepends=True) if not line.startswith("    Linear"))
+    with pytest.raises(SummaryError, match=r"line 5: 'Block .*: what is drawn before layers is lost"):
+        parse_summary(flat)
