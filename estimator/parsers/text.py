@@ -53,6 +53,7 @@ NO_END: Final = "the table ends here without a rule and its totals: paste all of
 # A layer inside a module's print, which is no prefix: ``(fc):``, ``(0-11): 12 x``.
 _MEMBER: Final = re.compile(r"\([\w.-]+\):(?: \d+ x)?")
 _BARS: Final = "│┃ "
+_FRAME: Final = f"{_BARS}|"
 _QUOTED: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 # What a notebook puts around Keras' table.
 _TAG: Final = re.compile(r"</?(?:pre|span)[^<>]*>")
@@ -363,8 +364,8 @@ def read_totals(lines: list[str], start: int) -> dict[str, str]:
         name, colon, value = line.partition(":")
         told = colon and len(name) < 60 and ("param" in name.lower() or "size" in name or "mult-adds" in name)
         if told or name.startswith(_REHEARSED):  # however long; and cut ones, which are refused
-            label, _, unit = name.strip(" │┃|#").lower().partition(" (")
-            totals.setdefault(label, f"{value.strip()} {unit.rstrip(')')}".strip())
+            label, _, unit = name.strip(_FRAME + "#").lower().partition(" (")
+            totals.setdefault(label, f"{value.strip(_FRAME)} {unit.rstrip(')')}".strip())
     return totals
 
 

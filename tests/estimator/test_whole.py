@@ -10,6 +10,7 @@ import pytest
 from estimator.layer import Layer
 from estimator.methods import load_method
 from estimator.parsers import SummaryError, parse_summary
+from estimator.parsers.text import pass_mb, read_totals
 from estimator.shapes import with_shapes
 from estimator.types import ModelSummary, Workload
 
@@ -415,3 +416,10 @@ def test_a_table_whose_tree_is_lost_is_refused() -> None:
     flat = "".join(line for line in without.splitlines(keepends=True) if not line.startswith("    Linear"))
     with pytest.raises(SummaryError, match=r"line 5: 'Block .*: what is drawn before layers is lost"):
         parse_summary(flat)
+
+
+def test_totals_in_a_frame_are_those_without() -> None:
+    text = _table()
+    framed = text.replace("\n", " |\n").replace("Total params", "| Total params")
+    assert read_totals(framed.splitlines(), 10) == read_totals(text.splitlines(), 10)
+    assert pass_mb(read_totals(framed.splitlines(), 10)) is not None
