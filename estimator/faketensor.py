@@ -13,6 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 from estimator.family import family_of
@@ -277,6 +278,32 @@ def plain_inputs(shape: tuple[int, ...] | None, seq_len: int | None) -> Inputs:
         return (torch.zeros(batch, *shape, dtype=next(kinds, torch.get_default_dtype())),), {}
 
     return inputs
+
+
+def with_labels(model: Any, inputs: Inputs) -> Inputs:
+    """Give a model that takes ``labels`` some, of a class for each row of its logits, if a loss comes of them.
+
+    Args:
+        model: of fake tensors, in their mode.
+        inputs: makes its other arguments from the model and a batch size.
+    """
+    import torch  # noqa: PLC0415
+
+    def labelled(of: Any, batch: int) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        given, named = inputs(of, batch)
+        return given, {**named, "labels": torch.zeros(batch, *rows, dtype=torch.long)}
+
+    try:
+        if "labels" not in signature(model.forward).parameters:
+            return inputs
+        with torch.no_grad():
+            given, named = inputs(model, _FIRST)
+            rows = model(*given, **named).logits.shape[1:-1]
+            given, named = labelled(model, _FIRST)
+            loss = model(*given, **named).loss
+    except Exception:  # nobody can say what it takes, what it gives out is otherwise, or it wants others
+        return inputs
+    return labelled if isinstance(loss, torch.Tensor) else inputs
 
 
 def first_sum(out: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from estimator.faketensor import Inputs, fake_mode, fake_model, unseen_masks, with_sizes
+from estimator.faketensor import Inputs, fake_mode, fake_model, unseen_masks, with_labels, with_sizes
 from estimator.methods.rad import Rad
 from estimator.rehearsal import line_of
 
@@ -62,8 +62,9 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
         model = fake_model(with_sizes(build, inputs), fake)
         with fake:
             traced = trace(model, lambda batch: inputs(model, batch))
+            labelled = with_labels(model, inputs)
         table = printers.torchinfo_text(traced, batch_size, depth=printers.ALL_LAYERS)
-        subject = Subject(model, fake, inputs, Rad.load().convolves)
+        subject = Subject(model, fake, labelled, Rad.load().convolves)
         try:
             found = rehearse(subject, [int(batch_size * share) for share in _BATCHES])
         except Exception as error:  # a training step may need what a forward pass in evaluation does not

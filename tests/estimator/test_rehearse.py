@@ -894,3 +894,48 @@ def test_what_fails_is_told_with_a_line_of_the_users_code(tmp_path: Path, monkey
     assert "(wrong.py, line 7); is one sample as --input-size or --seq-len says?" in done.stderr
     done = CliRunner().invoke(cli, ["summarize", "wrong:Own"])
     assert "(wrong.py, line 9); print(model) of your own program makes a summary too" in done.stderr
+
+
+class Says(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+    """Gives out logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(512, 16)
+        self.head = nn.Linear(16, 512)
+
+    def forward(self, x: torch.Tensor) -> Out:
+        return Out(self.head(self.words(x)))
+
+
+class Learns(Says):
+    """Makes a loss of them in fp32 where it is given labels, as models of transformers do."""
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> Out:
+        out = super().forward(x)
+        if labels is not None:
+            out.loss = functional.cross_entropy(out.logits.float().flatten(0, 1), labels.flatten())
+        return out
+
+
+class Picky(Says):
+    """Wants labels of another kind."""
+
+    def forward(self, x: torch.Tensor, labels: Any = None) -> Out:
+        if labels is not None:
+            raise TypeError("a dictionary of labels is wanted")
+        return super().forward(x)
+
+
+def test_a_model_that_takes_labels_makes_its_own_loss() -> None:
+    own, other, picky = (
+        {
+            (run.kind, run.precision, run.optimizer): run.points[0].used_mib
+            for run in parse_summary(table_of(model, plain_inputs(None, 256), 64)).rehearsals
+        }
+        for model in (Learns, Says, Picky)
+    )
+    logits = 32 * 256 * 512 * 4 / MIB
+    assert own["infer", "bf16", None] > other["infer", "bf16", None] + logits
+    assert own["train", "bf16", "sgd"] > other["train", "bf16", "sgd"] + logits / 4
+    assert picky == other  # as it cannot take them
