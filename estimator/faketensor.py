@@ -26,6 +26,7 @@ Inputs = Callable[[Any, int], tuple[tuple[Any, ...], Mapping[str, Any]]]
 """Makes a model's arguments from the model and a batch size."""
 # Samples of the input that tells lazy layers their sizes.
 _FIRST = 2
+_PICTURES = 4  # dimensions
 
 
 def live_bytes_mode() -> Any:
@@ -281,7 +282,7 @@ def plain_inputs(shape: tuple[int, ...] | None, seq_len: int | None) -> Inputs:
 
 
 def with_labels(model: Any, inputs: Inputs) -> Inputs:
-    """Give a model that takes ``labels`` some, of a class for each row of its logits, if a loss comes of them.
+    """Give a model that takes ``labels`` a class for each row of its logits, or each pixel, if a loss comes of that.
 
     Args:
         model: of fake tensors, in their mode.
@@ -298,7 +299,9 @@ def with_labels(model: Any, inputs: Inputs) -> Inputs:
             return inputs
         with torch.no_grad():
             given, named = inputs(model, _FIRST)
-            rows = model(*given, **named).logits.shape[1:-1]
+            logits = model(*given, **named).logits
+            # Of pictures a class for each pixel that came in, as which logits may be made larger.
+            rows = logits.shape[1:-1] if logits.dim() < _PICTURES else given[0].shape[2:]
             given, named = labelled(model, _FIRST)
             loss = model(*given, **named).loss
     except Exception:  # nobody can say what it takes, what it gives out is otherwise, or it wants others

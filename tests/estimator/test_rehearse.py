@@ -939,3 +939,24 @@ def test_a_model_that_takes_labels_makes_its_own_loss() -> None:
     assert own["infer", "bf16", None] > other["infer", "bf16", None] + logits
     assert own["train", "bf16", "sgd"] > other["train", "bf16", "sgd"] + logits / 4
     assert picky == other  # as it cannot take them
+
+
+class Paints(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+    """Says of what class each pixel is, in fewer pixels than came in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.see = nn.Conv2d(3, 5, 4, stride=4)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> Out:
+        out = Out(self.see(x))
+        if labels is not None:
+            whole = functional.interpolate(out.logits, size=labels.shape[-2:], mode="bilinear")
+            out.loss = functional.cross_entropy(whole, labels)
+        return out
+
+
+def test_a_picture_has_a_label_for_each_pixel_that_comes_in() -> None:
+    points = parse_summary(table_of(Paints, plain_inputs((3, 256, 256), None), 64)).rehearsals[0].points
+    whole = points[0].batch * 5 * 256 * 256 * 4 / MIB
+    assert points[0].used_mib > 2 * whole
