@@ -32,7 +32,8 @@ class NodeGpu:
 def gpu(index: int, smi: str, cache: str, driver_dir: str = DRIVER_DIR) -> NodeGpu | None:
     """The GPU whose device file is /dev/nvidia`index`, or None where the driver does not tell."""
     known = state.read(cache)
-    if known is None or known.get("boot") != _boot():
+    if known is None or known.get("boot") != _boot() or str(index) not in known["gpus"]:
+        # One that the driver did not tell of may have come back since, as after a drain.
         known = {"boot": _boot(), "gpus": _ask(smi, driver_dir)}
         if known["gpus"]:
             state.write(cache, known)

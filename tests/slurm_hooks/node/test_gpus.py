@@ -60,6 +60,15 @@ def test_after_a_boot_they_are_asked_for_again(place: Path, smi: str, driver: st
     assert gpus.gpu(0, smi, cache, driver) == SECOND
 
 
+def test_one_that_was_not_there_is_asked_for_again(place: Path, smi: str, driver: str) -> None:
+    cache = str(place / "gpus.json")
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    state.write(cache, {"boot": boot, "gpus": {"1": {"uuid": FIRST.uuid, "memory_mib": 1}}})
+    assert gpus.gpu(1, smi, cache, driver) == NodeGpu(FIRST.uuid, 1)  # from the file
+    assert gpus.gpu(0, smi, cache, driver) == SECOND
+    assert gpus.gpu(1, smi, cache, driver) == FIRST
+
+
 def test_no_driver(place: Path) -> None:
     cache = str(place / "gpus.json")
     assert gpus.gpu(0, str(place / "nvidia-smi"), cache, str(place)) is None
