@@ -41,6 +41,22 @@ def test_cases_are_read_with_their_defaults(tmp_path: Path) -> None:
     assert (second.memory_mib, second.text) == (2000.5, SUMMARY)
 
 
+@pytest.mark.parametrize("inner", [True, False])
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, *, inner: bool) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    cases = tmp_path / "cases"
+    cases.mkdir()
+    (elsewhere / "secret.txt").write_text(SUMMARY)
+    (cases / "b.txt").symlink_to("a.txt" if inner else elsewhere / "secret.txt")
+    folder(cases, "b.txt,1,adam,fp32,,train,h200,1")
+    if inner:
+        assert len(read_cases(cases)) == 1
+    else:
+        with pytest.raises(CasesError, match=r"line 2: 'b.txt' is no file of this folder"):
+            read_cases(cases)
+
+
 def test_cases_may_say_the_size_of_their_input(tmp_path: Path) -> None:
     header = f"{HEADER},input_size"
     first, second = read_cases(folder(tmp_path, "a.txt,1,,,,,,1,3x64x64", "a.txt,1,,,,,,1,", header=header))
