@@ -154,15 +154,15 @@ class SlurmAccounting:
                 len(lost),
                 ", ".join([*map(str, lost[:_NAMED]), *(["..."] if len(lost) > _NAMED else [])]),
             )
-        found = {(run.job_id, run.user): run for run in asked}
-        open_ = {(run.job_id, run.user) for run in kept if run.end is None}
+        found = {run.job_id: run for run in asked}
+        open_ = {run.job_id for run in kept if run.end is None and _is_told(run, found)}
         with_comments = [
-            replace(run, admin_comment=found[run.job_id, run.user].admin_comment)
-            if run.end is None and not run.admin_comment and (run.job_id, run.user) in found
+            replace(run, admin_comment=found[run.job_id].admin_comment)
+            if run.end is None and not run.admin_comment and _is_told(run, found)
             else run
             for run in kept
         ]
-        return with_comments + [run for of, run in found.items() if run.state == "PENDING" and of not in open_]
+        return with_comments + [run for run in found.values() if run.state == "PENDING" and run.job_id not in open_]
 
     def _later(self, kept: Sequence[JobRun]) -> list[JobRun]:
         """Runs that began after those of `kept` which were queued again."""
@@ -198,17 +198,16 @@ class SlurmAccounting:
 
     def _lost(self, kept: Sequence[JobRun], running: Sequence[JobRun]) -> list[int]:
         """Jobs of `kept` that run, but not in slurmctld: slurmdbd was not told of their end, and they run for ever."""
-        known = {(run.job_id, run.user) for run in running}
-        open_ = {(run.job_id, run.user) for run in kept if run.start is not None and run.end is None} - known
-        asked = sorted({number for number, _ in open_})
+        open_ = _untold((run for run in kept if run.start is not None and run.end is None), running)
+        asked = sorted({run.job_id for run in open_})
         for first in range(0, len(asked), _JOBS_AT_ONCE):
             # One that has ended since slurmdbd was asked is known for some minutes.
             jobs = ",".join(map(str, asked[first : first + _JOBS_AT_ONCE]))
             told, error = self._try(partial(self._squeue, ["-t", "all", "-j", jobs]))
             if error is not None and _UNKNOWN not in str(error):
                 return []
-            open_ -= {(run.job_id, run.user) for run in told}
-        return sorted(number for number, _ in open_)
+            open_ = _untold(open_, told)
+        return sorted({run.job_id for run in open_})
 
     def runs_of(self, job: str) -> list[JobRun]:
         """All runs of one job, oldest first.
@@ -358,6 +357,21 @@ def _newest(kept: Sequence[JobRun], queued: Sequence[JobRun]) -> list[JobRun]:
 def _newest_of(runs: Iterable[JobRun]) -> dict[int, JobRun]:
     """The newest run of each job."""
     return {run.job_id: run for run in sorted(runs, key=lambda run: run.submit or 0)}
+
+
+def _is_told(run: JobRun, found: Mapping[int, JobRun]) -> bool:
+    """Whether slurmctld tells of a run's job, and not of a later one that got its number.
+
+    Names of one user may differ: where the host knows none squeue says nobody, and slurmdbd has small letters alone.
+    """
+    told = found.get(run.job_id)
+    return told is not None and (told.user == run.user or (told.submit or 0) <= (run.submit or 0))
+
+
+def _untold(runs: Iterable[JobRun], told: Iterable[JobRun]) -> list[JobRun]:
+    """Those of `runs` of whose jobs slurmctld does not tell."""
+    found = {run.job_id: run for run in told}
+    return [run for run in runs if not _is_told(run, found)]
 
 
 def _named(run: JobRun, queued: JobRun | None) -> JobRun:

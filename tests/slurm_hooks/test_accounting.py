@@ -125,9 +125,10 @@ def test_a_running_jobs_record_comes_from_the_controller(caplog: pytest.LogCaptu
     start = sum(width for name, width in accounting.SQUEUE_COLUMNS if name not in ("admin_comment", "Name"))
     token = encode(Record(action="share"))
     squeue = row[:start] + token.ljust(16_384) + row[start + 16_384 :]
-    runs = {run.shown_id: run for run in SlurmAccounting(runner=Recorded(squeue=squeue)).runs(0, 10, live=True)}
-    assert runs["8_2"].admin_comment == token
-    assert runs["8_1"].admin_comment == ""
+    for said in (squeue, squeue.replace("alice ", "nobody", 1)):  # where a host does not know its users
+        runs = {run.shown_id: run for run in SlurmAccounting(runner=Recorded(squeue=said)).runs(0, 10, live=True)}
+        assert runs["8_2"].admin_comment == token
+        assert runs["8_1"].admin_comment == ""
     assert not caplog.text
     without = SlurmAccounting(runner=Recorded({"squeue": "down"})).runs(0, 10, live=True)
     assert len(without) == 10
@@ -138,14 +139,18 @@ def test_a_running_jobs_record_comes_from_the_controller(caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize(
-    ("told", "is_lost"), [(None, True), (("RUNNING  ", "COMPLETED"), False), (("alice ", "nobody"), True)]
+    ("user", "later_s", "is_lost"),
+    [("", 0, True), ("alice", 0, False), ("alice", 9, False), ("nobody", 0, False), ("bob", 9, True)],
 )
 def test_a_job_that_runs_in_slurmdbd_alone_is_named(
-    told: tuple[str, str] | None, is_lost: bool, caplog: pytest.LogCaptureFixture
+    user: str, later_s: int, is_lost: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One that has ended meanwhile is not, nor what another user runs under its number."""
+    """One that has ended meanwhile is not, nor one whose user this host does not know; whose number another got is."""
     lines = SQUEUE.split("\n")
     (row,) = (line for line in lines if line.startswith("11 "))
+    submit = next(run.submit for run in parse_sacct(SACCT, DELIMITER) if run.job_id == 11) or 0
+    told = row.replace("RUNNING  ", "COMPLETED", 1).replace("alice ", user.ljust(6), 1)
+    told = told.replace(str(submit), str(submit + later_s), 1)
 
     class Slurm(Recorded):
         def __call__(self, command: Sequence[str], timeout_s: float) -> str:
@@ -153,9 +158,9 @@ def test_a_job_that_runs_in_slurmdbd_alone_is_named(
                 return super().__call__(command, timeout_s)
             if "11" not in command:
                 return "\n".join(line for line in lines if line != row)
-            if told is None:
+            if not user:
                 raise SlurmError("squeue: slurm_load_jobs error: Invalid job id specified")
-            return row.replace(*told, 1)
+            return told
 
     SlurmAccounting(runner=Slurm()).runs(0, 10, live=True)
     assert ("slurmdbd says that 1 jobs run which slurmctld does not show (11)" in caplog.text) == is_lost
