@@ -67,7 +67,7 @@ def end(scene: Context) -> None:
         server = _Server(mps.server_log(scene.config.mps, job.id), mps.beside(scene.config.mps, job.id))
     try:
         mps.leave(scene.config.mps, job.id)
-    except (state.StateError, OSError) as error:
+    except Exception as error:  # a daemon that hangs may take all of Epilog's time: the outcome is kept all the same
         left = False
         scene.say(f"its use of MPS stays noted until rad-spool.timer looks: {error}")
     task = state.read(scene.task_note) or {}

@@ -963,6 +963,17 @@ def test_an_epilog_whose_time_is_up_keeps_the_outcome_and_says_so(
     assert site.notes() == []
 
 
+def test_an_epilog_whose_time_a_daemon_has_taken_keeps_the_outcome(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.run("prolog")
+    monkeypatch.setattr(mps, "leave", lambda *_: signal.raise_signal(signal.SIGTERM))
+    for key, value in site.env(SLURM_JOB_EXIT_CODE2="0:0", RAD_CONFIG=f"{site.place}/rad.toml").items():
+        monkeypatch.setenv(key, value)
+    assert main.main(["main.py", "epilog"]) == 0
+    assert "its use of MPS stays noted until rad-spool.timer looks: its time is up\n" in site.said
+    assert [run.outcome for run in site.waiting().values()] == ["completed"]
+    assert site.notes() == ["7.json"]
+
+
 @pytest.mark.parametrize("hook", ["prolog", "epilog"])
 def test_folders_that_cannot_be_used(site: Site, hook: str) -> None:
     (site.place / "jobs").mkdir()
