@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
 import signal
@@ -138,12 +137,13 @@ def _end(pid: int, job: int, number: signal.Signals, job_of: Callable[[int], int
 
 
 def _handle(pid: int) -> int | None:
-    """What stays this process's even if its number goes to another; None before Linux 5.3."""
+    """What stays this process's even if its number goes to another.
+
+    None where there is none: before Linux 5.3, or where a filter of system calls, as of an older container, forbids it.
+    """
     try:
         return os.pidfd_open(pid)
-    except AttributeError:  # a Python that was built there
-        return None
-    except OSError as error:
-        if error.errno == errno.ENOSYS:
-            return None
+    except ProcessLookupError:
         raise
+    except (AttributeError, OSError):  # AttributeError: a Python that was built for an older Linux
+        return None

@@ -78,8 +78,11 @@ def test_a_process_is_ended(victim: subprocess.Popen[bytes], hard: bool, number:
     assert victim.wait(10) == -number
 
 
-@pytest.mark.parametrize("error", [OSError(errno.ENOSYS, "no such call"), AttributeError("pidfd_open")])
-def test_a_process_is_ended_where_the_kernel_is_old(
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSYS, "no such call"), OSError(errno.EPERM, "a container's filter"), AttributeError("pidfd_open")],
+)
+def test_a_process_is_ended_where_the_kernel_gives_no_handle(
     victim: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def old(_: int) -> int:
