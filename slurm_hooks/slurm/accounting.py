@@ -149,8 +149,9 @@ class SlurmAccounting:
             )
         elif lost := self._lost(kept, asked):
             log.warning(
-                "slurmdbd says that %d jobs run which slurmctld does not show (%s): they count until now; where their "
-                "end was lost, `sacctmgr show runawayjobs` ends them",
+                "slurmdbd says that %d jobs run which slurmctld does not show (%s): they count until now, perhaps as "
+                "without RAD; where PrivateData does not hide them from you, their end was lost, and `sacctmgr show "
+                "runawayjobs` ends them",
                 len(lost),
                 ", ".join([*map(str, lost[:_NAMED]), *(["..."] if len(lost) > _NAMED else [])]),
             )

@@ -164,6 +164,7 @@ def test_a_job_that_runs_in_slurmdbd_alone_is_named(
 
     SlurmAccounting(runner=Slurm()).runs(0, 10, live=True)
     assert ("slurmdbd says that 1 jobs run which slurmctld does not show (11)" in caplog.text) == is_lost
+    assert ("where PrivateData does not hide them from you, their end was lost" in caplog.text) == is_lost
 
 
 def test_the_record_of_a_job_that_waits_to_run_again_comes_from_the_controller() -> None:
