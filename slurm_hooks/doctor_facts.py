@@ -196,8 +196,8 @@ def _path_of_hooks(settings: Mapping[str, str]) -> str:
     """Where Prolog and Epilog look for commands: what they, or rad.env beside them or where RAD is installed, say."""
     hooks = [Path(path) for name in HOOKS for path in settings.get(name, "").split(",") if path]
     files = [*hooks, *(hook.with_name("rad.env") for hook in hooks), Path(sys.prefix, "etc", "rad.env")]
-    found = (_RAD_PATH.search(_text(file) or "") for file in files)
-    env = {"PATH": _OF_HOOKS, "RAD_PATH": next((said.group(2) for said in found if said), "")}
+    found = (list(_RAD_PATH.finditer(_text(file) or "")) for file in files)
+    env = {"PATH": _OF_HOOKS, "RAD_PATH": next((said[-1].group(2) for said in found if said), "")}  # as a shell does
     take_path(env)
     return env["PATH"]
 

@@ -555,6 +555,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
         ("rad.env", "RAD_PYTHON=/opt/rad/bin/python\nRAD_PATH=/opt/slurm/bin:/bin\n", "/opt/slurm/bin:/bin"),
         ("rad.env", "export RAD_CONFIG=/a/rad.toml RAD_PATH='/opt/slurm/bin' # ours\n", "/opt/slurm/bin"),
         ("rad.env", 'RAD_PATH="/opt/slurm/bin:$PATH"\n', f"/opt/slurm/bin:{doctor_facts._OF_HOOKS}"),
+        ("rad.env", "RAD_PATH=/opt/older/bin\nRAD_PATH=/opt/slurm/bin\n", "/opt/slurm/bin"),
         ("rad.env", "#RAD_PATH=/opt/slurm/bin\n", doctor_facts._OF_HOOKS),
         ("prolog.sh", "#!/bin/sh\nRAD_PATH=/opt/slurm/bin\n", "/opt/slurm/bin"),
     ],
