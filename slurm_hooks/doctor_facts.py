@@ -50,10 +50,9 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
     paths = (
         config.radd.socket,
         config.mps.control,
-        config.mps.nvidia_smi,
         *(path for name in HOOKS for path in settings.get(name, "").split(",") if path),
     )
-    of_hooks = _path_of_hooks(settings)
+    of_hooks, smi = _path_of_hooks(settings), config.mps.nvidia_smi
     limits, least = _limits(runner, config.radd.command_timeout_s)
     radd_user = _owner(config.radd.socket)
     gpus, instances, nvml_error = _gpus()
@@ -76,7 +75,10 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
             "socket.unix": _lua_module(root, lua_version, "socket/unix.so"),
             "posix": _lua_module(root, lua_version, "posix/init.lua"),
         },
-        files={path: _file(path, follow=path not in folders) for path in (*paths, *folders)},
+        files={
+            **{path: _file(path, follow=path not in folders) for path in (*paths, *folders)},
+            smi: _file(shutil.which(smi, path=of_hooks) or smi, follow=True),
+        },
         users=_users((config.radd.slurm_user,)),
         radd_error=_connect(config.radd.socket),
         radd_user=radd_user,

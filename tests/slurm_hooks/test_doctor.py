@@ -517,7 +517,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     config = Config(
         radd=Radd(socket=path, slurm_user="nobody-of-that-name"),
         node=Node(state_dir=str(tmp_path), spool_dir=str(control)),
-        mps=Mps(run_dir=str(moved)),
+        mps=Mps(run_dir=str(moved), nvidia_smi="sh"),
     )
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
@@ -543,6 +543,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     assert facts.files[str(tmp_path)].kind == "directory"
     assert facts.files[str(control)].kind == "other"
     assert facts.files[str(moved)].kind == "link"
+    assert facts.files["sh"].kind == "file"
     assert facts.users == {}
     assert facts.radd_error == ""
     assert (facts.radd_user, facts.radd_rights) == ("root", "Administrator")
