@@ -49,7 +49,8 @@ def test_install_puts_everything_in_place_and_keeps_the_admins_settings(tmp_path
     (tmp_path / "etc" / "rad.toml").write_text("# mine\n")
     env = tmp_path / "opt" / "etc" / "rad.env"
     made = env.read_text()
-    env.write_text(f"# ours\nRAD_CONFIG=/elsewhere/rad.toml\n{made}RAD_PATH=/opt/slurm/bin:/usr/bin\nSLURM_CONF=/a/b\n")
+    older = "# ours\nRAD_CONFIG=/elsewhere/rad.toml\nexport RAD_PYTHON=/elsewhere/python\n"
+    env.write_text(f"{older}{made}RAD_PATH=/opt/slurm/bin:/usr/bin\nSLURM_CONF=/a/b\n")
     again = install(tmp_path, how=(), PATH=without_compiler(tmp_path / "bin"))
     assert again.returncode == 0, again.stderr
     assert "runs in plain Python: to have it compiled, install a C compiler as cc" in again.stdout
