@@ -112,5 +112,5 @@ def _log(path: str, text: str) -> None:
         with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123 - closing it writes, and may fail too
             file.write(line)
     except OSError:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, AttributeError):  # AttributeError: who started the hook has closed it
             sys.stderr.write(line)

@@ -1026,6 +1026,13 @@ def test_no_log_to_write_to(site: Site) -> None:
     assert "/nowhere/mps is not on this node" in done.stderr
 
 
+def test_neither_a_log_nor_a_standard_error(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.settings["node"]["log"] = "/dev/full"
+    site.write()
+    monkeypatch.setattr(sys, "stderr", None)
+    context.speaker(_config(site), "epilog")("there is no one to hear it")
+
+
 def test_a_log_on_a_full_disk_keeps_nothing_from_being_done(site: Site) -> None:
     (site.place / "spool").touch()  # outcomes lie on that disk, too
     site.settings["node"]["log"] = "/dev/full"
