@@ -251,6 +251,26 @@ def test_a_hidden_block_of_words_holds_several_layers_that_are_counted() -> None
     assert kept_of(rows, 40_000 + words, BertEncoder=encoder) * (40_000 + words) == pytest.approx(6 * 40_000, rel=0.01)
 
 
+@pytest.mark.parametrize(("precision", "bytes_"), [("fp32", 4), ("bf16", 2)])
+def test_unknown_hidden_blocks_keep_what_known_ones_leave_however_little_they_give_out(
+    precision: Precision, bytes_: int
+) -> None:
+    rows = ("Net  [2, 64]  --", "├─Patches: 1-1  [2, 32, 64]  5,000", "├─Stages: 1-2  [2, 64]  100,000")
+    text = f"{tree(*rows)}Forward/backward pass size (MB): {2 * 8 * 40_000 / 1e6:.6f}\n"
+    _, program, _, _ = Rad(plain()).account(parse_summary(text), Workload(2))
+    size, all_ = 32 * 64, sum(op.extra for op in program.ops)
+    known = {"": [1.0, 4.0, 2.0, 2.0, 1.0, 1.0]}
+    table = {HIDDEN: {"Patches": known}}
+    found = OwnCode(table, frozenset()).of(program, "torchinfo", precision)
+    left = size + all_ * (1 - size / 40_000)  # and what goes in
+    assert list(found.inside.values()) == [size * bytes_, pytest.approx(left * bytes_)]
+    assert found.share == pytest.approx(1 / 3), "it is not known what they do"
+    # What was measured of a model was compared with an account without this; and nothing may be left.
+    for types, measured in ((known, blocks_of("torchinfo", program.names)), ({"": [40.0, *known[""][1:]]}, "")):
+        own = OwnCode({HIDDEN: {"Patches": types}}, {measured}).of(program, "torchinfo", precision)
+        assert len(own.inside) == 1
+
+
 def words(tokens: int, type_: str = "Net") -> Trace:
     """Two blocks of an attention that multiplies itself, in a stage."""
 

@@ -66,6 +66,7 @@ _PLACE: Final[Mapping[Precision, int]] = {"fp32": 0, "amp": 1, "bf16": 2, "fp16"
 NO_CODE: Final = frozenset(
     ("Sequential", "ModuleList", "ModuleDict", "Identity", "Flatten", "Parameter", "ParameterList")
 )
+_BYTES: Final = (4, 2, 2)  # of a number, by precision as in `Values`
 _ROWS: Final = 3
 _TOKEN_AXES: Final = 2
 _AMP: Final = 1
@@ -145,7 +146,7 @@ class OwnCode:
         steps = [0.0] * last
         known = blocks = 0.0
         names = _Names(program, format_, self._measured)
-        inside, works, cache = self._inside(program, format_, place, names)
+        inside, left, works, cache = self._inside(program, format_, place, names)
         seen: dict[int, Values | None] = {}  # by layer: in a tree, equal ones hold the same
         for number, (layer, _, at, size) in enumerate(program.ends):
             if not number & OFTEN:
@@ -167,19 +168,25 @@ class OwnCode:
             if values is not None:
                 known += size
                 steps[at - 1] += values[place] * size
-        return Own(steps, known / blocks, inside, works, cache) if known or inside else NOTHING
+        return Own(steps, known / blocks, {**inside, **left}, works, cache) if known or inside else NOTHING
 
     def _inside(
         self, program: Program, format_: str, place: int, names: _Names
-    ) -> tuple[dict[int, float], dict[int, float], float]:
-        """Look up the hidden blocks of a program: what each keeps, and works with, and what all of them cache."""
+    ) -> tuple[dict[int, float], dict[int, float], dict[int, float], float]:
+        """Look up the hidden blocks of a program.
+
+        Returns:
+            What each keeps that is known, what these leave to each of the others, what each works with, and what all of
+            them cache.
+        """
         inside: dict[int, float] = {}
         works: dict[int, float] = {}
         cache = 0.0
         if not self._hidden or format_ != "torchinfo" or not program.hidden_params:
-            return inside, works, cache
+            return inside, {}, works, cache
         found: list[tuple[int, int, int, Hidden]] = []
-        counted, whole = 0.0, program.inside > 0
+        unknown: list[int] = []
+        counted = 0.0
         blocks = hidden_blocks(program)
         lists = program.owner and any(program.ends[number][0].type in _LISTS for number, _ in blocks)
         outers = around(program.ends) if lists else {}
@@ -198,12 +205,14 @@ class OwnCode:
             if noted is None and program.owner:
                 noted = self._of_family(layer.type, program.owner)
             if noted is None:
-                whole = False
+                unknown.append(at)
             else:
                 counted += noted.counted * size
                 found.append((number, at, size, noted))
         # Unknown blocks have what is left of what is printed; known ones no more than all of it.
-        scale = program.inside / counted if counted and (whole or 0 < program.inside < counted) else 1.0
+        sums = counted and program.inside > 0 and (not unknown or program.inside < counted)
+        scale = program.inside / counted if sums else 1.0
+        left = _left(program, [at for _, at in blocks], unknown, counted, place) if names.new else {}
         breathe()
         for number, at, size, noted in found:
             long = (tokens_of(program, at) or TOKENS) / TOKENS
@@ -217,7 +226,7 @@ class OwnCode:
             if not layer.said("recursive"):
                 works[at] = (noted.work[way] + noted.work_more[way] * long) * size * larger
             cache += noted.cached * size if program.caches else 0.0
-        return inside, works, cache
+        return inside, left, works, cache
 
     def _of_family(self, type_: str, owner: str) -> Hidden | None:
         """Look up what blocks of a type that is one model's own hold in all models that have them, if that is alike."""
@@ -225,16 +234,20 @@ class OwnCode:
 
 
 class _Names:
-    """Names of the models whose blocks a program's may be: its own, and those that a class of the user's holds."""
+    """Names of the models whose blocks a program's may be: its own, and those that a class of the user's holds.
+
+    Attributes:
+        new: whether nothing was measured of a model of its own name.
+    """
 
     def __init__(self, program: Program, format_: str, measured: Set[str] | None) -> None:
         self._program = program
         self._format = format_
         self._own = blocks_of(format_, program.names)
         self._held: list[str] | None = None
-        # What was measured of a model was compared with an account by its own name alone.
         self._measured = measured or frozenset()
-        self._new = not program.flat and measured is not None and self._own not in measured
+        # What was measured of a model was compared with an account by its own name alone.
+        self.new = not program.flat and measured is not None and self._own not in measured
         self._keys: dict[str, list[str]] = {}
         self._like: str | None = None
 
@@ -257,7 +270,7 @@ class _Names:
                 if key in types:
                     return types[key]
         if self._like is None:
-            self._like = _as_counted(tables, self._program, blocks) if self._new else ""
+            self._like = _as_counted(tables, self._program, blocks) if self.new else ""
         return types.get(self._like) or types.get("")
 
     def shown(self, inner: Mapping[str, Values], key: str) -> Values | None:
@@ -271,7 +284,7 @@ class _Names:
     def _names(self) -> Iterator[str]:
         """Yield them; those behind the first are made when they are asked for, as mostly none is."""
         yield self._own
-        if not self._new:
+        if not self.new:
             return
         if self._held is None:
             breathe()
@@ -314,6 +327,26 @@ def _as_counted(tables: Mapping[str, Mapping[str, Hidden]], program: Program, bl
     known = [(types, end[3]) for end in ends if (types := _of_type(tables, program, end[0])) is not None]
     several = _SEVERAL if any(end[0].type in _LISTS for end in ends) else 1
     return as_counted(known, program.inside, several) if len(known) == len(ends) else ""
+
+
+def _left(
+    program: Program, blocks: Sequence[int], unknown: Sequence[int], counted: float, place: int
+) -> dict[int, float]:
+    """Give unknown hidden blocks what known ones leave of what is printed: bytes of one sample, by step.
+
+    Args:
+        program: the model's.
+        blocks: steps of all hidden blocks, which were taken to have a share by their size.
+        unknown: of those that are not known.
+        counted: elements that torchinfo counts in the known ones; where none is, or all, nothing is told.
+        place: of the precision in `Values`.
+    """
+    ops, tensors = program.ops, program.tensors
+    every, own = (sum([ops[at].extra for at in some]) for some in (blocks, unknown))
+    if not own or not 0 < counted < program.inside:
+        return {}
+    times = (1 - counted / program.inside) * every / own
+    return {at: (tensors[ops[at].x] + ops[at].extra * times) * _BYTES[place] for at in unknown}
 
 
 def around(ends: Sequence[End]) -> dict[int, End]:
