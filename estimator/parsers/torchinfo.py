@@ -123,7 +123,7 @@ class _Columns:
         if made is not None:
             return made
         values = _GAPS.split(rest.strip())
-        if len(values) != len(self.names):
+        if len(values) != len(self.names) or not values[0]:
             values = _cells(rest)
             if len(values) != len(self.names):
                 return None

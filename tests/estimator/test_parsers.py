@@ -942,6 +942,19 @@ def test_a_torchsummary_whose_numbers_show_that_rows_are_missing_is_refused() ->
         parse_summary(torchsummary_of("MultiheadAttention-3 [[-1, 10, 16], [-1, 10, 10]] 0"))
 
 
+def test_rows_of_weights_with_a_class_s_name_show_no_value_of_an_only_column() -> None:
+    rows = (
+        "Net  [2, 8]",
+        "├─Words  [2, 8]",
+        "│    └─LayerNorm.weight",
+        "│    └─LayerNorm.bias",
+        "│    └─LayerNorm  [2, 8]",
+    )
+    rule = "=" * 60
+    text = "\n".join((rule, "Layer (type)  Output Shape", rule, *rows, rule, "Total params: 16", rule))
+    assert [layer.type for layer in walk.layers(parse_summary(text).root)] == ["Net", "Words", "LayerNorm"]
+
+
 def test_rows_of_weights_take_no_layer_with_them() -> None:
     rows = (
         "Embedding: 1-1                [300, 20]     [-1, 100, 20]   6,000\n"
