@@ -42,6 +42,7 @@ COMPILED = (
     "estimator/methods/rad/program/weights.py",
     "estimator/methods/rad/resemblance.py",
     "estimator/methods/rad/trees.py",
+    "estimator/methods/rad/unopened.py",
     "estimator/methods/rad/workspace.py",
     "estimator/outputs.py",
     "estimator/packed.py",

@@ -16,7 +16,8 @@ from estimator.methods.rad import Rad
 from estimator.methods.rad.fit.own import Blocks, Noted, noted, tables
 from estimator.methods.rad.known import blocks_of
 from estimator.methods.rad.liveness import kept_by
-from estimator.methods.rad.own_code import HIDDEN, NOTHING, OwnCode, hidden_blocks, insides, of_model
+from estimator.methods.rad.own_code import HIDDEN, NOTHING, OwnCode, of_model
+from estimator.methods.rad.unopened import hidden_blocks, insides
 from estimator.parsers import parse_summary
 from estimator.store import ModelError
 from estimator.types import Precision, Workload

@@ -4,81 +4,61 @@ It was noted of the libraries' models what autograd keeps in each call (`estimat
 is more, or less, than the account of a block's steps is tabulated by the type of the block and the types of the layers
 in it. A block of another library with the same name and the same layers is taken for the same.
 
-Of blocks that torchinfo hides it was noted what they keep and work with in all, and how much torchinfo counts of them:
-where what it prints in sum is more, or less, the model's blocks are so much larger, or smaller, than the noted ones.
+Of blocks that torchinfo hides it was noted what they keep in all (`estimator.methods.rad.unopened`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from math import log2
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
 from estimator.layer import Layer
-from estimator.methods.rad.counted import AGREE, as_counted
 from estimator.methods.rad.familiar import without
 from estimator.methods.rad.kinds import Kind, kind_of
-from estimator.methods.rad.known import blocks_of, finite, held
+from estimator.methods.rad.known import blocks_of, held
 from estimator.methods.rad.program import End, Program
+from estimator.methods.rad.unopened import (
+    LISTS,
+    TOKENS,
+    Hidden,
+    Models,
+    Values,
+    alike,
+    around,
+    as_large,
+    hidden_blocks,
+    insides,
+    left,
+    like,
+    of_type,
+    read_hidden,
+    read_values,
+    tokens_of,
+)
 from estimator.types import Precision
-from estimator.walk import elements, layers
+from estimator.walk import layers
 
-Values = tuple[float, float, float]
-"""Bytes for each element of the larger of a block's input and output, in fp32, amp and bf16."""
 Table = Mapping[str, Mapping[str, Values]]
 """By type and by `inside`."""
-
-
-class Hidden(NamedTuple):
-    """What hidden blocks of one type hold for each element of the larger of their input and output.
-
-    Attributes:
-        counted: elements that torchinfo counts.
-        kept: bytes that autograd keeps for each of these, by precision as in `Values`; where none is counted, for each
-            element of input or output.
-        work: elements that are there at once beside input and output, where nothing is kept: usually, under autocast.
-        kept_more, work_more: of both what grows with the tokens of a sample, as matrices of attention do: so much for
-            each `TOKENS` of them.
-        cached: elements of keys and values that are given out for the next token, where a model does that.
-    """
-
-    counted: float
-    kept: Values
-    work: tuple[float, float]
-    kept_more: Values = (0.0, 0.0, 0.0)
-    work_more: tuple[float, float] = (0.0, 0.0)
-    cached: float = 0.0
-
-
 HIDDEN: Final = "hidden"
 """The table of hidden blocks, among those of the formats."""
-INSIDE: Final = ":"
-"""Behind it stands how much is counted inside the hidden blocks of a model."""
 OF_MODEL: Final = "|"
 """Behind it stands whose models' blocks are meant, where others of the type do something else."""
 
-TOKENS: Final = 512
 _PLACE: Final[Mapping[Precision, int]] = {"fp32": 0, "amp": 1, "bf16": 2, "fp16": 2}
 # These have no code of their own.
 NO_CODE: Final = frozenset(
     ("Sequential", "ModuleList", "ModuleDict", "Identity", "Flatten", "Parameter", "ParameterList")
 )
-_BYTES: Final = (4, 2, 2)  # of a number, by precision as in `Values`
 _ROWS: Final = 3
-_TOKEN_AXES: Final = 2
 _AMP: Final = 1
-_STEPS: Final = 8  # for each doubling of what is counted inside
-# Lists of blocks, which are known by the block that they are in.
-_LISTS: Final = frozenset(("ModuleList", "Sequential"))
-_SEVERAL: Final = 2
 # So many classes may be around a library's model.
 _DEEP: Final = 3
 _BARE: Final = ("Identity", "Parameter", "ParameterList")
 _VIEW: Final = Kind.VIEW
-_OPAQUE: Final = Kind.OPAQUE
 # Whether layers of a type with none inside have code of their own.
 _CODE: Final[dict[str, bool]] = {}
 _NORMS: Final = frozenset((Kind.BATCH_NORM, Kind.LAYER_NORM, Kind.RMS_NORM))
@@ -125,16 +105,18 @@ class OwnCode:
         """
         self._measured = measured
         self._tables: dict[str, Table] = {
-            format_: {type_: {inner: _values(each) for inner, each in found.items()} for type_, found in table.items()}
+            format_: {
+                type_: {inner: read_values(each) for inner, each in found.items()} for type_, found in table.items()
+            }
             for format_, table in tables.items()
             if format_ != HIDDEN
         }
         self._hidden: dict[str, dict[str, Hidden]] = {
-            type_: {names: _hidden(each) for names, each in found.items()}
+            type_: {names: read_hidden(each) for names, each in found.items()}
             for type_, found in tables.get(HIDDEN, {}).items()
         }
         self._alike: dict[str, Hidden] = {
-            type_: alike for type_, found in self._hidden.items() if (alike := _alike(found)) is not None
+            type_: noted for type_, found in self._hidden.items() if (noted := alike(found)) is not None
         }
 
     def of(self, program: Program, format_: str, precision: Precision) -> Own:
@@ -188,16 +170,16 @@ class OwnCode:
         unknown: list[int] = []
         counted = 0.0
         blocks = hidden_blocks(program)
-        lists = program.owner and any(program.ends[number][0].type in _LISTS for number, _ in blocks)
+        lists = program.owner and any(program.ends[number][0].type in LISTS for number, _ in blocks)
         outers = around(program.ends) if lists else {}
         for step, (number, at) in enumerate(blocks):
             if not step & OFTEN:
                 breathe()
             layer, _, _, size = program.ends[number]
-            types = _of_type(self._hidden, program, layer)
+            types = of_type(self._hidden, program, layer)
             noted = None
-            if layer.type in _LISTS and program.owner:  # of blocks that one model alone has
-                noted = self._of_family(_as_large(outers.get(id(layer)), size), program.owner)
+            if layer.type in LISTS and program.owner:  # of blocks that one model alone has
+                noted = self._of_family(as_large(outers.get(id(layer)), size), program.owner)
                 if noted is not None and noted.kept_more[0] and not tokens_of(program, at):
                     noted = None
             if noted is None and types:
@@ -212,7 +194,7 @@ class OwnCode:
         # Unknown blocks have what is left of what is printed; known ones no more than all of it.
         sums = counted and program.inside > 0 and (not unknown or program.inside < counted)
         scale = program.inside / counted if sums else 1.0
-        left = _left(program, [at for _, at in blocks], unknown, counted, place) if names.new else {}
+        rest = left(program, [at for _, at in blocks], unknown, counted, place) if names.new else {}
         breathe()
         for number, at, size, noted in found:
             long = (tokens_of(program, at) or TOKENS) / TOKENS
@@ -226,7 +208,7 @@ class OwnCode:
             if not layer.said("recursive"):
                 works[at] = (noted.work[way] + noted.work_more[way] * long) * size * larger
             cache += noted.cached * size if program.caches else 0.0
-        return inside, left, works, cache
+        return inside, rest, works, cache
 
     def _of_family(self, type_: str, owner: str) -> Hidden | None:
         """Look up what blocks of a type that is one model's own hold in all models that have them, if that is alike."""
@@ -251,9 +233,7 @@ class _Names:
         self._keys: dict[str, list[str]] = {}
         self._like: str | None = None
 
-    def hidden(
-        self, types: Mapping[str, Hidden], tables: Mapping[str, Mapping[str, Hidden]], blocks: Sequence[tuple[int, int]]
-    ) -> Hidden | None:
+    def hidden(self, types: Models, tables: Mapping[str, Models], blocks: Sequence[tuple[int, int]]) -> Hidden | None:
         """Find what is noted of hidden blocks of one type in these models, else in one like them, else in any.
 
         Args:
@@ -270,7 +250,7 @@ class _Names:
                 if key in types:
                     return types[key]
         if self._like is None:
-            self._like = _as_counted(tables, self._program, blocks) if self.new else ""
+            self._like = like(tables, self._program, blocks) if self.new else ""
         return types.get(self._like) or types.get("")
 
     def shown(self, inner: Mapping[str, Values], key: str) -> Values | None:
@@ -311,114 +291,6 @@ def _inner(program: Program) -> list[frozenset[str]]:
             break
         found.append(frozenset([without(program.owner, layer.type) for layer in layers(part)]))
     return found
-
-
-def _of_type(tables: Mapping[str, Mapping[str, Hidden]], program: Program, layer: Layer) -> Mapping[str, Hidden] | None:
-    """Look up what is noted of hidden blocks of a layer's type, by models."""
-    return tables.get(layer.type) or tables.get(without(program.owner, layer.type) + "~")
-
-
-def _as_counted(tables: Mapping[str, Mapping[str, Hidden]], program: Program, blocks: Sequence[tuple[int, int]]) -> str:
-    """Name a model in whose blocks as much is counted; "" where there is none, or one of these is of no known type.
-
-    Lists hold what each model puts into them: one alone may count as much by chance.
-    """
-    ends = [program.ends[number] for number, _ in blocks]
-    known = [(types, end[3]) for end in ends if (types := _of_type(tables, program, end[0])) is not None]
-    several = _SEVERAL if any(end[0].type in _LISTS for end in ends) else 1
-    return as_counted(known, program.inside, several) if len(known) == len(ends) else ""
-
-
-def _left(
-    program: Program, blocks: Sequence[int], unknown: Sequence[int], counted: float, place: int
-) -> dict[int, float]:
-    """Give unknown hidden blocks what known ones leave of what is printed: bytes of one sample, by step.
-
-    Args:
-        program: the model's.
-        blocks: steps of all hidden blocks, which were taken to have a share by their size.
-        unknown: of those that are not known.
-        counted: elements that torchinfo counts in the known ones; where none is, or all, nothing is told.
-        place: of the precision in `Values`.
-    """
-    ops, tensors = program.ops, program.tensors
-    every, own = (sum([ops[at].extra for at in some]) for some in (blocks, unknown))
-    if not own or not 0 < counted < program.inside:
-        return {}
-    times = (1 - counted / program.inside) * every / own
-    return {at: (tensors[ops[at].x] + ops[at].extra * times) * _BYTES[place] for at in unknown}
-
-
-def around(ends: Sequence[End]) -> dict[int, End]:
-    """Give the block that each layer is in, by the layer's id; not the whole model, which is the last."""
-    found: dict[int, End] = {}
-    for step, end in enumerate(ends[:-1]):
-        if not step & OFTEN:
-            breathe()
-        for child in end[0].children:
-            found.setdefault(id(child), end)
-    return found
-
-
-def _as_large(outer: End | None, size: int) -> str:
-    """Give the type of a block; "" where there is none, or it takes or gives more or less than this."""
-    if outer is None or not outer[3] == size == elements(outer[0].output_shape):
-        return ""
-    return outer[0].type
-
-
-def insides(program: Program, blocks: Sequence[tuple[int, int]], names: str) -> list[str]:
-    """Give the names of a model by how much torchinfo counts inside its hidden blocks, for each element of their size.
-
-    Blocks of one type may have a layer more in one model than in another of the same family, which is hidden. The
-    first name is the model's own, the others are of those that differ from it least.
-    """
-    size = sum([program.ends[number][3] for number, _ in blocks])
-    if not size or program.inside <= 0:
-        return []
-    step = round(_STEPS * log2(program.inside / size))
-    return [f"{names}{INSIDE}{step + by}" for by in (0, 1, -1)]
-
-
-def hidden_blocks(program: Program) -> list[tuple[int, int]]:
-    """Give the blocks of a program that are not opened: their places among the ends, and their steps."""
-    breathe()
-    ops = program.ops
-    return [
-        (number, start)
-        for number, (layer, start, at, _) in enumerate(program.ends)
-        if at == start + 1 and not layer.children and ops[start].kind is _OPAQUE
-    ]
-
-
-def tokens_of(program: Program, at: int) -> int:
-    """Count the tokens of a sample behind a step; 0 where it gives out none."""
-    shape = program.shapes[program.ops[at].y]
-    return shape[0] if len(shape) == _TOKEN_AXES else 0
-
-
-def _alike(found: Mapping[str, Hidden]) -> Hidden | None:
-    """Give what blocks of one type hold in several models, where these agree; None where they do not, or are one."""
-    each = sorted([(noted.kept[0] + noted.kept_more[0], at) for at, noted in enumerate(found.values())])
-    if len(each) < _SEVERAL or each[-1][0] > AGREE * each[0][0]:
-        return None
-    return list(found.values())[each[len(each) // 2][1]]
-
-
-def _hidden(each: Sequence[float]) -> Hidden:
-    counted, fp32, amp, bf16, usual, autocast, *more = each
-    values = _values((fp32, amp, bf16)), (finite(usual), finite(autocast))
-    if not more:
-        return Hidden(finite(counted), *values)
-    fp32, amp, bf16, usual, autocast, cached = more
-    longer = _values((fp32, amp, bf16)), (finite(usual), finite(autocast))
-    return Hidden(finite(counted), *values, *longer, finite(cached))
-
-
-def _values(each: Sequence[float]) -> Values:
-    breathe()
-    fp32, amp, bf16 = each
-    return finite(fp32), finite(amp), finite(bf16)
 
 
 def of_model(inner: str, names: str) -> str:

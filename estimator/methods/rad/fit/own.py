@@ -21,21 +21,9 @@ from estimator.methods.rad.fit.processes import forked
 from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.known import blocks_of
 from estimator.methods.rad.liveness import INSIDE_SHARE, kept_by, matrices_at_work, matrix_kept, moved_by
-from estimator.methods.rad.own_code import (
-    HIDDEN,
-    INSIDE,
-    NO_CODE,
-    OF_MODEL,
-    TOKENS,
-    OwnCode,
-    hidden_blocks,
-    inside,
-    insides,
-    is_block,
-    of_model,
-    tokens_of,
-)
+from estimator.methods.rad.own_code import HIDDEN, NO_CODE, OF_MODEL, OwnCode, inside, is_block, of_model
 from estimator.methods.rad.program import Program
+from estimator.methods.rad.unopened import INSIDE, TOKENS, hidden_blocks, insides, tokens_of
 from estimator.parsers import parse_summary
 from estimator.types import Precision, SummaryError, Workload
 
