@@ -111,7 +111,7 @@ def read_cases(folder: Path) -> list[Case]:
         name = row["file"] or ""
         # Whoever made the folder may read less than who evaluates it: no link leads out of it.
         if not name or ".." in Path(name).parts or not (folder / name).resolve().is_relative_to(folder.resolve()):
-            raise CasesError(f"{path}: line {line}: {name!r} is no file of this folder")
+            raise CasesError(f"{path}: line {line}: {name or 'it names nothing'}: not a regular file of this folder")
         try:
             summary = files.read_text(folder / name, files.MAX_SUMMARY_BYTES)
         except FileNotFoundError:

@@ -53,7 +53,7 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, *, inner: bool
     if inner:
         assert len(read_cases(cases)) == 1
     else:
-        with pytest.raises(CasesError, match=r"line 2: 'b.txt' is no file of this folder"):
+        with pytest.raises(CasesError, match=r"line 2: b.txt: not a regular file of this folder"):
             read_cases(cases)
 
 
@@ -88,9 +88,9 @@ def test_cases_may_say_the_size_of_their_input(tmp_path: Path) -> None:
         ("\n\na.txt,x,adam,fp32,,train,h200,1", "line 4: batch_size is 'x'"),
         (f"a.txt,1,{'x' * 200_000}", "line 2: field larger than field limit"),
         ("b.txt,1,adam,fp32,,train,h200,1", "b.txt is not there"),
-        ("../a.txt,1,adam,fp32,,train,h200,1", "no file of this folder"),
-        ("/etc/passwd,1,adam,fp32,,train,h200,1", "no file of this folder"),
-        (",1,adam,fp32,,train,h200,1", "no file of this folder"),
+        ("../a.txt,1,adam,fp32,,train,h200,1", "not a regular file of this folder"),
+        ("/etc/passwd,1,adam,fp32,,train,h200,1", "not a regular file of this folder"),
+        (",1,adam,fp32,,train,h200,1", "not a regular file of this folder"),
     ],
 )
 def test_wrong_lines_are_named(tmp_path: Path, line: str, match: str) -> None:
