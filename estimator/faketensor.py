@@ -12,7 +12,7 @@ import copy
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from inspect import signature
 from typing import Any
 
@@ -100,13 +100,17 @@ def unseen_masks() -> Iterator[None]:
     import torch  # noqa: PLC0415
     from torch.nn.modules import transformer  # noqa: PLC0415
 
-    usual = transformer._detect_is_causal_mask, torch._nested_tensor_from_mask_left_aligned
-    transformer._detect_is_causal_mask = _is_square
-    torch._nested_tensor_from_mask_left_aligned = lambda *_: False
-    try:
+    # Private to PyTorch, and not in all its versions.
+    places: tuple[tuple[Any, str, Callable[..., bool]], ...] = (
+        (transformer, "_detect_is_causal_mask", _is_square),
+        (torch, "_nested_tensor_from_mask_left_aligned", lambda *_: False),
+    )
+    with ExitStack() as back:
+        for module, name, instead in places:
+            if hasattr(module, name):
+                back.callback(setattr, module, name, getattr(module, name))
+                setattr(module, name, instead)
         yield
-    finally:
-        transformer._detect_is_causal_mask, torch._nested_tensor_from_mask_left_aligned = usual
 
 
 def _is_square(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:

@@ -434,9 +434,10 @@ def test_hidden_blocks_of_a_model_taken_apart_are_those_that_count_as_much(
     text = printers.torchinfo_text(deep(), 2, depth=2)
     program = Rad(plain()).account(parse_summary(text), Workload(2))[1]
     each = program.inside / sum(program.ends[number][3] for number, _ in hidden_blocks(program))
-    gates = {of_model("", f"{number}"): [each * by, *3 * (9.0,), 1.0, 1.0] for number, by in enumerate(counted)}
-    for values, bytes_ in zip(gates.values(), kept, strict=True):
-        values[1:4] = 3 * (bytes_,)
+    gates = {
+        of_model("", f"{number}"): [each * by, *3 * (bytes_,), 1.0, 1.0]
+        for number, (by, bytes_) in enumerate(zip(counted, kept, strict=True))
+    }
     table = {HIDDEN: {"Gate": {"": [1.0, 2.0, 2.0, 2.0, 1.0, 1.0], **gates}}}
     inside = OwnCode(table, frozenset()).of(program, "torchinfo", "fp32").inside
     assert sum(inside.values()) == pytest.approx(found * program.inside)

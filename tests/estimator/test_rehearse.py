@@ -844,6 +844,17 @@ def test_masks_of_transformers_need_no_values() -> None:
     assert (transformer._detect_is_causal_mask, torch._nested_tensor_from_mask_left_aligned) == looks
 
 
+def test_a_pytorch_that_looks_at_masks_otherwise_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.nn.modules import transformer  # noqa: PLC0415
+
+    monkeypatch.delattr(transformer, "_detect_is_causal_mask")
+    nests = torch._nested_tensor_from_mask_left_aligned
+    with unseen_masks():
+        assert torch._nested_tensor_from_mask_left_aligned is not nests
+    assert torch._nested_tensor_from_mask_left_aligned is nests
+    assert not hasattr(transformer, "_detect_is_causal_mask")
+
+
 def test_a_mask_that_is_called_causal_or_not_is_what_it_is_called() -> None:
     from torch.nn.modules import transformer  # noqa: PLC0415
 
