@@ -7,8 +7,9 @@ one of the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, Final
 
 import torch
@@ -101,7 +102,8 @@ def low() -> torch.dtype:
     return kind
 
 
-def kernels() -> dict[str, Callable[..., Any]]:
+@cache  # to ask for each of PyTorch's operations takes longer than many a step
+def kernels() -> Mapping[str, Callable[..., Any]]:
     """Make what stands for PyTorch's operations under the CPU's autocast, by their names."""
     cuda, cpu = _changed("AutocastCUDA"), _changed("AutocastCPU")
     return {

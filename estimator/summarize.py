@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
 from estimator.faketensor import Inputs, fake_mode, fake_model, unseen_masks, with_labels, with_sizes
 from estimator.methods.rad import Rad
+from estimator.methods.rad.convolutions import Convolves
 from estimator.rehearsal import line_of
 
 # What is rehearsed, in batch sizes that are asked for.
@@ -64,13 +66,18 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
             traced = trace(model, lambda batch: inputs(model, batch))
             labelled = with_labels(model, inputs)
         table = printers.torchinfo_text(traced, batch_size, depth=printers.ALL_LAYERS)
-        subject = Subject(model, fake, labelled, Rad.load().convolves)
+        subject = Subject(model, fake, labelled, _convolves())
         try:
             found = rehearse(subject, [int(batch_size * share) for share in _BATCHES])
         except Exception as error:  # a training step may need what a forward pass in evaluation does not
             return f"{table}not rehearsed, as its code needs values or a GPU: {_first_line(error)}"
     failed = [f"{_RUNS[kind]} not rehearsed: {_first_line(error)}" for kind, error in found.failed.items()]
     return table + "\n".join([*map(line_of, found.runs), *failed])
+
+
+@cache
+def _convolves() -> Convolves:
+    return Rad.load().convolves
 
 
 @contextmanager
