@@ -11,7 +11,8 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 from estimator.dataset.catalogues.fresh import FRESH
@@ -71,17 +72,17 @@ class Spec:
     precision: Precision
     kind: Kind
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Sixteen hex digits that stand for this configuration."""
-        return _digest(vars(self))
+        return _digest({field.name: getattr(self, field.name) for field in fields(self)})
 
-    @property
+    @cached_property
     def model_id(self) -> str:
         """Sixteen hex digits that stand for the model and the shape of one example."""
         return _digest([self.source, self.family, self.name, self.arch, self.seq_len])
 
-    @property
+    @cached_property
     def split(self) -> Split:
         """Part of the data set: decided by the architecture family, never by the row."""
         return split_of(self.group)
