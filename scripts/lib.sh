@@ -84,6 +84,8 @@ make_venv() {
         /usr/bin/python3 -m venv --clear "$venv"
     fi
     say "installing Python packages into $venv (the first time takes a minute or two)"
-    "$python" -m pip install -qq --disable-pip-version-check "$@"
+    # What pip compiles one by one is compiled side by side, and tests that come with packages are not.
+    "$python" -m pip install -qq --disable-pip-version-check --no-compile "$@"
+    "$python" -m compileall -qq -j 0 -x 'site-packages/.*/tests?/' "$venv/lib" || true # a file for another Python may not compile
     printf '%s\n' "$level $facts" >"$venv/stamp"
 }

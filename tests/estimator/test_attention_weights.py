@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from estimator.methods import load_method
+from estimator.methods.rad import Rad
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.program import compile_program
 from estimator.parsers import parse_summary
@@ -52,8 +52,8 @@ def _table(block: str = "Own", tokens: int = 512, width: int = 256) -> str:
     return _TABLE.format(*sizes, block, counts[3], sum(counts))
 
 
-def _estimate(text: str, batch_size: int = 64, seq_len: int | None = 512) -> Estimate:
-    return load_method("rad").predict(parse_summary(text), Workload(batch_size, seq_len=seq_len))
+def _estimate(rad: Rad, text: str, batch_size: int = 64, seq_len: int | None = 512) -> Estimate:
+    return rad.predict(parse_summary(text), Workload(batch_size, seq_len=seq_len))
 
 
 def _matrix(text: str, *, weighed: bool) -> int:
@@ -63,20 +63,20 @@ def _matrix(text: str, *, weighed: bool) -> int:
 
 
 @pytest.mark.parametrize("text", [_table(), _PRINT, _FLAT.format("")])
-def test_the_bound_has_room_for_weights_that_an_own_block_may_ask_for(text: str) -> None:
+def test_the_bound_has_room_for_weights_that_an_own_block_may_ask_for(text: str, rad: Rad) -> None:
     assert _matrix(text, weighed=False) == 0
     assert _matrix(text, weighed=True) == 8 * 512 * 512
-    found = _estimate(text)
+    found = _estimate(rad, text)
     least = 64 * 512 * 512 * 8 * 4 * 2.25 / 2**20  # softmax, what dropout leaves of it, and its mask
     assert found.upper_mib > least > found.expected_mib - 1000
     assert any("need_weights=False" in reason for reason in found.reasons)
 
 
 @pytest.mark.parametrize("block", ["TransformerEncoderLayer", "TransformerDecoderLayer", "EncoderBlock"])
-def test_blocks_that_ask_for_no_weights_keep_none(block: str) -> None:
+def test_blocks_that_ask_for_no_weights_keep_none(block: str, rad: Rad) -> None:
     text = _table(block)
     assert _matrix(text, weighed=True) == 0
-    assert not any("need_weights" in reason for reason in _estimate(text).reasons)
+    assert not any("need_weights" in reason for reason in _estimate(rad, text).reasons)
 
 
 def test_in_tables_without_a_tree_the_blocks_row_comes_later() -> None:
@@ -116,8 +116,7 @@ def test_a_norm_of_a_print_leaves_a_grid_as_wide_as_its_attention() -> None:
     assert next(op.matrix for op in program.ops if op.kind is Kind.ATTENTION) == 8 * 64 * 64
 
 
-def test_short_series_change_no_bound() -> None:
-    rad = load_method("rad")
+def test_short_series_change_no_bound(rad: Rad) -> None:
     summary = parse_summary(_table(tokens=16))
     other = parse_summary(_table("EncoderBlock", tokens=16))
     assert abs(rad.predict(summary, Workload(64)).upper_mib - rad.predict(other, Workload(64)).upper_mib) < 10

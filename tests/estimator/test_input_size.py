@@ -12,6 +12,7 @@ from estimator.fingerprint import fingerprint
 from estimator.history import from_history
 from estimator.input_size import LARGEST, InputSizeError, read, sides, written
 from estimator.methods import load_method
+from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
 from estimator.types import ModelSummary, SummaryError, Workload
@@ -240,13 +241,13 @@ def test_a_summary_that_does_not_tell_its_input_says_nothing() -> None:
     assert shaped(text, "3x512x512").note == ""
 
 
-def test_a_summary_for_another_number_of_tokens_wins_and_says_so() -> None:
+def test_a_summary_for_another_number_of_tokens_wins_and_says_so(rad: Rad) -> None:
     rows = "Net [4, 128, 100] --\n├─Embedding: 1-1 [4, 128, 64] 6,400\n├─Linear: 1-2 [4, 128, 100] 6,500\n"
     text = f"Layer (type:depth-idx)  Output Shape  Param #\n===\n{rows}===\n"
     shown = with_shapes(parse_summary(text), Workload(16, seq_len=512))
     assert shown.note == "the summary counts: it is for 128 tokens, not seq_len=512"
     assert shown.root == parse_summary(text).root
-    assert shown.note in load_method("rad").predict(parse_summary(text), Workload(16, seq_len=512)).reasons
+    assert shown.note in rad.predict(parse_summary(text), Workload(16, seq_len=512)).reasons
     assert with_shapes(parse_summary(text), Workload(16, seq_len=128)).note == ""
     assert with_shapes(parse_summary(text), Workload(16)).note == ""
     linear = text.replace("├─Embedding: 1-1 [4, 128, 64] 6,400\n", "").replace(
@@ -255,17 +256,17 @@ def test_a_summary_for_another_number_of_tokens_wins_and_says_so() -> None:
     assert with_shapes(parse_summary(linear), Workload(16, seq_len=512)).note == ""
 
 
-def test_a_length_that_a_model_of_pictures_does_not_take_is_said() -> None:
+def test_a_length_that_a_model_of_pictures_does_not_take_is_said(rad: Rad) -> None:
     table, why = (
         torchinfo("Output Shape", "4.82"),
         "seq_len=512 does not count: the first layer, Conv2d, takes no tokens",
     )
     for text, before in ((table, ""), (CNN, "input_size=3x224x224 was taken; ")):
         asked = Workload(16, seq_len=512)
-        found = load_method("rad").predict(parse_summary(text), asked)
+        found = rad.predict(parse_summary(text), asked)
         assert found.note == before + why
         assert found.reasons.count(why) == 1
-        without = load_method("rad").predict(parse_summary(text), Workload(16))
+        without = rad.predict(parse_summary(text), Workload(16))
         assert (without.expected_mib, without.upper_mib) == (found.expected_mib, found.upper_mib)
         assert why not in without.reasons
     words = CNN.rstrip().removesuffix(")") + "  (words): Embedding(100, 8)\n)\n"

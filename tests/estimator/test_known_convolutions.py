@@ -250,8 +250,8 @@ def test_a_description_tells_all_that_a_rehearsal_knows() -> None:
         assert described(item, item.extents._replace(**change), 8, "fp32") != plain
 
 
-def test_the_shipped_model_knows_what_was_measured_of_series() -> None:
-    known = Rad.load().convolves
+def test_the_shipped_model_knows_what_was_measured_of_series(rad: Rad) -> None:
+    known = rad.convolves
     item = conv(512, 512, 3, 15999, size_out=7999, stride=2)
     found = known(item, 32, "fp32")
     assert 1400 * MIB < found.forward[0] < 2600 * MIB  # 2503 MiB on an H100

@@ -146,8 +146,8 @@ def test_an_inference_unpacks_one_layer_after_the_other() -> None:
     assert whole.peak - four.peak == pytest.approx(spared - 2 * WIDE**2, rel=0.01)
 
 
-def test_under_autocast_products_give_out_what_they_took() -> None:
-    rad, summary = Rad.load(), parse_summary(adapted("Linear4bit"))
+def test_under_autocast_products_give_out_what_they_took(rad: Rad) -> None:
+    summary = parse_summary(adapted("Linear4bit"))
     amp, fp32 = (rad.predict(summary, replace(WORKLOAD, precision=precision)) for precision in ("amp", "fp32"))
     assert (amp.expected_mib, amp.upper_mib) == (fp32.expected_mib, fp32.upper_mib)
     assert amp.fingerprint != fp32.fingerprint
@@ -163,8 +163,8 @@ DEEP = f"""Net(
 
 
 @pytest.mark.parametrize(("type_", "spared"), [("Linear4bit", 2 - 0.5 - 4 / 64), ("Linear8bitLt", 1.0)])
-def test_estimates_of_inferences_are_less_by_what_packing_spares(type_: str, spared: float) -> None:
-    rad, workload = Rad.load(), replace(WORKLOAD, kind="infer")
+def test_estimates_of_inferences_are_less_by_what_packing_spares(type_: str, spared: float, rad: Rad) -> None:
+    workload = replace(WORKLOAD, kind="infer")
     whole = rad.predict(parse_summary(DEEP.format("Linear")), workload)
     packed = rad.predict(parse_summary(DEEP.format(type_)), workload)
     assert whole.expected_mib - packed.expected_mib == pytest.approx(24 * WIDE**2 * spared / 2**20, rel=0.2)

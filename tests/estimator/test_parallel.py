@@ -25,11 +25,6 @@ def around(wrapper: str, text: str = NET) -> str:
     return f"{wrapper}(\n  (module): " + text.replace("\n", "\n  ").rstrip() + "\n)\n"
 
 
-@pytest.fixture(scope="module")
-def rad() -> Rad:
-    return Rad.load()
-
-
 def more(rad: Rad, text: str, workload: Workload = TRAIN, bare: str = NET) -> tuple[int, int]:
     """Give how much larger an estimate and its bound are than those of the bare model."""
     wrapped, alone = (rad.predict(parse_summary(each), workload) for each in (text, bare))

@@ -85,8 +85,7 @@ def test_a_table_that_hides_most_is_read_as_it_is_shown(hidden: int, type_: str)
 
 
 @pytest.mark.parametrize(("precision", "each"), [("fp32", 4), ("amp", 4), ("bf16", 2)])
-def test_what_is_made_is_kept_until_its_gradient_is_there(precision: str, each: int) -> None:
-    rad = Rad.load()
+def test_what_is_made_is_kept_until_its_gradient_is_there(precision: str, each: int, rad: Rad) -> None:
     workload = Workload(65536, precision=precision)  # type: ignore[arg-type]
     made, plain = (
         rad.account(parse_summary(text), workload)[2] for text in (net(block("Linear", LINEAR, "_WeightNorm")), PLAIN)
@@ -95,8 +94,7 @@ def test_what_is_made_is_kept_until_its_gradient_is_there(precision: str, each: 
     assert made.step == plain.step
 
 
-def test_an_inference_keeps_nothing_of_it() -> None:
-    rad = Rad.load()
+def test_an_inference_keeps_nothing_of_it(rad: Rad) -> None:
     workload = Workload(64, kind="infer")
     made, plain = (
         rad.account(parse_summary(text), workload)[2] for text in (net(block("Linear", LINEAR, "_WeightNorm")), PLAIN)

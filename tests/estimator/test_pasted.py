@@ -59,10 +59,10 @@ def test_a_print_without_its_bare_weights_is_the_model_of_a_table() -> None:
 
 
 @pytest.mark.parametrize("text", [NET + LARGER, LARGER + NET, TABLE + LARGER_TABLE, NET + LARGER_TABLE])
-def test_the_larger_of_two_models_counts_and_the_other_is_named(text: str) -> None:
+def test_the_larger_of_two_models_counts_and_the_other_is_named(text: str, rad: Rad) -> None:
     summary = parse_summary(text)
     assert summary.total_params == 3_550
-    estimate = Rad.load().predict(summary, Workload(8))
+    estimate = rad.predict(summary, Workload(8))
     assert "another model of 40 parameters beside it is not counted" in estimate.note
     assert any("another model of 40 parameters" in reason for reason in estimate.reasons)
 

@@ -131,26 +131,25 @@ def test_a_workload_is_told_from_what_takes_as_much() -> None:
     assert of_workload(half, Workload(16, precision="fp16")) is not None
 
 
-def test_a_rehearsal_makes_the_estimate_of_what_nothing_like_was_measured() -> None:
-    method = Rad.load()
-    plain = method.predict(parse_summary(TABLE), Workload(32))
-    found = method.predict(parse_summary(said(TABLE)), Workload(32))
+def test_a_rehearsal_makes_the_estimate_of_what_nothing_like_was_measured(rad: Rad) -> None:
+    plain = rad.predict(parse_summary(TABLE), Workload(32))
+    found = rad.predict(parse_summary(said(TABLE)), Workload(32))
     assert found.reasons[0].startswith("its own code was rehearsed on tensors without data")
     assert found.fingerprint == plain.fingerprint  # a run that is measured later is found by either
     assert plain.expected_mib < 1500 < 2700 < found.expected_mib < found.upper_mib < 1.5 * found.expected_mib
     assert found.upper_mib / found.expected_mib < plain.upper_mib / plain.expected_mib
-    halved = method.predict(parse_summary(said(TABLE)), Workload(16))
+    halved = rad.predict(parse_summary(said(TABLE)), Workload(16))
     assert 1500 < halved.expected_mib < 0.7 * found.expected_mib
-    far = method.predict(parse_summary(said(TABLE)), Workload(256))
+    far = rad.predict(parse_summary(said(TABLE)), Workload(256))
     assert far.upper_mib / far.expected_mib > found.upper_mib / found.expected_mib
     assert ["--batch-size" in estimate.reasons[0] for estimate in (found, halved, far)] == [False, False, True]
-    assert method.predict(parse_summary(said(TABLE)), Workload(32, kind="infer")).expected_mib < halved.expected_mib
+    assert rad.predict(parse_summary(said(TABLE)), Workload(32, kind="infer")).expected_mib < halved.expected_mib
 
 
-def test_weights_and_the_optimizers_step_are_always_there() -> None:
+def test_weights_and_the_optimizers_step_are_always_there(rad: Rad) -> None:
     wide = parse_summary(TABLE.replace("2,320", "200,002,320").replace("2,768", "200,002,768"))
     none = Found(0.0, 0.0, 0.0, 0.0)
-    memory = Rad.load().account(wide, Workload(32))[2]
+    memory = rad.account(wide, Workload(32))[2]
     assert account(none, [], memory).mib == memory.step / MIB > 4 * 200e6 * 4 / MIB
     large = account(Found(70_000.0, 80_000.0, 88_000.0, 0.5), [7.0], memory)
     assert large.mib == 80_000
@@ -177,7 +176,7 @@ def test_a_batch_size_that_was_not_rehearsed_has_a_bound_of_its_own() -> None:
     assert log(apart / expected) == pytest.approx(2 * log(near / expected))
 
 
-def test_what_was_measured_of_the_architecture_says_more() -> None:
+def test_what_was_measured_of_the_architecture_says_more(rad: Rad) -> None:
     text = "\n".join(
         [
             "Layer (type:depth-idx)                   Output Shape             Param #",
@@ -211,12 +210,11 @@ def test_what_was_measured_of_the_architecture_says_more() -> None:
             "",
         ]
     )
-    method = Rad.load()
-    with_it, without = (method.predict(parse_summary(each), Workload(64)) for each in (said(text), text))
+    with_it, without = (rad.predict(parse_summary(each), Workload(64)) for each in (said(text), text))
     assert with_it == without
     assert "was measured" in without.reasons[0]
     frozen = re.sub(r"(Conv2d.*\]  +)([\d,]+)", r"\1(\2)", text)
     frozen += "Trainable params: 58,631,144\nNon-trainable params: 2,469,696\n"
-    part, rehearsed = (method.predict(parse_summary(each), Workload(64)) for each in (frozen, said(frozen)))
+    part, rehearsed = (rad.predict(parse_summary(each), Workload(64)) for each in (frozen, said(frozen)))
     assert part.reasons[0].startswith("58,631,144 of 61,100,840 parameters are trained")
     assert rehearsed.reasons[0].startswith("its own code was rehearsed")

@@ -700,13 +700,13 @@ def test_what_a_class_of_ones_own_holds_is_trained() -> None:
     assert {run.kind for run in parse_summary(text).rehearsals} == {"train", "infer"}
 
 
-def test_a_kind_of_run_that_was_not_rehearsed_is_named_with_the_reason() -> None:
+def test_a_kind_of_run_that_was_not_rehearsed_is_named_with_the_reason(rad: Rad) -> None:
     text = table_of(lambda: Gives(detached=True), plain_inputs((8,), None), 4)
     line = "training not rehearsed: TypeError: the model returned Out without a tensor that depends on its parameters"
     assert text.endswith(f"\n{line}")
     summary = parse_summary(text)
     assert {run.kind for run in summary.rehearsals} == {"infer"}
-    reasons = Rad.load().predict(summary, Workload(4)).reasons
+    reasons = rad.predict(summary, Workload(4)).reasons
     assert reasons[0].startswith("nothing like this model was measured, and no such run of it was rehearsed")
 
 

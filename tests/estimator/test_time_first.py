@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from estimator.methods import load_method
+from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
 from estimator.types import ModelSummary, Workload
@@ -79,8 +79,7 @@ def test_batch_and_length_tell_which_axis_is_which(
     assert ("say seq_len=48 (else seq_len=20)" in found.note) == unsure
 
 
-def test_the_bound_holds_for_both_readings_where_nobody_knows() -> None:
-    rad = load_method("rad")
+def test_the_bound_holds_for_both_readings_where_nobody_knows(rad: Rad) -> None:
     summary = parse_summary(_table(SENSORS, 48, 20))
     unsure = rad.predict(summary, Workload(4096))
     first, second = (rad.predict(summary, Workload(4096, seq_len=steps)) for steps in (48, 20))
@@ -118,8 +117,8 @@ def test_other_layers_than_pytorchs_have_the_batch_first() -> None:
     assert _last(found) == (1, 64)
 
 
-def test_axes_as_long_as_each_other_leave_nothing_open() -> None:
-    found = load_method("rad").predict(parse_summary(_table(WORDS, 64, 64)), Workload(512))
+def test_axes_as_long_as_each_other_leave_nothing_open(rad: Rad) -> None:
+    found = rad.predict(parse_summary(_table(WORDS, 64, 64)), Workload(512))
     assert "the bound holds for both" not in found.note
 
 

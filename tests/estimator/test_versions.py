@@ -545,8 +545,8 @@ def test_ligers_layers_are_the_models() -> None:
 
 
 @pytest.mark.parametrize("type_", ["Float8Linear", "FP8Linear", "HQQLinear"])
-def test_linear_layers_of_other_libraries_keep_as_much(type_: str) -> None:
-    rad, workload = Rad.load(), Workload(4, 128)
+def test_linear_layers_of_other_libraries_keep_as_much(type_: str, rad: Rad) -> None:
+    workload = Workload(4, 128)
     other, plain = (
         rad.account(parse_summary(text), workload)[2] for text in (LLAMA_5.replace("Linear", type_), LLAMA_5)
     )

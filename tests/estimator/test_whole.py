@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from estimator.layer import Layer
-from estimator.methods import load_method
+from estimator.methods.rad import Rad
 from estimator.parsers import SummaryError, parse_summary
 from estimator.parsers.text import pass_mb, read_totals
 from estimator.shapes import with_shapes
@@ -69,7 +69,7 @@ def test_hidden_calls_are_those_that_make_up_the_printed_pass(last: int, outputs
     assert bool(types) == any("hides calls" in said for said in found.inferred)
 
 
-def test_an_estimate_of_a_table_that_hides_calls_is_that_of_the_whole_one() -> None:
+def test_an_estimate_of_a_table_that_hides_calls_is_that_of_the_whole_one(rad: Rad) -> None:
     again = "".join(
         f"├─Block: 1-{1 + 2 * turn}                             [4, 64, 256]              (recursive)\n"
         f"│    └─Linear: 2-{1 + 2 * turn}                       [4, 64, 512]              (recursive)\n"
@@ -80,7 +80,6 @@ def test_an_estimate_of_a_table_that_hides_calls_is_that_of_the_whole_one() -> N
     *rows, last = SHARED.splitlines(keepends=True)
     whole = parse_summary(_table("".join(rows) + again + last, 10, 13 * _EACH + 40))
     hidden = parse_summary(_table(last=10, elements=13 * _EACH + 40))
-    rad = load_method("rad")
     first, second = (rad.predict(each, Workload(256)).expected_mib for each in (whole, hidden))
     assert first == pytest.approx(second, rel=0.02)
     assert first > rad.predict(parse_summary(_table(elements=4 * _EACH + 40)), Workload(256)).expected_mib + 100
