@@ -285,6 +285,22 @@ def plain_inputs(shape: tuple[int, ...] | None, seq_len: int | None) -> Inputs:
     return inputs
 
 
+def own_inputs(make: Callable[[int], Any]) -> Inputs:
+    """Return what makes a model's arguments as a user's own function says.
+
+    Args:
+        make: makes them of a batch size: a tuple of arguments, a mapping of named ones, or the only one.
+    """
+
+    def inputs(model: Any, batch: int) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        made = make(batch)
+        if isinstance(made, Mapping):
+            return (), dict(made)
+        return made if isinstance(made, tuple) else (made,), {}
+
+    return inputs
+
+
 def with_labels(model: Any, inputs: Inputs) -> Inputs:
     """Give a model that takes ``labels`` a class for each row of its logits, or each pixel, if a loss comes of that.
 
@@ -303,6 +319,8 @@ def with_labels(model: Any, inputs: Inputs) -> Inputs:
             return inputs
         with torch.no_grad():
             given, named = inputs(model, _FIRST)
+            if "labels" in named:
+                return inputs
             logits = model(*given, **named).logits
             # Of pictures a class for each pixel that came in, as which logits may be made larger.
             rows = logits.shape[1:-1] if logits.dim() < _PICTURES else given[0].shape[2:]

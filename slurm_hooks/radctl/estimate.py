@@ -28,7 +28,7 @@ import slurm_hooks
 from estimator import files
 from estimator.evaluate import Score, read_cases
 from estimator.evaluate import evaluate as evaluate_cases
-from estimator.faketensor import FakeTensor, is_lazy, plain_inputs
+from estimator.faketensor import FakeTensor, Inputs, is_lazy, own_inputs, plain_inputs
 from estimator.input_size import InputSizeError, read
 from estimator.methods import DEFAULT, METHODS, load_method
 from estimator.parsers import parse_summary
@@ -51,13 +51,17 @@ from slurm_hooks.radctl.main import Site
 _LEARNED = ("rad", "gpumemnet")
 _NO_MODEL = "name a function without arguments that returns the model, in a module that does nothing when imported"
 _NO_TABLE = (
-    "is one sample as --input-size or --seq-len says? A model that takes more than one thing, or looks at values, can "
-    "be printed without these options, or by torchinfo in your own program"
+    "is one sample as --input-size or --seq-len says? A model that takes more than one thing is fed by --inputs; one "
+    "that looks at values can be printed without these options, or by torchinfo in your own program"
+)
+_NO_INPUTS = (
+    "name a function that takes a batch size and returns what the model takes: a tensor, a tuple of arguments, or a "
+    "dict of named ones"
 )
 _NO_PRINT = "print(model) of your own program makes a summary too, or torchinfo in it"
 _LAZY = (
-    "lazy layers know their sizes once something has gone in: add --input-size 3x224x224 or --seq-len 512, or let the "
-    "factory call the model once"
+    "lazy layers know their sizes once something has gone in: add --input-size 3x224x224, --seq-len 512 or --inputs, "
+    "or let the factory call the model once"
 )
 _NO_GPU = "radctl runs this code without a GPU: let it make its tensors on the device of its input or its parameters"
 _RELATIVE = "name the module with its package, from the folder that holds that: package.module:factory"
@@ -73,6 +77,9 @@ _ELSEWHERE = ("<", *(f"{folder}{os.sep}" for folder in _NOT_OWN))
 _MOST = 300  # characters of an error that are shown
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
+INPUTS = click.option(
+    "--inputs", "fed", metavar="MODULE:FUNCTION", help="Makes what goes into the model's code, of a batch size."
+)
 METHOD = click.option(
     "--method", type=click.Choice(METHODS), default=DEFAULT, show_default=True, help="What estimates."
 )
@@ -99,6 +106,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON obje
 @click.option("--kind", type=click.Choice(KINDS), default="train", show_default=True)
 @click.option("--gpu", default="h200", show_default=True, help="Name of the GPU, as in gres.conf.")
 @click.option("--model", "code", metavar="MODULE:FACTORY", help="The model's code: what faketensor runs.")
+@INPUTS
 @METHOD
 @MODELS_DIR
 @JSON
@@ -106,6 +114,7 @@ def estimate(
     *,
     summary: Path,
     code: str | None,
+    fed: str | None,
     batch_size: int | None,
     input_size: str | None,
     optimizer: str,
@@ -120,6 +129,8 @@ def estimate(
     """Estimate the GPU memory of a model from its SUMMARY (a file, or - for stdin)."""
     if code is not None and method != "faketensor":
         raise click.UsageError(f"--model is what --method faketensor runs; {method} reads the summary alone")
+    if fed is not None and code is None:
+        raise click.UsageError("--inputs feeds the model's code: add --model MODULE:FACTORY")
     parsed = parse_summary(_summary(summary))
     batch_size = batch_size or parsed.batch_size
     if batch_size is None:
@@ -133,7 +144,7 @@ def estimate(
         gpu,
         input_size=_size(input_size),
     )
-    found = _load(method, models_dir).predict(parsed, workload) if code is None else _run(code, parsed, workload)
+    found = _load(method, models_dir).predict(parsed, workload) if code is None else _run(code, fed, parsed, workload)
     if as_json:
         click.echo(
             json.dumps(
@@ -165,12 +176,14 @@ def _summary(path: Path) -> str:
     return files.read_text(path, files.MAX_SUMMARY_BYTES)
 
 
-def _run(code: str, parsed: ModelSummary, workload: Workload) -> Estimate:
+def _run(code: str, fed: str | None, parsed: ModelSummary, workload: Workload) -> Estimate:
     """Let faketensor run the user's own code."""
-    if workload.input_size is None and workload.seq_len is None:
-        raise click.UsageError("faketensor must know what goes into the model: add --input-size 3x224x224 or --seq-len")
+    if fed is None and workload.input_size is None and workload.seq_len is None:
+        raise click.UsageError(
+            "faketensor must know what goes into the model: add --input-size 3x224x224, --seq-len or --inputs"
+        )
     with _apart(code, _NO_TABLE):
-        model = FakeTensor(_maker(code), plain_inputs(workload.input_size, workload.seq_len))
+        model = FakeTensor(_maker(code), _inputs(fed, workload.input_size, workload.seq_len))
         return model.predict(parsed, workload)
 
 
@@ -272,6 +285,23 @@ def _model(place: str, factory: Callable[[], Any]) -> Any:
     if not any(True for _ in model.parameters()):
         raise click.ClickException(f"{place} returns a model without parameters: there is nothing to train")
     return model
+
+
+def _inputs(fed: str | None, size: tuple[int, ...] | None, seq_len: int | None) -> Inputs:
+    """Return what makes the model's arguments: the function of MODULE:FUNCTION, or one sample's size."""
+    if fed is None:
+        return plain_inputs(size, seq_len)
+    found = _factory(fed)
+    if not callable(found):
+        raise click.ClickException(f"{fed} is no function, but a {type(found).__name__}; {_NO_INPUTS}")
+
+    def make(batch: int) -> Any:
+        try:
+            return found(batch)
+        except (Exception, SystemExit) as error:
+            raise _failed(fed, error, _NO_INPUTS) from error
+
+    return own_inputs(make)
 
 
 def _failed(place: str, error: BaseException, cure: str = _NO_MODEL) -> click.ClickException:
@@ -440,23 +470,27 @@ def models_rollback(site: Site, method: str, models_dir: Path | None) -> None:
 @click.argument("place", metavar="MODULE:FACTORY")
 @click.option("--input-size", metavar="3x224x224", help="One sample of numbers, as the model takes it.")
 @click.option("--seq-len", type=click.IntRange(1, 10**8), help="One sample is so many token ids.")
+@INPUTS
 @click.option("--batch-size", type=click.IntRange(2, 10**6), default=32, show_default=True, help="Of the table.")
-def summarize(place: str, *, input_size: str | None, seq_len: int | None, batch_size: int) -> None:
+def summarize(place: str, *, input_size: str | None, seq_len: int | None, fed: str | None, batch_size: int) -> None:
     """Print a summary of the model that MODULE:FACTORY returns (needs the torch extra; runs that code).
 
     MODULE is as in an import: mynet for mynet.py of this directory. FACTORY takes no arguments; a model does too.
 
-    The output can be named by a #RAD line. With --input-size or --seq-len it is a table of every call with its shapes,
-    which says most: steps of it run on tensors without data. Without them it is a module's print with the
+    The output can be named by a #RAD line. With --input-size, --seq-len or --inputs it is a table of every call with
+    its shapes, which says most: steps of it run on tensors without data. Without them it is a module's print with the
     parameters of every layer.
+
+    --inputs names a function as FACTORY is named, for what takes more than one thing. It takes a batch size and returns
+    what goes in: a tensor, a tuple of arguments, or a dict of named ones, with labels where the model takes them.
     """
     size = _size(input_size)
-    if size is not None and seq_len is not None:
-        raise click.UsageError("give --input-size or --seq-len: one sample is one of them")
-    shaped = size is not None or seq_len is not None
-    with _apart(place, _NO_TABLE if shaped else _NO_PRINT):
+    said = [each is not None for each in (size, seq_len, fed)]
+    if sum(said) > 1:
+        raise click.UsageError("give one of --input-size, --seq-len and --inputs: each says all that goes in")
+    with _apart(place, _NO_TABLE if any(said) else _NO_PRINT):
         make = _maker(place)
-        text = table_of(make, plain_inputs(size, seq_len), batch_size) if shaped else _printed(place, make())
+        text = table_of(make, _inputs(fed, size, seq_len), batch_size) if any(said) else _printed(place, make())
     click.echo(text)
 
 

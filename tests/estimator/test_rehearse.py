@@ -787,6 +787,54 @@ def test_summarize_makes_a_table_or_says_why_not(tmp_path: Path, monkeypatch: py
         assert why in done.stderr
 
 
+_TWO_INPUTS = """import torch
+from torch import nn
+class Both(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.picture, self.head = nn.Embedding(100, 16), nn.Linear(8, 16), nn.Linear(16, 4)
+    def forward(self, words, picture, labels=None):
+        logits = self.head(self.words(words).mean(1) + self.picture(picture))
+        loss = None if labels is None else nn.functional.cross_entropy(logits, labels)
+        return {"logits": logits, "loss": loss}
+def named(batch):
+    return {"picture": torch.zeros(batch, 8), "words": torch.zeros(batch, 12, dtype=torch.long)}
+def with_labels(batch):
+    return {**named(batch), "labels": torch.zeros(batch, dtype=torch.long)}
+def in_order(batch):
+    return torch.zeros(batch, 12, dtype=torch.long), torch.zeros(batch, 8)
+def alone(batch):
+    return torch.zeros(batch, 8)
+def net():
+    return nn.Sequential(nn.Linear(8, 4))
+number = 3
+"""
+
+
+def test_a_function_of_ones_own_makes_what_goes_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "both.py").write_text(_TWO_INPUTS)
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+    options = ["summarize", "both:Both", "--batch-size", "8"]
+    ways = ("named", "in_order", "with_labels")
+    named, ordered, labelled = (runner.invoke(cli, [*options, "--inputs", f"both:{way}"]).stdout for way in ways)
+    assert "Rehearsed adam fp32 size (batch 4, 8, 32): " in named
+    assert ordered == named
+    assert "not rehearsed" not in labelled
+    assert "[8, 12, 16]" in labelled
+    one = runner.invoke(cli, ["summarize", "both:net", "--inputs", "both:alone"])
+    assert one.stdout == runner.invoke(cli, ["summarize", "both:net", "--input-size", "8"]).stdout
+    for wrong, why in (
+        (["--inputs", "both:Both"], "both:Both failed with TypeError"),
+        (["--inputs", "both:number"], "both:number is no function, but a int"),
+        (["--inputs", "both:alone"], "both:Both failed with TypeError"),
+        (["--inputs", "both:named", "--seq-len", "12"], "give one of --input-size, --seq-len and --inputs"),
+    ):
+        done = runner.invoke(cli, [*options, *wrong])
+        assert done.exit_code == 2
+        assert why in done.stderr
+
+
 @pytest.mark.parametrize("number", [1, 2, 20])
 @pytest.mark.parametrize("named", [True, False])
 def test_lists_of_parameters_are_printed_as_they_are_read(number: int, named: bool) -> None:
