@@ -1,11 +1,11 @@
 """Compares what rehearsals say with what a GPU shows, each configuration in a process of its own.
 
 Needs torch and a CUDA GPU. Each FILE is Python with a dictionary ``MODELS`` of names; each stands for a factory that
-takes no arguments, a function that makes the model's arguments from a batch size, what a job's script says besides
-(``{"seq_len": 512}``, or nothing) and a batch size. Their code is run. What tensors take (`used`) and what PyTorch's
-allocator holds for them (`held`) is printed beside what they are on the GPU, then how far estimates were off, those of
-a table of all layers that were given the rehearsal, and those of the table alone: a bound holds where it is no less
-than what the allocator held and the CUDA context.
+takes no arguments, a function that makes what goes in of a batch size, as ``radctl summarize --inputs`` takes it, what
+a job's script says besides (``{"seq_len": 512}``, or nothing) and a batch size. Their code is run. What tensors take
+(`used`) and what PyTorch's allocator holds for them (`held`) is printed beside what they are on the GPU, then how far
+estimates were off, those of a table of all layers that were given the rehearsal, and those of the table alone: a bound
+holds where it is no less than what the allocator held and the CUDA context.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import importlib.util
 import json
 import multiprocessing
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -31,7 +31,7 @@ from estimator.dataset.measure import Cuda, measure
 from estimator.dataset.models import Fed
 from estimator.dataset.specs import Spec
 from estimator.dataset.trace import trace
-from estimator.faketensor import cast, fake_mode, fake_model, unseen_masks
+from estimator.faketensor import cast, fake_mode, fake_model, own_inputs, unseen_masks
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.rehearsal import like
@@ -39,6 +39,7 @@ from estimator.rehearse import Subject, points_of
 from estimator.types import Kind, Optimizer, Precision, Rehearsal, Workload
 
 T = TypeVar("T")
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 _STEPS: Final = 3
 _CLASSES: Final = 1000
 _NEAR: Final = 0.03
@@ -74,7 +75,7 @@ class Task(NamedTuple):
     gpu: int
 
 
-def models_of(path: str) -> dict[str, tuple[Callable[[], Any], Callable[[int], tuple[Any, ...]], dict[str, Any], int]]:
+def models_of(path: str) -> dict[str, tuple[Callable[[], Any], Callable[[int], Any], dict[str, Any], int]]:
     """Import a file and give its models."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     assert spec is not None
@@ -101,15 +102,15 @@ def compared(task: Task) -> dict[str, Any]:
 
 @unseen_masks()
 def _rehearsed(
-    factory: Callable[[], Any], inputs: Callable[[int], tuple[Any, ...]], seq_len: int | None, batch: int, way: Way
+    factory: Callable[[], Any], inputs: Callable[[int], Any], seq_len: int | None, batch: int, way: Way
 ) -> dict[str, Any]:
     torch.set_num_threads(1)
     rad = Rad.load()
     fake = fake_mode()
     model = fake_model(factory, fake)
 
-    def give(of: Any, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return _like(of, inputs(count)), {}
+    def give(of: Any, count: int) -> Arguments:
+        return _like(of, own_inputs(inputs)(of, count))
 
     with fake:
         traced = trace(model, lambda count: give(model, count))
@@ -136,9 +137,7 @@ def _rehearsed(
     }
 
 
-def _run(
-    factory: Callable[[], Any], inputs: Callable[[int], tuple[Any, ...]], batch: int, way: Way, gpu: int
-) -> dict[str, Any]:
+def _run(factory: Callable[[], Any], inputs: Callable[[int], Any], batch: int, way: Way, gpu: int) -> dict[str, Any]:
     torch.cuda.set_device(gpu)
     model = factory()
     if way.precision == "bf16":
@@ -147,8 +146,8 @@ def _run(
     device.clean()
     model.cuda()
 
-    def give(count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return _like(model, inputs(count)), {}
+    def give(count: int) -> Arguments:
+        return _like(model, own_inputs(inputs)(model, count))
 
     spec = Spec("plain", "cnn", "", "", {}, batch, None, way.optimizer, way.precision, way.kind)
     measured = measure(spec, Fed(model, give, _loss), device, least=_STEPS)
@@ -159,7 +158,7 @@ def _run(
     }
 
 
-def _like(model: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+def _like(model: Any, given: Arguments) -> Arguments:
     """Give arguments as a user would: where the model lies, numbers in its precision."""
     first = next(model.parameters())
 
@@ -168,12 +167,15 @@ def _like(model: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
             return item
         return item.to(first.device, first.dtype if item.is_floating_point() else None)
 
-    found: tuple[Any, ...] = tree_map(moved, given)
+    found: Arguments = tree_map(moved, given)
     return found
 
 
 def _loss(out: Any, _: int) -> Any:
-    """Take classes for what has two axes, or many numbers along the last, and compare numbers else."""
+    """Take the model's own; else classes for what has two axes, or many numbers along the last, and compare numbers."""
+    own = out.get("loss") if isinstance(out, Mapping) else getattr(out, "loss", None)
+    if isinstance(own, torch.Tensor) and own.requires_grad:
+        return own
     leaves = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     return sum(_part(torch.view_as_real(leaf) if leaf.is_complex() else leaf) for leaf in leaves)
 

@@ -51,8 +51,8 @@ from slurm_hooks.radctl.main import Site
 _LEARNED = ("rad", "gpumemnet")
 _NO_MODEL = "name a function without arguments that returns the model, in a module that does nothing when imported"
 _NO_TABLE = (
-    "is one sample as --input-size or --seq-len says? A model that takes more than one thing is fed by --inputs; one "
-    "that looks at values can be printed without these options, or by torchinfo in your own program"
+    "is what goes in as --input-size, --seq-len or --inputs says? A model that takes more than one thing is fed by the "
+    "last; one that looks at values can be printed without these options, or by torchinfo in your own program"
 )
 _NO_INPUTS = (
     "name a function that takes a batch size and returns what the model takes: a tensor, a tuple of arguments, or a "

@@ -947,7 +947,7 @@ def test_what_fails_is_told_with_a_line_of_the_users_code(tmp_path: Path, monkey
     )
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(cli, ["summarize", "wrong:Net", "--input-size", "5"])
-    assert "(wrong.py, line 7); is one sample as --input-size or --seq-len says?" in done.stderr
+    assert "(wrong.py, line 7); is what goes in as --input-size, --seq-len or --inputs says?" in done.stderr
     done = CliRunner().invoke(cli, ["summarize", "wrong:Own"])
     assert "(wrong.py, line 9); print(model) of your own program makes a summary too" in done.stderr
 
