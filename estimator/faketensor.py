@@ -77,33 +77,54 @@ def live_bytes_mode() -> Any:
 
 
 def fake_mode() -> Any:
-    """Return torch's FakeTensorMode, of which a copied model has no copy.
+    """Return torch's FakeTensorMode, of which a copied model has no copy, and in which single numbers are drawn.
 
     Fake tensors hold their mode, `copy.deepcopy` of a layer copies it with them, and with it references that PyTorch
     (2.13) does not count: what it frees twice brings the process down.
+
+    Code draws a number to decide something by it: whether to skip a layer, say, which it does where that is small. It
+    is the same each time, and no small one.
     """
+    import torch  # noqa: PLC0415
     from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415
 
     class OneMode(FakeTensorMode):  # type: ignore[misc] # torch is not followed by mypy
         def __deepcopy__(self, memo: dict[int, Any]) -> Any:
             return self
 
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            made = super().__torch_dispatch__(func, types, args, kwargs)
+            if func not in draws or made.numel() != 1:
+                return made
+            with torch.random.fork_rng(devices=()):
+                torch.manual_seed(0)
+                drawn = func(*args, **(kwargs or {}))
+            values = drawn.tolist()
+            with self:
+                return torch.tensor(values, dtype=drawn.dtype)
+
+    aten = torch.ops.aten
+    draws = (aten.rand.default, aten.randint.default, aten.randint.low, aten.randn.default)
+
     return OneMode(allow_non_fake_inputs=True)
 
 
 @contextmanager
-def unseen_masks() -> Iterator[None]:
-    """Let PyTorch's transformers take masks without data, at whose values they look.
+def unseen_values() -> Iterator[None]:
+    """Let PyTorch's own code that looks at values take tensors without data: transformers, and distributions.
 
-    A square one is taken for causal, as most are, and padding for one that leaves no token out.
+    A square mask is taken for causal, as most are, and padding for one that leaves no token out. What distributions are
+    given is not checked.
     """
     import torch  # noqa: PLC0415
+    from torch.distributions import Distribution  # noqa: PLC0415
     from torch.nn.modules import transformer  # noqa: PLC0415
 
     # Private to PyTorch, and not in all its versions.
-    places: tuple[tuple[Any, str, Callable[..., bool]], ...] = (
+    places: tuple[tuple[Any, str, Any], ...] = (
         (transformer, "_detect_is_causal_mask", _is_square),
         (torch, "_nested_tensor_from_mask_left_aligned", lambda *_: False),
+        (Distribution, "_validate_args", False),
     )
     with ExitStack() as back:
         for module, name, instead in places:
@@ -159,7 +180,7 @@ def peak_mib(
 
     fake, mode = fake_mode(), live_bytes_mode()
     model = fake_model(with_sizes(build, inputs), fake)
-    with fake, mode, unseen_masks():
+    with fake, mode, unseen_values():
         # Without a GPU there is nothing to place fake tensors on but the CPU: sizes are the same.
         if workload.precision in ("bf16", "fp16"):
             cast(model, torch.bfloat16 if workload.precision == "bf16" else torch.float16)

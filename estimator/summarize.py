@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
-from estimator.faketensor import Inputs, fake_mode, fake_model, unseen_masks, with_labels, with_sizes
+from estimator.faketensor import Inputs, fake_mode, fake_model, unseen_values, with_labels, with_sizes
 from estimator.methods.rad import Rad
 from estimator.methods.rad.convolutions import Convolves
 from estimator.rehearsal import line_of
@@ -91,7 +91,7 @@ def _as_written() -> Iterator[None]:
     said = says.disabled
     says.disabled = True
     try:
-        with torch.compiler.set_stance("force_eager"), unseen_masks():
+        with torch.compiler.set_stance("force_eager"), unseen_values():
             yield
     finally:
         says.disabled = said

@@ -31,7 +31,7 @@ from estimator.dataset.measure import Cuda, measure
 from estimator.dataset.models import Fed
 from estimator.dataset.specs import Spec
 from estimator.dataset.trace import trace
-from estimator.faketensor import cast, fake_mode, fake_model, own_inputs, unseen_masks
+from estimator.faketensor import cast, fake_mode, fake_model, own_inputs, unseen_values
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.rehearsal import like
@@ -100,7 +100,7 @@ def compared(task: Task) -> dict[str, Any]:
     return row
 
 
-@unseen_masks()
+@unseen_values()
 def _rehearsed(
     factory: Callable[[], Any], inputs: Callable[[int], Any], seq_len: int | None, batch: int, way: Way
 ) -> dict[str, Any]:

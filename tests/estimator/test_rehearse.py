@@ -6,6 +6,7 @@ import re
 from collections import UserDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
 from estimator.as_on_a_gpu import as_on_a_gpu
-from estimator.faketensor import fake_model, plain_inputs, unseen_masks
+from estimator.faketensor import fake_mode, fake_model, plain_inputs, unseen_values
 from estimator.methods.rad import Rad
 from estimator.methods.rad.convolutions import DRAWS, Convolves, Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
@@ -892,12 +893,44 @@ def test_masks_of_transformers_need_no_values() -> None:
     assert (transformer._detect_is_causal_mask, torch._nested_tensor_from_mask_left_aligned) == looks
 
 
+class Draws(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+    """Skips a layer by a number that it draws, and draws from a distribution that looks at what it is given."""
+
+    def __init__(self, share: float = 0.1) -> None:
+        super().__init__()
+        self.one, self.two, self.share = nn.Linear(64, 64), nn.Linear(64, 128), share
+
+    def forward(self, x: Any) -> Any:
+        if torch.rand([]) >= self.share:
+            x = self.one(x).relu()
+        mean, wide = self.two(x).chunk(2, -1)
+        return torch.distributions.Normal(mean, wide.exp()).rsample()
+
+
+def test_code_that_draws_a_number_or_from_a_distribution_is_rehearsed() -> None:
+    checks = torch.distributions.Distribution._validate_args
+    some, none = (table_of(partial(Draws, share), plain_inputs((512, 64), None), 8) for share in (0.1, 1.0))
+    assert torch.distributions.Distribution._validate_args is checks
+    assert "not rehearsed" not in some + none
+    more, less = (
+        next(run for run in parse_summary(text).rehearsals if run.kind == "train").points[-1].used_mib
+        for text in (some, none)
+    )
+    assert more - less == pytest.approx(
+        2 * 32 * 512 * 64 * 4 / MIB, rel=0.1
+    )  # what the layer gave out, and its gradient
+    with fake_mode():
+        drawn = [torch.rand(1).item(), torch.rand(()).item(), torch.randint(7, 9, (1,)).item(), torch.randn(1).item()]
+        assert drawn[0] == drawn[1] > 0.3
+        assert drawn[2] in (7, 8)
+
+
 def test_a_pytorch_that_looks_at_masks_otherwise_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch.nn.modules import transformer  # noqa: PLC0415
 
     monkeypatch.delattr(transformer, "_detect_is_causal_mask")
     nests = torch._nested_tensor_from_mask_left_aligned
-    with unseen_masks():
+    with unseen_values():
         assert torch._nested_tensor_from_mask_left_aligned is not nests
     assert torch._nested_tensor_from_mask_left_aligned is nests
     assert not hasattr(transformer, "_detect_is_causal_mask")
@@ -907,7 +940,7 @@ def test_a_mask_that_is_called_causal_or_not_is_what_it_is_called() -> None:
     from torch.nn.modules import transformer  # noqa: PLC0415
 
     square, other = torch.zeros(4, 4), torch.zeros(4, 6)
-    with unseen_masks():
+    with unseen_values():
         says = transformer._detect_is_causal_mask
         assert [says(square), says(square, False), says(other, True)] == [True, False, True]
         assert [says(other), says(None), says(square, None, 6)] == [False, False, False]
