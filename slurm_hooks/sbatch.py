@@ -75,7 +75,7 @@ _VARIABLES = {
     )},
 }  # fmt: skip
 _UNKNOWN = "?"
-_HETJOB = "a word between #SBATCH lines"
+_HETJOB = "a word between options"
 _BLANKS = " \t\v\f\r"
 _SPACES = f"{_BLANKS}\n"
 _FOREIGN = re.compile(r"^#(PBS|BSUB)", re.MULTILINE)
@@ -119,6 +119,20 @@ def fields_of(
     # Later versions count tasks of nodes for GPUs that each task has.
     counts = separator == ":" or "tres_per_task" in fields
     return {**_implied(fields, per_node if counts else ""), **fields}
+
+
+def parted(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The script of a command line, its first word that is neither an option nor the value of one, and all others.
+
+    The empty string where no word is left for it.
+    """
+    rest = list(words)
+    while rest:
+        at = len(words) - len(rest)
+        if rest[0] != ":" and not rest[0].startswith("-"):
+            return rest[0], [*words[:at], *words[at + 1 :]]
+        _next_option(rest)
+    return "", list(words)
 
 
 def unknown(script: str, options: Sequence[str] = ()) -> list[str]:
@@ -222,28 +236,35 @@ def _words(line: str) -> list[str]:
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Names in full and values of options; a value may stand in the next word. ``?`` and the word where it is none."""
+    """Names in full and values of options, up to those of another component; ``?`` and the word where it is none."""
     rest = list(words)
     while rest:
-        word = rest.pop(0)
-        value: str | None
-        if found := re.fullmatch(r"--([\w-]+)(?:=(.*))?", word, re.DOTALL):
-            name, value = _in_full(found.group(1)), found.group(2)
-        elif found := re.fullmatch(r"-([A-Za-z])=?(.*)", word, re.DOTALL):
-            name, value = _SHORT.get(found.group(1), ""), found.group(2) or None
-            if name in _FLAGS and value is not None:  # -HN2 is -H -N2
-                rest.insert(0, f"-{value}")
-                value = None
-        else:
-            name, value = "", word
-        if not name:
-            yield _UNKNOWN, word
-            if value is None and rest and not rest[0].startswith("-"):
-                rest.pop(0)  # its value, most likely
-            continue
-        if value is None:
-            value = "" if name in _FLAGS or not rest else rest.pop(0)
+        name, value = _next_option(rest)
         yield name, value
+        if name == _HETJOB:
+            return
+
+
+def _next_option(rest: list[str]) -> tuple[str, str]:
+    """Take the first option out of `rest`, and its value, which may stand in the next word."""
+    word = rest.pop(0)
+    value: str | None
+    if found := re.fullmatch(r"--([\w-]+)(?:=(.*))?", word, re.DOTALL):
+        name, value = _in_full(found.group(1)), found.group(2)
+    elif found := re.fullmatch(r"-([A-Za-z])=?(.*)", word, re.DOTALL):
+        name, value = _SHORT.get(found.group(1), ""), found.group(2) or None
+        if name in _FLAGS and value is not None:  # -HN2 is -H -N2
+            rest.insert(0, f"-{value}")
+            value = None
+    else:
+        name, value = _HETJOB if word == ":" else "", word
+    if not name:
+        if value is None and rest and not rest[0].startswith("-"):
+            rest.pop(0)  # its value, most likely
+        return _UNKNOWN, word
+    if value is None:
+        value = "" if name in _FLAGS or not rest else rest.pop(0)
+    return name, value
 
 
 def _in_full(name: str) -> str:

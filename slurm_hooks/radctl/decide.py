@@ -29,7 +29,7 @@ from slurm_hooks.experience import learn
 from slurm_hooks.hook import unasked
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.radd.protocol import encode
-from slurm_hooks.sbatch import exports_all, fields_of, foreign, refused, unknown
+from slurm_hooks.sbatch import exports_all, fields_of, foreign, parted, refused, unknown
 from slurm_hooks.service import Answer, Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
@@ -44,19 +44,26 @@ class DecideError(ValueError):
     """A script that cannot be decided on; the message says why and what to do."""
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
-@click.argument("script", type=_PATH)
-@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[SBATCH OPTIONS]...")
+# No short option of its own: click would find it in -Jhello too.
+@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SBATCH OPTIONS]... SCRIPT [SBATCH OPTIONS]...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def decide(site: Site, script: Path, options: tuple[str, ...], as_json: bool) -> None:
+def decide(site: Site, words: tuple[str, ...], as_json: bool) -> None:
     """Tell what would become of a script if it were submitted now; change nothing.
 
-    Options of sbatch may follow SCRIPT: radctl decide job.sh --partition=gpu. Variables such as SBATCH_PARTITION count
-    too. Exit code 1 if it would be refused.
+    Options of sbatch may stand before and behind SCRIPT: radctl decide --partition=gpu job.sh. Variables such as
+    SBATCH_PARTITION count too. Exit code 1 if it would be refused.
     """
+    script, options = parted(words)
+    if not script:
+        context = click.get_current_context()
+        if words == ("-h",):
+            click.echo(context.get_help())
+            context.exit()
+        raise click.UsageError("Missing argument 'SCRIPT'.")
     config = site.load()
-    text = files.read_text(script, files.MAX_SCRIPT_BYTES)
+    text = files.read_text(Path(script), files.MAX_SCRIPT_BYTES)
     now = time.time()
     asked = fields_of(text, options, int(now), _separator(config), os.environ)
     fields = {"user_name": getpass.getuser(), **asked}

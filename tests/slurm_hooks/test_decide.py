@@ -164,6 +164,21 @@ def test_options_of_sbatch(job: Path) -> None:
     assert "RAD does not serve it" in _radctl("decide", job, "--partition=cpu").output
 
 
+@pytest.mark.parametrize("before", [["--gres=gpu:2"], ["--gres", "gpu:2", "-Jhello"], ["-HG", "gpu:1", "-Jhello"]])
+def test_options_of_sbatch_stand_before_the_script_too(job: Path, before: list[str]) -> None:
+    made = json.loads(_radctl("decide", *before, job, "--json", "-pgpu").output)
+    assert made["action"] == "left_alone"
+    assert made["partition"] == "gpu"
+
+
+def test_a_value_is_no_option_of_radctl(job: Path) -> None:
+    shown = _radctl("decide", job, "-pgh200")
+    assert shown.output == "partition gh200: RAD does not serve it: the job goes through as written\n"
+    assert _radctl("decide", "-h").output == _radctl("decide", "--help").output
+    shown = _radctl("decide", "--gres=gpu:1")
+    assert (shown.exit_code, shown.stderr.splitlines()[-1]) == (2, "Error: Missing argument 'SCRIPT'.")
+
+
 def test_variables_of_sbatch(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SBATCH_GRES", "gpu:2")
     assert "more than one GPU" in _radctl("decide", job).output

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_hooks.sbatch import exports_all, fields_of, foreign, unknown
+from slurm_hooks.sbatch import exports_all, fields_of, foreign, parted, unknown
 
 
 @pytest.mark.parametrize(
@@ -106,6 +106,32 @@ def test_what_is_no_option(line: str, words: list[str]) -> None:
 def test_only_a_heterogeneous_jobs_first_component_is_given_the_script() -> None:
     script = "#!/bin/bash\n#SBATCH -p cpu\n#SBATCH -J hetjob\n#SBATCH hetjob\n#SBATCH -p gpu\n#SBATCH --gres=gpu:1\n"
     assert fields_of(script) == {"script": script, "partition": "cpu", "name": "hetjob", "het_job_offset": "0"}
+
+
+def test_components_of_a_command_line() -> None:
+    fields = fields_of("", ["--gres=gpu:1", ":", "--gres=gpu:2"])
+    assert fields == {"script": "", "tres_per_node": "gres:gpu:1", "het_job_offset": "0"}
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "others"),
+    [
+        (["job.sh"], "job.sh", []),
+        (["-N1", "job.sh", "-pgpu"], "job.sh", ["-N1", "-pgpu"]),
+        (
+            ["-p", "gpu", "--time", "1:00", "--exclusive", "job.sh"],
+            "job.sh",
+            ["-p", "gpu", "--time", "1:00", "--exclusive"],
+        ),
+        (["-HN2", "job.sh"], "job.sh", ["-HN2"]),
+        (["-HN", "2", "job.sh"], "job.sh", ["-HN", "2"]),
+        (["-n1", ":", "-n2", "job.sh"], "job.sh", ["-n1", ":", "-n2"]),
+        (["--gres", "gpu:1"], "", ["--gres", "gpu:1"]),
+        ([], "", []),
+    ],
+)
+def test_where_the_script_stands(words: list[str], script: str, others: list[str]) -> None:
+    assert parted(words) == (script, others)
 
 
 def test_indented_comments_end_no_options() -> None:
