@@ -6,6 +6,7 @@ and from the command line. Those that cannot matter to RAD are passed over; Slur
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -45,8 +46,8 @@ _GPUS = {
 }  # fmt: skip
 _MEMORY = {"mem": "min_mem_per_node", "mem-per-cpu": "min_mem_per_cpu", "mem-per-gpu": "mem_per_tres"}
 _MATTER = {
-    *_TEXT, *_NUMBER, *_GPUS, *_MEMORY, "hold", "exclusive", "spread-job", "gres", "nodes", "begin", "time", "hint",
-    "extra-node-info", "core-spec", "thread-spec",
+    *_TEXT, *_NUMBER, *_GPUS, *_MEMORY, "hold", "exclusive", "oversubscribe", "spread-job", "gres",
+    "nodes", "begin", "time", "hint", "extra-node-info", "core-spec", "thread-spec",
 }  # fmt: skip
 # All others of Slurm 22.05 to 26.05.
 _OTHERS = frozenset((
@@ -116,6 +117,8 @@ def fields_of(
     if of_nodes:  # sbatch adds the one to the other
         both = (of_nodes.get(name, "") for name in ("gpus-per-node", "gres"))
         fields["tres_per_node"] = ",".join(filter(None, both))
+    if "max_nodes" in fields and "tres_per_job" in fields:  # a job has no more nodes than GPUs
+        fields["max_nodes"] = _least(fields["max_nodes"], _gpus(fields["tres_per_job"]))
     # Later versions count tasks of nodes for GPUs that each task has.
     counts = separator == ":" or "tres_per_task" in fields
     return {**_implied(fields, per_node if counts else ""), **fields}
@@ -191,6 +194,17 @@ def _implied(fields: Mapping[str, str], per_node: str) -> dict[str, str]:
         nodes = fields.get("min_nodes", "")
         made["num_tasks"] = str(int(per_node) * (int(nodes) if _COUNT.fullmatch(nodes) else max(named, 1)))
     return made
+
+
+def _gpus(items: str) -> int:
+    """How many GPUs a job asks for; those whose number is not told are one."""
+    numbers = [item.rpartition(":")[2] for item in items.split(",")]
+    return sum(int(number) if _COUNT.fullmatch(number) else 1 for number in numbers)
+
+
+def _least(text: str, most: int) -> str:
+    """A number of an option's, or `most` where it is more."""
+    return str(min(int(text), most)) if _COUNT.fullmatch(text) else text
 
 
 def _in_script(block: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -284,7 +298,8 @@ def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
         mib = _mib(value)
         return {_MEMORY[name]: f"{gres}gpu:{mib}" if name == "mem-per-gpu" else str(mib)} if mib is not None else {}
     if name == "gres":
-        return {"tres_per_node": ",".join(f"{gres}{item}" for item in value.split(",") if item and item != "none")}
+        items = (item.removeprefix("gres:") for item in value.split(","))
+        return {"tres_per_node": ",".join(f"{gres}{item}" for item in items if item and item != "none")}
     if name == "nodes":
         least, _, most = value.partition("-")
         return {"min_nodes": least, "max_nodes": most or least}
@@ -296,6 +311,7 @@ def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
     return {
         "hold": {"priority": "0"},
         "exclusive": {"shared": _EXCLUSIVE[value]} if value in _EXCLUSIVE else {},
+        "oversubscribe": {"shared": "1"},
         "hint": {} if value in ("multithread", "none") else {"threads_per_core": "1"},
         "extra-node-info": {"sockets_per_node": value},  # and cores of a socket, threads of a core
         "spread-job": {"spread_job": "1"},
@@ -307,4 +323,4 @@ def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
 
 def _mib(text: str) -> int | None:
     found = re.fullmatch(r"(\d{1,12})([KMGT]?)B?", text, re.IGNORECASE)
-    return int(int(found.group(1)) * _MIB[found.group(2).lower() or "m"]) if found else None
+    return math.ceil(int(found.group(1)) * _MIB[found.group(2).lower() or "m"]) if found else None
