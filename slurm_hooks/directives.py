@@ -16,6 +16,7 @@ from estimator.input_size import InputSizeError, read
 from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Precision
 
 MARK: Final = "#RAD"
+_ANOTHER: Final = "#!"  # sbatch takes no script that begins otherwise
 SUMMARY_BEGIN: Final = "summary-begin"
 SUMMARY_END: Final = "summary-end"
 LATE: Final = f"{MARK} lines after the first command have no effect: move them up, beside the #SBATCH lines"
@@ -70,7 +71,7 @@ class Directives(NamedTuple):
         input_size: shape of one sample, as `estimator.input_size` reads it.
         memory_mib: the user's claim, in MiB, that replaces the estimate.
         summary: text of the inline summary.
-        late: whether more `#RAD` lines stand behind the leading comment block, where they have no effect.
+        late: whether more `#RAD` lines of its own stand behind the leading comment block, where they have no effect.
     """
 
     model: str | None = None
@@ -105,8 +106,14 @@ def has_directives(script: str) -> bool:
 
 
 def has_late_directives(script: str) -> bool:
-    """Whether a `#RAD` line stands behind the leading comment block, where it has no effect."""
-    return _DIRECTIVE.search(script, len(leading_block(script))) is not None
+    """Whether a `#RAD` line of the script's own stands behind the leading comment block, where it has no effect."""
+    return _has_late(script, _block_end(script))
+
+
+def _has_late(script: str, end: int) -> bool:
+    """Whether a `#RAD` line stands behind `end`, and not in another script within this one: that begins with ``#!``."""
+    found = _DIRECTIVE.search(script, end)
+    return found is not None and script.find(f"\n{_ANOTHER}", end, found.start()) < 0
 
 
 def parse_script(script: str) -> Directives | None:
@@ -152,7 +159,7 @@ def parse_script(script: str) -> Directives | None:
         raise DirectiveError(begin, f"{SUMMARY_BEGIN} has no {MARK} {SUMMARY_END} in the leading comment block")
     if not found:
         return None
-    return Directives(**values, late=_DIRECTIVE.search(text, end) is not None)  # type: ignore[arg-type]
+    return Directives(**values, late=_has_late(text, end))  # type: ignore[arg-type]
 
 
 def _uncommented(lines: str) -> str:

@@ -231,7 +231,10 @@ local function decide(job_desc, part_list)
     if found == nil then return slurm.SUCCESS end
     local before = script_text.leading_block(script:sub(1, found - 1))
     if before and #before < found - 1 then
-        tell("#RAD lines after the first command have no effect: move them up, beside the #SBATCH lines")
+        local another = script:find("\n#!", #before, true) -- a script within this one, which these lines are for
+        if another == nil or another > found then
+            tell("#RAD lines after the first command have no effect: move them up, beside the #SBATCH lines")
+        end
         return slurm.SUCCESS
     end
     local text = before and (#script <= rad.longest_whole and script or script_text.leading_block(script))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_hooks.directives import DirectiveError, Directives, has_directives, parse_script
+from slurm_hooks.directives import DirectiveError, Directives, has_directives, has_late_directives, parse_script
 
 HEAD = "#!/bin/bash\n#SBATCH --gres=gpu:1\n"
 
@@ -61,6 +61,14 @@ def test_directives_end_with_the_comment_block() -> None:
     assert parse_script("#RAD batch_size=4\ntrue\n#RADIO on\n #RAD x\n") == Directives(batch_size=4)
     assert has_directives(script)
     assert not has_directives(HEAD + "true\n#RAD batch_size=4\n")
+
+
+def test_directives_of_another_script_within_this_one_are_not_late() -> None:
+    within = "sbatch <<E\n#!/bin/bash\n#RAD batch_size=4\ntrue\nE\n"
+    assert not has_late_directives(HEAD + within)
+    assert has_late_directives(HEAD + "true\n#RAD batch_size=4\n" + within)
+    assert parse_script(HEAD + "#RAD batch_size=8\n" + within) == Directives(batch_size=8)
+    assert has_late_directives("true\n#RAD batch_size=4\n" + within)
 
 
 def test_comments_may_be_indented_as_for_sbatch() -> None:

@@ -196,6 +196,14 @@ def test_directives_after_the_first_command(tmp_path: Path, serve: Callable[[Rep
     assert radd.asked == []
 
 
+def test_directives_of_another_script_within_this_one(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    radd = serve(passing())
+    script = "#!/bin/sh\nsbatch <<E\n#!/bin/sh\n#RAD x=1\ntrue\nE\n"
+    assert lua(tmp_path, [{"script": script}]) == ["result 0 "]
+    assert "have no effect" in lua(tmp_path, [{"script": script.replace("<<E\n", "<<E\n#RAD x=1\n")}])[0]
+    assert radd.asked == []
+
+
 def test_a_mark_with_a_no_break_space_behind_it_is_radds_to_refuse(
     tmp_path: Path, serve: Callable[[Reply], Radd]
 ) -> None:
