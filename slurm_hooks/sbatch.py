@@ -64,13 +64,14 @@ _ALL = _MATTER | _FLAGS | _OTHERS
 _ALSO = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
 # Variables by which sbatch takes an option that matters here; it has none for the others.
 _VARIABLES = {
+    "SLURM_CLUSTERS": "clusters",
     "SLURM_HINT": "hint",
     "SBATCH_ARRAY_INX": "array",
     "SBATCH_BURST_BUFFER": "bb",
     "SBATCH_MEM_PER_NODE": "mem",
     "SBATCH_TIMELIMIT": "time",
     **{f"SBATCH_{name.upper().replace('-', '_')}": name for name in (
-        "constraint", "core-spec", "cpus-per-gpu", "exclusive", "export", "gpu-bind", "gpu-freq", "gpus",
+        "clusters", "constraint", "core-spec", "cpus-per-gpu", "exclusive", "export", "gpu-bind", "gpu-freq", "gpus",
         "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres", "hint", "mem-per-cpu", "mem-per-gpu", "partition",
         "reservation", "spread-job", "thread-spec", "threads-per-core", "tres-bind", "tres-per-task",
     )},
@@ -170,8 +171,19 @@ def foreign(script: str, options: Sequence[str], environment: Mapping[str, str])
 
 def exports_all(script: str, options: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Whether a job is given the variables of sbatch's environment: also what cli_filter.lua has put there."""
-    said = [value for name, value in _said(leading_block(script), options, environment) if name == "export"]
-    return not said or "ALL" in said[-1].upper().split(",")
+    said = _last("export", script, options, environment)
+    return said is None or "ALL" in said.upper().split(",")
+
+
+def clusters(script: str, options: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The clusters of which one is to get the job; the empty string where none is named."""
+    return _last("clusters", script, options, environment) or ""
+
+
+def _last(option: str, script: str, options: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    """The value of an option that counts, or None where nobody has said it."""
+    said = [value for name, value in _said(leading_block(script), options, environment) if name == option]
+    return said[-1] if said else None
 
 
 def _said(block: str, options: Sequence[str], environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -29,7 +29,7 @@ from slurm_hooks.experience import learn
 from slurm_hooks.hook import unasked
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.radd.protocol import encode
-from slurm_hooks.sbatch import exports_all, fields_of, foreign, parted, refused, unknown
+from slurm_hooks.sbatch import clusters, exports_all, fields_of, foreign, parted, refused, unknown
 from slurm_hooks.service import Answer, Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
@@ -71,6 +71,8 @@ def decide(site: Site, words: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"radctl: {word} is no option of sbatch that radctl knows, and is passed over", err=True)
     if mark := foreign(text, options, os.environ):
         click.echo(f"radctl: sbatch follows {mark} lines too, radctl does not: write them as #SBATCH lines", err=True)
+    if there := clusters(text, options, os.environ):
+        click.echo(f"radctl: told of the cluster here, whichever of --clusters={there} gets the job", err=True)
     if exports_all(text, options, os.environ):
         fields.update(_summary(text, config))
     if not fields.get("partition"):

@@ -171,6 +171,14 @@ def test_options_of_sbatch_stand_before_the_script_too(job: Path, before: list[s
     assert made["partition"] == "gpu"
 
 
+def test_another_cluster_is_told_of(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "radctl: told of the cluster here, whichever of --clusters=b gets the job\n"
+    assert _radctl("decide", job, "-Mb").stderr == said
+    monkeypatch.setenv("SLURM_CLUSTERS", "b")
+    assert _radctl("decide", job).stderr == said
+    assert _radctl("decide", job, "--clusters=a,c").stderr == said.replace("=b", "=a,c")
+
+
 def test_a_value_is_no_option_of_radctl(job: Path) -> None:
     shown = _radctl("decide", job, "-pgh200")
     assert shown.output == "partition gh200: RAD does not serve it: the job goes through as written\n"
