@@ -37,6 +37,7 @@ _MIB_PER_UNIT: Final = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024
 _PAIR: Final = re.compile(r"""([A-Za-z][\w+-]*)\s*[=:](\s*)("[^"]*"|'[^']*'|[^\s"']\S*)?,?(?=\s|$)""")
 _KEY: Final = re.compile(r"([A-Za-z][\w+-]*)\s*[=:]")
 _COMMENT: Final = re.compile(r"[ \t]#")
+_BLANKS: Final = " \t\r\v\f"  # around what a line says; rad_script.lua passes over these too
 _ODD_BLANK: Final = re.compile(r"[^\S \t]")  # a no-break space, as web pages and word processors have
 _MEMORY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNORECASE)
 
@@ -134,13 +135,14 @@ def parse_script(script: str) -> Directives | None:
         breathe()
         found = True
         inside = begin and "summary" not in values
-        word = directive.group(1).rstrip().lstrip(" \t\r")
+        word = directive.group(1).strip(_BLANKS)
         if word == SUMMARY_END and inside:  # first: to count the lines of a summary takes as long as to read it
             values["summary"] = _uncommented(text[begin_end : directive.start()])
             continue
         line += text.count("\n", position, directive.start() + 1)
         position = directive.start() + 1
         number = line + 1 - shift
+        _check(word, number)
         if word == SUMMARY_BEGIN:
             if begin:
                 raise DirectiveError(number, f"a second {SUMMARY_BEGIN}: the first is in line {begin}")
@@ -177,15 +179,18 @@ def _uncommented(lines: str) -> str:
     return "\n".join(plain[1:])
 
 
-def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:
-    position = 0
+def _check(text: str, number: int) -> None:
     if len(text) > _LONGEST_LINE:
         raise DirectiveError(number, f"longer than {_LONGEST_LINE} characters")
-    if not text or text[0] in ":=":
-        raise DirectiveError(number, f"nothing is set: write {MARK} key=value")
     odd = _ODD_BLANK.search(_COMMENT.split(text, maxsplit=1)[0])
     if odd is not None:
         raise DirectiveError(number, f"it holds U+{ord(odd.group()):04X}, which only looks like a blank: write a blank")
+
+
+def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:
+    position = 0
+    if not text or text[0] in ":=":
+        raise DirectiveError(number, f"nothing is set: write {MARK} key=value")
     while position < len(text) and text[position] != "#":
         found = _PAIR.match(text, position)
         if found is None:

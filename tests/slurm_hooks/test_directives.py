@@ -144,6 +144,8 @@ def test_inline_summary() -> None:
         (['#RAD model="unfinished'], 3, ["cannot read"]),
         (["#RAD batch_size=4\u00a0model=a.txt # all of it"], 3, ["U+00A0", "write a blank"]),
         (["#RAD\u00a0batch_size=4"], 3, ["U+00A0", "write a blank"]),
+        (["#RAD model=a.txt\u00a0"], 3, ["U+00A0", "write a blank"]),
+        (["#RAD summary-begin", "# a", "#RAD summary-end\u00a0"], 5, ["U+00A0", "write a blank"]),
         (["#RAD batch_size=4" + 50 * "\u00a0" + "x"], 3, ["U+00A0", "write a blank"]),
         (["#RAD model=a\x07b"], 3, ["not a path"]),
         (["#RAD summary=net.txt"], 3, ["unknown key 'summary': write #RAD model=FILE, or"]),
