@@ -28,6 +28,7 @@ NODE_OPTIONS: Final[Mapping[str, str]] = {
     "ntasks-per-core": "ntasks_per_core",
     "ntasks-per-socket": "ntasks_per_socket",
     "bb": "burst_buffer",
+    "prefer": "prefer",
 }
 
 
@@ -44,6 +45,7 @@ class Submission(NamedTuple):
         implied_binding: whether the descriptor holds a binding that the request for a GPU implied.
         core_spec: whether processors of its node are to be left to the system, which may give it the node whole.
         spread: whether the job is to take as many nodes as it can.
+        prefer: features in whose place Slurm takes `features` only where no node has them.
         time_limit_min: how long it may run, in minutes; infinity for ``--time=UNLIMITED``.
         slurmctld_since: Unix time in seconds from which on slurmctld runs.
         test_only: whether nothing is to run: its user asks when it would.
@@ -80,6 +82,7 @@ class Submission(NamedTuple):
     reservation: str = ""
     licenses: str = ""
     features: str = ""
+    prefer: str = ""
     req_nodes: str = ""
     exc_nodes: str = ""
     cpus_per_gpu: int | None = None

@@ -55,7 +55,7 @@ _OTHERS = frozenset((
     "container-id", "container-type", "cpu-freq", "deadline", "delay-boot",
     "distribution", "error", "export", "export-file", "extra", "gid", "gres-flags", "input",
     "kill-on-invalid-dep", "mail-type", "mail-user", "mcs-label", "mem-bind", "network", "nodefile",
-    "ntasks-per-node", "oom-kill-step", "open-mode", "output", "power", "prefer", "priority",
+    "ntasks-per-node", "oom-kill-step", "open-mode", "output", "power", "priority",
     "profile", "qos", "segment", "signal", "switches",
     "time-min", "uid", "wait-all-nodes", "wckey", "wrap",
 ))  # fmt: skip

@@ -561,11 +561,18 @@ def _several(view: ClusterView, partition: str) -> bool:
 def _feature_field(submission: Submission, decision: rules.Decision) -> dict[str, str]:
     if not decision.feature:
         return {}
-    old = submission.features
+    fields = {"features": _both(submission.features, decision.feature)}
+    if submission.prefer:
+        fields["prefer"] = _both(submission.prefer, decision.feature)
+    return fields
+
+
+def _both(old: str, feature: str) -> str:
+    """A constraint on features, and one more feature."""
     # Slurm takes no counts in parentheses, and none in others; without them it reads from left to right.
     if any(c in old for c in "|[") and not any(c in old for c in "*("):
         old = f"({old})"
-    return {"features": f"{old}&{decision.feature}" if old else decision.feature}
+    return f"{old}&{feature}" if old else feature
 
 
 def _message(directives: Directives, estimate: Estimate | None, decision: rules.Decision) -> str:
@@ -650,6 +657,7 @@ def submission_from(fields: Mapping[str, str]) -> Submission:
         reservation=text("reservation", ""),
         licenses=text("licenses", ""),
         features=text("features", ""),
+        prefer=text("prefer", ""),
         req_nodes=text("req_nodes", ""),
         exc_nodes=text("exc_nodes", ""),
         cpus_per_gpu=_per_gpu(text("cpus_per_tres")),

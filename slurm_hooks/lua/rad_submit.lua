@@ -17,12 +17,12 @@ local TOLD = {
     "het_job_offset", "priority", "dependency", "begin_time", "reservation", "licenses", "features", "req_nodes",
     "exc_nodes", "cpus_per_tres", "mem_per_tres", "ntasks_per_tres", "tres_bind", "tres_freq", "time_limit",
     "admin_comment", "pn_min_tmp_disk", "sockets_per_node", "cores_per_socket", "threads_per_core", "ntasks_per_core",
-    "ntasks_per_socket", "burst_buffer",
+    "ntasks_per_socket", "burst_buffer", "prefer",
 }
 local SETTABLE = {
     tres_per_node = true, tres_per_job = true, tres_per_task = true, features = true, req_nodes = true,
     admin_comment = true, cpus_per_tres = true, mem_per_tres = true, cpus_per_task = true, min_mem_per_node = true,
-    tres_bind = true, min_cpus = true,
+    tres_bind = true, min_cpus = true, prefer = true,
 }
 local NUMBERS = { cpus_per_task = true, min_mem_per_node = true, min_cpus = true }
 

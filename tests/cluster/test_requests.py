@@ -328,6 +328,7 @@ def test_a_job_is_not_pinned_to_a_node_that_takes_another_users_jobs_only(cluste
 def test_a_job_is_not_pinned_that_says_in_other_ways_which_nodes_will_do(cluster: Cluster) -> None:
     cluster.wait_until_radd_sees()
     asked = {"--hint=nomultithread": "--threads-per-core", "--ntasks-per-core=1": "--ntasks-per-core"}
+    asked["--prefer=infiniband"] = "--prefer"
     jobs = [cluster.submit(SCRIPT, "--gres=gpu:1", option).job_id for option in asked]
     for job, option in zip(jobs, asked.values(), strict=True):
         assert need_record(cluster, job).reasons[-1] == f"not pinned: which nodes will do for {option} is not known"

@@ -218,6 +218,7 @@ def test_a_job_that_shares_gets_what_slurm_gives_for_a_gpu(
         ({"ntasks_per_core": "1"}, False),
         ({"ntasks_per_socket": "1"}, False),
         ({"burst_buffer": "#BB capacity=100G"}, False),
+        ({"prefer": "fast"}, False),
         ({"shared": "2"}, True),
         ({"shared": "1"}, True),
     ],
@@ -326,6 +327,9 @@ def test_a_type_becomes_a_constraint(old: str, new: str) -> None:
     assert fields is not None
     assert fields["features"] == new
     assert fields["tres_per_node"] == ("gres:mps:30" if old else "gres:mps:g0:30")
+    assert "prefer" not in fields
+    fields = ask(made, tres_per_node="gres:gpu:h200:1", prefer=old).fields or {}
+    assert fields.get("prefer") == (new if old else None)
 
 
 def test_a_sweep_reads_its_summary_once() -> None:
