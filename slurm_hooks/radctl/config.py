@@ -11,7 +11,7 @@ import click
 from slurm_hooks import config as settings
 from slurm_hooks import config_reference
 from slurm_hooks.decision import memory_of, unknown_gpu, without_memory
-from slurm_hooks.hook import LUA_DEADLINE_S
+from slurm_hooks.hook import LONGEST_REQUEST, LONGEST_SUMMARY, LUA_DEADLINE_S
 from slurm_hooks.radctl.main import Site
 
 _PATTERN = re.compile(r"[*?,\[\s]")  # as what stands for several partitions has, and hardly the name of one
@@ -46,7 +46,15 @@ def check(site: Site, file: Path | None) -> None:
 
 def _doubts(loaded: settings.Config) -> Iterator[str]:
     """Values that are allowed each, but not beside each other."""
-    radd, monitor = loaded.radd, loaded.monitor
+    radd, monitor, summary_kib = loaded.radd, loaded.monitor, loaded.estimator.max_summary_kib
+    if radd.max_request_kib * 1024 < LONGEST_REQUEST:
+        yield (
+            f"[radd] max_request_kib: {radd.max_request_kib} is less than the {LONGEST_REQUEST // 1000} KB that "
+            "job_submit.lua sends: after three such jobs all go through as written for ten seconds"
+        )
+    if summary_kib * 1024 > LONGEST_SUMMARY:
+        most = LONGEST_SUMMARY // 1024
+        yield f"[estimator] max_summary_kib: {summary_kib} is more than the {most} KiB that cli_filter.lua hands on"
     if radd.decide_s >= LUA_DEADLINE_S:
         yield f"[radd] decide_s: {radd.decide_s} is not below job_submit.lua's deadline of {LUA_DEADLINE_S}"
     if radd.poll_s >= radd.stale_s:

@@ -26,7 +26,7 @@ from slurm_hooks import loading
 from slurm_hooks.config import Config
 from slurm_hooks.directives import DirectiveError, parse_script
 from slurm_hooks.experience import learn
-from slurm_hooks.hook import unasked
+from slurm_hooks.hook import LONGEST_SUMMARY, unasked
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.radd.protocol import encode
 from slurm_hooks.sbatch import clusters, exports_all, fields_of, foreign, parted, refused, unknown
@@ -125,7 +125,8 @@ def _summary(text: str, config: Config) -> dict[str, str]:
     if directives is None or directives.model is None or directives.summary is not None:
         return {}
     try:
-        return {"summary": files.read_text(Path(directives.model), config.estimator.max_summary_kib * 1024)}
+        longest = min(config.estimator.max_summary_kib * 1024, LONGEST_SUMMARY)
+        return {"summary": files.read_text(Path(directives.model), longest)}
     except files.FileRefusedError as error:
         return {"summary_error": str(error).partition(": ")[2]}
     except OSError as error:

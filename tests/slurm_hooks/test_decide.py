@@ -240,9 +240,8 @@ def test_what_the_hook_does_not_ask_radd_about(job: Path) -> None:
     assert _radctl("decide", job).output.startswith("the leading comment block is longer than 768 KiB or has over ")
     job.write_text("#!/bin/sh\n#RAD memory=1G\n" + "\n#\n" * 10_001)
     assert _radctl("decide", job).output.startswith("the leading comment block is longer than 768 KiB or has over ")
-    Path("rad.toml").write_text("[estimator]\nmax_summary_kib = 2048\n[partitions.gpu]\n")
-    Path("net.txt").write_text("x" * 1_000_000)
-    job.write_text(SCRIPT)
+    Path("net.txt").write_text("x" * 500_000)
+    job.write_text(SCRIPT.replace("python", "#" * 500_000 + "\npython"))
     assert _radctl("decide", job).output == (
         "script, summary and options are longer than 1000 KB together: the job goes through as written\n"
     )
@@ -295,6 +294,7 @@ def test_the_hooks_limits_are_those_of_its_lua() -> None:
     assert f"longest_whole = {hook.LONGEST_WHOLE}," in lua
     assert f"longest_request = {hook.LONGEST_REQUEST}," in lua
     assert f"longest_options = {hook.LONGEST_OPTIONS}," in lua
+    assert f"longest_summary = {hook.LONGEST_SUMMARY}," in lua
     assert f"deadline = {hook.LUA_DEADLINE_S:.3f}," in lua
     assert f"MAX_STEPS = {hook.MAX_STEPS} " in (folder / "rad_script.lua").read_text()
 
@@ -314,6 +314,12 @@ def test_a_summary_that_cannot_be_read(job: Path, model: str, why: str) -> None:
     assert shown.exit_code == 0
     assert f"left as written: {why}" in shown.output
     assert shown.output.count(why) == 1
+
+
+def test_a_summary_that_is_not_handed_on_for_its_length(job: Path) -> None:
+    Path("rad.toml").write_text("[estimator]\nmax_summary_kib = 1024\n[partitions.gpu]\ngpu_model = 'h200'\n")
+    Path("net.txt").write_text("x" * 524_289)
+    assert "summary net.txt: longer than 512 KiB" in _radctl("decide", job).output
 
 
 def test_a_summary_in_the_script(job: Path) -> None:
