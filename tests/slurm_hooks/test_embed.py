@@ -129,6 +129,10 @@ def test_embed_takes_another_summary(job: Path) -> None:
     [
         (b"#RAD batch_size=8\n", "job.sh: no #RAD model= names a summary"),
         (b"echo hello\n", "job.sh: no #RAD model= names a summary"),
+        (
+            b"echo hello\n#RAD model=net.txt\n",
+            "job.sh: #RAD lines after the first command have no effect: move them up",
+        ),
         (b"#RAD model=none.txt\n", "none.txt: No such file or directory"),
         (b"#RAD model=.\n", ".: not a regular file"),
         (b"#RAD model=pipe\n", "pipe: not a regular file"),
