@@ -78,7 +78,7 @@ function M.pre_submit(options)
         local script = script_of(options)
         if not (script and may_name_model(script)) then return end
         local model = require("rad_script").model_of(script)
-        if model then require("rad_summary").hand_on(model) end
+        if model then require("rad_summary").hand_on(model, options.uid) end
     end)
     return slurm.SUCCESS
 end

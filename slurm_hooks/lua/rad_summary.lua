@@ -41,9 +41,15 @@ function M.forget()
     end
 end
 
--- Put the summary at `path` into the environment, or what is wrong with it.
-function M.hand_on(path)
-    local summary, reason = M.read(path, rad.longest_summary)
+-- Put the summary at `path` into the environment of a job of user `uid`, or what is wrong with it.
+function M.hand_on(path, uid)
+    local summary, reason
+    -- sbatch --uid: what another's script names is not root's to read, and the job's user to see.
+    if require("posix.unistd").geteuid() == 0 and (tonumber(uid) or 0) ~= 0 then
+        reason = "is not read by root for another user; `radctl embed` writes it into the script"
+    else
+        summary, reason = M.read(path, rad.longest_summary)
+    end
     if summary and summary:find("\0", 1, true) then
         local mark = summary:sub(1, 2)
         local wide = mark == "\255\254" or mark == "\254\255"

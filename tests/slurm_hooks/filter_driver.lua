@@ -1,10 +1,12 @@
 -- Runs rad.lua as sbatch's cli_filter does: arg[1] is its folder, arg[2] the script, arg[3] the command, arg[4] the value
--- of --test-only, arg[5] that of --core-spec. Prints what the job is given.
+-- of --test-only, arg[5] that of --core-spec, arg[6] the job's user, arg[7] whoever runs the command. Prints
+-- what the job is given.
 package.path = arg[1] .. "/?.lua;" .. package.path
 slurm = { SUCCESS = 0 }
 function slurm_cli_pre_submit() return slurm.SUCCESS end
 require("rad").wrap()
-local options = { type = arg[3], argv = { arg[2] }, ["test-only"] = arg[4], ["core-spec"] = arg[5] }
+local options = { type = arg[3], argv = { arg[2] }, ["test-only"] = arg[4], ["core-spec"] = arg[5], uid = arg[6] }
+if arg[7] then require("posix.unistd").geteuid = function() return tonumber(arg[7]) end end
 print("result " .. slurm_cli_pre_submit(options, 0))
 for _, name in ipairs({ "RAD_SUMMARY", "RAD_SUMMARY_1", "RAD_SUMMARY_2", "RAD_SHARE", "RAD_TEST_ONLY", "RAD_CORE_SPEC" }) do
     local value = os.getenv(name)

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -379,10 +379,19 @@ def test_a_line_before_the_functions_that_it_is_to_wrap_is_told() -> None:
 
 
 def cli_filter(
-    script: Path, program: str = "sbatch", test_only: str = "unset", core_spec: str = "unset", **env: str
+    script: Path,
+    program: str = "sbatch",
+    test_only: str = "unset",
+    core_spec: str = "unset",
+    users: Sequence[str] = (),
+    **env: str,
 ) -> list[str]:
-    """What cli_filter.lua does with a script that `program` is given, run in the script's folder."""
-    command = ["lua5.1", str(HERE / "filter_driver.lua"), str(MODULES), str(script), program, test_only, core_spec]
+    """What cli_filter.lua does with a script that `program` is given, run in the script's folder.
+
+    `users` are the job's and whoever runs the program, as numbers.
+    """
+    told = [program, test_only, core_spec, *users]
+    command = ["lua5.1", str(HERE / "filter_driver.lua"), str(MODULES), str(script), *told]
     env = {"PATH": os.environ["PATH"], **env}
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True, cwd=script.parent, env=env)
     return done.stdout.splitlines()
@@ -442,6 +451,18 @@ def test_a_script_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     assert cli_filter(tmp_path / "pipe") == ["result 0"]
     assert cli_filter(tmp_path / "none") == cli_filter(tmp_path) == ["result 0", "loads posix.fcntl"]
     assert cli_filter(Path("/dev/null")) == ["result 0"]
+
+
+@pytest.mark.parametrize(
+    ("users", "reads"),
+    [(["1001", "0"], False), (["0", "0"], True), (["1001", "1001"], True), (["unset", "0"], True)],
+)
+def test_root_reads_nothing_that_another_users_script_names(tmp_path: Path, users: list[str], *, reads: bool) -> None:
+    (tmp_path / "net.txt").write_text("Net()")
+    (tmp_path / "job.sh").write_text("#RAD model=net.txt\n")
+    said = cli_filter(tmp_path / "job.sh", users=users)
+    assert ("RAD_SUMMARY_1=Net()" in said) == reads
+    assert any(line.startswith("RAD_SUMMARY=error is not read by root for another user") for line in said) != reads
 
 
 @pytest.mark.parametrize("program", ["sbatch", "salloc"])
