@@ -110,7 +110,8 @@ def replace(path: Path, text: str) -> None:
     target = path.resolve()
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        beside.write_bytes(text.encode(errors="surrogateescape"))
+        with beside.open("xb") as file:  # never through a link that somebody else has put there
+            file.write(text.encode(errors="surrogateescape"))
         beside.chmod(stat.S_IMODE(target.stat().st_mode))
         beside.replace(target)
     finally:

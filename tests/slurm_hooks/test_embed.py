@@ -234,3 +234,15 @@ def test_replace_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         files.replace(tmp_path / "gone", "x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_replace_writes_through_no_link(tmp_path: Path) -> None:
+    script, other = tmp_path / "job.sh", tmp_path / "other"
+    script.write_text("old")
+    other.write_text("mine")
+    (tmp_path / f".job.sh.{os.getpid()}").symlink_to(other)
+    with pytest.raises(FileExistsError):
+        files.replace(script, "new")
+    assert (script.read_text(), other.read_text()) == ("old", "mine")
+    files.replace(script, "new")
+    assert (script.read_text(), other.read_text()) == ("new", "mine")
