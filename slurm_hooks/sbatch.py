@@ -39,6 +39,7 @@ _NUMBER = {
     "cpus-per-task": "cpus_per_task", "ntasks": "num_tasks", "ntasks-per-gpu": "ntasks_per_tres",
     "mincpus": "pn_min_cpus",
 }  # fmt: skip
+_OF_SOCKETS = ("sockets_per_node", "cores_per_socket", "threads_per_core")
 _EXCLUSIVE = {"": "0", "exclusive": "0", "user": "2", "mcs": "3", "topo": "4"}
 _GPUS = {
     "gpus": "tres_per_job", "gpus-per-node": "tres_per_node", "gpus-per-task": "tres_per_task",
@@ -325,7 +326,7 @@ def _fields(name: str, value: str, now: int, gres: str) -> Mapping[str, str]:
         "exclusive": {"shared": _EXCLUSIVE[value]} if value in _EXCLUSIVE else {},
         "oversubscribe": {"shared": "1"},
         "hint": {} if value in ("multithread", "none") else {"threads_per_core": "1"},
-        "extra-node-info": {"sockets_per_node": value},  # and cores of a socket, threads of a core
+        "extra-node-info": dict(zip(_OF_SOCKETS, value.split(":"), strict=False)),
         "spread-job": {"spread_job": "1"},
         "core-spec": {"core_spec": "1"},
         "thread-spec": {"core_spec": "1"},
