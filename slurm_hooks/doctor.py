@@ -88,6 +88,7 @@ class Facts:
         programs: where the hooks find one of Slurm's commands; the empty string for nowhere.
         elsewhere: where this shell finds one that the hooks do not; likewise.
         host: this machine's name.
+        absent: rad.toml, where there is none; else the empty string.
         closed: rad.toml, or the folder above it, where not everybody may read it; else the empty string.
         changed: whether rad.toml was changed after radd had started.
     """
@@ -119,6 +120,7 @@ class Facts:
     programs: Mapping[str, str] = field(default_factory=dict)
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
+    absent: str = ""
     closed: str = ""
     changed: bool = False
 
@@ -180,7 +182,7 @@ def _node(facts: Facts, config: Config) -> list[Finding]:
         findings += [_program(name, path, facts, f"put RAD's script there: chmod 755 {path}") for path in paths]
         if not paths and not facts.slurm_error:
             findings.append(Finding(name, False, "not set", f"set {name} in slurm.conf, see etc/slurm.conf.rad"))
-    findings += _closed(facts)
+    findings += [*_absent(facts), *_closed(facts)]
     findings.append(_steps(facts))
     for subject, path in (
         ("[node] state_dir", config.node.state_dir),
@@ -341,6 +343,12 @@ def _radd(facts: Facts, config: Config) -> list[Finding]:
     return findings
 
 
+def _absent(facts: Facts) -> list[Finding]:
+    """Whether there is no rad.toml: radctl takes defaults then, radd and the hooks do not."""
+    cure = "put it there (radctl config example): without it radd does not start, and Prolog and Epilog do nothing"
+    return [Finding("rad.toml", False, f"{facts.absent}: absent", cure)] if facts.absent else []
+
+
 def _closed(facts: Facts) -> list[Finding]:
     """Whether users may not read rad.toml: TaskProlog runs as one."""
     found = f"{facts.closed}: not for everybody to read"
@@ -358,8 +366,10 @@ def _rights(facts: Facts) -> list[Finding]:
 
 
 def _partitions(facts: Facts, config: Config) -> list[Finding]:
+    if facts.absent:
+        return _absent(facts)
     if not config.partitions:
-        return [Finding("rad.toml", False, "names no partition", "add [partitions.NAME], see etc/rad.toml.example")]
+        return [Finding("rad.toml", False, "names no partition", "add [partitions.NAME], see radctl config example")]
     findings = []
     for name, part in config.partitions.items():
         known = name in facts.partitions

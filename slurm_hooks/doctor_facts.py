@@ -93,6 +93,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
             name: shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}") or "" for name in COMMANDS
         },
         host=socket.gethostname().partition(".")[0],
+        absent="" if path.exists() else str(path),
         closed=_closed(path),
         changed=_changed_at(path) > _changed_at(Path(config.radd.socket)) > 0,
     )

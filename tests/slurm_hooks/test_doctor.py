@@ -603,6 +603,21 @@ def test_a_configuration_that_users_cannot_read() -> None:
     assert "chmod o+rX /etc/rad" in finding.cure
 
 
+@pytest.mark.parametrize("role", ["controller", "node"])
+def test_no_configuration_at_all(role: Role, tmp_path: Path) -> None:
+    finding = _only(role, Config(), absent="/etc/rad/rad.toml")
+    assert (finding.subject, finding.found, finding.needed) == ("rad.toml", "/etc/rad/rad.toml: absent", True)
+    assert "Prolog and Epilog do nothing" in finding.cure
+
+    def run(argv: Sequence[str], timeout_s: float) -> str:
+        raise SlurmError(f"{argv[0]} {timeout_s}")
+
+    toml = tmp_path / "rad.toml"
+    assert doctor_facts.gather(Config(), toml, run, tmp_path).absent == str(toml)
+    toml.touch()
+    assert doctor_facts.gather(Config(), toml, run, tmp_path).absent == ""
+
+
 def test_partitions_that_give_whole_nodes() -> None:
     finding = _only("controller", whole=frozenset({"gpu", "cpu"}))
     assert (finding.subject, finding.found, finding.needed) == ("OverSubscribe of gpu", "EXCLUSIVE", True)
