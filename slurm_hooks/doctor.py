@@ -168,7 +168,7 @@ def _controller(facts: Facts, config: Config) -> list[Finding]:
         *_rights(facts),
         *_partitions(facts, config),
         *_gres(facts, config),
-        *_accounting(facts),
+        *_accounting(facts, config),
         *_limits(facts, config),
         *_prologs(facts),
         *_requeue(facts),
@@ -404,13 +404,14 @@ def _partitions(facts: Facts, config: Config) -> list[Finding]:
 
 
 def _gres(facts: Facts, config: Config) -> list[Finding]:
-    types = set(facts.settings.get("GresTypes", "").split(","))
+    types = facts.settings.get("GresTypes", "")
+    wanted = ["gpu", "mps"] if _sharing(config) else ["gpu"]
     findings = [
         Finding(
             "GresTypes",
-            {"gpu", "mps"} <= types,
-            facts.settings.get("GresTypes", "") or "not set",
-            "set GresTypes=gpu,mps in slurm.conf",
+            set(wanted) <= set(types.split(",")),
+            types or "not set",
+            f"set GresTypes={','.join(wanted)} in slurm.conf",
         ),
         Finding(
             "SelectType",
@@ -425,7 +426,7 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
             problem = _gres_problem(node.gres)
             cure = "give each device a Type of its own, for gpu and for mps: see etc/gres.conf.rad"
             findings.append(Finding(f"GRES of {node.name}", not problem, problem or node.gres, cure))
-    sharing = sorted(name for name, part in config.partitions.items() if part.method in ("mps", "streams"))
+    sharing = sorted(_sharing(config))
     if sharing and OLDEST_SLURM <= _version(facts) < WHOLE_IS_ALONE_SINCE:
         found = f"in {_some(sharing)} they may start on a GPU that others share, once one of these has ended"
         cure = (
@@ -466,6 +467,11 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
     return findings
 
 
+def _sharing(config: Config) -> list[str]:
+    """Partitions whose jobs hold shares (gres/mps)."""
+    return [name for name, part in config.partitions.items() if part.method in ("mps", "streams")]
+
+
 def _gres_problem(gres: str) -> str:
     """What is wrong with a node's GRES, or the empty string."""
     counts: dict[tuple[str, str], int] = {}
@@ -486,12 +492,13 @@ def _gres_problem(gres: str) -> str:
     return f"{problem}: {gres or 'nothing set'}" if problem else ""
 
 
-def _accounting(facts: Facts) -> list[Finding]:
+def _accounting(facts: Facts, config: Config) -> list[Finding]:
     storage = facts.settings.get("AccountingStorageType", "")
     flags = facts.settings.get("AccountingStoreFlags", "")
     tracked = set(facts.settings.get("AccountingStorageTRES", "").split(","))
     devices = {device for node in facts.nodes for kind, device, _ in _GRES.findall(node.gres) if kind == "mps"}
-    wanted = {"gres/gpu", "gres/mps", *(f"gres/mps:{device}" for device in devices if device)}
+    wanted = {"gres/gpu", *(f"gres/mps:{device}" for device in devices if device)}
+    wanted |= {"gres/mps"} if _sharing(config) else set()
     kinds = {kind for node in facts.nodes for _, kind, _ in _GRES.findall(node.gres)}
     wanted |= {f"gres/gpu:{profile.type}" for profile in mig.profiles(kinds)}
     lacking = ",".join(sorted(wanted - tracked))
@@ -527,7 +534,7 @@ def _accounting(facts: Facts) -> list[Finding]:
 
 def _limits(facts: Facts, config: Config) -> list[Finding]:
     """What counts GPUs and not shares: a job that shares holds no gres/gpu."""
-    shared = [name for name, part in config.partitions.items() if part.method in ("mps", "streams")]
+    shared = _sharing(config)
     findings = []
     for name in shared:
         if _without_shares(facts.billing.get(name, "")):

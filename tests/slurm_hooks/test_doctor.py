@@ -405,6 +405,17 @@ def test_mig_instances_as_nvml_and_slurm_both_have_them() -> None:
     assert ("mps in gpu", "nodes with mps: node0") in [(finding.subject, finding.found) for finding in both]
 
 
+def test_where_all_jobs_get_mig_instances_slurm_needs_no_shares() -> None:
+    settings = {**SETTINGS, "GresTypes": "gpu", "AccountingStorageTRES": _mig()["settings"]["AccountingStorageTRES"]}
+    settings["AccountingStorageTRES"] = settings["AccountingStorageTRES"].replace("gres/mps,", "")
+    facts = dataclasses.replace(WELL, **_mig(settings=settings))
+    assert _problems("controller", facts, MIG) == []
+    both = Config(partitions={**MIG.partitions, "other": Partition(method="streams", gpu_model="h200")})
+    cures = {finding.subject: finding.cure for finding in _problems("controller", facts, both)}
+    assert cures["GresTypes"] == "set GresTypes=gpu,mps in slurm.conf"
+    assert cures["AccountingStorageTRES"] == "add gres/mps to AccountingStorageTRES in slurm.conf"
+
+
 def test_what_mig_instances_can_lack() -> None:
     less = _only("node", MIG, **_mig(instances=(*INSTANCES[:2], ("2g.35gb", 33_280))))
     assert (less.subject, "NVML has 1g.18gb, 2g.35gb" in less.found) == ("MIG instances", True)
