@@ -19,7 +19,11 @@ def evaluate() -> None:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of measured rows; without a subcommand, `radctl retrain --data DIR` means `retrain memory`.",
 )
-@click.option("--models-dir", type=click.Path(file_okay=False, path_type=Path), help="Folder of your own models.")
+@click.option(
+    "--models-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of your own models [default: models_dir of rad.toml's estimator, where radd looks].",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def retrain(ctx: click.Context, data_dir: Path | None, models_dir: Path | None, as_json: bool) -> None:

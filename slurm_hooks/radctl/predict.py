@@ -33,6 +33,7 @@ from predictor.training import (
 )
 from predictor.types import WeightsError
 from slurm_hooks.radctl.groups import evaluate, retrain
+from slurm_hooks.radctl.main import Site
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -65,12 +66,13 @@ def evaluate_interference(train: Path, test: Path, model: str, as_json: bool) ->
 @click.option(
     "--models-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Folder of the installed weights.",
+    help="Folder of the installed weights [default: models_dir of rad.toml's predictor, where radd looks].",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def retrain_interference(data: Path, model: str, models_dir: Path, as_json: bool) -> None:
+@click.pass_obj
+def retrain_interference(site: Site, *, data: Path, model: str, models_dir: Path | None, as_json: bool) -> None:
     """Fit the predictor to measured colocations; install it only if it is no worse on families left out."""
+    models_dir = models_dir or Path(site.load().predictor.models_dir)
     colocations = load_measured(data)
     files.make_room(models_dir)  # all that follows takes minutes
     fresh, _ = families_left_out(colocations, TRAINERS[model])

@@ -58,6 +58,13 @@ def test_retrain_installs_what_is_no_worse(tmp_path: Path) -> None:
     assert "kept the installed one" in run(*common)
 
 
+def test_retrain_installs_where_radd_looks(tmp_path: Path) -> None:
+    data, toml = write_csv(tmp_path / "pairs.csv", PAIRS), tmp_path / "rad.toml"
+    toml.write_text(f'[predictor]\nmodels_dir = "{tmp_path}/site"\n', encoding="utf-8")
+    found = run("--config", str(toml), "retrain", "interference", "--data", str(data), "--model", "kace", "--json")
+    assert json.loads(found)["replaced"] and (tmp_path / "site/kace.json").is_file()
+
+
 def test_whoever_retrains_all_may_read_the_weights(tmp_path: Path) -> None:
     data, models = write_csv(tmp_path / "pairs.csv", PAIRS), tmp_path / "models"
     before = os.umask(0o077)  # as root's is on many a controller
