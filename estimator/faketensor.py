@@ -277,8 +277,8 @@ class FakeTensor:
         if self._build is None or self._inputs is None:
             raise SummaryError(
                 "faketensor runs the model's own code and was given only a summary "
-                f"({summary.format}, {summary.total_params:,} parameters); give --model MODULE:FACTORY, "
-                "or choose method rad, gpumemnet or horus"
+                f"({summary.format}, {summary.total_params:,} parameters): radctl estimate takes it as --model "
+                "MODULE:FACTORY; or choose method rad, gpumemnet or horus"
             )
         mib = round(peak_mib(self._build, self._inputs, self._loss or first_sum, workload))
         family = family_of(layers(summary.root))

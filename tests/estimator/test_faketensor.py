@@ -96,7 +96,7 @@ def test_the_method_predicts_with_code_and_refuses_without() -> None:
     assert found.expected_mib == found.upper_mib >= 4 * MIB_OF_WEIGHTS
     assert (found.method, found.family) == ("faketensor", "mlp")
     assert len(found.fingerprint) >= 8
-    with pytest.raises(SummaryError, match=r"only a summary .*MODULE:FACTORY"):
+    with pytest.raises(SummaryError, match=r"only a summary .*radctl estimate takes it as --model MODULE:FACTORY"):
         FakeTensor().predict(summary, Workload(4))
 
 
