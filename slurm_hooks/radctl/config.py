@@ -12,12 +12,13 @@ from slurm_hooks import config as settings
 from slurm_hooks import config_reference
 from slurm_hooks.decision import memory_of, unknown_gpu, without_memory
 from slurm_hooks.hook import LONGEST_REQUEST, LONGEST_SUMMARY, LUA_DEADLINE_S
+from slurm_hooks.radctl.groups import Group
 from slurm_hooks.radctl.main import Site
 
 _PATTERN = re.compile(r"[*?,\[\s]")  # as what stands for several partitions has, and hardly the name of one
 
 
-@click.group()
+@click.group(cls=Group)
 def config() -> None:
     """Check rad.toml, print its reference page or an example."""
 

@@ -19,6 +19,7 @@ from estimator.dataset.catalogues.catalogue import generate_real
 from estimator.dataset.collect import ROWS, Collector, Options, read_jsonl
 from estimator.dataset.specs import Spec, generate_synthetic, spec_from_json
 from estimator.types import Family
+from slurm_hooks.radctl.groups import Group
 from slurm_hooks.radctl.main import at_most_one
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -26,7 +27,7 @@ _THERE = click.Path(exists=True, file_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=Group)
 def dataset() -> None:
     """Draw configurations, measure them on a GPU, show what the data set covers."""
 

@@ -27,6 +27,7 @@ from slurm_hooks.config import Config
 from slurm_hooks.directives import DirectiveError, parse_script
 from slurm_hooks.experience import learn
 from slurm_hooks.hook import LONGEST_SUMMARY, unasked
+from slurm_hooks.radctl.groups import Group
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.radd.protocol import encode
 from slurm_hooks.sbatch import clusters, exports_all, fields_of, foreign, parted, refused, unknown
@@ -190,7 +191,7 @@ def _tell(answer: Answer) -> None:
             click.echo(f"  {reason}")
 
 
-@click.group()
+@click.group(cls=Group)
 def bench() -> None:
     """Measure RAD on this machine."""
 

@@ -45,7 +45,7 @@ from estimator.types import (
     Precision,
     Workload,
 )
-from slurm_hooks.radctl.groups import evaluate, retrain
+from slurm_hooks.radctl.groups import Group, evaluate, retrain
 from slurm_hooks.radctl.main import Site
 
 _LEARNED = ("rad", "gpumemnet")
@@ -104,7 +104,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON obje
 @click.option("--input-size", metavar="3x224x224", help="One sample, where the summary does not show it.")
 @click.option("--seq-len", type=click.IntRange(1, 10**8), help="Tokens of one sample.")
 @click.option("--kind", type=click.Choice(KINDS), default="train", show_default=True)
-@click.option("--gpu", default="h200", show_default=True, help="Name of the GPU, as in gres.conf.")
+@click.option("--gpu", default="h200", show_default=True, help="Model of the GPU, as gpu_model of rad.toml.")
 @click.option("--model", "code", metavar="MODULE:FACTORY", help="The model's code: what faketensor runs.")
 @INPUTS
 @METHOD
@@ -420,7 +420,7 @@ def _own(site: Site, models_dir: Path | None) -> Path:
     return models_dir or Path(site.load().estimator.models_dir)
 
 
-@click.group()
+@click.group(cls=Group)
 def models() -> None:
     """List learned models, or go back to the version before."""
 

@@ -1,4 +1,4 @@
-"""The click groups that several parts add commands to; defines groups only and touches nothing."""
+"""How groups of commands show their help, and the groups that several parts add commands to; touches nothing."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ from pathlib import Path
 
 import click
 
+_WHOLE = 200  # longer than any command's first sentence
 
-@click.group()
+
+class Group(click.Group):
+    """A group whose help shows the first sentence of each command whole."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands' part of the help; click itself cuts sentences."""
+        commands = sorted(self.commands.items())
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(_WHOLE)) for name, command in commands])
+
+
+@click.group(cls=Group)
 def evaluate() -> None:
     """Compare what RAD said with what was measured."""
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Group, invoke_without_command=True)
 @click.option(
     "--data",
     "data_dir",

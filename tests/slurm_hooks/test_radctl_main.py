@@ -64,6 +64,16 @@ def test_every_command_of_a_module_is_in_the_table() -> None:
             assert path.stem in main.TABLE[command.name].modules
 
 
+@pytest.mark.parametrize("name", ["bench", "config", "dataset", "evaluate", "models", "retrain"])
+def test_help_of_a_group_cuts_no_sentence(name: str) -> None:
+    shown = " ".join(CliRunner().invoke(main.cli, [name, "--help"]).stdout.split())
+    group = main.cli.get_command(click.Context(main.cli), name)
+    assert isinstance(group, click.Group) and group.commands
+    for command in group.commands.values():
+        assert f"{command.name} {command.get_short_help_str(200)}" in shown
+    assert "..." not in shown.replace("[ARGS]...", "")
+
+
 def test_unknown_command() -> None:
     result = CliRunner().invoke(main.cli, ["reprot"])
     assert result.exit_code == 2
