@@ -257,3 +257,8 @@ def test_labels_are_reserved_memory_and_context(committed: store.Dataset) -> Non
             context = committed.meta["context_mib"][row.spec.kind][row.libraries]
             assert row.memory_mib == row.peak_reserved_mib + context
             assert row.peak_reserved_mib <= committed.meta["limit_mib"]
+
+
+def test_the_page_counts_what_is_there(committed: store.Dataset) -> None:
+    page = " ".join((Path(__file__).parents[3] / "docs/dataset.md").read_text("utf-8").split())
+    assert f"`isolated.jsonl.xz` holds {len(committed.checks):,} configurations" in page
