@@ -27,7 +27,7 @@ def hook(env: Mapping[str, str]) -> None:
     tidy(config, say)
     mps.revive(config.mps, say)
     spool.sweep(config.node, say)
-    background(config, say)
+    background(config, say, patient=False)
 
 
 def detach(work: Callable[[], None]) -> None:
@@ -50,24 +50,25 @@ def detach(work: Callable[[], None]) -> None:
         os._exit(0)
 
 
-def background(config: Config, say: Say) -> None:
+def background(config: Config, say: Say, *, patient: bool = True) -> None:
     """Send records and end idle daemons until there is nothing to do soon. One process at a time does it.
 
     A second one waits for the first, since the first may have looked before the second's record was there; a
-    third need not.
+    third need not. One that is not patient, as it comes again, waits neither for another nor for slurmdbd: while it
+    does, it would start no dead daemon anew.
     """
     gc.enable()
     folder = state.folder(config.node.state_dir)  # in memory: a full disk must not keep what waits from being sent
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     queue, running = (os.open(f"{folder}/.{name}", flags, 0o600) for name in ("next", "now"))
     try:
-        fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(queue if patient else running, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return
     try:
         fcntl.flock(running, fcntl.LOCK_EX)
         fcntl.flock(queue, fcntl.LOCK_UN)
-        until = time.monotonic() + config.node.send_for_s
+        until = time.monotonic() + (config.node.send_for_s if patient else 0.0)
         spool.send_all(config.node, until, lambda: mps.reap(config.mps, time.time()), say)
     except Exception as error:  # the last words of a process without a terminal
         say(f"{type(error).__name__}: {error}")

@@ -1154,6 +1154,23 @@ def test_the_timer_starts_dead_daemons_anew(mps_site: Site, monkeypatch: pytest.
     assert "flush: GPU 2: /nowhere/mps: No such file" in mps_site.said
 
 
+def test_the_timer_waits_neither_for_slurmdbd_nor_for_who_does(mps_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it waits, it looks after no daemon."""
+    mps_site.settings["node"]["send_for_s"] = 300.0
+    mps_site.write()
+    config = _config(mps_site)
+    mps_site.run("prolog")
+    spool.put(config.node, 7, 0, Run(outcome="completed"))
+    mps_site.slurm.trouble("sacct", 1, "slurmdbd is down\n")
+    monkeypatch.setenv("RAD_CONFIG", f"{mps_site.place}/rad.toml")
+    monkeypatch.setattr(spool, "_pause", lambda *_: pytest.fail("it waits"))
+    main.main(["main.py", "flush"])
+    assert "flush: exit status 1: slurmdbd is down" in mps_site.said
+    monkeypatch.setattr(spool, "send_all", lambda *_: pytest.fail("another sends"))
+    with state.locked(f"{config.node.state_dir}/.now", 1):
+        main.main(["main.py", "flush"])
+
+
 def test_nothing_to_tidy(site: Site) -> None:
     background.tidy(_config(site), pytest.fail)
 
