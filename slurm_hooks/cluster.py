@@ -47,12 +47,14 @@ class Gpu:
         type: its device type in Slurm, for example ``g2``.
         used_shares: shares that are spoken for, 100 where the whole GPU is taken; it covers the residents' shares
             and those of jobs of which nothing else is known.
+        number: its place among its node's GPUs, from 0: as the monitor counts them.
     """
 
     node: str
     type: str
     used_shares: int
     residents: tuple[Resident, ...] = ()
+    number: int = 0
 
     @property
     def free_shares(self) -> int:
@@ -67,6 +69,7 @@ class Node:
 
     Attributes:
         gpus: GPUs whose device types are their own, so that shares of them can be asked for.
+        whole: GPUs whose device types are their own, but have no shares beside others that do: nobody is pinned there.
         instances: device types of its MIG instances.
         reserved_from: Unix time from which on a reservation holds it; jobs that may run longer do not start there.
         shares: whether Slurm says that it has shares: since slurmctld started, not before the node has registered.
@@ -90,6 +93,7 @@ class Node:
     threads: int = 1
     owner: str = ""
     idle: bool = True
+    whole: tuple[Gpu, ...] = ()
 
 
 @dataclass(frozen=True)

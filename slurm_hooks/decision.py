@@ -491,7 +491,8 @@ def _of_partition(submission: Submission, view: ClusterView) -> str:
 
 
 def _holds_gpus(user: str, view: ClusterView) -> bool:
-    return any(resident.user == user for node in view.nodes for gpu in node.gpus for resident in gpu.residents)
+    gpus = (gpu for node in view.nodes for gpu in (*node.gpus, *node.whole))
+    return any(resident.user == user for gpu in gpus for resident in gpu.residents)
 
 
 def record_of(

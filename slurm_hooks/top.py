@@ -50,10 +50,10 @@ def lines(view: ClusterView, seen: Measured, partition: str = "") -> list[Line]:
         partition: its name, or the empty string.
     """
     return [
-        _line(gpu, node.available, seen.gpus.get((node.name, number)), seen.memory_mib.get((node.name, number)))
+        _line(gpu, node.available, seen.gpus.get((node.name, gpu.number)), seen.memory_mib.get((node.name, gpu.number)))
         for node in view.nodes
         if partition in ("", *node.partitions)
-        for number, gpu in enumerate(node.gpus)
+        for gpu in sorted((*node.gpus, *node.whole), key=lambda gpu: gpu.number)
     ]
 
 

@@ -9,7 +9,7 @@ from ``squeue`` with chosen columns: its ``--json`` ignores filters on 22.05 and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -130,9 +130,9 @@ def parse_nodes(text: str, reserved: Mapping[str, float] = MappingProxyType({}))
     nodes = []
     for line in text.splitlines():
         fields = dict(_FIELD.findall(line))
-        gpus, instances = _gpus(fields)
+        gpus, whole, instances = _gpus(fields)
         if gpus or instances:
-            node = _node(fields, gpus, instances)
+            node = _node(fields, gpus, whole, instances)
             nodes.append(replace(node, reserved_from=reserved[node.name]) if node.name in reserved else node)
     return nodes
 
@@ -222,7 +222,7 @@ def _per_gpu(text: str, otherwise: PerGpu) -> PerGpu:
     return PerGpu(said.get("defcpupergpu", otherwise.cpus), said.get("defmempergpu", otherwise.memory_mib))
 
 
-def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], instances: frozenset[str]) -> Node:
+def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], whole: tuple[Gpu, ...], instances: frozenset[str]) -> Node:
     state = fields.get("State", "")
     base = re.split(r"[^A-Z_]", state)[0]
     flags = state[len(base) :]
@@ -243,6 +243,7 @@ def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], instances: frozenset
         threads=_cpus_per_core(fields),
         owner=fields.get("Owner", "").partition("(")[0].replace("N/A", ""),
         idle=not _int(fields.get("CPUAlloc")),
+        whole=whole,
     )
 
 
@@ -252,23 +253,30 @@ def _cpus_per_core(fields: Mapping[str, str]) -> int:
     return 1 if _int(fields.get("CPUTot")) <= cores else _int(fields.get("ThreadsPerCore")) or 1
 
 
-def _gpus(fields: Mapping[str, str]) -> tuple[tuple[Gpu, ...], frozenset[str]]:
-    """One GPU for each device type, and the types of MIG instances.
+def _gpus(fields: Mapping[str, str]) -> tuple[tuple[Gpu, ...], tuple[Gpu, ...], frozenset[str]]:
+    """One GPU for each device type, those without shares beside others that have some, and the types of MIG instances.
 
-    A type with several devices cannot be told apart and is left out, and so is one without shares beside others that
-    have some: Slurm refuses a job that is pinned there.
+    A type with several devices cannot be told apart and is left out. One without shares stands by itself: Slurm refuses
+    a job that is pinned there.
     """
     name = fields.get("NodeName", "")
     counts: dict[str, int] = {}
+    first: dict[str, int] = {}
     shares: set[str] = set()
+    number = 0
     for kind, device, count in _GRES_ITEM.findall(fields.get("Gres", "")):
-        if kind == "gpu" and device:
-            counts[device] = counts.get(device, 0) + int(count)
+        if kind == "gpu":
+            if device:
+                first.setdefault(device, number)
+                counts[device] = counts.get(device, 0) + int(count)
+            number += int(count)
         elif device and int(count) >= SHARES_PER_GPU:
             shares.add(device)
     instances = frozenset(device for device in counts if mig.profile(device))
-    alone = (device for device, count in counts.items() if count == 1 and device not in instances)
-    return tuple(Gpu(name, device, 0) for device in alone if not shares or device in shares), instances
+    alone = [device for device, count in counts.items() if count == 1 and device not in instances]
+    gpus = tuple(Gpu(name, device, 0, number=first[device]) for device in alone if not shares or device in shares)
+    whole = tuple(Gpu(name, device, 0, number=first[device]) for device in alone if shares and device not in shares)
+    return gpus, whole, instances
 
 
 def build(
@@ -316,17 +324,23 @@ def build(
         spoken_for[name, pin.type] = spoken_for.get((name, pin.type), 0) + pin.share
     made = []
     for node in nodes:
-        gpus = []
-        for gpu in node.gpus:
-            held_by = tuple(holders.get((gpu.node, gpu.type), ()))
-            used = sum(r.share for r in held_by)
-            used += spoken_for.get(("", gpu.type), 0) + spoken_for.get((gpu.node, gpu.type), 0)
-            gpus.append(replace(gpu, residents=held_by, used_shares=min(SHARES_PER_GPU, used)))
-        made.append(replace(node, gpus=tuple(gpus), available=node.available and node.name not in opaque))
+        gpus, whole = (
+            tuple(_held(gpu, holders.get((gpu.node, gpu.type), ()), spoken_for) for gpu in several)
+            for several in (node.gpus, node.whole)
+        )
+        available = node.available and node.name not in opaque
+        made.append(replace(node, gpus=gpus, whole=whole, available=available))
     lacking = frozenset(name for node in made if node.gpus and not node.shares for name in node.partitions)
     view = ClusterView(taken, tuple(made), waiting, pinned, lacking, stuck, can_retype=can_retype)
     view = replace(view, at_limit=frozenset(at_limit.values()))
     return with_arrivals(view, filter(None, map(_about_to_start, jobs)))
+
+
+def _held(gpu: Gpu, holders: Sequence[Resident], spoken_for: Mapping[tuple[str, str], int]) -> Gpu:
+    """A GPU with the jobs that hold it, and what is spoken for on it."""
+    used = sum(resident.share for resident in holders)
+    used += spoken_for.get(("", gpu.type), 0) + spoken_for.get((gpu.node, gpu.type), 0)
+    return replace(gpu, residents=tuple(holders), used_shares=min(SHARES_PER_GPU, used))
 
 
 def _about_to_start(job: JobRow) -> Arrival | None:

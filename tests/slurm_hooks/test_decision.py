@@ -251,7 +251,7 @@ def test_jobs_of_one_user_that_slurm_does_not_show_yet() -> None:
 
 
 def test_unpinned_for_limits_of_the_user() -> None:
-    def why(user: str, **view: bool | frozenset[str]) -> str:
+    def why(user: str, **view: bool | frozenset[str] | tuple[Node, ...]) -> str:
         decision = made(submission=SUBMISSION._replace(user=user), view=replace(VIEW, **view))  # type: ignore[arg-type]
         return "" if decision.pin else decision.reasons[-1]
 
@@ -261,6 +261,8 @@ def test_unpinned_for_limits_of_the_user() -> None:
     assert [why("bob", enforces_limits=True, can_retype=True), why("alice", enforces_limits=True), why("bob")] == [
         ""
     ] * 3
+    node = replace(VIEW.nodes[0], whole=(Gpu("node0", "g7", 100, (Resident(9, "alice", 100),)),))
+    assert "hold GPUs already" in why("alice", enforces_limits=True, nodes=(node, *VIEW.nodes[1:]))
 
 
 def test_unpinned_for_the_state_of_the_cluster() -> None:

@@ -18,12 +18,14 @@ from slurm_hooks.monitor.client import Measured
 from slurm_hooks.radctl import top as command
 from slurm_hooks.radctl.main import cli
 from slurm_hooks.slurm.commands import SlurmError
+from slurm_hooks.slurm.view import ResidentRow, build, parse_nodes
+from tests.slurm_hooks.test_view import NODE
 
 SHARED = Gpu("node0", "g0", 79, (Resident(4711, "alice", 38, 13_414, 0.3), Resident(4712, "bob", 41, None, 0.25)))
 VIEW = ClusterView(
     taken=0.0,
     nodes=(
-        Node("node0", True, frozenset({"gpu"}), frozenset(), 8, 8, (SHARED, Gpu("node0", "g1", 0))),
+        Node("node0", True, frozenset({"gpu"}), frozenset(), 8, 8, (SHARED, Gpu("node0", "g1", 0, number=1))),
         Node(
             "node1", False, frozenset({"big"}), frozenset(), 8, 8, (Gpu("node1", "g0", 100, (Resident(9, "c", 100),)),)
         ),
@@ -52,6 +54,22 @@ def test_what_monitors_measured() -> None:
     assert (top.smact(free), top.memory(free)) == ("-", "0.0 / -")
     assert (top.smact(whole), top.memory(whole)) == ("-", "- / -")
     assert top.smact(top.lines(VIEW, Measured())[0]) == "~0.55"
+
+
+def test_gpus_without_shares_stand_in_their_place_among_those_that_have_some() -> None:
+    text = NODE.replace("mps:g0:100,mps:g1:100,", "")
+    rows = [ResidentRow(9, "node0", "cpu=1,gres/gpu=1,gres/gpu:g1=1", "carol", "")]
+    view = build(parse_nodes(text), [], rows, taken=0, can_retype=False)
+    seen = Measured(gpus={("node0", 1): 0.7, ("node0", 2): 0.2})
+    shown = top.lines(view, seen)
+    assert [(line.gpu, line.used_shares, line.smact) for line in shown] == [
+        ("g0", 0, None),
+        ("g1", 100, 0.7),
+        ("g2", 0, 0.2),
+        ("g3", 0, None),
+    ]
+    assert top.residents(shown[1]) == "9 carol 100"
+    assert [gpu.type for gpu in view.nodes[0].gpus] == ["g2", "g3"]  # of these one may be pinned
 
 
 @pytest.mark.parametrize(("used", "shown"), [(0, "░░░░"), (38, "██░░"), (100, "████"), (140, "████"), (-1, "░░░░")])

@@ -75,9 +75,9 @@ def test_a_whole_view() -> None:
     assert node.features == {"h200", "big"}
     assert node.gpus == (
         Gpu("node0", "g0", 25, (Resident(12, "bob", 25),)),
-        Gpu("node0", "g1", 100, (Resident(13, "alice", 100),)),
-        Gpu("node0", "g2", 60, (Resident(11, "alice", 30, 4000, 0.4, (0.5, 0.25), 70),)),
-        Gpu("node0", "g3", 0),
+        Gpu("node0", "g1", 100, (Resident(13, "alice", 100),), number=1),
+        Gpu("node0", "g2", 60, (Resident(11, "alice", 30, 4000, 0.4, (0.5, 0.25), 70),), number=2),
+        Gpu("node0", "g3", 0, number=3),
     )
     assert view.waiting == {"gpu": 3, "debug": 1}
     assert view.pinned == (PinnedJob(14, "g2", 30, "node0"),)
