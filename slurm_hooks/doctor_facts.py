@@ -53,7 +53,9 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         *(path for name in HOOKS for path in settings.get(name, "").split(",") if path),
     )
     of_hooks, smi = _path_of_hooks(settings), config.mps.nvidia_smi
-    limits, least = _limits(runner, config.radd.command_timeout_s)
+    slurmdbd_error = _slurmdbd(runner, config.radd.command_timeout_s)
+    answers = not slurmdbd_error  # else each question would wait for its whole time
+    limits, least = _limits(runner, config.radd.command_timeout_s) if answers else ({}, {})
     radd_user = _owner(config.radd.socket)
     gpus, instances, nvml_error = _gpus()
     return Facts(
@@ -63,7 +65,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         preempted=frozenset(name for name, mode in modes.items() if mode not in ("", "OFF")),
         whole=frozenset(name for name, mode in sharing.items() if mode == "EXCLUSIVE"),
         billing=billing,
-        slurmdbd_error=_slurmdbd(runner, config.radd.command_timeout_s),
+        slurmdbd_error=slurmdbd_error,
         limits=limits,
         least=least,
         nodes=tuple(nodes),
@@ -82,7 +84,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         users=_users((config.radd.slurm_user,)),
         radd_error=_connect(config.radd.socket),
         radd_user=radd_user,
-        radd_rights=_rights(runner, radd_user, config.radd.command_timeout_s) if radd_user else None,
+        radd_rights=_rights(runner, radd_user, config.radd.command_timeout_s) if radd_user and answers else None,
         timer=_timer(runner, root, config.radd.command_timeout_s),
         monitor_error=_reach(config.monitor.listen, config.monitor.port) if config.monitor.listen else None,
         gpus=gpus,

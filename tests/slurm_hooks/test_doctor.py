@@ -561,6 +561,22 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     assert doctor_facts.gather(config, toml, run, tmp_path).radd_error == f"{path}: Connection refused"
 
 
+def test_a_slurmdbd_that_hangs_is_asked_once(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def run(command: Sequence[str], timeout_s: float) -> str:
+        if command[0] == "sacctmgr":
+            asked.append(command[4])
+            raise SlurmError(f"no answer within {timeout_s:g} s")
+        return ""
+
+    there = tmp_path / "radd.sock"
+    there.touch()  # radd's user has rights to ask for
+    facts = doctor_facts.gather(Config(radd=Radd(socket=str(there))), tmp_path / "rad.toml", run, tmp_path)
+    assert (facts.slurmdbd_error, asked) == ("no answer within 20 s", ["cluster"])
+    assert (facts.radd_rights, facts.limits, facts.least) == (None, {}, {})
+
+
 @pytest.mark.parametrize(
     ("file", "text", "path"),
     [
