@@ -172,8 +172,15 @@ async def serve(config: Config, daemon: Daemon) -> None:
     log.info("rad-monitor stops")
 
 
-@click.command()
-@click.option("--config", "path", type=click.Path(path_type=Path), default=DEFAULT_PATH, show_default=True)
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_PATH,
+    show_default=True,
+    help="Configuration of the site.",
+)
 @click.option("--verbose", is_flag=True, help="Log connections too.")
 def main(path: Path, verbose: bool) -> None:
     """Measure this node's GPUs and the jobs on them; serve Prometheus."""

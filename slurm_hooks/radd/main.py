@@ -37,8 +37,15 @@ _SWITCH_S = 0.0001
 _SHORT = 65_536
 
 
-@click.command()
-@click.option("--config", "path", type=click.Path(path_type=Path), default=DEFAULT_PATH, show_default=True)
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_PATH,
+    show_default=True,
+    help="Configuration of the site.",
+)
 @click.option("--verbose", is_flag=True, help="Log each look at Slurm too.")
 def main(path: Path, verbose: bool) -> None:
     """Decide what becomes of `#RAD` jobs; asked by job_submit.lua over a Unix socket."""

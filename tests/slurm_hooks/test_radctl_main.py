@@ -13,7 +13,9 @@ from click.testing import CliRunner
 
 from estimator.types import SummaryError
 from slurm_hooks import __version__, config
+from slurm_hooks.monitor import main as monitor_main
 from slurm_hooks.radctl import main
+from slurm_hooks.radd import main as radd_main
 
 
 def _group(error: Exception) -> click.Command:
@@ -72,6 +74,13 @@ def test_help_of_a_group_cuts_no_sentence(name: str) -> None:
     for command in group.commands.values():
         assert f"{command.name} {command.get_short_help_str(200)}" in shown
     assert "..." not in shown.replace("[ARGS]...", "")
+
+
+@pytest.mark.parametrize("program", [main.cli, monitor_main.main, radd_main.main], ids=["radctl", "monitor", "radd"])
+def test_every_program_tells_its_options(program: click.Command) -> None:
+    short, long = (CliRunner().invoke(program, [option]) for option in ("-h", "--help"))
+    assert short.exit_code == 0 and short.output == long.output
+    assert all(option.help for option in program.params if isinstance(option, click.Option))
 
 
 def test_unknown_command() -> None:
