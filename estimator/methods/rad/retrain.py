@@ -68,6 +68,7 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
     store = Store(models_dir, NAME)
     files.make_room(store.folder)  # all that follows takes minutes
     gpu = canonical(str(dataset.meta["gpu"]))
+    say("fitting the workspaces of convolutions")
     # As text: what only rehearsals read takes no memory of those who load the model to estimate.
     workspaces = {**fit_workspaces(), "whole": json.dumps(fit_convolutions())}
     base = blank(workspaces, dataset.meta["context_mib"], gpu)
