@@ -51,6 +51,8 @@ def test_install_puts_everything_in_place_and_keeps_the_admins_settings(tmp_path
     made = env.read_text()
     older = "# ours\nRAD_CONFIG=/elsewhere/rad.toml\nexport RAD_PYTHON=/elsewhere/python\n"
     env.write_text(f"{older}{made}RAD_PATH=/opt/slurm/bin:/usr/bin\nSLURM_CONF=/a/b\n")
+    (packages,) = (tmp_path / "opt" / "lib").glob("python3.*")
+    packages.rename(packages.with_name("python3.0"))  # as after an update of the system's Python
     again = install(tmp_path, how=(), PATH=without_compiler(tmp_path / "bin"))
     assert again.returncode == 0, again.stderr
     assert "runs in plain Python: to have it compiled, install a C compiler as cc" in again.stdout
