@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +83,15 @@ def test_every_command_is_documented() -> None:
     text = (ROOT / "docs/radctl.md").read_text()
     for name in cli.list_commands(click.Context(cli)):
         assert f"`radctl {name}" in text, name
+
+
+@pytest.mark.parametrize("script", ["demo", "install", "test"])
+def test_scripts_tell_their_use_and_install_nothing(script: str) -> None:
+    done = subprocess.run(
+        [str(ROOT / "scripts" / script), "--help"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"scripts/{script}" in done.stdout
 
 
 @pytest.mark.parametrize(
