@@ -16,6 +16,9 @@ from slurm_hooks.radctl.groups import Group
 from slurm_hooks.radctl.main import Site
 
 _PATTERN = re.compile(r"[*?,\[\s]")  # as what stands for several partitions has, and hardly the name of one
+_PORT = re.compile(r":(\d{1,5})(?:/|$)")
+_NODE = "{node}"
+_HERE = ("", "127.0.0.1", "::1", "localhost")
 
 
 @click.group(cls=Group)
@@ -62,6 +65,14 @@ def _doubts(loaded: settings.Config) -> Iterator[str]:
         yield f"[radd] poll_s: {radd.poll_s} is not below stale_s = {radd.stale_s}: jobs will not be pinned"
     if monitor.source != "none" and monitor.read_s >= monitor.stale_s:
         yield f"[monitor] read_s: {monitor.read_s} is not below stale_s = {monitor.stale_s}: readings will not count"
+    if monitor.source == "monitors":
+        port = _PORT.search(monitor.url)
+        if _NODE not in monitor.url:
+            yield f"[monitor] url: {monitor.url} has no {_NODE}: one monitor would be read for all nodes"
+        if port and int(port.group(1)) != monitor.port:
+            yield f"[monitor] url: {monitor.url} does not lead to port = {monitor.port}"
+        if monitor.listen in _HERE:
+            yield f"[monitor] listen: {monitor.listen!r} is the node's own: radd on another machine reads nothing"
 
 
 @config.command()

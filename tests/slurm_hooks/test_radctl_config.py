@@ -56,6 +56,32 @@ def test_check_names_partitions(tmp_path: Path) -> None:
     assert result.output.endswith("ok: partitions gpu (enforce, mps)\n")
 
 
+@pytest.mark.parametrize(
+    ("monitor", "doubts"),
+    [
+        ("", []),
+        ("source = 'monitors'\nlisten = '0.0.0.0'", []),
+        (
+            "source = 'monitors'",
+            ["listen: '127.0.0.1' is the node's own: radd on another machine reads nothing"],
+        ),
+        ("source = 'monitors'\nlisten = '::'\nport = 9400", ["url: http://{node}:336 does not lead to port = 9400"]),
+        (
+            "source = 'monitors'\nlisten = '::'\nurl = 'http://gpu1:336/'",
+            ["url: http://gpu1:336/ has no {node}: one monitor would be read for all nodes"],
+        ),
+        ("source = 'monitors'\nlisten = '::'\nurl = 'https://{node}'", []),
+        ("source = 'prometheus'\nport = 9400", []),
+    ],
+)
+def test_check_doubts_that_radd_reads_the_monitors(tmp_path: Path, monitor: str, doubts: list[str]) -> None:
+    path = tmp_path / "rad.toml"
+    path.write_text(f"[monitor]\n{monitor}\n[partitions.gpu]\ngpu_model = 'h200'\n")
+    result = _radctl("config", "check", str(path))
+    assert result.exit_code == 0
+    assert result.output.splitlines()[:-1] == [f"{path}: [monitor] {doubt}" for doubt in doubts]
+
+
 def test_check_takes_the_sites_configuration(tmp_path: Path) -> None:
     path = tmp_path / "rad.toml"
     path.write_text("")
@@ -109,6 +135,7 @@ def test_check_tells_of_values_that_do_not_go_together(tmp_path: Path) -> None:
         "[radd] decide_s",
         "[radd] poll_s",
         "[monitor] read_s",
+        "[monitor] listen",
     ]
 
 
