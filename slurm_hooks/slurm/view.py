@@ -51,8 +51,9 @@ _USABLE_STATES = ("IDLE", "MIXED", "ALLOCATED")
 _UNUSABLE_FLAGS = ("DRAIN", "DOWN", "NOT_RESPONDING", "MAINT", "FAIL", "REBOOT", "POWER", "RESERVED", "PLANNED_DRAIN")
 # A type may begin with a digit, as that of a MIG instance does (1g.18gb), and has a letter.
 _TYPE = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"
-_GRES_ITEM = re.compile(rf"(gpu|mps)(?::({_TYPE}))?:(\d+)")
-_ALLOC_ITEM = re.compile(rf"gres/(gpu|mps)(?::({_TYPE}))?=(\d+)")
+_COUNT = r"\d{1,18}"
+_GRES_ITEM = re.compile(rf"(gpu|mps)(?::({_TYPE}))?:({_COUNT})")
+_ALLOC_ITEM = re.compile(rf"gres/(gpu|mps)(?::({_TYPE}))?=({_COUNT})")
 _HOSTS = re.compile(r"([^,\[\]]*)(?:\[([\d,-]+)\])?([^,\[\]]*)(?:,|$)")
 _MOST_HOSTS = 10_000
 _ASKED_ITEM = re.compile(r"(?:gres[:/])?mps(?::([A-Za-z][\w.-]*))?:(\d+)")
@@ -269,7 +270,8 @@ def _gpus(fields: Mapping[str, str]) -> tuple[tuple[Gpu, ...], tuple[Gpu, ...], 
             if device:
                 first.setdefault(device, number)
                 counts[device] = counts.get(device, 0) + int(count)
-            number += int(count)
+            if not mig.profile(device):  # how many GPUs have instances is not told
+                number += int(count)
         elif device and int(count) >= SHARES_PER_GPU:
             shares.add(device)
     instances = frozenset(device for device in counts if mig.profile(device))
