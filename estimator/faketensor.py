@@ -77,36 +77,10 @@ def live_bytes_mode() -> Any:
 
 
 def fake_mode() -> Any:
-    """Return torch's FakeTensorMode, of which a copied model has no copy, and in which single numbers are drawn.
+    """Return a mode of tensors without data (`estimator.fake_mode`)."""
+    from estimator.fake_mode import Mode  # noqa: PLC0415
 
-    Fake tensors hold their mode, `copy.deepcopy` of a layer copies it with them, and with it references that PyTorch
-    (2.13) does not count: what it frees twice brings the process down.
-
-    Code draws a number to decide something by it: whether to skip a layer, say, which it does where that is small. It
-    is the same each time, and no small one.
-    """
-    import torch  # noqa: PLC0415
-    from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415
-
-    class OneMode(FakeTensorMode):  # type: ignore[misc] # torch is not followed by mypy
-        def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-            return self
-
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            made = super().__torch_dispatch__(func, types, args, kwargs)
-            if func not in draws or made.numel() != 1:
-                return made
-            with torch.random.fork_rng(devices=()):
-                torch.manual_seed(0)
-                drawn = func(*args, **(kwargs or {}))
-            values = drawn.tolist()
-            with self:
-                return torch.tensor(values, dtype=drawn.dtype)
-
-    aten = torch.ops.aten
-    draws = (aten.rand.default, aten.randint.default, aten.randint.low, aten.randn.default)
-
-    return OneMode(allow_non_fake_inputs=True)
+    return Mode(allow_non_fake_inputs=True)
 
 
 @contextmanager
