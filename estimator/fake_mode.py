@@ -25,6 +25,7 @@ _MAKERS: Final = frozenset(
     getattr(torch.ops.aten, name)
     for name in ("arange", "eye", "full", "ones", "scalar_tensor", "tril_indices", "triu_indices", "zeros")
 )
+_OF_NOTHING: Final = _DRAWS | _MAKERS
 
 
 class Mode(FakeTensorMode):  # type: ignore[misc] # torch is not followed by mypy
@@ -72,7 +73,7 @@ def _with_values(func: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         return None
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     if not tensors:
-        return (args, kwargs) if func.overloadpacket in _DRAWS | _MAKERS else None
+        return (args, kwargs) if func.overloadpacket in _OF_NOTHING else None
     if any(_value(tensor) is None for tensor in tensors):
         return None
     found: tuple[Any, Any] = tree_map(
@@ -92,7 +93,7 @@ def _value(tensor: torch.Tensor) -> torch.Tensor | None:
 
 def _is_kept(leaf: Any) -> bool:
     """Tell whether the numbers of a result are kept: whole ones, and a single one of any kind."""
-    if not isinstance(leaf, FakeTensor) or leaf.is_sparse:
+    if not isinstance(leaf, FakeTensor) or leaf.is_sparse or leaf.device.type != "cpu":
         return False
     return leaf.numel() == 1 or (leaf.numel() <= _MOST and not (leaf.is_floating_point() or leaf.is_complex()))
 

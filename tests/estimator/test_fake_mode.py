@@ -52,6 +52,9 @@ def test_what_was_written_to_and_what_weights_decide_is_not_known() -> None:
         many = torch.ones(2**21, dtype=torch.bool)
         with pytest.raises(UNKNOWN):
             bool(many.all())
+        elsewhere = torch.ones(4, dtype=torch.long, device="meta")
+        with pytest.raises((*UNKNOWN, RuntimeError)):
+            bool(elsewhere.all())
         scale = nn.Parameter(torch.ones(1))
         with pytest.raises(UNKNOWN):
             bool(scale > 0)
