@@ -2,6 +2,8 @@
 
 local rad = require("rad")
 local M = {}
+-- What later versions of sbatch say where nobody set --uid: SLURM_AUTH_NOBODY.
+local UNSET = 99
 
 -- The text of a regular file, or nil and what is wrong with it.
 function M.read(path, longest)
@@ -45,7 +47,8 @@ end
 function M.hand_on(path, uid)
     local summary, reason
     -- sbatch --uid: what another's script names is not root's to read, and the job's user to see.
-    if require("posix.unistd").geteuid() == 0 and (tonumber(uid) or 0) ~= 0 then
+    local user = tonumber(uid) or 0
+    if user ~= 0 and user ~= UNSET and require("posix.unistd").geteuid() == 0 then
         reason = "is not read by root for another user; `radctl embed` writes it into the script"
     else
         summary, reason = M.read(path, rad.longest_summary)

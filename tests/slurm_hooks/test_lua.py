@@ -455,7 +455,7 @@ def test_a_script_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("users", "reads"),
-    [(["1001", "0"], False), (["0", "0"], True), (["1001", "1001"], True), (["unset", "0"], True)],
+    [(["1001", "0"], False), (["0", "0"], True), (["1001", "1001"], True), (["unset", "0"], True), (["99", "0"], True)],
 )
 def test_root_reads_nothing_that_another_users_script_names(tmp_path: Path, users: list[str], *, reads: bool) -> None:
     (tmp_path / "net.txt").write_text("Net()")
