@@ -32,7 +32,7 @@ from slurm_hooks.radd.main import answer
 from tests.estimator.test_parsers import ALL
 from tests.estimator.test_parts import FROZEN, HEAD, LAST, MLP, adapted
 
-BROKEN = 400
+BROKEN = 200
 LONG = 4000
 LONG_TEXTS = {"cnn": cnn(LONG), "keras": keras(LONG), "mlp": mlp(LONG), "transformer": transformer(LONG)}
 LIMIT_S = 0.0002

@@ -21,7 +21,7 @@ from estimator.types import SummaryError, Workload
 from predictor.profiles import estimate_profile
 
 RAD = load_method("rad")
-MANY = 6400
+MANY = 3200
 SOME = 640
 NET = "Net(\n  (a): Linear(in_features=8, out_features=4, bias=True)\n)\n"
 TORCHINFO = "Layer (type:depth-idx)  Output Shape  Param #\n=====\n"
