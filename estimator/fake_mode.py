@@ -29,13 +29,13 @@ _OF_NOTHING: Final = _DRAWS | _MAKERS
 
 
 class Mode(FakeTensorMode):  # type: ignore[misc] # torch is not followed by mypy
-    """A mode of which a copied model has no copy, that knows whole numbers and draws single ones.
+    """A mode of which a copied model has no copy, that knows whole numbers and single ones.
 
     Fake tensors hold their mode, `copy.deepcopy` of a layer copies it with them, and with it references that PyTorch
     (2.13) does not count: what it frees twice brings the process down.
 
-    A single number is drawn for code to decide something by it: whether to skip a layer, say, which it does where that
-    is small. What is drawn is the same each time, and no small one.
+    Whole numbers are drawn where code asks for such, and single ones of any kind, for code to decide something by them:
+    whether to skip a layer, say, which it does where that is small. They are the same each time, and no small ones.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:

@@ -5,13 +5,24 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from estimator.faketensor import FakeTensor, fake_mode, fake_model, first_sum, live_bytes_mode, peak_mib, plain_inputs
+from estimator.faketensor import (
+    FakeTensor,
+    fake_mode,
+    fake_model,
+    first_sum,
+    live_bytes_mode,
+    own_inputs,
+    peak_mib,
+    plain_inputs,
+    with_labels,
+)
 from estimator.parsers import parse_summary
 from estimator.types import SummaryError, Workload
 
@@ -107,6 +118,26 @@ def test_plain_inputs_are_numbers_or_tokens() -> None:
     assert (tuple(tokens.shape), tokens.dtype) == ((2, 7), torch.long)
     with pytest.raises(ValueError, match="must know what goes in"):
         plain_inputs(None, None)
+
+
+class Labelled(nn.Linear):  # type: ignore[misc] # torch is not followed by mypy
+    """Takes labels, of which any number will do."""
+
+    def forward(self, x: Any, labels: Any = None) -> Any:
+        logits = super().forward(x)
+        return SimpleNamespace(logits=logits, loss=None if labels is None else logits.sum() + labels.sum())
+
+
+def test_labels_are_given_where_the_users_own_function_gives_none() -> None:
+    def none(batch: int) -> dict[str, Any]:
+        return {"x": torch.zeros(batch, 4)}
+
+    def some(batch: int) -> dict[str, Any]:
+        return {**none(batch), "labels": torch.zeros(batch, 7)}
+
+    model = Labelled(4, 3)
+    found = [with_labels(model, own_inputs(fed))(model, 2)[1]["labels"].shape for fed in (none, some)]
+    assert found == [(2,), (2, 7)]
 
 
 def test_a_loss_is_found_in_what_models_return() -> None:

@@ -825,6 +825,11 @@ def test_a_function_of_ones_own_makes_what_goes_in(tmp_path: Path, monkeypatch: 
     assert "[8, 12, 16]" in labelled
     one = runner.invoke(cli, ["summarize", "both:net", "--inputs", "both:alone"])
     assert one.stdout == runner.invoke(cli, ["summarize", "both:net", "--input-size", "8"]).stdout
+    fed = ["estimate", "-", "--method", "faketensor", "--inputs", "both:named", "--batch-size", "8", "--model"]
+    done = runner.invoke(cli, [*fed, "both:Both"], input=named)
+    assert "GiB expected" in done.stdout, done.output
+    done = runner.invoke(cli, [*fed[:2], *fed[4:-1]], input=named)
+    assert "--inputs feeds the model's code: add --model MODULE:FACTORY" in done.stderr
     for wrong, why in (
         (["--inputs", "both:Both"], "both:Both failed with TypeError"),
         (["--inputs", "both:number"], "both:number is no function, but a int"),
