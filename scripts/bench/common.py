@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 
 from scripts.demo_data import cnn
 from scripts.devcluster import Cluster, ClusterError, Layout, Rad, free_base_port
@@ -38,10 +37,6 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-_choosing = Lock()
-_given: set[int] = set()
-
-
 @contextmanager
 def cluster(*, rad: bool, gpus: int = 4, poll_s: float = 5) -> Iterator[Cluster]:
     """A fresh one-node cluster, ended and removed afterwards."""
@@ -49,10 +44,7 @@ def cluster(*, rad: bool, gpus: int = 4, poll_s: float = 5) -> Iterator[Cluster]
     directory.chmod(0o755)
     config = directory / "site.toml"
     config.write_text(CONFIG.format(poll_s=poll_s), encoding="utf-8")
-    with _choosing:  # a cluster's ports are taken some seconds after they were chosen
-        port = free_base_port(directory, 1, _given)
-        _given.add(port)
-    layout = Layout(directory, port, gpus=gpus)
+    layout = Layout(directory, free_base_port(directory, 1), gpus=gpus)
     made = Cluster(layout, Rad(SOURCES[-1], Path(sys.executable), config) if rad else None)
     note(f"starting a cluster {'with' if rad else 'without'} RAD in {directory}")
     try:

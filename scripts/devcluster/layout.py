@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import zlib
-from collections.abc import Container
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 FIRST_PORT = 21000
 LAST_PORT = 30000  # the kernel hands out ports above 32768 to clients: keep away from them
 MARKER = "RAD_DEV_CLUSTER"
+_claims: list[contextlib.ExitStack] = []  # until this process ends
 
 
 @dataclass(frozen=True)
@@ -135,8 +137,8 @@ class Layout:
         return cls(**data)
 
 
-def free_base_port(directory: Path, nodes: int, given: Container[int] = ()) -> int:
-    """A port from which on all ports that a cluster needs are free now, and that is none of those `given` before.
+def free_base_port(directory: Path, nodes: int) -> int:
+    """A port from which on all ports that a cluster needs are free, for this process for as long as it lives.
 
     The search begins at a place that depends on the folder, so that clusters brought up at once rarely meet.
 
@@ -148,17 +150,22 @@ def free_base_port(directory: Path, nodes: int, given: Container[int] = ()) -> i
     first = zlib.crc32(str(directory).encode()) % places
     for place in range(first, first + places):
         base = FIRST_PORT + place % places * block
-        wanted = (base, base + 1, base + 2, *(base + 10 + index for index in range(nodes)))
-        if base not in given and all(_is_free(port) for port in wanted):
+        if _claimed((base, base + 1, base + 2, *(base + 10 + index for index in range(nodes)))):
             return base
     raise OSError(f"no free ports between {FIRST_PORT} and {LAST_PORT}")
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
+def _claimed(ports: Iterable[int]) -> bool:
+    """Whether nobody listens on these ports, nor was given them to listen on soon: from now on, we were."""
+    with contextlib.ExitStack() as until_one_is_taken:
+        for port in ports:
+            claim = until_one_is_taken.enter_context(socket.socket(socket.AF_UNIX))
+            try:
+                claim.bind(f"\0{MARKER}-{port}")
+                with socket.socket() as probe:
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    probe.bind(("127.0.0.1", port))
+            except OSError:
+                return False
+        _claims.append(until_one_is_taken.pop_all())
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -106,13 +107,11 @@ class Clusters:
 
     def __init__(self, names: set[str]) -> None:
         self._pool = ThreadPoolExecutor(len(_MAKERS))
-        ports: set[int] = set()
         self._starts: dict[str, Future[Cluster]] = {}
         self._ends: list[Future[None]] = []
         for name in sorted(names):
             directory = new_directory()
-            port = free_base_port(directory, 2, ports)
-            ports.add(port)
+            port = free_base_port(directory, 2)
             self._starts[name] = self._pool.submit(_brought_up, _MAKERS[name](directory, port))
 
     def lend(self, name: str) -> Iterator[Cluster]:
@@ -133,7 +132,8 @@ class Clusters:
 
 @pytest.fixture(scope="session")
 def clusters(request: pytest.FixtureRequest) -> Iterator[Clusters]:
-    """What the chosen tests stand on."""
+    """What the chosen tests stand on; it goes as after Ctrl-C when the tests are told to end (scripts/test)."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     names = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
     made = Clusters(names & set(_MAKERS))
     yield made

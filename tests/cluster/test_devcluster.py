@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,9 +67,11 @@ def test_two_clusters_stand_side_by_side_and_down_leaves_nothing(plain_cluster: 
     assert all(cluster.is_up(name) for name in cluster.daemons())
 
 
-def test_ports_that_were_given_away_are_not_given_again(tmp_path: Path) -> None:
-    first = free_base_port(tmp_path, 1)
-    assert free_base_port(tmp_path, 1, {first}) not in range(first - 11, first + 12)
+def test_ports_that_were_given_away_are_given_to_nobody_else(tmp_path: Path) -> None:
+    ports = [free_base_port(tmp_path, 1), free_base_port(tmp_path, 1)]
+    ask = "import sys, pathlib, scripts.devcluster as d; print(d.free_base_port(pathlib.Path(sys.argv[1]), 1))"
+    asked = subprocess.run([sys.executable, "-c", ask, tmp_path], capture_output=True, text=True, check=True)
+    assert all(abs(one - two) > 11 for one, two in itertools.combinations((*ports, int(asked.stdout)), 2))
 
 
 def test_a_daemon_that_does_not_come_up_is_named_with_its_log(plain_cluster: Cluster) -> None:
