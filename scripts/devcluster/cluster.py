@@ -6,6 +6,7 @@ Leaves /etc/slurm and the system's own daemons alone. Needs root: slurmd starts 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
@@ -38,9 +39,10 @@ ACCOUNTS = {"alice": "research", "bob": "teaching"}
 NVIDIA_MAJOR = 195
 START_DEADLINE_S = 60.0
 COMMAND_DEADLINE_S = 120.0
+CANCEL_DEADLINE_S = 20.0
 RADD_NICE = -10  # as etc/systemd/radd.service: slurmctld waits for it with its locks held
 SETTLING_S = 1.0  # what radd decided so shortly before a look counts beside what that look saw
-LEFTOVERS_DEADLINE_S = 2.0  # job steps do not end when asked politely
+LEFTOVERS_DEADLINE_S = 2.0  # job steps do not end when asked politely, nor a slurmd that slurmctld does not answer
 ENDED = frozenset(
     ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
 )
@@ -127,9 +129,15 @@ class Cluster:
         """End every process of the cluster, jobs too; its files stay."""
         directory = self.layout.directory
         if processes.running(directory, "slurmctld") is not None:
-            for user in USERS:
-                self.run(["scancel", "--quiet", "--state=PENDING", f"--user={user}"], timeout=20)
-        for name in ("rad-monitor", "radd", *self._slurmds(), "slurmctld", "slurmdbd", "mariadbd", "munged"):
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it may hang, and goes all the same
+                for user in USERS:
+                    argv = ["scancel", "--quiet", "--state=PENDING", f"--user={user}"]
+                    self.run(argv, timeout=CANCEL_DEADLINE_S)
+        for name in ("rad-monitor", "radd"):
+            self.stop(name)
+        slurmds = [pid for name in self._slurmds() if (pid := processes.running(directory, name)) is not None]
+        processes.stop(directory, slurmds, LEFTOVERS_DEADLINE_S)
+        for name in ("slurmctld", "slurmdbd", "mariadbd", "munged"):
             self.stop(name)
         processes.stop(directory, processes.members(directory), LEFTOVERS_DEADLINE_S)
         self._end_mps()

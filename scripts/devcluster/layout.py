@@ -6,14 +6,13 @@ import contextlib
 import json
 import socket
 import zlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 FIRST_PORT = 21000
 LAST_PORT = 30000  # the kernel hands out ports above 32768 to clients: keep away from them
 MARKER = "RAD_DEV_CLUSTER"
-_claims: list[contextlib.ExitStack] = []  # until this process ends
 
 
 @dataclass(frozen=True)
@@ -155,11 +154,11 @@ def free_base_port(directory: Path, nodes: int) -> int:
     raise OSError(f"no free ports between {FIRST_PORT} and {LAST_PORT}")
 
 
-def _claimed(ports: Iterable[int]) -> bool:
+def _claimed(ports: Sequence[int]) -> bool:
     """Whether nobody listens on these ports, nor was given them to listen on soon: from now on, we were."""
     with contextlib.ExitStack() as until_one_is_taken:
-        for port in ports:
-            claim = until_one_is_taken.enter_context(socket.socket(socket.AF_UNIX))
+        claims = [until_one_is_taken.enter_context(socket.socket(socket.AF_UNIX)) for _ in ports]
+        for port, claim in zip(ports, claims, strict=True):
             try:
                 claim.bind(f"\0{MARKER}-{port}")
                 with socket.socket() as probe:
@@ -167,5 +166,6 @@ def _claimed(ports: Iterable[int]) -> bool:
                     probe.bind(("127.0.0.1", port))
             except OSError:
                 return False
-        _claims.append(until_one_is_taken.pop_all())
+        for claim in claims:
+            claim.detach()  # open until this process ends
     return True

@@ -74,6 +74,13 @@ def test_ports_that_were_given_away_are_given_to_nobody_else(tmp_path: Path) -> 
     assert all(abs(one - two) > 11 for one, two in itertools.combinations((*ports, int(asked.stdout)), 2))
 
 
+def test_down_ends_a_slurmctld_that_hangs(plain_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole(plain_cluster).signal("slurmctld", signal.SIGSTOP)
+    monkeypatch.setattr("scripts.devcluster.cluster.CANCEL_DEADLINE_S", 0.5)
+    plain_cluster.down()
+    assert not processes.members(plain_cluster.layout.directory)
+
+
 def test_a_daemon_that_does_not_come_up_is_named_with_its_log(plain_cluster: Cluster) -> None:
     whole(plain_cluster).stop("slurmctld")
     conf = plain_cluster.layout.slurm_conf
