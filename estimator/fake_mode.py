@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._pytree import tree_leaves, tree_map
 
+_DEVICE: Final = torch.ops.prim.device.default  # no numbers, and what optimizers ask more often than all else
 # Numbers of a tensor that are kept.
 _MOST: Final = 2**20
 _DRAWS: Final = frozenset(getattr(torch.ops.aten, name) for name in ("rand", "randint", "randn", "randperm"))
@@ -42,6 +43,8 @@ class Mode(FakeTensorMode):  # type: ignore[misc] # torch is not followed by myp
         return self
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        if func is _DEVICE:
+            return super().__torch_dispatch__(func, types, args, kwargs)
         kwargs = kwargs or {}
         known = _with_values(func, args, kwargs)
         try:
@@ -70,6 +73,8 @@ class Mode(FakeTensorMode):  # type: ignore[misc] # torch is not followed by myp
 def _with_values(func: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
     """Give what an operation takes with the numbers of its tensors, or None where some are not known."""
     if not isinstance(func, torch._ops.OpOverload):
+        return None
+    if any(isinstance(arg, torch.Tensor) and _value(arg) is None for arg in args):  # most end here
         return None
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     if not tensors:

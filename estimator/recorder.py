@@ -7,7 +7,8 @@ of other operations, which are gone when these are done, and cuBLAS' own, which 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from math import prod
 from typing import Any, Final
 
@@ -52,6 +53,7 @@ _ADDED_IN_PLACE: Final = frozenset(
 )
 _OTHERS: Final[dict[torch.dtype, Precision]] = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 _LAYOUTS: Final = {4: torch.channels_last, 5: torch.channels_last_3d}
+_DEVICE: Final = torch.ops.prim.device.default  # optimizers ask it more often than all else
 _COUNTER: Final = 8
 _CUBLAS: Final = 32 * 2**20  # as the allocator's trace shows it; half a MiB less than what was fitted to whole runs
 
@@ -66,8 +68,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         steps: whether an optimizer does, which counts its steps on the CPU.
     """
 
-    def __init__(self, convolution: Convolves) -> None:
-        """Begin with nothing."""
+    def __init__(self, convolution: Convolves, numbers: Iterator[int] | None = None) -> None:
+        """Begin with nothing.
+
+        Args:
+            convolution: says how much workspace convolutions take.
+            numbers: gives tensors their numbers, from 1 on by default.
+        """
         super().__init__()
         self.part: Part = []
         self.others: dict[int, tuple[int, ...]] = {}
@@ -79,7 +86,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         # What was added last: storages of the first and of the sum, where that came, and where the part ended then.
         self._added: tuple[int, int, int, int] | None = None
         self._product = 0
-        self._last = 0
+        self._next = numbers or count(1)
 
     def begin(self) -> Part:
         """Write to a new part from here on, and return it."""
@@ -120,6 +127,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run an operation; note what it made, and what it worked with."""
+        if func is _DEVICE:
+            return func(*args)
         out = laid(func, args, func(*args, **(kwargs or {})))
         if func is _ATEN.convolution_backward.default:
             self._convolved_back(args, out)
@@ -200,9 +209,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         self.part.append((number, GONE))
 
     def _came(self, size: int) -> int:
-        self._last += 1
-        self.part.append((self._last, size))
-        return self._last
+        number = next(self._next)
+        self.part.append((number, size))
+        return number
 
     def _asked(self, x: torch.Tensor, weight: torch.Tensor, y: torch.Tensor, sizes: list[Any]) -> Workspace:
         stride, padding, dilation, transposed, _, groups = sizes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import is_dataclass
-from itertools import product
+from itertools import count, product
 from typing import Any, NamedTuple
 
 import torch
@@ -30,6 +30,22 @@ from estimator.types import KINDS, Kind, Optimizer, Point, Precision, Rehearsal
 Mode = Callable[[], AbstractContextManager[Any]]
 _Taken = dict[Optimizer | None, list[Part]]
 """What two steps of each optimizer took, one part after the other; for None, what two inferences did."""
+_Trained = tuple[tuple[torch.Size, torch.dtype, torch.dtype], ...]
+"""Shapes of parameters that have gradients, their types and those of these."""
+
+
+class Steps:
+    """What optimizers' steps took, which is the same for other batch sizes.
+
+    Attributes:
+        numbers: of tensors, in all that is rehearsed with them.
+        known: the first step and the next, by optimizer and what it steps with.
+    """
+
+    def __init__(self) -> None:
+        """Know none."""
+        self.numbers = count(1)
+        self.known: dict[tuple[Optimizer, _Trained], tuple[Part, Part]] = {}
 
 
 class Subject(NamedTuple):
@@ -73,6 +89,7 @@ def rehearse(subject: Subject, batches: Sequence[int]) -> Rehearsed:
         Exception: what torch raises where the model's code needs the values of its tensors, or takes other inputs,
             in all of them.
     """
+    steps = Steps()
     found: list[Rehearsal] = []
     failed: dict[Kind, Exception] = {}
     with subject.fake:
@@ -81,7 +98,7 @@ def rehearse(subject: Subject, batches: Sequence[int]) -> Rehearsed:
         points: dict[Optimizer | None, list[Point]] = {}
         for batch in batches:
             try:
-                taken = points_of(subject, kind, precision, batch)
+                taken = points_of(subject, kind, precision, batch, steps=steps)
             except Exception as error:  # it may want targets to train, or two samples, or fp32
                 failed.setdefault(kind, error)
                 continue
@@ -96,14 +113,28 @@ def rehearse(subject: Subject, batches: Sequence[int]) -> Rehearsed:
 
 
 def points_of(
-    subject: Subject, kind: Kind, precision: Precision, batch: int, optimizers: Iterable[Optimizer] = OPTIMIZERS
+    subject: Subject,
+    kind: Kind,
+    precision: Precision,
+    batch: int,
+    optimizers: Iterable[Optimizer] = OPTIMIZERS,
+    steps: Steps | None = None,
 ) -> dict[Optimizer | None, Point]:
     """Rehearse one batch size: with each optimizer, or for None an inference; bf16 leaves the model in it.
+
+    Args:
+        subject: what is rehearsed.
+        kind: as what.
+        precision: in which.
+        batch: samples.
+        optimizers: those of a training.
+        steps: what they took of this subject before.
 
     Raises:
         Exception: as `rehearse`.
     """
-    model, recorder = subject.model, Recorder(subject.convolves)
+    steps = steps or Steps()
+    model, recorder = subject.model, Recorder(subject.convolves, steps.numbers)
     autocast = autocasting if precision == "amp" else nullcontext
     if precision == "bf16":
         with subject.fake:
@@ -113,7 +144,7 @@ def points_of(
         _moved(recorder, model, together=precision != "bf16")
         given = subject.inputs(model, batch)
         if kind == "train":
-            taken = _trained(recorder, model, given, autocast, optimizers)
+            taken = _trained(recorder, model, given, autocast, optimizers, steps)
         else:
             taken = _inferred(recorder, model, given, autocast)
     return {optimizer: Point(batch, *followed([before, *parts], recorder.others)) for optimizer, parts in taken.items()}
@@ -136,7 +167,9 @@ def _moved(recorder: Recorder, module: Any, *, together: bool) -> None:
         recorder.gather(own)
 
 
-def _trained(recorder: Recorder, model: Any, given: Any, autocast: Mode, optimizers: Iterable[Optimizer]) -> _Taken:
+def _trained(
+    recorder: Recorder, model: Any, given: Any, autocast: Mode, optimizers: Iterable[Optimizer], steps: Steps
+) -> _Taken:
     """Write down a step, then one and another of each optimizer, and the step between these two."""
 
     def step(kept: list[Any]) -> Part:
@@ -155,8 +188,25 @@ def _trained(recorder: Recorder, model: Any, given: Any, autocast: Mode, optimiz
     model.train()
     kept: list[Any] = []  # as a loop's variables hold it until the next step
     first = step(kept)
-    steps: dict[Optimizer, tuple[Part, Part]] = {}
+    stepped = _stepped(recorder, model, optimizers, steps)
+    again = step(kept)
+    recorder.begin()
+    for parameter in model.parameters():
+        parameter.grad = None
+    return {name: [first, once, again, later] for name, (once, later) in stepped.items()}
+
+
+def _stepped(
+    recorder: Recorder, model: Any, optimizers: Iterable[Optimizer], steps: Steps
+) -> dict[Optimizer, tuple[Part, Part]]:
+    """Write down two steps of each optimizer, or give those of before."""
+    pairs = [(parameter, parameter.grad) for parameter in model.parameters() if parameter.grad is not None]
+    trained = tuple((parameter.shape, parameter.dtype, gradient.dtype) for parameter, gradient in pairs)
+    found: dict[Optimizer, tuple[Part, Part]] = {}
     for name in optimizers:
+        if (name, trained) in steps.known:
+            found[name] = steps.known[name, trained]
+            continue
         optimizer = make_optimizer(name, model, foreach=True)
         recorder.steps = True
         try:
@@ -164,19 +214,15 @@ def _trained(recorder: Recorder, model: Any, given: Any, autocast: Mode, optimiz
             optimizer.step()
             later = recorder.begin()
             optimizer.step()
-            steps[name] = once, later
+            found[name] = steps.known[name, trained] = once, later
         except RuntimeError as error:  # it takes no such gradients, as most take no sparse ones
             refused = error
         recorder.steps = False
         recorder.begin()  # what goes with it
         optimizer.state.clear()
-    if not steps:
+    if not found:
         raise refused
-    again = step(kept)
-    recorder.begin()
-    for parameter in model.parameters():
-        parameter.grad = None
-    return {name: [first, once, again, later] for name, (once, later) in steps.items()}
+    return found
 
 
 def _inferred(recorder: Recorder, model: Any, given: Any, autocast: Mode) -> _Taken:

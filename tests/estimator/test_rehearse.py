@@ -459,6 +459,30 @@ def test_cells_keep_their_products_and_gates(cell: type[nn.Module], gates: int, 
     assert (many - few) / 16 == pytest.approx(kept * 32 * 512 * 4 / MIB, rel=0.1)
 
 
+class Grows(nn.Module):  # type: ignore[misc]
+    """Trains more layers the larger a batch is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for line in self.lines[: len(x) // 8]:
+            x = line(x)
+        return x
+
+
+def test_batch_sizes_that_share_what_optimizers_take_are_as_each_alone() -> None:
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    subject = Subject(fake_model(Grows, fake), fake, plain_inputs((64,), None), lambda *_: NO_WORK)
+    batches = (16, 24, 32, 64)
+    together = rehearse(subject, batches).runs
+    alone = zip(*(rehearse(subject, (batch,)).runs for batch in batches), strict=True)
+    for found, of_each in zip(together, alone, strict=True):
+        assert {(run.optimizer, run.precision) for run in of_each} == {(found.optimizer, found.precision)}
+        assert found.points == tuple(run.points[0] for run in of_each)
+
+
 def test_dropout_keeps_nothing_in_inference() -> None:
     net = nn.Sequential(nn.Linear(256, 256), nn.Dropout(0.5))
     without = used(nn.Linear(256, 256), (4096, 256), None)
