@@ -56,13 +56,11 @@ def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = N
             stderr=subprocess.PIPE,
             env=None if env is None else dict(env),
             start_new_session=True,
-            encoding="utf-8",
-            errors="surrogateescape",  # what is no UTF-8 goes back as it came: a log's name, another tool's comment
         )
     except OSError as error:
         return Done(None, "", f"{argv[0]}: {error.strerror}")
     try:
-        out, err = process.communicate(stdin, timeout=timeout_s)
+        out, err = process.communicate(stdin.encode(), timeout=timeout_s)
     except subprocess.TimeoutExpired:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -73,7 +71,9 @@ def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = N
                 with contextlib.suppress(OSError):
                     pipe.close()
         return Done(None, "", f"{argv[0]}: no answer within {timeout_s:g} s")
-    return Done(process.returncode, out, err)
+    # What is no UTF-8 goes back as it came (a log's name, another tool's comment). So does a carriage return: read as
+    # a line's end it would change, or vanish, and the columns behind it would stand elsewhere.
+    return Done(process.returncode, *(text.decode(errors="surrogateescape") for text in (out, err)))
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,14 @@ def test_a_user_can_write_no_other_column_and_no_other_job(name: str, told: dict
     assert job.name in name
 
 
+def test_carriage_returns_in_a_users_text_move_no_column(slurm: FakeSlurm) -> None:
+    rows = [shown(8, ArrayJobId="9", ArrayTaskId="1"), shown(9, ArrayJobId="9", ArrayTaskId="2")]
+    slurm.job(9, "".join(row[:-1088] + "a\r\nb\r".ljust(1088) + "\n" for row in rows))
+    job, problem = commands.show_job(9, 5)
+    assert job is not None, problem
+    assert (job.target, job.name) == ("9_2", "a\r\nb\r")
+
+
 def test_what_is_too_long_for_its_column_is_not_known() -> None:
     job = parse_job(shown(9, AdminComment="RAD1:" + "a" * 20_000, TresPerNode="gres:mps:g1:30," * 40) + "\n", 9)
     assert job is not None
