@@ -86,7 +86,7 @@ def _jobs(lines: list[str], jobs: Sequence[JobView], host: str) -> None:
     for key, name, about in _JOB_MEANS:
         _family(lines, name, "gauge", about, [(labels, part.means[key]) for labels, part in parts if key in part.means])
     _family(lines, JOB_WINDOW, "gauge", "Time that the job's means cover.", [(at, part.window_s) for at, part in parts])
-    used = [(labels, part.mib * MIB) for labels, part in parts]
+    used = [(labels, part.mib * MIB) for labels, part in parts if part.mib is not None]
     _family(lines, "rad_job_memory_used_bytes", "gauge", "GPU memory of the job's processes.", used)
     processes = [(labels, float(part.processes)) for labels, part in parts]
     _family(lines, "rad_job_processes", "gauge", "The job's processes on the GPU.", processes)

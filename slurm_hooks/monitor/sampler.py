@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slurm_hooks.config import Config
@@ -105,7 +105,7 @@ class JobGpuView:
     uuid: str
     means: Mapping[str, float]
     window_s: float
-    mib: float
+    mib: float | None
     processes: int
 
 
@@ -115,7 +115,7 @@ class JobView:
 
     job: int
     gpus: tuple[JobGpuView, ...]
-    mib: float
+    mib: float | None
     peak_mib: float | None
     cap_mib: float | None
     energy_j: float | None
@@ -160,7 +160,7 @@ class _Part:
 
     uuid: str
     window: Window
-    mib: float = 0.0
+    mib: float | None = 0.0  # None where NVML does not tell it of a process
     processes: int = 0
 
 
@@ -170,7 +170,7 @@ class _Job:
     cap_mib: float | None
     seen: float
     parts: dict[int, _Part] = field(default_factory=dict)
-    mib: float = 0.0
+    mib: float | None = 0.0
     active: bool = True
     over: int = 0
     dirty: bool = True
@@ -181,7 +181,7 @@ class _Job:
 class _Share:
     """What a job did on its GPUs in some looks: on each GPU its part of the values of each look."""
 
-    mib: dict[int, float] = field(default_factory=dict)
+    mib: dict[int, float | None] = field(default_factory=dict)
     values: list[tuple[float, Sequence[Mapping[str, float]]]] = field(default_factory=list)
     joules: float | None = None
 
@@ -316,7 +316,7 @@ class Sampler:
         """Add to the shares of one GPU's jobs."""
         seconds = sum(spans)
         counted = looks[0] if len(looks) == 1 else _mean(looks, spans)
-        memory = {use.pid: use.mib or 0.0 for use in gpu.reading.processes or ()}
+        memory = {use.pid: use.mib for use in gpu.reading.processes or ()}
         met, gpu.met = gpu.met != gpu.residents.keys(), frozenset(gpu.residents)
         for job, pids in gpu.residents.items():
             if job is None:
@@ -326,13 +326,13 @@ class Sampler:
                 known = self._begin(job, known, now)
             mine = {pid: memory.get(pid, 0.0) for pid in pids}
             part = known.parts.setdefault(gpu.reading.index, _Part(gpu.reading.uuid, Window(self._settings.window_s)))
-            part.mib, part.processes = sum(mine.values()), len(pids)
+            part.mib, part.processes = _sum(mine.values()), len(pids)
             fraction = gpu.parts[job]
             if seconds > 0:
                 part.window.add(now, seconds, {key: value * fraction for key, value in counted.items()})
             share = shares.setdefault(job, _Share())
             for pid, mib in mine.items():
-                share.mib[pid] = share.mib.get(pid, 0.0) + mib
+                share.mib[pid] = _sum((share.mib.get(pid, 0.0), mib))
             share.values.append((fraction, looks))
             if joules is not None:
                 share.joules = (share.joules or 0.0) + joules * fraction
@@ -361,9 +361,10 @@ class Sampler:
         known = self._jobs[job]
         account = known.account
         known.seen, known.dirty = now, True
-        known.mib = sum(share.mib.values())
-        rose = account.peak_mib is None or known.mib >= account.peak_mib + 1
-        account.peak_mib = max(account.peak_mib or 0.0, known.mib)
+        known.mib = _sum(share.mib.values())
+        rose = known.mib is not None and (account.peak_mib is None or known.mib >= account.peak_mib + 1)
+        if known.mib is not None:
+            account.peak_mib = max(account.peak_mib or 0.0, known.mib)
         for place, seconds in enumerate(spans):
             if seconds > 0:
                 account.seconds += seconds
@@ -373,7 +374,8 @@ class Sampler:
                         account.series[key].add(sum(found) / len(found), seconds)
         if share.joules is not None:
             account.energy_j = (account.energy_j or 0.0) + share.joules
-        notice = self._guard.look(job, known.cap_mib, share.mib)
+        told = {pid: mib for pid, mib in share.mib.items() if mib is not None}
+        notice = self._guard.look(job, known.cap_mib, told)
         if notice is not None:
             known.over += 1
             account.evidence = f"rad-monitor: {notice.message}" if notice.pid is not None else account.evidence
@@ -450,6 +452,16 @@ class Sampler:
         return JobView(
             job, gpus, known.mib, account.peak_mib, known.cap_mib, account.energy_j, account.seconds, known.over
         )
+
+
+def _sum(amounts: Iterable[float | None]) -> float | None:
+    """Their sum, or None where one of them is not known."""
+    total = 0.0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
 
 
 def _mean(looks: Sequence[Mapping[str, float]], spans: Sequence[float]) -> dict[str, float]:

@@ -12,7 +12,7 @@ import pytest
 
 from scripts.bench.standin_nvml import GPU_IS_LOST, Device, StandInNvml
 from slurm_hooks.config import Config, Monitor, Node
-from slurm_hooks.monitor import counters
+from slurm_hooks.monitor import counters, prometheus
 from slurm_hooks.monitor import sampler as module
 from slurm_hooks.monitor.guard import LOOKS, Notice
 from slurm_hooks.monitor.metrics import BackendError
@@ -189,7 +189,24 @@ def test_what_nobody_counts_is_not_in_the_record(tmp_path: Path) -> None:
     site.devices[0].clients = {10: None}
     site.look(3)
     stored = site.stored(42)
-    assert (stored.smact_mean, stored.energy_j, stored.peak_mib) == (None, None, 0)
+    assert (stored.smact_mean, stored.energy_j, stored.peak_mib) == (None, None, None)
+
+
+def test_memory_that_nvml_does_not_tell_is_none_and_not_zero(site: Site) -> None:
+    for pid in (10, 11):
+        site.process(pid, 42)
+    site.devices[0].clients = {10: None}
+    site.look(3)
+    page = prometheus.render(site.sampler.view(), "node0")
+    assert "rad_job_processes{" in page
+    assert "rad_job_memory_used_bytes" not in page
+    assert "rad_job_memory_peak_bytes" not in page
+    site.devices[0].clients = {10: None, 11: 500.0}  # less than all of it is no peak either
+    site.look(3)
+    site.devices[0].clients = {}
+    site.look()
+    assert site.stored(42).seconds > 0
+    assert site.stored(42).peak_mib is None
 
 
 def test_a_lost_gpu_is_shown_and_the_other_goes_on(site: Site) -> None:
