@@ -22,7 +22,7 @@ class NodeGpu:
 
     Attributes:
         uuid: as CUDA_VISIBLE_DEVICES takes it.
-        memory_mib: its memory in MiB.
+        memory_mib: its memory in MiB; 0 where only nvidia-smi could tell, and did not.
     """
 
     uuid: str
@@ -38,7 +38,11 @@ def gpu(index: int, smi: str, cache: str, driver_dir: str = DRIVER_DIR) -> NodeG
         if known["gpus"]:
             state.write(cache, known)
     entry = known["gpus"].get(str(index))
-    return NodeGpu(entry["uuid"], entry["memory_mib"]) if entry else None
+    if entry:
+        return NodeGpu(entry["uuid"], entry["memory_mib"])
+    # Numbers are no substitute: CUDA counts the GPUs that work, so behind one that is lost they mean others.
+    uuid = next((uuid for uuid, minor in _minors(driver_dir).items() if minor == index), None)
+    return NodeGpu(uuid, 0) if uuid else None
 
 
 def least_memory_mib(cache: str) -> int:
@@ -49,7 +53,7 @@ def least_memory_mib(cache: str) -> int:
 
 def _ask(smi: str, driver_dir: str) -> dict[str, dict[str, object]]:
     done = commands.run([smi, "--query-gpu=index,uuid,memory.total", "--format=csv,noheader,nounits"], TIMEOUT_S)
-    return parse(done.out, _minors(driver_dir)) if done.ok else {}
+    return parse(done.out, _minors(driver_dir))  # it fails where one GPU is lost, and may tell of the others
 
 
 def parse(text: str, minors: dict[str, int]) -> dict[str, dict[str, object]]:

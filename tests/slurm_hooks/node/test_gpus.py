@@ -69,6 +69,18 @@ def test_one_that_was_not_there_is_asked_for_again(place: Path, smi: str, driver
     assert gpus.gpu(1, smi, cache, driver) == FIRST
 
 
+def test_where_nvidia_smi_does_not_answer_the_driver_tells_which_gpu_it_is(place: Path, driver: str) -> None:
+    cache = str(place / "gpus.json")
+    assert gpus.gpu(1, str(place / "nvidia-smi"), cache, driver) == NodeGpu(FIRST.uuid, 0)
+    assert gpus.gpu(2, str(place / "nvidia-smi"), cache, driver) is None
+    assert not Path(cache).exists()  # nvidia-smi is asked again
+
+
+def test_one_lost_gpu_hides_no_other(place: Path, smi: str, driver: str) -> None:
+    Path(smi).write_text(Path(smi).read_text() + "exit 15\n")
+    assert gpus.gpu(0, smi, str(place / "gpus.json"), driver) == SECOND
+
+
 def test_no_driver(place: Path) -> None:
     cache = str(place / "gpus.json")
     assert gpus.gpu(0, str(place / "nvidia-smi"), cache, str(place)) is None
