@@ -20,7 +20,7 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,8 @@ START_TIMEOUT_S = 5.0
 STOP_TIMEOUT_S = 3.0
 POLL_S = 0.02
 _SHARED = "all"
+_SERVER = "nvidia-cuda-mps-server"
+_SHORT = 15  # so much of a program's name the kernel keeps
 _COMMAND = 3  # words of a command in which the program may stand, where an interpreter runs it
 _MAX_COMMAND = 4096
 _MAX_ENVIRONMENT = 1 << 20
@@ -458,18 +460,21 @@ def _kill(settings: Mps, slot: Slot) -> None:
 
 def _daemons(settings: Mps, slot: Slot) -> list[int]:
     """Control daemons of a slot: our own processes that run the control program with the slot's pipes."""
-    program = os.path.basename(settings.control)  # noqa: PTH119
-    return _processes(slot, os.geteuid(), lambda word: word == program)
+    return _processes(slot, {os.geteuid()}, os.path.basename(settings.control))  # noqa: PTH119
 
 
 def _servers(slot: Slot) -> list[int]:
-    return _processes(slot, None, lambda word: "mps-server" in word)
+    """Servers of a slot: its user's processes, or ours."""
+    user = slot.name[1:]
+    return _processes(slot, {os.geteuid(), int(user)} if user.isdigit() else {os.geteuid()}, _SERVER)
 
 
-def _processes(slot: Slot, owner: int | None, is_program: Callable[[str], bool]) -> list[int]:
-    """Processes that run a program, by its name without folders, and were started with a slot's pipes.
+def _processes(slot: Slot, owners: Collection[int], program: str) -> list[int]:
+    """Processes of some users that run a program and were started with a slot's pipes.
 
     Users choose how many processes they have and how long their environments are: those are read last and in bounds.
+    Whoever reads a command or an environment waits for a process that hangs in its memory, as ps does, and cannot be
+    told to leave off; its owner and its short name the kernel tells at once.
     """
     wanted = f"CUDA_MPS_PIPE_DIRECTORY={slot.pipe}".encode()
     found = []
@@ -477,10 +482,12 @@ def _processes(slot: Slot, owner: int | None, is_program: Callable[[str], bool])
         if not name.isdigit():
             continue
         try:
-            if owner is not None and os.stat(f"/proc/{name}").st_uid != owner:  # noqa: PTH116
+            if os.stat(f"/proc/{name}").st_uid not in owners:  # noqa: PTH116
+                continue
+            if _read(f"/proc/{name}/comm", _SHORT + 1).rstrip(b"\n") != program.encode()[:_SHORT]:
                 continue
             words = _read(f"/proc/{name}/cmdline", _MAX_COMMAND).split(b"\0")[:_COMMAND]
-            if not any(is_program(os.path.basename(word.decode(errors="replace"))) for word in words):  # noqa: PTH119
+            if not any(os.path.basename(word) == program.encode() for word in words):  # noqa: PTH119
                 continue
             if wanted in _read(f"/proc/{name}/environ", _MAX_ENVIRONMENT).split(b"\0"):
                 found.append(int(name))

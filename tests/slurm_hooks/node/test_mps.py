@@ -401,7 +401,7 @@ def test_what_a_jobs_server_wrote(settings: Mps) -> None:
     assert mps.server_log(settings, 11) == b""
 
 
-def test_environments_of_users_processes_are_not_read(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_other_processes_is_not_read(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
     slot = mps.join(settings, 2, UID, 11, UUID)
     read: list[str] = []
 
@@ -415,6 +415,10 @@ def test_environments_of_users_processes_are_not_read(settings: Mps, monkeypatch
     assert mps._servers(slot) == []
     assert [path for path in read if path.endswith("/environ")] == []
     assert mps._daemons(settings, slot) == _daemons(settings)
+    # Of a process that hangs in its memory neither could be read.
+    me = f"/proc/{os.getpid()}"
+    assert f"{me}/comm" in read
+    assert not {f"{me}/cmdline", f"{me}/environ"} & set(read)
     assert 1 <= len([path for path in read if path.endswith("/environ")]) < 10
 
 
