@@ -215,7 +215,7 @@ def _judge(
 def _written(scene: Context, found: Sequence[Log], note: Mapping[str, Any]) -> bytes:
     """What this run wrote to its logs, as far as that is known."""
     job = scene.job
-    known = {mark.path: mark for mark in map(logs.mark_from, note.get("logs", [])) if mark}
+    known = {mark.path: mark for mark in map(logs.mark_from, note.get("logs", [])) if mark and mark.known}
     # Where no mark was made, only a log that nobody else writes to is this run's, and only in the first run.
     sure = [log.path for log in found if log.path in known or (log.own and job.restart == 0)]
     marks = [known.get(path, logs.LogMark(path)) for path in sure]

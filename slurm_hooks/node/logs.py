@@ -31,6 +31,7 @@ class LogMark:
         dev, ino: which file it was.
         mtime_ns: when it was last written.
         sample: the last bytes before `size`, in hexadecimal.
+        known: whether the log could be looked at in time; else all else but the path is of no meaning.
     """
 
     path: str
@@ -39,6 +40,7 @@ class LogMark:
     ino: int = 0
     mtime_ns: int = 0
     sample: str = ""
+    known: bool = True
 
 
 def mark_from(data: Any) -> LogMark | None:
@@ -48,11 +50,8 @@ def mark_from(data: Any) -> LogMark | None:
     except TypeError:
         return None
     numbers = (made.size, made.dev, made.ino, made.mtime_ns)
-    if not all(isinstance(n, int) for n in numbers) or not (
-        isinstance(made.path, str) and isinstance(made.sample, str)
-    ):
-        return None
-    return made
+    texts = isinstance(made.path, str) and isinstance(made.sample, str)
+    return made if texts and isinstance(made.known, bool) and all(isinstance(n, int) for n in numbers) else None
 
 
 def mark(job: NodeJob, paths: Sequence[str]) -> tuple[LogMark, ...]:
@@ -63,7 +62,7 @@ def mark(job: NodeJob, paths: Sequence[str]) -> tuple[LogMark, ...]:
 
     answer = as_user(job.user, job.uid, job.gid, work, TIMEOUT_S)
     if answer is None:
-        return tuple(LogMark(path) for path in paths)
+        return tuple(LogMark(path, known=False) for path in paths)
     return tuple(LogMark(**data) for data in json.loads(answer))
 
 

@@ -39,6 +39,8 @@ def start(scene: Context) -> None:
         state.remove(path)
     known = _logs(scene)
     marks = logs.mark(job, [log.path for log in known])
+    if not all(mark.known for mark in marks):
+        scene.say("how its logs end is not known: they could not be looked at in time")
     note = {
         "restart": job.restart,
         "uid": job.uid,

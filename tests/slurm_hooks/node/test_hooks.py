@@ -316,6 +316,20 @@ def test_an_old_error_in_the_log_is_not_this_runs(site: Site) -> None:
     assert site.slurm.calls("requeue") == []
 
 
+def test_an_old_error_in_a_log_that_could_not_be_looked_at_in_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"SLURM_JOB_STDOUT": "train.log"}
+    site.log(OOM, "train.log")  # of an earlier job: sbatch adds to it with JobFileAppend=1
+    _oom_job(site)
+    with monkeypatch.context() as patch:
+        patch.setattr(logs, "as_user", lambda *_: None)  # as where a home folder takes seconds to be mounted
+        site.run("prolog", **names)
+    site.log("Segmentation fault\n", "train.log")
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="139:0", **names)
+    assert site.slurm.calls("requeue") == []
+    assert site.waiting()["7-0.json"].evidence == ""
+    assert "how its logs end is not known" in site.said
+
+
 def test_a_restarted_run_whose_log_was_not_known(site: Site) -> None:
     site.slurm.trouble("show", 1, "Unable to contact slurm controller\n")
     site.run("prolog", SLURM_JOB_RESTART_COUNT="1")

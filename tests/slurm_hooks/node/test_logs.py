@@ -162,10 +162,13 @@ def test_no_log_is_made_for_it(job: NodeJob, home: Path) -> None:
 
 def test_a_user_that_cannot_be_become(job: NodeJob, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "as_user", lambda *_: None)
-    assert mark(job, ["/a", "/b"]) == (LogMark("/a"), LogMark("/b"))
+    assert mark(job, ["/a", "/b"]) == (LogMark("/a", known=False), LogMark("/b", known=False))
     assert written(job, [LogMark("/a")], 10) == b""
 
 
-@pytest.mark.parametrize("data", [None, 3, {}, {"path": 3}, {"path": "/a", "size": "x"}, {"path": "/a", "more": 1}])
+@pytest.mark.parametrize(
+    "data",
+    [None, 3, {}, {"path": 3}, {"path": "/a", "size": "x"}, {"path": "/a", "more": 1}, {"path": "/a", "known": 1}],
+)
 def test_marks_from_elsewhere(data: object) -> None:
     assert mark_from(data) is None
