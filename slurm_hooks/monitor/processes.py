@@ -8,15 +8,20 @@ known to be that user's.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+log = logging.getLogger("rad.monitor")
 
 _V1 = re.compile(r"^\d+:[^:]*:/slurm[\w.-]*/uid_\d+/job_(\d{1,10})(?:/|$)", re.MULTILINE)
 _V2 = re.compile(r"^0::/system\.slice/[\w.-]*slurmstepd\.scope/job_(\d{1,10})(?:/|$)", re.MULTILINE)
 _JOB_ID = re.compile(rb"(?:^|\0)SLURM_JOB_ID=(\d{1,10})(?:\0|$)")
 _MAX_ENVIRONMENT = 1 << 20
+_ENVIRONMENT_S = 1.0
 _MPS_SERVER = "nvidia-cuda-mps-server"
 # Questions for which an answer is kept. That no job was found may be too early: a process is moved after its start.
 _LOOKS = 12
@@ -54,6 +59,7 @@ class Processes:
         self._trusted = trusted
         self._proc = proc
         self._known: dict[int, _Known] = {}
+        self._readers: dict[int, threading.Thread] = {}
 
     def jobs(self, pids: Iterable[int]) -> dict[int, int | None]:
         """Jobs by pid, None for a process of no job; servers of MPS, which work for others, are left out."""
@@ -79,12 +85,31 @@ class Processes:
         return _Known(job, server, _LOOKS_OF_NOBODY if job is None else _LOOKS)
 
     def _by_environment(self, pid: int) -> int | None:
-        job = job_of_environment(self._read(pid, "environ"))
+        job = job_of_environment(self._environment(pid))
         try:
             uid = os.stat(f"{self._proc}/{pid}").st_uid  # noqa: PTH116
         except OSError:
             return None
         return job if job is not None and self._trusted(job, uid) else None
+
+    def _environment(self, pid: int) -> bytes:
+        """A process's environment, or nothing where that cannot be read in time.
+
+        Of a process that hangs in its memory the reader waits as long as that does, so it is a thread that may.
+        """
+        reader = self._readers.get(pid)
+        if reader is not None and reader.is_alive():
+            return b""
+        found: list[bytes] = []
+        reader = threading.Thread(target=lambda: found.append(self._read(pid, "environ")), daemon=True)
+        reader.start()
+        reader.join(_ENVIRONMENT_S)
+        if reader.is_alive():
+            self._readers[pid] = reader
+            log.warning("process %d hangs: whose it is cannot be read", pid)
+        else:
+            self._readers.pop(pid, None)
+        return found[0] if found else b""
 
     def _is_server(self, pid: int) -> bool:
         """Whether it runs the driver's program, which lies where only root can put it."""

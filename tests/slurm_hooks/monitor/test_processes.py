@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from slurm_hooks.monitor import processes as module
 from slurm_hooks.monitor.processes import Processes, job_of_cgroup, job_of_environment
 
 V1 = "9:name=systemd:/\n4:memory:/slurm/uid_1001/job_42/step_0/task_0\n0::/\n"
@@ -119,6 +121,29 @@ def test_answers_are_kept_for_a_while_and_nobodys_for_a_shorter_one(proc: FakePr
     processes.jobs([])
     proc.add(1, V2)
     assert processes.jobs([1]) == {1: 42}, "a number that was gone is looked at anew"
+
+
+def test_a_process_that_hangs_holds_nobody_up(
+    proc: FakeProc, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "_ENVIRONMENT_S", 0.05)
+    proc.add(1)
+    proc.add(2, V1)
+    hanging = proc.root / "1" / "environ"
+    hanging.unlink()
+    os.mkfifo(hanging)  # who reads it waits for a writer
+    processes = Processes(lambda job, uid: True, str(proc.root))
+    seen: list[dict[int, int | None]] = []
+    looks = threading.Thread(target=lambda: seen.extend(processes.jobs([1, 2]) for _ in range(9)), daemon=True)
+    looks.start()
+    looks.join(20)
+    assert seen == [{1: None, 2: 42}] * 9
+    assert caplog.text.count("process 1 hangs") == 1
+    hanging.write_bytes(b"SLURM_JOB_ID=7\0")  # it goes on
+    processes._readers[1].join(20)
+    hanging.unlink()
+    proc.add(1, environ=b"SLURM_JOB_ID=7\0")
+    assert processes.jobs([1]) == {1: 7}
 
 
 @pytest.fixture
