@@ -191,6 +191,7 @@ class ClusterView:
     Attributes:
         taken: clock reading, in seconds, at which the look at Slurm began; minus infinity for never.
         waiting: jobs of each partition that wait for resources or behind such jobs.
+        waiting_jobs: all of these, each once, also where it names several partitions.
         pinned: jobs that wait for resources and may run on one device type only.
         lacking: partitions with nodes that have no shares of their GPUs now.
         held: jobs for shares that Slurm holds, as it took none of its nodes to have any.
@@ -207,6 +208,7 @@ class ClusterView:
     taken: float = float("-inf")
     nodes: tuple[Node, ...] = ()
     waiting: Mapping[str, int] = field(default_factory=dict)
+    waiting_jobs: int = 0
     pinned: tuple[PinnedJob, ...] = ()
     lacking: frozenset[str] = frozenset()
     held: tuple[int, ...] = ()

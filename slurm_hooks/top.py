@@ -103,8 +103,7 @@ def residents(line: Line) -> str:
 
 def summary(shown: Sequence[Line], view: ClusterView) -> str:
     """One line about all of them."""
-    held = sum(line.used_shares for line in shown) / SHARES_PER_GPU
-    jobs = sum(len(line.residents) for line in shown)
-    waiting = sum(view.waiting.values())
+    held = sum(min(SHARES_PER_GPU, sum(share for _, _, share, _ in line.residents)) for line in shown) / SHARES_PER_GPU
+    jobs = len({job_id for line in shown for job_id, *_ in line.residents})
     shared = sum(len(line.residents) > 1 for line in shown)
-    return f"{len(shown)} GPUs, {held:.2f} held by {jobs} jobs, {shared} shared now, {waiting} jobs wait"
+    return f"{len(shown)} GPUs, {held:.2f} held by {jobs} jobs, {shared} shared now, {view.waiting_jobs} jobs wait"

@@ -303,11 +303,11 @@ def build(
             for name in expand_hostlist(row.nodes):
                 holders.setdefault((name, device), []).append(_resident(row, share))
     jobs = [job for job in jobs if job.state == "PD"]
+    waiting_jobs = [job for job in jobs if job.reason in _WAITING_REASONS]
     waiting: dict[str, int] = {}
-    for job in jobs:
-        if job.reason in _WAITING_REASONS:
-            for partition in job.partition.split(","):
-                waiting[partition] = waiting.get(partition, 0) + 1
+    for job in waiting_jobs:
+        for partition in job.partition.split(","):
+            waiting[partition] = waiting.get(partition, 0) + 1
     at_limit = {job.job_id: job.user for job in jobs if _AT_LIMIT.match(job.reason)}
     pinned = tuple(
         PinnedJob(job.job_id, device, int(count), job.nodes)
@@ -333,7 +333,7 @@ def build(
         available = node.available and node.name not in opaque
         made.append(replace(node, gpus=gpus, whole=whole, available=available))
     lacking = frozenset(name for node in made if node.gpus and not node.shares for name in node.partitions)
-    view = ClusterView(taken, tuple(made), waiting, pinned, lacking, stuck, can_retype=can_retype)
+    view = ClusterView(taken, tuple(made), waiting, len(waiting_jobs), pinned, lacking, stuck, can_retype=can_retype)
     view = replace(view, at_limit=frozenset(at_limit.values()))
     return with_arrivals(view, filter(None, map(_about_to_start, jobs)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ VIEW = ClusterView(
         ),
     ),
     waiting={"gpu": 3},
+    waiting_jobs=3,
     partitions={"gpu": SlurmPartition(), "big": SlurmPartition()},
 )
 
@@ -43,6 +45,14 @@ def test_lines() -> None:
     assert [line.node for line in top.lines(VIEW, Measured(), "big")] == ["node1"]
     assert top.residents(shared) == "4711 alice 38 (13.1 GiB), 4712 bob 41"
     assert top.summary(top.lines(VIEW, Measured()), VIEW) == "3 GPUs, 1.79 held by 3 jobs, 1 shared now, 3 jobs wait"
+
+
+def test_a_job_on_two_gpus_is_one_and_what_is_only_spoken_for_is_held_by_nobody() -> None:
+    both = (Resident(7, "alice", 100),)
+    nodes = [replace(VIEW.nodes[0], gpus=(Gpu("node0", "g0", 100, both), Gpu("node0", "g1", 100, both, number=1)))]
+    nodes.append(replace(VIEW.nodes[1], gpus=(Gpu("node1", "g0", 70, (Resident(8, "bob", 30),)),)))
+    view = replace(VIEW, nodes=tuple(nodes))
+    assert top.summary(top.lines(view, Measured()), view) == "3 GPUs, 2.30 held by 2 jobs, 0 shared now, 3 jobs wait"
 
 
 def test_what_monitors_measured() -> None:

@@ -162,6 +162,12 @@ def test_a_job_that_waits_for_nodes_waits_in_its_partition(reason: str) -> None:
     assert build(parse_nodes(NODE), jobs, [], taken=0, can_retype=False).waiting == {"gpu": 1}
 
 
+def test_a_job_that_names_two_partitions_waits_once() -> None:
+    jobs = parse_jobs("9\x1fPD\x1fgpu,debug\x1fbob\x1fgres:mps:30\x1f\x1fResources\n")
+    view = build(parse_nodes(NODE), jobs, [], taken=0, can_retype=False)
+    assert (view.waiting, view.waiting_jobs) == ({"gpu": 1, "debug": 1}, 1)
+
+
 def test_hostlists() -> None:
     assert expand_hostlist("n1") == ["n1"]
     assert expand_hostlist("n[08-10,7],login,gpu[1]-x") == ["n08", "n09", "n10", "n7", "login", "gpu1-x"]
