@@ -27,6 +27,7 @@ _SHORT_S = 3 * 86_400
 _DAY_MIN = 1440
 _STEPS_MIN = (1, 5, 10, 30, 60, 120, 180, 360, 720, *(days * _DAY_MIN for days in (1, 2, 7, 30, 90, 365)))
 _MOST_TICKS = 14
+_KINDS = {"shared": "held", "whole": "whole", "other": "unseen"}  # as in the table, with their colours
 
 _STYLE = """
 :root{--bg:#fff;--fg:#1b2733;--soft:#5c6b7a;--line:#dde4ea;--card:#f6f8fa;--held:#0b7a75;--asked:#e08e0b;
@@ -176,9 +177,9 @@ def _split(report: Report, jobs: Sequence[Job], zone: tzinfo | None) -> str:
         return _none("No job asked for a GPU in this time.")
     hourly = report.until - report.since <= _SHORT_S
     edges = _hours(report, zone) if hourly else _days(report, zone)
-    hours = {kind: [0.0] * (len(edges) - 1) for kind in ("shared", "whole", "without RAD")}
+    hours = {kind: [0.0] * (len(edges) - 1) for kind in _KINDS}
     for job in jobs:
-        kind = "shared" if job.is_shared else "whole" if job.record is not None else "without RAD"
+        kind = "shared" if job.is_shared else "whole" if job.is_changed else "other"
         for run in job.runs:
             if run.start is None or not (held := job.gpus_held(run)):
                 continue
@@ -186,10 +187,7 @@ def _split(report: Report, jobs: Sequence[Job], zone: tzinfo | None) -> str:
             stop = min(len(edges) - 1, bisect_left(edges, report.until if run.end is None else run.end))
             for n in range(first, stop):
                 hours[kind][n] += held * seconds_within(run, edges[n], edges[n + 1]) / 3600
-    rows = [
-        Series(kind, colour, hours[kind])
-        for kind, colour in (("shared", "held"), ("whole", "whole"), ("without RAD", "unseen"))
-    ]
+    rows = [Series(kind, colour, hours[kind]) for kind, colour in _KINDS.items()]
     form = "%H:%M" if hourly else "%b %d"
     labels = [datetime.fromtimestamp(edge, zone).strftime(form) for edge in edges[:-1]]
     return charts.bars(rows, labels, "GPU-hours held", "GPU-hours held by shared and other jobs")

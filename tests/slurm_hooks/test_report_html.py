@@ -117,7 +117,7 @@ def test_the_page_tells_the_numbers() -> None:
 
 def test_charts_add_up() -> None:
     text = _page(_some_jobs())
-    bars = [float(value) for value in re.findall(r": (?:shared|whole|without RAD) ([\d.]+) GPU-hours held", text)]
+    bars = [float(value) for value in re.findall(r": (?:shared|whole|other) ([\d.]+) GPU-hours held", text)]
     assert sum(bars) == pytest.approx(0.4 + 0.4 + 2.0 + 12.0, rel=0.01)
     polygon = re.search(r'<polygon class="area"[^>]* points="([^"]+)"', text)
     assert polygon is not None
@@ -126,6 +126,21 @@ def test_charts_add_up() -> None:
     top = max(float(tick) for tick in re.findall(r">([\d.]+)</text>", text.split("</svg>", 1)[0]))
     width, height = points[-1][0] - points[0][0], charts.HEIGHT - charts._TOP - charts._BOTTOM
     assert area / (width * height) * top * 24 == pytest.approx(14.8, rel=0.01)
+
+
+def test_the_chart_of_hours_has_the_tables_kinds() -> None:
+    gpu = {"gres/gpu": 2}
+    runs = [
+        job_run(_record()),
+        job_run(_record(action="exclusive", share=100), job_id=2, allocated={"gres/mps": 100}),
+        job_run(_record(action="shadowed"), job_id=3, allocated=gpu),
+        job_run(_record(action="left_alone", asked="gpu:2"), job_id=4, allocated=gpu),
+        job_run(None, job_id=5, allocated=gpu),
+    ]
+    text = _page(runs)
+    hours = re.findall(r": (shared|whole|other) ([\d.]+) GPU-hours held", text)
+    assert hours == [("shared", "0.4"), ("whole", "1"), ("other", "6")]
+    assert "<td>5</td><td>1</td><td>1</td><td>3</td>" in text
 
 
 def test_an_empty_page() -> None:
