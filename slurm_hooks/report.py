@@ -90,9 +90,11 @@ class Job:
         return ended_so and self.gpus_held(run) < self._requested
 
     def gpus_held(self, run: JobRun) -> float:
-        """GPUs that a run held; the record's share where Slurm does not account for shares."""
-        if run.gpus or self.record is None or not self.is_changed:
+        """GPUs that a run held; where Slurm does not account for them the record's share, or what was asked for."""
+        if run.gpus:
             return run.gpus
+        if self.record is None or not self.is_changed:
+            return self._requested
         kept = self.kept(run)
         share = self.record.share if kept is None or kept.share is None else kept.share
         return (share or 0) / SHARES_PER_GPU

@@ -51,7 +51,8 @@ def test_a_shared_job() -> None:
         ("advised", {"gres/gpu": 1}, (0, 0, 1, 0), 1.0),
         ("shadowed", {"gres/gpu": 1}, (0, 0, 1, 0), 1.0),
         ("share", {}, (1, 0, 0, 0), 0.4),  # a site that does not account for shares
-        ("advised", {}, (0, 0, 1, 0), 0.0),
+        ("advised", {}, (0, 0, 1, 0), 1.0),
+        ("shadowed", {}, (0, 0, 1, 0), 1.0),
     ],
 )
 def test_what_was_done(action: str, allocated: dict[str, int], counts: tuple[int, ...], held: float) -> None:
