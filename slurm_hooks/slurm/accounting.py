@@ -217,7 +217,8 @@ class SlurmAccounting:
 
         Raises:
             AccountingError: if `job` is no job id.
-            SlurmError: if neither `sacct` nor `squeue` answers, or the latter does not and alone may know the record.
+            SlurmError: if neither `sacct` nor `squeue` answers, or the latter does not, or does not show the job, and
+                alone may know the record.
         """
         if JOB_ID.fullmatch(job) is None:
             forms = "4711, 4711_3 for a task of an array, or 4711+1 for a part of a heterogeneous job"
@@ -231,6 +232,11 @@ class SlurmAccounting:
         told = bool(kept) and all(run.end is not None or run.admin_comment for run in kept)
         if squeue_error is not None and _UNKNOWN not in str(squeue_error) and not told:
             raise squeue_error
+        if hidden := _hidden(kept, queued):
+            raise SlurmError(
+                f"slurmdbd says that job {hidden[0].shown_id} has not ended, slurmctld does not show it: where "
+                "PrivateData does not hide it from you, its end was lost (`sacctmgr show runawayjobs`)"
+            )
         found = _newest(kept, queued)
         # Asked for a part, squeue tells of the whole job.
         return [run for run in found if run.shown_id == job] if "+" in job else found
@@ -269,17 +275,28 @@ def parse_sacct(text: str, delimiter: str, fields: Sequence[str] = SACCT_FIELDS)
 
 
 def parse_squeue(text: str) -> list[JobRun]:
-    """What ``squeue -O`` printed of SQUEUE_COLUMNS; a line too short to be a row is part of a job's name."""
-    runs = []
+    """What ``squeue -O`` printed of SQUEUE_COLUMNS, whatever line ends an AdminComment or a job's name holds."""
+    runs, data = [], b""
     for line in text.split("\n"):
-        data, row, position = line.encode(), {}, 0  # Slurm pads to bytes
-        for name, width in SQUEUE_COLUMNS:
-            cell = data[position : position + width].decode(errors="replace")
-            row[name] = cell.strip().replace("(null)", "")
-            position += width
-        if len(data) > _SQUEUE_SHORTEST and row["JobID"].isdigit():
-            runs.append(_from_squeue(row))
+        piece = line.encode()  # Slurm pads to bytes
+        if data:
+            data += b"\n" + piece  # the comment holds a line end
+        elif len(piece) >= _BEFORE_COMMENT and piece[: SQUEUE_COLUMNS[0][1]].strip().isdigit():
+            data = piece
+        if len(data) >= _SQUEUE_SHORTEST:  # what is left on other lines is a part of the name
+            runs.append(_from_squeue(_cells(data)))
+            data = b""
     return runs
+
+
+def _cells(data: bytes) -> dict[str, str]:
+    """A row of `squeue` by its columns' names."""
+    row, position = {}, 0
+    for name, width in SQUEUE_COLUMNS:
+        cell = data[position : position + width].decode(errors="replace")
+        row[name] = cell.strip().replace("(null)", "")
+        position += width
+    return row
 
 
 def _from_sacct(row: Mapping[str, str]) -> JobRun | None:
@@ -375,6 +392,12 @@ def _untold(runs: Iterable[JobRun], told: Iterable[JobRun]) -> list[JobRun]:
     return [run for run in runs if not _is_told(run, found)]
 
 
+def _hidden(kept: Sequence[JobRun], queued: Sequence[JobRun]) -> list[JobRun]:
+    """Those of `kept` that have not ended, of whose jobs neither slurmctld nor another run tells what RAD decided."""
+    known = {run.job_id for run in kept if run.admin_comment}
+    return [run for run in _untold((run for run in kept if run.end is None), queued) if run.job_id not in known]
+
+
 def _named(run: JobRun, queued: JobRun | None) -> JobRun:
     """A row of slurmdbd, which may hear of a short job's end before it hears what the job was."""
     if run.partition or queued is None:
@@ -403,4 +426,6 @@ def _tres(text: str) -> dict[str, int]:
 
 
 _CLOCK = re.compile(r"(?:(?:(\d{1,6})-)?(\d{1,6}):)?(\d{1,6}):(\d{1,6})")
+_NAMES = [name for name, _ in SQUEUE_COLUMNS]
+_BEFORE_COMMENT = sum(width for _, width in SQUEUE_COLUMNS[: _NAMES.index("admin_comment")])
 _SQUEUE_SHORTEST = sum(width for name, width in SQUEUE_COLUMNS if name != "Name")

@@ -99,6 +99,25 @@ def test_a_name_forges_no_row(name: str) -> None:
     assert [run.user for run in parse_squeue(f"{row}{name[:256]}\n")] in (["eve"], [])
 
 
+def _squeue_row(job: int, comment: str, name: str) -> str:
+    given = {"JobID": str(job), "JobArrayID": str(job), "UserName": "eve", "State": "RUNNING", "StartTime": "1"}
+    given |= {"admin_comment": comment, "Name": name}
+    return "".join(f"{given.get(column, ''):<{width}}" for column, width in accounting.SQUEUE_COLUMNS) + "\n"
+
+
+@pytest.mark.parametrize("lines", ["JS1:x\nline two", "a\n", "\n17", "\n\n", "1\n2\n3"])
+def test_lines_of_another_tools_comment_lose_no_job(lines: str) -> None:
+    record = encode(Record("share", share=40))
+    rows = (
+        _squeue_row(7, f"{lines} {record}", "a\nb")
+        + _squeue_row(8, f"{record} {lines}", "\n9")
+        + _squeue_row(9, "", "c")
+    )
+    runs = parse_squeue(rows)
+    assert [(run.job_id, run.name, run.user) for run in runs] == [(7, "a", "eve"), (8, "", "eve"), (9, "c", "eve")]
+    assert [decode(run.admin_comment) is not None for run in runs] == [True, True, False]
+
+
 def test_a_delimiter_is_never_the_same() -> None:
     ask = Recorded()
     for _ in range(2):
@@ -312,6 +331,12 @@ def test_a_running_job_is_not_told_without_the_record_that_the_controller_alone_
     ask = Recorded({"squeue": "Unable to contact slurm controller"})
     with pytest.raises(SlurmError, match="contact"):
         SlurmAccounting(runner=ask).runs_of("8_2")
+
+
+@pytest.mark.parametrize("squeue", [{"squeue": "slurm_load_jobs error: Invalid job id specified"}, {}])
+def test_nothing_is_said_of_a_running_job_that_slurmctld_does_not_show(squeue: dict[str, str]) -> None:
+    with pytest.raises(SlurmError, match="job 8_2 has not ended, slurmctld does not show it: where PrivateData"):
+        SlurmAccounting(runner=Recorded(squeue, squeue="")).runs_of("8_2")
 
 
 def test_none_of_both_is_an_error() -> None:
