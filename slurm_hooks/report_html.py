@@ -146,14 +146,15 @@ def _ticks(report: Report, zone: tzinfo | None) -> list[tuple[float, str]]:
     span = report.until - report.since
     step = timedelta(minutes=next((m for m in _STEPS_MIN if span <= _MOST_TICKS * 60 * m), _STEPS_MIN[-1]))
     day = datetime.fromtimestamp(report.since, zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    found: list[tuple[float, str]] = []
+    found: dict[float, str] = {}  # a time that the clock leaves out is the one that it goes on with
     at = day
     while (seconds := at.timestamp()) <= report.until:
         if seconds >= report.since:
-            form = "%b %d" if (at.hour, at.minute) == (0, 0) else "%H:%M"
-            found.append(((seconds - report.since) / span, at.strftime(form)))
+            shown = datetime.fromtimestamp(seconds, zone)
+            form = "%b %d" if (shown.hour, shown.minute) == (0, 0) else "%H:%M"
+            found[(seconds - report.since) / span] = shown.strftime(form)
         at += step
-    return found
+    return list(found.items())
 
 
 def _binned(report: Report, jobs: Sequence[Job], gpus: Callable[[Job, JobRun], float]) -> list[float]:

@@ -193,6 +193,16 @@ def test_hours_are_as_long_where_the_clock_is_changed(day: datetime) -> None:
     assert report_html._hours(shown, None) == [begin + n * HOUR for n in range(7)]
 
 
+@pytest.mark.usefixtures("berlin")
+def test_no_time_that_the_clock_leaves_out_stands_below() -> None:
+    begin = int(datetime(2026, 3, 29).timestamp())
+    shown = report.make([], begin, begin + 4 * HOUR, "user")
+    assert report_html._ticks(shown, None) == [
+        (n / 8, text)
+        for n, text in enumerate(["Mar 29", "00:30", "01:00", "01:30", "03:00", "03:30", "04:00", "04:30", "05:00"])
+    ]
+
+
 def test_each_run_is_looked_at_in_its_own_days_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     year = (NOON - 183 * 24 * HOUR, NOON + 182 * 24 * HOUR)
     runs = [
