@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slurm_hooks.experience import learn
-from slurm_hooks.records import Record, Run
+from slurm_hooks.records import Record, Run, strip
 from slurm_hooks.report import JOULES_PER_KWH, SHARES_PER_GPU, Job
 from slurm_hooks.shares import FULL_THREADS
 from slurm_hooks.slurm.accounting import LIVE_STATES, JobRun
@@ -17,6 +17,7 @@ _NOT_SEEN = (
     "answer when it was submitted"
 )
 _HETEROGENEOUS = "RAD leaves heterogeneous jobs as written"  # Slurm shows the script with the first part alone
+_UNREADABLE = "RAD's record of this job is damaged: what was decided is not known"
 _OUTCOMES = {
     "completed": "completed",
     "failed": "failed",
@@ -41,12 +42,19 @@ def explain(job: Job, neighbours: Mapping[int, Job], now: int) -> str:
     run, record = job.last, job.record
     lines = [_clean(f"job {run.shown_id} {run.name}, {run.user}, partition {run.partition}")]
     if record is None:
-        lines.append(_line("record", _HETEROGENEOUS if "+" in run.shown_id else _NOT_SEEN))
+        lines.append(_line("record", _nothing_known(job)))
     else:
         lines += _decided(record, neighbours)
     lines += _happened(job, now)
     lines += _next(job)
     return "\n".join(lines)
+
+
+def _nothing_known(job: Job) -> str:
+    """Why nothing is told of a job's decision."""
+    if any(strip(run.admin_comment) != run.admin_comment for run in job.runs):
+        return _UNREADABLE
+    return _HETEROGENEOUS if "+" in job.last.shown_id else _NOT_SEEN
 
 
 def _decided(record: Record, neighbours: Mapping[int, Job]) -> list[str]:

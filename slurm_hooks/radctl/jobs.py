@@ -110,7 +110,7 @@ def explain(job_id: str) -> None:
         names = ", ".join(re.sub(r"_\[(\d+).*", r"_\1", name) for name in shown[:5])
         raise JobError(f"job {job_id} has several tasks or parts: name one of them: {names}")
     job = jobs[0]
-    residents = [number for number in job.record.residents if number] if job.record is not None else []
+    residents = [number for number in job.record.residents if number > 0] if job.record is not None else []
     neighbours: dict[int, Job] = {}
     for number in residents[:MAX_NEIGHBOURS]:
         # A neighbour that Slurm has forgotten, or will not tell of, is told by its number alone.

@@ -133,6 +133,12 @@ def test_a_job_that_rad_did_not_see() -> None:
     assert _story(part)[1] == "  record   RAD leaves heterogeneous jobs as written"
 
 
+@pytest.mark.parametrize("comment", ["RAD1:AAAA", "JS1:x rad1:eyjhy3", f"RAD1:{'A' * 40_000}"])
+def test_a_record_that_cannot_be_read_is_no_sign_that_rad_did_nothing(comment: str) -> None:
+    words = "  record   RAD's record of this job is damaged: what was decided is not known"
+    assert _story(dataclasses.replace(job_run(), admin_comment=comment))[1] == words
+
+
 def test_a_job_that_came_back_with_more() -> None:
     error = "torch.OutOfMemoryError: CUDA out of memory"
     runs = (

@@ -19,7 +19,7 @@ from slurm_hooks import report
 from slurm_hooks.radctl import jobs as command
 from slurm_hooks.radctl.main import cli
 from slurm_hooks.records import Record, Run, encode
-from slurm_hooks.slurm.accounting import JobRun
+from slurm_hooks.slurm.accounting import AccountingError, JobRun
 from slurm_hooks.slurm.commands import SlurmError
 from tests.slurm_hooks.jobs import HOUR, NOON, job_run
 
@@ -316,6 +316,8 @@ class _Slurm:
     def runs_of(self, job: str) -> list[JobRun]:
         if job in ("0", "9"):
             raise SlurmError("sacct: Bad job/step specified")
+        if job.startswith("-"):
+            raise AccountingError(f"{job!r} is no job id")
         return [run for run in self.known if job in (run.shown_id, str(run.job_id), run.shown_id.partition("_")[0])]
 
 
@@ -455,6 +457,8 @@ def test_explain(slurm: type[_Slurm]) -> None:
     shown = _radctl("explain", "1")
     assert shown.exit_code == 0
     assert "beside 7 (bert, 40 shares), 8, 9, a job submitted just before" in shown.output
+    slurm.known = (job_run(replace(record, residents=(-1,))),)
+    assert "beside -1" in _radctl("explain", "1").output
     slurm.known = (job_run(replace(record, residents=(0, 0, 0))),)
     assert "beside 3 jobs submitted just before" in _radctl("explain", "1").output
 
