@@ -303,6 +303,10 @@ def _from_sacct(row: Mapping[str, str]) -> JobRun | None:
     if not row["JobIDRaw"].isdigit():
         return None
     code, _, signal = row["ExitCode"].partition(":")
+    submit, start, elapsed_s = _number(row["Submit"]), _number(row["Start"]), _number(row["ElapsedRaw"]) or 0
+    if submit is not None and start is not None and start < submit:
+        # A job that changed its size has a row for each, submitted when that began and started with the job.
+        start, elapsed_s = submit, max(0, elapsed_s - (submit - start))
     return JobRun(
         job_id=int(row["JobIDRaw"]),
         shown_id=row["JobID"],
@@ -310,10 +314,10 @@ def _from_sacct(row: Mapping[str, str]) -> JobRun | None:
         account=row["Account"],
         partition=row["Partition"],
         state=row["State"].partition(" ")[0],
-        submit=_number(row["Submit"]),
-        start=_number(row["Start"]),
+        submit=submit,
+        start=start,
         end=_number(row["End"]),
-        elapsed_s=_number(row["ElapsedRaw"]) or 0,
+        elapsed_s=elapsed_s,
         allocated=_tres(row["AllocTRES"]),
         requested=_tres(row["ReqTRES"]),
         exit_code=_number(code) or 0,

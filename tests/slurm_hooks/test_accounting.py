@@ -77,6 +77,16 @@ def test_sacct_rows() -> None:
     assert runs[9].end is None
 
 
+def test_the_sizes_of_a_job_share_no_time() -> None:
+    """Rows as 22.05 has them of a job of two nodes whose user let go of one after 4 s."""
+    rows = [
+        ["59", "59", "bob", "", "gpu", "RESIZING", "100", "101", "105", "4", "gres/gpu=2", "", "0:0", "n[0-1]", "", ""],
+        ["59", "59", "bob", "", "gpu", "COMPLETED", "105", "101", "121", "20", "gres/gpu=1", "", "0:0", "n0", "", ""],
+    ]
+    runs = parse_sacct("".join("".join(f"{cell}<x>" for cell in row) + "\n" for row in rows), "<x>")
+    assert [(run.start, run.end, run.elapsed_s, run.gpus) for run in runs] == [(101, 105, 4, 2.0), (105, 121, 16, 1.0)]
+
+
 def test_squeue_rows() -> None:
     runs = {run.shown_id: run for run in parse_squeue(SQUEUE)}
     assert len(runs) == 10
