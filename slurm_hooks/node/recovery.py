@@ -207,7 +207,8 @@ def with_run(record: Record, run: Run) -> Record:
     runs = tuple(r for r in record.runs if (r.restart, r.start) != same)
     changes = record.user_changes
     change = f"mps:{run.share}"
-    if _changed_by_user(record, run) and (not changes or changes[-1] != change):
+    is_new = len(runs) == len(record.runs)  # a later change is not undone by telling of an earlier run again
+    if is_new and _changed_by_user(record, run) and (not changes or changes[-1] != change):
         changes = (*changes, change)
     runs = tuple(sorted((*runs, run), key=lambda r: (r.restart or 0, r.start or 0)))
     return dataclasses.replace(record, runs=runs, user_changes=changes)

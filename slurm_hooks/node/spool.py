@@ -2,7 +2,9 @@
 
 A run's outcome waits as ``JOB-RESTART.json`` until slurmdbd shows that the job has ended for good: before that
 slurmctld's own messages would write over it. Then it is merged into what AdminComment holds, so sending it again
-changes nothing. A requeue that was begun waits as ``JOB-RESTART.requeue.json`` until the job has its new request.
+changes nothing: it is sent once more a while later, as a slurmctld that starts soon after a job's end writes what it
+holds of the job over that. A requeue that was begun waits as ``JOB-RESTART.requeue.json`` until the job has its new
+request.
 
 Where the spool folder takes nothing (a full disk), both wait in memory, in a folder below [node].state_dir, which
 outlives everything but a boot.
@@ -43,6 +45,8 @@ _HOOK_S = 60.0  # no hook runs for longer, and slurmdbd is not behind for longer
 # A requeued job that starts within two seconds after slurmd should have forgotten its last run may start without a
 # Prolog, where another job has begun or ended on the node meanwhile: Slurm itself lets it wait for one second only.
 _FORGOTTEN_S = 4
+_SENT = ".sent"  # behind the name of an outcome that is to be sent once more
+_AGAIN_S = 900.0  # by then slurmctld has mostly forgotten the job (MinJobAge), and writes over its record no more
 _LETTERS = ".letters.json"  # whether sacctmgr was seen to keep letters as they are
 _SMALL_LETTERS_UNTIL = (22, 5)
 
@@ -186,6 +190,7 @@ def _files(settings: Node, *, requeues: bool) -> Iterator[tuple[str, int, int]]:
 
 def send(settings: Node) -> Sent:
     """One round: go on with requeues, and send every outcome that can be sent, as long as slurmdbd answers."""
+    _send_again(settings)
     begun = [_resume(settings, path) for path, _, _ in list(_files(settings, requeues=True))]
     waits = [problem for problem in begun if problem is not None]
     total = Sent(soon=len(waits), problems=tuple(filter(None, waits)))
@@ -195,6 +200,15 @@ def send(settings: Node) -> Sent:
         if total.silent:
             break
     return total
+
+
+def _send_again(settings: Node) -> None:
+    """Let outcomes wait again that were sent a while ago."""
+    for path, name in _names(settings):
+        if name.endswith(_SENT):
+            with contextlib.suppress(FileNotFoundError):
+                if abs(time.time() - os.stat(path).st_mtime) >= _AGAIN_S:  # noqa: PTH116
+                    os.rename(path, path.removesuffix(_SENT))  # noqa: PTH104
 
 
 def _added(one: Sent, other: Sent) -> Sent:
@@ -242,22 +256,32 @@ def _send_job(settings: Node, mine: list[Item], rows: list[commands.Row]) -> Sen
     if any(_too_early(item, rows) for item in mine):
         return Sent(soon=len(mine))
     before = decode(last.admin_comment)
-    sent = 0
-    if before is not None:  # else it is a job that RAD had nothing to do with
-        record = before
+    if before is None:  # it is a job that RAD had nothing to do with
         for item in mine:
-            record = recovery.with_run(record, _told_by_slurm(item.run, rows))
-        if _would_harm(settings, strip(last.admin_comment)):
-            for item in mine:
-                os.rename(item.path, f"{item.path}.kept")  # noqa: PTH104
-            return Sent(problems=(f"job {last.id}: kept here: sacctmgr would spoil what other tools keep with it",))
-        stored = _store(settings, mine[0].job, last, merge(last.admin_comment, record))
-        if stored.problem:
-            return Sent(soon=len(mine), problems=(stored.problem,), silent=stored.silent)
-        sent = len(mine)
+            state.remove(item.path)
+        return Sent()
+    record = before
     for item in mine:
-        state.remove(item.path)
-    return Sent(sent=sent)
+        record = recovery.with_run(record, _told_by_slurm(item.run, rows))
+    text = merge(last.admin_comment, record)
+    if decode(text) != before and (trouble := _write(settings, mine, last, text)) is not None:
+        return trouble
+    for item in mine:
+        if abs(time.time() - item.at) < _AGAIN_S:
+            os.rename(item.path, f"{item.path}{_SENT}")  # noqa: PTH104
+        else:
+            state.remove(item.path)
+    return Sent(sent=len(mine))
+
+
+def _write(settings: Node, mine: list[Item], row: commands.Row, text: str) -> Sent | None:
+    """Write a row's AdminComment; why that could not be done, or None."""
+    if _would_harm(settings, strip(row.admin_comment)):
+        for item in mine:
+            os.rename(item.path, f"{item.path}.kept")  # noqa: PTH104
+        return Sent(problems=(f"job {row.id}: kept here: sacctmgr would spoil what other tools keep with it",))
+    stored = _store(settings, mine[0].job, row, text)
+    return Sent(soon=len(mine), problems=(stored.problem,), silent=stored.silent) if stored.problem else None
 
 
 def _is_over(settings: Node, job: int) -> bool:
@@ -280,8 +304,6 @@ def _store(settings: Node, job: int, row: commands.Row, text: str) -> _Stored:
     of its own merges again.
     """
     wanted, limit = decode(text), _PATIENCE * settings.command_timeout_s
-    if decode(row.admin_comment) == wanted:
-        return _Stored()
     done = commands.store_comment(row.id, text, limit)
     if not done.ok:
         return _Stored(done.problem, silent=done.code is None)

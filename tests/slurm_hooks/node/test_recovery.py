@@ -195,6 +195,9 @@ def test_a_run_is_told_once() -> None:
 
 
 def test_runs_stand_in_their_order() -> None:
+    both = with_run(with_run(RECORD, Run(restart=0, share=50)), Run(restart=1, share=70))
+    assert with_run(both, Run(restart=0, share=50)) == both
+    assert both.user_changes == ("mps:50", "mps:70")
     record = with_run(with_run(RECORD, Run(restart=2, share=30)), Run(restart=0, share=30))
     assert [run.restart for run in record.runs] == [0, 2]
 

@@ -37,7 +37,9 @@ def _row(
 
 
 def _kept(node: Node) -> list[str]:
-    return sorted(path.name for path in Path(node.spool_dir).iterdir() if not path.name.startswith("."))
+    """What waits; what was sent and is to be sent once more does not count."""
+    names = (path.name for path in Path(node.spool_dir).iterdir())
+    return sorted(name for name in names if not name.startswith(".") and not name.endswith(".sent"))
 
 
 def _age(node: Node, name: str, seconds: float) -> None:
@@ -68,6 +70,32 @@ def test_an_outcome_is_sent_once(node: Node, slurm: FakeSlurm) -> None:
     before = len(slurm.calls("sacctmgr"))
     assert spool.send(node) == Sent(sent=1)
     assert len(slurm.calls("sacctmgr")) == before
+
+
+def test_what_slurmctld_wrote_over_is_sent_once_more(node: Node, slurm: FakeSlurm) -> None:
+    """22.05 writes its own records of jobs that it still knows when it starts."""
+    slurm.rows(_row())
+    spool.put(node, 7, 0, RUN)
+    assert spool.send(node) == Sent(sent=1)
+    slurm.rows(_row())
+    assert spool.send(node) == Sent()
+    _age(node, "7-0.json.sent", 1000)
+    assert spool.send(node) == Sent(sent=1)
+    assert decode(slurm.comment()) == dataclasses.replace(RECORD, runs=(RUN,))
+    assert not list(Path(node.spool_dir).glob("7-0*"))
+
+
+def test_what_is_sent_once_more_is_left_alone_where_it_stands(node: Node, slurm: FakeSlurm) -> None:
+    slurm.small_letters()
+    slurm.rows(_row())
+    spool.put(node, 7, 0, RUN)
+    assert spool.send(node) == Sent(sent=1)
+    slurm.rows(_row(comment=merge("JS1:H4sI", dataclasses.replace(RECORD, runs=(RUN,)))))
+    _age(node, "7-0.json.sent", 1000)
+    before = len(slurm.calls("sacctmgr"))
+    assert spool.send(node) == Sent(sent=1)
+    assert len(slurm.calls("sacctmgr")) == before
+    assert not list(Path(node.spool_dir).glob("7-0*"))
 
 
 def test_small_letters_do_our_record_no_harm(node: Node, slurm: FakeSlurm) -> None:
