@@ -210,10 +210,10 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
         lines = _unindented(lines, start, indent)
     at = start + 1
     while at < len(lines) and not t.is_rule(lines[at]) and at - start < 8:
-        header += " " + lines[at].strip()
+        # A terminal breaks inside of words, too.
+        header = max(f"{header} {lines[at].strip()}", header + lines[at].strip(), key=lambda both: len(_titles(both)))
         at += 1
-    found = sorted((header.find(title), key) for title, key in _TITLES.items() if title in header)
-    columns = _Columns([key for _, key in found], "depth-idx" in header)
+    columns = _Columns([key for _, key in _titles(header)], "depth-idx" in header)
     if not columns.names:
         raise t.fail(start + 1, header, "no known column stands in this header: paste it as torchinfo prints it")
     if "output" not in columns.names and "input" not in columns.names:
@@ -230,6 +230,11 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     if rows[0][0]:  # without a row of the model itself, which would say what its last layer gives out
         t.check_end(lines, start, at)
     return _summary(lines, at, rows, different, columns.names, indices, ruled=ruled), at
+
+
+def _titles(header: str) -> list[tuple[int, str]]:
+    """Find the known columns of a header, in order."""
+    return sorted((header.find(title), key) for title, key in _TITLES.items() if title in header)
 
 
 def _unindented(lines: list[str], start: int, indent: int) -> list[str]:
@@ -268,7 +273,7 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], l
             indices.append(index)
             at += 1
             continue
-        if not index and (not line.strip() or (t.is_rule(line) and not _is_branch(line))):
+        if not index and (not line.strip() or (t.is_rule(line) and not _is_branch(line) and line.strip() not in _NONE)):
             if rows and line.strip():
                 break
             at += 1
@@ -279,7 +284,7 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], l
         number = at
         row = _row(line, columns, number)
         if row is None:
-            if _is_weight(line, columns.has_index):
+            if _is_weight(line, lines[at] if at < count else "", columns.has_index):
                 continue
             row, at = _whole(lines, at, columns)
         found = seen.add(*row)
@@ -339,7 +344,7 @@ def _row(line: str, columns: _Columns, number: int) -> tuple[int, _Row] | None:
         depth = int(level)
     else:
         depth = sum(map(drawn.count, _BARS)) + 1 if len(drawn) >= 2 else 0
-        if depth > 0 and (columns.has_index or not type_[:1].isupper() or not drawn.strip()):
+        if depth > 0 and (columns.has_index or not drawn.strip()):
             return None
     if not t.is_name(type_):
         return None
@@ -367,14 +372,21 @@ def _cells(rest: str) -> list[str]:
     return list(map(" ".join, values))
 
 
-def _is_weight(line: str, has_index: bool) -> bool:
-    """Tell whether this is a row of one weight (``│    └─weight  [3, 64]  ├─192``), as ``verbose=2`` prints."""
-    if t.is_cut(line):
-        return False
+def _is_weight(line: str, after: str, has_index: bool) -> bool:
+    """Tell whether this is a row of one weight (``│    └─weight  [3, 64]  ├─192``), as ``verbose=2`` prints.
+
+    Layers have numbers, or names in parentheses. Where a table shows neither, the line after it tells whether a class
+    that is written as a weight is (``_DenseBlock``) has its columns there.
+    """
     body = line.lstrip(_DRAWN)
-    label = body.partition(" ")[0]
-    drawn = len(line) - len(body) >= 2
-    return drawn and ":" not in label and (has_index or "." in label or not label[:1].isupper())
+    if len(line) - len(body) < 2 or t.is_cut(line) or ": " in body or " (" in body:
+        return False
+    cells = body.split()
+    if not cells or has_index or "." in cells[0] or cells[-1][0] in _BRANCHES:
+        return True
+    more = after.strip()
+    goes_on = more != "" and more[0] not in _BRANCHES and (more in _NONE or not t.is_rule(more))
+    return not body[0].isupper() and not goes_on
 
 
 def _summary(

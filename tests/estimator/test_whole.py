@@ -297,6 +297,54 @@ Total params: 28
     assert parse_summary("\n".join([lines[0], *wrapped])) == parse_summary(table)
 
 
+_UNLIKE_LAYERS = [
+    ("", "Net", " (Net)", "", "--"),
+    ("├─", "_Block", " (a)", ": 1-1", "--"),
+    ("│    └─", "conv_block", " (b)", ": 2-1", "--"),
+    ("│    │    └─", "Linear", " (fc)", ": 3-1", "1,240"),
+    ("├─", "ReLU", " (act)", ": 1-2", "--"),
+]
+_ASCII = {"│": "|", "└─": "+ ", "├─": "+ "}
+
+
+@pytest.mark.parametrize("names", [True, False])
+@pytest.mark.parametrize("depths", [True, False])
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("width", [34, 37, 52, 57, 90])  # inside of Output, at its end, inside and at the end of Param
+def test_classes_that_are_written_as_weights_are_layers(
+    *, names: bool, depths: bool, ascii_only: bool, width: int
+) -> None:
+    title = f"Layer (type{' (var_name)' if names else ''}{':depth-idx' if depths else ''})"
+    rows = [f"{title:32}Output Shape        Param #", "=======\n"]
+    for drawn, type_, name, depth, params in _UNLIKE_LAYERS:
+        label = f"{drawn}{type_}{name if names else ''}{depth if depths else ''}"
+        rows.append(f"{label:32}[4, 10]             {params}")
+    text = "\n".join([*rows, "=======", "Total params: 1,240"])
+    for drawn, plain in _ASCII.items() if ascii_only else ():
+        text = text.replace(drawn, plain)
+    wrapped = "\n".join([part for line in text.splitlines() for part in (line[:width], line[width:])])
+    summary = parse_summary(wrapped)
+    assert summary.total_params == 1_240
+    block, act = summary.root.children
+    (inner,) = block.children
+    (layer,) = inner.children
+    assert (block.type, inner.type, layer.type, act.type) == ("_Block", "conv_block", "Linear", "ReLU")
+    assert (layer.params, layer.output_shape) == (1_240, (10,))
+
+
+def test_weights_with_capitals_are_no_layers() -> None:
+    table = """Layer (type)             Output Shape        Param #
+=======
+Net                      [4, 10]             21
+├─W                                          ├─20
+├─D                                          └─1
+├─Linear                 [4, 10]             40
+=======
+"""
+    (layer,) = parse_summary(table).root.children
+    assert layer.type == "Linear"
+
+
 def test_columns_that_show_nothing_may_stand_on_a_line_of_their_own() -> None:
     table = """Layer (type:depth-idx)  Output Shape  Param #  Mult-Adds
 =======
