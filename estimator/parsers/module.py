@@ -33,6 +33,8 @@ COUNTED: Final = f" {_WORD}"
 _LEFT_OUT: Final = ("...", "…")
 _MAX_WRAPPED: Final = 12
 _MAX_NOTES: Final = 64
+# Prints without parameters that may stand between a model and its total.
+_MOST_LOSSES: Final = 8
 # Lines of a block that the next of its type is compared with.
 _MOST_COMPARED: Final = 512
 _MOST_DIGITS: Final = 7
@@ -75,6 +77,8 @@ _SETTINGS: Final = re.compile(r"\(\d[\d, ]*\), [^()]*")
 # As matchers and losses of detectors print themselves: ``Matcher HungarianMatcher``, with settings in the lines below.
 _SAYS_ITSELF: Final = re.compile(r"(?:Matcher|Criterion) [A-Za-z_]\w{0,99}")
 _ARROW: Final = re.compile(r"\(\w+\) - \w")  # (0) - GCNConv(16, 64): x, edge_index -> x
+# What never stands behind a print that is whole: ``(fc): Linear(``, ``), 1,234 params``.
+_GOES_ON: Final = re.compile(r" *(?:\([\w.-]{1,100}\): (?:\d+ x )?[A-Za-z_][\w.]*\(|\), [\d,]+ params)")
 # In longer texts the search for an outer comma, which looks ahead at each, takes too long.
 _SHORT: Final = 512
 _MOST_ARGS: Final = 64
@@ -147,6 +151,20 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     Raises:
         SummaryError: a line cannot be read, the print has no end, or it is too large.
     """
+    reader, types, at = _read(lines, start)
+    behind = t.first_line(lines, at)
+    if behind < len(lines) and _GOES_ON.match(lines[behind]):
+        raise t.fail(behind + 1, lines[behind], "lines before this one are missing: paste all of the print")
+    reader.root = versions.today(_root(reader), types)
+    return _summary(reader, types, lines, at), at
+
+
+def _read(lines: list[str], start: int) -> tuple[_Reader, set[str], int]:
+    """Read the print that starts at ``lines[start]``, its types, and the index of the line behind it.
+
+    Raises:
+        SummaryError: a line cannot be read, the print has no end, or it is too large.
+    """
     reader = _Reader()
     leaves = _Leaves()
     others: dict[str, _Line] = {}
@@ -182,8 +200,13 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
             at = reader.take(line, number, at, lines)
     if reader.root is None:
         raise t.fail(start + 1, lines[start], "the print of this module has no end: paste it up to its last `)`")
-    reader.root = versions.today(reader.root, types)
-    return _summary(reader, types, lines, at), at
+    return reader, types, at
+
+
+def _root(reader: _Reader) -> Layer:
+    if reader.root is None:
+        raise AssertionError("_read() has checked that the print is complete")
+    return reader.root
 
 
 class _Leaves:
@@ -321,6 +344,8 @@ def _tail(tail: str) -> int | None:
     words = tail.strip(" ,").split()
     if len(words) == 1 and words[0].endswith(_WORD):  # a terminal has broken the line between the two
         words = [words[0].removesuffix(_WORD), _WORD]
+    if len(words) > _TWO and words[0].endswith(","):  # or behind a comma of the number
+        words = ["".join(words[:-1]), words[-1]]
     if len(words) != 2 or words[1].lower() not in ("params", "param", "parameters"):
         return None
     return t.read_count(words[0])
@@ -621,25 +646,50 @@ def _parameters(layer: Layer) -> int:
     return sum(inner.params for inner in layers(layer))
 
 
+def _own_totals(lines: list[str], at: int, totals: dict[str, str]) -> dict[str, str]:
+    """Give what is said of this print's parameters: of the totals behind it those before another model's print."""
+    if t.total_params(totals) is None and not t.all_params(totals):
+        return totals
+    end = at
+    models = 0
+    while end < len(lines) and models < _MOST_LOSSES:
+        if not end & OFTEN:
+            breathe()
+        if not (lines[end].rstrip().endswith("(") and starts(lines[end])):
+            end += 1
+            continue
+        try:
+            other, _, behind = _read(lines, end)
+        except SummaryError:
+            break
+        if other.total or other.unsaid:
+            break
+        models += 1
+        end = behind
+    return t.read_totals(lines[:end], at)
+
+
 def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> ModelSummary:
-    if reader.root is None:
-        raise AssertionError("parse() has checked that the print is complete")
+    root = _root(reader)
     total = reader.total
     inferred = list(reader.guessed)
     totals = t.read_totals(lines, at)
     trained, whole = t.trained_of(totals, total)
     if not whole and t.trained_params(totals):  # which counts a head once that is the word embedding
-        trained, whole = t.trained_of(totals, share(ModelSummary("module", reader.root, None, total)).total_params)
+        trained, whole = t.trained_of(totals, share(ModelSummary("module", root, None, total)).total_params)
     if not reader.counted:
-        stated = t.total_params(totals) or whole or t.all_params(totals) or None
         unsaid = reader.unsaid or reader.packed(types)
+        stated = None
+        if root.children or total or unsaid:  # and not a loss, or arguments, alone
+            own = _own_totals(lines, at, totals)
+            stated = t.total_params(own) or whole or t.all_params(own) or None
         if unsaid and stated is None:
             raise SummaryError(
                 f"a print without counts does not show how large {t.short(unsaid)} are, most of such a model: "
                 "paste what torchinfo prints with depth=20, write `Total params: N` behind the print, or claim "
                 "`#RAD memory=12G`"
             )
-        nothing = reader.own or (not total and reader.root.children)
+        nothing = reader.own or (not total and root.children)
         if not unsaid and (reader.own if stated is None else nothing and stated > _MOST_OWN * total):
             own = f"{t.short(reader.own)} are" if reader.own else "its layers are"
             raise SummaryError(
@@ -647,7 +697,7 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
                 "prints, or claim `#RAD memory=12G`"
             )
         inferred.insert(0, "the print has no parameter counts; they follow from the layers' sizes")
-        away = packed_away(reader.root) if PACKED[0] in types else 0
+        away = packed_away(root) if PACKED[0] in types else 0
         if away and stated is not None and (stated < total - away or t.about(stated, total - away)):
             stated += away  # as PyTorch counts what is packed, and a tied head once
         if stated is not None and stated != total:
@@ -657,10 +707,10 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
         raise t.fail(1, lines[0], "the layers add up to more parameters than any GPU can hold")
     frozen = whole - trained
     if reader.adapted and not frozen:
-        trained = _trained(reader.root)
+        trained = _trained(root)
         frozen = max(total - trained, 0)
         inferred.append(f"peft's adapters are trained, {trained:,} parameters, and all else is frozen")
-    return ModelSummary("module", reader.root, None, total, tuple(inferred), frozen_params=frozen)
+    return ModelSummary("module", root, None, total, tuple(inferred), frozen_params=frozen)
 
 
 def _trained(layer: Layer) -> int:

@@ -499,6 +499,13 @@ def test_print_with_counts_wrapped_anywhere_reads_the_same(width: int) -> None:
     assert parse_summary(text) == parse_summary(f"Net(\n{layer}\n), 9 params\n")
 
 
+@pytest.mark.parametrize("place", [-8, -10, -14])
+def test_a_count_that_is_wrapped_behind_its_comma(place: int) -> None:
+    layer = "  (fc): Linear(in_features=2000, out_features=3000), 6,003,000 params"
+    text = f"Net(\n{layer}\n)\n"
+    assert parse_summary(text.replace(layer, f"{layer[:place]}\n{layer[place:]}")) == parse_summary(text)
+
+
 @pytest.mark.parametrize("label", ["Total params", "Total parameters", "Total number of parameters"])
 def test_print_stated_total_behind_an_uncounted_print_is_taken(label: str) -> None:
     summary = parse_summary(

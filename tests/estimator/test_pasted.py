@@ -385,3 +385,34 @@ def test_what_trains_for_quantisation_is_refused() -> None:
     with pytest.raises(SummaryError, match=r"FakeQuantize layers .* claim"):
         parse_summary(text)
     assert parse_summary("# a FakeQuantize in a log\n" + text.replace("FakeQuantize", "")).total_params > 0
+
+
+@pytest.mark.parametrize("before", ["Namespace(lr=0.1)\n", "CrossEntropyLoss()\n", "Loss(\n  (inner): BCELoss()\n)\n"])
+def test_a_total_is_that_of_the_model_before_it_and_not_of_a_loss_or_arguments(before: str) -> None:
+    said = "Total params: 40\n"
+    assert parse_summary(before + NET + said) == parse_summary(NET + said)
+
+
+def test_a_total_behind_the_second_of_two_prints_is_not_the_firsts() -> None:
+    summary = parse_summary(f"{LARGER}{NET}Total params: 40\n")
+    assert summary.total_params == 3_550
+    assert summary.note == "another model of 40 parameters beside it is not counted"
+
+
+@pytest.mark.parametrize("between", ["Loss(\n  (inner): BCELoss()\n)\n", "Adam (\nParameter Group 0\n    lr: 0.1\n)\n"])
+def test_a_total_may_stand_behind_a_loss_and_an_optimizer(between: str) -> None:
+    assert parse_summary(f"{NET}{between}Total params: 41\n").total_params == 41
+
+
+def test_arguments_with_a_total_behind_them_are_no_model() -> None:
+    with pytest.raises(SummaryError, match=r"line 1: 'Namespace\(lr=0.1\)': nothing in this print has parameters"):
+        parse_summary("Namespace(lr=0.1)\nTotal params: 40\n")
+
+
+@pytest.mark.parametrize(("behind", "line"), [("  (b2): Block(\n  )\n)\n", 7), ("), 120 params\n", 7)])
+def test_a_print_whose_middle_is_gone_is_refused(behind: str, line: int) -> None:
+    layer = "    (fc): Linear(in_features=7, out_features=5), 40 params\n"
+    text = f"Net(\n  (b0): Block(\n{layer}  ), 40 params\n{layer}  ), 80 params\n"
+    assert parse_summary(text).total_params == 80
+    with pytest.raises(SummaryError, match=f"line {line}: .*: lines before this one are missing"):
+        parse_summary(text + behind)
