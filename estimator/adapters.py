@@ -75,8 +75,8 @@ def _is_adapted(layer: Layer) -> bool:
 
 
 def names_its_base(layer: Layer) -> bool:
-    """Tell whether a print shows that this is a layer of peft around another: ``lora.Linear``."""
-    return "." in layer.type and any(part.name == BASE for part in layer.children)
+    """Tell whether a print shows that this is a layer of peft around another: ``lora.Linear``, a Linear in a Linear."""
+    return any(part.name == BASE and ("." in layer.type or part.type == layer.type) for part in layer.children)
 
 
 def _is_lora(layer: Layer) -> bool:

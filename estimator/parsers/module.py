@@ -45,8 +45,11 @@ _LINEAR: Final = "Linear"
 # So do a user's own layers whose print shows nothing of their sizes.
 _OWN: Final = ("Conv", "Conv1d", "Conv2d", "Conv3d", "Linear")
 _MOST_OWN: Final = 2  # so many times what is shown a model has at most that can be understood
-# Beside its adapters peft trains what a module holds under this name, and nothing else.
-_TRAINED: Final = "modules_to_save"
+# Beside its adapters peft trains what modules hold under these names, and nothing else.
+_PROMPTS: Final = "prompt_encoder"
+_TRAINED: Final[tuple[str, ...]] = ("modules_to_save", _PROMPTS)
+# What learns prompts holds the model's word embedding once more.
+_WORDS: Final = "word_embeddings"
 # What other libraries call the sizes of a linear layer.
 _SIZES: Final[dict[str, str]] = {"input_features": "in_features", "output_features": "out_features"}
 # Layers whose weights are packed into a few bits, or into something else than a parameter.
@@ -539,7 +542,7 @@ class _Reader:
             if line.name and line.type in WRAPPERS and len(children) == 1:
                 layer = children[0].but(name=line.name)  # as the whole model's, which `unwrap` takes off
             alike[line.name] = layer
-            self.adapted = self.adapted or names_its_base(layer)
+            self.adapted = self.adapted or names_its_base(layer) or _learns_prompts(layer)
         return alike, total
 
     def _own(self, frame: _Frame, args: Args) -> int:
@@ -607,14 +610,21 @@ def _named(alike: dict[str, Layer], name: str) -> Layer:
     return layer
 
 
+def _learns_prompts(layer: Layer) -> bool:
+    """Tell whether peft learns what stands before a text: the model itself is frozen."""
+    return layer.type.startswith("Peft") and any(part.name == _PROMPTS for part in layer.children)
+
+
 def _shown_again(children: list[Layer]) -> int:
     """Take out what a container holds under two names, which a print shows twice, and count the parameters in it.
 
-    That is a row of all parts before it, and a decoder's hold on the encoder beside it.
+    That is a row of all parts before it, a decoder's hold on the encoder beside it, and words beside peft's prompts.
     """
     if len(children) < _TWO:
         return 0
     breathe()
+    if children[-1].name == _WORDS and children[-2].name == _PROMPTS:
+        return _parameters(children.pop())
     encoders: dict[int, int] = {}
     for at, part in enumerate(children):
         if not at & OFTEN:
@@ -681,8 +691,8 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
         unsaid = reader.unsaid or reader.packed(types)
         stated = None
         if root.children or total or unsaid:  # and not a loss, or arguments, alone
-            own = _own_totals(lines, at, totals)
-            stated = t.total_params(own) or whole or t.all_params(own) or None
+            said = _own_totals(lines, at, totals)
+            stated = t.total_params(said) or whole or t.all_params(said) or None
         if unsaid and stated is None:
             raise SummaryError(
                 f"a print without counts does not show how large {t.short(unsaid)} are, most of such a model: "
@@ -718,4 +728,4 @@ def _trained(layer: Layer) -> int:
     breathe()
     if names_its_base(layer):
         return sum([_parameters(part) for part in layer.children if part.name != BASE])
-    return sum([_parameters(part) if part.name == _TRAINED else _trained(part) for part in layer.children])
+    return sum([_parameters(part) if part.name in _TRAINED else _trained(part) for part in layer.children])

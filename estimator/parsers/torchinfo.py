@@ -459,7 +459,7 @@ def _summary(
         unused=hides,
         pass_mb=pass_mb,
         input_mb=None if halves else t.input_mb(totals),
-        frozen_params=t.frozen_params(totals),
+        frozen_params=t.frozen_params(totals) or sum([layer.params for _, layer in flat if FROZEN in layer.args]),
         rehearsals=rehearsal.read(totals),
     )
 

@@ -213,6 +213,28 @@ def test_adapters_that_are_bare_parameters_are_counted() -> None:
     assert (summary.total_params, summary.frozen_params) == (118, 64)
 
 
+def test_an_adapter_that_prints_the_class_of_what_it_adapts() -> None:
+    summary = parse_summary(
+        "PeftModel(\n  (base_model): IA3Model(\n    (model): Net(\n      (proj): Linear(\n"
+        "        (base_layer): Linear(in_features=8, out_features=4, bias=False)\n"
+        "        (ia3_l): ParameterDict(  (default): Parameter containing: [torch.FloatTensor of size 4x1])\n"
+        "      )\n    )\n  )\n)\n"
+    )
+    assert (summary.total_params, summary.frozen_params) == (36, 32)
+
+
+def test_prompts_that_peft_learns_are_trained_and_the_words_beside_them_are_the_models() -> None:
+    text = (
+        "PeftModelForCausalLM(\n  (base_model): Net(\n    (words): Embedding(100, 8)\n    (fc): Linear(8, 8)\n  )\n"
+        "  (prompt_encoder): ModuleDict(\n    (default): PromptEmbedding(\n      (embedding): Embedding(5, 8)\n    )\n"
+        "  )\n  (word_embeddings): Embedding(100, 8)\n)\n"
+    )
+    summary = parse_summary(text)
+    assert (summary.total_params, summary.frozen_params) == (912, 872)
+    said = "trainable params: 40 || all params: 912 || trainable%: 4.3860\n"
+    assert (parse_summary(text + said).total_params, parse_summary(text + said).frozen_params) == (912, 872)
+
+
 @pytest.mark.parametrize(
     ("said", "frozen"),
     [

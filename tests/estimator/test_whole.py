@@ -345,6 +345,15 @@ Net                      [4, 10]             21
     assert layer.type == "Linear"
 
 
+@pytest.mark.parametrize("totals", ["", "Non-trainable params (Units.MEGABYTES): 0.00\n"])
+def test_frozen_rows_are_frozen_where_no_total_says_it(totals: str) -> None:
+    table = (
+        "Layer (type:depth-idx)  Output Shape  Param #\n=====\nNet  [4, 10]  --\n"
+        f"├─Linear: 1-1  [4, 3]  (50)\n├─Linear: 1-2  [4, 10]  40\n=====\n{totals}"
+    )
+    assert parse_summary(table).frozen_params == 50
+
+
 def test_columns_that_show_nothing_may_stand_on_a_line_of_their_own() -> None:
     table = """Layer (type:depth-idx)  Output Shape  Param #  Mult-Adds
 =======
