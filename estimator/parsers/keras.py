@@ -55,6 +55,8 @@ _Samples = dict[RawShape | None, tuple[int, ...] | None]
 _SEPARABLE: Final = "SeparableConv2D"
 # Sides of a kernel, usual ones first.
 _SIDES: Final[tuple[int, ...]] = (3, 5, 7, 1, 2, 4, 9, 11)
+# Outside of a terminal Keras 3 takes 80 columns, and cuts off what is behind them whatever line_length says.
+_WIDER: Final = "print it without line_length and with COLUMNS=120 in the environment of its program"
 # Keras 3 cuts what is too wide for its column: ``(BatchNormalizatio…``.
 _CUT: Final = "…"
 _LONG_NAMES: Final[tuple[str, ...]] = (
@@ -119,6 +121,8 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     Raises:
         SummaryError: a row cannot be read, or there is none.
     """
+    if "Param" not in lines[start] and any(bar in lines[start] for bar in _BARS[:2]):
+        raise t.fail(start + 1, lines[start], f"the right of this table is cut off: {_WIDER}")
     rows, at = _rows(lines, start)
     if len(rows) > t.MAX_LAYERS:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers")
@@ -490,6 +494,6 @@ def _value(
     count = count_text.partition(" ")[0]
     params = 0 if count in ("-", "?", "") else t.read_count(count)
     if params is None:
-        cure = ": print it with line_length=100" if count.endswith(_CUT) else ""
+        cure = f": {_WIDER}" if count.endswith(_CUT) else ""
         raise t.fail(number, lines[number - 1], f"{t.short(count_text)} is not a number of parameters{cure}")
     return shape, params

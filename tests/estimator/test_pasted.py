@@ -354,7 +354,7 @@ def test_a_name_of_keras_that_is_cut_before_its_axes_has_those_of_its_shape() ->
     assert [part.type for part in pictures] == ["DepthwiseConv2D", "Conv2D"]
     assert [part.type for part in series] == ["SeparableConv1D"]
     narrow = keras_of(rows[0]).replace("59", "2,359,…", 1)
-    with pytest.raises(SummaryError, match="'2,359,…' is not a number of parameters: print it with line_length=100"):
+    with pytest.raises(SummaryError, match="'2,359,…' is not a number of parameters: print it .* COLUMNS=120"):
         parse_summary(narrow)
     (unknown,) = parse_summary(keras_of(("MyOwnLay…", "(None, 8)", 59))).root.children
     assert unknown.type == "MyOwnLay"
@@ -438,3 +438,13 @@ def test_a_print_whose_middle_is_gone_is_refused(behind: str, line: int) -> None
     assert parse_summary(text).total_params == 80
     with pytest.raises(SummaryError, match=f"line {line}: .*: lines before this one are missing"):
         parse_summary(text + behind)
+
+
+def test_a_table_of_keras_that_was_cut_at_80_columns_says_how_it_is_not() -> None:
+    cut = (
+        "┏━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━\n┃ Layer (type)           ┃ Output Shape     \n"
+        "┡━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━\n│ dense (Dense)          │ (None, 10)       \n"
+        "└────────────────────────┴──────────────────\n Total params: 110 (440.00 B)\n"
+    )
+    with pytest.raises(SummaryError, match="line 2: .*right of this table is cut off: .* COLUMNS=120"):
+        parse_summary(cut)
