@@ -42,6 +42,8 @@ _PIECE: Final = re.compile(r"\S+(?: \S+)*")
 _MOVED: Final = 4
 # A shape with a number behind it, before which somebody took blanks out.
 _BEHIND_SHAPE: Final = re.compile(r"([^)\]]*[)\]]+) +([0-9][0-9,]*)")
+# What goes on with a number behind a blank.
+_THOUSAND: Final = re.compile(r"\d{3}\b")
 # Type, name, shape and parameters of a row.
 _Read = tuple[str, str, RawShape | None, int]
 # Cells and line number of a row; no cells where the line is not divided yet, and is the whole row.
@@ -166,7 +168,9 @@ def _rows(lines: list[str], start: int) -> tuple[list[_Row], int]:
         if not any(cells):
             fresh = True
         elif rows and _continues(cells, fresh and boxed):
-            if cells[0] and not t.is_cut(line) and _is_whole(rows[-1][0] or _boxed(lines[rows[-1][1] - 1].strip())):
+            bare = boxed and not any(bar in stripped for bar in _BARS)
+            whole = cells[0] and _is_whole(rows[-1][0] or _boxed(lines[rows[-1][1] - 1].strip()))
+            if not t.is_cut(line) and (bare or whole):
                 _check_behind(lines, at - 1, bounds)
                 return rows, at
             rows[-1] = _longer(rows[-1], cells, at, lines)
@@ -491,8 +495,10 @@ def _value(
     if shape is None and shape_text not in ("multiple", "?", "-", "", "unknown", "[]", "()"):
         why = _CLOSED if _OUTPUT in shape_text else f"{t.short(shape_text)} is not an output shape"
         raise t.fail(number, lines[number - 1], why)
-    count = count_text.partition(" ")[0]
+    count, _, more = count_text.partition(" ")
     params = 0 if count in ("-", "?", "") else t.read_count(count)
+    if _THOUSAND.match(more):
+        params = None
     if params is None:
         cure = f": {_WIDER}" if count.endswith(_CUT) else ""
         raise t.fail(number, lines[number - 1], f"{t.short(count_text)} is not a number of parameters{cure}")

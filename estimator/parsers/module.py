@@ -155,11 +155,32 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
         SummaryError: a line cannot be read, the print has no end, or it is too large.
     """
     reader, types, at = _read(lines, start)
-    behind = t.first_line(lines, at)
-    if behind < len(lines) and _GOES_ON.match(lines[behind]):
-        raise t.fail(behind + 1, lines[behind], "lines before this one are missing: paste all of the print")
+    _check_end(lines, start, at)
     reader.root = versions.today(_root(reader), types)
     return _summary(reader, types, lines, at), at
+
+
+def _check_end(lines: list[str], start: int, at: int) -> None:
+    """Refuse a print that ends where a part of it does, as lines are missing in it.
+
+    Args:
+        lines: the text.
+        start: index of the print's first line.
+        at: index of the line behind its last one.
+
+    Raises:
+        SummaryError: it ends as far in as its first layer begins, or goes on behind its end.
+    """
+    first, last, behind = t.first_line(lines, start + 1), at - 1, t.first_line(lines, at)
+    inside = first < last and lines[last].lstrip().startswith(")") and 0 < _indent(lines[first]) <= _indent(lines[last])
+    goes_on = behind < len(lines) and _GOES_ON.match(lines[behind])
+    if inside or goes_on:
+        number = last if inside else behind
+        raise t.fail(number + 1, lines[number], "lines before this one are missing: paste all of the print")
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _read(lines: list[str], start: int) -> tuple[_Reader, set[str], int]:

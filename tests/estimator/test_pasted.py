@@ -354,7 +354,7 @@ def test_a_name_of_keras_that_is_cut_before_its_axes_has_those_of_its_shape() ->
     assert [part.type for part in pictures] == ["DepthwiseConv2D", "Conv2D"]
     assert [part.type for part in series] == ["SeparableConv1D"]
     narrow = keras_of(rows[0]).replace("59", "2,359,…", 1)
-    with pytest.raises(SummaryError, match="'2,359,…' is not a number of parameters: print it .* COLUMNS=120"):
+    with pytest.raises(SummaryError, match=r"'2,359,…' is not a number of parameters: print it .* COLUMNS=120"):
         parse_summary(narrow)
     (unknown,) = parse_summary(keras_of(("MyOwnLay…", "(None, 8)", 59))).root.children
     assert unknown.type == "MyOwnLay"
@@ -434,7 +434,7 @@ def test_arguments_with_a_total_behind_them_are_no_model() -> None:
 @pytest.mark.parametrize(("behind", "line"), [("  (b2): Block(\n  )\n)\n", 7), ("), 120 params\n", 7)])
 def test_a_print_whose_middle_is_gone_is_refused(behind: str, line: int) -> None:
     layer = "    (fc): Linear(in_features=7, out_features=5), 40 params\n"
-    text = f"Net(\n  (b0): Block(\n{layer}  ), 40 params\n{layer}  ), 80 params\n"
+    text = f"Net(\n  (b0): Block(\n{layer}  ), 40 params\n{layer}), 80 params\n"
     assert parse_summary(text).total_params == 80
     with pytest.raises(SummaryError, match=f"line {line}: .*: lines before this one are missing"):
         parse_summary(text + behind)
@@ -446,5 +446,36 @@ def test_a_table_of_keras_that_was_cut_at_80_columns_says_how_it_is_not() -> Non
         "┡━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━\n│ dense (Dense)          │ (None, 10)       \n"
         "└────────────────────────┴──────────────────\n Total params: 110 (440.00 B)\n"
     )
-    with pytest.raises(SummaryError, match="line 2: .*right of this table is cut off: .* COLUMNS=120"):
+    with pytest.raises(SummaryError, match=r"line 2: .*right of this table is cut off: .* COLUMNS=120"):
         parse_summary(cut)
+
+
+BOXED = (
+    "┏━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━━━━┓\n┃ Layer (type)   ┃ Output Shape ┃ Param # ┃\n"
+    "┡━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━┩\n│ one            │ (None, 10)   │   1,110 │\n{}"
+    "│ (Dense)        │              │         │\n"
+    "├────────────────┼──────────────┼─────────┤\n│ two (Dense)    │ (None, 10)   │     110 │\n"
+    "└────────────────┴──────────────┴─────────┘\n Total params: 1,220 (4.77 KB)\n"
+)
+
+
+def test_text_between_the_rows_of_a_frame_is_refused() -> None:
+    assert parse_summary(BOXED.format("")).total_params == 1_220
+    with pytest.raises(SummaryError, match="line 5: '<output truncated>': this is no row of the table"):
+        parse_summary(BOXED.format("<output truncated>\n"))
+
+
+def test_blanks_between_thousands_are_no_end_of_a_number() -> None:
+    with pytest.raises(SummaryError, match=r"line 4: .*: '1 110' is not a number of parameters"):
+        parse_summary(BOXED.format("").replace("  1,110", "  1 110"))
+
+
+@pytest.mark.parametrize("indent", ["  ", "    ", "\t"])
+def test_a_print_that_ends_further_in_than_its_layers_lacks_lines(indent: str) -> None:
+    lines = ["Net(", "{0}(b): Linear(7, 5)", "{0}(a): Block(", "{0}{0}(fc): Linear(1, 1)", "{0})", ")"]
+    text = "\n".join(lines).format(indent)
+    assert parse_summary(text).total_params == 42
+    assert parse_summary(text.replace(f"\n{indent}", f"\n    {indent}").replace("\n)", "\n    )")).total_params == 42
+    assert parse_summary(text.replace(indent, "")).total_params == 42
+    with pytest.raises(SummaryError, match=r"line 4: '\)': lines before this one are missing"):
+        parse_summary("\n".join([*lines[:2], *lines[3:]]).format(indent))
