@@ -59,6 +59,8 @@ _ROUNDED: Final = 0.01
 _TWICE: Final = 1.9
 # So many times their stated total no rows add up to.
 _TOO_MANY: Final = 10
+# So many layers with parameters may give out what the model does: a linear one and a norm.
+_MOST_ENDS: Final = 2
 # Share of the parameters in what may be layers of the model's own.
 _FEW: Final = 0.1
 # What may have parameters and no mult-adds, and how many for each channel.
@@ -506,16 +508,31 @@ def _check_whole(
         raise t.fail(first.number, lines[first.number - 1], "this is of no samples: print it with a batch of one")
     # Of the rules that torchinfo draws above the header and behind the last row, the second is not there.
     if at >= len(lines) and not totals and ruled and len(rows) > 1:
-        sizes_of = (shapes[different[place].cells.get("output", "--")] for _, place in reversed(rows))
-        own, other = shapes[first.cells.get("output", "--")], next(filter(None, sizes_of), None)
-        if not own or not other or prod([n or 1 for n in own]) != prod([n or 1 for n in other]):
+        sizes_of = [(shapes[different[place].cells.get("output", "--")], place) for _, place in rows[1:]]
+        own, other = (
+            shapes[first.cells.get("output", "--")],
+            next((size for size, _ in reversed(sizes_of) if size), None),
+        )
+        if not own or not other or _elements(own) != _elements(other):
             gives = list(own) if own else "which it does not show"
             raise t.fail(at, lines[at - 1], f"the table ends before what the model gives out, {gives}: {whole.CURE}")
+        # Blocks that give out what the model does tell nothing of those behind them.
+        if sum([size == own and bool(_own_count(different[place])) for size, place in sizes_of]) > _MOST_ENDS:
+            raise t.fail(at, lines[at - 1], t.NO_END)
     stated = t.total_params(totals)
     if stated is not None and counted > _TOO_MANY * stated:
-        row = max(different, key=lambda row: t.read_count(row.cells["params"].strip("()├└─|+ ")) or 0)
+        row = max(different, key=_own_count)
         why = f"the rows add up to {counted:,} parameters, and {stated:,} are stated: {whole.CURE}"
         raise t.fail(row.number, lines[row.number - 1], why)
+
+
+def _own_count(row: _Row) -> int:
+    """Give the parameters that a row shows; 0 for none."""
+    return t.read_count(row.cells["params"].strip("()├└─|+ ")) or 0
+
+
+def _elements(shape: RawShape) -> int:
+    return prod([size or 1 for size in shape])
 
 
 def _of_halves(params: int, params_mb: float | None) -> bool:

@@ -140,6 +140,16 @@ def test_a_table_whose_end_is_gone_is_refused() -> None:
         parse_summary(short)
 
 
+def test_blocks_that_give_out_what_the_model_does_are_no_end_of_a_table() -> None:
+    blocks = "".join(f"├─Linear: 1-{at}    [4, 10]    110\n" for at in range(1, 7))
+    text = f"{_HEAD}Net    [4, 10]    --\n{blocks}"
+    assert parse_summary(text + "=====\n").total_params == 660
+    short = text.partition("├─Linear: 1-4")[0]
+    with pytest.raises(SummaryError, match=r"line 7: '├─Linear: 1-3 .*the table ends here without a rule"):
+        parse_summary(short)
+    assert parse_summary(short.rpartition("├─Linear")[0]).total_params == 220
+
+
 def test_a_table_of_no_samples_and_one_of_other_parameters_than_stated_are_refused() -> None:
     with pytest.raises(SummaryError, match=r"line 4: 'Shared .*no samples.*batch of one"):
         parse_summary(_table().replace("[4,", "[0,"))
