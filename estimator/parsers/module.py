@@ -33,6 +33,8 @@ COUNTED: Final = f" {_WORD}"
 _LEFT_OUT: Final = ("...", "…")
 _MAX_WRAPPED: Final = 12
 _MAX_NOTES: Final = 64
+# So many times does no print show one layer that it holds once.
+_MOST_SHARED: Final = 1000
 # Prints without parameters that may stand between a model and its total.
 _MOST_LOSSES: Final = 8
 # Lines of a block that the next of its type is compared with.
@@ -714,6 +716,8 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
         if root.children or total or unsaid:  # and not a loss, or arguments, alone
             said = _own_totals(lines, at, totals)
             stated = t.total_params(said) or whole or t.all_params(said) or None
+        if stated is not None and stated < total / _MOST_SHARED:  # in millions, and the text does not say so
+            stated = None
         if unsaid and stated is None:
             raise SummaryError(
                 f"a print without counts does not show how large {t.short(unsaid)} are, most of such a model: "

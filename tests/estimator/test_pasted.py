@@ -426,6 +426,12 @@ def test_a_total_may_stand_behind_a_loss_and_an_optimizer(between: str) -> None:
     assert parse_summary(f"{NET}{between}Total params: 41\n").total_params == 41
 
 
+@pytest.mark.parametrize("said", ["1.05", "1", "1.05 (M)", "1.0"])
+def test_a_total_in_millions_that_does_not_say_so_does_not_count(said: str) -> None:
+    text = "Net(\n  (fc): Linear(in_features=1023, out_features=1024)\n)\n"
+    assert parse_summary(f"{text}Total params: {said}\n").total_params == 1024**2
+
+
 def test_arguments_with_a_total_behind_them_are_no_model() -> None:
     with pytest.raises(SummaryError, match=r"line 1: 'Namespace\(lr=0.1\)': nothing in this print has parameters"):
         parse_summary("Namespace(lr=0.1)\nTotal params: 40\n")
