@@ -21,6 +21,7 @@ from estimator.sharing import WRAPPERS, share
 from estimator.types import ModelSummary, SummaryError
 from estimator.walk import layers
 
+_FORMAT: Final = "module"
 _OPEN: Final = 0
 _LEAF: Final = 1
 _CLOSE: Final = 2
@@ -157,6 +158,8 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
         SummaryError: a line cannot be read, the print has no end, or it is too large.
     """
     reader, types, at = _read(lines, start)
+    if reader.code:
+        return ModelSummary(_FORMAT, Layer(_root(reader).type, 0, None), None, 0), at
     _check_end(lines, start, at)
     reader.root = versions.today(_root(reader), types)
     return _summary(reader, types, lines, at), at
@@ -217,6 +220,7 @@ def _read(lines: list[str], start: int) -> tuple[_Reader, set[str], int]:
                 raise t.fail(number, lines[number - 1], t.CUT)
             if line.kind == _LEAF:
                 leaf = reader.leaf(line), line.repeat
+                reader.code = reader.code or (leaf[0].params > 0 and reader.is_call(line, text))
                 reader.by_place += at == number and not leaves.keep(text, line, leaf[0])
             elif at == number:
                 others[text] = line
@@ -421,6 +425,7 @@ class _Reader:
         guessed: a sentence for each assumption.
         unsaid: a type of layers whose sizes are not shown; "" for none.
         own: such a type of the user's own before all layers of known sizes, of which a total tells nothing either.
+        code: whether this is the code of a model, whose layers have no names before them: no print of it.
         by_place: lines so far that may read otherwise where they stand again.
         adapted: whether peft's adapters are among them.
     """
@@ -433,6 +438,7 @@ class _Reader:
         self.unsaid = ""
         self.own = ""
         self._sized = False
+        self.code = False
         self.by_place = 0
         self.adapted = False
         self._stack: list[_Frame] = []
@@ -441,6 +447,10 @@ class _Reader:
         self._containers: dict[tuple[str, int, Args, tuple[int, ...]], dict[str, Layer]] = {}
         # The last of each type and depth.
         self._blocks: dict[tuple[str, int], _Block] = {}
+
+    def is_call(self, line: _Line, text: str) -> bool:
+        """Tell whether a layer is written as code makes it: within others without a name, or ``nn.Linear(*sizes)``."""
+        return not line.name and (bool(self._stack) or "." in line.type or "*" in text)
 
     def take(self, line: _Line, number: int, at: int, lines: list[str]) -> int:
         """Take a line that is no leaf, with all of a block that is as the last one; the model is whole with a root.
@@ -468,6 +478,7 @@ class _Reader:
             if not stack:
                 raise t.fail(number, lines[number - 1], "this `)` closes nothing: paste `print(model)` from its start")
             frame = stack.pop()
+            self.code = self.code or not (stack or frame.children or line.params)
             alike, total = self._container(frame, line.params)
             if frame.by_place == self.by_place and at - frame.start <= _MOST_COMPARED:
                 self._blocks[frame.line.type, len(stack)] = _Block(frame.start, at, alike, frame.size, total)
@@ -709,7 +720,7 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
     totals = t.read_totals(lines, at)
     trained, whole = t.trained_of(totals, total)
     if not whole and t.trained_params(totals):  # which counts a head once that is the word embedding
-        trained, whole = t.trained_of(totals, share(ModelSummary("module", root, None, total)).total_params)
+        trained, whole = t.trained_of(totals, share(ModelSummary(_FORMAT, root, None, total)).total_params)
     if not reader.counted:
         unsaid = reader.unsaid or reader.packed(types)
         stated = None
@@ -745,7 +756,7 @@ def _summary(reader: _Reader, types: Set[str], lines: list[str], at: int) -> Mod
         trained = _trained(root)
         frozen = max(total - trained, 0)
         inferred.append(f"peft's adapters are trained, {trained:,} parameters, and all else is frozen")
-    return ModelSummary("module", root, None, total, tuple(inferred), frozen_params=frozen)
+    return ModelSummary(_FORMAT, root, None, total, tuple(inferred), frozen_params=frozen)
 
 
 def _trained(layer: Layer) -> int:

@@ -114,7 +114,7 @@ def test_a_total_of_packed_numbers_may_count_a_tied_head_once() -> None:
 
 
 def test_a_model_has_no_less_parameters_than_are_packed() -> None:
-    said = parse_summary(f"{adapted('Linear8bitLt')}Total params: 100\n")
+    said = parse_summary(f"{adapted('Linear8bitLt')}Total params: 100,000\n")
     assert said.total_params == said.packed.eight == 2 * WIDE**2
 
 

@@ -485,3 +485,27 @@ def test_a_print_that_ends_further_in_than_its_layers_lacks_lines(indent: str) -
     assert parse_summary(text.replace(indent, "")).total_params == 42
     with pytest.raises(SummaryError, match=r"line 4: '\)': lines before this one are missing"):
         parse_summary("\n".join([*lines[:2], *lines[3:]]).format(indent))
+
+
+CODE = """class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(in_channels=3, out_channels=64, kernel_size=3),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(64, 8, kernel_size=3)
+        )
+        self.head = Linear(
+            in_features=5,
+            out_features=6,
+        )
+        self.last = [
+            nn.Linear(in_features=5, out_features=6)
+        ]
+"""
+
+
+def test_code_is_no_print() -> None:
+    with pytest.raises(SummaryError, match=r"nothing in this print has parameters|no model summary starts here"):
+        parse_summary(CODE)
+    assert parse_summary(CODE + NET) == parse_summary(NET)
