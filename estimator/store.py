@@ -27,8 +27,10 @@ from estimator import files
 SHIPPED = Path(__file__).parent / "models"
 _CURRENT, _MODEL, _MANIFEST = "current", "model.json.gz", "manifest.json"
 _MOST_DIGITS = 9
+_MOST_LETTERS = 64  # digits, and room around them
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY)
 _MOST_BYTES = 64 * 1024 * 1024
+_AGAIN = "install the version again, or roll back"
 _GZIP = 16 + zlib.MAX_WBITS  # what zlib calls the format of gzip
 
 
@@ -73,10 +75,10 @@ class Store:
         """
         path = self.folder / _CURRENT
         try:
-            text = path.read_text("ascii").strip()
+            text = files.read(path, _MOST_LETTERS).decode("ascii").strip()
         except FileNotFoundError:
             return None
-        except UnicodeDecodeError:
+        except ValueError:  # letters that are no number's, too many of them, or no regular file
             text = ""
         except OSError as error:
             raise _unread(path, error) from None
@@ -252,18 +254,21 @@ def store_for(method: str, models_dir: Path | None) -> Store:
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size <= _MOST_BYTES:
-                return file.read()
+        size = path.stat().st_size
+        if size > _MOST_BYTES:
+            raise ModelError(f"{path} is larger than any model of ours: {_AGAIN}")
+        return files.read(path, size)
     except FileNotFoundError:
-        raise ModelError(f"{path} is missing: install the version again, or roll back") from None
+        raise ModelError(f"{path} is missing: {_AGAIN}") from None
+    except files.FileRefusedError as error:
+        raise ModelError(f"{error}: {_AGAIN}") from None
     except OSError as error:
         raise _unread(path, error) from None
-    raise ModelError(f"{path} is larger than any model of ours")
 
 
 def _unread(path: Path, error: OSError) -> ModelError:
-    return ModelError(f"{path} cannot be read ({error.strerror}): install the version again, or roll back")
+    cure = "let everybody read it and enter its folder" if isinstance(error, PermissionError) else _AGAIN
+    return ModelError(f"{path} cannot be read ({error.strerror}): {cure}")
 
 
 def _as_is(found: dict[str, Any]) -> dict[str, Any]:

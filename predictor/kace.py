@@ -239,7 +239,7 @@ def from_json(text: str, where: str, version: str = "unversioned") -> KacePredic
             np.array(content[key], dtype=np.float64) for key in ("mean", "scale", "weights", "fill")
         )
         bias, residual = float(content["bias"]), float(content["residual"])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         if isinstance(error, WeightsError):
             raise
         raise WeightsError(f"{where}: not a file of weights ({error}): run `radctl retrain interference`") from error

@@ -151,9 +151,9 @@ def from_json(text: str, where: str, version: str = "unversioned") -> RadPredict
         if content["format"] != FORMAT:
             raise WeightsError(f"{where}: format {content['format']!r}, expected {FORMAT!r}: retrain it")
         fields = dict(content["settings"])
-        for key in ("activity", "turns", "press", "own"):
-            fields[key] = tuple(fields[key])
-        settings = Settings(**fields)
+        named: dict[str, Any] = {key: tuple(fields.pop(key)) for key in ("activity", "turns", "press", "own")}
+        numbers: dict[str, Any] = {key: float(value) for key, value in fields.items()}
+        settings = Settings(**named, **numbers)
         unknown = sorted(set(settings.metrics) - set(METRICS))
         if unknown:
             raise WeightsError(f"{where}: unknown metrics {', '.join(map(str, unknown))}: retrain it")
@@ -161,14 +161,14 @@ def from_json(text: str, where: str, version: str = "unversioned") -> RadPredict
             np.array(content[key], dtype=np.float64) for key in ("centre", "guess", "theta", "covariance")
         )
         known = Known(*(np.array(content["known"][key], dtype=np.float64) for key in KNOWN))
-        stated = content.get("threads")
-        threads = None if stated is None else Law(float(stated["scale"]), float(stated["remains"]))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        law = content.get("threads")
+        threads = None if law is None else Law(float(law["scale"]), float(law["remains"]))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         if isinstance(error, WeightsError):
             raise
         raise WeightsError(f"{where}: not a file of weights ({error}): run `radctl retrain interference`") from error
     width = len(settings.metrics)
-    always, count = len(KNOWN_ALWAYS), len(known.suffer)
+    always, count = len(KNOWN_ALWAYS), known.suffer.size
     parts = (
         (centre, (always + width,)),
         (guess, (width, always)),
@@ -176,6 +176,7 @@ def from_json(text: str, where: str, version: str = "unversioned") -> RadPredict
         (covariance, (1 + width, 1 + width)),
         (known.places, (count, width)),
         *((part, (count,)) for part in (known.suffer, known.press, known.alone, known.variance)),
+        (np.array([*numbers.values()]), (len(numbers),)),
     )
     if any(part.shape != shape or not np.isfinite(part).all() for part, shape in parts):
         raise WeightsError(f"{where}: weights of the wrong shape or not finite: run `radctl retrain interference`")

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from estimator import files
 from predictor import kace, rad
 from predictor.types import Predictor, WeightsError
 
@@ -29,10 +30,10 @@ def load_predictor(name: str, models_dir: Path | None = None) -> Predictor:
     try:
         if not _is_there(path):
             path = bundled
-        if path.stat().st_size > MAX_WEIGHTS_BYTES:
-            raise WeightsError(f"{path}: larger than any file of weights: run `radctl retrain interference`")
-        data = path.read_bytes()
+        data = files.read(path, MAX_WEIGHTS_BYTES)
         text = data.decode()
+    except files.FileRefusedError as error:
+        raise WeightsError(f"{error}: run `radctl retrain interference`") from error
     except (OSError, UnicodeDecodeError) as error:
         raise WeightsError(f"{path}: cannot be read ({error}): run `radctl retrain interference`") from error
     return READERS[name](text, str(path), hashlib.sha256(data).hexdigest()[:12])

@@ -70,7 +70,7 @@ class ModelWatch:
             found = (Path(settings.models_dir) / f"{settings.model}.json").stat()
         except OSError:
             return 0, 0, 0
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return found.st_ino, found.st_ctime_ns, found.st_size  # of a chmod, too
 
     def _current(self) -> tuple[Path, tuple[int | None, ...]]:
         """Where the current version lies, and what changes with it: its number comes first."""

@@ -11,10 +11,13 @@ import sys
 import threading
 import time
 import tracemalloc
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from estimator import files
 from estimator.store import SHIPPED, ModelError, Store, store_for
 
 
@@ -237,13 +240,44 @@ def test_damaged_files_name_themselves(tmp_path: Path, name: str, text: str | No
     assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["current", "1/manifest.json", "1/model.json.gz"])
-def test_a_file_that_cannot_be_opened_is_a_damaged_model(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, partial(Path.symlink_to, target="/dev/zero")])
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("current", "names no version: write the number"),
+        ("1/manifest.json", "not a regular file: .*roll back"),
+        ("1/model.json.gz", "not a regular file: .*roll back"),
+    ],
+)
+def test_what_is_no_regular_file_is_a_damaged_model(
+    tmp_path: Path, name: str, match: str, make: Callable[[Path], None]
+) -> None:
     store = Store(tmp_path, "rad")
     store.install({"a": 1}, {})
     (tmp_path / "rad" / name).unlink()
-    (tmp_path / "rad" / name).mkdir()
-    with pytest.raises(ModelError, match=f"{name} cannot be read .*roll back"):
+    make(tmp_path / "rad" / name)
+    with pytest.raises(ModelError, match=f"{name}:? {match}"):
+        store.load()
+
+
+@pytest.mark.parametrize("name", ["current", "1/manifest.json", "1/model.json.gz"])
+@pytest.mark.parametrize(
+    ("code", "cure"), [(errno.EACCES, "let everybody read it"), (errno.EIO, "install the version again")]
+)
+def test_a_file_that_cannot_be_opened_names_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int, cure: str
+) -> None:
+    store = Store(tmp_path, "rad")
+    store.install({"a": 1}, {})
+    read = files.read
+
+    def refuse(path: Path, limit: int) -> bytes:
+        if path == tmp_path / "rad" / name:
+            raise OSError(code, os.strerror(code))
+        return read(path, limit)
+
+    monkeypatch.setattr(files, "read", refuse)
+    with pytest.raises(ModelError, match=f"{name} cannot be read .*: {cure}"):
         store.load()
 
 
@@ -254,7 +288,7 @@ def test_a_model_of_another_method_is_refused(tmp_path: Path) -> None:
         Store(tmp_path, "rad").load()
 
 
-@pytest.mark.parametrize("text", ["x", "", "-1", "\u00e9", "1" * 30])
+@pytest.mark.parametrize("text", ["x", "", "-1", "\u00e9", "1" * 30, " " * 100 + "1"])
 def test_a_damaged_current_file_says_the_cure(tmp_path: Path, text: str) -> None:
     (tmp_path / "rad").mkdir()
     (tmp_path / "rad" / "current").write_text(text, "utf-8")

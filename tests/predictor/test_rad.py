@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -255,6 +256,11 @@ def test_broken_weights_are_refused(tmp_path: Path) -> None:
         "known": json.dumps({**good, "known": {**good["known"], "press": [0.0]}}),
         "stranger": json.dumps({**good, "known": {**good["known"], "places": [[math.inf]]}}),
         "limits": json.dumps({**good, "threads": {"scale": 1.0, "remains": 1.5}}),
+        "sharpness": json.dumps({**good, "settings": {**good["settings"], "slack": math.nan}}),
+        "word": json.dumps({**good, "settings": {**good["settings"], "slack": "sharp"}}),
+        "scalar": json.dumps({**good, "known": {**good["known"], "suffer": 1.0}}),
+        "huge": json.dumps({**good, "theta": [10**400]}),
+        "deep": "[" * 100_000,
         "half": json.dumps({**good, "threads": {"scale": 1.0}}),
         "missing": json.dumps({key: value for key, value in good.items() if key != "centre"}),
     }
@@ -264,8 +270,13 @@ def test_broken_weights_are_refused(tmp_path: Path) -> None:
     assert from_json(json.dumps(good), "good").threads is None
     assert from_json(to_json(MODEL, "", Law(1.25, 0.5)), "good").threads == Law(1.25, 0.5)
     (tmp_path / "rad.json").write_bytes(b" " * (2 << 20))
-    with pytest.raises(WeightsError, match="larger"):
+    with pytest.raises(WeightsError, match="longer"):
         load_predictor("rad", tmp_path)
+    (tmp_path / "rad.json").unlink()
+    os.mkfifo(tmp_path / "rad.json")
+    with pytest.raises(WeightsError, match=r"rad\.json: not a regular file: .*retrain"):
+        load_predictor("rad", tmp_path)
+    (tmp_path / "rad.json").unlink()
     (tmp_path / "rad.json").write_bytes(b"\xff\xfe")
     with pytest.raises(WeightsError, match="cannot be read"):
         load_predictor("rad", tmp_path)

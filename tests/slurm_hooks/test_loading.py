@@ -110,6 +110,17 @@ def test_new_weights_of_the_predictor_are_noticed_once(tmp_path: Path, caplog: p
     assert shipped.version == load_predictor("rad").version
 
 
+def test_weights_that_users_may_read_from_now_on_are_noticed(tmp_path: Path) -> None:
+    (tmp_path / "predictors").mkdir()
+    shutil.copy(BUNDLED / "rad.json", tmp_path / "predictors")
+    watch = ModelWatch(config(tmp_path, predictor="rad"))
+    path = tmp_path / "predictors" / "rad.json"
+    before = path.stat().st_ctime_ns
+    while path.stat().st_ctime_ns == before:  # the clock of a file system goes in steps
+        path.chmod(0o600)
+    assert watch.fresh_predictor() is not None
+
+
 def test_radd_takes_them_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = config(tmp_path, predictor="rad")
     service = load_service(settings)
