@@ -12,13 +12,12 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from typing import Any, Final, NamedTuple
 
 import torch
-import torchvision
-import transformers
 from torch import Tensor, distributed, nn
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
@@ -38,10 +37,10 @@ _WIDTH: Final = 1024
 
 
 class Model(NamedTuple):
-    """A model: what makes it, what its blocks are, samples in a batch, and their length where they are texts."""
+    """A model: what makes it, its blocks' class, samples in a batch, and their length where they are texts."""
 
     make: Callable[[], nn.Module]
-    block: type[nn.Module]
+    block: str
     batch_size: int
     seq_len: int | None = None
 
@@ -49,7 +48,7 @@ class Model(NamedTuple):
         """Make a batch on the GPU."""
         if self.seq_len:
             return torch.randint(0, _WORDS, (self.batch_size, self.seq_len), device="cuda")
-        size = (_WIDTH,) if self.block is nn.Linear else (3, _SIDE, _SIDE)
+        size = (_WIDTH,) if self.block == "Linear" else (3, _SIDE, _SIDE)
         return torch.randn(self.batch_size, *size, device="cuda")
 
 
@@ -65,34 +64,48 @@ def _mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(_WIDTH, 8192), nn.ReLU(), *wide, nn.Linear(8192, 10))
 
 
+def _vision(name: str) -> nn.Module:
+    import torchvision  # noqa: PLC0415 - what ran before is told without the models' libraries
+
+    model: nn.Module = getattr(torchvision.models, name)()
+    return model
+
+
 def _bert() -> nn.Module:
+    import transformers  # noqa: PLC0415
+
     return transformers.BertForSequenceClassification(transformers.BertConfig())
 
 
 def _gpt2_medium() -> nn.Module:
+    import transformers  # noqa: PLC0415
+
     return transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=1024, n_layer=24, n_head=16))
 
 
-_vision, _bert_layer = torchvision.models, transformers.models.bert.modeling_bert.BertLayer
 MODELS: Final = {
-    "resnet50": Model(_vision.resnet50, _vision.resnet.Bottleneck, 16),
-    "vit_b_16": Model(_vision.vit_b_16, _vision.vision_transformer.EncoderBlock, 8),
-    "vgg16": Model(_vision.vgg16, nn.Sequential, 4),
-    "bert": Model(_bert, _bert_layer, 8, 128),
-    "gpt2_medium": Model(_gpt2_medium, transformers.models.gpt2.modeling_gpt2.GPT2Block, 2, 256),
-    "mlp": Model(_mlp, nn.Linear, 64),
+    "resnet50": Model(partial(_vision, "resnet50"), "Bottleneck", 16),
+    "vit_b_16": Model(partial(_vision, "vit_b_16"), "EncoderBlock", 8),
+    "vgg16": Model(partial(_vision, "vgg16"), "Sequential", 4),
+    "bert": Model(_bert, "BertLayer", 8, 128),
+    "gpt2_medium": Model(_gpt2_medium, "GPT2Block", 2, 256),
+    "mlp": Model(_mlp, "Linear", 64),
 }
 _ALONE: Final = "alone"
 
 
-def _fully_sharded(model: nn.Module, block: type[nn.Module], *, blocks: bool) -> nn.Module:
-    for part in [part for part in model.modules() if isinstance(part, block)] if blocks else ():
+def _parts(model: nn.Module, block: str) -> list[nn.Module]:
+    return [part for part in model.modules() if type(part).__name__ == block]
+
+
+def _fully_sharded(model: nn.Module, parts: Sequence[nn.Module]) -> nn.Module:
+    for part in parts:
         fully_shard(part)
     fully_shard(model)
     return model
 
 
-WAYS: Final[dict[str, Callable[[nn.Module, type[nn.Module]], Any]]] = {
+WAYS: Final[dict[str, Callable[[nn.Module, str], Any]]] = {
     _ALONE: lambda model, _: model,
     "torch.compile": lambda model, _: torch.compile(model),
     "DataParallel": lambda model, _: DataParallel(model),
@@ -101,10 +114,10 @@ WAYS: Final[dict[str, Callable[[nn.Module, type[nn.Module]], Any]]] = {
     "DDP, gradient_as_bucket_view": lambda model, _: DistributedDataParallel(model, gradient_as_bucket_view=True),
     "FSDP": lambda model, _: FullyShardedDataParallel(model, device_id=0),
     "FSDP, each block": lambda model, block: FullyShardedDataParallel(
-        model, device_id=0, auto_wrap_policy=ModuleWrapPolicy({block})
+        model, device_id=0, auto_wrap_policy=ModuleWrapPolicy({*map(type, _parts(model, block))})
     ),
-    "fully_shard": lambda model, block: _fully_sharded(model, block, blocks=False),
-    "fully_shard, each block": lambda model, block: _fully_sharded(model, block, blocks=True),
+    "fully_shard": lambda model, _: _fully_sharded(model, ()),
+    "fully_shard, each block": lambda model, block: _fully_sharded(model, _parts(model, block)),
 }
 
 
