@@ -32,7 +32,7 @@ from estimator.faketensor import FakeTensor, Inputs, is_lazy, own_inputs, plain_
 from estimator.input_size import InputSizeError, read
 from estimator.methods import DEFAULT, METHODS, load_method
 from estimator.parsers import parse_summary
-from estimator.store import SHIPPED, Store, store_for
+from estimator.store import SHIPPED, ModelError, Store, store_for
 from estimator.summarize import summary_of, table_of
 from estimator.types import (
     KINDS,
@@ -432,7 +432,14 @@ def models() -> None:
 def models_list(site: Site, models_dir: Path | None, as_json: bool) -> None:
     """List the versions of every learned method: those that come with RAD, and your own."""
     own = _own(site, models_dir)
-    used = {method: store_for(method, own).folder for method in _LEARNED}
+    used = {}
+    for method in _LEARNED:
+        store = store_for(method, own)
+        used[method] = store.folder
+        try:
+            store.load()
+        except ModelError as error:
+            click.echo(f"radctl: {method} cannot be used: {error}", err=True)
     rows = [
         {
             "method": method,

@@ -151,6 +151,19 @@ def test_models_are_listed_and_rolled_back(tmp_path: Path) -> None:
     assert "nothing to go back to" in refused.output
 
 
+@pytest.mark.parametrize(("name", "marked"), [("manifest.json", False), ("model.json.gz", True)])
+def test_the_list_says_that_the_version_in_use_is_damaged(tmp_path: Path, name: str, marked: bool) -> None:
+    Store(tmp_path, "rad").install(MODEL, {"note": "ours"})
+    assert run("models", "list", "--models-dir", str(tmp_path)).stderr == ""
+    path = tmp_path / "rad" / "1" / name
+    path.unlink()
+    listed = run("models", "list", "--models-dir", str(tmp_path))
+    assert listed.stderr.startswith(f"radctl: rad cannot be used: {path} is missing")
+    assert ("* rad 1  ours" in listed.stdout) is marked
+    assert "* gpumemnet" in listed.stdout
+    assert json.loads(run("models", "list", "--models-dir", str(tmp_path), "--json").stdout)["models"]
+
+
 def test_a_sites_own_models_lie_where_its_configuration_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     models, seen = tmp_path / "models", []
     site = tmp_path / "rad.toml"
