@@ -45,7 +45,7 @@ _HOOK_S = 60.0  # no hook runs for longer, and slurmdbd is not behind for longer
 # A requeued job that starts within two seconds after slurmd should have forgotten its last run may start without a
 # Prolog, where another job has begun or ended on the node meanwhile: Slurm itself lets it wait for one second only.
 _FORGOTTEN_S = 4
-_SENT = ".sent"  # behind the name of an outcome that is to be sent once more
+_SENT = "sent"  # behind the name of an outcome that is to be sent once more
 _AGAIN_S = 900.0  # by then slurmctld has mostly forgotten the job (MinJobAge), and writes over its record no more
 _LETTERS = ".letters.json"  # whether sacctmgr was seen to keep letters as they are
 _SMALL_LETTERS_UNTIL = (22, 5)
@@ -137,6 +137,18 @@ def _keep(settings: Node, name: str, data: dict[str, Any]) -> tuple[str, str]:
     return path, ""
 
 
+def _let_go(path: str) -> None:
+    """Take a file away; where its disk takes no changes any more it stays, and keeps nothing else from being sent."""
+    with contextlib.suppress(OSError):
+        state.remove(path)
+
+
+def _put_aside(path: str, why: str) -> None:
+    """Give a file another name, under which it is not read; where that cannot be it stays as it is."""
+    with contextlib.suppress(OSError):
+        os.rename(path, f"{path}.{why}")  # noqa: PTH104
+
+
 def _in_memory(settings: Node) -> str:
     return f"{settings.state_dir}/.spool"
 
@@ -152,8 +164,7 @@ def items(settings: Node) -> list[Item]:
         data = state.read(path) or {}
         run, at = run_from(data.get("run")), data.get("at")
         if run is None or not isinstance(at, (int, float)):
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(path, f"{path}.broken")  # noqa: PTH104
+            _put_aside(path, "broken")
             continue
         found.append(Item(path, job, restart, run, at))
     return found
@@ -166,9 +177,9 @@ def sweep(settings: Node, say: Callable[[str], None]) -> None:
         with contextlib.suppress(FileNotFoundError):
             age = abs(now - os.stat(path).st_mtime)  # noqa: PTH116
             if name.endswith(".new") and age > _HOOK_S:
-                state.remove(path)
+                _let_go(path)
             elif name.endswith((".kept", ".broken")) and age > MAX_DAYS * 86400:
-                state.remove(path)
+                _let_go(path)
                 say(f"{path}: kept for {MAX_DAYS} days, and now let go")
 
 
@@ -176,8 +187,9 @@ def _names(settings: Node) -> list[tuple[str, str]]:
     """Paths and names of all files in the two folders; what others could put into one does not count."""
     found = []
     for folder in _folders(settings):
-        if state.is_ours(folder):
-            found += [(f"{folder}/{name}", name) for name in sorted(os.listdir(folder))]  # noqa: PTH208
+        with contextlib.suppress(OSError):  # a disk that is broken keeps nothing in memory from being sent
+            names = sorted(os.listdir(folder)) if state.is_ours(folder) else []  # noqa: PTH208
+            found += [(f"{folder}/{name}", name) for name in names]
     return found
 
 
@@ -205,10 +217,10 @@ def send(settings: Node) -> Sent:
 def _send_again(settings: Node) -> None:
     """Let outcomes wait again that were sent a while ago."""
     for path, name in _names(settings):
-        if name.endswith(_SENT):
-            with contextlib.suppress(FileNotFoundError):
+        if name.endswith(f".{_SENT}"):
+            with contextlib.suppress(OSError):
                 if abs(time.time() - os.stat(path).st_mtime) >= _AGAIN_S:  # noqa: PTH116
-                    os.rename(path, path.removesuffix(_SENT))  # noqa: PTH104
+                    os.rename(path, path.removesuffix(f".{_SENT}"))  # noqa: PTH104
 
 
 def _added(one: Sent, other: Sent) -> Sent:
@@ -239,7 +251,7 @@ def _send_job(settings: Node, mine: list[Item], rows: list[commands.Row]) -> Sen
     if not rows:
         old = [item for item in mine if time.time() - item.at > MAX_DAYS * 86400]
         for item in old:
-            state.remove(item.path)
+            _let_go(item.path)
         fresh = [item for item in mine if _young(item)]
         gone = (
             (f"job {mine[0].job}: slurmdbd has not known it for {MAX_DAYS} days: its outcome is let go",) if old else ()
@@ -258,7 +270,7 @@ def _send_job(settings: Node, mine: list[Item], rows: list[commands.Row]) -> Sen
     before = decode(last.admin_comment)
     if before is None:  # it is a job that RAD had nothing to do with
         for item in mine:
-            state.remove(item.path)
+            _let_go(item.path)
         return Sent()
     record = before
     for item in mine:
@@ -268,9 +280,9 @@ def _send_job(settings: Node, mine: list[Item], rows: list[commands.Row]) -> Sen
         return trouble
     for item in mine:
         if abs(time.time() - item.at) < _AGAIN_S:
-            os.rename(item.path, f"{item.path}{_SENT}")  # noqa: PTH104
+            _put_aside(item.path, _SENT)
         else:
-            state.remove(item.path)
+            _let_go(item.path)
     return Sent(sent=len(mine))
 
 
@@ -278,7 +290,7 @@ def _write(settings: Node, mine: list[Item], row: commands.Row, text: str) -> Se
     """Write a row's AdminComment; why that could not be done, or None."""
     if _would_harm(settings, strip(row.admin_comment)):
         for item in mine:
-            os.rename(item.path, f"{item.path}.kept")  # noqa: PTH104
+            _put_aside(item.path, "kept")
         return Sent(problems=(f"job {row.id}: kept here: sacctmgr would spoil what other tools keep with it",))
     stored = _store(settings, mine[0].job, row, text)
     return Sent(soon=len(mine), problems=(stored.problem,), silent=stored.silent) if stored.problem else None
@@ -383,7 +395,7 @@ def _resume(settings: Node, path: str) -> str | None:
     try:
         requeue = Requeue(**(data or {}))
     except TypeError:
-        state.remove(path)
+        _let_go(path)
         return None
     shown, problem = commands.show_job(requeue.job, settings.command_timeout_s)
     if shown is None:
@@ -393,7 +405,7 @@ def _resume(settings: Node, path: str) -> str | None:
         return finish(settings, _with_what_is_there(requeue, shown.admin_comment), path, age_s) or None
     elif shown.restarts == requeue.restart and (age_s < _HOOK_S or shown.state == "COMPLETING"):
         return ""  # its Epilog is about to requeue it
-    state.remove(path)  # it was never requeued, or runs again, or is gone
+    _let_go(path)  # it was never requeued, or runs again, or is gone
     return None
 
 
@@ -431,7 +443,7 @@ def finish(
             break
     if told is not None and done.ok and gres is not None:
         told()
-    state.remove(path)
+    _let_go(path)
     return ""
 
 

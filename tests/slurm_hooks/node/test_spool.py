@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import json
 import os
 import stat
 import time
@@ -361,6 +363,38 @@ def test_what_is_kept_under_other_names_is_let_go_in_the_end(node: Node) -> None
         spool.sweep(node, said.append)
         assert _kept(node) == sorted(left)
     assert [Path(line.split(": ")[0]).name for line in said] == ["8-0.json.kept", "9-0.json.broken"]
+
+
+@pytest.mark.parametrize("broken", ["unlink rename", "listdir"])
+def test_a_disk_that_takes_no_changes_any_more_keeps_nothing_in_memory(
+    node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    slurm.rows(_row())
+    spool.put(node, 7, 0, RUN)
+    for name in ("6-0.json", "7-1.json.1234.new"):
+        (Path(node.spool_dir) / name).write_text("x")
+        os.utime(f"{node.spool_dir}/{name}", (1, 1))
+
+    def failing(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: str, *more: Any) -> Any:
+            if str(path).startswith(node.spool_dir):
+                raise OSError(errno.EROFS, "Read-only file system", path)
+            return function(path, *more)
+
+        return call
+
+    for name in broken.split():
+        monkeypatch.setattr(os, name, failing(getattr(os, name)))
+    written = failing(lambda path, data: Path(path).write_text(json.dumps(data)))
+    with monkeypatch.context() as patch:
+        patch.setattr(state, "write", lambda path, data, **_: written(path, data))
+        assert "waits in memory" in spool.put(node, 7, 1, dataclasses.replace(RUN, restart=1))
+    spool.sweep(node, pytest.fail)
+    spool.send(node)
+    told = decode(slurm.comment())
+    assert told is not None
+    assert [run.restart for run in told.runs][-1] == 1
+    assert [path.name for path in Path(f"{node.state_dir}/.spool").iterdir()] == ["7-1.json.sent"]
 
 
 def test_no_folder_nothing_to_do(node: Node) -> None:
