@@ -262,7 +262,8 @@ def reap(settings: Mps, now: float) -> float | None:
     """
     waits = []
     for slot in slots(settings):
-        with contextlib.suppress(state.StateError), _locked(settings, slot.gpu):  # a busy GPU is looked at later
+        # A GPU that is busy, or in trouble, is looked at later.
+        with contextlib.suppress(state.StateError, OSError), _locked(settings, slot.gpu):
             since = _idle_since(slot)
             if since is None:
                 continue

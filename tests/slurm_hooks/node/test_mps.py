@@ -470,6 +470,8 @@ def test_what_else_lies_in_the_folder(settings: Mps) -> None:
     assert slot.residents() == {11: UID}
     half = Path(settings.run_dir) / "g5" / "u1"
     half.mkdir(parents=True)
+    (half.parent / "a-file").touch()
+    (half.parent / "another").touch()
     mps.reap(settings, time.time() + 1)  # a slot whose making was cut short
     assert not half.exists()
 
