@@ -676,7 +676,7 @@ def _check_hidden(rows: list[_Place], different: list[_Row], flat: list[tuple[in
     empty = [at for at, (depth, layer) in enumerate(flat) if below[at] <= depth and _is_empty(layer)]
     if sum(flat[at][1].params for at in hiding) > sum(layer.params for _, layer in flat) * _FEW or empty:
         row = different[rows[(empty or hiding)[0]][1]]
-        if lines[row.number - 1].lstrip().startswith("|"):
+        if deepest == 1 or lines[row.number - 1].lstrip().startswith("|"):
             raise t.fail(
                 row.number,
                 lines[row.number - 1],

@@ -387,6 +387,13 @@ def test_torch_summary_counts_nothing_of_a_block_that_holds_a_list() -> None:
         assert parse_summary(table.format(block.format("--").replace("MaxVitBlock", type_))).total_params == 650
 
 
+def test_torch_summary_of_depth_1_hides_what_it_does_not_count() -> None:
+    row = "├─Sequential: 1-9                        [-1, 64]                  {}\n├─ReLU"
+    assert parse_summary(_TORCH_SUMMARY.replace("├─ReLU", row.format("9"))).total_params == 650
+    with pytest.raises(SummaryError, match=r"Sequential: 1-9.*print the model with depth=20"):
+        parse_summary(_TORCH_SUMMARY.replace("├─ReLU", row.format("999")))
+
+
 def test_norms_without_mult_adds_have_their_usual_parameters_where_no_column_shows_them() -> None:
     table = """Layer (type:depth-idx)  Output Shape      Mult-Adds
 =====
