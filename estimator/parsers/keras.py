@@ -57,6 +57,10 @@ _Samples = dict[RawShape | None, tuple[int, ...] | None]
 _SEPARABLE: Final = "SeparableConv2D"
 # Sides of a kernel, usual ones first.
 _SIDES: Final[tuple[int, ...]] = (3, 5, 7, 1, 2, 4, 9, 11)
+# What Keras 3 puts behind the parameters of a layer that it has not made yet, and the names of such as will have some.
+_UNBUILT: Final = "(unb"
+_WEIGHTS: Final = ("Dense", "Conv", "LSTM", "GRU", "RNN", "Embedding", "Normalization", "Attention", "Bidirectional")
+_BUILD: Final = "build the model, with `model.build(input_shape)` or a call, before its summary"
 # Outside of a terminal Keras 3 takes 80 columns, and cuts off what is behind them whatever line_length says.
 _WIDER: Final = "print it without line_length and with COLUMNS=120 in the environment of its program"
 # Keras 3 cuts what is too wide for its column: ``(BatchNormalizatio…``.
@@ -123,7 +127,8 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     Raises:
         SummaryError: a row cannot be read, or there is none.
     """
-    if "Param" not in lines[start] and any(bar in lines[start] for bar in _BARS[:2]):
+    titles = "".join(lines[max(start - 1, 0) : start + 2])  # of narrow columns in two lines
+    if "Param" not in titles and any(bar in lines[start] for bar in _BARS[:2]):
         raise t.fail(start + 1, lines[start], f"the right of this table is cut off: {_WIDER}")
     rows, at = _rows(lines, start)
     if len(rows) > t.MAX_LAYERS:
@@ -312,6 +317,8 @@ def _cells(lines: list[str], rows: list[_Row]) -> list[_Read]:
             if len(values) <= _MOST_KEPT:
                 keep(_VALUES, values, value)
         shape, params = value
+        if not params and _UNBUILT in values and any(mark in type_ for mark in _WEIGHTS):
+            raise t.fail(number, lines[number - 1], f"this layer has no parameters yet: {_BUILD}")
         if type_[-1] == _CUT:
             type_ = _whole_name(type_[:-1], shape)
         read.append((type_, name.strip(), shape, params))
@@ -348,7 +355,7 @@ def _summary(lines: list[str], at: int, rows: list[_Row]) -> ModelSummary:
         raise t.fail(
             number,
             lines[number - 1],
-            "no layer has parameters yet: build the model, `model.build(input_shape)`, before its summary",
+            f"no layer has parameters yet: {_BUILD}",
         )
     _check_opened(read, depths, rows, lines)
     inferred: tuple[str, ...] = ()

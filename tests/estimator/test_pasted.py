@@ -471,6 +471,22 @@ def test_text_between_the_rows_of_a_frame_is_refused() -> None:
         parse_summary(BOXED.format("<output truncated>\n"))
 
 
+def test_titles_of_keras_in_two_lines() -> None:
+    narrow = BOXED.format("").replace("┃ Layer", "┃                ┃ Output       ┃ Param   ┃\n┃ Layer")
+    narrow = narrow.replace("┃ Output Shape ┃ Param # ┃", "┃ Shape        ┃ #       ┃")
+    assert parse_summary(narrow) == parse_summary(BOXED.format(""))
+
+
+def test_a_layer_of_keras_that_is_not_built_yet_is_refused() -> None:
+    table = (
+        "Layer (type)          Output Shape      Param #\n=====\nfc (Dense)            (None, 9)         90\n{}=====\n"
+    )
+    unused = "act (ReLU)            ?                 0 (unbuilt)\n"
+    assert parse_summary(table.format(unused)).total_params == 90
+    with pytest.raises(SummaryError, match=r"line 4: .*this layer has no parameters yet: build the model"):
+        parse_summary(table.format("out (Dense)           ?                 0 (unbuilt)\n") + "Total params: 190\n")
+
+
 def test_blanks_between_thousands_are_no_end_of_a_number() -> None:
     with pytest.raises(SummaryError, match=r"line 4: .*: '1 110' is not a number of parameters"):
         parse_summary(BOXED.format("").replace("  1,110", "  1 110"))
