@@ -188,7 +188,7 @@ def _rows(lines: list[str], start: int) -> tuple[list[_Row], int]:
 
 def _bounds(header: str) -> list[int]:
     """Find where the columns of a Keras 2 table start."""
-    titles = ("Layer (type)", "Output Shape", "Param", "Connected to", "Trainable")
+    titles = (t.HEADER, "Output Shape", "Param", "Connected to", "Trainable")
     return sorted(header.find(title) for title in titles if title in header)
 
 

@@ -477,6 +477,11 @@ def test_titles_of_keras_in_two_lines() -> None:
     assert parse_summary(narrow) == parse_summary(BOXED.format(""))
 
 
+def test_a_header_that_is_cut_before_its_first_title_ends() -> None:
+    with pytest.raises(SummaryError, match=r"line 3: '\| one \(Dense\)': expected `name \(Type\)"):
+        parse_summary("Layer (type (var_nam\n=====\n| one (Dense)\nNone (None\n")
+
+
 def test_a_layer_of_keras_that_is_not_built_yet_is_refused() -> None:
     table = (
         "Layer (type)          Output Shape      Param #\n=====\nfc (Dense)            (None, 9)         90\n{}=====\n"
