@@ -32,6 +32,8 @@ _CLOSES: Final = (")", ")>")
 _WORD: Final = "params"
 COUNTED: Final = f" {_WORD}"
 _LEFT_OUT: Final = ("...", "…")
+# What tools, and people, write where they left lines out; settings have a ``=``.
+_OMITTED: Final = re.compile(r"\b(?:truncated|omitted|snip(?:ped)?|skipp(?:ed|ing) \d+)\b", re.IGNORECASE)
 _MAX_WRAPPED: Final = 12
 _MAX_NOTES: Final = 64
 # So many times does no print show one layer that it holds once.
@@ -290,7 +292,8 @@ def _whole(lines: list[str], at: int, text: str, number: int) -> tuple[_Line, in
 def _is_cut(line: _Line) -> bool:
     """Tell whether somebody left lines, or arguments, out: ``...``, ``Sequential(...)``, ``Conv2d(3, 64, ...)``."""
     if line.kind == _NOTE:
-        return t.is_cut(line.args[0][1])
+        note = line.args[0][1]
+        return t.is_cut(note) or ("=" not in note and _OMITTED.search(note) is not None)
     return any(value in _LEFT_OUT for _, value in line.args)
 
 

@@ -482,6 +482,15 @@ def test_a_header_that_is_cut_before_its_first_title_ends() -> None:
         parse_summary("Layer (type (var_nam\n=====\n| one (Dense)\nNone (None\n")
 
 
+@pytest.mark.parametrize(
+    "said", ["<output truncated>", "*** WARNING: skipped 12345 bytes of output ***", "-- snip --", "[12 lines omitted]"]
+)
+def test_words_that_tell_that_lines_were_left_out(said: str) -> None:
+    with pytest.raises(SummaryError, match=r"line 3: .*lines were left out here"):
+        parse_summary(NET.replace("\n)", f"\n  {said}\n)"))
+    assert parse_summary(NET.replace("\n)", "\n  Truncated=3, omitted=True\n)")).total_params == 40
+
+
 def test_a_layer_of_keras_that_is_not_built_yet_is_refused() -> None:
     table = (
         "Layer (type)          Output Shape      Param #\n=====\nfc (Dense)            (None, 9)         90\n{}=====\n"
