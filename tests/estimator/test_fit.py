@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import lzma
+import os
 import random
+import select
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -365,6 +370,36 @@ def test_what_was_learned_is_written_down_as_it_was(learner: Any) -> None:
     model = learner.fit(rows, rows[:, 0] * 3 + np.sin(9 * rows[:, 1]) + drawn.random(2000))
     trees = Trees(model.written())
     assert [trees.predict(list(row)) for row in rows] == pytest.approx(model.predict(rows), abs=1e-4)
+
+
+def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "cores", lambda: 2)
+    with pytest.raises(processes.ProcessDiedError, match=r"one of 2 processes died, .*taskset"):
+        processes.forked([lambda: os._exit(9)] * 2)
+
+
+def test_processes_end_with_a_command_that_is_killed() -> None:
+    """What they print to is closed only when the last of them is gone."""
+    code = (
+        "import os, threading\n"
+        "from estimator.methods.rad.fit import processes\n"
+        "processes.cores = lambda: 2\n"
+        "def stuck():\n"
+        "    os.write(1, f'{os.getpid()}\\n'.encode())\n"
+        "    threading.Event().wait()\n"
+        "processes.forked([stuck, stuck])\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as command:
+        assert command.stdout is not None
+        try:
+            workers = [int(command.stdout.readline()) for _ in range(2)]
+        finally:
+            command.kill()
+        ended = bool(select.select([command.stdout], [], [], 60)[0])
+        if not ended:
+            for worker in workers:
+                os.kill(worker, signal.SIGKILL)
+    assert ended, "they go on without the command"
 
 
 def test_processes_fit_behind_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,9 @@ import gc
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -14,6 +16,10 @@ from threadpoolctl import threadpool_limits
 T = TypeVar("T")
 
 _work: Sequence[Callable[[], Any]] = ()
+
+
+class ProcessDiedError(RuntimeError):
+    """A process that did a part of the work was ended from outside; the message says the cure."""
 
 
 def forked(work: Sequence[Callable[[], T]]) -> list[T]:
@@ -26,7 +32,7 @@ def forked(work: Sequence[Callable[[], T]]) -> list[T]:
         What each made, in order.
 
     Raises:
-        BrokenProcessPool: a process died, for want of memory perhaps.
+        ProcessDiedError: a process died, for want of memory perhaps.
         Exception: what a piece of work raised.
     """
     processes = min(len(work), cores())
@@ -37,6 +43,9 @@ def forked(work: Sequence[Callable[[], T]]) -> list[T]:
         context = get_context("fork")
         with ProcessPoolExecutor(processes, context, initializer=_take, initargs=(work,)) as pool:
             return list(pool.map(_do, range(len(work))))
+    except BrokenProcessPool:
+        cure = "fewer cores (taskset -c 0,1 radctl ...) are fewer processes, which need less memory together"
+        raise ProcessDiedError(f"one of {processes} processes died, for want of memory perhaps: {cure}") from None
     finally:
         gc.unfreeze()
 
@@ -49,6 +58,15 @@ def cores() -> int:
 def _take(work: Sequence[Callable[[], Any]]) -> None:
     global _work  # noqa: PLW0603
     _work = work
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End where the command was killed: nobody takes what is made, and the pool would wait for work for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _do(number: int) -> Any:
