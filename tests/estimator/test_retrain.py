@@ -67,7 +67,11 @@ def test_the_first_version_is_installed_where_the_old_cannot_be_read(
     tmp_path: Path, quick: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("estimator.store.SHIPPED", tmp_path / "nothing")
-    done = module.retrain(tmp_path, tmp_path / "models")
+    said: list[str] = []
+    done = module.retrain(tmp_path, tmp_path / "models", said.append)
+    assert said[-1] == (
+        f"{tmp_path}/nothing/rad holds no model: run `radctl retrain --data DIR`; there is nothing to compare with"
+    )
     assert quick == [tmp_path]
     assert (done.version, done.old) == (1, None)
     assert done.examples > 30

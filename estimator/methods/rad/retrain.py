@@ -87,7 +87,7 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
     made = fit(known, base, rehearsed)
     say(f"judging by what was left out: {', '.join(held_out)}")
     new = judged(made.model, dataset, held_out)
-    old = _installed(models_dir, dataset, held_out)
+    old = _installed(models_dir, dataset, held_out, say)
     if old is not None and not no_worse(new, old):
         return Retrained(len(known), new, old, None, made.left_out)
     about: dict[str, Any] = {
@@ -134,8 +134,9 @@ def judged(model: dict[str, Any], dataset: Dataset, splits: Sequence[Split]) -> 
     return judge(model, examples_of(dataset, accounting(model), splits))
 
 
-def _installed(models_dir: Path, dataset: Dataset, splits: Sequence[Split]) -> Held | None:
+def _installed(models_dir: Path, dataset: Dataset, splits: Sequence[Split], say: Callable[[str], None]) -> Held | None:
     try:
         return judged(store_for(NAME, models_dir).load(), dataset, splits)
-    except ModelError:
+    except ModelError as error:
+        say(f"{error}; there is nothing to compare with")
         return None
