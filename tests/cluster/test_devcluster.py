@@ -108,8 +108,8 @@ def test_down_ends_mps_daemons_though_they_do_not_bear_our_mark(tmp_path: Path) 
     layout.rad_toml.parent.mkdir()
     layout.rad_toml.write_text(f'[mps]\nrun_dir = "{layout.run}/mps"\n[partitions.gpu]\n')
     environment = {"CUDA_MPS_PIPE_DIRECTORY": slot.pipe}
-    waiting = ["nvidia-cuda-mps-control", "-c", "read line"]  # sleep under another name is none in Ubuntu's coreutils
-    daemon = subprocess.Popen(waiting, executable="/bin/sh", env=environment, stdin=subprocess.PIPE)
+    program = shutil.copy("/bin/sh", tmp_path / "nvidia-cuda-mps-control")  # Ubuntu's sleep minds its name
+    daemon = subprocess.Popen([program, "-c", "read line"], env=environment, stdin=subprocess.PIPE)
     try:
         Cluster(layout).destroy()
         assert daemon.wait(10) == -signal.SIGKILL
