@@ -28,6 +28,7 @@ class SlurmError(RuntimeError):
 
 _ID_WIDTH, _COMMENT_WIDTH = 20, 16_384
 _TASTES = ("SQUEUE_", "SACCT_", "SCONTROL_", "SLURM_CLUSTERS")
+_NO_UTF8 = re.compile("[\udc80-\udcff]")  # as Python keeps a byte that is none
 _SETTINGS_S = 60.0  # Slurm's configuration changes seldom
 
 Runner = Callable[[Sequence[str], float], str]
@@ -42,9 +43,7 @@ def run(command: Sequence[str], timeout_s: float) -> str:
     pipe = subprocess.PIPE
     named = " ".join(command[:3])
     try:
-        with subprocess.Popen(
-            list(command), stdout=pipe, stderr=pipe, text=True, errors="replace", env=_environment()
-        ) as process:
+        with subprocess.Popen(list(command), stdout=pipe, stderr=pipe, env=_environment()) as process:
             _stand_back(process.pid)
             try:
                 out, said = process.communicate(timeout=timeout_s)
@@ -56,9 +55,14 @@ def run(command: Sequence[str], timeout_s: float) -> str:
     except OSError as error:
         raise SlurmError(f"{command[0]}: {error}") from error
     if process.returncode != 0:
-        detail = said.strip().splitlines()[-1:] or [f"exit status {process.returncode}"]
+        detail = _text(said).strip().splitlines()[-1:] or [f"exit status {process.returncode}"]
         raise SlurmError(f"{named}: {detail[0]}")
-    return out
+    return _text(out)
+
+
+def _text(data: bytes) -> str:
+    """What a command said, in as many bytes, so that no column moves, whatever users and other tools wrote."""
+    return _NO_UTF8.sub("?", data.decode(errors="surrogateescape"))
 
 
 def _environment() -> dict[str, str]:

@@ -425,6 +425,11 @@ def test_a_command_that_fails(command: list[str]) -> None:
         run(["sleep", "60"], 0.1)
 
 
+def test_columns_of_a_commands_output_keep_their_places() -> None:
+    """An AdminComment or a name may hold anything; squeue pads columns to bytes."""
+    assert run(["printf", r"a\r\nb\377c\303\244"], 5.0) == "a\r\nb?c\u00e4"
+
+
 def test_what_a_user_likes_to_see_changes_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     tastes = {"SQUEUE_USERS": "me", "SLURM_CLUSTERS": "other", "SACCT_FEDERATION": "1", "SCONTROL_FUTURE": "1"}
     for name, value in {**tastes, "SLURM_TIME_FORMAT": "relative", "SLURM_CONF": "/a"}.items():
