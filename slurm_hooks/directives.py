@@ -39,6 +39,7 @@ _KEY: Final = re.compile(r"([A-Za-z][\w+-]*)\s*[=:]")
 _COMMENT: Final = re.compile(r"[ \t]#")
 _BLANKS: Final = " \t\r\v\f"  # around what a line says; rad_script.lua passes over these too
 _ODD_BLANK: Final = re.compile(r"[^\S \t]")  # a no-break space, as web pages and word processors have
+_AUTOCAST: Final = re.compile("mixed|autocast")
 _MEMORY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGT])(?:i?B)?", re.IGNORECASE)
 
 
@@ -249,7 +250,9 @@ def _value(key: str, text: str, number: int) -> object:
     }
     word = text.lower().replace("-", "_").replace("+", "_")
     if word not in choices[key]:
-        raise DirectiveError(number, f"{key}={_short(text)}: not known{_hint(word, choices[key])}")
+        # Lightning's bf16-mixed is nearest to bf16 in letters, and has weights in fp32 as amp has.
+        meant = "amp" if key == "precision" and _AUTOCAST.search(word) else word
+        raise DirectiveError(number, f"{key}={_short(text)}: not known{_hint(meant, choices[key])}")
     return cast("object", word)
 
 

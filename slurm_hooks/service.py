@@ -575,6 +575,13 @@ def _both(old: str, feature: str) -> str:
     return f"{old}&{feature}" if old else feature
 
 
+# Who trains with Trainer's bf16=True may well say bf16: that is autocast, and takes more.
+_PRECISION_SAID: Final[Mapping[Precision, str]] = {
+    "bf16": "weights in bf16 (for autocast say precision=amp)",
+    "fp16": "weights in fp16 (for autocast say precision=amp)",
+}
+
+
 def _message(directives: Directives, estimate: Estimate | None, decision: rules.Decision) -> str:
     share = f"{decision.share} of 100 shares of one GPU"
     if decision.profile:
@@ -592,7 +599,8 @@ def _message(directives: Directives, estimate: Estimate | None, decision: rules.
         facts.append(f"input {written(directives.input_size)}")
     if directives.seq_len:
         facts.append(f"length {directives.seq_len}")
-    facts += [directives.optimizer or "adam", directives.precision or "fp32"]
+    precision = directives.precision or "fp32"
+    facts += [directives.optimizer or "adam", _PRECISION_SAID.get(precision, precision)]
     if directives.kind == "infer":
         facts.append("inference")
     note = f"; {estimate.note}" if estimate.note else ""

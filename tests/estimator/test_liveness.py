@@ -41,6 +41,24 @@ def test_inference_keeps_nothing() -> None:
     assert memory.peak < account(VGG)[2].peak
 
 
+def test_gradients_of_the_step_before_count_where_its_optimizer_is_not_the_peak() -> None:
+    text = table("Linear-# [-1, 1000] 1,001,000", "ReLU-# [-1, 1000] 0", "Linear-# [-1, 1000] 1,001,000")
+    large = account(text, batch_size=16_384, optimizer="sgd")[2]
+    assert large.peak == large.loss > large.backward
+    assert large.longer == pytest.approx(large.gradients)
+    small = account(text, batch_size=1, optimizer="adam")[2]
+    assert small.peak == small.step
+    assert small.longer == 0
+    assert account(text, batch_size=16_384, kind="infer")[2].longer == 0
+
+
+def test_gradients_that_are_added_up_are_there_beside_the_one_that_is_made() -> None:
+    wide = table("Conv2d-# [-1, 64, 32, 32] 1,792", "ReLU-# [-1, 64, 32, 32] 0", "Linear-# [-1, 1000] 65,537,000")
+    memory = account(wide, batch_size=64, optimizer="sgd")[2]
+    assert memory.peak == memory.backward
+    assert memory.gradients * 0.9 < memory.longer < memory.gradients
+
+
 @pytest.mark.parametrize("precision", ["fp32", "amp", "bf16", "fp16"])
 @pytest.mark.parametrize("kind", ["train", "infer"])
 def test_memory_grows_with_the_batch(precision: str, kind: str) -> None:

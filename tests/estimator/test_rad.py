@@ -45,6 +45,20 @@ def test_the_estimate_is_account_context_correction_and_bound() -> None:
     assert any("750 MiB of CUDA context (h200)" in reason for reason in estimate.reasons)
 
 
+def test_a_narrow_bound_has_room_for_gradients_that_are_freed_late() -> None:
+    layers = table("Conv2d-# [-1, 64, 32, 32] 1,792", "ReLU-# [-1, 64, 32, 32] 0", "Linear-# [-1, 1000] 65,537,000")
+    longer = account(layers, batch_size=64, optimizer="sgd")[2].longer / MIB
+    said = {}
+    for bound in (0.01, 1.0):
+        method = Rad(plain(bounds=dict.fromkeys(LEVELS, bound)))
+        said[bound] = method.predict(parse_summary(layers), Workload(64, optimizer="sgd"))
+    narrow, wide = said[0.01], said[1.0]
+    assert longer > 200
+    assert narrow.upper_mib == pytest.approx(narrow.expected_mib + longer, abs=1)
+    assert wide.upper_mib > narrow.upper_mib
+    assert [any("gradients that stay" in reason for reason in each.reasons) for each in (narrow, wide)] == [True, False]
+
+
 def test_errors_of_small_activations_weigh_less_but_never_nothing() -> None:
     assert damped(1.0) == 1.0
     assert damped(0.25) == 0.5

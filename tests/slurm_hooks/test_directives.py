@@ -109,6 +109,8 @@ def test_inline_summary() -> None:
         (["#RAD " + "k" * 5000 + "=4"], 3, ["unknown key 'kkk"]),
         (["#RAD zzz=4"], 3, ["known are model, batch_size"]),
         (["#RAD optimizer=adma"], 3, ["optimizer=adma", "did you mean 'adam'"]),
+        (["#RAD precision=bf16-mixed"], 3, ["precision=bf16-mixed", "did you mean 'amp'"]),
+        (["#RAD precision=bfloat16"], 3, ["did you mean 'bf16'"]),
         (["#RAD policy=shared"], 3, ["known are collocation, exclusive"]),
         (["#RAD batch_size=64", "#RAD batch_size=32"], 4, ["already set in line 3"]),
         (["#RAD batch_size=64 batch_size=64"], 3, ["already set in line 3"]),

@@ -82,6 +82,13 @@ def record(answer: Answer) -> Record:
     return found
 
 
+def test_the_message_says_that_half_precision_means_the_weights() -> None:
+    made, _ = service()
+    for said, told in (("bf16", "weights in bf16 (for autocast say precision=amp)"), ("amp", "amp"), ("fp32", "fp32")):
+        answer = ask(made, f"#RAD model=net.txt batch_size=8 precision={said}")
+        assert f"(net.txt, batch 8, adam, {told}): " in answer.message
+
+
 def test_a_job_that_shares() -> None:
     made, method = service()
     answer = ask(made, "#RAD model=net.txt batch_size=8 optimizer=sgd precision=amp kind=infer seq_len=5")

@@ -45,6 +45,7 @@ _SAID = {
     "new": "nothing like this model was measured: the bound is wide until its first run; "
     "a rehearsal (radctl summarize --input-size) narrows it",
 }
+_LONGER = "the bound has room for gradients that stay until the next backward pass, as where batches' are added up"
 _REHEARSED = "its own code was rehearsed on tensors without data: that is the account, and narrows the bound"
 _APART = f"{_REHEARSED}; at another batch size: `radctl summarize --batch-size` with the job's narrows it more"
 _PARTLY = "{0:,} of {1:,} parameters are trained: what only the others' gradients would need is not kept"
@@ -264,11 +265,12 @@ class Rad:
         expected = min(max(expected + shift, context + memory.fixed / MIB) + more.expected_mib, _MOST_MIB)
         memory_mib = workload.gpu_memory_mib or most_memory_mib(workload.gpu)
         upper = max((upper + shift) * wider + more.upper_mib, expected)
+        room = expected + memory.longer / MIB  # for loops that free gradients late, which no summary shows
         open_ = program.weighs and not weighed and knowledge.level not in _ALIKE and said not in (_REHEARSED, _APART)
-        upper = max(upper, self._otherwise(summary, shaped.steps, workload, weighs=open_))
+        upper = max(upper, room, self._otherwise(summary, shaped.steps, workload, weighs=open_))
         most = within(upper, expected, memory_mib)
-        told = self._reasons(memory, explicit, context, gpu, shaped)
-        reasons = (said, *told, *more.reasons, *([_WEIGHS] if open_ else ()))
+        reasons = (said, *self._reasons(memory, explicit, context, gpu, shaped), *more.reasons)
+        reasons += (*([_WEIGHS] if open_ else ()), *([_LONGER] if expected < room == upper else ()))
         if bare > _MOST_UNKNOWN:
             share = f"{100 * bare:.0f} % of the parameters are in no layer of the table"
             reasons = (reasons[0], f"{share}: a wider bound, as what they do is not known", *reasons[1:])
@@ -306,7 +308,7 @@ class Rad:
         return upper
 
     def from_account(
-        self, row: list[float], explicit: float, context: float, run: Run = NOWHERE
+        self, row: list[float], explicit: float, context: float, run: Run = NOWHERE, longer: float = 0.0
     ) -> tuple[float, float, Level]:
         """Correct an account.
 
@@ -315,13 +317,15 @@ class Rad:
             explicit: the account's peak in MiB, without the context.
             context: the CUDA context in MiB.
             run: the request, as it is compared with what was measured.
+            longer: how much more a loop takes that frees gradients late, in MiB.
 
         Returns:
             Expectation and upper bound in MiB on the GPU that the model was fitted on, context included; and what was
             known.
         """
         knowledge = self._known.about(run)
-        return *self._from(row, explicit, context, knowledge), knowledge.level
+        expected, upper = self._from(row, explicit, context, knowledge)
+        return expected, max(upper, expected + longer), knowledge.level
 
     def _from(self, row: list[float], explicit: float, context: float, knowledge: Knowledge) -> tuple[float, float]:
         corrected = (explicit + context) * exp(self._correction.predict(row))

@@ -79,6 +79,8 @@ class Memory(NamedTuple):
         steps: steps of the forward pass.
         workspaces: all workspaces together; the larger of both passes for each convolution.
         noted: share of the blocks, by size, of whose own code it is known what it keeps.
+        longer: how much larger the peak is in a loop that has all gradients of the step before until the backward pass,
+            or adds to them: Lightning's, or any that adds up several batches'.
     """
 
     weights: float
@@ -97,6 +99,7 @@ class Memory(NamedTuple):
     steps: int
     workspaces: float = 0.0
     noted: float = 0.0
+    longer: float = 0.0
 
     @property
     def peak(self) -> float:
@@ -461,8 +464,10 @@ def _backward(
     tied: int,
     copies: float,
     scores: Mapping[Scores, int],
-) -> tuple[float, float]:
+) -> tuple[float, float, float]:
     """Walk back: the peak of what is still kept, gradients at work and of parameters; the workspace at that moment.
+
+    The third is the peak without the gradients of parameters but those that are being made.
 
     Args:
         program: the model.
@@ -476,7 +481,7 @@ def _backward(
         scores: bytes kept of each element of an attention's matrix; of 0 there is no matrix.
     """
     tensors = program.tensors
-    backward = at_backward = 0.0
+    backward = at_backward = bare = 0.0
     done = 0.0
     share = gradients / max(sum([op.params for op in ops]), 1)
     breathe()
@@ -485,18 +490,20 @@ def _backward(
         moved = (tensors[op.x] + tensors[op.y]) * unit
         if op.matrix and scores[op.scores]:
             moved += 2 * op.matrix * unit
-        done += op.params * share
+        made = op.params * share
+        done += made
         if kind is _EMBEDDING:
             # The embedding's gradient is added to the head's; autocast made that one anew, so the sum takes its place.
             moved += program.shared * tied
         elif kind is _RECURRENT:
             moved += min(op.extra, RECURRENT_WORKS * tensors[op.y]) * unit  # cuDNN works on as much as it has kept
         now = mark + moved + done + workspace + copies
+        bare = now - done + made if now - done + made > bare else bare
         if copies and kind in _MATMULS:
             copies -= 2.0 * op.params
         if now > backward:
             backward, at_backward = now, workspace
-    return backward, at_backward
+    return backward, at_backward, bare
 
 
 def _ahead(program: Program, first: int, workload: Workload, workspaces: Workspaces, own: Own) -> float:
@@ -565,7 +572,7 @@ def _train(
     forward += base
     loss = base - logits + copies + kept + _loss_copies(program, workload) * whole_logits
 
-    backward, at_backward = _backward(
+    backward, at_backward, bare = _backward(
         program, ops, marks, works, unit, gradients, each * (1 if amp else 2), copies, scores
     )
     backward += base
@@ -589,4 +596,5 @@ def _train(
         len(program.ops),
         worked,
         own.share,
+        max(max(forward, loss, bare + base) + gradients - top, 0.0),
     )

@@ -54,6 +54,7 @@ class Example:
         drawn: whether its configuration was drawn at random from all that a measured model can run, as users would ask.
         alone: ``row`` and ``accounted`` as they were if nothing was known of the own code of its family's blocks.
         context: the CUDA context in MiB, as far as the summary shows what is loaded.
+        longer: how much more a loop takes that frees gradients late, in MiB.
     """
 
     row: list[float]
@@ -70,6 +71,7 @@ class Example:
     drawn: bool = False
     alone: tuple[list[float], float] | None = None
     context: float = 0.0
+    longer: float = 0.0
 
     @property
     def as_new(self) -> Example:
@@ -240,4 +242,5 @@ def example(
         id=name,
         alone=alone,
         context=account.context(program, workload),
+        longer=memory.longer / MIB,
     )

@@ -41,7 +41,9 @@ def judge(model: dict[str, Any], examples: Iterable[Example], *, real: bool = Tr
     for item in examples:
         if item.real != real:
             continue
-        expected, upper, _ = method.from_account(item.seen_by(known), item.accounted, item.context, item.run)
+        expected, upper, _ = method.from_account(
+            item.seen_by(known), item.accounted, item.context, item.run, item.longer
+        )
         upper = within(upper, expected, memory_mib)
         errors.append(abs(expected - item.measured) / item.measured)
         over.append(max(upper - item.measured, 0.0) / item.measured)
