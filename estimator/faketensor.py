@@ -227,20 +227,14 @@ class FakeTensor:
 
     name = "faketensor"
 
-    def __init__(
-        self,
-        build: Callable[[], Any] | None = None,
-        inputs: Inputs | None = None,
-        loss: Callable[[Any], Any] | None = None,
-    ) -> None:
+    def __init__(self, build: Callable[[], Any] | None = None, inputs: Inputs | None = None) -> None:
         """Bind a model's code.
 
         Args:
             build: makes the model.
             inputs: makes its arguments from the model and a batch size.
-            loss: makes a loss of its output; default: the sum of the first floating-point tensor.
         """
-        self._build, self._inputs, self._loss = build, inputs, loss
+        self._build, self._inputs = build, inputs
 
     def predict(self, summary: ModelSummary, workload: Workload) -> Estimate:
         """Estimate the peak of live tensors; ``upper_mib`` equals ``expected_mib``, it has no bound.
@@ -254,7 +248,7 @@ class FakeTensor:
                 f"({summary.format}, {summary.total_params:,} parameters): radctl estimate takes it as --model "
                 "MODULE:FACTORY; or choose method rad, gpumemnet or horus"
             )
-        mib = round(peak_mib(self._build, self._inputs, self._loss or first_sum, workload))
+        mib = round(peak_mib(self._build, self._inputs, first_sum, workload))
         family = family_of(layers(summary.root))
         reasons = ("tensors only: no workspaces, no CUDA context",)
         return Estimate(mib, mib, self.name, family, fingerprint(summary, workload), reasons)
@@ -335,4 +329,4 @@ def first_sum(out: Any) -> Any:
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
             return leaf.float().sum()
-    raise TypeError(f"the model returned {type(out).__name__} without a floating-point tensor; give a loss")
+    raise TypeError(f"the model returned {type(out).__name__} without a floating-point tensor to make a loss of")

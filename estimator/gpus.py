@@ -34,7 +34,7 @@ class Gpu:
 # A100: the smallest of the MLPs and CNNs that GPUMemNet's authors published took 1,443 to 1,451 MiB, and larger MLPs as
 # much beyond their tensors. That software loaded all kernels at once; newer one may take half of it.
 # Others: a context grows with the number of multiprocessors; scaled from the measured ones.
-_GPUS = (
+GPUS = (
     Gpu("h200", 143_771, 752, measured=True),
     Gpu("h100-80gb", 81_559, 752, measured=True),
     Gpu("h100-96gb", 97_871, 752),
@@ -71,7 +71,7 @@ _GPUS = (
 )
 UNKNOWN = Gpu("unknown", 0, 760)
 
-_BY_NAME = {gpu.name: gpu for gpu in _GPUS}
+_BY_NAME = {gpu.name: gpu for gpu in GPUS}
 # Names as nvidia-smi and gres.conf write them, without "nvidia", blanks as dashes.
 _ALIASES = {
     "h100": "h100-80gb",
@@ -161,10 +161,5 @@ def most_memory_mib(name: str) -> int:
     A name that leaves the variant open (``a100``) may mean the largest.
     """
     begin = f"{_plain(name)}-"
-    variants = [gpu.memory_mib for gpu in _GPUS if gpu.name.startswith(begin)]
+    variants = [gpu.memory_mib for gpu in GPUS if gpu.name.startswith(begin)]
     return max(variants, default=lookup(name).memory_mib)
-
-
-def known() -> tuple[Gpu, ...]:
-    """Return the table."""
-    return _GPUS

@@ -43,11 +43,6 @@ class Marks:
         self.names = {layer.name for layer in found}
 
 
-def leaves(root: Layer) -> list[Layer]:
-    """Return the layers without children, in order of use."""
-    return [layer for layer in layers(root) if not layer.children]
-
-
 def elements(shape: tuple[int, ...] | None) -> int:
     """Count the elements of a shape; 0 for None. Compiled, a loop takes a fraction of what `math.prod` takes."""
     if shape is None:

@@ -26,7 +26,7 @@ class Result:
     """One line of tables 5.3, 5.5 or 5.7.
 
     Attributes:
-        data: ``published`` or ``ours``.
+        data: where the rows come from, as the caller names it.
         family: family of the networks in the data.
         estimator: ``mlp`` for the ensemble of 13, ``transformer``.
         width_mib: width of a class.
@@ -99,8 +99,3 @@ def fit(
             facts = (data, family, estimator, width, count, trained.sizes, trained.test, validation, majority)
             made.append((Result(*facts), Classifier(estimator, width, trained.arrays)))
     return made
-
-
-def best(fitted: Iterable[tuple[Result, Classifier]]) -> Classifier:
-    """Return the classifier with the highest accuracy on the validation rows; of equal ones the narrower classes."""
-    return max(fitted, key=lambda item: (item[0].validation, -item[0].width_mib))[1]

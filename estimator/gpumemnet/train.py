@@ -125,7 +125,6 @@ def train(
     *,
     epochs: int,
     seed: int = 0,
-    device: str = "cpu",
 ) -> Trained:
     """Train one estimator.
 
@@ -135,7 +134,6 @@ def train(
         parts: rows for training, validation and test.
         epochs: passes over the training rows.
         seed: equal seeds give equal networks on one machine.
-        device: torch device to train on.
 
     Returns:
         The arrays and the scores on validation and test rows, computed with numpy as users will.
@@ -148,12 +146,12 @@ def train(
     arrays: dict[str, NDArray[Any]] = {"mean": learn.features.mean(0), "std": _spread(learn.features)}
     if kind == "mlp":
         for place, hidden in enumerate(HIDDEN):
-            found = _train_member(hidden, classes, arrays, learn, check, epochs, device)
+            found = _train_member(hidden, classes, arrays, learn, check, epochs)
             arrays.update({f"m{place}.{name}": value for name, value in found.items()})
     else:
         real = learn.sizes[learn.mask]
         arrays.update(size_mean=real.mean(0), size_std=_spread(real))
-        arrays.update(_train_transformer(classes, arrays, learn, check, epochs, device))
+        arrays.update(_train_transformer(classes, arrays, learn, check, epochs))
     return Trained(arrays, _score(kind, arrays, test), _score(kind, arrays, check), _lengths(parts))
 
 
@@ -184,20 +182,19 @@ def _score(kind: str, arrays: dict[str, NDArray[Any]], data: Batch) -> Scores:
     return scores(data.classes.tolist(), said.tolist())
 
 
-def _fit(model: Any, forward: Any, learn: Batch, check: Batch, epochs: int, rate: float, size: int) -> None:
+def _fit(model: Any, forward: Any, learn: Batch, check: Batch, epochs: int) -> None:
     """Run Adam and leave the model at the epoch with the least validation loss."""
     import torch  # noqa: PLC0415
     from torch.nn.functional import cross_entropy  # noqa: PLC0415
 
-    device = next(model.parameters()).device
-    tensors = [[torch.as_tensor(a, device=device) for a in _columns(part)] for part in (learn, check)]
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=1e-5)
+    tensors = [[torch.as_tensor(a) for a in _columns(part)] for part in (learn, check)]
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, weight_decay=1e-5)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
     best, kept = float("inf"), {k: v.clone() for k, v in model.state_dict().items()}
     rows = len(learn.classes)
     for _ in range(epochs):
         model.train()
-        for at in torch.randperm(rows, device=device).split(size):
+        for at in torch.randperm(rows).split(128):
             optimizer.zero_grad()
             picked = [t[at] for t in tensors[0]]
             cross_entropy(forward(model, picked), picked[-1]).backward()
@@ -217,13 +214,7 @@ def _columns(data: Batch) -> tuple[NDArray[Any], ...]:
 
 
 def _train_member(
-    hidden: tuple[int, ...],
-    classes: int,
-    arrays: dict[str, NDArray[Any]],
-    learn: Batch,
-    check: Batch,
-    epochs: int,
-    device: str,
+    hidden: tuple[int, ...], classes: int, arrays: dict[str, NDArray[Any]], learn: Batch, check: Batch, epochs: int
 ) -> dict[str, NDArray[Any]]:
     import torch  # noqa: PLC0415
     from torch import nn  # noqa: PLC0415
@@ -232,9 +223,9 @@ def _train_member(
     steps: list[Any] = []
     for inp, out in itertools.pairwise(widths):
         steps += [nn.Linear(inp, out), nn.ReLU(), nn.Dropout(0.1)]
-    model = nn.Sequential(*steps, nn.Linear(widths[-1], classes)).to(device)
-    mean, std = (torch.as_tensor(arrays[k], device=device) for k in ("mean", "std"))
-    _fit(model, lambda m, p: m((p[0] - mean) / std), learn, check, epochs, 2e-3, 128)
+    model = nn.Sequential(*steps, nn.Linear(widths[-1], classes))
+    mean, std = (torch.as_tensor(arrays[k]) for k in ("mean", "std"))
+    _fit(model, lambda m, p: m((p[0] - mean) / std), learn, check, epochs)
     linears = [m for m in model if isinstance(m, nn.Linear)]
     return {f"{n}{i}": _numpy(t) for i, m in enumerate(linears) for n, t in (("w", m.weight), ("b", m.bias))}
 
@@ -245,7 +236,7 @@ def _numpy(tensor: Any) -> NDArray[np.float32]:
 
 
 def _train_transformer(
-    classes: int, arrays: dict[str, NDArray[Any]], learn: Batch, check: Batch, epochs: int, device: str
+    classes: int, arrays: dict[str, NDArray[Any]], learn: Batch, check: Batch, epochs: int
 ) -> dict[str, NDArray[Any]]:
     import torch  # noqa: PLC0415
     from torch import nn  # noqa: PLC0415
@@ -258,9 +249,9 @@ def _train_transformer(
         parts[f"b{block}up"], parts[f"b{block}down"] = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
     parts["head0"], parts["head1"] = nn.Linear(width + features, 128), nn.Linear(128, classes)
     parts["types"], parts["places"] = nn.Embedding(len(LAYER_TYPES), width), nn.Embedding(LONGEST, width)
-    model = nn.ModuleDict(parts).to(device)
+    model = nn.ModuleDict(parts)
     nn.init.normal_(model["places"].weight, std=0.02)
-    fixed = {k: torch.as_tensor(v, device=device) for k, v in arrays.items()}
+    fixed = {k: torch.as_tensor(v) for k, v in arrays.items()}
 
     def forward(m: Any, p: list[Any]) -> Any:
         totals, codes, sizes, mask = p[:4]
@@ -277,7 +268,7 @@ def _train_transformer(
         joined = torch.cat([pooled, (totals - fixed["mean"]) / fixed["std"]], -1)
         return m["head1"](nn.functional.dropout(m["head0"](joined).relu(), 0.1, m.training))
 
-    _fit(model, forward, learn, check, epochs, 2e-3, 128)
+    _fit(model, forward, learn, check, epochs)
     found: dict[str, NDArray[Any]] = {"types": _numpy(model["types"].weight), "places": _numpy(model["places"].weight)}
     names = {"sizes": "sizes.", "head0": "head.", "head1": "head."}
     for name, part in parts.items():

@@ -8,7 +8,7 @@ import pytest
 
 from estimator.family import family_of
 from estimator.fingerprint import fingerprint
-from estimator.gpus import UNKNOWN, canonical, known, lookup, most_memory_mib
+from estimator.gpus import GPUS, UNKNOWN, canonical, lookup, most_memory_mib
 from estimator.history import from_history
 from estimator.layer import Layer
 from estimator.methods import METHODS, load_method
@@ -129,8 +129,8 @@ def test_an_unknown_gpu_has_no_memory_and_keeps_its_name() -> None:
 def test_a_name_may_mean_the_largest_variant(name: str, memory: int) -> None:
     assert most_memory_mib(name) == memory
     assert canonical("NVIDIA Quantum_9000") == "quantum-9000"
-    assert len({gpu.name for gpu in known()}) == len(known())
-    assert all(canonical(gpu.name) == gpu.name for gpu in known())
+    assert len({gpu.name for gpu in GPUS}) == len(GPUS)
+    assert all(canonical(gpu.name) == gpu.name for gpu in GPUS)
 
 
 def test_history_wins_and_says_so() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from estimator.gpus import known
+from estimator.gpus import GPUS
 from estimator.layer import Layer
 from estimator.types import ModelSummary, Workload
 from predictor.profile_files import dumps, load, loads, save
@@ -105,8 +105,8 @@ def test_unknown_gpus_are_named() -> None:
 
 
 def test_each_gpu_whose_memory_is_known_is_known_here_too() -> None:
-    assert [gpu.name for gpu in known()] == list(CHIPS)
-    assert all(chip_of(gpu.name).tensor_flops > chip_of(gpu.name).fp32_flops for gpu in known())
+    assert [gpu.name for gpu in GPUS] == list(CHIPS)
+    assert all(chip_of(gpu.name).tensor_flops > chip_of(gpu.name).fp32_flops for gpu in GPUS)
 
 
 def test_an_empty_summary_still_makes_a_profile() -> None:

@@ -76,7 +76,6 @@ class Memory(NamedTuple):
         widest: largest tensor.
         logits: size of the model's output.
         hidden: parameters inside layers that the summary does not open.
-        steps: steps of the forward pass.
         workspaces: all workspaces together; the larger of both passes for each convolution.
         noted: share of the blocks, by size, of whose own code it is known what it keeps.
         longer: how much larger the peak is in a loop that has all gradients of the step before until the backward pass,
@@ -96,7 +95,6 @@ class Memory(NamedTuple):
     widest: float
     logits: float
     hidden: float
-    steps: int
     workspaces: float = 0.0
     noted: float = 0.0
     longer: float = 0.0
@@ -304,7 +302,6 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
         widest,
         logits,
         program.hidden_params,
-        len(program.ops),
         noted=own.share,
     )
 
@@ -593,7 +590,6 @@ def _train(
         float(most * unit),
         logits,
         program.hidden_params,
-        len(program.ops),
         worked,
         own.share,
         max(max(forward, loss, bare + base) + gradients - top, 0.0),

@@ -48,11 +48,10 @@ def account(found: Found, row: list[float], memory: Memory) -> Account:
     """
     said = memory.peak / MIB
     mib = max(found.held_mib, memory.step / MIB)
-    fixed = (memory.weights + memory.gradients + memory.states) / MIB
     over_summary = log(max(mib, _SMALLEST) / max(said, _SMALLEST))
     over_used = log(max(found.held_mib, _SMALLEST) / max(found.used_mib, _SMALLEST))
     most = log(max(found.most_mib, found.held_mib, _SMALLEST) / max(found.held_mib, _SMALLEST))
-    return Account(mib, fixed, [*row, over_summary, over_used, most, found.apart])
+    return Account(mib, memory.fixed / MIB, [*row, over_summary, over_used, most, found.apart])
 
 
 class Rehearsed:

@@ -276,14 +276,6 @@ def test_our_examples_are_fp32_trainings_and_oom_counts_as_the_limit() -> None:
     assert {e.memory_mib for e in examples} <= {900.0, 81920.0}
 
 
-def test_the_best_classifier_is_the_one_of_the_validation_rows() -> None:
-    def result(validation: float, width: int) -> Any:
-        return fit.Result("ours", "mlp", "mlp", width, 2, (1, 1, 1), scores([0], [0]), validation, 0.5)
-
-    items = [(result(v, w), Classifier(f"{v} {w}", w, {})) for v, w in ((0.9, 1024), (0.95, 2048), (0.95, 1024))]
-    assert fit.best(items).estimator == "0.95 1024"
-
-
 def test_the_shipped_classifiers_answer_without_torch() -> None:
     code = (
         "import sys; from estimator.gpumemnet import GpuMemNet; from estimator.parsers import parse_summary;"

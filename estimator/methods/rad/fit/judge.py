@@ -33,13 +33,13 @@ class Held:
     mean_over_fraction: float
 
 
-def judge(model: dict[str, Any], examples: Iterable[Example], *, real: bool = True) -> Held:
-    """Judge a model on examples of families that it was not fitted to."""
+def judge(model: dict[str, Any], examples: Iterable[Example]) -> Held:
+    """Judge a model on real examples of families that it was not fitted to."""
     method, known = Rad(model), frozenset(model["known"])
     memory_mib = most_memory_mib(model["gpu"])
     errors, over, under = [], [], 0
     for item in examples:
-        if item.real != real:
+        if not item.real:
             continue
         expected, upper, _ = method.from_account(
             item.seen_by(known), item.accounted, item.context, item.run, item.longer

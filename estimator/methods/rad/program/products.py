@@ -18,9 +18,7 @@ _MOST_HEADS: Final = 32
 # Axes of rows for each pair of tokens; how many tensors are joined in one, where their product is.
 _PAIRS: Final = 3
 _WITH_PRODUCT: Final = 3
-_OUT_NAMES: Final = frozenset(
-    ("o", "o_proj", "out_proj", "c_proj", "dense", "proj", "out", "out_lin", "to_out", "wo", "out_proj")
-)
+_OUT_NAMES: Final = frozenset(("o", "o_proj", "out_proj", "c_proj", "dense", "proj", "out", "out_lin", "to_out", "wo"))
 # Of a state space model: tensors as large as all states that its loop keeps, others as large as its features; states
 # of each feature at most, and how often the numbers for the time steps fit into the features at least.
 _STATES_KEPT: Final = 3
