@@ -173,7 +173,7 @@ def told(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
             model = MODELS[row["model"]]
             workload = Workload(model.batch_size, model.seq_len, "adamw", "fp32", "train", row["gpu"])
             summary = parse_summary(row["text"])
-            _, program, _, _ = rad.account(summary, workload)
+            _, program, _ = rad.account(summary, workload)
             estimate = rad.predict(summary, workload)
             context = row["beside"] - base["beside"]  # in both is what the driver itself takes
             again = (row["held"] - base["held"]) / row["params_mib"]

@@ -188,7 +188,7 @@ def estimated(texts: dict[str, str], spec: Spec, gpu: str) -> dict[str, Any]:
             workload = replace(workload, input_size=(3, side, side))
         try:
             summary = parse_summary(texts[format_])
-            _, program, _, _ = rad.account(summary, workload)
+            _, program, _ = rad.account(summary, workload)
             estimate = rad.predict(summary, workload)
         except ValueError as error:
             found[f"{format_}_error"] = str(error)[:200]

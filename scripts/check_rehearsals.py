@@ -122,7 +122,7 @@ def _rehearsed(
     point = points_of(subject, way.kind, way.precision, batch, (like(way.optimizer),))[optimizer]
     workload = Workload(batch, seq_len, way.optimizer, way.precision, way.kind)
     summary = parse_summary(printers.torchinfo_text(traced, batch, depth=printers.ALL_LAYERS))
-    _, program, _, _ = rad.account(summary, workload)
+    _, program, _ = rad.account(summary, workload)
     rehearsal = Rehearsal(way.kind, way.precision, optimizer, (point,))
     rehearsed = rad.predict(replace(summary, rehearsals=(rehearsal,)), workload)
     alone = rad.predict(summary, workload)

@@ -87,7 +87,7 @@ def test_what_was_noted_makes_the_account_whole(text: str) -> None:
     found = Blocks(noted(dataset(), Rad(plain()))).tables
     summary, workload = parse_summary(text), Workload(2)
     without = Rad(plain()).account(summary, workload)[2]
-    _, program, memory, _ = Rad(plain(own=found)).account(summary, workload)
+    _, program, memory = Rad(plain(own=found)).account(summary, workload)
     own = OwnCode(found).of(program, summary.format, "fp32")
     if summary.format == "module":  # taken for larger pictures, so that nothing was noted of its own
         assert (own, memory.kept) == (NOTHING, without.kept)
@@ -105,7 +105,7 @@ def test_hidden_blocks_keep_what_was_noted_of_all_in_them(precision: Precision) 
     one = noted(deep_dataset(**sizes), Rad(plain()))
     found = Blocks([*one, *(replace(item, group="others") for item in one)]).tables
     summary = parse_summary(printers.torchinfo_text(deep(), 2, depth=2))
-    _, program, _, _ = Rad(plain()).account(summary, Workload(2))
+    _, program, _ = Rad(plain()).account(summary, Workload(2))
     own = OwnCode(found).of(program, "torchinfo", precision)
     assert [program.ends[number][0].type for number, _ in hidden_blocks(program)] == ["Gate", "Gate"]
     assert program.inside == pytest.approx(2 * WIDE, rel=0.05)  # their convolutions' outputs
@@ -138,7 +138,7 @@ def test_blocks_of_which_next_to_nothing_is_counted_are_noted_by_their_size() ->
 def test_hidden_blocks_are_told_apart_by_how_much_is_counted_inside() -> None:
     found = {HIDDEN: {"Gate": {"": [1.0, 8.0, 8.0, 8.0, 1.0, 1.0]}}}
     summary = parse_summary(printers.torchinfo_text(deep(), 2, depth=2))
-    _, program, _, _ = Rad(plain()).account(summary, Workload(2))
+    _, program, _ = Rad(plain()).account(summary, Workload(2))
     names = blocks_of("torchinfo", program.names)
     for by, kept in ((1.0, 24.0), (1.05, 24.0), (2.0, 8.0)):
         key = insides(program, hidden_blocks(program), names)[0]
@@ -182,7 +182,7 @@ def test_a_hidden_list_works_with_as_much_more_as_is_printed_of_it() -> None:
             "├─Conv2d: 1-2  [2, 16, 1, 1]  272",
         )
         shown = f"{text}Forward/backward pass size (MB): {2 * 8 * (16 + 64 * side * side) / 1e6:.6f}\n"
-        _, program, _, _ = Rad(plain()).account(parse_summary(shown), Workload(2, kind="infer"))
+        _, program, _ = Rad(plain()).account(parse_summary(shown), Workload(2, kind="infer"))
         (works[side],) = found.of(program, "torchinfo", "fp32").works.values()
     assert works[8] == pytest.approx(0.6 * 64 * 64, rel=0.01)
     assert works[16] == pytest.approx(4 * works[8], rel=0.01)
@@ -196,7 +196,7 @@ def test_a_list_that_is_shown_again_and_again_stands_for_all_and_works_like_one(
         "├─Conv2d: 1-2  [2, 16, 8, 8]  272",
     )
     shown = f"{text}Total params: 70,272\nForward/backward pass size (MB): {2 * 8 * 9 * 1024 / 1e6:.6f}\n"
-    _, program, _, _ = Rad(plain()).account(parse_summary(shown), Workload(2, kind="infer"))
+    _, program, _ = Rad(plain()).account(parse_summary(shown), Workload(2, kind="infer"))
     own = OwnCode({HIDDEN: {"ModuleList": {"": [100.0, 4.0, 2.0, 2.0, 60.0, 60.0]}}}).of(program, "torchinfo", "fp32")
     assert len(own.inside) == 1
     assert not own.works
@@ -216,7 +216,7 @@ def kept_of(rows: tuple[str, ...], counted: float, **types: dict[str, list[float
     """Give what the hidden blocks of a table keep, in bytes for each element that torchinfo counts inside."""
     visible = 2 * 32 * 64 if any("LayerNorm" in row for row in rows) else 32 * 64
     shown = f"{tree(*rows)}Forward/backward pass size (MB): {2 * 8 * (visible + counted) / 1e6:.6f}\n"
-    _, program, _, _ = Rad(plain()).account(parse_summary(shown), Workload(2))
+    _, program, _ = Rad(plain()).account(parse_summary(shown), Workload(2))
     return sum(OwnCode({HIDDEN: types}).of(program, "torchinfo", "fp32").inside.values()) / counted
 
 
@@ -258,7 +258,7 @@ def test_unknown_hidden_blocks_keep_what_known_ones_leave_however_little_they_gi
 ) -> None:
     rows = ("Net  [2, 64]  --", "├─Patches: 1-1  [2, 32, 64]  5,000", "├─Stages: 1-2  [2, 64]  100,000")
     text = f"{tree(*rows)}Forward/backward pass size (MB): {2 * 8 * 40_000 / 1e6:.6f}\n"
-    _, program, _, _ = Rad(plain()).account(parse_summary(text), Workload(2))
+    _, program, _ = Rad(plain()).account(parse_summary(text), Workload(2))
     size, all_ = 32 * 64, sum(op.extra for op in program.ops)
     known = {"": [1.0, 4.0, 2.0, 2.0, 1.0, 1.0]}
     table = {HIDDEN: {"Patches": known}}
@@ -304,7 +304,7 @@ def test_hidden_blocks_give_out_keys_and_values_where_the_model_does(depth: int)
     cached = 2 * 2 * 32 * 64
     for type_, caches in (("NetForCausalLM", True), ("NetForQuestionAnswering", False)):
         summary = parse_summary(printers.torchinfo_text(words(32, type_), 8, depth=depth))
-        _, program, memory, _ = account.account(summary, Workload(8, 32))
+        _, program, memory = account.account(summary, Workload(8, 32))
         bare = Rad(plain()).account(summary, Workload(8, 32))[2]
         assert (program.cache, program.caches) == (0, caches)
         given = memory.backward - memory.kept - (bare.backward - bare.kept)
@@ -317,7 +317,7 @@ def test_matrices_of_attention_in_hidden_blocks_grow_with_the_square_of_the_toke
     for tokens in (32, 512):
         for kind in ("train", "infer"):
             text = printers.torchinfo_text(words(tokens), 8, depth=depth)
-            _, program, memory, _ = account.account(parse_summary(text), Workload(8, tokens, kind=kind))
+            _, program, memory = account.account(parse_summary(text), Workload(8, tokens, kind=kind))
             shown = account.account(
                 parse_summary(printers.torchinfo_text(words(tokens), 8, depth=20)), Workload(8, tokens, kind=kind)
             )[2]
@@ -358,7 +358,7 @@ def test_a_list_that_is_hidden_is_known_only_in_its_model() -> None:
 def test_a_family_is_judged_without_what_it_alone_showed() -> None:
     one, other = noted(dataset(), Rad(plain())), noted(dataset([0] * len(SAVED), "others"), Rad(plain()))
     summary = parse_summary(printers.torchinfo_text(model(), 2))
-    _, program, _, _ = Rad(plain()).account(summary, Workload(2))
+    _, program, _ = Rad(plain()).account(summary, Workload(2))
     assert Blocks(one).without("gates").of(program, "torchinfo", "fp32") == NOTHING
     both = Blocks([*one, *other])
     alone = both.without("others").of(program, "torchinfo", "fp32")
@@ -371,10 +371,10 @@ def test_blocks_that_do_something_else_in_a_model_are_known_by_it() -> None:
     items = [*noted(dataset(), Rad(plain())), *noted(dataset(more, "others", "Other"), Rad(plain()))]
     own = OwnCode(Blocks(items).tables)
     for type_, saved in (("Net", SAVED), ("Other", more)):
-        _, program, _, _ = Rad(plain()).account(parse_summary(printers.torchinfo_text(model(type_), 2)), Workload(2))
+        _, program, _ = Rad(plain()).account(parse_summary(printers.torchinfo_text(model(type_), 2)), Workload(2))
         kept = kept_by(program, "fp32")[-1] + sum(own.of(program, "torchinfo", "fp32").steps)
         assert kept == pytest.approx(sum(saved), rel=0.01)
-    _, program, _, _ = Rad(plain()).account(parse_summary(printers.torchinfo_text(model("New"), 2)), Workload(2))
+    _, program, _ = Rad(plain()).account(parse_summary(printers.torchinfo_text(model("New"), 2)), Workload(2))
     kept = kept_by(program, "fp32")[-1] + sum(own.of(program, "torchinfo", "fp32").steps)
     assert kept == pytest.approx(sum(SAVED), rel=0.01)  # the less of two
 
@@ -461,7 +461,7 @@ def test_a_block_is_known_by_its_type_and_its_layers() -> None:
     found = {"torchinfo": {"Gate": {"Conv2d,ReLU": [8.0, 4.0, 4.0]}}}
     text = printers.torchinfo_text(model(), 2)
     for other, share in ((text, 2 / 3), (text.replace("ReLU", "GELU"), 0.0), (text.replace("Gate", "Block"), 0.0)):
-        _, program, _, _ = Rad(plain()).account(parse_summary(other), Workload(2))
+        _, program, _ = Rad(plain()).account(parse_summary(other), Workload(2))
         own = OwnCode(found).of(program, "torchinfo", "amp")
         assert own.share == pytest.approx(share)
         assert sum(own.steps) == pytest.approx(share * 3 * 4.0 * WIDE)
@@ -471,7 +471,7 @@ def test_a_block_is_known_by_its_type_and_its_layers() -> None:
 def test_a_model_s_own_name_is_taken_from_its_blocks() -> None:
     found = {"torchinfo": {"Gate~": {"Conv2d,ReLU": [8.0, 4.0, 4.0]}}}
     text = printers.torchinfo_text(model("FooModel"), 2).replace("─Gate", "─FooGate")
-    _, program, _, _ = Rad(plain()).account(parse_summary(text), Workload(2))
+    _, program, _ = Rad(plain()).account(parse_summary(text), Workload(2))
     assert OwnCode(found).of(program, "torchinfo", "fp32").share > 0
 
 

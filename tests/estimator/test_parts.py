@@ -465,7 +465,7 @@ def test_the_bound_of_a_part_of_what_was_never_measured_is_as_wide_as_that_of_al
     bounds = {**dict.fromkeys(map(str, LEVELS), 3.0), "measured": 0.1}
     run, summary = Workload(4000), parse_summary(LAST)
     new = Rad(plain(bounds=bounds))
-    shaped, program, _, _ = new.account(summary, run)
+    shaped, program, _ = new.account(summary, run)
     known = Rad(plain(bounds=bounds, measured=tabulate([(run_of(program, shaped, Workload(3900)), 0.0)])))
     wide, narrow = new.predict(summary, run), known.predict(summary, run)
     assert wide.upper_mib > 1.5 * narrow.upper_mib
@@ -476,7 +476,7 @@ def test_the_bound_of_a_part_of_what_was_never_measured_is_as_wide_as_that_of_al
 
 def test_what_was_measured_of_all_corrects_a_part() -> None:
     run, summary = Workload(4000), parse_summary(LAST)
-    shaped, program, _, _ = Rad(plain()).account(summary, run)
+    shaped, program, _ = Rad(plain()).account(summary, run)
     more = Rad(plain(measured=tabulate([(run_of(program, shaped, Workload(3900)), 0.5)])))
     assert more.predict(summary, run).expected_mib > 1.1 * Rad(plain()).predict(summary, run).expected_mib
 
@@ -495,7 +495,7 @@ def test_the_bound_is_no_less_than_that_of_an_inference() -> None:
     bounds = {**dict.fromkeys(map(str, LEVELS), 0.5), "measured": 0.5}
     run, infers = Workload(4000), Workload(4000, kind="infer")
     summary = parse_summary(FROZEN)
-    shaped, program, _, _ = Rad(plain()).account(summary, run)
+    shaped, program, _ = Rad(plain()).account(summary, run)
     known = [(run_of(program, shaped, Workload(3900, kind=kind)), float(kind == "infer")) for kind in KINDS]
     rad = Rad(plain(bounds=bounds, measured=tabulate(known)))
     head, inference = rad.predict(summary, run), rad.predict(summary, infers)

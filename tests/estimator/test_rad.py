@@ -86,7 +86,7 @@ def test_the_context_is_that_of_the_libraries_that_a_model_loads(
         for name, base in (("train", 1000.0), ("infer", 2000.0))
     }
     method, run = Rad(plain(context_mib=contexts)), Workload(2, kind=kind)
-    _, program, memory, _ = method.account(parse_summary(table(*layers)), run)
+    _, program, memory = method.account(parse_summary(table(*layers)), run)
     assert method.context(program, run) == more + context
     estimate = method.predict(parse_summary(table(*layers)), run)
     assert estimate.expected_mib == round(memory.peak / MIB + more + context)
@@ -190,13 +190,13 @@ def test_to_read_a_model_leaves_the_collector_of_garbage_as_it_was(collects: boo
 
 def test_features_have_names() -> None:
     shaped, program, memory = account(LM, seq_len=16)
-    assert len(features(memory, program, shaped, Workload(2, 16), "transformer")) == len(FEATURES)
+    assert len(features(memory, program, shaped, Workload(2, 16))) == len(FEATURES)
 
 
 def test_what_was_measured_of_an_architecture_corrects_its_account_and_narrows_its_bound() -> None:
     unknown = Rad(plain())
     summary, workload = parse_summary(VGG), Workload(2000)
-    shaped, program, _, _ = unknown.account(summary, workload)
+    shaped, program, _ = unknown.account(summary, workload)
     bounds = {**dict.fromkeys(map(str, LEVELS), 10.0), "measured": 0.5}
     table = tabulate([(run_of(program, shaped, Workload(1900)), 0.5)])
     before = Rad(plain(bounds=bounds)).predict(summary, workload)

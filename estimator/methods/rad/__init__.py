@@ -28,7 +28,7 @@ from estimator.rehearsal import of_workload
 from estimator.shapes import with_shapes
 from estimator.shapes.tables import sequence_first
 from estimator.store import ModelError, store_for
-from estimator.types import KINDS, LIBRARIES, Estimate, Family, ModelSummary, Packed, SummaryError, Workload
+from estimator.types import KINDS, LIBRARIES, Estimate, ModelSummary, Packed, SummaryError, Workload
 
 NAME = "rad"
 # A GPU that nothing was measured on takes other convolution algorithms and another context; nothing says by how much,
@@ -230,8 +230,8 @@ class Rad:
 
     def _predict(self, summary: ModelSummary, workload: Workload, *, weighed: bool = False) -> Estimate:
         asked, workload = workload, _as_run(workload, summary.packed)
-        shaped, program, memory, family = self.account(summary, workload, weighed=weighed)
-        row = features(memory, program, shaped, workload, family, self._types)
+        shaped, program, memory = self.account(summary, workload, weighed=weighed)
+        row = features(memory, program, shaped, workload, self._types)
         gpu = lookup(workload.gpu)
         explicit = memory.peak / MIB
         own = self.context(program, workload)
@@ -283,7 +283,7 @@ class Rad:
             expected_mib=round(expected),
             upper_mib=round(upper),
             method=f"{NAME} {self.version}",
-            family=family,
+            family=program.family,
             fingerprint=fingerprint(summary, asked),
             reasons=reasons,
             note=shaped.note,
@@ -336,8 +336,8 @@ class Rad:
 
     def account(
         self, summary: ModelSummary, workload: Workload, *, weighed: bool = False
-    ) -> tuple[ModelSummary, Program, Memory, Family]:
-        """Make the explicit part alone: the summary with shapes, its program, its memory, its family.
+    ) -> tuple[ModelSummary, Program, Memory]:
+        """Make the explicit part alone: the summary with shapes, its program, its memory.
 
         Args:
             summary: the model.
@@ -347,7 +347,7 @@ class Rad:
         shaped = with_shapes(without_adapters(summary), workload)
         program = compile_program(shaped, weighed=weighed)
         memory = self.memory(shaped, program, workload, self._own)
-        return shaped, program, memory, program.family
+        return shaped, program, memory
 
     def memory(self, shaped: ModelSummary, program: Program, workload: Workload, own: OwnCode) -> Memory:
         """Make the memory of a program, with what is known of its blocks' own code."""
@@ -368,15 +368,14 @@ class Rad:
         Returns:
             The account and its features, expectation and upper bound in MiB, context included.
         """
-        family = program.family
         own = self._own.of(program, shaped.format, workload.precision)
         memory = measure_part(part, shaped, workload, self.workspaces, own)
-        row = features(memory, program, shaped, workload, family, self._types)
+        row = features(memory, program, shaped, workload, self._types)
         expected, _ = self._from(row, memory.peak / MIB, whole.context, whole.knowledge)
         least = 0.0
         if part.first:  # most may be there while what is frozen runs, as in an inference
             beside = whole.context + (memory.gradients + memory.states) / MIB
-            ahead, least = self._inference(shaped, program, replace(workload, kind="infer"), family)
+            ahead, least = self._inference(shaped, program, replace(workload, kind="infer"))
             expected, least = max(expected, ahead + beside), least + beside
         if part.whole:
             return memory, row, expected, expected * whole.upper / whole.expected
@@ -387,12 +386,10 @@ class Rad:
             upper = max(upper, fixed + max(expected - fixed, 0.0) * wider)
         return memory, row, expected, upper
 
-    def _inference(
-        self, shaped: ModelSummary, program: Program, workload: Workload, family: Family
-    ) -> tuple[float, float]:
+    def _inference(self, shaped: ModelSummary, program: Program, workload: Workload) -> tuple[float, float]:
         """Estimate an inference and its bound in MiB, without the context."""
         memory = self.memory(shaped, program, workload, self._own)
-        row = features(memory, program, shaped, workload, family, self._types)
+        row = features(memory, program, shaped, workload, self._types)
         context = self.context(program, workload)
         run = run_of(program, shaped, workload)
         expected, upper, _ = self.from_account(row, memory.peak / MIB, context, run)

@@ -10,7 +10,7 @@ from estimator.methods.rad.familiar import unfamiliar
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.liveness import Memory
 from estimator.methods.rad.program import Program
-from estimator.types import Family, ModelSummary, Workload
+from estimator.types import ModelSummary, Workload
 
 MIB: Final = 2.0**20
 
@@ -84,7 +84,6 @@ def features(
     program: Program,
     summary: ModelSummary,
     workload: Workload,
-    family: Family,
     known: Set[str] = frozenset(),
 ) -> list[float]:
     """Describe one request, for a model that knows some types of layers; the order is `FEATURES`."""
@@ -126,8 +125,8 @@ def features(
         float(workload.optimizer in ("adam", "adamw")),
         float(workload.optimizer == "rmsprop"),
         float(workload.optimizer == "sgd_momentum"),
-        float(family == "cnn"),
-        float(family == "transformer"),
+        float(program.family == "cnn"),
+        float(program.family == "transformer"),
         float(summary.format == "torchsummary"),
         float(summary.format == "torchinfo"),
         float(summary.format == "module"),

@@ -217,16 +217,16 @@ def example(
     """
     try:
         summary = parse_summary(text)
-        shaped, program, memory, family = account.account(summary, workload)
+        shaped, program, memory = account.account(summary, workload)
     except SummaryError:
         return None
     if summary.format == "module" and len(picture) >= _PICTURE and shaped.root.input_shape != picture:
         return None
-    row = features(memory, program, shaped, workload, family)
+    row = features(memory, program, shaped, workload)
     alone = None
     if other is not None:
         less = account.memory(shaped, program, workload, other)
-        alone = features(less, program, shaped, workload, family), less.peak / MIB
+        alone = features(less, program, shaped, workload), less.peak / MIB
     run = run_of(program, shaped, workload)
     names = program.names
     return Example(

@@ -147,7 +147,7 @@ def _of_model(dataset: Dataset, account: Rad, spec: Spec) -> Iterator[Noted]:
     cached: dict[int, int] = {}
     for format_, text in texts:
         try:
-            shaped, program, _, _ = account.account(parse_summary(text), Workload(_BATCH, spec.seq_len))
+            shaped, program, _ = account.account(parse_summary(text), Workload(_BATCH, spec.seq_len))
         except SummaryError:
             continue
         picture = resolve(trace.calls[0].input_shape or (), 1)[1:]

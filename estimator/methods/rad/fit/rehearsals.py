@@ -92,12 +92,12 @@ def _examples(dataset: Dataset, method: Rad, rows: Sequence[Row], blocks: Blocks
         text = printers.torchinfo_text(dataset.trace(row.spec), row.spec.batch_size, depth=printers.ALL_LAYERS)
         own = blocks.without(row.spec.group)
         try:
-            shaped, program, _, family = method.account(parse_summary(text), row.workload)
+            shaped, program, _ = method.account(parse_summary(text), row.workload)
         except SummaryError:
             continue
         memory = method.memory(shaped, program, row.workload, own)
         # A rehearsed model's types are as good as known: nothing was fitted to how many are not.
-        described = features(memory, program, shaped, row.workload, family, program.names)
+        described = features(memory, program, shaped, row.workload, program.names)
         context = method.context(program, row.workload)
         for said in _said(dataset.rehearsed[row.spec.model_id], row.workload):
             found.append(Example(account(said, described, memory), context, row.memory_mib or 0.0, row.spec.group))
