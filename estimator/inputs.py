@@ -143,7 +143,7 @@ def reduces(found: Sequence[Layer]) -> int:
 
     Layers of equal width that make them smaller lie beside each other (the ways around blocks), but pooling does not.
     """
-    steps, pools = 1, 1
+    pools = 1
     strides: dict[int, int] = {}
     for layer in found:
         if layer.children or not ("Conv2d" in layer.type or "MaxPool2d" in layer.type or "AvgPool2d" in layer.type):
@@ -155,9 +155,7 @@ def reduces(found: Sequence[Layer]) -> int:
             pools *= step[1]
         else:
             strides[number(layer, "1")] = max(strides.get(number(layer, "1"), 1), step[1])
-    for stride in strides.values():
-        steps *= stride
-    return min(steps * pools, _MOST_SIDE)
+    return min(prod(strides.values()) * pools, _MOST_SIDE)
 
 
 def tokens(root: Layer, first: Layer) -> int:
@@ -307,7 +305,6 @@ def flattened_side(chain: Sequence[Layer], area: int, said: tuple[int, ...] = ()
 
 def _small(found: Sequence[Layer]) -> Seen | None:
     """Tell a classifier of small pictures: it halves them three times or less, not at once, and pools nowhere."""
-    steps = 1
     begins = 0
     strides: dict[int, int] = {}
     for layer in found:
@@ -322,8 +319,7 @@ def _small(found: Sequence[Layer]) -> Seen | None:
         if step is not None and step[1] > 1 and step[0] > 1:
             given = number(layer, "1")
             strides[given] = max(strides.get(given, 1), step[1])
-    for stride in strides.values():
-        steps *= stride
+    steps = prod(strides.values())
     linear = [layer for layer in found if layer.type == "Linear"]
     few = steps <= _FEW_STEPS or (begins == 1 and steps <= _MORE_STEPS)
     inside = sum(layer.name in _INSIDE for layer in linear)
@@ -349,9 +345,7 @@ def _pooled(found: Sequence[Layer]) -> Seen | None:
             last = step
         elif not layer.name.startswith("identity"):
             steps *= step[1]
-    for stride in strides.values():
-        steps *= stride
-    side = last[0] * steps
+    side = last[0] * steps * prod(strides.values())
     return Seen(side, 1, "what its last pooling takes") if side in (_SMALL, _SMALLER) and last[0] > 1 else None
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
+from estimator.walk import elements
+
 Args = Mapping[str, str]
 
 _MAX: Final = 10**15
@@ -83,13 +85,6 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def _product(values: tuple[int, ...]) -> int:
-    result = 1
-    for value in values:
-        result *= value
-    return result
-
-
 def flag(args: Args, name: str, default: bool = True) -> bool:
     """Read ``bias=False`` and the like."""
     text = args.get(name)
@@ -99,7 +94,7 @@ def flag(args: Args, name: str, default: bool = True) -> bool:
 def _conv(args: Args) -> int:
     inputs, outputs = number(args, "0", "in_channels"), number(args, "1", "out_channels")
     groups = number(args, "groups") if "groups" in args else 1
-    kernel = _product(numbers(args["kernel_size"] if "kernel_size" in args else args["2"]))
+    kernel = elements(numbers(args["kernel_size"] if "kernel_size" in args else args["2"]))
     return inputs * outputs // max(groups, 1) * kernel + (outputs if flag(args, "bias") else 0)
 
 
@@ -133,7 +128,7 @@ def _group_norm(args: Args) -> int:
 
 
 def _layer_norm(args: Args) -> int:
-    size = _product(numbers(args["0"] if "0" in args else args["normalized_shape"]))
+    size = elements(numbers(args["0"] if "0" in args else args["normalized_shape"]))
     if not flag(args, "elementwise_affine"):
         return 0
     return size * (2 if flag(args, "bias") else 1)
@@ -141,7 +136,7 @@ def _layer_norm(args: Args) -> int:
 
 def _rms_norm(args: Args) -> int:
     shape = args.get("0") or args.get("normalized_shape") or args["hidden_size"]
-    size = _product(numbers(shape))
+    size = elements(numbers(shape))
     return size if flag(args, "elementwise_affine") else 0
 
 
@@ -152,7 +147,7 @@ def _embedding(args: Args) -> int:
 def _bare(args: Args) -> int:
     """Count what ``ParameterDict(  (default): Parameter containing: [torch.FloatTensor of size 6x64])`` holds."""
     size = args["0"].partition(" of size ")[2].partition("]")[0].partition(" (")[0]
-    return _product(numbers(size.replace("x", ",")))
+    return elements(numbers(size.replace("x", ",")))
 
 
 def _prelu(args: Args) -> int:

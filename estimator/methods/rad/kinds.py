@@ -44,16 +44,13 @@ class Kind(IntEnum):
     FROZEN_RMS_NORM = 21
 
 
+ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
+# Types that no part of their name tells (`_MARKS`), or that it would tell wrong.
 _EXACT: Final = {
     "Conv1D": Kind.LINEAR,
     "Dense": Kind.LINEAR,
     "Bilinear": Kind.LINEAR,
-    "BatchNormalization": Kind.BATCH_NORM,
-    "Tanh": Kind.KEEPS_OUTPUT,
-    "Sigmoid": Kind.KEEPS_OUTPUT,
-    "ReLU": Kind.KEEPS_OUTPUT,
     "Sine": Kind.KEEPS_INPUT,
-    "ReLUSquaredActivation": Kind.KEEPS_OUTPUT,
     "NewGELU": Kind.MANY_STEPS,
     "NewGELUActivation": Kind.MANY_STEPS,
     "FastGELUActivation": Kind.MANY_STEPS,
@@ -63,13 +60,7 @@ _EXACT: Final = {
     "QuickGelu": Kind.SIGMOID_GATE,
     "StarReLU": Kind.SIGMOID_GATE,
     "Activation": Kind.KEEPS_OUTPUT,
-    "Flatten": Kind.VIEW,
-    "Identity": Kind.VIEW,
-    "Softmax": Kind.SOFTMAX,
-    "LogSoftmax": Kind.SOFTMAX,
     "MultiHeadAttention": Kind.ATTENTION,
-    "LSTM": Kind.RECURRENT,
-    "GRU": Kind.RECURRENT,
     "RNN": Kind.RECURRENT,
     "Add": Kind.NEW,
     "Multiply": Kind.NEW,
@@ -83,7 +74,6 @@ _EXACT: Final = {
     "DropPath": Kind.NEW,
     "LayerScale": Kind.KEEPS_INPUT,
     "Permute": Kind.NEW,
-    "Parameter": Kind.VIEW,
 }
 # Activations whose derivative follows from what they give out as well: where they work in place, PyTorch keeps that.
 SAVES_RESULT: Final = frozenset(("LeakyReLU", "ELU", "CELU", "SELU"))
@@ -276,10 +266,7 @@ def _kind(type_: str) -> Kind:
 
 def _attends(type_: str) -> bool:
     return (
-        type_ in ("GPSA", "XCA", "MHSA", "MSA", "ClassAttn")
-        or "Attention" in type_
-        or type_.endswith(("Attn", "SelfAttn"))
-        or type_ in ("MultiHeadAttention", "MHA")
+        type_ in ("GPSA", "XCA", "MHSA", "MSA", "MHA") or "Attention" in type_ or type_.endswith("Attn")
     ) and not any(mark in type_ for mark in ("Pool", "Projection", "Output"))
 
 

@@ -8,13 +8,13 @@ from typing import Final
 
 from estimator.breath import OFTEN, breathe
 from estimator.layer import Layer
-from estimator.methods.rad.kinds import Kind, kind_of
+from estimator.methods.rad.kinds import ACTIVATIONS, Kind, kind_of
 from estimator.methods.rad.program.attention import FUSES
 from estimator.methods.rad.program.builder import Builder
 from estimator.methods.rad.program.entry import input_of
 from estimator.methods.rad.program.flow import Flow
 from estimator.methods.rad.program.hidden import open_hidden
-from estimator.methods.rad.program.of_types import ACTIVATIONS, OfTypes, of_types
+from estimator.methods.rad.program.of_types import OfTypes, of_types
 from estimator.methods.rad.program.steps import PICTURE, Op, Program, Shape
 from estimator.methods.rad.program.weights import inputs_of
 from estimator.types import Family, Libraries, ModelSummary, libraries

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from estimator.layer import Layer
-from estimator.methods.rad.kinds import Kind, sort_of
+from estimator.methods.rad.kinds import ACTIVATIONS, Kind, sort_of
 from estimator.methods.rad.program.attention import attend
 from estimator.methods.rad.program.convolutions import convolve
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
@@ -25,7 +25,6 @@ _DROPOUT: Final = Kind.DROPOUT
 _LAYER_NORM: Final = Kind.LAYER_NORM
 _SOFTMAX: Final = Kind.SOFTMAX
 _SIGMOID_GATE: Final = Kind.SIGMOID_GATE
-_ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
 _POOLS: Final = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
 _BARE: Final[tuple[str, ...]] = ("Parameter", "ParameterList", "ParameterDict")
 _NO_BLOCKS: Final[tuple[str, ...]] = ("Identity", "Flatten", "Parameter")
@@ -221,7 +220,7 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         x = flow.current if not wide or taken == wide * steps else flow.tensor((*shape[:-1], wide))
         flow.emit(kind, x, shape, layer, extra=RECURRENT_KEEPS * depth * elements(shape))
         return
-    activates, at_hand = kind in _ACTIVATIONS, flow.tensors[flow.current]
+    activates, at_hand = kind in ACTIVATIONS, flow.tensors[flow.current]
     size = at_hand if flow.shapes[flow.current] is shape else elements(shape)
     if activates and at_hand == _TWO * size:
         # Half of a product is gated by the other half.
@@ -249,7 +248,7 @@ def _behind(flow: Flow, layer: Layer, kind: Kind, x: int, shape: Shape, times: i
     if flow.words and not flow.ordered and not layer.args:
         kind, times = _step_by_step(layer.type, kind, times)
     flow.emit(kind, x, shape, layer, None, times * elements(shape) if times else 0)
-    flow.by_activation = kind in _ACTIVATIONS
+    flow.by_activation = kind in ACTIVATIONS
     if flow.by_activation:
         flow.activated.update((x, flow.current))
     elif kind is _LAYER_NORM:

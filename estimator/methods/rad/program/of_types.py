@@ -14,9 +14,8 @@ from estimator.breath import breathe
 from estimator.family import family_of_types
 from estimator.kept import keep
 from estimator.methods.rad.familiar import named, owner, plain_names
-from estimator.methods.rad.kinds import Kind, sort_of
+from estimator.methods.rad.kinds import ACTIVATIONS, Kind, sort_of
 
-ACTIVATIONS: Final = frozenset((Kind.KEEPS_INPUT, Kind.KEEPS_OUTPUT, Kind.MANY_STEPS, Kind.SIGMOID_GATE))
 _TOKEN_NORMS: Final = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM))
 _NORMS: Final = _TOKEN_NORMS | {Kind.BATCH_NORM}
 # These give out their keys and values for the next token whatever their head is.

@@ -99,7 +99,7 @@ def printed_kernel(args: dict[str, str]) -> tuple[int, int]:
     return 0, 1  # torchinfo's column of kernels says nothing of groups; the weights do
 
 
-def asked_for(weights: tuple[int, ...], outputs: int, area: int, groups: int, axes: int = 3) -> tuple[int, int]:
+def asked_for(weights: tuple[int, ...], outputs: int, area: int, groups: int, axes: int) -> tuple[int, int]:
     """Tell how many channels the weights ask for, and the kernel's area, where no tensor so far has that many."""
     each = 1
     for size in weights:
@@ -317,7 +317,7 @@ def recurrent_depth(layer: Layer, before: Shape, shape: Shape) -> tuple[int, int
     count = next((value for key, value in layer.args if key == "num_layers"), "")
     if count.isdecimal() and len(count) < _DIGITS:
         return int(count), 0
-    gates = 4 if "LSTM" in layer.type else 3 if "GRU" in layer.type else 1
+    gates = _gates(layer.type)
     for directions in (1, 2):
         hidden = outputs // directions
         each = directions * gates * hidden
@@ -338,13 +338,17 @@ def recurrent_depth(layer: Layer, before: Shape, shape: Shape) -> tuple[int, int
     return (found[0][0] + 1, found[0][1]) if found else (1, 0)
 
 
+def _gates(type_: str) -> int:
+    return 4 if "LSTM" in type_ else 3 if "GRU" in type_ else 1
+
+
 def recurrent_sizes(layer: Layer, outputs: int) -> list[tuple[int, int]]:
     """Solve a recurrent network's parameters for its layers but the first and the features that it takes.
 
     Returns:
         All that fit: one direction or two, a layer more or wider inputs; those of few layers first.
     """
-    gates = 4 if "LSTM" in layer.type else 3 if "GRU" in layer.type else 1
+    gates = _gates(layer.type)
     found: list[tuple[int, int]] = []
     rows, rest = divmod(layer.params, max(gates * outputs, 1))
     for directions in (1, 2):
