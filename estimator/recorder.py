@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 
 from estimator.layouts import laid
 from estimator.methods.rad.convolutions import Convolves, Sizes, Workspace
-from estimator.methods.rad.program import Conv, Extents, Three
+from estimator.methods.rad.program import Conv, Extents, three
 from estimator.temporaries import Pieces, room, temporary
 from estimator.types import Precision
 
@@ -218,7 +218,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         if transposed:
             x, y = y, x
         extents = Extents(
-            _three(weight.shape[2:]), _three(x.shape[2:]), dilation[-1], any(padding), _last(x) or _last(weight)
+            three(weight.shape[2:]), three(x.shape[2:]), dilation[-1], any(padding), _last(x) or _last(weight)
         )
         measures = (prod(weight.shape[2:]), stride[-1], groups, prod(x.shape[2:]), prod(y.shape[2:]))
         conv = Conv(x.shape[1], y.shape[1], *measures, transposed, extents)
@@ -236,9 +236,3 @@ def _apart(x: torch.Tensor, weight: torch.Tensor, given: torch.Tensor) -> tuple[
     together = suggest_memory_format(x) != torch.contiguous_format or _last(weight)
     layout = _LAYOUTS.get(x.dim(), torch.contiguous_format) if together else torch.contiguous_format
     return () if given.is_contiguous(memory_format=layout) else (int(given.numel() * given.element_size()),)
-
-
-def _three(extents: Sequence[int]) -> Three:
-    """Give depth, height and width; 1 for axes that are not there."""
-    depth, height, width = (1,) * (3 - len(extents)) + tuple(extents)
-    return depth, height, width

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Final, NamedTuple
 
 from estimator.dataset.tree import Trace, resolve
-from estimator.methods.rad.program import Extents, Three
+from estimator.methods.rad.program import Extents, three
 
 _CONVOLUTION: Final = re.compile(r"([0-9]+), ([0-9]+), kernel_size=\(([0-9, ]+)\), stride=\(([0-9]+)")
 _GROUPS: Final = re.compile(r"groups=([0-9]+)")
@@ -58,15 +58,10 @@ def _of(trace: Trace) -> Iterator[Seen]:
             continue
         groups, dilation = (_number(part, module.repr) for part in (_GROUPS, _DILATION))
         padded = "padding=(" in module.repr or "padding=same" in module.repr
-        extents = Extents(_three(kernel), _three(sides), dilation, padded, last=False)
+        extents = Extents(three(kernel), three(sides), dilation, padded, last=False)
         yield Seen(max(batch, 1), inputs, outputs, int(found[4]), groups, extents)
 
 
 def _number(part: re.Pattern[str], said: str) -> int:
     found = part.search(said)
     return int(found[1]) if found else 1
-
-
-def _three(sides: Sequence[int]) -> Three:
-    depth, height, width = (1,) * (_AXES - len(sides)) + tuple(sides)
-    return depth, height, width

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import torch
@@ -118,7 +119,7 @@ class Cuda:
         return nullcontext()
 
 
-class Rehearsal:
+class Cpu:
     """The CPU, for trying a collection without a GPU: counts live tensors."""
 
     name = "cpu"
@@ -263,19 +264,20 @@ def measure(
             scaler = (
                 torch.amp.GradScaler(device.name, init_scale=256.0) if training and spec.precision == "amp" else None
             )
-            inputs = fed.inputs(spec.batch_size)
+            again = partial(
+                step,
+                fed.model,
+                fed.inputs(spec.batch_size),
+                loss,
+                optimizer,
+                precision=spec.precision,
+                scaler=scaler,
+                device=device.name,
+            )
             kept: Any = None
             while not _settled(peaks, times, least):
                 begin = time.perf_counter()
-                kept = step(
-                    fed.model,
-                    inputs,
-                    loss,
-                    optimizer,
-                    precision=spec.precision,
-                    scaler=scaler,
-                    device=device.name,
-                )
+                kept = again()
                 device.finish()
                 times.append(time.perf_counter() - begin)
                 peaks.append(device.peaks())
@@ -284,15 +286,7 @@ def measure(
                 begin = time.perf_counter()
                 count = 0
                 while time.perf_counter() - begin < seconds or not count:
-                    kept = step(
-                        fed.model,
-                        inputs,
-                        loss,
-                        optimizer,
-                        precision=spec.precision,
-                        scaler=scaler,
-                        device=device.name,
-                    )
+                    kept = again()
                     device.finish()
                     count += 1
                 window.stop(count)

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from estimator.dataset.models import build_model, feed
-from estimator.dataset.specs import Spec, spec_from_json
+from estimator.dataset.specs import Spec
 from estimator.dataset.trace import Inputs
-from estimator.dataset.worker import Pipe, describe
+from estimator.dataset.worker import Pipe, ask, describe
 from estimator.faketensor import fake_mode, fake_model
 from estimator.methods.rad import Rad
 from estimator.methods.rad.convolutions import Convolves
@@ -63,12 +63,8 @@ def main(pipe: Pipe, device: str, seconds: float, traces: bool) -> None:
     torch.set_num_threads(1)
     convolves = Rad.load().convolves
     with suppress(EOFError, BrokenPipeError):
-        while True:
-            pipe.send(("next", 0.0))
-            specs = pipe.recv()
-            if specs is None:
-                return
-            _work(pipe, [spec_from_json(spec) for spec in specs], convolves)
+        while (specs := ask(pipe)) is not None:
+            _work(pipe, specs, convolves)
             gc.collect()
 
 

@@ -15,10 +15,10 @@ import torch
 from torch import nn
 
 from estimator.dataset.models import build_model, feed
-from estimator.dataset.specs import Spec, spec_from_json
+from estimator.dataset.specs import Spec
 from estimator.dataset.trace import Inputs, calls_of, modules_of
 from estimator.dataset.tree import Call
-from estimator.dataset.worker import Pipe, describe
+from estimator.dataset.worker import Pipe, ask, describe
 
 BATCHES = (2, 4)
 _HALF = (torch.float16, torch.bfloat16)
@@ -100,12 +100,8 @@ def main(pipe: Pipe, device: str, seconds: float, traces: bool) -> None:
     del seconds, traces
     torch.set_num_threads(1)
     with suppress(EOFError, BrokenPipeError):
-        while True:
-            pipe.send(("next", 0.0))
-            specs = pipe.recv()
-            if specs is None:
-                return
-            _bundle(pipe, device, [spec_from_json(spec) for spec in specs])
+        while (specs := ask(pipe)) is not None:
+            _bundle(pipe, device, specs)
             gc.collect()
             if device == "cuda":
                 torch.cuda.empty_cache()

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from estimator.dataset.counters import Window, process_mib
-from estimator.dataset.measure import MIB, Cuda, Device, Measured, Rehearsal, measure
+from estimator.dataset.measure import MIB, Cpu, Cuda, Device, Measured, measure
 from estimator.dataset.models import build_model, feed
 from estimator.dataset.specs import LIMIT_MIB, Spec, claim_mib, claim_of, costs, spec_from_json
 from estimator.dataset.trace import trace
@@ -46,6 +46,18 @@ class Pipe(Protocol):
 
     def recv(self) -> Any:
         """Wait for one message."""
+
+
+def ask(pipe: Pipe, left_mib: float = 0.0) -> list[Spec] | None:
+    """Ask the parent for configurations of one model; None where it is over.
+
+    Args:
+        pipe: the way to the parent.
+        left_mib: GPU memory that could not be given back: the parent replaces a process that holds any.
+    """
+    pipe.send(("next", left_mib))
+    specs = pipe.recv()
+    return None if specs is None else [spec_from_json(spec) for spec in specs]
 
 
 class Worker:
@@ -72,11 +84,10 @@ class Worker:
             # What lives between two models is the libraries: collecting garbage must not walk over them.
             gc.freeze()
             left = self._device.left()
-            self._pipe.send(("next", left if left > _LEFT_MIB else 0.0))
-            specs = self._pipe.recv()
+            specs = ask(self._pipe, left if left > _LEFT_MIB else 0.0)
             if specs is None:
                 return
-            self._bundle([spec_from_json(spec) for spec in specs])
+            self._bundle(specs)
 
     def _claim(self, spec: Spec, mib: float) -> None:
         self._pipe.send(("claim", spec.id, mib))
@@ -256,6 +267,6 @@ def too_slow(spec: Spec, done: Iterable[tuple[Spec, Measured]]) -> bool:
 def main(pipe: Pipe, device: str, seconds: float, traces: bool) -> None:
     """Run a worker in this process; the target that the collector starts."""
     torch.set_num_threads(1)
-    chosen: Device = Cuda() if device == "cuda" else Rehearsal()
+    chosen: Device = Cuda() if device == "cuda" else Cpu()
     with suppress(EOFError, BrokenPipeError):
         Worker(pipe, chosen, seconds=seconds, traces=traces).run()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from estimator.dataset import worker as workers
-from estimator.dataset.measure import Cuda, Measured, Rehearsal, measure
+from estimator.dataset.measure import Cpu, Cuda, Measured, measure
 from estimator.dataset.models import Fed, build_model, feed
 from estimator.dataset.specs import LIMIT_MIB, Spec, generate_synthetic, spec_from_json
 from estimator.dataset.worker import Worker, extrapolate, too_slow
@@ -54,7 +54,7 @@ class Answers:
 def test_optimizer_state_is_part_of_the_peak(optimizer: str) -> None:
     wide = {**MLP, "width": 1024, "inp": 1024, "depth": 2}
     pipe = Answers([spec(arch=wide, optimizer=optimizer)])
-    Worker(pipe, Rehearsal()).run()
+    Worker(pipe, Cpu()).run()
     row = pipe.of("row")[0][0]
     weights = (1024 * 1024 * 2 + 2048 + 4 * 1024 + 4) * 4 / 2**20
     copies = {"adam": 4, "adamw": 4, "sgd": 2, "sgd_momentum": 3, "rmsprop": 3}[optimizer]
@@ -63,7 +63,7 @@ def test_optimizer_state_is_part_of_the_peak(optimizer: str) -> None:
 
 
 def test_a_worker_that_cannot_give_memory_back_says_so() -> None:
-    class Holding(Rehearsal):
+    class Holding(Cpu):
         def left(self) -> float:
             return 1028.0 if len(pipe.of("row")) > 1 else 20.0
 
@@ -76,7 +76,7 @@ def test_a_worker_that_cannot_give_memory_back_says_so() -> None:
 @pytest.mark.parametrize(("precision", "kind"), [("amp", "train"), ("bf16", "train"), ("fp32", "infer")])
 def test_precisions_and_kinds_run(precision: str, kind: str) -> None:
     pipe = Answers([spec(precision=precision, kind=kind)])
-    Worker(pipe, Rehearsal()).run()
+    Worker(pipe, Cpu()).run()
     assert pipe.of("failed") == []
     assert pipe.of("row")[0][0]["steps"] >= 2
 
@@ -89,7 +89,7 @@ def test_other_families_run(family: Any) -> None:
         small = {"vocab": 50, "width": 16, "ff": 32, "heads": 2, "depth": 1, "seq": 8, "lm": True}
     made = spec_from_json({**base.to_json(), "arch": {**base.arch, **small}, "batch_size": 2, "precision": "fp32"})
     pipe = Answers([made])
-    Worker(pipe, Rehearsal()).run()
+    Worker(pipe, Cpu()).run()
     assert pipe.of("failed") == []
     assert len(pipe.of("row")) == 1
 
@@ -97,7 +97,7 @@ def test_other_families_run(family: Any) -> None:
 def test_a_model_that_cannot_run_is_reported_with_its_place_and_others_go_on() -> None:
     norm = {**MLP, "bn": True}
     pipe = Answers([spec(arch=norm, batch_size=1)], [SPEC])
-    Worker(pipe, Rehearsal()).run()
+    Worker(pipe, Cpu()).run()
     (identity, why) = pipe.of("failed")[0]
     assert identity == spec(arch=norm, batch_size=1).id
     assert "more than 1 value per channel" in why
@@ -108,14 +108,14 @@ def test_a_model_that_cannot_run_is_reported_with_its_place_and_others_go_on() -
 def test_an_unknown_library_fails_all_workloads_of_the_model() -> None:
     real = spec(source="timm", name="resnet26d", group="resnet", arch={"size": 224, "classes": 10})
     pipe = Answers([real, spec_from_json({**real.to_json(), "batch_size": 8})])
-    Worker(pipe, Rehearsal()).run()
+    Worker(pipe, Cpu()).run()
     assert len(pipe.of("failed")) == 2
     assert "timm" in pipe.of("failed")[0][1]
 
 
 def test_counters_are_taken_while_steps_go_on() -> None:
     pipe = Answers([SPEC])
-    Worker(pipe, Rehearsal(), seconds=0.01).run()
+    Worker(pipe, Cpu(), seconds=0.01).run()
     activity = pipe.of("row")[0][0]["activity"]
     assert activity["steps_per_s"] > 0
     assert activity["smact"] is None
@@ -148,7 +148,7 @@ def test_a_real_model_is_built_once_and_traced(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(workers, "build_model", build)
     jobs = [_real(batch_size=2), _real(batch_size=4), _real(batch_size=2, precision="bf16")]
     pipe = Answers(jobs)
-    Worker(pipe, Rehearsal()).run()
+    Worker(pipe, Cpu()).run()
     assert built == ["alexnet"]
     assert len(pipe.of("row")) == 3
     (model, trace) = pipe.of("trace")[0]
@@ -168,7 +168,7 @@ def test_a_model_that_cannot_be_built_on_the_device_is_built_on_the_cpu(monkeypa
 
     monkeypatch.setattr(workers, "build_model", build)
     pipe = Answers([_real(batch_size=2)])
-    Worker(pipe, Rehearsal()).run()
+    Worker(pipe, Cpu()).run()
     assert len(tries) == 2
     assert len(pipe.of("row")) == 1
 
@@ -176,7 +176,7 @@ def test_a_model_that_cannot_be_built_on_the_device_is_built_on_the_cpu(monkeypa
 def test_out_of_memory_counts_only_after_a_try_with_the_whole_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "measure", lambda *_, **__: Measured("oom", 1.0, 2.0, 1, 0.0))
     pipe = Answers([SPEC])
-    Worker(pipe, Rehearsal()).run()
+    Worker(pipe, Cpu()).run()
     assert [claim[1] >= LIMIT_MIB for claim in pipe.of("claim")] == [False, True, True]
     assert pipe.of("row")[0][0]["status"] == "oom"
 
@@ -187,7 +187,7 @@ def test_out_of_memory_while_building_is_tried_again_alone(monkeypatch: pytest.M
 
     monkeypatch.setattr(workers, "build_model", build)
     pipe = Answers([SPEC])
-    Worker(pipe, Rehearsal()).run()
+    Worker(pipe, Cpu()).run()
     assert len(pipe.of("claim")) == 2
     assert pipe.of("failed")[0][1].startswith("OutOfMemoryError: full")
 
@@ -201,7 +201,7 @@ def test_nothing_is_measured_beside_what_failed_and_is_still_held(
             raise RuntimeError("no")
         return Measured("ok", 1.0, 2.0, 2, 0.0)
 
-    class Holding(Rehearsal):
+    class Holding(Cpu):
         def allocated(self) -> float:
             return held if pipe.of("failed") else 0.0
 
@@ -217,7 +217,7 @@ def test_running_out_of_memory_is_a_measurement() -> None:
         raise torch.OutOfMemoryError("full")
 
     fed = feed(SPEC, build_model(SPEC))
-    found = measure(SPEC, Fed(fed.model, fed.inputs, explode), Rehearsal())
+    found = measure(SPEC, Fed(fed.model, fed.inputs, explode), Cpu())
     assert (found.status, found.steps) == ("oom", 1)
 
 
@@ -239,7 +239,7 @@ def test_slow_workloads_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "build_model", lambda _: Net())
     monkeypatch.setattr(workers, "measure", lambda *_, **__: slow)
     pipe = Answers([_real(batch_size=4), _real(batch_size=64)])
-    Worker(pipe, Rehearsal()).run()
+    Worker(pipe, Cpu()).run()
     assert pipe.of("failed") == [(_real(batch_size=64).id, "left out: would take too long or too much")]
 
 
@@ -251,7 +251,7 @@ def test_a_lost_context_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> Non
         raise RuntimeError("CUDA error: device-side assert triggered")
 
     monkeypatch.setattr(workers, "build_model", build)
-    Worker(Answers([SPEC]), Rehearsal()).run()
+    Worker(Answers([SPEC]), Cpu()).run()
     assert ends == [3]
 
 

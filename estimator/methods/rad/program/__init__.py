@@ -6,6 +6,6 @@ are recognised by sizes that do not fit; see `docs/estimator.md` for the rules a
 
 from estimator.methods.rad.program.compiler import compile_program
 from estimator.methods.rad.program.part import Part, part_of
-from estimator.methods.rad.program.steps import Conv, End, Extents, Op, Program, Scores, Three
+from estimator.methods.rad.program.steps import Conv, End, Extents, Op, Program, Scores, Three, three
 
-__all__ = ["Conv", "End", "Extents", "Op", "Part", "Program", "Scores", "Three", "compile_program", "part_of"]
+__all__ = ["Conv", "End", "Extents", "Op", "Part", "Program", "Scores", "Three", "compile_program", "part_of", "three"]

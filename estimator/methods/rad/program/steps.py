@@ -25,6 +25,12 @@ Three = tuple[int, int, int]
 """Depth, height and width."""
 
 
+def three(extents: Sequence[int]) -> Three:
+    """Give depth, height and width; 1 for axes that are not there."""
+    depth, height, width = (1,) * (3 - len(extents)) + tuple(extents)
+    return depth, height, width
+
+
 class Extents(NamedTuple):
     """What else decides about a convolution's workspace; a summary does not tell it.
 
