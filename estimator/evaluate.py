@@ -13,7 +13,7 @@ from typing import cast, get_args
 from estimator import files
 from estimator.input_size import InputSizeError, read
 from estimator.parsers import parse_summary
-from estimator.types import Kind, Method, Optimizer, Precision, SummaryError, Workload
+from estimator.types import Kind, Method, Optimizer, Precision, Workload
 
 LABELS = "labels.csv"
 COLUMNS = ("file", "batch_size", "optimizer", "precision", "seq_len", "kind", "gpu", "gpu_memory_mib")
@@ -183,7 +183,7 @@ def ask(method: Method, case: Case) -> Outcome:
     """Ask a method about one case; a summary that cannot be read, or a method that needs more, is an outcome too."""
     try:
         estimate = method.predict(parse_summary(case.text), case.workload)
-    except (SummaryError, ValueError, ImportError) as error:
+    except (ValueError, ImportError) as error:
         return Outcome(case, None, None, error=str(error))
     return Outcome(case, estimate.expected_mib, estimate.upper_mib, estimate.family)
 

@@ -130,7 +130,7 @@ _OLD: Final = frozenset(
         _ROUTER,
         *_LIGER,
         "StableDropout",
-        "MultiHeadSelfAttention",
+        _MULTI_HEAD,
         "PatchEmbeddings",
         "CLIPTextTransformer",
         "CLIPVisionTransformer",
@@ -243,7 +243,7 @@ class _Renewal:
         """Give what is in a block of this type."""
         scaled = _SCALED.get(type_)
         if scaled:
-            return tuple(_as(child, scaled) if child.type == "Embedding" else child for child in children)
+            return tuple(child.but(type=scaled) if child.type == "Embedding" else child for child in children)
         if type_.startswith("Bloom"):
             return tuple(c for c in _last(children, "dense_4h_to_h") if c.type != "BloomScaledSoftmax")
         if type_.endswith("MLP"):
@@ -253,25 +253,25 @@ class _Renewal:
         if type_ == "ContextPooler" and not self._in_order:  # whose dropout drops nothing
             return tuple(c.but(args=(("p", "0.0"),)) if c.type == "Dropout" and not c.args else c for c in children)
         if type_ in ("MobileViTConvLayer", "MobileViTIntermediate"):
-            return tuple(_as(child, "SiLUActivation") if child.type == "SiLU" else child for child in children)
+            return tuple(child.but(type="SiLUActivation") if child.type == "SiLU" else child for child in children)
         if type_.endswith("Embeddings"):
             own = type_.removesuffix("Embeddings")
-            return tuple(_as(c, own + c.type) if c.type == "PatchEmbeddings" else c for c in children)
+            return tuple(c.but(type=own + c.type) if c.type == "PatchEmbeddings" else c for c in children)
         if type_.endswith("PositionalConvEmbedding"):
             return tuple(_normed(child) if child.type == "Conv1d" else child for child in children)
         if type_ == "CLIPModel":
             return tuple(
-                _as(c, c.type.replace("Transformer", "Model")) if c.type.endswith("Transformer") else c
+                c.but(type=c.type.replace("Transformer", "Model")) if c.type.endswith("Transformer") else c
                 for c in children
             )
         if type_ == "ConvNextStage" and not self._in_order:
             return tuple(
-                _as(c, "ModuleList") if c.type == "Sequential" or c.name == "downsampling_layer" else c
+                c.but(type="ModuleList") if c.type == "Sequential" or c.name == "downsampling_layer" else c
                 for c in children
             )
         if type_.endswith(_DECODES):
             own = type_.removesuffix(_DECODES)
-            return tuple(_as(c, own + "MLP") if c.type in _LIGER else c for c in children)
+            return tuple(c.but(type=own + "MLP") if c.type in _LIGER else c for c in children)
         if type_.endswith("Layer") and type_.removesuffix("Layer") in _OF_FOUR:
             return self._layer(type_.removesuffix("Layer"), children)
         return _opened(children)
@@ -289,7 +289,7 @@ class _Renewal:
             return (*children[1:2], children[0].but(name="activation"), *children[2:])
         if len(children) != _FOUR_PARTS or sum(child.type == "Linear" for child in children) != _FOUR_PARTS - 1:
             return children
-        children = tuple(_as(child, "SiLUActivation") if child.type == "SiLU" else child for child in children)
+        children = tuple(child.but(type="SiLUActivation") if child.type == "SiLU" else child for child in children)
         first, second, third, *rest = children
         return (first, third, second, *rest) if tuple(c.name for c in children[:3]) == _GATED else children
 
@@ -312,7 +312,7 @@ class _Renewal:
             elif child is outer:
                 made += [part for part in outer.children[1:] if part.type == "Dropout"]
             elif child.type == "DropPath":
-                made.append(_as(child, own + child.type))
+                made.append(child.but(type=own + child.type))
             else:
                 made.append(child)
         if not self._in_order:
@@ -377,10 +377,6 @@ def _normed(conv: Layer) -> Layer:
     return conv.but(
         type="ParametrizedConv1d", children=(Layer("ModuleDict", 0, children=(inner,), name="parametrizations"),)
     )
-
-
-def _as(layer: Layer, type_: str) -> Layer:
-    return layer.but(type=type_)
 
 
 def _last(children: tuple[Layer, ...], name: str) -> tuple[Layer, ...]:

@@ -237,7 +237,7 @@ def _without_ansi(text: str) -> str:
 
 
 def read_count(text: str) -> int | None:
-    """Read ``1,234``, ``1_234``, ``1.234.567``-free integers with thousands separators; None if it is no number."""
+    """Read a number such as ``1,234`` or ``1_234``; None if it is none, or larger than `MAX_PARAMS`."""
     digits = text.replace(",", "")
     if not (digits.isdecimal() and digits.isascii()):
         digits = digits.replace("_", "").strip()

@@ -14,7 +14,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from estimator.breath import OFTEN, breathe
-from estimator.parsers.text import MAX_DEPTH
+from estimator.parsers.text import MAX_DEPTH, MAX_LAYERS
 from estimator.parsers.tree import RawShape
 
 CURE: Final = "paste the whole table, printed without hide_recursive_layers"
@@ -61,7 +61,6 @@ _MOST_AGAIN: Final = 8
 _MOST_GAPS: Final = 3
 # Of a number of a row.
 _DIGITS: Final = 6
-_MOST_ROWS: Final = 20_000
 
 
 class Row(NamedTuple):
@@ -145,7 +144,7 @@ def called_again(rows: Sequence[Row], missing: Sequence[tuple[int, int]], pass_m
     if not missing:
         times = round(printed / visible)
         whole = abs(printed - times * visible) <= near and rows[0].depth == 0
-        fits = times > 1 and times * (len(rows) - 1) < _MOST_ROWS  # however large a pass somebody wrote
+        fits = times > 1 and times * (len(rows) - 1) < MAX_LAYERS  # however large a pass somebody wrote
         return [0, *as_shown[1:] * times] if whole and fits else None
     upto = [0, *accumulate(sizes)]
     shallow = min(rows[at].depth for at, _ in missing)
@@ -197,7 +196,7 @@ def _inserted(count: int, again: Sequence[tuple[int, int, int]]) -> list[int] | 
     made: list[int] = []
     last = 0
     for at, start, times in again:
-        if len(made) + at - last + (at - start) * times > _MOST_ROWS:
+        if len(made) + at - last + (at - start) * times > MAX_LAYERS:
             return None
         made += range(last, at)
         made += list(range(start, at)) * times if times else []

@@ -155,7 +155,7 @@ def _questions(examples: list[Example], described: Described, trees: int) -> lis
         "model": [item.model for item in examples],
         "family": _families(examples),
     }
-    parts = {way: _divided(of, FOLDS * _TABLES) for way, of in keys.items()}
+    parts = {way: divided(of, FOLDS * _TABLES) for way, of in keys.items()}
 
     def ask(way: str, fold: int) -> Answers:
         inside = parts[way] % FOLDS != fold
@@ -282,14 +282,14 @@ def as_if_new(examples: list[Example], folds: Folds) -> list[list[float]]:
 
 def folds_of(examples: list[Example]) -> Folds:
     """Divide architecture families into folds, real ones evenly."""
-    return _divided(_families(examples), FOLDS)
+    return divided(_families(examples), FOLDS)
 
 
 def _families(examples: list[Example]) -> list[tuple[bool, str]]:
     return [(item.real, item.group) for item in examples]
 
 
-def _divided(keys: Sequence[Any], parts: int) -> Folds:
+def divided(keys: Iterable[Any], parts: int) -> Folds:
     """Divide what has equal keys into so many parts."""
     part_of = {key: index % parts for index, key in enumerate(sorted(set(keys)))}
     return np.array([part_of[key] for key in keys])

@@ -23,7 +23,7 @@ from estimator.methods.rad.errors import LEAST_BOUND, MOST_BOUND, damped, size_o
 from estimator.methods.rad.features import features
 from estimator.methods.rad.fit.boosting import Boosted
 from estimator.methods.rad.fit.bounds import conformal
-from estimator.methods.rad.fit.holdout import FOLDS, LEFT, Floats, by_family, understood
+from estimator.methods.rad.fit.holdout import FOLDS, LEFT, Floats, by_family, divided, understood
 from estimator.methods.rad.fit.learners import boosted, spreading
 from estimator.methods.rad.fit.own import Blocks
 from estimator.methods.rad.fit.processes import forked
@@ -135,8 +135,7 @@ def fit(examples: Sequence[Example]) -> Fitted | None:
     rows = np.array([item.account.row for item in examples])
     target = np.array([log(item.measured / (item.account.mib + item.context)) for item in examples])
     weights = by_family(groups)
-    place = {group: at % FOLDS for at, group in enumerate(sorted(set(groups)))}
-    folds = np.array([place[group] for group in groups])
+    folds = divided(groups, FOLDS)
     sides: list[int | None] = [None, *range(FOLDS)]
     corrections = forked([partial(_corrected, rows, target, weights, folds != fold) for fold in sides])
     said = _by_fold(corrections[1:], rows, folds)
