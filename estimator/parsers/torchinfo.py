@@ -111,6 +111,33 @@ class _Row(NamedTuple):
 _Place = tuple[int, int]
 
 
+class _Table(NamedTuple):
+    """A table as it was read.
+
+    Attributes:
+        lines: of the whole text.
+        end: index of the line behind the last row.
+        columns: what they show: values of `_TITLES`.
+        rows: all of them.
+        different: those that are not as one before but for their index.
+        indices: of all rows, such as ``2-8``; "" where none is shown.
+        ruled: whether it begins with the rule that torchinfo draws.
+    """
+
+    lines: list[str]
+    end: int
+    columns: list[str]
+    rows: list[_Place]
+    different: list[_Row]
+    indices: list[str]
+    ruled: bool
+
+
+def _fail(lines: list[str], row: _Row, why: str) -> SummaryError:
+    """Build the error for a row."""
+    return t.fail(row.number, lines[row.number - 1], why)
+
+
 class _Columns:
     """Splits the values of rows by the header; rows with equal text share one dictionary."""
 
@@ -223,15 +250,14 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     rows, different, at, indices = _rows(lines, at, columns)
     if not rows:
         raise t.fail(start + 1, header, "no layer follows this header: paste the whole table")
-    lost = next((different[place].number for depth, place in rows[1:] if not depth), 0)
-    if lost:
-        raise t.fail(lost, lines[lost - 1], _NO_TREE)
+    lost = next((different[place] for depth, place in rows[1:] if not depth), None)
+    if lost is not None:
+        raise _fail(lines, lost, _NO_TREE)
     if not any(map(_sized, different)):
         raise t.fail(start + 1, header, _NO_SIZES)
-    ruled = t.is_ruled(lines, start)
     if rows[0][0]:  # without a row of the model itself, which would say what its last layer gives out
         t.check_end(lines, start, at)
-    return _summary(lines, at, rows, different, columns.names, indices, ruled=ruled), at
+    return _summary(_Table(lines, at, columns.names, rows, different, indices, t.is_ruled(lines, start))), at
 
 
 def _titles(header: str) -> list[tuple[int, str]]:
@@ -391,17 +417,9 @@ def _is_weight(line: str, after: str, has_index: bool) -> bool:
     return not body[0].isupper() and not goes_on
 
 
-def _summary(
-    lines: list[str],
-    at: int,
-    rows: list[_Place],
-    different: list[_Row],
-    columns: list[str],
-    indices: list[str],
-    *,
-    ruled: bool,
-) -> ModelSummary:
-    shapes = _shapes(different, [key for key in ("output", "input") if key in columns], lines)
+def _summary(table: _Table) -> ModelSummary:
+    lines, columns, rows, different = table.lines, table.columns, table.rows, table.different
+    shapes = _shapes(table)
     depth, first = rows[0][0], different[rows[0][1]]
     root_shape = shapes[first.cells.get("output", "--")] or shapes[first.cells.get("input", "--")]
     main = "output" if "output" in columns else "input"
@@ -420,7 +438,7 @@ def _summary(
         output, input_ = samples[row.cells.get("output", "--")], samples[row.cells.get("input", "--")]
         layers.append(Layer(row.type, params, output, (), args, row.name, input_))
     breathe()
-    totals = t.read_totals(lines, at)
+    totals = t.read_totals(lines, table.end)
     stated = t.total_params(totals)
     params_mb = t.params_mb(totals)
     flat = [(depth, layers[place]) for depth, place in rows]
@@ -432,24 +450,21 @@ def _summary(
     counted = sum([layer.params for _, layer in flat])
     inferred: list[str] = []
     if depth == 0 and "params" in columns:
-        _check_whole(lines, at, rows, different, shapes, batch, counted, totals, ruled=ruled)
-        flat, inferred = _all_calls(lines, rows, different, shapes, indices, flat, counted, pass_mb, stated)
+        if batch == 0:
+            raise _fail(lines, first, "this is of no samples: print it with a batch of one")
+        _check_whole(table, shapes, counted, totals)
+        flat, inferred = _all_calls(table, shapes, flat, counted, pass_mb, stated)
     if depth == 1 and "params" in columns:
-        _check_hidden(rows, different, flat, lines)
+        _check_hidden(table, flat)
     if LIST in types and "params" in columns:
-        _check_made(different, layers, lines)
+        _check_made(table, layers)
     if root is None and _PACKS in types:
         flat, packed = _packed(flat)
         if packed:
             inferred.append(f"this version counts no packed projections of attention; {packed:,} parameters were added")
             counted += packed
             stated = None if stated is None else stated + packed
-    if "params" not in columns:
-        inferred.append("the summary has no column of parameters; they follow from mult-adds, percentages or the total")
-    if stated is not None and stated != counted:
-        inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
-    if "output" not in columns:
-        inferred.append("the summary has no output shapes; the input of the next layer stands for them")
+    inferred += _taken(columns, counted, stated)
     hides = whole.UNSURE if whole.UNSURE in inferred else ""
     return ModelSummary(
         format="torchinfo",
@@ -464,6 +479,18 @@ def _summary(
         frozen_params=t.frozen_params(totals) or sum([layer.params for _, layer in flat if FROZEN in layer.args]),
         rehearsals=rehearsal.read(totals),
     )
+
+
+def _taken(columns: list[str], counted: int, stated: int | None) -> list[str]:
+    """Say what was taken for what a table does not show, and which number where it shows two."""
+    said: list[str] = []
+    if "params" not in columns:
+        said.append("the summary has no column of parameters; they follow from mult-adds, percentages or the total")
+    if stated is not None and stated != counted:
+        said.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
+    if "output" not in columns:
+        said.append("the summary has no output shapes; the input of the next layer stands for them")
+    return said
 
 
 def _with_logits(root: Layer) -> Layer:
@@ -486,28 +513,16 @@ def _with_logits(root: Layer) -> Layer:
     return root.but(output_shape=made)
 
 
-def _check_whole(
-    lines: list[str],
-    at: int,
-    rows: list[_Place],
-    different: list[_Row],
-    shapes: dict[str, RawShape | None],
-    batch: int | None,
-    counted: int,
-    totals: dict[str, str],
-    *,
-    ruled: bool,
-) -> None:
-    """Refuse a table of no samples, one that ends before what the model gives out, and one with another's rows.
+def _check_whole(table: _Table, shapes: dict[str, RawShape | None], counted: int, totals: dict[str, str]) -> None:
+    """Refuse a table that ends before what the model gives out, and one with another's rows.
 
     Raises:
         SummaryError: it cannot be whole.
     """
-    first = different[rows[0][1]]
-    if batch == 0:
-        raise t.fail(first.number, lines[first.number - 1], "this is of no samples: print it with a batch of one")
+    lines, at, rows, different = table.lines, table.end, table.rows, table.different
     # Of the rules that torchinfo draws above the header and behind the last row, the second is not there.
-    if at >= len(lines) and not totals and ruled and len(rows) > 1:
+    if at >= len(lines) and not totals and table.ruled and len(rows) > 1:
+        first = different[rows[0][1]]
         sizes_of = [(shapes[different[place].cells.get("output", "--")], place) for _, place in rows[1:]]
         own, other = (
             shapes[first.cells.get("output", "--")],
@@ -521,9 +536,8 @@ def _check_whole(
             raise t.fail(at, lines[at - 1], t.NO_END)
     stated = t.total_params(totals)
     if stated is not None and counted > _TOO_MANY * stated:
-        row = max(different, key=_own_count)
         why = f"the rows add up to {counted:,} parameters, and {stated:,} are stated: {whole.CURE}"
-        raise t.fail(row.number, lines[row.number - 1], why)
+        raise _fail(lines, max(different, key=_own_count), why)
 
 
 def _own_count(row: _Row) -> int:
@@ -550,11 +564,8 @@ def _called(flat: list[tuple[int, Layer]]) -> int:
 
 
 def _all_calls(
-    lines: list[str],
-    rows: list[_Place],
-    different: list[_Row],
+    table: _Table,
     shapes: dict[str, RawShape | None],
-    indices: list[str],
     flat: list[tuple[int, Layer]],
     counted: int,
     pass_mb: float | None,
@@ -565,19 +576,20 @@ def _all_calls(
     Raises:
         SummaryError: rows are missing that are no calls of others, or nothing tells which calls they were.
     """
-    missing = whole.gaps([depth for depth, _ in rows], indices)
-    if not missing and not _may_repeat(rows, different, shapes, pass_mb or 0.0):
+    different = table.different
+    missing = whole.gaps([depth for depth, _ in table.rows], table.indices)
+    if not missing and not _may_repeat(table, shapes, pass_mb or 0.0):
         return flat, []
     if missing and (stated is None or not t.about(stated, counted, _CUT_SHARE)):
-        raise _missing(lines, indices[missing[0][0]], f"rows before this one are missing: {whole.CURE}")
+        raise _missing(table, missing[0][0], f"rows before this one are missing: {whole.CURE}")
     full = [
         whole.Row(depth, row.type, row.cells["params"] != "--", shapes[row.cells.get("output", "--")])
-        for depth, row in [(depth, different[place]) for depth, place in rows]
+        for depth, row in [(depth, different[place]) for depth, place in table.rows]
     ]
     again = whole.called_again(full, missing, pass_mb or 0.0)
     if again is None:
         if missing and whole.is_open(full):
-            raise _missing(lines, indices[missing[0][0]], whole.HIDDEN)
+            raise _missing(table, missing[0][0], whole.HIDDEN)
         return flat, [whole.UNSURE] if missing else []
     if len(again) == len(flat):
         return flat, [whole.WITHOUT] if missing else []
@@ -591,13 +603,13 @@ def _all_calls(
     return made, [whole.SAID]
 
 
-def _may_repeat(rows: list[_Place], different: list[_Row], shapes: dict[str, RawShape | None], pass_mb: float) -> bool:
+def _may_repeat(table: _Table, shapes: dict[str, RawShape | None], pass_mb: float) -> bool:
     """Tell whether the printed pass is twice what a table shows, or more, which shows no second call of a layer."""
     if not pass_mb:
         return False
-    counts = Counter([place for _, place in rows])
+    counts = Counter([place for _, place in table.rows])
     visible = 0
-    for place, row in enumerate(different):
+    for place, row in enumerate(table.different):
         cell = row.cells["params"]
         if cell == "(recursive)":
             return False
@@ -607,14 +619,14 @@ def _may_repeat(rows: list[_Place], different: list[_Row], shapes: dict[str, Raw
     return 0 < visible * _TWICE < pass_mb * 1e6 / 8
 
 
-def _missing(lines: list[str], index: str, why: str) -> SummaryError:
-    """Build the error for the row that has this index."""
-    mark = f": {index} "
-    number = next((number for number, line in enumerate(lines, 1) if mark in f"{line} "), 1)
-    return t.fail(number, lines[number - 1], why)
+def _missing(table: _Table, behind: int, why: str) -> SummaryError:
+    """Build the error for rows that are missing before this one."""
+    mark = f": {table.indices[behind]} "
+    number = next((number for number, line in enumerate(table.lines, 1) if mark in f"{line} "), 1)
+    return t.fail(number, table.lines[number - 1], why)
 
 
-def _shapes(rows: list[_Row], columns: list[str], lines: list[str]) -> dict[str, RawShape | None]:
+def _shapes(table: _Table) -> dict[str, RawShape | None]:
     """Read the shapes of rows, by what is written.
 
     Raises:
@@ -622,7 +634,8 @@ def _shapes(rows: list[_Row], columns: list[str], lines: list[str]) -> dict[str,
     """
     shapes: dict[str, RawShape | None] = {"--": None, "[]": None}
     reader = t.Shapes()
-    for number, row in enumerate(rows):
+    columns = [key for key in ("output", "input") if key in table.columns]
+    for number, row in enumerate(table.different):
         if not number & OFTEN:
             breathe()
         for key in columns:
@@ -630,7 +643,7 @@ def _shapes(rows: list[_Row], columns: list[str], lines: list[str]) -> dict[str,
             if cell not in shapes:
                 shapes[cell] = shape = reader.read(cell)
                 if shape is None:
-                    raise t.fail(row.number, lines[row.number - 1], f"{t.short(cell)} is not a shape")
+                    raise _fail(table.lines, row, f"{t.short(cell)} is not a shape")
     return shapes
 
 
@@ -660,7 +673,7 @@ def _packed(flat: list[tuple[int, Layer]]) -> tuple[list[tuple[int, Layer]], int
     return made, added
 
 
-def _check_hidden(rows: list[_Place], different: list[_Row], flat: list[tuple[int, Layer]], lines: list[str]) -> None:
+def _check_hidden(table: _Table, flat: list[tuple[int, Layer]]) -> None:
     """Refuse a table of torch-summary that hides most of the model: unlike torchinfo it counts little of what it hides.
 
     It draws branches of two kinds, and shows no row of the model itself.
@@ -675,13 +688,10 @@ def _check_hidden(rows: list[_Place], different: list[_Row], flat: list[tuple[in
     # Of a block that holds nothing but a list, which is not called itself, nothing is counted at all.
     empty = [at for at, (depth, layer) in enumerate(flat) if below[at] <= depth and _is_empty(layer)]
     if sum(flat[at][1].params for at in hiding) > sum(layer.params for _, layer in flat) * _FEW or empty:
-        row = different[rows[(empty or hiding)[0]][1]]
-        if deepest == 1 or lines[row.number - 1].lstrip().startswith("|"):
-            raise t.fail(
-                row.number,
-                lines[row.number - 1],
-                "torch-summary tells nothing of what is inside: print the model with depth=20",
-            )
+        row = table.different[table.rows[(empty or hiding)[0]][1]]
+        if deepest == 1 or table.lines[row.number - 1].lstrip().startswith("|"):
+            why = "torch-summary tells nothing of what is inside: print the model with depth=20"
+            raise _fail(table.lines, row, why)
 
 
 def _is_empty(layer: Layer) -> bool:
@@ -690,18 +700,17 @@ def _is_empty(layer: Layer) -> bool:
     return not any(mark in layer.type for mark in _NO_LAYERS)
 
 
-def _check_made(different: list[_Row], layers: list[Layer], lines: list[str]) -> None:
+def _check_made(table: _Table, layers: list[Layer]) -> None:
     """Refuse a table of a torchinfo before 1.7 that counts no weights which are made anew at each call.
 
     Raises:
         SummaryError: no such weights have parameters.
     """
     breathe()
-    made = [at for at, row in enumerate(different) if row.type == LIST]
+    made = [at for at, row in enumerate(table.different) if row.type == LIST]
     if not any(layers[at].params for at in made):
-        number = different[made[0]].number
         why = "this version counts no parametrized weights: take torchinfo 1.8, or print(model)"
-        raise t.fail(number, lines[number - 1], why)
+        raise _fail(table.lines, table.different[made[0]], why)
 
 
 def _hides(layer: Layer) -> bool:
@@ -728,7 +737,7 @@ def _params(
         return 0, (*args, _RECURSIVE)
     params = 0 if cell == "--" else t.read_count(cell.strip("()├└─|+ "))
     if params is None:
-        raise t.fail(row.number, lines[row.number - 1], f"{t.short(cell)} is not a number of parameters")
+        raise _fail(lines, row, f"{t.short(cell)} is not a number of parameters")
     if cell[0] == "(" or row.cells.get("trainable") == "False":
         args = (*args, FROZEN)
     return params, args
