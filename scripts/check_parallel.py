@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import mean, median
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -27,7 +26,7 @@ from estimator.gpus import lookup
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.types import Workload
-from scripts.check_rehearsals import in_processes
+from scripts.comparisons import figures, in_processes, written
 
 _STEPS: Final = 6
 _MIB: Final = 2**20
@@ -184,9 +183,7 @@ def told(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
                 f"{again:+.2f} times; estimated {estimate.expected_mib} to {estimate.upper_mib}"
             )
         if ratios:
-            off = median(abs(expected - 1) for expected, _ in ratios)
-            low, over = mean(upper < 1 for _, upper in ratios), mean(max(upper - 1, 0.0) for _, upper in ratios)
-            yield f"{way}: {len(ratios)}, median error {off:.1%}, {low:.1%} too low, {over:.1%} over"
+            yield f"{way}: {len(ratios)}, {figures(ratios)}"
 
 
 def main() -> None:
@@ -200,12 +197,10 @@ def main() -> None:
         rows = [json.loads(line) for line in options.out.read_text("utf-8").splitlines()]
     else:
         rows = []
-        with options.out.open("w") as out:
-            for row in in_processes(trained, [Task(model, way) for way in options.ways for model in MODELS], 1):
-                rows.append(row)
-                out.write(json.dumps(row) + "\n")
-                out.flush()
-                print(f"{row.get('model')}, {row.get('way')}: {row.get('error', 'done')}", flush=True)
+        tasks = [Task(model, way) for way in options.ways for model in MODELS]
+        for row in written(in_processes(trained, tasks, 1), options.out):
+            rows.append(row)
+            print(f"{row.get('model')}, {row.get('way')}: {row.get('error', 'done')}", flush=True)
     print("\n".join(told(rows)))
 
 

@@ -15,7 +15,6 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean, median
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -27,8 +26,8 @@ from estimator.dataset.specs import Spec, spec_from_json
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.types import Workload
-from scripts.check_rehearsals import in_processes
 from scripts.collect_later import COLLECTIONS
+from scripts.comparisons import figures, in_processes, written
 
 _STEPS: Final = 3
 _MOST_MIB: Final = 40 * 1024
@@ -213,11 +212,7 @@ def said_of(rows: Sequence[dict[str, Any]]) -> list[str]:
                 for row, label in zip(chosen, labels, strict=True)
             ]
             if pairs:
-                off = median(abs(expected - 1) for expected, _ in pairs)
-                low, over = mean(upper < 1 for _, upper in pairs), mean(max(upper - 1, 0.0) for _, upper in pairs)
-                lines.append(
-                    f"{format_}, {part}: {len(pairs)}, median error {off:.1%}, {low:.1%} too low, {over:.1%} over"
-                )
+                lines.append(f"{format_}, {part}: {len(pairs)}, {figures(pairs)}")
     return lines
 
 
@@ -248,12 +243,9 @@ def main() -> None:
         return
     todo = list(tasks(options.models, options.seed, options.packed or options.dora or ()))
     rows = []
-    with options.out.open("w") as out:
-        for row in in_processes(compared, todo, options.workers):
-            rows.append(row)
-            out.write(json.dumps(row) + "\n")
-            out.flush()
-            print(f"{len(rows)}/{len(todo)} {_told(row) if 'spec' in row else row}", flush=True)
+    for row in written(in_processes(compared, todo, options.workers), options.out):
+        rows.append(row)
+        print(f"{len(rows)}/{len(todo)} {_told(row) if 'spec' in row else row}", flush=True)
     sum_up(rows)
 
 

@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
-import multiprocessing
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from statistics import mean, median
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch.nn import functional
@@ -37,8 +34,8 @@ from estimator.parsers import parse_summary
 from estimator.rehearsal import like
 from estimator.rehearse import Subject, points_of
 from estimator.types import Kind, Optimizer, Precision, Rehearsal, Workload
+from scripts.comparisons import figures, in_processes, written
 
-T = TypeVar("T")
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 _STEPS: Final = 3
 _CLASSES: Final = 1000
@@ -198,10 +195,11 @@ def said_of(rows: Sequence[dict[str, Any]]) -> list[str]:
         lines.append(f"{one}: half within {median(off):.1%}, {near:.0%} within {_NEAR:.0%}")
     labels = [row["reserved"] + row["context"] for row in rows]
     for given, prefix in _GIVEN.items():
-        off = [abs(row[f"{prefix}expected"] / label - 1) for row, label in zip(rows, labels, strict=True)]
-        low = [row[f"{prefix}upper"] < label for row, label in zip(rows, labels, strict=True)]
-        over = [max(row[f"{prefix}upper"] / label - 1, 0.0) for row, label in zip(rows, labels, strict=True)]
-        lines.append(f"{given}: median error {median(off):.1%}, {mean(low):.1%} too low, {mean(over):.1%} over")
+        ratios = [
+            (row[f"{prefix}expected"] / label, row[f"{prefix}upper"] / label)
+            for row, label in zip(rows, labels, strict=True)
+        ]
+        lines.append(f"{given}: {figures(ratios)}")
     return lines
 
 
@@ -226,52 +224,13 @@ def main() -> None:
     runs = [(path, name, way) for path, name in models for way in WAYS]
     tasks = [Task(*run, gpu=at % options.gpus) for at, run in enumerate(runs)]
     rows = []
-    with options.out.open("w") as out:
-        for row in in_processes(compared, tasks, options.workers * options.gpus):
-            rows.append(row)
-            out.write(json.dumps(row) + "\n")
-            out.flush()
-            print(f"{len(rows)}/{len(tasks)} {_told(row)}", flush=True)
+    for row in written(in_processes(compared, tasks, options.workers * options.gpus), options.out):
+        rows.append(row)
+        print(f"{len(rows)}/{len(tasks)} {_told(row)}", flush=True)
     ran = [row for row in rows if row.get("status") == "ok"]
     print(f"{len(ran)} of {len(rows)} configurations ran on {options.gpus} GPUs, torch {torch.__version__}")
     if ran:
         print("\n".join(said_of(ran)))
-
-
-def in_processes(work: Callable[[T], dict[str, Any]], items: Iterable[T], most: int) -> Iterator[dict[str, Any]]:
-    """Do each piece of work in a new process, forked from this one, which has imported torch and never touched a GPU.
-
-    Args:
-        work: gives a row; where its process dies, an error stands for that.
-        items: what is to be worked on.
-        most: processes at a time.
-
-    Returns:
-        What each gave, as it comes.
-    """
-    context = multiprocessing.get_context("fork")
-    left, running = list(reversed(list(items))), dict[Connection, Any]()
-    while left or running:
-        while left and len(running) < most:
-            item = left.pop()
-            ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=_work, args=(work, item, theirs))
-            process.start()
-            theirs.close()
-            running[ours] = process, item
-        for ready in wait(list(running)):
-            assert isinstance(ready, Connection)
-            process, item = running.pop(ready)
-            try:
-                row = ready.recv()
-            except EOFError:
-                row = {"name": str(item), "error": "its process died"}
-            process.join()
-            yield row
-
-
-def _work(work: Callable[[T], dict[str, Any]], item: T, pipe: Connection) -> None:
-    pipe.send(work(item))
 
 
 if __name__ == "__main__":

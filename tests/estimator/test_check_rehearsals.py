@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from scripts.check_rehearsals import in_processes, said_of
+from scripts.check_rehearsals import said_of
+from scripts.comparisons import in_processes
 
 
 def row(used: float, allocated: float, held: float, expected: float, upper: float) -> dict[str, Any]:
