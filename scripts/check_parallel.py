@@ -160,11 +160,13 @@ def _trained(task: Task) -> dict[str, Any]:
 
 def told(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Say what trainings took, beside the same without anything around the model."""
-    alone = {row["model"]: row for row in rows if row["way"] == _ALONE and "error" not in row}
+    ran = [row for row in rows if "way" in row]
+    yield from (f"{row['name']}: {row['error']}" for row in rows if "way" not in row)  # whose process died
+    alone = {row["model"]: row for row in ran if row["way"] == _ALONE and "error" not in row}
     rad = Rad.load()
     for way in WAYS:
         ratios = []
-        for row in (row for row in rows if row["way"] == way):
+        for row in (row for row in ran if row["way"] == way):
             base = alone.get(row["model"])
             if "error" in row or base is None:
                 yield f"{way}: {row['model']}: {row.get('error', 'not compared')}"
@@ -200,7 +202,7 @@ def main() -> None:
         tasks = [Task(model, way) for way in options.ways for model in MODELS]
         for row in written(in_processes(trained, tasks, 1), options.out):
             rows.append(row)
-            print(f"{row.get('model')}, {row.get('way')}: {row.get('error', 'done')}", flush=True)
+            print(f"{row.get('name') or Task(row['model'], row['way'])}: {row.get('error', 'done')}", flush=True)
     print("\n".join(told(rows)))
 
 

@@ -221,9 +221,9 @@ def _told(row: dict[str, Any]) -> str:
     name = f"{spec['name']} {row['part']} {spec['precision']} {spec['batch_size']} {spec['seq_len'] or ''}"
     if row.get("status") != "ok":
         return f"{name}: {row.get('error', 'out of memory')}"
-    held = row["reserved"] + row["context"]
     each = [f"{format_} {row.get(f'{format_}_expected')} to {row.get(f'{format_}_upper')}" for format_ in FORMATS]
-    return f"{name}: took {held:.0f}, {', '.join(each)}"
+    took = f"took {row['reserved'] + row['context']:.0f}" if "context" in row else f"held {row['reserved']:.0f}"
+    return f"{name}: {took}, {', '.join(each)}"
 
 
 def main() -> None:

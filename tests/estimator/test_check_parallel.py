@@ -22,9 +22,11 @@ def test_what_ran_before_is_told_without_the_models_libraries(monkeypatch: pytes
         {**row, "way": "alone", "held": 2000.0},
         {**row, "way": "DDP", "held": 2500.0, "beside": 600.0},
         {"model": "mlp", "way": "FSDP", "error": "RuntimeError: no"},
+        {"name": "Task(model='mlp', way='fully_shard')", "error": "its process died"},
     ]
-    said = list(check.told(rows))
+    died, *said = check.told(rows)
+    assert died == "Task(model='mlp', way='fully_shard'): its process died"
     assert said[0].startswith("alone: mlp: held 2000 MiB, context +0 MiB, parameters +0.00 times; estimated ")
     assert said[1].startswith("alone: 1, median error ")
     assert said[2].startswith("DDP: mlp: held 2500 MiB, context +100 MiB, parameters +1.00 times; estimated ")
-    assert said[4] == "FSDP: mlp: RuntimeError: no"
+    assert said[4:] == ["FSDP: mlp: RuntimeError: no"]

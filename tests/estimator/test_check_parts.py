@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scripts.check_parts import said_of, tasks
+from scripts.check_parts import _told, said_of, tasks
 
 
 def row(part: str, reserved: float, expected: float, upper: float) -> dict[str, Any]:
@@ -25,6 +25,13 @@ def test_trainings_are_summed_up_by_what_is_trained() -> None:
         "table, lora: 2, median error 7.5%, 50.0% too low, 7.5% over",
         "table, all: 3, median error 5.0%, 33.3% too low, 8.3% over",
     ]
+
+
+def test_a_training_that_nothing_estimates_is_told_as_one() -> None:
+    spec = {"name": "net", "precision": "fp32", "batch_size": 2, "seq_len": None}
+    ran = {"part": "head", "spec": spec, "status": "ok", "reserved": 800.0, "table_error": "no", "print_error": "no"}
+    assert _told(ran) == "net head fp32 2 : held 800, table None to None, print None to None"
+    assert said_of([ran]) == []
 
 
 def test_models_are_drawn_and_what_reads_is_adapted_too() -> None:
