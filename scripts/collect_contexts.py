@@ -78,7 +78,7 @@ def main() -> None:
         return
     raw = Path(tempfile.mkdtemp(prefix="rad-contexts-"))
     options.out.mkdir(parents=True, exist_ok=True)
-    copier = Copier(raw, options.out, 30.0)
+    copier = Copier(raw, options.out)
     copier.start()
     dataset = load()
     specs = wanted(dataset.rows, (check.spec.id for check in dataset.checks), options.sources)

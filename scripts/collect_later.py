@@ -176,12 +176,16 @@ def _first(number: int) -> Callable[[], Iterator[Entry]]:
     return lambda: (entry for entries in COLLECTIONS[:number] for entry in entries())
 
 
+def place_of(name: str, parts: int) -> int:
+    """Tell in which of so many equal parts a name falls: the same whatever other names there are."""
+    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % parts
+
+
 def _again(draw: int, popular: int = 75, others: int = 17) -> Callable[[Entry], bool]:
     """Draw models that are measured again by their names: so many percent of popular families, and of others."""
 
     def chosen(entry: Entry) -> bool:
-        name = f"rad-known-{draw}:{entry.source}:{entry.name}"
-        place = int(hashlib.sha256(name.encode()).hexdigest(), 16) % 100
+        place = place_of(f"rad-known-{draw}:{entry.source}:{entry.name}", 100)
         return not entry.attention and place < (popular if entry.group in _POPULAR else others)
 
     return chosen
@@ -191,8 +195,7 @@ def _half(number: int) -> Callable[[Entry], bool]:
     """Choose every other model by its name, of families that are fitted to."""
 
     def chosen(entry: Entry) -> bool:
-        name = f"rad-half:{entry.source}:{entry.name}"
-        place = int(hashlib.sha256(name.encode()).hexdigest(), 16) % 2
+        place = place_of(f"rad-half:{entry.source}:{entry.name}", 2)
         return not entry.attention and entry.group not in FIFTH and place == number
 
     return chosen
@@ -200,8 +203,7 @@ def _half(number: int) -> Callable[[Entry], bool]:
 
 def _apart(entry: Entry) -> bool:
     """Choose a fifth of the eleventh collection's models by their names: nothing is fitted to them."""
-    name = f"rad-apart:{entry.source}:{entry.name}"
-    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % 5 == 0
+    return place_of(f"rad-apart:{entry.source}:{entry.name}", 5) == 0
 
 
 def _twelve(entry: Entry) -> bool:
@@ -211,8 +213,7 @@ def _twelve(entry: Entry) -> bool:
 
 def _third(entry: Entry) -> bool:
     """Choose a third of the nineteenth collection's models by their names: nothing is fitted to them."""
-    name = f"rad-third:{entry.source}:{entry.name}"
-    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % 3 == 0
+    return place_of(f"rad-third:{entry.source}:{entry.name}", 3) == 0
 
 
 def _less_used(entry: Entry) -> bool:
@@ -385,7 +386,8 @@ def quiet(folder: Path) -> list[Spec]:
 class Copier(threading.Thread):
     """Copies raw results, compressed, again and again."""
 
-    def __init__(self, raw: Path, out: Path, every: float) -> None:
+    def __init__(self, raw: Path, out: Path, every: float = 30.0) -> None:
+        """Take the folders, and after how many seconds it copies again."""
         super().__init__(daemon=True)
         self._raw, self._out, self._every = raw, out, every
         self._over = threading.Event()
@@ -492,7 +494,7 @@ def main() -> None:
         collect(raw / "isolated", isolated(options.parts, options.seed), many)
         return
     options.out.mkdir(parents=True, exist_ok=True)
-    copier = Copier(raw, options.out, 30.0)
+    copier = Copier(raw, options.out)
     copier.start()
     command = [sys.executable, "-m", "scripts.collect_later", "--only", "isolated", "--raw", str(raw)]
     command += ["--parts", *options.parts, "--seed", str(options.seed)]
@@ -524,8 +526,12 @@ def _tell(folder: Path) -> None:
     rows = list(read_jsonl(folder / ROWS))
     splits = Counter((spec_from_json(r["spec"]).split, r["status"]) for r in rows)
     print(f"{len(rows)} rows: {dict(splits)}; {len({r['spec']['group'] for r in rows})} families", flush=True)
-    failures = list(read_jsonl(folder / FAILURES))
-    for why, count in Counter(item["why"][:150] for item in failures).most_common(40):
+    tell_failures(folder)
+
+
+def tell_failures(folder: Path) -> None:
+    """Print why configurations failed, what failed most first."""
+    for why, count in Counter(item["why"][:150] for item in read_jsonl(folder / FAILURES)).most_common(40):
         print(f"{count:4} x {why}", flush=True)
 
 

@@ -9,7 +9,6 @@ compressed, to the folder named; ``--pack`` adds them to the data set.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import random
 import tempfile
 from collections import Counter
@@ -17,14 +16,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from estimator.dataset.collect import FAILURES, ROWS, Collector, Options, read_jsonl
+from estimator.dataset.collect import ROWS, Collector, Options, read_jsonl
 from estimator.dataset.rehearsed import main as rehearsing
 from estimator.dataset.saved import main as saving
 from estimator.dataset.specs import Spec, spec_from_json
 from estimator.dataset.store import DEFAULT, add_rehearsed, add_saved, load
 from estimator.rehearsal import like
 from estimator.types import Precision
-from scripts.collect_later import SEED, Copier
+from scripts.collect_later import SEED, Copier, place_of, tell_failures
 
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "amp", "bf16")
 _RUNS = 5
@@ -78,11 +77,7 @@ def _followed(spec: Spec) -> bool:
 
 def shared(wanted: Iterable[Spec], share: int, shares: int) -> list[Spec]:
     """Choose the runs of a share of the models, by their names: the same whatever else is wanted."""
-
-    def place(spec: Spec) -> int:
-        return int(hashlib.sha256(f"{spec.source}:{spec.name}".encode()).hexdigest(), 16) % shares
-
-    return [spec for spec in wanted if place(spec) == share]
+    return [spec for spec in wanted if place_of(f"{spec.source}:{spec.name}", shares) == share]
 
 
 def main() -> None:
@@ -105,7 +100,7 @@ def main() -> None:
         return
     raw = Path(tempfile.mkdtemp(prefix="rad-saved-"))
     options.out.mkdir(parents=True, exist_ok=True)
-    copier = Copier(raw, options.out, 30.0)
+    copier = Copier(raw, options.out)
     copier.start()
     dataset = load()
     measured = [row.spec for row in dataset.rows if row.memory_mib]
@@ -123,8 +118,7 @@ def main() -> None:
     worker = rehearsing if options.rehearse else saving
     Collector(wanted, raw / "main", many, worker).run(lambda text: print(text, flush=True))
     copier.end()
-    for why, count in Counter(item["why"][:150] for item in read_jsonl(raw / "main" / FAILURES)).most_common(30):
-        print(f"{count:4} x {why}", flush=True)
+    tell_failures(raw / "main")
 
 
 if __name__ == "__main__":
