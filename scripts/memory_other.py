@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 
+from estimator.dataset.printers import of_another_size
 from estimator.dataset.specs import FITTED
 from estimator.dataset.store import DEFAULT, Dataset, Row, load
-from estimator.dataset.tree import resolve
 from estimator.gpus import canonical, lookup
 from estimator.methods import load_method
 from estimator.methods.rad.fit.examples import texts
+from estimator.methods.rad.fit.judge import Held
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
 from estimator.types import Method, ModelSummary, SummaryError
-from scripts.memory_page import table
+from scripts.memory_page import held_cells, table
 
-_PICTURE = 3
 _SORTS = {
     "known": "measured models in other configurations",
     "kin": "models that were not measured, of measured families, in other sizes",
@@ -110,27 +110,22 @@ def reached(dataset: Dataset, pairs: Sequence[Pair], method: Method, gpu: str) -
         some = [pair for pair in pairs if ("fitted" if pair.row.split in FITTED else pair.row.split) == sort]
         asked = [(pair, summary) for pair in some for summary in _summaries(dataset, pair.row)]
         for name in (gpu, here) if asked else ():
-            errors, over, under = [], [], 0
+            answers = []
             for pair, summary in asked:
                 found = method.predict(summary, replace(pair.row.workload, gpu=name))
-                actual = pair.there_mib if name == gpu else pair.here_mib
-                errors.append(abs(found.expected_mib - actual) / actual)
-                over.append(max(found.upper_mib - actual, 0.0) / actual)
-                under += found.upper_mib < actual
-            shares = (median(errors), under / len(asked), fmean(over))
-            yield [said, name, f"{len(asked)}", *(f"{100 * share:.1f} %" for share in shares)]
+                answers.append((found.expected_mib, found.upper_mib, pair.there_mib if name == gpu else pair.here_mib))
+            yield [said, name, *held_cells(Held.of(answers))]
 
 
 def _summaries(dataset: Dataset, row: Row) -> Iterator[ModelSummary]:
     trace = dataset.trace(row.spec)
-    seen = resolve(trace.calls[0].input_shape or (), 1)[1:]
     for text, _ in texts(trace, row):
         try:
             summary = parse_summary(text)
-            taken = with_shapes(summary, row.workload).root.input_shape
+            other = of_another_size(with_shapes(summary, row.workload), trace.sample())
         except SummaryError:
             continue
-        if summary.format != "module" or len(seen) < _PICTURE or taken == seen:
+        if not other:
             yield summary
 
 

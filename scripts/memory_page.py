@@ -145,14 +145,20 @@ def case_rows(cases: Iterable[dict[str, Any]]) -> list[list[str]]:
     return rows
 
 
-def bars(cases: list[dict[str, Any]], title: str, file: Path) -> None:
-    """Draw actual memory and what every method expects, a group of bars for each model; needs matplotlib."""
+def _pyplot() -> Any:
+    """Import what draws, so that it needs no screen and draws the same file each time."""
     import matplotlib as mpl  # noqa: PLC0415 - the figures extra
 
     mpl.use("Agg")
     mpl.rcParams["svg.hashsalt"] = "rad"
-    from matplotlib import pyplot as plt  # noqa: PLC0415
+    from matplotlib import pyplot  # noqa: PLC0415
 
+    return pyplot
+
+
+def bars(cases: list[dict[str, Any]], title: str, file: Path) -> None:
+    """Draw actual memory and what every method expects, a group of bars for each model; needs matplotlib."""
+    plt = _pyplot()
     names = ("actual", *METHODS)
     figure, axes = plt.subplots(figsize=(9, 1.5 + 0.42 * len(cases)))
     for place, name in enumerate(names):
@@ -178,12 +184,7 @@ def _bar(case: dict[str, Any], name: str) -> float:
 
 def scatter(cases: list[dict[str, Any]], file: Path) -> None:
     """Draw expected against actual memory of all cases, one panel a method; needs matplotlib."""
-    import matplotlib as mpl  # noqa: PLC0415 - the figures extra
-
-    mpl.use("Agg")
-    mpl.rcParams["svg.hashsalt"] = "rad"
-    from matplotlib import pyplot as plt  # noqa: PLC0415
-
+    plt = _pyplot()
     figure, axes = plt.subplots(1, len(METHODS), figsize=(12, 3.4), sharex=True, sharey=True)
     for place, method in zip(axes, METHODS, strict=True):
         answered = [case for case in cases if case["answers"].get(method)]
@@ -339,23 +340,18 @@ _LIMITS_HEAD = (
 )
 
 
+def held_cells(found: Held) -> list[str]:
+    """Return the cells that say how good a model is: of how many summaries, errors, what is too low, and too high."""
+    shares = (found.median_abs_rel_error, found.under_rate, found.mean_over_fraction)
+    return [str(found.n), *(f"{100 * share:.1f} %" for share in shares)]
+
+
 def _looks(looks: dict[str, Held]) -> list[list[str]]:
-    rows = []
-    for split, found in sorted(looks.items(), key=lambda item: list(_LOOKS).index(item[0])):
-        numbers = [found.median_abs_rel_error, found.under_rate, found.mean_over_fraction]
-        rows.append([_LOOKS[split], f"{found.n}", *(f"{100 * number:.1f} %" for number in numbers)])
-    return rows
+    return [[_LOOKS[split], *held_cells(looks[split])] for split in sorted(looks, key=list(_LOOKS).index)]
 
 
 def _asked(found: Asked) -> str:
-    rows = [
-        [
-            *names,
-            str(of.n),
-            *(f"{100 * v:.1f} %" for v in (of.median_abs_rel_error, of.under_rate, of.mean_over_fraction)),
-        ]
-        for *names, of in found.lines
-    ]
+    rows = [[*names, *held_cells(of)] for *names, of in found.lines]
     models = len(FIRST.places)
     said = _ASKED.format(models=models, drawn=found.drawn, there=found.there, own=found.own, fitted=found.fitted)
     return said + table(_ASKED_HEAD, rows)

@@ -10,7 +10,6 @@ from typing import Any
 
 from estimator.dataset import printers
 from estimator.dataset.store import Dataset, Row
-from estimator.dataset.tree import resolve
 from estimator.family import family_of
 from estimator.methods import load_method
 from estimator.parsers import parse_summary
@@ -71,7 +70,7 @@ def _case(dataset: Dataset, row: Row, methods: dict[str, Method], fake: dict[str
         error = str(problem).splitlines()[0][:200]
     not_shown = _not_shown(dataset, row, summary) if summary else "the summary cannot be read"
     if not_shown == OTHER_SIZE and summary:
-        workload = replace(row.workload, input_size=_seen(dataset, row))
+        workload = replace(row.workload, input_size=dataset.trace(row.spec).sample())
         answers[SAID] = _ask(methods["rad"], summary, workload, spec.name)
     value = fake.get(spec.id)
     answers["faketensor"] = None if value is None else {"expected": value, "upper": value}
@@ -98,7 +97,7 @@ def _not_shown(dataset: Dataset, row: Row, summary: ModelSummary) -> str:
     """Name what decides about the memory of a run and stands in no summary of it."""
     if row.spec.arch.get("attention"):
         return "eager attention was asked for"
-    seen = _seen(dataset, row)
+    seen = dataset.trace(row.spec).sample()
     try:
         taken = with_shapes(summary, row.workload).root.input_shape
     except SummaryError:
@@ -106,11 +105,6 @@ def _not_shown(dataset: Dataset, row: Row, summary: ModelSummary) -> str:
     if summary.format == "module" and len(seen) > 1 and taken != seen:
         return OTHER_SIZE
     return "nothing"
-
-
-def _seen(dataset: Dataset, row: Row) -> tuple[int, ...]:
-    """Return the shape of one sample that a model ran on."""
-    return resolve(dataset.trace(row.spec).calls[0].input_shape or (), 1)[1:]
 
 
 def _ask(method: Method, summary: ModelSummary, workload: Workload, name: str) -> dict[str, float] | None:

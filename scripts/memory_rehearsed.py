@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from statistics import fmean, median
 
 from estimator.dataset import printers
-from estimator.dataset.store import Dataset, Row
+from estimator.dataset.store import Dataset
 from estimator.methods.rad import Rad
 from estimator.methods.rad.fit.judge import Held
 from estimator.parsers import parse_summary
-from estimator.types import Estimate, SummaryError
+from estimator.types import SummaryError
 
 
 def rehearsed(dataset: Dataset, method: Rad) -> dict[str, Held]:
@@ -20,7 +18,7 @@ def rehearsed(dataset: Dataset, method: Rad) -> dict[str, Held]:
     Returns:
         ``shown``: what it says of the tables alone; ``rehearsed``: with what stands below them. Empty without any.
     """
-    found: dict[str, list[tuple[Row, Estimate]]] = {"shown": [], "rehearsed": []}
+    found: dict[str, list[tuple[float, float, float]]] = {"shown": [], "rehearsed": []}
     for row in dataset.rows:
         lines = dataset.rehearsed.get(row.spec.model_id)
         if row.split != "fresh" or row.memory_mib is None or lines is None:
@@ -35,15 +33,5 @@ def rehearsed(dataset: Dataset, method: Rad) -> dict[str, Held]:
         except SummaryError:
             continue
         for name, estimate in pairs.items():
-            found[name].append((row, estimate))
-    return {name: _held(said) for name, said in found.items() if said}
-
-
-def _held(said: Sequence[tuple[Row, Estimate]]) -> Held:
-    pairs = [(row.memory_mib or 0.0, estimate) for row, estimate in said]
-    return Held(
-        len(pairs),
-        fmean(estimate.upper_mib < measured for measured, estimate in pairs),
-        median(abs(estimate.expected_mib - measured) / measured for measured, estimate in pairs),
-        fmean(max(estimate.upper_mib - measured, 0.0) / measured for measured, estimate in pairs),
-    )
+            found[name].append((estimate.expected_mib, estimate.upper_mib, row.memory_mib))
+    return {name: Held.of(answers) for name, answers in found.items() if answers}

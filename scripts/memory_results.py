@@ -27,8 +27,8 @@ from estimator.methods.rad.fit.reached import LeftOut
 from estimator.methods.rad.retrain import accounting
 from estimator.store import Store, store_for
 from estimator.types import Family
+from scripts import memory_asked
 from scripts.collect_later import specs
-from scripts.memory_asked import asked
 from scripts.memory_limits import of_dataset
 from scripts.memory_page import write_page
 from scripts.memory_real import faketensor_rows, real_cases
@@ -39,7 +39,7 @@ EPOCHS = {"mlp": 30, "transformer": 14}
 SEED = 0
 SOURCES = ("published", "finished", "ours")
 """``finished``: the published data without the runs that ran out of memory."""
-DRAWS = {"known18": ("known", 163), "all18": ("known", 163), "kin19": ("kin", 191)}
+DRAWS = {memory_asked.PART: ("known", memory_asked.SEED), "all18": ("known", memory_asked.SEED), "kin19": ("kin", 191)}
 """Parts of the collections that are shown apart: the part of the data set that they judge in, and their seeds."""
 
 
@@ -147,7 +147,7 @@ def main() -> None:
     }
     allocator = kept(options.work, "limits", lambda: asdict(of_dataset(dataset)))
     limits = LeftOut.of_json(about["left_out"]), LeftOut.of_json(allocator)
-    write_page(dataset, results, cases, looks, families, asked(dataset, model), limits, options.out)
+    write_page(dataset, results, cases, looks, families, memory_asked.asked(dataset, model), limits, options.out)
 
 
 if __name__ == "__main__":

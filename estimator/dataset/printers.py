@@ -8,8 +8,10 @@ from __future__ import annotations
 from math import prod
 
 from estimator.dataset.tree import Call, Module, Shape, Trace, resolve
+from estimator.types import ModelSummary
 
 _MIB = 1024.0 * 1024.0
+_PICTURE = 3  # axes of a picture's sample, channels included; a film has more
 # torchsummary skips whatever is a Sequential or a ModuleList. An older trace does not say what a class is made from:
 # the children of such a class have numbers for names, unless it was given names; these were.
 _TORCHSUMMARY_SKIPS = (
@@ -35,6 +37,16 @@ def module_text(trace: Trace, *, collapse: bool = True, with_params: bool = Fals
         with_params: append ``, N params`` to every line that ends a module, as users' own printers do.
     """
     return _module_text(trace.root, collapse, with_params)[0]
+
+
+def of_another_size(shaped: ModelSummary, sample: tuple[int, ...]) -> bool:
+    """Tell whether a print, which shows no sizes, was taken for another size of picture than its model ran on.
+
+    Args:
+        shaped: what was read, with the shapes that were taken.
+        sample: shape of one sample that went in.
+    """
+    return shaped.format == "module" and len(sample) >= _PICTURE and shaped.root.input_shape != sample
 
 
 def _module_text(module: Module, collapse: bool, with_params: bool) -> tuple[str, int]:

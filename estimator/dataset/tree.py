@@ -88,6 +88,10 @@ class Trace:
             todo.extend(reversed(module.children))
         return tuple(found)
 
+    def sample(self) -> tuple[int, ...]:
+        """Return the shape of one sample of the first tensor that goes in; () where none does."""
+        return resolve(self.calls[0].input_shape or (), 1)[1:]
+
 
 def resolve(shape: Shape, batch: int | None) -> tuple[int, ...]:
     """Replace the dimensions that grow with the batch by numbers.

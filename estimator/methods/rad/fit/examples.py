@@ -10,7 +10,7 @@ from functools import partial
 from estimator.dataset import printers
 from estimator.dataset.specs import Spec
 from estimator.dataset.store import Dataset, Row
-from estimator.dataset.tree import Trace, resolve
+from estimator.dataset.tree import Trace
 from estimator.evaluate import Case
 from estimator.gpus import lookup
 from estimator.methods.rad import Rad
@@ -29,7 +29,6 @@ _REAL_WEIGHT = 100.0
 _DEPTHS = (2, 4, 5)
 # Rows for a process at a time.
 _CHUNK = 200
-_PICTURE = 3
 _LEAST_MIB = 1.0
 # How transformers' models name what stands on their trunk: ``bert-base-MaskedLM``.
 _HEAD = re.compile(r"-[A-Z]\w*$")
@@ -154,10 +153,9 @@ def _examples_of(
             continue
         trace = dataset.trace(spec)
         real = spec.source != "synthetic"
-        seen = resolve(trace.calls[0].input_shape or (), 1)[1:]
         for text, weight in prints(trace, run):
             other = blocks.without(spec.group) if blocks is not None and real else None
-            made = example(account, text, run.workload, run.memory_mib, seen, other=other)
+            made = example(account, text, run.workload, run.memory_mib, trace.sample(), other=other)
             if made is not None:
                 counts = weight * (_REAL_WEIGHT if real else 1.0)
                 made = replace(made, group=spec.group, model=_model_of(spec), id=spec.id, drawn=run.drawn)
@@ -196,7 +194,7 @@ def example(
     text: str,
     workload: Workload,
     measured: float,
-    picture: tuple[int, ...] = (),
+    sample: tuple[int, ...] = (),
     name: str = "",
     other: OwnCode | None = None,
 ) -> Example | None:
@@ -207,7 +205,7 @@ def example(
         text: the summary.
         workload: how it was run.
         measured: the label in MiB.
-        picture: shape of one sample, where that is a picture or a film.
+        sample: shape of one sample that went in, where that is known.
         name: stands for the run, its model and its architecture family.
         other: what would be known of blocks' own code without its family.
 
@@ -216,11 +214,10 @@ def example(
         than the one taken for it.
     """
     try:
-        summary = parse_summary(text)
-        shaped, program, memory = account.account(summary, workload)
+        shaped, program, memory = account.account(parse_summary(text), workload)
     except SummaryError:
         return None
-    if summary.format == "module" and len(picture) >= _PICTURE and shaped.root.input_shape != picture:
+    if printers.of_another_size(shaped, sample):
         return None
     row = features(memory, program, shaped, workload)
     alone = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,26 +32,28 @@ class Held:
     median_abs_rel_error: float
     mean_over_fraction: float
 
+    @classmethod
+    def of(cls, answers: Sequence[tuple[float, float, float]]) -> Held:
+        """Sum up what was expected, its bound and what was measured, of one example or more, in one unit."""
+        errors = [abs(expected - measured) / measured for expected, _, measured in answers]
+        over = [max(upper - measured, 0.0) / measured for _, upper, measured in answers]
+        under = sum(upper < measured for _, upper, measured in answers)
+        return cls(len(answers), under / len(answers), float(np.median(errors)), float(np.mean(over)))
+
 
 def judge(model: dict[str, Any], examples: Iterable[Example]) -> Held:
     """Judge a model on real examples of families that it was not fitted to."""
     method, known = Rad(model), frozenset(model["known"])
     memory_mib = most_memory_mib(model["gpu"])
-    errors, over, under = [], [], 0
+    answers = []
     for item in examples:
-        if not item.real:
-            continue
-        expected, upper, _ = method.from_account(
-            item.seen_by(known), item.accounted, item.context, item.run, item.longer
-        )
-        upper = within(upper, expected, memory_mib)
-        errors.append(abs(expected - item.measured) / item.measured)
-        over.append(max(upper - item.measured, 0.0) / item.measured)
-        under += upper < item.measured
-    n = len(errors)
-    if not n:
+        if item.real:
+            row = item.seen_by(known)
+            expected, upper, _ = method.from_account(row, item.accounted, item.context, item.run, item.longer)
+            answers.append((expected, within(upper, expected, memory_mib), item.measured))
+    if not answers:
         raise ValueError("there is no held-out example to judge the model on")
-    return Held(n, under / n, float(np.median(errors)), float(np.mean(over)))
+    return Held.of(answers)
 
 
 def no_worse(new: Held, old: Held) -> bool:

@@ -150,9 +150,8 @@ def _of_model(dataset: Dataset, account: Rad, spec: Spec) -> Iterator[Noted]:
             shaped, program, _ = account.account(parse_summary(text), Workload(_BATCH, spec.seq_len))
         except SummaryError:
             continue
-        picture = resolve(trace.calls[0].input_shape or (), 1)[1:]
-        if format_ == "module" and len(picture) > _TWO and shaped.root.input_shape != picture:
-            continue  # the print was taken for another size of picture
+        if printers.of_another_size(shaped, trace.sample()):
+            continue
         root = _modules(trace, saved) if format_ == "module" else calls
         pairs = _rows(root, program) if program.flat else _pairs(root, shaped.root, program)
         if pairs is None:
