@@ -20,10 +20,11 @@ _MOST_KEPT: Final = 200
 
 
 def fingerprint(summary: ModelSummary, workload: Workload) -> str:
-    """Hash what decides a job's memory: layers, batch size and lengths, optimizer, precision, kind, GPU, input size.
+    """Hash what decides a job's memory: layers, how many parameters are not trained, the workload.
 
-    The names of layers, the batch size that the summary was printed with and everything around the table do not count,
-    and neither does the optimizer of a job that only infers.
+    What is around the model to train it on several GPUs is a part of it. The names of layers, the batch size that the
+    summary was printed with and everything around the table do not count, and neither does the optimizer of a job that
+    only infers.
 
     Returns:
         32 hexadecimal digits.

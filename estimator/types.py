@@ -157,8 +157,7 @@ class Estimate:
             never above the GPU's memory where that is known.
         method: name (and version, where it is learned) of the method that made it.
         family: family the model was taken for.
-        fingerprint: equal for two requests exactly when layers, batch size, sequence length, optimizer,
-            precision, kind, GPU and input size are.
+        fingerprint: equal for two requests exactly when what decides their memory is (`estimator.fingerprint`).
         reasons: sentences that tell how the estimate came about.
         note: a short clause for whoever submits the job: what of the input was taken because nothing told it, as the
             directive that would say it, or what of the directives did not count. Mostly empty.

@@ -113,10 +113,7 @@ def _digest(value: Any) -> str:
 
 
 def split_of(group: str) -> Split:
-    """Put an architecture family into training (65 %), validation (10 %) or test (25 %) by its name.
-
-    Families of the second collection are fresh by a draw of their names, or training.
-    """
+    """Put a family into training (65 %), validation (10 %) or test (25 %) by its name, if it is not fresh."""
     if group in FRESH:
         return "fresh"
     place = int(hashlib.sha256(f"rad-split:{group}".encode()).hexdigest(), 16) % 100

@@ -1,7 +1,9 @@
 """The packed data set: rows of measurements and traces of models, and how to read them. Imports no torch.
 
 A folder holds ``meta.json``, ``rows.jsonl.xz`` and ``traces.jsonl.xz``. Rows hold the configuration and what
-was measured; the model's summary is made from the trace (real models) or from the plan (synthetic ones).
+was measured; the model's summary is made from the trace (real models) or from the plan (synthetic ones). Ours also
+holds what was measured in processes of their own (``isolated.jsonl.xz``), what autograd keeps inside of models
+(``saved.jsonl.xz``) and what their rehearsals say (``rehearsed.jsonl.xz``).
 """
 
 from __future__ import annotations

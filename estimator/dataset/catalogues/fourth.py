@@ -1,6 +1,6 @@
 """Real models of the fourth collection: new architecture families, and other models of known ones. Pure data.
 
-All of its new families are fresh (`estimator.dataset.fresh`). Of transformers' many decoders those are here that are
+All of its new families are fresh (`fresh.py`). Of transformers' many decoders those are here that are
 widely used, and of the rest the types whose SHA-256 of ``rad-fresh-4:TYPE`` modulo 100 is below 55. timm's models of
 known families were drawn by that of ``rad-kin-4:NAME``, before any was measured.
 """

@@ -1,14 +1,11 @@
 """Architecture families that were fresh when they were measured; ``FRESH`` judge the method: nothing is fitted to them.
 
-Drawn by their names from the families of `estimator.dataset.later` and `estimator.dataset.third`, before any of them
-was measured: ``THIRD`` are new families whose SHA-256 of ``rad-fresh-3:NAME`` modulo 100 is below 65. ``FOURTH`` are
-all new families of `estimator.dataset.fourth`. ``FIFTH`` are those of `estimator.dataset.fifth`, and those of the
-fourth that no row was left of. ``SIXTH`` are those of `estimator.dataset.sixth`, in libraries that nothing was measured
-of before, and those of the earlier collections that no row was left of. ``SEVENTH`` are those of
-`estimator.dataset.seventh`, again in other libraries. ``NINTH`` are those of
-`estimator.dataset.ninth`, ``TENTH`` those of `estimator.dataset.tenth`,
-``ELEVENTH`` those of `estimator.dataset.eleventh`, ``TWELFTH`` those of `estimator.dataset.twelfth`. The
-last judge.
+Drawn by their names from the families of `second.py` and `third.py`, before any of them was measured: ``THIRD`` are new
+families whose SHA-256 of ``rad-fresh-3:NAME`` modulo 100 is below 65. ``FOURTH`` are all new families of `fourth.py`.
+``FIFTH`` are those of `fifth.py`, and those of the fourth that no row was left of. ``SIXTH`` are those of `sixth.py`,
+in libraries that nothing was measured of before, and those of the earlier collections that no row was left of.
+``SEVENTH`` are those of `seventh.py`, again in other libraries. ``NINTH`` are those of `ninth.py`, ``TENTH`` those of
+`tenth.py`, ``ELEVENTH`` those of `eleventh.py`, ``TWELFTH`` those of `twelfth.py`. The last judge.
 """
 
 from __future__ import annotations

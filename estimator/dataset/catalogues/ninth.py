@@ -2,8 +2,8 @@
 
 As in the sixth and the seventh, a family is fresh if nothing that any collection before measured has the name of its
 architecture; else the model is kin of that family, in another implementation. That was decided by names, before any was
-measured: the fresh ones are in `estimator.dataset.fresh`. Sizes are the library's defaults, smaller where such a model
-is trained on many GPUs. The models of libraries are in `estimator.dataset.ninth_libraries`.
+measured: the fresh ones are in `fresh.py`. Sizes are the library's defaults, smaller where such a model
+is trained on many GPUs. The models of libraries are in `ninth_libraries.py`.
 """
 
 from __future__ import annotations

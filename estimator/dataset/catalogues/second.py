@@ -1,7 +1,6 @@
 """Real models of the second collection: architecture families that the first one lacks. Pure data.
 
-About half of these families are fresh: nothing was ever fitted to them, nor looked at while the method was made.
-Which ones is decided by their names (`estimator.dataset.specs.split_of`).
+About half of these families were fresh (`fresh.py`); they are fitted to now.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 As in the sixth, a family is fresh if nothing that any collection before measured has the name of its architecture,
 whatever library or own code it came from; else the model is kin of that family, in another implementation. That was
-decided by names, before any was measured: the fresh ones are in `estimator.dataset.fresh`. Sizes are the library's
+decided by names, before any was measured: the fresh ones are in `fresh.py`. Sizes are the library's
 defaults or those of its documentation; models that are trained on many GPUs are smaller, as one fits on a GPU.
 """
 

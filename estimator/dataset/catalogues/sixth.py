@@ -2,7 +2,7 @@
 
 A family is fresh if nothing that any collection before measured has the name of its architecture, whatever library or
 own code it came from; else the model is kin of that family, in another implementation. That was decided by names,
-before any was measured: the fresh ones are in `estimator.dataset.fresh`. Sizes are the library's defaults or those of
+before any was measured: the fresh ones are in `fresh.py`. Sizes are the library's defaults or those of
 its documentation, smaller where a step would be too long.
 """
 

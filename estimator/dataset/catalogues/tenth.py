@@ -2,8 +2,8 @@
 
 As in the collections before, a family is fresh if nothing that any of them measured has the name of its architecture;
 else the model is kin of that family, in another implementation or another size. That was decided by names, before any
-was measured: the fresh ones are in `estimator.dataset.fresh`. Sizes are the library's defaults, smaller where such a
-model is trained on many GPUs. The models of libraries are in `estimator.dataset.tenth_libraries`.
+was measured: the fresh ones are in `fresh.py`. Sizes are the library's defaults, smaller where such a
+model is trained on many GPUs. The models of libraries are in `tenth_libraries.py`.
 """
 
 from __future__ import annotations

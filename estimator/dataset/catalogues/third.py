@@ -1,6 +1,6 @@
 """Real models of the third collection: architecture families that the first two lack, and more of theirs. Pure data.
 
-Which of the new families are fresh is decided by their names, see `estimator.dataset.fresh`.
+Which of the new families are fresh is decided by their names, see `fresh.py`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 As in the collections before, a family is fresh if nothing that any of them measured has the name of its architecture;
 else the model is kin of that family. That was decided by names, before any was measured: the fresh ones are in
-`estimator.dataset.fresh`, the models of libraries in `estimator.dataset.twelfth_libraries`. The kin are sizes that
+`fresh.py`, the models of libraries in `twelfth_libraries.py`. The kin are sizes that
 users write down themselves (other widths and depths than the published ones), and published ones of transformers'
 models that were not measured.
 """
