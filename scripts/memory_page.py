@@ -402,6 +402,93 @@ def limit_rows(found: LeftOut, allocator: LeftOut) -> list[list[str]]:
     ]
 
 
+def _data(dataset: Dataset) -> list[str]:
+    meta, found = dataset.meta, coverage.table(dataset.rows)
+    counts = [[name, *("-" if v is None else str(v) for v in facts.values())] for name, facts in found.items()]
+    return [
+        f"Data: {len(dataset.rows):,} rows measured on an {meta['gpu']} (torch {meta['torch']}, driver ",
+        f"{meta['driver']}), out of memory at {meta['limit_mib'] // 1024} GiB. The split is by architecture family; ",
+        "`fresh` are families that were drawn by their names before they were measured, and that nothing was fitted ",
+        "to, see [below](#what-no-one-had-seen).\n\n",
+        table(["part", *next(iter(found.values()))], counts),
+        "\n![coverage](memory_coverage.png)\n\nRows that ran out of memory are drawn as red marks at the top. ",
+        "Counters (SMACT, SMOCC, DRAM activity) and steps a second need the GPU for one process alone; rows without ",
+        "them were measured beside others, and their fields are empty.\n\n",
+        "Long-lived processes against a process for each configuration:\n\n",
+        table(["", ""], _check_rows(dataset)),
+    ]
+
+
+def _gpumemnet(results: list[dict[str, Any]]) -> list[str]:
+    heads = ["table", "data", "estimator, class", "rows", "accuracy", "precision", "recall", "F1", "points", "majority"]
+    return [
+        "\n## 1. GPUMemNet: tables 5.3, 5.5 and 5.7\n\n",
+        "Our figure, the dissertation's in brackets; `points` is the difference in accuracy, `majority` the accuracy ",
+        "of always naming the most frequent class. Published data is split by row as it was; ours by architecture. ",
+        "Our data holds fp32 trainings up to 80 GiB, so it has more classes. No data of table 5.7 was published: ",
+        "its lines are of our data alone. Runs that ran out of memory count at the peak that was seen before they ",
+        "died, mostly the last class; without them (`finished runs only`) the CNN data is harder, which may be where ",
+        "lower figures published for it come from.\n\n",
+        table(heads, classification_rows(results)),
+    ]
+
+
+def _real_models(cases: list[dict[str, Any]], out: Path) -> list[str]:
+    """Draw the cases, and return what is said of them."""
+    scatter(cases, out / "memory_scatter.svg")
+    cnn = shown(cases, lambda family: family != "transformer")
+    transformer = shown(cases, lambda family: family == "transformer")
+    bars(cnn, "Real CNN models (batch size), training in fp32", out / "memory_cnn.svg")
+    bars(transformer, "Real Transformer models (batch size), training in fp32", out / "memory_transformer.svg")
+    head = ["model", "batch", "optimizer", "actual", *METHODS, "rad upper"]
+    return [
+        "\n## 2. Real models that no one trained on: figures 5.11 to 5.13\n\n",
+        f"{len(cases)} rows of {len({c['name'] for c in cases})} models of {len({c['group'] for c in cases})} ",
+        "architecture families, the fresh part, none of them in what anything was fitted to; ",
+        f"{sum(bool(case['error']) for case in cases)} summaries could not be read. GiB below; of each ",
+        "model the fp32 training that needs most. FakeTensor runs the model's code in fp32; `-`: no answer.\n\n",
+        "![scatter](memory_scatter.svg)\n\n![CNN models](memory_cnn.svg)\n\n",
+        table(head, case_rows(cnn)),
+        "\n![Transformer models](memory_transformer.svg)\n\n",
+        table(head, case_rows(transformer)),
+    ]
+
+
+def _every_method(cases: list[dict[str, Any]]) -> list[str]:
+    return [
+        "\n## 3. Every method\n\nErrors are of `expected`; under- and over-estimates of `upper`, what would be ",
+        "reserved. Horus, FakeTensor and GPUMemNet have no bound: their estimate is both. Some runs differ from ",
+        "the default in what no summary of them shows (the size of pictures in a print, eager attention), so that no ",
+        "method can know it: see `By not shown`. A few estimates that are off by a multiple decide about means of ",
+        "over-estimates: half of the cases are below the median beside it.\n\n",
+        table(_SCORE_HEAD, [score_row(method, score(cases, method)) for method in METHODS]),
+    ]
+
+
+def _left_out(found: LeftOut, allocator: LeftOut) -> list[str]:
+    return [
+        _LEVELS.format(rehearsed=found.ways[REHEARSED][ALL].n if REHEARSED in found.ways else "none"),
+        table(_LEVELS_HEAD, level_rows(found)),
+        _FORMATS,
+        table(("left out", *FORMATS), format_rows(found)),
+        _LIMITS.format(
+            **{level: 100 * setting.miss for level, setting in SETTINGS.items()}, of=allocator.ways[WAYS[0]][ALL].n
+        ),
+        table(_LIMITS_HEAD, limit_rows(found, allocator)),
+    ]
+
+
+def _by(key: str, cases: list[dict[str, Any]]) -> str:
+    rows = [
+        score_row(f"{method}, {value}", score(some, method))
+        for value, some in groups_of(cases, key)
+        for method in METHODS
+    ]
+    if key == "not shown":
+        rows.append(score_row(f"{SAID}, the same prints", score(cases, SAID)))
+    return f"\n### By {key}\n\n{table(_SCORE_HEAD, rows)}"
+
+
 def write_page(
     dataset: Dataset,
     results: list[dict[str, Any]],
@@ -424,78 +511,19 @@ def write_page(
         limits: what bounds reach on runs that were left out: RAD's, and those of `scripts.memory_limits`.
         out: folder of the page.
     """
-    meta = dataset.meta
     coverage.plot(dataset.rows, out / "memory_coverage.png")
-    scatter(cases, out / "memory_scatter.svg")
-    cnn = shown(cases, lambda family: family != "transformer")
-    transformer = shown(cases, lambda family: family == "transformer")
-    bars(cnn, "Real CNN models (batch size), training in fp32", out / "memory_cnn.svg")
-    bars(transformer, "Real Transformer models (batch size), training in fp32", out / "memory_transformer.svg")
     write_cases(cases, out / "memory_cases.csv")
-    found = coverage.table(dataset.rows)
-    counts = [[name, *("-" if v is None else str(v) for v in facts.values())] for name, facts in found.items()]
-    heads = ["table", "data", "estimator, class", "rows", "accuracy", "precision", "recall", "F1", "points", "majority"]
-    case_head = ["model", "batch", "optimizer", "actual", *METHODS, "rad upper"]
-    unread = [case for case in cases if case["error"]]
     parts = [
         _INTRO,
-        f"Data: {len(dataset.rows):,} rows measured on an {meta['gpu']} (torch {meta['torch']}, ",
-        f"driver {meta['driver']}), ",
-        f"out of memory at {meta['limit_mib'] // 1024} GiB. The split is by architecture family; ",
-        "`fresh` are families that were drawn by their names before they were measured, and that nothing was fitted ",
-        "to, see [below](#what-no-one-had-seen).\n\n",
-        table(["part", *next(iter(found.values()))], counts),
-        "\n![coverage](memory_coverage.png)\n\nRows that ran out of memory are drawn as red marks at the top. ",
-        "Counters ",
-        "(SMACT, SMOCC, DRAM activity) and steps a second need the GPU for one process alone; rows without them ",
-        "were measured beside others, and their fields are empty.\n\n",
-        "Long-lived processes against a process for each configuration:\n\n",
-        table(["", ""], _check_rows(dataset)),
-        "\n## 1. GPUMemNet: tables 5.3, 5.5 and 5.7\n\n",
-        "Our figure, the dissertation's in brackets; `points` is the difference in accuracy, `majority` the accuracy ",
-        "of always naming the most frequent class. Published data is split by row as it was; ours by architecture. ",
-        "Our data holds fp32 trainings up to 80 GiB, so it has more classes. No data of table 5.7 was published: ",
-        "its lines are of our data alone. Runs that ran out of memory count at the peak that was seen before they ",
-        "died, mostly the last class; without them (`finished runs only`) the CNN data is harder, which may be where ",
-        "lower figures published for it come from.\n\n",
-        table(heads, classification_rows(results)),
-        "\n## 2. Real models that no one trained on: figures 5.11 to 5.13\n\n",
-        f"{len(cases)} rows of {len({c['name'] for c in cases})} models of ",
-        f"{len({c['group'] for c in cases})} architecture ",
-        "families, the fresh part, none of them in what anything was fitted to; ",
-        f"{len(unread)} summaries could not be read. GiB below; of each ",
-        "model the fp32 training that needs most. FakeTensor runs the model's code in fp32; `-`: no answer.\n\n",
-        "![scatter](memory_scatter.svg)\n\n![CNN models](memory_cnn.svg)\n\n",
-        table(case_head, case_rows(cnn)),
-        "\n![Transformer models](memory_transformer.svg)\n\n",
-        table(case_head, case_rows(transformer)),
-        "\n## 3. Every method\n\nErrors are of `expected`; under- and over-estimates of `upper`, what would be ",
-        "reserved. ",
-        "Horus, FakeTensor and GPUMemNet have no bound: their estimate is both. Some runs differ from ",
-        "the default in what no summary of them shows (the size of pictures in a print, eager attention), so that no ",
-        "method can know it: see `By not shown`. A few estimates that are off by a multiple decide about means of ",
-        "over-estimates: half of the cases are below the median beside it.\n\n",
-        table(_SCORE_HEAD, [score_row(method, score(cases, method)) for method in METHODS]),
+        *_data(dataset),
+        *_gpumemnet(results),
+        *_real_models(cases, out),
+        *_every_method(cases),
         _LOOKED_AT.format(refused=sum(not case["answers"].get("rad") for case in cases), cases=len(cases)),
         table(_LOOKS_HEAD, _looks(looks)),
         _worst(families),
         _asked(asked),
-        _LEVELS.format(rehearsed=limits[0].ways[REHEARSED][ALL].n if REHEARSED in limits[0].ways else "none"),
-        table(_LEVELS_HEAD, level_rows(limits[0])),
-        _FORMATS,
-        table(("left out", *FORMATS), format_rows(limits[0])),
-        _LIMITS.format(
-            **{level: 100 * setting.miss for level, setting in SETTINGS.items()}, of=limits[1].ways[WAYS[0]][ALL].n
-        ),
-        table(_LIMITS_HEAD, limit_rows(*limits)),
+        *_left_out(*limits),
+        *(_by(key, cases) for key in ("family", "optimizer", "precision", "kind", "format", "not shown")),
     ]
-    for key in ("family", "optimizer", "precision", "kind", "format", "not shown"):
-        rows = [
-            score_row(f"{method}, {value}", score(some, method))
-            for value, some in groups_of(cases, key)
-            for method in METHODS
-        ]
-        if key == "not shown":
-            rows.append(score_row(f"{SAID}, the same prints", score(cases, SAID)))
-        parts.append(f"\n### By {key}\n\n{table(_SCORE_HEAD, rows)}")
     (out / "memory.md").write_text("".join(parts), "utf-8")
