@@ -244,18 +244,21 @@ def _pieces(found: list[Layer]) -> int:
     return shape[0]
 
 
+def _reshaped(layer: Layer, one: Callable[[Shape], Shape]) -> Layer:
+    """Give a layer, and all inside of it, with other shapes of one sample."""
+    breathe()
+    output, before = (None if shape is None else one(shape) for shape in (layer.output_shape, layer.input_shape))
+    children = tuple([_reshaped(child, one) for child in layer.children])
+    return layer.but(output_shape=output, input_shape=before, children=children)
+
+
 def _rebatched(summary: ModelSummary, batch_size: int, one: Callable[[Shape], Shape]) -> ModelSummary:
     """Give a table with another batch, and shapes of one sample of it; the model's own begins with it."""
-
-    def changed(layer: Layer) -> Layer:
-        breathe()
-        output, before = (shape and one(shape) for shape in (layer.output_shape, layer.input_shape))
-        return layer.but(output_shape=output, input_shape=before, children=tuple(map(changed, layer.children)))
-
     root, said = summary.root, f"the table is taken to be of {batch_size} samples"
     own = root.output_shape or ()
     shape = own[1:] if own[0] == batch_size else one(own)
-    root = root.but(output_shape=shape, children=tuple(map(changed, root.children)))
+    children = tuple([_reshaped(child, lambda of: of and one(of)) for child in root.children])
+    root = root.but(output_shape=shape, children=children)
     return replace(summary, root=root, batch_size=batch_size, inferred=(*summary.inferred, said))
 
 
@@ -299,12 +302,7 @@ def nodes_of(summary: ModelSummary, found: list[Layer], batch_size: int) -> Mode
             return (-(-shape[0] // batch_size), shape[1])
         return (nodes, *shape)
 
-    def divided(layer: Layer) -> Layer:
-        breathe()
-        shape = None if layer.output_shape is None else of_one(layer.output_shape)
-        before = None if layer.input_shape is None else of_one(layer.input_shape)
-        children = tuple(map(divided, layer.children))
-        return layer.but(output_shape=shape, input_shape=before, children=children)
-
     said = f"the table is of nodes; it is taken to be of {batch_size} graphs of {nodes} nodes with {EDGES} edges each"
-    return replace(summary, root=divided(summary.root), batch_size=batch_size, inferred=(*summary.inferred, said))
+    return replace(
+        summary, root=_reshaped(summary.root, of_one), batch_size=batch_size, inferred=(*summary.inferred, said)
+    )
