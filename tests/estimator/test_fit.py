@@ -67,7 +67,7 @@ def test_a_fit_finds_the_law_and_bounds_the_rest() -> None:
     assert after.median_abs_rel_error < 0.8 * before.median_abs_rel_error
     assert after.under_rate <= 0.08
     assert after.mean_over_fraction < 0.15
-    expected, upper, level = Rad(model).from_account(held[0].row, held[0].accounted, 750.0)
+    expected, upper, level = Rad(model).from_account(held[0].row, held[0].accounted, 750.0, Run())
     assert level == "new"
     assert upper > expected
 
@@ -75,7 +75,7 @@ def test_a_fit_finds_the_law_and_bounds_the_rest() -> None:
 def test_a_bound_is_judged_as_it_is_given_out() -> None:
     wide = {**BASE, "bounds": dict.fromkeys(BASE["bounds"], 1000.0)}
     held = [replace(item, accounted=70_000.0, measured=70_000.0) for item in examples(4, 3)]
-    assert Rad(wide).from_account(held[0].row, held[0].accounted, 750.0)[1] > 200_000
+    assert Rad(wide).from_account(held[0].row, held[0].accounted, 750.0, Run())[1] > 200_000
     assert judge(wide, held).mean_over_fraction == pytest.approx(143_771 / 70_000 - 1)
 
 
@@ -97,7 +97,7 @@ def test_strange_layers_widen_the_bound() -> None:
     method, names = Rad(model), frozenset(model["known"])
 
     def width(item: Example) -> float:
-        expected, upper, _ = method.from_account(item.seen_by(names), item.accounted, 750.0)
+        expected, upper, _ = method.from_account(item.seen_by(names), item.accounted, 750.0, Run())
         return upper / expected
 
     usual = [width(item) for item in known[:50]]
@@ -145,7 +145,7 @@ def test_the_bound_of_a_measured_architecture_is_narrow() -> None:
     row = item.seen_by(frozenset())
     other = item.run._replace(log_batch=item.run.log_batch + 0.1)
     expected, upper, level = method.from_account(row, item.accounted, 750.0, other)
-    unknown = method.from_account(row, item.accounted, 750.0)
+    unknown = method.from_account(row, item.accounted, 750.0, Run())
     assert (level, unknown[2]) == ("measured", "new")
     assert expected == pytest.approx(item.measured, rel=0.1)
     assert upper / expected < unknown[1] / unknown[0]

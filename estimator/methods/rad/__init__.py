@@ -36,7 +36,6 @@ NAME = "rad"
 _OTHER_GPU = 1.10
 _UNKNOWN_GPU = 1.20
 _MOST_MIB = 10.0**12
-NOWHERE = Run()
 _SAID = {
     "repeated": "this configuration was measured: that is the estimate",
     "measured": "this architecture was measured (runs: {0.runs}): that corrects the account and narrows the bound",
@@ -308,7 +307,7 @@ class Rad:
         return upper
 
     def from_account(
-        self, row: list[float], explicit: float, context: float, run: Run = NOWHERE, longer: float = 0.0
+        self, row: list[float], explicit: float, context: float, run: Run, longer: float = 0.0
     ) -> tuple[float, float, Level]:
         """Correct an account.
 
