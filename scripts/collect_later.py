@@ -8,7 +8,6 @@ named, so that a run that is cut off loses little; ``--pack`` adds them to the d
 from __future__ import annotations
 
 import argparse
-import hashlib
 import lzma
 import random
 import subprocess
@@ -52,7 +51,7 @@ from estimator.dataset.catalogues.fresh import (
 )
 from estimator.dataset.catalogues.gaps import few, fill
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, bundles, read_jsonl
-from estimator.dataset.specs import FITTED, Source, Spec, Split, spec_from_json
+from estimator.dataset.specs import FITTED, Source, Spec, Split, place_of, spec_from_json
 from estimator.dataset.store import DEFAULT, ISOLATED, add, committed, load
 
 SEED = 11
@@ -174,11 +173,6 @@ COLLECTIONS = (
 def _first(number: int) -> Callable[[], Iterator[Entry]]:
     """Yield the models of the first collections."""
     return lambda: (entry for entries in COLLECTIONS[:number] for entry in entries())
-
-
-def place_of(name: str, parts: int) -> int:
-    """Tell in which of so many equal parts a name falls: the same whatever other names there are."""
-    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % parts
 
 
 def _again(draw: int, popular: int = 75, others: int = 17) -> Callable[[Entry], bool]:

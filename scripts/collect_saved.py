@@ -19,11 +19,11 @@ from pathlib import Path
 from estimator.dataset.collect import ROWS, Collector, Options, read_jsonl
 from estimator.dataset.rehearsed import main as rehearsing
 from estimator.dataset.saved import main as saving
-from estimator.dataset.specs import Spec, spec_from_json
+from estimator.dataset.specs import Spec, place_of, spec_from_json
 from estimator.dataset.store import DEFAULT, add_rehearsed, add_saved, load
 from estimator.rehearsal import like
 from estimator.types import Precision
-from scripts.collect_later import SEED, Copier, place_of, tell_failures
+from scripts.collect_later import SEED, Copier, tell_failures
 
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "amp", "bf16")
 _RUNS = 5
