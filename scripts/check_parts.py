@@ -26,8 +26,8 @@ from estimator.dataset.specs import Spec, spec_from_json
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.types import Workload
-from scripts.collect_later import COLLECTIONS
 from scripts.comparisons import figures, in_processes, written
+from scripts.parts import COLLECTIONS
 
 _STEPS: Final = 3
 _MOST_MIB: Final = 40 * 1024

@@ -19,7 +19,8 @@ from typing import get_args
 from estimator.dataset.collect import ROWS, Collector, Options
 from estimator.dataset.specs import Source, Spec
 from estimator.dataset.store import DEFAULT, Row, add_checks, load
-from scripts.collect_later import SEED, Copier
+from scripts.collect_later import Copier
+from scripts.parts import SEED
 
 SOURCES = get_args(Source)
 _MOST_MIB = 16 * 1024.0

@@ -23,7 +23,8 @@ from estimator.dataset.specs import Spec, place_of, spec_from_json
 from estimator.dataset.store import DEFAULT, add_rehearsed, add_saved, load
 from estimator.rehearsal import like
 from estimator.types import Precision
-from scripts.collect_later import SEED, Copier, tell_failures
+from scripts.collect_later import Copier, tell_failures
+from scripts.parts import SEED
 
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "amp", "bf16")
 _RUNS = 5

@@ -13,7 +13,7 @@ from estimator.methods.rad.fit.examples import Example, examples_of
 from estimator.methods.rad.fit.judge import Held, judge
 from estimator.methods.rad.known import LEVELS
 from estimator.methods.rad.retrain import accounting
-from scripts.collect_later import specs
+from scripts.parts import specs
 
 PART, SEED = "known18", 163
 """The draw, and the seed that it was measured with."""

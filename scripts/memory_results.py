@@ -28,11 +28,11 @@ from estimator.methods.rad.retrain import accounting
 from estimator.store import Store, store_for
 from estimator.types import Family
 from scripts import memory_asked
-from scripts.collect_later import specs
 from scripts.memory_limits import of_dataset
 from scripts.memory_page import write_page
 from scripts.memory_real import faketensor_rows, real_cases
 from scripts.memory_rehearsed import rehearsed
+from scripts.parts import specs
 
 _LOG = logging.getLogger("results_memory")
 EPOCHS = {"mlp": 30, "transformer": 14}

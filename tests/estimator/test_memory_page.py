@@ -24,8 +24,8 @@ from estimator.methods.rad.fit.reached import ALL, DRAWN, FORMATS, MISSES, LeftO
 from estimator.methods.rad.known import Run
 from estimator.store import store_for
 from scripts import memory_asked, memory_limits, memory_page, memory_real
-from scripts.collect_later import specs as module_specs
 from scripts.memory_asked import Asked
+from scripts.parts import specs as module_specs
 
 _FOUND = Reached(50, 0.05, 0.01, 0.6, 0.4)
 _TIGHT = Reached(50, 0.02, 0.011, 0.2, 0.1)

@@ -31,6 +31,7 @@ from estimator.dataset.specs import FITTED, Spec, generate_synthetic
 from estimator.dataset.store import ISOLATED, committed, load, pack
 from estimator.dataset.tree import to_json
 from scripts import collect_later as module
+from scripts.parts import PARTS, mixed, specs
 
 EARLIER = {
     "fresh2": "0b32698d000d",
@@ -80,7 +81,7 @@ KNOWN = {
 }
 
 
-specs_of = cache(module.specs)  # to draw again gives the same, and takes seconds
+specs_of = cache(specs)  # to draw again gives the same, and takes seconds
 
 
 def _row(spec: Spec, **changes: Any) -> str:
@@ -90,7 +91,7 @@ def _row(spec: Spec, **changes: Any) -> str:
 
 def test_fresh_families_are_in_their_own_part() -> None:
     # Not those that fill gaps: they draw from what is in the data set.
-    drawn = [part for part, about in module.PARTS.items() if not about.gaps and about.few is None]
+    drawn = [part for part, about in PARTS.items() if not about.gaps and about.few is None]
     groups = {part: {spec.group for spec in specs_of(part)} for part in drawn}
     assert groups["fresh3"] == THIRD
     assert groups["fresh2"] == SECOND
@@ -273,7 +274,7 @@ def test_the_twelfth_draw_has_a_configuration_of_each_model_that_it_takes() -> N
 
 def test_a_part_of_a_mix_has_its_share_of_all() -> None:
     parts = TWELFTH_PARTS
-    mix = module.mixed(parts, 41)
+    mix = mixed(parts, 41)
     counts = [len(specs_of(part, 41)) for part in parts]
     assert len({spec.id for spec in mix}) == len(mix) == sum(counts)
     third = {spec.id for spec in mix[: len(mix) // 3]}
@@ -362,7 +363,7 @@ def test_what_is_a_usual_configuration_too_is_fitted_to_and_each_is_checked_once
 
 
 def test_a_share_has_each_model_once() -> None:
-    listed = module.mixed(("fresh2", "known6"))
+    listed = mixed(("fresh2", "known6"))
     shares = [module.shared(listed, share, 3, backwards=False) for share in range(3)]
     assert Counter(spec.id for share in shares for spec in share) == Counter(spec.id for spec in listed)
     assert not set(map(_model, shares[0])) & set(map(_model, (*shares[1], *shares[2])))
