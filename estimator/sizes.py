@@ -187,6 +187,7 @@ _EXACT: Final[dict[str, Callable[[Args], int]]] = {
     "FusedLayerNorm": _layer_norm,
     "PReLU": _prelu,
     "ParameterDict": _bare,
+    "ParameterList": _bare,
     "LSTM": _recurrent(4),
     "GRU": _recurrent(3),
     "RNN": _recurrent(1),

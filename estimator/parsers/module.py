@@ -61,6 +61,25 @@ _SIZES: Final[dict[str, str]] = {"input_features": "in_features", "output_featur
 _QUANTISED: Final = ("4bit", "8bit", "QLinear", "QuantLinear", "Quantized")
 # timm's pool prints itself as one line; `radctl summarize` shows what is in it.
 _PRINTS_ITSELF: Final = "SelectAdaptivePool2d"
+# PyTorch's layers whose arguments tell how many parameters they have.
+_SIZED: Final = frozenset(
+    (
+        "Linear",
+        "Bilinear",
+        "Embedding",
+        "EmbeddingBag",
+        "LSTM",
+        "GRU",
+        "RNN",
+        "Conv1d",
+        "Conv2d",
+        "Conv3d",
+        "ConvTranspose1d",
+        "ConvTranspose2d",
+        "ConvTranspose3d",
+    )
+)
+_LAZY: Final = "Lazy"
 # They tell how wide those are that say nothing themselves, or are such.
 _TELLING: Final = ("LayerNorm", "Embedding", "Conv1D")
 
@@ -221,6 +240,7 @@ def _read(lines: list[str], start: int) -> tuple[_Reader, set[str], int]:
             if (line.kind == _NOTE or at > number or "..." in text or "…" in text) and _is_cut(line):
                 raise t.fail(number, lines[number - 1], t.CUT)
             if line.kind == _LEAF:
+                _check_sizes(line, number, lines)
                 leaf = reader.leaf(line), line.repeat
                 reader.code = reader.code or (leaf[0].params > 0 and reader.is_call(line, text))
                 reader.by_place += at == number and not leaves.keep(text, line, leaf[0])
@@ -295,6 +315,21 @@ def _is_cut(line: _Line) -> bool:
         note = line.args[0][1]
         return t.is_cut(note) or ("=" not in note and _OMITTED.search(note) is not None)
     return any(value in _LEFT_OUT for _, value in line.args)
+
+
+def _check_sizes(line: _Line, number: int, lines: list[str]) -> None:
+    """Refuse a layer whose sizes cannot be read, or are not known yet: its parameters would count as none.
+
+    Raises:
+        SummaryError: it is such a layer of a print, in which all but the model have names.
+    """
+    if line.params is not None or not line.name:
+        return
+    if line.type.startswith(_LAZY):
+        why = "this layer has no sizes yet: call the model once, with an input, and print it then"
+        raise t.fail(number, lines[number - 1], why)
+    if line.args and line.type in _SIZED and sizes.parameters(line.type, dict(line.args)) is None:
+        raise t.fail(number, lines[number - 1], "this layer's sizes cannot be read: paste the line as it was printed")
 
 
 def _line(text: str) -> _Line | None:

@@ -631,14 +631,33 @@ def test_single_layer_print() -> None:
         ("GRU(10, 20)", 3 * 20 * 30 + 120),
         ("PReLU(num_parameters=4)", 4),
         ("EmbeddingBag(50, 4, mode='sum')", 200),
+        ("ParameterList(  (0): Parameter containing: [torch.float32 of size 4x5])", 20),
         ("Bilinear(in1_features=2, in2_features=3, out_features=4, bias=True)", 28),
         ("FrozenBatchNorm2d(64, eps=1e-05)", 0),
-        ("Linear(in_features=99999999999999999999, out_features=5, bias=True)", 0),
         ("Unknown(3, 4, x=5)", 0),
     ],
 )
 def test_sizes_of_layers(layer: str, params: int) -> None:
     assert parse_summary(f"Net(\n  (x): {layer}\n  (y): PReLU(num_parameters=1)\n)").total_params == params + 1
+
+
+@pytest.mark.parametrize(
+    ("layer", "why"),
+    [
+        ("Linear(in_features=99999999999999999999, out_features=5, bias=True)", "sizes cannot be read"),
+        ("Linear(in_features=4,096, out_features=4,096, bias=True)", "sizes cannot be read"),
+        ("Embedding(1000000000000, 1000000000)", "sizes cannot be read"),
+        ("Conv2d(3, 8, kernel_size=(x, 3))", "sizes cannot be read"),
+        ("LSTM(8, hidden, num_layers=2)", "sizes cannot be read"),
+        ("LazyLinear(in_features=0, out_features=4096, bias=True)", "has no sizes yet"),
+        ("LazyConv2d(0, 64, kernel_size=(3, 3), stride=(1, 1))", "has no sizes yet"),
+    ],
+)
+def test_a_layer_whose_size_is_not_told_is_not_left_out(layer: str, why: str) -> None:
+    text = "Net(\n  (x): {}\n  (y): PReLU(num_parameters=1)\n)"
+    with pytest.raises(SummaryError, match=f"summary line 2: .*{why}"):
+        parse_summary(text.format(layer))
+    assert parse_summary(text.format(f"{layer}, 9 params")).total_params == 10
 
 
 def test_keras_2_with_wrapped_cells_and_connections() -> None:

@@ -294,12 +294,12 @@ XLNetModel                [64, 2, 16]           --
 @pytest.mark.parametrize(
     "text",
     [
-        "Net(\n  (c): Conv2d(3, 8, kernel_size=(x, 3))\n)\n",
+        "Net(\n  (c): Conv2d(3, 8, kernel_size=(x, 3)), 9 params\n)\n",
         "Net(\n  (c): Conv2d(3, 8, kernel_size=(3, 3), stride=(0, 0))\n)\n",
         "Net(\n  (u): Upsample(scale_factor=nan)\n  (c): Conv2d(3, 8, kernel_size=(3, 3))\n)\n",
         "Net(\n  (u): Conv2d(3, 8, kernel_size=(3, 3))\n  (v): Upsample(scale_factor=1e400)\n)\n",
-        "Net(\n  (l): Linear(in_features=999999999999, out_features=999999999999, bias=True)\n)\n",
-        "Net(\n  (e): Embedding(5, 999999999999999)\n)\n",
+        "Net(\n  (l): Linear(in_features=999999999999, out_features=999999999999, bias=True), 9 params\n)\n",
+        "Net(\n  (e): Embedding(5, 999999999999999), 9 params\n)\n",
         "Net(\n  (p): MaxPool2d(kernel_size=0, stride=0)\n  (l): LayerNorm((), eps=1)\n)\n",
         "Net(\n  (d): Dropout(p=0.1)\n)\n",
     ],
