@@ -302,7 +302,7 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], l
             at += 1
             continue
         if not index and (not line.strip() or (t.is_rule(line) and not _is_branch(line) and line.strip() not in _NONE)):
-            if rows and line.strip():
+            if rows and line.strip() and not _goes_on(lines, at + 1, columns):
                 break
             at += 1
             continue
@@ -323,6 +323,12 @@ def _rows(lines: list[str], at: int, columns: _Columns) -> tuple[list[_Place], l
     if len(rows) > t.MAX_LAYERS:
         raise t.fail(at, lines[at - 1], f"more than {t.MAX_LAYERS:,} layers: print the model with a smaller depth")
     return rows, seen.rows, at, indices
+
+
+def _goes_on(lines: list[str], at: int, columns: _Columns) -> bool:
+    """Tell whether a row follows the rule before line index ``at``: somebody drew it between the rows."""
+    at = t.first_line(lines, at)
+    return at < len(lines) and lines[at][0] in _BRANCHES and _row(lines[at], columns, at + 1) is not None
 
 
 def _is_branch(line: str) -> bool:

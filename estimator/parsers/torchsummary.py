@@ -91,7 +91,8 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
         breathe()
         line = lines[at - 1].strip()
         if not line or (line[0] in "=-_" and t.is_rule(line)):
-            if rows and line:
+            behind = t.first_line(lines, at)
+            if rows and line and (behind >= count or _ROW.fullmatch(lines[behind]) is None):
                 break
             continue
         if ":" in line and line.startswith(("Total params", "Trainable params", "Input size")):

@@ -641,6 +641,16 @@ def test_sizes_of_layers(layer: str, params: int) -> None:
     assert parse_summary(f"Net(\n  (x): {layer}\n  (y): PReLU(num_parameters=1)\n)").total_params == params + 1
 
 
+@pytest.mark.parametrize("name", ["torchsummary", "torchinfo"])
+@pytest.mark.parametrize("rule", ["---", "=" * 60, "____\n"])
+def test_a_rule_between_rows_ends_no_table(name: str, rule: str) -> None:
+    lines = ALL[name].split("\n")
+    whole = parse_summary(ALL[name])
+    for at in range(4, 4 + len(whole.root.children)):
+        summary = parse_summary("\n".join([*lines[:at], rule, *lines[at:]]))
+        assert (summary.root, summary.total_params) == (whole.root, whole.total_params)
+
+
 @pytest.mark.parametrize(
     ("layer", "why"),
     [
