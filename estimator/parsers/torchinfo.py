@@ -41,6 +41,10 @@ _MAX_WRAPPED: Final = 8
 _NO_SIZES: Final = (
     "this table shows no sizes, so nothing tells the activations: give summary() an input_size, or take print(model)"
 )
+_NO_PARAMETERS: Final = (
+    'no column of this table tells the parameters: print it with col_names=("output_size", "num_params"), '
+    "and paste all of its width"
+)
 _NO_TREE: Final = "what is drawn before layers is lost, so nothing tells what holds them: print it with ascii_only"
 _NONE: Final = ("--", "[]")
 _LINEAR: Final = "Linear"
@@ -152,7 +156,7 @@ class _Columns:
         if made is not None:
             return made
         values = _GAPS.split(rest.strip())
-        if len(values) != len(self.names) or not values[0]:
+        if len(values) != len(self.names):
             values = _cells(rest)
             if len(values) != len(self.names):
                 return None
@@ -247,6 +251,8 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
         raise t.fail(start + 1, header, "no known column stands in this header: paste it as torchinfo prints it")
     if "output" not in columns.names and "input" not in columns.names:
         raise t.fail(start + 1, header, _NO_SIZES)
+    if "params" not in columns.names and "macs" not in columns.names:
+        raise t.fail(start + 1, header, _NO_PARAMETERS)
     rows, different, at, indices = _rows(lines, at, columns)
     if not rows:
         raise t.fail(start + 1, header, "no layer follows this header: paste the whole table")
@@ -491,7 +497,7 @@ def _taken(columns: list[str], counted: int, stated: int | None) -> list[str]:
     """Say what was taken for what a table does not show, and which number where it shows two."""
     said: list[str] = []
     if "params" not in columns:
-        said.append("the summary has no column of parameters; they follow from mult-adds, percentages or the total")
+        said.append("the summary has no column of parameters; they follow from mult-adds")
     if stated is not None and stated != counted:
         said.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
     if "output" not in columns:
@@ -527,7 +533,7 @@ def _check_whole(table: _Table, shapes: dict[str, RawShape | None], counted: int
     """
     lines, at, rows, different = table.lines, table.end, table.rows, table.different
     # Of the rules that torchinfo draws above the header and behind the last row, the second is not there.
-    if at >= len(lines) and not totals and table.ruled and len(rows) > 1:
+    if at >= len(lines) and not totals and table.ruled and (len(rows) > 1 or not counted):
         first = different[rows[0][1]]
         sizes_of = [(shapes[different[place].cells.get("output", "--")], place) for _, place in rows[1:]]
         own, other = (

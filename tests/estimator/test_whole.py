@@ -455,6 +455,7 @@ _LISTS = """Net                                      [4, 10]                   -
         ([*_LISTS.splitlines()[:3], "│    └─Lin"], r"line 7: '│    └─Lin'.*ends before what the model gives out"),
         ([*_LISTS.splitlines()[:2], "├─"], r"line 6: '├─': the table ends before what the model gives out"),
         ([*_LISTS.splitlines()[:3], "│"], r"line 7: '│': expected a layer"),
+        (_LISTS.splitlines()[:1], r"line 4: 'Net .*ends before what the model gives out, \[4, 10\]"),
         (
             [_LISTS.splitlines()[0].replace("[4, 10]", "--     "), *_LISTS.splitlines()[1:4]],
             r"line 7: '│    └─Linear: 2-1 .*ends before what the model gives out, which it does not show",
@@ -465,6 +466,7 @@ def test_a_table_that_was_cut_behind_what_shows_no_size_is_refused(rows: list[st
     assert parse_summary(_HEAD + _LISTS).total_params == 224 + 32_784 + 170
     with pytest.raises(SummaryError, match=why):
         parse_summary(_HEAD + "\n".join(rows))
+    assert parse_summary(f"{_HEAD}Linear  [4, 10]  110").total_params == 110
 
 
 _NAMED = """=====
