@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -651,6 +652,14 @@ def test_single_layer_print() -> None:
 )
 def test_sizes_of_layers(layer: str, params: int) -> None:
     assert parse_summary(f"Net(\n  (x): {layer}\n  (y): PReLU(num_parameters=1)\n)").total_params == params + 1
+
+
+def test_a_print_whose_lines_became_one_is_no_smaller_model() -> None:
+    lines = PRINT.rstrip().split("\n")
+    for at in range(len(lines) - 1):
+        joined = "\n".join([*lines[:at], lines[at] + lines[at + 1], *lines[at + 2 :]])
+        with suppress(SummaryError):
+            assert parse_summary(joined).total_params == PRINT_TOTAL
 
 
 @pytest.mark.parametrize("name", ["torchsummary", "torchinfo"])
