@@ -17,7 +17,7 @@ from typing import Final
 
 OFTEN: Final = 63
 """Loops over layers breathe where the number of the layer has none of these bits: a breath costs as much as a step."""
-_ends: list[tuple[int, float, BaseException]] = []
+_ends: list[tuple[int, float, type[BaseException]]] = []
 
 
 def breathe() -> None:
@@ -27,8 +27,11 @@ def breathe() -> None:
             raise end
 
 
-def give_up(at: float, end: BaseException) -> None:
-    """Let every breath of this thread raise `end` until `go_on`, from a moment of `time.monotonic` on."""
+def give_up(at: float, end: type[BaseException]) -> None:
+    """Let every breath of this thread raise an `end` until `go_on`, from a moment of `time.monotonic` on.
+
+    A new one each time: one that is kept would keep, through its traceback, all that was worked on.
+    """
     _ends.append((get_ident(), at, end))
 
 

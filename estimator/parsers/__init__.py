@@ -141,13 +141,13 @@ class _Models:
         self.tried = 0
         self._chosen: ModelSummary | None = None
         self._left: list[int] = []  # parameters of the others
-        self._wrong: SummaryError | None = None
+        self._wrong = ""  # a message: an error that is kept keeps, through its traceback, all that was read
         self._stated: int | None = None
 
     def refuse(self, error: SummaryError, stated: int | None) -> None:
         """Remember the first that could not be read: why, and its total if it is a table."""
         if not self.tried:
-            self._wrong, self._stated = error, stated
+            self._wrong, self._stated = str(error), stated
         self.tried += _REFUSED
 
     def take(self, summary: ModelSummary) -> None:
@@ -157,7 +157,7 @@ class _Models:
         if before is None:
             # A table that could not be read may stand there again as a print.
             again = summary.format == _PRINT and about(self._stated or 0, summary.total_params)
-            if self._wrong is None or again:
+            if not self._wrong or again:
                 self._chosen = summary
         elif _same(before, summary):
             self._chosen = max(before, summary, key=lambda model: (model.format != _PRINT, model.total_params))
@@ -172,8 +172,8 @@ class _Models:
             SummaryError: the first could not be read.
         """
         if self._chosen is None:
-            if self._wrong is not None:
-                raise self._wrong
+            if self._wrong:
+                raise SummaryError(self._wrong)
             return None
         if not self._left:
             return self._chosen

@@ -22,7 +22,7 @@ class at_most:  # noqa: N801  (read as a phrase: with at_most(0.03))
         self._seconds = seconds
 
     def __enter__(self) -> None:
-        give_up(time.monotonic() + self._seconds, OutOfTime())
+        give_up(time.monotonic() + self._seconds, OutOfTime)
 
     def __exit__(self, *_: object) -> None:
         go_on()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -95,6 +96,20 @@ def test_no_options_make_an_answer_that_the_hook_does_not_read(name: str, length
 def test_what_is_no_request_is_no_decision() -> None:
     with pytest.raises(protocol.ProtocolError):
         answer(service(Wrong()), b"nonsense")
+
+
+@pytest.mark.parametrize(("method", "summary"), [(Endless(), FIELDS["summary"]), (Wrong(), "Net(\n  (a): ReLU()\n")])
+def test_what_was_given_up_or_refused_waits_for_no_collector(method: object, summary: str) -> None:
+    """radd's comes once a minute: a user who submitted for that long filled the memory, and held up all answers."""
+    made = service(method)
+    request = protocol.encode({**FIELDS, "summary": summary}).partition(b"\n")[2]
+    gc.collect()
+    gc.disable()
+    try:
+        assert answer(made, request).message.startswith("left as written: ")
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_a_fault_is_an_answer_too() -> None:
