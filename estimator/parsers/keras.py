@@ -357,6 +357,10 @@ def _summary(lines: list[str], at: int, rows: list[_Row]) -> ModelSummary:
             lines[number - 1],
             f"no layer has parameters yet: {_BUILD}",
         )
+    why = t.too_many(counted, stated)
+    if why:
+        number = rows[-1][1]
+        raise t.fail(number, lines[number - 1], why)
     _check_opened(read, depths, rows, lines)
     inferred: tuple[str, ...] = ()
     if stated is not None and stated != counted:

@@ -44,6 +44,8 @@ _MOST_DIGITS: Final = 18
 # What stands where somebody left lines out, behind what draws a tree, quotes or puts in brackets.
 _CUTS: Final = ("...", "…", "⋮", ". .")
 _BEFORE_CUT: Final = "│├└─|+#>[(< "
+# So many times their stated total no rows add up to.
+_TOO_MANY: Final = 10
 # How the rule behind the last row begins.
 _ENDS: Final = "=└╘"
 HEADER: Final = "Layer (type"
@@ -346,6 +348,18 @@ def check_end(lines: list[str], start: int, at: int) -> None:
         at -= 1
     if lines[at - 1].lstrip()[0] not in _ENDS:
         raise fail(at, lines[at - 1], NO_END)
+
+
+def too_many(counted: int, stated: int | None) -> str:
+    """Say that rows are not those of a table's total, as they have far more parameters; "" where they may be.
+
+    Args:
+        counted: parameters of the rows.
+        stated: those of the total; None where there is none.
+    """
+    if stated is None or counted <= _TOO_MANY * stated:
+        return ""
+    return f"the rows add up to {counted:,} parameters, and {stated:,} are stated: paste the table with its own total"
 
 
 def read_totals(lines: list[str], start: int) -> dict[str, str]:

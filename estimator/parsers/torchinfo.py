@@ -61,8 +61,6 @@ _HALVES: Final = 0.04
 _ROUNDED: Final = 0.01
 # From so many times what a table shows its printed pass counts calls that are hidden.
 _TWICE: Final = 1.9
-# So many times their stated total no rows add up to.
-_TOO_MANY: Final = 10
 # So many layers with parameters may give out what the model does: a linear one and a norm.
 _MOST_ENDS: Final = 2
 # Share of the parameters in what may be layers of the model's own.
@@ -546,9 +544,8 @@ def _check_whole(table: _Table, shapes: dict[str, RawShape | None], counted: int
         # Blocks that give out what the model does tell nothing of those behind them.
         if sum([size == own and bool(_own_count(different[place])) for size, place in sizes_of]) > _MOST_ENDS:
             raise t.fail(at, lines[at - 1], t.NO_END)
-    stated = t.total_params(totals)
-    if stated is not None and counted > _TOO_MANY * stated:
-        why = f"the rows add up to {counted:,} parameters, and {stated:,} are stated: {whole.CURE}"
+    why = t.too_many(counted, t.total_params(totals))
+    if why:
         raise _fail(lines, max(different, key=_own_count), why)
 
 

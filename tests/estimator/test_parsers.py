@@ -654,6 +654,15 @@ def test_sizes_of_layers(layer: str, params: int) -> None:
     assert parse_summary(f"Net(\n  (x): {layer}\n  (y): PReLU(num_parameters=1)\n)").total_params == params + 1
 
 
+@pytest.mark.parametrize("name", ["torchsummary", "torchinfo", "keras2", "keras3"])
+@pytest.mark.parametrize("total", ["0.16", "5", "305"])
+def test_a_total_that_is_not_the_rows_own_is_not_taken(name: str, total: str) -> None:
+    """As one in millions, or cut off at its comma: the weights of the model would count as none."""
+    text = re.sub("Total params: .*", f"Total params: {total}", ALL[name])
+    with pytest.raises(SummaryError, match=r"the rows add up to [\d,]+ parameters, and \d+ are stated"):
+        parse_summary(text)
+
+
 def test_a_print_whose_lines_became_one_is_no_smaller_model() -> None:
     lines = PRINT.rstrip().split("\n")
     for at in range(len(lines) - 1):
