@@ -103,6 +103,7 @@ class ModelSummary:
         rehearsals: what the model's own code took on tensors without data, where `radctl summarize` wrote it down.
         steps: of each series if the first axis of the table, which was taken for the batch, holds them; 0 where that
             is no question, or takes less.
+        apart: whether the model's own row begins with something else than ``batch_size``.
         packed: how many of its weights are packed.
         parallel: what stands around the model.
         made_anew: parameters of layers whose weights are made anew at each call; a training keeps what is made.
@@ -121,6 +122,7 @@ class ModelSummary:
     unused: str = ""
     rehearsals: tuple[Rehearsal, ...] = ()
     steps: int = 0
+    apart: bool = False
     packed: Packed = Packed()
     parallel: Parallel = ""
     made_anew: int = 0

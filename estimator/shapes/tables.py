@@ -206,13 +206,13 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
         return summary
     if len(own) < _FEWEST_SAMPLES:
         pieces = _pieces(found) if times > 1 and not rest else 0
-        if pieces <= batch_size or pieces == printed or pieces % batch_size:
+        if not batch_size < pieces < printed or pieces % batch_size:
             return summary
         cut = pieces // batch_size  # of each sample, before all that was made of them stands in one row
         return _rebatched(
             summary, batch_size, lambda shape: (cut, *shape[1:]) if shape[0] == pieces else (times, *shape)
         )
-    if times > 1 and not rest and own[0] == batch_size and summary.root.children and not _gives_out(found[-1], own):
+    if summary.apart and times > 1 and not rest and own[0] == batch_size and summary.root.children:
         ordered = times, batch_size  # in order of a sequence
         return _rebatched(summary, batch_size, lambda shape: (times, *(shape[2:] if shape[:2] == ordered else shape)))
     if printed != 1 or not any(size % batch_size == 0 for size in own[:2]) or _pieces(found) != batch_size:
@@ -224,13 +224,6 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
         return (shape[0] // batch_size, *shape[1:]) if shape[0] % batch_size == 0 else shape
 
     return _rebatched(summary, batch_size, packed)
-
-
-def _gives_out(last: Layer, own: Shape) -> bool:
-    """Tell whether a model gives out the channels of its last convolution, of one sample: these are no batch."""
-    shape = last.output_shape or ()
-    axes = next((axes for mark, axes in _AXES.items() if mark in last.type), 0)
-    return axes > 0 and len(shape) == len(own) == axes and shape[0] == own[0]
 
 
 def _pieces(found: list[Layer]) -> int:

@@ -207,6 +207,20 @@ def test_each_sample_may_be_several_pictures_in_all_rows_but_the_model_s_own() -
     assert account(text, batch_size=32)[0].batch_size == 6400
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("Net [8, 4, 100] --", "├─Embedding: 1-1 [8, 4, 64] 6,400", "├─Linear: 1-2 [8, 4, 100] 6,500"),
+        ("Codec [8, 4, 30] --", "├─Conv1d: 1-1 [8, 64, 480] 512", "├─Block: 1-2 [8, 1, 480] 65"),
+        ("Video [8, 10] --", "├─Conv2d: 1-1 [128, 64, 14, 14] 49,152", "├─Linear: 1-2 [8, 10] 650"),
+    ],
+    ids=["words", "channels", "pictures of a film"],
+)
+def test_what_is_as_many_as_the_job_s_samples_in_the_model_s_own_row_is_no_batch(rows: tuple[str, ...]) -> None:
+    small, large = (account(tree(*rows), batch_size=size)[0] for size in (4, 3))
+    assert small == large
+
+
 def test_boxes_are_no_witness_of_the_batch() -> None:
     text = tree(
         "FasterRCNN [100, 4] --",
