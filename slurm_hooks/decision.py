@@ -267,8 +267,12 @@ def _with_outlook(place: _Place, demand: Demand, interference: Interference | No
     """`place` with what is predicted there, for the record."""
     if interference is None or place.gpu is None or not place.gpu.residents:
         return place
-    job = demand.profile or typical(partition.default_smact if demand.smact is None else demand.smact)
+    job = _profile(demand, partition.default_smact)
     return place._replace(prediction=interference.beside(job, place.gpu, partition.default_smact))
+
+
+def _profile(demand: Demand, default_smact: float) -> Profile:
+    return demand.profile or typical(default_smact if demand.smact is None else demand.smact)
 
 
 def _limited(
@@ -278,10 +282,8 @@ def _limited(
     goal, before = partition.threads, place.prediction
     if goal == "all" or partition.method != "mps" or interference is None or place.gpu is None or before is None:
         return FULL_THREADS, place
-    job = demand.profile or typical(partition.default_smact if demand.smact is None else demand.smact)
+    job = _profile(demand, partition.default_smact)
     threads, said = interference.limit(job, place.gpu, partition.default_smact, before, goal)
-    if threads == FULL_THREADS:
-        return threads, place._replace(prediction=said)
     worst = [f"{min(one.candidate, one.worst_resident):.2f}" for one in (said, before)]
     total = [f"{one.throughput_sum:.2f}" for one in (said, before)]
     why = f"predicted progress of the slowest {worst[0]} instead of {worst[1]}, sum {total[0]} instead of {total[1]}"
@@ -290,12 +292,8 @@ def _limited(
 
 def _by_outlook(view: ClusterView, need: Need, demand: Demand, interference: Interference) -> _Place:
     """The colocation with the highest predicted throughput sum, if one is worth it."""
-    fitting = candidates(view, need)
-    shared = [gpu for gpu in fitting if gpu.used_shares]
-    if not shared:
-        return _by_policy(view, need, "magm", None)
-    job = demand.profile or typical(need.smact_default if demand.smact is None else demand.smact)
-    best = interference.best(job, shared, need.smact_default)
+    shared = [gpu for gpu in candidates(view, need) if gpu.used_shares]
+    best = interference.best(_profile(demand, need.smact_default), shared, need.smact_default)
     if best is None:
         return _by_policy(view, need, "magm", None)
     said = best.prediction
@@ -341,9 +339,9 @@ def unknown_type(request: GpuRequest, partition: Partition, view: ClusterView) -
     Slurm would refuse it, or the job would run on another GPU than it asks for. Where nobody has looked at the cluster
     yet, only what the configuration says of types is known.
     """
-    device, feature = _types(request, partition, view)
+    feature = _types(request, partition, view)[1]
     of_partition = _is_model(request.type, partition)
-    if device or not feature or (of_partition and partition.feature and not view.nodes):
+    if not feature or (of_partition and partition.feature and not view.nodes):
         return ""
     if not view.nodes:
         return f"GPU type {request.type} is not known: nobody has looked at Slurm's nodes yet"
@@ -397,8 +395,7 @@ def need_of(
     submission: Submission, share: int, partition: Partition, gpu_type: str = "", feature: str = "", user: str = ""
 ) -> Need:
     """What a job that gets `share` needs of a GPU and its node; of `user`, where it is kept apart from others'."""
-    tasks = max(1, submission.num_tasks or 1)
-    of_tasks = tasks * (submission.cpus_per_task or 1)
+    of_tasks = (submission.num_tasks or 1) * (submission.cpus_per_task or 1)
     cpus = max(of_tasks, submission.min_cpus or 1, submission.min_cpus_per_node or 1, submission.cpus_per_gpu or 1)
     memory = submission.memory_per_node_mib or submission.memory_per_gpu_mib or 0
     per_cpu = 0 if memory else submission.memory_per_cpu_mib or 0

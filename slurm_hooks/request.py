@@ -126,7 +126,7 @@ def with_defaults(submission: Submission, slurm: SlurmPartition) -> Submission:
     cpus, memory_mib = submission.cpus_per_gpu, submission.memory_per_gpu_mib
     per_gpu = slurm.per_gpu
     if submission.cpus_per_task is None and cpus is None and per_gpu.cpus is not None:
-        tasks = max(submission.num_tasks or 1, 1)
+        tasks = submission.num_tasks or 1
         cpus = -(-per_gpu.cpus // tasks) * tasks  # each task gets as many
     per_node, per_cpu = submission.memory_per_node_mib, submission.memory_per_cpu_mib
     if per_node is None and per_cpu is None and memory_mib is None:

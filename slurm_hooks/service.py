@@ -537,7 +537,7 @@ def _request_fields(
     # With the GPU go what was asked for each of it.
     if submission.cpus_per_gpu is not None:
         fields["cpus_per_tres"] = ""
-        tasks = max(submission.num_tasks or 1, 1)
+        tasks = submission.num_tasks or 1
         fields["cpus_per_task"] = str(submission.cpus_per_gpu // tasks)
         if tasks > 1:  # sbatch has counted one for each
             fields["min_cpus"] = str(submission.cpus_per_gpu)

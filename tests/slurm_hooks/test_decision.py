@@ -97,6 +97,7 @@ def test_the_whole_gpu(upper_mib: int | None, directives: Directives, partition:
     assert words in decision.reasons[0]
     assert decision.pin is not None
     assert decision.pin.type == "g1"
+    assert decision.reasons[-1] == "exclusive chose g1 of n1"
 
 
 def test_a_user_may_ask_to_share_where_exclusive_is_the_default() -> None:
@@ -113,12 +114,15 @@ def test_a_user_may_ask_to_share_where_exclusive_is_the_default() -> None:
         (SUBMISSION._replace(begin_time=102), "begin later"),
         (SUBMISSION._replace(reservation="r"), "reservation"),
         (SUBMISSION._replace(licenses="matlab:1"), "licenses"),
+        (SUBMISSION._replace(req_nodes="n2"), "no GPU has room now"),
         (SUBMISSION._replace(req_nodes="n[1-2]"), "several nodes"),
+        (SUBMISSION._replace(exc_nodes="n[1-2]"), "several nodes"),
         (SUBMISSION._replace(features="big"), "features"),
         (SUBMISSION._replace(partition="gpu,other"), "several partitions"),
         (SUBMISSION._replace(node_options=("--tmp", "--threads-per-core")), "will do for --tmp, --threads-per-core"),
         (SUBMISSION._replace(tres={"tres_per_node": "gres:gpu:1", "tres_per_task": "gres:nic:1"}), "other generic"),
         (SUBMISSION._replace(cpus_per_task=17), "no GPU has room now"),
+        (SUBMISSION._replace(num_tasks=9, cpus_per_task=2), "no GPU has room now"),
         (SUBMISSION._replace(memory_per_node_mib=64_001), "no GPU has room now"),
         (SUBMISSION._replace(min_cpus_per_node=17), "no GPU has room now"),
     ],
@@ -188,6 +192,7 @@ def test_memory_that_slurm_holds_for_a_job(submission: Submission, slurm: SlurmP
     [
         (SUBMISSION._replace(memory_per_node_mib=5000), 5, 5000),
         (SUBMISSION._replace(memory_per_node_mib=5001, cpus_per_task=9), 9, 5001),
+        (SUBMISSION._replace(memory_per_node_mib=5001, min_cpus_per_node=8), 8, 5001),
         (SUBMISSION._replace(memory_per_gpu_mib=5001), 6, 5001),
         (SUBMISSION._replace(memory_per_cpu_mib=1000, cpus_per_task=2), 2, 2000),
         (SUBMISSION._replace(memory_per_cpu_mib=2500, cpus_per_task=2, num_tasks=2), 12, 12 * 834),
@@ -313,8 +318,13 @@ def test_where_only_other_users_gpus_have_room() -> None:
     # The same for a job that cannot be pinned for another reason: Slurm would choose from all GPUs.
     late = made(5_000, submission=carol, users="single", meet="wait", now=1000.0)
     assert (late.pin, late.share) == (None, 100)
-    shared = made(5_000, submission=carol, view=view, users="multi", meet="wait")
-    assert shared.pin is not None
+    # Whom nothing needs to be kept apart from, and who is kept apart by his pin, shares.
+    late = made(5_000, submission=carol, users="multi", meet="wait", now=1000.0)
+    assert (late.pin, late.share < 20) == (None, True)
+    for users in ("multi", "single"):
+        shared = made(5_000, submission=carol, users=users, meet="wait")
+        assert (shared.pin is not None, shared.share < 20) == (True, True)
+    assert made(5_000, submission=carol, view=view, users="multi", meet="wait").pin is not None
 
 
 def test_a_user_whose_name_is_not_known_is_kept_apart_from_everybody() -> None:
@@ -326,7 +336,7 @@ def test_a_user_whose_name_is_not_known_is_kept_apart_from_everybody() -> None:
 
 
 def test_a_gpu_that_is_promised_to_a_job_that_waits_may_be_another_users() -> None:
-    promised = Gpu("n1", "g1", 50, (Resident(8, "alice", 40),))
+    promised = Gpu("n1", "g1", 41, (Resident(8, "alice", 40),))
     view = replace(VIEW, nodes=(replace(VIEW.nodes[0], gpus=(promised,)),))
     alice = SUBMISSION._replace(user="alice")
     assert made(5_000, submission=alice, view=view, users="single").pin is None
@@ -339,6 +349,7 @@ def test_a_type_is_a_device_or_a_feature() -> None:
     assert (decision.pin.type, decision.feature) == ("g0", "")
     decision = made(request=REQUEST._replace(type="h200"))
     assert (decision.pin is not None, decision.feature) == (True, "h200")
+    assert "GPU type h200 became the node feature h200" in decision.reasons
     decision = made(request=REQUEST._replace(type="a100"))
     assert (decision.pin, decision.feature) == (None, "a100")
     decision = made(request=REQUEST._replace(type="h200"), partition=replace(H200, feature="gpu_h200"))
@@ -359,7 +370,8 @@ def test_a_type_is_a_device_or_a_feature() -> None:
 )
 def test_a_type_that_names_the_model_becomes_its_feature(model: str, feature: str, asked: str, becomes: str) -> None:
     features = frozenset({"h200", "hopper", "a100", "big", "fast"})
-    view = replace(VIEW, nodes=(replace(VIEW.nodes[0], features=features),))
+    others = replace(VIEW.nodes[0], name="n2", gpus=(), features=frozenset())
+    view = replace(VIEW, nodes=(others, replace(VIEW.nodes[0], features=features)))
     partition = replace(PARTITION, gpu_model=model, feature=feature)
     request = REQUEST._replace(type=asked)
     assert unknown_type(request, partition, view) == ""
@@ -391,6 +403,7 @@ def test_a_type_that_slurm_would_refuse() -> None:
     assert why("g1", ClusterView()) == "GPU type g1 is not known: nobody has looked at Slurm's nodes yet"
     assert "nobody has looked" in why("g1", ClusterView(), feature="hopper")
     assert why("h200", ClusterView(), feature="hopper") == ""
+    assert "nobody has looked" in unknown_type(REQUEST._replace(type="h200"), H200, ClusterView())
 
 
 def test_a_decision_counts_as_resident() -> None:
@@ -420,6 +433,8 @@ def test_what_may_be_taken_is_not_given_away() -> None:
     assert decision.pin.type == "g1"
     assert made(view=with_arrivals(view, [arrival(40)])).pin is None
     assert made(view=view, submission=SUBMISSION._replace(cpus_per_task=13)).pin is None
+    assert made(view=view, submission=SUBMISSION._replace(memory_per_node_mib=63_000)).pin is not None
+    assert made(view=view, submission=SUBMISSION._replace(memory_per_node_mib=63_001)).pin is None
 
 
 def test_known_models_need_no_memory_in_the_configuration() -> None:

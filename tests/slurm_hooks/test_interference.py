@@ -50,7 +50,8 @@ def gpu(name: str, *loads: float) -> Gpu:
 
 def made(
     *gpus: Gpu,
-    smact: float = 0.2,
+    smact: float | None = 0.2,
+    measured: float | None = None,
     predictor: bool = True,
     placement: str = "kace",
     users: MpsUsers = "multi",
@@ -58,7 +59,8 @@ def made(
 ) -> Decision:
     view = ClusterView(100.0, (Node("n1", True, frozenset({"gpu"}), frozenset(), 64, 64_000, gpus),))
     partition = Partition(gpu_memory_mib=102_048, placement=placement, default_smact=0.1, **site)  # type: ignore[arg-type]
-    demand = Demand(Estimate(30_000, 30_000, "m", "cnn", "f"), None, replace(PROFILE, smact=smact))
+    profile = None if smact is None else replace(PROFILE, smact=smact)
+    demand = Demand(Estimate(30_000, 30_000, "m", "cnn", "f"), measured, profile)
     return decide(
         Submission("", user="alice", partition="gpu"),
         GpuRequest("gpu:1", "", "tres_per_node", (), ":"),
@@ -89,7 +91,10 @@ def test_a_colocation_that_slows_somebody_too_much_or_gains_too_little(load: flo
     assert decision.cap_mib is None
     assert decision.pin is not None
     assert decision.pin.type == "g1"
-    assert decision.reasons[0].startswith("the best colocation is predicted to give ")
+    said, slowest = 2 - load - smact, 1 - max(load, smact)
+    assert decision.reasons[0] == (
+        f"the best colocation is predicted to give {said:.2f} with progress {slowest:.2f} of the slowest"
+    )
     assert made(gpu("g0", load), smact=smact).pin is None
 
 
@@ -130,6 +135,20 @@ def test_other_policies_record_what_is_predicted() -> None:
     )
     assert (record.progress, record.residents_progress, record.residents) == (0.6, (0.8,), (1,))
     assert repr(unpack(record.activity, 4000)) == repr(replace(PROFILE, origin="estimated"))
+
+
+@pytest.mark.parametrize(("smact", "measured", "theirs"), [(0.2, 0.4, 0.8), (None, 0.4, 0.6), (None, None, 0.9)])
+@pytest.mark.parametrize("placement", ["kace", "mug"])
+def test_what_is_known_of_a_job_is_predicted_with(
+    placement: str, smact: float | None, measured: float | None, theirs: float
+) -> None:
+    decision = made(gpu("g0", 0.1), smact=smact, measured=measured, placement=placement)
+    assert decision.prediction is not None
+    assert decision.prediction.residents == pytest.approx((theirs,))
+
+
+def test_nothing_is_predicted_for_a_job_alone() -> None:
+    assert made(gpu("g0"), placement="mug").prediction is None
 
 
 def test_profiles_in_records() -> None:
@@ -174,7 +193,11 @@ def test_the_partition_that_the_predictor_chooses(placement: str) -> None:
     assert free.prediction.worst_resident == pytest.approx(0.55)
     assert decision.prediction.worst_resident > 0.6 > 0.5 < decision.prediction.candidate
     assert decision.reasons[:-1] == free.reasons
-    assert decision.reasons[-1].startswith(f"{decision.thread_percentage} % of the threads: predicted progress of the")
+    said = decision.prediction
+    assert decision.reasons[-1] == (
+        f"{decision.thread_percentage} % of the threads: predicted progress of the slowest "
+        f"{min(said.candidate, said.worst_resident):.2f} instead of 0.55, sum {said.throughput_sum:.2f} instead of 1.45"
+    )
     stranger = made(gpu("g0", 0.1), smact=0.45, placement=placement, threads="max-min", users="single")
     assert stranger.thread_percentage == 100, "jobs with MPS servers of their own take turns"
 

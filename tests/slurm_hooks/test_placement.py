@@ -114,6 +114,7 @@ def test_a_resident_of_which_nothing_is_known_counts_by_its_share() -> None:
     assert free_memory_mib(gpu(0, resident(40)), 1000) == 600
     assert free_memory_mib(gpu(0, resident(40, 100), used=60), 1000) == 700
     assert smact(gpu(0, resident(40), used=60), 0.25) == 0.5
+    assert smact(gpu(0, resident(40, load=0.375)), 0.25) == 0.375
 
 
 def test_users_with_servers_of_their_own_keep_to_themselves() -> None:

@@ -468,7 +468,8 @@ def test_nodes_whose_shares_slurm_does_not_know() -> None:
     assert left((unready, ready), req_nodes="n[1-2]")
     assert not left((unready, ready), req_nodes="n1")
     assert left((unready, replace(ready, features=frozenset())), tres_per_node="gres:gpu:h200:1")
-    assert not left((replace(unready, gpus=()), ready))
+    for names in ("", "n[1-2]"):
+        assert not left((replace(unready, gpus=()), ready), req_nodes=names)
     advised, _ = service(mode="advise")
     assert not left((unready,), advised)
 
@@ -626,6 +627,9 @@ def test_modes() -> None:
     answer = ask(shadow)
     assert (answer.message, list(answer.fields or {})) == ("", ["admin_comment"])
     assert record(answer).action == "shadowed"
+    for whole, action in ((advise, "advised"), (shadow, "shadowed")):  # neither holds what was decided
+        kept = record(ask(whole, "#RAD policy=exclusive"))
+        assert (kept.action, kept.share, kept.job_policy) == (action, 100, "exclusive")
     assert ask(shadow, "#RAD batchsize=3") == Answer()
 
 
