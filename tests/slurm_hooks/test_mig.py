@@ -77,6 +77,7 @@ def test_no_text_of_a_users_takes_long_to_be_told_from_a_profile(kind: str) -> N
 def test_the_smallest_that_fits() -> None:
     found = mig.profiles(["g0", *reversed(TYPES), "1g.18gb"])
     assert tuple(p.type for p in found) == TYPES
+    assert [p.slices for p in mig.profiles(["a100_7g.40gb", "h200_1g.18gb"])] == [1, 7]
     wanted = [(1, 0.0), (16_000, 0.0), (17_000, 0.0), (17_000, 0.2), (1, 0.4), (65_000, 0.0), (200_000, 0.0)]
     chosen = [mig.smallest(found, *needs) for needs in wanted]
     assert [p.type if p else None for p in chosen] == [
@@ -98,10 +99,11 @@ def _decide(
     submission: Submission | None = None,
     view: ClusterView = VIEW,
     policy: Any = None,
+    partition: Partition = PARTITION,
 ) -> Decision | LeftAlone:
     estimate = None if upper_mib is None else Estimate(upper_mib, upper_mib, "rad", "cnn", "f")
     asks = submission or Submission("", partition="gpu")
-    return decide_instance(asks, request, Directives(policy=policy), Demand(estimate, smact), PARTITION, view)
+    return decide_instance(asks, request, Directives(policy=policy), Demand(estimate, smact), partition, view)
 
 
 def _made(**changes: Any) -> Decision:
@@ -115,9 +117,18 @@ def test_a_job_gets_the_smallest_instance_that_holds_it() -> None:
     assert (made.profile, made.share, made.pin, made.cap_mib) == ("1g.35gb", 15, None, None)
     assert made.larger == ("3g.71gb", "7g.141gb")
     assert made.reasons == ("1g.35gb with 31709 MiB is the smallest MIG profile for 20000 MiB",)
-    assert _made(smact=0.2).profile == "2g.35gb"  # a quarter of the compute that may be given away
+    busy = _made(smact=0.2)  # a quarter of the compute that may be given away
+    assert (busy.profile, made.smact, busy.smact) == ("2g.35gb", PARTITION.default_smact, 0.2)
+    assert "for 20000 MiB and a measured SMACT of 0.20" in busy.reasons[0]
+    assert _made(smact=0.23).profile == "3g.71gb"
+    assert _made(smact=0.9).reasons[0].startswith("7g.141gb with 127744 MiB is the smallest")
     assert _made(upper_mib=500_000).profile == "7g.141gb"
-    assert _made(policy="exclusive").reasons == ("policy exclusive: the largest MIG profile",)
+    policies = [
+        dataclasses.replace(PARTITION, policy="exclusive"),
+        dataclasses.replace(PARTITION, placement="exclusive"),
+    ]
+    for made in (_made(policy="exclusive"), *(_made(partition=partition) for partition in policies)):
+        assert (made.profile, made.reasons) == ("7g.141gb", ("policy exclusive: the largest MIG profile",))
     assert _made(upper_mib=None).share == 100
 
 
@@ -129,6 +140,7 @@ def test_where_the_nodes_are_counts() -> None:
     assert _made(view=view).profile == "1g.35gb"
     nowhere = _decide(submission=Submission("", partition="cpu"))
     assert nowhere == LeftAlone("gpu:1", "no node with MIG instances is known where the job may run")
+    assert _decide(submission=Submission("", partition="cpu", req_nodes="n[1-2]")) == nowhere
 
 
 @pytest.mark.parametrize(
@@ -245,6 +257,26 @@ def test_out_of_memory_first_a_larger_instance_then_the_largest_then_never_again
 def test_what_is_not_requeued(ended: dict[str, Any], site: dict[str, Any], outcome: str) -> None:
     verdict = judge(RECORD, dataclasses.replace(ENDED, **ended), dataclasses.replace(SITE, **site))
     assert (verdict.outcome, verdict.share) == (outcome, None)
+    assert ("#RAD memory=24G" in verdict.message) == (outcome != "failed")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"larger": ()}, "there is no larger one"),
+        ({"profile": "1g"}, "there is no larger one"),
+        ({"retries": 2}, "it was tried 3 times"),
+    ],
+)
+def test_who_ran_out_of_an_instances_memory_for_the_last_time(changes: dict[str, Any], words: str) -> None:
+    verdict = judge(dataclasses.replace(RECORD, **changes), dataclasses.replace(ENDED, restart=2), SITE)
+    assert (verdict.outcome, verdict.share) == ("oom_final", None)
+    assert words in verdict.message
+
+
+def test_an_instance_has_no_cap() -> None:
+    after = requeued(RECORD, Run(restart=0, outcome="oom_requeued"), 15, SITE, "1g.35gb")
+    assert (after.profile, after.cap_mib, after.larger) == ("1g.35gb", None, ("3g.71gb", "7g.141gb"))
 
 
 def test_a_request_with_another_profile() -> None:

@@ -43,6 +43,7 @@ def test_an_error_that_may_be_anothers() -> None:
     assert judge(RECORD, _ended(evidence="", doubt="job 4712", share=100), SITE) == verdict
     assert judge(RECORD, _ended(evidence="", doubt="job 4712", reason="TimeLimit"), SITE).message == ""
     assert judge(RECORD, _ended(doubt="job 4712"), SITE).outcome == "oom_requeued"  # a log of its own holds it too
+    assert judge(RECORD, _ended(evidence=""), SITE).message == ""  # nobody else wrote there
 
 
 def test_first_a_larger_share() -> None:
@@ -54,16 +55,19 @@ def test_first_a_larger_share() -> None:
 
 
 def test_then_the_whole_gpu_then_never_again() -> None:
-    record, restart, outcomes = dataclasses.replace(RECORD, cap_mib=23961), 0, []
+    record, restart, outcomes, told = dataclasses.replace(RECORD, cap_mib=23961), 0, [], []
     share: int | None = 30
     while share is not None:
         held, run = share, Run(share=share, restart=restart)
         verdict = judge(record, _ended(share=held, restart=restart), SITE)
         outcomes.append(verdict.outcome)
+        told.append(verdict.message.partition("; ")[2])
         share = verdict.share
         if share is not None:
             run = dataclasses.replace(run, outcome=verdict.outcome)
             record, restart = requeued(record, run, share, SITE), restart + 1
+            assert (record.share, record.cap_mib) == ((45, 35942) if restart == 1 else (100, None))
+    assert told == ["requeued with 45 shares, 35942 MiB", "requeued with the whole GPU", ""]
     assert outcomes == ["oom_requeued", "oom_exclusive", "oom_final"]
     assert (record.retries, record.share, record.cap_mib) == (2, 100, None)
     assert (record.first_share, record.first_cap_mib) == (30, 23961)
@@ -73,9 +77,9 @@ def test_then_the_whole_gpu_then_never_again() -> None:
 
 
 def test_a_user_who_takes_the_share_back_gains_no_try() -> None:
-    verdict = judge(dataclasses.replace(RECORD, retries=2), _ended(share=10, restart=2), SITE)
+    verdict = judge(dataclasses.replace(RECORD, retries=2), _ended(share=10, restart=2, cap_mib=None), SITE)
     assert (verdict.outcome, verdict.share) == ("oom_final", None)
-    assert "#RAD memory=13G" in verdict.message
+    assert verdict.message.endswith("(10 of 100 shares): it was tried 3 times; ask for more: #RAD memory=13G")
 
 
 def test_restarts_bound_what_the_record_does_not() -> None:
@@ -97,9 +101,14 @@ def test_growth(share: int, larger: int) -> None:
     assert grown(share, RECORD, SITE)[1] == larger
 
 
+def test_a_share_grows_however_little_its_memory_does() -> None:
+    assert grown(30, RECORD, dataclasses.replace(SITE, settings=Recovery(step_mib=1, factor=1.0))) == (23962, 31)
+
+
 def test_growth_where_the_memory_is_not_known() -> None:
     site = dataclasses.replace(SITE, usable=0)
     assert grown(30, RECORD, site) == (34500, 100)
+    assert grown(30, dataclasses.replace(RECORD, upper_mib=None), site) == (5120, 100)
     assert judge(RECORD, ENDED, site).outcome == "oom_exclusive"
 
 
@@ -150,6 +159,7 @@ def test_evidence(changes: dict[str, Any], believed: bool) -> None:
     assert (judge(RECORD, _ended(**changes), SITE).outcome == "failed") is not believed
 
 
+FAULT = {"evidence": "", "fault": "CUDA error: an illegal memory access was encountered"}
 LOST = {"evidence": "", "lost_mps": "CUDA error: MPS server is not ready to accept new MPS client requests"}
 
 
@@ -158,7 +168,7 @@ def test_a_job_that_lost_its_server_comes_back_without_blame() -> None:
     assert (verdict.outcome, verdict.share) == ("mps_victim", 30)
     assert verdict.message.endswith("through no fault of its own; requeued as it was")
     after = requeued(RECORD, Run(share=30, restart=0, outcome="mps_victim"), 30, SITE)
-    assert (after.retries, after.share, len(after.runs)) == (0, 30, 1)
+    assert (after.retries, after.share, after.first_share, len(after.runs)) == (0, 30, None, 1)
 
 
 def test_a_victim_is_requeued_three_times_at_most() -> None:
@@ -168,6 +178,9 @@ def test_a_victim_is_requeued_three_times_at_most() -> None:
     verdict = judge(dataclasses.replace(RECORD, runs=runs), _ended(**LOST, restart=3), SITE)
     assert (verdict.outcome, verdict.share) == ("mps_told", None)
     assert "submit it anew" in verdict.message
+    unwanted = dataclasses.replace(SITE, settings=Recovery(enabled=False))
+    assert judge(RECORD, _ended(**LOST), unwanted).outcome == "mps_told"
+    assert judge(RECORD, _ended(**FAULT), unwanted).outcome == "failed"
 
 
 @pytest.mark.parametrize(
@@ -198,8 +211,12 @@ def test_runs_stand_in_their_order() -> None:
     both = with_run(with_run(RECORD, Run(restart=0, share=50)), Run(restart=1, share=70))
     assert with_run(both, Run(restart=0, share=50)) == both
     assert both.user_changes == ("mps:50", "mps:70")
-    record = with_run(with_run(RECORD, Run(restart=2, share=30)), Run(restart=0, share=30))
-    assert [run.restart for run in record.runs] == [0, 2]
+    assert with_run(with_run(RECORD, Run(restart=0, share=50)), Run(restart=1, share=50)).user_changes == ("mps:50",)
+    record = RECORD
+    for restart, start in [(2, None), (None, None), (1, 30), (0, 20), (1, 10), (1, None)]:
+        record = with_run(record, Run(restart=restart, start=start))
+    runs = [(run.restart, run.start) for run in record.runs]
+    assert runs == [(None, None), (0, 20), (1, None), (1, 10), (1, 30), (2, None)]
 
 
 @pytest.mark.parametrize(
@@ -223,9 +240,13 @@ def test_our_own_regrowth_is_no_change_of_the_user() -> None:
     assert with_run(record, Run(share=30, restart=0, outcome="oom_requeued")).user_changes == ()
     assert with_run(record, Run(share=45, restart=1)).user_changes == ()
     assert with_run(record, Run(share=50, restart=1)).user_changes == ("mps:50",)
-
-
-FAULT = {"evidence": "", "fault": "CUDA error: an illegal memory access was encountered"}
+    # Of a run that another node tells of late, the share was decided before what the record holds now.
+    late = [
+        dataclasses.replace(record, runs=(Run(restart=1, outcome=outcome),)) for outcome in ("oom_requeued", "failed")
+    ]
+    assert [with_run(r, Run(share=30, restart=0)).user_changes for r in late] == [(), ("mps:30",)]
+    assert with_run(late[0], Run(share=30)).user_changes == ()
+    assert with_run(late[0], Run(share=30, restart=2)).user_changes == ("mps:30",)
 
 
 def test_who_may_have_broken_the_gpu_for_all_runs_alone_once() -> None:
