@@ -83,7 +83,7 @@ def _measured(job_id: int, record: Record) -> list[Measured]:
 def _tells(run: Run) -> bool:
     if run.outcome == "completed":
         return True
-    lasted = (run.end or 0) - (run.start or 0) if run.start else 0
+    lasted = (run.end or 0) - run.start if run.start else 0
     return run.outcome == "failed" and lasted >= _SETTLED_S
 
 

@@ -60,7 +60,7 @@ def test_the_latest_runs_are_kept() -> None:
 
 def test_nobody_fills_radds_memory_with_models() -> None:
     known = learn({}, [job(RECORD, user="bob")])
-    for n in range(KEPT_MODELS + 5):
+    for n in reversed(range(KEPT_MODELS + 5)):
         record = replace(RECORD, fingerprint=f"f{n}", runs=(replace(RUN, end=200 + n),))
         known = learn(known, [job(record, job_id=n)])
     assert len(known) == KEPT_MODELS + 1

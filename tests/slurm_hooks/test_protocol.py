@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_hooks.radd.protocol import ProtocolError, body_length, decode, encode
+from slurm_hooks.radd.protocol import MAX_FIELDS, ProtocolError, body_length, decode, encode
 
 NAMES = st.from_regex(r"[a-z_.]{1,20}", fullmatch=True)
 
@@ -42,8 +42,15 @@ def test_too_long() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"x", b"x\n", b"x 1\n", b"x 1\nab\n", b"x 9\na\n", b"\xff 1\na\n", b" 1\na\n", b"x 0\n\n" * 300]
+    "body", [b"x", b"x\n", b"x 1\n", b"x 1\nab\n", b"x 9\na\n", b"\xff 1\na\n", b" 1\na\n", b"x 0\n\n" * 2]
 )
 def test_not_fields(body: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode(body)
+
+
+def test_too_many_fields() -> None:
+    body = b"".join(b"x%d 0\n\n" % number for number in range(MAX_FIELDS))
+    assert len(decode(body)) == MAX_FIELDS
+    with pytest.raises(ProtocolError):
+        decode(body + b"x 0\n\n")
