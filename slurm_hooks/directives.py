@@ -190,7 +190,7 @@ def _check(text: str, number: int) -> None:
 
 def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:
     position = 0
-    if not text or text[0] in ":=":
+    if not text:
         raise DirectiveError(number, f"nothing is set: write {MARK} key=value")
     while position < len(text) and text[position] != "#":
         found = _PAIR.match(text, position)

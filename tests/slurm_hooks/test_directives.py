@@ -80,6 +80,12 @@ def test_comments_may_be_indented_as_for_sbatch() -> None:
         assert parse_script(f"#!/bin/bash\n{command}\n#RAD batch_size=4\n") is None
 
 
+@pytest.mark.parametrize("number", [1, 100_000_000])
+def test_the_least_and_the_most_that_may_be_said(number: int) -> None:
+    assert parsed(f"#RAD batch_size={number} seq_len={number}") == Directives(batch_size=number, seq_len=number)
+    assert [parsed(f"#RAD memory={amount}").memory_mib for amount in ("1M", "10T")] == [1, 10 * 1024 * 1024]
+
+
 def test_a_comment_may_hold_any_blank() -> None:
     assert parsed("#RAD batch_size=4 # half\u00a0of it").batch_size == 4
 
@@ -116,6 +122,8 @@ def test_inline_summary() -> None:
         (["#RAD batch_size=64 batch_size=64"], 3, ["already set in line 3"]),
         (["#RAD batch_size=-1"], 3, ["not a whole number above 0"]),
         (["#RAD batch_size=0"], 3, ["between 1 and"]),
+        (["#RAD batch_size=100000001"], 3, ["between 1 and"]),
+        (["#RAD batch_size=x"], 3, ["write batch_size=64"]),
         (["#RAD batch_size=1e30"], 3, ["not a whole number"]),
         (["#RAD batch_size=1,024"], 3, ["write batch_size=1024"]),
         (["#RAD batch_size=999999999999999999999"], 3, ["between 1 and"]),
@@ -139,6 +147,7 @@ def test_inline_summary() -> None:
         (["#RAD memory=-3G"], 3, ["not an amount"]),
         (["#RAD memory=0G"], 3, ["between 1M and 10T"]),
         (["#RAD memory=999999999G"], 3, ["between 1M and 10T"]),
+        (["#RAD memory=10485761M"], 3, ["between 1M and 10T"]),
         (["#RAD"], 3, ["write #RAD key=value"]),
         (["#RAD: model=x"], 3, ["write #RAD key=value"]),
         (["#RAD resnet50.txt"], 3, ["cannot read 'resnet50.txt'"]),
@@ -150,8 +159,9 @@ def test_inline_summary() -> None:
         (["#RAD summary-begin", "# a", "#RAD summary-end\u00a0"], 5, ["U+00A0", "write a blank"]),
         (["#RAD batch_size=4" + 50 * "\u00a0" + "x"], 3, ["U+00A0", "write a blank"]),
         (["#RAD model=a\x07b"], 3, ["not a path"]),
+        (["#RAD model=" + "a" * 4097], 3, ["not a path: too long"]),
         (["#RAD summary=net.txt"], 3, ["unknown key 'summary': write #RAD model=FILE, or"]),
-        (["#RAD summary_begin"], 3, ["cannot read 'summary_begin': write", "#RAD summary-begin", "alone on its line"]),
+        (["#RAD Summary_begin"], 3, ["cannot read 'Summary_begin': write", "#RAD summary-begin", "alone on its line"]),
         (["#RAD summary-end # of it"], 3, ["cannot read 'summary-end': write", "alone on its line"]),
         (["#RAD summary-begin", "# x"], 3, ["no #RAD summary-end"]),
         (["#RAD summary-end"], 3, ["without summary-begin"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -14,10 +15,12 @@ from estimator.breath import breathe
 from estimator.types import Estimate, ModelSummary, Workload
 from slurm_hooks import config as settings
 from slurm_hooks import hook
+from slurm_hooks.directives import _uncommented, parse_script
 from slurm_hooks.radd import protocol
 from slurm_hooks.radd.limit import OutOfTime, at_most
 from slurm_hooks.radd.main import _known, answer
 from slurm_hooks.records import decode
+from slurm_hooks.request import Submission, steps_ask, understand
 from slurm_hooks.service import Service
 
 FIELDS = {
@@ -91,6 +94,20 @@ def test_no_options_make_an_answer_that_the_hook_does_not_read(name: str, length
     odd = {**asked, name: f"{asked[name]},{'x' * length}" if asked.get(name) else "x" * length}
     given = answer(service(Wrong()), protocol.encode({**FIELDS, **odd}).partition(b"\n")[2])
     assert len(protocol.encode(given.to_fields())) < LONGEST_ANSWER
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda: parse_script("#RAD kind=train\n"),
+        lambda: _uncommented("\n#\n#"),
+        lambda: steps_ask("srun a\n"),
+        lambda: understand(Submission("", tres={"tres_per_node": "gres:gpu:1"})),
+    ],
+)
+def test_whatever_is_read_of_a_submission_can_be_given_up(work: Callable[[], object]) -> None:
+    with pytest.raises(OutOfTime), at_most(0):
+        work()
 
 
 def test_what_is_no_request_is_no_decision() -> None:
