@@ -70,6 +70,7 @@ _TRACEBACK = re.compile(
 )
 _RANK = re.compile(rb"\[[^\]\n]{1,40}\]:? ?|\d{1,6}: ")  # torchrun's and srun's prefix of each line
 _NAME = re.compile(rb"[\w.]")
+_LINE_END = re.compile(rb"[\r\n]")  # a progress bar writes its line anew behind a carriage return
 # A traceback that begins after one of these belongs to the error above it, or ended nothing.
 _HARMLESS = (
     b"During handling of the above exception",
@@ -151,11 +152,10 @@ def _last(pattern: re.Pattern[bytes], log: bytes) -> str:
         pass
     if last is None or _survived(log, last.end()):
         return ""
-    start = log.rfind(b"\n", 0, last.start()) + 1
-    end = log.find(b"\n", last.end())
-    line = log[max(start, last.start() - 80) : len(log) if end < 0 else end]
-    text = line.rpartition(b"\r")[2] if b"\r" in line.rstrip() else line
-    plain = text.replace(b"\0", b"").decode(errors="replace").strip()  # a log that was emptied while it grew has a hole
+    before = _LINE_END.split(log[max(0, last.start() - 80) : last.start()])[-1]
+    after = _LINE_END.split(log[last.end() : last.end() + MAX_EVIDENCE])[0]
+    text = (before + last.group() + after).replace(b"\0", b"")  # a log that was emptied while it grew has a hole
+    plain = text.decode(errors="replace").strip()
     shown = "".join(c if c.isprintable() else "?" for c in plain)
     return shown[:MAX_EVIDENCE]
 

@@ -115,6 +115,13 @@ def test_what_is_no_error_of_a_framework(log: str) -> None:
         (TRACE + "ray.tune.error.TuneError: ('Trials did not complete', [train_1])\n", True),
         (TRACE + "ray.train.base_trainer.TrainingFailedError: The Ray Train run failed.\n", True),
         (TRACE + "RuntimeError: the shapes do not match\n", False),
+        # Words that make an error harmless stand right before it.
+        (TRACE + "KeyError: 'loss'\nException ignored in: <x>\n", False),
+        ("Exception ignored in: <x>\n" + "epoch 2\n" * 30 + TRACE + "KeyError: 'loss'\n", False),
+        # A last line without an end; a blank line among the frames; ranks that write at once.
+        (TRACE + "KeyboardInterrupt", True),
+        (TRACE + "\n" + "  File \"b.py\"\nKeyError: 'loss'\n", False),
+        ("[rank0]: " + TRACE + "[rank1]:   File \"b.py\"\n[rank1]: KeyError: 'loss'\n", False),
         # A logger's words before each line, and a progress bar before the first.
         (_logged(TRACE + "KeyError: 'loss'\n"), False),
         (_logged(TRACE + "RuntimeError: Engine core initialization failed.\n"), True),
@@ -128,6 +135,16 @@ def test_an_error_that_was_survived(after: str, believed: bool) -> None:
 def test_the_last_error_counts() -> None:
     log = f"{TRACE}{TORCH}\n{TRACE}KeyError: 'x'\n{TRACE}RuntimeError: CUDA error: out of memory\n"
     assert of_memory(log.encode()) == "RuntimeError: CUDA error: out of memory"
+
+
+def test_what_made_an_earlier_error_harmless_does_not_make_a_later_one() -> None:
+    log = f"{TRACE}ValueError: x\nDuring handling of the above exception, another exception occurred:\n\n{TORCH}\n"
+    assert of_memory(f"{log}{TRACE}KeyError: 'loss'\n".encode()) == ""
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\r", "\r\0\n", "\r 5%|##   |"])
+def test_evidence_may_end_in_any_way(end: str) -> None:
+    assert of_memory(f"epoch 1\r{TORCH}{end}".encode()) == TORCH
 
 
 def test_evidence_is_one_short_printable_line() -> None:
@@ -242,6 +259,7 @@ def test_whom_a_server_calls_broken() -> None:
     assert broken_together(both, _AT - 60, _AT) == _AT
     assert broken_together(_server_log([line for line in FAULTY if line != "472"]), _AT - 60, _AT) is None
     assert broken_together(both + _server_log(FAULTY[:1]), _AT, _AT + 60) == _AT
+    assert broken_together(both + both.replace(b"2026", b"2027"), _AT, _AT + 60) == _AT
     assert broken_together(both, _AT + 1, _AT + 60) is None
     assert broken_together(both, _AT - 60, _AT - 1) is None
 
