@@ -245,9 +245,7 @@ class Service:
             answer = answer._replace(message="\n".join(filter(None, (answer.message, LATE))))
         if all(partition.mode == "shadow" for partition in partitions):
             return answer._replace(reject=False, message="")
-        if first.mode == "advise" and answer.reject:
-            return answer._replace(reject=False)
-        return answer
+        return answer._replace(reject=False) if first.mode == "advise" else answer
 
     def _decide(self, reading: Reading, partition: Partition) -> Answer:
         submission, directives, request = reading.submission, reading.directives, reading.request
@@ -547,7 +545,7 @@ def _request_fields(
     if submission.implied_binding:
         fields["tres_bind"] = ""
     fields.update(_feature_field(submission, decision))
-    if decision.pin and not submission.req_nodes and _several(view, submission.partition):
+    if decision.pin and _several(view, submission.partition):
         fields["req_nodes"] = decision.pin.node
     return fields
 

@@ -195,10 +195,10 @@ class _Method:
         raise AssertionError("the job claims its memory")
 
 
-def _answer(mode: str = "enforce", **fields: str) -> Answer:
+def _answer(mode: str = "enforce", view: ClusterView = VIEW, **fields: str) -> Answer:
     partition = dataclasses.replace(PARTITION, mode=mode)  # type: ignore[arg-type]
     made = Service(settings.Config(partitions={"gpu": partition}), _Method())
-    made.update(VIEW)
+    made.update(view)
     script = "#!/bin/sh\n#RAD memory=20G\n"
     return made.answer({"script": script, "partition": "gpu", "tres_per_node": "gres:gpu:1", **fields})
 
@@ -218,6 +218,7 @@ def test_the_answer_to_a_submission() -> None:
     advice = _answer("advise")
     assert advice.message == "advice: 20.0 GiB claimed: MIG instance 1g.35gb"
     assert set(advice.fields or {}) == {"admin_comment"}
+    assert _answer(view=dataclasses.replace(VIEW, counts_shares=False)) == _answer(), "it asks for no shares"
     named = _answer(tres_per_node="gres:gpu:1g.18gb:1")
     assert named.message == "left as written: the request names a MIG profile"
 

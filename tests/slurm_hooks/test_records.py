@@ -134,6 +134,7 @@ def test_any_json_is_no_record(data: object) -> None:
         {"action": "share", "residents": 5},
         {"action": "share", "residents": ["4711"]},
         {"action": "share", "residents": [1] * 1000},
+        {"action": "share", "reasons": "abc"},
         {"action": "share", "runs": [None]},
         {"action": "share", "runs": [{"share": []}]},
         {"action": ["share"]},
@@ -155,6 +156,8 @@ def test_wrong_types_are_no_record(data: object) -> None:
         "rad1:e30=",
         "rad1:e30=.1",
         "rad1:e30=.g",
+        _token({"action": "share", "from a later version": "x" * records.MAX_BYTES}),
+        records.encode(Record("share")).lower() + "0",  # the capitals of another text
     ],
 )
 def test_broken_tokens(comment: str) -> None:

@@ -98,13 +98,14 @@ def test_a_job_that_shares() -> None:
     )
     assert answer.fields is not None
     assert answer.fields["tres_per_node"] == "gres:mps:g0:30"
-    assert "req_nodes" not in answer.fields
+    assert not {"req_nodes", "features", "tres_bind"} & set(answer.fields)
     assert answer.environment == {"RAD_SHARE": "30", "RAD_THREAD_PERCENTAGE": "100"}
     kept = record(answer)
     assert (kept.action, kept.share, kept.pin, kept.node, kept.cap_mib) == ("share", 30, "g0", "n1", 30_000)
     assert (kept.upper_mib, kept.fingerprint, kept.asked) == (30_000, "print", "gpu:1")
     assert method.asked[0][1] == Workload(8, 5, "sgd", "amp", "infer", "unknown", 102_048)
     assert answer.to_fields()["set.tres_per_node"] == "gres:mps:g0:30"
+    assert answer.to_fields()["env.RAD_SHARE"] == "30"
     assert answer.to_fields()["status"] == "pass"
 
 
@@ -191,6 +192,7 @@ def test_a_decision_that_was_given_up_holds_no_room(monkeypatch: pytest.MonkeyPa
     [
         ({}, "6", "5000", 6),
         ({"num_tasks": "1"}, "6", "5000", 6),
+        ({"num_tasks": "2", "max_nodes": "1"}, "3", "5000", 6),
         ({"num_tasks": "4", "max_nodes": "1"}, "2", "5000", 8),
         ({"cpus_per_task": "2"}, None, "5000", 2),
         ({"cpus_per_tres": "gres:gpu:3"}, "3", "5000", 3),
@@ -207,7 +209,7 @@ def test_a_job_that_shares_gets_what_slurm_gives_for_a_gpu(
     made.update(replace(made.view, partitions={"gpu": SlurmPartition(per_gpu=PerGpu(6, 5000))}))
     fields = ask(made, **asked).fields or {}
     assert (fields.get("cpus_per_task"), fields.get("min_mem_per_node")) == (cpus, memory)
-    assert fields.get("min_cpus") == ("8" if "num_tasks" in asked and taken == 8 else None)
+    assert fields.get("min_cpus") == (str(taken) if "max_nodes" in asked else None)
     assert made.view.nodes[0].free_cpus == 64 - taken
     other = ask(made, partition="twin").fields or {}
     assert "cpus_per_task" not in other
@@ -266,7 +268,10 @@ def test_an_inline_summary_wins_and_shows_its_batch_size() -> None:
     made, method = service()
     inline = ["# " + line for line in SUMMARY.replace("[-1, 10]", "[16, 10]").splitlines()]
     answer = ask(made, "#RAD summary-begin", *inline, "#RAD summary-end", summary="not read")
-    assert method.asked[0][1].batch_size == 16
+    ask(made, "#RAD model=net.txt seq_len=5", "#RAD summary-begin", *inline, "#RAD summary-end", summary="not read")
+    assert [workload for _, workload in method.asked] == [
+        Workload(16, length, "adam", "fp32", "train", "unknown", 102_048) for length in (None, 5)
+    ]
     assert "adam, fp32; batch_size=16 of the summary was taken)" in answer.message
 
 
@@ -287,6 +292,18 @@ def test_exclusive_needs_no_summary() -> None:
     assert answer.fields["tres_per_job"] == ""
     assert answer.fields["tres_per_node"] == "gres/mps:g0:100"
     assert record(answer).action == "exclusive"
+
+
+def test_exclusive_by_default_needs_no_summary() -> None:
+    made, _ = service(policy="exclusive")
+    assert ask(made, "#RAD kind=train").message == "the whole GPU (policy exclusive)"
+    assert "nothing tells the job's memory" in ask(made, "#RAD policy=collocation").message
+
+
+def test_a_script_without_directives_is_none_of_rads() -> None:
+    made, _ = service()
+    assert ask(made, "# RAD memory=12G", "python train.py", "#RAD memory=12G") == Answer()
+    assert not made.unplaced
 
 
 def test_what_was_asked_for_each_gpu_goes_with_it() -> None:
@@ -347,6 +364,17 @@ def test_a_sweep_reads_its_summary_once() -> None:
     assert len({id(summary) for summary, _ in method.asked}) == 1
 
 
+def test_features_stay_where_no_type_becomes_one() -> None:
+    made, _ = service()
+    assert "features" not in (ask(made, features="a|b").fields or {})
+
+
+def test_a_device_type_stays_where_slurm_chooses_the_node() -> None:
+    made, _ = service(node("n1"), node("n2"))
+    fields = ask(made, tres_per_node="gres:gpu:g1:1", array_inx="1-3").fields or {}
+    assert (fields["tres_per_node"], "req_nodes" in fields) == ("gres:mps:g1:30", False)
+
+
 def test_a_type_that_nobody_knows_leaves_the_job_as_it_is() -> None:
     made, _ = service()
     answer = ask(made, tres_per_node="gres:gpu:a100:1")
@@ -371,6 +399,13 @@ def test_a_second_submission_is_decided_from_the_first() -> None:
     assert (kept.method, kept.expected_mib, kept.upper_mib) == ("history", 50_000, 53_000)
     assert (kept.share, kept.smact) == (75, 0.6)
     assert record(ask(made, user_name="bob")).method == "fixed"
+    made.experience = {("alice", "print"): (Measured((7, 200), 50_000.0, None),)}
+    assert record(ask(made)).smact == 0.1
+
+
+def test_round_robin_goes_on_from_the_last_decision() -> None:
+    made, _ = service(placement="rr")
+    assert [record(ask(made)).pin for _ in range(5)] == ["g0", "g1", "g2", "g3", "g0"]
 
 
 def test_counters_of_the_last_run_alone_win_over_what_the_summary_suggests() -> None:
@@ -378,13 +413,13 @@ def test_counters_of_the_last_run_alone_win_over_what_the_summary_suggests() -> 
     with_predictor = Service(made.config, Fixed(), Clock(), load_predictor("rad"))
     with_predictor.update(made.view)
     guessed = unpack(record(ask(with_predictor)).activity, None)
-    alone = Measured((7, 200), 20_000.0, 0.61, 0.23, 0.47)
+    alone = Measured((7, 200), 20_000.0, 0.61, None, 0.47)
     beside = Measured((8, 300), 20_000.0)  # its neighbours' activity was in what was measured
     with_predictor.experience = {("alice", "print"): (Measured((6, 100), 20_000.0, 0.9, 0.9, 0.9), alone, beside)}
     known = unpack(record(ask(with_predictor)).activity, None)
     assert guessed is not None
     assert known is not None
-    assert (known.smact, known.busy, known.smocc, known.dram) == (0.61, 0.61, 0.23, 0.47)
+    assert (known.smact, known.busy, known.smocc, known.dram) == (0.61, 0.61, guessed.smocc, 0.47)
     assert guessed.smact != 0.61
     assert known.kernel.mean_us == guessed.kernel.mean_us > 0.0
     assert unpack(record(ask(with_predictor, user_name="bob")).activity, None) == guessed
@@ -520,6 +555,7 @@ def test_jobs_that_cannot_start_yet_count_nowhere() -> None:
     made, _ = service()
     for fields in ({"priority": "0"}, {"dependency": "afterok:1"}, {"begin_time": "2000"}):
         assert record(ask(made, **fields)).pin == ""
+    ask(made, tres_per_node="")  # it asks for none
     assert not made.unplaced
     assert [record(ask(made)).pin for _ in range(2)] == ["g0", "g1"]
 
@@ -622,6 +658,7 @@ def test_modes() -> None:
     assert answer.message.startswith("advice: 13.1 GiB expected")
     assert list(answer.fields or {}) == ["admin_comment"]
     assert record(answer).action == "advised"
+    assert advise.unplaced  # the job takes a GPU whole, as it was written
     assert not ask(advise, "#RAD batchsize=3").reject
     shadow, _ = service(mode="shadow")
     answer = ask(shadow)

@@ -146,6 +146,11 @@ def test_carriage_returns_in_a_users_text_move_no_column(slurm: FakeSlurm) -> No
     assert (job.target, job.name) == ("9_2", "a\r\nb\r")
 
 
+def test_rows_that_are_longer_than_their_columns_are_none() -> None:
+    assert parse_job(f"{shown(9)} \n", 9) is None
+    assert parse_job(shown(9), 9) is None  # cut
+
+
 def test_what_is_too_long_for_its_column_is_not_known() -> None:
     job = parse_job(shown(9, AdminComment="RAD1:" + "a" * 20_000, TresPerNode="gres:mps:g1:30," * 40) + "\n", 9)
     assert job is not None

@@ -29,7 +29,8 @@ def test_a_job_of_slurm_22() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wait", "ended"), [("768", (3, 0)), ("6", (0, 6)), ("0", (0, 0)), ("", (None, None)), ("x", (None, None))]
+    ("wait", "ended"),
+    [("768", (3, 0)), ("6", (0, 6)), ("0", (0, 0)), ("", (None, None)), ("x", (None, None)), ("3:x", (None, None))],
 )
 def test_wait_status_where_slurm_says_no_more(wait: str, ended: tuple[int | None, int | None]) -> None:
     job = from_environment({**ENV, "SLURM_JOB_EXIT_CODE": wait})
@@ -39,12 +40,36 @@ def test_wait_status_where_slurm_says_no_more(wait: str, ended: tuple[int | None
 
 @pytest.mark.parametrize(
     ("gpus", "share", "gpu"),
-    [("2", "30", 2), ("0,1", "30", None), ("2", "", None), ("2", "0", None), ("2", "101", None), ("", "30", None)],
+    [
+        ("2", "30", 2),
+        ("2", "1", 2),
+        ("2", "100", 2),
+        ("0,1", "30", None),
+        ("2", "", None),
+        ("2", "0", None),
+        ("2", "101", None),
+        ("", "30", None),
+    ],
 )
 def test_shares_of_one_gpu(gpus: str, share: str, gpu: int | None) -> None:
     job = from_environment({**ENV, "SLURM_JOB_GPUS": gpus, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": share})
     assert job is not None
     assert job.gpu == gpu
+
+
+@pytest.mark.parametrize(
+    ("told", "restart"),
+    [
+        ({"SLURM_RESTART_COUNT": "2"}, 2),
+        ({"SLURM_JOB_RESTART_COUNT": "1", "SLURM_RESTART_COUNT": "2"}, 1),
+        ({"SLURM_RESTART_COUNT": "9" * 5000}, 0),
+        ({}, 0),
+    ],
+)
+def test_restarts_by_either_name(told: dict[str, str], restart: int) -> None:
+    job = from_environment({**{key: value for key, value in ENV.items() if "RESTART" not in key}, **told})
+    assert job is not None
+    assert job.restart == restart
 
 
 @pytest.mark.parametrize(("uid", "gid"), [("0", 0), ("4000000000", 65534)])

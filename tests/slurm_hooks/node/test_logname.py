@@ -94,6 +94,8 @@ def test_names_of_its_own(pattern: str, own: bool) -> None:
         (0, "log", "", ["/log"]),
         (0, "%x.out", "", None),
         (0, "log", "%x.err", None),
+        (0, "%j.out", "%x.err", None),
+        (0, "log", "%A.err", None),
         (0, "%A.out", "", None),
         (0, "log_%a", "", None),
         (0, "%A_%a.out", "", ["/4711_4294967294.out"]),  # its own: nothing to look at, whatever its name
