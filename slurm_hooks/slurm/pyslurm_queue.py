@@ -43,7 +43,7 @@ def read(pyslurm: Pyslurm, partitions: tuple[str, ...]) -> tuple[list[JobRow], l
             asked = _as_text(job.requested_tres, "{name}:{count}")
             array = bool(getattr(job, "array_tasks", None))
             nodes, reason = job.required_nodes or "", job.state_reason or ""
-            waiting.append(JobRow(int(job.id), "PD", where, str(job.user_name), asked, nodes, reason, array))
+            waiting.append(JobRow(int(job.id), where, str(job.user_name), asked, nodes, reason, array))
         elif job.state in _HOLDING:
             held = _as_text(job.allocated_tres, "gres/{name}={count}")
             nodes, comment = job.allocated_nodes or "", job.admin_comment or ""

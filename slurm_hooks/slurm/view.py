@@ -30,7 +30,7 @@ from slurm_hooks.records import decode
 from slurm_hooks.shares import FULL_THREADS
 
 # Columns of squeue's -o, joined by SEPARATOR; the reason comes last because it is free text.
-JOB_COLUMNS = ("%i", "%t", "%P", "%u", "%b", "%n", "%r")
+JOB_COLUMNS = ("%i", "%P", "%u", "%b", "%n", "%r")
 SEPARATOR = "\x1f"
 # Columns and widths of squeue's -O for jobs that hold GPUs. A longer AdminComment is cut and then counts as unknown.
 RESIDENT_COLUMNS = (("JobID", 20), ("NodeList", 512), ("tres-alloc", 512), ("UserName", 64), ("admin_comment", 4096))
@@ -75,10 +75,9 @@ _FIELD = re.compile(r"(?:^| )([A-Za-z][A-Za-z_]*)=(\S*)")
 
 @dataclass(frozen=True)
 class JobRow:
-    """One line of the queue; `nodes` those that it names, `array` where it stands for several tasks."""
+    """One job that waits; `nodes` those that it names, `array` where it stands for several tasks."""
 
     job_id: int
-    state: str
     partition: str
     user: str
     asked: str
@@ -99,7 +98,7 @@ class ResidentRow:
 
 
 def parse_jobs(text: str) -> list[JobRow]:
-    """Lines of squeue in JOB_COLUMNS; a line that is not such a row is passed over."""
+    """Lines of squeue in JOB_COLUMNS, of jobs that wait; a line that is not such a row is passed over."""
     rows = []
     for line in text.splitlines():
         parts = line.split(SEPARATOR, len(JOB_COLUMNS) - 1)
@@ -107,9 +106,9 @@ def parse_jobs(text: str) -> list[JobRow]:
             continue
         number = re.match(r"\d+", parts[0])
         if number:
-            name, state, partition, user, asked, nodes, reason = parts
+            name, partition, user, asked, nodes, reason = parts
             nodes = nodes.replace("(null)", "")
-            rows.append(JobRow(int(number.group()), state, partition, user, asked, nodes, reason, "[" in name))
+            rows.append(JobRow(int(number.group()), partition, user, asked, nodes, reason, "[" in name))
     return rows
 
 
@@ -302,7 +301,6 @@ def build(
             share = SHARES_PER_GPU if kind == "gpu" else int(count)
             for name in expand_hostlist(row.nodes):
                 holders.setdefault((name, device), []).append(_resident(row, share))
-    jobs = [job for job in jobs if job.state == "PD"]
     waiting_jobs = [job for job in jobs if job.reason in _WAITING_REASONS]
     waiting: dict[str, int] = {}
     for job in waiting_jobs:

@@ -33,12 +33,13 @@ NODE = (
     "Owner=N/A MCS_label=N/A Partitions=gpu,debug  BootTime=2026-11-20T18:34:01 CapWatts=n/a"
 )
 JOBS = (
-    "8+0\x1fPD\x1fgpu\x1falice\x1fgres:gpu:1\x1f\x1fResources\n"
-    "10\x1fPD\x1fgpu\x1falice\x1fgres:mps:25\x1f(null)\x1fPriority\n"
-    "14\x1fPD\x1fgpu,debug\x1fbob\x1fgres:mps:g2:30\x1fnode0\x1fPriority\n"
-    "15_[1-9]\x1fPD\x1fgpu\x1fbob\x1fgres:mps:g3:30\x1f\x1fJobHeldUser\n"
-    "16\x1fPD\x1fgpu\x1fbob\x1fN/A\x1f\x1f(Nodes required for job are DOWN, DRAINED, \x1f)\n"
+    "8+0\x1fgpu\x1falice\x1fgres:gpu:1\x1f\x1fResources\n"
+    "10\x1fgpu\x1falice\x1fgres:mps:25\x1f(null)\x1fPriority\n"
+    "14\x1fgpu,debug\x1fbob\x1fgres:mps:g2:30\x1fnode0\x1fPriority\n"
+    "15_[1-9]\x1fgpu\x1fbob\x1fgres:mps:g3:30\x1f\x1fJobHeldUser\n"
+    "16\x1fgpu\x1fbob\x1fN/A\x1f\x1f(Nodes required for job are DOWN, DRAINED, \x1f)\n"
     "garbage\n"
+    "job\x1fgpu\x1fbob\x1fgres:mps:g3:30\x1f\x1fPriority\n"
 )
 
 
@@ -56,6 +57,7 @@ RESIDENTS = "\n".join(
         resident_line("12", "node0", "cpu=1,node=1,billing=1,gres/mps=25,gres/mps:g0=25", "bob", "(null)"),
         resident_line("13", "node0", "cpu=4,node=1,billing=4,gres/gpu=1,gres/gpu:g1=1", "alice", "(null)"),
         resident_line("17", "node9", "cpu=4,node=1", "alice", "(null)"),
+        "squeue: error: nobody knows what",
         "",
     ]
 )
@@ -88,17 +90,24 @@ def test_states_that_take_no_job() -> None:
     for state in ("DOWN", "IDLE+DRAIN", "MIXED+DRAIN", "IDLE*", "ALLOCATED+NOT_RESPONDING", "IDLE+POWERED_DOWN", ""):
         (node,) = parse_nodes(NODE.replace("State=MIXED+PLANNED", f"State={state}"))
         assert not node.available, state
+        (node,) = build([node], [], [], taken=0, can_retype=False).nodes
+        assert not node.available, state
 
 
 def test_devices_that_cannot_be_told_apart_are_left_out() -> None:
     assert parse_nodes(NODE.replace("gpu:g0:1,gpu:g1:1,gpu:g2:1,gpu:g3:1", "gpu:4")) == []
     assert parse_nodes(NODE.replace("gpu:g0:1,gpu:g1:1,gpu:g2:1,gpu:g3:1", "gpu:h200:4")) == []
+    both = NODE.replace("gpu:g2:1,gpu:g3:1", "gpu:h200:2").replace("mps:g2:100,mps:g3:100", "mps:h200:200")
+    (node,) = parse_nodes(both)
+    assert [gpu.type for gpu in (*node.gpus, *node.whole)] == ["g0", "g1"]
 
 
 def test_untyped_accounting_makes_a_node_opaque() -> None:
     rows = parse_residents(resident_line("11", "node0", "cpu=1,gres/mps=30", "alice", ""))
     view = build(parse_nodes(NODE), [], rows, taken=0, can_retype=False)
     assert not view.nodes[0].available
+    rows = parse_residents(resident_line("11", "node0", "cpu=1,mem=1G,node=1", "alice", ""))  # it holds no GPU
+    assert build(parse_nodes(NODE), [], rows, taken=0, can_retype=False).nodes[0].available
 
 
 def test_a_job_on_several_nodes_holds_its_types_on_each() -> None:
@@ -125,7 +134,7 @@ def test_a_job_on_several_nodes_holds_its_types_on_each() -> None:
     ],
 )
 def test_a_pinned_job_that_waits_counts_where_it_may_go(nodes: str, used: list[int], reason: str) -> None:
-    jobs = parse_jobs(f"9\x1fPD\x1fgpu\x1fbob\x1fgres:mps:g2:30\x1f{nodes}\x1f{reason}\n")
+    jobs = parse_jobs(f"9\x1fgpu\x1fbob\x1fgres:mps:g2:30\x1f{nodes}\x1f{reason}\n")
     view = build(parse_nodes(NODE + "\n" + NODE.replace("node0", "node1")), jobs, [], taken=0, can_retype=False)
     assert view.pinned == (PinnedJob(9, "g2", 30, nodes),)
     assert [gpu.used_shares for node in view.nodes for gpu in node.gpus] == used
@@ -151,19 +160,19 @@ def test_a_pinned_job_that_waits_counts_where_it_may_go(nodes: str, used: list[i
     ],
 )
 def test_a_pinned_job_that_waits_for_something_else_takes_nothing(reason: str) -> None:
-    jobs = parse_jobs(f"9\x1fPD\x1fgpu\x1fbob\x1fgres:mps:g2:30\x1f\x1f{reason}\n")
+    jobs = parse_jobs(f"9\x1fgpu\x1fbob\x1fgres:mps:g2:30\x1f\x1f{reason}\n")
     view = build(parse_nodes(NODE), jobs, [], taken=0, can_retype=False)
     assert (view.pinned, [gpu.used_shares for gpu in view.nodes[0].gpus]) == ((), [0, 0, 0, 0])
 
 
 @pytest.mark.parametrize("reason", ["Resources", "Priority", RESERVED_FOR_OTHERS])
 def test_a_job_that_waits_for_nodes_waits_in_its_partition(reason: str) -> None:
-    jobs = parse_jobs(f"9\x1fPD\x1fgpu\x1fbob\x1fgres:mps:30\x1f\x1f{reason}\n")
+    jobs = parse_jobs(f"9\x1fgpu\x1fbob\x1fgres:mps:30\x1f\x1f{reason}\n")
     assert build(parse_nodes(NODE), jobs, [], taken=0, can_retype=False).waiting == {"gpu": 1}
 
 
 def test_a_job_that_names_two_partitions_waits_once() -> None:
-    jobs = parse_jobs("9\x1fPD\x1fgpu,debug\x1fbob\x1fgres:mps:30\x1f\x1fResources\n")
+    jobs = parse_jobs("9\x1fgpu,debug\x1fbob\x1fgres:mps:30\x1f\x1fResources\n")
     view = build(parse_nodes(NODE), jobs, [], taken=0, can_retype=False)
     assert (view.waiting, view.waiting_jobs) == ({"gpu": 1, "debug": 1}, 1)
 
@@ -173,6 +182,7 @@ def test_hostlists() -> None:
     assert expand_hostlist("n[08-10,7],login,gpu[1]-x") == ["n08", "n09", "n10", "n7", "login", "gpu1-x"]
     assert expand_hostlist("") == []
     assert len(expand_hostlist("n[0-99999999]")) == 10_000
+    assert expand_hostlist("n[-3,,4]") == ["n4"]
 
 
 PARTITIONS = """PartitionName=gpu AllowGroups=ALL JobDefaults=DefCpuPerGPU=6,DefMemPerGPU=5000 DefMemPerNode=UNLIMITED
@@ -259,6 +269,9 @@ def test_whose_a_node_is() -> None:
 def test_a_gpu_without_shares_beside_one_that_has_some_takes_no_pin(rest: str) -> None:
     (node,) = parse_nodes(NODE.replace("mps:g0:100,mps:g1:100,mps:g2:100,mps:g3:100", f"{rest}mps:g2:100"))
     assert [gpu.type for gpu in node.gpus] == ["g2"]
+    assert node.whole == (Gpu("node0", "g0", 0), Gpu("node0", "g1", 0, number=1), Gpu("node0", "g3", 0, number=3))
+    (node,) = parse_nodes(NODE.replace(",mps:g0:100,mps:g1:100,mps:g2:100,mps:g3:100", ""))
+    assert ([gpu.type for gpu in node.gpus], node.whole) == (["g0", "g1", "g2", "g3"], ())
 
 
 def test_processors_of_a_core() -> None:
@@ -266,6 +279,15 @@ def test_processors_of_a_core() -> None:
     two = NODE.replace("ThreadsPerCore=1", "ThreadsPerCore=2")
     assert parse_nodes(two.replace("CPUTot=64", "CPUTot=128"))[0].threads == 2
     assert parse_nodes(two)[0].threads == 1, "slurm.conf counts cores: Slurm gives each as one processor"
+
+
+def test_features_and_processors_that_a_node_has_now() -> None:
+    (node,) = parse_nodes(
+        NODE.replace("ActiveFeatures=h200,big", "ActiveFeatures=h200").replace("Efctv=64", "Efctv=60")
+    )
+    assert (set(node.features), node.free_cpus) == ({"h200"}, 55)
+    (node,) = parse_nodes(NODE.replace("CPUEfctv=64 ", "").replace(" ActiveFeatures=h200,big", ""))  # an older Slurm
+    assert (set(node.features), node.free_cpus) == ({"h200", "big"}, 59)
 
 
 def test_memory_that_a_node_keeps_for_the_system() -> None:
@@ -379,7 +401,7 @@ def test_reservations() -> None:
 
 @pytest.mark.parametrize("reason", ["QOSMaxJobsPerUserLimit", "AssocGrpGRES", "MaxGRESPerAccount"])
 def test_a_job_at_a_limit_takes_nothing_and_its_pin_can_be_taken_back(reason: str) -> None:
-    jobs = parse_jobs(f"9\x1fPD\x1fgpu\x1fbob\x1fgres:mps:g2:30\x1fnode0\x1f{reason}\n")
+    jobs = parse_jobs(f"9\x1fgpu\x1fbob\x1fgres:mps:g2:30\x1fnode0\x1f{reason}\n")
     view = build(parse_nodes(NODE), jobs, [], taken=0, can_retype=True)
     assert (view.pinned, view.at_limit) == ((PinnedJob(9, "g2", 30, "node0"),), frozenset({"bob"}))
     assert [gpu.used_shares for gpu in view.nodes[0].gpus] == [0] * len(view.nodes[0].gpus)
@@ -398,7 +420,7 @@ def test_whether_slurm_enforces_limits(enforced: str, limits: bool) -> None:
 def test_jobs_for_shares_that_slurm_holds() -> None:
     rows = [("1", "gres:mps:30", "BadConstraints"), ("2", "gres/mps:g1:30", "BadConstraints")]
     rows += [("3", "gres:gpu:1", "BadConstraints"), ("4", "gres:mps:30", "JobHeldUser")]
-    jobs = parse_jobs("\n".join(f"{job}\x1fPD\x1fgpu\x1fbob\x1f{asked}\x1f\x1f{why}" for job, asked, why in rows))
+    jobs = parse_jobs("\n".join(f"{job}\x1fgpu\x1fbob\x1f{asked}\x1f\x1f{why}" for job, asked, why in rows))
     assert build([], jobs, [], taken=1.0, can_retype=False).held == (1, 2)
 
 
@@ -451,10 +473,10 @@ def test_a_job_that_slurm_has_not_looked_at_may_take_room_at_any_moment() -> Non
         "N/A": 0,
     }
     for asked, share in rows.items():
-        jobs = parse_jobs(f"9\x1fPD\x1fgpu,debug\x1fbob\x1f{asked}\x1f\x1fNone\n")
+        jobs = parse_jobs(f"9\x1fgpu,debug\x1fbob\x1f{asked}\x1f\x1fNone\n")
         view = build(parse_nodes(NODE), jobs, [], taken=0, can_retype=False)
         assert floating_in(view, "gpu").shares == floating_in(view, "debug").shares == share, asked
-        array = parse_jobs(f"9_[0-3,7%2]\x1fPD\x1fgpu,debug\x1fbob\x1f{asked}\x1f\x1fNone\n")
+        array = parse_jobs(f"9_[0-3,7%2]\x1fgpu,debug\x1fbob\x1f{asked}\x1f\x1fNone\n")
         view = build(parse_nodes(NODE), array, [], taken=0, can_retype=False)
         assert floating_in(view, "gpu").shares == (100 if share else 0), asked
         seen = build(parse_nodes(NODE), [replace(jobs[0], reason="Resources")], [], taken=0, can_retype=False)
