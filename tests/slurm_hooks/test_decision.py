@@ -70,6 +70,11 @@ def test_memory_decides() -> None:
     assert decision.pin is not None
     assert decision.pin.type == "g1"
     assert decision.reasons == ("38 shares for 38000 of 100000 MiB", "magm chose g1 of n1")
+    assert [made(upper, partition=replace(PARTITION, default_smact=0.0)).share for upper in (0, 1, 90_000)] == [
+        1,
+        1,
+        90,
+    ]
 
 
 def test_compute_decides() -> None:

@@ -78,6 +78,7 @@ def test_the_smallest_that_fits() -> None:
     found = mig.profiles(["g0", *reversed(TYPES), "1g.18gb"])
     assert tuple(p.type for p in found) == TYPES
     assert [p.slices for p in mig.profiles(["a100_7g.40gb", "h200_1g.18gb"])] == [1, 7]
+    assert mig.smallest(found, found[0].memory_mib, 1 / mig.SLICES) == found[0]
     wanted = [(1, 0.0), (16_000, 0.0), (17_000, 0.0), (17_000, 0.2), (1, 0.4), (65_000, 0.0), (200_000, 0.0)]
     chosen = [mig.smallest(found, *needs) for needs in wanted]
     assert [p.type if p else None for p in chosen] == [

@@ -91,6 +91,18 @@ def test_each_run_held_its_own_share_where_slurm_does_not_account_for_them() -> 
     first = job_run(record, state="REQUEUED", allocated={})
     second = job_run(record, submit=NOON + HOUR, start=NOON + HOUR, end=NOON + 2 * HOUR, allocated={})
     assert _row(first, second).gpu_hours_held == 1.0
+    live = replace(second, end=None, state="RUNNING")
+    assert _row(first, live, until=NOON + 2 * HOUR).gpu_hours_held == 1.0
+
+
+def test_what_the_record_says_of_runs_that_were_short() -> None:
+    record = _with_runs(Run(share=40, end=NOON + 50), Run(share=60, end=NOON + 80))
+    first = job_run(record, state="REQUEUED", end=NOON + 48)
+    second = job_run(record, submit=NOON + 49, start=NOON + 49, end=NOON + 81)
+    (job,) = report.jobs_of((first, second))
+    assert [kept and kept.share for kept in map(job.kept, job.runs)] == [40, 60]
+    (job,) = report.jobs_of((first, replace(second, nodes="", state="CANCELLED")))  # as it waited
+    assert [kept and kept.share for kept in map(job.kept, job.runs)] == [40, None]
 
 
 def test_jobs_without_a_record() -> None:
@@ -120,6 +132,7 @@ def test_all_runs_of_a_job_count_but_the_job_once() -> None:
     first = job_run(None, state="REQUEUED", end=NOON + HOUR)
     second = job_run(record, submit=NOON + HOUR, start=NOON + HOUR, end=NOON + 2 * HOUR, allocated={"gres/mps": 60})
     row = _row(second, first)
+    assert _row(second, replace(first, user="")) == row  # slurmdbd may know a short run's user later
     assert (row.jobs, row.gpu_hours_asked, row.gpu_hours_held) == (1, 2.0, 1.0)
     assert (row.measured, row.estimated_mib, row.upper_mib, row.used_mib) == (1, 10_000, 12_000, 15_000)
     assert (row.over_upper, row.ooms, row.oom_finished, row.oom_failed, row.oom_open) == (1, 1, 1, 0, 0)
@@ -235,6 +248,7 @@ def test_what_a_run_did_counts_in_the_time_in_which_it_did_it() -> None:
     before, after = _row(*runs, until=between), _row(*runs, since=between)
     assert (before.ooms, before.oom_finished, before.energy_kwh) == (1, 1, 2.0)
     assert (after.ooms, after.oom_finished, after.energy_kwh) == (0, 0, 1.0)
+    assert [_row(*runs, until=first).ooms, _row(*runs, since=first).ooms] == [0, 1]
     assert _row(*runs, until=first).energy_kwh == 1.0
     assert _row(*runs, since=second).energy_kwh is None
     # slurmdbd lost the start of a short run.
