@@ -138,3 +138,13 @@ def test_pressure_is_monotone_whatever_was_measured() -> None:
     less = np.array([[chance.gauss(0, 1) for _ in range(3)] for _ in range(500)])
     more = less + np.array([[max(0.0, chance.gauss(0, 0.3)) for _ in range(3)] for _ in range(500)])
     assert (known.pressure(more, weights) >= known.pressure(less, weights) - 1e-12).all()
+
+
+def test_whom_several_measured_workloads_are_like_has_of_each_by_its_nearness() -> None:
+    places = np.array([[0.0], [REACH / 2]])
+    known = Known(places, np.array([2.0, 4.0]), np.zeros(2), np.array([1.0, -2.0]), np.array([0.5, 0.2]))
+    between, beyond, far = np.array([[REACH / 4], [1.25 * REACH], [3 * REACH]])
+    suffer, alone, variance = known.alike(np.array([between, beyond, far]), 1.0)
+    assert suffer == pytest.approx([3.0, 1.0, 0.0])
+    assert alone == pytest.approx([-0.5, -0.5, 0.0])
+    assert variance == pytest.approx([0.4, 0.8, 1.0])

@@ -11,7 +11,18 @@ from estimator.gpus import GPUS
 from estimator.layer import Layer
 from estimator.types import ModelSummary, Workload
 from predictor.profile_files import dumps, load, loads, save
-from predictor.profiles import CHIPS, Work, Worker, chip_of, corrected, estimate_profile, leaves, raw_profile
+from predictor.profiles import (
+    CHIPS,
+    KERNEL_S,
+    LAUNCH_S,
+    Work,
+    Worker,
+    chip_of,
+    corrected,
+    estimate_profile,
+    leaves,
+    raw_profile,
+)
 from predictor.types import Profile, ProfileError, Shape
 from tests.predictor.synthetic import profile
 
@@ -71,6 +82,47 @@ def test_small_work_is_bound_by_the_host_and_large_work_fills_the_gpu() -> None:
     assert small.busy < 0.5 and small.smact < 0.01
     assert large.busy == 1.0 and large.smact > 0.9
     assert large.seconds > 10 * small.seconds and large.turn_us > 10 * small.turn_us
+
+
+@pytest.mark.parametrize(
+    ("precision", "width", "launches"),
+    [("fp32", 4, (3, 2, 12.25)), ("amp", 2, (5, 2, 12.25))],  # with amp two more casts, for matrices
+)
+def test_the_account_of_a_step(precision: str, width: int, launches: tuple[float, ...]) -> None:
+    batch, features = 4096, 4096
+    weights, outputs = features * features, batch * features
+    found = raw(mlp(features, 1), batch_size=batch, precision=precision)
+    chip = CHIPS["h200"]
+    matrix_rate = chip.tensor_flops if precision == "amp" else chip.fp32_flops
+    # Of the matrix, of the activation, of Adam's step: operations, their rate, bytes moved, elements of a launch.
+    work = [
+        (6 * batch * weights, matrix_rate, 3 * width * (2 * outputs + weights), outputs),
+        (12 * outputs, chip.fp32_flops, 6 * width * outputs, outputs),
+        (10 * weights, chip.fp32_flops, 28 * weights, weights / 12.25),
+    ]
+    spent = [max(ops / (rate / 2), moved / (chip.bytes_per_s / 2)) for ops, rate, moved, _ in work]
+    assert (
+        min(one / count for one, count in zip(spent, launches, strict=True)) > KERNEL_S and sum(spent) > 18 * LAUNCH_S
+    )
+    threads = [elements / 8 for *_, elements in work]
+    filled = sum(one * min(1.0, each / chip.threads) for one, each in zip(spent, threads, strict=True))
+    assert found.seconds == pytest.approx(sum(spent))
+    assert (found.busy, found.launches) == (1.0, sum(launches))
+    assert found.smact == pytest.approx(filled / sum(spent))
+    assert found.dram == pytest.approx(sum(moved for *_, moved, _ in work) / chip.bytes_per_s / sum(spent))
+    assert found.tensor == pytest.approx(work[0][0] / matrix_rate / sum(spent) if precision == "amp" else 0.0)
+    assert found.threads == pytest.approx(sum(map(math.prod, zip(spent, threads, strict=True))) / sum(spent))
+    turns = sum(one * one / count for one, count in zip(spent, launches, strict=True)) / sum(spent)
+    assert found.turn_us == pytest.approx(1e6 * turns)
+    assert found.mean_us == pytest.approx(1e6 * sum(spent) / sum(launches))
+    assert found.blocking_us == pytest.approx(1e6 * filled / sum(launches))
+
+
+def test_the_least_that_kernels_and_the_host_take() -> None:
+    found = raw(ModelSummary("module", Layer("ReLU", 0, (1,)), None, 0), batch_size=1, kind="infer")
+    assert found.seconds == LAUNCH_S
+    assert (found.busy, found.launches, found.threads) == (pytest.approx(KERNEL_S / LAUNCH_S), 1.0, 32.0)
+    assert (found.mean_us, found.turn_us) == (pytest.approx(1e6 * KERNEL_S),) * 2
 
 
 def test_bandwidth_and_tensor_cores() -> None:

@@ -6,6 +6,7 @@ import math
 import os
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from predictor import rad
+from predictor.artifact import Colocation
 from predictor.contention import Fit, Settings, fit, log_metrics, offsets_of
 from predictor.measure import score
 from predictor.measurements import load_profiles
@@ -224,12 +227,33 @@ def test_a_metric_that_no_workload_has_gets_no_say() -> None:
     assert np.isfinite(fit(bare, Settings(turns=("turn_us", "registers"))).theta).all()
 
 
-def test_cross_validation_sees_only_the_training_data() -> None:
-    rows = PAIRS[:20]
-    best = choose_settings(rows, candidate_settings())
-    errors = {candidate: held_out_error(rows, candidate) for candidate in candidate_settings()}
-    assert errors[best] == min(errors.values())
-    assert held_out_error(rows[:1], Settings()) == 0.0
+class Memory:
+    """A model that has learnt its rows by heart, and is wrong by a factor about all others."""
+
+    def __init__(self, rows: Sequence[Colocation], wrong: float) -> None:
+        self.known, self.wrong = {tuple(side.workload for side in row.sides) for row in rows}, wrong
+
+    def sides(self, _: object, offsets: Sequence[int], names: Sequence[str]) -> tuple[list[float], None]:
+        pairs = [tuple(names[begin:end]) for begin, end in pairwise(offsets)]
+        actual = {tuple(side.workload for side in row.sides): [side.progress for side in row.sides] for row in PAIRS}
+        factors = [1.0 if pair in self.known else self.wrong for pair in pairs]
+        return [value * factor for pair, factor in zip(pairs, factors, strict=True) for value in actual[pair]], None
+
+    def alone_factor(self, _: str) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize("folds", [4, 100])
+def test_the_error_is_that_of_colocations_that_were_left_out(folds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def learns(rows: Sequence[Colocation], settings: Settings) -> Memory:
+        return Memory(rows, math.exp(settings.noise))
+
+    monkeypatch.setattr(rad, "fit", learns)
+    candidates = [Settings(noise=noise) for noise in (0.5, 0.2, 3.0)]
+    found = [held_out_error(PAIRS[:10], candidate, folds) for candidate in candidates]
+    assert found == pytest.approx([0.25, 0.04, 1.0]), "squares, of which one error is worth no more than 1"
+    assert choose_settings(PAIRS[:10], candidates) == candidates[1]
+    assert held_out_error(PAIRS[:1], Settings(), folds) == 0.0
 
 
 def test_weights_survive_the_disk(tmp_path: Path) -> None:
@@ -255,7 +279,10 @@ def test_broken_weights_are_refused(tmp_path: Path) -> None:
         "metric": json.dumps({**good, "settings": {**good["settings"], "press": ["blood"]}}),
         "known": json.dumps({**good, "known": {**good["known"], "press": [0.0]}}),
         "stranger": json.dumps({**good, "known": {**good["known"], "places": [[math.inf]]}}),
-        "limits": json.dumps({**good, "threads": {"scale": 1.0, "remains": 1.5}}),
+        **{
+            f"limits {scale} {remains}": json.dumps({**good, "threads": {"scale": scale, "remains": remains}})
+            for scale, remains in ((1.0, 1.1), (1.0, -0.1), (-0.1, 0.5), (101.0, 0.5))
+        },
         "sharpness": json.dumps({**good, "settings": {**good["settings"], "slack": math.nan}}),
         "word": json.dumps({**good, "settings": {**good["settings"], "slack": "sharp"}}),
         "scalar": json.dumps({**good, "known": {**good["known"], "suffer": 1.0}}),
@@ -267,6 +294,8 @@ def test_broken_weights_are_refused(tmp_path: Path) -> None:
     for name, text in cases.items():
         with pytest.raises(WeightsError, match=f"{name}.*retrain"):
             from_json(text, name)
+    with pytest.raises(WeightsError, match="unknown metrics blood: retrain"):
+        from_json(cases["metric"], "it")
     assert from_json(json.dumps(good), "good").threads is None
     assert from_json(to_json(MODEL, "", Law(1.25, 0.5)), "good").threads == Law(1.25, 0.5)
     (tmp_path / "rad.json").write_bytes(b" " * (2 << 20))

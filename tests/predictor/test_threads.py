@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictor.threads import CHOICES, Goal, Law, choose
+from predictor.threads import CHOICES, Goal, Law, choose, demand
 from predictor.types import Prediction, Profile
 from tests.predictor.synthetic import profile
 
@@ -23,6 +23,13 @@ PART = st.floats(0.01, 1.0)
 def progress(jobs: list[Profile], without: list[float], *shares: tuple[int, ...]) -> list[list[float]]:
     found: list[list[float]] = LAW.progress(jobs, np.array(without), shares).tolist()
     return found
+
+
+@pytest.mark.parametrize(
+    ("smact", "busy", "part"), [(0.2, 0.8, 0.25), (0.6, 0.5, 1.0), (0.2, np.nan, 1.0), (0.0, 0.0, 0.0)]
+)
+def test_the_part_of_the_sms_that_a_jobs_kernels_fill(smact: float, busy: float, part: float) -> None:
+    assert demand(dataclasses.replace(WIDE, smact=smact, busy=busy)) == pytest.approx(part)
 
 
 def test_all_threads_are_no_limit() -> None:
@@ -58,6 +65,7 @@ def chosen(jobs: list[Profile], said: tuple[float, ...], goal: Goal, *residents:
 def test_a_limit_is_chosen_where_it_is_worth_it() -> None:
     percentage, said = chosen([WIDE, THIN], (0.9, 0.2), "max-min", 100)
     assert percentage < 100
+    assert len(said.residents) == 1
     assert said.worst_resident > 0.2 + 0.05 and said.candidate < 0.9 and said.uncertainty == 0.1
     assert chosen([THIN, WIDE], (0.2, 0.9), "max-min")[0] == 100, "the newcomer is the one that suffers"
     percentage, said = chosen([WIDE, THIN], (0.97, 0.95), "sum")
