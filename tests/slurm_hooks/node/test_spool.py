@@ -112,6 +112,7 @@ def test_small_letters_do_our_record_no_harm(node: Node, slurm: FakeSlurm) -> No
 @pytest.mark.parametrize("others", ["JS1:H4sI", 'note="x"'])
 def test_other_tools_are_not_spoiled(node: Node, slurm: FakeSlurm, others: str) -> None:
     slurm.small_letters()
+    (slurm.folder / "answer-sacctmgr").write_text("slurm 25.11.2")  # which should not
     slurm.rows(_row())
     spool.put(node, 7, 0, RUN)
     assert spool.send(node) == Sent(sent=1)  # from this one it is learnt what sacctmgr does
@@ -166,6 +167,15 @@ def test_what_cannot_be_sent_yet(node: Node, slurm: FakeSlurm, rows: list[str], 
     spool.put(node, 7, 0, RUN)
     assert spool.send(node) == Sent(soon=soon, later=later)
     assert _kept(node) == ["7-0.json"]
+
+
+def test_what_nobody_tells_more_of_is_waited_for(node: Node, slurm: FakeSlurm) -> None:
+    spool.put(node, 7, 0, RUN)
+    _age(node, "7-0.json", 2 * 3600)
+    slurm.rows(_row("RUNNING", end="Unknown"))  # and slurmctld has forgotten it
+    assert spool.send(node) == Sent(soon=1)
+    slurm.rows(_row("REQUEUED", end=NOW - 62), _row("PENDING", start="Unknown", end="Unknown"))
+    assert spool.send(node) == Sent(later=1)
 
 
 @pytest.mark.parametrize(
@@ -258,6 +268,10 @@ def test_a_run_that_is_just_being_requeued_is_waited_for(node: Node, slurm: Fake
     spool.put(node, 7, 0, dataclasses.replace(RUN, outcome="oom_requeued"))
     assert spool.send(node) == Sent(soon=1)
     assert slurm.comment() == OURS
+    slurm.rows(_row("REQUEUED", start=NOW - 500, end=NOW - 400), _row("FAILED"))
+    spool.put(node, 7, 1, dataclasses.replace(RUN, restart=1, outcome="oom_requeued"))
+    spool.put(node, 7, 0, dataclasses.replace(RUN, start=NOW - 499, end=NOW - 400, outcome="oom_requeued"))
+    assert spool.send(node) == Sent(soon=2)
 
 
 @pytest.mark.parametrize("verb", ["sacct", "sacctmgr"])
@@ -317,29 +331,49 @@ def test_who_finds_another_nodes_text_merges_again(
     assert [run.restart for run in record.runs] == [0, 1]
 
 
-def test_a_job_requeued_between_reading_and_writing(
-    node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("becomes", ["requeued", "requeued, with the text", "gone", "not told"])
+def test_a_job_that_changes_between_reading_and_writing(
+    node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, becomes: str
 ) -> None:
     slurm.rows(_row())
     spool.put(node, 7, 0, RUN)
 
-    def requeued(*_: Any) -> commands.Done:
-        slurm.rows(_row("REQUEUED"), _row("PENDING", start="Unknown", end="Unknown"))
+    def store(_row_id: str, text: str, _limit: float) -> commands.Done:
+        if becomes == "not told":
+            slurm.trouble("sacct", 1, "slurmdbd is down\n")
+        elif becomes == "gone":
+            slurm.rows()
+        else:
+            comment = text if becomes.endswith("text") else OURS
+            slurm.rows(_row("REQUEUED"), _row("PENDING", comment, start="Unknown", end="Unknown"))
         return commands.Done(0, "", "")
 
-    monkeypatch.setattr(commands, "store_comment", requeued)
-    assert spool.send(node).soon == 1
+    monkeypatch.setattr(commands, "store_comment", store)
+    sent = spool.send(node)
+    assert (sent.sent, sent.soon, sent.silent) == (0, 1, becomes == "not told")
     assert _kept(node) == ["7-0.json"]
 
 
 def test_broken_files_are_put_aside(node: Node, slurm: FakeSlurm) -> None:
     state.folder(node.spool_dir, 0o700)
-    for name, text in (("7-0.json", "{"), ("7-1.json", '{"run": {"share": "x"}, "at": 1}'), ("x.json", "{}")):
+    for name, text in (
+        ("7-0.json", "{"),
+        ("7-1.json", '{"run": {"share": "x"}, "at": 1}'),
+        ("7-2.json", '{"run": {}, "at": "x"}'),
+        ("x.json", "{}"),
+    ):
         (Path(node.spool_dir) / name).write_text(text)
     (Path(node.spool_dir) / "8-0.json").write_text("[" * 99_999)
     (Path(node.spool_dir) / "9-0.requeue.json").mkdir()
     assert spool.send(node) == Sent()
-    assert _kept(node) == ["7-0.json.broken", "7-1.json.broken", "8-0.json.broken", "9-0.requeue.json", "x.json"]
+    assert _kept(node) == [
+        "7-0.json.broken",
+        "7-1.json.broken",
+        "7-2.json.broken",
+        "8-0.json.broken",
+        "9-0.requeue.json",
+        "x.json",
+    ]
 
 
 def test_a_row_of_an_earlier_job_with_the_same_number_is_not_this_ones(node: Node, slurm: FakeSlurm) -> None:
