@@ -122,6 +122,24 @@ def test_what_steps_need_of_a_node(plugins: str, script: str | None, needed: boo
 @pytest.mark.parametrize("role", ["controller", "node"])
 def test_a_machine_that_lacks_nothing(role: Role) -> None:
     assert _problems(role, WELL) == []
+    own = _file("/run/rad/radd.sock", FileFact("socket", 0o600, 64030, 991))  # slurmctld's user's own
+    assert _problems(role, dataclasses.replace(WELL, **own)) == []
+
+
+@pytest.mark.parametrize(
+    ("lacking", "own_path", "found"),
+    [
+        ((), False, "/usr/local/share/lua/5.1/rad.lua"),
+        (LUA_MODULES[1:2], False, f"not found: {LUA_MODULES[1]}"),
+        (LUA_MODULES, False, "not found"),
+        (LUA_MODULES, True, "a script names its own path"),
+    ],
+)
+def test_which_of_rads_lua_files_are_there(lacking: Sequence[str], own_path: bool, found: str) -> None:
+    scripts = {**WELL.scripts, "job_submit.lua": f"package.path = '/x'\n{HOOK}" if own_path else HOOK}
+    facts = dataclasses.replace(WELL, lua_modules={**WELL.lua_modules, **dict.fromkeys(lacking, "")}, scripts=scripts)
+    (finding,) = (finding for finding in examine("controller", facts, CONFIG) if finding.subject == "Lua module rad")
+    assert (finding.ok, finding.found) == (not lacking or own_path, found)
 
 
 @pytest.mark.parametrize(
@@ -208,10 +226,12 @@ def test_limits_and_weights_where_nothing_is_shared_by_shares() -> None:
     [
         ("gpu:4,mps:400", "GPUs without a Type"),
         ("gpu:h200:4,mps:h200:400", "several GPUs of one Type"),
+        ("gpu:g0:1,gpu:g1:2,mps:g0:100,mps:g1:200", "several GPUs of one Type"),
         ("gpu:g0:1", "no mps"),
         ("gpu:g0:1,mps:100", "mps without a Type"),
         ("gpu:g0:1,mps:g1:100", "gpu and mps name different Types"),
         ("gpu:g0:1,mps:g0:50", "mps of a device is not 100"),
+        ("gpu:g0:1,gpu:g1:1,mps:g0:100,mps:g1:50", "mps of a device is not 100"),
         ("tmpfs:3", "no GPU: tmpfs:3"),
     ],
 )

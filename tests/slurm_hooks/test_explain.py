@@ -86,6 +86,9 @@ def test_neighbours() -> None:
          "recorded only, the request stayed as written: mps:38"),
         (_with(action="left_alone", reasons=("the job asks for several nodes",)),
          "left as written: the job asks for several nodes"),
+        (_with(share=15, profile="1g.18gb", pin="", node="", cap_mib=None), "MIG instance 1g.18gb"),
+        (_with(share=100, profile="7g.141gb", first_share=15, first_profile="1g.18gb", pin="", node=""),
+         "MIG instance 1g.18gb"),
     ],
 )  # fmt: skip
 def test_decisions(record: Record, decision: str) -> None:
@@ -166,11 +169,18 @@ def test_a_job_that_came_back_with_more() -> None:
     ]
 
 
+def test_a_job_that_came_back_with_a_larger_instance() -> None:
+    ended = Run(end=NOON + HOUR, outcome="oom_requeued")
+    story = _story(job_run(_with(share=15, profile="2g.35gb", runs=(ended, Run(share=100, end=NOON + 2 * HOUR)))))
+    assert story[-1].endswith("ran out of GPU memory and was queued again with a larger MIG instance")
+
+
 def test_a_job_that_waits_to_run_again() -> None:
     record = _with(share=57, cap_mib=23000, first_share=38, runs=(Run(share=38, end=NOON + 2, outcome="oom_requeued"),))
     first = job_run(None, state="REQUEUED", end=NOON + 2, elapsed_s=2)
     waits = job_run(record, state="PENDING", submit=NOON + 2, start=None, end=None, reason="Resources", nodes="")
     story = _story(first, waits)
+    assert [line for line in _story(first, dataclasses.replace(waits, admin_comment="")) if "pinned" in line] == []
     assert story[3] == "  decision mps:g2:38 on node07, alone there when it was placed"
     assert story[-2].endswith("queued again with 57 shares")
     assert story[-1].startswith("  now      waits (Resources)")
