@@ -176,6 +176,8 @@ def test_what_nobody_tells_more_of_is_waited_for(node: Node, slurm: FakeSlurm) -
     assert spool.send(node) == Sent(soon=1)
     slurm.rows(_row("REQUEUED", end=NOW - 62), _row("PENDING", start="Unknown", end="Unknown"))
     assert spool.send(node) == Sent(later=1)
+    slurm.rows(_row("RUNNING", start=NOW - 10**7, end="Unknown"))  # an earlier job's, which slurmdbd has lost
+    assert spool.send(node) == Sent(later=1)
 
 
 @pytest.mark.parametrize(
@@ -227,6 +229,15 @@ def test_all_runs_of_a_job_come_to_its_last(node: Node, slurm: FakeSlurm) -> Non
     assert slurm.comment(0) == OURS
 
 
+def test_a_run_whose_start_nobody_noted_is_sent(node: Node, slurm: FakeSlurm) -> None:
+    slurm.rows(_row("NODE_FAIL"))
+    spool.put(node, 7, 0, dataclasses.replace(RUN, start=None, outcome="failed"))
+    assert spool.send(node) == Sent(sent=1)
+    record = decode(slurm.comment())
+    assert record is not None
+    assert [run.outcome for run in record.runs] == ["node_fail"]
+
+
 def test_a_run_whose_start_slurmdbd_lost_holds_nothing_up(node: Node, slurm: FakeSlurm) -> None:
     slurm.rows(_row("REQUEUED", start="None", end=NOW - 90), _row(start=NOW - 61))
     first = dataclasses.replace(RUN, start=NOW - 91, end=NOW - 90, exit_code=1, outcome="oom_requeued")
@@ -243,6 +254,7 @@ def test_a_run_whose_start_slurmdbd_lost_holds_nothing_up(node: Node, slurm: Fak
     [
         ([_row("FAILED")], "failed", "failed"),
         ([_row("CANCELLED by 1003")], "completed", "cancelled"),
+        ([_row("TIMEOUT", end=NOW + 30)], "failed", "timeout"),  # Epilog looked before slurmctld did
         ([_row("NODE_FAIL", start=NOW - 9000, end=NOW - 8000)], "failed", "failed"),  # not this run's row
         ([_row("FAILED")], "oom_final", "oom_final"),
         ([_row("FAILED")], "oom_requeued", "oom_told"),  # Slurm did not requeue it after all
