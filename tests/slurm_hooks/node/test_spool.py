@@ -256,7 +256,9 @@ def test_a_run_whose_start_slurmdbd_lost_holds_nothing_up(node: Node, slurm: Fak
         ([_row("CANCELLED by 1003")], "completed", "cancelled"),
         ([_row("TIMEOUT", end=NOW + 30)], "failed", "timeout"),  # Epilog looked before slurmctld did
         ([_row("NODE_FAIL", start=NOW - 9000, end=NOW - 8000)], "failed", "failed"),  # not this run's row
+        ([_row("COMPLETED")], "failed", "failed"),
         ([_row("FAILED")], "oom_final", "oom_final"),
+        ([_row("FAILED"), _row("COMPLETED", start=NOW + 9, end=NOW + 10)], "oom_requeued", "oom_requeued"),
         ([_row("FAILED")], "oom_requeued", "oom_told"),  # Slurm did not requeue it after all
         ([_row("FAILED")], "mps_victim", "mps_told"),
         ([_row("REQUEUED"), _row("COMPLETED", start=NOW + 9, end=NOW + 10)], "oom_requeued", "oom_requeued"),
@@ -563,6 +565,20 @@ def test_a_request_that_slurm_refuses_leaves_the_record(node: Node, slurm: FakeS
     ]  # with request and delay, without delay, the record alone
     assert told == []
     assert _kept(node) == []
+
+
+@pytest.mark.parametrize(("takes_request", "told"), [(True, ["told"]), (False, [])])
+def test_a_user_is_told_of_a_request_that_was_taken(
+    node: Node, monkeypatch: pytest.MonkeyPatch, takes_request: bool, told: list[str]
+) -> None:
+    def update(_target: str, gres: str | None, *_: object) -> commands.Done:
+        return commands.Done(0 if takes_request or gres is None else 1, "", "")
+
+    monkeypatch.setattr(commands, "update", update)
+    monkeypatch.setattr(commands, "credential_s", lambda _: 120)
+    said: list[str] = []
+    assert spool.finish(node, REQUEUE, spool.begin(node, REQUEUE), told=lambda: said.append("told")) == ""
+    assert (said, _kept(node)) == (told, [])
 
 
 def test_a_controller_that_hangs_during_a_requeue(node: Node, slurm: FakeSlurm) -> None:
