@@ -633,6 +633,15 @@ def test_a_run_that_its_user_queues_again_is_the_one_that_prolog_noted(site: Sit
     assert site.waiting()["7-1.json"].restart == 1
 
 
+@pytest.mark.parametrize("noted", [None, "3"])
+def test_a_run_that_prolog_did_not_note_is_kept_all_the_same(site: Site, noted: str | None) -> None:
+    if noted is not None:  # an earlier job's, whose number this one got
+        site.run("prolog", SLURM_JOB_RESTART_COUNT=noted)
+    site.run("epilog", SLURM_JOB_RESTART_COUNT="1", SLURM_JOB_EXIT_CODE2="0:0")
+    [(name, run)] = site.waiting().items()
+    assert (name, run.restart, run.start, run.outcome) == ("7-1.json", 1, None, "completed")
+
+
 def test_a_process_that_the_monitor_ended_is_evidence(site: Site) -> None:
     _oom_job(site)
     site.run("prolog")
