@@ -13,6 +13,7 @@ from estimator import walk
 from estimator.adapters import FROZEN
 from estimator.layer import Layer
 from estimator.parsers import module, parse_summary
+from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import ModelSummary, SummaryError
 from slurm_hooks.bench import transformer
 
@@ -353,6 +354,78 @@ def test_boxes_for_one_sample_are_not_the_batch() -> None:
         summary = parse_summary(DETECTOR.format(root=boxes, last=last))
         assert summary.batch_size == 8
         assert summary.root.children[0].output_shape == (16, 32, 32)
+
+
+ANSWERS = (20, 8, 5)
+
+
+@pytest.mark.parametrize(
+    ("rows", "root", "batch"),
+    [
+        ([], None, None),
+        ([(None, 3)], None, None),
+        ([((64, 32), 4), ((16, 5), 1)], None, 64),
+        ([((8, 30), 2), ((8, 10), 1)], (8, 10), 8),
+        ([((8, 30), 2), ((10,), 1)], (10,), 8),
+        # Boxes are not one for each sample, unless there are no pictures that they could be in, or as many.
+        ([((2, 64, 50, 50), 5), ((300, 256), 2), ((300, 4), 1)], (300, 4), 2),
+        ([((1, 64, 50, 50), 5), ((100, 4), 1)], (100, 4), 1),
+        ([((4800, 10), 9), ((300, 10), 1), ((300, 4), 1)], (300, 4), 300),
+        ([((2, 64, 5, 5), 1), ((98, 64), 9), ((2, 4), 1)], (2, 4), 2),
+        # Answers in order of a sequence, which may be a picture's columns, but not an attention's matrix.
+        ([((8, 64, 16, 50), 2), ((8, 512, 1, 25), 2), ((25, 8, 512), 2), ((25, 8, 37), 1)], (25, 8, 37), 8),
+        ([((8, 64, 25, 25), 1), ((25, 32), 5), ((25, 8, 37), 1)], (25, 8, 37), 25),
+        ([((8, 3, 32, 32), 2), ((5, 8, 32, 32), 1)], (5, 8, 32, 32), 8),
+        ([((8, 3, 32, 32), 2), ((5, 8, 32, 32), 2)], (5, 8, 32, 32), 5),
+        # Pictures may be several for each sample, where that is no chance.
+        ([((32, 3, 8, 8), 5), ((31, 7), 1), ((4, 16), 2), ((4, 10), 1)], (4, 10), 4),
+        ([((32, 3, 8, 8), 5), ((31, 7), 1), ((4, 16), 1), ((4, 10), 1)], (4, 10), 32),
+        ([((None, 3, 8, 8), 5), ((4, 16), 2), ((4, 10), 1)], (4, 10), None),
+        ([((30, 3, 8, 8), 5), ((4, 16), 2), ((4, 10), 1)], (4, 10), 30),
+        # Inside, each sample is several, or one row is of all; what has the batch behind its steps does not count.
+        ([((64, 32), 4), ((16, 5), 1)], (16, 5), 16),
+        ([((64, 32), 4), ((24, 5), 1)], (24, 5), 64),
+        ([((1, 32), 4), ((16, 5), 1)], (16, 5), 16),
+        ([((50, 16, 32), 4), ((16, 5), 1)], (16, 5), 16),
+        ([((None, 32), 4), ((16, 5), 1)], (16, 5), None),
+        # Where its answers are in another order, the first layer tells, if most of the others go with it.
+        ([(ANSWERS, 1), ((8, 3, 32), 1), ((64, 32), 5), ((None, 7), 1)], ANSWERS, 8),
+        ([((8, 3, 32), 1), ((63, 32), 5), (ANSWERS, 1)], ANSWERS, 63),
+        ([((8, 3, 32), 3), ((64, 32), 5), ((20, 9, 8), 1)], (20, 9, 8), 64),
+        ([((1, 3, 32), 1), ((64, 32), 5), ((20, 1, 5), 1)], (20, 1, 5), 64),
+    ],
+)
+def test_which_size_is_the_batch(
+    rows: list[tuple[RawShape | None, int]], root: RawShape | None, batch: int | None
+) -> None:
+    assert batch_of(rows, root) == batch
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "sample"),
+    [
+        ((), 8, None),
+        ((8, 3), 8, (3,)),
+        ((None, 3), 8, (3,)),
+        ((8, 3), None, (3,)),
+        ((None, None, 3), None, (1, 3)),
+        ((16, 7, 5), 8, (2, 7, 5)),  # two for each sample
+        ((16, 8, 5), 8, (16, 5)),  # steps first
+        ((49, 8, 5), 8, (49, 5)),
+        ((20, 16, 5), 8, (20, 2, 5)),
+        ((20, 16), 8, (20, 16)),
+        ((20, 15, 5), 8, (20, 15, 5)),
+        ((20, 16, 5), 1, (20, 16, 5)),
+        ((1, 16, 5), 8, (1, 16, 5)),  # a table of positions
+        ((1, 8192, 5), 8, (1, 1024, 5)),
+        ((0, 3), 8, (0, 3)),
+        ((16, 7, 5), 0, (16, 7, 5)),
+    ],
+)
+def test_what_is_left_of_a_shape_without_the_batch(
+    shape: RawShape, batch: int | None, sample: tuple[int, ...] | None
+) -> None:
+    assert per_sample(shape, batch) == sample
 
 
 def test_answers_of_a_sequence_to_pictures() -> None:
