@@ -554,13 +554,15 @@ def test_a_controller_that_is_busy_for_a_moment(site: Site, monkeypatch: pytest.
     assert len(site.slurm.calls("requeue")) == 1
 
 
-def test_a_controller_that_is_away(site: Site) -> None:
+@pytest.mark.parametrize(("told", "code"), [("1:0", 1), ("0:9", 137), ("", None)])
+def test_a_controller_that_is_away(site: Site, told: str, code: int | None) -> None:
     site.slurm.trouble("show", 1, "Unable to contact slurm controller\n")
     site.run("prolog")
     site.log(OOM)
-    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    site.run("epilog", SLURM_JOB_EXIT_CODE2=told)
     assert "not recovered: exit status 1: Unable to contact" in site.said
-    assert site.waiting()["7-0.json"].outcome == "failed"
+    run = site.waiting()["7-0.json"]
+    assert (run.outcome, run.exit_code) == ("failed", code)
 
 
 def test_slurm_that_does_not_tell_the_exit_code(site: Site) -> None:
@@ -570,6 +572,16 @@ def test_slurm_that_does_not_tell_the_exit_code(site: Site) -> None:
     site.run("epilog")
     assert len(site.slurm.calls("requeue")) == 1
     assert site.waiting()["7-0.json"].exit_code == 1
+
+
+def test_a_program_that_aborts_is_requeued_too(site: Site) -> None:
+    _oom_job(site, ExitCode="6", Reason="RaisedSignal:6(Aborted)")
+    site.run("prolog")
+    site.log(OOM)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="0:6")
+    assert len(site.slurm.calls("requeue")) == 1
+    run = site.waiting()["7-0.json"]
+    assert (run.outcome, run.exit_code) == ("oom_requeued", 134)
 
 
 def test_a_peak_that_was_measured_before_the_last_allocations_does_not_contradict(site: Site) -> None:
