@@ -134,9 +134,10 @@ return function(options)
         options["tres-per-task"] = table.concat(rest, ",")
     end
     if options["mem-per-gpu"] then options["mem-per-gpu"] = "0" end
-    -- A step cannot ask for all; this gives it the GPU, and the job's cap holds for each of its steps.
+    -- All of the job's shares, as each of its steps may take as much memory: as with a GPU, the next one waits.
     if type(options.gres) == "string" then
-        local gres = options.gres:gsub("[^,]+", function(item) return is_one_gpu(item) and "mps:1" or nil end)
+        local all = "mps:" .. os.getenv("RAD_SHARE")
+        local gres = options.gres:gsub("[^,]+", function(item) return is_one_gpu(item) and all or nil end)
         if gres ~= options.gres then options.gres = gres end
     end
     -- By these TaskProlog knows a job of RAD's, also where a step is to get nothing of its environment.

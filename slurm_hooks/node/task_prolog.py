@@ -112,6 +112,9 @@ def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str], *, kept: 
     ours = "RAD_SHARE" in env
     if ours:
         lines += _steps(env, kept)
+        held = task.get("share") if task else None
+        if held and str(held) != env["RAD_SHARE"]:  # queued again with more: its steps ask for all of it
+            lines.append(f"export RAD_SHARE={held}")
     if task and task.get("pipe"):
         lines.append(f"export CUDA_MPS_PIPE_DIRECTORY={task['pipe']}")
         lines.append(f"export CUDA_VISIBLE_DEVICES={task['visible']}")

@@ -36,6 +36,18 @@ srun --gpu-bind=none --ntasks=2 --cpus-per-task=2 sh -c 'echo "bound to $CUDA_VI
 srun --help | grep -q tres-per-task && each=--tres-per-task=cpu=2,gres/gpu=1 || each=--gpus-per-task=1  # since 23.11
 srun --ntasks=1 $each sh -c 'echo "each $CUDA_VISIBLE_DEVICES"'
 """
+SWEEP = f"""#!/bin/bash
+{CLAIMED}
+srun --exact -n1 -c1 --gres=gpu:1 sh -c 'touch begun; until [ -e over ]; do sleep 0.1; done' &
+until [ -e begun ]; do sleep 0.1; done
+srun --exact -n1 -c1 --gres=none echo "beside it"
+srun --overlap -n1 -c1 --gres=gpu:1 echo "over it"
+srun --exact -n1 -c1 --gres=gpu:1 --immediate echo "at once" 2>/dev/null || echo "not at once"
+touch over
+wait
+srun --exact -n1 -c1 --gres=gpu:1 echo "behind it"
+rm begun over
+"""
 PLAIN_STEPS = f"""#!/bin/bash
 {CLAIMED}
 srun sh -c 'echo "step $CUDA_VISIBLE_DEVICES"'
@@ -83,6 +95,7 @@ JOBS: dict[str, tuple[str, tuple[str, ...]]] = {
         f"#!/bin/bash\n{CLAIMED}\nsalloc --gres=gpu:1 srun --gres=gpu:1 sh -c 'echo \"within $RAD_SHARE.\"'\n",
         ("--gres=gpu:1",),
     ),
+    "sweep": (SWEEP, ("--gres=gpu:1", "--cpus-per-task=4")),
     "by GPU": (BY_GPU, ("--gres=gpu:1", "--cpus-per-task=4")),
     **{name: (COUNTING, options) for name, options in COUNTS.items()},
     **{f"{name}, shared": (COUNTING.replace("\n", f"\n{CLAIMED}\n", 1), options) for name, options in COUNTS.items()},
@@ -158,6 +171,13 @@ def test_steps_that_ask_by_gpu_start_as_in_a_job_that_holds_one(rad_cluster: Clu
         *[f"bound to {device}"] * 2,
         f"each {device}",
     ], said  # where a step wrote nothing, srun's words tell why
+
+
+def test_steps_that_ask_for_the_gpu_have_it_one_after_the_other(rad_cluster: Cluster, completed: Run) -> None:
+    """As in a job that holds a GPU: of the job's memory each may take all."""
+    job, _ = completed("sweep")
+    said = [line for line in output(rad_cluster, job).splitlines() if not line.startswith("srun:")]
+    assert said == ["beside it", "over it", "not at once", "behind it"], said
 
 
 @pytest.mark.parametrize("name", COUNTS)

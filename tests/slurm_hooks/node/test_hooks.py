@@ -853,6 +853,15 @@ def test_steps_of_a_job_that_shares_do_not_ask_for_gpus(env: Mapping[str, str], 
     assert task_prolog.task_lines(None, env) == []
 
 
+def test_steps_are_told_of_the_shares_that_the_job_holds_now() -> None:
+    """It was queued again with more, or its user asked for others: a step that asks for the GPU asks for all."""
+    lines = task_prolog.task_lines({"share": 60}, {"RAD_SHARE": "30"})
+    assert lines == ["export RAD_SHARE=60", "unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]
+    assert task_prolog.task_lines({"share": 30}, {"RAD_SHARE": "30"}) == lines[1:]
+    assert task_prolog.task_lines({"share": None}, {"RAD_SHARE": "30"}) == lines[1:]
+    assert task_prolog.task_lines({"share": 60}, {}) == []
+
+
 def test_what_was_hidden_from_srun_is_given_back_to_tasks() -> None:
     hidden = "SLURM_GPUS=1 SLURM_CPUS_PER_GPU=4 SLURM_GPUS_PER_TASK=h200:1 PATH=/x SLURM_MEM_PER_GPU=1\nexport"
     assert task_prolog.task_lines(None, {"RAD_SHARE": "30", "RAD_COUNTED": hidden}) == [
