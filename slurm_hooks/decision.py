@@ -16,7 +16,7 @@ from slurm_hooks.directives import Directives
 from slurm_hooks.interference import Interference, typical
 from slurm_hooks.placement import Need, candidates, choose
 from slurm_hooks.records import Record
-from slurm_hooks.request import GpuRequest, LeftAlone, Submission
+from slurm_hooks.request import GpuRequest, LeftAlone, Submission, generic_resources
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU, cap_of, share_of, usable_mib
 
 _SHARED: Final = Mps(users="multi")
@@ -142,7 +142,7 @@ def decide(
     need = need_of(submission, share, partition, gpu_type, feature, (submission.user or _NOBODY) if apart else "")
     by_user = submission.by_user or partition_of(view, submission.partition).by_user
     need = need._replace(until=now + _limit_s(submission, view), owner=submission.user, by_user=by_user)
-    why_unpinned = _uncertain(submission, request, view, age_s=now - view.taken, stale_s=stale_s, now=now)
+    why_unpinned = _uncertain(submission, view, age_s=now - view.taken, stale_s=stale_s, now=now)
     if why_unpinned:
         place = _Place(None, None, f"not pinned: {why_unpinned}")
     elif partition.placement == "kace" and interference is not None and share != WHOLE_GPU:
@@ -432,16 +432,14 @@ def waits_for_itself(submission: Submission, now: float) -> bool:
     return submission.held or bool(submission.dependency) or later
 
 
-def _uncertain(
-    submission: Submission, request: GpuRequest, view: ClusterView, *, age_s: float, stale_s: float, now: float
-) -> str:
+def _uncertain(submission: Submission, view: ClusterView, *, age_s: float, stale_s: float, now: float) -> str:
     """Why the job may not start at once, so that a pin could hold it back; the empty string if it may.
 
     Nor may a pin name a node on which the job cannot run at all: Slurm refuses such a job.
     """
     if abs(age_s) > stale_s:  # the clock may have been set back
         return "the view of the cluster is stale"
-    return _of_job(submission, now) or _of_nodes(submission, request) or _of_partition(submission, view)
+    return _of_job(submission, now) or _of_nodes(submission) or _of_partition(submission, view)
 
 
 def _of_job(submission: Submission, now: float) -> str:
@@ -457,7 +455,7 @@ def _of_job(submission: Submission, now: float) -> str:
     return "the job needs licenses" if submission.licenses else ""
 
 
-def _of_nodes(submission: Submission, request: GpuRequest) -> str:
+def _of_nodes(submission: Submission) -> str:
     """What a job asks of its node of which the view says nothing, or the empty string."""
     if any(c in submission.req_nodes or c in submission.exc_nodes for c in "[,"):
         return "the job names several nodes"
@@ -465,7 +463,7 @@ def _of_nodes(submission: Submission, request: GpuRequest) -> str:
         return "the job names node features"
     if submission.node_options:
         return f"which nodes will do for {', '.join(submission.node_options)} is not known"
-    if request.others or any(text for name, text in (submission.tres or {}).items() if name != request.field):
+    if len(generic_resources(submission)) > 1:
         return "which nodes have the other generic resources that the job asks for is not known"
     return ""
 

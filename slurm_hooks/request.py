@@ -16,6 +16,7 @@ from slurm_hooks.cluster import ALL_MEMORY, SlurmPartition
 UNLIMITED: Final = "unlimited"  # a time limit
 _OF_GPUS: Final = ("--gres", "--gpus", "-per-gpu", " -G", "--gpu-bind", "gres/gpu", "gres:gpu")
 _TYPE: Final = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"  # read once, however long it is
+_CPUS: Final = re.compile(r"cpu[:=]")
 _GRES: Final = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({_TYPE}))?(?:[:=](\d{{1,9}}))?$")
 
 # Options by which users say which nodes will do and of which the view of the cluster tells nothing, and the job
@@ -182,10 +183,24 @@ def in_words(tres: str) -> str:
     return tres.replace("gres:", "").replace("gres/", "").replace("=", ":")
 
 
+def generic_resources(submission: Submission) -> list[str]:
+    """Each generic resource that a job asks for, as Slurm writes it.
+
+    Later versions than 22.05 write the processors of each task (``cpu=4``) beside them.
+    """
+    items = ",".join(filter(None, (submission.tres or {}).values())).split(",")
+    return [item for item in items if item and not _CPUS.match(item)]
+
+
+def asked_of(submission: Submission) -> str:
+    """What a job asks of generic resources, in its user's words."""
+    return in_words(",".join(generic_resources(submission)))
+
+
 def understand(submission: Submission) -> GpuRequest | LeftAlone:
     """The one-GPU request in a submission, or why it is left alone."""
     tres = {k: v for k, v in (submission.tres or {}).items() if v}
-    asked = in_words(",".join(tres.values()))
+    asked = asked_of(submission)
     found: list[tuple[str, str, str, int]] = []
     others: dict[str, list[str]] = {}
     for where, text in tres.items():

@@ -34,7 +34,7 @@ from slurm_hooks.request import (
     GpuRequest,
     LeftAlone,
     Submission,
-    in_words,
+    asked_of,
     steps_ask,
     understand,
     with_defaults,
@@ -214,7 +214,7 @@ class Service:
         partition = self.config.partition(submission.partition.split(",")[0])
         if partition is None or partition.method == "off":
             return Answer()
-        answer = self._left_alone(submission, _NO_DIRECTIVES, partition, LeftAlone(_asked(submission), reason))
+        answer = self._left_alone(submission, _NO_DIRECTIVES, partition, LeftAlone(asked_of(submission), reason))
         return answer._replace(message="") if partition.mode == "shadow" else answer
 
     def too_late(self, fields: Mapping[str, str]) -> Answer:
@@ -237,7 +237,7 @@ class Service:
         first = partitions[0]
         if len(partitions) < len(names) or any(p is not first and p != first for p in partitions):
             reason = f"RAD does not serve the partitions {submission.partition} alike"
-            asked = _asked(submission)
+            asked = asked_of(submission)
             answer = self._left_alone(submission, reading.directives or _NO_DIRECTIVES, first, LeftAlone(asked, reason))
         else:
             answer = self._decide(reading, first)
@@ -482,11 +482,6 @@ def _no_summary(submission: Submission, directives: Directives) -> str:
     elif _NO_FILE in why:
         why += " (a path is relative to the directory in which sbatch runs)"
     return f"summary {directives.model}: {why}"
-
-
-def _asked(submission: Submission) -> str:
-    """What a job asks of generic resources, in its user's words."""
-    return in_words(",".join(filter(None, (submission.tres or {}).values())))
 
 
 def _left_alone(submission: Submission, directives: Directives, partition: Partition, left: LeftAlone) -> Answer:

@@ -405,7 +405,7 @@ def test_two_jobs_share_a_gpu_at_the_same_time(cluster: Cluster) -> None:
     first = cluster.submit(script, "--gres=gpu:1", "--partition=pack").job_id
     cluster.wait_state(first, "RUNNING")
     cluster.wait_until_radd_sees()
-    second = cluster.submit(WAIT, "--gres=gpu:1", "--partition=pack").job_id
+    second = cluster.submit(WAIT, "--gres=gpu:1", "--cpus-per-task=2", "--partition=pack").job_id
     cluster.wait_state(second, "RUNNING")
     assert need_record(cluster, second).residents == (first,)
     one, two = cluster.job(first), cluster.job(second)

@@ -140,9 +140,19 @@ def test_unpinned(submission: Submission, words: str) -> None:
 
 
 def test_unpinned_beside_other_generic_resources() -> None:
-    assert "other generic resources" in made(request=REQUEST._replace(others=("gres:nic:1",))).reasons[-1]
+    beside = SUBMISSION._replace(tres={"tres_per_node": "gres:nic:1,gres:gpu:1"})
+    assert "other generic resources" in made(submission=beside).reasons[-1]
     alone = SUBMISSION._replace(tres={"tres_per_node": "gres:gpu:1", "tres_per_task": ""})
     assert made(submission=alone).pin is not None
+
+
+@pytest.mark.parametrize(
+    "tres",
+    [{"tres_per_node": "gres/gpu:1", "tres_per_task": "cpu=4"}, {"tres_per_task": "cpu:4,gres/gpu=1"}],
+)
+def test_processors_of_a_task_are_no_generic_resource_though_slurm_writes_them_beside(tres: dict[str, str]) -> None:
+    """24.11 does so of every job with --cpus-per-task."""
+    assert made(submission=SUBMISSION._replace(tres=tres)).pin is not None
 
 
 @pytest.mark.parametrize(

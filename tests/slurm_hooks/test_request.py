@@ -34,6 +34,13 @@ def test_understood(fields: dict[str, str], text: str, kind: str, field: str) ->
     assert (found.text, found.type, found.field) == (text, kind, field)
 
 
+def test_processors_of_each_task_stay_beside_its_gpu() -> None:
+    found = asked(tres_per_task="cpu=2,gres/gpu=1")
+    assert isinstance(found, GpuRequest)
+    assert found.others == ("cpu=2",)
+    assert asked(tres_per_task="cpu=2") == LeftAlone("", "the job asks for no GPU")
+
+
 def test_other_resources_are_kept() -> None:
     found = asked(tres_per_node="gres:nvme:2,gres:gpu:1")
     assert isinstance(found, GpuRequest)
@@ -76,6 +83,4 @@ def test_left_alone(fields: dict[str, str], words: str) -> None:
 
 
 def test_what_is_left_alone_is_told_in_a_users_words() -> None:
-    assert asked(tres_per_task="cpu=2,gres/gpu:h200=2") == LeftAlone(
-        "cpu:2,gpu:h200:2", "the job asks for more than one GPU"
-    )
+    assert asked(tres_per_task="cpu=2,gres/gpu:h200=2") == LeftAlone("gpu:h200:2", "the job asks for more than one GPU")
