@@ -85,13 +85,14 @@ local function keep_counts(options)
     local counted, hidden = counts_of(COUNTED), counts_of(HIDDEN)
     if counted .. hidden == "" then return end
     local setenv = require("posix.stdlib").setenv
-    assert(setenv("RAD_COUNTED", counted .. hidden)) -- without it srun would be started anew for ever
-    if hidden == "" then return end
     local cpus = tonumber((os.getenv("SLURM_CPUS_PER_GPU") or ""):match("^%d+$"))
     if cpus and not os.getenv("SRUN_CPUS_PER_TASK") then
         local each = math.max(1, math.floor(cpus / (tonumber(options.ntasks) or 1)))
         setenv("SRUN_CPUS_PER_TASK", ("%d"):format(each))
+        hidden = hidden .. "SRUN_CPUS_PER_TASK " -- from the step's tasks: jobs that they submit would inherit it
     end
+    assert(setenv("RAD_COUNTED", counted .. hidden)) -- without it srun would be started anew for ever
+    if hidden == "" then return end
     for _, name in ipairs(HIDDEN) do setenv(name) end
     start_anew(command_line())
 end

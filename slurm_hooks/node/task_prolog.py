@@ -138,6 +138,8 @@ def _steps(env: Mapping[str, str], kept: Collection[str]) -> list[str]:
     counts = [count for count in map(_COUNT.fullmatch, env.get("RAD_COUNTED", "").split(" ")) if count]
     if "RAD_COUNTED" in env:
         lines += ["unset RAD_COUNTED", *(f"export {count.group()}" for count in counts)]
+        if "SRUN_CPUS_PER_TASK" in env["RAD_COUNTED"].split(" "):  # set for this srun alone
+            lines.append("unset SRUN_CPUS_PER_TASK")
     stays = {name for name in kept if name in env} | {count.group(1) for count in counts}
     # Memory per GPU became the job's own. No srun takes both, and a job that is submitted from here inherits them.
     if "SLURM_MEM_PER_GPU" in stays and "SLURM_MEM_PER_NODE" in env:

@@ -55,7 +55,7 @@ srun --gres=gpu:1 true || echo refused
 """
 COUNTING = """#!/bin/bash
 names="SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK SLURM_CPUS_PER_GPU SLURM_MEM_PER_GPU"
-names="$names SLURM_MEM_PER_NODE RAD_COUNTED"
+names="$names SLURM_MEM_PER_NODE SRUN_CPUS_PER_TASK RAD_COUNTED"
 counted="for name in $names; do printf '%s,' \\"\\$(printenv \\$name)\\"; done; echo"
 eval "$counted"
 srun sh -c "$counted"

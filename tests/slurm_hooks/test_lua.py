@@ -613,7 +613,7 @@ def test_a_step_whose_tasks_are_bound_to_gpus_is_started_anew_without_that(bound
     [
         ({"SLURM_GPUS_PER_TASK": "h200:1"}, ["RAD_COUNTED=SLURM_GPUS_PER_TASK=h200:1"]),
         ({"SLURM_MEM_PER_GPU": "64"}, ["RAD_COUNTED=SLURM_MEM_PER_GPU=64"]),
-        ({"SLURM_CPUS_PER_GPU": "4"}, ["SRUN_CPUS_PER_TASK=4", "RAD_COUNTED=SLURM_CPUS_PER_GPU=4"]),
+        ({"SLURM_CPUS_PER_GPU": "4"}, ["SRUN_CPUS_PER_TASK=4", "RAD_COUNTED=SLURM_CPUS_PER_GPU=4 SRUN_CPUS_PER_TASK"]),
         (
             {"SLURM_GPUS_PER_TASK": "1", "SLURM_CPUS_PER_GPU": "4", "SRUN_CPUS_PER_TASK": "2"},
             ["SRUN_CPUS_PER_TASK=2", "RAD_COUNTED=SLURM_CPUS_PER_GPU=4 SLURM_GPUS_PER_TASK=1"],

@@ -873,6 +873,16 @@ def test_what_was_hidden_from_srun_is_given_back_to_tasks() -> None:
     ]
 
 
+def test_what_srun_was_given_for_one_step_is_taken_from_its_tasks() -> None:
+    """A job that they submit would inherit it, and its steps ask for as many processors."""
+    env = {"RAD_SHARE": "30", "RAD_COUNTED": "SLURM_CPUS_PER_GPU=4 SRUN_CPUS_PER_TASK ", "SRUN_CPUS_PER_TASK": "4"}
+    lines = task_prolog.task_lines(None, env)
+    assert "unset SRUN_CPUS_PER_TASK" in lines
+    assert "export SLURM_CPUS_PER_GPU=4" in lines
+    lines = task_prolog.task_lines(None, {**env, "RAD_COUNTED": "SLURM_CPUS_PER_GPU=4 "})  # its user's own
+    assert "unset SRUN_CPUS_PER_TASK" not in lines
+
+
 def test_what_scripts_count_by_stays_where_srun_is_filtered(tmp_path: Path) -> None:
     env = {"RAD_SHARE": "30", "SLURM_GPUS": "1", "SLURM_GPUS_PER_NODE": "1", "SLURM_GPUS_PER_TASK": "1"}
     env |= {"SLURM_CPUS_PER_GPU": "4", "SLURM_GPU_BIND": "none"}
