@@ -230,7 +230,7 @@ def _why_not(submission: Submission, found: list[tuple[str, str, str, int]]) -> 
     if not any(count for *_, count in found):
         return "the job asks for no GPU"
     if len(found) > 1:
-        return "GPUs are asked for in more than one way"
+        return "GPUs are asked for in more than one way: keep one of them"
     where, _, _, count = found[0]
     if count != 1:
         return "the job asks for more than one GPU"
@@ -248,9 +248,10 @@ def _why_not(submission: Submission, found: list[tuple[str, str, str, int]]) -> 
     if nodes:
         return nodes
     if tasks > 1 and submission.cpus_per_gpu is not None:
-        return "the job uses --cpus-per-gpu for several tasks: ask per task instead"
+        return "the job uses --cpus-per-gpu for several tasks: write --cpus-per-task instead"
     if submission.per_gpu_options:
-        return f"the job uses {', '.join(submission.per_gpu_options)}: ask per task or per node instead"
+        instead = " and write --ntasks" if "--ntasks-per-gpu" in submission.per_gpu_options else ""
+        return f"the job uses {', '.join(submission.per_gpu_options)}: leave that out{instead}"
     return ""
 
 
