@@ -23,7 +23,8 @@ _MOST_NUMBERS: Final = 4
 _FORM: Final = "write input_size=3x224x224, for example"
 _SIZE: Final = re.compile(r"[0-9]{1,9}(?:[xX][0-9]{1,9})*")
 _NUMBERS: Final = re.compile(r"[0-9]{1,9}")
-_OTHER_SIGNS: Final = re.compile(r"[\[(]?\s*[0-9]{1,9}(?:\s*[,*x\u00d7;/]\s*[0-9]{1,9})*\s*,?\s*[\])]?", re.IGNORECASE)
+_LISTED: Final = r"\s*[0-9]{1,9}(?:\s*[,*x\u00d7;/]\s*[0-9]{1,9})*\s*,?\s*"
+_OTHER_SIGNS: Final = re.compile(rf"{_LISTED}|\[{_LISTED}\]|\({_LISTED}\)", re.IGNORECASE)
 _COLOURS: Final = 3
 _PICTURE: Final = 2
 # Tokens, and the width of each.

@@ -24,6 +24,7 @@ _OF_SUMMARY: Final = (
     f": write {MARK} model=FILE, or the summary between {MARK} {SUMMARY_BEGIN} and {MARK} {SUMMARY_END}, "
     "each alone on its line"
 )
+_QUOTED: Final = " on each line, and quotes around a value with blanks"
 
 JobPolicy = Literal["collocation", "exclusive"]
 JOB_POLICIES: Final[tuple[JobPolicy, ...]] = ("collocation", "exclusive")
@@ -36,6 +37,7 @@ _LONGEST_LINE: Final = 8192
 _MIB_PER_UNIT: Final = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
 _PAIR: Final = re.compile(r"""([A-Za-z][\w+-]*)\s*[=:](\s*)("[^"]*"|'[^']*'|[^\s"']\S*)?,?(?=\s|$)""")
 _KEY: Final = re.compile(r"([A-Za-z][\w+-]*)\s*[=:]")
+_WORD: Final = re.compile(r"[\w-]+")
 _COMMENT: Final = re.compile(r"[ \t]#")
 _BLANKS: Final = " \t\r\v\f"  # around what a line says; rad_script.lua passes over these too
 _ODD_BLANK: Final = re.compile(r"[^\S \t]")  # a no-break space, as web pages and word processors have
@@ -196,7 +198,10 @@ def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:
         found = _PAIR.match(text, position)
         if found is None:
             piece = text[position : position + 40].split(maxsplit=1)[0]
-            cure = f": write {MARK} {piece}=..." if piece in KEYS else f": write {MARK} key=value{_hint(piece, KEYS)}"
+            meant = piece if _WORD.fullmatch(piece) else ""  # else it is the rest of a path, most likely
+            cure = f": write {MARK} key=value{_hint(meant, KEYS, _QUOTED if position else '')}"
+            if piece in KEYS:
+                cure = f": write {MARK} {piece}=..."
             raise DirectiveError(number, f"cannot read {piece!r}{_OF_SUMMARY if _is_summary(piece) else cure}")
         key = _key(found.group(1))
         value = (found.group(3) or "").rstrip(",")
@@ -281,7 +286,7 @@ def _short(text: str) -> str:
     return clean + ("..." if len(text) > 40 else "")
 
 
-def _hint(word: str, known: Iterable[str]) -> str:
+def _hint(word: str, known: Iterable[str], otherwise: str = "") -> str:
     known = tuple(known)
     near = difflib.get_close_matches(word[:40], known, n=1, cutoff=0.5)
-    return f": did you mean {near[0]!r}?" if near else f": known are {', '.join(known)}"
+    return f": did you mean {near[0]!r}?" if near else otherwise or f": known are {', '.join(known)}"

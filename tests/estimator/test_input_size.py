@@ -79,6 +79,8 @@ def test_a_size_is_numbers_with_x_between_them(text: str, size: tuple[int, ...])
         ("[3,224,224]", "write input_size=3x224x224"),
         ("3*224*224", "write input_size=3x224x224"),
         ("3\u00d7224\u00d7224", "write input_size=3x224x224"),
+        ("(3", "write input_size=3x224x224, for example"),
+        ("3]", "write input_size=3x224x224, for example"),
         ("3x224x", "write input_size=3x224x224, for example"),
         ("x", "for example"),
         ("", "for example"),
