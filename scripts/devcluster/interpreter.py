@@ -36,6 +36,7 @@ def for_everybody(python: Path) -> Interpreter:
     Raises:
         ClusterError: if users can use neither; the message says what to do.
     """
+    python = python.absolute()  # not resolved: that of a virtual environment is a link out of it
     if closed(python.parent) is None and closed(python.resolve().parent) is None:
         return Interpreter(python)
     version, packages = _ask(python)

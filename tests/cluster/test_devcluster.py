@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from scripts.devcluster import Cluster, ClusterError, Layout, free_base_port, processes, settings
+from scripts.devcluster.interpreter import for_everybody
 from slurm_hooks.node import mps
 from tests.cluster.conftest import new_directory, whole
 
@@ -137,6 +138,11 @@ def test_a_folder_that_users_cannot_enter_is_refused() -> None:
             Cluster(Layout(closed / "c", 1)).up()
     finally:
         shutil.rmtree(open_to_all)
+
+
+def test_a_python_may_be_named_from_where_one_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/usr")
+    assert for_everybody(Path("bin/python3")).python == Path("/usr/bin/python3")
 
 
 def test_one_cluster_after_the_other_makes_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
