@@ -244,13 +244,16 @@ class Service:
         if reading.directives is not None and reading.directives.late:
             answer = answer._replace(message="\n".join(filter(None, (answer.message, LATE))))
         if all(partition.mode == "shadow" for partition in partitions):
-            return answer._replace(reject=False, message="")
-        return answer._replace(reject=False) if first.mode == "advise" else answer
+            return answer._replace(message="")
+        return answer
 
     def _decide(self, reading: Reading, partition: Partition) -> Answer:
         submission, directives, request = reading.submission, reading.directives, reading.request
-        if reading.wrong:
+        if reading.wrong and partition.mode == "enforce":
             return Answer(reject=True, message=reading.wrong)
+        if reading.wrong:
+            wrong = LeftAlone(asked_of(submission), reading.wrong)
+            return self._left_alone(submission, _NO_DIRECTIVES, partition, wrong)
         if directives is None:
             return Answer()
         if isinstance(request, LeftAlone):

@@ -659,7 +659,6 @@ def test_modes() -> None:
     assert list(answer.fields or {}) == ["admin_comment"]
     assert record(answer).action == "advised"
     assert advise.unplaced  # the job takes a GPU whole, as it was written
-    assert not ask(advise, "#RAD batchsize=3").reject
     shadow, _ = service(mode="shadow")
     answer = ask(shadow)
     assert (answer.message, list(answer.fields or {})) == ("", ["admin_comment"])
@@ -667,7 +666,16 @@ def test_modes() -> None:
     for whole, action in ((advise, "advised"), (shadow, "shadowed")):  # neither holds what was decided
         kept = record(ask(whole, "#RAD policy=exclusive"))
         assert (kept.action, kept.share, kept.job_policy) == (action, 100, "exclusive")
-    assert ask(shadow, "#RAD batchsize=3") == Answer()
+
+
+@pytest.mark.parametrize(("mode", "told"), [("advise", True), ("shadow", False)])
+def test_a_wrong_directive_is_recorded_where_nothing_is_changed(mode: str, told: bool) -> None:
+    made, _ = service(mode=mode)
+    answer = ask(made, "#RAD batchsize=3")
+    assert not answer.reject
+    wrong = "line 2: unknown key 'batchsize': did you mean 'batch_size'?"
+    assert answer.message == f"left as written: {wrong}" * told
+    assert (record(answer).action, record(answer).reasons) == ("left_alone", (wrong,))
 
 
 @pytest.mark.parametrize("partition", ["cpu", "off", "off,cpu", ""])
