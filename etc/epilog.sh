@@ -1,5 +1,7 @@
 #!/bin/sh
 # Slurm's Epilog (slurm.conf: Epilog=): how the run ended, recovery, the record, the idle MPS daemon.
+# An Epilog that fails drains the node: it never does, also over a rad.env that no shell can read.
+trap 'exit 0' EXIT
 # Copy it beside a file rad.env, or set the two lines below there:
 [ -r "${0%/*}/rad.env" ] && . "${0%/*}/rad.env"
 RAD_PYTHON=${RAD_PYTHON:-/opt/rad/bin/python} # the Python that RAD is installed for
@@ -11,4 +13,3 @@ export RAD_CONFIG
 main=${0%/*}/../slurm_hooks/node/main.py # in a checkout
 if [ -r "$main" ]; then set -- "$main"; else set -- -m slurm_hooks.node.main; fi
 /usr/bin/timeout -k 1 45 "$RAD_PYTHON" -I "$@" epilog </dev/null
-exit 0

@@ -1,5 +1,7 @@
 #!/bin/sh
 # Slurm's Prolog (slurm.conf: Prolog=): notes the run's start, starts the MPS daemon of the job's GPU.
+# A Prolog that fails or hangs drains the node: it never fails, also over a rad.env that no shell can read.
+trap 'exit 0' EXIT
 # Copy it beside a file rad.env, or set the two lines below there:
 [ -r "${0%/*}/rad.env" ] && . "${0%/*}/rad.env"
 RAD_PYTHON=${RAD_PYTHON:-/opt/rad/bin/python} # the Python that RAD is installed for
@@ -10,6 +12,5 @@ export PATH
 export RAD_CONFIG
 main=${0%/*}/../slurm_hooks/node/main.py # in a checkout
 if [ -r "$main" ]; then set -- "$main"; else set -- -m slurm_hooks.node.main; fi
-# A Prolog that fails or hangs drains the node: it never fails, and it never takes long.
+# It never takes long, either.
 /usr/bin/timeout -k 1 25 "$RAD_PYTHON" -I "$@" prolog </dev/null
-exit 0

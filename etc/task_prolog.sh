@@ -1,5 +1,7 @@
 #!/bin/sh
 # Slurm's TaskProlog (slurm.conf: TaskProlog=): MPS variables for each task. Runs as the job's user.
+# A TaskProlog that fails ends the task: it never does, also over a rad.env that no shell can read.
+trap 'exit 0' EXIT
 # Copy it beside a file rad.env, or set the two lines below there:
 [ -r "${0%/*}/rad.env" ] && . "${0%/*}/rad.env"
 RAD_PYTHON=${RAD_PYTHON:-/opt/rad/bin/python} # the Python that RAD is installed for
@@ -9,4 +11,3 @@ export RAD_CONFIG
 main=${0%/*}/../slurm_hooks/node/main.py # in a checkout
 if [ -r "$main" ]; then set -- "$main"; else set -- -m slurm_hooks.node.main; fi
 /usr/bin/timeout -k 1 5 "$RAD_PYTHON" -I "$@" task-prolog 2>/dev/null </dev/null
-exit 0

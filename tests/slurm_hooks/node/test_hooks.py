@@ -1108,6 +1108,16 @@ def test_no_python(site: Site, hook: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
+@pytest.mark.parametrize("hook", ["prolog", "epilog", "task_prolog"])
+@pytest.mark.parametrize("line", ['RAD_PATH="/opt/slurm/bin', "RAD_PATH=$(", "exit 3", "set -e; false"])
+def test_a_rad_env_that_ends_the_shell(site: Site, hook: str, line: str, tmp_path: Path) -> None:
+    script = tmp_path / f"{hook}.sh"
+    shutil.copy(ROOT / "etc" / f"{hook}.sh", script)
+    (tmp_path / "rad.env").write_text(f"{line}\n")
+    done = subprocess.run([str(script)], env=site.env(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")  # else Slurm drains the node, and ends the job's tasks
+
+
 def test_modules_of_the_users_folder_are_not_loaded(site: Site) -> None:
     for name in ("json", "os", "slurm_hooks", "pathlib"):
         (site.home / f"{name}.py").write_text("print('export EVIL=1')\n")
