@@ -9,7 +9,7 @@ from typing import Literal
 
 from slurm_hooks import mig
 from slurm_hooks.cluster import SHARES_COUNTED_SINCE
-from slurm_hooks.config import Config
+from slurm_hooks.config import Config, Radd
 from slurm_hooks.decision import memory_of, unknown_gpu, without_memory
 
 Role = Literal["controller", "node"]
@@ -31,6 +31,11 @@ _REQUIRES = re.compile(r"""require[\s(,]+["']rad["']""")
 _CALLS = re.compile(r"\.wrap\b")
 _FUNCTIONS = re.compile(r"\bslurm_(?:job_submit|cli_pre_submit)\b")  # those behind which rad.wrap() puts RAD
 _COMMENTS = re.compile(r"--\[(=*)\[.*?\]\1\]|^[ \t]*--[^\n]*", re.DOTALL | re.MULTILINE)  # of Lua
+_SAYS_SOCKET = re.compile(r"\.socket\s*=[^=]")
+_SOCKET = re.compile(r"""\.socket\s*=\s*["']([^"']+)["']""")
+_DOWN = re.compile(r"DOWN|FAIL|INVAL|UNKNOWN")
+_DRAINED = re.compile(r"gres|prolog|epilog", re.IGNORECASE)  # for reasons that Slurm itself gives
+_SETTINGS = {"job_submit.lua": "JobSubmitPlugins", "cli_filter.lua": "CliFilterPlugins"}
 _GROUP_WRITE = 0o020
 _OTHER_WRITE = 0o002
 
@@ -54,6 +59,8 @@ class NodeFact:
     gres: str = ""
     partitions: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
+    state: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,11 +78,14 @@ class Facts:
         limits: by whose they are, lists of resources to which slurmdbd holds jobs.
         least: by name, what a QOS wants each job to ask for.
         nodes: Slurm's nodes.
-        gres_conf: text of gres.conf, or None where there is none to read.
+        unnamed: which of Prolog and Epilog are scripts that name nothing of RAD's.
+        task_prolog: why TaskProlog does not come to RAD when an ordinary user runs it, or the empty string.
+        gres_conf: text of gres.conf and of what it includes, or None where there is none to read.
         scripts: texts of the Lua scripts beside slurm.conf by file name, None for those that are absent.
         lua_version: version of Lua that slurmctld runs, for example ``5.1``, or the empty string if unknown.
         lua_modules: where a Lua module was found; the empty string for nowhere.
-        files: what lies at the paths that the configurations name.
+        lua_other: one of RAD's Lua modules that is not as it came with this RAD; else the empty string.
+        files: what lies at the paths that the configurations name, and rad.toml.
         users: user and group id of users that the configuration names.
         radd_error: why radd takes no connection, or the empty string; None where it could not be tried.
         radd_user: name of the user that radd runs as, or the empty string.
@@ -89,7 +99,8 @@ class Facts:
         elsewhere: where this shell finds one that the hooks do not; likewise.
         host: this machine's name.
         absent: rad.toml, where there is none; else the empty string.
-        closed: rad.toml, or the folder above it, where not everybody may read it; else the empty string.
+        read: the rad.toml that the hooks are told to read, where it is another; else the empty string.
+        closed: what those who need it may not use, by subject: it, or the folder above it that is closed to them.
         changed: whether rad.toml was changed after radd had started.
     """
 
@@ -103,10 +114,13 @@ class Facts:
     limits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     least: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[NodeFact, ...] = ()
+    unnamed: frozenset[str] = frozenset()
+    task_prolog: str = ""
     gres_conf: str | None = None
     scripts: Mapping[str, str | None] = field(default_factory=dict)
     lua_version: str = ""
     lua_modules: Mapping[str, str] = field(default_factory=dict)
+    lua_other: str = ""
     files: Mapping[str, FileFact] = field(default_factory=dict)
     users: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     radd_error: str | None = ""
@@ -121,7 +135,8 @@ class Facts:
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
     absent: str = ""
-    closed: str = ""
+    read: str = ""
+    closed: Mapping[str, str] = field(default_factory=dict)
     changed: bool = False
 
 
@@ -177,13 +192,12 @@ def _controller(facts: Facts, config: Config) -> list[Finding]:
 
 def _node(facts: Facts, config: Config) -> list[Finding]:
     findings = [_slurm(facts)]
-    for name in HOOKS:
-        paths = [path for path in facts.settings.get(name, "").split(",") if path]
-        findings += [_program(name, path, facts, f"put RAD's script there: chmod 755 {path}") for path in paths]
-        if not paths and not facts.slurm_error:
-            findings.append(Finding(name, False, "not set", f"set {name} in slurm.conf, see etc/slurm.conf.rad"))
+    if not facts.slurm_error:
+        findings += [*_slurmd(facts), *_scripts(facts), *_steps(facts), *_gres_conf(facts)]
     findings += [*_absent(facts), *_closed(facts)]
-    findings.append(_steps(facts))
+    if facts.read:
+        cure = f"radctl --config {facts.read} doctor, or give the hooks yours: RAD_CONFIG= in rad.env beside them"
+        findings.append(Finding("RAD_CONFIG", False, f"the hooks read {facts.read}", cure))
     for subject, path in (
         ("[node] state_dir", config.node.state_dir),
         ("[node] spool_dir", config.node.spool_dir),
@@ -211,9 +225,51 @@ def _node(facts: Facts, config: Config) -> list[Finding]:
     return findings
 
 
+def _slurmd(facts: Facts) -> list[Finding]:
+    """Whether Slurm may use this node, but for what an admin may want."""
+    here = _here(facts)
+    if here is None:
+        return []
+    ours = "DRAIN" in here.state and _DRAINED.search(here.reason) is not None
+    cure = (
+        "look into slurmd's log: it ends where slurm.conf, gres.conf and the GPUs do not agree, and Slurm drains a "
+        f"node for that, or for a Prolog or Epilog that fails; then: scontrol update nodename={here.name} state=resume"
+    )
+    found = f"{here.state}: {here.reason}" if here.reason else here.state
+    return [Finding("slurmd", not ours and _DOWN.match(here.state) is None, found, cure)]
+
+
+def _scripts(facts: Facts) -> list[Finding]:
+    """Whether slurmd and jobs can run the hooks, and come to RAD by them."""
+    findings = []
+    for name in HOOKS:
+        paths = [path for path in facts.settings.get(name, "").split(",") if path]
+        several = [_program(name, path, facts, f"put RAD's script there: chmod 755 {path}") for path in paths]
+        if not paths:
+            several = [Finding(name, False, "not set", f"set {name} in slurm.conf, see etc/slurm.conf.rad")]
+        elif name in facts.unnamed:
+            cure = (
+                f"let it run RAD's etc/{name.lower()}.sh, if it does not: without it jobs get neither MPS nor records"
+            )
+            several.append(
+                Finding(f"RAD's {name}", False, f"{', '.join(paths)}: names nothing of RAD's", cure, needed=False)
+            )
+        elif name == "TaskProlog" and facts.task_prolog and all(finding.ok for finding in several):
+            cure = (
+                "let everybody come to it, to rad.env beside it and to RAD's Python, or, where it is yours, let it run "
+                "RAD's etc/task_prolog.sh and print what that prints: tasks whose user cannot run it end at once, and "
+                "without RAD's jobs get neither MPS nor caps"
+            )
+            several = [Finding(name, False, f"{paths[0]}, as a user runs it: {facts.task_prolog}", cure)]
+        findings += several
+    return findings
+
+
 def _program(subject: str, path: str, facts: Facts, cure: str) -> Finding:
     """Whether a file can be run."""
     fact = facts.files.get(path, FileFact())
+    if fact.mode & _OTHER_WRITE and fact.kind == "file":
+        return Finding(subject, False, f"{path}: {_seen(fact, False)}", f"root runs it: chmod o-w {path}")
     runs = fact.kind == "file" and bool(fact.mode & 0o111)
     return Finding(subject, runs, f"{path}: {_seen(fact, runs)}", cure)
 
@@ -246,6 +302,9 @@ def _version(facts: Facts) -> tuple[int, int]:
 
 def _script(facts: Facts, name: str, needed: bool, why: str = "") -> Finding:
     """Whether one of Slurm's Lua scripts loads RAD."""
+    if name in facts.closed and "lua" in _plugins(facts, _SETTINGS[name]):
+        cure = f"chmod o+rX {facts.closed[name]}: slurmctld ends, or users cannot submit, where they may not read it"
+        return Finding(name, False, f"{facts.closed[name]}: not to be read by those who need it", cure)
     text = facts.scripts.get(name)
     found = "absent" if text is None else _loaded(_COMMENTS.sub("", text))
     cure = f"copy etc/{name} beside slurm.conf, or add its line with `require` to yours, before the final return{why}"
@@ -263,12 +322,17 @@ def _loaded(code: str) -> str:
     return _LOADS if first is None or first.start() < called.start() else "calls rad.wrap() before its functions"
 
 
-def _steps(facts: Facts) -> Finding:
+def _plugins(facts: Facts, setting: str) -> list[str]:
+    """Names of plugins, which Slurm takes with their kind before them too (``job_submit/lua``)."""
+    return [name.rpartition("/")[2] for name in facts.settings.get(setting, "").split(",")]
+
+
+def _steps(facts: Facts) -> list[Finding]:
     """What steps of jobs that share need: where Slurm is told of the script, a node without it starts none at all."""
     absent = facts.scripts.get("cli_filter.lua") is None
-    needed = absent and "lua" in facts.settings.get("CliFilterPlugins", "").split(",")
-    why = "no srun starts here" if needed else "jobs that share cannot start `srun --gres=gpu:1`"
-    return _script(facts, "cli_filter.lua", needed, f": without it {why}")
+    told = "lua" in _plugins(facts, "CliFilterPlugins")
+    why = "no srun starts here" if absent and told else "jobs that share cannot start `srun --gres=gpu:1`"
+    return [_script(facts, "cli_filter.lua", absent and told, f": without it {why}"), *([_lua(facts)] if told else [])]
 
 
 def _hooks(facts: Facts) -> list[Finding]:
@@ -282,7 +346,7 @@ def _hooks(facts: Facts) -> list[Finding]:
             "without it users need `radctl embed`, and no step of a job that shares may ask for its GPU",
         ),
     ):
-        plugins = facts.settings.get(setting, "").split(",")
+        plugins = _plugins(facts, setting)
         findings.append(
             Finding(
                 setting,
@@ -293,24 +357,34 @@ def _hooks(facts: Facts) -> list[Finding]:
             )
         )
         findings.append(_script(facts, script, needed))
+    findings.append(_lua(facts))
+    for module, package, needed in (("socket.unix", "lua-socket", True), ("posix", "lua-posix", False)):
+        at = facts.lua_modules.get(module, "")
+        found, cure = at or f"not found for Lua {facts.lua_version or '5.x'}", f"install Debian's {package}"
+        cure += "" if needed else ": without it sbatch hands no summaries on; jobs that share lose SLURM_CPUS_PER_GPU"
+        findings.append(Finding(f"Lua module {module}", bool(at), found, cure, needed))
+    return findings
+
+
+def _lua(facts: Facts) -> Finding:
+    """Whether all of RAD's Lua modules are where Slurm's Lua looks, for everybody to read."""
+    subject = "Lua module rad"
+    if closed := facts.closed.get(subject):
+        cure = f"chmod o+rX {closed}: else jobs go through as written, and users' sbatch and srun do without RAD"
+        return Finding(subject, False, f"{closed}: not for everybody to read", cure)
+    if facts.lua_other:
+        cure = "copy this RAD's slurm_hooks/lua/*.lua there, as scripts/install does, and restart slurmctld"
+        return Finding(subject, False, f"{facts.lua_other}: another version, or damaged", cure)
     version = facts.lua_version or "5.x"
     own_path = any("package.path" in (text or "") for text in facts.scripts.values())
     at, lacking = facts.lua_modules.get("rad", ""), [name for name in LUA_MODULES if not facts.lua_modules.get(name)]
     missing = "not found" if len(lacking) == len(LUA_MODULES) else f"not found: {', '.join(lacking)}"
-    findings.append(
-        Finding(
-            "Lua module rad",
-            not lacking or own_path,
-            at if not lacking else "a script names its own path" if own_path else missing,
-            f"copy slurm_hooks/lua/*.lua to /usr/local/share/lua/{version}/",
-        )
+    return Finding(
+        subject,
+        not lacking or own_path,
+        at if not lacking else "a script names its own path" if own_path else missing,
+        f"copy slurm_hooks/lua/*.lua to /usr/local/share/lua/{version}/",
     )
-    for module, package, needed in (("socket.unix", "lua-socket", True), ("posix", "lua-posix", False)):
-        at = facts.lua_modules.get(module, "")
-        found, cure = at or f"not found for Lua {version}", f"install Debian's {package}"
-        cure += "" if needed else ": without it sbatch hands no summaries on; jobs that share lose SLURM_CPUS_PER_GPU"
-        findings.append(Finding(f"Lua module {module}", bool(at), found, cure, needed))
-    return findings
 
 
 def _radd(facts: Facts, config: Config) -> list[Finding]:
@@ -329,7 +403,14 @@ def _radd(facts: Facts, config: Config) -> list[Finding]:
         cure = "everybody may write to it: restart radd, which makes it anew with mode 660"
     else:
         cure = f"{user} may not write to it: run radd with the group of {user} (SupplementaryGroups)"
-    findings.append(Finding("radd socket", may and closed, bits, cure))
+    way = facts.closed.get("radd socket", "")
+    if way and user in facts.users:
+        bits, cure = f"{path}: {user} cannot enter {way}", f"chmod o+x {way}: without it no job is shared"
+    findings.append(Finding("radd socket", may and closed and not way, bits, cure))
+    asked = _asked(facts)
+    if asked not in (None, path):
+        cure = f'write in job_submit.lua: if ok then rad.socket = "{path}"; rad.wrap() end; without it no job is shared'
+        findings.append(Finding("[radd] socket", False, f"{path}, job_submit.lua asks at {asked}", cure))
     slurm_user = facts.settings.get("SlurmUser", "").partition("(")[0]
     if slurm_user:
         cure = f'set slurm_user = "{slurm_user}" in section [radd] of rad.toml'
@@ -343,6 +424,13 @@ def _radd(facts: Facts, config: Config) -> list[Finding]:
     return findings
 
 
+def _asked(facts: Facts) -> str | None:
+    """The socket at which job_submit.lua asks; None where it says that in a way that is not seen through."""
+    code = _COMMENTS.sub("", facts.scripts.get("job_submit.lua") or "")
+    told, said = _SOCKET.findall(code), _SAYS_SOCKET.search(code)
+    return told[-1] if told else None if said else Radd().socket
+
+
 def _absent(facts: Facts) -> list[Finding]:
     """Whether there is no rad.toml: radctl takes defaults then, radd and the hooks do not."""
     cure = "put it there (radctl config example): without it radd does not start, and Prolog and Epilog do nothing"
@@ -350,10 +438,15 @@ def _absent(facts: Facts) -> list[Finding]:
 
 
 def _closed(facts: Facts) -> list[Finding]:
-    """Whether users may not read rad.toml: TaskProlog runs as one."""
-    found = f"{facts.closed}: not for everybody to read"
-    cure = f"chmod o+rX {facts.closed}: else jobs get neither MPS nor caps, and users no radctl"
-    return [Finding("rad.toml", False, found, cure)] if facts.closed else []
+    """Whether users may not read rad.toml, as TaskProlog runs as one, or may change it, and with it what root runs."""
+    findings, fact = [], facts.files.get("rad.toml", FileFact())
+    if closed := facts.closed.get("rad.toml"):
+        cure = f"chmod o+rX {closed}: else jobs get neither MPS nor caps, and users no radctl"
+        findings.append(Finding("rad.toml", False, f"{closed}: not for everybody to read", cure))
+    if fact.mode & _OTHER_WRITE:
+        cure = "chmod o-w it: it names programs that root runs"
+        findings.append(Finding("rad.toml", False, _seen(fact, False), cure))
+    return findings
 
 
 def _rights(facts: Facts) -> list[Finding]:
@@ -453,18 +546,18 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
             findings.append(
                 Finding(f"mps in {name}", not both, f"nodes with mps: {_some(both)}" if both else "none", cure)
             )
-    if facts.gres_conf is not None:
-        lines = [line.split("#")[0] for line in facts.gres_conf.splitlines()]
-        lacking = [
-            line.strip()
-            for line in lines
-            if re.search(r"\bName=mps\b", line, re.IGNORECASE) and "all_sharing" not in line.lower()
-        ]
-        cure = "add Flags=all_sharing to every line with Name=mps: without it one GPU of a node is shared"
-        findings.append(
-            Finding("gres.conf", not lacking, lacking[0] if lacking else "mps lines have all_sharing", cure)
-        )
-    return findings
+    return [*findings, *_gres_conf(facts)]
+
+
+def _gres_conf(facts: Facts) -> list[Finding]:
+    if facts.gres_conf is None:
+        return []
+    lines = [line.split("#")[0].strip() for line in facts.gres_conf.replace("\\\n", " ").splitlines()]
+    lacking = [
+        line for line in lines if re.search(r"\bName=mps\b", line, re.IGNORECASE) and "all_sharing" not in line.lower()
+    ]
+    cure = "add Flags=all_sharing to every line with Name=mps: without it one GPU of a node is shared"
+    return [Finding("gres.conf", not lacking, lacking[0] if lacking else "mps lines have all_sharing", cure)]
 
 
 def _sharing(config: Config) -> list[str]:
@@ -486,6 +579,7 @@ def _gres_problem(gres: str) -> str:
         (not shares, "no mps"),
         ("" in shares, "mps without a Type: job steps of typed jobs fail on 22.05"),
         (set(gpus) != set(shares), "gpu and mps name different Types"),
+        ("shard:" in gres, "shard beside mps: Slurm gives a GPU away through both"),
         (any(count != SHARES_PER_GPU for count in shares.values()), f"mps of a device is not {SHARES_PER_GPU}"),
     )
     problem = next((text for wrong, text in checks if wrong), "")
@@ -616,6 +710,11 @@ def _directory(subject: str, path: str, facts: Facts) -> Finding:
     if fact.kind == "link":
         cure = f"name the folder that it leads to as {subject} in rad.toml: the hooks follow no link there"
         return Finding(subject, False, f"{path}: a link", cure)
+    if safe and subject in facts.closed:
+        way = facts.closed[subject]
+        return Finding(
+            subject, False, f"{way}: users cannot enter it", f"chmod o+x {way}: else jobs get no MPS, no caps"
+        )
     found = f"{path}: {_seen(fact, safe)}"
     return Finding(subject, safe, found, f"make it root's alone: chown root {path}; chmod 755 {path}")
 

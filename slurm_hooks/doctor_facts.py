@@ -1,20 +1,24 @@
 """Gathers what `slurm_hooks.doctor` judges: Slurm's configuration, files, Lua modules, radd's socket, NVML.
 
-Reads only, but for one connection each to radd and rad-monitor that it closes at once.
+Reads only, but for one connection each to radd and rad-monitor that it closes at once, and TaskProlog, which it runs
+as nobody, without a job.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import pwd
 import re
 import shutil
 import socket
 import stat
+import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from predictor import nvml
 from slurm_hooks.config import Config
@@ -27,8 +31,16 @@ _LUA_DIRS = ("/usr/local/share/lua", "/usr/local/lib/lua", "/usr/share/lua", "/u
 _TEXT_LIMIT = 1024 * 1024
 _CONNECT_TIMEOUT_S = 1.0
 _OF_HOOKS = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin"  # where etc/prolog.sh and etc/epilog.sh look for commands
-_RAD_PATH = re.compile(r"^[ \t]*(?:export[ \t]+)?(?:\w+=\S*[ \t]+)*RAD_PATH=([\"']?)([^\s\"'#;]+)\1", re.MULTILINE)
+_SAID = r"^[ \t]*(?:export[ \t]+)?(?:\w+=\S*[ \t]+)*{}=([\"']?)(?!\${{RAD_)([^\s\"'#;]+)\1"
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+_NAMES_RAD = re.compile(r"slurm_hooks|\brad\b|/(?:prolog|epilog)\.sh\b")
+_INCLUDE = re.compile(r"^[ \t]*include[ \t]+(\S+).*$", re.IGNORECASE | re.MULTILINE)
+_INCLUDES = 4  # of includes within includes
+_NOBODY = 65534
+_TASK_PROLOG_S = 10.0
+# What RAD's TaskProlog does without a job: an MPS daemon's pipes that are not the job's it takes away.
+_TASK = {"PATH": os.defpath, "SLURM_JOB_GPUS": "0", "CUDA_MPS_PIPE_DIRECTORY": "/g0/u0/pipe"}
+_TASK_ANSWER = "unset CUDA_MPS_PIPE_DIRECTORY"
 
 
 def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("/")) -> Facts:
@@ -41,6 +53,8 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         root: folder below which Lua modules and systemd are looked for.
     """
     settings, partitions, nodes, error = _slurm(runner, config.radd.command_timeout_s)
+    hooks = {name: _scripts(settings[name]) for name in HOOKS if settings.get(name)}
+    settings = {**settings, **{name: ",".join(paths) for name, paths in hooks.items()}}
     billing, modes, sharing = (
         _by_partition(partitions, what) for what in ("TRESBillingWeights", "PreemptMode", "OverSubscribe")
     )
@@ -50,8 +64,10 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
     paths = (
         config.radd.socket,
         config.mps.control,
-        *(path for name in HOOKS for path in settings.get(name, "").split(",") if path),
+        *(path for paths in hooks.values() for path in paths),
     )
+    users = _users((config.radd.slurm_user,))
+    lua_modules = {name: _lua_module(root, lua_version, f"{name}.lua") for name in LUA_MODULES}
     of_hooks, smi = _path_of_hooks(settings), config.mps.nvidia_smi
     slurmdbd_error = _slurmdbd(runner, config.radd.command_timeout_s)
     answers = not slurmdbd_error  # else each question would wait for its whole time
@@ -69,19 +85,23 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         limits=limits,
         least=least,
         nodes=tuple(nodes),
-        gres_conf=_text(folder / "gres.conf") if folder else None,
+        unnamed=frozenset(name for name in ("Prolog", "Epilog") if not _name_rad(hooks.get(name, ()))),
+        task_prolog=next(map(_task_prolog, hooks.get("TaskProlog", ())), ""),
+        gres_conf=_with_included(folder / "gres.conf") if folder else None,
         scripts={name: _text(folder / name) if folder else None for name in ("job_submit.lua", "cli_filter.lua")},
         lua_version=lua_version,
         lua_modules={
-            **{name: _lua_module(root, lua_version, f"{name}.lua") for name in LUA_MODULES},
+            **lua_modules,
             "socket.unix": _lua_module(root, lua_version, "socket/unix.so"),
             "posix": _lua_module(root, lua_version, "posix/init.lua"),
         },
+        lua_other=next((at for name, at in lua_modules.items() if at and not _is_ours(name, at)), ""),
         files={
             **{path: _file(path, follow=path not in folders) for path in (*paths, *folders)},
             smi: _file(shutil.which(smi, path=of_hooks) or smi, follow=True),
+            "rad.toml": _file(str(path), follow=True),
         },
-        users=_users((config.radd.slurm_user,)),
+        users=users,
         radd_error=_connect(config.radd.socket),
         radd_user=radd_user,
         radd_rights=_rights(runner, radd_user, config.radd.command_timeout_s) if radd_user and answers else None,
@@ -96,7 +116,8 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         },
         host=socket.gethostname().partition(".")[0],
         absent="" if path.exists() else str(path),
-        closed=_closed(path),
+        read=read if (read := _said_to_hooks(settings, "RAD_CONFIG")) and not _is_same(path, read) else "",
+        closed=_all_closed(config, path, folder, lua_modules.values(), users),
         changed=_changed_at(path) > _changed_at(Path(config.radd.socket)) > 0,
     )
 
@@ -130,6 +151,8 @@ def parse_nodes(text: str) -> list[NodeFact]:
                     fields.get("Gres", ""),
                     frozenset(filter(None, fields.get("Partitions", "").split(","))),
                     frozenset(filter(None, fields.get("AvailableFeatures", "").split(","))),
+                    fields.get("State", ""),
+                    reason.group(1) if (reason := re.search(r" Reason=(.*?)(?: \[|$)", line)) else "",
                 )
             )
     return nodes
@@ -157,6 +180,49 @@ def _text(path: Path) -> str | None:
         return None
 
 
+def _with_included(path: Path, depth: int = _INCLUDES) -> str | None:
+    """A text file of Slurm's with those that it includes."""
+    text = _text(path)
+    if text is None or not depth:
+        return text
+    return _INCLUDE.sub(lambda found: _with_included(path.parent / found.group(1), depth - 1) or "", text)
+
+
+def _scripts(setting: str) -> list[str]:
+    """The scripts that Prolog= and its like name: paths, or patterns of paths; a pattern that fits nothing stays."""
+    named = [path for path in setting.split(",") if path]
+    return [found for path in named for found in sorted(glob.glob(path)) or [path]]  # noqa: PTH207 - no root is known
+
+
+def _name_rad(scripts: Iterable[str]) -> bool:
+    """Whether one of some scripts names something of RAD's, or may, as none can be read."""
+    texts = [_text(Path(path)) for path in scripts]
+    return None in texts or not texts or any(_NAMES_RAD.search(text or "") for text in texts)
+
+
+def _task_prolog(path: str) -> str:
+    """Why a TaskProlog does not come to RAD when an ordinary user runs it; the empty string where it does."""
+    user: dict[str, Any] = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    try:
+        done = subprocess.run(
+            [path],
+            env=_TASK,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TASK_PROLOG_S,
+            check=False,
+            **user,
+        )
+        said = done.stderr.decode(errors="replace").split("\n")
+        if _TASK_ANSWER in done.stdout.decode(errors="replace").splitlines():
+            return ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = [str(error)]
+    closed = _closed(Path(path)) or _closed(Path(__file__))
+    return f"{closed}: not for everybody to use" if closed else next(filter(None, said), "RAD does not answer")
+
+
 def _lua_version(plugin_dir: str) -> str:
     """Version of Lua that Slurm's plugin was built with: the library's name stands in its file."""
     try:
@@ -175,6 +241,12 @@ def _lua_module(root: Path, version: str, name: str) -> str:
     return str(next(found, ""))
 
 
+def _is_ours(name: str, path: str) -> bool:
+    """Whether a Lua module is the one that came with this RAD, or cannot be compared with it."""
+    ours, other = _text(Path(__file__).with_name("lua") / f"{name}.lua"), _text(Path(path))
+    return None in (ours, other) or ours == other
+
+
 def _file(path: str, *, follow: bool) -> FileFact:
     try:
         found = Path(path).stat(follow_symlinks=follow)
@@ -185,24 +257,52 @@ def _file(path: str, *, follow: bool) -> FileFact:
     return FileFact(kind, found.st_mode & 0o7777, found.st_uid, found.st_gid)  # type: ignore[arg-type]
 
 
-def _closed(path: Path) -> str:
-    """The first of a path's folders, or its file, that not everybody may use; the empty string where all may."""
-    with contextlib.suppress(OSError):
-        *folders, file = [*reversed(path.absolute().parents), path]
-        for folder in folders:
-            if not folder.stat().st_mode & stat.S_IXOTH:
-                return str(folder)
-        if not file.stat().st_mode & stat.S_IROTH:
-            return str(file)
+def _closed(path: Path, uid: int = _NOBODY, gids: Collection[int] = ()) -> str:
+    """The first of a path's folders, or what lies there, that a user may not use; the empty string where he may."""
+    with contextlib.suppress(OSError, RuntimeError):  # absent, or links in a circle
+        for place in (path.absolute(), path.resolve()):
+            for part in (*reversed(place.parents), place):
+                found = part.stat()
+                classes = 0o100 * (found.st_uid == uid) | 0o10 * (found.st_gid in gids) | 0o1
+                bit = stat.S_IXOTH if stat.S_ISDIR(found.st_mode) else stat.S_IROTH
+                if not found.st_mode & classes * bit:
+                    return str(part)
     return ""
 
 
-def _path_of_hooks(settings: Mapping[str, str]) -> str:
-    """Where Prolog and Epilog look for commands: what they, or rad.env beside them or where RAD is installed, say."""
-    hooks = [Path(path) for name in HOOKS for path in settings.get(name, "").split(",") if path]
+def _all_closed(
+    config: Config, path: Path, folder: Path | None, lua_modules: Iterable[str], users: Mapping[str, tuple[int, int]]
+) -> dict[str, str]:
+    """What those who need it may not use, by subject: the first thing on the way to it that is closed to them."""
+    found = {
+        "rad.toml": _closed(path),
+        "[node] state_dir": _closed(Path(config.node.state_dir)),
+        "[mps] run_dir": _closed(Path(config.mps.run_dir)),
+        "Lua module rad": next(filter(None, (_closed(Path(at)) for at in lua_modules if at)), ""),
+        "cli_filter.lua": _closed(folder / "cli_filter.lua") if folder else "",
+    }
+    for user, (uid, gid) in users.items():
+        gids = os.getgrouplist(user, gid)
+        found["radd socket"] = _closed(Path(config.radd.socket).parent, uid, gids)
+        found["job_submit.lua"] = _closed(folder / "job_submit.lua", uid, gids) if folder else ""
+    return {what: closed for what, closed in found.items() if closed}
+
+
+def _said_to_hooks(settings: Mapping[str, str], name: str) -> str:
+    """A variable as Prolog and Epilog, or rad.env beside them or where RAD is installed, set it; else nothing."""
+    hooks = [Path(path) for hook in HOOKS for path in settings.get(hook, "").split(",") if path]
     files = [*hooks, *(hook.with_name("rad.env") for hook in hooks), Path(sys.prefix, "etc", "rad.env")]
-    found = (list(_RAD_PATH.finditer(_text(file) or "")) for file in files)
-    env = {"PATH": _OF_HOOKS, "RAD_PATH": next((said[-1].group(2) for said in found if said), "")}  # as a shell does
+    found = (re.findall(_SAID.format(name), _text(file) or "", re.MULTILINE) for file in files)
+    return next((str(said[-1][1]) for said in found if said), "")  # the last one holds, as in a shell
+
+
+def _is_same(path: Path, other: str) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
+def _path_of_hooks(settings: Mapping[str, str]) -> str:
+    """Where Prolog and Epilog look for commands."""
+    env = {"PATH": _OF_HOOKS, "RAD_PATH": _said_to_hooks(settings, "RAD_PATH")}
     take_path(env)
     return env["PATH"]
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import pwd
 import re
+import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,7 @@ WELL = Facts(
         "/var/spool/rad": FileFact("directory", 0o700, 0, 0),
         "/usr/bin/nvidia-cuda-mps-control": SCRIPT,
         "/usr/bin/nvidia-smi": SCRIPT,
+        "rad.toml": FileFact("file", 0o644, 0, 0),
         "/opt/rad/prolog.sh": SCRIPT,
         "/opt/rad/task_prolog.sh": SCRIPT,
         "/opt/rad/epilog.sh": SCRIPT,
@@ -96,8 +99,12 @@ def _setting(name: str, value: str) -> dict[str, Any]:
     return {"settings": {**SETTINGS, name: value}}
 
 
+def _node(**changes: Any) -> dict[str, Any]:
+    return {"nodes": (dataclasses.replace(WELL.nodes[0], **changes),)}
+
+
 def _gres(gres: str) -> dict[str, Any]:
-    return {"nodes": (dataclasses.replace(WELL.nodes[0], gres=gres),)}
+    return _node(gres=gres)
 
 
 def _file(path: str, fact: FileFact) -> dict[str, Any]:
@@ -179,6 +186,14 @@ def test_which_of_rads_lua_files_are_there(lacking: Sequence[str], own_path: boo
         (_gres(""), "GRES of node0", "etc/gres.conf.rad"),
         ({"least": {"normal": "cpu=1,gres/gpu=1"}}, "MinTRESPerJob", "take gres/gpu out"),
         ({"gres_conf": "Name=MPS Type=g0 Count=100 # all_sharing\n"}, "gres.conf", "Flags=all_sharing"),
+        ({"gres_conf": "Name=mps \\\n Count=100\nName=gpu Flags=all_sharing\n"}, "gres.conf", "Flags=all_sharing"),
+        ({"closed": {"radd socket": "/run/rad"}}, "radd socket", "chmod o+x /run/rad: without it no job is shared"),
+        ({"closed": {"job_submit.lua": "/etc/slurm"}}, "job_submit.lua", "chmod o+rX /etc/slurm"),
+        ({"closed": {"cli_filter.lua": "/etc/slurm"}}, "cli_filter.lua", "chmod o+rX /etc/slurm"),
+        ({"closed": {"Lua module rad": "/a/rad.lua"}}, "Lua module rad", "chmod o+rX /a/rad.lua"),
+        ({"lua_other": "/a/rad.lua"}, "Lua module rad", "as scripts/install does, and restart slurmctld"),
+        ({"scripts": {**WELL.scripts, "job_submit.lua": f"require('rad').socket = '/a/b'\n{HOOK}"}},
+         "[radd] socket", 'rad.socket = "/run/rad/radd.sock"'),
     ],
 )  # fmt: skip
 def test_what_a_controller_can_lack(changes: dict[str, Any], subject: str, cure: str) -> None:
@@ -198,7 +213,7 @@ def test_what_a_controller_can_lack(changes: dict[str, Any], subject: str, cure:
         (_setting("AuthInfo", "socket=/run/munge.socket"), "AuthInfo"),
         (_setting("JobRequeue", "0"), "JobRequeue"),
         (_setting("JobFileAppend", "0"), "JobFileAppend"),
-        ({"nodes": (dataclasses.replace(WELL.nodes[0], features=frozenset()),)}, "feature h200"),
+        (_node(features=frozenset()), "feature h200"),
         ({"billing": {"gpu": "CPU=0,GRES/gpu=1.0"}}, "billing of gpu"),
         ({"limits": {"QOS normal": ("", "cpu=4,gres/gpu=2")}}, "limits on gres/gpu"),
         ({"limits": {"QOS normal": ("gres/gpu:g0=2",)}}, "limits on gres/gpu"),
@@ -233,6 +248,7 @@ def test_limits_and_weights_where_nothing_is_shared_by_shares() -> None:
         ("gpu:g0:1,mps:g0:50", "mps of a device is not 100"),
         ("gpu:g0:1,gpu:g1:1,mps:g0:100,mps:g1:50", "mps of a device is not 100"),
         ("tmpfs:3", "no GPU: tmpfs:3"),
+        ("gpu:g0:1,mps:g0:100,shard:g0:10", "shard beside mps"),
     ],
 )
 def test_gres(gres: str, problem: str) -> None:
@@ -318,7 +334,7 @@ def test_a_user_who_may_not_try_the_socket() -> None:
 
 def test_slurm_down() -> None:
     down = dataclasses.replace(
-        WELL, slurm_error="scontrol: no controller", settings={}, partitions=frozenset(), nodes=()
+        WELL, slurm_error="scontrol: no controller", settings={}, partitions=frozenset(), nodes=(), scripts={}
     )
     for role in ("controller", "node"):
         assert [finding.subject for finding in _problems(role, down)] == ["Slurm"]
@@ -345,6 +361,18 @@ def test_slurm_down() -> None:
         ({"gpus": None, "nvml_error": "Driver Not Loaded"}, "NVML", "Driver Not Loaded"),
         ({"gpus": 3}, "NVML", "3 GPUs, Slurm lists 4"),
         (_file("/usr/bin/nvidia-cuda-mps-control", FileFact()), "MPS control program", "absent"),
+        (_file("/opt/rad/prolog.sh", FileFact("file", 0o757, 0, 0)), "Prolog", "file of user 0 with mode 757"),
+        (_file("rad.toml", FileFact("file", 0o666, 0, 0)), "rad.toml", "mode 666"),
+        ({"task_prolog": "RAD does not answer"}, "TaskProlog", "as a user runs it: RAD does not answer"),
+        ({"closed": {"[node] state_dir": "/run/rad"}}, "[node] state_dir", "/run/rad: users cannot enter it"),
+        ({"closed": {"[mps] run_dir": "/run/rad/mps"}}, "[mps] run_dir", "/run/rad/mps: users cannot enter it"),
+        ({"closed": {"cli_filter.lua": "/etc/slurm"}}, "cli_filter.lua", "/etc/slurm: not to be read"),
+        ({"lua_modules": {**WELL.lua_modules, "rad_step": ""}}, "Lua module rad", "not found: rad_step"),
+        ({"gres_conf": "Name=mps Type=g0 Count=100\n"}, "gres.conf", "Name=mps Type=g0 Count=100"),
+        ({"read": "/a/rad.toml"}, "RAD_CONFIG", "the hooks read /a/rad.toml"),
+        (_node(state="UNKNOWN"), "slurmd", "UNKNOWN"),
+        (_node(state="DOWN*"), "slurmd", "DOWN*"),
+        (_node(state="IDLE+DRAIN", reason="Prolog error"), "slurmd", "IDLE+DRAIN: Prolog error"),
     ],
 )
 def test_what_a_node_can_lack(changes: dict[str, Any], subject: str, found: str) -> None:
@@ -352,6 +380,42 @@ def test_what_a_node_can_lack(changes: dict[str, Any], subject: str, found: str)
     assert finding.subject == subject
     assert found in finding.found
     assert finding.cure
+
+
+@pytest.mark.parametrize("name", ["Prolog", "Epilog"])
+def test_a_hook_that_may_be_another_tools(name: str) -> None:
+    finding = _only("node", unnamed=frozenset({name}))
+    assert (finding.subject, finding.needed) == (f"RAD's {name}", False)
+    assert f"let it run RAD's etc/{name.lower()}.sh" in finding.cure
+
+
+def test_a_node_that_its_admin_drains() -> None:
+    assert _problems("node", dataclasses.replace(WELL, **_node(state="MIXED+DRAIN", reason="new disk"))) == []
+
+
+@pytest.mark.parametrize("settings", [{"JobSubmitPlugins": "job_submit/lua"}, {"CliFilterPlugins": "cli_filter/lua"}])
+def test_plugins_that_are_named_with_their_kind(settings: dict[str, str]) -> None:
+    facts = dataclasses.replace(WELL, settings={**SETTINGS, **settings})
+    assert _problems("controller", facts) == _problems("node", facts) == []
+
+
+def test_sockets_that_job_submit_lua_asks_at() -> None:
+    config = Config(radd=Radd(socket="/a/b"), partitions=CONFIG.partitions)
+    files = {**WELL.files, "/a/b": WELL.files["/run/rad/radd.sock"]}
+    for line, found in (
+        ("", ["[radd] socket"]),
+        ('-- require("rad").socket = "/a/b"\n', ["[radd] socket"]),
+        ('require("rad").socket = "/a/b"\n', []),
+        ('require("rad").socket = os.getenv("OURS")\n', []),
+    ):
+        scripts = {**WELL.scripts, "job_submit.lua": f"{line}{HOOK}"}
+        facts = dataclasses.replace(WELL, scripts=scripts, files=files)
+        assert [finding.subject for finding in _problems("controller", facts, config)] == found
+
+
+def test_a_cli_filter_that_slurm_is_not_told_of_may_be_closed() -> None:
+    changes = {"closed": {"cli_filter.lua": "/etc/slurm"}, **_setting("CliFilterPlugins", "")}
+    assert _problems("node", dataclasses.replace(WELL, **changes)) == []
 
 
 def test_a_timer_that_nobody_has_started() -> None:
@@ -497,7 +561,10 @@ def test_slurms_own_words() -> None:
         frozenset({"h200"}),
     )
     assert node.gres.startswith("gpu:g0:1,gpu:g1:1,")
+    assert node.state == "IDLE"
     assert doctor_facts.parse_nodes("NodeName=x Gres=(null)\nNodeHostName=y\n") == [NodeFact("x")]
+    text = "NodeName=x State=IDLE+DRAIN Reason=gres/gpu count low (3 < 4) [slurm@2026-11-28T01:00:00] Comment=a\n"
+    assert doctor_facts.parse_nodes(text) == [NodeFact("x", state="IDLE+DRAIN", reason="gres/gpu count low (3 < 4)")]
 
 
 def test_several_hooks() -> None:
@@ -620,6 +687,21 @@ def test_where_the_hooks_look_for_commands(
     assert doctor_facts._path_of_hooks({"Prolog": f"{tmp_path}/prolog.sh"}) == path
 
 
+def test_which_configuration_the_hooks_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", "/nowhere")
+    shutil.copy(Path(__file__).parents[2] / "etc" / "prolog.sh", tmp_path)
+    toml, link = tmp_path / "rad.toml", tmp_path / "link.toml"
+    link.symlink_to(toml)
+
+    def run(command: Sequence[str], timeout_s: float) -> str:
+        return f"Prolog = {tmp_path}/prolog.sh\n" if command[2] == "config" else ""
+
+    assert doctor_facts.gather(Config(), toml, run, tmp_path).read == ""
+    (tmp_path / "rad.env").write_text(f"RAD_PYTHON=/a/python\nRAD_CONFIG={link}\n")
+    assert doctor_facts.gather(Config(), toml, run, tmp_path).read == ""
+    assert doctor_facts.gather(Config(), tmp_path / "other.toml", run, tmp_path).read == str(link)
+
+
 def test_facts_without_slurm(tmp_path: Path) -> None:
     def run(command: Sequence[str], timeout_s: float) -> str:
         raise SlurmError("scontrol: Unable to contact slurm controller")
@@ -635,19 +717,86 @@ def test_facts_without_slurm(tmp_path: Path) -> None:
     assert "No such file" in (facts.radd_error or "")
 
 
-def test_a_configuration_that_users_cannot_read() -> None:
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody can enter, which pytest's own are not."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        toml = folder / "rad.toml"
-        toml.touch(0o644)
-        assert doctor_facts._closed(toml) == str(folder)
-        folder.chmod(0o711)
-        assert doctor_facts._closed(toml) == ""
-        toml.chmod(0o640)
-        assert doctor_facts._closed(toml) == str(toml)
-    finding = _only("node", closed="/etc/rad")
+        folder.chmod(0o755)
+        yield folder
+
+
+def test_what_users_cannot_read(open_folder: Path) -> None:
+    toml = open_folder / "rad.toml"
+    toml.touch(0o644)
+    assert doctor_facts._closed(toml) == doctor_facts._closed(open_folder / "absent") == ""
+    open_folder.chmod(0o711)
+    assert doctor_facts._closed(toml) == doctor_facts._closed(open_folder) == ""
+    toml.chmod(0o640)
+    assert doctor_facts._closed(toml) == str(toml)
+    assert doctor_facts._closed(toml, os.geteuid()) == doctor_facts._closed(toml, 7, [toml.stat().st_gid]) == ""
+    toml.chmod(0o604)
+    inner = open_folder / "inner"
+    inner.mkdir(0o755)
+    (inner / "link").symlink_to(toml)
+    open_folder.chmod(0o700)
+    assert doctor_facts._closed(inner / "link") == str(open_folder)
+    circle = open_folder / "circle"
+    circle.symlink_to(circle)
+    assert doctor_facts._closed(circle, os.geteuid()) == ""
+    finding = _only("node", closed={"rad.toml": "/etc/rad"})
     assert (finding.subject, finding.found) == ("rad.toml", "/etc/rad: not for everybody to read")
     assert "chmod o+rX /etc/rad" in finding.cure
+
+
+def test_what_is_closed_to_whom(open_folder: Path, tmp_path: Path) -> None:
+    for name in ("rad.toml", "job_submit.lua", "cli_filter.lua", "rad.lua", "radd.sock"):
+        (open_folder / name).touch(0o600)
+    user = pwd.getpwuid(os.geteuid())
+    config = Config(
+        radd=Radd(socket=str(open_folder / "radd.sock"), slurm_user=user.pw_name),
+        node=Node(state_dir=str(tmp_path)),
+        mps=Mps(run_dir=str(open_folder)),
+    )
+    users = {user.pw_name: (user.pw_uid, user.pw_gid)}
+    toml, modules = open_folder / "rad.toml", [str(open_folder / "rad.lua"), ""]
+    closed = doctor_facts._all_closed(config, toml, open_folder, modules, users)
+    assert set(closed) == {"rad.toml", "[node] state_dir", "Lua module rad", "cli_filter.lua"}
+    assert Path(closed["[node] state_dir"]) in (tmp_path, *tmp_path.parents)
+    open_folder.chmod(0o700)
+    others = doctor_facts._all_closed(config, toml, open_folder, modules, {user.pw_name: (4711, user.pw_gid)})
+    assert (others["radd socket"], others["job_submit.lua"]) == (str(open_folder), str(open_folder))
+    assert "job_submit.lua" not in doctor_facts._all_closed(config, toml, None, modules, {})
+
+
+def test_which_scripts_the_hooks_are(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours.sh", tmp_path / "other.sh"
+    ours.write_text("#!/bin/sh\n/opt/rad/etc/prolog.sh\n")
+    other.write_text("#!/bin/sh\nscratch --gradual\n")
+    assert doctor_facts._scripts(f"{tmp_path}/*.sh,/no/such/*") == [str(other), str(ours), "/no/such/*"]
+    assert doctor_facts._name_rad([str(other), str(ours)])
+    assert doctor_facts._name_rad([str(tmp_path / "absent")])
+    assert doctor_facts._name_rad([])
+    assert not doctor_facts._name_rad([str(other)])
+    for name in ("prolog.sh", "epilog.sh"):
+        assert doctor_facts._name_rad([str(Path(__file__).parents[2] / "etc" / name)])
+
+
+def test_a_gres_conf_that_includes_others(tmp_path: Path) -> None:
+    (tmp_path / "gres.conf").write_text("AutoDetect=off\n Include mps.conf # ours\ninclude absent.conf\n")
+    (tmp_path / "mps.conf").write_text("Name=mps Count=100\ninclude mps.conf\n")
+    text = doctor_facts._with_included(tmp_path / "gres.conf") or ""
+    assert text.startswith("AutoDetect=off\nName=mps Count=100\n")
+    assert _only("node", gres_conf=text).found == "Name=mps Count=100"
+
+
+def test_lua_modules_of_another_version(tmp_path: Path) -> None:
+    other = tmp_path / "rad.lua"
+    shutil.copy(Path(doctor_facts.__file__).with_name("lua") / "rad.lua", other)
+    assert doctor_facts._is_ours("rad", str(other))
+    other.write_text("return {}\n")
+    assert not doctor_facts._is_ours("rad", str(other))
+    assert doctor_facts._is_ours("rad", str(tmp_path / "absent"))
 
 
 @pytest.mark.parametrize("role", ["controller", "node"])

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from scripts.devcluster.interpreter import closed, for_everybody
+from slurm_hooks import doctor_facts
 from slurm_hooks.config import Config
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import Account
@@ -1118,6 +1119,29 @@ def test_a_rad_env_that_ends_the_shell(site: Site, hook: str, line: str, tmp_pat
     assert (done.returncode, done.stdout) == (0, "")  # else Slurm drains the node, and ends the job's tasks
 
 
+def test_what_doctor_learns_of_a_task_prolog(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = site.etc / "task_prolog.sh"
+    assert doctor_facts._task_prolog(str(script)) == ""
+    own = site.etc / "own.sh"
+    own.write_text(f"#!/bin/sh\necho export OURS=1\n{script}\n")
+    own.chmod(0o755)
+    assert doctor_facts._task_prolog(str(own)) == ""
+    for text, found in (
+        ("echo export OURS=1\n", "RAD does not answer"),
+        (script.read_text().partition("\n")[2].replace("RAD_PYTHON=", "RAD_PYTHON=/nowhere"), "RAD does not answer"),
+        ("X='\n", "own.sh"),
+        ("echo >&2; echo no disk >&2; exit 1\n", "no disk"),
+    ):
+        own.write_text(f"#!/bin/sh\n{text}")
+        assert found in doctor_facts._task_prolog(str(own))
+    site.etc.chmod(0o700)
+    assert doctor_facts._task_prolog(str(script)) == f"{site.etc}: not for everybody to use"
+    monkeypatch.setattr(doctor_facts, "_TASK_PROLOG_S", 0.01)
+    site.etc.chmod(0o755)
+    own.write_text("#!/bin/sh\nexec sleep 60\n")
+    assert "timed out after 0.01 seconds" in doctor_facts._task_prolog(str(own))
+
+
 def test_modules_of_the_users_folder_are_not_loaded(site: Site) -> None:
     for name in ("json", "os", "slurm_hooks", "pathlib"):
         (site.home / f"{name}.py").write_text("print('export EVIL=1')\n")
@@ -1255,6 +1279,7 @@ def test_the_timer_sends_what_was_left_over(site: Site, monkeypatch: pytest.Monk
 _SECOND = """
 import sys
 from scripts.devcluster.interpreter import closed, for_everybody
+from slurm_hooks import doctor_facts
 from slurm_hooks.config import Config
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import Account
