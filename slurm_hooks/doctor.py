@@ -88,6 +88,7 @@ class Facts:
         files: what lies at the paths that the configurations name, and rad.toml.
         users: user and group id of users that the configuration names.
         radd_error: why radd takes no connection, or the empty string; None where it could not be tried.
+        model_error: why the estimator's model cannot be used, or the empty string.
         radd_user: name of the user that radd runs as, or the empty string.
         radd_rights: that user's AdminLevel in slurmdbd, or None where it could not be asked.
         timer: what systemd says of rad-spool.timer, ``active`` where it is well; None where no systemd runs.
@@ -124,6 +125,7 @@ class Facts:
     files: Mapping[str, FileFact] = field(default_factory=dict)
     users: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     radd_error: str | None = ""
+    model_error: str = ""
     radd_user: str = ""
     radd_rights: str | None = None
     timer: str | None = None
@@ -390,9 +392,16 @@ def _lua(facts: Facts) -> Finding:
 def _radd(facts: Facts, config: Config) -> list[Finding]:
     path, user = config.radd.socket, config.radd.slurm_user
     fact = facts.files.get(path, FileFact())
-    if fact.kind != "socket":
-        return [Finding("radd socket", False, f"{path}: {_seen(fact, False)}", "start radd: systemctl start radd")]
     findings = []
+    if facts.model_error:
+        cure = (
+            f"radctl models rollback {config.estimator.method}, or radctl retrain: the model that comes with RAD "
+            "serves instead; where a package is missing radd does not start"
+        )
+        findings.append(Finding("[estimator] method", False, facts.model_error, cure, needed=False))
+    if fact.kind != "socket":
+        cure = "start radd: systemctl start radd; journalctl -u radd says why it does not stay"
+        return [*findings, Finding("radd socket", False, f"{path}: {_seen(fact, False)}", cure)]
     uid, gid = facts.users.get(user, (-1, -1))
     may = fact.uid == uid or (fact.gid == gid and bool(fact.mode & _GROUP_WRITE))
     closed = not fact.mode & _OTHER_WRITE

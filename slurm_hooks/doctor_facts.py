@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from estimator.methods import load_method
 from predictor import nvml
 from slurm_hooks.config import Config
 from slurm_hooks.doctor import COMMANDS, HOOKS, LUA_MODULES, Facts, FileFact, NodeFact
@@ -103,6 +104,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         },
         users=users,
         radd_error=_connect(config.radd.socket),
+        model_error=_model(config),
         radd_user=radd_user,
         radd_rights=_rights(runner, radd_user, config.radd.command_timeout_s) if radd_user and answers else None,
         timer=_timer(runner, root, config.radd.command_timeout_s),
@@ -393,6 +395,15 @@ def _connect(path: str) -> str | None:
             return None
         except OSError as error:
             return f"{path}: {error.strerror or error}"
+    return ""
+
+
+def _model(config: Config) -> str:
+    """Why the estimator's model cannot be used, or the empty string."""
+    try:
+        load_method(config.estimator.method, Path(config.estimator.models_dir))
+    except (ValueError, ImportError, OSError) as error:
+        return str(error)
     return ""
 
 

@@ -21,11 +21,19 @@ log = logging.getLogger("rad.models")
 def load_service(config: Config, clock: Callable[[], float] = time.time) -> Service:
     """A service with the estimator and the predictor that `config` names.
 
+    A site's own model that cannot be used, as one that was fitted for an older RAD, is only said: what comes with RAD
+    serves.
+
     Raises:
-        ValueError: no such estimator, or its model is damaged.
+        ValueError: no such estimator, or the model that comes with RAD is damaged too.
         ImportError: the estimator needs a package that is not installed.
     """
-    return Service(config, _method(config), clock, _predictor(config))
+    try:
+        method = _method(config)
+    except ModelError as error:
+        method = load_method(config.estimator.method)
+        log.warning("%s: the model that comes with RAD serves instead of %s", error, config.estimator.models_dir)
+    return Service(config, method, clock, _predictor(config))
 
 
 class ModelWatch:

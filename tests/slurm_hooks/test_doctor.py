@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 from predictor import nvml
 from slurm_hooks import doctor, doctor_facts
-from slurm_hooks.config import Config, Mps, Node, Partition, PredictorSettings, Radd
+from slurm_hooks.config import Config, EstimatorSettings, Mps, Node, Partition, PredictorSettings, Radd
 from slurm_hooks.doctor import COMMANDS, LUA_MODULES, Facts, FileFact, Finding, NodeFact, Role, examine, roles_of
 from slurm_hooks.radctl import doctor as command
 from slurm_hooks.radctl.main import cli
@@ -210,6 +210,7 @@ def test_what_a_controller_can_lack(changes: dict[str, Any], subject: str, cure:
         ({"lua_modules": {**WELL.lua_modules, "posix": ""}}, "Lua module posix"),
         ({"radd_rights": "None"}, "rights of radd"),
         ({"radd_rights": ""}, "rights of radd"),
+        ({"model_error": "this model was fitted to other features"}, "[estimator] method"),
         (_setting("AuthInfo", "socket=/run/munge.socket"), "AuthInfo"),
         (_setting("JobRequeue", "0"), "JobRequeue"),
         (_setting("JobFileAppend", "0"), "JobFileAppend"),
@@ -788,6 +789,14 @@ def test_a_gres_conf_that_includes_others(tmp_path: Path) -> None:
     text = doctor_facts._with_included(tmp_path / "gres.conf") or ""
     assert text.startswith("AutoDetect=off\nName=mps Count=100\n")
     assert _only("node", gres_conf=text).found == "Name=mps Count=100"
+
+
+def test_models_that_cannot_be_used(tmp_path: Path) -> None:
+    config = Config(estimator=EstimatorSettings(models_dir=str(tmp_path)))
+    assert doctor_facts._model(config) == ""
+    (tmp_path / "rad").mkdir()
+    (tmp_path / "rad" / "current").write_text("none\n")
+    assert f"{tmp_path}/rad/current names no version" in doctor_facts._model(config)
 
 
 def test_lua_modules_of_another_version(tmp_path: Path) -> None:

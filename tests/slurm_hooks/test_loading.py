@@ -37,6 +37,20 @@ def test_the_method_by_name(tmp_path: Path) -> None:
     assert load_service(config(tmp_path, "rad")).method.name == "rad"
 
 
+def test_a_model_of_another_rad_is_only_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It stays where `radctl retrain` put it when RAD is installed anew, and radd has to start."""
+    shipped = store_for("rad", None).load()
+    Store(tmp_path / "models", "rad").install({**shipped, "features": ["older"]}, {})
+    settings = config(tmp_path, "rad")
+    assert load_service(settings).method.name == "rad"
+    assert "fitted to other features" in caplog.text
+    assert f"the model that comes with RAD serves instead of {tmp_path}/models" in caplog.text
+    watch = ModelWatch(settings)
+    assert watch.fresh() is None
+    Store(tmp_path / "models", "rad").install(shipped, {})
+    assert watch.fresh() is not None
+
+
 def test_a_damaged_predictor_is_only_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "predictors"
     folder.mkdir()
