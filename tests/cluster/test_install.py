@@ -29,6 +29,7 @@ def test_install_puts_everything_in_place_and_keeps_the_admins_settings(tmp_path
     assert f"Prolog={tmp_path}/opt/etc/prolog.sh" in done.stdout
     assert f"RAD_CONFIG={tmp_path}/etc/rad.toml" in done.stdout  # radctl would look in /etc/rad
     assert 'pcall(require, "rad")' in done.stdout
+    assert "touch DIR/job_submit.lua" in done.stdout  # slurmctld goes on with the Lua files that it has read
     assert all(f"systemctl restart {unit}" in done.stdout for unit in ("radd", "rad-spool.timer rad-monitor"))
     for module in (CHECKOUT / "slurm_hooks" / "lua").iterdir():
         assert (tmp_path / "lua" / module.name).read_text() == module.read_text()
