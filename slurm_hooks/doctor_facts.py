@@ -59,7 +59,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
     billing, modes, sharing = (
         _by_partition(partitions, what) for what in ("TRESBillingWeights", "PreemptMode", "OverSubscribe")
     )
-    folder = Path(settings["SLURM_CONF"]).parent if settings.get("SLURM_CONF") else None
+    folder = _folder(settings.get("SLURM_CONF", ""), root)
     lua_version = _lua_version(settings.get("PluginDir", ""))
     folders = (config.node.state_dir, config.node.spool_dir, config.mps.run_dir)
     paths = (
@@ -180,6 +180,14 @@ def _text(path: Path) -> str | None:
             return file.read(_TEXT_LIMIT)
     except OSError:
         return None
+
+
+def _folder(slurm_conf: str, root: Path) -> Path | None:
+    """Where slurm.conf and the files beside it lie here; slurmctld names its own, which a configless node lacks."""
+    cache = root / "run/slurm/conf"
+    if slurm_conf and not Path(slurm_conf).exists() and (cache / "slurm.conf").exists():
+        return cache
+    return Path(slurm_conf).parent if slurm_conf else None
 
 
 def _with_included(path: Path, depth: int = _INCLUDES) -> str | None:

@@ -799,6 +799,18 @@ def test_models_that_cannot_be_used(tmp_path: Path) -> None:
     assert f"{tmp_path}/rad/current names no version" in doctor_facts._model(config)
 
 
+def test_a_node_without_a_slurm_conf_of_its_own(tmp_path: Path) -> None:
+    conf, cache = tmp_path / "etc" / "slurm.conf", tmp_path / "run/slurm/conf"
+    assert doctor_facts._folder("", tmp_path) is None
+    assert doctor_facts._folder(str(conf), tmp_path) == conf.parent
+    cache.mkdir(parents=True)
+    (cache / "slurm.conf").touch()
+    assert doctor_facts._folder(str(conf), tmp_path) == cache
+    conf.parent.mkdir()
+    conf.touch()
+    assert doctor_facts._folder(str(conf), tmp_path) == conf.parent
+
+
 def test_lua_modules_of_another_version(tmp_path: Path) -> None:
     other = tmp_path / "rad.lua"
     shutil.copy(Path(doctor_facts.__file__).with_name("lua") / "rad.lua", other)
