@@ -353,6 +353,8 @@ def _value(hint: Any, meta: Mapping[str, Any], value: Any) -> Any:
         value = float(value)
     if type(value) is not hint:
         raise ConfigError(f"{value!r} must be {_WORDS[hint]}")
+    if hint is str and "\0" in value:
+        raise ConfigError(f"{value!r} must hold no NUL")
     if meta["path"] and not value.startswith("/"):
         raise ConfigError(f"{value!r} must be an absolute path")
     low, high = meta["low"], meta["high"]

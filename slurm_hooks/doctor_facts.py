@@ -422,6 +422,8 @@ def _reach(listen: str, port: int) -> str:
         socket.create_connection((host, port), _CONNECT_TIMEOUT_S).close()
     except OSError as error:
         return f"{host}:{port}: {error.strerror or error}"
+    except UnicodeError:
+        return f"{host}: no address"
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from slurm_hooks.radctl.main import Site
 _PATTERN = re.compile(r"[*?,\[\s]")  # as what stands for several partitions has, and hardly the name of one
 _PORT = re.compile(r":(\d{1,5})(?:/|$)")
 _NODE = "{node}"
+_LONGEST_SOCKET = 107  # as Linux has it
 _HERE = ("", "127.0.0.1", "::1", "localhost")
 
 
@@ -51,6 +53,8 @@ def check(site: Site, file: Path | None) -> None:
 def _doubts(loaded: settings.Config) -> Iterator[str]:
     """Values that are allowed each, but not beside each other."""
     radd, monitor, summary_kib = loaded.radd, loaded.monitor, loaded.estimator.max_summary_kib
+    if len(os.fsencode(radd.socket)) > _LONGEST_SOCKET:
+        yield f"[radd] socket: longer than the {_LONGEST_SOCKET} bytes of a socket's name: radd does not start"
     if radd.max_request_kib * 1024 < LONGEST_REQUEST:
         yield (
             f"[radd] max_request_kib: {radd.max_request_kib} is less than the {LONGEST_REQUEST // 1000} KB that "

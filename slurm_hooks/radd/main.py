@@ -82,7 +82,7 @@ def serve(config: Config, service: Service) -> None:
     try:
         server.start()
     except OSError as error:
-        raise click.ClickException(f"{config.radd.socket}: {error.strerror}") from error
+        raise click.ClickException(f"{config.radd.socket}: {error.strerror or error}") from error
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
     # A thread that looks at Slurm hands the interpreter over this soon when a request comes in.

@@ -66,6 +66,8 @@ def test_partitions_take_defaults() -> None:
         ({"radd": {"socket": "radd.sock"}}, "rad.toml: [radd] socket: 'radd.sock' must be an absolute path"),
         ({"estimator": {"models_dir": "m"}}, "rad.toml: [estimator] models_dir: 'm' must be an absolute path"),
         ({"predictor": {"models_dir": "m"}}, "rad.toml: [predictor] models_dir: 'm' must be an absolute path"),
+        ({"radd": {"socket": "/a\0b"}}, "rad.toml: [radd] socket: '/a\\x00b' must hold no NUL"),
+        ({"mps": {"control": "\0"}}, "rad.toml: [mps] control: '\\x00' must hold no NUL"),
         ({"node": {"state_dir": ""}}, "rad.toml: [node] state_dir: '' must be an absolute path"),
         ({"recovery": {"enabled": 1}}, "rad.toml: [recovery] enabled: 1 must be true or false"),
         ({"defaults": {"mode": "enforced"}}, "[defaults] mode: 'enforced' must be one of enforce, advise, shadow: did"),

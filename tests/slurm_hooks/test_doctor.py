@@ -880,6 +880,7 @@ def test_the_monitor() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert doctor_facts._reach("0.0.0.0", port) == ""
+    assert doctor_facts._reach("é..x", port) == "é..x: no address"
     assert doctor_facts._reach("127.0.0.1", port) == f"127.0.0.1:{port}: Connection refused"
 
 

@@ -124,12 +124,14 @@ def test_check_tells_of_names_that_look_like_several_partitions(tmp_path: Path, 
 def test_check_tells_of_values_that_do_not_go_together(tmp_path: Path) -> None:
     path = tmp_path / "rad.toml"
     path.write_text(
-        "[radd]\ndecide_s = 0.05\npoll_s = 30\nmax_request_kib = 900\n[monitor]\nread_s = 60\nsource = 'monitors'\n"
+        f"[radd]\nsocket = '/{'a' * 107}'\n"
+        "decide_s = 0.05\npoll_s = 30\nmax_request_kib = 900\n[monitor]\nread_s = 60\nsource = 'monitors'\n"
         "[estimator]\nmax_summary_kib = 513\n"
     )
     result = _radctl("config", "check", str(path))
     assert result.exit_code == 0
     assert [line.split(": ")[1] for line in result.output.splitlines()[:-1]] == [
+        "[radd] socket",
         "[radd] max_request_kib",
         "[estimator] max_summary_kib",
         "[radd] decide_s",

@@ -122,6 +122,20 @@ def test_it_answers_and_stops(code: Path, folder: Path) -> None:
     assert not path.exists()
 
 
+def test_it_starts_beside_a_model_that_cannot_be_used(code: Path, folder: Path) -> None:
+    path, config = folder / "radd.sock", folder / "rad.toml"
+    config.write_text(f'[radd]\nsocket = "{path}"\n[estimator]\nmodels_dir = "{folder}"\n')
+    (folder / "rad").mkdir()
+    (folder / "rad" / "current").write_text("x")
+    process = start(code, config)
+    connect(path, process).close()
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "names no version: write the number" in said
+    assert "the model that comes with RAD serves" in said
+
+
 def test_it_does_not_wait_for_slurm_to_stop(code: Path, folder: Path) -> None:
     path, config, hangs = folder / "radd.sock", folder / "rad.toml", folder / "squeue"
     config.write_text(f'[radd]\nsocket = "{path}"\nslurm_user = "root"\n')
@@ -209,15 +223,13 @@ def until(process: subprocess.Popen[str], words: str) -> str:
         ("", 0, "does not run as root"),
         ("[partitions.gpu]\nmode = 3\n", 65534, "mode"),
         (None, 65534, "cannot be read"),
-        ('[estimator]\nmodels_dir = "{folder}"\n', 65534, "names no version: write the number"),
+        (f'[radd]\nsocket = "/{"a" * 107}"\n', 65534, "path too long"),
     ],
 )
 def test_what_is_wrong_is_said(code: Path, folder: Path, text: str | None, user: int, words: str) -> None:
     config = folder / "rad.toml"
     if text is not None:
-        config.write_text(text.format(folder=folder))
-    (folder / "rad").mkdir()
-    (folder / "rad" / "current").write_text("x")
+        config.write_text(text)
     process = start(code, config, user=user)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1
