@@ -52,9 +52,11 @@ def load() -> Any:
 
 def quiet(nvml: Any, function: str, *arguments: Any) -> Any:
     """The result of an NVML call, or None where this GPU, driver or binding does not have it."""
+    # What newer bindings raise of an older driver is no NVMLError.
+    too_old = getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError)
     try:
         return getattr(nvml, function)(*arguments)
-    except (nvml.NVMLError, AttributeError):
+    except (nvml.NVMLError, too_old, AttributeError):
         return None
 
 

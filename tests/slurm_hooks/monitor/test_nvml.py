@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from predictor.nvml import GPM_METRICS, load
+from predictor.nvml import GPM_METRICS, load, quiet
 from scripts.bench.standin_nvml import GPU_IS_LOST, Device, StandInNvml
 from slurm_hooks.config import Monitor
 from slurm_hooks.monitor import nvml as module
@@ -347,3 +347,13 @@ def test_the_stand_in_has_the_shape_of_the_real_binding() -> None:
     )
     assert gone == module._DRIVER_GONE
     assert real.NVMLError(real.NVML_ERROR_GPU_IS_LOST).value == GPU_IS_LOST
+
+
+def test_what_an_older_driver_does_not_have_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = load()
+
+    def lacking(handle: object) -> None:
+        raise real.NVMLError(real.NVML_ERROR_FUNCTION_NOT_FOUND)
+
+    monkeypatch.setattr(real, "nvmlDeviceGetComputeRunningProcesses_v3", lacking)
+    assert quiet(real, "nvmlDeviceGetComputeRunningProcesses", None) is None
