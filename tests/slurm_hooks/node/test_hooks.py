@@ -709,6 +709,15 @@ def test_a_step_that_is_attached_from_outside_the_job(
         assert said[-1] == f"export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={percentage}"
 
 
+def test_a_step_that_no_script_starts_is_known_by_its_own_gpus(mps_site: Site) -> None:
+    """As Slurm 22.05 starts those of srun and salloc, and such as are attached: they are not told of the job's GPUs."""
+    mps_site.run("prolog")
+    lines = mps_site.task({"SLURM_JOB_GPUS": "", "SLURM_STEP_GPUS": "2"})
+    assert f"export CUDA_MPS_PIPE_DIRECTORY={mps_site.place}/mps/g2/u{UID}/pipe" in lines
+    assert "export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=23961M" in lines
+    assert mps_site.task({"SLURM_JOB_GPUS": ""}) == []
+
+
 def test_steps_of_a_job_that_asked_for_shares_itself_cost_the_controller_nothing(
     mps_site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
