@@ -26,14 +26,16 @@ log = logging.getLogger("rad.monitors")
 
 MAX_BYTES = 4 << 20
 MAX_SAMPLES = 200_000
+# No line of a monitor comes near it; a pattern over a longer one could take all of radd's time and memory.
+MAX_LINE = 4096
 AT_ONCE = 64
-_MAX_JOB = 2**32
+_MAX_JOB, _MAX_DIGITS = 2**32, 10
 # A job counts once its mean covers this part of the window: a look may have been missed.
 _COVERED = 0.9
 _USED = "DCGM_FI_DEV_FB_USED"
 _NAMES = (SM_MEAN, JOB_SM, JOB_WINDOW, _USED)
-_LINE = re.compile(r'([a-zA-Z_:][\w:]*)\{((?:[^"{}]|"(?:[^"\\]|\\.)*")*)\} ([^ ]+)')
-_LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)",?')
+_LINE = re.compile(r'([a-zA-Z_:][\w:]*)\{((?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*)\} ([^ ]+)')
 _NODE = re.compile(r"[\w.-]{1,255}")
 _QUERY = f'{{__name__=~"{"|".join(_NAMES)}"}}'
 
@@ -63,7 +65,7 @@ def parse_page(text: str) -> list[Sample]:
     """Samples of the metrics that matter here, from a monitor's page; other lines are passed over."""
     samples: list[Sample] = []
     for line in text.splitlines():
-        if not line.startswith(_NAMES):
+        if len(line) > MAX_LINE or not line.startswith(_NAMES):
             continue
         found = _LINE.match(line)
         value = _float(found.group(3)) if found else None
@@ -246,4 +248,5 @@ def _float(text: object) -> float | None:
 
 
 def _int(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and int(text[:12]) < _MAX_JOB else None
+    number = int(text) if text and len(text) <= _MAX_DIGITS and text.isascii() and text.isdigit() else _MAX_JOB
+    return number if number < _MAX_JOB else None

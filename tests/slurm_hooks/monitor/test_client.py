@@ -48,6 +48,31 @@ def test_a_page() -> None:
     assert found.jobs == {42: 0.5}, "the mean of its GPUs; young jobs and wrong numbers do not count"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'rad_gpu_sm_active_mean{{gpu="{"0" * 3000}"}} 0.5',
+        f'rad_gpu_sm_active_mean{{gpu="0",modelName="{"x" * client.MAX_LINE}"}} 0.5',
+        'rad_gpu_sm_active_mean{aaaaaaaa gpu="0"} 0.5',
+        'rad_gpu_sm_active_mean{gpu="0",""} 0.5',
+    ],
+    ids=["digits", "long", "words before a label", "no label"],
+)
+def test_a_line_that_no_monitor_writes_is_passed_over(line: str) -> None:
+    # Where the pattern for labels may begin anywhere, a line of a megabyte keeps radd busy for hours, and nobody else
+    # in it runs meanwhile.
+    good = 'rad_gpu_sm_active_mean{gpu="1",} 0.25'
+    samples = [("node1", sample) for sample in parse_page(f"{line}\n{good}\n")]
+    assert measured(samples, 90.0) == Measured({("node1", 1): 0.25})
+
+
+@pytest.mark.parametrize("digits", [4000, 5000])
+def test_a_number_of_thousands_of_digits_spoils_nobodys_measurements(digits: int) -> None:
+    labels = {"gpu": "0" * digits, "hpc_job": "0" * digits, "Hostname": "node1"}
+    text = query(("rad_gpu_sm_active_mean", labels, "0.5"), ("rad_gpu_sm_active_mean", labels | {"gpu": "1"}, "0.25"))
+    assert measured([("", s) for s in parse_query(text)], 90.0) == Measured({("node1", 1): 0.25})
+
+
 def query(*samples: tuple[str, dict[str, str], Any]) -> str:
     result = [{"metric": {"__name__": name, **labels}, "value": [1.0, value]} for name, labels, value in samples]
     return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}})
