@@ -51,6 +51,7 @@ def test_retrain_installs_what_is_no_worse(tmp_path: Path) -> None:
     first = json.loads(run(*common, "--json"))
     assert first["replaced"] and first["colocations"] == len(PAIRS)
     assert first["new"]["mean_abs"] <= first["installed"]["mean_abs"], "the bundled one never saw such jobs"
+    assert first["new"]["count"] == first["installed"]["count"], "both are judged by the same sides, as often"
     before = (models / "kace.json").read_bytes()
     second = json.loads(run(*common, "--json"))
     # The installed one has seen these very pairs: on families left out the new one cannot beat it.
