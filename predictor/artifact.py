@@ -21,6 +21,8 @@ from estimator import files
 from predictor.types import KernelMetrics, Profile, ProfileError
 
 MAX_SIDES = 8
+LARGEST = 1e15
+"""No metric of a workload comes near it; squares of larger numbers would leave floating point's range."""
 MIB_PER_GB = 1e9 / 2**20
 
 
@@ -97,10 +99,10 @@ def read_rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
 
 
 def number(row: Mapping[str, str], column: str, where: str, default: float | None = None) -> float:
-    """The finite number in ``column``; ``default`` where the column is missing or empty.
+    """The number in ``column``, from 0 to :data:`LARGEST`; ``default`` where the column is missing or empty.
 
     Raises:
-        ArtifactError: the value is missing without a default, no number, or not finite.
+        ArtifactError: the value is missing without a default, no number, or out of range.
     """
     text = row.get(column, "")
     if text == "":
@@ -111,8 +113,8 @@ def number(row: Mapping[str, str], column: str, where: str, default: float | Non
         value = float(text)
     except ValueError:
         raise ArtifactError(f"{where}: column {column!r}: {text[:40]!r} is not a number") from None
-    if not math.isfinite(value):
-        raise ArtifactError(f"{where}: column {column!r}: {text!r} is not finite")
+    if not 0.0 <= value <= LARGEST:
+        raise ArtifactError(f"{where}: column {column!r}: {text[:40]!r} is not between 0 and {LARGEST:g}")
     return value
 
 
@@ -202,10 +204,10 @@ def load_colocations(path: Path) -> tuple[Colocation, ...]:
     colocations = []
     for line, row in read_rows(path):
         where = f"{path}: line {line}"
-        count = sum(1 for index in range(1, MAX_SIDES + 1) if row.get(f"workload{index}"))
-        if count < 2:
+        places = [index for index in range(1, MAX_SIDES + 1) if row.get(f"workload{index}")]
+        if len(places) < 2:
             raise ArtifactError(f"{where}: a colocation needs the columns workload1 and workload2")
-        colocations.append(Colocation(tuple(_side(row, index, where) for index in range(1, count + 1))))
+        colocations.append(Colocation(tuple(_side(row, index, where) for index in places)))
     if not colocations:
         raise ArtifactError(f"{path}: holds no colocation")
     return tuple(colocations)

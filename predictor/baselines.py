@@ -17,7 +17,7 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from predictor.artifact import ArtifactError, Colocation, Side, number, read_rows
+from predictor.artifact import ArtifactError, Colocation, Side, number, rate, read_rows
 from predictor.kace import features_of
 from predictor.measure import Chooser
 from predictor.types import Floats, ProfileError
@@ -38,6 +38,8 @@ FOREST_GRID: Mapping[str, Sequence[int | None]] = {
 
 
 def _forest(features: Floats, target: Floats, seed: int) -> GridSearchCV:
+    if len(target) < 2:
+        raise ArtifactError("a random forest chooses its size by leaving colocations out: train on two at least")
     folds = KFold(min(3, len(target)), shuffle=True, random_state=seed)
     search = GridSearchCV(
         RandomForestRegressor(random_state=seed), {key: list(values) for key, values in FOREST_GRID.items()}, cv=folds
@@ -177,11 +179,13 @@ def load_xu(path: Path) -> tuple[XuRow, ...]:
     for line, row in read_rows(path):
         where = f"{path}: line {line}"
         values = tuple(number(row, f"w{side}_{name}", where) for side in (1, 2) for name in XU_FEATURES)
-        total = sum(number(row, f"w{side}throughput", where) for side in (1, 2))
+        total = sum(rate(row, f"w{side}throughput", where) for side in (1, 2))
         names = (row.get("workload1"), row.get("workload2"))
         if not names[0] or not names[1]:
             raise ArtifactError(f"{where}: a pair needs the columns workload1 and workload2")
         rows.append(XuRow(tuple(dict.fromkeys((names[0], names[1]))), values, total))
+    if not rows:
+        raise ArtifactError(f"{path}: holds no pair")
     return tuple(rows)
 
 

@@ -37,6 +37,15 @@ def test_a_workload_beside_itself_is_one_workload() -> None:
     assert twins and all(len(row.workloads) == 1 for row in twins)
 
 
+def test_a_side_is_read_from_its_own_columns(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "pairs.csv", PAIRS[1:2])
+    head, row = path.read_text(encoding="utf-8").splitlines()
+    path.write_text(f"{head.replace('w1', 'w4').replace('workload1', 'workload4')}\n{row}\n", encoding="utf-8")
+    (found,) = load_colocations(path)
+    assert [side.workload for side in found.sides] == [side.workload for side in PAIRS[1].sides][::-1]
+    assert found.throughput_sum == pytest.approx(PAIRS[1].throughput_sum)
+
+
 def _broken(tmp_path: Path, column: str, value: str) -> Path:
     row = cells(PAIRS[1])
     row[HEADER.index(column)] = value
@@ -49,9 +58,12 @@ def _broken(tmp_path: Path, column: str, value: str) -> Path:
     ("column", "value", "says"),
     [
         ("w1throughput", "fast", "not a number"),
-        ("w1throughput", "inf", "not finite"),
+        ("w1throughput", "inf", "'inf' is not between 0 and 1e"),
+        ("w1throughput", "nan", "'nan' is not between 0 and 1e"),
+        ("w2throughput", "1e308", "'1e308' is not between 0 and 1e"),
+        ("w1_Threads", "-1", "'-1' is not between 0 and 1e"),
         ("w2throughput", "0", "must be above 0"),
-        ("w1exclusive_throughput", "-3", "must be above 0"),
+        ("w1exclusive_throughput", "-3", "'-3' is not between 0 and 1e"),
         ("w1sm%", "101", "not a percentage"),
         ("w2mem%", "", "missing or empty"),
         ("workload2", "", "workload1 and workload2"),

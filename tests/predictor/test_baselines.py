@@ -104,9 +104,21 @@ def test_xu_reads_its_own_columns(tmp_path: Path) -> None:
     assert {len(row.features) for row in rows} == {12}
     assert Xu().fit(rows).predict(rows).shape == (len(rows),)
     assert evaluate(path, path, "xu").oracle_fraction > 0.8
-    path.write_text(path.read_text(encoding="utf-8").replace("model0_batch1-train", ""), encoding="utf-8")
-    with pytest.raises(ArtifactError, match="workload1"):
-        load_xu(path)
+    text, first = path.read_text(encoding="utf-8"), f",{PAIRS[0].sides[0].throughput:.4f},"
+    broken = {
+        "line 2: a pair needs the columns workload1": text.replace("model0_batch1-train", ""),
+        "line 2: column 'w1throughput': 0, it must be above 0": text.replace(first, ",0,", 1),
+        "holds no pair": text.splitlines(keepends=True)[0],
+    }
+    for says, content in broken.items():
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(ArtifactError, match=says):
+            load_xu(path)
+
+
+def test_a_forest_of_one_colocation_is_refused() -> None:
+    with pytest.raises(ArtifactError, match="train on two at least"):
+        RandomForest().fit(PAIRS[:1])
 
 
 @pytest.mark.usefixtures("few_trees")
