@@ -49,6 +49,9 @@ PUBLISHED_POLICIES: Mapping[str, str] = {
     "random": "0.543",
 }
 PUBLISHED_UNSEEN = "0.92 / 0.96 / 0.91"
+POLICIES_SIZE = 3
+XU_SIZE = 4
+"""The only size of which files with Xu et al.'s features are read."""
 AUTOREGRESSIVE = ("whisper", "gpt")
 RANKED_GPUS = 1000
 PARTS = 10
@@ -258,18 +261,25 @@ def _policies(
     scores = []
     for seed in SEEDS:
         train, test = (
-            load_xu(artifact / "splits" / f"hotcloud_n4_r{seed}_{kind}.csv") for kind in ("training", "testing")
+            load_xu(artifact / "splits" / f"hotcloud_n{XU_SIZE}_r{seed}_{kind}.csv") for kind in ("training", "testing")
         )
         scores.append(score(test, Xu().fit(train).predict(test)).oracle_fraction)
-    values = {"rad": found["rad"][4][0], "kace": found["kace"][4][0], "xu": _mean(scores)}
-    place = SIZES.index(4)
+    size, place = POLICIES_SIZE, SIZES.index(POLICIES_SIZE)
+    xu = f"xu (N={XU_SIZE})"
+    values = {"rad": found["rad"][size][0], "kace": found["kace"][size][0], xu: _mean(scores)}
     values |= {name: each[place] for name, each in policies.items()}
-    page.text("### Policies at N=4 (KACE's figure 3)")
+    page.text(f"### Policies at N={size} (KACE's figure 3)")
+    page.text(
+        f"The published values name no N. KACE's is its own at N={size} above, and what rules and chance reach, which "
+        "depends on the tests alone, agrees with the published there and at no larger N. Xu et al. are fitted to the "
+        f"only files with their features that are at hand, N={XU_SIZE}'s."
+    )
+    published = {xu: PUBLISHED_POLICIES["xu"], **PUBLISHED_POLICIES}
     page.table(
         ["policy", "ours", "published"],
-        [[name, f"{value:.3f}", PUBLISHED_POLICIES.get(name, "")] for name, value in values.items()],
+        [[name, f"{value:.3f}", published.get(name, "")] for name, value in values.items()],
     )
-    page.bars("policies", "Fraction of the oracle at N=4", list(values), {"N=4": list(values.values())})
+    page.bars("policies", f"Fraction of the oracle at N={size}", list(values), {f"N={size}": list(values.values())})
 
 
 def _targets(page: Page, artifact: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -271,7 +272,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_is_written_from_measurements_and_artifact(
     tmp_path: Path, few: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "SIZES", (4, 10))
+    monkeypatch.setattr(report, "SIZES", (3, 10))
     monkeypatch.setattr(report, "SEEDS", (10,))
     monkeypatch.setattr(report, "AUTOREGRESSIVE", ("model1",))
     monkeypatch.setattr(report, "MODELS", {"rad": MODELS["rad"], "kace": MODELS["kace"]})
@@ -280,7 +281,7 @@ def test_the_page_is_written_from_measurements_and_artifact(
     monkeypatch.setattr(report, "compare", lambda groups, pairs, _train: compare(groups, pairs, simple))
     artifact = tmp_path / "artifact"
     (artifact / "splits").mkdir(parents=True)
-    for size in (4, 10):
+    for size in (3, 10):
         write_csv(artifact / "splits" / f"n{size}_r10_training.csv", PAIRS[::2])
         write_csv(artifact / "splits" / f"n{size}_r10_testing.csv", PAIRS[1::2])
     pairs = write_csv(artifact / "pairs_v100.csv", PAIRS)
@@ -291,7 +292,8 @@ def test_the_page_is_written_from_measurements_and_artifact(
     text = path.read_text(encoding="utf-8")
     for heading in (
         "Training sizes",
-        "Policies at N=4",
+        "Policies at N=3",
+        "| xu (N=4) | ",
         "Unseen",
         "Four workloads",
         "One H200",
@@ -303,6 +305,8 @@ def test_the_page_is_written_from_measurements_and_artifact(
         "A limit for the job that comes",
     ):
         assert heading in text
+    kace_at_3 = re.search(r"\| kace \| (\S+) \| \S+ \| \S+ \| \S+ s \|", text)
+    assert kace_at_3 and f"| kace | {kace_at_3[1]} | 0.906 |" in text, "the published policies are of this size"
     assert "nan" not in text and "| rad | 0." in text
     assert "1 workloads of 1 families" in text and "| new | 0." in text
     assert not (tmp_path / "results" / "interference").exists()
