@@ -31,6 +31,7 @@ _PAUSE_S = 5.0  # over a longer pause between two looks, power is not known
 _SAMPLES_S = 60.0
 _NO_SAMPLES_S = 120.0
 _NEW_PROCESSES_S = 2.0
+_MAX_PERCENT = 100
 _GRACT_S = 60.0
 # Lists of processes are asked for when the GPU's memory in use has changed, which nearly all that happens to them does.
 _LISTS_S = 60.0
@@ -71,13 +72,21 @@ class NvmlBackend:
         gpm: whether to ask for GPM's metrics where a GPU has them.
         nvml: the ``pynvml`` module, or a stand-in with its functions.
         clock: monotonic seconds.
+        wall: Unix time in seconds, as NVML stamps samples of processes.
 
     Raises:
         BackendError: if there is no NVML, no driver or no GPU.
     """
 
-    def __init__(self, *, gpm: bool, nvml: Any = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(
+        self,
+        *,
+        gpm: bool,
+        nvml: Any = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock, self._wall = clock, wall
         try:
             self._nvml = load() if nvml is None else nvml
         except NvmlMissingError as error:
@@ -271,11 +280,13 @@ class NvmlBackend:
         due = _SAMPLES_S if device.busy else _NO_SAMPLES_S
         if since < due and (since < _NEW_PROCESSES_S or device.asked_of.issuperset(pids)):
             return device.busy
-        samples = quiet(self._nvml, "nvmlDeviceGetProcessUtilization", device.handle, device.seen_us) or ()
+        # The clock may have been set back since.
+        newest = seen_us = min(device.seen_us, int(self._wall() * 1e6))
+        samples = quiet(self._nvml, "nvmlDeviceGetProcessUtilization", device.handle, seen_us) or ()
         found: dict[int, float] = {}
-        newest = device.seen_us
         for sample in samples:
-            if sample.timeStamp > device.seen_us:
+            # Beside processes that hang, drivers were seen to give numbers that are none.
+            if sample.timeStamp > seen_us and sample.smUtil <= _MAX_PERCENT:
                 found[sample.pid] = found.get(sample.pid, 0.0) + sample.smUtil
                 newest = max(newest, sample.timeStamp)
         device.seen_us, device.asked, device.asked_of, device.busy = newest, now, frozenset(pids), found

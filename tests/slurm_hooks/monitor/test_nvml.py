@@ -121,6 +121,26 @@ def test_samples_of_processes_are_added_up_and_asked_for_seldom() -> None:
 
 
 @pytest.mark.usefixtures("pace")
+def test_a_clock_that_is_set_back_ends_no_samples() -> None:
+    device, clock, wall = Device("GPU-a", 0, samples=[(1, 5_000_000, 40)]), Clock(), Clock()
+    backend = NvmlBackend(gpm=False, nvml=StandInNvml(device), clock=clock, wall=wall)
+    wall.now = 5.0
+    assert backend.activity(0, [1]) == {1: 40.0}
+    wall.now, clock.now = 2.0, 30.0
+    device.samples = []
+    assert backend.activity(0, [1]) == {}
+    device.samples = [(1, 3_000_000, 30)]
+    wall.now, clock.now = 3.0, 90.0
+    assert backend.activity(0, [1]) == {1: 30.0}
+
+
+def test_samples_that_no_process_can_have_are_left_out() -> None:
+    device = Device("GPU-a", 0, samples=[(1, 217_144_956, 37100), (1, 300_000_000, 20), (2, 300_000_000, 100)])
+    backend = NvmlBackend(gpm=False, nvml=StandInNvml(device))
+    assert backend.activity(0, [1, 2]) == {1: 20.0, 2: 100.0}
+
+
+@pytest.mark.usefixtures("pace")
 def test_the_engines_activity_is_asked_for_seldom() -> None:
     device, clock = Device("GPU-a", 0, percent=dict(PERCENT)), Clock()
     nvml = StandInNvml(device)
