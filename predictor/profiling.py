@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol
@@ -97,12 +97,13 @@ class _Watched:
     rest: str = ""
 
     def feed(self, text: str) -> None:
-        """Take more output."""
+        """Take more output; what comes at once, as from a program that fills a buffer first, has one moment."""
+        now = time.monotonic()
         *lines, self.rest = (self.rest + text).split("\n")
         self.rest = self.rest[-MAX_LINE:]
         for line in lines:
             if self.pattern.search(line[:MAX_LINE]):
-                self.iterations.append(time.monotonic())
+                self.iterations.append(now)
             elif line.strip():
                 self.last.append(line.strip()[:200])
 
@@ -249,12 +250,24 @@ def _window(
                 say(f"{told - begun:.0f} of {request.seconds:.0f} s, {len(watched.iterations)} iterations")
         found = counters.stop()
         inside = [moment for moment in watched.iterations if moment >= begun]
-        if len(inside) < 2:
+        rate = _rate(inside)
+        if rate is None:
             raise ProfileError(
-                f"{len(inside)} iterations in {request.seconds:.0f} s: call predictor.hook.iteration() once an "
-                "iteration, give --marker for a line that the workload prints, or measure longer"
+                f"{len(inside)} iterations in {request.seconds:.0f} s, told at {len(set(inside))} moments: call "
+                "predictor.hook.iteration() once an iteration, give --marker for a line that the workload prints and "
+                "flushes (stdbuf -oL), or measure longer"
             )
-        return found, (len(inside) - 1) / (inside[-1] - inside[0])
+        return found, rate
+
+
+def _rate(moments: Sequence[float]) -> float | None:
+    """Iterations a second from the first moment, before which those that it tells of were done, to the last.
+
+    None where there is one moment at most.
+    """
+    if not moments or moments[-1] <= moments[0]:
+        return None
+    return sum(moment > moments[0] for moment in moments) / (moments[-1] - moments[0])
 
 
 def _run_until(

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -85,6 +87,21 @@ def test_a_marker_of_its_own() -> None:
     found = profile_command(request(code).with_marker(r"^step \d+"), Gpu())
     assert found.throughput > 20
     assert request(code).with_marker(None).marker == request(code).marker
+
+
+def test_lines_that_a_program_keeps_back_for_a_while_count_as_often_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [10.0]
+    monkeypatch.setattr(profiling, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    watched = profiling._Watched(re.compile("step"))
+    watched.feed("step 1\n" * 200)
+    assert profiling._rate(watched.iterations) is None, "how long these took is not known"
+    for now[0] in (12.0, 14.0):
+        watched.feed("step 1\n" * 200)
+    assert profiling._rate(watched.iterations) == 100.0
+    assert profiling._rate([1.0, 1.5, 2.0]) == 2.0
+    assert profiling._rate([]) is None
 
 
 @pytest.mark.parametrize(
