@@ -324,10 +324,17 @@ def load_runs(folder: Path) -> tuple[Run, ...]:
             raise ArtifactError(f"{where}: {unknown or 'no workload'} not in {WORKLOADS_FILE}")
         places = range(1, len(names) + 1)
         sides = tuple(_side(name, profiles[name], row, place, where) for name, place in zip(names, places, strict=True))
-        threads = tuple(int(number(row, f"threads{place}", where)) for place in places)
+        threads = tuple(_percentage(row, f"threads{place}", where) for place in places)
         repeat, session = int(number(row, "repeat", where)), int(number(row, "session", where, 0.0))
         runs.append(Run(word(row, "method", where), repeat, threads, Colocation(sides), session))
     return tuple(runs)
+
+
+def _percentage(row: Mapping[str, str], column: str, where: str) -> int:
+    value = number(row, column, where)
+    if value not in range(1, 101):
+        raise ArtifactError(f"{where}: column {column!r}: {value:g}, it must be a whole percentage from 1 to 100")
+    return int(value)
 
 
 def at_pace(profile: Profile, throughput: float) -> Profile:

@@ -369,6 +369,8 @@ def test_tables_that_do_not_fit_together(tmp_path: Path) -> None:
         ("workloads.csv", "workload", "name", "column 'workload' is missing"),
         ("colocations.csv", "method", "way", "column 'method' is missing"),
         ("colocations.csv", "30,,,4,", "30,,,0,", "'throughput1': 0, it must be above 0"),
+        ("colocations.csv", "30,,,4,", "0,,,4,", "'threads1': 0, it must be a whole percentage from 1 to 100"),
+        ("colocations.csv", "30,,,4,", "30.5,,,4,", "'threads1': 30.5, it must be a whole percentage"),
     ],
 )
 def test_measurements_that_cannot_be_are_named(tmp_path: Path, table: str, old: str, new: str, says: str) -> None:
