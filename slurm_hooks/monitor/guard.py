@@ -79,8 +79,8 @@ class Guard:
         """
         used = sum(processes.values())
         if cap_mib is None or used <= cap_mib + self._slack_mib or not processes:
-            if job in self._watched:
-                self._watched[job].looks = 0
+            if watch := self._watched.get(job):
+                watch.looks, watch.asked = 0, None
             return None
         watch = self._watched.setdefault(job, _Watch())
         watch.looks += 1

@@ -51,6 +51,14 @@ def test_the_largest_process_is_asked_to_end_and_then_made_to() -> None:
     assert (third.pid, third.hard) == (10, False)
 
 
+def test_a_process_that_gave_memory_back_is_asked_anew() -> None:
+    guard = Guard("end", 0.0)
+    assert len(list(filter(None, looks(guard, LOOKS)))) == 1
+    assert looks(guard, 1, {10: 3000.0, 11: 4000.0}) == [None]
+    (later,) = filter(None, looks(guard, LOOKS))
+    assert (later.pid, later.hard) == (11, False)
+
+
 def test_jobs_without_a_cap_are_left_alone() -> None:
     guard = Guard("end", 0.0)
     assert [guard.look(7, None, OVER) for _ in range(5)] == [None] * 5
