@@ -176,8 +176,7 @@ class NvmlBackend:
         if handle is None or _text(quiet(self._nvml, "nvmlDeviceGetUUID", handle) or "") != device.uuid:
             return False
         device.handle, device.begun, device.lost_for = handle, False, 0
-        device.energy_mj = None
-        device.gract_due = device.lists_due = float("-inf")
+        device.energy_due = device.gract_due = device.lists_due = float("-inf")
         if device.gpm:
             device.gpm.close()
             device.gpm = Gpm(self._nvml, handle)
@@ -239,7 +238,6 @@ class NvmlBackend:
         device.energy_due = now + _ENERGY_S * turn
         counted = quiet(self._nvml, "nvmlDeviceGetTotalEnergyConsumption", device.handle)
         if counted is None:
-            device.energy_mj = None
             return None
         ahead = 0.0 if known is None else known - counted - device.forgotten_mj
         if ahead > device.drawn_mj:  # more than was added since the counter was read last: it began anew

@@ -184,6 +184,30 @@ def test_an_energy_counter_that_began_anew_still_counts() -> None:
 
 
 @pytest.mark.usefixtures("pace")
+@pytest.mark.parametrize("what", ["the GPU is lost", "the question fails once", "a reset GPU counts from 0"])
+def test_energy_never_goes_back(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.setattr(module, "_LOOKS_BEFORE_RETRY", 1)
+    device, clock = Device("GPU-a", 0, energy_mj=0.0, power_w=550.0), Clock()
+    nvml = StandInNvml(device)
+    backend = NvmlBackend(gpm=False, nvml=nvml, clock=clock)
+    found = []
+    for second in range(301):
+        # The counter is due to be read at 60, 120, .. seconds: just before that power has added most to it.
+        clock.now, device.energy_mj = float(second), second * 500e3
+        if what == "the question fails once":
+            nvml.missing = ("nvmlDeviceGetTotalEnergyConsumption",) if second == 120 else ()
+        else:
+            device.error = GPU_IS_LOST if second == 119 else 0
+        if what == "a reset GPU counts from 0" and second > 119:
+            device.energy_mj -= 119 * 500e3
+        energy = backend.read()[0].values.get("energy_mj")
+        found += [] if energy is None else [energy]
+    assert found == sorted(found)
+    assert len(found) >= 299
+    assert 0.95 * 300 * 500e3 <= found[-1] <= 1.1 * 300 * 500e3
+
+
+@pytest.mark.usefixtures("pace")
 def test_processes_are_listed_anew_where_that_matters() -> None:
     device, clock = Device("GPU-a", 0, clients={7: 500.0, 8: 300.0}), Clock()
     backend = NvmlBackend(gpm=False, nvml=StandInNvml(device), clock=clock)
