@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,7 @@ _MAX_PERCENT = 100
 _GRACT_S = 60.0
 # Lists of processes are asked for when the GPU's memory in use has changed, which nearly all that happens to them does.
 _LISTS_S = 60.0
+_LISTS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses")
 
 
 @dataclass
@@ -52,6 +53,7 @@ class _Device:
     processes: tuple[ProcessUse, ...] | None = None
     listed_at_mib: float | None = None
     lists_due: float = float("-inf")
+    has_lists: set[str] = field(default_factory=set)
     lost_for: int = 0
     looked: float = float("-inf")
     energy_mj: float | None = None
@@ -252,24 +254,13 @@ class NvmlBackend:
         now = self._clock()
         if not anew and used_mib is not None and used_mib == device.listed_at_mib and now < device.lists_due:
             return device.processes
-        device.processes = self._listed(device)
-        device.listed_at_mib, device.lists_due = used_mib, now + _LISTS_S
+        lists = {name: quiet(self._nvml, name, device.handle) for name in _LISTS}
+        found = {name for name, running in lists.items() if running is not None}
+        # A list that fails now, and did not before, is asked for again in the next look.
+        complete, device.has_lists = device.has_lists <= found, device.has_lists | found
+        device.processes = _uses(p for running in lists.values() for p in running or ()) if found else None
+        device.listed_at_mib, device.lists_due = used_mib, now + _LISTS_S if complete else now
         return device.processes
-
-    def _listed(self, device: _Device) -> tuple[ProcessUse, ...] | None:
-        lists = [
-            quiet(self._nvml, function, device.handle)
-            for function in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses")
-        ]
-        if all(running is None for running in lists):
-            return None
-        uses: dict[int, float | None] = {}
-        for process in (p for running in lists for p in running or ()):
-            used = process.usedGpuMemory
-            mib = None if used is None else used / MIB
-            known = uses.get(process.pid)
-            uses[process.pid] = mib if known is None or (mib is not None and mib > known) else known
-        return tuple(ProcessUse(pid, mib) for pid, mib in uses.items())
 
     def activity(self, index: int, pids: Collection[int]) -> Mapping[int, float]:
         """NVML's samples of each process's SM utilization, added up over the time between two questions."""
@@ -289,6 +280,16 @@ class NvmlBackend:
                 newest = max(newest, sample.timeStamp)
         device.seen_us, device.asked, device.asked_of, device.busy = newest, now, frozenset(pids), found
         return found
+
+
+def _uses(running: Iterable[Any]) -> tuple[ProcessUse, ...]:
+    uses: dict[int, float | None] = {}
+    for process in running:
+        used = process.usedGpuMemory
+        mib = None if used is None else used / MIB
+        known = uses.get(process.pid)
+        uses[process.pid] = mib if known is None or (mib is not None and mib > known) else known
+    return tuple(ProcessUse(pid, mib) for pid, mib in uses.items())
 
 
 def _code(error: Exception) -> int | None:

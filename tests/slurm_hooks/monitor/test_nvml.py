@@ -219,6 +219,32 @@ def test_processes_are_listed_anew_where_that_matters() -> None:
 
 
 @pytest.mark.usefixtures("pace")
+@pytest.mark.parametrize(
+    ("failing", "left"),
+    [
+        (("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses"), None),
+        (("nvmlDeviceGetComputeRunningProcesses",), (ProcessUse(7, 500.0),)),
+    ],
+)
+def test_a_list_that_fails_once_is_asked_for_in_the_next_look(
+    failing: tuple[str, ...], left: tuple[ProcessUse, ...] | None
+) -> None:
+    device, clock = Device("GPU-a", 0, clients={7: 500.0}, direct={8: 300.0}), Clock()
+    nvml = StandInNvml(device)
+    backend = NvmlBackend(gpm=False, nvml=nvml, clock=clock)
+    both = backend.read()[0].processes
+    assert both is not None and {use.pid for use in both} == {7, 8}
+    clock.now, nvml.missing = 30.0, failing
+    assert backend.read()[0].processes == left
+    clock.now, nvml.missing = 31.0, ()
+    assert backend.read()[0].processes == both
+    asked = nvml.calls[failing[0]]
+    clock.now = 32.0
+    assert backend.read()[0].processes == both
+    assert nvml.calls[failing[0]] == asked
+
+
+@pytest.mark.usefixtures("pace")
 def test_processes_are_listed_when_the_gpus_memory_has_changed() -> None:
     device, clock = Device("GPU-a", 0, clients={7: 500.0}), Clock()
     nvml = StandInNvml(device)
