@@ -160,6 +160,10 @@ class _Stay:
     def length(self) -> int:
         return self.end - self.begin
 
+    @property
+    def hours(self) -> range:
+        return range(self.begin // 3600, self.end // 3600 + 1)
+
 
 _Work = tuple[object, ...]
 
@@ -216,10 +220,13 @@ class _Yard:
 
     def __init__(self, stays: Iterable[_Stay], min_run_s: int) -> None:
         self.min_run_s = min_run_s
-        self.on: dict[str, dict[str, list[_Stay]]] = {}
+        # By node, device and hour: a month has many stays, and few at a time.
+        self.on: dict[str, dict[str, dict[int, list[_Stay]]]] = {}
         self.of: dict[int, list[_Stay]] = {}
         for stay in stays:
-            self.on.setdefault(stay.run.nodes, {}).setdefault(stay.device, []).append(stay)
+            hours = self.on.setdefault(stay.run.nodes, {}).setdefault(stay.device, {})
+            for hour in stay.hours:
+                hours.setdefault(hour, []).append(stay)
             self.of.setdefault(stay.run.job_id, []).append(stay)
         self.alone: dict[_Work, list[int]] = {}
         for each in self.of.values():
@@ -242,10 +249,15 @@ class _Yard:
         """Seconds of an ended stay beside each set of neighbours; the empty set is alone."""
         node = self.on[stay.run.nodes]
         devices = {stay.device, ""} if stay.device else set(node)  # where a device is not known it may be this one
+        near = {
+            id(other): other
+            for device in devices & set(node)
+            for hour in stay.hours
+            for other in node[device].get(hour, ())
+        }
         others = [
             other
-            for device in devices & set(node)
-            for other in node[device]
+            for other in near.values()
             if other.begin < stay.end and other.end > stay.begin and other.run.job_id != stay.run.job_id
         ]
         cuts = sorted({stay.begin, stay.end, *(at for o in others for at in (o.begin, o.end))})

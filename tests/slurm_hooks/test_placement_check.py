@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 from collections.abc import Sequence
@@ -302,3 +303,26 @@ def test_shorter_runs_count_if_asked_for(slurm: type[_Slurm]) -> None:
     slurm.known = (_alone(11, length=10), *_pair(length=20))
     assert json.loads(_radctl("--json").output)["total"]["compared"] == 0
     assert json.loads(_radctl("--json", "--min-seconds", "5").output)["total"]["compared"] == 1
+
+
+class Compared(int):
+    """A moment that counts how often it is set against another."""
+
+    times = 0
+
+    def __lt__(self, other: int) -> bool:
+        Compared.times += 1
+        return int(self) < other
+
+
+def test_a_month_of_jobs_is_compared_with_those_of_its_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Compared, "times", 0)
+    runs = []
+    for number in range(1, 301):
+        run = _run(number, _record(), number * 600, 900)
+        runs.append(dataclasses.replace(run, start=Compared(run.start or 0)))
+    long = _run(400, _record("gpt"), -100, 300 * 600 + 1100)
+    made = checking.check(jobs_of([*runs, long]), NOON - HOUR, NOON + 100 * HOUR, 0.5)
+    assert made.total.sides == 0
+    # Each with the jobs of its own hour, one before and one behind; the long one with all.
+    assert 300 <= Compared.times <= 300 * 30
