@@ -30,7 +30,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.types import Precision, Workload
-from scripts.check_rehearsals import in_processes
+from scripts.comparisons import in_processes, written
 
 _STEPS: Final = 12
 _MIB: Final = 2**20
@@ -366,15 +366,10 @@ def main() -> None:
             for capped, loop, model, precision in product((True, False), options.loops, options.models, _PRECISIONS)
         ]
         rows = []
-        with options.out.open("w") as out:
-            for row in in_processes(trained, tasks, options.workers):
-                rows.append(row)
-                out.write(json.dumps(row) + "\n")
-                out.flush()
-                said = {
-                    key: row[key] for key in ("capped", "fits", "retries", "upper", "reserved", "error") if key in row
-                }
-                print(f"{len(rows)}/{len(tasks)} {', '.join(_name(row))}: {said}", flush=True)
+        for row in written(in_processes(trained, tasks, options.workers), options.out):
+            rows.append(row)
+            said = {key: row[key] for key in ("capped", "fits", "retries", "upper", "reserved", "error") if key in row}
+            print(f"{len(rows)}/{len(tasks)} {', '.join(_name(row))}: {said}", flush=True)
     print("\n".join(told(rows)))
 
 
