@@ -311,6 +311,8 @@ be repeated by another that looks the same, which RAD cannot tell. The last line
 were rehearsed at their batch size, in the table that shows all layers, without their family. Which workspaces
 convolutions ask for was measured of convolutions like those of these models, too, so that what is
 new may get less than this line says; the table of new models above shows that.
+The room that bounds of trainings have for gradients that are freed late
+([Training loops](../estimator.md#training-loops)) is in the tables above, not in those that follow.
 
 """
 _LEVELS_HEAD = ("left out", "taken for", "summaries", "median error", "too low", "over", "half over by less")
