@@ -87,7 +87,7 @@ class Facts:
         lua_other: one of RAD's Lua modules that is not as it came with this RAD; else the empty string.
         files: what lies at the paths that the configurations name, and rad.toml.
         users: user and group id of users that the configuration names.
-        radd_error: why radd takes no connection, or the empty string; None where it could not be tried.
+        radd_error: why radd serves no connection, or the empty string; None where it could not be tried.
         model_error: why the estimator's model cannot be used, or the empty string.
         radd_user: name of the user that radd runs as, or the empty string.
         radd_rights: that user's AdminLevel in slurmdbd, or None where it could not be asked.

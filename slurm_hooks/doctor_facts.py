@@ -394,11 +394,13 @@ def _users(names: Iterable[str]) -> dict[str, tuple[int, int]]:
 
 
 def _connect(path: str) -> str | None:
-    """Why radd takes no connection; the empty string where it does, None where only its own users may try."""
+    """Why radd serves no connection; the empty string where it does, None where only its own users may try."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(_CONNECT_TIMEOUT_S)
         try:
             client.connect(path)
+            client.shutdown(socket.SHUT_WR)
+            client.recv(1)  # it ends what asks nothing, where it does not hang
         except PermissionError:
             return None
         except OSError as error:

@@ -11,6 +11,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -582,6 +583,13 @@ def _slurm_says(folder: Path) -> dict[str, str]:
     return {"config": plugins, "partition": PARTITION_TEXT, "node": NODE_TEXT}
 
 
+def _end_one(server: socket.socket) -> None:
+    """What radd does with a connection that asks nothing."""
+    peer, _ = server.accept()
+    with peer:
+        assert peer.recv(1) == b""
+
+
 def test_facts_of_a_machine(tmp_path: Path) -> None:
     (tmp_path / "gres.conf").write_text(GRES_CONF)
     (tmp_path / "job_submit.lua").write_text(HOOK)
@@ -621,7 +629,10 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
         server.listen()
+        radd = threading.Thread(target=_end_one, args=(server,))
+        radd.start()
         facts = doctor_facts.gather(config, toml, run, tmp_path)
+        radd.join()
     assert facts.slurm_error == facts.slurmdbd_error == ""
     assert not facts.changed
     os.utime(toml, (2**32, 2**32))
@@ -863,6 +874,16 @@ def test_a_configuration_that_radd_has_not_read() -> None:
     finding = _only("controller", changed=True)
     assert (finding.subject, finding.found) == ("rad.toml", "changed since radd started")
     assert "systemctl restart radd" in finding.cure
+
+
+def test_a_radd_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel takes connections for it all the same."""
+    monkeypatch.setattr(doctor_facts, "_CONNECT_TIMEOUT_S", 0.01)
+    path = str(tmp_path / "radd.sock")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        assert doctor_facts._connect(path) == f"{path}: timed out"
 
 
 def test_a_socket_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
