@@ -55,7 +55,12 @@ def _key(default: Any, doc: str, *, low: float | None = None, high: float | None
 class Radd:
     """[radd]: the decision service on the controller."""
 
-    socket: str = _key("/run/rad/radd.sock", "Unix socket on which job_submit.lua asks.", path=True)
+    socket: str = _key(
+        "/run/rad/radd.sock",
+        "Unix socket on which job_submit.lua asks, where it says so (rad.socket); radd's unit must let it write there "
+        "(ReadWritePaths).",
+        path=True,
+    )
     slurm_user: str = _key(
         "slurm", "User that slurmctld runs as: the only one, beside root, who may write to the socket."
     )
@@ -189,7 +194,11 @@ class Mps:
 class Node:
     """[node]: Prolog, TaskProlog and Epilog."""
 
-    state_dir: str = _key("/run/rad/jobs", "What Prolog notes of a job for its Epilog.", path=True)
+    state_dir: str = _key(
+        "/run/rad/jobs",
+        "What Prolog notes of a job for its Epilog; rad-monitor's unit must let it write there (ReadWritePaths).",
+        path=True,
+    )
     spool_dir: str = _key("/var/spool/rad", "Records that wait for slurmdbd.", path=True)
     command_timeout_s: float = _key(3.0, "A Slurm command that takes longer is given up.", low=0.5, high=60)
     send_for_s: float = _key(
