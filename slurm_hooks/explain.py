@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slurm_hooks.experience import learn
-from slurm_hooks.records import Record, Run, strip
+from slurm_hooks.records import NO_JOB, Record, Run, strip
 from slurm_hooks.report import JOULES_PER_KWH, SHARES_PER_GPU, Job
 from slurm_hooks.shares import FULL_THREADS
 from slurm_hooks.slurm.accounting import LIVE_STATES, JobRun
@@ -219,7 +219,8 @@ def _measured(kept: Run) -> list[str]:
     if kept.energy_j is not None:
         facts.append(_energy(kept.energy_j))
     if kept.neighbours:
-        facts.append(f"beside {', '.join(map(str, kept.neighbours))}")
+        known = (str(number) if number != NO_JOB else "processes of no job" for number in kept.neighbours)
+        facts.append(f"beside {', '.join(known)}")
     return [", ".join(facts)] if facts else []
 
 

@@ -27,6 +27,7 @@ PREFIX = "RAD1:"
 _TOKEN = re.compile(r" ?(?<![A-Za-z0-9])(RAD1:)([A-Za-z0-9+/]*={0,2})(?:\.([0-9A-Fa-f]*))?", re.IGNORECASE)
 MAX_BYTES = 60_000  # slurmdbd's column holds 65,535, and other tools want some of it
 MAX_NUMBER = 2**53
+NO_JOB = 0  # the number of a neighbour that is none
 
 _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
@@ -43,7 +44,7 @@ class Counters:
         smact_mean, smact_p95, smocc_mean, smocc_p95, dram_mean, dram_p95: the job's part of its GPU's activity, 0 to
             1, over the time in which it had processes there, the mean of its GPUs where it had several; or None.
         energy_j: the job's part of its GPUs' energy, in joules.
-        neighbours: ids of the jobs that had processes on the same GPU at the same time.
+        neighbours: ids of the jobs that had processes on the same GPU at the same time, `NO_JOB` for processes of none.
     """
 
     peak_mib: int | None = None

@@ -43,7 +43,7 @@ def job_of_environment(data: bytes) -> int | None:
 @dataclass
 class _Known:
     job: int | None
-    server: bool
+    nobody: bool
     looks: int
 
 
@@ -62,7 +62,7 @@ class Processes:
         self._readers: dict[int, threading.Thread] = {}
 
     def jobs(self, pids: Iterable[int]) -> dict[int, int | None]:
-        """Jobs by pid, None for a process of no job; servers of MPS, which work for others, are left out."""
+        """Jobs by pid, None for a process of no job; MPS servers, which work for others, and the gone are left out."""
         kept: dict[int, _Known] = {}
         for pid in pids:
             known = self._known.get(pid)
@@ -71,7 +71,7 @@ class Processes:
             known.looks -= 1
             kept[pid] = known
         self._known = kept
-        return {pid: known.job for pid, known in kept.items() if not known.server}
+        return {pid: known.job for pid, known in kept.items() if not known.nobody}
 
     def job(self, pid: int) -> int | None:
         """The job of a process as it is now."""
@@ -79,10 +79,10 @@ class Processes:
 
     def _look(self, pid: int) -> _Known:
         job = job_of_cgroup(self._read(pid, "cgroup").decode(errors="replace"))
-        server = job is None and self._is_server(pid)
-        if job is None and not server:
+        nobody = job is None and (self._is_server(pid) or not os.path.exists(f"{self._proc}/{pid}"))  # noqa: PTH110
+        if job is None and not nobody:
             job = self._by_environment(pid)
-        return _Known(job, server, _LOOKS_OF_NOBODY if job is None else _LOOKS)
+        return _Known(job, nobody, _LOOKS_OF_NOBODY if job is None else _LOOKS)
 
     def _by_environment(self, pid: int) -> int | None:
         job = job_of_environment(self._environment(pid))

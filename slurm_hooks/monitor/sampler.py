@@ -23,6 +23,7 @@ from slurm_hooks.monitor.metrics import ACTIVITIES, RATES, Backend, Reading
 from slurm_hooks.monitor.processes import Processes
 from slurm_hooks.monitor.split import parts
 from slurm_hooks.node import state
+from slurm_hooks.records import NO_JOB
 
 log = logging.getLogger("rad.monitor")
 
@@ -338,8 +339,8 @@ class Sampler:
                 share.joules = (share.joules or 0.0) + joules * fraction
             if met:
                 for other in gpu.residents:
-                    if other is not None and other != job:
-                        known.account.meet(other)
+                    if other != job:
+                        known.account.meet(other or NO_JOB)
 
     def _begin(self, job: int, known: _Job | None, now: float) -> _Job:
         """A job appears, or appears again: perhaps in a new run, as Prolog's note tells."""

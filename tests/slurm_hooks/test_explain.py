@@ -58,6 +58,11 @@ def test_what_was_measured() -> None:
     assert story[-1].endswith("mps:g2:40; SMACT 64%, 0.41 kWh, beside 4698, 4699; completed")
 
 
+def test_processes_of_no_job_were_neighbours_too() -> None:
+    ended = Run(end=NOON + HOUR, outcome="completed", smact_mean=0.3, neighbours=(4698, 0))
+    assert _story(job_run(_with(runs=(ended,))))[-1].endswith("SMACT 30%, beside 4698, processes of no job; completed")
+
+
 def test_a_limit_of_threads() -> None:
     assert _story(job_run(_with(thread_percentage=70)))[3].endswith("capped at 15.0 GiB; 70 % of the GPU's threads")
     assert _story(job_run(_with(thread_percentage=100)))[3].endswith("capped at 15.0 GiB")

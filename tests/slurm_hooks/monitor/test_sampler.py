@@ -130,6 +130,18 @@ def test_without_samples_residents_share_alike_and_strangers_take_part(site: Sit
     assert one is not None and one.gpus[1].means["smact"] == pytest.approx(0.3)
     assert site.job(0) is None
     assert "nvmlDeviceGetProcessUtilization" in site.nvml.calls
+    site.devices[0].clients = site.devices[1].clients = {}
+    site.look()
+    assert site.stored(42).neighbours == (43, 0), "what was measured of it is not all its own"
+    assert site.stored(43).neighbours == (42,)
+
+
+def test_a_process_that_ends_before_it_is_looked_at_takes_no_part(site: Site) -> None:
+    site.process(10, 42)
+    site.devices[0].clients = {10: 1000.0, 11: 1000.0}
+    site.look(3)
+    job = site.job(42)
+    assert job is not None and job.gpus[0].means["smact"] == pytest.approx(0.6)
 
 
 def test_nobody_is_asked_for_samples_while_jobs_are_alone(site: Site) -> None:
