@@ -30,6 +30,7 @@ MAX_SAMPLES = 200_000
 MAX_LINE = 4096
 AT_ONCE = 64
 _MAX_JOB, _MAX_DIGITS = 2**32, 10
+_MAX_MIB = 2**30  # a PiB
 # A job counts once its mean covers this part of the window: a look may have been missed.
 _COVERED = 0.9
 _USED = "DCGM_FI_DEV_FB_USED"
@@ -112,7 +113,7 @@ def measured(samples: Iterable[tuple[str, Sample]], window_s: float) -> Measured
         gpu, job = _int(labels.get("gpu")), _int(labels.get(JOB_LABEL))
         if name == SM_MEAN and gpu is not None and 0 <= value <= 1:
             gpus[node, gpu] = value
-        elif name == _USED and gpu is not None and value >= 0:
+        elif name == _USED and gpu is not None and 0 <= value <= _MAX_MIB:
             memory[node, gpu] = value
         elif job is not None and name == JOB_SM and 0 <= value <= 1:
             parts[job, node, labels.get("UUID", "")] = value

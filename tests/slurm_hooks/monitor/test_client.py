@@ -23,6 +23,7 @@ rad_gpu_sm_active_mean{gpu="0",UUID="GPU-a",modelName="NVIDIA {H200} \\"x\\"",Ho
 rad_gpu_sm_active_mean{gpu="1",UUID="GPU-b",Hostname="liar"} 7
 DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",Hostname="liar"} 1500.5
 DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-b",Hostname="liar"} -1
+DCGM_FI_DEV_FB_USED{gpu="2",UUID="GPU-c",Hostname="liar"} 1e300
 DCGM_FI_DEV_FB_USED{UUID="GPU-b",Hostname="liar"} 5
 rad_job_sm_active{hpc_job="42",gpu="0",UUID="GPU-a",Hostname="liar"} 0.25
 rad_job_sm_active{hpc_job="42",gpu="1",UUID="GPU-b",Hostname="liar"} 0.75
