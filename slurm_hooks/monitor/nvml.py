@@ -99,23 +99,33 @@ class NvmlBackend:
             count = nvml.nvmlDeviceGetCount()
         except nvml.NVMLError as error:
             raise BackendError(f"NVML: {error}: is an NVIDIA driver loaded on this machine?") from error
-        self._devices = [device for device in (self._open(position, gpm) for position in range(count)) if device]
+        self._gpm, self._waited = gpm, 0
+        self._devices: list[_Device] = []
+        self._unopened: dict[int, str] = dict.fromkeys(range(count), "")
+        self._open_all()
         self.has_gpm = any(device.gpm for device in self._devices)
         self.name = "gpm" if self.has_gpm else "nvml"
         if not self._devices:
             nvml.nvmlShutdown()
             raise BackendError("NVML shows no GPU that answers")
 
-    def _open(self, position: int, gpm: bool) -> _Device | None:
+    def _open_all(self) -> None:
+        """Open the GPUs that are not open yet; why one cannot be is said once."""
+        for position, said in list(self._unopened.items()):
+            try:
+                self._devices.append(self._open(position))
+                del self._unopened[position]
+            except self._nvml.NVMLError as error:
+                if str(error) != said:
+                    log.warning("GPU %d cannot be opened: %s", position, error)
+                self._unopened[position] = str(error)
+
+    def _open(self, position: int) -> _Device:
         nvml = self._nvml
-        try:
-            handle = nvml.nvmlDeviceGetHandleByIndex(position)
-            uuid = _text(nvml.nvmlDeviceGetUUID(handle))
-        except nvml.NVMLError as error:
-            log.warning("GPU %d cannot be opened: %s", position, error)
-            return None
+        handle = nvml.nvmlDeviceGetHandleByIndex(position)
+        uuid = _text(nvml.nvmlDeviceGetUUID(handle))
         minor = quiet(nvml, "nvmlDeviceGetMinorNumber", handle)
-        counting = Gpm(nvml, handle) if gpm else None
+        counting = Gpm(nvml, handle) if self._gpm else None
         return _Device(
             handle=handle,
             position=position,
@@ -141,6 +151,10 @@ class NvmlBackend:
         Raises:
             BackendError: if the driver is gone.
         """
+        self._waited += bool(self._unopened)
+        if self._waited > _LOOKS_BEFORE_RETRY:
+            self._waited = 0
+            self._open_all()
         return [self._reading(device, anew) for device in self._devices]
 
     def _reading(self, device: _Device, anew: bool) -> Reading:

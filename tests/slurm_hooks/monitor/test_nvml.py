@@ -427,3 +427,17 @@ def test_what_an_older_driver_does_not_have_is_left_out(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(real, "nvmlDeviceGetComputeRunningProcesses_v3", lacking)
     assert quiet(real, "nvmlDeviceGetComputeRunningProcesses", None) is None
+
+
+def test_a_gpu_that_did_not_answer_at_the_start_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "_LOOKS_BEFORE_RETRY", 2)
+    first, second = Device("GPU-a", 0, error=GPU_IS_LOST), Device("GPU-b", 1)
+    backend = NvmlBackend(gpm=True, nvml=StandInNvml(first, second), clock=Clock())
+    seen = [[reading.uuid for reading in backend.read()] for _ in range(8)]
+    assert seen == [["GPU-b"]] * 8
+    assert [record.getMessage() for record in caplog.records] == ["GPU 0 cannot be opened: GPU is lost"]
+    first.error = 0
+    seen = [sorted(reading.uuid for reading in backend.read()) for _ in range(3)]
+    assert seen[-1] == ["GPU-a", "GPU-b"]
