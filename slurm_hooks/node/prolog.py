@@ -97,5 +97,5 @@ def _join(scene: Context, gpu: int, share: int) -> dict[str, Any]:
         return {}
     if settings.log_mib and not mps.is_bounded(slot):
         scene.say_once("mps-logs", f"{slot.path}: no tmpfs is mounted there: users can fill the file system of run_dir")
-    # The daemon shows its clients one GPU, whose index is 0 there; the UUID is right with and without the daemon.
+    # The daemon shows its clients one GPU, whose index is 0 there; the UUID is right without the daemon, too.
     return {"pipe": slot.pipe, "visible": found.uuid if found else "0", "cap_mib": cap}

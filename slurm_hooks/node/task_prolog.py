@@ -117,7 +117,10 @@ def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str], *, kept: 
             lines.append(f"export RAD_SHARE={held}")
     if task and task.get("pipe"):
         lines.append(f"export CUDA_MPS_PIPE_DIRECTORY={task['pipe']}")
-        lines.append(f"export CUDA_VISIBLE_DEVICES={task['visible']}")
+        # Some programs take numbers alone (vLLM, DeepSpeed). The daemon's one GPU is 0, and where Slurm says so too, as
+        # with ConstrainDevices, that means the job's GPU without the daemon as well. Else the UUID does.
+        visible = "0" if env.get("CUDA_VISIBLE_DEVICES") == "0" else task["visible"]
+        lines.append(f"export CUDA_VISIBLE_DEVICES={visible}")
         if task.get("cap_mib"):
             lines.append(f"export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0={task['cap_mib']}M")
         else:

@@ -942,6 +942,16 @@ def test_srun_is_filtered_where_slurm_conf_says_so_and_the_script_loads_rad(tmp_
         assert task_prolog.filters_steps(tmp_path) is told
 
 
+@pytest.mark.parametrize(("by_slurm", "visible"), [("0", "0"), ("2", "GPU-11"), ("GPU-22", "GPU-11"), (None, "GPU-11")])
+def test_a_gpu_is_a_number_where_slurm_s_number_means_it_with_and_without_the_daemon(
+    by_slurm: str | None, visible: str
+) -> None:
+    """Of the daemon's GPUs it is the first; vLLM and DeepSpeed's launcher take no UUID."""
+    task = {"pipe": "/p", "visible": "GPU-11", "cap_mib": None}
+    env = {"RAD_SHARE": "30", **({"CUDA_VISIBLE_DEVICES": by_slurm} if by_slurm else {})}
+    assert f"export CUDA_VISIBLE_DEVICES={visible}" in task_prolog.task_lines(task, env)
+
+
 @pytest.mark.parametrize(("asked", "given"), [("40", 40), ("0", 100), ("101", 100), ("x", 100), ("²", 100), ("", 100)])
 def test_thread_percentage(asked: str, given: int) -> None:
     task = {"pipe": "/p", "visible": "0", "cap_mib": None}
