@@ -138,6 +138,8 @@ def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str], *, kept: 
 def _steps(env: Mapping[str, str], kept: Collection[str]) -> list[str]:
     """Make steps take the job's shares, as they do where nothing asks for GPUs, and the processors of its GPU."""
     lines = [f"unset {name}" for name in (*_COUNTED, *_HIDDEN, *_OF_STEPS) if name in env and name not in kept]
+    # Empty it is where cli_filter.lua took away that a step asks for the one GPU; later versions write it then.
+    lines += [f"export {name}=1" for name in _COUNTED if env.get(name) == ""]
     counts = [count for count in map(_COUNT.fullmatch, env.get("RAD_COUNTED", "").split(" ")) if count]
     if "RAD_COUNTED" in env:
         lines += ["unset RAD_COUNTED", *(f"export {count.group()}" for count in counts)]

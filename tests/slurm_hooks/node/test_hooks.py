@@ -883,6 +883,15 @@ def test_what_was_hidden_from_srun_is_given_back_to_tasks() -> None:
     ]
 
 
+def test_a_step_that_asks_for_the_gpu_counts_one_where_slurm_writes_what_is_left_of_that() -> None:
+    env = {"RAD_SHARE": "30", "SLURM_GPUS_PER_NODE": ""}
+    last = "unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+    counts = ("SLURM_GPUS", "SLURM_GPUS_PER_NODE")
+    assert task_prolog.task_lines(None, env, kept=counts) == ["export SLURM_GPUS_PER_NODE=1", last]
+    lines = task_prolog.task_lines(None, {**env, "RAD_COUNTED": "SLURM_GPUS_PER_NODE=h200:1"}, kept=counts)
+    assert lines[-2:] == ["export SLURM_GPUS_PER_NODE=h200:1", last]
+
+
 def test_what_srun_was_given_for_one_step_is_taken_from_its_tasks() -> None:
     """A job that they submit would inherit it, and its steps ask for as many processors."""
     env = {"RAD_SHARE": "30", "RAD_COUNTED": "SLURM_CPUS_PER_GPU=4 SRUN_CPUS_PER_TASK ", "SRUN_CPUS_PER_TASK": "4"}
