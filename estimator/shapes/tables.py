@@ -286,8 +286,8 @@ def nodes_of(summary: ModelSummary, found: list[Layer], batch_size: int) -> Mode
             f"'{gathers.type[:_LONGEST_LINE]}' works on nodes, and {_WITHOUT_NODES[summary.format]} does not show how "
             "many a graph has: paste what torchinfo prints for the job's batch"
         )
-    nodes, rest = divmod(summary.batch_size or 0, max(batch_size, 1))
-    if rest or nodes < _FEWEST_NODES:
+    nodes = -(-(summary.batch_size or 0) // max(batch_size, 1))  # on average, and no less
+    if nodes < _FEWEST_NODES:
         return summary
 
     def of_one(shape: Shape) -> Shape:
