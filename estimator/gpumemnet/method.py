@@ -15,7 +15,7 @@ from estimator.family import family_of
 from estimator.fingerprint import fingerprint
 from estimator.gpumemnet import nets
 from estimator.gpumemnet.described import LONGEST, from_summary, sequence, totals
-from estimator.shapes import with_shapes
+from estimator.shapes import reckonable, with_shapes
 from estimator.store import ModelError, store_for
 from estimator.types import Estimate, ModelSummary, Workload
 from estimator.walk import layers
@@ -75,8 +75,10 @@ class GpuMemNet:
 
         Raises:
             ModelError: no classifier was trained for the model's family.
+            SummaryError: no shapes can be derived.
         """
-        shaped = with_shapes(summary, workload)
+        with reckonable():
+            shaped = with_shapes(summary, workload)
         family = family_of(layers(shaped.root))
         classifier = self._classifiers.get(family)
         if classifier is None:

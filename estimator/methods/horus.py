@@ -10,7 +10,7 @@ from __future__ import annotations
 from estimator.family import family_of
 from estimator.fingerprint import fingerprint
 from estimator.gpus import lookup
-from estimator.shapes import with_shapes
+from estimator.shapes import reckonable, with_shapes
 from estimator.types import Estimate, ModelSummary, Workload
 from estimator.walk import elements, layers
 
@@ -34,8 +34,12 @@ class Horus:
         Args:
             summary: the model; shapes that it does not show are derived first.
             workload: batch size and precision matter, and whether gradients exist.
+
+        Raises:
+            SummaryError: no shapes can be derived.
         """
-        shaped = with_shapes(summary, workload)
+        with reckonable():
+            shaped = with_shapes(summary, workload)
         found = layers(shaped.root)
         activations = sum(elements(layer.output_shape) for layer in found if not layer.children)
         batch = workload.batch_size

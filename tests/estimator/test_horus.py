@@ -14,7 +14,7 @@ from estimator.layer import Layer
 from estimator.methods import METHODS, load_method
 from estimator.methods.horus import Horus
 from estimator.parsers import parse_summary
-from estimator.types import Workload
+from estimator.types import SummaryError, Workload
 from estimator.walk import layers
 
 TABLE = """\
@@ -35,6 +35,13 @@ def test_horus_is_the_formula() -> None:
     count = (4096 * activations + params) + 4096 * params
     assert estimate.expected_mib == estimate.upper_mib == -(-count * 4 // MIB) + 752
     assert (estimate.method, estimate.family) == ("horus", "cnn")
+
+
+@pytest.mark.parametrize("method", ["horus", "gpumemnet", "rad"])
+def test_no_method_reckons_with_no_channels(method: str) -> None:
+    text = "Net(\n  (a): Conv2d(3, 8, kernel_size=(3, 3))\n  (b): Conv2d(0, 8, kernel_size=(3, 3))\n)\n"
+    with pytest.raises(SummaryError, match="zero or negative ones, cannot be reckoned with"):
+        load_method(method).predict(parse_summary(text), Workload(8))
 
 
 def test_horus_counts_no_gradients_in_inference_and_two_bytes_in_half_precision() -> None:

@@ -25,7 +25,7 @@ from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces
 from estimator.parallel import beside
 from estimator.rehearsal import of_workload
-from estimator.shapes import with_shapes
+from estimator.shapes import reckonable, with_shapes
 from estimator.shapes.tables import sequence_first
 from estimator.store import ModelError, store_for
 from estimator.types import KINDS, LIBRARIES, Estimate, ModelSummary, Packed, SummaryError, Workload
@@ -218,14 +218,8 @@ class Rad:
         Raises:
             SummaryError: sizes in it cannot be reckoned with: no layer has zero channels, or fewer.
         """
-        try:
+        with reckonable():
             return self._predict(summary, workload)
-        except SummaryError:
-            raise
-        except (ArithmeticError, ValueError) as error:
-            raise SummaryError(
-                f"sizes in the summary, zero or negative ones, cannot be reckoned with ({error}): print the model anew"
-            ) from error
 
     def _predict(self, summary: ModelSummary, workload: Workload, *, weighed: bool = False) -> Estimate:
         asked, workload = workload, _as_run(workload, summary.packed)
