@@ -106,8 +106,8 @@ _SAYS_ITSELF: Final = re.compile(r"(?:Matcher|Criterion) [A-Za-z_]\w{0,99}")
 _ARROW: Final = re.compile(r"\(\w+\) - \w")  # (0) - GCNConv(16, 64): x, edge_index -> x
 # What never stands behind a print that is whole: ``(fc): Linear(``, ``), 1,234 params``.
 _GOES_ON: Final = re.compile(r" *(?:\([\w.-]{1,100}\): (?:\d+ x )?[A-Za-z_][\w.]*\(|\), [\d,]+ params)")
-# A layer within the parentheses of another, which stands in a line of its own.
-_INSIDE: Final = re.compile(r"\([\w.-]{1,100}\): (?:\d+ x )?[A-Za-z_][\w.]*\(")
+# A layer within the parentheses of another, which stands in a line of its own; as an argument one may stand there.
+_INSIDE: Final = re.compile(r" *\([\w.-]{1,100}\): (?:\d+ x )?[A-Za-z_][\w.]*\(")
 # In longer texts the search for an outer comma, which looks ahead at each, takes too long.
 _SHORT: Final = 512
 _MOST_ARGS: Final = 64
@@ -364,7 +364,7 @@ def _line(text: str) -> _Line | None:
     if not inner or inner[-1] == "{":  # a configuration, key by key, up to ``}``
         return _Line(_OPEN, type_, name, repeat)
     end = _closing(inner)
-    if "): " in inner and _INSIDE.search(inner):  # lines that became one: what stands inside would be lost
+    if _INSIDE.match(inner):  # lines that became one: what stands inside would be lost
         return None
     if end < 0:
         return None if name or type_[0].isupper() else _Line(_NOTE, args=(("", text),))
