@@ -77,7 +77,7 @@ CRNN                                     [26, 2, 37]               --
 
 
 def rows_of(*rows: str, size: str = "0.00") -> str:
-    return f"{table(*rows)}Total params: 9\nInput size (MB): {size}\n"
+    return f"{table(*rows)}Total params: 900\nInput size (MB): {size}\n"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def rows_of(*rows: str, size: str = "0.00") -> str:
 def test_torchsummary_counts_no_recurrent_layers(rows: tuple[str, ...], size: str, params: int) -> None:
     summary = parse_summary(rows_of(*rows, size=size))
     assert summary.root.children[-1].params == params
-    assert summary.total_params == 9 + params * (params != 77)
+    assert summary.total_params == 900 + params * (params != 77)
     assert any(f"{params:,} parameters were added" in said for said in summary.inferred) == (params != 77)
 
 
@@ -120,4 +120,4 @@ def test_a_row_behind_a_recurrent_one_reads_what_that_gives_out() -> None:
     text = rows_of("GRU-# [-1, 32, 16] 0", "GRU-# [-1, 32, 16] 0", "Linear-# [-1, 9] 153")
     first, second, _ = parse_summary(text).root.children
     assert first.params == second.params == 3 * 16 * (16 + 16 + 2)
-    assert account(text)[2].weights == 4 * (9 + 2 * first.params)
+    assert account(text)[2].weights == 4 * (900 + 2 * first.params)
