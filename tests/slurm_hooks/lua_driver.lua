@@ -8,6 +8,8 @@ slurm = {
     log_user = function(form, ...) print("user " .. string.format(form, ...):gsub("\n", "\\n")) end,
     log_info = function(form, ...) print("log " .. string.format(form, ...):gsub("\n", "\\n")) end,
 }
+-- Fields that Slurm reads back as numbers, however they were set.
+local NUMERIC = { cpus_per_task = true, min_mem_per_node = true, min_cpus = true }
 function slurm_job_submit() return slurm.SUCCESS end
 local has_socket, socket = pcall(require, "socket")
 local clock, ahead = has_socket and socket.gettime, 0
@@ -22,13 +24,14 @@ for _, job in ipairs(plan.jobs) do
     end
     ahead = tonumber(job.clock_ahead or ahead)
     job.bitflags, job.time_limit = tonumber(job.bitflags), tonumber(job.limit)
+    job.ntasks_per_core = tonumber(job.ntasks_per_core)
     job.user_id, job.user_name = tonumber(job.user_id or 1000) + 0.0, job.user_name or "alice"
     local set = {}
     local proxy = setmetatable({}, {
         __index = function(_, name) return job[name] end,
         __newindex = function(_, name, value)
             if job.refuses == name then error("cannot set " .. name) end
-            job[name] = value
+            job[name] = NUMERIC[name] and tonumber(value) or value
             set[#set + 1] = name .. "=" .. tostring(value)
         end,
     })

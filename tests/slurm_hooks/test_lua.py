@@ -143,6 +143,12 @@ def test_a_time_limit_that_is_none_is_told_from_one_that_nobody_set(tmp_path: Pa
     assert [fields.get("time_limit") for fields in radd.asked] == ["90", None, "unlimited"]
 
 
+def test_a_number_that_nobody_set_is_not_told(tmp_path: Path, serve: Callable[..., Radd]) -> None:
+    radd = serve(passing(), each=9)
+    lua(tmp_path, [{"script": SCRIPT, "ntasks_per_core": number} for number in ("1", "65533", "65534", "65535")])
+    assert [fields.get("ntasks_per_core") for fields in radd.asked] == ["1", "65533", None, None]
+
+
 def test_a_job_without_directives_costs_no_question(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
     radd = serve(passing())
     scripts = ["#!/bin/sh\ntrue\n", "", "\x00\x01#RAD", "#RADIO x\ntrue", "# see #RAD x=y\ntrue", "true\n"]
@@ -161,6 +167,20 @@ def test_an_answer_is_applied(tmp_path: Path, serve: Callable[[Reply], Radd]) ->
     assert radd.asked[0]["script"] == SCRIPT
     assert radd.asked[0]["partition"] == "gpu"
     assert radd.asked[0]["tres_per_node"] == "gres:gpu:1"
+
+
+def test_whatever_radd_sets_is_set(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    texts = "tres_per_node tres_per_job tres_per_task features prefer req_nodes admin_comment"
+    numbers = "cpus_per_task min_mem_per_node min_cpus"
+    taken_away = "cpus_per_tres mem_per_tres tres_bind"
+    given = {
+        **dict.fromkeys(texts.split(), "x"),
+        **dict.fromkeys(numbers.split(), "7"),
+        **dict.fromkeys(taken_away.split(), ""),
+    }
+    serve(passing(**{f"set.{name}": value for name, value in given.items()}))
+    job = {"script": SCRIPT, **dict.fromkeys(taken_away.split(), "y")}
+    assert lua(tmp_path, [job]) == ["result 0 " + " ".join(sorted(f"{name}={value}" for name, value in given.items()))]
 
 
 def test_a_refusal(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
