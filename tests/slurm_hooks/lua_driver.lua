@@ -12,8 +12,13 @@ slurm = {
 local NUMERIC = { cpus_per_task = true, min_mem_per_node = true, min_cpus = true }
 function slurm_job_submit() return slurm.SUCCESS end
 local has_socket, socket = pcall(require, "socket")
-local clock, ahead = has_socket and socket.gettime, 0
-if has_socket then socket.gettime = function() return clock() + ahead end end
+local clock, ahead, each_look = has_socket and socket.gettime, 0, 0
+if has_socket then
+    socket.gettime = function()
+        ahead = ahead + each_look
+        return clock() + ahead
+    end
+end
 local rad = require("rad")
 rad.wrap(plan.settings)
 for _, job in ipairs(plan.jobs) do
@@ -22,7 +27,7 @@ for _, job in ipairs(plan.jobs) do
         job.script = file:read("*a")
         file:close()
     end
-    ahead = tonumber(job.clock_ahead or ahead)
+    ahead, each_look = tonumber(job.clock_ahead or ahead), tonumber(job.each_look or 0)
     job.bitflags, job.time_limit = tonumber(job.bitflags), tonumber(job.limit)
     job.ntasks_per_core = tonumber(job.ntasks_per_core)
     job.user_id, job.user_name = tonumber(job.user_id or 1000) + 0.0, job.user_name or "alice"

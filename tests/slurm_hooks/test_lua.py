@@ -310,6 +310,15 @@ def test_whatever_goes_wrong_the_job_goes_through(
     assert lines[1:] == ["user rad: RAD does not answer: the job goes through as written", "result 0 "]
 
 
+@pytest.mark.parametrize(("each_look", "answered"), [("4", True), ("7", False)])
+def test_one_deadline_holds_for_all_of_an_exchange(
+    tmp_path: Path, serve: Callable[[Reply], Radd], each_look: str, answered: bool
+) -> None:
+    serve(passing(message="yes"))
+    lines = lua(tmp_path, [{"script": SCRIPT, "each_look": each_look}])
+    assert ("no answer in 20000 ms" in lines[0], "user rad: yes" in lines) == (not answered, answered)
+
+
 def test_a_field_that_cannot_be_set_undoes_the_others(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
     serve(passing(**{"set.tres_per_node": "gres:mps:3", "set.features": "x", "set.admin_comment": "r"}))
     job = {"script": SCRIPT, "tres_per_node": "gres:gpu:1", "refuses": "features"}
