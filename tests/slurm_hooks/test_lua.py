@@ -131,6 +131,13 @@ def test_the_system_is_asked_once_for_a_users_name(tmp_path: Path, serve: Callab
     assert [fields["user_name"] for fields in radd.asked] == ["ann", "nobody", "ann", "bob", "9", "cid", "cid"]
 
 
+def test_a_users_name_is_asked_for_again_after_ten_minutes(tmp_path: Path, serve: Callable[..., Radd]) -> None:
+    radd = serve(passing(), each=9)
+    looks = [("ann", "0"), ("eve", "590"), ("eve", "610"), ("bob", "620"), ("bob", "-620")]  # the clock was set back
+    lua(tmp_path, [{"script": SCRIPT, "user_id": "7", "user_name": name, "clock_ahead": at} for name, at in looks])
+    assert [fields["user_name"] for fields in radd.asked] == ["ann", "ann", "eve", "eve", "bob"]
+
+
 def test_flags_that_radd_is_told_of(tmp_path: Path, serve: Callable[..., Radd]) -> None:
     radd = serve(passing(), each=9)
     lua(tmp_path, [{"script": SCRIPT, "bitflags": flags} for flags in ("503316736", "503316992", "256")])
