@@ -31,11 +31,15 @@ for _, job in ipairs(plan.jobs) do
     job.bitflags, job.time_limit = tonumber(job.bitflags), tonumber(job.limit)
     job.ntasks_per_core = tonumber(job.ntasks_per_core)
     job.user_id, job.user_name = tonumber(job.user_id or 1000) + 0.0, job.user_name or "alice"
-    local set = {}
+    local set, refuses_at = {}, tonumber(job.refuses_at)
     local proxy = setmetatable({}, {
         __index = function(_, name) return job[name] end,
         __newindex = function(_, name, value)
             if job.refuses == name then error("cannot set " .. name) end
+            if refuses_at == #set + 1 then
+                refuses_at = nil -- what was there is put back
+                error("cannot set " .. name)
+            end
             job[name] = NUMERIC[name] and tonumber(value) or value
             set[#set + 1] = name .. "=" .. tostring(value)
         end,

@@ -140,8 +140,8 @@ def test_a_users_name_is_asked_for_again_after_ten_minutes(tmp_path: Path, serve
 
 def test_flags_that_radd_is_told_of(tmp_path: Path, serve: Callable[..., Radd]) -> None:
     radd = serve(passing(), each=9)
-    lua(tmp_path, [{"script": SCRIPT, "bitflags": flags} for flags in ("503316736", "503316992", "256")])
-    assert [fields.get("spread_job") for fields in radd.asked] == ["1", None, "1"]
+    lua(tmp_path, [{"script": SCRIPT, "bitflags": flags} for flags in ("503316736", "503316992", "256", "768")])
+    assert [fields.get("spread_job") for fields in radd.asked] == ["1", None, "1", "1"]
 
 
 def test_a_time_limit_that_is_none_is_told_from_one_that_nobody_set(tmp_path: Path, serve: Callable[..., Radd]) -> None:
@@ -165,7 +165,7 @@ def test_a_job_without_directives_costs_no_question(tmp_path: Path, serve: Calla
 
 def test_an_answer_is_applied(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
     radd = serve(passing(**{"set.tres_per_node": "gres:mps:38", "env.RAD_SHARE": "38", "message": "13 GiB\n38 of 100"}))
-    job = {"script": SCRIPT, "tres_per_node": "gres:gpu:1", "environment": "{}"}
+    job = {"script": SCRIPT, "tres_per_node": "gres:gpu:1", "features": "", "environment": "{}"}
     assert lua(tmp_path, [job]) == [
         "user rad: 13 GiB\\nrad: 38 of 100",
         "result 0 tres_per_node=gres:mps:38",
@@ -174,6 +174,7 @@ def test_an_answer_is_applied(tmp_path: Path, serve: Callable[[Reply], Radd]) ->
     assert radd.asked[0]["script"] == SCRIPT
     assert radd.asked[0]["partition"] == "gpu"
     assert radd.asked[0]["tres_per_node"] == "gres:gpu:1"
+    assert "features" not in radd.asked[0]
 
 
 def test_whatever_radd_sets_is_set(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
@@ -333,6 +334,12 @@ def test_a_field_that_cannot_be_set_undoes_the_others(tmp_path: Path, serve: Cal
     last = [word for word in lines[-1].split() if word.startswith("tres_per_node")]
     assert last in ([], ["tres_per_node=gres:gpu:1", "tres_per_node=gres:mps:3"])
     assert "cannot set features" in lines[0]
+    before = {"tres_per_node": "gres:gpu:1", "features": "big", "admin_comment": ""}
+    after = {"tres_per_node": "gres:mps:3", "features": "x", "admin_comment": "r"}
+    lines = lua(tmp_path, [{"script": SCRIPT, **before, "refuses_at": "3"}])  # in whatever order they come
+    words = lines[-1].split()[2:]
+    assert sum(f"{name}={value}" in words for name, value in after.items()) == 2
+    assert all(f"{name}={value}" in words for name, value in before.items())
 
 
 def test_an_answer_that_sets_what_it_may_not_sets_nothing(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
