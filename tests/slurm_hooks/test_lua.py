@@ -270,6 +270,7 @@ def test_what_radd_would_not_read_is_not_sent_and_no_failure(tmp_path: Path, ser
     assert [line.split(":")[1] for line in lines if line.startswith("user")] == [
         " script, summary and options are longer than 50 KB together"
     ] * 4
+    assert [line for line in lines if line.startswith("result")] == ["result 0 "] * 5
     assert len(radd.asked) == 1, "the breaker opened"
 
 
@@ -280,6 +281,7 @@ def test_options_that_an_answer_could_not_repeat_are_no_failure(tmp_path: Path, 
     told = [line for line in lines if line.startswith("user")]
     assert told == ["user rad: the options are longer than 48 KiB together: the job goes through as written"] * 4
     assert lines.count("env RAD_SUMMARY=") == 4
+    assert sum(line.startswith("result 0 ") for line in lines) == 5
     assert len(radd.asked) == 1, "the breaker opened"
 
 
@@ -348,6 +350,20 @@ def test_an_answer_that_sets_what_it_may_not_sets_nothing(tmp_path: Path, serve:
     lines = lua(tmp_path, [{"script": SCRIPT, "tres_per_node": "gres:gpu:1"}])
     assert lines[-1] == "result 0 "
     assert "radd may not set user_id" in lines[0]
+
+
+def test_a_fault_of_rad_lua_lets_the_job_through(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
+    serve(passing())
+    log, result = lua(tmp_path, [{"script": SCRIPT, "partition": "{}"}])
+    assert log.startswith("log rad: a job goes through as written: ") and "rad_submit.lua" in log
+    assert result == "result 0 "
+
+
+def test_failures_that_are_not_in_a_row_do_not_open_the_breaker(tmp_path: Path, serve: Callable[..., Radd]) -> None:
+    radd = serve(lambda fields: encode({"status": fields["reservation"]}), each=9)
+    said = ["nonsense", "nonsense", "pass", "nonsense", "nonsense", "pass"]
+    lua(tmp_path, [{"script": SCRIPT, "reservation": status} for status in said], breaker_failures=3)
+    assert [fields["reservation"] for fields in radd.asked] == said
 
 
 def test_the_breaker(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
