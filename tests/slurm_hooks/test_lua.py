@@ -431,6 +431,24 @@ def test_a_module_that_was_not_copied_is_named_and_jobs_go_through(tmp_path: Pat
     assert f"module '{missing}' not found" in said[0]
 
 
+def test_what_the_sites_own_functions_refuse_stays_refused() -> None:
+    script = f"""
+        package.path = '{MODULES}/?.lua;' .. package.path
+        slurm = {{ SUCCESS = 0 }}
+        package.loaded.rad_submit = function() return 'rad' end
+        local rad = require('rad')
+        rad.pre_submit = package.loaded.rad_submit
+        function slurm_job_submit(job) return job.result end
+        function slurm_cli_pre_submit(options) return options.result end
+        rad.wrap()
+        for _, site in ipairs({{ {{ result = 0 }}, {{}}, {{ result = 2072 }}, {{ result = -1 }} }}) do
+            print(slurm_job_submit(site) .. " " .. slurm_cli_pre_submit(site))
+        end
+    """
+    done = subprocess.run(["lua5.1", "-e", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["rad rad", "rad rad", "2072 2072", "-1 -1"]
+
+
 def test_a_line_before_the_functions_that_it_is_to_wrap_is_told() -> None:
     script = f"package.path = '{MODULES}/?.lua;' .. package.path slurm = {{ log_info = print }} require('rad').wrap()"
     done = subprocess.run(["lua5.1", "-e", script], capture_output=True, text=True, timeout=20, check=True)
