@@ -206,6 +206,7 @@ def test_a_refusal(tmp_path: Path, serve: Callable[[Reply], Radd]) -> None:
         "#!/bin/sh\n#RAD\tx\n\n\n",
         "#!/bin/sh\n  # c\n\n\t#\n #SBATCH -n 1\n#RAD x=1\n  # c\n",
         "  # c\n#RAD x=1\n",
+        "# as #RAD x=y has it\n#RADIO on\n##RAD x=2\n#RAD x=1\n",
     ],
 )
 def test_the_leading_block(tmp_path: Path, serve: Callable[[Reply], Radd], block: str) -> None:
