@@ -11,6 +11,7 @@ require("rad").wrap()
 local options, names = { type = "srun", argv = {} }, {}
 for i = 2, #arg do
     local name, value = arg[i]:match("^%-?%-?([%w-]+)=(.*)$")
+    if arg[i]:match("^%-%-[%w-]+$") then name, value = arg[i]:sub(3), arg[i + 1] end -- a word of its own
     if arg[i] == "--" then
         for j = i + 1, #arg do table.insert(options.argv, arg[j]) end
         break
