@@ -1,5 +1,5 @@
 -- Runs rad.lua as srun's cli_filter does: arg[1] is its folder, the others are options, as on srun's command line or,
--- without dashes, of other origin, and after -- the step's command. Prints them afterwards.
+-- without dashes, of other origin, and after them or -- the step's command. Prints them afterwards.
 package.path = arg[1] .. "/?.lua;" .. package.path
 slurm = { SUCCESS = 0, log_info = function(format, ...) print("said " .. string.format(format, ...)) end }
 function slurm_cli_pre_submit()
@@ -9,11 +9,15 @@ function slurm_cli_pre_submit()
 end
 require("rad").wrap()
 local options, names = { type = "srun", argv = {} }, {}
-for i = 2, #arg do
+local i = 1
+while i < #arg do
+    i = i + 1
     local name, value = arg[i]:match("^%-?%-?([%w-]+)=(.*)$")
-    if arg[i]:match("^%-%-[%w-]+$") then name, value = arg[i]:sub(3), arg[i + 1] end -- a word of its own
-    if arg[i] == "--" then
-        for j = i + 1, #arg do table.insert(options.argv, arg[j]) end
+    if arg[i]:match("^%-%-[%w-]+$") then
+        name, value, i = arg[i]:sub(3), arg[i + 1], i + 1 -- a word of its own
+    end
+    if not name and arg[i] ~= ":" then
+        for j = arg[i] == "--" and i + 1 or i, #arg do table.insert(options.argv, arg[j]) end
         break
     elseif name then
         for _, known in ipairs({ "cpus-per-gpu", "gpu-bind" }) do -- as getopt takes a part of a name

@@ -727,6 +727,8 @@ def test_srun_is_started_anew_once_whatever_the_site_s_filter_sets() -> None:
 def test_what_an_option_of_a_step_says_may_be_a_word_of_its_own() -> None:
     line = ["--cpus-per-gpu", "4", "--gpu-bind", "none", "--mem", "1", "--", "--cpus-per-gpu", "3"]
     assert step(*line, **SHARES) == ["mem=1", "ntasks=1", "cpus-per-task=4", "runs --cpus-per-gpu", "runs 3"]
+    line = ["--mem=1", "--cpus-per-gpu=4", "python", "--cpus-per-gpu=3"]
+    assert step(*line, **SHARES) == ["mem=1", "ntasks=1", "cpus-per-task=4", "runs python", "runs --cpus-per-gpu=3"]
 
 
 def test_options_of_a_step_may_be_shortened() -> None:
