@@ -8,7 +8,10 @@ require("rad").wrap()
 local options = { type = arg[3], argv = { arg[2] }, ["test-only"] = arg[4], ["core-spec"] = arg[5], uid = arg[6] }
 if arg[7] then require("posix.unistd").geteuid = function() return tonumber(arg[7]) end end
 print("result " .. slurm_cli_pre_submit(options, 0))
-for _, name in ipairs({ "RAD_SUMMARY", "RAD_SUMMARY_1", "RAD_SUMMARY_2", "RAD_SHARE", "RAD_TEST_ONLY", "RAD_CORE_SPEC" }) do
+local names = { "RAD_SUMMARY" }
+for piece = 1, 16 do names[#names + 1] = "RAD_SUMMARY_" .. piece end
+for _, name in ipairs({ "RAD_SHARE", "RAD_TEST_ONLY", "RAD_CORE_SPEC" }) do names[#names + 1] = name end
+for _, name in ipairs(names) do
     local value = os.getenv(name)
     if value then print(name .. "=" .. value) end
 end

@@ -503,6 +503,17 @@ def test_a_summary_is_handed_on(tmp_path: Path, script: str, said: list[str]) ->
     assert cli_filter(tmp_path / "job.sh") == ["result 0", *said, "loads rad_script", "loads posix.fcntl"]
 
 
+def test_the_longest_summary_that_is_handed_on(tmp_path: Path) -> None:
+    text = "".join(f"{number:07} " for number in range(512 * 1024 // 8))
+    (tmp_path / "net.txt").write_text(text)
+    (tmp_path / "job.sh").write_text("#RAD model=net.txt\n")
+    said = dict(line.split("=", 1) for line in cli_filter(tmp_path / "job.sh") if line.startswith("RAD_SUMMARY"))
+    assert said.pop("RAD_SUMMARY") == f"ok {len(said)}"
+    assert "".join(said[f"RAD_SUMMARY_{number}"] for number in range(1, len(said) + 1)) == text
+    (tmp_path / "net.txt").write_text(f"{text}x")
+    assert "RAD_SUMMARY=error is longer than 512 KiB" in cli_filter(tmp_path / "job.sh")
+
+
 @pytest.mark.parametrize(
     ("script", "loads"),
     [
