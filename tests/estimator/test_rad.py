@@ -37,19 +37,17 @@ _IN_BYTES = ("matrices", "pass_share")
 
 
 @pytest.mark.parametrize(
-    ("text", "workload", "family", "said"),
+    ("text", "workload", "said"),
     [
         (
             VGG,
             {"batch_size": 4, "optimizer": "adamw"},
-            "cnn",
             {"log_steps": 2, "log_batch": 2, "fp32": 1, "training": 1, "adam": 1, "cnn": 1, "torchsummary": 1}
             | {"convs": 1 / 4, "linears": 1 / 4, "keeps_output": 1 / 4, "pools": 1 / 4, "unseen": 1 / 4},
         ),
         (
             LM,
             {"batch_size": 8, "optimizer": "rmsprop", "precision": "amp", "seq_len": 16},
-            "transformer",
             {"log_steps": math.log2(18), "log_batch": 3, "log_tokens": 4, "amp": 1, "training": 1, "rmsprop": 1}
             | {"transformer": 1, "module": 1, "inferred": 2, "words": 1, "linears": 11 / 18, "layer_norms": 2 / 18}
             | {"keeps_input": 2 / 18, "attentions": 2 / 18, "unseen": 3 / 18},
@@ -57,18 +55,24 @@ _IN_BYTES = ("matrices", "pass_share")
         (
             INFO,
             {"batch_size": 6, "optimizer": "sgd_momentum", "precision": "fp16", "kind": "infer"},
-            "mlp",
-            {"log_steps": math.log2(11), "log_batch": math.log2(6), "bf16": 1, "momentum": 1, "torchinfo": 1}
+            {
+                "log_steps": math.log2(11),
+                "log_batch": math.log2(6),
+                "bf16": 1,
+                "momentum": 1,
+                "transformer": 1,
+                "torchinfo": 1,
+            }
             | {"hidden": 120_000 / 200_362, "convs": 1 / 11, "linears": 5 / 11, "layer_norms": 1 / 11}
             | {"attentions": 2 / 11, "unseen": 1 / 11, "matrices": 6 * 4 * 4 * 16 * 16, "pass_share": 1e6 / 2 * 6 / 2},
         ),
     ],
 )
 def test_a_learned_model_sees_what_it_saw_when_it_was_fitted(
-    text: str, workload: dict[str, Any], family: Any, said: dict[str, float]
+    text: str, workload: dict[str, Any], said: dict[str, float]
 ) -> None:
     shaped, program, memory = account(text, **workload)
-    row = dict(zip(FEATURES, features(memory, program, shaped, Workload(**workload), family), strict=True))
+    row = dict(zip(FEATURES, features(memory, program, shaped, Workload(**workload)), strict=True))
     bytes_ = {name: getattr(memory, name) for name in _OF_PEAK} | {n: said[n] for n in _IN_BYTES if n in said}
     shares = {name: value / memory.peak for name, value in bytes_.items()}
     sizes = {"log_peak": math.log2(memory.peak / MIB + 1), "log_widest_mib": math.log2(memory.widest / MIB + 1)}
