@@ -779,6 +779,10 @@ def test_what_is_closed_to_whom(open_folder: Path, tmp_path: Path) -> None:
     others = doctor_facts._all_closed(config, toml, open_folder, modules, {user.pw_name: (4711, user.pw_gid)})
     assert (others["radd socket"], others["job_submit.lua"]) == (str(open_folder), str(open_folder))
     assert "job_submit.lua" not in doctor_facts._all_closed(config, toml, None, modules, {})
+    open_folder.chmod(0o600)
+    for_root = doctor_facts._all_closed(config, toml, open_folder, modules, {"root": (0, 0)})
+    assert not {"radd socket", "job_submit.lua"} & set(for_root)
+    open_folder.chmod(0o755)
 
 
 def test_which_scripts_the_hooks_are(tmp_path: Path) -> None:
@@ -817,6 +821,8 @@ def test_a_node_without_a_slurm_conf_of_its_own(tmp_path: Path) -> None:
     cache.mkdir(parents=True)
     (cache / "slurm.conf").touch()
     assert doctor_facts._folder(str(conf), tmp_path) == cache
+    closed = tmp_path / ("x" * 256) / "slurm.conf"  # cannot be looked at, as what lies in another's closed folder
+    assert doctor_facts._folder(str(closed), tmp_path) == cache
     conf.parent.mkdir()
     conf.touch()
     assert doctor_facts._folder(str(conf), tmp_path) == conf.parent
