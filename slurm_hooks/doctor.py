@@ -434,8 +434,11 @@ def _radd(facts: Facts, config: Config) -> list[Finding]:
 
 
 def _asked(facts: Facts) -> str | None:
-    """The socket at which job_submit.lua asks; None where it says that in a way that is not seen through."""
-    code = _COMMENTS.sub("", facts.scripts.get("job_submit.lua") or "")
+    """The socket at which job_submit.lua asks; None where it cannot be read, or is not seen through."""
+    text = facts.scripts.get("job_submit.lua")
+    if text is None:
+        return None
+    code = _COMMENTS.sub("", text)
     told, said = _SOCKET.findall(code), _SAYS_SOCKET.search(code)
     return told[-1] if told else None if said else Radd().socket
 

@@ -413,6 +413,8 @@ def test_sockets_that_job_submit_lua_asks_at() -> None:
         scripts = {**WELL.scripts, "job_submit.lua": f"{line}{HOOK}"}
         facts = dataclasses.replace(WELL, scripts=scripts, files=files)
         assert [finding.subject for finding in _problems("controller", facts, config)] == found
+    unread = dataclasses.replace(WELL, scripts={**WELL.scripts, "job_submit.lua": None}, files=files)
+    assert [finding.subject for finding in _problems("controller", unread, config)] == ["job_submit.lua"]
 
 
 def test_a_cli_filter_that_slurm_is_not_told_of_may_be_closed() -> None:
