@@ -37,7 +37,7 @@ _LONGEST_LINE: Final = 8192
 _MIB_PER_UNIT: Final = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
 _PAIR: Final = re.compile(r"""([A-Za-z][\w+-]*)\s*[=:](\s*)("[^"]*"|'[^']*'|[^\s"']\S*)?,?(?=\s|$)""")
 _KEY: Final = re.compile(r"([A-Za-z][\w+-]*)\s*[=:]")
-_WORD: Final = re.compile(r"[\w-]+")
+_WORD: Final = re.compile(r"""[\w-]+(?:=[^"']*)?""")  # an option, too: --batch-size=8
 _COMMENT: Final = re.compile(r"[ \t]#")
 _BLANKS: Final = " \t\r\v\f"  # around what a line says; rad_script.lua passes over these too
 _ODD_BLANK: Final = re.compile(r"[^\S \t]")  # a no-break space, as web pages and word processors have

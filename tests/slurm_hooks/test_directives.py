@@ -156,6 +156,7 @@ def test_inline_summary() -> None:
         (["#RAD model=My models/a.txt"], 3, ["cannot read 'models/a.txt'", "quotes around a value with blanks"]),
         (["#RAD model=net.txt \\", "# batch_size=4"], 3, ["cannot read '\\\\'", "write #RAD key=value on each line"]),
         (["#RAD model=net.txt --batch-size 4"], 3, ["cannot read '--batch-size'", "did you mean 'batch_size'"]),
+        (["#RAD model=net.txt --batch-size=4"], 3, ["cannot read '--batch-size=4'", "did you mean 'batch_size'"]),
         (['#RAD model="unfinished'], 3, ["cannot read"]),
         (["#RAD batch_size=4\u00a0model=a.txt # all of it"], 3, ["U+00A0", "write a blank"]),
         (["#RAD\u00a0batch_size=4"], 3, ["U+00A0", "write a blank"]),
