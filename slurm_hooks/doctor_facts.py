@@ -310,7 +310,8 @@ def _said_to_hooks(settings: Mapping[str, str], name: str) -> str:
 
 
 def _is_same(path: Path, other: str) -> bool:
-    return os.path.realpath(path) == os.path.realpath(other)
+    """Whether a path is the same file as another, or may be, as that has a variable in it."""
+    return "$" in other or os.path.realpath(path) == os.path.realpath(other)
 
 
 def _path_of_hooks(settings: Mapping[str, str]) -> str:

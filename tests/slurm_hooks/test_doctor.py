@@ -714,6 +714,8 @@ def test_which_configuration_the_hooks_read(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "rad.env").write_text(f"RAD_PYTHON=/a/python\nRAD_CONFIG={link}\n")
     assert doctor_facts.gather(Config(), toml, run, tmp_path).read == ""
     assert doctor_facts.gather(Config(), tmp_path / "other.toml", run, tmp_path).read == str(link)
+    (tmp_path / "rad.env").write_text(f"OURS={tmp_path}\nRAD_CONFIG=$OURS/rad.toml\n")
+    assert doctor_facts.gather(Config(), toml, run, tmp_path).read == ""
 
 
 def test_facts_without_slurm(tmp_path: Path) -> None:
