@@ -91,8 +91,7 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
         breathe()
         line = lines[at - 1].strip()
         if not line or (line[0] in "=-_" and t.is_rule(line)):
-            behind = t.first_line(lines, at)
-            if rows and line and (behind >= count or _ROW.fullmatch(lines[behind]) is None):
+            if rows and line and not _goes_on(lines, at):
                 break
             continue
         if ":" in line and line.startswith(("Total params", "Trainable params", "Input size")):
@@ -115,6 +114,12 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
         why = f"its last row has the number {last}, and there are {len(rows)} rows: paste all of them"
         raise t.fail(start + 1, lines[start], why)
     return _summary(lines, at, rows, read), at
+
+
+def _goes_on(lines: list[str], at: int) -> bool:
+    """Tell whether a row follows the rule before line index ``at``: somebody drew it between the rows."""
+    behind = t.first_line(lines, at)
+    return behind < len(lines) and _ROW.fullmatch(lines[behind]) is not None
 
 
 def _whole(lines: list[str], at: int, line: str) -> tuple[re.Match[str], int]:

@@ -13,6 +13,7 @@ from estimator import walk
 from estimator.adapters import FROZEN
 from estimator.layer import Layer
 from estimator.parsers import module, parse_summary
+from estimator.parsers import text as parts
 from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import ModelSummary, SummaryError
 from slurm_hooks.bench import transformer
@@ -752,6 +753,23 @@ def test_a_rule_between_rows_ends_no_table(name: str, rule: str) -> None:
     for at in range(4, 4 + len(whole.root.children)):
         summary = parse_summary("\n".join([*lines[:at], rule, *lines[at:]]))
         assert (summary.root, summary.total_params) == (whole.root, whole.total_params)
+
+
+@pytest.mark.parametrize("name", ["torchsummary", "torchinfo"])
+def test_blank_lines_between_rows_are_read_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    first_line = parts.first_line
+
+    def counted(lines: list[str], start: int = 0) -> int:
+        looks.append(start)
+        return first_line(lines, start)
+
+    monkeypatch.setattr(parts, "first_line", counted)
+    whole = parse_summary(ALL[name])
+    before = len(looks)
+    head, rows = ALL[name].split("\n")[:4], ALL[name].split("\n")[4:]
+    assert parse_summary("\n".join([*head, *[""] * 50, *rows])).root == whole.root
+    assert len(looks) == 2 * before
 
 
 @pytest.mark.parametrize(
