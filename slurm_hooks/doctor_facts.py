@@ -223,6 +223,7 @@ def _task_prolog(path: str) -> str:
             capture_output=True,
             timeout=_TASK_PROLOG_S,
             check=False,
+            start_new_session=True,  # nobody is to have no terminal of root's
             **user,
         )
         said = done.stderr.decode(errors="replace").split("\n")

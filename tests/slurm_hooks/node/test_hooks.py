@@ -1162,6 +1162,8 @@ def test_what_doctor_learns_of_a_task_prolog(site: Site, monkeypatch: pytest.Mon
     ):
         own.write_text(f"#!/bin/sh\n{text}")
         assert found in doctor_facts._task_prolog(str(own))
+    own.write_text("#!/bin/sh\n[ $(cut -d' ' -f6 /proc/$$/stat) = $$ ] && echo a session of its own >&2\n")
+    assert doctor_facts._task_prolog(str(own)) == "a session of its own"  # which has no terminal of root's
     site.etc.chmod(0o700)
     assert doctor_facts._task_prolog(str(script)) == f"{site.etc}: not for everybody to use"
     monkeypatch.setattr(doctor_facts, "_TASK_PROLOG_S", 0.01)
