@@ -1,7 +1,7 @@
 """Gathers what `slurm_hooks.doctor` judges: Slurm's configuration, files, Lua modules, radd's socket, NVML.
 
 Reads only, but for one connection each to radd and rad-monitor that it closes at once, and TaskProlog, which it runs
-as nobody, without a job.
+without a job and, for root, as nobody.
 """
 
 from __future__ import annotations
