@@ -79,7 +79,8 @@ _SIZED: Final = frozenset(
         "ConvTranspose3d",
     )
 )
-_LAZY: Final = "Lazy"
+# Those that have no sizes before their first input.
+_LAZY: Final = ("LazyLinear", "LazyConv", "LazyBatchNorm", "LazyInstanceNorm")
 # They tell how wide those are that say nothing themselves, or are such.
 _TELLING: Final = ("LayerNorm", "Embedding", "Conv1D")
 

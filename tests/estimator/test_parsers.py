@@ -791,6 +791,10 @@ def test_a_layer_whose_size_is_not_told_is_not_left_out(layer: str, why: str) ->
     assert parse_summary(text.format(f"{layer}, 9 params")).total_params == 10
 
 
+def test_a_layer_of_ones_own_that_is_called_lazy_has_its_sizes() -> None:
+    assert parse_summary("Net(\n  (x): LazyCache()\n  (y): PReLU(num_parameters=1)\n)").total_params == 1
+
+
 def test_keras_2_with_wrapped_cells_and_connections() -> None:
     summary = parse_summary(KERAS2)
     assert (summary.format, summary.total_params) == ("keras", 164_298)
