@@ -152,8 +152,10 @@ def join(
         hidden: tells whether the job cannot see what is mounted now.
 
     Raises:
-        MpsError: if there is no daemon that answers afterwards; the job is then no user of it.
+        MpsError: if there is no daemon that answers afterwards.
         StateError: if the folder cannot be used.
+        OSError: if nothing can be written there.
+        After any of these the job is no user of the daemon.
     """
     slot = slot_of(settings, gpu, uid)
     state.folder(settings.run_dir)
@@ -164,16 +166,16 @@ def join(
                 _stop(settings, other)
         for path, mode in ((slot.path, 0o700), (slot.pipe, 0o755), (slot.log, 0o755), (slot.jobs, 0o700)):
             state.folder(path, mode)
-        _note(slot, job, uid, cap_mib)
-        if not _answers(settings, slot):
-            try:
+        try:
+            _note(slot, job, uid, cap_mib)
+            if not _answers(settings, slot):
                 _mount(settings, slot, hidden)
                 _replace(settings, slot, visible)
-            except MpsError:
-                _forget(slot, job)
-                raise
-        _bound(settings, slot)
-        _admit(slot)
+            _bound(settings, slot)
+            _admit(slot)
+        except Exception:
+            _forget(slot, job)
+            raise
     return slot
 
 

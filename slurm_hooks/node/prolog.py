@@ -82,17 +82,17 @@ def _join(scene: Context, gpu: int, share: int) -> dict[str, Any]:
     if not mps.available(settings):
         scene.say_once("no-mps", f"{settings.control} is not on this node: jobs get neither MPS nor memory caps")
         return {}
-    found = gpus.gpu(gpu, settings.nvidia_smi, f"{state.folder(settings.run_dir)}/gpus.json")
-    cap = cap_of(share, memory.usable(scene.partition, found.memory_mib if found else 0))
-    if cap is None:
-        scene.say_once("no-memory", "the GPU's memory is not known: set gpu_memory_mib; jobs get no memory caps")
     try:
+        found = gpus.gpu(gpu, settings.nvidia_smi, f"{state.folder(settings.run_dir)}/gpus.json")
+        cap = cap_of(share, memory.usable(scene.partition, found.memory_mib if found else 0))
+        if cap is None:
+            scene.say_once("no-memory", "the GPU's memory is not known: set gpu_memory_mib; jobs get no memory caps")
         visible = found.uuid if found else str(gpu)
         limit = scene.config.node.command_timeout_s
         slot = mps.join(
             settings, gpu, scene.job.uid, scene.job.id, visible, cap, lambda: commands.jobs_have_name_spaces(limit)
         )
-    except (mps.MpsError, state.StateError) as error:
+    except Exception as error:  # a daemon that hangs may take all of Prolog's time: what else it notes is noted
         scene.say(f"no MPS: {error}")
         return {}
     if settings.log_mib and not mps.is_bounded(slot):

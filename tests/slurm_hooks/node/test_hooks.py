@@ -819,6 +819,27 @@ def test_a_daemon_that_does_not_start_costs_the_job_only_its_cap(mps_site: Site)
     assert mps_site.task({"RAD_SHARE": "30"}) == ["unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]
 
 
+@pytest.mark.parametrize("how", ["full", "time is up"])
+def test_what_keeps_a_job_from_mps_costs_it_only_its_cap(
+    mps_site: Site, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Its steps are told of its shares, and with whom it writes to one log is noted."""
+    mps_site.run("prolog", SLURM_JOB_ID="8", **COMMON)
+    [daemon] = processes_with(f"CUDA_MPS_PIPE_DIRECTORY={mps_site.place}")
+    os.kill(daemon, signal.SIGKILL)
+    if how == "full":
+        _fill(f"{mps_site.place}/mps/", monkeypatch)
+    else:
+        monkeypatch.setattr(mps, "_start", lambda *_: signal.raise_signal(signal.SIGTERM))
+    for name, value in mps_site.env(RAD_CONFIG=f"{mps_site.place}/rad.toml", **COMMON).items():
+        monkeypatch.setenv(name, value)
+    assert main.main(["main.py", "prolog"]) == 0
+    assert f"no MPS: {'[Errno 28] No space left on device' if how == 'full' else 'its time is up'}" in mps_site.said
+    assert mps_site.task({"RAD_SHARE": "20"})[0] == "export RAD_SHARE=30"
+    assert {"7.shared.json", "8.shared.json"} < set(mps_site.notes())
+    assert [slot.residents() for slot in mps.slots(_config(mps_site).mps)] == [{8: UID}]
+
+
 # TaskProlog's lines
 
 
