@@ -282,7 +282,7 @@ def _idle_since(slot: Slot) -> float | None:
     try:
         return None if _names(slot.jobs) else os.stat(slot.jobs).st_mtime  # noqa: PTH116
     except FileNotFoundError:
-        return None if not os.path.isdir(slot.path) else 0.0  # noqa: PTH112
+        return 0.0
 
 
 def _note(slot: Slot, job: int, uid: int, cap_mib: int | None) -> None:
@@ -334,7 +334,7 @@ def _is_stuck(settings: Mps, slot: Slot, server: int) -> bool:
 
 
 def _numbers(text: str) -> list[int]:
-    return [int(word) for word in text.split() if word.isascii() and word.isdigit()]
+    return [int(word) for word in text.split() if word.isdecimal()]
 
 
 def _bound(settings: Mps, slot: Slot) -> None:

@@ -51,7 +51,8 @@ def _can_enter(slot: Slot, uid: int) -> bool:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def test_the_first_starts_it_and_the_last_ends_it(settings: Mps) -> None:
+def test_the_first_starts_it_and_the_last_ends_it(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mps, "STOP_TIMEOUT_S", 60)
     slot = mps.join(settings, 2, UID, 11, UUID)
     first = _daemons(settings)
     assert len(first) == 1
@@ -64,6 +65,7 @@ def test_the_first_starts_it_and_the_last_ends_it(settings: Mps) -> None:
     assert _daemons(settings) == first
     assert mps.leave(settings, 12)
     assert not mps.leave(settings, 12)
+    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("it was told to quit"))
     assert mps.reap(settings, time.time() + 1) is None
     assert _daemons(settings) == []
     assert mps.slots(settings) == []
@@ -77,9 +79,10 @@ def test_a_daemon_outlives_its_last_job_by_the_grace_time(settings: Mps) -> None
     wait = mps.reap(settings, now)
     assert wait is not None
     assert 20 < wait <= 30
+    first = _daemons(settings)
     mps.join(settings, 2, UID, 12, UUID)
     assert mps.reap(settings, now + 40) is None
-    assert len(_daemons(settings)) == 1
+    assert _daemons(settings) == first
     mps.leave(settings, 12)
     assert mps.reap(settings, time.time() + 31) is None
     assert _daemons(settings) == []
@@ -154,6 +157,19 @@ def test_idle_daemons_are_not_revived(settings: Mps) -> None:
     mps.leave(settings, 11)
     os.kill(_daemons(settings)[0], signal.SIGKILL)
     mps.revive(settings, pytest.fail)
+    assert _daemons(settings) == []
+
+
+def test_a_daemon_of_which_nothing_was_noted_is_left_to_prolog(settings: Mps) -> None:
+    """As where Prolog was ended before it had one started: on which GPU it belongs is not known."""
+    for gpu in (2, 3):
+        mps.join(settings, gpu, UID, 10 + gpu, UUID)
+    for daemon in _daemons(settings):
+        os.kill(daemon, signal.SIGKILL)
+    Path(mps.slot_of(settings, 2, UID).facts).unlink()
+    said: list[str] = []
+    mps.revive(settings, said.append)
+    assert said == ["job 13: its MPS daemon was gone and is started anew"]
 
 
 def test_one_gpu_in_trouble_does_not_keep_another_from_its_daemon(
@@ -190,6 +206,15 @@ def test_a_clock_that_was_set_back(settings: Mps) -> None:
     mps.leave(settings, 11)
     os.utime(slot.jobs, (2**32, 2**32))
     assert mps.reap(settings, time.time()) == 30
+
+
+def test_who_waits_is_told_when_the_first_of_idle_daemons_is_due(settings: Mps) -> None:
+    settings, now = replace(settings, grace_s=30), int(time.time())
+    for gpu in (2, 3, 4):
+        slot = mps.join(settings, gpu, UID, 11, UUID)
+        mps.leave(settings, 11)
+        os.utime(slot.jobs, (now - 5 * gpu, now - 5 * gpu))
+    assert mps.reap(settings, now) == 10
 
 
 def test_what_a_strict_umask_must_not_spoil(settings: Mps) -> None:
@@ -239,7 +264,7 @@ def test_a_server_that_takes_no_clients_is_replaced(settings: Mps, stuck: str) -
     slot = mps.join(settings, 2, UID, 11, UUID)
     with _server(settings, slot) as server:
         _wait(lambda: len(_daemons(settings)) == 2)
-        _tell(slot, **{f"p{server.pid}": "ACTIVE"})
+        _tell(slot, **{f"p{server.pid}": "ACTIVE", "words": "FAULT"})
         before = _daemons(settings)
         mps.join(settings, 2, UID, 12, UUID)
         mps.revive(settings, pytest.fail)
@@ -303,8 +328,10 @@ def test_pipes_and_logs_fill_file_systems_of_their_own(settings: Mps, mounts: Pa
     mps.revive(settings, lambda _: None)
     assert (large.stat().st_size, small.read_text()) == (0, "small")
     options = "size=4m,nr_inodes=64,mode=0755,nosuid,nodev,noexec"
+    os.kill(_daemons(settings)[0], signal.SIGKILL)
+    mps.join(settings, 2, UID, 12, UUID)
     asked = [f"mount -t tmpfs -o {options} rad-mps {folder}" for folder in (slot.pipe, slot.log)]
-    assert mounts.read_text().splitlines() == asked
+    assert mounts.read_text().splitlines() == asked  # once, whatever became of the daemon
     for job in (11, 12):
         mps.leave(settings, job)
     mps.reap(settings, time.time() + 1)
@@ -358,8 +385,14 @@ def test_nobody_waits_for_a_user_who_holds_a_lease_on_the_log(settings: Mps) -> 
         os.kill(_daemons(settings)[0], signal.SIGKILL)
         mps.revive(settings, lambda _: None)
         assert os.fstat(held.fileno()).st_nlink == 0
-    signal.signal(signal.SIGIO, before)
     assert (log.stat().st_size, log.stat().st_uid) == (0, UID)
+    with log.open("r+b") as held:
+        fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        held.write(b"x")
+        held.flush()
+        assert mps.server_log(settings, 11) == b""
+    signal.signal(signal.SIGIO, before)
+    assert mps.server_log(settings, 11) == b"x"
     assert mps.control(settings, slot, "get_server_list").ok
 
 
@@ -385,14 +418,20 @@ def test_whose_else_a_jobs_server_was(settings: Mps) -> None:
     # It comes again, under the same number.
     mps.join(settings, 2, UID, 12, UUID)
     assert mps.beside(settings, 11)[12] == math.inf
-    state.write(slot.left, {"14": time.time() - 700, "15": time.time() + 9e9, "x": 1.0, "16": "y"})
+    mps.join(settings, 3, UID, 21, UUID)
+    assert mps.beside(settings, 21) == {}
+    lately = {str(job): time.time() - job for job in range(100, 180)}
+    state.write(slot.left, {"14": time.time() - 700, "15": time.time() + 9e9, "x": 1.0, "16": "y", **lately})
+    assert not {16, 21} & set(mps.beside(settings, 11))
     mps.leave(settings, 13)
-    assert list(state.read(slot.left) or {}) == ["13"]
+    assert list(state.read(slot.left) or {}) == [*map(str, range(117, 180)), "13"]
 
 
 def test_what_a_jobs_server_wrote(settings: Mps) -> None:
     slot = mps.join(settings, 2, UID, 11, UUID)
     assert mps.server_log(settings, 11) == b""
+    Path(slot.server_log).write_bytes(b"all")
+    assert mps.server_log(settings, 11) == b"all"
     Path(slot.server_log).write_bytes(b"x" * (1 << 19) + b"end")
     assert mps.server_log(settings, 11)[-4:] == b"xend"
     assert len(mps.server_log(settings, 11)) == 1 << 18
@@ -440,10 +479,13 @@ def test_a_daemon_that_does_not_start(settings: Mps) -> None:
 def test_a_daemon_that_starts_and_does_not_answer(settings: Mps, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mps, "START_TIMEOUT_S", 0.2)
     mute = place / "mute"
-    mute.write_text('#!/bin/sh\n[ "$1" = -d ] || { cat; exit 1; }\n')
+    mute.mkdir()
+    mute /= standins.CONTROL
+    mute.write_text(f'#!/bin/sh\n[ "$1" != -d ] || exec {settings.control} -d\nexit 1\n')
     mute.chmod(0o755)
     with pytest.raises(mps.MpsError, match="was started and does not answer"):
         mps.join(replace(settings, control=str(mute)), 2, UID, 11, UUID)
+    assert _daemons(settings) == []
 
 
 def test_no_control_program(settings: Mps) -> None:
@@ -463,7 +505,8 @@ def test_a_busy_gpu_does_not_hold_up_another(settings: Mps, monkeypatch: pytest.
 def test_what_else_lies_in_the_folder(settings: Mps) -> None:
     slot = mps.join(settings, 2, UID, 11, UUID)
     (Path(settings.run_dir) / "gpus.json").write_text("{}")
-    (Path(settings.run_dir) / "gx").mkdir()
+    for name in ("gx", "h3"):
+        (Path(settings.run_dir) / name / "u1").mkdir(parents=True)
     (Path(slot.jobs) / "note").write_text("x")
     (Path(slot.jobs) / "12").write_text("x")
     assert mps.slots(settings) == [slot]
@@ -474,6 +517,17 @@ def test_what_else_lies_in_the_folder(settings: Mps) -> None:
     (half.parent / "another").touch()
     mps.reap(settings, time.time() + 1)  # a slot whose making was cut short
     assert not half.exists()
+    assert (half.parent / "a-file").exists()
+
+
+@pytest.mark.parametrize("part", [".", "g2", f"g2/u{UID}", f"g2/u{UID}/pipe", f"g2/u{UID}/log", f"g2/u{UID}/jobs"])
+def test_a_folder_that_others_could_change_is_not_used(settings: Mps, part: str) -> None:
+    path = Path(settings.run_dir) / part
+    path.mkdir(parents=True)
+    path.chmod(0o777)
+    with pytest.raises(state.StateError, match="others can change it"):
+        mps.join(settings, 2, UID, 11, UUID)
+    assert _daemons(settings) == []
 
 
 def test_a_file_system_without_access_lists(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
