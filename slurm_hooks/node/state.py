@@ -26,7 +26,7 @@ def folder(path: str, mode: int = 0o755) -> str:
         StateError: if it is a link, another user's, or writable by others.
     """
     try:
-        os.makedirs(os.path.dirname(path) or "/", mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120 - pathlib starts slowly
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120 - pathlib starts slowly
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, mode)  # noqa: PTH102
             os.chmod(path, mode)  # noqa: PTH101 - whatever the umask

@@ -156,6 +156,7 @@ def test_idle_daemons_are_not_revived(settings: Mps) -> None:
     mps.join(settings, 2, UID, 11, UUID)
     mps.leave(settings, 11)
     os.kill(_daemons(settings)[0], signal.SIGKILL)
+    _wait(lambda: not _daemons(settings))
     mps.revive(settings, pytest.fail)
     assert _daemons(settings) == []
 

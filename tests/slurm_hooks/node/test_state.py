@@ -18,7 +18,9 @@ def test_what_is_written_is_read(place: Path) -> None:
     state.write(path, {"a": [1, "x"]})
     assert state.read(path) == {"a": [1, "x"]}
     assert stat.S_IMODE(Path(path).stat().st_mode) == 0o600
+    before = os.umask(0o077)
     state.write(path, {"b": 2}, 0o644)
+    assert os.umask(before) == 0o077
     assert state.read(path) == {"b": 2}
     assert stat.S_IMODE(Path(path).stat().st_mode) == 0o644
     assert [path.name for path in place.iterdir()] == ["7.json"]
@@ -40,7 +42,12 @@ def test_a_write_that_fails_leaves_the_old_text(place: Path, monkeypatch: pytest
 
 def test_what_is_to_outlive_a_crash_has_its_name_on_the_disk_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda file: synced.append(str(Path(f"/proc/self/fd/{file}").readlink())))
+
+    def sync(file: int) -> None:
+        assert os.fstat(file).st_size > 0
+        synced.append(str(Path(f"/proc/self/fd/{file}").readlink()))
+
+    monkeypatch.setattr(os, "fsync", sync)
     path = place / "7.json"
     state.write(str(path), {"a": 1})
     assert synced == []
