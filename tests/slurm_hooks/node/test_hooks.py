@@ -848,7 +848,10 @@ def test_what_keeps_a_job_from_mps_costs_it_only_its_cap(
     [
         ({}, []),
         ({"RAD_SHARE": "100"}, ["unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]),
-        ({"CUDA_MPS_PIPE_DIRECTORY": "/tmp/nvidia-mps"}, []),  # the user's own
+        *(  # the user's own
+            ({"CUDA_MPS_PIPE_DIRECTORY": path}, [])
+            for path in ("/tmp/nvidia-mps", "pipe", "/home/me/g2/me/mps", "/home/me/h2/me/pipe", "/home/me/gpu/me/pipe")
+        ),
         (
             {"CUDA_MPS_PIPE_DIRECTORY": "/run/rad/mps/g2/u1003/pipe"},
             ["unset CUDA_MPS_PIPE_DIRECTORY", "unset CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"],
@@ -873,6 +876,7 @@ def test_what_a_task_without_a_daemon_gets(task: Any, env: Mapping[str, str], li
         ({"SLURM_TRES_PER_TASK": "cpu=4,gres/gpu:h200=1"}, ["export SLURM_TRES_PER_TASK=cpu=4"]),
         ({"SLURM_TRES_PER_TASK": "cpu=4", "SLURM_NTASKS": "1"}, []),
         ({"SLURM_EXPORT_ENV": "NONE"}, ["export SLURM_EXPORT_ENV=RAD_SHARE,RAD_THREAD_PERCENTAGE"]),
+        ({"SLURM_EXPORT_ENV": "nil"}, ["export SLURM_EXPORT_ENV=RAD_SHARE,RAD_THREAD_PERCENTAGE"]),
         ({"SLURM_EXPORT_ENV": "ALL"}, []),
     ],
 )
@@ -982,7 +986,20 @@ def test_a_gpu_is_a_number_where_slurm_s_number_means_it_with_and_without_the_da
     assert f"export CUDA_VISIBLE_DEVICES={visible}" in task_prolog.task_lines(task, env)
 
 
-@pytest.mark.parametrize(("asked", "given"), [("40", 40), ("0", 100), ("101", 100), ("x", 100), ("²", 100), ("", 100)])
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ("40", 40),
+        ("1", 1),
+        ("0", 100),
+        ("101", 100),
+        ("040", 40),
+        ("0" * 5000 + "40", 100),
+        ("x", 100),
+        ("²", 100),
+        ("", 100),
+    ],
+)
 def test_thread_percentage(asked: str, given: int) -> None:
     task = {"pipe": "/p", "visible": "0", "cap_mib": None}
     lines = task_prolog.task_lines(task, {"RAD_SHARE": "30", "RAD_THREAD_PERCENTAGE": asked})
@@ -1320,10 +1337,17 @@ def test_the_timer_sends_what_was_left_over(site: Site, monkeypatch: pytest.Monk
     site.start("epilog", SLURM_JOB_EXIT_CODE2="0:0")
     _wait(lambda: "slurmdbd is down" in site.said)
     site.slurm.well("sacct")
+    left = [
+        site.place / name for name in ("jobs/8.counters.json", "spool/8-0.json.99.new")
+    ]  # by hooks that were killed
+    for path in left:
+        path.touch()
+        os.utime(path, (0, 0))
     site.slurm.rows(f"7|7|COMPLETED|{int(time.time()) - 1}|{int(time.time())}|{merge('', RECORD)}")
     monkeypatch.setenv("RAD_CONFIG", f"{site.place}/rad.toml")
     assert main.main(["main.py", "flush"]) == 0
     assert site.waiting() == {}
+    assert not any(path.exists() for path in left)
     assert decode(site.slurm.comment()) != RECORD
 
 
