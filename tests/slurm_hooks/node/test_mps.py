@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import errno
 import fcntl
 import json
 import math
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.config import Mps, Node
-from slurm_hooks.node import mps, state
+from slurm_hooks.node import commands, mps, state
 from slurm_hooks.node.mps import Slot
 from tests.slurm_hooks.node import standins
 from tests.slurm_hooks.node.conftest import OTHER_UID, UID, kill_all, processes_with
@@ -136,6 +137,19 @@ def test_a_daemon_that_died_or_hangs_is_replaced(settings: Mps, how: signal.Sign
     assert mps.control(settings, slot, "get_server_list").ok
 
 
+def test_a_daemon_that_is_slow_for_once_keeps_its_jobs(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
+    mps.join(settings, 2, UID, 11, UUID)
+    first, asked, through = _daemons(settings), list[str](), mps.control
+
+    def slow(settings: Mps, slot: Slot, command: str) -> commands.Done:
+        asked.append(command)
+        return through(settings, slot, command) if len(asked) > 1 else commands.Done(None, "", "no answer within 1 s")
+
+    monkeypatch.setattr(mps, "control", slow)
+    mps.join(settings, 2, UID, 12, UUID)
+    assert _daemons(settings) == first
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_the_daemon_of_jobs_that_run_is_started_anew(settings: Mps, how: signal.Signals) -> None:
     slot = mps.join(settings, 2, UID, 11, UUID)
@@ -177,15 +191,24 @@ def test_one_gpu_in_trouble_does_not_keep_another_from_its_daemon(
     settings: Mps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mps, "LOCK_TIMEOUT_S", 0.1)
-    for gpu in (2, 3, 4):
+    for gpu in (1, 2, 3, 4):
         mps.join(settings, gpu, UID, 10 + gpu, UUID)
     for daemon in _daemons(settings):
         os.kill(daemon, signal.SIGKILL)
     state.write(mps.slot_of(settings, 3, UID).facts, {"visible": "broken"})
+    through = state.write
+
+    def write(path: str, data: object) -> None:
+        if path.startswith(f"{settings.run_dir}/g1/"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        through(path, data)
+
+    monkeypatch.setattr(state, "write", write)
     said: list[str] = []
     with state.locked(f"{settings.run_dir}/g4.lock", 1):
         mps.revive(settings, said.append)
     told = ["GPU 3: exit status 1: no such device", "locked by another process", "job 12: its MPS daemon was gone"]
+    told.append("No space left on device")
     assert len(said) == len(told)
     assert all(any(text in line for line in said) for text in told)
 
