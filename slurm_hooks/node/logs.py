@@ -131,7 +131,7 @@ def _written(mark: LogMark, limit: int) -> bytes:
 
 def _added_to(file: int, about: os.stat_result, mark: LogMark) -> bool:
     """Whether the log is the one that was marked and still holds what it held; else the run wrote all of it."""
-    if (about.st_dev, about.st_ino) != (mark.dev, mark.ino) or about.st_size < mark.size:
+    if (about.st_dev, about.st_ino) != (mark.dev, mark.ino):
         return False
     if about.st_size == mark.size:
         return about.st_mtime_ns == mark.mtime_ns

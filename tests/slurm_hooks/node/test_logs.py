@@ -27,9 +27,17 @@ def test_work_is_done_as_the_user() -> None:
     def who() -> bytes:
         return f"{os.getuid()} {os.geteuid()} {os.getgid()} {os.getgroups()}".encode()
 
+    before = os.getgroups()
+    os.setgroups([0])  # as slurmd's may be
     assert as_user("", UID, UID, who, 5) == f"{UID} {UID} {UID} []".encode()
     assert as_user("nobody", 65534, 65534, who, 5) == b"65534 65534 65534 [65534]"
+    os.setgroups(before)
     assert os.geteuid() == 0
+
+
+@pytest.mark.parametrize(("uid", "answer"), [(UID, b"done"), (OTHER_UID, b"not done")])
+def test_who_is_not_root_works_as_nobody_else(uid: int, answer: bytes) -> None:
+    assert as_user("", UID, UID, lambda: as_user("", uid, uid, lambda: b"done", 5) or b"not done", 5) == answer
 
 
 def test_work_that_hangs_for_ever_does_not_hold_the_hooks_output_open() -> None:
@@ -84,7 +92,7 @@ def test_a_log_that_was_not_there(job: NodeJob, home: Path) -> None:
     assert written(job, marks, 1 << 20) == b"all new\n"
 
 
-@pytest.mark.parametrize("text", ["x", "same size\n"[::-1], "longer than before, and other text " * 10])
+@pytest.mark.parametrize("text", ["x", "same size\n"[::-1], "same size\n", "longer than before, and other text " * 10])
 def test_a_log_that_was_written_anew(job: NodeJob, home: Path, text: str) -> None:
     path = _log(home / "log", "same size\n")
     marks = mark(job, [path])
@@ -105,6 +113,25 @@ def test_a_log_that_was_replaced(job: NodeJob, home: Path) -> None:
 def test_the_end_of_a_long_log(job: NodeJob, home: Path) -> None:
     marks = (LogMark(_log(home / "out", "a" * 5000 + "end")), LogMark(_log(home / "err", "b" * 5000 + "fin")))
     assert written(job, marks, 10) == b"aaaaaaaend\nbbbbbbbfin"
+
+
+def test_a_log_that_comes_in_pieces_and_is_cut_short_while_it_is_read(
+    job: NodeJob, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through = os.pread
+    monkeypatch.setattr(os, "pread", lambda file, size, at: through(file, min(size, 3), at) if at < 6 else b"")
+    assert written(job, [LogMark(_log(home / "log", "abcdefghi"))], 1 << 20) == b"abcdef"
+
+
+def test_what_takes_a_logs_place_while_it_is_looked_at(
+    job: NodeJob, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, before = str(home / "log"), Path(_log(home / "before", "text")).lstat()
+    os.mkfifo(path)
+    os.chown(path, UID, UID)
+    monkeypatch.setattr(os, "lstat", lambda _: before)
+    assert mark(job, [path]) == (LogMark(path),)
+    assert not append(job, path, "rad: hello")
 
 
 @pytest.mark.parametrize(
@@ -133,8 +160,9 @@ def test_what_is_no_log_of_the_user(job: NodeJob, home: Path, kind: str) -> None
     else:
         path = home / "a\0b"
     begin = time.monotonic()
-    assert mark(job, [str(path)]) == (LogMark(str(path)),)
-    assert written(job, [LogMark(str(path))], 1 << 20) == b""
+    good = _log(home / "good", "text")
+    assert [(made.path, made.size) for made in mark(job, [str(path), good])] == [(str(path), 0), (good, 4)]
+    assert written(job, [LogMark(str(path)), LogMark(good)], 1 << 20) == b"\ntext"
     assert not append(job, str(path), "rad: hello")
     assert time.monotonic() - begin < 30
     assert Path(secret).read_text() == "torch.OutOfMemoryError: CUDA out of memory"
