@@ -36,6 +36,7 @@ OOM = (
     'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n'
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 )
+LOST = "RuntimeError: CUDA error: MPS server is not ready to accept new MPS client requests\n"
 RECORD = Record(action="share", asked="gpu:1", share=30, upper_mib=23000)
 
 
@@ -336,6 +337,7 @@ def test_a_restarted_run_whose_log_was_not_known(site: Site) -> None:
     site.slurm.trouble("show", 1, "Unable to contact slurm controller\n")
     site.run("prolog", SLURM_JOB_RESTART_COUNT="1")
     assert "its logs are not known: exit status 1: Unable to contact" in site.said
+    assert site.notes() == ["7.json", "7.task.json"]
     site.slurm.well("show")
     site.log(OOM)
     _oom_job(site, Restarts="1")
@@ -375,12 +377,12 @@ def test_an_error_in_a_log_that_only_this_job_writes_to(site: Site) -> None:
     assert len(site.slurm.calls("requeue")) == 1
 
 
-@pytest.mark.parametrize("jobs", [("7", "8"), ("8", "7")])
-def test_an_error_in_a_log_that_another_job_of_the_node_wrote_to(site: Site, jobs: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("jobs", "text"), [(("7", "8"), OOM), (("8", "7"), OOM), (("7", "8"), LOST)])
+def test_an_error_in_a_log_that_another_job_of_the_node_wrote_to(site: Site, jobs: tuple[str, ...], text: str) -> None:
     for job in jobs:
         site.run("prolog", SLURM_JOB_ID=job, SLURM_JOB_STDOUT="./train.log" if job == "8" else "train.log")
     site.run("epilog", SLURM_JOB_ID="8", SLURM_JOB_EXIT_CODE2="0:0")
-    log = site.log(OOM, "train.log")
+    log = site.log(text, "train.log")
     _end(site, "7")
     assert site.slurm.calls("requeue") == []
     assert "rad: job 7 failed and is not tried again: job 8 wrote to its log too" in log.read_text()
@@ -449,13 +451,14 @@ def test_the_last_task_of_an_array_is_requeued_alone(site: Site) -> None:
 def test_a_job_that_lost_its_mps_server_is_requeued_as_it_was(site: Site) -> None:
     _oom_job(site)
     site.run("prolog")
-    log = site.log("RuntimeError: CUDA error: MPS server is not ready to accept new MPS client requests\n")
+    log = site.log(LOST)
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
     [update] = site.slurm.calls("update")
     assert update[3] == "gres=mps:g2:30"
     record = decode(update[4])
     assert record is not None
     assert (record.retries, [run.outcome for run in record.runs]) == (0, ["mps_victim"])
+    assert record.runs[0].evidence == LOST.strip()
     assert "through no fault of its own; requeued as it was" in log.read_text()
 
 
@@ -493,8 +496,25 @@ def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, br
     assert "requeued with the whole GPU" in log.read_text()
 
 
-def test_no_requeue_is_told_what_to_ask_for(site: Site) -> None:
-    _oom_job(site, Requeue="0")
+@pytest.mark.parametrize(("version", "gres"), [("slurm 23.11.4", "gpu:2g.35gb:1"), ("slurm-wlm 23.02.7", None)])
+def test_a_job_out_of_its_instances_memory_moves_to_a_larger_one_where_slurm_can(
+    site: Site, version: str, gres: str | None
+) -> None:
+    record = Record(action="share", asked="gpu:1", profile="1g.18gb", larger=("2g.35gb", "7g.141gb"))
+    _oom_job(site, AdminComment=merge("", record), TresPerNode="gres:gpu:1g.18gb:1")
+    (site.slurm.folder / "answer-sacctmgr").write_text(f"{version}\n")
+    whole = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": ""}
+    site.run("prolog", **whole)
+    log = site.log(OOM)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0", **whole)
+    assert [call[3] for call in site.slurm.calls("update")] == ([f"gres={gres}"] if gres else [])
+    assert ("requeued with 2g.35gb" if gres else "may not be requeued; ask for more") in log.read_text()
+    assert site.waiting()["7-0.json"].outcome == ("oom_requeued" if gres else "oom_told")
+
+
+@pytest.mark.parametrize("told", [{"Requeue": "0"}, {"BatchFlag": "0"}])
+def test_no_requeue_is_told_what_to_ask_for(site: Site, told: dict[str, str]) -> None:
+    _oom_job(site, **told)
     site.run("prolog")
     log = site.log(OOM)
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
@@ -656,6 +676,12 @@ def test_a_run_that_prolog_did_not_note_is_kept_all_the_same(site: Site, noted: 
     assert (name, run.restart, run.start, run.outcome) == ("7-1.json", 1, None, "completed")
 
 
+def test_a_run_that_prolog_did_not_note_is_recovered_by_a_log_of_its_own(site: Site) -> None:
+    site.log(OOM, "7.out")
+    _end(site, "7", SLURM_JOB_STDOUT="%j.out", SLURM_JOB_STDERR="train.log")
+    assert len(site.slurm.calls("requeue")) == 1, site.said
+
+
 def test_a_prolog_that_fails_leaves_no_notes_of_an_earlier_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """By them tasks would find the daemon of a GPU that is not this run's."""
     site.run("prolog")
@@ -769,6 +795,7 @@ def test_other_jobs_of_a_partition_without_rad_are_left_alone(mps_site: Site) ->
 def test_the_cap_follows_the_share_that_the_job_holds_now(mps_site: Site) -> None:
     mps_site.run("prolog", CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="57")
     assert "export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=45527M" in mps_site.task({"RAD_SHARE": "30"})
+    assert mps_site.said == ""
 
 
 @pytest.mark.parametrize(
@@ -814,6 +841,7 @@ def test_jobs_that_get_no_daemon(mps_site: Site, method: str, share: str, gpus: 
     mps_site.write()
     more = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": share, "SLURM_JOB_GPUS": gpus}
     mps_site.run("prolog", **more)
+    assert mps_site.notes() == ["7.json", "7.task.json"]
     assert processes_with(f"CUDA_MPS_PIPE_DIRECTORY={mps_site.place}") == []
     assert mps_site.task({"RAD_SHARE": share, **more}) == ["unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]
 
