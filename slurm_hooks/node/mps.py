@@ -342,7 +342,7 @@ def _bound(settings: Mps, slot: Slot) -> None:
 
     Server and daemon keep it for clients that come; one that is connected keeps what it has.
     """
-    caps, known = [cap for _, cap in slot.notes().values()], state.read(slot.facts) or {}
+    caps, known = [cap for _, cap in slot.notes().values()], state.read(slot.facts)
     # A job has no cap where its GPU's memory is not known.
     largest = _UNBOUND_MIB if None in caps else max((cap for cap in caps if cap is not None), default=None)
     if not known or largest in (None, known.get("limit_mib", _UNBOUND_MIB)):

@@ -122,6 +122,20 @@ def test_another_users_idle_daemon_gives_way(settings: Mps) -> None:
     assert Path(elsewhere.path).exists()
 
 
+def test_a_folder_that_stays_keeps_nobody_from_a_daemon(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where what is mounted there cannot be unmounted."""
+
+    def busy(*_: object, **__: object) -> None:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    mps.join(settings, 2, UID, 11, UUID)
+    mps.leave(settings, 11)
+    monkeypatch.setattr(os, "rmdir", busy)
+    slot = mps.join(settings, 2, OTHER_UID, 12, UUID)
+    assert mps.control(settings, slot, "get_server_list").ok
+    assert len(_daemons(settings)) == 1
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_daemon_that_died_or_hangs_is_replaced(settings: Mps, how: signal.Signals) -> None:
     slot = mps.join(settings, 2, UID, 11, UUID)
@@ -252,12 +266,13 @@ def test_what_a_strict_umask_must_not_spoil(settings: Mps) -> None:
     assert (log.st_uid, log.st_mode & 0o777) == (UID, 0o600)
 
 
-def _server(settings: Mps, slot: Slot) -> subprocess.Popen[bytes]:
-    """A process that looks like a daemon's server."""
+def _server(settings: Mps, slot: Slot, uid: int = UID) -> subprocess.Popen[bytes]:
+    """A process that looks like a daemon's server; it runs as the slot's user."""
     path = Path(settings.control).parent / "nvidia-cuda-mps-server"
-    path.write_text(f"#!{sys.executable} -IS\nimport time\ntime.sleep(60)\n")
+    path.write_text("#!/bin/sh\nread _\n")
     path.chmod(0o755)
-    return subprocess.Popen([str(path)], env={"CUDA_MPS_PIPE_DIRECTORY": slot.pipe})
+    env = {"CUDA_MPS_PIPE_DIRECTORY": slot.pipe}
+    return subprocess.Popen([str(path)], env=env, user=uid, group=uid, stdin=subprocess.PIPE)
 
 
 @pytest.mark.parametrize("others", [True, False])
@@ -266,11 +281,12 @@ def test_servers_go_with_their_daemon(settings: Mps, others: bool) -> None:
     [daemon] = _daemons(settings)
     if not others:
         mps.leave(settings, 11)
-    with _server(settings, slot) as server:
-        _wait(lambda: len(_daemons(settings)) == 2)
+    with _server(settings, slot) as server, _server(settings, slot, OTHER_UID) as anothers:
+        _wait(lambda: len(_daemons(settings)) == 3)
         os.kill(daemon, signal.SIGKILL)
         mps.join(settings, 2, UID, 12, UUID)
         assert server.wait(10) == -signal.SIGKILL
+        assert anothers.poll() is None
 
 
 def _tell(slot: Slot, **servers: str) -> None:
