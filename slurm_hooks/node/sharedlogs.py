@@ -15,13 +15,13 @@ from typing import Any
 from slurm_hooks.node import commands, loglist, state
 from slurm_hooks.node.context import Context, note_path
 from slurm_hooks.node.loglist import Log
+from slurm_hooks.node.logs import mark_from
 
 
 def note(scene: Context, logs: Sequence[Log]) -> None:
     """Note with whom a job that starts shares a log: for it and for them. The job's own note must be written.
 
     Of two that start at once at least one sees the other's note.
-
     """
     state.remove(_path(scene, scene.job.id))  # of an earlier run
     mine = {posixpath.normpath(log.path) for log in logs if not log.own}
@@ -71,9 +71,7 @@ def forget(scene: Context) -> None:
 
 
 def _paths(noted: dict[str, Any]) -> set[str]:
-    marks = noted.get("logs")
-    paths = (mark.get("path") for mark in marks if isinstance(mark, dict)) if isinstance(marks, list) else ()
-    return {posixpath.normpath(path) for path in paths if isinstance(path, str)}
+    return {posixpath.normpath(mark.path) for mark in map(mark_from, noted.get("logs", [])) if mark}
 
 
 def _path(scene: Context, job: int) -> str:

@@ -371,7 +371,10 @@ def _end(site: Site, job: str, **more: str) -> None:
 def test_an_error_in_a_log_that_only_this_job_writes_to(site: Site) -> None:
     site.run("prolog", SLURM_JOB_ID="8", SLURM_JOB_UID=str(OTHER_UID), **COMMON)
     site.run("prolog", SLURM_JOB_ID="9", SLURM_JOB_STDOUT="other.log")
+    (site.place / "jobs" / "6.json").touch()  # as one that goes while it is read
+    (site.place / "jobs" / "7.shared.json").write_text('{"with": 9}')  # of an earlier run whose Epilog never came
     site.run("prolog", **COMMON)
+    assert "Error" not in site.said
     site.log(OOM, "train.log")
     _end(site, "7")
     assert len(site.slurm.calls("requeue")) == 1
