@@ -432,6 +432,14 @@ def test_who_writes_to_a_log_is_not_known(site: Site) -> None:
     assert "who else writes to its logs is not known: exit status 1: Unable to contact" in site.said
 
 
+def test_nobody_is_asked_who_writes_to_logs_of_its_own(site: Site) -> None:
+    site.run("prolog")
+    site.log(OOM)
+    _end(site, "7", SLURM_JOB_STDOUT="")
+    assert len(site.slurm.calls("requeue")) == 1
+    assert [call for call in site.slurm.calls("squeue") if "-j" not in call] == []
+
+
 def test_an_error_in_a_log_of_its_own_beside_a_common_one(site: Site) -> None:
     names = {"SLURM_JOB_STDOUT": "%j.out", "SLURM_JOB_STDERR": "train.log"}
     site.run("prolog", **names)
