@@ -221,7 +221,7 @@ def test_a_run_that_ended_well_costs_the_controller_nothing(site: Site) -> None:
     assert run.start is not None
     assert run.end is not None
     assert site.notes() == []
-    assert [call[0] for call in site.slurm.calls() if call[0] == "scontrol"] == []
+    assert site.slurm.calls() == []
 
 
 def test_the_record_goes_to_slurmdbd_behind_the_epilogs_back(site: Site) -> None:
@@ -685,6 +685,14 @@ def test_a_run_that_prolog_did_not_note_is_kept_all_the_same(site: Site, noted: 
     site.run("epilog", SLURM_JOB_RESTART_COUNT="1", SLURM_JOB_EXIT_CODE2="0:0")
     [(name, run)] = site.waiting().items()
     assert (name, run.restart, run.start, run.outcome) == ("7-1.json", 1, None, "completed")
+
+
+def test_a_run_whose_prolog_was_killed_before_its_last_note_is_kept(site: Site) -> None:
+    site.run("prolog")
+    (site.place / "jobs" / "7.task.json").unlink()
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    [run] = site.waiting().values()
+    assert (run.outcome, run.cap_mib, run.start is None) == ("completed", None, False)
 
 
 def test_a_run_that_prolog_did_not_note_is_recovered_by_a_log_of_its_own(site: Site) -> None:
