@@ -518,10 +518,11 @@ def test_a_daemon_that_does_not_start(settings: Mps) -> None:
 
 def test_a_daemon_that_starts_and_does_not_answer(settings: Mps, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mps, "START_TIMEOUT_S", 0.2)
-    mute = place / "mute"
-    mute.mkdir()
-    mute /= standins.CONTROL
-    mute.write_text(f'#!/bin/sh\n[ "$1" != -d ] || exec {settings.control} -d\nexit 1\n')
+    (place / "mute").mkdir()
+    os.mkfifo(place / "never")
+    mute = place / "mute" / standins.CONTROL
+    lines = (f"[ '$1' != stay ] || read _ <{place}/never", "[ '$1' = -d ] || exit 1", "'$0' stay >/dev/null 2>&1 &")
+    mute.write_text("\n".join(("#!/bin/sh", *lines, "")).replace("'", '"'))
     mute.chmod(0o755)
     with pytest.raises(mps.MpsError, match="was started and does not answer"):
         mps.join(replace(settings, control=str(mute)), 2, UID, 11, UUID)
