@@ -243,8 +243,8 @@ def _read(lines: list[str], start: int) -> tuple[_Reader, set[str], int]:
             if (line.kind == _NOTE or at > number or "..." in text or "…" in text) and _is_cut(line):
                 raise t.fail(number, lines[number - 1], t.CUT)
             if line.kind == _LEAF:
-                _check_sizes(line, number, lines)
                 leaf = reader.leaf(line), line.repeat
+                _check_sizes(line, leaf[0].params, number, lines)
                 reader.code = reader.code or (leaf[0].params > 0 and reader.is_call(line, text))
                 reader.by_place += at == number and not leaves.keep(text, line, leaf[0])
             elif at == number:
@@ -320,8 +320,14 @@ def _is_cut(line: _Line) -> bool:
     return any(value in _LEFT_OUT for _, value in line.args)
 
 
-def _check_sizes(line: _Line, number: int, lines: list[str]) -> None:
+def _check_sizes(line: _Line, params: int, number: int, lines: list[str]) -> None:
     """Refuse a layer whose sizes cannot be read, or are not known yet: its parameters would count as none.
+
+    Args:
+        line: as it was read.
+        params: what it counts as.
+        number: the line's, from 1 on.
+        lines: the text.
 
     Raises:
         SummaryError: it is such a layer of a print, in which all but the model have names.
@@ -331,7 +337,7 @@ def _check_sizes(line: _Line, number: int, lines: list[str]) -> None:
     if line.type.startswith(_LAZY):
         why = "this layer has no sizes yet: call the model once, with an input, and print it then"
         raise t.fail(number, lines[number - 1], why)
-    if line.args and line.type in _SIZED and sizes.parameters(line.type, dict(line.args)) is None:
+    if not params and line.args and line.type in _SIZED and sizes.parameters(line.type, dict(line.args)) is None:
         raise t.fail(number, lines[number - 1], "this layer's sizes cannot be read: paste the line as it was printed")
 
 

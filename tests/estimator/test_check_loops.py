@@ -45,6 +45,8 @@ def test_a_model_is_given_what_its_loops_need() -> None:
         batch = of.batch(2)
         assert len(batch["labels"]) == 2, name
         assert set(batch) == {"pixel_values" if of.seq_len is None else "input_ids", "labels"}
+    each = check.MODELS["roberta_words"].batch(2)
+    assert each["labels"].shape == each["input_ids"].shape
     words = check.MODELS["gpt2"].batch(2)
     assert torch.equal(words["labels"], words["input_ids"])
     assert check.MODELS["resnet18_32"].workload("amp", "h100").input_size == (3, 32, 32)

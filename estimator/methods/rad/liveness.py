@@ -495,7 +495,8 @@ def _backward(
         elif kind is _RECURRENT:
             moved += min(op.extra, RECURRENT_WORKS * tensors[op.y]) * unit  # cuDNN works on as much as it has kept
         now = mark + moved + done + workspace + copies
-        bare = now - done + made if now - done + made > bare else bare
+        alone = now - done + made
+        bare = alone if alone > bare else bare
         if copies and kind in _MATMULS:
             copies -= 2.0 * op.params
         if now > backward:
