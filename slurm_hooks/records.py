@@ -69,7 +69,8 @@ class Run(Counters):
         exit_code: as a shell sees it, or None where unknown.
         outcome: ``completed``, ``failed``, ``oom_requeued``, ``oom_exclusive`` (requeued with the whole GPU),
             ``oom_final`` (no more tries) or ``oom_told`` (may not be requeued; the user was told what to ask for).
-            ``mps_victim``: it lost its MPS server and was requeued as it was; ``mps_told``: the same, not requeued.
+            ``mps_victim``: it lost its MPS server, or was broken as another process there ended, and was requeued as
+            it was; ``mps_told``: the same, not requeued.
             ``mps_suspect``: a fault broke all jobs of its MPS server, and it was requeued with the whole GPU.
             A run that ended otherwise has Slurm's word for it in small letters: ``cancelled``, ``timeout``,
             ``preempted``, ``node_fail``, ``requeued``.

@@ -178,11 +178,11 @@ def _judge(
     if doubt:
         written = _written(scene, [log for log in found if log.own], note)
     of_memory, lost_mps = evidence.of_memory(written) or by_monitor, evidence.of_lost_mps(written)
-    fault = evidence.of_fault(written)
+    fault, together = evidence.of_fault(written), None
     if fault:
-        at = evidence.broken_together(server.log, run.start or 0, run.end or 0)
-        if at is None or not any(left >= at for left in server.beside.values()):  # its own, whoever else was there
-            fault = ""
+        together = evidence.broken_together(server.log, run.start or 0, run.end or 0)
+        if together is None or not any(left >= together.at for left in server.beside.values()):
+            fault = ""  # its own, whoever else was there
     run = dataclasses.replace(run, evidence=of_memory or lost_mps or fault)
     # Since 24.11 a user may turn the shares of a job that waits back into a GPU.
     has_shares = bool(record.profile) or commands.grown_gres(shown.tres_per_node, WHOLE_GPU) is not None
@@ -197,6 +197,7 @@ def _judge(
         evidence=of_memory,
         lost_mps=lost_mps,
         fault=fault,
+        left_kernels=bool(fault and together and together.ended),
         doubt=doubt,
         may_requeue=shown.requeue and shown.batch,
     )

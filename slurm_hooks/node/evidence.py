@@ -6,8 +6,10 @@ traceback follows it, something else ended the run.
 
 from __future__ import annotations
 
+import math
 import re
 import time
+from dataclasses import dataclass
 
 _OOM = re.compile(
     rb"(?:"
@@ -64,6 +66,8 @@ _SERVER_LINE = re.compile(
 )
 _HANDLING = b"Server is handling a fatal GPU error"
 _BROKEN = b"The following client process"
+_ENDED = re.compile(rb"Client (?:process (\d{1,9}) disconnected|\{PID: (\d{1,9}), Context ID: \d{1,9}\} exiting)")
+_TOGETHER_S = 2
 # Before it there may stand what a logger or a launcher puts before each line, or a progress bar.
 _TRACEBACK = re.compile(
     rb"(?:^|\r)([^\r\n]{0,300}?)Traceback \(most recent call last\):[^\r\n]{0,80}\r?\n", re.MULTILINE
@@ -106,8 +110,22 @@ def of_fault(log: bytes) -> str:
     return _last(_FAULT, log)
 
 
-def broken_together(server_log: bytes, since: int, until: int) -> float | None:
-    """When a fatal fault broke several processes at once, by what an MPS server wrote; None where none did.
+@dataclass(frozen=True)
+class Fault:
+    """A fatal fault that broke clients of an MPS server which need not have made it.
+
+    Attributes:
+        at: Unix time in seconds.
+        ended: whether a client ended then that is not among the broken ones: kernels that a process leaves behind as it
+            ends, or is cancelled, break its neighbours.
+    """
+
+    at: float
+    ended: bool
+
+
+def broken_together(server_log: bytes, since: int, until: int) -> Fault | None:
+    """The last fault that broke several processes at once, or came as another ended, by what an MPS server wrote.
 
     The server does not say whose fault it was: it calls each of its clients one that triggered the error. Nor does it
     say whose processes they were: those of one job break each other too.
@@ -116,32 +134,45 @@ def broken_together(server_log: bytes, since: int, until: int) -> float | None:
         server_log: the end of its log.
         since: Unix time in seconds from which on a fault counts.
         until: Unix time after which none counts.
-
-    Returns:
-        Unix time in seconds of the last such fault.
     """
-    found, at, broken, listed = None, None, set[bytes](), False
+    ends: dict[float, set[bytes]] = {}
+    faults: list[tuple[float, float, set[bytes]]] = []
+    broken, listed = set[bytes](), False
     for line in _SERVER_LINE.finditer(server_log):
         said = line.group(7)
         if said.startswith(_HANDLING):
             broken, listed = set(), False
-            at = next((time_ for time_ in _times(line) if since <= time_ <= until), None)
+            clock = _clock(line)
+            faults += [(clock, at, broken) for at in _times(clock) if since <= at <= until][:1]
         elif said.startswith(_BROKEN):
             listed = True
         elif listed and said.isdigit():
             broken.add(said)
-            found = at if len(broken) > 1 and at is not None else found
         else:
             listed = False
-    return found
+            if end := _ENDED.match(said):
+                ends.setdefault(_clock(line), set()).add(end.group(1) or end.group(2))
+    for clock, at, broken in reversed(faults):
+        near = (ends.get(clock + offset, set()) for offset in range(-_TOGETHER_S, _TOGETHER_S + 1))
+        ended = any(not pids <= broken for pids in near)
+        if len(broken) > 1 or (ended and broken):
+            return Fault(at, ended)
+    return None
 
 
-def _times(line: re.Match[bytes]) -> tuple[float, ...]:
-    """Unix time of a line of a server's log, as local time and as UTC: NVIDIA does not say which it writes."""
+def _clock(line: re.Match[bytes]) -> float:
+    """When a line was written by the server's clock, taken as local time, in Unix seconds; NaN where it tells none."""
     year, month, day, hour, minute, second = (int(part) for part in line.groups()[:6])
     try:
-        local = time.mktime((year, month, day, hour, minute, second, 0, 0, -1))
-        return local, local + time.localtime(local).tm_gmtoff
+        return time.mktime((year, month, day, hour, minute, second, 0, 0, -1))
+    except (OverflowError, ValueError):
+        return math.nan
+
+
+def _times(clock: float) -> tuple[float, ...]:
+    """Unix time of a line of a server's log, as local time and as UTC: NVIDIA does not say which it writes."""
+    try:
+        return clock, clock + time.localtime(clock).tm_gmtoff
     except (OverflowError, ValueError, OSError):
         return ()
 

@@ -41,6 +41,8 @@ class Ended:
         evidence: the framework's error in what the run wrote, or the empty string.
         lost_mps: CUDA's error that shows that its MPS server was lost, or the empty string.
         fault: CUDA's error that shows a fatal fault which broke all processes of its MPS server, or the empty string.
+        left_kernels: whether another process of the server ended as that fault came: the kernels that it left may have
+            made it.
         doubt: who else wrote to a log that holds such an error, which therefore is no evidence; or the empty string.
         may_requeue: whether Slurm would requeue the job.
     """
@@ -55,6 +57,7 @@ class Ended:
     evidence: str
     lost_mps: str
     fault: str
+    left_kernels: bool
     doubt: str
     may_requeue: bool
 
@@ -102,7 +105,7 @@ def judge(record: Record | None, ended: Ended, site: Site) -> Verdict:
     if not died_of_memory(ended):
         if not _under_mps(ended):
             return Verdict("failed", message=_doubtful(ended))
-        if ended.lost_mps:
+        if ended.lost_mps or (ended.left_kernels and not _victims(record)):
             return _victim(record, ended, site)
         return _suspect(record, ended, site) if ended.fault else Verdict("failed", message=_doubtful(ended))
     if record.profile:
@@ -153,13 +156,18 @@ def _of_instance(record: Record, ended: Ended, site: Site) -> Verdict:
 
 
 def _victim(record: Record, ended: Ended, site: Site) -> Verdict:
-    """A job that lost its MPS server: what ended the server was a fault of the node or of another job."""
-    lost = f"rad: job {ended.job} lost its GPU's MPS server, through no fault of its own"
-    before = sum(run.outcome == "mps_victim" for run in record.runs)
-    bounded = before < MAX_VICTIMS and ended.restart < MAX_RESTARTS
+    """A job that lost its MPS server, or that the kernels of an ended process broke: the node's or another's fault."""
+    server = "lost its GPU's MPS server"
+    what = server if ended.lost_mps else "was broken as another process on its GPU ended with kernels running"
+    lost = f"rad: job {ended.job} {what}, through no fault of its own"
+    bounded = _victims(record) < MAX_VICTIMS and ended.restart < MAX_RESTARTS
     if not bounded or not site.settings.enabled or not ended.may_requeue:
         return Verdict("mps_told", message=f"{lost}; it may not be requeued (again): submit it anew")
     return Verdict("mps_victim", ended.share, f"{lost}; requeued as it was")
+
+
+def _victims(record: Record) -> int:
+    return sum(run.outcome == "mps_victim" for run in record.runs)
 
 
 def _suspect(record: Record, ended: Ended, site: Site) -> Verdict:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from slurm_hooks.node.evidence import broken_together, of_fault, of_lost_mps, of_memory
+from slurm_hooks.node.evidence import Fault, broken_together, of_fault, of_lost_mps, of_memory
 
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n'
 TORCH = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 14 GiB"
@@ -245,6 +245,7 @@ FAULTY = [
     "472",
     "525",
     "Client process 525 disconnected",
+    "Client {PID: 472, Context ID: 1} exiting. Number of active client contexts is 0.",
     "7",
 ]
 _AT = int(time.mktime((2026, 11, 21, 0, 53, 23, 0, 0, -1)))
@@ -256,12 +257,37 @@ def _server_log(lines: list[str]) -> bytes:
 
 def test_whom_a_server_calls_broken() -> None:
     both = _server_log(FAULTY)
-    assert broken_together(both, _AT - 60, _AT) == _AT
-    assert broken_together(_server_log([line for line in FAULTY if line != "472"]), _AT - 60, _AT) is None
-    assert broken_together(both + _server_log(FAULTY[:1]), _AT, _AT + 60) == _AT
-    assert broken_together(both + both.replace(b"2026", b"2027"), _AT, _AT + 60) == _AT
+    assert broken_together(both, _AT - 60, _AT) == Fault(_AT, ended=False)
+    alone = [line for line in FAULTY if "472" not in line]
+    assert broken_together(_server_log(alone), _AT - 60, _AT) is None
+    assert broken_together(both + _server_log(FAULTY[:1]), _AT, _AT + 60) == Fault(_AT, ended=False)
+    assert broken_together(both + both.replace(b"2026", b"2027"), _AT, _AT + 60) == Fault(_AT, ended=False)
     assert broken_together(both, _AT + 1, _AT + 60) is None
     assert broken_together(both, _AT - 60, _AT - 1) is None
+
+
+@pytest.mark.parametrize(
+    ("second", "line", "place", "ended"),
+    [
+        (21, "Client {PID: 470, Context ID: 1} exiting. Number of active client contexts is 2.", 0, True),
+        (23, "Client {PID: 470, Context ID: 1} exiting. Number of active client contexts is 2.", 1, True),
+        (23, "Client process 470 disconnected", len(FAULTY), True),
+        (25, "Client process 470 disconnected", len(FAULTY), True),
+        (20, "Client process 470 disconnected", 0, False),
+        (26, "Client process 470 disconnected", len(FAULTY), False),
+        (23, "Client process 472 disconnected", len(FAULTY), False),
+        (23, "Client {PID: 470, Context ID: 0} connected", 0, False),
+    ],
+)
+@pytest.mark.parametrize("broken", ["472 525", "472"])
+def test_a_client_that_ended_as_others_were_broken(
+    second: int, line: str, place: int, ended: bool, broken: str
+) -> None:
+    lines = [f"{_HEAD}{said}" for said in FAULTY if not said.isdigit() or said in {"0", *broken.split()}]
+    lines = [said for said in lines if "process 525" not in said or "525" in broken]
+    lines.insert(min(place, len(lines)), _HEAD.replace(":23.", f":{second}.") + line)
+    found = broken_together("".join(f"{said}\n" for said in lines).encode(), _AT - 60, _AT)
+    assert found == (Fault(_AT, ended) if ended or " " in broken else None)
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
@@ -272,7 +298,7 @@ def test_a_servers_clock_may_show_local_time_or_utc(zone: str, monkeypatch: pyte
         local = int(time.mktime((2026, 11, 21, 0, 53, 23, 0, 0, -1)))
         utc = calendar.timegm((2026, 11, 21, 0, 53, 23))
         log = _server_log(FAULTY)
-        assert [broken_together(log, at - 5, at + 5) for at in (local, utc)] == [local, utc]
+        assert [broken_together(log, at - 5, at + 5) for at in (local, utc)] == [Fault(local, False), Fault(utc, False)]
         assert broken_together(log, max(local, utc) + 60, max(local, utc) + 90) is None
     finally:
         monkeypatch.undo()
@@ -289,6 +315,9 @@ def test_a_servers_clock_may_show_local_time_or_utc(zone: str, monkeypatch: pyte
         _server_log(FAULTY).replace(b"2026", b"9999").replace(b"-11-", b"-99-"),
         (_HEAD.encode() + b"1" * 300) * 900,
         _server_log(["Server is handling a fatal GPU error."]) * 3000,
+        _server_log(
+            ["Server is handling a fatal GPU error."] * 2000 + [f"Client process {n} disconnected" for n in range(2000)]
+        ),
     ],
 )
 def test_what_a_server_did_not_write(log: bytes) -> None:

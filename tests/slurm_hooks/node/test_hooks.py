@@ -507,6 +507,27 @@ def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, br
     assert "requeued with the whole GPU" in log.read_text()
 
 
+def test_a_job_broken_as_a_cancelled_one_left_its_kernels_runs_again_as_it_was(mps_site: Site) -> None:
+    _oom_job(mps_site)
+    settings = _config(mps_site).mps
+    mps.join(settings, 2, UID, 8, "2")
+    mps_site.run("prolog")
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
+    log = mps_site.log("torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n")
+    lines = ["Client {PID: 470, Context ID: 1} exiting. Number of active client contexts is 1."]
+    lines += ["Server is handling a fatal GPU error.", "The following client process have a sticky error set:", "472"]
+    [server_log] = mps_site.place.glob("mps/g2/*/log/server.log")
+    server_log.write_text("".join(f"[{at}.237 Server   513] {line}\n" for line in lines))
+    mps.leave(settings, 8)
+    mps_site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    [update] = mps_site.slurm.calls("update")
+    assert update[3] == "gres=mps:g2:30"
+    record = decode(update[4])
+    assert record is not None
+    assert [run.outcome for run in record.runs] == ["mps_victim"]
+    assert "ended with kernels running, through no fault of its own; requeued as it was" in log.read_text()
+
+
 @pytest.mark.parametrize(("version", "gres"), [("slurm 23.11.4", "gpu:2g.35gb:1"), ("slurm-wlm 23.02.7", None)])
 def test_a_job_out_of_its_instances_memory_moves_to_a_larger_one_where_slurm_can(
     site: Site, version: str, gres: str | None

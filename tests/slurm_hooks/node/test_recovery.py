@@ -24,6 +24,7 @@ ENDED = Ended(
     evidence=OOM,
     lost_mps="",
     fault="",
+    left_kernels=False,
     doubt="",
     may_requeue=True,
 )
@@ -260,6 +261,21 @@ def test_who_may_have_broken_the_gpu_for_all_runs_alone_once() -> None:
     assert (again.outcome, "submit it anew" in again.message) == ("failed", True)
     assert with_run(after, Run(share=100, restart=1)).user_changes == ()
     assert judge(after, _ended(restart=1), SITE).outcome == "oom_requeued"  # its tries for memory are its own
+
+
+def test_whom_the_kernels_of_an_ended_process_broke_runs_once_more_as_it_was() -> None:
+    struck = _ended(**FAULT, left_kernels=True)
+    verdict = judge(RECORD, struck, SITE)
+    assert (verdict.outcome, verdict.share) == ("mps_victim", 30)
+    assert verdict.message == (
+        "rad: job 4711 was broken as another process on its GPU ended with kernels running, through no fault of its "
+        "own; requeued as it was"
+    )
+    again = with_run(RECORD, Run(share=30, restart=0, outcome="mps_victim"))
+    assert judge(again, dataclasses.replace(struck, restart=1), SITE).outcome == "mps_suspect"
+    assert judge(RECORD, dataclasses.replace(struck, may_requeue=False), SITE).outcome == "mps_told"
+    assert judge(RECORD, dataclasses.replace(struck, share=100), SITE).outcome == "failed"
+    assert judge(RECORD, dataclasses.replace(struck, exit_status=0), SITE).outcome == "completed"
 
 
 @pytest.mark.parametrize(
