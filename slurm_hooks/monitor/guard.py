@@ -104,33 +104,46 @@ class Guard:
         self._watched.pop(job, None)
 
 
-def act(notice: Notice, job_of: Callable[[int], int | None], scontrol: str = "scontrol") -> None:
+def act(
+    notice: Notice,
+    job_of: Callable[[int], int | None],
+    disconnect: Callable[[int, int], object],
+    scontrol: str = "scontrol",
+) -> None:
     """Do what a notice says.
 
     Args:
         notice: what to do.
         job_of: a process's job as it is now: a number that belongs to another process by now is left alone.
+        disconnect: takes a job and a process of it that is about to be ended, and takes it off the GPU.
         scontrol: Slurm's command.
     """
     log.warning("%s", notice.message)
     if notice.pid is not None:
-        _end(notice.pid, notice.job, signal.SIGKILL if notice.hard else signal.SIGTERM, job_of)
+        _end(notice, notice.pid, job_of, disconnect)
     if notice.warn:
         done = commands.run([scontrol, "notify", str(notice.job), f"rad: {notice.message}"], NOTIFY_TIMEOUT_S)
         if not done.ok:
             log.warning("job %d was not told: %s", notice.job, done.problem)
 
 
-def _end(pid: int, job: int, number: signal.Signals, job_of: Callable[[int], int | None]) -> None:
+def _end(
+    notice: Notice, pid: int, job_of: Callable[[int], int | None], disconnect: Callable[[int, int], object]
+) -> None:
+    number = signal.SIGKILL if notice.hard else signal.SIGTERM
     with contextlib.suppress(ProcessLookupError):
         handle = _handle(pid)
         try:
-            if job_of(pid) != job:
+            if job_of(pid) != notice.job:
                 return
-            if handle is None:
-                os.kill(pid, number)
-            else:
+            try:
+                disconnect(notice.job, pid)
+            except Exception as error:  # whatever a daemon does, the process is ended
+                log.warning("process %d is ended in its kernels: %s: %s", pid, type(error).__name__, error)
+            if handle is not None:
                 signal.pidfd_send_signal(handle, number)
+            elif job_of(pid) == notice.job:  # that took time
+                os.kill(pid, number)
         finally:
             if handle is not None:
                 os.close(handle)

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 
 import click
@@ -22,6 +23,7 @@ from slurm_hooks.monitor.guard import Notice, act
 from slurm_hooks.monitor.metrics import Backend, BackendError, Reading
 from slurm_hooks.monitor.sampler import Sampler
 from slurm_hooks.monitor.server import Page
+from slurm_hooks.node import mps
 from slurm_hooks.search import take_path
 
 log = logging.getLogger("rad.monitor")
@@ -104,7 +106,8 @@ class Daemon:
 
     def _act(self, notice: Notice) -> None:
         """Slurm may be slow to tell a user: the looks go on meanwhile."""
-        task = asyncio.create_task(asyncio.to_thread(act, notice, self.sampler.processes.job))
+        disconnect = partial(mps.disconnect, self._config.mps)
+        task = asyncio.create_task(asyncio.to_thread(act, notice, self.sampler.processes.job, disconnect))
         self._acting.add(task)
         task.add_done_callback(self._acting.discard)
 

@@ -17,6 +17,10 @@ from slurm_hooks.monitor.guard import LOOKS, Guard, Notice, act
 OVER = {10: 3000.0, 11: 6000.0}
 
 
+def _disconnect(job: int, pid: int) -> None:
+    """Takes no process off a GPU."""
+
+
 def looks(guard: Guard, count: int, processes: dict[int, float] | None = None) -> list[Notice | None]:
     return [guard.look(7, 8000.0, OVER if processes is None else processes) for _ in range(count)]
 
@@ -82,7 +86,7 @@ def victim() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.parametrize(("hard", "number"), [(False, signal.SIGTERM), (True, signal.SIGKILL)])
 def test_a_process_is_ended(victim: subprocess.Popen[bytes], hard: bool, number: int) -> None:
-    act(Notice(7, "over", pid=victim.pid, hard=hard), lambda pid: 7)
+    act(Notice(7, "over", pid=victim.pid, hard=hard), lambda pid: 7, _disconnect)
     assert victim.wait(10) == -number
 
 
@@ -97,15 +101,29 @@ def test_a_process_is_ended_where_the_kernel_gives_no_handle(
         raise error
 
     monkeypatch.setattr(os, "pidfd_open", old)
-    act(Notice(7, "over", pid=victim.pid), lambda pid: 8)
-    act(Notice(7, "over", pid=victim.pid, hard=True), lambda pid: 7)
+    act(Notice(7, "over", pid=victim.pid), lambda pid: 8, _disconnect)
+    act(Notice(7, "over", pid=victim.pid, hard=True), lambda pid: 7, _disconnect)
     assert victim.wait(10) == -signal.SIGKILL
 
 
+def test_it_is_taken_off_the_gpu_before_it_is_ended(victim: subprocess.Popen[bytes]) -> None:
+    taken = []
+
+    def disconnect(job: int, pid: int) -> None:
+        taken.append((job, pid, victim.poll()))
+        raise OSError("the daemon hangs")
+
+    act(Notice(7, "over", pid=victim.pid), lambda pid: 8, disconnect)
+    assert taken == []
+    act(Notice(7, "over", pid=victim.pid), lambda pid: 7, disconnect)
+    assert taken == [(7, victim.pid, None)]
+    assert victim.wait(10) == -signal.SIGTERM
+
+
 def test_a_number_that_is_another_jobs_by_now_is_left_alone(victim: subprocess.Popen[bytes]) -> None:
-    act(Notice(7, "over", pid=victim.pid, hard=True), lambda pid: 8)
-    act(Notice(7, "over", pid=victim.pid, hard=True), lambda pid: None)
-    act(Notice(7, "over", pid=2**22 + 1, hard=True), lambda pid: 7)
+    act(Notice(7, "over", pid=victim.pid, hard=True), lambda pid: 8, _disconnect)
+    act(Notice(7, "over", pid=victim.pid, hard=True), lambda pid: None, _disconnect)
+    act(Notice(7, "over", pid=2**22 + 1, hard=True), lambda pid: 7, _disconnect)
     with pytest.raises(subprocess.TimeoutExpired):
         victim.wait(0.2)
 
@@ -115,9 +133,9 @@ def test_the_user_is_told_through_slurm(tmp_path: Path, caplog: pytest.LogCaptur
     scontrol.write_text(f'#!/bin/sh\nprintf "%s|" "$@" > {tmp_path}/said\n')
     scontrol.chmod(0o755)
     caplog.set_level(logging.WARNING)
-    act(Notice(7, "job 7 uses much", warn=True), lambda pid: 7, str(scontrol))
+    act(Notice(7, "job 7 uses much", warn=True), lambda pid: 7, _disconnect, str(scontrol))
     assert (tmp_path / "said").read_text() == "notify|7|rad: job 7 uses much|"
-    act(Notice(7, "job 7 uses much", warn=True), lambda pid: 7, "/nowhere/scontrol")
+    act(Notice(7, "job 7 uses much", warn=True), lambda pid: 7, _disconnect, "/nowhere/scontrol")
     assert [record.message for record in caplog.records] == [
         "job 7 uses much",
         "job 7 uses much",

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from slurm_hooks.monitor.guard import Notice
 from slurm_hooks.monitor.main import Daemon, main, serve
 from slurm_hooks.monitor.metrics import Backend, BackendError
 from slurm_hooks.monitor.nvml import NvmlBackend
+from slurm_hooks.node import mps
 
 ROOT = Path(__file__).parents[3]
 
@@ -112,7 +114,14 @@ def test_a_backend_is_not_tried_at_every_look(tmp_path: Path) -> None:
 
 def test_notices_are_acted_on_while_the_looks_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     acted: list[Notice] = []
-    monkeypatch.setattr(module, "act", lambda notice, job_of: acted.append(notice))
+    taken: list[tuple[object, ...]] = []
+
+    def act(notice: Notice, job_of: Callable[[int], int | None], disconnect: Callable[[int, int], object]) -> None:
+        disconnect(notice.job, 10)
+        acted.append(notice)
+
+    monkeypatch.setattr(module, "act", act)
+    monkeypatch.setattr(mps, "disconnect", lambda *asked: taken.append(asked))
 
     async def run() -> int:
         daemon = Daemon(config(tmp_path), lambda: NvmlBackend(gpm=True, nvml=StandInNvml(Device("GPU-a", 0))))
@@ -132,6 +141,7 @@ def test_notices_are_acted_on_while_the_looks_go_on(tmp_path: Path, monkeypatch:
 
     assert asyncio.run(run()) >= 3
     assert [notice.job for notice in acted[:3]] == [1, 2, 3]
+    assert taken[:3] == [(config(tmp_path).mps, job, 10) for job in (1, 2, 3)]
 
 
 def test_what_it_costs_can_be_measured(tmp_path: Path) -> None:

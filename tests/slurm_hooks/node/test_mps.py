@@ -299,6 +299,16 @@ def _asked(slot: Slot, verb: str) -> list[str]:
     return [line for line in (Path(slot.pipe) / "asked").read_text().splitlines() if verb in line]
 
 
+def test_a_process_is_taken_off_the_gpu_of_its_job(settings: Mps) -> None:
+    mine, other = mps.join(settings, 2, UID, 11, UUID), mps.join(settings, 3, UID, 12, UUID)
+    _tell(mine, **{"901": "ACTIVE", "902": "ACTIVE"})
+    _tell(other, **{"903": "ACTIVE"})
+    mps.disconnect(settings, 11, 4711)
+    mps.disconnect(settings, 13, 4712)
+    assert _asked(mine, "terminate_client") == ["terminate_client 901 4711", "terminate_client 902 4711"]
+    assert _asked(other, "terminate_client") == []
+
+
 @pytest.mark.parametrize("stuck", ["stopped", "FAULT"])
 def test_a_server_that_takes_no_clients_is_replaced(settings: Mps, stuck: str) -> None:
     slot = mps.join(settings, 2, UID, 11, UUID)
