@@ -139,9 +139,9 @@ class Client:
 
 
 class Daemon:
-    """A control daemon with its folder."""
+    """A control daemon with its folder; the folder alone with `start` False, whose clients do without MPS."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, start: bool = True) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"mps-{name}-"))
         for part in ("pipe", "log"):
             (self.folder / part).mkdir()
@@ -151,7 +151,8 @@ class Daemon:
             "CUDA_MPS_LOG_DIRECTORY": str(self.folder / "log"),
             "CUDA_VISIBLE_DEVICES": "0",
         }
-        subprocess.run([CONTROL, "-d"], env=self.env, check=True, capture_output=True, timeout=20)
+        if start:
+            subprocess.run([CONTROL, "-d"], env=self.env, check=True, capture_output=True, timeout=20)
         self.clients: dict[str, Client] = {}
 
     def ask(self, command: str) -> str:

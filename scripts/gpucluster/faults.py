@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from scripts.devcluster import ClusterError
 from scripts.gpucluster.machine import GRACE_S
 from scripts.gpucluster.stage import (
+    ALICE,
     BOB,
     CONTROL,
     SERVER,
@@ -142,6 +143,45 @@ def client_fault(stage: Stage) -> Facts:
                 else stage.restarts(other) == 0 and stage.result("other-user", BOB)["longest_step_ms"] < 1000
             ),
             "the next job completed": states["after-fault"] == "COMPLETED",
+            "no node was drained": not stage.drained(),
+        },
+    }
+
+
+def cancelled(stage: Stage) -> Facts:
+    """`scancel` of a job in the middle of its kernels, beside a job of its user and one of another user."""
+    work = "cnn --batch 32 --seconds 16"
+    beside = stage.submit("beside-cancelled", "memory=6G", work, extra=stage.on_first())
+    other = stage.submit("of-another-user", "memory=6G", work, user=BOB, extra=stage.on_first())
+    job = stage.submit("cancelled", "memory=6G", "matmul --seconds 300", extra=stage.on_first())
+    for name, user in (("beside-cancelled", ALICE), ("of-another-user", BOB), ("cancelled", ALICE)):
+        stage.started(name, user, deadline_s=START_S)
+    stage.cluster.run(["scancel", str(job)])
+    states = stage.ended({"cancelled": job, "beside-cancelled": beside, "of-another-user": other}, 200)
+    names = {"beside-cancelled": beside, "of-another-user": other}
+    runs = {name: _runs(stage, number) for name, number in names.items()}
+    outcomes = {name: [run["outcome"] for run in runs[name]] for name in names}
+    spared = {"of-another-user"} if stage.machine.settings().mps.users == "single" else set()
+    return {
+        "states": states,
+        "table": [
+            {
+                "job": name,
+                "state": states[name],
+                "runs": ", ".join(outcomes[name]),
+                "evidence": next((run["evidence"] for run in runs[name] if run["evidence"]), ""),
+            }
+            for name in names
+        ],
+        "explain_beside": stage.explain(beside),
+        "log_beside": stage.text("beside-cancelled")[-2500:],
+        "checks": {
+            "it was cancelled": states["cancelled"].startswith("CANCELLED"),
+            "whom its end broke was requeued as it was, and all completed": all(
+                states[name] == "COMPLETED" and outcomes[name] in (["completed"], ["mps_victim", "completed"])
+                for name in names
+            ),
+            "who did not share its server went on": all(outcomes[name] == ["completed"] for name in spared),
             "no node was drained": not stage.drained(),
         },
     }

@@ -26,6 +26,7 @@ TITLES = {
     "monitored": "A training with rad-monitor and without it",
     "daemon-hung": "SIGSTOP of an MPS control daemon or server",
     "client-fault": "A kernel that writes where nothing is",
+    "cancelled": "A job that is cancelled in the middle of its kernels",
     "over-allotment": "A job that unsets its cap and takes more than its allotment",
     "races": "Ten jobs that start and end at once",
     "streams": "Time slicing without MPS",
@@ -33,7 +34,7 @@ TITLES = {
     "users-apart": "Two users who never meet",
     "partitioned": "The thread percentage that the predictor chooses",
 }
-OF_TWO_USERS = ("two-users", "client-fault")
+OF_TWO_USERS = ("two-users", "client-fault", "cancelled")
 Facts = Mapping[str, Any]
 
 
@@ -65,6 +66,7 @@ def page(
     activity: Sequence[Facts] | None,
     monitors: Sequence[Facts],
     mps: Facts | None,
+    mps_ends: Facts | None,
     folder: str = RESULTS.name,
 ) -> str:
     """The page.
@@ -74,6 +76,7 @@ def page(
         activity: what `scripts.bench.activity --json` printed, or None.
         monitors: what `scripts.bench.monitor --json` printed, on different machines.
         mps: what `scripts.bench.mps --json` wrote, or None.
+        mps_ends: what `scripts.bench.mps_ends --json` wrote, or None.
         folder: where the files are, beside the page.
     """
     first = files[0]["about"]
@@ -97,6 +100,8 @@ def page(
         parts += _monitor(monitor)
     if mps:
         parts += _mps(mps)
+    if mps_ends:
+        parts += _mps_ends(mps_ends)
     return "\n".join(parts)
 
 
@@ -241,6 +246,14 @@ def _client_fault(facts: Facts) -> list[str]:
     ]
 
 
+def _cancelled(facts: Facts) -> list[str]:
+    return [
+        "Kernels that a process leaves behind as it ends can break the clients of its server.\n",
+        table(("job", "state", "runs", "evidence"), [tuple(row.values()) for row in facts["table"]]),
+        _story(facts["explain_beside"]),
+    ]
+
+
 def _over_allotment(facts: Facts) -> list[str]:
     heads = ("`[monitor] over_allotment`", "shares", "cap, MiB", "measured peak, MiB", "outcome", "evidence")
     return [
@@ -335,6 +348,7 @@ _BODIES = {
     "monitored": _monitored,
     "daemon-hung": _daemon_hung,
     "client-fault": _client_fault,
+    "cancelled": _cancelled,
     "over-allotment": _over_allotment,
     "races": _races,
     "partitioned": _partitioned,
@@ -405,6 +419,20 @@ def _mps(facts: Facts) -> list[str]:
     ]
 
 
+def _mps_ends(facts: Facts) -> list[str]:
+    rows = [
+        (work, way, found["ends"], found["broke"], "; ".join(found["met"]))
+        for work, ways in facts.items()
+        for way, found in ways.items()
+    ]
+    return [
+        "## What the end of a client does to its neighbours\n",
+        "`python -m scripts.bench.mps_ends`, without Slurm and RAD: clients that end one after another, beside two "
+        "that are watched.\n",
+        table(("they run", "one of them", "ends", "that broke the watched", "which met"), rows),
+    ]
+
+
 def _read(path: Path) -> Any:
     return json.loads(path.read_text("utf-8")) if path.exists() else None
 
@@ -421,8 +449,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     others = [_read(path) for path in sorted(args.results.glob("*.json")) if path != first]
     files = [_read(first), *(found for found in others if "scenarios" in found)]
     monitors = [found for found in others if "core_percent" in found]
-    activity, mps = (_read(args.results / f"{name}.json") for name in ("activity", "mps"))
+    activity, mps, mps_ends = (_read(args.results / f"{name}.json") for name in ("activity", "mps", "mps_ends"))
     written: Path = args.page or args.results.with_suffix(".md")
-    written.write_text(page(files, activity, monitors, mps, args.results.name), encoding="utf-8")
+    written.write_text(page(files, activity, monitors, mps, mps_ends, args.results.name), encoding="utf-8")
     print(written)
     return 0

@@ -1,8 +1,8 @@
 """What the scenarios' jobs run: small trainings and an inference loop on a GPU, each step timed.
 
 Usage: payload.py NAME MODEL (--seconds S | --steps N | --until FILE) [--hold GIB] [--batch N]
-[--fault KIND]. MODEL is cnn, transformer, mlp,
-resnet50, or infer (the transformer without training). Prints one line ``RESULT {json}`` at its end. Without a GPU or
+[--fault KIND]. MODEL is cnn, transformer, mlp, resnet50, infer (the transformer without training), or matmul (large
+matrix products, many of them in a step). Prints one line ``RESULT {json}`` at its end. Without a GPU or
 PyTorch it waits instead, says so, and the job named greedy fails in its first run with PyTorch's words: that is for
 rehearsing on a machine without GPUs, and its results say `stand_in`.
 """
@@ -22,6 +22,7 @@ GIB = 1024**3
 DRIVER = Path("/dev/nvidiactl")
 WARM_STEPS = 10
 STAND_IN_STEP_S = 0.01
+MATMULS = 20  # half a second of kernels on an H200
 SLICE_S = 0.25
 FAULTS = {"assert": "device-side assert triggered", "address": "an illegal memory access was encountered"}
 OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. (stand-in without a GPU)"
@@ -31,7 +32,7 @@ def main() -> int:
     """Run the payload; returns the exit status."""
     parser = argparse.ArgumentParser()
     parser.add_argument("name")
-    parser.add_argument("model", choices=("cnn", "transformer", "mlp", "resnet50", "infer"))
+    parser.add_argument("model", choices=("cnn", "transformer", "mlp", "resnet50", "infer", "matmul"))
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--until", default="", metavar="FILE", help="step until there is such a file")
@@ -146,6 +147,15 @@ def _loop(step: Callable[[], None], going_on: Callable[[int, float], bool], hold
 
 def _step(torch: Any, kind: str, batch: int) -> Callable[[], None]:
     """One step of a workload, ended when the GPU has done it."""
+    if kind == "matmul":
+        square = torch.randn(8192, 8192, device="cuda")
+
+        def multiply() -> None:
+            for _ in range(MATMULS):
+                square @ square
+            torch.cuda.synchronize()
+
+        return multiply
     nn = torch.nn
     if kind == "cnn":
         layers: list[Any] = []

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from scripts.demo_data import resnet50
-from scripts.gpucluster.faults import client_fault, daemon_hung, over_allotment, races
+from scripts.gpucluster.faults import cancelled, client_fault, daemon_hung, over_allotment, races
 from scripts.gpucluster.machine import GRACE_S
 from scripts.gpucluster.sharing import partitioned, spread, streams, users_apart
 from scripts.gpucluster.stage import ALICE, BOB, Facts, Stage, daemons, left_after
@@ -367,6 +367,7 @@ SCENARIOS: Mapping[str, Callable[[Stage], Facts]] = {
     "monitored": monitored,
     "daemon-hung": daemon_hung,
     "client-fault": client_fault,
+    "cancelled": cancelled,
     "over-allotment": over_allotment,
     "races": races,
     "streams": streams,

@@ -89,11 +89,18 @@ def test_what_did_not_hold_or_was_not_shown_stands_on_the_page(measured: dict[st
     measured["scenarios"]["races"]["checks"]["none was left after a round"] = False
     measured["scenarios"]["learned"] = {"error": "ClusterError: no answer"}
     measured["scenarios"]["two-users"] = {"not_begun": True}
-    text = pages.page([measured], None, [], None)
+    text = pages.page([measured], None, [], None, None)
     assert "| none was left after a round | **no** |" in text
     assert "Not shown: ClusterError: no answer" in text
     assert "Not shown: the time was over" in text
     assert "rad-monitor costs" not in text
+
+
+def test_a_cancelled_job_on_the_page(measured: dict[str, Any]) -> None:
+    row = {"job": "beside-cancelled", "state": "COMPLETED", "runs": "mps_victim, completed", "evidence": "a fault"}
+    facts = {"table": [row], "explain_beside": "job 7", "checks": {"it was cancelled": True}}
+    text = pages.page([{**measured, "scenarios": {"cancelled": facts}}], None, [], None, None)
+    assert "| beside-cancelled | COMPLETED | mps_victim, completed | a fault |" in text
 
 
 def test_the_screen_says_what_did_not_hold(measured: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,7 +195,9 @@ def test_scenarios_of_several_files_stand_on_one_page() -> None:
         None,
         [{"gpus": 8, "processes": 64, "core_percent": 0.4}, {**one, "core_percent_at_8_gpus": 0.5, "monitors": [one]}],
         None,
+        {"kernels": {"SIGKILL": {"ends": 12, "broke": 3, "met": ["an illegal access", "it stood still"]}}},
     )
+    assert "| kernels | SIGKILL | 12 | 3 | an illegal access; it stood still |" in text
     assert '## Two users on one GPU, `[mps] users = "single"`' in text
     assert '## Two users on one GPU, `[mps] users = "multi"`\n\nRun apart: date 2026-11-21.\n' in text
     assert "Not shown: it needs two GPUs" in text
