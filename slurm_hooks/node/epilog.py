@@ -195,6 +195,7 @@ def _judge(
         share=run.share if has_shares else WHOLE_GPU,
         cap_mib=run.cap_mib,
         evidence=of_memory,
+        by_monitor=bool(by_monitor),
         lost_mps=lost_mps,
         fault=fault,
         left_kernels=bool(fault and together and together.ended),

@@ -38,7 +38,9 @@ class Ended:
         reason: Slurm's reason, such as ``NonZeroExitCode``.
         share: shares held, or None where it held none.
         cap_mib: cap in this run, or None where there was none.
-        evidence: the framework's error in what the run wrote, or the empty string.
+        evidence: the framework's error in what the run wrote, or what rad-monitor did about a process over its
+            allotment, or the empty string.
+        by_monitor: whether rad-monitor did something about such a process.
         lost_mps: CUDA's error that shows that its MPS server was lost, or the empty string.
         fault: CUDA's error that shows a fatal fault which broke all processes of its MPS server, or the empty string.
         left_kernels: whether another process of the server ended as that fault came: the kernels that it left may have
@@ -55,6 +57,7 @@ class Ended:
     share: int | None
     cap_mib: int | None
     evidence: str
+    by_monitor: bool
     lost_mps: str
     fault: str
     left_kernels: bool
@@ -191,12 +194,13 @@ def _under_mps(ended: Ended) -> bool:
 def died_of_memory(ended: Ended) -> bool:
     """Whether a run is believed to have died of GPU memory: it failed by itself, and its log shows the error.
 
+    So has one of which rad-monitor ended a process, whatever it died of then: that program may be the script itself.
+
     A measured peak never speaks against it: the monitor looks once a second, and what a program allocates between its
     last look and its death can be all of its cap.
     """
-    if not ended.evidence or not (ended.exit_status != 0 or ended.exit_signal == _SIGABRT):
-        return False
-    return _OWN_FAILURES.fullmatch(ended.reason) is not None
+    by_itself = ended.by_monitor or ended.exit_status != 0 or ended.exit_signal == _SIGABRT
+    return bool(ended.evidence) and by_itself and _OWN_FAILURES.fullmatch(ended.reason) is not None
 
 
 def grown(share: int, record: Record, site: Site) -> tuple[int, int]:

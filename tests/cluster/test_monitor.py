@@ -31,7 +31,7 @@ GREEDY = """#!/bin/bash
 #SBATCH --gres=gpu:1 --open-mode=append
 #RAD memory=20G
 set -e
-[ -n "$SLURM_RESTART_COUNT" ] && [ "$SLURM_RESTART_COUNT" -gt 0 ] || sleep 300
+[ -n "$SLURM_RESTART_COUNT" ] && [ "$SLURM_RESTART_COUNT" -gt 0 ] || exec sleep 300
 """
 USED_MIB = {"train": 5000.0, "greedy": 50_000.0}
 

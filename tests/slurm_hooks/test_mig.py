@@ -225,7 +225,7 @@ def test_the_answer_to_a_submission() -> None:
 
 
 RECORD = Record("share", share=15, profile="1g.18gb", larger=("1g.35gb", "3g.71gb", "7g.141gb"))
-ENDED = Ended("7", 0, 1, 0, "NonZeroExitCode", None, None, "torch.OutOfMemoryError", "", "", False, "", True)
+ENDED = Ended("7", 0, 1, 0, "NonZeroExitCode", None, None, "torch.OutOfMemoryError", False, "", "", False, "", True)
 SITE = Site(PARTITION, 140_000, Recovery(), can_retype=True)
 
 

@@ -731,13 +731,16 @@ def test_a_prolog_that_fails_leaves_no_notes_of_an_earlier_run(site: Site, monke
     assert site.notes() == []
 
 
-def test_a_process_that_the_monitor_ended_is_evidence(site: Site) -> None:
-    _oom_job(site)
+@pytest.mark.parametrize(("code", "reason"), [("143:0", "NonZeroExitCode"), ("0:15", "RaisedSignal:15(Terminated)")])
+def test_a_process_that_the_monitor_ended_is_evidence(site: Site, code: str, reason: str) -> None:
+    _oom_job(site, Reason=reason)
     site.run("prolog")
+    site.log("RuntimeError: CUDA error: MPS client has been terminated\n")  # the monitor took it off its server
     counters.write(f"{site.place}/jobs", 7, Account(peak_mib=30000, evidence="rad-monitor: process 9 was ended"))
-    site.run("epilog", SLURM_JOB_EXIT_CODE2="143:0")
+    site.run("epilog", SLURM_JOB_EXIT_CODE2=code)
     assert len(site.slurm.calls("requeue")) == 1
-    assert site.waiting()["7-0.json"].evidence == "rad-monitor: process 9 was ended"
+    run = site.waiting()["7-0.json"]
+    assert (run.outcome, run.evidence) == ("oom_requeued", "rad-monitor: process 9 was ended")
 
 
 # MPS

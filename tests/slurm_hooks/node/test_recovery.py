@@ -22,6 +22,7 @@ ENDED = Ended(
     share=30,
     cap_mib=23961,
     evidence=OOM,
+    by_monitor=False,
     lost_mps="",
     fault="",
     left_kernels=False,
@@ -149,6 +150,8 @@ def test_jobs_that_are_not_ours_to_requeue(record: Record | None) -> None:
         ({"exit_status": 0, "exit_signal": 6, "reason": "RaisedSignal:6(Aborted)"}, True),
         ({"exit_status": 0, "exit_signal": 6, "reason": "JobLaunchFailure"}, True),
         ({"exit_status": 0, "exit_signal": 9}, False),  # killed
+        ({"exit_status": 0, "exit_signal": 9, "by_monitor": True}, True),
+        ({"by_monitor": True, "reason": "None"}, False),
         ({"evidence": ""}, False),
         ({"reason": "TimeLimit"}, False),
         ({"reason": "Preempted"}, False),
