@@ -24,8 +24,8 @@ _OUTCOMES = {
     "oom_requeued": "ran out of GPU memory and was queued again with {share}",
     "oom_exclusive": "ran out of GPU memory and was queued again with {share}",
     "oom_final": "ran out of GPU memory and was not tried again",
-    "mps_victim": "lost its GPU's MPS server through no fault of its own and was queued again as it was",
-    "mps_told": "lost its GPU's MPS server through no fault of its own and was not queued again",
+    "mps_victim": "lost what it had on its GPU through no fault of its own and was queued again as it was",
+    "mps_told": "lost what it had on its GPU through no fault of its own and was not queued again",
     "mps_suspect": "was broken together with others by one process's fault and was queued again with {share}",
     "oom_told": "ran out of GPU memory and may not be queued again: ask for more with #RAD memory=",
 }

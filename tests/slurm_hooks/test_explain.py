@@ -221,6 +221,16 @@ def test_runs_that_ended_close_to_each_other() -> None:
     assert _story(first, failed)[-1].endswith("; failed, exit status 3")
 
 
+def test_what_befell_a_runs_server_is_told_by_its_log() -> None:
+    """It went, or another process that ended broke the server's clients: the record does not tell these apart."""
+    evidence = "CUDA error: an illegal memory access was encountered"
+    kept = Run(start=NOON, end=NOON + HOUR, outcome="mps_victim", evidence=evidence)
+    assert _story(job_run(_with(runs=(kept,)), state="REQUEUED"))[-1].endswith(
+        "; lost what it had on its GPU through no fault of its own and was queued again as it was; its log says: "
+        + evidence
+    )
+
+
 def test_a_run_that_the_record_misses() -> None:
     kept = Run(end=NOON + 9 * HOUR, outcome="oom_final", peak_mib=1)
     story = _story(job_run(_with(runs=(kept, Run(outcome="failed"))), state="FAILED", exit_code=3))

@@ -36,6 +36,7 @@ OOM = (
     'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n'
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 )
+FAULT = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n"
 LOST = "RuntimeError: CUDA error: MPS server is not ready to accept new MPS client requests\n"
 RECORD = Record(action="share", asked="gpu:1", share=30, upper_mib=23000)
 
@@ -380,7 +381,9 @@ def test_an_error_in_a_log_that_only_this_job_writes_to(site: Site) -> None:
     assert len(site.slurm.calls("requeue")) == 1
 
 
-@pytest.mark.parametrize(("jobs", "text"), [(("7", "8"), OOM), (("8", "7"), OOM), (("7", "8"), LOST)])
+@pytest.mark.parametrize(
+    ("jobs", "text"), [(("7", "8"), OOM), (("8", "7"), OOM), (("7", "8"), LOST), (("7", "8"), FAULT)]
+)
 def test_an_error_in_a_log_that_another_job_of_the_node_wrote_to(site: Site, jobs: tuple[str, ...], text: str) -> None:
     for job in jobs:
         site.run("prolog", SLURM_JOB_ID=job, SLURM_JOB_STDOUT="./train.log" if job == "8" else "train.log")
@@ -392,6 +395,15 @@ def test_an_error_in_a_log_that_another_job_of_the_node_wrote_to(site: Site, job
     assert site.notes() == []
     run = site.waiting()["7-0.json"]
     assert (run.outcome, run.evidence) == ("failed", "")
+
+
+def test_a_log_without_such_an_error_is_nobodys_doubt(site: Site) -> None:
+    site.run("prolog", **COMMON)
+    site.run("prolog", SLURM_JOB_ID="8", **COMMON)
+    log = site.log("KeyError: 'x'\n", "train.log")
+    _end(site, "7")
+    assert log.read_text() == "KeyError: 'x'\n"
+    assert site.waiting()["7-0.json"].outcome == "failed"
 
 
 def test_the_other_job_is_called_as_its_user_calls_it(site: Site) -> None:
@@ -487,7 +499,7 @@ def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, br
         mps.leave(settings, 8)
     if beside == "left before":
         state.write(mps.slot_of(settings, 2, UID).left, {"8": time.time() - 30})
-    log = mps_site.log("torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n")
+    log = mps_site.log(FAULT)
     lines = ["Server is handling a fatal GPU error.", "The following client process have a sticky error set:"]
     lines += [str(472 + n) for n in range(broken)]
     [server_log] = mps_site.place.glob("mps/g2/*/log/server.log")
@@ -513,7 +525,7 @@ def test_a_job_broken_as_a_cancelled_one_left_its_kernels_runs_again_as_it_was(m
     mps.join(settings, 2, UID, 8, "2")
     mps_site.run("prolog")
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
-    log = mps_site.log("torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n")
+    log = mps_site.log(FAULT)
     lines = ["Client {PID: 470, Context ID: 1} exiting. Number of active client contexts is 1."]
     lines += ["Server is handling a fatal GPU error.", "The following client process have a sticky error set:", "472"]
     [server_log] = mps_site.place.glob("mps/g2/*/log/server.log")

@@ -78,6 +78,12 @@ def test_then_the_whole_gpu_then_never_again() -> None:
     assert decode(encode(record)) == record
 
 
+def test_a_job_that_had_the_whole_gpu_is_told_so() -> None:
+    verdict = judge(Record(action="exclusive", share=100), _ended(share=100), SITE)
+    assert (verdict.outcome, verdict.share) == ("oom_final", None)
+    assert verdict.message.endswith("it had a whole GPU and is not tried again")
+
+
 def test_a_user_who_takes_the_share_back_gains_no_try() -> None:
     verdict = judge(dataclasses.replace(RECORD, retries=2), _ended(share=10, restart=2, cap_mib=None), SITE)
     assert (verdict.outcome, verdict.share) == ("oom_final", None)
