@@ -66,7 +66,9 @@ _SERVER_LINE = re.compile(
 )
 _HANDLING = b"Server is handling a fatal GPU error"
 _BROKEN = b"The following client process"
-_ENDED = re.compile(rb"Client (?:process (\d{1,9}) disconnected|\{PID: (\d{1,9}), Context ID: \d{1,9}\} exiting)")
+# Of a process that had a context, and so may have had kernels. One that only began disconnects without this line, as
+# one does that a server which handles a fault has turned away.
+_ENDED = re.compile(rb"Client \{PID: (\d{1,9}), Context ID: [1-9]\d{0,8}\} exiting")
 _TOGETHER_S = 2
 # Before it there may stand what a logger or a launcher puts before each line, or a progress bar.
 _TRACEBACK = re.compile(
@@ -151,7 +153,7 @@ def broken_together(server_log: bytes, since: int, until: int) -> Fault | None:
         else:
             listed = False
             if end := _ENDED.match(said):
-                ends.setdefault(_clock(line), set()).add(end.group(1) or end.group(2))
+                ends.setdefault(_clock(line), set()).add(end.group(1))
     for clock, at, broken in reversed(faults):
         near = (ends.get(clock + offset, set()) for offset in range(-_TOGETHER_S, _TOGETHER_S + 1))
         ended = any(not pids <= broken for pids in near)
