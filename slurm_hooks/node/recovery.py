@@ -206,7 +206,7 @@ def died_of_memory(ended: Ended) -> bool:
 def grown(share: int, record: Record, site: Site) -> tuple[int, int]:
     """Memory in MiB and shares for the next try: the configured step more than the run's share was good for."""
     larger = _more(cap_of(share, site.usable) or record.upper_mib or 0, site)
-    return larger, max(share + 1, share_of(larger, 0.0, site.usable, site.partition))
+    return larger, share_of(larger, 0.0, site.usable, site.partition)
 
 
 def _more(memory_mib: int, site: Site) -> int:

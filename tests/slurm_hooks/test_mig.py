@@ -246,6 +246,11 @@ def test_out_of_memory_first_a_larger_instance_then_the_largest_then_never_again
     )
 
 
+def test_the_largest_instance_where_none_has_the_next_step() -> None:
+    verdict = judge(RECORD, ENDED, dataclasses.replace(SITE, settings=Recovery(factor=10.0)))
+    assert (verdict.outcome, verdict.profile, verdict.share) == ("oom_exclusive", "7g.141gb", 100)
+
+
 @pytest.mark.parametrize(
     ("ended", "site", "outcome"),
     [

@@ -146,7 +146,8 @@ def test_a_run_that_ended_well_is_completed_whatever_it_printed() -> None:
 
 @pytest.mark.parametrize("record", [None, *(Record(action=a, share=30) for a in ("left_alone", "advised", "shadowed"))])
 def test_jobs_that_are_not_ours_to_requeue(record: Record | None) -> None:
-    assert judge(record, ENDED, SITE).outcome == "failed"
+    verdict = judge(record, ENDED, SITE)
+    assert (verdict.outcome, verdict.message) == ("failed", "")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,9 @@ LOST = {"evidence": "", "lost_mps": "CUDA error: MPS server is not ready to acce
 def test_a_job_that_lost_its_server_comes_back_without_blame() -> None:
     verdict = judge(RECORD, _ended(**LOST), SITE)
     assert (verdict.outcome, verdict.share) == ("mps_victim", 30)
-    assert verdict.message.endswith("through no fault of its own; requeued as it was")
+    assert verdict.message == (
+        "rad: job 4711 lost its GPU's MPS server, through no fault of its own; requeued as it was"
+    )
     after = requeued(RECORD, Run(share=30, restart=0, outcome="mps_victim"), 30, SITE)
     assert (after.retries, after.share, after.first_share, len(after.runs)) == (0, 30, None, 1)
 
