@@ -58,9 +58,8 @@ class Gpu:
 
     @property
     def free_shares(self) -> int:
-        """Shares that a job could still get."""
-        free = SHARES_PER_GPU - self.used_shares
-        return free if free > 0 else 0  # asked of every GPU in every decision: no call
+        """Shares that a job could still get; below 0 where arrivals may take more than there is."""
+        return SHARES_PER_GPU - self.used_shares
 
 
 @dataclass(frozen=True)

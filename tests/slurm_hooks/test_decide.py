@@ -112,6 +112,13 @@ def test_the_decision(job: Path) -> None:
     ]
 
 
+def test_a_script_in_another_encoding_than_utf_8(job: Path) -> None:
+    job.write_bytes(SCRIPT.replace("#RAD", "# caf\xe9\n#RAD").encode("latin-1"))
+    shown = _radctl("decide", job)
+    assert shown.exit_code == 0, shown.exception
+    assert "32 of 100 shares of one GPU" in shown.output
+
+
 def test_json(job: Path) -> None:
     made = json.loads(_radctl("decide", job, "--json").output)
     assert (made["action"], made["share"], made["pin"], made["node"]) == ("share", 32, "g1", "node0")

@@ -473,6 +473,16 @@ def test_caps_cover_the_estimate_and_what_is_put_together_fits(uppers: list[int]
     assert caps <= usable
 
 
+def test_a_binary_fraction_is_not_rounded_up_to_a_share_more() -> None:
+    assert 100 * (7 / 100) > 7
+    assert share_of(7, 0.0, 100, Partition()) == 7
+    assert share_of(8, 0.0, 100, Partition()) == 8
+
+
+def test_no_cap_follows_from_a_memory_that_nobody_knows() -> None:
+    assert cap_of(40, 0) is None
+
+
 def test_arrivals_count_alike_one_by_one_and_together() -> None:
     device = VIEW.nodes[0].gpus[1]
     jobs = [arrival(30), arrival(20, device), arrival(9, partition="x"), arrival(100), arrival(40)]

@@ -35,8 +35,8 @@ def test_runs_that_tell() -> None:
 @pytest.mark.parametrize(
     ("run", "counts"),
     [
-        (replace(RUN, outcome="failed"), False),
-        (replace(RUN, outcome="failed", end=500), True),
+        (replace(RUN, outcome="failed", start=1000, end=1299), False),
+        (replace(RUN, outcome="failed", start=1000, end=1300), True),
         (replace(RUN, outcome="oom_requeued", end=500), False),
         (replace(RUN, peak_mib=None), False),
         (replace(RUN, end=None), False),
@@ -50,6 +50,11 @@ def test_which_runs_count(run: Run, counts: bool) -> None:
 def test_activity_beside_neighbours_is_not_the_jobs_own() -> None:
     known = learn({}, [job(replace(RECORD, runs=(replace(RUN, neighbours=(9,)),)))])
     assert known["alice", "f"][0].smact is None
+
+
+def test_activity_beyond_all_of_a_gpu_is_all_of_it() -> None:
+    known = learn({}, [job(replace(RECORD, runs=(replace(RUN, smact_mean=1.02, dram_mean=-0.01),)))])
+    assert (known["alice", "f"][0].smact, known["alice", "f"][0].dram) == (1.0, 0.0)
 
 
 def test_the_latest_runs_are_kept() -> None:
