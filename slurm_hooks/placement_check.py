@@ -260,10 +260,10 @@ class _Yard:
             for other in near.values()
             if other.begin < stay.end and other.end > stay.begin and other.run.job_id != stay.run.job_id
         ]
-        cuts = sorted({stay.begin, stay.end, *(at for o in others for at in (o.begin, o.end))})
-        inside = [at for at in cuts if stay.begin <= at <= stay.end]
+        ends = (at for other in others for at in (other.begin, other.end))
+        cuts = sorted({stay.begin, stay.end, *(at for at in ends if stay.begin <= at <= stay.end)})
         found: dict[frozenset[int], float] = {}
-        for first, last in itertools.pairwise(inside):
+        for first, last in itertools.pairwise(cuts):
             there = frozenset(o.run.job_id for o in others if o.begin <= first and o.end >= last)
             found[there] = found.get(there, 0.0) + last - first
         return found

@@ -200,12 +200,45 @@ def test_neighbours_other_than_predicted() -> None:
     assert _why(_alone(11), *_pair(_record("bert", [1, 0], 0.8, [0.7, 0.6]))) == checking.UNKNOWN_NEIGHBOUR
     third = _run(5, _record("vit"), 500, 1000)
     assert _why(_alone(11), third, *_pair()) == checking.OTHERS
-    passing = _run(5, _record("vit"), 500, 100)
-    assert _check(_alone(11), passing, *_pair()).sides[0].measured == 0.5
-    gone = [_run(1, _record("gpt"), -100, 500), _run(2, NEWCOMER, 0, 2000)]
+    gone = [_run(1, _record("gpt"), -2000, 2500), _run(2, NEWCOMER, 0, 2000)]
     assert _why(_alone(11), *gone) == checking.OTHERS
     seen = (Run(start=NOON, end=NOON + 2000, neighbours=(1, 77)),)
     assert _why(_alone(11), *_pair(_record("bert", [1], 0.8, [0.7], runs=seen))) == checking.UNKNOWN_NEIGHBOUR
+
+
+def test_how_much_may_differ_from_what_was_predicted() -> None:
+    def why(*runs: JobRun) -> str:
+        return next(side.why for side in _check(*runs).sides if side.job == 2)
+
+    def passing(begin: int, length: int) -> JobRun:
+        return _run(5, _record("vit"), begin, length)
+
+    def resident(end: int) -> list[JobRun]:
+        return [_run(1, _record("gpt"), -100, 100 + end), _run(2, NEWCOMER, 0, 1800)]
+
+    alone = -20 * HOUR + 11 * 4000  # when job 11 begins
+    assert why(_alone(11), passing(500, 200), *_pair()) == ""
+    assert why(_alone(11), passing(500, 201), *_pair()) == checking.OTHERS
+    assert why(_alone(11), *resident(900)) == ""
+    assert why(_alone(11), *resident(899)) == checking.OTHERS
+    assert why(_alone(11), passing(alone + 500, 49), *_pair()) == ""
+    assert why(_alone(11), passing(alone + 500, 51), *_pair()) == checking.NEVER_ALONE
+    assert why(_alone(11), _alone(12, length=1200), *_pair()) == ""
+    assert why(_alone(11), _alone(12, length=1201), *_pair()) == checking.UNSTEADY
+    assert why(_alone(11), *_pair(elapsed_s=1999)) == ""
+
+
+def test_slurm_that_accounts_for_no_types_of_devices() -> None:
+    untyped = {"allocated": {"gres/mps": 40}}
+    runs = [_run(1, _record("gpt"), -100, 2300, **untyped), _run(2, NEWCOMER, 0, 2000, **untyped)]
+    assert _check(_alone(11), *runs).sides[0].measured == 0.5
+    whole = _run(5, None, 0, 2000, allocated={"gres/gpu": 1})
+    assert _check(_alone(11), whole, *runs).sides[0].measured == 0.5
+    # A job whose GPU nobody knows may be beside any of the node's.
+    unknown = _run(11, _record("bert", pin=""), -20 * HOUR, 1000, **untyped)
+    assert _check(unknown, *runs).sides[0].measured == 0.5
+    apart = _run(12, _record("vit"), -20 * HOUR, 1000, allocated={"gres/mps:g1": 40})
+    assert _why(unknown, apart, *runs) == checking.NEVER_ALONE
 
 
 def test_residents_that_cannot_be_compared() -> None:
@@ -217,8 +250,9 @@ def test_residents_that_cannot_be_compared() -> None:
     assert why(_alone(12, "gpt", 1300), early, _pair()[1]) == checking.OTHERS
 
 
-def test_a_requeued_resident_is_meant_as_it_ran_there() -> None:
-    first = _run(1, None, -9000, 500, state="REQUEUED")
+@pytest.mark.parametrize("start", [NOON - 9000, None])
+def test_a_requeued_resident_is_meant_as_it_ran_there(start: int | None) -> None:
+    first = dataclasses.replace(_run(1, None, -9000, 500, state="REQUEUED"), start=start)
     made = _check(_alone(12, "gpt", 1300), first, *_pair())
     assert made.sides[1].measured == 0.5
 
@@ -232,11 +266,16 @@ def test_what_was_not_placed_so_is_not_counted(action: str) -> None:
 
 
 def test_the_activity_that_the_predictor_was_given() -> None:
-    kept = Run(start=NOON, end=NOON + 1000, smact_mean=0.5)
-    given = _run(9, _record("bert", activity=(0.7, 0.1), runs=(kept,)), 0, 1000)
-    assert _check(given).activity == checking.Activity(1, 0.2)
+    def given(activity: tuple[float, ...] = (0.7, 0.1), smact: float | None = 0.5, **more: Any) -> JobRun:
+        kept = Run(start=NOON, end=NOON + 1000, smact_mean=smact)
+        return _run(9, _record("bert", activity=activity, runs=(kept,)), 0, 1000, **more)
+
+    assert _check(given()).activity == checking.Activity(1, 0.2)
+    assert _check(given((0.3, 0.1))).activity == checking.Activity(1, 0.2)
+    for telling_nothing in (given(()), given(smact=None), given(state="FAILED")):
+        assert _check(telling_nothing).activity == checking.Activity(0, None)
     beside = _run(8, _record("gpt"), 0, 1000)
-    assert _check(given, beside).activity == checking.Activity(0, None)
+    assert _check(given(), beside).activity == checking.Activity(0, None)
 
 
 class _Slurm:
