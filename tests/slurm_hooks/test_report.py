@@ -105,6 +105,31 @@ def test_what_the_record_says_of_runs_that_were_short() -> None:
     assert [kept and kept.share for kept in map(job.kept, job.runs)] == [40, None]
 
 
+@pytest.mark.parametrize(
+    ("kept", "same"),
+    [
+        (Run(end=NOON + HOUR - 60), True),
+        (Run(end=NOON + HOUR - 61), False),
+        (Run(end=NOON + HOUR + 60), True),
+        (Run(end=NOON + HOUR + 61), False),
+        (Run(start=NOON + HOUR + 1, end=NOON + HOUR + 30), False),  # it began when Slurm's had ended
+    ],
+)
+def test_the_ends_of_a_run_may_differ_by_a_minute(kept: Run, same: bool) -> None:
+    (job,) = report.jobs_of([job_run(_with_runs(kept))])
+    assert (job.kept(job.last) is not None) is same
+
+
+def test_means_are_of_the_jobs_of_which_estimate_and_use_are_known() -> None:
+    used = Run(outcome="completed", peak_mib=11_000)
+    guessed = replace(_with_runs(replace(used, peak_mib=14_000)), expected_mib=13_000, upper_mib=None)
+    unknown = replace(_with_runs(used), expected_mib=None, upper_mib=None)
+    jobs = enumerate((_with_runs(used), guessed, unknown, SHARED), start=1)
+    row = _row(*(job_run(record, job_id=number) for number, record in jobs))
+    assert (row.jobs, row.measured, row.over_upper) == (4, 2, 1)
+    assert (row.estimated_mib, row.upper_mib, row.used_mib) == (11_500, 12_500, 12_500)
+
+
 def test_jobs_without_a_record() -> None:
     whole = job_run(job_id=1, requested={"gres/gpu": 2}, allocated={"gres/gpu": 2})
     mps = job_run(job_id=2)
@@ -136,6 +161,13 @@ def test_all_runs_of_a_job_count_but_the_job_once() -> None:
     assert (row.jobs, row.gpu_hours_asked, row.gpu_hours_held) == (1, 2.0, 1.0)
     assert (row.measured, row.estimated_mib, row.upper_mib, row.used_mib) == (1, 10_000, 12_000, 15_000)
     assert (row.over_upper, row.ooms, row.oom_finished, row.oom_failed, row.oom_open) == (1, 1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("state", ["FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE"])
+def test_a_number_that_its_user_gets_again_is_another_job(state: str) -> None:
+    first = job_run(SHARED, state=state)
+    again = job_run(None, submit=NOON + HOUR, start=NOON + HOUR, end=NOON + 2 * HOUR)
+    assert [job.record for job in report.jobs_of((first, again))] == [SHARED, None]
 
 
 def test_a_number_that_was_given_away_again_is_another_job(slurm: type[_Slurm]) -> None:
@@ -204,6 +236,8 @@ def test_activity_and_energy() -> None:
     measured = Run(end=NOON + HOUR - 3, smact_mean=0.3, energy_j=1_800_000)
     row = _row(job_run(_with_runs(measured)), job_run(SHARED, job_id=2))
     assert (row.gpu_hours_idle, row.energy_kwh) == (0.1, 0.5)
+    half = _row(job_run(_with_runs(measured)), until=NOON + HOUR // 2)
+    assert (half.gpu_hours_idle, half.energy_kwh) == (0.05, 0.25)
     busy = _row(job_run(_with_runs(Run(end=NOON + HOUR, smact_mean=0.9))))
     assert (busy.gpu_hours_idle, busy.energy_kwh) == (0.0, None)
     two = {"gres/gpu": 2}
@@ -294,6 +328,15 @@ def test_groups() -> None:
     assert groups("time", 14) == {"2026-01-02": 4}
 
 
+@pytest.mark.parametrize("start", [NOON, None])
+def test_a_job_counts_on_the_day_of_its_first_start(start: int | None) -> None:
+    first = job_run(SHARED, state="REQUEUED", start=start)
+    later = [NOON + hours * HOUR for hours in (13, 40)]
+    runs = [job_run(SHARED, submit=at, start=at, end=at + HOUR, state="REQUEUED") for at in later]
+    made = report.make(report.jobs_of([first, *runs]), DAY[0], NOON + 48 * HOUR, "time", UTC)
+    assert [(row.group, row.jobs) for row in made.rows] == [("2026-01-01" if start else "2026-01-02", 1)]
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 4 * HOUR), st.integers(0, 4 * HOUR), st.integers(1, 100), st.booleans()), max_size=8
@@ -316,6 +359,8 @@ def test_csv_has_the_same_numbers_and_no_formulas() -> None:
     assert [row["group"] for row in rows] == ["'=cmd()", 'a"b,c']
     assert rows[0]["gpu_hours_held"] == "0.4"
     assert rows[0]["estimated_mib"] == ""
+    assert [report.harmless(f"{sign}x") for sign in "=+-@\t\r"] == [f"'{sign}x" for sign in "=+-@\t\r"]
+    assert report.harmless(-1) == -1
 
 
 class _Slurm:
@@ -427,6 +472,15 @@ def test_jobs_count_while_they_ran_and_not_while_they_waited(
     )
     words = [f"--{name}=2026-01-01T{at}:00+00:00" for name, at in (("since", since), ("until", until))]
     assert json.loads(_radctl("report", "--json", *words).output)["total"]["jobs"] == counts
+
+
+def test_a_run_whose_start_slurmdbd_lost_counts_at_its_end_and_one_that_was_cancelled_as_it_waited_nowhere() -> None:
+    lost = job_run(SHARED, state="REQUEUED", start=None, elapsed_s=0)
+    cancelled = job_run(SHARED, state="CANCELLED", start=NOON + 3 * HOUR, end=NOON + 3 * HOUR, elapsed_s=0, nodes="")
+    jobs = report.put_together([lost, replace(cancelled, submit=NOON + HOUR)])
+    assert report.within(jobs, NOON, NOON + HOUR + 1) == jobs
+    assert report.within(jobs, NOON, NOON + HOUR) == []
+    assert report.within(jobs, NOON + 2 * HOUR, NOON + 4 * HOUR) == []
 
 
 def test_a_job_that_runs_counts_until_now(slurm: type[_Slurm]) -> None:
