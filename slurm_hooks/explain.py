@@ -241,7 +241,7 @@ def _held(run: JobRun) -> str:
         (kind, device, count)
         for name, count in sorted(run.allocated.items())
         for kind, _, device in [name.removeprefix("gres/").partition(":")]
-        if name.startswith("gres/") and kind in ("gpu", "mps")
+        if kind in ("gpu", "mps")
     ]
     typed = [item for item in given if item[1]] or given
     names = [":".join(filter(None, (kind, device, str(count)))) for kind, device, count in typed]

@@ -78,6 +78,10 @@ def test_neighbours() -> None:
     (bert,) = put_together([job_run(_with(model="bert", share=41), job_id=4698)])
     (plain,) = put_together([job_run(None, job_id=4700)])
     assert "beside 4698 (bert, 41 shares), 4699, 4700; capped" in explain(job, {4698: bert, 4700: plain}, NOON)
+    (claim,) = put_together([job_run(_with(model="", method="claim", share=20), job_id=4699, name="tune.sh")])
+    (whole,) = put_together([job_run(_with(share=None), job_id=4700)])
+    told = explain(job, {4699: claim, 4700: whole}, NOON)
+    assert "beside 4698, 4699 (tune.sh, 20 shares), 4700 (resnet50.txt); capped" in told
 
 
 @pytest.mark.parametrize(
@@ -126,6 +130,12 @@ def test_the_loop_closes() -> None:
     ended = Run(start=NOON, end=NOON + HOUR, outcome="completed", peak_mib=13_722)
     story = _story(job_run(_with(fingerprint="abc", runs=(ended,))))
     assert story[-1] == "  next     this model's next run is estimated from what this job used: 13.4 GiB"
+
+
+def test_the_most_that_a_job_used_counts() -> None:
+    failed = Run(start=NOON, end=NOON + HOUR, outcome="failed", peak_mib=13_722)
+    completed = Run(start=NOON + HOUR, end=NOON + 2 * HOUR, outcome="completed", peak_mib=9_000)
+    assert _story(job_run(_with(fingerprint="abc", runs=(failed, completed))))[-1].endswith("used: 13.4 GiB")
 
 
 def test_nothing_known_of_the_memory() -> None:
@@ -197,9 +207,12 @@ def test_a_job_that_waits_to_run_again() -> None:
         ("oom_exclusive", "queued again with the whole GPU"),
         ("oom_final", "not tried again"),
         ("oom_told", "may not be queued again: ask for more with #RAD memory="),
+        ("mps_victim", "lost its GPU's MPS server through no fault of its own and was queued again as it was"),
+        ("mps_told", "lost its GPU's MPS server through no fault of its own and was not queued again"),
+        ("mps_suspect", "by one process's fault and was queued again with the whole GPU"),
     ],
 )
-def test_other_ends_of_out_of_memory(outcome: str, words: str) -> None:
+def test_other_ends_that_rad_tells_of(outcome: str, words: str) -> None:
     assert words in _story(job_run(_with(share=100, runs=(Run(end=NOON + HOUR, outcome=outcome),))))[-1]
 
 
@@ -258,8 +271,8 @@ def test_a_job_that_waits_for_the_gpu_that_rad_chose() -> None:
     assert f"asked    gpu:{RECORD.pin}:1 on node07, policy" in "".join(_story(own))
     moved = dataclasses.replace(waits, requested={"cpu": 1, "gres/mps": 38})
     assert "pinned" not in "".join(_story(moved))
-    reserved = dataclasses.replace(waits, reason="Nodes required for job are DOWN, DRAINED or reserved for jobs in")
-    assert "pinned" in "".join(_story(reserved))
+    for reason in ("Nodes required for job are DOWN, DRAINED or reserved for jobs in", "Priority", "ReqNodeNotAvail"):
+        assert "pinned" in "".join(_story(dataclasses.replace(waits, reason=reason)))
     later = dataclasses.replace(waits, reason="BeginTime")
     assert "pinned" not in "".join(_story(later))
 
@@ -285,6 +298,8 @@ def test_a_short_run_whose_start_slurmdbd_lost_has_run() -> None:
     cancelled = job_run(_with(runs=(first,)), state="CANCELLED", start=None, end=NOON - 20, elapsed_s=0, nodes="")
     assert _story(lost, cancelled)[-1] == "  run 2    never: cancelled"
     assert _story(lost)[-1] == "  ran      0 s on node07 with mps:g2:40; requeued"
+    nobody_knows = _with(runs=(dataclasses.replace(first, start=None),))
+    assert _story(dataclasses.replace(lost, admin_comment=encode(nobody_knows)))[-1].startswith("  ran      0 s on")
 
 
 def test_what_its_user_changed() -> None:
