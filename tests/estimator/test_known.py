@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from base64 import b64encode
+from dataclasses import replace
 from math import log2
 from typing import Any
 
@@ -87,6 +88,13 @@ def test_what_differs_in_anything_is_not_repeated(changes: dict[str, Any]) -> No
     assert found.shift < 0.3
 
 
+def test_runs_of_models_of_other_sizes_are_kept_apart() -> None:
+    small, large = at(log_params=10.0), at(log_params=30.0)
+    table = known((small, -0.5), (BASE, 0.3), (at(log_batch=6.0), 0.3), (large, 0.9))
+    assert [table.about(run).runs for run in (small, BASE, large)] == [1, 2, 1]
+    assert [round(table.about(run).shift, 2) for run in (small, BASE, large)] == [-0.5, 0.3, 0.9]
+
+
 def test_of_models_that_look_the_same_the_larger_is_followed() -> None:
     assert known((BASE, 0.1), (at(log_params=20.01), 0.4)).about(BASE).shift == pytest.approx(0.4, abs=0.001)
 
@@ -156,6 +164,7 @@ def test_a_model_that_a_class_of_the_users_holds_is_found() -> None:
     assert table.about(held("Net", "Conv3d", *inner, holder="Net")) == NOTHING
     assert table.about(held("Net", *inner, holder="ResNet")) == NOTHING
     assert table.about(held("Net", *inner, holder="")) == NOTHING
+    assert table.about(held("Dropout", *inner, holder="")) == NOTHING
     plain = frozenset({"Sequential", "Conv2d", "Linear"})
     table = known((at(blocks=blocks_of("module", plain)), 0.3))
     assert table.about(held("Net", *plain, holder="Net")) == NOTHING
@@ -165,19 +174,26 @@ def of(*types: str, format_: str = "module", **changes: Any) -> Run:
     return at(blocks=blocks_of(format_, frozenset(types)), around=(format_, frozenset(types), ""), **changes)
 
 
+def test_the_order_of_types_and_letters_that_are_none_change_nothing() -> None:
+    assert blocks_of("module", frozenset({"ResNet", "Linear", "Conv2d"})) == "c9e615447c205381"
+    assert blocks_of("module", frozenset({"caf\udce9"})) != blocks_of("module", frozenset({"caf"}))
+
+
 def test_a_detector_is_known_by_prints_that_show_its_two_steps_and_by_those_that_do_not() -> None:
     shown, hidden = (("FCOS", "GeneralizedRCNNTransform", *steps) for steps in (("Normalize", "Resize"), ()))
     table = known((of(*hidden), 0.5), (of(*shown, log_batch=9.0), 0.7))
     for types in (shown, hidden):
         assert table.about(of(*types)).level == "repeated"
         assert table.about(of(*types)).shift == pytest.approx(0.5, abs=0.001)
-    assert table.about(of("FCOS", "Normalize", "Resize")).level != "repeated"  # no detector of torchvision's
+    other = known((of("FCOS"), 0.5))
+    assert other.about(of("FCOS", "Normalize", "Resize")).level == "new"  # no detector of torchvision's
 
 
-def test_a_detector_that_resizes_to_another_side_is_known_by_its_own_prints_alone() -> None:
+@pytest.mark.parametrize("larger", [2.6, -2.6])
+def test_a_detector_that_resizes_to_another_side_is_known_by_its_own_prints_alone(larger: float) -> None:
     types = ("FasterRCNN", "GeneralizedRCNNTransform")
     table = known((of(*types), 0.5))
-    other = of(*types, "Normalize", "Resize", log_elements=at().log_elements - 2.6)
+    other = of(*types, "Normalize", "Resize", log_elements=at().log_elements + larger)
     assert (table.about(other).level, table.about(other).runs) == ("new", 0)
 
 
@@ -190,6 +206,9 @@ def test_models_of_almost_the_same_types_say_less_than_kin_and_more_than_nothing
     assert 0 < similar.shift < table.about(of(*types)).shift
     assert len(similar.features(0.5)) == len(KNOWLEDGE)
     assert table.about(of(*types)).resemblance == 1.0
+    assert table.about(of(*types, "Own", "Other")).nearest > similar.nearest > table.about(of(*types)).nearest
+    both = known((of(*types), 0.3), (of(*types, "Own"), -0.5))
+    assert both.about(of(*types)).level == "repeated", "one's own runs count, not what resembles"
 
 
 @pytest.mark.parametrize(
@@ -224,16 +243,44 @@ def test_the_same_architecture_is_told_from_another_that_is_printed_with_as_many
     assert table.about(at(log_params=21.0)).unlike == NOTHING.unlike
 
 
+TABLE = "Layer (type)  Output Shape  Param #\n===\n"
+LINEAR = "Linear-2 [-1, 8] 72\n"
+
+
+def test_a_request_is_described_by_its_sizes_and_by_how_it_runs() -> None:
+    summary = parse_summary(f"{TABLE}Linear-1 [-1, 8] 72\nReLU-2 [-1, 8] 0\n===\n")
+
+    def described(made_anew: int = 0, **changes: Any) -> Run:
+        workload = Workload(8, **changes)
+        shaped = replace(with_shapes(summary, workload), made_anew=made_anew)
+        program = compile_program(shaped)
+        run = run_of(program, shaped, workload)
+        assert run.log_elements == log2(sum(program.tensors) + 1)
+        assert run.log_steps == log2(len(program.ops) + 1)
+        return run
+
+    trained = described(optimizer="sgd_momentum", precision="bf16")
+    assert (trained.log_params, trained.log_batch) == (log2(72 + 1), 3.0)
+    assert (trained.precision, trained.training, trained.optimizer) == (PRECISIONS.index("bf16"), 1, 1)
+    assert described(optimizer="adam").optimizer == described(optimizer="adamw").optimizer == 3
+    inferred = described(kind="infer", optimizer="adam")
+    assert (inferred.training, inferred.optimizer) == (0, 0)
+    assert described(made_anew=72).log_params == log2(2 * 72 + 1)  # no model that was measured
+
+
 @pytest.mark.parametrize(
     ("text", "holder"),
     [
         ("Net(\n  (body): Own(\n    (0): Linear(in_features=8, out_features=8, bias=True)\n  )\n)\n", "Net"),
         (
-            "Layer (type)  Output Shape  Param #\n===\n"
-            "Linear-1 [-1, 8] 72\nOwn-2 [-1, 8] 0\nLinear-3 [-1, 8] 72\n===\n",
+            f"{TABLE}Linear-1 [-1, 8] 72\nOwn-2 [-1, 8] 0\nLinear-3 [-1, 8] 72\n===\n",
             "Own",
         ),
-        ("Layer (type)  Output Shape  Param #\n===\nLinear-1 [-1, 8] 72\nFlatten-2 [-1, 8] 0\n===\n", ""),
+        (f"{TABLE}Linear-1 [-1, 8] 72\nFlatten-2 [-1, 8] 0\n===\n", ""),
+        (f"{TABLE}Linear-1 [-1, 8] 72\nOwn-2 [-1, 8] 72\n===\n", ""),
+        (f"{TABLE}Linear-1 [-1, 8] 72\nOwn-2 [-1, 8] 0\nNet-3 [-1, 8] 0\nReLU-4 [-1, 8] 0\n===\n", "Net"),
+        (f"{TABLE}Own-1 [-1, 8] 0\n{LINEAR * 5}===\n", "Own"),
+        (f"{TABLE}Own-1 [-1, 8] 0\n{LINEAR * 6}===\n", ""),
     ],
 )
 def test_the_class_around_a_model_is_named(text: str, holder: str) -> None:

@@ -23,7 +23,7 @@ from estimator.methods.rad.known import KNOWLEDGE, LEVELS, Run, run_of, shifted,
 from estimator.methods.rad.program.of_types import of_types
 from estimator.parsers import parse_summary
 from estimator.store import ModelError, store_for
-from estimator.types import KINDS, LIBRARIES, Kind, SummaryError, Workload
+from estimator.types import KINDS, LIBRARIES, PRECISIONS, Kind, SummaryError, Workload
 from tests.estimator.accounts import INFO, LM, MIB, NOTHING, TREE, VGG, account, plain, table, tree
 
 _TOO_MANY = [len(FEATURES) + len(KNOWLEDGE), -1, 1, -1, -1]
@@ -269,7 +269,7 @@ def test_a_damaged_table_of_measured_runs_is_an_error() -> None:
     whole = tabulate([(Run("a", around=("module", frozenset({"Net", "Own"}), "")), 0.5)])
     sizes, runs = whole["runs"]["a"]
     values: list[Any] = ["A", "é", "AAAA AAAA", 7, None, [], b64encode(bytes(4)).decode(), sizes[:-4], ""]
-    unknown_way = b64encode(bytes([0, 0, 99, 0, 0])).decode()
+    unknown_way = b64encode(bytes([0, 0, 8 * len(PRECISIONS), 0, 0])).decode()
     pairs = [*((value, runs) for value in values), *((sizes, value) for value in [*values, unknown_way])]
     damaged: list[Any] = [[], {"a": []}, {"a": [sizes, runs, runs]}, *({"a": pair} for pair in pairs)]
     places = whole["sets"]["module"][0][1]

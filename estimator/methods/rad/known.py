@@ -303,8 +303,7 @@ class Known:
     def about(self, run: Run) -> Knowledge:
         """Say what is known of a request."""
         models = (self._table.get(run.blocks) or self._inside(run.around), self._resizing(run))
-        asked = [(blocks, 1.0) for blocks in models if blocks is not None]
-        found = _said(run, asked) if asked else NOTHING
+        found = _said(run, [(blocks, 1.0) for blocks in models if blocks is not None])
         if found.level != "new" or run.around is None:
             return found
         alike = self._resembling.to(run.around[0], run.around[1], run.blocks)
