@@ -458,6 +458,10 @@ def _summary(table: _Table) -> ModelSummary:
     if pass_mb is not None and halves:
         pass_mb *= 2
     counted = sum([layer.params for _, layer in flat])
+    if "params" not in columns and not (stated and abs(counted - stated) <= _FEW * stated):
+        raise _fail(
+            lines, first, _NO_PARAMETERS
+        )  # of what is hidden in lists they tell nothing, of other blocks too much
     inferred: list[str] = []
     if depth == 0 and "params" in columns:
         if batch == 0:

@@ -403,6 +403,7 @@ Net                      [4, 8, 30, 30]    --
 │    └─Identity: 2-1     [4, 8, 30, 30]    --
 ├─Scale: 1-3             [4, 8, 30, 30]    --
 =====
+Total params: 248
 """
     assert [part.params for part in parse_summary(table).root.children] == [224, 16, 8]
 
