@@ -109,6 +109,7 @@ _ARROW: Final = re.compile(r"\(\w+\) - \w")  # (0) - GCNConv(16, 64): x, edge_in
 _GOES_ON: Final = re.compile(r" *(?:\([\w.-]{1,100}\): (?:\d+ x )?[A-Za-z_][\w.]*\(|\), [\d,]+ params)")
 # A layer within the parentheses of another, which stands in a line of its own; as an argument one may stand there.
 _INSIDE: Final = re.compile(r" *\([\w.-]{1,100}\): (?:\d+ x )?[A-Za-z_][\w.]*\(")
+_RANGE: Final = re.compile(r"(\d{1,7})-(\d{1,7})")
 # In longer texts the search for an outer comma, which looks ahead at each, takes too long.
 _SHORT: Final = 512
 _MOST_ARGS: Final = 64
@@ -238,6 +239,7 @@ def _read(lines: list[str], start: int) -> tuple[_Reader, set[str], int]:
             if text[0] == "(" and text.endswith((": None", " x None")):
                 continue  # a place in a list that holds no module
             line, at = _whole(lines, at, text, number)
+            _check_repeat(line, number, lines)
             types.add(line.type)
             reader.by_place += at > number
             if (line.kind == _NOTE or at > number or "..." in text or "…" in text) and _is_cut(line):
@@ -318,6 +320,18 @@ def _is_cut(line: _Line) -> bool:
         note = line.args[0][1]
         return t.is_cut(note) or ("=" not in note and _OMITTED.search(note) is not None)
     return any(value in _LEFT_OUT for _, value in line.args)
+
+
+def _check_repeat(line: _Line, number: int, lines: list[str]) -> None:
+    """Refuse a layer that stands for none, or for more or fewer than its places (``(0-11): 12 x``) are.
+
+    Raises:
+        SummaryError: it is such a layer.
+    """
+    places = _RANGE.fullmatch(line.name) if line.repeat != 1 else None
+    if not line.repeat or (places and int(places[2]) - int(places[1]) + 1 != line.repeat):
+        why = f"`{line.repeat} x` does not fit its places: paste the line as it was printed"
+        raise t.fail(number, lines[number - 1], why)
 
 
 def _check_sizes(line: _Line, params: int, number: int, lines: list[str]) -> None:

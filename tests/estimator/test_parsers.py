@@ -778,6 +778,17 @@ def test_blank_lines_between_rows_are_read_once(name: str, monkeypatch: pytest.M
     assert len(looks) == 2 * before
 
 
+@pytest.mark.parametrize("times", ["(0-11): 0 x", "(0-11): 11 x", "(0-11): 13 x", "(3): 0 x"])
+@pytest.mark.parametrize(
+    "layer", ["Linear(in_features=8, out_features=8)", "Block(\n(fc): Linear(in_features=8, out_features=8)\n)"]
+)
+def test_a_layer_of_a_print_that_comes_more_or_less_often_than_it_has_places_is_refused(times: str, layer: str) -> None:
+    text = f"Net(\n  (head): Linear(in_features=8, out_features=2)\n  {{}} {layer}\n)\n"
+    assert parse_summary(text.format("(0-11): 12 x")).total_params == 18 + 12 * 72
+    with pytest.raises(SummaryError, match=rf"line 3: .*`{times[-4:].strip()}` does not fit its places"):
+        parse_summary(text.format(times))
+
+
 @pytest.mark.parametrize(
     ("layer", "why"),
     [
