@@ -207,8 +207,8 @@ def test_a_job_that_waits_to_run_again() -> None:
         ("oom_exclusive", "queued again with the whole GPU"),
         ("oom_final", "not tried again"),
         ("oom_told", "may not be queued again: ask for more with #RAD memory="),
-        ("mps_victim", "lost its GPU's MPS server through no fault of its own and was queued again as it was"),
-        ("mps_told", "lost its GPU's MPS server through no fault of its own and was not queued again"),
+        ("mps_victim", "lost what it had on its GPU through no fault of its own and was queued again as it was"),
+        ("mps_told", "lost what it had on its GPU through no fault of its own and was not queued again"),
         ("mps_suspect", "by one process's fault and was queued again with the whole GPU"),
     ],
 )
