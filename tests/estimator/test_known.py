@@ -96,7 +96,27 @@ def test_runs_of_models_of_other_sizes_are_kept_apart() -> None:
 
 
 def test_of_models_that_look_the_same_the_larger_is_followed() -> None:
-    assert known((BASE, 0.1), (at(log_params=20.01), 0.4)).about(BASE).shift == pytest.approx(0.4, abs=0.001)
+    for smaller, larger in ((0.1, 0.4), (0.4, 0.1)):
+        table = known((BASE, smaller), (at(log_params=20.01), larger))
+        assert table.about(BASE).shift == pytest.approx(0.4, abs=0.001)
+
+
+def test_how_near_the_nearest_run_is_and_how_much_runs_differ() -> None:
+    batches = known(*((at(log_batch=5.0 + place), shift) for place, shift in ((-2.0, 0.2), (1.0, 0.6), (3.0, 0.2))))
+    assert batches.about(BASE).nearest == pytest.approx(0.4)
+    for held, asked, apart in ((0, 3, 0.2), (1, 3, 0.1), (3, 0, 0.2), (1, 2, 0.0)):  # by what optimizers hold more
+        assert known((at(optimizer=held), 0.3)).about(at(optimizer=asked)).nearest == pytest.approx(apart)
+    two = known((at(log_batch=4.0), 0.2), (at(log_batch=6.0), 0.6))
+    assert two.about(BASE).scatter == pytest.approx(0.2, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("changes", "runs"), [({"log_params": 23.5}, 0), ({"training": 0, "optimizer": 0, "log_batch": 10.0}, 1)]
+)
+def test_what_is_hardly_like_anything_measured_is_new(changes: dict[str, Any], runs: int) -> None:
+    found = known((BASE, 0.3)).about(at(**changes))
+    assert (found.level, found.runs) == ("new", runs)
+    assert 0 < found.weight < 0.05
 
 
 def test_a_training_says_little_of_inference() -> None:
@@ -133,8 +153,9 @@ def test_one_run_near_by_outweighs_several_far_away() -> None:
 
 def test_equal_runs_become_the_largest_and_what_is_never_compared_is_left_out() -> None:
     packed = [struct.pack("<IIII", 200_000, 240_000, 60_000, 1), struct.pack("<hBh", 500, 7, 3200)]
-    runs = tabulate([(BASE, 0.2), (BASE, 0.4), (Run(), 0.9)])["runs"]
-    assert runs == {"blocks": [b64encode(part).decode() for part in packed]}
+    for shifts in ((0.2, 0.4), (0.4, 0.2)):
+        runs = tabulate([*((BASE, shift) for shift in shifts), (Run(), 0.9)])["runs"]
+        assert runs == {"blocks": [b64encode(part).decode() for part in packed]}
 
 
 def test_the_widest_runs_can_be_written() -> None:

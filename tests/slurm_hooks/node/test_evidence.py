@@ -261,6 +261,8 @@ def test_whom_a_server_calls_broken() -> None:
     assert broken_together(both, _AT - 60, _AT) == Fault(_AT, ended=False)
     alone = [line for line in FAULTY if "472" not in line]
     assert broken_together(_server_log(alone), _AT - 60, _AT) is None
+    other = _server_log([line for line in FAULTY if "525" not in line]).replace(b"00:53", b"00:54")
+    assert broken_together(_server_log(alone) + other, _AT - 60, _AT + 60) is None  # one after another, each by itself
     assert broken_together(both + _server_log(FAULTY[:1]), _AT, _AT + 60) == Fault(_AT, ended=False)
     assert broken_together(both + both.replace(b"2026", b"2027"), _AT, _AT + 60) == Fault(_AT, ended=False)
     assert broken_together(both, _AT + 1, _AT + 60) is None
@@ -302,6 +304,7 @@ def test_a_servers_clock_may_show_local_time_or_utc(zone: str, monkeypatch: pyte
         utc = calendar.timegm((2026, 11, 21, 0, 53, 23))
         log = _server_log(FAULTY)
         assert [broken_together(log, at - 5, at + 5) for at in (local, utc)] == [Fault(local, False), Fault(utc, False)]
+        assert broken_together(log, min(local, utc), max(local, utc)) == Fault(local, False)
         assert broken_together(log, max(local, utc) + 60, max(local, utc) + 90) is None
     finally:
         monkeypatch.undo()
