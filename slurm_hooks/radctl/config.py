@@ -35,6 +35,10 @@ def check(site: Site, file: Path | None) -> None:
     """Check FILE (default: the site's configuration); name section, key and cure of each error."""
     path = file or site.path
     loaded = settings.load(path)
+    if len(os.fsencode(loaded.radd.socket)) > _LONGEST_SOCKET:
+        raise settings.ConfigError(
+            f"{path}: [radd] socket: longer than the {_LONGEST_SOCKET} bytes of a socket's name: radd does not start"
+        )
     for doubt in _doubts(loaded):
         click.echo(f"{path}: {doubt}")
     if not loaded.partitions:
@@ -53,8 +57,6 @@ def check(site: Site, file: Path | None) -> None:
 def _doubts(loaded: settings.Config) -> Iterator[str]:
     """Values that are allowed each, but not beside each other."""
     radd, monitor, summary_kib = loaded.radd, loaded.monitor, loaded.estimator.max_summary_kib
-    if len(os.fsencode(radd.socket)) > _LONGEST_SOCKET:
-        yield f"[radd] socket: longer than the {_LONGEST_SOCKET} bytes of a socket's name: radd does not start"
     if radd.max_request_kib * 1024 < LONGEST_REQUEST:
         yield (
             f"[radd] max_request_kib: {radd.max_request_kib} is less than the {LONGEST_REQUEST // 1000} KB that "

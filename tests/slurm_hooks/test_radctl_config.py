@@ -124,14 +124,12 @@ def test_check_tells_of_names_that_look_like_several_partitions(tmp_path: Path, 
 def test_check_tells_of_values_that_do_not_go_together(tmp_path: Path) -> None:
     path = tmp_path / "rad.toml"
     path.write_text(
-        f"[radd]\nsocket = '/{'a' * 107}'\n"
-        "decide_s = 0.05\npoll_s = 30\nmax_request_kib = 900\n[monitor]\nread_s = 60\nsource = 'monitors'\n"
+        "[radd]\ndecide_s = 0.05\npoll_s = 30\nmax_request_kib = 900\n[monitor]\nread_s = 60\nsource = 'monitors'\n"
         "[estimator]\nmax_summary_kib = 513\n"
     )
     result = _radctl("config", "check", str(path))
     assert result.exit_code == 0
     assert [line.split(": ")[1] for line in result.output.splitlines()[:-1]] == [
-        "[radd] socket",
         "[radd] max_request_kib",
         "[estimator] max_summary_kib",
         "[radd] decide_s",
@@ -139,6 +137,16 @@ def test_check_tells_of_values_that_do_not_go_together(tmp_path: Path) -> None:
         "[monitor] read_s",
         "[monitor] listen",
     ]
+
+
+def test_check_refuses_a_socket_with_which_radd_does_not_start(tmp_path: Path) -> None:
+    path = tmp_path / "rad.toml"
+    for length, exit_code in ((107, 0), (108, 2)):
+        path.write_text(f"[radd]\nsocket = '/{'a' * (length - 1)}'\n")
+        result = _radctl("config", "check", str(path))
+        assert result.exit_code == exit_code
+    assert result.stderr.startswith(f"radctl: {path}: [radd] socket: longer than the 107 bytes")
+    assert "ok" not in result.stdout
 
 
 def test_check_says_file_key_and_cure(tmp_path: Path) -> None:
