@@ -293,8 +293,9 @@ def _all_closed(
         "[node] state_dir": _closed(Path(config.node.state_dir)),
         "[mps] run_dir": _closed(Path(config.mps.run_dir)),
         "Lua module rad": next(filter(None, (_closed(Path(at)) for at in lua_modules if at)), ""),
-        "cli_filter.lua": _closed(folder / "cli_filter.lua") if folder else "",
     }
+    if folder and not _closed(folder / "slurm.conf"):  # else no user can run a command of Slurm's here
+        found["cli_filter.lua"] = _closed(folder / "cli_filter.lua")
     for user, (uid, gid) in users.items():
         gids = os.getgrouplist(user, gid)
         found["radd socket"] = _closed(Path(config.radd.socket).parent, uid, gids)

@@ -779,7 +779,12 @@ def test_what_is_closed_to_whom(open_folder: Path, tmp_path: Path) -> None:
     closed = doctor_facts._all_closed(config, toml, open_folder, modules, users)
     assert set(closed) == {"rad.toml", "[node] state_dir", "Lua module rad", "cli_filter.lua"}
     assert Path(closed["[node] state_dir"]) in (tmp_path, *tmp_path.parents)
+    (open_folder / "slurm.conf").touch(0o640)
+    assert "cli_filter.lua" not in doctor_facts._all_closed(config, toml, open_folder, modules, users)
+    (open_folder / "slurm.conf").chmod(0o644)
+    assert "cli_filter.lua" in doctor_facts._all_closed(config, toml, open_folder, modules, users)
     open_folder.chmod(0o700)
+    assert "cli_filter.lua" not in doctor_facts._all_closed(config, toml, open_folder, modules, users)
     others = doctor_facts._all_closed(config, toml, open_folder, modules, {user.pw_name: (4711, user.pw_gid)})
     assert (others["radd socket"], others["job_submit.lua"]) == (str(open_folder), str(open_folder))
     assert "job_submit.lua" not in doctor_facts._all_closed(config, toml, None, modules, {})
