@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from slurm_hooks.directives import leading_block
 from slurm_hooks.hook import sent
@@ -84,6 +84,7 @@ _SPACES = f"{_BLANKS}\n"
 _FOREIGN = re.compile(r"^#(PBS|BSUB)", re.MULTILINE)
 _MIB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _A_DAY_S = 86_400
+_TYPED = re.compile(r"(?:gres[:/])?(?:gpu|mps):((?=[\w.+-]*[A-Za-z])[\w.+-]+)")
 _COUNT = re.compile(r"[0-9]{1,9}")
 _YES = re.compile(r"|yes|\s*[+-]?0*[1-9]\d*", re.IGNORECASE)
 _NO_VARIABLES: Mapping[str, str] = {}
@@ -155,6 +156,30 @@ def refused(script: str) -> str:
     if "\r\n" in script:
         return r"it contains DOS line breaks (\r\n): dos2unix cures that"
     return ""
+
+
+def refused_by_slurm(fields: Mapping[str, str], partitions: Collection[str]) -> str:
+    """Why Slurm takes no such job whatever RAD does, in words; the empty string where it may take it.
+
+    Args:
+        fields: of the submission, as `fields_of` makes them, with a partition.
+        partitions: names of Slurm's; none where they are not known.
+    """
+    for name in fields["partition"].split(","):
+        if partitions and name not in partitions:
+            return f"there is no partition {name}, only {', '.join(sorted(partitions))}"
+    per_task = fields.get("tres_per_task", "")
+    # sbatch counts a task for each node where it is told of nodes and not of processors.
+    nodes = "min_nodes" in fields or "sockets_per_node" in fields
+    counted = "num_tasks" in fields or (nodes and "cpus_per_task" not in fields)
+    if "gpu" in per_task and _gpus(per_task) and "tres_per_job" not in fields and not counted:
+        return "--gpus-per-task goes with --ntasks or --gpus: add --ntasks=1"
+    return ""
+
+
+def gpu_types(tres: str) -> list[str]:
+    """The types of GPUs, or of shares of them, in generic resources as Slurm writes them."""
+    return [found for item in tres.split(",") if (found := (_TYPED.match(item) or ("", ""))[1])]
 
 
 def foreign(script: str, options: Sequence[str], environment: Mapping[str, str]) -> str:

@@ -59,7 +59,7 @@ _STEPS_ASK: Final = (
     "--gres, --gpus, --gpu-bind and what is per GPU out behind srun, its tasks see the job's GPU"
 )
 _NO_DIRECTIVES: Final = Directives()
-_TRES: Final = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
+TRES: Final = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
 _IMPLIED_BINDING: Final = re.compile(r"gres[:/]gpu:per_task:1")
 _PER_GPU: Final = re.compile(r"gres[:/]gpu[:=](\d{1,9})")
 _NOBODY_ELSE: Final = ("0", "3", "4")  # --exclusive; of the same MCS label; of a segment of nodes, since 24.11
@@ -638,7 +638,7 @@ def submission_from(fields: Mapping[str, str]) -> Submission:
         script=text("script", ""),
         user=text("user_name", ""),
         partition=text("partition", ""),
-        tres={name: text(name, "") for name in _TRES},
+        tres={name: text(name, "") for name in TRES},
         min_nodes=_number(text("min_nodes")),
         max_nodes=_number(text("max_nodes")),
         num_tasks=_number(text("num_tasks")),

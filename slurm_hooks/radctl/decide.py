@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,18 @@ from slurm_hooks.hook import LONGEST_SUMMARY, unasked
 from slurm_hooks.radctl.groups import Group
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.radd.protocol import encode
-from slurm_hooks.sbatch import clusters, exports_all, fields_of, foreign, parted, refused, unknown
-from slurm_hooks.service import Answer, Service
+from slurm_hooks.sbatch import (
+    clusters,
+    exports_all,
+    fields_of,
+    foreign,
+    gpu_types,
+    parted,
+    refused,
+    refused_by_slurm,
+    unknown,
+)
+from slurm_hooks.service import TRES, Answer, Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
 
@@ -76,8 +86,9 @@ def decide(site: Site, words: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"radctl: told of the cluster here, whichever of --clusters={there} gets the job", err=True)
     if exports_all(text, options, os.environ):
         fields.update(_summary(text, config))
+    partitions, no_partitions = _partitions(config)
     if not fields.get("partition"):
-        fields["partition"] = _default_partition(config)
+        fields["partition"] = _default_partition(config, partitions, no_partitions)
     options_bytes = len(encode({name: value for name, value in fields.items() if name not in ("script", "summary")}))
     told = unasked(text, len(encode(fields)), options_bytes)
     if why := refused(text):
@@ -88,6 +99,7 @@ def decide(site: Site, words: tuple[str, ...], as_json: bool) -> None:
         answer = _answer(service, fields)
     else:
         answer = Answer(message=told)
+    answer = answer if answer.reject or there else _as_slurm_takes_it(answer, fields, partitions, config)
     if as_json:
         click.echo(json.dumps(_as_dict(answer, fields["partition"]), indent=2))
     else:
@@ -143,18 +155,48 @@ def _separator(config: Config) -> str:
     return "/" if version >= _SLASH_SINCE else ":"
 
 
-def _default_partition(config: Config) -> str:
-    """Slurm's default partition; where Slurm does not say, the only one that RAD serves."""
+def _partitions(config: Config) -> tuple[dict[str, bool], str]:
+    """Slurm's partitions, hidden ones too, and whether each is the default; and why none is known, where none is."""
     try:
-        shown = run(["scontrol", "show", "partition", "-o"], config.radd.command_timeout_s)
-        why = "Slurm names no default partition"
+        shown = run(["scontrol", "-a", "show", "partition", "-o"], config.radd.command_timeout_s)
     except SlurmError as error:
-        shown, why = "", f"no default partition is known: {error}"
-    if found := re.search(r"^PartitionName=(\S+) .*\bDefault=YES\b", shown, re.MULTILINE):
-        return found.group(1)
+        return {}, str(error)
+    lines = re.findall(r"^PartitionName=(\S+) (.*)$", shown, re.MULTILINE)
+    return {name: re.search(r"\bDefault=YES\b", rest) is not None for name, rest in lines}, ""
+
+
+def _default_partition(config: Config, partitions: Mapping[str, bool], error: str) -> str:
+    """Slurm's default partition; where Slurm does not say, the only one that RAD serves."""
+    if found := next((name for name, is_default in partitions.items() if is_default), ""):
+        return found
     if len(config.partitions) == 1:
         return next(iter(config.partitions))
+    why = f"no default partition is known: {error}" if error else "Slurm names no default partition"
     raise DecideError(f"{why}; add --partition=NAME")
+
+
+def _as_slurm_takes_it(
+    answer: Answer, fields: Mapping[str, str], partitions: Collection[str], config: Config
+) -> Answer:
+    """The answer, or that Slurm refuses the job, which it does by itself."""
+    why = refused_by_slurm(fields, partitions)
+    if not why and (kind := _lacking_type(config, {**fields, **(answer.fields or {})})):
+        why = f"no node of partition {fields['partition']} has a GPU of type {kind}"
+    return Answer(reject=True, message=f"Slurm takes no such job: {why}") if why else answer
+
+
+def _lacking_type(config: Config, fields: Mapping[str, str]) -> str:
+    """A GPU type of a request that no node of its partitions has; nothing where all have it, or Slurm does not say."""
+    types = gpu_types(",".join(fields.get(name, "") for name in TRES))
+    if not types:
+        return ""
+    words = ["sinfo", "-h", "-p", fields["partition"], "-o", "%G"]
+    try:
+        shown = run(words, config.radd.command_timeout_s)
+    except SlurmError:
+        return ""
+    known = gpu_types(shown.replace("\n", ",")) if "gpu:" in shown else types
+    return next((kind for kind in types if kind not in known), "")
 
 
 def _look(service: Service, user: str, now: int) -> None:

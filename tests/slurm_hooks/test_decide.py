@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import getpass
 import json
@@ -32,6 +33,7 @@ SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD model=net.txt batch_size=8\npy
 NODE = Node(
     "node0", True, frozenset({"gpu"}), frozenset(), 64, 100_000, (Gpu("node0", "g0", 80), Gpu("node0", "g1", 0))
 )
+FEATURED = dataclasses.replace(NODE, features=frozenset({"h200"}))
 
 
 class _Accounting:
@@ -186,9 +188,51 @@ def test_another_cluster_is_told_of(job: Path, monkeypatch: pytest.MonkeyPatch) 
     assert _radctl("decide", job, "--clusters=a,c").stderr == said.replace("=b", "=a,c")
 
 
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["-pnosuch"], "there is no partition nosuch, only cpu, gpu"),
+        (["-pgpu,nosuch"], "there is no partition nosuch, only cpu, gpu"),
+        (["--gres=gpu:h9:1"], "no node of partition gpu has a GPU of type h9"),
+        (["--gres=none", "--gpus-per-task=h9:1", "-n1"], "no node of partition gpu has a GPU of type h9"),
+        (["--gres=gpu:h9:2"], "no node of partition gpu has a GPU of type h9"),
+        (["--gres=none", "--gpus-per-task=1"], "--gpus-per-task goes with --ntasks or --gpus: add --ntasks=1"),
+        (["--gres=none", "--gpus-per-task=1", "-N1", "-c2"], "--gpus-per-task goes with --ntasks or --gpus: add --n"),
+    ],
+)
+def test_what_slurm_refuses_is_not_shared(
+    job: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], why: str
+) -> None:
+    said = {"scontrol": PARTITIONS, "sinfo": "gpu:g0:1,mps:g0:100\n(null)\n"}
+    monkeypatch.setattr(command, "run", lambda words, timeout_s: said[words[0]])
+    shown = _radctl("decide", job, *options)
+    assert shown.exit_code == 1
+    assert shown.output.startswith(f"refused: Slurm takes no such job: {why}")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--gres=gpu:g0:1"],
+        ["--gres=gpu:h200:1"],  # a feature, as far as RAD asks for it
+        ["--gres=none", "--gpus-per-task=1", "-n1"],
+        ["--gres=none", "--gpus-per-task=1", "-N1"],
+        ["--gres=none", "--gpus-per-task=1", "-B1"],
+        ["--gres=none", "--gpus-per-task=1", "--ntasks-per-node=1", "-c2"],
+        ["-Mother", "--gres=gpu:h9:1"],
+    ],
+)
+def test_what_slurm_takes_is_decided(job: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
+    said = {"scontrol": PARTITIONS, "sinfo": "gpu:g0:1,gpu:g1:1,mps:g0:100,mps:g1:100\n"}
+    monkeypatch.setattr(command, "run", lambda words, timeout_s: said[words[0]])
+    monkeypatch.setattr(_Slurm, "look", lambda *_: ClusterView(taken=time.time(), nodes=(FEATURED,)))
+    shown = _radctl("decide", job, *options)
+    assert (shown.exit_code, "refused" in shown.output) == (0, False), shown.output
+
+
 def test_a_value_is_no_option_of_radctl(job: Path) -> None:
-    shown = _radctl("decide", job, "-pgh200")
-    assert shown.output == "partition gh200: RAD does not serve it: the job goes through as written\n"
+    shown = _radctl("decide", job, "-pcpu")
+    assert shown.output == "partition cpu: RAD does not serve it: the job goes through as written\n"
     assert _radctl("decide", "-h").output == _radctl("decide", "--help").output
     shown = _radctl("decide", "--gres=gpu:1")
     assert (shown.exit_code, shown.stderr.splitlines()[-1]) == (2, "Error: Missing argument 'SCRIPT'.")
