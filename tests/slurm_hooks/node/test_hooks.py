@@ -522,10 +522,12 @@ def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, br
     assert "requeued with the whole GPU" in log.read_text()
 
 
-def test_a_job_broken_as_a_cancelled_one_left_its_kernels_runs_again_as_it_was(mps_site: Site) -> None:
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_job_broken_as_a_cancelled_one_left_its_kernels_runs_again_as_it_was(mps_site: Site, beside: bool) -> None:
     _oom_job(mps_site)
     settings = _config(mps_site).mps
-    mps.join(settings, 2, UID, 8, "2")
+    if beside:
+        mps.join(settings, 2, UID, 8, "2")
     mps_site.run("prolog")
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
     log = mps_site.log(FAULT)
@@ -535,6 +537,9 @@ def test_a_job_broken_as_a_cancelled_one_left_its_kernels_runs_again_as_it_was(m
     server_log.write_text("".join(f"[{at}.237 Server   513] {line}\n" for line in lines))
     mps.leave(settings, 8)
     mps_site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    if not beside:  # it was a process of its own that ended
+        assert mps_site.waiting()["7-0.json"].outcome == "failed"
+        return
     [update] = mps_site.slurm.calls("update")
     assert update[3] == "gres=mps:g2:30"
     record = decode(update[4])
