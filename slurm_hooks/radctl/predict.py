@@ -17,6 +17,7 @@ import click
 
 from estimator import files
 from predictor import load_predictor
+from predictor.artifact import ArtifactError
 from predictor.counters import nvml_counters
 from predictor.evaluation import NAMES
 from predictor.evaluation import evaluate as evaluate_files
@@ -33,6 +34,7 @@ from predictor.types import WeightsError
 from slurm_hooks.radctl.groups import evaluate, retrain
 from slurm_hooks.radctl.main import Site
 
+LEAST_COLOCATIONS = 30  # on a handful a new fit beats installed weights by luck
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -69,9 +71,15 @@ def evaluate_interference(train: Path, test: Path, model: str, as_json: bool) ->
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
 def retrain_interference(site: Site, *, data: Path, model: str, models_dir: Path | None, as_json: bool) -> None:
-    """Fit the predictor to measured colocations; install it only if it is no worse on families left out."""
+    """Fit the predictor to measured colocations; install it only if it is no worse on families left out.
+
+    Fewer than 30 colocations are refused: so few may favour the new one by luck.
+    """
     models_dir = models_dir or Path(site.load().predictor.models_dir)
     colocations = load_measured(data)
+    if len(colocations) < LEAST_COLOCATIONS:
+        told = f"{len(colocations)} colocations are too few to compare by: measure {LEAST_COLOCATIONS} or more"
+        raise ArtifactError(f"{data}: {told}")
     files.make_room(models_dir)  # all that follows takes minutes
     fresh, _ = families_left_out(colocations, TRAINERS[model])
     try:

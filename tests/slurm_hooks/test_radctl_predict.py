@@ -59,6 +59,17 @@ def test_retrain_installs_what_is_no_worse(tmp_path: Path) -> None:
     assert "kept the installed one" in run(*common)
 
 
+def test_a_handful_of_colocations_replaces_no_weights(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    for count, exit_code in ((predict.LEAST_COLOCATIONS - 1, 2), (predict.LEAST_COLOCATIONS, 0)):
+        data = write_csv(tmp_path / "pairs.csv", PAIRS[:count])
+        words = ["retrain", "interference", "--data", str(data), "--model", "kace", "--models-dir", str(models)]
+        result = CliRunner().invoke(cli, words)
+        assert (result.exit_code, (models / "kace.json").exists()) == (exit_code, exit_code == 0)
+        if exit_code:
+            assert result.stderr == f"radctl: {data}: 29 colocations are too few to compare by: measure 30 or more\n"
+
+
 def test_retrain_installs_where_radd_looks(tmp_path: Path) -> None:
     data, toml = write_csv(tmp_path / "pairs.csv", PAIRS), tmp_path / "rad.toml"
     toml.write_text(f'[predictor]\nmodels_dir = "{tmp_path}/site"\n', encoding="utf-8")
