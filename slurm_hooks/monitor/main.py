@@ -70,7 +70,7 @@ class Daemon:
         self._tried = float("-inf")
         self._said = ""
         self.sampler = Sampler(config, _Nobody())
-        self._acting: set[asyncio.Task[None]] = set()
+        self._acting: dict[int, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Look until cancelled, in a thread of its own: handing each look to a pool would cost as much as the look."""
@@ -105,11 +105,13 @@ class Daemon:
             stop.wait(due - time.monotonic())
 
     def _act(self, notice: Notice) -> None:
-        """Slurm may be slow to tell a user: the looks go on meanwhile."""
+        """Slurm may be slow to tell a user: the looks go on meanwhile. What is done about a job is done first."""
+        if notice.job in self._acting:
+            return
         disconnect = partial(mps.disconnect, self._config.mps)
         task = asyncio.create_task(asyncio.to_thread(act, notice, self.sampler.processes.job, disconnect))
-        self._acting.add(task)
-        task.add_done_callback(self._acting.discard)
+        self._acting[notice.job] = task
+        task.add_done_callback(lambda _: self._acting.pop(notice.job))
 
     def once(self) -> list[Notice]:
         """One look; a backend that failed is opened again later."""

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable
@@ -142,6 +143,36 @@ def test_notices_are_acted_on_while_the_looks_go_on(tmp_path: Path, monkeypatch:
     assert asyncio.run(run()) >= 3
     assert [notice.job for notice in acted[:3]] == [1, 2, 3]
     assert taken[:3] == [(config(tmp_path).mps, job, 10) for job in (1, 2, 3)]
+
+
+def test_what_hangs_for_a_job_is_not_done_again_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    acted: list[int] = []
+    answers = threading.Event()
+
+    def act(notice: Notice, *_: object) -> None:
+        acted.append(notice.job)
+        if notice.job == 7:
+            answers.wait()
+
+    monkeypatch.setattr(module, "act", act)
+
+    async def run() -> None:
+        daemon = Daemon(config(tmp_path), lambda: NvmlBackend(gpm=True, nvml=StandInNvml(Device("GPU-a", 0))))
+        daemon.once = lambda: [Notice(7, "over"), Notice(8, "over")]  # type: ignore[method-assign]
+        task = asyncio.create_task(daemon.run())
+        try:
+            while acted.count(8) < 3:
+                await asyncio.sleep(0.01)
+            assert acted.count(7) == 1
+            answers.set()
+            while acted.count(7) < 2:
+                await asyncio.sleep(0.01)
+        finally:
+            answers.set()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
 
 
 def test_what_it_costs_can_be_measured(tmp_path: Path) -> None:
