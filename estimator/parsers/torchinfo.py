@@ -458,10 +458,9 @@ def _summary(table: _Table) -> ModelSummary:
     if pass_mb is not None and halves:
         pass_mb *= 2
     counted = sum([layer.params for _, layer in flat])
+    # Mult-adds tell nothing of blocks that are hidden in lists, and too much of others that are hidden.
     if "params" not in columns and not (stated and abs(counted - stated) <= _FEW * stated):
-        raise _fail(
-            lines, first, _NO_PARAMETERS
-        )  # of what is hidden in lists they tell nothing, of other blocks too much
+        raise _fail(lines, first, _NO_PARAMETERS)
     inferred: list[str] = []
     if depth == 0 and "params" in columns:
         if batch == 0:
