@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -79,24 +79,38 @@ except Exception as error:
 Facts = dict[str, Any]
 
 
-class Client:
-    """A process on the GPU under a daemon."""
+class Process:
+    """A Python program under the daemon of a folder, if one runs there, and what it says in lines of JSON."""
 
-    def __init__(self, folder: Path, name: str, what: str, amount: float = 0, env: Mapping[str, str] | None = None):
+    def __init__(self, folder: Path, name: str, arguments: Sequence[str], env: Mapping[str, str] | None = None):
         self.said = folder / f"{name}.out"
         mine = {"CUDA_MPS_PIPE_DIRECTORY": str(folder / "pipe"), "CUDA_VISIBLE_DEVICES": "0", **(env or {})}
         with self.said.open("w") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", CLIENT, what, str(amount)],
+                [sys.executable, "-c", *arguments],
                 env={**os.environ, **mine},
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=subprocess.DEVNULL,
+                start_new_session=True,
             )
 
     def lines(self) -> list[Facts]:
         """What it has said."""
         return [json.loads(line) for line in self.said.read_text().splitlines() if line.endswith("}")]
+
+    def kill(self) -> None:
+        """End it and what it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class Client(Process):
+    """A process that steps on the GPU, or takes memory there."""
+
+    def __init__(self, folder: Path, name: str, what: str, amount: float = 0, env: Mapping[str, str] | None = None):
+        super().__init__(folder, name, (CLIENT, what, str(amount)), env)
 
     def last(self, key: str) -> Any:
         """The last thing of a kind that it said, or None."""

@@ -14,14 +14,13 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from scripts.bench.mps import SERVER, Daemon, Facts
+from scripts.bench.mps import SERVER, Daemon, Facts, Process
 
 AFTER_S = 0.5  # how long the watched clients are looked at after each end
 READY_S = 60.0
@@ -145,36 +144,17 @@ while True:
 """
 
 
-class Process:
-    """A process under a daemon, or without one where the daemon has none to offer, and what it says."""
-
-    def __init__(self, daemon: Daemon, name: str, *arguments: str) -> None:
-        self._said = daemon.folder / f"{name}.out"
-        with self._said.open("w") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", *arguments], env=daemon.env, stdout=out, stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )  # fmt: skip
-
-    def lines(self) -> list[Facts]:
-        """What it has said."""
-        return [json.loads(line) for line in self._said.read_text().splitlines() if line.endswith("}")]
-
-    def close(self) -> None:
-        """End it and what it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-
 class Scene:
     """A daemon, the watched clients, and those that end."""
 
     def __init__(self, way: str, work: str, clients: int, *, served: bool) -> None:
         self.daemon = Daemon("ends", start=served)
-        self.watched = [Process(self.daemon, f"watched-{n}", WATCHED, WORK["kernels"]) for n in range(2)]
+        self.watched = [self._process(f"watched-{n}", WATCHED, WORK["kernels"]) for n in range(2)]
         self._wait(lambda: all("step" in str(each.lines()[-1:]) for each in self.watched))
-        self.breeders = [Process(self.daemon, f"breeder-{n}", BREEDER, way, WORK[work]) for n in range(clients)]
+        self.breeders = [self._process(f"breeder-{n}", BREEDER, way, WORK[work]) for n in range(clients)]
+
+    def _process(self, name: str, *arguments: str) -> Process:
+        return Process(self.daemon.folder, name, arguments)
 
     def _wait(self, true: Callable[[], object], seconds: float = READY_S) -> bool:
         end = time.monotonic() + seconds
@@ -206,7 +186,7 @@ class Scene:
     def close(self) -> None:
         """End all of it."""
         for process in (*self.breeders, *self.watched):
-            process.close()
+            process.kill()
         self.daemon.close()
 
 

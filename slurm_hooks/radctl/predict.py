@@ -34,7 +34,7 @@ from predictor.types import WeightsError
 from slurm_hooks.radctl.groups import evaluate, retrain
 from slurm_hooks.radctl.main import Site
 
-LEAST_COLOCATIONS = 30  # on a handful a new fit beats installed weights by luck
+LEAST_COLOCATIONS = 30  # a judgement: a handful says little of which weights are better
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -73,7 +73,7 @@ def evaluate_interference(train: Path, test: Path, model: str, as_json: bool) ->
 def retrain_interference(site: Site, *, data: Path, model: str, models_dir: Path | None, as_json: bool) -> None:
     """Fit the predictor to measured colocations; install it only if it is no worse on families left out.
 
-    Fewer than 30 colocations are refused: so few may favour the new one by luck.
+    Fewer than 30 colocations are refused: so few say little of which is better.
     """
     models_dir = models_dir or Path(site.load().predictor.models_dir)
     colocations = load_measured(data)
