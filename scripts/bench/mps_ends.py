@@ -122,8 +122,12 @@ def work(ready):
         launch()
     wait()
     os.write(ready, b"r")
+    turn = 0
     while not told:
         launch()
+        turn += 1
+        if turn % 32 == 0:  # or it would take most of a minute to wait for all
+            wait()
     if way == "waits":
         wait()
     if way == "fails":
@@ -194,11 +198,17 @@ def _told(number: int) -> Callable[[Scene, int], None]:
     return lambda _, client: os.kill(client, number)
 
 
-def _taken_off(scene: Scene, client: int) -> None:
-    """The order that NVIDIA asks for: the server gives the client up, and then it is killed."""
-    for server in scene.daemon.pids(SERVER):
-        scene.daemon.ask(f"terminate_client {server} {client}")
-    os.kill(client, signal.SIGKILL)
+def _taken_off(seconds: float) -> Callable[[Scene, int], None]:
+    """The order that NVIDIA asks for: the server gives the client up, and then, or some time later, it is killed."""
+
+    def tell(scene: Scene, client: int) -> None:
+        for server in scene.daemon.pids(SERVER):
+            scene.daemon.ask(f"terminate_client {server} {client}")
+        time.sleep(seconds)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(client, signal.SIGKILL)
+
+    return tell
 
 
 # How a client ends: what it does when it is told, how it is told, and whether it is one of an MPS server.
@@ -208,7 +218,8 @@ WAYS: dict[str, tuple[str, Callable[[Scene, int], None], bool]] = {
     "fails with kernels queued": ("fails", _told(signal.SIGUSR1), True),
     "SIGTERM": ("exits", _told(signal.SIGTERM), True),
     "SIGKILL": ("exits", _told(signal.SIGKILL), True),
-    "terminate_client, then SIGKILL": ("exits", _taken_off, True),
+    "terminate_client, then SIGKILL": ("exits", _taken_off(0), True),
+    "terminate_client, SIGKILL 1 s later": ("exits", _taken_off(1), True),
     "SIGKILL, without MPS": ("exits", _told(signal.SIGKILL), False),
 }
 
@@ -263,13 +274,13 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write all of it there")
     options = parser.parse_args()
     found: dict[str, Any] = {}
-    print(f"{'work':<10}{'a client':<34}ends  that broke its neighbours")
+    print(f"{'work':<10}{'a client':<37}ends  that broke its neighbours")
     for work in options.work or tuple(WORK):
         for name in WAYS:
             if options.only not in name:
                 continue
             row = found.setdefault(work, {})[name] = measure(name, work, options.clients, options.seconds)
-            print(f"{work:<10}{name:<34}{row['ends']:>4}  {row['broke']}  {'; '.join(row['met'])}", flush=True)
+            print(f"{work:<10}{name:<37}{row['ends']:>4}  {row['broke']}  {'; '.join(row['met'])}", flush=True)
             if options.json:
                 options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     return 0

@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import select
 import signal
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -20,6 +22,9 @@ log = logging.getLogger("rad.monitor")
 # Looks in a row before something is done: a short spike may be a framework that measures its workspace.
 LOOKS = 3
 NOTIFY_TIMEOUT_S = 5.0
+# How long a process that was taken off its GPU has to end by itself. Of those that are killed at once some break their
+# neighbours all the same (docs/results/gpu.md).
+LET_GO_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ class Guard:
 def act(
     notice: Notice,
     job_of: Callable[[int], int | None],
-    disconnect: Callable[[int, int], object],
+    disconnect: Callable[[int, int], bool],
     scontrol: str = "scontrol",
 ) -> None:
     """Do what a notice says.
@@ -115,7 +120,8 @@ def act(
     Args:
         notice: what to do.
         job_of: a process's job as it is now: a number that belongs to another process by now is left alone.
-        disconnect: takes a job and a process of it that is about to be ended, and takes it off the GPU.
+        disconnect: takes a job and a process of it that is about to be ended, and takes it off the GPU; tells whether
+            it was there.
         scontrol: Slurm's command.
     """
     log.warning("%s", notice.message)
@@ -127,9 +133,7 @@ def act(
             log.warning("job %d was not told: %s", notice.job, done.problem)
 
 
-def _end(
-    notice: Notice, pid: int, job_of: Callable[[int], int | None], disconnect: Callable[[int, int], object]
-) -> None:
+def _end(notice: Notice, pid: int, job_of: Callable[[int], int | None], disconnect: Callable[[int, int], bool]) -> None:
     number = signal.SIGKILL if notice.hard else signal.SIGTERM
     with contextlib.suppress(ProcessLookupError):
         handle = _handle(pid)
@@ -137,7 +141,8 @@ def _end(
             if job_of(pid) != notice.job:
                 return
             try:
-                disconnect(notice.job, pid)
+                if disconnect(notice.job, pid):
+                    _let_go(handle)
             except Exception as error:  # whatever a daemon does, the process is ended
                 log.warning("process %d is ended in its kernels: %s: %s", pid, type(error).__name__, error)
             if handle is not None:
@@ -147,6 +152,15 @@ def _end(
         finally:
             if handle is not None:
                 os.close(handle)
+
+
+def _let_go(handle: int | None) -> None:
+    if handle is None:
+        time.sleep(LET_GO_S)
+    else:
+        ends = select.poll()
+        ends.register(handle, select.POLLIN)
+        ends.poll(LET_GO_S * 1000)
 
 
 def _handle(pid: int) -> int | None:

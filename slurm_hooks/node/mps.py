@@ -212,16 +212,21 @@ def beside(settings: Mps, job: int) -> dict[int, float]:
     return {}
 
 
-def disconnect(settings: Mps, job: int, pid: int) -> None:
+def disconnect(settings: Mps, job: int, pid: int) -> bool:
     """End what a process of a job has on the GPU, so that the process can be killed.
 
     One that is killed in the middle of its kernels breaks the other clients of its server. What cannot be asked for in
     time is left undone.
+
+    Returns:
+        whether a server gave it up.
     """
+    gave_up = False
     for slot in slots(settings):
         if os.path.exists(f"{slot.jobs}/{job}"):  # noqa: PTH110
             for server in _numbers(control(settings, slot, "get_server_list").out):
-                control(settings, slot, f"terminate_client {server} {pid}")
+                gave_up |= control(settings, slot, f"terminate_client {server} {pid}").ok
+    return gave_up
 
 
 def server_log(settings: Mps, job: int) -> bytes:

@@ -53,7 +53,7 @@ class Node(threading.Thread):
             self.device.clients = {pid: self.jobs[job] for pid, job in sleeping(set(self.jobs))}
             self.device.energy_mj = (self.device.energy_mj or 0.0) + 500_000 * LOOK_S
             for notice in self.sampler.look(time.monotonic()):
-                act(notice, self.sampler.processes.job, lambda job, pid: None, "true")
+                act(notice, self.sampler.processes.job, lambda job, pid: False, "true")
 
 
 def sleeping(jobs: set[int]) -> Iterator[tuple[int, int]]:

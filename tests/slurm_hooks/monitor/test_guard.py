@@ -7,18 +7,21 @@ import logging
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from slurm_hooks.monitor import guard
 from slurm_hooks.monitor.guard import LOOKS, Guard, Notice, act
 
 OVER = {10: 3000.0, 11: 6000.0}
 
 
-def _disconnect(job: int, pid: int) -> None:
+def _disconnect(job: int, pid: int) -> bool:
     """Takes no process off a GPU."""
+    return False
 
 
 def looks(guard: Guard, count: int, processes: dict[int, float] | None = None) -> list[Notice | None]:
@@ -109,7 +112,7 @@ def test_a_process_is_ended_where_the_kernel_gives_no_handle(
 def test_it_is_taken_off_the_gpu_before_it_is_ended(victim: subprocess.Popen[bytes]) -> None:
     taken = []
 
-    def disconnect(job: int, pid: int) -> None:
+    def disconnect(job: int, pid: int) -> bool:
         taken.append((job, pid, victim.poll()))
         raise OSError("the daemon hangs")
 
@@ -118,6 +121,34 @@ def test_it_is_taken_off_the_gpu_before_it_is_ended(victim: subprocess.Popen[byt
     act(Notice(7, "over", pid=victim.pid), lambda pid: 7, disconnect)
     assert taken == [(7, victim.pid, None)]
     assert victim.wait(10) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("handles", [True, False])
+def test_it_has_time_to_end_by_itself_then(
+    victim: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, handles: bool
+) -> None:
+    def none(_: int) -> int:
+        raise OSError(errno.ENOSYS, "no such call")
+
+    monkeypatch.setattr(guard, "LET_GO_S", 0.3)
+    if not handles:
+        monkeypatch.setattr(os, "pidfd_open", none)
+    begin = time.monotonic()
+    act(Notice(7, "over", pid=victim.pid), lambda pid: 7, lambda job, pid: True)
+    assert time.monotonic() - begin >= 0.3
+    assert victim.wait(10) == -signal.SIGTERM
+
+
+def test_one_that_ends_by_itself_is_not_waited_for(
+    victim: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def disconnect(job: int, pid: int) -> bool:
+        os.kill(pid, signal.SIGHUP)
+        return True
+
+    monkeypatch.setattr(guard, "LET_GO_S", 600)
+    act(Notice(7, "over", pid=victim.pid), lambda pid: 7, disconnect)
+    assert victim.wait(10) == -signal.SIGHUP
 
 
 def test_a_number_that_is_another_jobs_by_now_is_left_alone(victim: subprocess.Popen[bytes]) -> None:

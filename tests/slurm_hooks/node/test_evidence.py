@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import calendar
+import json
 import os
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -293,6 +296,32 @@ def test_a_client_that_ended_as_others_were_broken(
     lines.insert(min(place, len(lines)), _HEAD.replace(":23.", f":{second}.") + line)
     found = broken_together("".join(f"{said}\n" for said in lines).encode(), _AT - 60, _AT)
     assert found == (Fault(_AT, ended) if ended or " " in broken else None)
+
+
+def _recorded(bench: str) -> Any:
+    """What a bench of MPS saw on an H200; `scripts/results_gpu` shows it."""
+    return json.loads((Path(__file__).parents[3] / f"docs/results/gpu/{bench}.json").read_text("utf-8"))
+
+
+def _ended_by(log: str) -> bool | None:
+    fault = broken_together(log.encode(), 0, 2**40)
+    return None if fault is None else fault.ended
+
+
+def test_what_real_servers_wrote_as_a_client_ended_in_its_kernels() -> None:
+    logs = {way: row["log"] for ways in _recorded("mps_ends").values() for way, row in ways.items() if row["log"]}
+    assert {"SIGTERM", "SIGKILL"} <= set(logs)
+    assert {way: _ended_by(log) for way, log in logs.items()} == dict.fromkeys(logs, True)
+
+
+def test_what_real_servers_wrote_as_a_clients_kernel_was_at_fault() -> None:
+    cases = {name: case for name, case in _recorded("mps").items() if name.startswith("fault: ")}
+    assert {name: _ended_by(case["logs"]["server.log"]) for name, case in cases.items()} == {
+        "fault: assert": None,
+        "fault: kill": None,
+        "fault: address": False,
+        "fault: address and stay": False,
+    }
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])

@@ -303,8 +303,8 @@ def test_a_process_is_taken_off_the_gpu_of_its_job(settings: Mps) -> None:
     mine, other = mps.join(settings, 2, UID, 11, UUID), mps.join(settings, 3, UID, 12, UUID)
     _tell(mine, **{"901": "ACTIVE", "902": "ACTIVE"})
     _tell(other, **{"903": "ACTIVE"})
-    mps.disconnect(settings, 11, 4711)
-    mps.disconnect(settings, 13, 4712)
+    assert mps.disconnect(settings, 11, 4711)
+    assert not mps.disconnect(settings, 13, 4712)
     assert _asked(mine, "terminate_client") == ["terminate_client 901 4711", "terminate_client 902 4711"]
     assert _asked(other, "terminate_client") == []
 
