@@ -86,11 +86,11 @@ def test_the_page_in_docs_is_what_the_results_give(tmp_path: Path) -> None:
 
 
 def test_what_did_not_hold_or_was_not_shown_stands_on_the_page(measured: dict[str, Any]) -> None:
-    measured["scenarios"]["races"]["checks"]["none was left after a round"] = False
+    measured["scenarios"]["burst"]["checks"]["no node was drained"] = False
     measured["scenarios"]["learned"] = {"error": "ClusterError: no answer"}
     measured["scenarios"]["two-users"] = {"not_begun": True}
     text = pages.page([measured], None, [], None, None)
-    assert "| none was left after a round | **no** |" in text
+    assert "| no node was drained | **no** |" in text
     assert "Not shown: ClusterError: no answer" in text
     assert "Not shown: the time was over" in text
     assert "rad-monitor costs" not in text
