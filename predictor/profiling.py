@@ -26,7 +26,7 @@ from typing import IO, Any, Literal, Protocol
 
 from predictor.counters import Counters, Source
 from predictor.hook import MARKER, MARKER_VARIABLE, TRACE_ITERATIONS, TRACE_VARIABLE
-from predictor.trace import LONG_US, kernel_metrics, kernel_shapes, read_kernels
+from predictor.trace import LONG_US, kernel_metrics, kernel_shapes, read_trace
 from predictor.types import KernelMetrics, Profile, ProfileError
 
 Kernels = Literal["none", "torch", "ncu"]
@@ -295,15 +295,15 @@ def _run_until(
     raise ProfileError("no trace: the workload must call predictor.hook.iteration() once an iteration")
 
 
-def _from_trace(trace: Path, rate: float) -> KernelMetrics:
-    rows = read_kernels(trace)
-    found = kernel_metrics(rows)
+def _from_trace(path: Path, rate: float) -> KernelMetrics:
+    trace = read_trace(path)
+    found = kernel_metrics(trace)
     if not found["launches"]:
         raise ProfileError("the traced iterations launched no kernel on a GPU")
     per_iteration = found["launches"] / TRACE_ITERATIONS
     names = ("threads", "registers", "static_shared_bytes", "mean_us", "turn_us", "blocking_us", "long_ratio")
     numbers = {name: found[name] for name in names}
-    return KernelMetrics(**numbers, launches_per_s=per_iteration * rate, shapes=kernel_shapes(rows))
+    return KernelMetrics(**numbers, launches_per_s=per_iteration * rate, shapes=kernel_shapes(trace.kernels))
 
 
 def _ncu(request: Request, environment: Mapping[str, str], log: Path, say: Callable[[str], None]) -> str:

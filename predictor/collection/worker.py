@@ -24,7 +24,7 @@ import torch
 
 from predictor.collection.specs import spec_of
 from predictor.collection.workloads import Step, build
-from predictor.trace import kernel_metrics, kernel_shapes, read_kernels
+from predictor.trace import kernel_metrics, kernel_shapes, read_trace
 from predictor.types import ProfileError
 
 AHEAD = 2
@@ -111,10 +111,10 @@ class Runner:
                 self.finish()
                 elapsed = time.monotonic() - begin
             profiler.export_chrome_trace(str(path))
-            rows = read_kernels(path)
+            trace = read_trace(path)
         faulthandler.cancel_dump_traceback_later()
-        shapes = kernel_shapes(rows)
-        return {**kernel_metrics(rows), "iterations": iterations, "elapsed_s": elapsed, "shapes": shapes}
+        shapes = kernel_shapes(trace.kernels)
+        return {**kernel_metrics(trace), "iterations": iterations, "elapsed_s": elapsed, "shapes": shapes}
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from predictor import hook
-from predictor.trace import kernel_metrics, read_kernels
+from predictor.trace import kernel_metrics, read_trace
 
 
 def test_outside_a_profile_it_does_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,4 +29,4 @@ def test_it_traces_some_iterations(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     for count in range(1, 15):
         hook.iteration()
         assert trace.exists() == (count >= hook.TRACE_SKIP + hook.TRACE_ITERATIONS)
-    assert kernel_metrics(read_kernels(trace))["launches"] == 0
+    assert kernel_metrics(read_trace(trace))["launches"] == 0
