@@ -51,6 +51,10 @@ _FIRST_COMMAND: Final = re.compile(r"[^\S\n]*[^\s#]", re.ASCII)
 _COMMAND: Final = re.compile(r"\n[^\S\n]*[^\s#]", re.ASCII)
 # A text's first line needs a newline before it. What only looks like a blank is no comment: it is refused.
 _DIRECTIVE: Final = re.compile(r"\n#RAD((?=[ \t\u00a0:=\r\n])[^\n]*|\Z)")
+# Comments that may be meant for directives; rad_script.lua has the same. A second # is how one takes a directive out.
+_MEANT: Final = re.compile(r"\s*#[\s\u00a0]*RAD[\s\u00a0:_-]*([A-Z][\w-]*)\s*([=:]?)", re.ASCII | re.IGNORECASE)
+_MEANT_CHARACTERS: Final = 65_536
+_MEANT_LINES: Final = 1000
 
 
 class DirectiveError(ValueError):
@@ -118,6 +122,41 @@ def _has_late(script: str, end: int) -> bool:
     """Whether a `#RAD` line stands behind `end`, and not in another script within this one: that begins with ``#!``."""
     found = _DIRECTIVE.search(script, end)
     return found is not None and script.find(f"\n{_ANOTHER}", end, found.start()) < 0
+
+
+def looks_like_directives(script: str) -> str:
+    """What its user is told of a script's comments that look like directives; nothing where none does.
+
+    cli_filter.lua says the same at submit (rad_script.lua). Further down than some lines neither looks.
+    """
+    numbers: list[int] = []
+    written = ""
+    inside = False
+    for number, line in enumerate(leading_block(script[:_MEANT_CHARACTERS]).split("\n")[:_MEANT_LINES], start=1):
+        if directive := _DIRECTIVE.match("\n" + line):
+            word = directive.group(1).strip(_BLANKS)
+            inside = word == SUMMARY_BEGIN or (inside and word != SUMMARY_END)
+        elif not inside and (meant := _meant(line)):
+            numbers.append(number)
+            written = written or meant
+    if not numbers:
+        return ""
+    listed = ", ".join(str(number) for number in numbers[:3]) + (f" and {len(numbers) - 3} more" if numbers[3:] else "")
+    what = f"line {listed} looks like a directive and is a comment"
+    if len(numbers) > 1:
+        what = f"lines {listed} look like directives and are comments"
+    return f"{what}: write {MARK} {written}, from the first column, in capitals, with a blank behind {MARK}"
+
+
+def _meant(line: str) -> str:
+    """How the directive is written that a comment looks like; nothing where it looks like none."""
+    found = _MEANT.match(line)
+    if found is None:
+        return ""
+    key = _key(found.group(1))
+    if key == _key(SUMMARY_BEGIN):
+        return SUMMARY_BEGIN
+    return f"{key}=..." if found.group(2) and key in KEYS else ""
 
 
 def parse_script(script: str) -> Directives | None:

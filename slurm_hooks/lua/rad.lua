@@ -22,6 +22,8 @@ local M = {
     max_pieces = 16,
 }
 
+local told = false               -- of a job with several parts this is called for each
+
 -- As much of the script as its leading comment block can take, or nil where it is no regular file. Without lua-posix
 -- where that works: loading it takes longer than all else that RAD does for a job without a summary.
 local function script_of(options)
@@ -46,6 +48,21 @@ local function may_name_model(script)
         if lines:match("^[^\n]*", found + 1):lower():find("model", 1, true) then return true end
     end
     return true
+end
+
+-- Whether a comment at the beginning of a script may be meant for a directive, as "# RAD model=net.txt" is. As above:
+-- rad_script.lua knows. To sbatch and to RAD it is a comment, so nobody else says a word of it.
+local function may_be_meant(script)
+    local lines, found = "\n" .. script:sub(1, M.longest_whole):lower(), 0
+    for _ = 1, 1000 do
+        found = lines:find("rad", found + 1, true)
+        if found == nil then return false end
+        local mark = lines:sub(math.max(1, found - 20), found - 1):match("\n([^\n]*)$")
+        if mark and mark:find("^%s*#[%s\194\160]*$") and not (mark == "#" and script:find("^RAD[ \t]", found - 1)) then
+            return true
+        end
+    end
+    return false
 end
 
 -- For cli_filter.lua, as the user, on the login node and, of srun, on nodes: hands the summary that a directive names
@@ -76,9 +93,13 @@ function M.pre_submit(options)
             require("posix.stdlib").setenv("RAD_CORE_SPEC", "1")
         end
         local script = script_of(options)
-        if not (script and may_name_model(script)) then return end
-        local model = require("rad_script").model_of(script)
+        if not script then return end
+        local model = may_name_model(script) and require("rad_script").model_of(script)
         if model then require("rad_summary").hand_on(model, options.uid) end
+        if told or not may_be_meant(script) then return end
+        told = true
+        local said = require("rad_script").meant(script)
+        if said then slurm.log_info("%s", "rad: " .. said) end
     end)
     return slurm.SUCCESS
 end

@@ -4,6 +4,7 @@ local rad = require("rad")
 local HASH, NEWLINE = 35, 10
 local NBSP = "\194\160"
 local MAX_STEPS = 10000          -- of a search in a script: 4 MB made for it must not hold slurmctld up
+local MAX_LINES = 1000           -- of a block that are looked at one by one
 
 local M = { max_steps = MAX_STEPS }
 
@@ -71,6 +72,47 @@ function M.model_of(script)
         position = stop + 1
     end
     return model
+end
+
+local KEYS = {}
+for key in ("model batch_size input_size seq_len optimizer precision kind policy memory"):gmatch("%S+") do
+    KEYS[key] = true
+end
+
+-- The word behind what looks like a directive's mark: a key with a value, or the beginning of a summary.
+local function word_of(line)
+    local word, behind = line:match("^%s*#[%s\194\160]*[Rr][Aa][Dd][%s\194\160:_-]*(%a[%w_-]*)%s*([=:]?)")
+    if word == nil then return nil end
+    local key = word:lower():gsub("-", "_")
+    if key == "summary_begin" then return "summary-begin" end
+    return behind ~= "" and KEYS[key] and key .. "=..." or nil
+end
+
+-- What the user is told of lines that look like directives and are comments; nil where there are none. Further down than
+-- MAX_LINES or rad.longest_whole bytes nobody looks.
+function M.meant(script)
+    local block = M.leading_block(script:sub(1, rad.longest_whole))
+    if not block then return nil end
+    local number, inside, found, shown = 0, false, {}, nil
+    for line in block:gmatch("([^\n]*)\n?") do
+        number = number + 1
+        if number > MAX_LINES then break end
+        if M.directive(line) then
+            inside = line:find("^#RAD%s+summary%-begin") or (inside and not line:find("^#RAD%s+summary%-end"))
+        elseif not inside then
+            local word = word_of(line)
+            if word then
+                shown = shown or word
+                found[#found + 1] = number
+            end
+        end
+    end
+    if shown == nil then return nil end
+    local what = #found == 1 and "line %s looks like a directive and is a comment"
+        or "lines %s look like directives and are comments"
+    local rest = #found > 3 and string.format(" and %d more", #found - 3) or ""
+    return string.format(what .. ": write #RAD %s, from the first column, in capitals, with a blank behind #RAD",
+        table.concat(found, ", ", 1, math.min(#found, 3)) .. rest, shown)
 end
 
 return M

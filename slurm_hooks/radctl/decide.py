@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from estimator.compiled import is_compiled
 from slurm_hooks import bench as timing
 from slurm_hooks import loading
 from slurm_hooks.config import Config
-from slurm_hooks.directives import DirectiveError, parse_script
+from slurm_hooks.directives import DirectiveError, looks_like_directives, parse_script
 from slurm_hooks.experience import learn
 from slurm_hooks.hook import LONGEST_SUMMARY, unasked
 from slurm_hooks.radctl.groups import Group
@@ -78,12 +78,8 @@ def decide(site: Site, words: tuple[str, ...], as_json: bool) -> None:
     now = time.time()
     asked = fields_of(text, options, int(now), _separator(config), os.environ)
     fields = {"user_name": getpass.getuser(), **asked}
-    for word in unknown(text, options):
-        click.echo(f"radctl: {word} is no option of sbatch that radctl knows, and is passed over", err=True)
-    if mark := foreign(text, options, os.environ):
-        click.echo(f"radctl: sbatch follows {mark} lines too, radctl does not: write them as #SBATCH lines", err=True)
-    if there := clusters(text, options, os.environ):
-        click.echo(f"radctl: told of the cluster here, whichever of --clusters={there} gets the job", err=True)
+    there = clusters(text, options, os.environ)
+    _warn(text, options, there)
     if exports_all(text, options, os.environ):
         fields.update(_summary(text, config))
     partitions, no_partitions = _partitions(config)
@@ -105,6 +101,18 @@ def decide(site: Site, words: tuple[str, ...], as_json: bool) -> None:
     else:
         _tell(answer)
     sys.exit(1 if answer.reject else 0)
+
+
+def _warn(text: str, options: Sequence[str], there: str) -> None:
+    """Say on stderr what of a script and its options does not count, or is not looked at."""
+    for word in unknown(text, options):
+        click.echo(f"radctl: {word} is no option of sbatch that radctl knows, and is passed over", err=True)
+    if mark := foreign(text, options, os.environ):
+        click.echo(f"radctl: sbatch follows {mark} lines too, radctl does not: write them as #SBATCH lines", err=True)
+    if meant := looks_like_directives(text):
+        click.echo(f"radctl: {meant}", err=True)
+    if there:
+        click.echo(f"radctl: told of the cluster here, whichever of --clusters={there} gets the job", err=True)
 
 
 def _answer(service: Service, fields: Mapping[str, str]) -> Answer:

@@ -11,7 +11,14 @@ from estimator.parsers import parse_summary
 from estimator.types import SummaryError
 from slurm_hooks import embed as embedding
 from slurm_hooks import rad_file
-from slurm_hooks.directives import LATE, DirectiveError, Directives, has_late_directives, parse_script
+from slurm_hooks.directives import (
+    LATE,
+    DirectiveError,
+    Directives,
+    has_late_directives,
+    looks_like_directives,
+    parse_script,
+)
 from slurm_hooks.radctl.main import Site
 
 _PATH = click.Path(path_type=Path)
@@ -31,8 +38,8 @@ def embed(site: Site, script: Path, summary: Path | None, in_place: bool) -> Non
     text = files.read_text(script, files.MAX_SCRIPT_BYTES)
     try:
         directives = parse_script(text)
-        if directives is None and has_late_directives(text):
-            raise embedding.EmbedError(LATE)
+        if directives is None and (why := looks_like_directives(text) or (LATE if has_late_directives(text) else "")):
+            raise embedding.EmbedError(why)
         path = summary or _named(directives)
         summary_text = files.read_text(path, site.load().estimator.max_summary_kib * 1024)
         made = embedding.embed(text, summary_text)

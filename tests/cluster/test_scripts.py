@@ -65,6 +65,18 @@ def test_directives_after_the_first_command_have_no_effect_and_the_user_is_told(
     assert record_of(cluster, said.job_id) is None
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\n" + "# one more\n" * 100_000, "\ntrue\n" * 500_000], ids=len)
+@pytest.mark.parametrize("line", ["# RAD memory=48G", "#rad memory=48G", "#RADmemory=48G", "\t#RAD memory=48G"])
+def test_a_comment_that_looks_like_a_directive_is_told_of_and_nothing_changed(
+    cluster: Cluster, line: str, end: str
+) -> None:
+    said = cluster.submit(HEAD + line + end)
+    assert "rad: line 3 looks like a directive and is a comment: write #RAD memory=..., from the first" in said.err
+    assert said.err.count("\n") == 1
+    assert cluster.job(said.job_id)["TresPerNode"] in ONE_GPU
+    assert record_of(cluster, said.job_id) is None
+
+
 @pytest.mark.parametrize(
     "text", ["$(touch /tmp/rad-was-here)", "`id`", "'; true", "%s%n%d", "\x1b[31mred", "\u00e9" * 50], ids=ascii
 )

@@ -137,6 +137,14 @@ def test_lines_of_other_batch_systems_are_told_of(job: Path) -> None:
     assert "share" in shown.stdout
 
 
+def test_a_comment_that_looks_like_a_directive_is_told_of(job: Path) -> None:
+    assert "looks like" not in _radctl("decide", job).stderr
+    job.write_text(SCRIPT.replace("#RAD", "# RAD"))
+    shown = _radctl("decide", job)
+    assert shown.stderr.startswith("radctl: line 3 looks like a directive and is a comment: write #RAD model=...,")
+    assert shown.stdout == "the job goes through as written: its script has no #RAD line\n"
+
+
 @pytest.mark.parametrize(
     ("script", "why"),
     [

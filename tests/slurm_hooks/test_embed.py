@@ -140,6 +140,7 @@ def test_embed_takes_another_summary(job: Path) -> None:
         (b"#RAD model=huge.txt\n", "huge.txt: longer than 512 KiB"),
         (b"#RAD model=prose.txt\n", "prose.txt: "),
         (b"#RAD batch_sise=8\n", "job.sh: line 1: unknown key 'batch_sise': did you mean 'batch_size'?"),
+        (b"#\n# RAD model=net.txt\n", "job.sh: line 2 looks like a directive and is a comment: write #RAD model=...,"),
         (b"\x7fELF\0", "job.sh: binary"),
         (b"#RAD model=net.txt\n#" + b" " * (4 * 1024 * 1024 - 24) + b"\n", "job.sh: longer than Slurm takes"),
         (b"#" * 5_000_000, "job.sh: longer than 4096 KiB"),

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from slurm_hooks.directives import KEYS, looks_like_directives
 from slurm_hooks.radd.protocol import decode, encode
 
 HERE = Path(__file__).parent
@@ -533,6 +534,72 @@ def test_a_script_without_a_path_costs_sbatch_no_library(tmp_path: Path, script:
     (tmp_path / "net.txt").write_text("Net()")
     (tmp_path / "job.sh").write_text(script)
     assert cli_filter(tmp_path / "job.sh") == ["result 0", *loads]
+
+
+AS_WRITTEN = ", from the first column, in capitals, with a blank behind #RAD"
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        ("# RAD model=net.txt", "line 2 looks like a directive and is a comment: write #RAD model=..."),
+        ("#rad memory=12G", "line 2 looks like a directive and is a comment: write #RAD memory=..."),
+        ("#Rad Batch-Size: 4", "line 2 looks like a directive and is a comment: write #RAD batch_size=..."),
+        ("#RADmodel=net.txt", "line 2 looks like a directive and is a comment: write #RAD model=..."),
+        ("\n\t  #RAD policy=exclusive", "line 3 looks like a directive and is a comment: write #RAD policy=..."),
+        ("#\u00a0RAD --kind=infer", "line 2 looks like a directive and is a comment: write #RAD kind=..."),
+        ("# RAD summary-begin\n# Net()", "line 2 looks like a directive and is a comment: write #RAD summary-begin"),
+        (
+            "#RAD memory=12G\n# RAD seq_len=8\n#RAD policy=exclusive\n#RADkind=infer",
+            "lines 3, 5 look like directives and are comments: write #RAD seq_len=...",
+        ),
+        (
+            "# RAD memory=1G\r\n" * 7 + "#\n" * 30_000,
+            "lines 2, 3, 4 and 4 more look like directives and are comments: write #RAD memory=...",
+        ),
+    ],
+)
+def test_a_comment_that_may_be_meant_for_a_directive_is_told(tmp_path: Path, block: str, said: str) -> None:
+    (tmp_path / "job.sh").write_bytes(f"#!/bin/sh\n{block}".encode())
+    lines = cli_filter(tmp_path / "job.sh")
+    assert lines == [f"said rad: {said}{AS_WRITTEN}", "result 0", "loads rad_script"]
+    assert looks_like_directives((tmp_path / "job.sh").read_text()) == said + AS_WRITTEN
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "##RAD model=net.txt",  # as one takes an #SBATCH line out
+        "# #RAD model=net.txt",
+        "# RAD shares this GPU: see model=net.txt",
+        "# RAD's memory=12G was too little",
+        "# rad model of the earth",
+        "#RADIO model=net.txt",
+        "# grad memory=12G",
+        "#RAD batch_size=4\n#RAD summary-begin\n# RAD model=x\n#RAD summary-end",
+        "true\n# RAD model=net.txt",
+        "#" * 65536 + "\n# RAD model=net.txt",
+        "#\n" * 1000 + "# RAD model=net.txt",
+    ],
+)
+def test_other_comments_are_passed_over(tmp_path: Path, block: str) -> None:
+    (tmp_path / "job.sh").write_text(f"#!/bin/sh\n{block}\n")
+    lines = cli_filter(tmp_path / "job.sh")
+    assert [line for line in lines if line.startswith("said")] == []
+    assert "result 0" in lines
+    assert looks_like_directives((tmp_path / "job.sh").read_text()) == ""
+
+
+def test_all_keys_are_known_in_comments_too(tmp_path: Path) -> None:
+    for key in KEYS:
+        (tmp_path / "job.sh").write_text(f"# RAD {key}=x\n")
+        assert f"write #RAD {key}=...," in cli_filter(tmp_path / "job.sh")[0]
+
+
+def test_a_job_of_several_parts_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("# RAD model=net.txt\n")
+    lines = cli_filter(tmp_path / "job.sh", PARTS="3")
+    assert [line.split(":")[0] for line in lines] == ["said rad", *["result 0"] * 3, "loads rad_script"]
 
 
 def test_a_script_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
