@@ -106,11 +106,19 @@ def make_room(folder: Path) -> None:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file anew, with the old one's mode; whoever reads meanwhile sees the old or the new, whole."""
+    """Write a file anew, with the old one's mode; whoever reads meanwhile sees the old or the new, whole.
+
+    Raises:
+        OSError: if nothing can be written in its folder, or it is gone.
+    """
     target = path.resolve()
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with beside.open("xb") as file:  # never through a link that somebody else has put there
+        try:
+            file = beside.open("xb")  # never through a link that somebody else has put there
+        except PermissionError as error:
+            raise PermissionError(error.errno, error.strerror, f"{target.parent} (a new file is put there)") from error
+        with file:
             file.write(text.encode(errors="surrogateescape"))
         beside.chmod(stat.S_IMODE(target.stat().st_mode))
         beside.replace(target)

@@ -241,6 +241,8 @@ def _pairs(text: str, number: int) -> Iterable[tuple[str, str]]:
             cure = f": write {MARK} key=value{_hint(meant, KEYS, _QUOTED if position else '')}"
             if piece in KEYS:
                 cure = f": write {MARK} {piece}=..."
+            elif any(piece.count(mark) % 2 and text.count(mark, position) % 2 for mark in "\"'"):
+                cure = ": its quotation mark has no end"
             raise DirectiveError(number, f"cannot read {piece!r}{_OF_SUMMARY if _is_summary(piece) else cure}")
         key = _key(found.group(1))
         value = (found.group(3) or "").rstrip(",")
@@ -313,7 +315,10 @@ def _count(key: str, text: str, number: int) -> int:
 def _memory(text: str, number: int) -> int:
     found = _MEMORY.fullmatch(text)
     if found is None:
-        raise DirectiveError(number, f"memory={_short(text)}: not an amount of memory: write memory=12G, for example")
+        why = "not an amount of memory: write memory=12G, for example"
+        if text.isascii() and text.isdigit():  # a unit behind a blank, too
+            why = "it has no unit: write memory=12G, for example, in one word"
+        raise DirectiveError(number, f"memory={_short(text)}: {why}")
     mib = round(float(found.group(1)) * _MIB_PER_UNIT[found.group(2).lower()])
     if not 1 <= mib <= _LARGEST_MEMORY_MIB:
         raise DirectiveError(number, f"memory={_short(text)}: must lie between 1M and 10T")

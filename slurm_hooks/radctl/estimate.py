@@ -320,7 +320,7 @@ def _size(text: str | None) -> tuple[int, ...] | None:
     try:
         return None if text is None else read(text)
     except InputSizeError as error:
-        raise click.UsageError(f"--input-size: {error}") from None
+        raise click.UsageError(f"--input-size: {error}".replace("input_size=", "--input-size ")) from None
 
 
 def score_json(method: str, score: Score) -> dict[str, Any]:

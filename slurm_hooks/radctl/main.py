@@ -123,6 +123,17 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, self.table[name].help) for name in self.list_commands(ctx)])
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the command line; --help and --version write here already."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            fail(error)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an error of RAD's own or of the file system becomes one line on stderr, exit code 2."""
         try:
@@ -140,7 +151,7 @@ class LazyGroup(click.Group):
 def fail(error: Exception) -> NoReturn:
     """Show `error` as a message if it is meant for the user, else let it through as the defect that it is."""
     if isinstance(error, OSError):
-        named = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
+        named = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error)
         raise Failure(named) from error
     if type(error).__module__.partition(".")[0] in PACKAGES:
         raise Failure(str(error)) from error

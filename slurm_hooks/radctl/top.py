@@ -24,6 +24,7 @@ from slurm_hooks.slurm.commands import SlurmCommands, SlurmError
 from slurm_hooks.top import Line
 
 WIDE = 100  # columns from which on bars have their full length
+_NARROWEST = 80  # columns that a table gets where it may run over the terminal's edge
 
 
 class PartitionError(ValueError):
@@ -48,6 +49,7 @@ def top(site: Site, partition: str, interval: float, once: bool, as_json: bool) 
         if as_json:
             click.echo(json.dumps({"gpus": list(map(dataclasses.asdict, shown)), "waiting": dict(view.waiting)}))
         else:
+            console.width = max(console.width, _NARROWEST)  # names and numbers are never cut
             console.print(_screen(shown, view, console))
         return
     with Live(console=console, screen=True, auto_refresh=False) as live:

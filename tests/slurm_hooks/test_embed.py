@@ -113,6 +113,18 @@ def test_embed_in_place_keeps_mode_and_link(job: Path) -> None:
     assert sorted(path.name for path in job.parent.iterdir()) == ["job.sh", "link.sh", "net.txt"]
 
 
+def test_embed_in_place_names_the_folder_in_which_it_may_not_write(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, mode: str) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)  # root may write everywhere
+    result = _radctl("embed", "--in-place", job)
+    assert result.exit_code == 2
+    assert result.stderr == f"radctl: {job.parent} (a new file is put there): Permission denied\n"
+    monkeypatch.undo()
+    assert job.read_text() == SCRIPT
+
+
 def test_embed_keeps_bytes_that_are_not_utf8(job: Path) -> None:
     job.write_bytes(SCRIPT.encode() + b"echo \xff\xfe\n")
     assert _radctl("embed", job).stdout_bytes.endswith(b"echo \xff\xfe\n")

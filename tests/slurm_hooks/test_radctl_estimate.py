@@ -75,7 +75,7 @@ def test_estimate_for_a_size_of_pictures() -> None:
     assert "input_size=64: the first layer takes 3x64x64" in small["reasons"]
     wrong = run("estimate", "-", "--batch-size", "64", "--input-size", "3,64,64", text=print_)
     assert wrong.exit_code == 2
-    assert "write input_size=3x64x64" in wrong.output
+    assert "write --input-size 3x64x64" in wrong.output
 
 
 def test_estimate_reads_stdin_and_speaks_plainly() -> None:

@@ -34,12 +34,21 @@ def _group(error: Exception) -> click.Command:
         (SummaryError("line 3: no layer"), "radctl: line 3: no layer\n"),
         (FileNotFoundError(2, "No such file or directory", "a.txt"), "radctl: a.txt: No such file or directory\n"),
         (OSError("the disk is full"), "radctl: the disk is full\n"),
+        (OSError(28, "No space left on device"), "radctl: No space left on device\n"),
     ],
 )
 def test_errors_for_the_user_are_one_line(error: Exception, message: str) -> None:
     result = CliRunner().invoke(_group(error), ["broken"])
     assert result.exit_code == 2
     assert result.stderr == message
+
+
+@pytest.mark.parametrize("option", ["--help", "--version", "report --help"])
+def test_help_on_a_full_disk_is_one_line_too(option: str) -> None:
+    command = [sys.executable, "-m", "slurm_hooks.radctl", *option.split()]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (2, "radctl: No space left on device\n")
 
 
 def test_defects_are_not_hidden() -> None:

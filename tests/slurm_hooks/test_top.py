@@ -127,6 +127,18 @@ def test_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str,
     assert _Slurm.asked == ("gpu", "big")
 
 
+@pytest.mark.parametrize("columns", ["1", "40"])
+def test_a_narrow_terminal_cuts_no_name_and_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    wide = _radctl(tmp_path).output
+    monkeypatch.setattr(_Slurm, "looks", 2)
+    monkeypatch.setenv("COLUMNS", columns)
+    assert _radctl(tmp_path, "--once").output == wide
+    assert "…" not in wide
+
+
 def test_a_terminal_without_utf_8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     path = tmp_path / "rad.toml"
