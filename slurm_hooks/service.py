@@ -86,8 +86,11 @@ class Answer(NamedTuple):
     record: Record | None = None
 
     def to_fields(self) -> dict[str, str]:
-        """The answer as the fields of a message."""
-        fields = {"status": "reject" if self.reject else "pass", "message": self.message}
+        """The answer as the fields of a message; no user's text in it moves a terminal."""
+        shown = self.message
+        if not shown.isprintable():
+            shown = "".join(c if c.isprintable() or c == "\n" else "?" for c in shown)
+        fields = {"status": "reject" if self.reject else "pass", "message": shown}
         fields.update({f"set.{name}": value for name, value in (self.fields or {}).items()})
         fields.update({f"env.{name}": value for name, value in (self.environment or {}).items()})
         return fields

@@ -587,6 +587,22 @@ def test_a_steady_flow_of_unpinned_jobs_does_not_stop_pinning() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"partition": "a\x1b[31mb\x07"}, "partition a?[31mb?: RAD does not serve it"),
+        ({"summary": None, "summary_error": "a\x1b[2Jb\x9bc\u202ed"}, "summary net.txt: a?[2Jb?c?d"),
+        ({"summary": None, "summary_error": "a\nb"}, "summary net.txt: a\nb"),
+    ],
+)
+def test_no_text_of_a_user_moves_a_terminal(fields: dict[str, str | None], shown: str) -> None:
+    made, _ = service()
+    script = "#!/bin/sh\n#RAD model=net.txt batch_size=8\ntrue\n"
+    base: dict[str, str | None] = {"script": script, "partition": "gpu", "tres_per_node": "gres:gpu:1"}
+    told = {name: text for name, text in {**base, **fields}.items() if text is not None}
+    assert shown in made.answer(told).to_fields()["message"]
+
+
+@pytest.mark.parametrize(
     ("lines", "fields", "words"),
     [
         ((), {"tres_per_node": "gres:gpu:2"}, "more than one GPU"),
