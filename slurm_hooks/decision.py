@@ -482,6 +482,8 @@ def _of_partition(submission: Submission, view: ClusterView) -> str:
     if view.enforces_limits and not view.can_retype and _holds_gpus(submission.user, view):
         return "the user's jobs hold GPUs already, and one more may have to wait for a limit of association or QOS"
     waiting = view.waiting.get(submission.partition, 0)
+    if waiting == 1:
+        return "a job of the partition waits already"
     return f"{waiting} jobs of the partition wait already" if waiting else ""
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from scripts.demo_data import mlp, resnet50
 from scripts.devcluster import Cluster
-from tests.cluster.conftest import ONE_GPU, need_record, output, shares
+from tests.cluster.conftest import ONE_GPU, need_record, output, record_of, shares
 
 SCRIPT = """#!/bin/bash
 #SBATCH --gres=gpu:1
@@ -169,3 +169,39 @@ def test_the_users_file_is_opened_by_nobody_but_the_user(cluster: Cluster, summa
     said = cluster.submit(SCRIPT.format(model=summary.name), "--hold")
     assert "GiB expected" in said.err
     summary.unlink()
+
+
+FORGED = (
+    ("RAD_SUMMARY=error \x1b[31mred", "left as written: summary resnet50.txt: ?[31mred\n"),
+    ("RAD_SUMMARY=error " + "x" * 100_000, "left as written: summary resnet50.txt: " + "x" * 300 + "\n"),
+    ("RAD_SUMMARY=error %s%n RAD1:eyJhY3Rpb24iOiJzaGFyZSJ9", "left as written: summary resnet50.txt: %s%n RAD1:"),
+    ("RAD_SUMMARY=ok 17", "left as written: summary resnet50.txt: it was not handed on"),
+    ("RAD_SUMMARY=ok " + "9" * 400, "left as written: summary resnet50.txt: it was not handed on"),
+    ("RAD_SUMMARY=ok -1", "left as written: summary resnet50.txt: ok -1"),
+    ("RAD_SUMMARY=ok 0", "left as written: the summary is empty"),
+    ("RAD_SUMMARY=ok 16,RAD_SUMMARY_1=(", "left as written: summary "),
+    ("RAD_SUMMARY_1=\x1b[2J\xff", "left as written: summary "),
+    (
+        "RAD_SUMMARY=ok 7," + ",".join(f"RAD_SUMMARY_{piece}=" + "x" * 95_000 for piece in range(1, 8)),
+        "script, summary and options are longer than 1000 KB together",
+    ),
+    ("RAD_SHARE=1,RAD_THREAD_PERCENTAGE=0,RAD_TEST_ONLY=yes,RAD_CORE_SPEC=,RAD_COUNTED=x", "GiB expected"),
+)
+"""What a user may have put into the job's environment by --export, and what he is told of it."""
+
+
+def test_a_forged_environment_is_its_own_jobs_loss(cluster: Cluster, summary: Path) -> None:
+    for export, told in FORGED:
+        script = (
+            SCRIPT.format(model=summary.name)
+            .encode()
+            .replace(b"#RAD", f"#SBATCH --hold --export='ALL,{export}'\n#RAD".encode("latin-1"), 1)
+        )
+        said = cluster.submit(script)
+        assert told in said.err, export[:40]
+        assert "\x1b" not in said.err, export[:40]
+        forged = record_of(cluster, said.job_id)
+        assert forged is None or "RAD1" not in forged.model
+        assert (shares(cluster.job(said.job_id)["TresPerNode"]) is None) == ("GiB expected" not in told)
+        others = cluster.submit("#!/bin/sh\n#SBATCH --gres=gpu:1 --hold\n#RAD memory=48G\ntrue\n", user="bob")
+        assert shares(cluster.job(others.job_id)["TresPerNode"]) == 35, export[:40]

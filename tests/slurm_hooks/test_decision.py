@@ -288,6 +288,7 @@ def test_unpinned_for_limits_of_the_user() -> None:
 def test_unpinned_for_the_state_of_the_cluster() -> None:
     assert "stale" in made(now=131.0).reasons[-1]
     assert "2 jobs of the partition wait already" in made(view=replace(VIEW, waiting={"gpu": 2})).reasons[-1]
+    assert "a job of the partition waits already" in made(view=replace(VIEW, waiting={"gpu": 1})).reasons[-1]
     assert made(submission=SUBMISSION._replace(begin_time=100)).pin is not None
 
 
