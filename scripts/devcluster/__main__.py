@@ -8,11 +8,13 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from scripts.devcluster import processes
-from scripts.devcluster.cluster import Cluster, ClusterError
+from scripts.devcluster.cluster import USERS, Cluster, ClusterError
 from scripts.devcluster.layout import Layout, Rad, free_base_port
+from slurm_hooks import config as configuration
 
 DEFAULT_DIRECTORY = Path("/tmp/rad-dev-cluster")  # noqa: S108  (a folder of root's, made with mode 0755)
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -23,13 +25,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/dev-cluster", description="A real Slurm on this machine.")
     parser.add_argument("command", choices=("up", "down", "status", "shell"))
     parser.add_argument("--dir", type=Path, default=DEFAULT_DIRECTORY, help="the cluster's folder (%(default)s)")
-    parser.add_argument("--nodes", type=int, default=1, help="number of slurmds (%(default)s)")
-    parser.add_argument("--gpus", type=int, default=4, help="stand-in GPUs of each node (%(default)s)")
+    parser.add_argument("--nodes", type=_at_least(1), default=1, help="number of slurmds (%(default)s)")
+    parser.add_argument("--gpus", type=_at_least(0), default=4, help="stand-in GPUs of each node (%(default)s)")
     parser.add_argument("--partitions", default="gpu", help="names, comma-separated (%(default)s)")
     parser.add_argument("--port", type=int, help="first port (default: one from which on enough are free)")
-    parser.add_argument("--rad", metavar="CONFIG", help="with RAD, from this rad.toml; 'default' for its defaults")
+    parser.add_argument(
+        "--rad", metavar="CONFIG", type=_readable, help="with RAD, from this rad.toml; 'default' for its defaults"
+    )
     parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter for RAD (%(default)s)")
-    parser.add_argument("--user", default="alice", help="whose shell (%(default)s)")
+    parser.add_argument("--user", choices=USERS, default="alice", help="whose shell (%(default)s)")
     args = parser.parse_args(arguments)
     directory = args.dir.resolve()
     layout = Layout.load(directory)
@@ -54,6 +58,25 @@ def main(arguments: list[str] | None = None) -> int:
     except ClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and int(text) >= least):
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+        return int(text)
+
+    return number
+
+
+def _readable(config: str) -> str:
+    """The name of a rad.toml, or ``default``."""
+    if config != "default":
+        try:
+            configuration.load(Path(config))
+        except configuration.ConfigError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+    return config
 
 
 def _do(cluster: Cluster, command: str, user: str) -> int:

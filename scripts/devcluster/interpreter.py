@@ -34,9 +34,11 @@ def for_everybody(python: Path) -> Interpreter:
     """`python` where users can start it; else the system's Python with the packages of `python`.
 
     Raises:
-        ClusterError: if users can use neither; the message says what to do.
+        ClusterError: if there is none, or users can use neither; the message says what to do.
     """
     python = python.absolute()  # not resolved: that of a virtual environment is a link out of it
+    if not python.is_file():
+        raise ClusterError(f"{python}: no such file")
     if closed(python.parent) is None and closed(python.resolve().parent) is None:
         return Interpreter(python)
     version, packages = _ask(python)

@@ -35,8 +35,8 @@ def test_the_summaries_have_the_published_sizes() -> None:
     assert parse_summary(bert_base()).total_params == pytest.approx(110e6, rel=0.25)
 
 
-@pytest.mark.parametrize("option", ["-h", "--help", "--down"])
-def test_help_and_the_end_install_nothing(tmp_path: Path, option: str) -> None:
+@pytest.mark.parametrize("option", ["-h", "--help", "--down", "--foo"])
+def test_help_the_end_and_a_mistake_install_nothing(tmp_path: Path, option: str) -> None:
     scripts = tmp_path / "scripts"
     scripts.mkdir()
     for name in ("demo", "lib.sh"):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from scripts.devcluster import Cluster, ClusterError, Layout, free_base_port, processes, settings
+from scripts.devcluster.__main__ import main
 from scripts.devcluster.interpreter import for_everybody
 from slurm_hooks.node import mps
 from tests.cluster.conftest import new_directory, whole
@@ -143,6 +144,30 @@ def test_a_folder_that_users_cannot_enter_is_refused() -> None:
 def test_a_python_may_be_named_from_where_one_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/usr")
     assert for_everybody(Path("bin/python3")).python == Path("/usr/bin/python3")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("up", "--rad", "/nope"), "argument --rad: /nope: cannot be read: No such file or directory"),
+        (("up", "--rad", __file__), f"argument --rad: {__file__}: not TOML"),
+        (("up", "--nodes", "0"), "argument --nodes: '0' is no whole number from 1 on"),
+        (("up", "--gpus", "-1"), "argument --gpus: '-1' is no whole number from 0 on"),
+        (("shell", "--user", "carol"), "argument --user: invalid choice: 'carol'"),
+    ],
+)
+def test_a_wrong_option_is_named_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([*options, "--dir", str(tmp_path / "c")])
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_python_that_is_not_there_is_named() -> None:
+    with pytest.raises(ClusterError, match="/nope/python: no such file"):
+        for_everybody(Path("/nope/python"))
 
 
 def test_one_cluster_after_the_other_makes_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
