@@ -96,7 +96,7 @@ class Site:
     partition: Partition
     usable: int
     settings: Recovery
-    can_retype: bool = False
+    can_retype: bool
 
 
 def judge(record: Record | None, ended: Ended, site: Site) -> Verdict:

@@ -264,26 +264,46 @@ def test_the_largest_instance_where_none_has_the_next_step() -> None:
 def test_what_is_not_requeued(ended: dict[str, Any], site: dict[str, Any], outcome: str) -> None:
     verdict = judge(RECORD, dataclasses.replace(ENDED, **ended), dataclasses.replace(SITE, **site))
     assert (verdict.outcome, verdict.share) == (outcome, None)
-    assert ("#RAD memory=24G" in verdict.message) == (outcome != "failed")
+    died, ask = "rad: job 7 ran out of GPU memory (MIG instance 1g.18gb)", "ask for more: #RAD memory=24G"
+    messages = {
+        "oom_told": f"{died} and may not be requeued; {ask}",
+        "oom_final": f"{died}: it was tried 11 times; {ask}",
+        "failed": "",
+    }
+    assert verdict.message == messages[outcome]
+
+
+@pytest.mark.parametrize(("needed", "ask"), [(64 * 1024, "64G"), (64 * 1024 + 1, "65G")])
+def test_what_is_asked_for_holds_what_is_needed(needed: int, ask: str) -> None:
+    had = mig.profile("1g.18gb")
+    assert had is not None
+    settings = Recovery(step_mib=needed - had.memory_mib)
+    site = dataclasses.replace(SITE, settings=settings, can_retype=False)
+    assert judge(RECORD, ENDED, site).message.endswith(f"#RAD memory={ask}")
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"larger": ()}, "there is no larger one"),
-        ({"profile": "1g"}, "there is no larger one"),
-        ({"retries": 2}, "it was tried 3 times"),
+        ({"larger": ()}, "1g.18gb): there is no larger one and it is not tried again"),
+        ({"profile": "1g"}, "1g): there is no larger one and it is not tried again"),
+        ({"retries": 2}, "1g.18gb): it was tried 3 times; ask for more: #RAD memory=24G"),
     ],
 )
 def test_who_ran_out_of_an_instances_memory_for_the_last_time(changes: dict[str, Any], words: str) -> None:
     verdict = judge(dataclasses.replace(RECORD, **changes), dataclasses.replace(ENDED, restart=2), SITE)
     assert (verdict.outcome, verdict.share) == ("oom_final", None)
-    assert words in verdict.message
+    assert verdict.message == f"rad: job 7 ran out of GPU memory (MIG instance {words}"
 
 
 def test_an_instance_has_no_cap() -> None:
     after = requeued(RECORD, Run(restart=0, outcome="oom_requeued"), 15, SITE, "1g.35gb")
     assert (after.profile, after.cap_mib, after.larger) == ("1g.35gb", None, ("3g.71gb", "7g.141gb"))
+
+
+def test_what_runs_on_shares_has_no_larger_instance() -> None:
+    after = requeued(RECORD, Run(restart=0, outcome="oom_requeued"), 30, SITE)
+    assert (after.profile, after.cap_mib, after.larger) == ("", 42_000, ())
 
 
 def test_a_request_with_another_profile() -> None:

@@ -10,7 +10,7 @@ from slurm_hooks.node.recovery import Ended, Site, died_of_memory, grown, judge,
 from slurm_hooks.records import Record, Run, decode, encode
 
 PARTITION = Partition(gpu_memory_mib=81920)
-SITE = Site(PARTITION, 81920 - 2048, Recovery())
+SITE = Site(PARTITION, 81920 - 2048, Recovery(), can_retype=False)
 RECORD = Record(action="share", share=30, upper_mib=23000)
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 ENDED = Ended(
@@ -109,6 +109,16 @@ def test_growth(share: int, larger: int) -> None:
     assert grown(share, RECORD, SITE)[1] == larger
 
 
+@pytest.mark.parametrize(("needed", "ask"), [(5120, "5G"), (5121, "6G")])
+def test_what_is_asked_for_holds_what_is_needed(needed: int, ask: str) -> None:
+    record = dataclasses.replace(RECORD, upper_mib=needed - 5120)
+    verdict = judge(record, _ended(may_requeue=False), dataclasses.replace(SITE, usable=0))
+    assert verdict.message == (
+        "rad: job 4711 ran out of GPU memory (30 of 100 shares, 23961 MiB) and may not be requeued; "
+        f"ask for more: #RAD memory={ask}"
+    )
+
+
 def test_a_share_grows_however_little_its_memory_does() -> None:
     assert grown(30, RECORD, dataclasses.replace(SITE, settings=Recovery(step_mib=1, factor=1.0))) == (23962, 31)
 
@@ -190,7 +200,10 @@ def test_a_victim_is_requeued_three_times_at_most() -> None:
     assert judge(record, _ended(**LOST, restart=2), SITE).outcome == "mps_victim"
     verdict = judge(dataclasses.replace(RECORD, runs=runs), _ended(**LOST, restart=3), SITE)
     assert (verdict.outcome, verdict.share) == ("mps_told", None)
-    assert "submit it anew" in verdict.message
+    assert verdict.message == (
+        "rad: job 4711 lost its GPU's MPS server, through no fault of its own; it may not be requeued (again): submit "
+        "it anew"
+    )
     unwanted = dataclasses.replace(SITE, settings=Recovery(enabled=False))
     assert judge(RECORD, _ended(**LOST), unwanted).outcome == "mps_told"
     assert judge(RECORD, _ended(**FAULT), unwanted).outcome == "failed"
@@ -224,6 +237,7 @@ def test_runs_stand_in_their_order() -> None:
     both = with_run(with_run(RECORD, Run(restart=0, share=50)), Run(restart=1, share=70))
     assert with_run(both, Run(restart=0, share=50)) == both
     assert both.user_changes == ("mps:50", "mps:70")
+    assert with_run(both, Run(restart=2, share=70)).user_changes == ("mps:50", "mps:70")
     assert with_run(with_run(RECORD, Run(restart=0, share=50)), Run(restart=1, share=50)).user_changes == ("mps:50",)
     record = RECORD
     for restart, start in [(2, None), (None, None), (1, 30), (0, 20), (1, 10), (1, None)]:
@@ -248,6 +262,10 @@ def test_a_request_that_the_user_changed_is_recorded(action: Any, share: int | N
     assert with_run(record, Run(share=share, restart=0)).user_changes == changes
 
 
+def test_what_was_not_decided_was_not_changed() -> None:
+    assert with_run(Record(action="share"), Run(share=30, restart=0)).user_changes == ()
+
+
 def test_our_own_regrowth_is_no_change_of_the_user() -> None:
     record = requeued(RECORD, Run(share=30, restart=0, outcome="oom_requeued"), 45, SITE)
     assert with_run(record, Run(share=30, restart=0, outcome="oom_requeued")).user_changes == ()
@@ -260,17 +278,21 @@ def test_our_own_regrowth_is_no_change_of_the_user() -> None:
     assert [with_run(r, Run(share=30, restart=0)).user_changes for r in late] == [(), ("mps:30",)]
     assert with_run(late[0], Run(share=30)).user_changes == ()
     assert with_run(late[0], Run(share=30, restart=2)).user_changes == ("mps:30",)
+    assert with_run(late[0], Run(share=30, restart=1, start=5)).user_changes == ()
+    unnumbered = dataclasses.replace(record, runs=(Run(outcome="oom_requeued"),))
+    assert with_run(unnumbered, Run(share=30, start=5)).user_changes == ()
 
 
 def test_who_may_have_broken_the_gpu_for_all_runs_alone_once() -> None:
     verdict = judge(RECORD, _ended(**FAULT), SITE)
     assert (verdict.outcome, verdict.share) == ("mps_suspect", 100)
-    assert verdict.message.endswith("by one process's fatal fault; requeued with the whole GPU")
+    broken = "rad: job 4711 was broken together with others on its GPU by one process's fatal fault"
+    assert verdict.message == f"{broken}; requeued with the whole GPU"
     after = requeued(RECORD, Run(share=30, restart=0, outcome="mps_suspect"), 100, SITE)
     assert (after.retries, after.share, after.cap_mib, after.first_share) == (0, 100, None, 30)
     assert judge(after, _ended(**FAULT, restart=1, share=100), SITE).outcome == "failed"
     again = judge(after, _ended(**FAULT, restart=1), SITE)  # its user took the whole GPU from it again
-    assert (again.outcome, "submit it anew" in again.message) == ("failed", True)
+    assert (again.outcome, again.message) == ("failed", f"{broken}; if it was not its own, submit it anew")
     assert with_run(after, Run(share=100, restart=1)).user_changes == ()
     assert judge(after, _ended(restart=1), SITE).outcome == "oom_requeued"  # its tries for memory are its own
 
