@@ -83,7 +83,7 @@ class Guard:
             What to do now, or None.
         """
         used = sum(processes.values())
-        if cap_mib is None or used <= cap_mib + self._slack_mib or not processes:
+        if cap_mib is None or used <= cap_mib + self._slack_mib:
             if watch := self._watched.get(job):
                 watch.looks, watch.asked = 0, None
             return None

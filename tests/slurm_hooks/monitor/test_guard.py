@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from slurm_hooks.config import OverAllotment
 from slurm_hooks.monitor import guard
 from slurm_hooks.monitor.guard import LOOKS, Guard, Notice, act
 
@@ -30,10 +31,8 @@ def looks(guard: Guard, count: int, processes: dict[int, float] | None = None) -
 
 def test_it_is_said_once_and_only_when_it_lasts() -> None:
     guard = Guard("warn", 100.0)
-    told = looks(guard, 10)
-    assert told[: LOOKS - 1] == [None] * (LOOKS - 1)
-    assert told[LOOKS - 1] == Notice(7, "job 7 uses 9000 MiB of GPU memory, 8000 MiB allotted", warn=True)
-    assert told[LOOKS:] == [None] * (10 - LOOKS)
+    notice = Notice(7, "job 7 uses 9000 MiB of GPU memory, 8000 MiB allotted", warn=True)
+    assert looks(guard, 10) == [None, None, notice, *[None] * 7]  # in the third look, as docs/monitor.md says
 
 
 def test_a_spike_passes() -> None:
@@ -54,7 +53,7 @@ def test_the_largest_process_is_asked_to_end_and_then_made_to() -> None:
     assert (first.pid, first.hard, first.warn) == (11, False, True)
     assert first.message.endswith("process 11 (6000 MiB) was ended")
     assert (second.pid, second.hard, second.warn) == (11, True, False)
-    (third,) = filter(None, looks(guard, LOOKS, {10: 9000.0}))
+    (third,) = filter(None, looks(guard, LOOKS, {10: 5000.0, 11: 4000.0}))
     assert (third.pid, third.hard) == (10, False)
 
 
@@ -70,6 +69,33 @@ def test_jobs_without_a_cap_are_left_alone() -> None:
     guard = Guard("end", 0.0)
     assert [guard.look(7, None, OVER) for _ in range(5)] == [None] * 5
     assert [guard.look(7, 0.0, {}) for _ in range(5)] == [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("policy", "counts"),
+    [
+        ("record", [True, True, False, False]),
+        ("warn", [True, True, False, False]),
+        ("end", [True, True, False, True]),  # it may have to be ended the hard way
+    ],
+)
+def test_looks_count_while_something_may_have_to_be_done(policy: OverAllotment, counts: list[bool]) -> None:
+    guard = Guard(policy, 100.0)
+    assert guard.counts is False
+    seen = []
+    for _ in counts:
+        looks(guard, 1)
+        guard.look(8, 8000.0, {20: 100.0})  # one that keeps to its cap changes nothing
+        seen.append(guard.counts)
+    assert seen == counts
+    looks(guard, 1, {10: 100.0})
+    assert guard.counts is False
+    guard.look(8, 8000.0, {20: 9000.0})
+    guard.look(9, 8000.0, {30: 9000.0})
+    guard.look(9, 8000.0, {30: 100.0})
+    assert guard.counts is True
+    guard.forget(8)
+    assert guard.counts is False
 
 
 def test_a_new_run_is_told_again() -> None:
@@ -166,8 +192,12 @@ def test_the_user_is_told_through_slurm(tmp_path: Path, caplog: pytest.LogCaptur
     caplog.set_level(logging.WARNING)
     act(Notice(7, "job 7 uses much", warn=True), lambda pid: 7, _disconnect, str(scontrol))
     assert (tmp_path / "said").read_text() == "notify|7|rad: job 7 uses much|"
+    (tmp_path / "said").unlink()
+    act(Notice(7, "job 7 uses much"), lambda pid: 7, _disconnect, str(scontrol))
+    assert not (tmp_path / "said").exists()
     act(Notice(7, "job 7 uses much", warn=True), lambda pid: 7, _disconnect, "/nowhere/scontrol")
     assert [record.message for record in caplog.records] == [
+        "job 7 uses much",
         "job 7 uses much",
         "job 7 uses much",
         "job 7 was not told: /nowhere/scontrol: No such file or directory",
