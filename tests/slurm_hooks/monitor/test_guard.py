@@ -113,9 +113,16 @@ def victim() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
+def _open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 @pytest.mark.parametrize(("hard", "number"), [(False, signal.SIGTERM), (True, signal.SIGKILL)])
 def test_a_process_is_ended(victim: subprocess.Popen[bytes], hard: bool, number: int) -> None:
+    begin = _open_files()
+    act(Notice(7, "over", pid=victim.pid, hard=hard), lambda pid: 8, _disconnect)
     act(Notice(7, "over", pid=victim.pid, hard=hard), lambda pid: 7, _disconnect)
+    assert _open_files() == begin
     assert victim.wait(10) == -number
 
 
@@ -135,7 +142,9 @@ def test_a_process_is_ended_where_the_kernel_gives_no_handle(
     assert victim.wait(10) == -signal.SIGKILL
 
 
-def test_it_is_taken_off_the_gpu_before_it_is_ended(victim: subprocess.Popen[bytes]) -> None:
+def test_it_is_taken_off_the_gpu_before_it_is_ended(
+    victim: subprocess.Popen[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
     taken = []
 
     def disconnect(job: int, pid: int) -> bool:
@@ -147,18 +156,20 @@ def test_it_is_taken_off_the_gpu_before_it_is_ended(victim: subprocess.Popen[byt
     act(Notice(7, "over", pid=victim.pid), lambda pid: 7, disconnect)
     assert taken == [(7, victim.pid, None)]
     assert victim.wait(10) == -signal.SIGTERM
+    assert caplog.messages[-1] == f"process {victim.pid} is ended in its kernels: OSError: the daemon hangs"
+
+
+def _no_handle(_: int) -> int:
+    raise OSError(errno.ENOSYS, "no such call")
 
 
 @pytest.mark.parametrize("handles", [True, False])
 def test_it_has_time_to_end_by_itself_then(
     victim: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, handles: bool
 ) -> None:
-    def none(_: int) -> int:
-        raise OSError(errno.ENOSYS, "no such call")
-
     monkeypatch.setattr(guard, "LET_GO_S", 0.3)
     if not handles:
-        monkeypatch.setattr(os, "pidfd_open", none)
+        monkeypatch.setattr(os, "pidfd_open", _no_handle)
     begin = time.monotonic()
     act(Notice(7, "over", pid=victim.pid), lambda pid: 7, lambda job, pid: True)
     assert time.monotonic() - begin >= 0.3
@@ -183,6 +194,21 @@ def test_a_number_that_is_another_jobs_by_now_is_left_alone(victim: subprocess.P
     act(Notice(7, "over", pid=2**22 + 1, hard=True), lambda pid: 7, _disconnect)
     with pytest.raises(subprocess.TimeoutExpired):
         victim.wait(0.2)
+
+
+def test_a_number_that_becomes_another_jobs_meanwhile(
+    victim: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a handle it is still the process that was looked at; by its number it is no more."""
+    jobs = iter([7, 8])
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pidfd_open", _no_handle)
+        act(Notice(7, "over", pid=victim.pid), lambda pid: next(jobs), _disconnect)
+    with pytest.raises(subprocess.TimeoutExpired):
+        victim.wait(0.2)
+    jobs = iter([7, 8])
+    act(Notice(7, "over", pid=victim.pid), lambda pid: next(jobs), _disconnect)
+    assert victim.wait(10) == -signal.SIGTERM
 
 
 def test_the_user_is_told_through_slurm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
