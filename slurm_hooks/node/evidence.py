@@ -6,7 +6,6 @@ traceback follows it, something else ended the run.
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from dataclasses import dataclass
@@ -163,20 +162,14 @@ def broken_together(server_log: bytes, since: int, until: int) -> Fault | None:
 
 
 def _clock(line: re.Match[bytes]) -> float:
-    """When a line was written by the server's clock, taken as local time, in Unix seconds; NaN where it tells none."""
+    """When a line was written by the server's clock, taken as local time, in Unix seconds; there is no wrong date."""
     year, month, day, hour, minute, second = (int(part) for part in line.groups()[:6])
-    try:
-        return time.mktime((year, month, day, hour, minute, second, 0, 0, -1))
-    except (OverflowError, ValueError):
-        return math.nan
+    return time.mktime((year, month, day, hour, minute, second, 0, 0, -1))
 
 
-def _times(clock: float) -> tuple[float, ...]:
+def _times(clock: float) -> tuple[float, float]:
     """Unix time of a line of a server's log, as local time and as UTC: NVIDIA does not say which it writes."""
-    try:
-        return clock, clock + time.localtime(clock).tm_gmtoff
-    except (OverflowError, ValueError, OSError):
-        return ()
+    return clock, clock + time.localtime(clock).tm_gmtoff
 
 
 def _last(pattern: re.Pattern[bytes], log: bytes) -> str:

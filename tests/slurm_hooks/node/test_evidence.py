@@ -268,6 +268,7 @@ def test_whom_a_server_calls_broken() -> None:
     assert broken_together(_server_log(alone) + other, _AT - 60, _AT + 60) is None  # one after another, each by itself
     assert broken_together(both + _server_log(FAULTY[:1]), _AT, _AT + 60) == Fault(_AT, ended=False)
     assert broken_together(both + both.replace(b"2026", b"2027"), _AT, _AT + 60) == Fault(_AT, ended=False)
+    assert broken_together(both + both.replace(b":23.", b":43."), _AT, _AT + 60) == Fault(_AT + 20, ended=False)
     assert broken_together(both, _AT + 1, _AT + 60) is None
     assert broken_together(both, _AT - 60, _AT - 1) is None
 
@@ -325,13 +326,14 @@ def test_what_real_servers_wrote_as_a_clients_kernel_was_at_fault() -> None:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
-def test_a_servers_clock_may_show_local_time_or_utc(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("month", [7, 11])  # with and without summer time
+def test_a_servers_clock_may_show_local_time_or_utc(zone: str, month: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
-        local = int(time.mktime((2026, 11, 21, 0, 53, 23, 0, 0, -1)))
-        utc = calendar.timegm((2026, 11, 21, 0, 53, 23))
-        log = _server_log(FAULTY)
+        local = int(time.mktime((2026, month, 21, 0, 53, 23, 0, 0, -1)))
+        utc = calendar.timegm((2026, month, 21, 0, 53, 23))
+        log = _server_log(FAULTY).replace(b"-11-", f"-{month:02}-".encode())
         assert [broken_together(log, at - 5, at + 5) for at in (local, utc)] == [Fault(local, False), Fault(utc, False)]
         assert broken_together(log, min(local, utc), max(local, utc)) == Fault(local, False)
         assert broken_together(log, max(local, utc) + 60, max(local, utc) + 90) is None
@@ -347,7 +349,9 @@ def test_a_servers_clock_may_show_local_time_or_utc(zone: str, monkeypatch: pyte
         b"\xff\0" * 100_000,
         _server_log(["472", "525"]),
         _server_log(["The following client process have a sticky error set:", "472", "525"]),
-        _server_log(FAULTY).replace(b"2026", b"9999").replace(b"-11-", b"-99-"),
+        _server_log(["Server is handling a fatal GPU error.", "472", "525"]),
+        _server_log(FAULTY).replace(b"2026-11-21 00:53:23", b"9999-99-99 99:99:99"),
+        _server_log(FAULTY).replace(b"2026-11-21 00:53:23", b"0000-00-00 00:00:00"),
         (_HEAD.encode() + b"1" * 300) * 900,
         _server_log(["Server is handling a fatal GPU error."]) * 3000,
         _server_log(
