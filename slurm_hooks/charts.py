@@ -139,7 +139,7 @@ def bars(series: Sequence[Series], labels: Sequence[str], unit: str, title: str)
     parts = frame.grid(unit)
     count = max(1, len(labels))
     gap = min(6.0, 0.25 * frame.inner / count)
-    every = max(1, math.ceil(count / frame.labels))
+    every = math.ceil(count / frame.labels)
     for n, label in enumerate(labels):
         below = 0.0
         for row in series:
@@ -210,7 +210,7 @@ def number(value: float) -> str:
     """A number as people read it: three significant digits, no more decimals than needed."""
     if value == 0 or not math.isfinite(value):
         return "0"
-    decimals = max(0, 2 - math.floor(math.log10(abs(value)))) if abs(value) < 100 else 0
+    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
     text = f"{value:,.{min(decimals, 4)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

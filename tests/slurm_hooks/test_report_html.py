@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 import re
 import struct
 import subprocess
@@ -18,11 +17,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slurm_hooks import charts, report, report_html
-from slurm_hooks.charts import Point, Series
 from slurm_hooks.radctl import jobs as command
 from slurm_hooks.radctl.main import cli
 from slurm_hooks.records import Record, Run
@@ -237,52 +233,6 @@ def test_many_ooms_and_many_points_are_cut() -> None:
     assert "The newest 50 of 2000 jobs." in text
     assert text.count("<circle") == 1000
     assert len(text) < 400_000
-
-
-@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=5))
-def test_any_numbers_make_charts(values: list[float]) -> None:
-    rows = [Series("a", "held", values, filled=True), Series("b", "asked", values)]
-    labels = [str(n) for n in range(len(values))]
-    points = [Point(value, value / 2, value * 2, "bad", "x") for value in values]
-    for svg in (
-        charts.over_time(rows, [(0.0, "a"), (1.0, "b")], "u", "t"),
-        charts.bars(rows, labels, "u", "t"),
-        charts.scatter(points, "u", [("n", "bad")], "t"),
-        charts.ranks(list(zip(labels, values, strict=True)), "u", "held"),
-    ):
-        _outline(svg)
-        places = [float(v) for v in re.findall(r'\b(?:x|y|cx|cy|x1|x2|y1|y2|width|height)="([^"]+)"', svg)]
-        assert all(-1 <= place <= charts.WIDE for place in places)
-
-
-@given(st.floats(0, 1e12))
-def test_ticks(largest: float) -> None:
-    ticks = charts._ticks(largest)
-    assert 3 <= len(ticks) <= 6
-    assert ticks[0] == 0
-    assert ticks[-1] >= largest * (1 - 1e-9)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (0.1234, "0.123"), (12.5, "12.5"), (12.0, "12"), (1234.4, "1,234"), (0.00001, "0"), (math.inf, "0")],
-)
-def test_numbers(value: float, text: str) -> None:
-    assert charts.number(value) == text
-
-
-@pytest.mark.parametrize(
-    ("values", "texts"),
-    [
-        ([12.34, 1234.5, 0.04], ["12.3", "1,234.5", "0.0"]),
-        ([1.234, 0.5], ["1.23", "0.50"]),
-        ([0.1234, 0], ["0.123", "0.000"]),
-        ([math.nan, 2], ["-", "2.00"]),
-        ([], []),
-    ],
-)
-def test_numbers_below_each_other(values: list[float], texts: list[str]) -> None:
-    assert charts.column(values) == texts
 
 
 def _below(since: int, until: int) -> list[str]:
