@@ -46,11 +46,18 @@ def test_what_was_measured_is_mostly_met_to_a_block() -> None:
     [
         ({"type": "lstm", "width": 150}, "on the chip", "apart"),
         ({"type": "gru", "width": 192}, "on the chip", "apart"),
+        ({"type": "lstm", "width": 192}, "on the chip", "apart"),
+        ({"type": "lstm", "width": 129}, "on the chip", "apart"),
         ({"type": "lstm", "width": 128}, "on the chip", "on the chip"),
+        ({"type": "gru", "width": 129}, "on the chip", "apart"),
+        ({"type": "gru", "width": 128}, "on the chip", "on the chip"),
+        ({"type": "rnn", "width": 384}, "on the chip", "apart"),
+        ({"type": "rnn", "width": 257}, "on the chip", "apart"),
         ({"type": "rnn", "width": 300}, "on the chip", "apart"),
         ({"type": "rnn", "width": 256}, "on the chip", "on the chip"),
-        ({"type": "lstm", "width": 200}, "apart", "apart"),
-        ({"type": "rnn", "width": 400}, "apart", "apart"),
+        ({"type": "lstm", "width": 193}, "apart", "apart"),
+        ({"type": "gru", "width": 193}, "apart", "apart"),
+        ({"type": "rnn", "width": 385}, "apart", "apart"),
         ({"type": "lstm", "width": 64, "precision": "bf16"}, "apart", "apart"),
         # What PyTorch's own rules say of one layer in fp16.
         ({"layers": 1, "type": "lstm", "width": 512, "inputs": 128, "precision": "fp16"}, "on the chip", "on the chip"),
@@ -65,6 +72,21 @@ def test_what_was_measured_is_mostly_met_to_a_block() -> None:
             {"layers": 1, "type": "rnn", "width": 1024, "inputs": 128, "precision": "fp16", "batch": 96},
             "apart",
             "apart",
+        ),
+        (
+            {"layers": 1, "type": "rnn", "width": 896, "inputs": 128, "precision": "fp16", "batch": 96},
+            "apart",
+            "apart",
+        ),
+        (
+            {"layers": 1, "type": "rnn", "width": 768, "inputs": 128, "precision": "fp16", "batch": 96},
+            "on the chip",
+            "on the chip",
+        ),
+        (
+            {"layers": 1, "type": "lstm", "width": 1024, "inputs": 128, "precision": "fp16", "batch": 96},
+            "on the chip",
+            "on the chip",
         ),
         (
             {"layers": 1, "type": "lstm", "width": 512, "inputs": 128, "precision": "fp16", "batch": 136},
@@ -94,6 +116,29 @@ def test_what_stays_on_the_chip_is_worked_with_otherwise(
         sizes[name] = workspace_bytes(one)
     assert sizes["on the chip"] != sizes["apart"]
     assert said == {"forward": sizes[forward], "backward": sizes[backward]}
+
+
+@pytest.mark.parametrize(
+    ("steps", "batch", "turn"),
+    [
+        (128, 256, 8),
+        (127, 256, 2),
+        (127, 128, 2),
+        (127, 127, 4),
+        (32, 17, 4),
+        (32, 16, 8),
+        (31, 16, 4),
+    ],
+)
+def test_layers_take_turns(steps: int, batch: int, turn: int) -> None:
+    """Each layer more works with weights, a state and as many steps more as lie between two turns."""
+    two, three = (
+        ONE._replace(steps=steps, batch=batch, width=512, layers=layers, inputs=512, precision="bf16")
+        for layers in (2, 3)
+    )
+    more = workspace_bytes(three) - workspace_bytes(two) - 8 * MIB - (three.weights - two.weights)
+    more += three.biases - two.biases
+    assert more == (turn + 5) * batch * 512 * two.size
 
 
 def test_what_is_drawn_is_written_and_read(tmp_path: Path) -> None:
