@@ -114,7 +114,7 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str, s
             if status is None or signal is None:
                 status, signal = shown.exit_status, shown.exit_signal
             record = decode(shown.admin_comment)
-    code = None if status is None or signal is None else 128 + signal if signal else status
+    code = 128 + signal if signal else status
     run = dataclasses.replace(run, exit_code=code, outcome="completed" if code == 0 else "failed")
     found = None
     if shown is not None and record is not None and shown.restarts == job.restart:

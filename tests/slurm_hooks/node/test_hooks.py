@@ -308,6 +308,7 @@ def test_other_failures_are_never_requeued(site: Site, text: str, code: str, tol
     site.run("epilog", SLURM_JOB_EXIT_CODE2=code)
     assert site.slurm.calls("requeue") == []
     assert log.read_text() == text
+    assert "not recovered" not in site.said
     assert site.waiting()["7-0.json"].outcome == ("completed" if code == "0:0" else "failed")
 
 
@@ -522,9 +523,19 @@ def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, br
     assert "requeued with the whole GPU" in log.read_text()
 
 
-@pytest.mark.parametrize("beside", [True, False])
-def test_a_job_broken_as_a_cancelled_one_left_its_kernels_runs_again_as_it_was(mps_site: Site, beside: bool) -> None:
-    _oom_job(mps_site)
+@pytest.mark.parametrize(
+    ("beside", "code", "told"),
+    [
+        (True, "1:0", {}),
+        (True, "0:6", {"ExitCode": "6", "Reason": "RaisedSignal:6(Aborted)"}),  # as a C++ program ends
+        (True, "", {"ExitCode": "256"}),  # Slurm does not tell Epilog
+        (False, "1:0", {}),
+    ],
+)
+def test_a_job_broken_as_a_cancelled_one_left_its_kernels_runs_again_as_it_was(
+    mps_site: Site, beside: bool, code: str, told: dict[str, str]
+) -> None:
+    _oom_job(mps_site, **told)
     settings = _config(mps_site).mps
     if beside:
         mps.join(settings, 2, UID, 8, "2")
@@ -536,7 +547,7 @@ def test_a_job_broken_as_a_cancelled_one_left_its_kernels_runs_again_as_it_was(m
     [server_log] = mps_site.place.glob("mps/g2/*/log/server.log")
     server_log.write_text("".join(f"[{at}.237 Server   513] {line}\n" for line in lines))
     mps.leave(settings, 8)
-    mps_site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    mps_site.run("epilog", SLURM_JOB_EXIT_CODE2=code)
     if not beside:  # it was a process of its own that ended
         assert mps_site.waiting()["7-0.json"].outcome == "failed"
         return
@@ -648,6 +659,13 @@ def test_slurm_that_does_not_tell_the_exit_code(site: Site) -> None:
     assert site.waiting()["7-0.json"].exit_code == 1
 
 
+def test_the_exit_code_that_slurm_tells_epilog_counts(site: Site) -> None:
+    _oom_job(site, ExitCode="1:0")
+    site.run("prolog")
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="3:0")
+    assert site.waiting()["7-0.json"].exit_code == 3
+
+
 def test_a_program_that_aborts_is_requeued_too(site: Site) -> None:
     _oom_job(site, ExitCode="6", Reason="RaisedSignal:6(Aborted)")
     site.run("prolog")
@@ -726,6 +744,19 @@ def test_a_run_that_prolog_did_not_note_is_kept_all_the_same(site: Site, noted: 
     site.run("epilog", SLURM_JOB_RESTART_COUNT="1", SLURM_JOB_EXIT_CODE2="0:0")
     [(name, run)] = site.waiting().items()
     assert (name, run.restart, run.start, run.outcome) == ("7-1.json", 1, None, "completed")
+
+
+def test_notes_that_say_something_else_cost_the_record_what_they_say(site: Site) -> None:
+    site.run("prolog")
+    (site.place / "jobs" / "7.json").write_text('{"restart": 0, "start": "noon"}')
+    (site.place / "jobs" / "7.task.json").write_text('{"cap_mib": true}')
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    [(name, run)] = site.waiting().items()
+    assert (name, run.outcome, run.start, run.cap_mib) == ("7-0.json", "completed", None, None)
+    site.run("prolog", SLURM_JOB_ID="8")
+    (site.place / "jobs" / "8.json").write_text('{"restart": "0"}')
+    site.run("epilog", SLURM_JOB_ID="8", SLURM_JOB_EXIT_CODE2="0:0")
+    assert site.waiting()["8-0.json"].outcome == "completed"
 
 
 def test_a_run_whose_prolog_was_killed_before_its_last_note_is_kept(site: Site) -> None:
