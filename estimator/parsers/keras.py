@@ -35,6 +35,12 @@ _NOT_OPENED: Final = "nothing tells what is inside: print it with expand_nested=
 _OUTPUT: Final = "ModelOutput"
 # Share of the parameters in models that are not opened.
 _FEW: Final = 0.1
+# Of the stated total, how much the rows may lack.
+_LACKING: Final = 0.01
+_MISSING: Final = (
+    "paste the whole table with all lines below it; where no row shows weights of the model's own, claim "
+    "`#RAD memory=12G`"
+)
 _NESTED: Final = "|"
 _BRANCH: Final = "└"  # Keras 3 draws no frame
 # What stands in a cell of a row that a frame is drawn around, which moves it out of its column by a few places.
@@ -346,8 +352,9 @@ def _summary(lines: list[str], at: int, rows: list[_Row]) -> ModelSummary:
     if stated is not None and optimizer:
         stated -= optimizer  # Keras 3 counts a compiled optimizer's state into the total
     depths = _depths(rows, lines)
-    if stated is None or stated < counted:
-        read = _opened(read, depths, None if stated is None else counted - stated)
+    inside = _inside(read, depths)
+    _check_rows(read, depths, inside, stated, rows, lines)
+    read = _opened(read, inside, counted - (counted if stated is None else stated))
     children = _layers(read, samples)
     counted = sum([params for _, _, _, params in read])
     if not counted and not stated:
@@ -458,16 +465,65 @@ def _depths(rows: list[_Row], lines: list[str]) -> list[int]:
     return [*depths, 0]
 
 
-def _opened(read: list[_Read], depths: list[int], twice: int | None) -> list[_Read]:
-    """Leave to the layers of inner models, where those are shown too, the parameters that are counted twice.
+def _inside(read: list[_Read], depths: list[int]) -> dict[int, int]:
+    """Add up the parameters of the rows inside of each inner model that is opened, by the model's place."""
+    inside: dict[int, int] = {}
+    around: list[tuple[int, int]] = []  # the models that a row stands in: their places, and how deep their rows are
+    for at, (depth, deeper) in enumerate(pairwise(depths)):
+        if not at & OFTEN:
+            breathe()
+        while around and depth < around[-1][1]:
+            around.pop()
+        if around and depth == around[-1][1]:
+            inside[around[-1][0]] += read[at][3]
+        if deeper > depth:
+            around.append((at, deeper))
+            inside[at] = 0
+    return inside
 
-    As many as the table's total says; where there is none, those of models whose layers are drawn inside.
+
+def _check_rows(
+    read: list[_Read],
+    depths: list[int],
+    inside: dict[int, int],
+    stated: int | None,
+    rows: list[_Row],
+    lines: list[str],
+) -> None:
+    """Refuse a table of which rows are missing: those of the model, or of an inner one that is opened.
+
+    Raises:
+        SummaryError: the rows lack more parameters than few weights that no row shows.
     """
     breathe()
-    drawn = [deeper > depth for depth, deeper in pairwise(depths)]
-    for models in (drawn, [type_ in _MODELS for type_, _, _, _ in read]):
-        if twice is None or sum([row[3] for row, is_model in zip(read, models, strict=True) if is_model]) == twice:
-            return [(*row[:3], 0 if is_model else row[3]) for row, is_model in zip(read, models, strict=True)]
+    outer = min(depths[:-1])
+    shown = sum([row[3] for row, depth in zip(read, depths, strict=False) if depth == outer])
+    may_lack = _LACKING * (shown if stated is None else stated)
+    if stated is not None and stated - shown > may_lack:
+        number = rows[-1][1]
+        why = f"the rows up to this one add up to {shown:,} parameters, and {stated:,} are stated: {_MISSING}"
+        raise t.fail(number, lines[number - 1], why)
+    for at, params in inside.items():
+        if read[at][3] - params > may_lack:
+            number = rows[at][1]
+            why = f"the rows inside of this one add up to {params:,} parameters: {_MISSING}"
+            raise t.fail(number, lines[number - 1], why)
+
+
+def _opened(read: list[_Read], inside: dict[int, int], twice: int) -> list[_Read]:
+    """Leave to the layers of inner models, where those are shown too, the parameters that are counted twice.
+
+    Args:
+        read: the rows.
+        inside: see `_inside`.
+        twice: so many more parameters the rows have than the table's total says; 0 where there is none.
+    """
+    breathe()
+    if inside:
+        return [(*row[:3], max(row[3] - inside[at], 0)) if at in inside else row for at, row in enumerate(read)]
+    models = [type_ in _MODELS for type_, _, _, _ in read]  # what draws them may be lost
+    if twice and sum([row[3] for row, is_model in zip(read, models, strict=True) if is_model]) == twice:
+        return [(*row[:3], 0 if is_model else row[3]) for row, is_model in zip(read, models, strict=True)]
     return read
 
 

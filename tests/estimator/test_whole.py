@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
@@ -237,6 +238,76 @@ def test_a_table_that_begins_with_a_rule_and_ends_without_one_was_cut(text: str)
     for end in range(4, len(lines) - 2):
         with pytest.raises(SummaryError, match="the table ends here without a rule and its totals: paste all of it"):
             parse_summary("\n".join(lines[:end]) + "\n\n")
+
+
+_KERAS_ROWS = (
+    "input (InputLayer) │ (None, 32, 32, 3) │ 0",
+    "base (Functional) │ (None, 8, 8, 16) │ 2,816",
+    "   └ conv (Conv2D) │ (None, 16, 16, 16) │ 448",
+    "   └ again (Functional) │ (None, 8, 8, 16) │ 2,352",
+    "      └ deep (Conv2D) │ (None, 8, 8, 16) │ 2,320",
+    "      └ norm (BatchNormalization) │ (None, 8, 8, 16) │ 32",
+    "   └ last (Normalization) │ (None, 8, 8, 16) │ 16",
+    "dense (Dense) │ (None, 10) │ 10,250",
+    "head (Dense) │ (None, 200) │ 2,200",
+)
+_KERAS_TOTAL = 2_816 + 10_250 + 2_200
+
+
+def _keras_3(rows: Sequence[str], total: int | None = _KERAS_TOTAL, more: str = "") -> str:
+    body = "├────┼────┼────┤\n".join(f"│ {row} │\n" for row in rows)
+    said = "" if total is None else f" Total params: {total:,} (59.63 KB)\n{more}"
+    return f"┃ Layer (type) ┃ Output Shape ┃ Param # ┃\n┡━━╇━━╇━━┩\n{body}└──┴──┴──┘\n{said}"
+
+
+def _without(*missing: int) -> list[str]:
+    return [row for at, row in enumerate(_KERAS_ROWS) if at not in missing]
+
+
+@pytest.mark.parametrize(
+    ("missing", "quoted", "shown"),
+    [
+        ((8,), r"dense \(Dense\).* up to this one", "13,066"),
+        ((7,), r"head \(Dense\).* up to this one", "5,016"),
+        ((1, 2, 3, 4, 5, 6), r"head \(Dense\).* up to this one", "12,450"),
+        ((2,), r"base \(Functional\).* inside of this one", "2,368"),
+        ((4,), r"again \(Functional\).* inside of this one", "32"),
+        ((3, 4, 5, 6), r"base \(Functional\).* inside of this one", "448"),
+    ],
+)
+def test_a_table_of_keras_that_lacks_rows_is_refused(missing: tuple[int, ...], quoted: str, shown: str) -> None:
+    why = rf"line \d+: '│ +(└ )?{quoted} add up to {shown} .*paste the whole table .*#RAD memory=12G"
+    with pytest.raises(SummaryError, match=why):
+        parse_summary(_keras_3(_without(*missing)))
+
+
+def test_inner_rows_of_keras_are_missed_without_a_total_too() -> None:
+    assert parse_summary(_keras_3(_KERAS_ROWS, None)).total_params == _KERAS_TOTAL
+    with pytest.raises(SummaryError, match=r"again \(Functional\).* inside of this one add up to 32 "):
+        parse_summary(_keras_3(_without(4), None))
+
+
+def test_a_table_of_keras_is_whole_without_few_weights_of_its_own_and_with_an_optimizers() -> None:
+    whole = parse_summary(_keras_3(_KERAS_ROWS))
+    own = parse_summary(_keras_3(_KERAS_ROWS, _KERAS_TOTAL + 150))  # as a class token has
+    assert (own.root, own.total_params) == (whole.root, _KERAS_TOTAL + 150)
+    assert parse_summary(_keras_3(_without(6))).root.children[1].type == "Functional"
+    adam = _keras_3(_KERAS_ROWS, 3 * _KERAS_TOTAL + 2, f" Optimizer params: {2 * _KERAS_TOTAL + 2:,} (119.27 KB)\n")
+    assert parse_summary(adam) == whole
+    frozen = f" Trainable params: 10,250 (40.04 KB)\n Non-trainable params: {_KERAS_TOTAL - 10_250:,} (19.59 KB)\n"
+    assert parse_summary(_keras_3(_KERAS_ROWS, more=frozen)).frozen_params == _KERAS_TOTAL - 10_250
+
+
+def test_layers_that_two_inner_models_of_keras_share_are_shown_twice() -> None:
+    rows = (
+        "one (Sequential) │ (None, 32) │ 462",
+        "   └ shared (Dense) │ (None, 10) │ 110",
+        "   └ own (Dense) │ (None, 32) │ 352",
+        "two (Sequential) │ (None, 16) │ 286",
+        "   └ shared (Dense) │ (None, 10) │ 110",
+        "   └ other (Dense) │ (None, 16) │ 176",
+    )
+    assert parse_summary(_keras_3(rows, 638)).total_params == 638
 
 
 def _table_1_6(attention: str, total: int) -> str:
