@@ -38,6 +38,8 @@ _KERNELS: Final[tuple[int, ...]] = (1, 9, 3, 25, 5, 49, 7, 27)
 _KEEP: Final[tuple[str, ...]] = ("Dropout", "ReLU", "GELU", "SiLU", "Sigmoid", "Tanh", "Softmax")
 # Layers behind a table of words among which one takes what it gives out.
 _NEAR: Final = 16
+# Pictures that are cut into patches before they come to a model have at least so many.
+_FEWEST_PATCHES: Final = 16
 # Axes of what convolutions give out of one sample.
 _AXES: Final = {"Conv1d": 2, "Conv2d": 3, "Conv3d": 4}
 
@@ -198,9 +200,12 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
 
     Code may put all tokens of a batch into one row: then the model gives out one, and the first layer still has as many
     as the job. Or each sample is several pictures in all rows but the model's own. Or a sound is cut into pieces for
-    the convolutions, and all tokens that are made of them stand in one row.
+    the convolutions, and all tokens that are made of them stand in one row. Or pictures come in patches.
     """
     printed, own = summary.batch_size or 0, summary.root.output_shape or ()
+    patches = _patches(found)
+    if patches:
+        return _of_patches(summary, patches, batch_size)
     times, rest = divmod(printed, batch_size)
     if batch_size < _FEWEST_SAMPLES or not own:
         return summary
@@ -215,7 +220,8 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
     if summary.apart and times > 1 and not rest and own[0] == batch_size and summary.root.children:
         ordered = times, batch_size  # in order of a sequence
         return _rebatched(summary, batch_size, lambda shape: (times, *(shape[2:] if shape[:2] == ordered else shape)))
-    if printed != 1 or not any(size % batch_size == 0 for size in own[:2]) or _pieces(found) != batch_size:
+    places = _places(found)  # patches that were cut out, or tiles, may be as many as the job's samples by chance
+    if printed != 1 or not places or _pieces(found) != batch_size or own[0] not in (batch_size, batch_size * places):
         return summary
 
     def packed(shape: Shape) -> Shape:
@@ -226,15 +232,64 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
     return _rebatched(summary, batch_size, packed)
 
 
+def _convolved(found: list[Layer]) -> tuple[Shape, int]:
+    """Give the shape of one sample of the first convolution, and how many axes a picture or series has in it."""
+    for number, layer in enumerate(found[1:]):
+        if not number & OFTEN:
+            breathe()
+        axes = next((axes for mark, axes in _AXES.items() if mark in layer.type), 0)
+        if axes and layer.output_shape:
+            return layer.output_shape, axes
+    return (), 0
+
+
 def _pieces(found: list[Layer]) -> int:
     """Tell how many pictures or series the first convolution takes, where the table's batch is not that; else 0."""
-    first = next(
-        (layer for layer in found[1:] if layer.output_shape and any(mark in layer.type for mark in _AXES)), None
-    )
-    shape = (first and first.output_shape) or ()
-    if first is None or len(shape) <= next(axes for mark, axes in _AXES.items() if mark in first.type):
+    shape, axes = _convolved(found)
+    return shape[0] if len(shape) > axes else 0
+
+
+def _places(found: list[Layer]) -> int:
+    """Tell how many places the first convolution gives out of each; 0 where it is one, of patches that were cut out."""
+    shape, axes = _convolved(found)
+    places = prod(shape[1 - axes :])
+    return places if places > 1 else 0
+
+
+def _patches(found: list[Layer]) -> int:
+    """Tell how many patches stand in rows for each that the model gives out; 0 where its pictures are not cut so.
+
+    Each patch goes through a convolution by itself, and attention works on all of them in one row.
+    """
+    shape, axes = _convolved(found)
+    if axes <= _TWO or prod(shape[1 - axes :]) > 1 or len(shape) > axes + 1 or len(found[0].output_shape or ()) != 1:
         return 0
-    return shape[0]
+    each = shape[:-axes]
+    for number, layer in enumerate(found):
+        if not number & OFTEN:
+            breathe()
+        if ATTENDS in layer.type and layer.output_shape:
+            return prod(each) if layer.output_shape[:-1] == each else 0
+    return 0
+
+
+def _of_patches(summary: ModelSummary, patches: int, batch_size: int) -> ModelSummary:
+    """Divide the patches of all pictures, for which a table has one dimension, among those of the job's batch.
+
+    Where they are too few for that, the table is of one picture.
+    """
+    given = summary.batch_size or 0
+    samples = batch_size if not given % batch_size and given * patches >= batch_size * _FEWEST_PATCHES else 1
+
+    def of_one(shape: Shape) -> Shape:
+        if patches > 1 and shape[0] == patches:
+            return (given * patches // samples, *shape[1:])
+        return (given // samples, *shape)
+
+    said = f"the table is of patches; it is taken to be of {samples} samples of {given * patches // samples} each"
+    return replace(
+        summary, root=_reshaped(summary.root, of_one), batch_size=samples, inferred=(*summary.inferred, said)
+    )
 
 
 def _reshaped(layer: Layer, one: Callable[[Shape], Shape]) -> Layer:

@@ -250,6 +250,71 @@ def test_all_tokens_of_a_batch_in_one_row_and_pieces_of_its_sounds_are_those_of_
     assert account(text, batch_size=3)[0].batch_size == 520
 
 
+def patches(pictures: int, merged: int = 4) -> str:
+    rows = 256 * pictures
+    return tree(
+        f"Glm4vVisionModel [{rows // merged}, 48] --",
+        f"├─Glm4vVisionPatchEmbed: 1-1 [{rows}, 48] --",
+        f"│    └─Conv3d: 2-1 [{rows}, 48, 1, 1, 1] 56,496",
+        f"├─Glm4vVisionBlock: 1-2 [{rows}, 48] --",
+        f"│    └─Glm4vVisionAttention: 2-2 [{rows}, 48] --",
+        f"│    │    └─Linear: 3-1 [{rows}, 144] 6,912",
+        f"│    │    └─Linear: 3-2 [{rows}, 48] 2,304",
+        f"├─Conv2d: 1-3 [{rows // merged}, 48, 1, 1] 9,264",
+        f"├─Merger: 1-4 [{rows // merged}, 48] 9,216",
+    )
+
+
+@pytest.mark.parametrize(
+    ("pictures", "merged", "batch_size", "samples"),
+    [(1, 4, 1, 1), (4, 4, 4, 4), (8, 4, 4, 4), (1, 1, 1, 1), (4, 1, 4, 4), (1, 4, 3, 1), (1, 4, 32, 1), (1, 1, 3, 1)],
+)
+def test_patches_of_pictures_in_one_row_are_those_of_the_jobs(
+    pictures: int, merged: int, batch_size: int, samples: int
+) -> None:
+    """As Glm4v's tower for pictures works: each patch is convolved by itself, and four become one."""
+    summary, program, _ = account(patches(pictures, merged), batch_size=batch_size)
+    rows = 256 * pictures // samples
+    embed, block, last, merger = summary.root.children
+    assert embed.children[0].output_shape == (rows, 48, 1, 1, 1)
+    assert block.children[0].children[0].output_shape == (rows, 144)
+    assert [layer.output_shape for layer in (last, merger)] == [(rows // merged, 48, 1, 1), (rows // merged, 48)]
+    assert (summary.root.output_shape, summary.batch_size) == ((rows // merged, 48), samples)
+    assert f"it is taken to be of {samples} samples of {rows} each" in summary.inferred[-1]
+    assert max(program.tensors) == 144 * rows
+
+
+def test_rows_without_attention_between_them_are_samples() -> None:
+    text = patches(4).replace("Attention", "Perceptron")
+    assert account(text, batch_size=4)[0].batch_size == 256
+    words = (
+        patches(4)
+        .replace("144] 6,912", "7, 144] 6,912")
+        .replace("Attention: 2-2 [1024, 48]", "Attention: 2-2 [1024, 7, 48]")
+    )
+    assert account(words, batch_size=4)[0].batch_size == 256
+
+
+@pytest.mark.parametrize(
+    ("tiles", "batch_size"),
+    [
+        ("Conv3d: 1-1 [128, 64, 1, 1, 1]", 128),
+        ("Conv3d: 1-1 [4, 64, 1, 1, 1]", 4),
+        ("Conv2d: 1-1 [4, 64, 14, 14]", 4),
+    ],
+)
+def test_parts_of_a_picture_that_are_as_many_as_the_jobs_samples_are_those_of_one(tiles: str, batch_size: int) -> None:
+    text = tree(
+        "Chat [1, 128, 320] --",
+        f"├─{tiles} 49,152",
+        f"├─Linear: 1-2 [{batch_size}, 64] 4,160",
+        "├─Embedding: 1-3 [1, 128, 64] 20,480",
+        "├─Linear: 1-4 [1, 128, 320] 20,800",
+    )
+    summary = account(text, batch_size=batch_size)[0]
+    assert (summary.batch_size, summary.root.output_shape) == (1, (128, 320))
+
+
 def test_graphs_are_known_where_what_gathers_messages_is_hidden() -> None:
     text = tree(
         "GAT [1024, 40] --",
