@@ -72,6 +72,7 @@ COMPILED = (
     "estimator/shapes/widths.py",
     "estimator/sharing.py",
     "estimator/sizes.py",
+    "estimator/sparse.py",
     "estimator/versions.py",
     "estimator/versions_timm.py",
     "estimator/walk.py",

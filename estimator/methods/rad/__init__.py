@@ -27,6 +27,7 @@ from estimator.parallel import beside
 from estimator.rehearsal import of_workload
 from estimator.shapes import reckonable, with_shapes
 from estimator.shapes.tables import sequence_first
+from estimator.sparse import sparse
 from estimator.store import ModelError, store_for
 from estimator.types import KINDS, LIBRARIES, Estimate, ModelSummary, Packed, SummaryError, Workload
 
@@ -216,10 +217,13 @@ class Rad:
             workload: how it is run.
 
         Raises:
-            SummaryError: sizes in it cannot be reckoned with: no layer has zero channels, or fewer.
+            SummaryError: sizes in it cannot be reckoned with: no layer has zero channels, or fewer. Or its embeddings
+                do not work with the optimizer.
         """
         with reckonable():
-            return self._predict(summary, workload)
+            said = sparse(summary, workload)
+            found = self._predict(summary, workload)
+            return replace(found, reasons=(*found.reasons, *said)) if said else found
 
     def _predict(self, summary: ModelSummary, workload: Workload, *, weighed: bool = False) -> Estimate:
         asked, workload = workload, _as_run(workload, summary.packed)
