@@ -112,7 +112,7 @@ def pooled(type_: str, args: Args, shape: Shape, *, first: bool = False) -> Shap
             return (shape[0], *(-(-size // 2) for size in space))
         return (shape[0],) if "Select" in type_ or "Global" in type_ else shape
     kernel = _spread(args["kernel_size"] if "kernel_size" in args else args["0"], len(space))
-    stride = _spread(args["stride"], len(space)) if "stride" in args else kernel
+    stride = _spread(args["stride"], len(space)) if args.get("stride", "None") != "None" else kernel
     pad = _spread(args.get("padding", "0"), len(space))
     up = args.get("ceil_mode") == "True"
     return (

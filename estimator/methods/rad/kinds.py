@@ -59,6 +59,11 @@ _EXACT: Final = {
     "QuickGELU": Kind.SIGMOID_GATE,
     "QuickGelu": Kind.SIGMOID_GATE,
     "StarReLU": Kind.SIGMOID_GATE,
+    "RReLU": Kind.KEEPS_INPUT,
+    "LogSigmoid": Kind.KEEPS_INPUT,  # on a GPU nothing else: its buffer is the CPU's
+    "Softshrink": Kind.KEEPS_INPUT,
+    "Hardshrink": Kind.KEEPS_INPUT,
+    "Threshold": Kind.KEEPS_INPUT,
     "Activation": Kind.KEEPS_OUTPUT,
     "MultiHeadAttention": Kind.ATTENTION,
     "RNN": Kind.RECURRENT,
@@ -76,7 +81,11 @@ _EXACT: Final = {
     "Permute": Kind.NEW,
 }
 # Activations whose derivative follows from what they give out as well: where they work in place, PyTorch keeps that.
-SAVES_RESULT: Final = frozenset(("LeakyReLU", "ELU", "CELU", "SELU"))
+SAVES_RESULT: Final = frozenset(("LeakyReLU", "RReLU", "ELU", "CELU", "SELU"))
+# What keeps one more tensor as large as what it gives out: what its code takes in between, or what it drew.
+_ONE_MORE: Final = frozenset(("StarReLU", "RReLU", "Softsign", "Tanhshrink"))
+POWERS: Final = "LPPool"
+"""How poolings of powers begin: they keep the powers, and four tensors more as large as what they give out."""
 _MARKS: Final[tuple[tuple[str, Kind], ...]] = (
     ("RMSNorm", Kind.RMS_NORM),
     ("T5LayerNorm", Kind.RMS_NORM),
@@ -93,6 +102,7 @@ _MARKS: Final[tuple[tuple[str, Kind], ...]] = (
     ("GlobalAveragePool", Kind.SHRINK),
     ("SelectAdaptivePool", Kind.SHRINK),
     ("MaxPool", Kind.MAX_POOL),
+    (POWERS, Kind.AVG_POOL),
     ("AvgPool", Kind.AVG_POOL),
     ("AveragePool", Kind.AVG_POOL),
     ("Upsample", Kind.NEW),
@@ -295,9 +305,10 @@ class Sort:
         encodes: whether it is what a decoder reads from, whose own keys and values nobody needs again.
         gathers: whether it gathers the messages of a graph's neighbours.
         plain: whether it is a norm or an activation and nothing else, which mostly gives out what it takes.
+        more: how many tensors it keeps beside that, as large as what it gives out.
     """
 
-    __slots__ = ("attends", "encloses", "encodes", "gathers", "kind", "plain", "waves")
+    __slots__ = ("attends", "encloses", "encodes", "gathers", "kind", "more", "plain", "waves")
 
     def __init__(self, type_: str) -> None:
         self.kind = _kind(type_)
@@ -307,6 +318,7 @@ class Sort:
         self.encodes = type_.endswith("Encoder") or "Vision" in type_ or "Visual" in type_
         self.gathers = type_.endswith(GATHERS)
         self.plain = self.kind in _PLAIN and not self.attends and not self.gathers
+        self.more = int(type_ in _ONE_MORE)
 
 
 _SORTS: Final[dict[str, Sort]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from estimator.layer import Layer
-from estimator.methods.rad.kinds import ACTIVATIONS, Kind, sort_of
+from estimator.methods.rad.kinds import ACTIVATIONS, POWERS, Kind, sort_of
 from estimator.methods.rad.program.attention import attend
 from estimator.methods.rad.program.convolutions import convolve
 from estimator.methods.rad.program.flow import BACK, Attention, Flow
@@ -24,7 +24,6 @@ _RECURRENT: Final = Kind.RECURRENT
 _DROPOUT: Final = Kind.DROPOUT
 _LAYER_NORM: Final = Kind.LAYER_NORM
 _SOFTMAX: Final = Kind.SOFTMAX
-_SIGMOID_GATE: Final = Kind.SIGMOID_GATE
 _POOLS: Final = frozenset((Kind.MAX_POOL, Kind.AVG_POOL, Kind.SHRINK))
 _BARE: Final[tuple[str, ...]] = ("Parameter", "ParameterList", "ParameterDict")
 _NO_BLOCKS: Final[tuple[str, ...]] = ("Identity", "Flatten", "Parameter")
@@ -40,6 +39,8 @@ _FUSED: Final[tuple[str, ...]] = (
 _NORMS: Final = ("LayerNorm", "LayerNormalization")
 # Elements that each layer of a recurrent network keeps for each of its output: gates and states.
 RECURRENT_KEEPS: Final = 6
+# Tensors that a pooling of powers keeps beside the powers.
+_POWERS: Final = 4
 _TWO: Final = 2
 _LONG: Final = 8  # digits of a width that no layer has
 _PROJECTIONS: Final = 4  # of an attention: queries, keys, values, and what comes behind
@@ -51,7 +52,7 @@ def leaf(flow: Flow, layer: Layer) -> None:
     sort = sort_of(type_)
     kind = sort.kind
     if sort.plain and shape and flow.shapes[flow.current] is shape and len(shape) > 1 and flow.tensors[flow.current]:
-        _behind(flow, layer, kind, flow.current, shape)  # as `keep` does, where there is nothing to look for
+        _behind(flow, layer, kind, flow.current, shape, sort.more)  # as `keep` does, where there is nothing to look for
         return
     if shape is None:
         if flow.above <= 0 and type_ in _LISTS and layer.said("recursive"):
@@ -208,7 +209,8 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
         attention.dropped |= kind is _DROPOUT and _dropping(flow, layer)
         return
     if kind in _POOLS:
-        flow.emit(kind, flow.current, shape, layer)
+        powers = flow.tensors[flow.current] + _POWERS * elements(shape) if layer.type.startswith(POWERS) else 0
+        flow.emit(kind, flow.current, shape, layer, extra=powers)
         return
     if kind is _DROPOUT and not _dropping(flow, layer):
         return
@@ -239,8 +241,7 @@ def keep(flow: Flow, layer: Layer, kind: Kind, shape: Shape) -> None:
     if kind is _DROPOUT and x == flow.normed > 0:
         flow.kept.add(x)
         x = flow.tensor(shape)
-    more = (kind is _SOFTMAX and flow.cosine) or (kind is _SIGMOID_GATE and layer.type == "StarReLU")
-    _behind(flow, layer, kind, x, shape, int(more))
+    _behind(flow, layer, kind, x, shape, sort_of(layer.type).more + int(kind is _SOFTMAX and flow.cosine))
 
 
 def _behind(flow: Flow, layer: Layer, kind: Kind, x: int, shape: Shape, times: int = 0) -> None:
