@@ -194,6 +194,53 @@ def test_tokens_of_the_whole_batch_in_one_row_are_divided() -> None:
         assert summary.batch_size == 1
 
 
+@pytest.mark.parametrize("batch_size", [1, 4, 8])
+@pytest.mark.parametrize("printed", [2, 4, 8])
+def test_rows_of_a_model_that_is_known_for_it_hold_as_many_samples_as_it_shows(printed: int, batch_size: int) -> None:
+    text = packed(printed).replace("Vision ", "PixtralVisionModel ").replace("784", str(196 * printed))
+    summary, _, _ = account(text, batch_size=batch_size)
+    assert [layer.output_shape for layer in summary.root.children] == [(64, 14, 14), (196, 64), (196, 256)]
+    assert (summary.root.output_shape, summary.batch_size) == ((196, 64), printed)
+
+
+def codes(samples: int) -> str:
+    return tree(
+        f"EncodecModel [1, {samples}, 2, 26] --",
+        f"├─EncodecEncoder: 1-1 [{samples}, 128, 26] --",
+        f"│    └─Conv1d: 2-1 [{samples}, 32, 8192] 256",
+        f"│    └─LSTM: 2-2 [26, {samples}, 512] 2,101,248",
+        f"├─EncodecDecoder: 1-2 [{samples}, 1, 8192] --",
+        f"│    └─Conv1d: 2-3 [{samples}, 1, 8192] 225",
+    )
+
+
+@pytest.mark.parametrize("printed", [1, 2, 4, 16, 26, 64])
+def test_codes_of_other_sounds_than_the_jobs_are_read_as_those_of_the_jobs_are(printed: int) -> None:
+    asked, _, of_job = account(codes(8), batch_size=8)
+    summary, _, memory = account(codes(printed), batch_size=8)
+    assert (summary.root, memory) == (asked.root, of_job)
+    assert summary.batch_size == printed
+    (encoder, decoder) = summary.root.children
+    assert (summary.root.output_shape, encoder.output_shape, decoder.output_shape) == ((2, 26), (128, 26), (8192,))
+    assert [layer.output_shape for layer in encoder.children] == [(32, 8192), (26, 8, 512)]
+    # Of another model the second axis may be channels.
+    other = codes(1).replace("EncodecModel", "Separator")
+    assert account(other, batch_size=8)[0].root.children[0].children[1].output_shape == (26, 512)
+
+
+def test_pictures_of_a_film_that_are_as_many_as_the_jobs_samples_are_those_of_one() -> None:
+    text = tree(
+        "Film [1, 8, 512] --",
+        "├─Resize: 1-1 [1, 24, 112, 112] --",
+        "├─Conv2d: 1-2 [8, 64, 56, 56] 9,408",
+        "├─LSTM: 1-3 [1, 8, 512] 1,183,744",
+        "├─Linear: 1-4 [1, 8, 512] 262,656",
+    )
+    summary, _, _ = account(text, batch_size=8)
+    assert (summary.batch_size, summary.root.output_shape) == (1, (8, 512))
+    assert summary.root.children[1].output_shape == (8, 64, 56, 56)
+
+
 def test_each_sample_may_be_several_pictures_in_all_rows_but_the_model_s_own() -> None:
     text = tree(
         "Prototypes [64, 75, 5] --",
