@@ -281,6 +281,30 @@ def test_boxes_are_no_witness_of_the_batch() -> None:
     assert [row.output_shape for row in rows[:2]] == [(64, 100, 100)] * 2
 
 
+@pytest.mark.parametrize("batch_size", [1, 8])
+def test_boxes_of_one_picture_are_no_batch_where_masks_are_made_for_each(batch_size: int) -> None:
+    text = tree(
+        "MaskRCNN [100, 4] --",
+        "├─GeneralizedRCNNTransform: 1-1 [5, 4] --",
+        "├─Conv2d: 1-2 [1, 64, 200, 200] 9,408",
+        *(f"├─Conv2d: 1-{at} [1, {16 * at}, 100, 100] 4,160" for at in (3, 4, 5)),
+        "├─RoIHeads: 1-6 [100, 4] --",
+        "│    └─Linear: 2-1 [1000, 1024] 12,846,080",
+        "│    └─Conv2d: 2-2 [100, 256, 14, 14] 590,080",
+    )
+    summary = account(text, batch_size=batch_size)[0]
+    stem, heads = summary.root.children[1], summary.root.children[-1]
+    assert (summary.batch_size, stem.output_shape) == (1, (64, 200, 200))
+    assert [layer.output_shape for layer in heads.children] == [(1000, 1024), (100, 256, 14, 14)]
+
+
+@pytest.mark.parametrize("samples", [1, 100])
+def test_samples_with_four_answers_each_are_a_batch(samples: int) -> None:
+    rows = [f"├─Conv2d: 1-{at} [31, {8 * at}, 9, 9] 224" for at in (2, 3, 4)]
+    text = tree(f"Net [{samples}, 4] --", f"├─Conv2d: 1-1 [{samples}, 8, 9, 9] 224", *rows)
+    assert account(text, batch_size=8)[0].batch_size == samples
+
+
 def test_all_tokens_of_a_batch_in_one_row_and_pieces_of_its_sounds_are_those_of_samples() -> None:
     """As encoders of sound work that cut it: ten pieces of each sample are 130 tokens behind the convolutions."""
     text = tree(
