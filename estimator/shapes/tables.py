@@ -13,6 +13,9 @@ from estimator.types import ModelSummary, SummaryError
 from estimator.walk import elements, layers
 
 Shape = tuple[int, ...]
+# What the first convolution gives out of one sample, and how many axes a picture or series has in it; nothing and 0
+# where there is none.
+_Convolved = tuple[Shape, int]
 
 # In the names of attentions.
 ATTENDS: Final = "Att"
@@ -208,12 +211,13 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
     the convolutions, and all tokens that are made of them stand in one row. Or pictures come in patches.
     """
     printed, own = summary.batch_size or 0, summary.root.output_shape or ()
-    patches = _patches(found)
+    convolved = _convolved(found)
+    patches = _patches(found, convolved)
     if patches:
         return _of_patches(summary, patches, batch_size)
     if printed == 1 and summary.root.type in _CODES and len(own) > _TWO and own[0] != batch_size:
         return _of_sounds(summary, own[0], batch_size)
-    if printed == 1 and (samples := _in_one_row(summary, found, batch_size)):
+    if printed == 1 and (samples := _in_one_row(summary, convolved, batch_size)):
         return _rebatched(
             summary,
             samples,
@@ -225,7 +229,7 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
     if batch_size < _FEWEST_SAMPLES or not own:
         return summary
     if len(own) < _FEWEST_SAMPLES:
-        pieces = _pieces(found) if times > 1 and not rest else 0
+        pieces = _pieces(convolved) if times > 1 and not rest else 0
         if not batch_size < pieces < printed or pieces % batch_size:
             return summary
         cut = pieces // batch_size  # of each sample, before all that was made of them stands in one row
@@ -238,7 +242,7 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
     return summary
 
 
-def _in_one_row(summary: ModelSummary, found: list[Layer], batch_size: int) -> int:
+def _in_one_row(summary: ModelSummary, convolved: _Convolved, batch_size: int) -> int:
     """Tell how many samples stand side by side behind a first axis of one: the job's, or those of a model known for it.
 
     Patches that were cut out, tiles, or pictures of a film may be as many as the job's samples by chance.
@@ -246,12 +250,11 @@ def _in_one_row(summary: ModelSummary, found: list[Layer], batch_size: int) -> i
     Returns:
         0 where it is one sample.
     """
-    own, pieces, places = summary.root.output_shape or (), _pieces(found), _places(found)
+    own, pieces, places = summary.root.output_shape or (), _pieces(convolved), _places(convolved)
     samples = pieces if summary.root.type in _SIDE_BY_SIDE else batch_size
     if samples < _FEWEST_SAMPLES or len(own) < _TWO or pieces != samples or not places:
         return 0
-    _, axes = _convolved(found)
-    return samples if own[0] == (samples if axes == _OF_SERIES else samples * places) else 0
+    return samples if own[0] == (samples if convolved[1] == _OF_SERIES else samples * places) else 0
 
 
 def _of_sounds(summary: ModelSummary, samples: int, batch_size: int) -> ModelSummary:
@@ -277,37 +280,38 @@ def _of_sounds(summary: ModelSummary, samples: int, batch_size: int) -> ModelSum
     return replace(summary, root=root, batch_size=samples, inferred=(*summary.inferred, said))
 
 
-def _convolved(found: list[Layer]) -> tuple[Shape, int]:
-    """Give the shape of one sample of the first convolution, and how many axes a picture or series has in it."""
+def _convolved(found: list[Layer]) -> _Convolved:
+    """Find the first convolution that shows what it gives out."""
     for number, layer in enumerate(found[1:]):
         if not number & OFTEN:
             breathe()
-        axes = next((axes for mark, axes in _AXES.items() if mark in layer.type), 0)
-        if axes and layer.output_shape:
-            return layer.output_shape, axes
+        if layer.output_shape and "Conv" in layer.type:
+            axes = next((axes for mark, axes in _AXES.items() if mark in layer.type), 0)
+            if axes:
+                return layer.output_shape, axes
     return (), 0
 
 
-def _pieces(found: list[Layer]) -> int:
+def _pieces(convolved: _Convolved) -> int:
     """Tell how many pictures or series the first convolution takes, where the table's batch is not that; else 0."""
-    shape, axes = _convolved(found)
+    shape, axes = convolved
     return shape[0] if len(shape) > axes else 0
 
 
-def _places(found: list[Layer]) -> int:
+def _places(convolved: _Convolved) -> int:
     """Tell how many places the first convolution gives out of each; 0 where it is one, of patches that were cut out."""
-    shape, axes = _convolved(found)
+    shape, axes = convolved
     places = prod(shape[1 - axes :])
     return places if places > 1 else 0
 
 
-def _patches(found: list[Layer]) -> int:
+def _patches(found: list[Layer], convolved: _Convolved) -> int:
     """Tell how many patches stand in rows for each that the model gives out; 0 where its pictures are not cut so.
 
     Each patch goes through a convolution by itself, and attention works on all of them in one row.
     """
-    shape, axes = _convolved(found)
-    if axes <= _TWO or prod(shape[1 - axes :]) > 1 or len(shape) > axes + 1 or len(found[0].output_shape or ()) != 1:
+    shape, axes = convolved
+    if axes <= _TWO or _places(convolved) or len(shape) > axes + 1 or len(found[0].output_shape or ()) != 1:
         return 0
     each = shape[:-axes]
     for number, layer in enumerate(found):
