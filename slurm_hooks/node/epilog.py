@@ -185,7 +185,7 @@ def _judge(
             fault = ""  # its own, whoever else was there
     run = dataclasses.replace(run, evidence=of_memory or lost_mps or fault)
     # Since 24.11 a user may turn the shares of a job that waits back into a GPU.
-    has_shares = bool(record.profile) or commands.grown_gres(shown.tres_per_node, WHOLE_GPU) is not None
+    has_shares = commands.grown_gres(shown.tres_per_node, WHOLE_GPU) is not None
     ended = recovery.Ended(
         job=commands.called(job.id, shown.array_job, shown.array_task),
         restart=job.restart,
@@ -208,7 +208,9 @@ def _judge(
         scene.partition,
         memory.usable(scene.partition, measured),
         scene.config.recovery,
-        can_retype=bool(record.profile and of_memory) and commands.version(timeout_s) >= RETYPE_SINCE,
+        can_retype=bool(record.profile and of_memory)
+        and commands.other_instance(shown.tres_per_node, record.profile) is not None
+        and commands.version(timeout_s) >= RETYPE_SINCE,
     )
     verdict = recovery.judge(record, ended, site)
     return dataclasses.replace(run, outcome=verdict.outcome), verdict, [log.path for log in found], site

@@ -90,7 +90,7 @@ class Site:
         partition: settings of the job's partition.
         usable: memory of one GPU that may be given away, in MiB; 0 where it is not known.
         settings: [recovery].
-        can_retype: whether this Slurm can move a pending job to another device type.
+        can_retype: whether this Slurm can move the job to another device type while it is pending, and it names one.
     """
 
     partition: Partition

@@ -294,6 +294,10 @@ def test_a_job_out_of_memory_is_requeued_with_more(site: Site) -> None:
         ("nothing\n", "1:0", {}),
         (OOM, "0:0", {}),  # printed it and ended well
         (OOM, "0:9", {"ExitCode": "0:9"}),
+        (OOM, "0:9", {"ExitCode": "1:0"}),  # what Slurm tells Epilog counts
+        (OOM, "0:0", {"ExitCode": "1:0"}),
+        (OOM, "", {"ExitCode": "0:0"}),  # where it tells Epilog nothing, what it shows
+        (OOM, "", {"ExitCode": "0:9"}),
         (OOM, "1:0", {"Reason": "TimeLimit"}),
         (OOM, "1:0", {"AdminComment": ""}),
         (OOM, "1:0", {"AdminComment": merge("", dataclasses.replace(RECORD, action="left_alone"))}),
@@ -309,7 +313,7 @@ def test_other_failures_are_never_requeued(site: Site, text: str, code: str, tol
     assert site.slurm.calls("requeue") == []
     assert log.read_text() == text
     assert "not recovered" not in site.said
-    assert site.waiting()["7-0.json"].outcome == ("completed" if code == "0:0" else "failed")
+    assert site.waiting()["7-0.json"].outcome == ("completed" if (code or told["ExitCode"]) == "0:0" else "failed")
 
 
 def test_an_old_error_in_the_log_is_not_this_runs(site: Site) -> None:
@@ -488,7 +492,15 @@ def test_a_job_that_lost_its_mps_server_is_requeued_as_it_was(site: Site) -> Non
 
 @pytest.mark.parametrize(
     ("broken", "beside"),
-    [(2, "there"), (2, "left"), (2, "left before"), (2, "nobody"), (2, "before this run"), (1, "there")],
+    [
+        (2, "there"),
+        (2, "left"),
+        (2, "left as it came"),
+        (2, "left before"),
+        (2, "nobody"),
+        (2, "before this run"),
+        (1, "there"),
+    ],
 )
 def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, broken: int, beside: str) -> None:
     _oom_job(mps_site)
@@ -498,11 +510,12 @@ def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, br
     mps_site.run("prolog")
     two_days = 172_800 if beside == "before this run" else 0
     # before the other leaves, whatever the second
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - two_days))
+    now = int(time.time()) - two_days
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     if beside.startswith("left"):
         mps.leave(settings, 8)
-    if beside == "left before":
-        state.write(mps.slot_of(settings, 2, UID).left, {"8": time.time() - 30})
+    if beside in ("left as it came", "left before"):
+        state.write(mps.slot_of(settings, 2, UID).left, {"8": float(now if beside == "left as it came" else now - 30)})
     log = mps_site.log(FAULT)
     lines = ["Server is handling a fatal GPU error.", "The following client process have a sticky error set:"]
     lines += [str(472 + n) for n in range(broken)]
@@ -510,7 +523,7 @@ def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, br
     server_log.write_text("".join(f"[{at}.237 Server   513] {line}\n" for line in lines))
     mps_site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
     updates = mps_site.slurm.calls("update")
-    if broken == 1 or beside not in ("there", "left"):  # nobody else's can have been the fault
+    if broken == 1 or beside not in ("there", "left", "left as it came"):  # nobody else's can have been the fault
         assert (updates, "not recovered" in mps_site.said) == ([], False)
         assert mps_site.waiting()["7-0.json"].outcome == "failed"
         return
@@ -524,22 +537,25 @@ def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, br
 
 
 @pytest.mark.parametrize(
-    ("beside", "code", "told"),
+    ("beside", "noted", "code", "told"),
     [
-        (True, "1:0", {}),
-        (True, "0:6", {"ExitCode": "6", "Reason": "RaisedSignal:6(Aborted)"}),  # as a C++ program ends
-        (True, "", {"ExitCode": "256"}),  # Slurm does not tell Epilog
-        (False, "1:0", {}),
+        (True, True, "1:0", {}),
+        (True, True, "0:6", {"ExitCode": "6", "Reason": "RaisedSignal:6(Aborted)"}),  # as a C++ program ends
+        (True, True, "", {"ExitCode": "256"}),  # Slurm does not tell Epilog
+        (True, False, "1:0", {}),  # when it began is not known
+        (False, True, "1:0", {}),
     ],
 )
 def test_a_job_broken_as_a_cancelled_one_left_its_kernels_runs_again_as_it_was(
-    mps_site: Site, beside: bool, code: str, told: dict[str, str]
+    mps_site: Site, beside: bool, noted: bool, code: str, told: dict[str, str]
 ) -> None:
     _oom_job(mps_site, **told)
     settings = _config(mps_site).mps
     if beside:
         mps.join(settings, 2, UID, 8, "2")
     mps_site.run("prolog")
+    if not noted:
+        (mps_site.place / "jobs" / "7.json").unlink()
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
     log = mps_site.log(FAULT)
     lines = ["Client {PID: 470, Context ID: 1} exiting. Number of active client contexts is 1."]
@@ -573,6 +589,19 @@ def test_a_job_out_of_its_instances_memory_moves_to_a_larger_one_where_slurm_can
     assert [call[3] for call in site.slurm.calls("update")] == ([f"gres={gres}"] if gres else [])
     assert ("requeued with 2g.35gb" if gres else "may not be requeued; ask for more") in log.read_text()
     assert site.waiting()["7-0.json"].outcome == ("oom_requeued" if gres else "oom_told")
+
+
+@pytest.mark.parametrize("gres", ["gres:gpu:1", "gres:gpu:h200:1", "gres:mps:30"])
+def test_a_request_that_names_no_instance_any_more_is_not_changed(site: Site, gres: str) -> None:
+    record = Record(action="share", asked="gpu:1", profile="1g.18gb", larger=("2g.35gb", "7g.141gb"))
+    _oom_job(site, AdminComment=merge("", record), TresPerNode=gres)
+    (site.slurm.folder / "answer-sacctmgr").write_text("slurm 23.11.4\n")
+    site.run("prolog")
+    log = site.log(OOM)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert site.slurm.calls("requeue") == []
+    assert "may not be requeued; ask for more: #RAD memory=" in log.read_text()
+    assert site.waiting()["7-0.json"].outcome == "oom_told"
 
 
 @pytest.mark.parametrize("told", [{"Requeue": "0"}, {"BatchFlag": "0"}])
@@ -622,7 +651,8 @@ def test_a_controller_that_hangs_leaves_the_rest_for_later(site: Site, verb: str
     assert [path.name for path in (site.place / "spool").glob("*.requeue.json")] == ["7-0.requeue.json"]
 
 
-def test_a_controller_that_is_busy_for_a_moment(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("refusals", [0, 1])
+def test_a_controller_that_is_busy_for_a_moment(site: Site, monkeypatch: pytest.MonkeyPatch, refusals: int) -> None:
     _oom_job(site)
     site.run("prolog")
     site.log(OOM)
@@ -631,11 +661,11 @@ def test_a_controller_that_is_busy_for_a_moment(site: Site, monkeypatch: pytest.
 
     def busy(job: int, timeout_s: float) -> tuple[commands.ShownJob | None, str]:
         asked.append(job)
-        return through(job, timeout_s) if len(asked) > 1 else (None, "squeue: no answer within 3 s")
+        return through(job, timeout_s) if len(asked) > refusals else (None, "squeue: no answer within 3 s")
 
     monkeypatch.setattr(commands, "show_job", busy)
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
-    assert asked == [7, 7]
+    assert asked == [7] * (refusals + 1)
     assert len(site.slurm.calls("requeue")) == 1
 
 
@@ -660,9 +690,11 @@ def test_slurm_that_does_not_tell_the_exit_code(site: Site) -> None:
 
 
 def test_the_exit_code_that_slurm_tells_epilog_counts(site: Site) -> None:
-    _oom_job(site, ExitCode="1:0")
+    _oom_job(site, ExitCode="0:0")
     site.run("prolog")
+    site.log(OOM)
     site.run("epilog", SLURM_JOB_EXIT_CODE2="3:0")
+    assert len(site.slurm.calls("requeue")) == 1
     assert site.waiting()["7-0.json"].exit_code == 3
 
 
@@ -769,6 +801,8 @@ def test_a_run_whose_prolog_was_killed_before_its_last_note_is_kept(site: Site) 
 
 def test_a_run_that_prolog_did_not_note_is_recovered_by_a_log_of_its_own(site: Site) -> None:
     site.log(OOM, "7.out")
+    (site.slurm.folder / "answer-squeue").write_text(f"{end_row(12, '1000')}\n")  # one that may have written there
+    (site.slurm.folder / "job-12").write_text(f"{log_row(12, '1000', f'{site.home}/train.log')}\n")
     _end(site, "7", SLURM_JOB_STDOUT="%j.out", SLURM_JOB_STDERR="train.log")
     assert len(site.slurm.calls("requeue")) == 1, site.said
 
