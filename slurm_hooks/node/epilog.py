@@ -208,7 +208,7 @@ def _judge(
         scene.partition,
         memory.usable(scene.partition, measured),
         scene.config.recovery,
-        can_retype=bool(record.profile and of_memory)
+        can_retype=bool(of_memory)
         and commands.other_instance(shown.tres_per_node, record.profile) is not None
         and commands.version(timeout_s) >= RETYPE_SINCE,
     )

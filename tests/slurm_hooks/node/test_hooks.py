@@ -591,6 +591,26 @@ def test_a_job_out_of_its_instances_memory_moves_to_a_larger_one_where_slurm_can
     assert site.waiting()["7-0.json"].outcome == ("oom_requeued" if gres else "oom_told")
 
 
+def test_whether_slurm_can_move_a_job_is_asked_only_where_it_is_to_be_moved(site: Site) -> None:
+    record = Record(action="share", asked="gpu:1", profile="1g.18gb", larger=("2g.35gb", "7g.141gb"))
+    _oom_job(site, AdminComment=merge("", record), TresPerNode="gres:gpu:1g.18gb:1")
+    site.run("prolog")
+    site.log("KeyError: 'x'\n")
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert site.waiting()["7-0.json"].outcome == "failed"
+    assert site.slurm.calls("sacctmgr") == []
+
+
+def test_a_larger_share_is_one_of_the_memory_that_the_node_has(mps_site: Site) -> None:
+    mps_site.settings["partitions.gpu"] = {"gpu_memory_mib": 0}
+    mps_site.write()
+    _oom_job(mps_site)
+    mps_site.run("prolog")
+    log = mps_site.log(OOM)
+    mps_site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert "requeued with 45 shares, 63775 MiB" in log.read_text()
+
+
 @pytest.mark.parametrize("gres", ["gres:gpu:1", "gres:gpu:h200:1", "gres:mps:30"])
 def test_a_request_that_names_no_instance_any_more_is_not_changed(site: Site, gres: str) -> None:
     record = Record(action="share", asked="gpu:1", profile="1g.18gb", larger=("2g.35gb", "7g.141gb"))
