@@ -811,6 +811,15 @@ def test_notes_that_say_something_else_cost_the_record_what_they_say(site: Site)
     assert site.waiting()["8-0.json"].outcome == "completed"
 
 
+def test_a_note_of_logs_that_says_nothing_costs_no_recovery(site: Site) -> None:
+    _oom_job(site)
+    site.run("prolog")
+    (site.place / "jobs" / "7.json").write_text('{"restart": 0, "logs": [17, {"path": 3}]}')
+    site.log(OOM)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert len(site.slurm.calls("requeue")) == 1, site.said
+
+
 def test_a_run_whose_prolog_was_killed_before_its_last_note_is_kept(site: Site) -> None:
     site.run("prolog")
     (site.place / "jobs" / "7.task.json").unlink()
