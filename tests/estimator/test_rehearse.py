@@ -805,7 +805,7 @@ def test_summarize_makes_a_table_or_says_why_not(tmp_path: Path, monkeypatch: py
     for wrong, why in (
         (["tiny:Looks", "--input-size", "4"], "DataDependentOutputException"),
         (["tiny:net", "--input-size", "5x32x32"], "RuntimeError"),
-        (["tiny:net", "--input-size", "3,32"], "write input_size=3x32"),
+        (["tiny:net", "--input-size", "3,32"], "write --input-size 3x32"),
     ):
         done = runner.invoke(cli, ["summarize", *wrong])
         assert done.exit_code == 2
