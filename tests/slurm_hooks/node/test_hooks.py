@@ -609,6 +609,7 @@ def test_a_larger_share_is_one_of_the_memory_that_the_node_has(mps_site: Site) -
     log = mps_site.log(OOM)
     mps_site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
     assert "requeued with 45 shares, 63775 MiB" in log.read_text()
+    assert log.read_text().splitlines()[-1] in mps_site.said  # the admin is told too
 
 
 @pytest.mark.parametrize("gres", ["gres:gpu:1", "gres:gpu:h200:1", "gres:mps:30"])
@@ -651,13 +652,22 @@ def test_slurm_refuses_to_requeue(site: Site) -> None:
     site.run("prolog")
     log = site.log(OOM)
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
-    assert "Slurm refused to requeue it: exit status 1: Requested operation" in log.read_text()
+    assert log.read_text().splitlines()[-1] == (
+        "rad: job 7 ran out of GPU memory (30 of 100 shares); Slurm refused to requeue it: "
+        "exit status 1: Requested operation is presently disabled"
+    )
     assert site.slurm.calls("update") == []
     assert not list((site.place / "spool").glob("*.requeue.json"))
 
 
-@pytest.mark.parametrize("verb", ["requeue", "update"])
-def test_a_controller_that_hangs_leaves_the_rest_for_later(site: Site, verb: str) -> None:
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        ("requeue", "whether it was requeued is looked at later: "),
+        ("update", "it is requeued, and gets its new request later: "),
+    ],
+)
+def test_a_controller_that_hangs_leaves_the_rest_for_later(site: Site, verb: str, words: str) -> None:
     site.settings["node"]["command_timeout_s"] = 1.0
     site.write()
     site.slurm.trouble(verb, "hang")
@@ -667,7 +677,7 @@ def test_a_controller_that_hangs_leaves_the_rest_for_later(site: Site, verb: str
     begin = time.monotonic()
     site.start("epilog", SLURM_JOB_EXIT_CODE2="1:0")
     assert time.monotonic() - begin < 10
-    assert "no answer within 1 s" in site.said
+    assert f"{words}scontrol: no answer within 1 s" in site.said
     assert [path.name for path in (site.place / "spool").glob("*.requeue.json")] == ["7-0.requeue.json"]
 
 
@@ -855,6 +865,16 @@ def test_a_process_that_the_monitor_ended_is_evidence(site: Site, code: str, rea
     assert len(site.slurm.calls("requeue")) == 1
     run = site.waiting()["7-0.json"]
     assert (run.outcome, run.evidence) == ("oom_requeued", "rad-monitor: process 9 was ended")
+
+
+def test_a_job_without_logs_is_recovered_by_what_the_monitor_saw(site: Site) -> None:
+    _oom_job(site)
+    nowhere = {"SLURM_JOB_STDOUT": "/dev/null", "SLURM_JOB_STDERR": "/dev/null"}
+    site.run("prolog", **nowhere)
+    counters.write(f"{site.place}/jobs", 7, Account(peak_mib=30000, evidence="rad-monitor: process 9 was ended"))
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="143:0", **nowhere)
+    assert len(site.slurm.calls("update")) == 1
+    assert site.said.endswith("requeued with 45 shares, 35942 MiB\n")
 
 
 # MPS
