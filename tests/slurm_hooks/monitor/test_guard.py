@@ -191,7 +191,14 @@ def test_one_that_ends_by_itself_is_not_waited_for(
 def test_a_number_that_is_another_jobs_by_now_is_left_alone(victim: subprocess.Popen[bytes]) -> None:
     act(Notice(7, "over", pid=victim.pid, hard=True), lambda pid: 8, _disconnect)
     act(Notice(7, "over", pid=victim.pid, hard=True), lambda pid: None, _disconnect)
-    act(Notice(7, "over", pid=2**22 + 1, hard=True), lambda pid: 7, _disconnect)
+    asked: list[int] = []
+
+    def disconnect(job: int, pid: int) -> bool:
+        asked.append(pid)
+        return False
+
+    act(Notice(7, "over", pid=2**22 + 1, hard=True), lambda pid: 7, disconnect)
+    assert asked == []  # nobody has that number
     with pytest.raises(subprocess.TimeoutExpired):
         victim.wait(0.2)
 
