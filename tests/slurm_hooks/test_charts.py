@@ -36,7 +36,9 @@ def _below(drawn: Tree.Element) -> tuple[list[float], list[str | None]]:
 
 
 def _legend(drawn: Tree.Element) -> list[tuple[str | None, str | None]]:
-    return [(item.text, item.get("style")) for item in drawn.iterfind("./ul[@class='legend']/li")]
+    legend = drawn.find("./ul[@class='legend']")
+    assert legend is not None and legend.text is None
+    return [(item.text, item.get("style")) for item in legend]
 
 
 def _height(value: float, top: float) -> float:
