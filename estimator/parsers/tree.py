@@ -70,8 +70,8 @@ def batch_of(
         if ordered or (seconds == {root[1]} != {None} and _of_lengths(root[0], firsts, types)):
             return root[1]  # its answers, to pictures or to another series, are in order of a sequence
         seen = firsts[root[0]]
-        masks = root[0] != 1 == next(iter(pictures), None)  # of each box of one picture
-        boxes = root[1:] == _BOX and bool(pictures) and (masks or root[0] not in pictures)
+        of_one = root[0] != 1 and next(iter(pictures), None) == 1  # a picture, behind which each box has a mask
+        boxes = root[1:] == _BOX and bool(pictures) and (of_one or root[0] not in pictures)
         if (seen > 1 and not boxes and _fits(root[0], pictures.keys(), sides, seen)) or len(firsts) <= 1:
             return root[0]
         several = (

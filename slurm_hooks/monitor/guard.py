@@ -121,7 +121,7 @@ def act(
         notice: what to do.
         job_of: a process's job as it is now: a number that belongs to another process by now is left alone.
         disconnect: takes a job and a process of it that is about to be ended, and takes it off the GPU; tells whether
-            it was there.
+            a server was asked to give it up.
         scontrol: Slurm's command.
     """
     log.warning("%s", notice.message)

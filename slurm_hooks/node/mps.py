@@ -219,14 +219,14 @@ def disconnect(settings: Mps, job: int, pid: int) -> bool:
     time is left undone.
 
     Returns:
-        whether a server gave it up.
+        whether a server was asked to give it up, and answered.
     """
-    gave_up = False
+    asked = False
     for slot in slots(settings):
         if os.path.exists(f"{slot.jobs}/{job}"):  # noqa: PTH110
             for server in _numbers(control(settings, slot, "get_server_list").out):
-                gave_up |= control(settings, slot, f"terminate_client {server} {pid}").ok
-    return gave_up
+                asked |= control(settings, slot, f"terminate_client {server} {pid}").ok
+    return asked
 
 
 def server_log(settings: Mps, job: int) -> bytes:
