@@ -1,7 +1,7 @@
 """What PyTorch's own ways to train on several GPUs take beside the model on each of them. Pure.
 
 A summary that was printed after they were put around the model names them. How much they take was measured on an H100,
-each in a process group of one (`scripts/check_parallel.py`, docs/estimator.md).
+each in a process group of one (`scripts/check_parallel.py`, docs/trainings.md).
 """
 
 from __future__ import annotations

@@ -312,7 +312,7 @@ were rehearsed at their batch size, in the table that shows all layers, without 
 convolutions ask for was measured of convolutions like those of these models, too, so that what is
 new may get less than this line says; the table of new models above shows that.
 The room that bounds of trainings have for gradients that are freed late
-([Training loops](../estimator.md#training-loops)) is in the tables above, not in those that follow.
+([Training loops](../trainings.md#training-loops)) is in the tables above, not in those that follow.
 
 """
 _LEVELS_HEAD = ("left out", "taken for", "summaries", "median error", "too low", "over", "half over by less")

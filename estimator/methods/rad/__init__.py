@@ -65,7 +65,7 @@ _BARE = 1.5
 # What was measured of an architecture itself says more than a rehearsal.
 _BETTER = ("repeated", "measured")
 # Where trainings of all of a model were measured, about one in a hundred of those of a part that ran on an H100 took
-# more than so many times what was expected (`scripts/check_parts.py`, other seeds than docs/estimator.md's).
+# more than so many times what was expected (`scripts/check_parts.py`, other seeds than docs/trainings.md's).
 _ALIKE = (*_BETTER, "kin")
 _PART = 1.15
 
