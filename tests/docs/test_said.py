@@ -54,7 +54,7 @@ def test_quoted_messages_stand_in_the_code(name: str) -> None:
     assert [text for text in quoted if text not in _said()] == []
 
 
-@pytest.mark.parametrize("name", ["docs/summaries.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/summaries.md"])
 def test_the_answer_that_a_page_shows_is_what_a_user_gets(name: str) -> None:
     config = settings.parse({"partitions": {"gpu": {"gpu_model": "h200"}}}, "test")
     asked = {"script": _SCRIPT, "partition": "gpu", "tres_per_node": "gres:gpu:1", "user_name": "alice"}
