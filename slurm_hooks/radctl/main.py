@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -152,10 +153,19 @@ def fail(error: Exception) -> NoReturn:
     """Show `error` as a message if it is meant for the user, else let it through as the defect that it is."""
     if isinstance(error, OSError):
         named = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error)
+        _give_up_output()
         raise Failure(named) from error
     if type(error).__module__.partition(".")[0] in PACKAGES:
         raise Failure(str(error)) from error
     raise error
+
+
+def _give_up_output() -> None:
+    """Drop what the standard output did not take: Python would try again at its end, and exit with 120 for it."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def at_most_one(**given: bool) -> None:

@@ -100,8 +100,13 @@ def test_sides_are_bound_to_cores_of_their_own(monkeypatch: pytest.MonkeyPatch) 
 def test_a_worker_keeps_its_threads_on_its_cores() -> None:
     kept = sorted(os.sched_getaffinity(0))
     with workers([(NAMES[0],)], "cpu", tiny=True) as (worker,):
-        worker.send(do="window", name=NAMES[0], begin=0.0, end=time.monotonic() + 0.05, cores=kept[:1])
-        assert worker.receive(60)["moments"]
+
+        def moments(length_s: float) -> list[float]:
+            worker.send(do="window", name=NAMES[0], begin=0.0, end=time.monotonic() + length_s, cores=kept[:1])
+            found: list[float] = worker.receive(60)["moments"]
+            return found
+
+        assert any(map(moments, (0.05, 0.5, 5.0, 30.0)))  # on a busy machine a short window is over before it begins
         threads = Path(f"/proc/{worker.process.pid}/task").iterdir()
         assert all(os.sched_getaffinity(int(thread.name)) == {kept[0]} for thread in threads)
 
