@@ -51,6 +51,9 @@ _LINEAR: Final = "Linear"
 _SAYS_WORDS: Final = ("ForCausalLM", "LMHead")
 _WORDS: Final = 1000
 _PACKS: Final = "MultiheadAttention"
+# Models that give out codes of sounds: pieces first, then samples.
+_CODES: Final = ("EncodecModel",)
+_TWO: Final = 2
 _RECURSIVE: Final = ("recursive", "True")
 # By so much the rows of a table that is whole may add up to something else than its total.
 _CUT_SHARE: Final = 0.01
@@ -437,7 +440,8 @@ def _summary(table: _Table) -> ModelSummary:
     witnesses = different if root else [different[place] for _, place in rows]
     shown = Counter([row.cells.get(main, "--") for row in witnesses])
     types = {row.type for row in different}
-    batch = batch_of([(shapes[text], count) for text, count in shown.items()], root, types)
+    second = root[1] if root and len(root) > _TWO and first.type in _CODES else None
+    batch = second or batch_of([(shapes[text], count) for text, count in shown.items()], root, types)
     breathe()
     samples = {text: per_sample(shape, batch) for text, shape in shapes.items()}
     layers: list[Layer] = []

@@ -47,6 +47,7 @@ def batch_of(
     apart: set[int | None] = set()  # of those that do not have the model's own behind them, as a sequence does
     begins: int | None = None  # as the first layer does
     seconds: set[int | None] = set()  # of series; None where there is something else
+    pairs: set[RawShape] = set()  # of first and second axes
     for number, (shape, count) in enumerate(shapes):
         if not number & OFTEN:
             breathe()
@@ -54,22 +55,25 @@ def batch_of(
             if not begins and shape is not root:
                 begins = shape[0]
             firsts[shape[0]] += count
+            pairs.add(shape[:2])
             seconds.add(shape[1] if len(shape) == _OF_SERIES else None)
             if not root or shape[1] != root[0]:
                 apart.add(shape[0])
             if len(shape) == _PICTURES:
                 pictures[shape[0]] += count
-                sides.update(shape[1:])
+                sides.update(shape[1:] if shape is not root or count > 1 else ())
                 if shape[2] == shape[3]:
                     squares.add(shape[2])
     if root and len(root) > 1:
         alone = pictures[root[0]] <= (len(root) == _PICTURES)  # but for itself
         # Columns of a picture may be the sequence; what is as wide as high may be an attention's matrix.
         columns = len(root) == _OF_SERIES and len(pictures) == 1 and root[0] not in squares
-        ordered = root[1] in pictures and alone and (columns or root[0] not in sides)
-        if ordered or (seconds == {root[1]} != {None} and _of_lengths(root[0], firsts, types)):
-            return root[1]  # its answers, to pictures or to another series, are in order of a sequence
+        # A batch of one that gives out a film has its pictures second.
+        ordered = root[0] != 1 and root[1] in pictures and alone and (columns or root[0] not in sides)
         seen = firsts[root[0]]
+        voices = root[1] == begins == 1 and firsts[1] > seen  # of one sample
+        if ordered or voices or (seconds == {root[1]} != {None} and _of_lengths(root[0], firsts, types)):
+            return root[1]  # its answers, to pictures or to another series, are in order of a sequence
         of_one = root[0] != 1 and next(iter(pictures), None) == 1  # a picture, behind which each box has a mask
         boxes = root[1:] == _BOX and bool(pictures) and (of_one or root[0] not in pictures)
         if (seen > 1 and not boxes and _fits(root[0], pictures.keys(), sides, seen)) or len(firsts) <= 1:
@@ -77,7 +81,8 @@ def batch_of(
         several = (
             root[0] and root[0] not in sides and all(first and (first % root[0] == 0 or first == 1) for first in apart)
         )
-        if several and root[1:] != _BOX:
+        heads = root[0] != 1 and len(root) >= _OF_SERIES and (1, root[1]) in pairs  # or codebooks, of one sample
+        if several and root[1:] != _BOX and not heads:
             return root[0]  # inside, each sample is several: patches, channels, the pictures of an episode
         of_begin = sum([count for first, count in firsts.items() if first and begins and first % begins == 0])
         if begins and begins > 1 and begins in root[1:2] and of_begin * 2 > firsts.total():
@@ -108,7 +113,8 @@ def per_sample(shape: RawShape | None, batch: int | None, unknown: int = 1) -> t
     """Take the batch out of a shape, and put ``unknown`` for other sizes that it leaves open.
 
     A first dimension that is a multiple of the batch (windows of a Swin) keeps the factor; a batch that is not the
-    first dimension (sequence first) is taken out where it stands. So is one that stands there as a multiple.
+    first dimension (sequence first) is taken out where it stands. So is one that stands there as a multiple. Rows of
+    one feature have no batch of one behind them.
 
     Returns:
         The shape of one sample, or None where it is unknown.
@@ -118,7 +124,9 @@ def per_sample(shape: RawShape | None, batch: int | None, unknown: int = 1) -> t
     first = shape[0]
     if first is None or first == batch or batch is None:
         rest = shape[1:]
-    elif batch > 0 and first and first % batch == 0 and batch not in shape[1:2]:
+    elif (
+        batch > 0 and first and first % batch == 0 and (batch not in shape[1:2] or (batch == 1 and len(shape) == _TWO))
+    ):
         rest = (first // batch, *shape[1:])
     elif batch in shape:
         where = shape.index(batch)

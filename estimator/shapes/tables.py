@@ -8,7 +8,7 @@ from math import prod
 from typing import Final
 
 from estimator.breath import OFTEN, breathe
-from estimator.layer import OPEN, STEPS_FIRST, Layer
+from estimator.layer import OPEN, Layer
 from estimator.types import ModelSummary, SummaryError
 from estimator.walk import elements, layers
 
@@ -32,8 +32,6 @@ _LONGEST_LINE: Final = 160
 _ON_GRAPHS: Final = "Conv"
 _TWO: Final = 2
 _OF_SERIES: Final = 2  # axes
-# Models that give out codes of sounds: pieces first, then samples.
-_CODES: Final = ("EncodecModel",)
 # Models that give out one row of all samples' tokens.
 _SIDE_BY_SIDE: Final = ("PixtralVisionModel",)
 _FEWEST_NODES: Final = 2
@@ -215,8 +213,6 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
     patches = _patches(found, convolved)
     if patches:
         return _of_patches(summary, patches, batch_size)
-    if printed == 1 and summary.root.type in _CODES and len(own) > _TWO and own[0] != batch_size:
-        return _of_sounds(summary, own[0], batch_size)
     if printed == 1 and (samples := _in_one_row(summary, convolved, batch_size)):
         return _rebatched(
             summary,
@@ -255,29 +251,6 @@ def _in_one_row(summary: ModelSummary, convolved: _Convolved, batch_size: int) -
     if samples < _FEWEST_SAMPLES or len(own) < _TWO or pieces != samples or not places:
         return 0
     return samples if own[0] == (samples if convolved[1] == _OF_SERIES else samples * places) else 0
-
-
-def _of_sounds(summary: ModelSummary, samples: int, batch_size: int) -> ModelSummary:
-    """Read a table of other sounds than the job's as one of these is read, which shows the job's batch.
-
-    Recurrent layers take steps first, then samples: all of these are left in each of them, as they were when what such
-    models take was measured.
-    """
-
-    def read(layer: Layer) -> Layer:
-        breathe()
-        shape = layer.output_shape or ()
-        if layer.type in STEPS_FIRST and len(shape) > 1 and (samples == 1 or samples in shape[1:2]):
-            shape = (shape[0], batch_size, shape[-1])
-        elif samples > 1 and shape[:1] and not shape[0] % samples:
-            shape = shape[1:] if shape[0] == samples else (shape[0] // samples, *shape[1:])
-        elif len(shape) == _TWO and shape[0] == 1:
-            shape = shape[1:]
-        return layer.but(output_shape=shape or None, children=tuple([read(child) for child in layer.children]))
-
-    own, said = summary.root.output_shape or (), f"the table is taken to be of {samples} samples"
-    root = read(summary.root).but(output_shape=own[1:])
-    return replace(summary, root=root, batch_size=samples, inferred=(*summary.inferred, said))
 
 
 def _convolved(found: list[Layer]) -> _Convolved:

@@ -221,11 +221,20 @@ def test_codes_of_other_sounds_than_the_jobs_are_read_as_those_of_the_jobs_are(p
     assert (summary.root, memory) == (asked.root, of_job)
     assert summary.batch_size == printed
     (encoder, decoder) = summary.root.children
-    assert (summary.root.output_shape, encoder.output_shape, decoder.output_shape) == ((2, 26), (128, 26), (8192,))
-    assert [layer.output_shape for layer in encoder.children] == [(32, 8192), (26, 8, 512)]
+    assert (summary.root.output_shape, encoder.output_shape) == ((1, 2, 26), (128, 26))
+    assert decoder.output_shape == (1, 8192)
+    assert [layer.output_shape for layer in encoder.children] == [(32, 8192), (26, 512)]
     # Of another model the second axis may be channels.
-    other = codes(1).replace("EncodecModel", "Separator")
-    assert account(other, batch_size=8)[0].root.children[0].children[1].output_shape == (26, 512)
+    other = codes(2).replace("EncodecModel", "Separator")
+    assert account(other, batch_size=8)[0].batch_size == 1
+
+
+@pytest.mark.parametrize("batch_size", [2, 8, 64])
+def test_a_film_that_is_printed_alone_has_its_pictures_second(batch_size: int) -> None:
+    text = tree("Film [1, 8, 512] --", "├─Conv2d: 1-1 [8, 64, 56, 56] 9,408", "├─Linear: 1-2 [8, 512] 262,656")
+    summary, _, _ = account(text, batch_size=batch_size)
+    assert (summary.batch_size, summary.root.output_shape) == (1, (8, 512))
+    assert [layer.output_shape for layer in summary.root.children] == [(8, 64, 56, 56), (8, 512)]
 
 
 def test_pictures_of_a_film_that_are_as_many_as_the_jobs_samples_are_those_of_one() -> None:
