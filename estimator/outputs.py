@@ -124,6 +124,22 @@ def pooled(type_: str, args: Args, shape: Shape, *, first: bool = False) -> Shap
     )
 
 
+def gated(args: Args, shape: Shape) -> Shape:
+    """Follow PyTorch's GLU, which multiplies one half of an axis by the other.
+
+    Raises:
+        KeyError: the print does not say which axis, as one of another's class.
+        IndexError: there is no such axis.
+        ValueError: it has no halves.
+    """
+    axis = sizes.number(args, "dim")
+    at = axis - 1 if axis > 0 else len(shape) + axis
+    half, rest = divmod(shape[at], 2)
+    if rest or at < 0:
+        raise ValueError("no halves")
+    return (*shape[:at], half, *shape[at + 1 :])
+
+
 def shuffled(type_: str, args: Args, shape: Shape) -> Shape:
     """Follow PixelShuffle(r), which makes a square of r x r pixels of as many channels, or what undoes it.
 

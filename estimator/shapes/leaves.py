@@ -75,6 +75,8 @@ class Leaves:
             if type_ in RECURRENT:
                 sides = 2 if sizes.flag(args, "bidirectional", default=False) else 1
                 return (*shape[:-1], sizes.number(args, "proj_size", "1") * sides)
+            if type_ == "GLU":
+                return outputs.gated(args, shape)
             if type_ in _VIEWS or type_ in MOVES:
                 return self._moved(layer, args, shape)
             if type_.endswith("Norm") and "0" in args and args["0"].startswith("("):

@@ -82,8 +82,8 @@ _EXACT: Final = {
 }
 # Activations whose derivative follows from what they give out as well: where they work in place, PyTorch keeps that.
 SAVES_RESULT: Final = frozenset(("LeakyReLU", "RReLU", "ELU", "CELU", "SELU"))
-# What keeps one more tensor as large as what it gives out: what its code takes in between, or what it drew.
-_ONE_MORE: Final = frozenset(("StarReLU", "RReLU", "Softsign", "Tanhshrink"))
+# What keeps more tensors as large as what it gives out: what its code takes in between, or what it drew.
+_MORE: Final = {"StarReLU": 1, "RReLU": 1, "Softsign": 1, "Tanhshrink": 1, "LocalResponseNorm": 3, "CrossMapLRN2d": 1}
 POWERS: Final = "LPPool"
 """How poolings of powers begin: they keep the powers, and four tensors more as large as what they give out."""
 _MARKS: Final[tuple[tuple[str, Kind], ...]] = (
@@ -96,6 +96,7 @@ _MARKS: Final[tuple[tuple[str, Kind], ...]] = (
     ("NoNorm", Kind.KEEPS_INPUT),
     ("Embedding", Kind.EMBEDDING),
     ("LocalResponseNorm", Kind.KEEPS_INPUT),
+    ("CrossMapLRN", Kind.KEEPS_INPUT),
     ("ReflectionPad", Kind.AVG_POOL),  # it keeps its input, too
     ("ReplicationPad", Kind.AVG_POOL),
     ("AdaptiveAvgPool", Kind.SHRINK),
@@ -318,7 +319,7 @@ class Sort:
         self.encodes = type_.endswith("Encoder") or "Vision" in type_ or "Visual" in type_
         self.gathers = type_.endswith(GATHERS)
         self.plain = self.kind in _PLAIN and not self.attends and not self.gathers
-        self.more = int(type_ in _ONE_MORE)
+        self.more = _MORE.get(type_, 0)
 
 
 _SORTS: Final[dict[str, Sort]] = {}
